@@ -1,0 +1,69 @@
+"""One kind of object, as data. Behaviour that differs is a strategy, never a subclass."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+ALL_VERBS = ("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch")
+
+
+class Column(msgspec.Struct, frozen=True):
+    """One printer column. `path` is a JSONPath into the object (`.spec.replicas`), or `=name` of a function
+    in `api/cells.py` for what no path can say (a pod's READY)."""
+
+    name: str
+    type: str  # string, integer, number, boolean, date
+    path: str
+    description: str = ""
+    format: str = ""
+    priority: int = 0  # Above 0: only in wide output.
+
+
+class ScalePaths(msgspec.Struct, frozen=True):
+    """Where the scale subresource finds its numbers, as dotted paths: 'spec.replicas'."""
+
+    spec_replicas: str
+    status_replicas: str
+    selector: str = ""  # Of a string (custom resources) or a LabelSelector (ReplicaSet) in the object.
+
+
+class Kind(msgspec.Struct, frozen=True, kw_only=True, dict=True):
+    group: str  # '' is the core group.
+    version: str
+    kind: str
+    plural: str
+    singular: str
+    namespaced: bool
+    list_kind: str
+    short_names: tuple[str, ...] = ()
+    categories: tuple[str, ...] = ()
+    verbs: tuple[str, ...] = ALL_VERBS
+    subresources: tuple[str, ...] = ()  # status, scale, binding, eviction, log, token, finalize, approval
+    scale: ScalePaths | None = None
+    generation: bool = False  # metadata.generation grows when the spec changes.
+    columns: tuple[Column, ...] = ()  # After NAME; empty means NAME and AGE.
+    selectable: tuple[str, ...] = ()  # Field selectors beyond metadata.name and metadata.namespace.
+    definition: str = ""  # The name of its definition in the built-in schemas.
+    schema: dict[str, Any] | None = None  # The structural schema of a custom resource, or of our own kinds.
+    stored_as: str = ""  # The resource whose storage it shares (events.k8s.io); '' means its own.
+    virtual: bool = False  # Answered, never stored: SelfSubjectAccessReview.
+    preserve_unknown: bool = False  # x-kubernetes-preserve-unknown-fields at the root.
+
+    @property
+    def resource(self) -> str:
+        """'pods', 'deployments.apps': the name used in RBAC messages, views and storage keys."""
+        return f"{self.plural}.{self.group}" if self.group else self.plural
+
+    @property
+    def api_version(self) -> str:
+        return f"{self.group}/{self.version}" if self.group else self.version
+
+    @property
+    def prefix(self) -> str:
+        """The store prefix of all objects of the kind."""
+        return f"/registry/{self.stored_as or self.resource}/"
+
+    def store_key(self, namespace: str, name: str) -> str:
+        return f"{self.prefix}{namespace}/{name}" if self.namespaced else f"{self.prefix}{name}"

@@ -1,0 +1,80 @@
+"""One request and its answer, without a transport."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from typing import Any
+
+import msgspec
+
+from fathom.model.user import User
+
+JSON = "application/json"
+
+
+class Request(msgspec.Struct):
+    method: str
+    path: str
+    query: dict[str, list[str]]
+    headers: dict[str, str]  # Lower-case names.
+    body: bytes = b""
+    client_certificate: bytes = b""  # DER, already verified against our CA by the TLS layer.
+    remote: str = ""
+
+    def param(self, name: str, default: str = "") -> str:
+        values = self.query.get(name)
+        return values[0] if values else default
+
+    def flag(self, name: str) -> bool:
+        return self.param(name).lower() in {"1", "true"}
+
+
+class Response(msgspec.Struct):
+    status: int
+    body: bytes
+    content_type: str = JSON
+    headers: tuple[tuple[str, str], ...] = ()
+
+
+class Stream(msgspec.Struct):
+    """An answer that goes on. Closing the iterator ends it on the server's side."""
+
+    chunks: AsyncIterator[bytes]
+    content_type: str = JSON
+    headers: tuple[tuple[str, str], ...] = ()
+    status: int = 200
+
+
+Answer = Response | Stream
+
+
+class Target(msgspec.Struct, frozen=True):
+    """What a request is about, read off its method, path and query; what authorization judges."""
+
+    verb: str  # get, list, watch, create, update, patch, delete, deletecollection; lower-case method else
+    path: str
+    group: str = ""
+    version: str = ""
+    plural: str = ""  # '' means a non-resource path.
+    namespace: str = ""
+    name: str = ""
+    subresource: str = ""
+
+    @property
+    def is_resource(self) -> bool:
+        return bool(self.plural)
+
+
+class Caller(msgspec.Struct, frozen=True):
+    """Who asks and how, for strategies, admission and audit."""
+
+    user: User
+    request_id: str = ""
+    user_agent: str = ""
+    remote: str = ""
+    fence: str = ""  # Fathom-Fence: ns/name/epoch
+    decision: str = ""  # Fathom-Decision: the decision this write carries out.
+
+
+Warn = Callable[[str], None]  # Collects `Warning: 299` headers.
+JsonObject = dict[str, Any]

@@ -1,0 +1,63 @@
+"""The default strategy; the others override what differs."""
+
+from __future__ import annotations
+
+import msgspec
+
+from fathom.model.errors import Cause
+from fathom.model.objects import Obj
+from fathom.model.view import View
+
+
+class Moment(msgspec.Struct, frozen=True):
+    """The circumstances of one write."""
+
+    now: str  # RFC 3339
+    view: View
+
+
+class Strategy:
+    """Fields the caller may not set are dropped by the generic verbs before a strategy sees the object:
+    `status` outside its subresource, and server-owned metadata (uid, creationTimestamp, generation...)."""
+
+    def default(self, obj: Obj) -> None:
+        """Fill in defaults. Runs on every write, after decoding; must be idempotent."""
+
+    def prepare_create(self, obj: Obj, moment: Moment) -> None:
+        """Before admission, at creation."""
+
+    def prepare_update(self, obj: Obj, old: Obj, moment: Moment) -> None:
+        """Before admission, at an update of the main resource."""
+
+    def prepare_status(self, obj: Obj, old: Obj, moment: Moment) -> None:
+        """At an update of the status subresource; spec and metadata are already the old ones."""
+
+    def validate_create(self, obj: Obj) -> list[Cause]:
+        """After admission. Metadata is validated elsewhere."""
+        return []
+
+    def validate_update(self, obj: Obj, old: Obj) -> list[Cause]:
+        return self.validate_create(obj)
+
+    def validate_status(self, obj: Obj, old: Obj) -> list[Cause]:
+        return []
+
+    def warnings(self, obj: Obj) -> list[str]:
+        """Shown to the writer as `Warning:` headers."""
+        return []
+
+    def grace_seconds(self, obj: Obj, requested: int | None) -> int:
+        """How long deletion waits for an agent's word; 0 removes at once."""
+        return 0
+
+    def generation_changed(self, obj: Obj, old: Obj) -> bool:
+        """Whether the desired state differs: everything but metadata and status."""
+        return any(
+            obj.get(field) != old.get(field)
+            for field in (*obj, *(name for name in old if name not in obj))
+            if field not in {"metadata", "status", "kind", "apiVersion"}
+        )
+
+    def field(self, obj: Obj, path: str) -> str | None:
+        """The value of a field selector that no plain path gives; None means: use the path."""
+        return None

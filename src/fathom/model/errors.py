@@ -1,0 +1,160 @@
+"""The one error of the API: what went wrong, whose fault it is, what to do. Translated to a Status once, at
+the edge. Expected answers (unschedulable, conflict, unknown) are values, not exceptions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from fathom.model.objects import Obj
+
+
+class Cause(msgspec.Struct, frozen=True):
+    """One reason among several. `reason` is Kubernetes' cause type: FieldValueInvalid, FieldValueRequired,
+    FieldValueNotSupported, FieldValueDuplicate, FieldValueForbidden, FieldValueTooLong, ..."""
+
+    field: str
+    reason: str
+    message: str
+
+
+class ApiError(Exception):
+    """An answer other than success, in Kubernetes' words."""
+
+    def __init__(
+        self,
+        code: int,
+        reason: str,
+        message: str,
+        *,
+        details: Obj | None = None,
+        retry_after_s: int | None = None,
+        list_meta: Obj | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.code = code
+        self.reason = reason
+        self.message = message
+        self.details = details or {}
+        self.retry_after_s = retry_after_s
+        self.list_meta = list_meta or {}  # A continue token that still works, with a 410.
+
+    def status(self) -> Obj:
+        body: dict[str, Any] = {
+            "kind": "Status",
+            "apiVersion": "v1",
+            "metadata": self.list_meta,
+            "status": "Failure",
+            "message": self.message,
+            "reason": self.reason,
+        }
+        if self.details or self.retry_after_s is not None:
+            body["details"] = dict(self.details)
+            if self.retry_after_s is not None:
+                body["details"]["retryAfterSeconds"] = self.retry_after_s
+        body["code"] = self.code
+        return body
+
+
+def _of(resource: str, name: str) -> Obj:
+    plural, _, group = resource.partition(".")
+    return {"name": name, **({"group": group} if group else {}), "kind": plural}
+
+
+def bad_request(message: str) -> ApiError:
+    return ApiError(400, "BadRequest", message)
+
+
+def unauthorized(message: str = "Unauthorized") -> ApiError:
+    return ApiError(401, "Unauthorized", message)
+
+
+def forbidden(message: str, *, resource: str = "", name: str = "", causes: Sequence[Cause] = ()) -> ApiError:
+    details = _of(resource, name) if resource else {}
+    if causes:
+        details["causes"] = [as_wire(cause) for cause in causes]
+    return ApiError(403, "Forbidden", message, details=details)
+
+
+def not_found(resource: str, name: str) -> ApiError:
+    return ApiError(404, "NotFound", f'{resource} "{name}" not found', details=_of(resource, name))
+
+
+def no_such_path() -> ApiError:
+    return ApiError(404, "NotFound", "the server could not find the requested resource")
+
+
+def method_not_allowed() -> ApiError:
+    message = "the server does not allow this method on the requested resource"
+    return ApiError(405, "MethodNotAllowed", message)
+
+
+def not_acceptable(message: str) -> ApiError:
+    return ApiError(406, "NotAcceptable", message)
+
+
+def already_exists(resource: str, name: str) -> ApiError:
+    return ApiError(409, "AlreadyExists", f'{resource} "{name}" already exists', details=_of(resource, name))
+
+
+def conflict(resource: str, name: str, why: str) -> ApiError:
+    message = f'Operation cannot be fulfilled on {resource} "{name}": {why}'
+    return ApiError(409, "Conflict", message, details=_of(resource, name))
+
+
+CHANGED_SINCE_READ = (
+    "the object has been modified; please apply your changes to the latest version and try again"
+)
+
+
+def expired(message: str, *, continue_token: str = "") -> ApiError:
+    meta = {"continue": continue_token} if continue_token else {}
+    return ApiError(410, "Expired", message, list_meta=meta)
+
+
+def too_large(limit_bytes: int) -> ApiError:
+    return ApiError(413, "RequestEntityTooLarge", f"Request entity too large: limit is {limit_bytes}")
+
+
+def unsupported_media_type(message: str) -> ApiError:
+    return ApiError(415, "UnsupportedMediaType", message)
+
+
+def invalid(*, group: str, kind: str, name: str, causes: Sequence[Cause]) -> ApiError:
+    """422 with one cause per broken field, worded as kube-apiserver words it."""
+    qualified = f"{kind}.{group}" if group else kind
+    lines = [f"{cause.field}: {cause.message}" if cause.field else cause.message for cause in causes]
+    listed = lines[0] if len(lines) == 1 else f"[{', '.join(lines)}]"
+    details: Obj = {"name": name, **({"group": group} if group else {}), "kind": kind}
+    details["causes"] = [as_wire(cause) for cause in causes]
+    return ApiError(422, "Invalid", f'{qualified} "{name}" is invalid: {listed}', details=details)
+
+
+def as_wire(cause: Cause) -> Obj:
+    wire = {"reason": cause.reason, "message": cause.message}
+    return {**wire, "field": cause.field} if cause.field else wire
+
+
+def too_many_requests(message: str, *, retry_after_s: int = 1) -> ApiError:
+    return ApiError(429, "TooManyRequests", message, retry_after_s=retry_after_s)
+
+
+def internal(message: str) -> ApiError:
+    return ApiError(500, "InternalError", f"Internal error occurred: {message}")
+
+
+def not_supported(what: str) -> ApiError:
+    """A part of Kubernetes' API that fathom does not have. Said plainly, never half done."""
+    return ApiError(501, "NotImplemented", f"fathom does not support {what}")
+
+
+def unavailable(message: str, *, retry_after_s: int = 1) -> ApiError:
+    return ApiError(503, "ServiceUnavailable", message, retry_after_s=retry_after_s)
+
+
+def timed_out(message: str) -> ApiError:
+    """The outcome is unknown: the write may have committed. Read before trying again."""
+    return ApiError(504, "Timeout", message)

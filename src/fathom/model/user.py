@@ -1,0 +1,18 @@
+"""Who is asking."""
+
+from __future__ import annotations
+
+import msgspec
+
+MASTERS = "system:masters"
+AUTHENTICATED = "system:authenticated"
+UNAUTHENTICATED = "system:unauthenticated"
+ANONYMOUS = "system:anonymous"
+
+
+class User(msgspec.Struct, frozen=True):
+    name: str
+    groups: tuple[str, ...] = ()
+    uid: str = ""
+    extra: tuple[tuple[str, tuple[str, ...]], ...] = ()
+    impersonator: str = ""  # Who really asked, where `name` was put on by impersonation; for the audit.

@@ -1,0 +1,36 @@
+"""How admission, authorization and strategies read the cluster: a synchronous view of current objects.
+
+Between two reads without an `await` the view does not change. It finds candidates; what must still be true
+at commit is said with a precondition on the entry's revision.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Protocol
+
+from fathom.model.objects import Key, Obj
+
+
+class Seen:
+    """One object as the view has it, with the revision it was last written at."""
+
+    __slots__ = ("obj", "revision")
+
+    def __init__(self, obj: Obj, revision: int) -> None:
+        self.obj = obj
+        self.revision = revision
+
+
+class View(Protocol):
+    """Resources are named as kubectl names them in full: 'pods', 'deployments.apps'."""
+
+    def get(self, resource: str, key: Key) -> Seen | None: ...
+
+    def list(self, resource: str, namespace: str | None = None) -> Iterable[Seen]:
+        """In key order; all namespaces unless one is named."""
+        ...
+
+    def revision(self, resource: str) -> int:
+        """The revision of the last change to any object of the resource; grows with each."""
+        ...

@@ -1,0 +1,143 @@
+"""What every store promises.
+
+One global revision grows by one with every commit that changes something; all keys of a commit share it. An
+empty store is at revision 1. A commit is atomic: all its preconditions hold and all its writes happen, or
+nothing does. Nothing acknowledged is ever lost; nothing unacknowledged half-appears.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+from typing import Protocol
+
+import msgspec
+
+from fathom.model.body import Body
+
+
+class Entry(msgspec.Struct, frozen=True):
+    key: str
+    body: Body
+    revision: int  # Of the commit that wrote it last.
+    created: int  # Of the commit that created it; a key deleted and made anew counts anew.
+
+
+class Expect(msgspec.Struct, frozen=True):
+    """The key was last written at this revision; 0 means that it does not exist."""
+
+    key: str
+    revision: int
+
+
+class Put(msgspec.Struct, frozen=True):
+    key: str
+    body: Body
+
+
+class Delete(msgspec.Struct, frozen=True):
+    """Deleting an absent key changes nothing and is not an error."""
+
+    key: str
+
+
+Write = Put | Delete
+
+
+class Committed(msgspec.Struct, frozen=True):
+    revision: int
+
+
+class Conflict(msgspec.Struct, frozen=True):
+    """Nothing was written. `current` has every precondition key, as it is now; None means absent."""
+
+    current: dict[str, Entry | None]
+    revision: int
+
+
+class Unknown(msgspec.Struct, frozen=True):
+    """The commit may or may not have happened. Only a read can tell; the store never tries again."""
+
+    cause: str
+
+
+Outcome = Committed | Conflict | Unknown
+
+
+class Page(msgspec.Struct, frozen=True):
+    entries: tuple[Entry, ...]  # In key order.
+    revision: int  # The revision the page was read at.
+    more: bool  # Further keys follow the last one.
+    remaining: int = 0  # How many, where the engine knows.
+
+
+class Change(msgspec.Struct, frozen=True):
+    """One key's change. `entry` None is a deletion. `previous` is what stood there before, None at creation
+    or where the engine no longer has it."""
+
+    key: str
+    revision: int
+    entry: Entry | None
+    previous: Entry | None
+
+
+class Batch(msgspec.Struct, frozen=True):
+    """Changes in revision order, whole commits only. Everything under the prefix up to and including
+    `revision` has now been delivered; an empty batch is progress alone."""
+
+    changes: tuple[Change, ...]
+    revision: int
+
+
+class Compacted(Exception):
+    """History before `floor` is gone: range again, then watch from there."""
+
+    def __init__(self, floor: int) -> None:
+        super().__init__(f"history before revision {floor} has been compacted")
+        self.floor = floor
+
+
+class FutureRevision(Exception):
+    """A revision was asked for that this store has not reached."""
+
+    def __init__(self, current: int) -> None:
+        super().__init__(f"the store is only at revision {current}")
+        self.current = current
+
+
+class StoreUnavailable(Exception):
+    """A read did not get an answer (engine down, disk gone). Nothing was changed by it."""
+
+
+class Store(Protocol):
+    async def revision(self) -> int:
+        """The newest committed revision, linearizable."""
+        ...
+
+    async def range(
+        self, prefix: str, *, revision: int | None = None, limit: int = 0, after: str = ""
+    ) -> Page:
+        """Entries whose key starts with `prefix` and is greater than `after`, in key order, at one revision
+        (the newest unless told). `limit` 0 means all. Raises `Compacted`, `FutureRevision`,
+        `StoreUnavailable`."""
+        ...
+
+    async def get(self, key: str) -> Entry | None:
+        """One key, linearizable."""
+        ...
+
+    async def commit(self, preconditions: Sequence[Expect], writes: Sequence[Write]) -> Outcome:
+        """All or nothing. A key may be written once. A commit that changes nothing keeps the revision."""
+        ...
+
+    def watch(self, prefix: str, *, after: int) -> AsyncIterator[Batch]:
+        """Every change under the prefix with a revision greater than `after`, exactly once, in order, for
+        ever. Raises `Compacted` at once if `after` lies below the floor. Progress (an empty batch) comes
+        when the store moved on without touching the prefix."""
+        ...
+
+    async def compact(self, revision: int) -> None:
+        """Forget what was superseded at or before `revision`. Reads at `revision` and later still work, as
+        does a watch with `after >= revision`."""
+        ...
+
+    async def close(self) -> None: ...
