@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from fathom.model.errors import Cause
-from fathom.model.objects import Obj
+from fathom.model.objects import Obj, metadata
 from fathom.model.view import View
 
 
@@ -49,6 +49,13 @@ class Strategy:
     def grace_seconds(self, obj: Obj, requested: int | None) -> int:
         """How long deletion waits for an agent's word; 0 removes at once."""
         return 0
+
+    def held(self, obj: Obj) -> bool:
+        """Whether something still has to happen before a deleted object may go."""
+        return bool(metadata(obj).get("finalizers"))
+
+    def prepare_delete(self, obj: Obj, moment: Moment) -> None:
+        """When deletion starts but cannot finish yet; the deletion timestamp is already set."""
 
     def generation_changed(self, obj: Obj, old: Obj) -> bool:
         """Whether the desired state differs: everything but metadata and status."""
