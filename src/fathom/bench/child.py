@@ -1,0 +1,140 @@
+"""A fathom server of our own, in another process, for as long as a measurement runs; and what /proc says
+about how much memory and CPU a process and its children take."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+import msgspec
+
+from fathom.bench.errors import BadTarget, BenchFailed
+from fathom.bench.kubeconfig import Target, read_target
+from fathom.bench.wire import AnswerParser, connect
+
+START_S_MAX = 60.0
+STOP_S_MAX = 15.0
+# Often enough for a start of a second to be measured to a percent, rarely enough not to slow it.
+PROBE_EVERY_S = 0.01
+READY = b"GET %s/readyz HTTP/1.1\r\nHost: %s\r\n\r\n"
+
+
+class Child(msgspec.Struct, frozen=True):
+    pid: int
+    target: Target
+    ready_s: float  # From spawn to the first 200 from /readyz.
+    filesystem: str  # Where the data lies: a durable write means little on tmpfs.
+
+
+@contextlib.contextmanager
+def own_server(*, parent: Path | None, store: str | None) -> Iterator[Child]:
+    """`fathom up` in a new data directory under `parent`, gone with it afterwards."""
+    with tempfile.TemporaryDirectory(prefix="fathom-bench-", dir=parent) as scratch:
+        data, log = Path(scratch, "data"), Path(scratch, "log")
+        command = [sys.executable, "-m", "fathom.cli", "up", "--data", str(data), "--port", "0"]
+        command += ["--store", store] if store else []
+        with log.open("wb") as output:
+            began = time.perf_counter()
+            process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=output, stderr=output)
+        try:
+            target = _wait_ready(process, data / "kubeconfig", log, began=began)
+            yield Child(process.pid, target, time.perf_counter() - began, filesystem_of(Path(scratch)))
+            if process.poll() is not None:
+                raise BenchFailed(f"the server died while it was measured: {_last_line(log)}")
+        finally:
+            _stop(process)
+
+
+def _wait_ready(process: subprocess.Popen[bytes], kubeconfig: Path, log: Path, *, began: float) -> Target:
+    while time.perf_counter() - began < START_S_MAX:
+        if process.poll() is not None:
+            raise BadTarget(f"`fathom up` ended with {process.returncode}: {_last_line(log)}")
+        # Not there, or not wholly written, or nobody listens yet: each only means "not yet".
+        with contextlib.suppress(BadTarget, BenchFailed):
+            target = read_target(kubeconfig)
+            if _is_ready(target):
+                return target
+        time.sleep(PROBE_EVERY_S)
+    raise BadTarget(f"`fathom up` was not ready after {START_S_MAX:.0f} s: {_last_line(log)}")
+
+
+def _is_ready(target: Target) -> bool:
+    connection, parser = connect(target), AnswerParser()
+    try:
+        connection.send(READY % (target.prefix.encode(), target.host.encode()))
+        deadline = time.perf_counter() + 1.0
+        while time.perf_counter() < deadline:
+            piece = connection.receive()
+            if piece is None:
+                time.sleep(0.001)
+            elif not piece:
+                return False
+            elif (answer := parser.feed(piece)) is not None:
+                return answer.status == 200
+        return False
+    finally:
+        connection.close()
+
+
+def _stop(process: subprocess.Popen[bytes]) -> None:
+    process.terminate()
+    try:
+        process.wait(STOP_S_MAX)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+
+
+def _last_line(log: Path) -> str:
+    lines = log.read_text(errors="replace").split("\n")
+    return next((line.strip() for line in reversed(lines) if line.strip()), "it said nothing")
+
+
+def family(pids: Iterable[int]) -> list[int]:
+    """These processes and all that descend from them."""
+    parents = {pid: int(fields[1]) for pid, fields in _stats() if fields}
+    found = list(pids)
+    for pid in found:  # Grows while it is walked.
+        found += [child for child, parent in parents.items() if parent == pid and child not in found]
+    return found
+
+
+def rss_mb(pids: Iterable[int]) -> float:
+    """Resident memory of these processes and their descendants, in millions of bytes."""
+    pages = 0
+    for pid in family(pids):
+        with contextlib.suppress(OSError):
+            pages += int(Path(f"/proc/{pid}/statm").read_text().split()[1])
+    return pages * os.sysconf("SC_PAGE_SIZE") / 1e6
+
+
+def cpu_s(pids: Iterable[int]) -> float:
+    """CPU time these processes and their descendants have taken so far."""
+    wanted = set(family(pids))
+    ticks = sum(int(fields[11]) + int(fields[12]) for pid, fields in _stats() if pid in wanted)
+    return ticks / os.sysconf("SC_CLK_TCK")
+
+
+def _stats() -> Iterator[tuple[int, list[str]]]:
+    """/proc/PID/stat after the command's name, which may itself hold spaces and brackets."""
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            with contextlib.suppress(OSError):
+                yield int(entry.name), (entry / "stat").read_text().rpartition(")")[2].split()
+
+
+def filesystem_of(path: Path) -> str:
+    """The type of the filesystem a path lies on."""
+    best = ("", "unknown")
+    for line in Path("/proc/self/mounts").read_text().splitlines():
+        _, mount, kind, *_ = line.split(" ")
+        inside = path.resolve().is_relative_to(mount)
+        if inside and len(mount) >= len(best[0]):
+            best = (mount, kind)
+    return best[1]

@@ -1,0 +1,113 @@
+"""The loop that drives many connections at once, and what it notes down.
+
+A lane is one connection's script, written as a generator: it yields a request and is sent the answer. Each
+lane has one request in flight, as a busy client with that many workers would.
+"""
+
+from __future__ import annotations
+
+import select
+import time
+from collections.abc import Generator, Iterable, Sequence
+from typing import Protocol
+
+import msgspec
+
+from fathom.bench.errors import BenchFailed
+from fathom.bench.wire import STALL_S, Answer, AnswerParser, Connection
+
+Lane = Generator[bytes, Answer, None]
+
+
+class Listener(Protocol):
+    """Something that waits for its connection to become readable."""
+
+    connection: Connection
+
+    def readable(self) -> bool:
+        """Take what has come. True when this listener has all it waits for."""
+        ...
+
+
+class Caller:
+    """Plays one lane on one connection and notes how long each answer took."""
+
+    def __init__(self, connection: Connection, lane: Lane, latencies_ns: list[int]) -> None:
+        self.connection = connection
+        self._lane = lane
+        self._latencies_ns = latencies_ns
+        self._parser = AnswerParser()
+        self._sent_ns = 0
+
+    def start(self) -> bool:
+        """False when the lane has nothing to ask."""
+        request = next(self._lane, None)
+        if request is None:
+            return False
+        self._send(request)
+        return True
+
+    def readable(self) -> bool:
+        piece = self.connection.receive()
+        if piece is None:
+            return False
+        now = time.perf_counter_ns()
+        if not piece:
+            raise BenchFailed("the server closed a connection while an answer was due")
+        answer = self._parser.feed(piece)
+        if answer is None:
+            return False
+        self._latencies_ns.append(now - self._sent_ns)
+        try:
+            self._send(self._lane.send(answer))
+        except StopIteration:
+            return True
+        return False
+
+    def _send(self, request: bytes) -> None:
+        self._sent_ns = time.perf_counter_ns()
+        self.connection.send(request)
+
+
+class Phase(msgspec.Struct, frozen=True):
+    """One kind of request, repeated: how many, how long, how much CPU the driver itself took."""
+
+    latencies_ns: list[int]
+    elapsed_s: float
+    driver_cpu_s: float
+
+    @property
+    def per_s(self) -> float:
+        return len(self.latencies_ns) / self.elapsed_s if self.elapsed_s else 0.0
+
+
+def drive(connections: Sequence[Connection], lanes: Iterable[Lane]) -> Phase:
+    """Play every lane on its own connection until all have ended."""
+    latencies_ns: list[int] = []
+    callers = [Caller(*pair, latencies_ns) for pair in zip(connections, lanes, strict=True)]
+    cpu, began = time.process_time(), time.perf_counter()
+    listen([caller for caller in callers if caller.start()])
+    return Phase(latencies_ns, time.perf_counter() - began, time.process_time() - cpu)
+
+
+def listen(listeners: Iterable[Listener]) -> None:
+    """Serve every listener until each has all it waits for. Raises `BenchFailed` when all fall silent."""
+    waiting = {listener.connection.fileno: listener for listener in listeners}
+    with select.epoll() as poll:
+        for fileno in waiting:
+            poll.register(fileno, select.EPOLLIN)
+        while waiting:
+            ready = poll.poll(STALL_S)
+            if not ready:
+                raise BenchFailed(f"no answer for {STALL_S:.0f} s on {len(waiting)} connections")
+            for fileno, _ in ready:
+                if waiting[fileno].readable():
+                    poll.unregister(fileno)
+                    del waiting[fileno]
+
+
+def percentile_ms(latencies_ns: Sequence[int], percent: float) -> float:
+    """The smallest latency that `percent` of all do not exceed."""
+    ordered = sorted(latencies_ns)
+    at = max(0, -(-len(ordered) * percent // 100) - 1)
+    return ordered[int(at)] / 1e6

@@ -1,0 +1,119 @@
+"""What every measurement needs around it: a server, a namespace of its own, and a look at the server's use
+of memory and CPU."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import msgspec
+
+from fathom.bench.child import cpu_s, own_server, rss_mb
+from fathom.bench.drive import Lane, Phase, drive
+from fathom.bench.kubeconfig import Target, read_target
+from fathom.bench.requests import Asker, expect
+from fathom.bench.result import Cores, Server
+from fathom.bench.wire import Answer, Connection, connect
+
+
+class Against(msgspec.Struct, frozen=True):
+    """Which server to measure: somebody's, by its kubeconfig, or one of our own."""
+
+    kubeconfig: Path | None = None
+    pids: tuple[int, ...] = ()  # Of somebody's server on this machine, to see its memory and CPU.
+    store: str | None = None
+    parent: Path | None = None  # Where our own server's data goes.
+
+
+class Session:
+    """One server under measurement, and the connections to it."""
+
+    def __init__(
+        self, target: Target, server: Server, *, pids: tuple[int, ...], ready_s: float | None
+    ) -> None:
+        self.target = target
+        self.server = server
+        self.ready_s = ready_s
+        self._pids = pids
+        self._open: list[Connection] = []
+
+    def connect(self, count: int) -> list[Connection]:
+        opened = [connect(self.target) for _ in range(count)]
+        self._open += opened
+        return opened
+
+    def close(self) -> None:
+        for connection in self._open:
+            connection.close()
+
+    def rss_mb(self) -> float | None:
+        return round(rss_mb(self._pids), 1) if self._pids else None
+
+    def server_cpu_s(self) -> float | None:
+        return cpu_s(self._pids) if self._pids else None
+
+    def measure(self, connections: Sequence[Connection], lanes: Sequence[Lane]) -> tuple[Phase, Cores]:
+        before = self.server_cpu_s()
+        phase = drive(connections, lanes)
+        return phase, self.cores_since(before, driver_s=phase.driver_cpu_s, elapsed_s=phase.elapsed_s)
+
+    def cores_since(self, before: float | None, *, driver_s: float, elapsed_s: float) -> Cores:
+        after = self.server_cpu_s()
+        server = None if before is None or after is None else round((after - before) / elapsed_s, 2)
+        return Cores(driver=round(driver_s / elapsed_s, 2), server=server)
+
+
+@contextlib.contextmanager
+def session(against: Against) -> Iterator[Session]:
+    with contextlib.ExitStack() as stack:
+        if against.kubeconfig is not None:
+            target = read_target(against.kubeconfig)
+            known = Server(version=_version(target), own=False)
+            opened = Session(target, known, pids=against.pids, ready_s=None)
+        else:
+            child = stack.enter_context(own_server(parent=against.parent, store=against.store))
+            known = Server(_version(child.target), True, against.store or "sqlite", child.filesystem)
+            opened = Session(child.target, known, pids=(child.pid,), ready_s=round(child.ready_s, 3))
+        # A server that is told to stop waits for its connections: close them first.
+        stack.callback(opened.close)
+        yield opened
+
+
+@contextlib.contextmanager
+def namespace(session: Session, *, object_bytes: int) -> Iterator[Asker]:
+    """A new namespace, emptied and given back afterwards: somebody's cluster is left as it was found."""
+    asker = Asker(session.target, namespace=f"fathom-bench-{time.time_ns():x}", object_bytes=object_bytes)
+    expect(ask(session.target, asker.create_namespace()), 201, "creating a namespace")
+    try:
+        yield asker
+    finally:
+        if not session.server.own:
+            expect(ask(session.target, asker.delete_all()), 200, "deleting the objects")
+            expect(ask(session.target, asker.delete_namespace()), 200, "deleting the namespace")
+
+
+def ask(target: Target, request: bytes) -> Answer:
+    """One request on a connection of its own."""
+    answers: list[Answer] = []
+
+    def once() -> Lane:
+        answers.append((yield request))
+
+    connection = connect(target)
+    try:
+        drive([connection], [once()])
+    finally:
+        connection.close()
+    return answers[0]
+
+
+class _Version(msgspec.Struct):
+    text: str = msgspec.field(name="gitVersion", default="unknown version")
+
+
+def _version(target: Target) -> str:
+    request = Asker(target, namespace="", object_bytes=0).get(b"/version")
+    answer = expect(ask(target, request), 200, "/version")
+    return msgspec.json.decode(answer.body, type=_Version).text

@@ -1,0 +1,115 @@
+"""`fathom bench watch`: many watchers on one namespace, then writes; how fast all of them hear of all."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Sequence
+
+import msgspec
+
+from fathom.bench.drive import Caller, Lane, Listener, Phase, listen
+from fathom.bench.errors import BenchFailed
+from fathom.bench.requests import Asker, expect, revision_of
+from fathom.bench.result import Cores, WatchResult, latency_of, this_machine
+from fathom.bench.session import Against, Session, ask, namespace, session
+from fathom.bench.watching import SeenEvent, Watcher
+
+# How long to look for events that nobody wrote, once all that are due have come.
+AFTER_S = 0.2
+
+
+class WatchLoad(msgspec.Struct, frozen=True):
+    watchers: int = 400
+    writes: int = 1000
+    object_bytes: int = 512
+    connections: int = 32  # That write.
+
+
+def run_watch(against: Against, load: WatchLoad) -> WatchResult:
+    with session(against) as server, namespace(server, object_bytes=load.object_bytes) as asker:
+        watchers = _open(server, asker, load)
+        writes, elapsed_s, cores = _write_and_listen(server, asker, load, watchers)
+        rss_mb = server.rss_mb()
+        time.sleep(AFTER_S)
+        for watcher in watchers:
+            watcher.drain()
+        verify([watcher.events for watcher in watchers], watchers[0].kept_events(), writes=load.writes)
+        return _result(server, load, writes, cores, elapsed_s=elapsed_s, rss_mb=rss_mb)
+
+
+def _open(server: Session, asker: Asker, load: WatchLoad) -> list[Watcher]:
+    """Every watch established before the first write. The first one keeps what it hears, to be checked."""
+    revision = revision_of(expect(ask(server.target, asker.list_all(limit=1)), 200, "list"))
+    connections = server.connect(load.watchers)
+    watchers = [Watcher(connection, keep=number == 0) for number, connection in enumerate(connections)]
+    for watcher in watchers:
+        watcher.connection.send(asker.watch(revision=revision))
+    listen(watchers)
+    for watcher in watchers:
+        watcher.expect(load.writes)
+    return watchers
+
+
+def _write_and_listen(
+    server: Session, asker: Asker, load: WatchLoad, watchers: Sequence[Watcher]
+) -> tuple[Phase, float, Cores]:
+    latencies_ns: list[int] = []
+    ended_at: list[float] = []
+    lanes = [writing(asker, _names(load, lane), ended_at) for lane in range(load.connections)]
+    connections = server.connect(load.connections)
+    callers = [Caller(*pair, latencies_ns) for pair in zip(connections, lanes, strict=True)]
+
+    server_s, driver_s, began = server.server_cpu_s(), time.process_time(), time.perf_counter()
+    started: list[Listener] = [caller for caller in callers if caller.start()]
+    listen([*started, *watchers])
+    elapsed_s, driver_s = time.perf_counter() - began, time.process_time() - driver_s
+
+    writes = Phase(latencies_ns, max(ended_at) - began, driver_s)
+    return writes, elapsed_s, server.cores_since(server_s, driver_s=driver_s, elapsed_s=elapsed_s)
+
+
+def _names(load: WatchLoad, lane: int) -> list[bytes]:
+    return [_name(number).encode() for number in range(lane, load.writes, load.connections)]
+
+
+def _name(number: int) -> str:
+    return f"w-{number:06d}"
+
+
+def writing(asker: Asker, names: Iterable[bytes], ended_at: list[float]) -> Lane:
+    for name in names:
+        expect((yield asker.create_one(name)), 201, "POST")
+    ended_at.append(time.perf_counter())
+
+
+def verify(counts: Sequence[int], kept: Sequence[SeenEvent], *, writes: int) -> None:
+    """Every watcher heard as many events as were written, and the one that kept them heard each exactly
+    once and in the order of their revisions."""
+    if wrong := [count for count in counts if count != writes]:
+        raise BenchFailed(f"{len(wrong)} watchers got {wrong[0]} events instead of {writes}")
+    if others := {event.type for event in kept} - {"ADDED"}:
+        raise BenchFailed(f"events of other types than ADDED came: {', '.join(sorted(others))}")
+    if sorted(event.name for event in kept) != [_name(number) for number in range(writes)]:
+        raise BenchFailed("a watcher did not hear of every write exactly once")
+    revisions = [event.revision for event in kept]
+    if revisions != sorted(set(revisions)):
+        raise BenchFailed("a watcher heard events out of order")
+
+
+def _result(
+    server: Session, load: WatchLoad, writes: Phase, cores: Cores, *, elapsed_s: float, rss_mb: float | None
+) -> WatchResult:
+    events = load.watchers * load.writes
+    return WatchResult(
+        watch_events_per_s=round(events / elapsed_s, 1),
+        writes_per_s=round(writes.per_s, 1),
+        events=events,
+        elapsed_s=round(elapsed_s, 3),
+        rss_mb=rss_mb,
+        ready_s=server.ready_s,
+        latency_ms={"write": latency_of(writes)},
+        cores={"watch": cores},
+        parameters=msgspec.structs.asdict(load),
+        machine=this_machine(),
+        server=server.server,
+    )

@@ -1,0 +1,103 @@
+"""`fathom bench`: the same load on fathom or on any Kubernetes API server."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+from cyclopts import App, Parameter
+from cyclopts.validators import Number
+
+from fathom.cli.problem import ANSWER_IS_NO, Problem
+
+if TYPE_CHECKING:
+    from fathom.bench.result import Result
+    from fathom.bench.session import Against
+
+AT_LEAST_ONE = Number(gte=1)
+Connections = Annotated[int, Parameter(validator=AT_LEAST_ONE, help="Requests in flight at once.")]
+ObjectBytes = Annotated[int, Parameter(validator=AT_LEAST_ONE, help="Size of an object, as JSON.")]
+AsJson = Annotated[
+    bool, Parameter(name="--json", negative=(), help="One JSON document (docs/benchmarks.md).")
+]
+
+
+@Parameter(name="*")
+@dataclass(frozen=True, kw_only=True)
+class Where:
+    """Which server to measure; by default a new `fathom up`, stopped afterwards."""
+
+    kubeconfig: Annotated[Path | None, Parameter(help="Measure this server instead of a new one.")] = None
+    pid: Annotated[
+        tuple[int, ...],
+        Parameter(negative=(), help="With --kubeconfig: processes whose memory and CPU to count."),
+    ] = ()
+    store: Annotated[str | None, Parameter(help="The new server's store (`fathom up --store`).")] = None
+    data: Annotated[Path | None, Parameter(help="Where the new server's data goes for a while.")] = None
+
+    def against(self) -> Against:
+        from fathom.bench.session import Against  # noqa: PLC0415  # See the room's docstring.
+
+        if self.kubeconfig and (self.store or self.data):
+            raise Problem("--store and --data are for a new server: they do not go with --kubeconfig")
+        if self.pid and not self.kubeconfig:
+            raise Problem("--pid goes with --kubeconfig: a new server's processes are known")
+        return Against(kubeconfig=self.kubeconfig, pids=self.pid, store=self.store, parent=self.data)
+
+
+NEW_SERVER = Where()
+
+
+def make_app() -> App:
+    app = App(name="bench", help="Measure an API server over TLS, from another process than its own.")
+    app.command(api)
+    app.command(watch)
+    return app
+
+
+def api(
+    *,
+    connections: Connections = 32,
+    objects: Annotated[int, Parameter(validator=AT_LEAST_ONE, help="ConfigMaps to create.")] = 20_000,
+    object_bytes: ObjectBytes = 1024,
+    seconds: Annotated[float, Parameter(validator=Number(gt=0), help="For GET and for PUT, each.")] = 5.0,
+    where: Where = NEW_SERVER,
+    as_json: AsJson = False,
+) -> None:
+    """Create, get, update and list objects; then how much memory they take."""
+    from fathom.bench.api import ApiLoad, run_api  # noqa: PLC0415
+
+    load = ApiLoad(connections, objects, object_bytes, seconds)
+    _report(lambda: run_api(where.against(), load), as_json=as_json)
+
+
+def watch(
+    *,
+    watchers: Annotated[int, Parameter(validator=AT_LEAST_ONE, help="Watches of one namespace.")] = 400,
+    writes: Annotated[int, Parameter(validator=AT_LEAST_ONE, help="ConfigMaps to create.")] = 1000,
+    object_bytes: ObjectBytes = 512,
+    connections: Connections = 32,
+    where: Where = NEW_SERVER,
+    as_json: AsJson = False,
+) -> None:
+    """Write, and see how fast every watcher hears of every write."""
+    from fathom.bench.watch import WatchLoad, run_watch  # noqa: PLC0415
+
+    load = WatchLoad(watchers, writes, object_bytes, connections)
+    _report(lambda: run_watch(where.against(), load), as_json=as_json)
+
+
+def _report(measure: Callable[[], Result], *, as_json: bool) -> None:
+    from fathom.bench.errors import BadTarget, BenchFailed  # noqa: PLC0415
+    from fathom.bench.result import as_json as document  # noqa: PLC0415
+    from fathom.bench.result import as_table  # noqa: PLC0415
+
+    try:
+        result = measure()
+    except BenchFailed as error:
+        raise Problem(f"not measured: {error}", exit_code=ANSWER_IS_NO) from error
+    except BadTarget as error:
+        raise Problem(str(error)) from error
+    print(document(result) if as_json else as_table(result))

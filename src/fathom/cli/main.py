@@ -1,0 +1,83 @@
+"""The entry point: finds the command, and turns whatever goes wrong into one line and an exit code."""
+
+from __future__ import annotations
+
+import os
+import sys
+import traceback
+from collections.abc import Sequence
+
+from cyclopts import App, CycloptsError
+
+from fathom.cli import bench, kubeconfig, store, up
+from fathom.cli.problem import INTERRUPTED, USAGE_OR_ENVIRONMENT, Problem
+
+DEBUG_VARIABLE = "FATHOM_DEBUG"
+
+
+def main() -> None:
+    sys.exit(run(sys.argv[1:]))
+
+
+def run(arguments: Sequence[str]) -> int:
+    """The exit code. No traceback reaches a person who did not ask for one."""
+    debug = "--debug" in arguments or os.environ.get(DEBUG_VARIABLE, "") not in ("", "0")
+    try:
+        return int(make_app()([word for word in arguments if word != "--debug"]) or 0)
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    except BrokenPipeError:  # The reader went away (`fathom … | head`): nobody is left to tell.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return INTERRUPTED
+    except Exception as error:
+        if debug:
+            traceback.print_exc()
+        print(f"fathom: error: {one_line(error)}", file=sys.stderr)
+        return error.exit_code if isinstance(error, Problem) else USAGE_OR_ENVIRONMENT
+
+
+def one_line(error: Exception) -> str:
+    """What to tell: a written message as it is, an unforeseen error with its type and the way to see more."""
+    message = " ".join(str(error).split())
+    if isinstance(error, Problem | CycloptsError):
+        return message
+    if isinstance(error, OSError) and error.strerror:
+        return f"{error.strerror}: {error.filename}" if error.filename else error.strerror
+    kind = type(error).__name__
+    return f"{kind}: {message or 'no message'} ({DEBUG_VARIABLE}=1 shows where)"
+
+
+def make_app() -> App:
+    app = App(
+        name="fathom",
+        help="A scheduler control plane that can be questioned, replayed and steered.",
+        help_epilogue="--debug, or FATHOM_DEBUG=1, shows the traceback of an error.",
+        help_format="plaintext",
+        version=version_text,
+        exit_on_error=False,
+        print_error=False,
+        # Ctrl-C and exit codes are ours to translate, above.
+        suppress_keyboard_interrupt=False,
+        result_action="return_value",
+    )
+    app.command(up.up)
+    app.command(kubeconfig.kubeconfig)
+    app.command(store.make_app())
+    app.command(bench.make_app())
+    app.command(version)
+    return app
+
+
+def version_text() -> str:
+    from importlib.metadata import version as installed  # noqa: PLC0415  # Slow, and rarely asked for.
+
+    return f"fathom {installed('fathom')}"
+
+
+def version() -> None:
+    """Show which fathom this is, and on which Python it runs."""
+    print(f"{version_text()} (Python {sys.version.split()[0]})")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,35 @@
+"""`fathom up`: the whole control plane on this machine."""
+
+from __future__ import annotations
+
+import errno
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import Parameter
+from cyclopts.validators import Number
+
+from fathom.cli.problem import Problem
+
+DEFAULT_PORT = 6443  # Where kube-apiserver listens.
+
+
+def up(
+    *,
+    data: Annotated[Path, Parameter(help="What the server keeps, and its kubeconfig.")] = Path(".fathom"),
+    host: Annotated[str, Parameter(help="The address to listen on.")] = "127.0.0.1",
+    port: Annotated[
+        int, Parameter(validator=Number(gte=0, lte=65535), help="The port; 0 takes any free one.")
+    ] = DEFAULT_PORT,
+    store: Annotated[str | None, Parameter(help="Another store than DIR/store.db, as a URL.")] = None,
+) -> int:
+    """Start the API server, write DIR/kubeconfig and say `ready`. Ctrl-C stops it."""
+    from fathom import serve  # noqa: PLC0415  # The server's modules are a second command's burden.
+
+    try:
+        serve.run_up(data=data, host=host, port=port, store=store)
+    except OSError as error:
+        if error.errno == errno.EADDRINUSE:
+            raise Problem(f"port {port} on {host} is taken; choose another with --port") from error
+        raise
+    return 0
