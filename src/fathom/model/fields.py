@@ -1,0 +1,211 @@
+"""Which fields differ between two objects, as paths that people can read:
+
+    spec.replicas    metadata.labels[app]    spec.containers[name=web].image    spec.tolerations[0]
+
+Equal subtrees are passed over by identity or by one comparison in C, so the cost is that of what changed.
+The answer is bounded and never leaves a change out: too many paths are told by their parents instead, in the
+end by `*`, which stands for the whole object.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
+
+from fathom.model.objects import Obj
+
+PATHS_MAX = 64
+EVERYTHING: Final = "*"
+
+# Beyond this a path says less than its parent, and recursion must end somewhere.
+DEPTH_MAX = 24
+
+# What tells the items of a list apart, by the list's field name: the first of these that all items have and
+# none shares. '' means that the items are plain values, each its own key. Other lists go by index.
+LIST_KEYS: Mapping[str, tuple[str, ...]] = {
+    "addresses": ("type", "ip"),
+    "conditions": ("type",),
+    "containerStatuses": ("name",),
+    "containers": ("name",),
+    "env": ("name",),
+    "ephemeralContainerStatuses": ("name",),
+    "ephemeralContainers": ("name",),
+    "finalizers": ("",),
+    "hostAliases": ("ip",),
+    "imagePullSecrets": ("name",),
+    "initContainerStatuses": ("name",),
+    "initContainers": ("name",),
+    "ownerReferences": ("uid",),
+    "podIPs": ("ip",),
+    "ports": ("containerPort", "name", "port"),
+    "readinessGates": ("conditionType",),
+    "schedulingGates": ("name",),
+    "secrets": ("name",),
+    "steps": ("name",),
+    "taints": ("key",),
+    "versions": ("name",),
+    "volumeClaimTemplates": ("name",),
+    "volumeDevices": ("devicePath",),
+    "volumeMounts": ("mountPath",),
+    "volumes": ("name",),
+}
+
+# Fields that hold names of the user's choosing, not of the schema's.
+_MAPS = frozenset(
+    {
+        "allocatable",
+        "annotations",
+        "binaryData",
+        "capacity",
+        "data",
+        "default",
+        "defaultRequest",
+        "hard",
+        "labels",
+        "limits",
+        "matchLabels",
+        "max",
+        "maxLimitRequestRatio",
+        "min",
+        "nodeSelector",
+        "properties",
+        "requests",
+        "stringData",
+        "used",
+    }
+)
+
+# Written by the server with every change: they tell nothing.
+_UNTOLD = frozenset({"metadata.resourceVersion", "metadata.managedFields"})
+
+_ABSENT: Final = object()
+_NO_FIELDS: Final[Obj] = {}
+
+
+def changed_paths(
+    old: Obj | None,
+    new: Obj | None,
+    limit: int = PATHS_MAX,
+    list_keys: Mapping[str, tuple[str, ...]] = LIST_KEYS,
+) -> tuple[str, ...]:
+    """In the new object's field order, what is gone last. An absent object is an empty one."""
+    for depth_max in (DEPTH_MAX, 2, 1):
+        walk = _Walk(limit, depth_max, list_keys)
+        walk.objects(old or {}, new or {}, "", "", 1)
+        if len(walk.found) <= limit:
+            return tuple(walk.found)
+    return (EVERYTHING,)
+
+
+class _Walk:
+    """One pass, ended early once there are more paths than wanted."""
+
+    __slots__ = ("depth_max", "found", "limit", "list_keys")
+
+    def __init__(self, limit: int, depth_max: int, list_keys: Mapping[str, tuple[str, ...]]) -> None:
+        self.found: list[str] = []
+        self.limit = limit
+        self.depth_max = depth_max
+        self.list_keys = list_keys
+
+    def objects(self, old: Obj, new: Obj, field: str, path: str, depth: int) -> None:
+        names_are_free = field in _MAPS
+        for name, value in new.items():
+            before = old.get(name, _ABSENT)
+            if before is not value and before != value:
+                self._field(before, value, name, _under(path, name, names_are_free), depth)
+        for name in old:
+            if name not in new:
+                self._field(old[name], _ABSENT, name, _under(path, name, names_are_free), depth)
+
+    def _field(self, old: Any, new: Any, name: str, path: str, depth: int) -> None:
+        if path in _UNTOLD or len(self.found) > self.limit:
+            return
+        if depth < self.depth_max:
+            # A map or struct that appears or goes is told by its fields, so that `labels` that were not there
+            # and labels that were read alike.
+            if type(new) is dict and (type(old) is dict or (old is _ABSENT and new)):
+                self.objects(old if type(old) is dict else _NO_FIELDS, new, name, path, depth + 1)
+                return
+            if type(old) is dict and new is _ABSENT and old:
+                self.objects(old, _NO_FIELDS, name, path, depth + 1)
+                return
+            if type(old) is list and type(new) is list:
+                self._lists(old, new, name, path, depth)
+                return
+        self.found.append(path)
+
+    def _lists(self, old: list[Any], new: list[Any], name: str, path: str, depth: int) -> None:
+        for key in self.list_keys.get(name, ()):
+            before, after = _keyed(old, key), _keyed(new, key)
+            if before is not None and after is not None:
+                self._keyed_lists(before, after, key, path, depth)
+                return
+        if not all(type(item) is dict for item in (*old, *new)):
+            self.found.append(path)
+            return
+        for index in range(max(len(old), len(new))):
+            was = old[index] if index < len(old) else _ABSENT
+            item = new[index] if index < len(new) else _ABSENT
+            if was is not item and was != item:
+                self._item(was, item, f"{path}[{index}]", depth)
+
+    def _keyed_lists(self, old: dict[Any, Any], new: dict[Any, Any], key: str, path: str, depth: int) -> None:
+        told = len(self.found)
+        label = f"{path}[{key}=" if key else f"{path}["
+        for one, item in new.items():
+            before = old.get(one, _ABSENT)
+            if before is not item and before != item:
+                self._item(before, item, f"{label}{one}]", depth)
+        for one in old:
+            if one not in new:
+                self.found.append(f"{label}{one}]")
+        if len(self.found) == told:
+            self.found.append(path)  # The same items in another order.
+
+    def _item(self, old: Any, new: Any, path: str, depth: int) -> None:
+        if type(old) is dict and type(new) is dict and depth < self.depth_max:
+            self.objects(old, new, "", path, depth + 1)
+        elif len(self.found) <= self.limit:
+            self.found.append(path)
+
+
+def _under(path: str, name: str, free: bool) -> str:
+    if free or not name.isidentifier():
+        return f"{path}[{name}]"
+    return f"{path}.{name}" if path else name
+
+
+def _keyed(items: list[Any], key: str) -> dict[Any, Any] | None:
+    """The items by their key, or None where a key is missing, not plain or not unique."""
+    try:
+        found = {item[key]: item for item in items} if key else {item: item for item in items}
+    except (KeyError, TypeError):
+        return None
+    return found if len(found) == len(items) and None not in found else None
+
+
+_step = re.compile(r"\[(.*?)\](?=\.|\[|\Z)|\.?([^.\[]+)", re.DOTALL).finditer
+
+
+def steps_of(path: str) -> tuple[str, ...]:
+    """'a.b[c.d].e' as ('a', 'b', 'c.d', 'e'): `.x` and `[x]` name the same thing."""
+    return tuple(found[1] if found[1] is not None else found[2] for found in _step(path))
+
+
+def touches(changed: str, field: str) -> bool:
+    """Whether a change at one path may have changed a field: the same, above or below it."""
+    if EVERYTHING in {changed, field}:
+        return True
+    return _overlap(steps_of(changed), steps_of(field))
+
+
+def touching(changed: Sequence[str], field: str) -> Iterator[str]:
+    """Those of the changed paths that touch the field."""
+    return (path for path in changed if touches(path, field))
+
+
+def _overlap(one: tuple[str, ...], other: tuple[str, ...]) -> bool:
+    shared = min(len(one), len(other))
+    return one[:shared] == other[:shared]
