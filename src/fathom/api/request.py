@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
-from typing import Any
+from collections.abc import Callable
+from typing import Any, Protocol
 
 import msgspec
 
@@ -36,10 +36,23 @@ class Response(msgspec.Struct):
     headers: tuple[tuple[str, str], ...] = ()
 
 
-class Stream(msgspec.Struct):
-    """An answer that goes on. Closing the iterator ends it on the server's side."""
+class Source(Protocol):
+    """Where a stream's chunks come from. Not an async generator: those finish when the garbage collector
+    feels like it, which no replay can repeat."""
 
-    chunks: AsyncIterator[bytes]
+    async def next(self) -> bytes | None:
+        """The next chunk; None at the end."""
+        ...
+
+    def close(self) -> None:
+        """The reader is gone. May be called at any time, also twice."""
+        ...
+
+
+class Stream(msgspec.Struct):
+    """An answer that goes on."""
+
+    source: Source
     content_type: str = JSON
     headers: tuple[tuple[str, str], ...] = ()
     status: int = 200

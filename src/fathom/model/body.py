@@ -25,7 +25,7 @@ _METADATA = b'"metadata":{'
 class Body:
     """Immutable. At least one of the two forms is always there."""
 
-    __slots__ = ("_encoded", "_obj")
+    __slots__ = ("__weakref__", "_encoded", "_obj")  # A store remembers what it wrote while others hold it.
 
     def __init__(self, obj: Obj | None = None, encoded: bytes | None = None) -> None:
         if obj is None and encoded is None:
@@ -67,6 +67,12 @@ class Body:
         start += len(_METADATA)
         comma = b"" if raw[start : start + 1] == b"}" else b","
         return b'%b"resourceVersion":"%d"%b%b' % (raw[:start], revision, comma, raw[start:])
+
+    def fresh_at(self, revision: int) -> Obj:
+        """Like `obj_at`, but all of it belongs to the caller, to be changed."""
+        obj = cast(Obj, decode_json(self.encoded))
+        obj["metadata"] = {"resourceVersion": str(revision), **(obj.get("metadata") or {})}
+        return obj
 
     def obj_at(self, revision: int) -> Obj:
         """A shallow copy with `metadata.resourceVersion` set."""

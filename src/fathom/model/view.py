@@ -34,3 +34,21 @@ class View(Protocol):
     def revision(self, resource: str) -> int:
         """The revision of the last change to any object of the resource; grows with each."""
         ...
+
+
+class Resources(Protocol):
+    """Which kinds there are and under which paths, for those who deal with objects of any kind."""
+
+    def path(self, resource: str, namespace: str, name: str = "") -> str | None:
+        """The path of an object or a collection; None for an unknown resource."""
+        ...
+
+    def named(self, api_version: str, kind: str) -> str | None:
+        """The resource that an owner reference names."""
+        ...
+
+    def is_namespaced(self, resource: str) -> bool: ...
+
+    def all_namespaced(self) -> list[str]:
+        """Stored, deletable resources that live in namespaces, in a fixed order."""
+        ...

@@ -1,0 +1,139 @@
+"""What every verb works with: the parts of one API server, and one request on its way through."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+
+import msgspec
+
+from fathom.api.admission.chain import Chain
+from fathom.api.kinds.decode import Decoder
+from fathom.api.kinds.kind import Kind
+from fathom.api.kinds.registry import Registry
+from fathom.api.represent import Form
+from fathom.api.request import Caller, Request, Target
+from fathom.api.strategy.base import Moment, Strategy
+from fathom.api.strategy.table import strategy_for
+from fathom.api.watchcache import WatchCache
+from fathom.model.errors import timed_out
+from fathom.model.objects import Obj
+from fathom.seams.outside import Outside, timestamp
+from fathom.store.protocol import Entry, Store
+
+# As kube-apiserver waits for its watch cache before it says "Too large resource version".
+FRESH_WAIT_S = 3.0
+
+
+class Limits(msgspec.Struct, frozen=True):
+    body_bytes_max: int = 3 * 1024 * 1024  # kube-apiserver's limit.
+    request_s: float = 60.0
+    watch_s_min: int = 1800  # A watch without a timeout ends after this to twice this, as kube's do.
+    bookmark_s: float = 60.0
+
+
+class Core:
+    """The parts of one server. Nothing here knows about sockets."""
+
+    def __init__(  # noqa: PLR0917
+        self,
+        *,
+        store: Store,
+        cache: WatchCache,
+        registry: Registry,
+        decoder: Decoder,
+        chain: Chain,
+        outside: Outside,
+        shared_store: bool,
+        limits: Limits | None = None,
+    ) -> None:
+        self.store = store
+        self.cache = cache
+        self.registry = registry
+        self.decoder = decoder
+        self.chain = chain
+        self.outside = outside
+        self.shared_store = shared_store  # Others write to it too: the cache may be behind what they saw.
+        self.limits = limits or Limits()
+        self.stopping = False
+
+    def strategy(self, kind: Kind) -> Strategy:
+        return strategy_for(kind.stored_as or kind.resource)
+
+    def moment(self) -> Moment:
+        return Moment(now=timestamp(self.outside.clock.now_ns()), view=self.cache)
+
+    async def current(self, key: str) -> Entry | None:
+        """One entry, as new as any answer ever given. Where this server is the store's only writer, the cache
+        holds every acknowledged write, so it is."""
+        if self.shared_store:
+            return await self.store.get(key)
+        return self.cache.of(_resource_of(key)).entries.get(key)
+
+    async def catch_up(self) -> int:
+        """Bring the cache to the store's newest revision, for a consistent list or watch."""
+        if self.shared_store:
+            await self.wait_for(await self.store.revision())
+        return self.cache.reached
+
+    async def wait_for(self, revision: int) -> None:
+        if self.cache.reached >= revision:
+            return
+        try:
+            async with asyncio.timeout(FRESH_WAIT_S):
+                await self.cache.at_least(revision)
+        except TimeoutError:
+            raise too_new(revision, self.cache.reached) from None
+
+
+def too_new(revision: int, reached: int) -> Exception:
+    error = timed_out(f"Too large resource version: {revision}, current: {reached}")
+    cause = {"reason": "ResourceVersionTooLarge", "message": "Too large resource version"}
+    error.details = {"causes": [cause], "retryAfterSeconds": 1}
+    error.retry_after_s = 1
+    return error
+
+
+def _resource_of(key: str) -> str:
+    return key.split("/", 3)[2]
+
+
+class Verdicts(msgspec.Struct):
+    """What one write did, collected on the way for its audit entry."""
+
+    name: str = ""
+    uid: str = ""
+    revision: int = 0
+    changed: Sequence[str] = ()
+    admission: Sequence[object] = ()
+
+
+class Call(msgspec.Struct):
+    """One request on its way."""
+
+    request: Request
+    target: Target
+    kind: Kind
+    caller: Caller
+    form: Form
+    warnings: list[str]
+    audit: Verdicts
+
+    @property
+    def namespace(self) -> str:
+        return self.target.namespace if self.kind.namespaced else ""
+
+    @property
+    def store_key(self) -> str:
+        return self.kind.store_key(self.namespace, self.target.name)
+
+    @property
+    def dry_run(self) -> bool:
+        return bool(self.request.query.get("dryRun"))
+
+    def warn(self, message: str) -> None:
+        if message not in self.warnings:
+            self.warnings.append(message)
+
+
+Meta = Obj

@@ -1,0 +1,121 @@
+"""From what a request is about to the function that does it. A table, so that discovery and tests can read
+what there is."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+
+from fathom.api.reviewer import Reviewer
+from fathom.api.core import Call, Core
+from fathom.api.kinds.kind import Kind
+from fathom.api.kinds.registry import Registry
+from fathom.api.request import Answer, Response, Target
+from fathom.api.subresources.binding import bind
+from fathom.api.subresources.eviction import evict
+from fathom.api.subresources.finalize import finalize
+from fathom.api.subresources.scale import get_scale, patch_scale, put_scale
+from fathom.api.verbs import bodies
+from fathom.api.verbs.create import create
+from fathom.api.verbs.delete import delete, delete_collection
+from fathom.api.verbs.get import get, read
+from fathom.api.verbs.list import list_
+from fathom.api.verbs.update import patch, put
+from fathom.api.verbs.watch import watch
+from fathom.model.body import encode_json
+from fathom.model.errors import method_not_allowed, no_such_path, not_supported
+from fathom.model.objects import Key
+
+Verb = Callable[[Core, Call], Awaitable[Answer]]
+
+VERBS: dict[str, Verb] = {
+    "get": get,
+    "list": list_,
+    "watch": watch,
+    "create": create,
+    "update": put,
+    "patch": patch,
+    "delete": delete,
+    "deletecollection": delete_collection,
+}
+
+SUBRESOURCES: dict[tuple[str, str], Verb] = {
+    ("status", "get"): get,
+    ("status", "update"): put,
+    ("status", "patch"): patch,
+    ("approval", "get"): get,
+    ("approval", "update"): put,
+    ("approval", "patch"): patch,
+    ("scale", "get"): get_scale,
+    ("scale", "update"): put_scale,
+    ("scale", "patch"): patch_scale,
+    ("binding", "create"): bind,
+    ("eviction", "create"): evict,
+    ("finalize", "update"): finalize,
+}
+
+# Known to Kubernetes' clients, not to us: said plainly instead of a puzzling 404.
+UNSUPPORTED = {
+    "log": "pods/log before an agent runs the pod",
+    "exec": "exec",
+    "attach": "attach",
+    "portforward": "port-forward",
+    "proxy": "proxying to pods, services and nodes",
+    "ephemeralcontainers": "ephemeral containers",
+    "resize": "in-place resize",
+}
+
+
+def kind_for(registry: Registry, target: Target) -> Kind:
+    kind = registry.find(target.group, target.version, target.plural)
+    if kind is None or (target.namespace and not kind.namespaced and target.plural != "namespaces"):
+        raise no_such_path()
+    if kind.namespaced and not target.namespace and target.verb not in {"list", "watch"}:
+        # deletecollection over all namespaces, or an object named without its namespace.
+        raise method_not_allowed() if not target.name else no_such_path()
+    return kind
+
+
+class Dispatch:
+    def __init__(self, core: Core, reviewer: Reviewer) -> None:
+        self._core = core
+        self._reviewer = reviewer
+
+    async def serve(self, call: Call) -> Answer:
+        target, kind = call.target, call.kind
+        if target.subresource:
+            return await self._subresource(call)
+        if kind.virtual:
+            return self._review(call)
+        verb = VERBS.get(target.verb)
+        if verb is None or target.verb not in kind.verbs or (target.verb == "create" and target.name):
+            raise method_not_allowed()
+        return await verb(self._core, call)
+
+    async def _subresource(self, call: Call) -> Answer:
+        name, verb = call.target.subresource, call.target.verb
+        if name.split("/")[0] in UNSUPPORTED:
+            raise not_supported(UNSUPPORTED[name.split("/")[0]])
+        if name not in call.kind.subresources:
+            raise no_such_path()
+        if name == "token" and verb == "create":
+            return await self._token(call)
+        handler = SUBRESOURCES.get((name, verb))
+        if handler is None:
+            raise method_not_allowed()
+        return await handler(self._core, call)
+
+    def _review(self, call: Call) -> Response:
+        if call.target.verb != "create":
+            raise method_not_allowed()
+        obj = bodies.decode(self._core, call)
+        answered = self._reviewer.review(call.kind, obj, call.caller.user, call.namespace)
+        return Response(status=201, body=encode_json(answered))
+
+    async def _token(self, call: Call) -> Response:
+        await read(self._core, call)  # The account must be there.
+        kind = self._core.registry.by_gvk("authentication.k8s.io", "v1", "TokenRequest")
+        if kind is None:
+            raise no_such_path()
+        obj = bodies.decode(self._core, call, kind)
+        account = Key(call.namespace, call.target.name)
+        return Response(status=201, body=encode_json(self._reviewer.issue(obj, account)))

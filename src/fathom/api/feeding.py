@@ -1,0 +1,77 @@
+"""Keep the watch cache on the store's heels: load, then follow, for ever.
+
+Whoever must know of every change in this process (the registry of custom kinds, housekeeping) is called
+right after the cache has it and before any request that waits for it goes on.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+from fathom.api.watchcache import REGISTRY, WatchCache
+from fathom.model.body import Body
+from fathom.seams.log import Log
+from fathom.store.protocol import Batch, Compacted, Entry, Store, StoreUnavailable
+
+# resource, path below it ('default/web'), what is there now, what was there before
+Observer = Callable[[str, str, Body | None, Body | None], None]
+
+RETRY_S = 0.2
+
+
+class Feed:
+    def __init__(self, store: Store, cache: WatchCache, log: Log, observers: tuple[Observer, ...]) -> None:
+        self._store = store
+        self._cache = cache
+        self._log = log
+        self._observers = observers
+
+    async def load(self) -> None:
+        page = await self._store.range(REGISTRY)
+        previous = {} if self._cache.reached == 0 else self._present()
+        self._cache.load(page.entries, page.revision)
+        for entry in page.entries:
+            self._tell(entry.key, entry.body, previous.pop(entry.key, None))
+        for key, body in previous.items():
+            self._tell(key, None, body)
+
+    def _present(self) -> dict[str, Body]:
+        entries: dict[str, Entry] = {}
+        for resource in self._cache.resources():
+            entries |= self._cache.of(resource).entries
+        return {key: entry.body for key, entry in entries.items()}
+
+    async def follow(self) -> None:
+        while True:
+            try:
+                async for batch in self._store.watch(REGISTRY, after=self._cache.reached):
+                    self._apply(batch)
+            except Compacted as error:
+                self._log.warn("watch cache reloads", cause="compacted", floor=error.floor)
+                await self._reload()
+            except StoreUnavailable as error:
+                self._log.warn("watch cache waits for the store", error=str(error))
+                await asyncio.sleep(RETRY_S)
+
+    async def _reload(self) -> None:
+        try:
+            await self.load()
+        except StoreUnavailable as error:
+            self._log.warn("watch cache waits for the store", error=str(error))
+            await asyncio.sleep(RETRY_S)
+
+    def _apply(self, batch: Batch) -> None:
+        before = [(change, self._entry(change.key)) for change in batch.changes]
+        self._cache.apply(batch)
+        for change, previous in before:
+            body = change.entry.body if change.entry is not None else None
+            self._tell(change.key, body, previous.body if previous else None)
+
+    def _entry(self, key: str) -> Entry | None:
+        return self._cache.of(key.split("/", 3)[2]).entries.get(key)
+
+    def _tell(self, key: str, body: Body | None, previous: Body | None) -> None:
+        resource, _, path = key.removeprefix(REGISTRY).partition("/")
+        for observer in self._observers:
+            observer(resource, path, body, previous)

@@ -1,0 +1,111 @@
+"""Everything that is not an object: health, version, metrics, discovery, OpenAPI."""
+
+from __future__ import annotations
+
+import platform
+import sys
+
+from fathom import __version__
+from fathom.api.core import Core
+from fathom.api.kinds import discovery, openapi
+from fathom.api.metrics import Metrics
+from fathom.api.request import Request, Response
+from fathom.model.body import encode_json
+from fathom.model.errors import method_not_allowed, no_such_path, not_supported
+
+# The Kubernetes release whose API we speak: clients choose features by it.
+KUBERNETES = "v1.37.0"
+
+DISCOVERY_V2 = "g=apidiscovery.k8s.io"
+AGGREGATED = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
+
+
+class Paths:
+    def __init__(self, core: Core, metrics: Metrics) -> None:
+        self._core = core
+        self._metrics = metrics
+        self._made: dict[tuple[str, bool], bytes] = {}  # Documents of the registry's `_made_at` state.
+        self._made_at = -1
+
+    def serve(self, request: Request) -> Response:
+        path = request.path.rstrip("/") or "/"
+        if request.method not in {"GET", "HEAD"}:
+            raise method_not_allowed()
+        if path.split("/")[1] in {"healthz", "livez", "readyz"}:
+            return self._health(request, path)
+        if path == "/version":
+            return Response(status=200, body=encode_json(version()))
+        if path == "/metrics":
+            return Response(200, self._metrics.exposition(), "text/plain; version=0.0.4; charset=utf-8")
+        if path == "/":
+            return Response(status=200, body=encode_json({"paths": self._roots()}))
+        if path.startswith("/openapi/v2"):
+            raise not_supported("OpenAPI v2: use /openapi/v3")
+        return self._document(request, path)
+
+    def _document(self, request: Request, path: str) -> Response:
+        """Discovery and OpenAPI are the same for all until a kind comes or goes."""
+        registry = self._core.registry
+        if self._made_at != registry.revision:
+            self._made.clear()
+            self._made_at = registry.revision
+        aggregated = path in {"/api", "/apis"} and _wants_aggregated(request)
+        made = self._made.get((path, aggregated))
+        if made is None:
+            made = self._make(path, aggregated=aggregated)
+            self._made[path, aggregated] = made
+        return Response(status=200, body=made, content_type=AGGREGATED if aggregated else "application/json")
+
+    def _make(self, path: str, *, aggregated: bool) -> bytes:
+        registry = self._core.registry
+        if path == "/openapi/v3":
+            return encode_json(openapi.index(registry))
+        if path.startswith("/openapi/v3/"):
+            document = openapi.document(registry, path.removeprefix("/openapi/v3/"))
+        else:
+            document = discovery.document(registry, path, aggregated=aggregated)
+        if document is None:
+            raise no_such_path()
+        return encode_json(document)
+
+    def _health(self, request: Request, path: str) -> Response:
+        checks = {"ping": True, "store": self._core.cache.reached > 0, "shutdown": not self._core.stopping}
+        if path.startswith("/livez"):
+            checks = {"ping": True}
+        name = path.split("/", 2)[2:]
+        if name:
+            if name[0] not in checks:
+                raise no_such_path()
+            checks = {name[0]: checks[name[0]]}
+        good = all(checks.values())
+        if good and "verbose" not in request.query:
+            return Response(status=200, body=b"ok", content_type="text/plain; charset=utf-8")
+        lines = [f"[{'+' if ok else '-'}]{check} {'ok' if ok else 'failed'}" for check, ok in checks.items()]
+        lines.append(f"{path.split('/')[1]} check {'passed' if good else 'failed'}")
+        body = "\n".join(lines).encode() + b"\n"
+        return Response(200 if good else 500, body, "text/plain; charset=utf-8")
+
+    def _roots(self) -> list[str]:
+        groups = sorted({kind.group for kind in self._core.registry.kinds() if kind.group})
+        fixed = ["/api", "/api/v1", "/apis", "/healthz", "/livez", "/metrics", "/openapi/v3", "/readyz"]
+        return sorted([*fixed, *(f"/apis/{group}" for group in groups), "/version"])
+
+
+def _wants_aggregated(request: Request) -> bool:
+    accept = request.headers.get("accept", "")
+    return any(DISCOVERY_V2 in choice and "v=v2;" in f"{choice};" for choice in accept.split(","))
+
+
+def version() -> dict[str, str]:
+    major, minor, _ = KUBERNETES.removeprefix("v").split(".")
+    return {
+        "major": major,
+        "minor": minor,
+        "gitVersion": f"{KUBERNETES}+fathom.{__version__}",
+        "gitCommit": "",
+        "gitTreeState": "clean",
+        "buildDate": "1970-01-01T00:00:00Z",
+        "goVersion": "",
+        "compiler": "python",
+        "platform": f"{sys.platform}/{platform.machine()}",
+    }

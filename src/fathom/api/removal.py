@@ -1,0 +1,133 @@
+"""What deleting an object means right now: gone, or marked and held. Pure.
+
+requested ──> held by finalizers or a grace period? ──no──> removed
+                    │ yes
+                    └──> deletionTimestamp set; removed by the update that takes away the last hold
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from fathom.api.strategy.base import Moment, Strategy
+from fathom.model.errors import ApiError, Cause, bad_request, conflict, invalid
+from fathom.model.objects import Obj, metadata, with_metadata
+from fathom.seams.outside import timestamp
+
+FOREGROUND, ORPHAN = "foregroundDeletion", "orphan"
+POLICIES = ("Foreground", "Background", "Orphan")
+
+
+class Preconditions(msgspec.Struct, frozen=True, rename="camel"):
+    uid: str | None = None
+    resource_version: str | None = None
+
+
+class DeleteOptions(msgspec.Struct, frozen=True, rename="camel"):
+    """The body of a DELETE. Other fields (apiVersion, kind) are let pass."""
+
+    grace_period_seconds: int | None = None
+    preconditions: Preconditions | None = None
+    propagation_policy: str | None = None
+    orphan_dependents: bool | None = None
+    dry_run: list[str] | None = None
+
+
+class Removal(msgspec.Struct, frozen=True):
+    """`obj` None: the object goes now. Else: what is stored while the deletion is held."""
+
+    obj: Obj | None
+
+
+def check_options(options: DeleteOptions) -> None:
+    causes = []
+    if options.propagation_policy is not None and options.orphan_dependents is not None:
+        why = "orphanDependents and deletionPropagation cannot be both set"
+        causes.append(Cause("propagationPolicy", "FieldValueInvalid", f"Invalid value: {why}"))
+    if options.propagation_policy is not None and options.propagation_policy not in POLICIES:
+        supported = ", ".join(f'"{policy}"' for policy in (*POLICIES, "nil"))
+        why = f'Unsupported value: "{options.propagation_policy}": supported values: {supported}'
+        causes.append(Cause("propagationPolicy", "FieldValueNotSupported", why))
+    for value in options.dry_run or ():
+        if value != "All":
+            why = f'Unsupported value: "{value}": supported values: "All"'
+            causes.append(Cause("dryRun", "FieldValueNotSupported", why))
+    if causes:
+        raise invalid(group="meta.k8s.io", kind="DeleteOptions", name="", causes=causes)
+    if options.grace_period_seconds is not None and options.grace_period_seconds < 0:
+        raise bad_request("gracePeriodSeconds must be zero or more")
+
+
+def check_preconditions(obj: Obj, options: DeleteOptions, *, resource: str, revision: int) -> None:
+    wanted = options.preconditions
+    if wanted is None:
+        return
+    meta = metadata(obj)
+    if wanted.uid is not None and wanted.uid != meta.get("uid"):
+        raise _unmet(resource, meta, "UID", wanted.uid, str(meta.get("uid", "")))
+    if wanted.resource_version is not None and wanted.resource_version != str(revision):
+        raise _unmet(resource, meta, "ResourceVersion", wanted.resource_version, str(revision))
+
+
+def _unmet(resource: str, meta: Obj, what: str, wanted: str, found: str) -> ApiError:
+    why = f"Precondition failed: {what} in precondition: {wanted}, {what} in object meta: {found}"
+    return conflict(resource, str(meta.get("name", "")), why)
+
+
+def plan_removal(
+    obj: Obj, options: DeleteOptions, *, strategy: Strategy, moment: Moment, now_ns: int
+) -> Removal:
+    finalizers = _finalizers(obj, options)
+    grace_s = strategy.grace_seconds(obj, options.grace_period_seconds)
+    meta = metadata(obj)
+    if meta.get("deletionTimestamp"):
+        return _again(obj, finalizers, grace_s, strategy=strategy, now_ns=now_ns)
+    marked = with_metadata(
+        obj,
+        finalizers=finalizers or None,
+        deletionTimestamp=timestamp(now_ns + grace_s * 1_000_000_000),
+        deletionGracePeriodSeconds=grace_s,
+        generation=meta["generation"] + 1 if meta.get("generation") else None,
+    )
+    if not strategy.held(marked) and grace_s == 0:
+        return Removal(obj=None)
+    strategy.prepare_delete(marked, moment)
+    return Removal(obj=marked)
+
+
+def _again(obj: Obj, finalizers: list[str], grace_s: int, *, strategy: Strategy, now_ns: int) -> Removal:
+    """A deletion that is already under way may only be hurried."""
+    meta = metadata(obj)
+    before_s = meta.get("deletionGracePeriodSeconds") or 0
+    again = with_metadata(obj, finalizers=finalizers or None)
+    if grace_s < before_s:
+        again = with_metadata(
+            again,
+            deletionTimestamp=timestamp(now_ns + grace_s * 1_000_000_000),
+            deletionGracePeriodSeconds=grace_s,
+        )
+    left_s = metadata(again).get("deletionGracePeriodSeconds") or 0
+    if not strategy.held(again) and left_s == 0:
+        return Removal(obj=None)
+    return Removal(obj=again)
+
+
+def _finalizers(obj: Obj, options: DeleteOptions) -> list[str]:
+    """Dependents are orphaned, waited for, or left to the collector, as asked; else as the object says."""
+    present = list(metadata(obj).get("finalizers") or ())
+    policy = options.propagation_policy
+    if policy is None and options.orphan_dependents is not None:
+        policy = "Orphan" if options.orphan_dependents else "Background"
+    if policy is None:
+        return present
+    kept = [finalizer for finalizer in present if finalizer not in {FOREGROUND, ORPHAN}]
+    added = {"Foreground": [FOREGROUND], "Orphan": [ORPHAN]}.get(policy, [])
+    return kept + added
+
+
+def is_over(obj: Obj, strategy: Strategy) -> bool:
+    """Whether an update has taken away the last thing that held a deletion."""
+    meta = metadata(obj)
+    if not meta.get("deletionTimestamp") or strategy.held(obj):
+        return False
+    return not meta.get("deletionGracePeriodSeconds")

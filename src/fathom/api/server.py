@@ -1,0 +1,188 @@
+"""The whole way of a request: who asks, may they, what is it about, do it, write it down.
+
+    Request ──> authenticate ──> limits ──> authorize ──> dispatch ──> Answer
+                                                               └──> audit (writes)
+
+Everything that can go wrong becomes a Status here, once. An unexpected exception is logged with its stack
+under the request's id; the client gets a 500 with that id and nothing else.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import traceback
+
+from fathom.api import represent
+from fathom.api.auth.authenticate import Authenticator
+from fathom.api.auth.authorize import Authorizer
+from fathom.api.core import Call, Core, Verdicts
+from fathom.api.dispatch import Dispatch, kind_for
+from fathom.api.limits import InFlight, RateLimit, timeout_s
+from fathom.api.metrics import Metrics
+from fathom.api.paths import Paths
+from fathom.api.request import Answer, Caller, Request, Response, Target
+from fathom.api.target import target_of
+from fathom.model.audit import AuditEntry, AuditSink
+from fathom.model.errors import ApiError, internal, timed_out, unavailable
+from fathom.model.user import User
+from fathom.seams.log import Log
+from fathom.seams.outside import micro_timestamp
+from fathom.store.protocol import StoreUnavailable
+
+WRITES = frozenset({"create", "update", "patch", "delete", "deletecollection"})
+SLOW_S = 1.0  # A request that took longer is worth a line in the log.
+
+
+class ApiServer:
+    def __init__(
+        self,
+        core: Core,
+        *,
+        dispatch: Dispatch,
+        authenticator: Authenticator,
+        authorizer: Authorizer,
+        rate: RateLimit,
+        inflight: InFlight,
+        audit: AuditSink,
+        metrics: Metrics,
+        log: Log,
+    ) -> None:
+        self.core = core
+        self.metrics = metrics
+        self._authenticator = authenticator
+        self._authorizer = authorizer
+        self._rate = rate
+        self._inflight = inflight
+        self._dispatch = dispatch
+        self._audit = audit
+        self._log = log
+        self._paths = Paths(core, metrics)
+        self._clock = core.outside.clock
+        self._prefix = f"{core.outside.rng.getrandbits(48):012x}"  # Of request ids: one per incarnation.
+        self._count = 0
+
+    async def handle(self, request: Request) -> Answer:
+        started_ns = self._clock.monotonic_ns()
+        self._count += 1
+        request_id = f"{self._prefix}-{self._count:x}"
+        target = target_of(request)
+        try:
+            answer = await self._serve(request, target, request_id)
+        except ApiError as error:
+            answer = represent.failure(error)
+        except StoreUnavailable as error:
+            answer = represent.failure(unavailable(f"the store does not answer: {error}"))
+        except TimeoutError:
+            answer = represent.failure(timed_out("the request took too long: read before trying again"))
+        except Exception as error:  # noqa: BLE001 - the last line of defence; logged whole
+            answer = self._broken(request, request_id, error)
+        seconds = (self._clock.monotonic_ns() - started_ns) / 1e9
+        self.metrics.observe(target, answer.status, seconds)
+        if seconds > SLOW_S or answer.status >= 500:
+            self._log.warn(
+                "request", id=request_id, method=request.method, path=request.path, status=answer.status,
+                seconds=round(seconds, 3), traceparent=request.headers.get("traceparent", ""),
+            )
+        answer.headers = (*answer.headers, ("audit-id", request_id))
+        return answer
+
+    async def _serve(self, request: Request, target: Target, request_id: str) -> Answer:
+        user = self._authenticator.authenticate(request)
+        self._rate.check(user)
+        self._authorizer.require(user, target)
+        if not target.is_resource:
+            return self._paths.serve(request)
+        room = self._inflight.enter(user, target)
+        try:
+            return await self._answer(self._call(request, target, user, request_id))
+        finally:
+            if room is not None:
+                room.leave()
+
+    def _call(self, request: Request, target: Target, user: User, request_id: str) -> Call:
+        headers = request.headers
+        caller = Caller(
+            user=user,
+            request_id=request_id,
+            user_agent=headers.get("user-agent", ""),
+            remote=request.remote,
+            fence=headers.get("fathom-fence", ""),
+            decision=headers.get("fathom-decision", ""),
+        )
+        return Call(
+            request=request,
+            target=target,
+            kind=kind_for(self.core.registry, target),
+            caller=caller,
+            form=represent.form_of(request),
+            warnings=[],
+            audit=Verdicts(),
+        )
+
+    async def _answer(self, call: Call) -> Answer:
+        if call.target.verb not in WRITES or call.kind.virtual:
+            answer = await self._dispatch.serve(call)
+        else:
+            answer = await self._write(call)
+        if call.warnings:
+            answer.headers = (*answer.headers, *_warnings(call.warnings))
+        return answer
+
+    async def _write(self, call: Call) -> Answer:
+        deadline_s = timeout_s(call.target, call.request.param("timeout"), self.core.limits.request_s)
+        try:
+            async with asyncio.timeout(deadline_s):
+                answer = await self._dispatch.serve(call)
+        except ApiError as error:
+            self._record(call, error.code, error.message)
+            raise
+        except TimeoutError:
+            self._record(call, 504, "timeout")
+            raise
+        self._record(call, answer.status, "")
+        return answer
+
+    def _record(self, call: Call, code: int, message: str) -> None:
+        target, user, verdicts = call.target, call.caller.user, call.audit
+        self._audit.record(
+            AuditEntry(
+                id=call.caller.request_id,
+                time=micro_timestamp(self._clock.now_ns()),
+                user=user.name,
+                groups=user.groups,
+                impersonator=user.impersonator,
+                verb=target.verb,
+                resource=call.kind.resource,
+                subresource=target.subresource,
+                namespace=call.namespace,
+                name=verdicts.name or target.name,
+                uid=verdicts.uid,
+                user_agent=call.caller.user_agent,
+                source=call.caller.remote,
+                decision=call.caller.decision,
+                code=code,
+                message=message,
+                revision=verdicts.revision,
+                changed=tuple(verdicts.changed),
+                admission=tuple(verdicts.admission),
+                dry_run=call.dry_run,
+                trace=call.request.headers.get("traceparent", ""),
+            )
+        )
+
+    def _broken(self, request: Request, request_id: str, error: Exception) -> Response:
+        self._log.error(
+            "unexpected", id=request_id, method=request.method, path=request.path,
+            error=repr(error), stack=traceback.format_exception(error),
+        )
+        return represent.failure(internal(f"see the server's log for request {request_id}"))
+
+
+def _warnings(texts: list[str]) -> tuple[tuple[str, str], ...]:
+    return tuple(("warning", f'299 - "{_header_text(text)}"') for text in texts)
+
+
+def _header_text(text: str) -> str:
+    quoted = text.replace("\\", "\\\\").replace('"', '\\"')
+    return "".join(char if " " <= char <= "~" else "?" for char in quoted)[:1000]
+

@@ -1,0 +1,109 @@
+"""`pods/eviction`: a deletion that asks the pod's disruption budgets first.
+
+The budget's count of allowed disruptions is taken down with a compare-and-swap before the pod is deleted, so
+that two evictions cannot both use the last one.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from fathom.api.core import Call, Core
+from fathom.api.removal import DeleteOptions, check_options
+from fathom.api.request import Response
+from fathom.api.verbs import bodies
+from fathom.api.verbs.get import read
+from fathom.api.writing import remove, update
+from fathom.model.body import encode_json
+from fathom.model.errors import ApiError, bad_request, internal
+from fathom.model.objects import Obj, labels_of, lookup, metadata
+from fathom.model.selectors import LabelSelector
+
+BUDGETS = "poddisruptionbudgets.policy"
+DISRUPTED_PODS_MAX = 2000  # kube-apiserver's bound on pods that a budget has let go but not seen go.
+
+
+class _Eviction(msgspec.Struct, frozen=True, rename="camel"):
+    delete_options: DeleteOptions = DeleteOptions()
+
+
+async def evict(core: Core, call: Call) -> Response:
+    bodies.check_options(call.request)
+    try:
+        eviction = msgspec.json.decode(call.request.body or b"{}", type=_Eviction)
+    except (msgspec.DecodeError, RecursionError) as error:
+        raise bad_request(f"the body could not be read as an Eviction: {error}") from None
+    check_options(eviction.delete_options)
+    pod = (await read(core, call)).body.obj
+    budget = _budget_of(core, call, pod)
+    if budget is not None and not is_exempt(pod):
+        await _take(core, call, budget)
+    await remove(core, call, eviction.delete_options)
+    success = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}
+    return Response(status=201, body=encode_json(success))
+
+
+def is_exempt(pod: Obj) -> bool:
+    """A pod that is finished, not yet placed or already going disrupts nothing."""
+    finished = lookup(pod, "status", "phase") in {"Succeeded", "Failed", "Pending"}
+    return finished or bool(metadata(pod).get("deletionTimestamp"))
+
+
+def _budget_of(core: Core, call: Call, pod: Obj) -> str | None:
+    names = [
+        str(metadata(seen.obj)["name"])
+        for seen in core.cache.list(BUDGETS, call.namespace)
+        if _covers(seen.obj, pod)
+    ]
+    if len(names) > 1:
+        raise internal("This pod has more than one PodDisruptionBudget, which the eviction API cannot serve")
+    return names[0] if names else None
+
+
+def _covers(budget: Obj, pod: Obj) -> bool:
+    selector = lookup(budget, "spec", "selector")
+    return selector is not None and LabelSelector.from_object(selector).matches(labels_of(pod))
+
+
+async def _take(core: Core, call: Call, name: str) -> None:
+    kind = core.registry.by_resource(BUDGETS)
+    if kind is None:
+        return
+    target = msgspec.structs.replace(call.target, plural=kind.plural, group=kind.group, name=name)
+    on_budget = msgspec.structs.replace(call, kind=kind, target=target)
+    pod, now = call.target.name, core.moment().now
+
+    def taken(budget: Obj) -> Obj:
+        return take_disruption(budget, pod, now=now)
+
+    await update(core, on_budget, taken, subresource="status")
+
+
+def take_disruption(budget: Obj, pod: str, *, now: str) -> Obj:
+    """The budget with one disruption less, or the 429 that says why there is none."""
+    status = budget.get("status") or {}
+    observed = status.get("observedGeneration") or 0
+    if observed < (metadata(budget).get("generation") or 0):
+        raise _refused(
+            budget,
+            f"The disruption budget {metadata(budget)['name']} is still being processed by the server.",
+            retry_after_s=10,
+        )
+    if len(status.get("disruptedPods") or {}) > DISRUPTED_PODS_MAX:
+        raise _refused(budget, "too many evictions are not confirmed yet")
+    allowed = status.get("disruptionsAllowed") or 0
+    if allowed <= 0:
+        healthy, desired = status.get("currentHealthy") or 0, status.get("desiredHealthy") or 0
+        raise _refused(
+            budget,
+            f"The disruption budget {metadata(budget)['name']} needs {desired} healthy pods "
+            f"and has {healthy} currently",
+        )
+    disrupted = {**(status.get("disruptedPods") or {}), pod: now}
+    return {**budget, "status": {**status, "disruptionsAllowed": allowed - 1, "disruptedPods": disrupted}}
+
+
+def _refused(budget: Obj, why: str, *, retry_after_s: int | None = None) -> ApiError:
+    cause = {"reason": "DisruptionBudget", "message": why}
+    message = "Cannot evict pod as it would violate the pod's disruption budget."
+    return ApiError(429, "TooManyRequests", message, details={"causes": [cause]}, retry_after_s=retry_after_s)

@@ -1,0 +1,21 @@
+"""`namespaces/finalize`: how the namespace controller says that nothing is left inside."""
+
+from __future__ import annotations
+
+from fathom.api.core import Call, Core
+from fathom.api.request import Response
+from fathom.api.verbs import bodies
+from fathom.api.verbs.create import answer
+from fathom.api.writing import update
+from fathom.model.objects import Obj, lookup, metadata
+
+
+async def finalize(core: Core, call: Call) -> Response:
+    wanted = bodies.decode(core, call)
+
+    def finalized(namespace: Obj) -> Obj:
+        spec = {**(namespace.get("spec") or {}), "finalizers": lookup(wanted, "spec", "finalizers") or []}
+        meta = {**metadata(namespace), "resourceVersion": metadata(wanted).get("resourceVersion")}
+        return {**namespace, "metadata": meta, "spec": spec}
+
+    return answer(core, call, await update(core, call, finalized, subresource="finalize"))

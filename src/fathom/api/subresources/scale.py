@@ -1,0 +1,138 @@
+"""`scale`: one number of a workload, the same for every kind that has replicas (autoscaling/v1 Scale)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from fathom.api import represent
+from fathom.api.core import Call, Core
+from fathom.api.kinds.kind import Kind, ScalePaths
+from fathom.api.patch.apply import apply_patch
+from fathom.api.request import Response
+from fathom.api.verbs import bodies
+from fathom.api.verbs.get import read
+from fathom.api.writing import Written, update
+from fathom.model.body import encode_json
+from fathom.model.errors import Cause, bad_request, invalid, no_such_path
+from fathom.model.objects import Obj, lookup, metadata
+from fathom.model.selectors import LabelSelector
+
+REPLICAS_MAX = 2**31 - 1
+
+
+class _Spec(msgspec.Struct):
+    replicas: int = 0
+
+
+class _Meta(msgspec.Struct):
+    name: str = ""
+    namespace: str = ""
+    resourceVersion: str = ""  # noqa: N815 - the wire's spelling
+    uid: str = ""
+
+
+class _Scale(msgspec.Struct):
+    metadata: _Meta = msgspec.field(default_factory=_Meta)
+    spec: _Spec = msgspec.field(default_factory=_Spec)
+
+
+async def get_scale(core: Core, call: Call) -> Response:
+    entry = await read(core, call)
+    obj = entry.body.obj_at(entry.revision)
+    return Response(status=200, body=encode_json(scale_of(call.kind, obj)))
+
+
+async def put_scale(core: Core, call: Call) -> Response:
+    bodies.check_options(call.request)
+    wanted = _decode(call, call.request.body)
+
+    def scaled(old: Obj) -> Obj:
+        return _with_replicas(call, old, wanted)
+
+    return _answer(call, await update(core, call, scaled, subresource="scale"))
+
+
+async def patch_scale(core: Core, call: Call) -> Response:
+    bodies.check_options(call.request)
+    media = bodies.content_type(call.request)
+    if media == "application/strategic-merge-patch+json":
+        media = "application/merge-patch+json"  # The same thing for an object without lists.
+
+    def scaled(old: Obj) -> Obj:
+        result = apply_patch(media, call.request.body, scale_of(call.kind, old), None)
+        return _with_replicas(call, old, _decode(call, encode_json(result)))
+
+    return _answer(call, await update(core, call, scaled, subresource="scale"))
+
+
+def scale_of(kind: Kind, obj: Obj) -> Obj:
+    paths = _paths(kind)
+    meta = metadata(obj)
+    kept = ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
+    status: Obj = {"replicas": lookup(obj, *paths.status_replicas.split(".")) or 0}
+    selector = _selector(lookup(obj, *paths.selector.split("."))) if paths.selector else ""
+    if selector:
+        status["selector"] = selector
+    spec: Obj = {}
+    replicas = lookup(obj, *paths.spec_replicas.split("."))
+    if replicas:
+        spec["replicas"] = replicas
+    return {
+        "kind": "Scale",
+        "apiVersion": "autoscaling/v1",
+        "metadata": {field: meta[field] for field in kept if field in meta},
+        "spec": spec,
+        "status": status,
+    }
+
+
+def _selector(found: Any) -> str:
+    if isinstance(found, str):
+        return found
+    if not isinstance(found, dict):
+        return ""
+    if "matchLabels" in found or "matchExpressions" in found:
+        return str(LabelSelector.from_object(found))
+    return ",".join(f"{key}={value}" for key, value in sorted(found.items()))
+
+
+def _decode(call: Call, raw: bytes) -> _Scale:
+    try:
+        wanted = msgspec.json.decode(raw, type=_Scale)
+    except (msgspec.DecodeError, RecursionError) as error:
+        raise bad_request(f"the body could not be read as a Scale: {error}") from None
+    if not 0 <= wanted.spec.replicas <= REPLICAS_MAX:
+        why = f"Invalid value: {wanted.spec.replicas}: must be greater than or equal to 0"
+        cause = Cause("spec.replicas", "FieldValueInvalid", why)
+        raise invalid(group="autoscaling", kind="Scale", name=call.target.name, causes=[cause])
+    if wanted.metadata.name not in {"", call.target.name}:
+        raise bad_request("the name of the Scale does not match the name on the URL")
+    return wanted
+
+
+def _with_replicas(call: Call, old: Obj, wanted: _Scale) -> Obj:
+    path = _paths(call.kind).spec_replicas.split(".")
+    meta = {**metadata(old), "resourceVersion": wanted.metadata.resourceVersion}
+    if wanted.metadata.uid:
+        meta["uid"] = wanted.metadata.uid
+    return {**_put(old, path, wanted.spec.replicas), "metadata": meta}
+
+
+def _put(obj: Obj, path: list[str], value: int) -> Obj:
+    if len(path) == 1:
+        return {**obj, path[0]: value}
+    return {**obj, path[0]: _put(obj.get(path[0]) or {}, path[1:], value)}
+
+
+def _paths(kind: Kind) -> ScalePaths:
+    if kind.scale is None:
+        raise no_such_path()
+    return kind.scale
+
+
+def _answer(call: Call, written: Written) -> Response:
+    entry = written.entry
+    obj = written.obj if entry is None else represent.wire_obj(call.kind, entry)
+    return Response(status=200, body=encode_json(scale_of(call.kind, obj)))

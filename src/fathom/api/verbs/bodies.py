@@ -1,0 +1,77 @@
+"""From a request's body to an object of the kind, with the caller's wish about unknown fields."""
+
+from __future__ import annotations
+
+from fathom.api import represent
+from fathom.api.core import Call, Core
+from fathom.api.kinds.decode import Decoded
+from fathom.api.kinds.kind import Kind
+from fathom.api.request import JSON, Request
+from fathom.model.errors import Cause, bad_request, invalid, unsupported_media_type
+from fathom.model.objects import Obj
+
+YAML = "application/yaml"
+FIELD_VALIDATION = ("Ignore", "Warn", "Strict")
+
+
+def content_type(request: Request) -> str:
+    return request.headers.get("content-type", "").partition(";")[0].strip().lower()
+
+
+def check_options(request: Request) -> None:
+    """The query parameters that all writes have in common."""
+    causes = []
+    for value in request.query.get("dryRun", ()):
+        if value != "All":
+            why = f'Unsupported value: "{value}": supported values: "All"'
+            causes.append(Cause("dryRun", "FieldValueNotSupported", why))
+    choice = request.param("fieldValidation")
+    if choice and choice not in FIELD_VALIDATION:
+        supported = ", ".join(f'"{value}"' for value in FIELD_VALIDATION)
+        why = f'Unsupported value: "{choice}": supported values: {supported}'
+        causes.append(Cause("fieldValidation", "FieldValueNotSupported", why))
+    if len(request.param("fieldManager")) > 128:
+        why = "Too long: may not be more than 128 bytes"
+        causes.append(Cause("fieldManager", "FieldValueTooLong", why))
+    if causes:
+        raise invalid(group="meta.k8s.io", kind="CreateOptions", name="", causes=causes)
+
+
+def decode(core: Core, call: Call, kind: Kind | None = None) -> Obj:
+    """The request's body as an object of the kind, complete with defaults."""
+    kind = kind or call.kind
+    check_options(call.request)
+    media = content_type(call.request)
+    if media not in {"", JSON, YAML}:
+        accepted = f"{JSON}, {YAML}"
+        raise unsupported_media_type(
+            f"the body of the request was in an unknown format - accepted media types include: {accepted}"
+        )
+    if not call.request.body:
+        raise bad_request("the body of the request is empty: an object was expected")
+    decoded = core.decoder.decode(kind, call.request.body, media_type=media or JSON)
+    return complete(core, call, kind, decoded)
+
+
+def complete(core: Core, call: Call, kind: Kind, decoded: Decoded) -> Obj:
+    """Say what was wrong with the fields, then fill in defaults. The object is in its stored form."""
+    _judge_unknown(call, kind, decoded)
+    obj = represent.core_event(decoded.obj) if kind.stored_as == "events" else decoded.obj
+    core.decoder.apply_defaults(kind, obj)
+    core.strategy(kind).default(obj)
+    return obj
+
+
+def _judge_unknown(call: Call, kind: Kind, decoded: Decoded) -> None:
+    if not decoded.unknown:
+        return
+    choice = call.request.param("fieldValidation") or "Warn"
+    if choice == "Strict":
+        listed = ", ".join(decoded.unknown)
+        raise bad_request(
+            f'{kind.kind} in version "{kind.version}" cannot be handled as a {kind.kind}: '
+            f"strict decoding error: {listed}"
+        )
+    if choice == "Warn":
+        for problem in decoded.unknown:
+            call.warn(problem)

@@ -1,0 +1,99 @@
+"""Which objects a list, watch or collection delete is about: namespace, labels, fields."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import msgspec
+
+from fathom.api.core import Call, Core
+from fathom.api.kinds.kind import Kind
+from fathom.api.strategy.base import Strategy
+from fathom.model.errors import ApiError, bad_request
+from fathom.model.objects import Obj, labels_of, lookup, metadata
+from fathom.model.selectors import FieldSelector, LabelSelector, parse_field_selector, parse_label_selector
+
+Matches = Callable[[Obj], bool]
+
+ALWAYS_SELECTABLE = ("metadata.name", "metadata.namespace")
+
+
+class Choice(msgspec.Struct, frozen=True):
+    namespace: str | None  # None means all.
+    matches: Matches | None  # None means everything in the namespace.
+    name: str = ""  # Set where a field selector asks for one object by name.
+
+
+def choice_of(core: Core, call: Call) -> Choice:
+    labels = _labels(call)
+    fields = _fields(call)
+    namespace = (call.namespace or None) if call.kind.namespaced else None
+    matches = _predicate(call.kind, core.strategy(call.kind), labels, fields)
+    return Choice(namespace=namespace, matches=matches, name=_name(fields))
+
+
+def _labels(call: Call) -> LabelSelector | None:
+    text = call.request.param("labelSelector")
+    try:
+        return parse_label_selector(text) if text else None
+    except ValueError as error:
+        raise bad_request(str(error)) from None
+
+
+def _fields(call: Call) -> FieldSelector | None:
+    text = call.request.param("fieldSelector")
+    if call.target.name and call.target.verb in {"watch", "list"}:
+        text = f"{text},metadata.name={call.target.name}" if text else f"metadata.name={call.target.name}"
+    if not text:
+        return None
+    try:
+        selector = parse_field_selector(text)
+    except ValueError as error:
+        raise bad_request(str(error)) from None
+    for requirement in selector.requirements:
+        if requirement.path not in ALWAYS_SELECTABLE and requirement.path not in call.kind.selectable:
+            raise _unknown_field(call.kind, requirement.path)
+    return selector
+
+
+def _unknown_field(kind: Kind, path: str) -> ApiError:
+    known = ", ".join((*ALWAYS_SELECTABLE, *kind.selectable))
+    message = f'"{path}" is not a known field selector: only "{known}"'
+    return bad_request(f"Unable to find {kind.plural} that match field selector: {message}")
+
+
+def _name(fields: FieldSelector | None) -> str:
+    for requirement in fields.requirements if fields else ():
+        if requirement.path == "metadata.name" and requirement.equal:
+            return requirement.value
+    return ""
+
+
+def _predicate(
+    kind: Kind, strategy: Strategy, labels: LabelSelector | None, fields: FieldSelector | None
+) -> Matches | None:
+    if labels is None and fields is None:
+        return None
+
+    def matches(obj: Obj) -> bool:
+        if labels is not None and not labels.matches(labels_of(obj)):
+            return False
+        return fields is None or fields.matches(lambda path: field_value(strategy, obj, path))
+
+    return matches
+
+
+def field_value(strategy: Strategy, obj: Obj, path: str) -> str:
+    """A field as selectors compare it: text, '' where it is not set."""
+    special = strategy.field(obj, path)
+    if special is not None:
+        return special
+    meta = metadata(obj)
+    if path == "metadata.name":
+        return str(meta.get("name", ""))
+    if path == "metadata.namespace":
+        return str(meta.get("namespace", ""))
+    value = lookup(obj, *path.split("."))
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return "" if value is None else str(value)

@@ -1,0 +1,23 @@
+"""POST: a new object."""
+
+from __future__ import annotations
+
+from fathom.api import represent
+from fathom.api.core import Call, Core
+from fathom.api.request import Response
+from fathom.api.verbs import bodies
+from fathom.api.writing import Written
+from fathom.api.writing import create as write_new
+
+
+async def create(core: Core, call: Call) -> Response:
+    return answer(core, call, await write_new(core, call, bodies.decode(core, call)), status=201)
+
+
+def answer(core: Core, call: Call, written: Written, *, status: int = 200) -> Response:
+    """What a write answers: the object as it is stored, or as a dry run would have stored it."""
+    now_ns = core.outside.clock.now_ns()
+    if written.entry is not None:
+        return represent.one(call.kind, written.entry, call.form, now_ns=now_ns, status=status)
+    obj = represent.as_kind(call.kind, written.obj)
+    return represent.unstored(call.kind, obj, call.form, now_ns=now_ns, status=status)

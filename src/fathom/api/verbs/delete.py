@@ -1,0 +1,91 @@
+"""DELETE one object, or all that a list would show."""
+
+from __future__ import annotations
+
+import msgspec
+
+from fathom.api import represent
+from fathom.api.core import Call, Core
+from fathom.api.removal import DeleteOptions, check_options
+from fathom.api.request import JSON, Request, Response
+from fathom.api.verbs import bodies
+from fathom.api.verbs.choose import choice_of
+from fathom.api.verbs.create import answer
+from fathom.api.verbs.list import find, list_meta
+from fathom.api.writing import Written, remove
+from fathom.model.body import encode_json
+from fathom.model.errors import ApiError, bad_request, unsupported_media_type
+from fathom.model.objects import Obj, metadata
+
+_OPTIONS = msgspec.json.Decoder(DeleteOptions)
+
+
+def options_of(request: Request) -> DeleteOptions:
+    options = _from_body(request)
+    grace = request.param("gracePeriodSeconds")
+    if grace:
+        options = msgspec.structs.replace(options, grace_period_seconds=_whole(grace))
+    policy = request.param("propagationPolicy")
+    if policy:
+        options = msgspec.structs.replace(options, propagation_policy=policy)
+    if request.param("orphanDependents"):
+        options = msgspec.structs.replace(options, orphan_dependents=request.flag("orphanDependents"))
+    if request.query.get("dryRun"):
+        options = msgspec.structs.replace(options, dry_run=request.query["dryRun"])
+    check_options(options)
+    return options
+
+
+def _from_body(request: Request) -> DeleteOptions:
+    if not request.body.strip():
+        return DeleteOptions()
+    if bodies.content_type(request) not in {"", JSON}:
+        raise unsupported_media_type("the body of a DELETE must be DeleteOptions as application/json")
+    try:
+        return _OPTIONS.decode(request.body)
+    except (msgspec.DecodeError, RecursionError) as error:
+        raise bad_request(f"the body could not be read as DeleteOptions: {error}") from None
+
+
+def _whole(text: str) -> int:
+    if not text.isascii() or not text.isdigit() or len(text) > 18:
+        raise bad_request(f'gracePeriodSeconds: Invalid value: "{text}": must be a whole number of seconds')
+    return int(text)
+
+
+async def delete(core: Core, call: Call) -> Response:
+    written = await remove(core, call, options_of(call.request))
+    if written.removed and call.kind.resource != "pods":
+        return Response(status=200, body=encode_json(_success(call, written)))
+    return answer(core, call, written)
+
+
+def _success(call: Call, written: Written) -> Obj:
+    kind = call.kind
+    details = {"name": call.target.name, "kind": kind.plural, "uid": metadata(written.obj).get("uid", "")}
+    if kind.group:
+        details["group"] = kind.group
+    return {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "details": details}
+
+
+async def delete_collection(core: Core, call: Call) -> Response:
+    """Each object in turn; one that is gone meanwhile is no error. The answer lists what was deleted."""
+    options = options_of(call.request)
+    choice = choice_of(core, call)
+    found = await find(core, call, choice)
+    deleted: list[Obj] = []
+    for entry in found.entries:
+        key = entry.key.removeprefix(call.kind.prefix)
+        namespace, _, name = key.rpartition("/")
+        target = msgspec.structs.replace(call.target, namespace=namespace, name=name)
+        one = msgspec.structs.replace(call, target=target)
+        try:
+            written = await remove(core, one, options)
+        except ApiError as error:
+            if error.code == 404:
+                continue
+            raise
+        deleted.append(represent.as_kind(call.kind, written.obj))
+    body = {"kind": call.kind.list_kind, "apiVersion": call.kind.api_version}
+    meta = list_meta(call, found)
+    return Response(status=200, body=encode_json({**body, "metadata": meta, "items": deleted}))

@@ -1,0 +1,29 @@
+"""GET one object."""
+
+from __future__ import annotations
+
+from fathom.api import represent
+from fathom.api.core import Call, Core
+from fathom.api.request import Response
+from fathom.api.verbs.versions import parse_revision
+from fathom.model.errors import not_found
+from fathom.store.protocol import Entry
+
+
+async def get(core: Core, call: Call) -> Response:
+    entry = await read(core, call)
+    return represent.one(call.kind, entry, call.form, now_ns=core.outside.clock.now_ns())
+
+
+async def read(core: Core, call: Call) -> Entry:
+    """The newest object, or with `resourceVersion` one that is not older than that."""
+    asked = call.request.param("resourceVersion") if call.request.query else ""
+    key = call.store_key
+    if asked:
+        await core.wait_for(parse_revision(asked))
+        entry = core.cache.of(call.kind.stored_as or call.kind.resource).entries.get(key)
+    else:
+        entry = await core.current(key)
+    if entry is None:
+        raise not_found(call.kind.resource, call.target.name)
+    return entry

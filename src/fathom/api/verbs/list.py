@@ -1,0 +1,162 @@
+"""LIST: from the cache where it can be, from the store's history where one old revision is asked for.
+
+All pages of a paged list show one revision: the first is read from the cache, the others from the store at
+the first one's revision, which the continue token carries.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import msgspec
+
+from fathom.api import represent
+from fathom.api.core import Call, Core
+from fathom.api.request import Response
+from fathom.api.verbs.choose import Choice, choice_of
+from fathom.api.verbs.versions import (
+    Continue,
+    decode_continue,
+    encode_continue,
+    parse_limit,
+    which_of,
+)
+from fathom.model.errors import ApiError, bad_request, expired, timed_out
+from fathom.model.objects import Obj
+from fathom.store.protocol import Compacted, Entry, FutureRevision
+
+# How many entries are read from the store at a time when most may be filtered out.
+SCAN_ENTRIES = 1000
+
+
+class Found(msgspec.Struct, frozen=True):
+    entries: Sequence[Entry]
+    revision: int
+    last: str = ""  # The last key looked at, '' when the list is complete.
+    remaining: int | None = None
+
+
+async def list_(core: Core, call: Call) -> Response:
+    choice = choice_of(core, call)
+    found = await find(core, call, choice)
+    return _answer(core, call, found, choice)
+
+
+async def find(core: Core, call: Call, choice: Choice) -> Found:
+    request = call.request
+    limit = parse_limit(request)
+    token_text = request.param("continue")
+    if token_text:
+        return await _next_page(core, call, choice, token_text, limit)
+    which = which_of(request)
+    if which.read == "exact":
+        return await _from_store(core, call, choice, revision=which.revision, limit=limit, after="")
+    if which.read == "newest":
+        await core.catch_up()
+    elif which.read == "not-older-than":
+        await core.wait_for(which.revision)
+    return _from_cache(core, call, choice, limit)
+
+
+async def _next_page(core: Core, call: Call, choice: Choice, text: str, limit: int) -> Found:
+    if call.request.param("resourceVersion") not in {"", "0"}:
+        raise bad_request("specifying resource version is not allowed when using continue")
+    token = decode_continue(text)
+    after = f"{call.kind.prefix}{token.start}"
+    if token.rv > 0:
+        return await _from_store(core, call, choice, revision=token.rv, limit=limit, after=after)
+    # A token handed out with a 410: go on at the newest revision, knowing that the list is not consistent.
+    revision = await core.catch_up()
+    return await _from_store(core, call, choice, revision=revision, limit=limit, after=after)
+
+
+def _from_cache(core: Core, call: Call, choice: Choice, limit: int) -> Found:
+    cache = core.cache.of(call.kind.stored_as or call.kind.resource)
+    entries: list[Entry] = []
+    keys = _keys(core, call, choice)
+    for position, key in enumerate(keys):
+        entry = cache.entries.get(key)
+        if entry is None or not _wanted(choice, entry):
+            continue
+        entries.append(entry)
+        if limit and len(entries) == limit and position + 1 < len(keys):
+            remaining = len(keys) - position - 1 if choice.matches is None else None
+            return Found(entries, core.cache.reached, last=key, remaining=remaining)
+    return Found(entries, core.cache.reached)
+
+
+def _keys(core: Core, call: Call, choice: Choice) -> Sequence[str]:
+    if choice.name and (choice.namespace or not call.kind.namespaced):
+        return (call.kind.store_key(choice.namespace or "", choice.name),)
+    return core.cache.of(call.kind.stored_as or call.kind.resource).keys(choice.namespace)
+
+
+def _wanted(choice: Choice, entry: Entry) -> bool:
+    return choice.matches is None or choice.matches(entry.body.obj)
+
+
+async def _from_store(
+    core: Core, call: Call, choice: Choice, *, revision: int, limit: int, after: str
+) -> Found:
+    prefix = call.kind.prefix if choice.namespace is None else f"{call.kind.prefix}{choice.namespace}/"
+    entries: list[Entry] = []
+    while True:
+        want = limit - len(entries) if limit and choice.matches is None else SCAN_ENTRIES if limit else 0
+        try:
+            page = await core.store.range(prefix, revision=revision, limit=want, after=after)
+        except Compacted:
+            raise _too_old(call, after) from None
+        except FutureRevision as error:
+            raise timed_out(f"Too large resource version: {revision}, current: {error.current}") from None
+        for position, entry in enumerate(page.entries):
+            if not _wanted(choice, entry):
+                continue
+            entries.append(entry)
+            after_this = len(page.entries) - position - 1
+            if limit and len(entries) == limit and (after_this or page.more):
+                exact = choice.matches is None and (page.remaining or not page.more)
+                remaining = after_this + page.remaining if exact else None
+                return Found(entries, revision, last=entry.key, remaining=remaining)
+        if not page.more:
+            return Found(entries, revision)
+        after = page.entries[-1].key
+
+
+def _too_old(call: Call, after: str) -> ApiError:
+    if not after:
+        return expired(
+            "The resourceVersion for the provided list is too old. List again without resourceVersion."
+        )
+    token = encode_continue(Continue(rv=-1, start=after.removeprefix(call.kind.prefix)))
+    return expired(
+        "The provided continue parameter is too old to display a consistent list result. You can start a new "
+        "list without the continue parameter, or use the continue token in this response to retrieve the "
+        "remainder of the results. Continuing with the provided token results in an inconsistent list - "
+        "objects that were created, modified, or deleted between the time the first chunk was returned and "
+        "now may show up in the list.",
+        continue_token=token,
+    )
+
+
+def _answer(core: Core, call: Call, found: Found, choice: Choice) -> Response:
+    meta = list_meta(call, found)
+    if call.form.shape == represent.PLAIN:
+        return Response(status=200, body=represent.plain_list(call.kind, _encoded(call, found.entries), meta))
+    objs = [represent.wire_obj(call.kind, entry) for entry in found.entries]
+    now_ns = core.outside.clock.now_ns()
+    shape = represent.shaped(call.kind, objs, call.form, now_ns=now_ns, list_meta=meta)
+    return Response(status=200, body=represent.encode_json(shape))
+
+
+def _encoded(call: Call, entries: Sequence[Entry]) -> Iterator[bytes]:
+    return (represent.wire(call.kind, entry) for entry in entries)
+
+
+def list_meta(call: Call, found: Found) -> Obj:
+    meta: Obj = {"resourceVersion": str(found.revision)}
+    if found.last:
+        start = found.last.removeprefix(call.kind.prefix)
+        meta["continue"] = encode_continue(Continue(rv=found.revision, start=start))
+        if found.remaining is not None:
+            meta["remainingItemCount"] = found.remaining
+    return meta

@@ -1,0 +1,78 @@
+"""PUT and PATCH, of an object or of its status."""
+
+from __future__ import annotations
+
+from fathom.api import represent
+from fathom.api.core import Call, Core
+from fathom.api.patch.apply import apply_patch
+from fathom.api.request import Response
+from fathom.api.verbs import bodies
+from fathom.api.verbs.create import answer
+from fathom.api.writing import Change, update
+from fathom.api.writing import create as write_new
+from fathom.model.errors import bad_request, unsupported_media_type
+from fathom.model.objects import Obj, metadata
+
+# Kinds whose PUT makes the object when it is not there, as kube-apiserver has it.
+CREATED_BY_PUT = frozenset(
+    {
+        "events",
+        "endpoints",
+        "limitranges",
+        "leases.coordination.k8s.io",
+        "roles.rbac.authorization.k8s.io",
+        "rolebindings.rbac.authorization.k8s.io",
+        "clusterroles.rbac.authorization.k8s.io",
+        "clusterrolebindings.rbac.authorization.k8s.io",
+    }
+)
+
+
+async def put(core: Core, call: Call) -> Response:
+    obj = bodies.decode(core, call)
+    subresource = call.target.subresource
+    name = metadata(obj).get("name")
+    if name != call.target.name:
+        raise bad_request(
+            f"the name of the object ({name or ''}) does not match the name on the URL ({call.target.name})"
+        )
+    if _creates(call, obj) and await core.current(call.store_key) is None:
+        return answer(core, call, await write_new(core, call, obj), status=201)
+    # Each try gets the caller's object anew: a lost race must not leave traces in it.
+    raw = represent.encode_json(obj)
+
+    def replaced(_: Obj) -> Obj:
+        again: Obj = represent.decode_json(raw)
+        return again
+
+    return answer(core, call, await update(core, call, replaced, subresource=subresource))
+
+
+def _creates(call: Call, obj: Obj) -> bool:
+    if call.target.subresource or call.kind.resource not in CREATED_BY_PUT:
+        return False
+    return not metadata(obj).get("resourceVersion") and not metadata(obj).get("uid")
+
+
+async def patch(core: Core, call: Call) -> Response:
+    bodies.check_options(call.request)
+    change = patching(core, call)
+    return answer(core, call, await update(core, call, change, subresource=call.target.subresource))
+
+
+def patching(core: Core, call: Call) -> Change:
+    media = bodies.content_type(call.request)
+    kind = call.kind
+    schema = core.decoder.patch_schema(kind)
+    if media == "application/strategic-merge-patch+json" and schema is None:
+        raise unsupported_media_type(
+            "the body of the request was in an unknown format - accepted media types include: "
+            "application/json-patch+json, application/merge-patch+json"
+        )
+
+    def patched(old: Obj) -> Obj:
+        current = represent.as_kind(kind, old)
+        result = apply_patch(media, call.request.body, current, schema)
+        return bodies.complete(core, call, kind, core.decoder.decode_obj(kind, result))
+
+    return patched

@@ -1,0 +1,289 @@
+"""WATCH: every later change, exactly once and in order.
+
+    resourceVersion  ''   all objects as they are now, then changes
+                     '0'  all objects as the cache has them, then changes
+                     N    changes after N: from the cache's log, or first from the store's history
+    sendInitialEvents     all objects, a bookmark that says "that was all", then changes (WatchList)
+
+A watch that asks for what was compacted gets one ERROR event with a 410, as kube-apiserver answers.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator
+from itertools import chain
+
+from fathom.api import represent
+from fathom.api.core import Call, Core
+from fathom.api.request import Request, Stream
+from fathom.api.verbs.choose import Choice, choice_of
+from fathom.api.verbs.versions import parse_revision
+from fathom.api.watchcache import ADDED, DELETED, MODIFIED, FellBehind, Logged, ResourceCache, frame
+from fathom.model.body import encode_json
+from fathom.model.errors import ApiError, Cause, bad_request, expired, invalid
+from fathom.model.objects import Obj
+from fathom.store.protocol import Batch, Compacted, Entry
+
+BOOKMARK, ERROR = "BOOKMARK", "ERROR"
+INITIAL_EVENTS_END = {"k8s.io/initial-events-end": "true"}
+
+# A chunk is what one wake-up sends at most: small enough that a slow reader holds little.
+CHUNK_EVENTS_MAX = 500
+
+# fathom's own caches ask for bookmarks this often, in seconds; other servers do not know the header.
+BOOKMARK_HEADER = "fathom-bookmark-seconds"
+BOOKMARK_S_MIN = 0.1
+
+
+async def watch(core: Core, call: Call) -> Stream:
+    request = call.request
+    choice = choice_of(core, call)
+    initial = _initial_events(request)
+    version = request.param("resourceVersion")
+    revision = parse_revision(version) if version else 0
+    if version and revision:
+        await core.wait_for(revision)
+    elif not version:
+        await core.catch_up()
+    stream = WatchStream(core, call, choice)
+    if initial or (revision == 0 and initial is None):
+        stream.open_with_objects(say_end=bool(initial))
+    else:
+        stream.open_after(revision or core.cache.reached)
+    return Stream(source=stream)
+
+
+def _initial_events(request: Request) -> bool | None:
+    if not request.param("sendInitialEvents"):
+        if request.param("resourceVersionMatch"):
+            why = "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided"
+            raise _watch_options("resourceVersionMatch", why)
+        return None
+    initial = request.flag("sendInitialEvents")
+    if request.param("resourceVersionMatch") != "NotOlderThan":
+        why = "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan"
+        raise _watch_options("resourceVersionMatch", why)
+    return initial
+
+
+def _watch_options(field: str, why: str) -> ApiError:
+    cause = Cause(field, "FieldValueForbidden", f"Forbidden: {why}")
+    return invalid(group="meta.k8s.io", kind="ListOptions", name="", causes=[cause])
+
+
+class WatchStream:
+    """One watch. Reads the cache's log from its cursor; before that, what it has to catch up with."""
+
+    def __init__(self, core: Core, call: Call, choice: Choice) -> None:
+        self._core = core
+        self._call = call
+        self._choice = choice
+        self._cache: ResourceCache = core.cache.of(call.kind.stored_as or call.kind.resource)
+        self._ready: Iterator[bytes] = iter(())  # Chunks to send before the log is read on, made lazily.
+        self._history: AsyncIterator[Batch] | None = None  # The store's past, while we catch up with it.
+        self._sent = 0  # Every matching change up to this revision has been handed over.
+        self._watcher = self._cache.watch(self._cache.end, choice.namespace or "")
+        self._plain = call.form.shape == represent.PLAIN and not call.kind.stored_as
+        self._bookmarks = call.request.flag("allowWatchBookmarks")
+        self._bookmark_s = _bookmark_interval(core, call)
+        self._end_at = self._now() + _timeout(core, call.request)
+        self._bookmark_at = self._now() + self._bookmark_s
+        self._timer: asyncio.TimerHandle | None = None
+        self._over = False
+
+    def open_with_objects(self, *, say_end: bool) -> None:
+        # The entries are taken now, so that they and the cursor are of one revision; bytes are made later.
+        entries = [self._cache.entries[key] for key in self._cache.keys(self._choice.namespace)]
+        self._ready = _chunks(self._added(entry) for entry in entries if self._wants(entry))
+        self._watcher.cursor = self._cache.end
+        self._sent = self._core.cache.reached
+        if say_end and self._bookmarks:
+            self._ready = chain(self._ready, (self._bookmark(INITIAL_EVENTS_END),))
+
+    def open_after(self, revision: int) -> None:
+        self._sent = revision
+        if revision >= self._cache.floor:
+            self._watcher.cursor = self._cache.position_after(revision)
+        else:
+            self._history = self._core.store.watch(self._cache.prefix, after=revision)
+
+    async def next(self) -> bytes | None:
+        while not self._over:
+            ready = next(self._ready, None)
+            if ready is not None:
+                return ready
+            if self._history is not None:
+                await self._catch_up(self._history)
+                continue
+            chunk = self._read()
+            if chunk:
+                return chunk
+            if not self._over:
+                await self._wait()
+        return None
+
+    def close(self) -> None:
+        self._over = True
+        self._cache.unwatch(self._watcher)
+        self._watcher.wake()
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _read(self) -> bytes:
+        """What the log has for us now; a bookmark when one is due; b'' when there is nothing to send."""
+        start, end = self._watcher.cursor, min(self._watcher.cursor + CHUNK_EVENTS_MAX, self._cache.end)
+        if start < end or start < self._cache.base:
+            try:
+                chunk = self._frames(start, end)
+            except FellBehind:
+                self.close()  # A clean end: the client resumes from its last revision.
+                return b""
+            self._watcher.cursor = end
+            return chunk or self._read()
+        self._sent = self._core.cache.reached
+        if self._core.stopping or self._now() >= self._end_at:
+            self.close()
+            return self._bookmark() if self._bookmarks else b""
+        if self._bookmarks and self._now() >= self._bookmark_at:
+            self._bookmark_at = self._now() + self._bookmark_s
+            return self._bookmark()
+        return b""
+
+    def _frames(self, start: int, end: int) -> bytes:
+        if self._plain and self._choice.matches is None:
+            return self._cache.joined(start, end, self._choice.namespace)
+        events = self._cache.read(start, end - start)
+        return b"".join([self._event(logged) for logged in events])
+
+    def _event(self, logged: Logged) -> bytes:
+        """One change as this watcher sees it: an object may enter or leave its selection."""
+        if self._choice.namespace and not logged.key.startswith(
+            f"{self._cache.prefix}{self._choice.namespace}/"
+        ):
+            return b""
+        matches = self._choice.matches
+        if matches is None:
+            return logged.frame if self._plain else self._shaped(logged.type, logged.obj)
+        before = logged.previous_obj
+        was = before is not None and matches(before)
+        now = logged.type != DELETED and matches(logged.obj)
+        if logged.type == DELETED:
+            # Nothing known of before: its last state tells.
+            was = was or (before is None and matches(logged.obj))
+        if now:
+            event = MODIFIED if was else ADDED
+            if event == logged.type and self._plain:
+                return logged.frame
+            return self._shaped(event, logged.obj)
+        if was:
+            gone = logged.obj if logged.type == DELETED or before is None else _at(before, logged.revision)
+            return self._shaped(DELETED, gone)
+        return b""
+
+    def _shaped(self, event: str, obj: Obj) -> bytes:
+        obj = represent.as_kind(self._call.kind, obj)
+        form = self._call.form
+        if form.shape != represent.PLAIN:
+            now_ns = self._core.outside.clock.now_ns()
+            obj = represent.shaped(self._call.kind, [obj], form, now_ns=now_ns)
+        return frame(event, encode_json(obj))
+
+    def _added(self, entry: Entry) -> bytes:
+        if self._plain:
+            return frame(ADDED, entry.body.encoded_at(entry.revision))
+        return self._shaped(ADDED, entry.body.obj_at(entry.revision))
+
+    def _wants(self, entry: Entry) -> bool:
+        return self._choice.matches is None or self._choice.matches(entry.body.obj)
+
+    async def _catch_up(self, history: AsyncIterator[Batch]) -> None:
+        """Send one piece of the store's history; pass to the log once the two meet."""
+        try:
+            batch = await anext(history)
+        except Compacted as error:
+            self._ready = iter((_too_old(self._sent, error.floor),))
+            self._history = None
+            self._end_at = 0.0
+            return
+        events = (Logged(change, change.previous) for change in batch.changes)
+        self._ready = _chunks(self._event(logged) for logged in events)
+        self._sent = max(self._sent, batch.revision)
+        if self._sent < self._cache.floor:
+            return
+        # 1. The store has handed us revision N. 2. The cache has only applied N-1. 3. The log would give us
+        # N a second time. So wait until the cache has passed what was sent.
+        await self._core.cache.at_least(self._sent)
+        self._history = None
+        self._watcher.cursor = self._cache.position_after(self._sent)
+        if self._sent < self._cache.floor:  # The log moved on while we waited.
+            self._history = self._core.store.watch(self._cache.prefix, after=self._sent)
+
+    async def _wait(self) -> None:
+        due = min(self._end_at, self._bookmark_at) if self._bookmarks else self._end_at
+        delay = max(0.0, due - self._now())
+        if self._timer is None:
+            self._timer = asyncio.get_running_loop().call_later(delay, self._ring)
+        await self._watcher.wait()
+
+    def _ring(self) -> None:
+        self._timer = None
+        self._watcher.wake()
+
+    def _bookmark(self, annotations: dict[str, str] | None = None) -> bytes:
+        meta: Obj = {"resourceVersion": str(self._sent), "creationTimestamp": None}
+        if annotations:
+            meta["annotations"] = annotations
+        kind = self._call.kind
+        obj: Obj = {"kind": kind.kind, "apiVersion": kind.api_version, "metadata": meta}
+        form = self._call.form
+        if form.shape == represent.TABLE:
+            now_ns = self._core.outside.clock.now_ns()
+            obj = represent.shaped(kind, [], form, now_ns=now_ns, list_meta=meta)
+        elif form.shape == represent.METADATA:
+            obj |= {"kind": form.shape, "apiVersion": f"meta.k8s.io/{form.version}"}
+        return frame(BOOKMARK, encode_json(obj))
+
+    def _now(self) -> float:
+        return self._core.outside.clock.monotonic_ns() / 1e9
+
+
+def _at(obj: Obj, revision: int) -> Obj:
+    return {**obj, "metadata": {**obj["metadata"], "resourceVersion": str(revision)}}
+
+
+def _too_old(revision: int, floor: int) -> bytes:
+    error = expired(f"too old resource version: {revision} ({floor})")
+    return frame(ERROR, encode_json(error.status()))
+
+
+def _chunks(frames: Iterator[bytes]) -> Iterator[bytes]:
+    held: list[bytes] = []
+    for piece in frames:
+        if piece:
+            held.append(piece)
+        if len(held) == CHUNK_EVENTS_MAX:
+            yield b"".join(held)
+            held.clear()
+    if held:
+        yield b"".join(held)
+
+
+def _timeout(core: Core, request: Request) -> float:
+    text = request.param("timeoutSeconds")
+    if not text:
+        return core.limits.watch_s_min * (1.0 + core.outside.rng.random())
+    if not text.isascii() or not text.isdigit() or len(text) > 10:
+        raise bad_request(f'timeoutSeconds: Invalid value: "{text}": must be a whole number of seconds')
+    return float(text) or core.limits.watch_s_min * (1.0 + core.outside.rng.random())
+
+
+def _bookmark_interval(core: Core, call: Call) -> float:
+    text = call.request.headers.get(BOOKMARK_HEADER, "")
+    if not text:
+        return core.limits.bookmark_s
+    try:
+        return max(BOOKMARK_S_MIN, float(text))
+    except ValueError:
+        raise bad_request(f'{BOOKMARK_HEADER}: Invalid value: "{text}": must be seconds') from None

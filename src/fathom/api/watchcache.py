@@ -1,0 +1,360 @@
+"""The server's memory of the store: current objects of every resource, and the recent past to watch.
+
+    store.watch ──Batch──> WatchCache.apply ──> ResourceCache.entries      (get, list, views)
+                                           └──> ResourceCache.log  <──cursor── Watcher  (one per watch)
+
+A watcher has a cursor into the shared log, not a queue of its own: the cost of a slow one is bounded by the
+log, and one that falls out of it is ended cleanly (it resumes from the store's history). An event is encoded
+once, and a batch that many watchers need is joined once.
+
+Entries hold bytes; objects are decoded on demand, except for the resources that every request looks into.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import bisect
+from collections.abc import Iterable, Iterator
+from operator import attrgetter
+
+from fathom.model.body import Body
+from fathom.model.objects import Key, Obj
+from fathom.model.view import Seen
+from fathom.store.protocol import Batch, Change, Entry
+
+ADDED, MODIFIED, DELETED = "ADDED", "MODIFIED", "DELETED"
+
+REGISTRY = "/registry/"
+
+# Read by authorization and admission on nearly every request: their objects stay decoded.
+LOOKED_INTO = frozenset(
+    {
+        "namespaces",
+        "nodes",
+        "limitranges",
+        "resourcequotas",
+        "serviceaccounts",
+        "priorityclasses.scheduling.k8s.io",
+        "customresourcedefinitions.apiextensions.k8s.io",
+        "roles.rbac.authorization.k8s.io",
+        "rolebindings.rbac.authorization.k8s.io",
+        "clusterroles.rbac.authorization.k8s.io",
+        "clusterrolebindings.rbac.authorization.k8s.io",
+    }
+)
+
+# Enough for a watcher to lag some seconds behind thousands of writes a second; older events come from the
+# store. At most twice as many are held between two trims.
+LOG_EVENTS_MAX = 4096
+
+# Decoded objects are kept on the newest events only: watchers with selectors pass them at about one time.
+DECODED_EVENTS_MAX = 256
+
+JOINED_MAX = 4
+
+
+class Logged:
+    """One event of a resource, as watchers read it."""
+
+    __slots__ = ("_frame", "_obj", "_previous_obj", "body", "key", "previous", "revision", "type")
+
+    def __init__(self, change: Change, previous: Entry | None) -> None:
+        last = change.entry or previous or change.previous
+        assert last is not None, f"deletion of {change.key} with nothing known before it"
+        self.key = change.key
+        self.revision = change.revision
+        self.body: Body = last.body  # Of a deletion: the last state.
+        self.previous: Body | None = previous.body if previous else None
+        if change.entry is None:
+            self.type = DELETED
+        else:
+            self.type = MODIFIED if change.entry.created != change.revision else ADDED
+        self._frame: bytes | None = None
+        self._obj: Obj | None = None
+        self._previous_obj: Obj | None = None
+
+    @property
+    def obj(self) -> Obj:
+        if self._obj is None:
+            self._obj = self.body.obj_at(self.revision)
+        return self._obj
+
+    @property
+    def previous_obj(self) -> Obj | None:
+        if self._previous_obj is None and self.previous is not None:
+            self._previous_obj = self.previous.obj
+        return self._previous_obj
+
+    @property
+    def frame(self) -> bytes:
+        """The event on the wire, encoded once for all watchers."""
+        if self._frame is None:
+            self._frame = frame(self.type, self.body.encoded_at(self.revision))
+        return self._frame
+
+    def forget_objects(self) -> None:
+        self._obj = self._previous_obj = None
+
+
+def frame(event: str, encoded: bytes) -> bytes:
+    return b'{"type":"%b","object":%b}\n' % (event.encode(), encoded)
+
+
+class Watcher:
+    """A place in a resource's log. `wake` is called when there may be something new, or when it is time."""
+
+    __slots__ = ("_waiter", "cursor", "trigger")
+
+    def __init__(self, cursor: int, trigger: str) -> None:
+        self.cursor = cursor  # The next position in the log to read.
+        self.trigger = trigger
+        self._waiter: asyncio.Future[None] | None = None
+
+    def wake(self) -> None:
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)
+
+    async def wait(self) -> None:
+        self._waiter = asyncio.get_running_loop().create_future()
+        try:
+            await self._waiter
+        finally:
+            self._waiter = None
+
+
+class FellBehind(Exception):
+    """The watcher's place is no longer in the log."""
+
+
+class ResourceCache:
+    """All objects of one resource and their recent events."""
+
+    def __init__(self, resource: str, *, keep_objects: bool) -> None:
+        self.resource = resource
+        self.prefix = f"{REGISTRY}{resource}/"
+        self.revision = 0  # Of the last change to any of its objects.
+        self.entries: dict[str, Entry] = {}
+        self.log: list[Logged] = []
+        self.base = 0  # Absolute position of log[0]; positions only grow.
+        self.floor = 0  # Every change after this revision is in the log.
+        self._keep = keep_objects
+        self._keys: list[str] = []  # Sorted when not `_unsorted`; may hold keys that are gone.
+        self._unsorted = False
+        self._gone = 0
+        self._watchers: dict[str, dict[Watcher, None]] = {}
+        self._joined: dict[tuple[int, int, str | None], bytes] = {}
+
+    def load(self, entries: Iterable[Entry], revision: int) -> None:
+        self.entries = {entry.key: entry for entry in entries}
+        self._keys = sorted(self.entries)
+        self._unsorted, self._gone = False, 0
+        self.base += len(self.log) + 1  # One more, so that no watcher's place survives a gap.
+        self.log.clear()
+        self.floor = revision
+        self.revision = max((entry.revision for entry in self.entries.values()), default=0)
+        for entry in self.entries.values():
+            self._store_form(entry.body)
+
+    def apply(self, change: Change) -> Logged:
+        previous = self.entries.get(change.key)
+        logged = Logged(change, previous)
+        if change.entry is None:
+            if self.entries.pop(change.key, None) is not None:
+                self._gone += 1
+        else:
+            self.entries[change.key] = change.entry
+            if previous is None:
+                self._unsorted = self._unsorted or bool(self._keys and self._keys[-1] >= change.key)
+                self._keys.append(change.key)
+        self.revision = change.revision
+        self._append(logged)
+        return logged
+
+    def keys(self, namespace: str | None) -> list[str]:
+        """Sorted keys, of one namespace or all. The list is the caller's."""
+        if self._unsorted or self._gone:
+            self._keys = sorted(self.entries)
+            self._unsorted, self._gone = False, 0
+        if namespace is None:
+            return self._keys.copy()
+        prefix = f"{self.prefix}{namespace}/"
+        low = bisect.bisect_left(self._keys, prefix)
+        high = bisect.bisect_left(self._keys, f"{self.prefix}{namespace}0")  # '0' follows '/'.
+        return self._keys[low:high]
+
+    def position_after(self, revision: int) -> int:
+        """Where the events after a revision start. The revision must not lie below the floor."""
+        return self.base + bisect.bisect_right(self.log, revision, key=attrgetter("revision"))
+
+    @property
+    def end(self) -> int:
+        return self.base + len(self.log)
+
+    def read(self, cursor: int, count_max: int) -> list[Logged]:
+        if cursor < self.base:
+            raise FellBehind
+        start = cursor - self.base
+        return self.log[start : start + count_max]
+
+    def joined(self, start: int, end: int, namespace: str | None) -> bytes:
+        """The frames of [start, end) as one chunk. The last answers are kept: watchers move together."""
+        wanted = (start, end, namespace)
+        chunk = self._joined.get(wanted)
+        if chunk is None:
+            prefix = self.prefix if namespace is None else f"{self.prefix}{namespace}/"
+            events = self.read(start, end - start)
+            chunk = b"".join([logged.frame for logged in events if logged.key.startswith(prefix)])
+            if len(self._joined) >= JOINED_MAX:
+                self._joined.clear()
+            self._joined[wanted] = chunk
+        return chunk
+
+    def watch(self, cursor: int, trigger: str) -> Watcher:
+        watcher = Watcher(cursor, trigger)
+        self._watchers.setdefault(trigger, {})[watcher] = None
+        return watcher
+
+    def unwatch(self, watcher: Watcher) -> None:
+        group = self._watchers.get(watcher.trigger)
+        if group is not None:
+            group.pop(watcher, None)
+            if not group:
+                del self._watchers[watcher.trigger]
+
+    def wake(self, triggers: Iterable[str]) -> None:
+        for trigger in triggers:
+            for watcher in self._watchers.get(trigger, ()):
+                watcher.wake()
+
+    def wake_all(self) -> None:
+        self.wake(tuple(self._watchers))
+
+    @property
+    def watchers(self) -> int:
+        return sum(len(group) for group in self._watchers.values())
+
+    def triggers_of(self, logged: Logged) -> Iterator[str]:
+        """Whom an event concerns: everyone, or watchers of its namespace."""
+        yield ""
+        namespace, slash, _ = logged.key.removeprefix(self.prefix).partition("/")
+        if slash:
+            yield namespace
+
+    def _append(self, logged: Logged) -> None:
+        self.log.append(logged)
+        stale = len(self.log) - DECODED_EVENTS_MAX - 1
+        if stale >= 0:
+            self.log[stale].forget_objects()
+        self._store_form(logged.body)
+        if len(self.log) >= 2 * LOG_EVENTS_MAX:
+            self.floor = self.log[LOG_EVENTS_MAX - 1].revision
+            del self.log[:LOG_EVENTS_MAX]
+            self.base += LOG_EVENTS_MAX
+
+    def _store_form(self, body: Body) -> None:
+        if self._keep:
+            body.keep_obj()
+        else:
+            body.forget_obj()
+
+
+class WatchCache:
+    """Every resource's cache, moved forward together by one watch of the store. It is also the `View` that
+    admission, authorization and strategies read."""
+
+    def __init__(self, *, keep_all_objects: bool = False) -> None:
+        self.reached = 0  # Every commit up to this revision has been applied.
+        self._caches: dict[str, ResourceCache] = {}
+        self._keep_all = keep_all_objects  # In simulation: nothing is ever encoded.
+        self._waiting: list[tuple[int, asyncio.Future[None]]] = []
+
+    def load(self, entries: Iterable[Entry], revision: int) -> None:
+        """Start, or start again after the store compacted what we had not read. All watchers must end."""
+        grouped: dict[str, list[Entry]] = {resource: [] for resource in self._caches}
+        for entry in entries:
+            grouped.setdefault(_resource(entry.key), []).append(entry)
+        for resource, group in grouped.items():
+            self.of(resource).load(group, revision)
+        self.reached = revision
+        for cache in self._caches.values():
+            cache.floor = revision
+            cache.wake_all()
+        self._release()
+
+    def apply(self, batch: Batch) -> None:
+        touched: dict[ResourceCache, dict[str, None]] = {}
+        for change in batch.changes:
+            cache = self.of(_resource(change.key))
+            logged = cache.apply(change)
+            triggers = touched.setdefault(cache, {})
+            for trigger in cache.triggers_of(logged):
+                triggers[trigger] = None
+        self.reached = max(self.reached, batch.revision)
+        for cache, triggers in touched.items():
+            cache.wake(triggers)
+        self._release()
+
+    def of(self, resource: str) -> ResourceCache:
+        cache = self._caches.get(resource)
+        if cache is None:
+            keep = self._keep_all or resource in LOOKED_INTO
+            cache = self._caches[resource] = ResourceCache(resource, keep_objects=keep)
+            cache.floor = self.reached
+        return cache
+
+    def resources(self) -> list[str]:
+        return [resource for resource, cache in self._caches.items() if cache.entries]
+
+    async def at_least(self, revision: int) -> None:
+        """Wait until everything up to the revision has been applied."""
+        if self.reached >= revision:
+            return
+        waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiting.append((revision, waiter))
+        await waiter
+
+    def wake_all(self) -> None:
+        for cache in self._caches.values():
+            cache.wake_all()
+
+    @property
+    def watchers(self) -> int:
+        return sum(cache.watchers for cache in self._caches.values())
+
+    @property
+    def objects(self) -> int:
+        return sum(len(cache.entries) for cache in self._caches.values())
+
+    # The View of model/view.py.
+
+    def get(self, resource: str, key: Key) -> Seen | None:
+        cache = self.of(resource)
+        path = f"{key.namespace}/{key.name}" if key.namespace else key.name
+        entry = cache.entries.get(f"{cache.prefix}{path}")
+        return None if entry is None else Seen(entry.body.obj, entry.revision)
+
+    def list(self, resource: str, namespace: str | None = None) -> Iterator[Seen]:
+        cache = self.of(resource)
+        for key in cache.keys(namespace):
+            entry = cache.entries[key]
+            yield Seen(entry.body.obj, entry.revision)
+
+    def revision(self, resource: str) -> int:
+        return self.of(resource).revision
+
+    def _release(self) -> None:
+        if not self._waiting:
+            return
+        waiting, self._waiting = self._waiting, []
+        for revision, waiter in waiting:
+            if waiter.done():
+                continue
+            if revision <= self.reached:
+                waiter.set_result(None)
+            else:
+                self._waiting.append((revision, waiter))
+
+
+def _resource(key: str) -> str:
+    """'/registry/pods/default/web' -> 'pods'"""
+    return key[len(REGISTRY) : key.index("/", len(REGISTRY))]

@@ -1,0 +1,377 @@
+"""Every write goes through here: prepare, admit, validate, charge, commit.
+
+    draft ──> admission (mutate, validate) ──> validation ──> store.commit(expects, writes)
+                                                                 │ Conflict: somebody was faster
+      └──────────────── again, from what is there now <──────────┘ (at most COMMITS_MAX times)
+
+A draft is built from the entry that the commit then expects unchanged, so nothing is lost between reading
+and writing. What admission wants true at commit (the namespace is not going away, the quota has room) is in
+the same commit. An unknown outcome is a 504; the server never tries such a commit again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import msgspec
+
+from fathom.api import metadata as meta_rules
+from fathom.api.admission.attempt import Attempt, Charge
+from fathom.api.core import Call, Core
+from fathom.api.kinds.kind import Kind
+from fathom.api.removal import DeleteOptions, check_preconditions, is_over, plan_removal
+from fathom.model.body import Body, canonical
+from fathom.model.errors import (
+    CHANGED_SINCE_READ,
+    ApiError,
+    Cause,
+    already_exists,
+    bad_request,
+    conflict,
+    invalid,
+    not_found,
+    timed_out,
+)
+from fathom.model.fields import changed_paths
+from fathom.model.objects import Obj, metadata
+from fathom.seams.outside import timestamp
+from fathom.store.protocol import Committed, Conflict, Delete, Entry, Expect, Outcome, Put, Unknown, Write
+
+# Losing this many races in a row means that somebody writes the object in a tight loop.
+COMMITS_MAX = 5
+
+# kube-apiserver's count for generateName.
+NAMES_MAX = 8
+
+# An audit entry names this many changed fields; beyond it, the whole parent.
+CHANGED_PATHS_MAX = 64
+
+# Fields of metadata that only the server sets.
+SERVER_OWNED = ("uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "generation")
+
+Change = Callable[[Obj], Obj]  # From the object as it is to the object as the caller wants it.
+
+
+class Written(msgspec.Struct, frozen=True):
+    """`entry` is what stands in the store now; None after a dry run or a removal. `obj` is always there."""
+
+    obj: Obj
+    entry: Entry | None = None
+    created: bool = False
+    removed: bool = False
+
+
+async def create(core: Core, call: Call, obj: Obj) -> Written:
+    """Store a new object. `obj` belongs to us and is complete but for what the server adds."""
+    draft = _new(core, call, obj)
+    generated = not metadata(obj).get("name")
+    for attempt in range(max(NAMES_MAX, COMMITS_MAX)):
+        if generated:
+            metadata(draft)["name"] = _generated_name(core, draft)
+        name = str(metadata(draft).get("name") or "")
+        admitted, charges = _admit(core, call, "CREATE", draft, None)
+        _validate_create(core, call, admitted)
+        key = call.kind.store_key(call.namespace, name)
+        if call.dry_run:
+            return await _dry_create(core, call, key, admitted)
+        body = Body(canonical(admitted))
+        outcome = await commit(core, Expect(key, 0), Put(key, body), charges)
+        if isinstance(outcome, Committed):
+            return _created(call, Entry(key, body, outcome.revision, outcome.revision), admitted)
+        if outcome.current.get(key) is not None and (not generated or attempt + 1 >= NAMES_MAX):
+            raise already_exists(call.kind.resource, name)
+        if attempt + 1 >= COMMITS_MAX and outcome.current.get(key) is None:
+            break
+    raise _contended(call)
+
+
+async def _dry_create(core: Core, call: Call, key: str, obj: Obj) -> Written:
+    if await core.current(key) is not None:
+        raise already_exists(call.kind.resource, metadata(obj)["name"])
+    return Written(obj=obj, created=True)
+
+
+def _created(call: Call, entry: Entry, obj: Obj) -> Written:
+    call.audit.name, call.audit.uid = metadata(obj)["name"], metadata(obj)["uid"]
+    call.audit.revision = entry.revision
+    call.audit.changed = ("*",)  # All of it is this writer's, but for what admission added.
+    return Written(obj=obj, entry=entry, created=True)
+
+
+def _new(core: Core, call: Call, obj: Obj) -> Obj:
+    meta = obj.setdefault("metadata", {})
+    if not call.kind.namespaced:
+        pass  # A namespace here is refused by validation.
+    elif meta.get("namespace") in {None, ""}:
+        meta["namespace"] = call.namespace
+    elif meta["namespace"] != call.namespace:
+        raise bad_request(
+            "the namespace of the provided object does not match the namespace sent on the request"
+        )
+    if meta.get("resourceVersion"):
+        raise bad_request("resourceVersion should not be set on objects to be created")
+    for field in (*SERVER_OWNED, "managedFields", "selfLink", "resourceVersion"):
+        meta.pop(field, None)
+    if not meta.get("name") and not meta.get("generateName"):
+        cause = Cause(
+            "metadata.name", "FieldValueRequired", "Required value: name or generateName is required"
+        )
+        raise invalid(group=call.kind.group, kind=call.kind.kind, name="", causes=[cause])
+    meta["uid"] = core.outside.ids.uid()
+    moment = core.moment()
+    meta["creationTimestamp"] = moment.now
+    if call.kind.generation:
+        meta["generation"] = 1
+    if "status" in call.kind.subresources:
+        obj.pop("status", None)
+    core.strategy(call.kind).prepare_create(obj, moment)
+    return obj
+
+
+def _generated_name(core: Core, obj: Obj) -> str:
+    # 63 is the length of a DNS label, 5 that of the suffix.
+    return f"{metadata(obj)['generateName'][: 63 - 5]}{core.outside.ids.suffix()}"
+
+
+async def update(core: Core, call: Call, change: Change, *, subresource: str = "") -> Written:
+    """Change an object that is there. `change` is run again on what is there now when a race is lost."""
+    key = call.store_key
+    entry = await core.current(key)
+    for _ in range(COMMITS_MAX):
+        if entry is None:
+            raise not_found(call.kind.resource, call.target.name)
+        written, outcome = await _update_once(core, call, entry, change, subresource)
+        if written is not None:
+            return written
+        entry = outcome.current.get(key, entry)
+    raise _contended(call)
+
+
+async def _update_once(
+    core: Core, call: Call, entry: Entry, change: Change, subresource: str
+) -> tuple[Written, Outcome] | tuple[None, Conflict]:
+    old = entry.body.fresh_at(entry.revision)
+    draft = _revised(core, call, change(old), old, entry, subresource)
+    operation_old = entry.body.obj_at(entry.revision)
+    admitted, charges = _admit(core, call, "UPDATE", draft, operation_old, subresource)
+    _validate_update(core, call, admitted, operation_old, subresource)
+    strategy = core.strategy(call.kind)
+    gone = is_over(admitted, strategy)
+    if not gone and canonical(admitted) == entry.body.obj:
+        return Written(obj=operation_old, entry=entry), Committed(entry.revision)
+    call.audit.name, call.audit.uid = call.target.name, metadata(admitted).get("uid", "")
+    call.audit.changed = changed_paths(operation_old, admitted, limit=CHANGED_PATHS_MAX)
+    if call.dry_run:
+        return Written(obj=admitted), Committed(entry.revision)
+    if gone:
+        charges = (*charges, *_release(core, call, operation_old))
+        return await _remove_now(core, call, entry, charges, admitted)
+    body = Body(canonical(admitted))
+    outcome = await commit(core, Expect(entry.key, entry.revision), Put(entry.key, body), charges)
+    if isinstance(outcome, Conflict):
+        return None, outcome
+    call.audit.revision = outcome.revision
+    return Written(obj=admitted, entry=Entry(entry.key, body, outcome.revision, entry.created)), outcome
+
+
+def _revised(core: Core, call: Call, new: Obj, old: Obj, entry: Entry, subresource: str) -> Obj:
+    """The caller's object with everything that is not the caller's to change put back."""
+    meta, old_meta = new.setdefault("metadata", {}), metadata(old)
+    _check_identity(call, meta, old_meta, entry)
+    for field in SERVER_OWNED:
+        _put_back(meta, old_meta, field)
+    meta["name"] = old_meta["name"]
+    meta.pop("managedFields", None)
+    meta.pop("selfLink", None)
+    if "namespace" in old_meta:
+        meta["namespace"] = old_meta["namespace"]
+    strategy, moment = core.strategy(call.kind), core.moment()
+    if subresource == "status":
+        # Only the status is the caller's; the rest is as it was.
+        status = new.get("status")
+        new = {**old, "metadata": {**old_meta}}
+        new.pop("status", None)
+        if status is not None:
+            new["status"] = status
+        strategy.prepare_status(new, old, moment)
+        return new
+    if "status" in call.kind.subresources and not subresource:
+        new.pop("status", None)
+        if "status" in old:
+            new["status"] = old["status"]
+    if not subresource:
+        strategy.prepare_update(new, old, moment)
+    if call.kind.generation and strategy.generation_changed(new, old):
+        meta["generation"] = int(old_meta.get("generation") or 0) + 1
+    return new
+
+
+def _check_identity(call: Call, meta: Obj, old_meta: Obj, entry: Entry) -> None:
+    name = str(old_meta["name"])
+    if meta.get("name") not in {None, "", name}:
+        raise bad_request(
+            f"the name of the object ({meta['name']}) does not match the name on the URL ({name})"
+        )
+    if meta.get("namespace") not in {None, "", old_meta.get("namespace")}:
+        raise bad_request(
+            "the namespace of the provided object does not match the namespace sent on the request"
+        )
+    if meta.get("uid") not in {None, "", old_meta.get("uid")}:
+        why = (
+            f"Precondition failed: UID in precondition: {meta['uid']}, UID in object meta: {old_meta['uid']}"
+        )
+        raise conflict(call.kind.resource, name, why)
+    version = meta.pop("resourceVersion", None)
+    if version not in {None, "", "0"} and version != str(entry.revision):
+        raise conflict(call.kind.resource, name, CHANGED_SINCE_READ)
+    if version in {None, ""} and call.kind.schema is not None and call.request.method == "PUT":
+        why = "Invalid value: 0: must be specified for an update"
+        cause = Cause("metadata.resourceVersion", "FieldValueInvalid", why)
+        raise invalid(group=call.kind.group, kind=call.kind.kind, name=name, causes=[cause])
+
+
+def _put_back(meta: Obj, old_meta: Obj, field: str) -> None:
+    if field in old_meta:
+        meta[field] = old_meta[field]
+    else:
+        meta.pop(field, None)
+
+
+async def remove(core: Core, call: Call, options: DeleteOptions) -> Written:
+    """Delete an object, or mark it as being deleted while something holds it."""
+    key = call.store_key
+    entry = await core.current(key)
+    for _ in range(COMMITS_MAX):
+        if entry is None:
+            raise not_found(call.kind.resource, call.target.name)
+        written, outcome = await _remove_once(core, call, entry, options)
+        if written is not None:
+            return written
+        entry = outcome.current.get(key, entry)
+    raise _contended(call)
+
+
+async def _remove_once(
+    core: Core, call: Call, entry: Entry, options: DeleteOptions
+) -> tuple[Written, Outcome] | tuple[None, Conflict]:
+    old = entry.body.fresh_at(entry.revision)
+    check_preconditions(old, options, resource=call.kind.resource, revision=entry.revision)
+    _, charges = _admit(core, call, "DELETE", None, old)
+    strategy = core.strategy(call.kind)
+    removal = plan_removal(
+        old, options, strategy=strategy, moment=core.moment(), now_ns=core.outside.clock.now_ns()
+    )
+    call.audit.name, call.audit.uid = call.target.name, metadata(old).get("uid", "")
+    if call.dry_run or options.dry_run:
+        return Written(obj=removal.obj or old, removed=removal.obj is None), Committed(entry.revision)
+    if removal.obj is None:
+        charges = (*charges, *_release(core, call, old))
+        return await _remove_now(core, call, entry, charges, old)
+    if canonical(removal.obj) == entry.body.obj:
+        return Written(obj=removal.obj, entry=entry), Committed(entry.revision)
+    call.audit.changed = changed_paths(entry.body.obj, canonical(removal.obj), limit=CHANGED_PATHS_MAX)
+    body = Body(canonical(removal.obj))
+    outcome = await commit(core, Expect(entry.key, entry.revision), Put(entry.key, body), charges)
+    if isinstance(outcome, Conflict):
+        return None, outcome
+    call.audit.revision = outcome.revision
+    return Written(obj=removal.obj, entry=Entry(entry.key, body, outcome.revision, entry.created)), outcome
+
+
+async def _remove_now(
+    core: Core, call: Call, entry: Entry, charges: Sequence[Charge], last: Obj
+) -> tuple[Written, Outcome] | tuple[None, Conflict]:
+    outcome = await commit(core, Expect(entry.key, entry.revision), Delete(entry.key), charges)
+    if isinstance(outcome, Conflict):
+        return None, outcome
+    call.audit.revision = outcome.revision
+    metadata(last)["resourceVersion"] = str(outcome.revision)
+    return Written(obj=last, removed=True), outcome
+
+
+async def commit(core: Core, expect: Expect, write: Write, charges: Sequence[Charge]) -> Committed | Conflict:
+    """One commit: the object, and what must be true or change with it. Seen by our own cache on return."""
+    expects, writes = {expect.key: expect}, [write]
+    for charge in charges:
+        expects |= {extra.key: extra for extra in charge.preconditions}
+        writes += charge.writes
+    outcome = await core.store.commit(tuple(expects.values()), writes)
+    if isinstance(outcome, Unknown):
+        raise timed_out(
+            f"the outcome of the write is unknown ({outcome.cause}): read the object before trying again"
+        )
+    if isinstance(outcome, Committed):
+        await core.cache.at_least(outcome.revision)
+    return outcome
+
+
+def _admit(
+    core: Core, call: Call, operation: str, obj: Obj | None, old: Obj | None, subresource: str = ""
+) -> tuple[Obj, Sequence[Charge]]:
+    attempt = Attempt(
+        operation=operation,
+        kind=call.kind,
+        subresource=subresource,
+        namespace=call.namespace,
+        name=str(metadata(obj or old or {}).get("name") or ""),
+        obj=obj,
+        old=old,
+        user=call.caller.user,
+        dry_run=call.dry_run,
+    )
+    admitted = core.chain.admit(attempt, core.cache)
+    call.audit.admission = admitted.verdicts
+    for warning in admitted.warnings:
+        call.warn(warning)
+    return admitted.obj or {}, admitted.charges
+
+
+def _release(core: Core, call: Call, old: Obj) -> Sequence[Charge]:
+    attempt = Attempt(
+        operation="DELETE",
+        kind=call.kind,
+        subresource="",
+        namespace=call.namespace,
+        name=call.target.name,
+        obj=None,
+        old=old,
+        user=call.caller.user,
+        dry_run=call.dry_run,
+    )
+    return core.chain.release(attempt, core.cache)
+
+
+def _validate_create(core: Core, call: Call, obj: Obj) -> None:
+    strategy = core.strategy(call.kind)
+    causes = meta_rules.create_causes(obj, call.kind)
+    causes += core.decoder.causes(call.kind, obj)
+    causes += strategy.validate_create(obj)
+    _refuse(call.kind, obj, causes)
+    for warning in strategy.warnings(obj):
+        call.warn(warning)
+
+
+def _validate_update(core: Core, call: Call, obj: Obj, old: Obj, subresource: str) -> None:
+    strategy = core.strategy(call.kind)
+    causes = core.decoder.causes(call.kind, obj)
+    if subresource == "status":
+        _refuse(call.kind, obj, causes + strategy.validate_status(obj, old))
+        return
+    causes += meta_rules.update_causes(obj, old, call.kind)
+    if not subresource:
+        causes += strategy.validate_update(obj, old)
+    _refuse(call.kind, obj, causes)
+
+
+def _refuse(kind: Kind, obj: Obj, causes: list[Cause]) -> None:
+    if causes:
+        name = str(metadata(obj).get("name") or metadata(obj).get("generateName") or "")
+        raise invalid(group=kind.group, kind=kind.kind, name=name, causes=causes)
+
+
+def _contended(call: Call) -> ApiError:
+    return conflict(call.kind.resource, call.target.name, CHANGED_SINCE_READ)
+
+
+def now_of(core: Core) -> str:
+    return timestamp(core.outside.clock.now_ns())

@@ -1,0 +1,47 @@
+"""A client in the server's own process: same requests, same authorization, same audit, no socket."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Protocol
+from urllib.parse import parse_qs
+
+from fathom.model.body import decode_json, encode_json
+from fathom.model.errors import ApiError
+from fathom.model.objects import Obj
+
+
+class Answered(Protocol):
+    status: int
+    body: bytes
+
+
+Send = Callable[[str, str, dict[str, list[str]], dict[str, str], bytes], Awaitable[Answered]]
+
+
+class LocalClient:
+    """One method for all: `call("DELETE", "/api/v1/...", query="propagationPolicy=Background")`."""
+
+    def __init__(self, send: Send, *, token: str, name: str) -> None:
+        self._send = send
+        self._headers = {"authorization": f"Bearer {token}", "user-agent": name}
+
+    async def call(
+        self,
+        method: str,
+        path: str,
+        *,
+        query: str = "",
+        body: Obj | list[Obj] | None = None,
+        content_type: str = "application/json",
+    ) -> Obj:
+        """The answer as an object. Anything but success raises the ApiError that was answered."""
+        headers = {**self._headers, "content-type": content_type}
+        raw = b"" if body is None else encode_json(body)
+        answer = await self._send(method, path, parse_qs(query, keep_blank_values=True), headers, raw)
+        obj: Obj = decode_json(answer.body)
+        if answer.status >= 400:
+            raise ApiError(
+                answer.status, obj.get("reason", ""), obj.get("message", ""), details=obj.get("details")
+            )
+        return obj

@@ -1,0 +1,52 @@
+"""The end of a custom kind: its objects go before its definition does."""
+
+from __future__ import annotations
+
+from fathom.client.local import LocalClient
+from fathom.model.errors import ApiError
+from fathom.model.objects import Obj, metadata
+from fathom.model.view import Resources, View
+
+FINALIZER = "customresourcecleanup.apiextensions.k8s.io"
+PATH = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+
+
+class DefinitionController:
+    def __init__(self, *, client: LocalClient, view: View, resources: Resources) -> None:
+        self._client = client
+        self._view = view
+        self._resources = resources
+
+    async def reconcile(self, name: str) -> bool:
+        """Whether to look again soon."""
+        try:
+            definition = await self._client.call("GET", f"{PATH}/{name}")
+        except ApiError as error:
+            if error.code == 404:
+                return False
+            raise
+        finalizers = metadata(definition).get("finalizers") or []
+        if not metadata(definition).get("deletionTimestamp") or FINALIZER not in finalizers:
+            return False
+        namespaces = self._where(name)
+        for namespace in namespaces:
+            path = self._resources.path(name, namespace)
+            if path is not None:
+                await self._client.call("DELETE", path)
+        if namespaces:
+            return True
+        kept = [finalizer for finalizer in finalizers if finalizer != FINALIZER]
+        change = {"metadata": {"finalizers": kept, "resourceVersion": _version(definition)}}
+        await self._client.call(
+            "PATCH", f"{PATH}/{name}", body=change, content_type="application/merge-patch+json"
+        )
+        return False
+
+    def _where(self, resource: str) -> list[str]:
+        """The namespaces that still hold objects of the kind; [''] for a cluster-scoped one."""
+        seen = (metadata(found.obj).get("namespace") or "" for found in self._view.list(resource))
+        return list(dict.fromkeys(seen))
+
+
+def _version(obj: Obj) -> str:
+    return str(metadata(obj)["resourceVersion"])

@@ -1,0 +1,81 @@
+"""The three controllers that an API cannot do without, woken by its changes: one queue and one worker each.
+
+They run in the API server's process and act through its front door with an identity of their own. They are
+level-based: an observation only says whom to look at, so losing or doubling one does no harm.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+from fathom.client.local import LocalClient
+from fathom.control.queue import WorkQueue
+from fathom.controllers.collector import Collector
+from fathom.controllers.definitions import DefinitionController
+from fathom.controllers.garbage import Ref
+from fathom.controllers.namespaces import RECHECK_S, NamespaceController
+from fathom.model.body import Body
+from fathom.model.errors import ApiError
+from fathom.model.view import Resources, View
+from fathom.seams.log import Log
+from fathom.seams.outside import Outside, timestamp
+
+NAMESPACES = "namespaces"
+DEFINITIONS = "customresourcedefinitions.apiextensions.k8s.io"
+
+
+class Housekeeping:
+    def __init__(
+        self, *, client: LocalClient, view: View, resources: Resources, outside: Outside, log: Log
+    ) -> None:
+        self._outside = outside
+        self._log = log
+        self._garbage: WorkQueue[Ref] = WorkQueue(outside.rng)
+        self._namespaces: WorkQueue[str] = WorkQueue(outside.rng)
+        self._definitions: WorkQueue[str] = WorkQueue(outside.rng)
+        self._collector = Collector(client=client, view=view, resources=resources, queue=self._garbage)
+        self._namespace = NamespaceController(client=client, view=view, resources=resources)
+        self._definition = DefinitionController(client=client, view=view, resources=resources)
+
+    def observe(self, resource: str, key: str, body: Body | None, previous: Body | None) -> None:
+        """`key` is the object's path below its resource: 'default/web', or 'kube-system'."""
+        self._collector.observe(resource, body, previous)
+        if resource == NAMESPACES:
+            self._namespaces.add(key)
+        elif resource == DEFINITIONS:
+            self._definitions.add(key)
+
+    async def run(self) -> None:
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._work("garbage", self._garbage, self._collect))
+            group.create_task(self._work("namespaces", self._namespaces, self._empty))
+            group.create_task(self._work("definitions", self._definitions, self._retire))
+
+    async def _collect(self, ref: Ref) -> None:
+        await self._collector.reconcile(ref)
+
+    async def _empty(self, name: str) -> None:
+        now = timestamp(self._outside.clock.now_ns())
+        if await self._namespace.reconcile(name, now=now):
+            self._namespaces.add_after(name, RECHECK_S)
+
+    async def _retire(self, name: str) -> None:
+        if await self._definition.reconcile(name):
+            self._definitions.add_after(name, RECHECK_S)
+
+    async def _work(self, who: str, queue: WorkQueue, reconcile: Callable[..., Awaitable[None]]) -> None:  # type: ignore[type-arg]  # any key
+        while True:
+            key = await queue.take()
+            try:
+                await reconcile(key)
+            except ApiError as error:
+                if error.code != 409:  # A lost race is ordinary: look again.
+                    self._log.warn("reconcile", controller=who, key=str(key), error=error.message)
+                queue.failed(key)
+            except Exception as error:  # noqa: BLE001 - one object's trouble must not stop the others
+                self._log.error("reconcile", controller=who, key=str(key), error=repr(error))
+                queue.failed(key)
+            else:
+                queue.done(key)
+

@@ -1,0 +1,302 @@
+"""The wiring of the real parts: which store, which clock, which sockets. Everything else is told.
+
+    run_up ──> open the data directory ──> Parts ──> load ──> bootstrap ──> listen ──> "ready"
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import secrets
+import signal
+import socket
+import sys
+from collections.abc import Callable, Coroutine
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import uvicorn
+import uvloop
+
+from fathom import __version__
+from fathom.api.admission.chain import Chain
+from fathom.api.admission.plugins import built_in, load_plugins
+from fathom.api.asgi import Application, Protocol
+from fathom.api.auth.accounts import AccountTokens
+from fathom.api.auth.authenticate import Authenticator
+from fathom.api.auth.authorize import Authorizer
+from fathom.api.auth.bootstrap import bootstrap_objects
+from fathom.api.auth.certificates import Pki, ensure_pki, kubeconfig, write_private
+from fathom.api.auth.jws import SigningKey
+from fathom.api.auth.static_tokens import Tokens, digest, parse_tokens
+from fathom.api.auth.tls import server_context
+from fathom.api.core import Core
+from fathom.api.custom import CustomKinds
+from fathom.api.dispatch import Dispatch
+from fathom.api.feeding import Feed
+from fathom.api.kinds.decode import Decoder
+from fathom.api.kinds.registry import Registry
+from fathom.api.limits import InFlight, RateLimit
+from fathom.api.metrics import Metrics
+from fathom.api.request import Request, Response
+from fathom.api.reviewer import Reviewer
+from fathom.api.server import ApiServer
+from fathom.api.watchcache import WatchCache
+from fathom.client.local import LocalClient
+from fathom.controllers.housekeeping import Housekeeping
+from fathom.model.errors import ApiError
+from fathom.model.user import MASTERS, User
+from fathom.record.audit import AuditLog
+from fathom.seams.log import JsonLog, Log
+from fathom.seams.outside import Outside, live
+from fathom.store.open import open_store
+from fathom.store.protocol import Store
+
+KEEP_ALIVE_S = 300  # Idle connections of clients are cheap; making them anew costs a handshake.
+STOP_S = 3  # What a request under way may still take when we are told to stop.
+TOKENS_CHECK_S = 5.0
+COMPACT_EVERY_S = 60.0
+RETAIN_S = 300.0  # kube-apiserver compacts every five minutes; a client away for longer lists again.
+
+LOOPBACK = ("127.0.0.1", "localhost", "::1")
+
+
+class Parts(msgspec.Struct):
+    """One API server, wired."""
+
+    server: ApiServer
+    feed: Feed
+    housekeeping: Housekeeping
+    client: LocalClient
+    authenticator: Authenticator
+    store: Store
+    audit: AuditLog
+    outside: Outside
+    log: Log
+    own_tokens: Tokens
+
+
+def build(
+    *, data: Path, store: Store, pki: Pki, outside: Outside, log: Log, shared_store: bool, plugins: list[str]
+) -> Parts:
+    cache = WatchCache()
+    registry = Registry.builtin()
+    decoder = Decoder(registry.definitions)
+    custom = CustomKinds(registry)
+    authorizer = Authorizer(cache)
+    accounts = AccountTokens(SigningKey(pki.accounts_key), cache, outside.clock, outside.ids)
+    token = secrets.token_urlsafe(32)
+    own_tokens = {digest(token): User("system:fathom:housekeeping", (MASTERS,))}
+    authenticator = Authenticator(
+        tokens=own_tokens, accounts=accounts, authorizer=authorizer, clock=outside.clock
+    )
+    chain = Chain([*built_in(authorizer), *load_plugins(plugins)])
+    core = Core(
+        store=store,
+        cache=cache,
+        registry=registry,
+        decoder=decoder,
+        chain=chain,
+        outside=outside,
+        shared_store=shared_store,
+    )
+    reviewer = Reviewer(
+        authorizer=authorizer, authenticator=authenticator, accounts=accounts, clock=outside.clock
+    )
+    audit = AuditLog(data / "audit", clock=outside.clock)
+    metrics = Metrics()
+    server = ApiServer(
+        core,
+        dispatch=Dispatch(core, reviewer),
+        authenticator=authenticator,
+        authorizer=authorizer,
+        rate=RateLimit(outside.clock),
+        inflight=InFlight(),
+        audit=audit,
+        metrics=metrics,
+        log=log,
+    )
+    client = LocalClient(_in_process(server), token=token, name=f"fathom/{__version__} housekeeping")
+    housekeeping = Housekeeping(client=client, view=cache, resources=registry, outside=outside, log=log)
+    feed = Feed(store, cache, log, (custom.observe, housekeeping.observe))
+    metrics.gauge("fathom_store_revision", "The newest revision applied.", lambda: float(cache.reached))
+    metrics.gauge("fathom_cached_objects", "Objects in the watch cache.", lambda: float(cache.objects))
+    metrics.gauge("apiserver_registered_watchers", "Watches being served.", lambda: float(cache.watchers))
+    return Parts(
+        server, feed, housekeeping, client, authenticator, store, audit, outside, log, own_tokens
+    )
+
+
+def _in_process(server: ApiServer) -> Callable[..., Coroutine[Any, Any, Response]]:
+    async def send(
+        method: str, path: str, query: dict[str, list[str]], headers: dict[str, str], body: bytes
+    ) -> Response:
+        answer = await server.handle(
+            Request(method=method, path=path, query=query, headers=headers, body=body)
+        )
+        if not isinstance(answer, Response):
+            raise TypeError(f"{method} {path} answered a stream")
+        return answer
+
+    return send
+
+
+async def bootstrap(parts: Parts) -> None:
+    """What every cluster starts with. Objects that are there already are left as they are."""
+    registry = parts.server.core.registry
+    for obj in bootstrap_objects():
+        resource = registry.named(obj["apiVersion"], obj["kind"])
+        path = registry.path(resource or "", obj["metadata"].get("namespace", ""))
+        try:
+            await parts.client.call("POST", path or "", body=obj)
+        except ApiError as error:
+            if error.code != 409:
+                raise
+
+
+def run_up(*, data: Path, host: str, port: int, store: str | None, plugins: list[str] | None = None) -> None:
+    """Serve until told to stop."""
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        runner.run(up(data=data, host=host, port=port, store=store, plugins=plugins or []))
+
+
+async def up(*, data: Path, host: str, port: int, store: str | None, plugins: list[str]) -> None:
+    data = data.absolute()
+    data.mkdir(mode=0o700, parents=True, exist_ok=True)
+    outside = live()
+    log = JsonLog(sys.stderr, outside.clock)
+    listener = _listen(host, port)
+    opened = await open_store(store or f"sqlite:{data}")
+    try:
+        pki = ensure_pki(data, [] if host in {"", "0.0.0.0", "::"} else [host], clock=outside.clock)
+        parts = build(
+            data=data, store=opened, pki=pki, outside=outside, log=log,
+            shared_store=bool(store and store.startswith("etcd")), plugins=plugins,
+        )
+        await parts.feed.load()
+        await _serve(parts, listener, pki, data)
+    finally:
+        listener.close()
+        await opened.close()
+
+
+def _listen(host: str, port: int) -> socket.socket:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    listener = socket.socket(family, socket.SOCK_STREAM)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listener.bind((host, port))
+    except OSError:
+        listener.close()
+        raise
+    return listener
+
+
+async def _serve(parts: Parts, listener: socket.socket, pki: Pki, data: Path) -> None:
+    config = uvicorn.Config(
+        Application(parts.server),
+        http=Protocol,
+        ws="none",
+        lifespan="off",
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        proxy_headers=False,
+        timeout_keep_alive=KEEP_ALIVE_S,
+        timeout_graceful_shutdown=STOP_S,
+        ssl_context_factory=lambda _config, _default: server_context(pki),
+    )
+    logging.getLogger("uvicorn.error").setLevel(logging.CRITICAL)
+    http = _Http(config)
+    async with asyncio.TaskGroup() as group:
+        background = [
+            group.create_task(parts.feed.follow()),
+            group.create_task(parts.housekeeping.run()),
+            group.create_task(_reload_tokens(parts, data / "tokens.csv")),
+            group.create_task(_compact(parts.store, parts.log)),
+            group.create_task(parts.audit.run()),
+        ]
+        await bootstrap(parts)
+        serving = group.create_task(http.serve(sockets=[listener]))
+        _stop_on_signal(http, parts.server.core)
+        await http.is_up.wait()
+        _announce(listener, pki, data, parts.outside)
+        await serving
+        for task in background:
+            task.cancel()
+
+
+class _Http(uvicorn.Server):
+    """uvicorn, without its own signal handlers, and with an event for "up"."""
+
+    def __init__(self, config: uvicorn.Config) -> None:
+        super().__init__(config)
+        self.is_up = asyncio.Event()
+
+    async def serve(self, sockets: list[socket.socket] | None = None) -> None:
+        await self._serve(sockets)
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        self.is_up.set()
+
+
+def _stop_on_signal(http: _Http, core: Core) -> None:
+    def stop() -> None:
+        core.stopping = True
+        core.cache.wake_all()  # Watches end by themselves.
+        http.should_exit = True
+
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, stop)
+
+
+def _announce(listener: socket.socket, pki: Pki, data: Path, outside: Outside) -> None:
+    host, port = listener.getsockname()[:2]
+    reachable = "127.0.0.1" if host in {"0.0.0.0", "::"} else host
+    url = f"https://[{reachable}]:{port}" if ":" in reachable else f"https://{reachable}:{port}"
+    file = data / "kubeconfig"
+    write_private(file, kubeconfig(pki, url, clock=outside.clock).encode())
+    print(f"fathom {__version__} serves the Kubernetes API on {url}, data in {data}")  # noqa: T201
+    if host not in LOOPBACK:
+        print(f"warning: {host} can be reached from other machines")  # noqa: T201
+    print(f"export KUBECONFIG={file}")  # noqa: T201
+    print("ready", flush=True)  # noqa: T201
+
+
+async def _reload_tokens(parts: Parts, file: Path) -> None:
+    """Static tokens follow their file. A broken file changes nothing, and says so."""
+    stamp: tuple[int, int] | None = None
+    while True:
+        try:
+            found = os.stat(file)
+            now = (found.st_mtime_ns, found.st_size)
+        except FileNotFoundError:
+            now = (0, 0)
+        if now != stamp:
+            stamp = now
+            try:
+                text = file.read_text() if now != (0, 0) else ""
+                parts.authenticator.replace_tokens({**parse_tokens(text, source=str(file)), **parts.own_tokens})
+            except Exception as error:  # noqa: BLE001 - whatever is wrong with a file, the old tokens hold
+                parts.log.error("tokens not reloaded", file=str(file), error=str(error))
+        await asyncio.sleep(TOKENS_CHECK_S)
+
+
+async def _compact(store: Store, log: Log) -> None:
+    """Keep the last minutes of history, forget what was superseded before."""
+    marks: list[tuple[float, int]] = []
+    loop = asyncio.get_running_loop()
+    while True:
+        await asyncio.sleep(COMPACT_EVERY_S)
+        try:
+            marks.append((loop.time(), await store.revision()))
+            due = [revision for when, revision in marks if when <= loop.time() - RETAIN_S]
+            if due:
+                await store.compact(due[-1])
+                marks = [mark for mark in marks if mark[1] > due[-1]]
+        except Exception as error:  # noqa: BLE001 - tried again in a minute
+            log.warn("compaction failed", error=str(error))
