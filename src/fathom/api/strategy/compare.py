@@ -1,0 +1,62 @@
+"""Whether two parts of an object mean the same, and if not, where they differ.
+
+Leaving a field out and setting it to nothing are one thing. For numbers and flags that holds only where the
+API has no third state, so those are named.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from fathom.model.causes import shown
+
+_ZERO_IS_ABSENT = frozenset(
+    {
+        "hostNetwork",
+        "hostPID",
+        "hostIPC",
+        "stdin",
+        "stdinOnce",
+        "tty",
+        "readOnly",
+        "hostPort",
+        "initialDelaySeconds",
+    }
+)
+_LINES_MAX = 10
+
+
+def same(new: Any, old: Any) -> bool:
+    return new == old or next(_differences(new, old, ""), None) is None
+
+
+def difference(new: Any, old: Any, field: str) -> str:
+    """A few lines for a person: which paths changed, from what to what."""
+    lines: list[str] = []
+    for path, before, after in _differences(new, old, field):
+        if len(lines) == _LINES_MAX:
+            lines.append("  ...")
+            break
+        lines.append(f"  {path}: {shown(before)} -> {shown(after)}")
+    return "\n".join(lines)
+
+
+def _differences(new: Any, old: Any, path: str) -> Iterator[tuple[str, Any, Any]]:
+    if new == old:
+        return
+    if isinstance(new, dict) and isinstance(old, dict):
+        for name in (*old, *(name for name in new if name not in old)):
+            before, after = _present(name, old.get(name)), _present(name, new.get(name))
+            yield from _differences(after, before, f"{path}.{name}" if path else name)
+    elif isinstance(new, list) and isinstance(old, list) and len(new) == len(old):
+        for index, (after, before) in enumerate(zip(new, old, strict=True)):
+            yield from _differences(after, before, f"{path}[{index}]")
+    else:
+        yield path, old, new
+
+
+def _present(name: str, value: Any) -> Any:
+    if value in (None, "", [], {}):
+        return None
+    return None if not value and name in _ZERO_IS_ABSENT else value

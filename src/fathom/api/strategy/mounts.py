@@ -1,0 +1,113 @@
+"""How containers mount a pod's volumes, as files or as block devices."""
+
+from __future__ import annotations
+
+from fathom.api.strategy.downward import check_descending_path
+from fathom.api.strategy.volumes import Volumes
+from fathom.model import causes
+from fathom.model.errors import Cause
+from fathom.model.objects import Obj
+
+_PROPAGATIONS = ("Bidirectional", "HostToContainer", "None")
+
+
+def check_mounts(found: list[Cause], container: Obj, volumes: Volumes, field: str) -> None:
+    """`volumeMounts` and `volumeDevices` of one container: of known volumes, and apart from each other."""
+    mounts, devices = container.get("volumeMounts") or (), container.get("volumeDevices") or ()
+    mounted = {one.get("name", ""): one.get("mountPath", "") for one in mounts}
+    attached = {one.get("name", ""): one.get("devicePath", "") for one in devices}
+    seen: set[str] = set()
+    for index, mount in enumerate(mounts):
+        _check_mount(found, mount, volumes, attached, f"{field}.volumeMounts[{index}]")
+        path = mount.get("mountPath", "")
+        if path in seen:
+            here = f"{field}.volumeMounts[{index}].mountPath"
+            found.append(causes.invalid(here, path, "must be unique"))
+        seen.add(path)
+        _check_mount_options(found, mount, container, f"{field}.volumeMounts")
+    _check_devices(found, list(devices), mounted, volumes, f"{field}.volumeDevices")
+
+
+def _check_mount(
+    found: list[Cause], mount: Obj, volumes: Volumes, attached: dict[str, str], field: str
+) -> None:
+    name, path = mount.get("name", ""), mount.get("mountPath", "")
+    if not name:
+        found.append(causes.required(f"{field}.name"))
+    if name not in volumes:
+        found.append(causes.not_found(f"{field}.name", name))
+    if not path:
+        found.append(causes.required(f"{field}.mountPath"))
+    if name in attached:
+        found.append(causes.invalid(f"{field}.name", name, "must not already exist in volumeDevices"))
+    if path in attached.values():
+        detail = "must not already exist as a path in volumeDevices"
+        found.append(causes.invalid(f"{field}.mountPath", path, detail))
+    if mount.get("subPathExpr") and mount.get("subPath"):
+        detail = "subPathExpr and subPath are mutually exclusive"
+        found.append(causes.invalid(f"{field}.subPathExpr", mount["subPathExpr"], detail))
+
+
+def _check_mount_options(found: list[Cause], mount: Obj, container: Obj, field: str) -> None:
+    for name in ("subPath", "subPathExpr"):
+        if mount.get(name):
+            check_descending_path(found, mount[name], f"{field}.{name}")
+    mode = mount.get("mountPropagation")
+    if mode is not None:
+        if mode not in _PROPAGATIONS:
+            found.append(causes.not_supported(f"{field}.mountPropagation", mode, _PROPAGATIONS))
+        if mode == "Bidirectional" and not (container.get("securityContext") or {}).get("privileged"):
+            detail = "Bidirectional mount propagation is available only to privileged containers"
+            found.append(causes.forbidden(f"{field}.mountPropagation", detail))
+    if "recursiveReadOnly" in mount:
+        _check_recursive(found, mount, f"{field}.recursiveReadOnly")
+
+
+def _check_recursive(found: list[Cause], mount: Obj, field: str) -> None:
+    wanted = mount["recursiveReadOnly"]
+    if wanted not in {"Disabled", "Enabled", "IfPossible"}:
+        found.append(causes.not_supported(field, wanted, ("Disabled", "Enabled", "IfPossible")))
+    elif wanted != "Disabled":
+        if not mount.get("readOnly"):
+            found.append(causes.forbidden(field, "may only be specified when readOnly is true"))
+        if mount.get("mountPropagation", "None") != "None":
+            detail = "may only be specified when mountPropagation is None or not specified"
+            found.append(causes.forbidden(field, detail))
+
+
+def _check_devices(
+    found: list[Cause], devices: list[Obj], mounted: dict[str, str], volumes: Volumes, field: str
+) -> None:
+    names: set[str] = set()
+    paths: set[str] = set()
+    for index, device in enumerate(devices):
+        here = f"{field}[{index}]"
+        name, path = device.get("name", ""), device.get("devicePath", "")
+        _check_device_volume(found, name, volumes, here)
+        if name in names:
+            found.append(causes.invalid(f"{here}.name", name, "must be unique"))
+        if not path:
+            found.append(causes.required(f"{here}.devicePath"))
+        if path in paths:
+            found.append(causes.invalid(f"{here}.devicePath", path, "must be unique"))
+        if ".." in path.split("/"):
+            detail = "can not contain backsteps ('..')"
+            found.append(causes.invalid(f"{here}.devicePath", path, detail))
+        if name in mounted:
+            found.append(causes.invalid(f"{here}.name", name, "must not already exist in volumeMounts"))
+        if path in mounted.values():
+            detail = "must not already exist as a path in volumeMounts"
+            found.append(causes.invalid(f"{here}.devicePath", path, detail))
+        names.add(name)
+        paths.add(path)
+
+
+def _check_device_volume(found: list[Cause], name: str, volumes: Volumes, field: str) -> None:
+    if not name:
+        found.append(causes.required(f"{field}.name"))
+    volume = volumes.get(name)
+    if volume is None:
+        found.append(causes.not_found(f"{field}.name", name))
+    elif "persistentVolumeClaim" not in volume and "ephemeral" not in volume:
+        detail = "can only use volume source type of PersistentVolumeClaim or Ephemeral for block mode"
+        found.append(causes.invalid(f"{field}.name", name, detail))

@@ -1,0 +1,129 @@
+"""Pods."""
+
+from __future__ import annotations
+
+from fathom.api.strategy.affinity import merge_label_keys
+from fathom.api.strategy.base import Moment, Strategy
+from fathom.api.strategy.poddefaults import default_pod
+from fathom.api.strategy.podspec import check_annotations, check_pod_spec
+from fathom.api.strategy.podstatus import check_pod_status, keep_observed, settle_addresses
+from fathom.api.strategy.podupdate import check_annotation_update, check_pod_update
+from fathom.api.strategy.resources import qos_class
+from fathom.model import causes, formats
+from fathom.model.errors import Cause
+from fathom.model.objects import Obj, labels_of, metadata
+
+TERMINAL_PHASES = frozenset({"Succeeded", "Failed"})
+
+
+class PodStrategy(Strategy):
+    def default(self, obj: Obj) -> None:
+        spec = obj.setdefault("spec", {})
+        default_pod(spec)
+        if status := obj.get("status"):
+            settle_addresses(status)
+
+    def prepare_create(self, obj: Obj, moment: Moment) -> None:
+        spec = obj["spec"]
+        status: Obj = {"phase": "Pending", "qosClass": qos_class(spec)}
+        if spec.get("schedulingGates"):
+            status["conditions"] = [_gated(moment.now)]
+        obj["status"] = status
+        if "affinity" in spec or "topologySpreadConstraints" in spec:
+            merge_label_keys(spec, labels_of(obj))
+
+    def prepare_update(self, obj: Obj, old: Obj, moment: Moment) -> None:
+        before = old.get("spec") or {}
+        if "resources" in before and "resources" not in obj["spec"]:
+            obj["spec"]["resources"] = before["resources"]  # Dropped by a client that does not know it.
+
+    def prepare_status(self, obj: Obj, old: Obj, moment: Moment) -> None:
+        status, before = obj.setdefault("status", {}), old.get("status") or {}
+        if not status.get("qosClass") and before.get("qosClass"):
+            status["qosClass"] = before["qosClass"]
+        keep_observed(status, before)
+
+    def validate_create(self, obj: Obj) -> list[Cause]:
+        found = _spec_causes(obj)
+        spec = obj["spec"]
+        if annotations := metadata(obj).get("annotations"):
+            check_annotations(found, annotations, spec, "metadata.annotations")
+        if spec.get("ephemeralContainers"):
+            found.append(causes.forbidden("spec.ephemeralContainers", "cannot be set on create"))
+        if spec.get("nodeName") and spec.get("schedulingGates"):
+            detail = "cannot be set until all schedulingGates have been cleared"
+            found.append(causes.forbidden("spec.nodeName", detail))
+        return found
+
+    def validate_update(self, obj: Obj, old: Obj) -> list[Cause]:
+        meta, before = metadata(obj), metadata(old)
+        new_spec, old_spec = obj["spec"], old.get("spec") or {}
+        # A spec that did not change was judged when it came, perhaps by older rules.
+        found = _spec_causes(obj) if new_spec != old_spec else []
+        check_pod_update(found, new_spec, old_spec)
+        annotations, old_annotations = meta.get("annotations") or {}, before.get("annotations") or {}
+        if annotations != old_annotations:
+            check_annotation_update(found, annotations, old_annotations)
+            check_annotations(found, annotations, new_spec, "metadata.annotations")
+        return found
+
+    def validate_status(self, obj: Obj, old: Obj) -> list[Cause]:
+        found: list[Cause] = []
+        check_pod_status(found, obj, old)
+        return found
+
+    def warnings(self, obj: Obj) -> list[str]:
+        name = metadata(obj).get("name", "")
+        if reasons := formats.dns_label(name):
+            return [
+                "metadata.name: this is used in the Pod's hostname, which can result in surprising behavior; "
+                f"a DNS label is recommended: [{' '.join(reasons)}]"
+            ]
+        return []
+
+    def grace_seconds(self, obj: Obj, requested: int | None) -> int:
+        spec = obj.get("spec") or {}
+        if not spec.get("nodeName") or (obj.get("status") or {}).get("phase") in TERMINAL_PHASES:
+            return 0
+        wanted = requested if requested is not None else spec.get("terminationGracePeriodSeconds", 0)
+        seconds = max(wanted, 0) if wanted >= 0 else 1
+        earlier = metadata(obj).get("deletionGracePeriodSeconds")
+        return min(seconds, earlier) if earlier is not None else int(seconds)
+
+    def field(self, obj: Obj, path: str) -> str | None:
+        if path == "spec.hostNetwork":
+            return "true" if (obj.get("spec") or {}).get("hostNetwork") else "false"
+        if path == "status.podIPs":
+            return ",".join(one.get("ip", "") for one in (obj.get("status") or {}).get("podIPs") or ())
+        return None
+
+
+def _spec_causes(obj: Obj) -> list[Cause]:
+    found: list[Cause] = []
+    spec = obj["spec"]
+    check_pod_spec(found, spec, "spec", metadata(obj))
+    found += causes.not_negative(
+        "spec.terminationGracePeriodSeconds", spec.get("terminationGracePeriodSeconds")
+    )
+    if not spec.get("serviceAccountName"):
+        _check_no_tokens(found, spec)
+    return found
+
+
+def _check_no_tokens(found: list[Cause], spec: Obj) -> None:
+    for index, volume in enumerate(spec.get("volumes") or ()):
+        for number, source in enumerate((volume.get("projected") or {}).get("sources") or ()):
+            if "serviceAccountToken" in source:
+                where = f"spec.volumes[{index}].projected.sources[{number}].serviceAccountToken"
+                detail = "must not be specified when serviceAccountName is not set"
+                found.append(causes.forbidden(where, detail))
+
+
+def _gated(now: str) -> Obj:
+    return {
+        "type": "PodScheduled",
+        "status": "False",
+        "reason": "SchedulingGated",
+        "message": "Scheduling is blocked due to non-empty scheduling gates",
+        "lastTransitionTime": now,
+    }

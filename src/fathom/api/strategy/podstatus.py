@@ -1,0 +1,118 @@
+"""A pod's status: what an agent may report, and that finished containers stay finished."""
+
+from __future__ import annotations
+
+from fathom.model import causes, formats
+from fathom.model.errors import Cause
+from fathom.model.objects import Obj
+
+_SYSTEM_CONDITIONS = frozenset({"PodScheduled", "Ready", "Initialized"})
+_STATUSES = {
+    "containerStatuses": "containers",
+    "initContainerStatuses": "initContainers",
+    "ephemeralContainerStatuses": "",
+}
+
+
+def settle_addresses(status: Obj) -> None:
+    """Keep `podIP` and `podIPs` saying the same; the single one wins."""
+    ip, ips = status.get("podIP"), status.get("podIPs")
+    if ip and (not ips or ips[0].get("ip") != ip):
+        status["podIPs"] = [{"ip": ip}]
+    elif ips and not ip:
+        status["podIP"] = ips[0].get("ip", "")
+
+
+def keep_observed(status: Obj, old: Obj) -> None:
+    """What a reporter that does not know of generations leaves out is not forgotten."""
+    if not status.get("observedGeneration") and old.get("observedGeneration"):
+        status["observedGeneration"] = old["observedGeneration"]
+    before: dict[str, list[int]] = {}
+    for condition in old.get("conditions") or ():
+        before.setdefault(condition.get("type", ""), []).append(condition.get("observedGeneration", 0))
+    for condition in status.get("conditions") or ():
+        known = before.get(condition.get("type", ""))
+        generation = known.pop(0) if known else 0
+        if generation and not condition.get("observedGeneration"):
+            condition["observedGeneration"] = generation
+
+
+def check_pod_status(found: list[Cause], new: Obj, old: Obj) -> None:
+    """Of whole pods."""
+    status, before = new.get("status") or {}, old.get("status") or {}
+    _check_conditions(found, status.get("conditions") or [])
+    _check_nomination(found, status, before, bound=bool((old.get("spec") or {}).get("nodeName")))
+    if status.get("observedGeneration", 0) < 0:
+        value = status["observedGeneration"]
+        found.append(causes.invalid("status.observedGeneration", value, "must be a non-negative integer"))
+    found += causes.unchanged("status.qosClass", status.get("qosClass", ""), before.get("qosClass", ""))
+    for field, containers in _STATUSES.items():
+        _check_transitions(found, status.get(field) or [], before.get(field) or [], old, (field, containers))
+    _check_ips(found, status, before)
+
+
+def _check_conditions(found: list[Cause], conditions: list[Obj]) -> None:
+    for index, condition in enumerate(conditions):
+        here = f"status.conditions[{index}]"
+        generation, kind = condition.get("observedGeneration", 0), condition.get("type", "")
+        if generation < 0:
+            where = f"{here}.observedGeneration"
+            found.append(causes.invalid(where, generation, "must be a non-negative integer"))
+        if kind not in _SYSTEM_CONDITIONS and (reasons := formats.qualified_name(kind)):
+            found += causes.each(f"{here}.Type", kind, reasons)
+
+
+def _check_nomination(found: list[Cause], status: Obj, before: Obj, *, bound: bool) -> None:
+    node = status.get("nominatedNodeName", "")
+    if not node or node == before.get("nominatedNodeName", ""):
+        return
+    field = "status.nominatedNodeName"
+    found += causes.each(field, node, formats.dns_subdomain(node))
+    if bound:
+        found.append(causes.forbidden(field, "may not be set on pods that are already bound to a node"))
+
+
+def _check_transitions(
+    found: list[Cause], new: list[Obj], old: list[Obj], pod: Obj, which: tuple[str, str]
+) -> None:
+    field, containers = which
+    spec = pod.get("spec") or {}
+    now = {status.get("name"): status for status in new}
+    for index, status in enumerate(old):
+        ended = (status.get("state") or {}).get("terminated")
+        current = now.get(status.get("name"))
+        if ended is None or current is None or (current.get("state") or {}).get("terminated") is not None:
+            continue
+        if not containers or not _may_restart(spec, containers, status.get("name", ""), ended):
+            where = f"status.{field}[{index}].state"
+            found.append(causes.forbidden(where, "may not be transitioned to non-terminated state"))
+
+
+def _may_restart(spec: Obj, containers: str, name: str, ended: Obj) -> bool:
+    own = next((one for one in spec.get(containers) or () if one.get("name") == name), None)
+    if own is None:
+        return False
+    policy = own.get("restartPolicy") or spec.get("restartPolicy", "Always")
+    code = ended.get("exitCode", 0)
+    if any(_rule_restarts(rule, code) for rule in own.get("restartPolicyRules") or ()):
+        return True
+    return bool(policy == "Always" or (policy == "OnFailure" and code != 0))
+
+
+def _rule_restarts(rule: Obj, code: int) -> bool:
+    codes = rule.get("exitCodes") or {}
+    listed = code in (codes.get("values") or ())
+    return listed if codes.get("operator") == "In" else not listed
+
+
+def _check_ips(found: list[Cause], status: Obj, before: Obj) -> None:
+    ips = status.get("podIPs") or []
+    known = [one.get("ip") for one in before.get("podIPs") or ()]
+    for index, one in enumerate(ips):
+        ip = one.get("ip", "")
+        if ip not in known:
+            found += causes.each(f"status.podIPs[{index}]", ip, formats.ip_address(ip))
+    families = [formats.is_ipv6(one.get("ip", "")) for one in ips]
+    if len(ips) > 1 and sorted(families) != [False, True]:
+        detail = "may specify no more than one IP for each IP family"
+        found.append(causes.invalid("status.podIPs", ips, detail))

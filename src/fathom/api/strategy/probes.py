@@ -1,0 +1,90 @@
+"""What is asked of a running container: probes, and the hooks at its start and end."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fathom.model import causes, formats
+from fathom.model.errors import Cause
+from fathom.model.objects import Obj
+
+_HANDLERS = ("exec", "httpGet", "tcpSocket", "grpc", "sleep")
+_COUNTS = ("initialDelaySeconds", "timeoutSeconds", "periodSeconds", "successThreshold", "failureThreshold")
+_SCHEMES = ("HTTP", "HTTPS")
+
+
+def check_probes(found: list[Cause], container: Obj, field: str, grace_s: int | None) -> None:
+    """Liveness and startup probes succeed once or not at all; a readiness probe ends nothing."""
+    for name in ("livenessProbe", "startupProbe"):
+        if probe := container.get(name):
+            _check_probe(found, probe, f"{field}.{name}", grace_s)
+            once = probe.get("successThreshold", 1)
+            if once != 1:
+                found.append(causes.invalid(f"{field}.{name}.successThreshold", once, "must be 1"))
+    if probe := container.get("readinessProbe"):
+        _check_probe(found, probe, f"{field}.readinessProbe", grace_s)
+        if "terminationGracePeriodSeconds" in probe:
+            where = f"{field}.readinessProbe.terminationGracePeriodSeconds"
+            value = probe["terminationGracePeriodSeconds"]
+            found.append(causes.invalid(where, value, "must not be set for readinessProbes"))
+
+
+def _check_probe(found: list[Cause], probe: Obj, field: str, grace_s: int | None) -> None:
+    check_handler(found, probe, field, grace_s)
+    for name in _COUNTS:
+        found += causes.not_negative(f"{field}.{name}", probe.get(name))
+    grace = probe.get("terminationGracePeriodSeconds")
+    if grace is not None and grace <= 0:
+        where = f"{field}.terminationGracePeriodSeconds"
+        found.append(causes.invalid(where, grace, "must be greater than 0"))
+
+
+def check_lifecycle(found: list[Cause], lifecycle: Obj, field: str, grace_s: int | None, os: str) -> None:
+    for name in ("postStart", "preStop"):
+        if name in lifecycle:
+            check_handler(found, lifecycle[name], f"{field}.{name}", grace_s)
+    if "stopSignal" in lifecycle and not os:
+        detail = "may not be set for containers with empty `spec.os.name`"
+        found.append(causes.forbidden(f"{field}.stopSignal", detail))
+
+
+def check_handler(found: list[Cause], handler: Obj, field: str, grace_s: int | None) -> None:
+    present = [name for name in _HANDLERS if name in handler]
+    if not present:
+        found.append(causes.required(field, "must specify a handler type"))
+        return
+    for extra in present[1:]:
+        found.append(causes.forbidden(f"{field}.{extra}", "may not specify more than 1 handler type"))
+    name = present[0]
+    action, here = handler[name], f"{field}.{name}"
+    if name == "exec":
+        if not action.get("command"):
+            found.append(causes.required(f"{here}.command"))
+    elif name == "httpGet":
+        _check_http(found, action, here)
+    elif name == "sleep":
+        _check_sleep(found, action.get("seconds", 0), here, grace_s)
+    else:
+        check_port(found, action.get("port", 0), f"{here}.port")
+
+
+def _check_http(found: list[Cause], action: Obj, field: str) -> None:
+    check_port(found, action.get("port", 0), f"{field}.port")
+    scheme = action.get("scheme", "HTTP")
+    if scheme not in _SCHEMES:
+        found.append(causes.not_supported(f"{field}.scheme", scheme, _SCHEMES))
+    for header in action.get("httpHeaders") or ():
+        name = header.get("name", "")
+        found += causes.each(f"{field}.httpHeaders", name, formats.http_header(name))
+
+
+def _check_sleep(found: list[Cause], seconds: int, field: str, grace_s: int | None) -> None:
+    if grace_s is not None and not 0 <= seconds <= grace_s:
+        detail = f"must be non-negative and less than terminationGracePeriodSeconds ({grace_s})"
+        found.append(causes.invalid(field, seconds, detail))
+
+
+def check_port(found: list[Cause], port: Any, field: str) -> None:
+    """A number or the name of a port."""
+    reasons = formats.port_name(port) if isinstance(port, str) else formats.port_number(port)
+    found += causes.each(field, port, reasons)

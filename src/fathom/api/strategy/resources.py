@@ -1,0 +1,228 @@
+"""Resource names and amounts: what containers ask for, what nodes have, what quotas count.
+
+Amounts come in canonical form from the decoder, so that equal amounts are mostly equal strings; here they are
+rounded up to thousandths, as kube-apiserver keeps them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from fathom.model import causes, formats
+from fathom.model.errors import Cause
+from fathom.model.objects import Obj
+from fathom.model.quantity import ZERO, Quantity, parse
+
+CPU, MEMORY, EPHEMERAL = "cpu", "memory", "ephemeral-storage"
+HUGEPAGES = "hugepages-"
+_NATIVE_PREFIX = "kubernetes.io/"
+
+_COMPUTE = frozenset({CPU, MEMORY, EPHEMERAL})
+_COUNTED = frozenset(
+    {
+        "pods",
+        "resourcequotas",
+        "services",
+        "replicationcontrollers",
+        "secrets",
+        "configmaps",
+        "persistentvolumeclaims",
+        "services.nodeports",
+        "services.loadbalancers",
+    }
+)
+_QUALIFIED_COMPUTE = frozenset(
+    f"{side}.{name}" for side in ("requests", "limits") for name in (CPU, MEMORY, EPHEMERAL)
+)
+_STANDARD = _COMPUTE | _COUNTED | _QUALIFIED_COMPUTE | {"storage", "requests.storage"}
+_QUOTA = _STANDARD - {"storage"}
+
+NameCheck = Callable[[list[Cause], str, str], None]
+
+
+def is_hugepages(name: str) -> bool:
+    return name.startswith(HUGEPAGES)
+
+
+def is_native(name: str) -> bool:
+    return "/" not in name or _NATIVE_PREFIX in name
+
+
+def is_extended(name: str) -> bool:
+    if is_native(name) or name.startswith("requests."):
+        return False
+    return not formats.qualified_name(f"requests.{name}")
+
+
+def may_overcommit(name: str) -> bool:
+    return is_native(name) and not is_hugepages(name)
+
+
+def is_counted(name: str) -> bool:
+    """Whether only whole numbers make sense."""
+    return name in _COUNTED or is_extended(name)
+
+
+def is_quota_name(name: str) -> bool:
+    return name in _QUOTA or is_hugepages(name) or name.startswith("requests.hugepages-")
+
+
+def check_name(found: list[Cause], name: str, field: str) -> bool:
+    if reasons := formats.qualified_name(name):
+        found += causes.each(field, name, reasons)
+        return False
+    if "/" in name or name in _STANDARD or is_hugepages(name) or name.startswith("requests.hugepages-"):
+        return True
+    found.append(causes.invalid(field, name, "must be a standard resource type or fully qualified"))
+    return False
+
+
+def check_container_name(found: list[Cause], name: str, field: str) -> None:
+    if name in _COMPUTE:
+        return
+    check_name(found, name, field)
+    if "/" not in name:
+        if not is_hugepages(name):
+            found.append(causes.invalid(field, name, "must be a standard resource for containers"))
+    elif not is_native(name) and not is_extended(name):
+        found.append(causes.invalid(field, name, "doesn't follow extended resource name standard"))
+
+
+def check_pod_level_name(found: list[Cause], name: str, field: str) -> None:
+    if check_name(found, name, field) and name not in {CPU, MEMORY} and not is_hugepages(name):
+        found.append(causes.not_supported(field, name, (CPU, HUGEPAGES, MEMORY)))
+
+
+def check_quota_name(found: list[Cause], name: str, field: str) -> None:
+    check_name(found, name, field)
+    if "/" not in name and not is_quota_name(name):
+        found.append(causes.invalid(field, name, "must be a standard resource for quota"))
+
+
+def check_amount(found: list[Cause], name: str, amount: Quantity, field: str) -> None:
+    if amount.nano < 0:
+        found.append(causes.invalid(field, str(amount), causes.MUST_NOT_BE_NEGATIVE))
+    if name not in _COMPUTE and is_counted(name) and amount.milli % 1000:
+        found.append(causes.invalid(field, str(amount), "must be an integer"))
+
+
+def check_requirements(
+    found: list[Cause], requirements: Obj, field: str, names: NameCheck = check_container_name
+) -> None:
+    """`resources` of a container: known names, amounts in range, no request above its limit."""
+    limits: Obj = requirements.get("limits") or {}
+    requests: Obj = requirements.get("requests") or {}
+    for name, text in limits.items():
+        _check_entry(found, name, parse(text), f"{field}.limits[{name}]", names)
+    for name, text in requests.items():
+        amount = parse(text)
+        _check_entry(found, name, amount, f"{field}.requests[{name}]", names)
+        _check_against_limit(found, name, amount, limits, field)
+    _check_hugepages_company(found, limits, requests, field)
+
+
+def _check_entry(found: list[Cause], name: str, amount: Quantity, field: str, names: NameCheck) -> None:
+    names(found, name, field)
+    check_amount(found, name, amount, field)
+    if is_hugepages(name) and not _fits_pages(name, amount):
+        detail = f"{amount} is not positive integer multiple of {name}"
+        found.append(causes.invalid(field, str(amount), detail))
+
+
+def _fits_pages(name: str, amount: Quantity) -> bool:
+    try:
+        page = parse(name.removeprefix(HUGEPAGES))
+    except ValueError:
+        return False
+    return page.nano > 0 and page.is_whole and amount.value % page.value == 0
+
+
+def _check_against_limit(found: list[Cause], name: str, amount: Quantity, limits: Obj, field: str) -> None:
+    text = limits.get(name)
+    if text is None:
+        if not may_overcommit(name):
+            detail = "Limit must be set for non overcommitable resources"
+            found.append(causes.required(f"{field}.limits", detail))
+        return
+    limit = parse(text)
+    if amount == limit:
+        return
+    if not may_overcommit(name):
+        detail = f"must be equal to {name} limit of {limit}"
+        found.append(causes.invalid(f"{field}.requests", str(amount), detail))
+    elif amount > limit:
+        detail = f"must be less than or equal to {name} limit of {limit}"
+        found.append(causes.invalid(f"{field}.requests", str(amount), detail))
+
+
+def _check_hugepages_company(found: list[Cause], limits: Obj, requests: Obj, field: str) -> None:
+    asked = {**limits, **requests}
+    if CPU in asked or MEMORY in asked:
+        return
+    if any(is_hugepages(name) for name in asked):
+        found.append(causes.forbidden(field, "HugePages require cpu or memory"))
+
+
+def check_claims(found: list[Cause], claims: list[Obj], field: str, declared: frozenset[str]) -> None:
+    """`resources.claims`: each names one of the pod's resource claims, once."""
+    seen: dict[str, None] = {}
+    for index, claim in enumerate(claims):
+        here = f"{field}[{index}]"
+        name, request = claim.get("name") or "", claim.get("request") or ""
+        if not name:
+            found.append(causes.required(here))
+            continue
+        key = f"{name}/{request}" if request else name
+        if name in seen or key in seen or (not request and any(k.startswith(f"{name}/") for k in seen)):
+            found.append(causes.duplicate(here, name if name in seen else key))
+        seen[key] = None
+        if name not in declared:
+            listed = f": {', '.join(sorted(declared))}" if declared else " which is empty"
+            detail = f"must be one of the names in pod.spec.resourceClaims{listed}"
+            found.append(causes.not_found(here, name, detail))
+
+
+def settle_requirements(requirements: Obj) -> None:
+    """Round the amounts of `resources` up to thousandths, in place. Hardly any are finer than that."""
+    for side in ("limits", "requests"):
+        amounts = requirements.get(side)
+        if amounts:
+            settle_amounts(amounts)
+
+
+def settle_amounts(amounts: Obj) -> None:
+    for name, text in amounts.items():
+        if text[-1] in "nu" or "e-" in text:
+            amounts[name] = str(parse(text).rounded_to_milli())
+
+
+def qos_class(spec: Obj) -> str:
+    """BestEffort asks for nothing, Guaranteed gets exactly what it asks for, Burstable is the rest."""
+    whole = spec.get("resources")
+    if whole and (whole.get("requests") or whole.get("limits")):
+        return _requirements_class(whole)
+    classes = [
+        _requirements_class(container.get("resources") or {})
+        for field in ("initContainers", "containers")
+        for container in spec.get(field) or ()
+    ]
+    if not classes:
+        return "BestEffort"
+    return classes[0] if all(one == classes[0] for one in classes) else "Burstable"
+
+
+def _requirements_class(requirements: Mapping[str, Any]) -> str:
+    requests, limits = requirements.get("requests") or {}, requirements.get("limits") or {}
+    if not requests and not limits:
+        return "BestEffort"
+    classes = [_amount_class(requests.get(name), limits.get(name)) for name in (CPU, MEMORY)]
+    return classes[0] if classes[0] == classes[1] else "Burstable"
+
+
+def _amount_class(request: Any, limit: Any) -> str:
+    asked = ZERO if request is None else parse(request)
+    given = ZERO if limit is None else parse(limit)
+    if asked != given:
+        return "Burstable"
+    return "Guaranteed" if asked else "BestEffort"
