@@ -13,7 +13,7 @@ from typing import Any
 from fathom.model.errors import Cause
 
 MUST_NOT_BE_NEGATIVE = "must be greater than or equal to 0"
-MUST_BE_POSITIVE = "must be greater than 0"
+MUST_BE_POSITIVE = "must be greater than zero"
 IMMUTABLE = "field is immutable"
 
 _GO_ESCAPES = {
