@@ -90,16 +90,16 @@ def drive(connections: Sequence[Connection], lanes: Iterable[Lane]) -> Phase:
     return Phase(latencies_ns, time.perf_counter() - began, time.process_time() - cpu)
 
 
-def listen(listeners: Iterable[Listener]) -> None:
+def listen(listeners: Iterable[Listener], *, stall_s: float = STALL_S) -> None:
     """Serve every listener until each has all it waits for. Raises `BenchFailed` when all fall silent."""
     waiting = {listener.connection.fileno: listener for listener in listeners}
     with select.epoll() as poll:
         for fileno in waiting:
             poll.register(fileno, select.EPOLLIN)
         while waiting:
-            ready = poll.poll(STALL_S)
+            ready = poll.poll(stall_s)
             if not ready:
-                raise BenchFailed(f"no answer for {STALL_S:.0f} s on {len(waiting)} connections")
+                raise BenchFailed(f"no answer for {stall_s:g} s on {len(waiting)} connections")
             for fileno, _ in ready:
                 if waiting[fileno].readable():
                     poll.unregister(fileno)

@@ -15,7 +15,7 @@ import tempfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import SplitResult, urlsplit
 
 import msgspec
 import yaml
@@ -40,19 +40,28 @@ def read_target(path: Path) -> Target:
     context = _named(config, "contexts", _string(config, "current-context", path), path)
     cluster = _named(config, "clusters", _string(context, "cluster", path), path)
     user = _named(config, "users", str(context["user"]), path) if context.get("user") else {}
-    url = urlsplit(_string(cluster, "server", path))
-    if url.scheme != "https" or not url.hostname:
-        raise BadTarget(f"{path}: the server {cluster['server']!r} is not an https:// address")
+    url = _address(cluster, path)
     if plugin := next((name for name in ("exec", "auth-provider", "username") if user.get(name)), None):
         raise BadTarget(f"{path}: the user's {plugin!r} is not supported here; use a token or a certificate")
     return Target(
-        host=url.hostname,
+        host=url.hostname or "",
         port=url.port or 443,
         prefix=url.path.rstrip("/"),
         tls=_tls(cluster, user, path),
         server_name=str(cluster.get("tls-server-name") or url.hostname),
         token=_token(user, path),
     )
+
+
+def _address(cluster: Mapping[str, Any], path: Path) -> SplitResult:
+    server = _string(cluster, "server", path)
+    try:
+        url = urlsplit(server)
+        if url.scheme == "https" and url.hostname and url.port != 0:
+            return url
+    except ValueError:  # A port that is no port, a bracket that does not close.
+        pass
+    raise BadTarget(f"{path}: the server {server!r} is not an https:// address")
 
 
 def _load(path: Path) -> Mapping[str, Any]:
@@ -86,9 +95,13 @@ def _named(config: Mapping[str, Any], kind: str, name: str, path: Path) -> Mappi
 def _token(user: Mapping[str, Any], path: Path) -> str:
     if user.get("token"):
         return str(user["token"])
-    if user.get("tokenFile"):
-        return _beside(path, str(user["tokenFile"])).read_text().strip()
-    return ""
+    if not user.get("tokenFile"):
+        return ""
+    file = _beside(path, str(user["tokenFile"]))
+    try:
+        return file.read_text().strip()
+    except OSError as error:
+        raise BadTarget(f"cannot read {file}: {error.strerror}") from error
 
 
 def _tls(cluster: Mapping[str, Any], user: Mapping[str, Any], path: Path) -> ssl.SSLContext:

@@ -94,8 +94,8 @@ def as_json(result: Result) -> str:
 
 def as_table(result: Result) -> str:
     rows = _api_rows(result) if isinstance(result, ApiResult) else _watch_rows(result)
-    rows += _optional("memory", result.rss_mb, "{:,.0f} MB".format)
-    rows += _optional("start to ready", result.ready_s, "{:.2f} s".format)
+    rows += _optional("memory", result.rss_mb, "{:>9,.0f} MB".format)
+    rows += _optional("start to ready", result.ready_s, "{:>9.2f} s".format)
     width = max(len(name) for name, _ in rows)
     title = f"{result.server.version} on {result.machine.cores} cores, Python {result.machine.python}"
     asked = ", ".join(f"{name.replace('_', ' ')} {value:,}" for name, value in result.parameters.items())
@@ -107,8 +107,8 @@ def _api_rows(result: ApiResult) -> list[tuple[str, str]]:
     page = f"list, {min(1000, int(result.parameters['objects'])):,} objects"
     return [
         *((name, _rate(name, rate, result.latency_ms, result.cores)) for name, rate in rates.items()),
-        (page, f"{result.list_ms:,.1f} ms"),
-        ("list, all objects", f"{result.list_all_ms:,.1f} ms"),
+        (page, f"{result.list_ms:>9,.1f} ms"),
+        ("list, all objects", f"{result.list_all_ms:>9,.1f} ms"),
     ]
 
 
@@ -117,7 +117,7 @@ def _watch_rows(result: WatchResult) -> list[tuple[str, str]]:
     return [
         ("events", f"{result.watch_events_per_s:>9,.0f}/s  {_busy(cores)}"),
         ("writes", f"{result.writes_per_s:>9,.0f}/s  {_spread(result.latency_ms['write'])}"),
-        ("delivered", f"{result.events:,} events in {result.elapsed_s:.2f} s, each to every watcher"),
+        ("delivered", f"{result.events:>9,} events in {result.elapsed_s:.2f} s, each to every watcher"),
     ]
 
 

@@ -104,7 +104,7 @@ def _result(
         watch_events_per_s=round(events / elapsed_s, 1),
         writes_per_s=round(writes.per_s, 1),
         events=events,
-        elapsed_s=round(elapsed_s, 3),
+        elapsed_s=round(elapsed_s, 6),
         rss_mb=rss_mb,
         ready_s=server.ready_s,
         latency_ms={"write": latency_of(writes)},

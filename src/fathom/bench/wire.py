@@ -46,7 +46,10 @@ class AnswerParser:
         return self._parse(whole)
 
     def _parse(self, data: bytes) -> Answer | None:
-        answer, self._size = read_answer(data)
+        try:
+            answer, self._size = read_answer(data)
+        except ValueError as error:  # A status, a length or a chunk's size that is no number.
+            raise BenchFailed(f"not an HTTP/1.1 answer: {error}") from error
         if answer is None:
             self._data += data
         return answer

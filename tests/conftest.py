@@ -1,0 +1,75 @@
+"""What every suite shares: deep runs only on request, tools that may be absent, hypothesis' profiles, and a
+last line that says what was skipped and why."""
+
+from __future__ import annotations
+
+import shutil
+from collections import Counter
+from collections.abc import Sequence
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+DEEP_ONLY = "deep run: script/test --full"
+NO_KUBECTL = "kubectl is not installed"
+
+# A build on a loaded machine must not fail because an example was slow.
+SLOW_IS_FINE = [HealthCheck.too_slow]
+# The same examples every time: a red build is about the change, and a rerun shows the same failure.
+settings.register_profile(
+    "quick", max_examples=50, derandomize=True, deadline=None, suppress_health_check=SLOW_IS_FINE
+)
+# New examples every time; a failure prints the blob that brings it back.
+settings.register_profile(
+    "deep", max_examples=1000, print_blob=True, deadline=None, suppress_health_check=SLOW_IS_FINE
+)
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--full", action="store_true", help="also the deep runs (minutes, not seconds)")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    # A profile or seed given by hand wins; a seed means nothing to a derandomized profile.
+    if not config.getoption("--hypothesis-profile"):
+        deep = config.getoption("--full") or config.getoption("--hypothesis-seed") is not None
+        settings.load_profile("deep" if deep else "quick")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: Sequence[pytest.Item]) -> None:
+    kubectl_missing = shutil.which("kubectl") is None
+    for item in items:
+        if item.get_closest_marker("full") and not config.getoption("--full"):
+            item.add_marker(pytest.mark.skip(reason=DEEP_ONLY))
+        elif item.get_closest_marker("kubectl") and kubectl_missing:
+            item.add_marker(pytest.mark.skip(reason=NO_KUBECTL))
+
+
+@pytest.fixture(scope="session")
+def kubectl() -> str:
+    """The path of kubectl; a test that asks for it is skipped where there is none."""
+    found = shutil.which("kubectl")
+    if found is None:
+        pytest.skip(NO_KUBECTL)
+    return found
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    """After pytest's own summary, so that the last line of a run says what it did not look at."""
+    reporter = config.pluginmanager.get_plugin("terminalreporter")
+    if reporter is None or not reporter.stats:
+        return
+    counts = {
+        name: len(reporter.stats.get(name, ()))
+        for name in ("passed", "failed", "error", "skipped", "xfailed")
+        if reporter.stats.get(name)
+    }
+    reasons = Counter(_reason(report) for report in reporter.stats.get("skipped", ()))
+    why = "; ".join(f"{count} × {reason}" for reason, count in sorted(reasons.items()))
+    line = ", ".join(f"{count} {name}" for name, count in counts.items())
+    reporter.write_line(f"tests: {line}{f' ({why})' if why else ''}")
+
+
+def _reason(report: pytest.TestReport) -> str:
+    text = report.longrepr[2] if isinstance(report.longrepr, tuple) else str(report.longrepr)
+    return text.removeprefix("Skipped: ")
