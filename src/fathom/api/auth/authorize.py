@@ -1,0 +1,111 @@
+"""May this user do that: the one question every request is asked.
+
+In order: members of system:masters may do everything; health is for all; RBAC; then, for nodes, what their
+own pods need. All of them only ever allow, so the order is cost, not meaning. RBAC's answers are remembered
+until one of its four resources changes.
+"""
+
+from __future__ import annotations
+
+from fathom.api.auth.nodes import NODES, NodeAccess
+from fathom.api.auth.rbac import Decision, Rbac, Rules
+from fathom.api.request import Target
+from fathom.model.causes import quoted
+from fathom.model.errors import ApiError, forbidden
+from fathom.model.user import MASTERS, User
+from fathom.model.view import View
+
+# One entry is some 400 bytes. A busy cluster asks a few thousand different questions; a hostile client can
+# make up as many as it likes, which costs it (and only it) the memory of the answers.
+REMEMBERED_MAX = 20_000
+
+PUBLIC = ("/healthz", "/livez", "/readyz", "/version")
+
+_MASTER = Decision(True)
+_HEALTH = Decision(True)
+_BY_NAME = Decision(False)  # In the memory: ask again with the object's name.
+
+
+def is_public(path: str) -> bool:
+    """Health and version: all that works without credentials, and before any role can be read."""
+    return path.startswith(PUBLIC) and any(path == one or path.startswith(f"{one}/") for one in PUBLIC)
+
+
+class Authorizer:
+    def __init__(self, view: View) -> None:
+        self.view = view
+        self.rbac = Rbac(view)
+        self._nodes = NodeAccess(view)
+        self._remembered: dict[tuple[object, ...], Decision] = {}  # Valid while the stamp is `_stamp`.
+        self._stamp = (-1, -1, -1, -1)
+
+    def authorize(self, user: User, target: Target) -> Decision:
+        groups = user.groups
+        if MASTERS in groups:
+            return _MASTER
+        stamp = self.rbac.stamp()
+        if stamp != self._stamp:
+            self._remembered.clear()
+            self._stamp = stamp
+        plural = target.plural
+        key = (
+            user.name,
+            groups,
+            target.verb,
+            target.group,
+            plural,
+            target.subresource,
+            target.namespace if plural else target.path,
+        )
+        decision = self._remembered.get(key)
+        if decision is None or decision is _BY_NAME:
+            decision = self._look_closer(user, target, key)
+        if not decision.allowed and NODES in groups:
+            return self._nodes.decide(user, target)
+        return decision
+
+    def require(self, user: User, target: Target) -> None:
+        decision = self.authorize(user, target)
+        if not decision.allowed:
+            raise refusal(user, target, decision.reason)
+
+    def rules_for(self, user: User, namespace: str) -> Rules:
+        return self.rbac.rules_for(user, namespace)
+
+    def _look_closer(self, user: User, target: Target, key: tuple[object, ...]) -> Decision:
+        named = (*key, target.name)
+        decision = self._remembered.get(named)
+        if decision is not None:
+            return decision
+        if not target.plural and is_public(target.path):
+            decision, by_name = _HEALTH, False
+        else:
+            decision, by_name = self.rbac.decide(user, target)
+        if by_name:
+            self._remember(key, _BY_NAME)
+        self._remember(named if by_name else key, decision)
+        return decision
+
+    def _remember(self, key: tuple[object, ...], decision: Decision) -> None:
+        if len(self._remembered) >= REMEMBERED_MAX:
+            self._remembered.clear()
+        self._remembered[key] = decision
+
+
+def refusal(user: User, target: Target, reason: str = "") -> ApiError:
+    """403 in kube-apiserver's words: pods is forbidden: User "jane" cannot list resource "pods" in ..."""
+    message = _cannot(user, target) + (f": {reason}" if reason else "")
+    if not target.plural:
+        return forbidden(f"forbidden: {message}")
+    resource = f"{target.plural}.{target.group}" if target.group else target.plural
+    whom = f"{resource} {quoted(target.name)}" if target.name else resource
+    return forbidden(f"{whom} is forbidden: {message}", resource=resource, name=target.name)
+
+
+def _cannot(user: User, target: Target) -> str:
+    who = f"User {quoted(user.name)} cannot {target.verb}"
+    if not target.plural:
+        return f"{who} path {quoted(target.path)}"
+    resource = f"{target.plural}/{target.subresource}" if target.subresource else target.plural
+    where = f"in the namespace {quoted(target.namespace)}" if target.namespace else "at the cluster scope"
+    return f"{who} resource {quoted(resource)} in API group {quoted(target.group)} {where}"

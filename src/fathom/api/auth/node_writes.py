@@ -1,0 +1,212 @@
+"""NodeRestriction: what a node may write. It speaks for itself and for the pods bound to it, and for nobody
+else; above all it may not label itself into a place where it would be given more.
+
+An admission check: authorization has already said that nodes may ask for such a thing at all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from fathom.api.auth.nodes import LEASES, node_name
+from fathom.api.auth.references import references
+from fathom.api.request import Target
+from fathom.model.causes import quoted
+from fathom.model.errors import ApiError, forbidden
+from fathom.model.objects import Key, Obj, labels_of, lookup, metadata, uid_of
+from fathom.model.user import User
+from fathom.model.view import View
+
+MIRROR = "kubernetes.io/config.mirror"
+RESTRICTED = "node-restriction.kubernetes.io"
+RESERVED = ("kubernetes.io", "k8s.io")  # Label namespaces in which a node may use only the following.
+OWN_LABELS = frozenset(
+    {
+        "kubernetes.io/hostname",
+        "kubernetes.io/os",
+        "kubernetes.io/arch",
+        "topology.kubernetes.io/region",
+        "topology.kubernetes.io/zone",
+        "failure-domain.beta.kubernetes.io/region",
+        "failure-domain.beta.kubernetes.io/zone",
+        "node.kubernetes.io/instance-type",
+        "beta.kubernetes.io/instance-type",
+        "beta.kubernetes.io/os",
+        "beta.kubernetes.io/arch",
+    }
+)
+OWN_NAMESPACES = ("kubelet.kubernetes.io", "node.kubernetes.io")
+
+
+class Write(NamedTuple):
+    node: str
+    target: Target
+    obj: Obj  # As it would be stored; {} at a deletion.
+    old: Obj  # As it is stored; {} at a creation.
+    view: View
+
+
+def restrict_node(user: User, target: Target, obj: Obj | None, old: Obj | None, view: View) -> None:
+    """Raise 403 unless this write is one that the node may make; say nothing about users who are no nodes.
+    `obj` is what would be stored, or the body of a subresource that is not stored (eviction, token)."""
+    node = node_name(user)
+    if node is None:
+        return
+    if not node:
+        raise _forbid(target, obj, f"could not determine node from user {quoted(user.name)}")
+    check = CHECKS.get((target.group, target.plural))
+    fault = check(Write(node, target, obj or {}, old or {}, view)) if check else None
+    if fault:
+        raise _forbid(target, obj, fault)
+
+
+def _forbid(target: Target, obj: Obj | None, fault: str) -> ApiError:
+    resource = f"{target.plural}.{target.group}" if target.group else target.plural
+    name = target.name or str(metadata(obj or {}).get("name") or "")
+    whom = f"{resource} {quoted(name)}" if name else resource
+    return forbidden(f"{whom} is forbidden: {fault}", resource=resource, name=name)
+
+
+def _pod(write: Write) -> str | None:
+    match write.target.subresource, write.target.verb:
+        case "", "create":
+            return _mirror_pod(write)
+        case "", ("delete" | "deletecollection"):
+            return _unless_bound(write, "can only delete pods with spec.nodeName set to itself")
+        case "", verb:
+            return (
+                f"unexpected operation {quoted(verb.upper())}, "
+                f"node {quoted(write.node)} can only create and delete mirror pods"
+            )
+        case "status", _:
+            return _pod_status(write)
+        case "eviction", _:
+            return _eviction(write)
+        case other, _:
+            return f"unexpected pod subresource {quoted(other)}, only 'status' and 'eviction' are allowed"
+
+
+def _unless_bound(write: Write, fault: str) -> str | None:
+    if lookup(write.old, "spec", "nodeName") == write.node:
+        return None
+    return f"node {quoted(write.node)} {fault}"
+
+
+def _mirror_pod(write: Write) -> str | None:
+    pod, node = write.obj, quoted(write.node)
+    if MIRROR not in (metadata(pod).get("annotations") or {}):
+        return f"pod does not have {quoted(MIRROR)} annotation, node {node} can only create mirror pods"
+    if lookup(pod, "spec", "nodeName") != write.node:
+        return f"node {node} can only create pods with spec.nodeName set to itself"
+    if not _owned_by(metadata(pod).get("ownerReferences"), write):
+        return f"node {node} can only create pods with an owner reference set to itself"
+    if lookup(pod, "spec", "serviceAccountName"):
+        return f"node {node} can not create pods that reference a service account"
+    if lookup(pod, "spec", "resourceClaims"):
+        return f"node {node} can not create pods that reference resourceclaims"
+    for plural, _ in references(pod):
+        return f"node {node} can not create pods that reference {plural}"
+    return None
+
+
+def _owned_by(owners: list[Obj] | None, write: Write) -> bool:
+    """By its own node and nothing else, so that deleting the node deletes the pod, and no one is misled."""
+    seen = write.view.get("nodes", Key("", write.node))
+    if not isinstance(owners, list) or len(owners) != 1 or seen is None:
+        return False
+    owner = owners[0]
+    named = (owner.get("apiVersion"), owner.get("kind"), owner.get("name"), owner.get("uid"))
+    return named == ("v1", "Node", write.node, uid_of(seen.obj)) and not owner.get("blockOwnerDeletion")
+
+
+def _pod_status(write: Write) -> str | None:
+    if labels_of(write.old) != labels_of(write.obj):
+        return f"node {quoted(write.node)} cannot update labels through pod status"
+    return _unless_bound(write, "can only update pod status for pods with spec.nodeName set to itself")
+
+
+def _eviction(write: Write) -> str | None:
+    name = write.target.name or str(metadata(write.obj).get("name"))
+    seen = write.view.get("pods", Key(write.target.namespace, name))
+    if seen is not None and lookup(seen.obj, "spec", "nodeName") == write.node:
+        return None
+    return f"node {quoted(write.node)} can only evict pods with spec.nodeName set to itself"
+
+
+def _node(write: Write) -> str | None:
+    name = write.target.name or str(metadata(write.obj).get("name"))
+    if name != write.node:
+        return f"node {quoted(write.node)} is not allowed to modify node {quoted(name)}"
+    if write.target.verb == "create":
+        return _labels(write, "set the following labels")
+    if write.target.verb not in {"update", "patch"}:
+        return None
+    # A node that could remove its own taints would draw pods that were meant to be kept away.
+    if lookup(write.obj, "spec", "taints") != lookup(write.old, "spec", "taints"):
+        return f"node {quoted(write.node)} is not allowed to modify taints"
+    if metadata(write.obj).get("ownerReferences") != metadata(write.old).get("ownerReferences"):
+        return f"node {quoted(write.node)} is not allowed to modify ownerReferences"
+    return _labels(write, "modify labels")
+
+
+def _labels(write: Write, what: str) -> str | None:
+    new, old = labels_of(write.obj), labels_of(write.old)
+    changed = sorted(name for name in {**old, **new} if new.get(name) != old.get(name))
+    refused = [name for name in changed if not _own_label(name)]
+    return f"is not allowed to {what}: {', '.join(refused)}" if refused else None
+
+
+def _own_label(label: str) -> bool:
+    namespace, slash, _ = label.partition("/")
+    if not slash or not _within(namespace, RESERVED):
+        return True
+    if _within(namespace, (RESTRICTED,)):
+        return False
+    return label in OWN_LABELS or _within(namespace, OWN_NAMESPACES)
+
+
+def _within(namespace: str, domains: tuple[str, ...]) -> bool:
+    return any(namespace == one or namespace.endswith(f".{one}") for one in domains)
+
+
+def _lease(write: Write) -> str | None:
+    if write.target.namespace != LEASES:
+        return f"can only access leases in the {quoted(LEASES)} system namespace"
+    if (write.target.name or metadata(write.obj).get("name")) != write.node:
+        return "can only access node lease with the same name as the requesting node"
+    return None
+
+
+def _csi_node(write: Write) -> str | None:
+    if (write.target.name or metadata(write.obj).get("name")) != write.node:
+        return "can only access CSINode with the same name as the requesting node"
+    return None
+
+
+def _token(write: Write) -> str | None:
+    if write.target.subresource != "token":
+        return None
+    ref = lookup(write.obj, "spec", "boundObjectRef") or {}
+    if (ref.get("apiVersion"), ref.get("kind")) != ("v1", "Pod") or not ref.get("name"):
+        return "node requested token not bound to a pod"
+    if not ref.get("uid"):
+        return "node requested token with a pod binding without a uid"
+    seen = write.view.get("pods", Key(write.target.namespace, str(ref["name"])))
+    if seen is None or uid_of(seen.obj) != ref["uid"]:
+        return (
+            f"the UID in the bound object reference ({ref['uid']}) does not match the UID in record. "
+            "The object might have been deleted and then recreated"
+        )
+    if lookup(seen.obj, "spec", "nodeName") != write.node:
+        return "node requested token bound to a pod scheduled on a different node"
+    return None
+
+
+CHECKS: dict[tuple[str, str], Callable[[Write], str | None]] = {
+    ("", "pods"): _pod,
+    ("", "nodes"): _node,
+    ("", "serviceaccounts"): _token,
+    ("coordination.k8s.io", "leases"): _lease,
+    ("storage.k8s.io", "csinodes"): _csi_node,
+}

@@ -1,0 +1,150 @@
+"""What a node may do beyond RBAC: run the pods that are bound to it, and see what these need.
+
+A node is the user `system:node:NAME` in the group `system:nodes`. Here is what it may ask; `node_writes`
+judges what it writes. A Secret, a ConfigMap, a claim or a service account is open to it only while a pod
+bound to it refers to that object.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from fathom.api.auth.rbac import Decision
+from fathom.api.auth.references import refers_to
+from fathom.api.request import Target
+from fathom.model.objects import Key, Obj, key_of, lookup
+from fathom.model.user import User
+from fathom.model.view import View
+
+NODES = "system:nodes"
+NODE_USER = "system:node:"
+LEASES = "kube-node-lease"
+
+# Objects known to be open to a node, each with the pod that opened it. A thousand nodes with thirty pods of
+# three references each; beyond that the oldest are looked up again.
+WITNESSES_MAX = 100_000
+
+READ = frozenset({"get", "list", "watch"})
+WRITE = frozenset({"update", "patch"})
+
+# What every node may ask, whatever runs on it; who it is for is settled by `node_writes` or by its own rule
+# below. (group, plural, subresource) -> verbs.
+STANDING: dict[tuple[str, str, str], frozenset[str]] = {
+    ("authentication.k8s.io", "tokenreviews", ""): frozenset({"create"}),
+    ("authorization.k8s.io", "subjectaccessreviews", ""): frozenset({"create"}),
+    ("authorization.k8s.io", "localsubjectaccessreviews", ""): frozenset({"create"}),
+    ("", "services", ""): READ,
+    ("", "endpoints", ""): READ,
+    ("discovery.k8s.io", "endpointslices", ""): READ,
+    ("", "nodes", ""): READ | WRITE | {"create"},
+    ("", "nodes", "status"): WRITE,
+    ("", "pods", ""): READ | {"create", "delete"},
+    ("", "pods", "status"): WRITE,
+    ("", "pods", "eviction"): frozenset({"create"}),
+    ("", "events", ""): WRITE | {"create"},
+    ("events.k8s.io", "events", ""): WRITE | {"create"},
+    ("certificates.k8s.io", "certificatesigningrequests", ""): READ | {"create"},
+    ("storage.k8s.io", "csidrivers", ""): READ,
+    ("storage.k8s.io", "csinodes", ""): WRITE | {"get", "create", "delete"},
+    ("storage.k8s.io", "volumeattachments", ""): frozenset({"get"}),
+    ("node.k8s.io", "runtimeclasses", ""): READ,
+}
+
+# What is open only through a pod on the node.
+THROUGH_PODS: dict[tuple[str, str, str], frozenset[str]] = {
+    ("", "secrets", ""): READ,
+    ("", "configmaps", ""): READ,
+    ("", "persistentvolumeclaims", ""): frozenset({"get"}),
+    ("", "persistentvolumeclaims", "status"): WRITE | {"get"},
+    ("", "persistentvolumes", ""): frozenset({"get"}),
+    ("", "serviceaccounts", "token"): frozenset({"create"}),
+}
+
+_ALLOWED = Decision(True)
+
+
+def node_name(user: User) -> str | None:
+    """The node that is asking; None if it is not a node. '' is a node that did not say which."""
+    if NODES in user.groups and user.name.startswith(NODE_USER):
+        return user.name[len(NODE_USER) :]
+    return None
+
+
+class NodeAccess:
+    def __init__(self, view: View) -> None:
+        self._view = view
+        self._witnesses: dict[tuple[str, str, Key], Key] = {}  # (node, plural, object) -> a pod; a hint only.
+
+    def decide(self, user: User, target: Target) -> Decision:
+        node = node_name(user)
+        if not node:
+            return Decision(False)
+        what = (target.group, target.plural, target.subresource)
+        if target.verb in STANDING.get(what, ()):
+            return _ALLOWED
+        if what == ("coordination.k8s.io", "leases", ""):
+            return _lease(node, target)
+        if target.verb in THROUGH_PODS.get(what, ()):
+            return self._through_pods(node, target)
+        return Decision(False)
+
+    def _through_pods(self, node: str, target: Target) -> Decision:
+        if not target.name:
+            # A list can be judged only when it names its one object (metadata.name=...).
+            return Decision(False, f"can only read resources of this type by name, for node {node!r}")
+        wanted = Key(target.namespace, target.name)
+        plural = target.plural
+        if plural == "persistentvolumes":
+            claim = self._claim_of(target.name)
+            if claim is None:
+                return _unrelated(node)
+            plural, wanted = "persistentvolumeclaims", claim
+        return _ALLOWED if self._opened(node, plural, wanted) else _unrelated(node)
+
+    def _claim_of(self, volume: str) -> Key | None:
+        seen = self._view.get("persistentvolumes", Key("", volume))
+        ref = lookup(seen.obj, "spec", "claimRef") if seen else None
+        return Key(str(ref.get("namespace")), str(ref.get("name"))) if isinstance(ref, dict) else None
+
+    def _opened(self, node: str, plural: str, wanted: Key) -> bool:
+        """A pod that opened it before is asked first: a scan of the namespace's pods happens once per object,
+        not once per request."""
+        hint = (node, plural, wanted)
+        known = self._witnesses.get(hint)
+        seen = self._view.get("pods", known) if known else None
+        if seen is not None and _opens(seen.obj, node, plural, wanted.name):
+            return True
+        self._witnesses.pop(hint, None)
+        for pod in self._pods(wanted.namespace):
+            if _opens(pod, node, plural, wanted.name):
+                self._keep(hint, key_of(pod))
+                return True
+        return False
+
+    def _pods(self, namespace: str) -> Iterator[Obj]:
+        return (seen.obj for seen in self._view.list("pods", namespace))
+
+    def _keep(self, hint: tuple[str, str, Key], pod: Key) -> None:
+        if len(self._witnesses) >= WITNESSES_MAX:
+            del self._witnesses[next(iter(self._witnesses))]
+        self._witnesses[hint] = pod
+
+
+def _opens(pod: Obj, node: str, plural: str, name: str) -> bool:
+    if lookup(pod, "spec", "nodeName") != node:
+        return False
+    return lookup(pod, "status", "phase") not in {"Succeeded", "Failed"} and refers_to(pod, plural, name)
+
+
+def _lease(node: str, target: Target) -> Decision:
+    if target.verb not in {"get", "create", "update", "patch", "delete"}:
+        return Decision(False)
+    if target.namespace != LEASES:
+        return Decision(False, f'can only access leases in the "{LEASES}" system namespace')
+    if target.verb != "create" and target.name != node:
+        return Decision(False, "can only access node lease with the same name as the requesting node")
+    return _ALLOWED
+
+
+def _unrelated(node: str) -> Decision:
+    return Decision(False, f"no relationship found between node '{node}' and this object")

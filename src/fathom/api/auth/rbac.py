@@ -1,0 +1,239 @@
+"""RBAC over the cluster's own objects: who is bound to which rules where.
+
+Bindings are indexed by subject, once per change of the bindings, so that a decision looks only at what
+concerns its user: the number of bindings in the cluster does not matter. Roles are read, compiled and
+aggregated when first asked for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+import msgspec
+
+from fathom.api.auth.rules import EVERYTHING, Rule, ask_of, grants, rules_of
+from fathom.api.request import Target
+from fathom.model.causes import quoted
+from fathom.model.objects import Key, Obj, labels_of, metadata
+from fathom.model.selectors import NOTHING, LabelSelector
+from fathom.model.user import MASTERS, User
+from fathom.model.view import View
+
+GROUP = "rbac.authorization.k8s.io"
+ROLES = f"roles.{GROUP}"
+CLUSTER_ROLES = f"clusterroles.{GROUP}"
+ROLE_BINDINGS = f"rolebindings.{GROUP}"
+CLUSTER_ROLE_BINDINGS = f"clusterrolebindings.{GROUP}"
+
+
+class Decision(msgspec.Struct, frozen=True):
+    allowed: bool
+    reason: str = ""
+
+
+class Verdict(NamedTuple):
+    decision: Decision
+    by_name: bool  # Another object name could change the answer.
+
+
+class Grant(NamedTuple):
+    """One binding, as one of its subjects has it."""
+
+    binding: Obj
+    subject: Obj
+
+
+class Rules(msgspec.Struct, frozen=True):
+    """All that a user may do in a namespace."""
+
+    rules: tuple[Rule, ...]
+    errors: tuple[str, ...] = ()  # Bindings that name a role which does not exist.
+
+
+def account_user(namespace: str, name: str) -> str:
+    return f"system:serviceaccount:{namespace}:{name}"
+
+
+class _Bindings:
+    """The bindings of one resource by (namespace, subject). Rebuilt whole when the resource has changed."""
+
+    def __init__(self, view: View, resource: str) -> None:
+        self._view = view
+        self._resource = resource
+        self._built_at = -1
+        self._grants: dict[tuple[str, str], list[Grant]] = {}
+
+    def of(self, namespace: str, subject: str) -> Iterable[Grant]:
+        now_at = self._view.revision(self._resource)
+        if now_at != self._built_at:
+            self._grants = self._index()
+            self._built_at = now_at
+        return self._grants.get((namespace, subject), ())
+
+    def _index(self) -> dict[tuple[str, str], list[Grant]]:
+        found: dict[tuple[str, str], list[Grant]] = {}
+        for seen in self._view.list(self._resource):
+            binding = seen.obj
+            namespace = metadata(binding).get("namespace") or ""
+            for subject in binding.get("subjects") or ():
+                found.setdefault((namespace, _subject(subject, namespace)), []).append(
+                    Grant(binding, subject)
+                )
+        return found
+
+
+def _subject(subject: Obj, namespace: str) -> str:
+    """A service account is the user that its tokens make. What cannot be told apart matches nobody."""
+    name = subject.get("name") or ""
+    match subject.get("kind"):
+        case "User":
+            return f"user {name}"
+        case "Group":
+            return f"group {name}"
+        case "ServiceAccount":
+            home = subject.get("namespace") or namespace
+            return f"user {account_user(home, name)}" if home else ""
+        case _:
+            return ""
+
+
+class Rbac:
+    def __init__(self, view: View) -> None:
+        self._view = view
+        self._cluster_wide = _Bindings(view, CLUSTER_ROLE_BINDINGS)
+        self._in_namespaces = _Bindings(view, ROLE_BINDINGS)
+        self._compiled: dict[tuple[str, Key], tuple[Rule, ...] | None] = {}  # As of `_compiled_at`.
+        self._compiled_at = (-1, -1)
+
+    def stamp(self) -> tuple[int, int, int, int]:
+        """Changes whenever any decision might."""
+        revision = self._view.revision
+        return (
+            revision(CLUSTER_ROLE_BINDINGS),
+            revision(ROLE_BINDINGS),
+            revision(CLUSTER_ROLES),
+            revision(ROLES),
+        )
+
+    def decide(self, user: User, target: Target) -> Verdict:
+        ask = ask_of(target)
+        by_name = False
+        broken: list[str] = []
+        for grant in self.grants(user, target.namespace if target.plural else ""):
+            rules = self.rules(grant)
+            if rules is None:
+                broken.append(_dangling(grant))
+                continue
+            for rule in rules:
+                if not grants(rule, ask):
+                    continue
+                if not rule.names or not target.plural:
+                    return Verdict(Decision(True, _allowed_by(grant)), by_name=False)
+                by_name = True
+                if target.name in rule.names:
+                    return Verdict(Decision(True, _allowed_by(grant)), by_name=True)
+        return Verdict(Decision(False, _broken(broken)), by_name=by_name)
+
+    def rules_for(self, user: User, namespace: str) -> Rules:
+        rules: dict[Rule, None] = dict.fromkeys(EVERYTHING if MASTERS in user.groups else ())
+        broken: list[str] = []
+        for grant in self.grants(user, namespace):
+            found = self.rules(grant)
+            if found is None:
+                broken.append(_dangling(grant))
+            rules.update(dict.fromkeys(found or ()))
+        return Rules(tuple(rules), tuple(dict.fromkeys(broken)))
+
+    def grants(self, user: User, namespace: str) -> Iterator[Grant]:
+        """What binds the user: cluster-wide first, then in the namespace, if one is named."""
+        subjects = (f"user {user.name}", *(f"group {group}" for group in user.groups))
+        for subject in subjects:
+            yield from self._cluster_wide.of("", subject)
+        if namespace:
+            for subject in subjects:
+                yield from self._in_namespaces.of(namespace, subject)
+
+    def rules(self, grant: Grant) -> tuple[Rule, ...] | None:
+        ref = grant.binding.get("roleRef") or {}
+        return self.role_rules(ref, metadata(grant.binding).get("namespace") or "")
+
+    def role_rules(self, ref: Obj, namespace: str) -> tuple[Rule, ...] | None:
+        """The rules behind a roleRef, aggregated; None where there is no such role."""
+        now_at = (self._view.revision(CLUSTER_ROLES), self._view.revision(ROLES))
+        if now_at != self._compiled_at:
+            self._compiled, self._compiled_at = {}, now_at
+        kind = str(ref.get("kind"))
+        key = (kind, Key(namespace if kind == "Role" else "", str(ref.get("name"))))
+        if key not in self._compiled:
+            self._compiled[key] = self._compile(*key)
+        return self._compiled[key]
+
+    def _compile(self, kind: str, key: Key) -> tuple[Rule, ...] | None:
+        if kind == "ClusterRole":
+            seen = self._view.get(CLUSTER_ROLES, key)
+            return None if seen is None else aggregated(seen.obj, self._view)
+        seen = self._view.get(ROLES, key) if kind == "Role" and key.namespace else None
+        return None if seen is None else rules_of(seen.obj.get("rules"))
+
+
+def aggregated(role: Obj, view: View) -> tuple[Rule, ...]:
+    """A ClusterRole's rules. With an aggregationRule they are those of the roles it selects, and of what
+    these select in turn; its own `rules` field is then only a picture of that, and is not believed."""
+    found: dict[Rule, None] = {}
+    waiting = [role]
+    reached = {metadata(role).get("name")}
+    while waiting:
+        current = waiting.pop(0)
+        raw = (current.get("aggregationRule") or {}).get("clusterRoleSelectors")
+        if not raw:
+            found.update(dict.fromkeys(rules_of(current.get("rules"))))
+            continue
+        selectors = [_selector(one) for one in raw]
+        for seen in view.list(CLUSTER_ROLES):
+            name = metadata(seen.obj).get("name")
+            if name not in reached and any(one.matches(labels_of(seen.obj)) for one in selectors):
+                reached.add(name)
+                waiting.append(seen.obj)
+    return tuple(found)
+
+
+def _selector(raw: Obj) -> LabelSelector:
+    try:
+        return LabelSelector.from_object(raw)
+    except ValueError:  # Stored before it was checked: it gathers nothing rather than everything.
+        return NOTHING
+
+
+def _allowed_by(grant: Grant) -> str:
+    """In kube-apiserver's words: RBAC: allowed by RoleBinding "b/ns" of Role "r" to User "u"."""
+    meta = metadata(grant.binding)
+    ref = grant.binding.get("roleRef") or {}
+    namespace = meta.get("namespace") or ""
+    kind, name = (
+        ("RoleBinding", f"{meta.get('name')}/{namespace}")
+        if namespace
+        else (
+            "ClusterRoleBinding",
+            str(meta.get("name")),
+        )
+    )
+    subject_name = str(grant.subject.get("name"))
+    if grant.subject.get("kind") == "ServiceAccount":
+        subject_name += f"/{grant.subject.get('namespace') or namespace}"
+    to = f"{grant.subject.get('kind')} {quoted(subject_name)}"
+    return (
+        f"RBAC: allowed by {kind} {quoted(name)} of {ref.get('kind')} {quoted(str(ref.get('name')))} to {to}"
+    )
+
+
+def _dangling(grant: Grant) -> str:
+    ref = grant.binding.get("roleRef") or {}
+    return f"{str(ref.get('kind')).lower()}.{GROUP} {quoted(str(ref.get('name')))} not found"
+
+
+def _broken(errors: list[str]) -> str:
+    unique = list(dict.fromkeys(errors))
+    if not unique:
+        return ""
+    return f"RBAC: {unique[0]}" if len(unique) == 1 else f"RBAC: [{', '.join(unique)}]"
