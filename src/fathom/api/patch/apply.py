@@ -1,0 +1,62 @@
+"""One patch, of whatever type, on one object."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fathom.api.kinds import parse, scalars
+from fathom.api.patch.json_patch import apply_operations, read_operations
+from fathom.api.patch.merge_patch import merge
+from fathom.api.patch.schema import PatchSchema
+from fathom.api.patch.strategic import merge_strategically
+from fathom.model import causes
+from fathom.model.errors import ApiError, bad_request, invalid, unsupported_media_type
+from fathom.model.objects import Obj
+
+JSON_PATCH = "application/json-patch+json"
+MERGE_PATCH = "application/merge-patch+json"
+STRATEGIC_PATCH = "application/strategic-merge-patch+json"
+APPLY_PATCH = "application/apply-patch+yaml"
+
+ACCEPTED = (JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH)
+ACCEPTED_FOR_CUSTOM = (JSON_PATCH, MERGE_PATCH)
+
+
+def apply_patch(content_type: str, patch: bytes, current: Obj, schema: PatchSchema | None) -> Obj:
+    """The object as the patch wants it. `current` is not changed, but shared where the patch left it alone.
+    A kind without a schema is a custom resource: it has no strategic merge."""
+    match content_type.partition(";")[0].strip().lower():
+        case "application/json-patch+json":
+            patched = apply_operations(current, read_operations(patch))
+        case "application/merge-patch+json":
+            patched = merge(current, _object(patch))
+        case "application/strategic-merge-patch+json" if schema is not None:
+            patched = merge_strategically(current, _object(patch), schema)
+        case other:
+            raise _unsupported(other, custom=schema is None)
+    if not isinstance(patched, dict):
+        kind = scalars.json_kind(patched)
+        cause = causes.invalid("patch", kind, "the patched object must be a JSON object")
+        raise invalid(group="", kind="", name="", causes=[cause])
+    return patched
+
+
+def _object(patch: bytes) -> dict[str, Any]:
+    try:
+        read = parse.plain(patch)
+    except parse.Malformed as error:
+        raise bad_request(f"error decoding patch: {error}") from None
+    if not isinstance(read, dict):
+        raise bad_request("error decoding patch: a JSON object was expected")
+    return read
+
+
+def _unsupported(content_type: str, *, custom: bool) -> ApiError:
+    if content_type.startswith("application/apply-patch+"):
+        return unsupported_media_type(
+            "server-side apply is not supported by fathom yet: use `kubectl apply` without --server-side"
+        )
+    accepted = ", ".join(ACCEPTED_FOR_CUSTOM if custom else ACCEPTED)
+    return unsupported_media_type(
+        f"the body of the request was in an unknown format - accepted media types include: {accepted}"
+    )

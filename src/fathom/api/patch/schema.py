@@ -1,0 +1,66 @@
+"""What strategic merge needs to know of a kind: which lists merge, and by which key."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Protocol
+
+_REF = "#/$defs/"
+
+
+class PatchSchema(Protocol):
+    """One field. Of a list, `field` looks into its items."""
+
+    @property
+    def merge_key(self) -> str:
+        """The field that names an item of the list; '' for lists of plain values and for all else."""
+        ...
+
+    @property
+    def strategy(self) -> str:
+        """'merge', 'replace', or '' for the default: objects merge, lists are replaced."""
+        ...
+
+    def field(self, name: str) -> PatchSchema | None: ...
+
+
+class DefinitionSchema:
+    """A PatchSchema over definitions as Kubernetes publishes them (`x-kubernetes-patch-merge-key`,
+    `x-kubernetes-patch-strategy`, `$ref`). Fields are looked up when asked for: definitions are cyclic."""
+
+    __slots__ = ("_definitions", "_fields", "_inside", "merge_key", "strategy")
+
+    def __init__(self, definitions: Mapping[str, Mapping[str, Any]], node: Mapping[str, Any]) -> None:
+        self.merge_key: str = node.get("x-kubernetes-patch-merge-key", "")
+        words = node.get("x-kubernetes-patch-strategy", "").split(",")
+        self.strategy: str = next((word for word in words if word in {"merge", "replace"}), "")
+        self._definitions = definitions
+        self._inside = self._resolve(node)
+        self._fields: dict[str, DefinitionSchema | None] = {}  # A memo of what the definitions say.
+
+    def field(self, name: str) -> DefinitionSchema | None:
+        if name in self._fields:
+            return self._fields[name]
+        properties = self._inside.get("properties", {})
+        if name in properties:
+            self._fields[name] = found = DefinitionSchema(self._definitions, properties[name])
+            return found
+        # Keys of a map are the user's, so they are not remembered.
+        values = self._inside.get("additionalProperties")
+        return DefinitionSchema(self._definitions, values) if isinstance(values, dict) else None
+
+    def _resolve(self, node: Mapping[str, Any]) -> Mapping[str, Any]:
+        """The schema that has the properties: behind references, and inside a list."""
+        while True:
+            if "$ref" in node:
+                node = self._definitions.get(node["$ref"].removeprefix(_REF), {})
+            elif isinstance(node.get("items"), dict):
+                node = node["items"]
+            else:
+                return node
+
+
+def patch_schema(definitions: Mapping[str, Mapping[str, Any]], name: str) -> DefinitionSchema | None:
+    """The schema of a named definition; None if there is none. Worth keeping: it remembers its fields."""
+    node = definitions.get(name)
+    return None if node is None else DefinitionSchema(definitions, node)
