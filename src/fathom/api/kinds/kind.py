@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import Any
 
 import msgspec
@@ -29,6 +30,7 @@ class ScalePaths(msgspec.Struct, frozen=True):
     selector: str = ""  # Of a string (custom resources) or a LabelSelector (ReplicaSet) in the object.
 
 
+# The instance dictionary holds the cached properties: every request asks for them.
 class Kind(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     group: str  # '' is the core group.
     version: str
@@ -43,7 +45,7 @@ class Kind(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     subresources: tuple[str, ...] = ()  # status, scale, binding, eviction, log, token, finalize, approval
     scale: ScalePaths | None = None
     generation: bool = False  # metadata.generation grows when the spec changes.
-    columns: tuple[Column, ...] = ()  # After NAME; empty means NAME and AGE.
+    columns: tuple[Column, ...] = ()  # After NAME, unless one is called Name; empty means NAME and AGE.
     selectable: tuple[str, ...] = ()  # Field selectors beyond metadata.name and metadata.namespace.
     definition: str = ""  # The name of its definition in the built-in schemas.
     schema: dict[str, Any] | None = None  # The structural schema of a custom resource, or of our own kinds.
@@ -51,16 +53,16 @@ class Kind(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     virtual: bool = False  # Answered, never stored: SelfSubjectAccessReview.
     preserve_unknown: bool = False  # x-kubernetes-preserve-unknown-fields at the root.
 
-    @property
+    @cached_property
     def resource(self) -> str:
         """'pods', 'deployments.apps': the name used in RBAC messages, views and storage keys."""
         return f"{self.plural}.{self.group}" if self.group else self.plural
 
-    @property
+    @cached_property
     def api_version(self) -> str:
         return f"{self.group}/{self.version}" if self.group else self.version
 
-    @property
+    @cached_property
     def prefix(self) -> str:
         """The store prefix of all objects of the kind."""
         return f"/registry/{self.stored_as or self.resource}/"

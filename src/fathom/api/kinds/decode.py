@@ -1,0 +1,229 @@
+"""A body to an object of its kind: right types, no nulls, canonical quantities and times.
+
+    bytes ──▶ Struct ──▶ dict                         the fast path, all in C
+      │ refused: unknown field, wrong type, odd form
+      └─────▶ JSON value ──▶ walk ──▶ dict, unknown   the slow path, which can explain itself
+
+Custom resources take their own way: pruned and defaulted by their structural schema. Whether their values are
+*valid* is asked later, of the object as it will be stored (`causes`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+import msgspec
+
+from fathom.api.kinds import parse, scalars
+from fathom.api.kinds.defaults import Defaults
+from fathom.api.kinds.definitions import OBJECT_META, Definitions, gvks_of
+from fathom.api.kinds.kind import Kind
+from fathom.api.kinds.parse import Malformed
+from fathom.api.kinds.structs import Structs, normalise
+from fathom.api.kinds.structural import Structural
+from fathom.api.kinds.walk import Wrong, go_name, walk
+from fathom.model.body import encode_json
+from fathom.model.errors import ApiError, Cause, bad_request
+from fathom.model.objects import Obj
+
+_SUMMARY_MAX: Final = 30  # As many bytes of a refused body as kube-apiserver repeats.
+
+
+class Decoded(msgspec.Struct, frozen=True):
+    obj: Obj  # Belongs to the caller.
+    unknown: tuple[str, ...] = ()  # 'unknown field "spec.foo"', 'duplicate field "spec.x"'
+
+
+class Decoder:
+    """Readers by kind, each made when it is first needed."""
+
+    def __init__(self, definitions: Definitions, defaults: Defaults) -> None:
+        self._definitions = definitions
+        self._defaults = defaults
+        self._structs = Structs(definitions)
+        self._fast: dict[str, Callable[[bytes], Any] | None] = {}  # By definition; None: has no fast path.
+        self._structural: dict[str, Structural] = {}  # By resource; of the schema that was current then.
+
+    def decode(self, kind: Kind, raw: bytes, *, yaml: bool = False) -> Decoded:
+        """Read a request's body. Raises ApiError 400."""
+        if kind.schema is None and not yaml:
+            found = self._decode_fast(kind, raw)
+            if found is not None:
+                return found
+        try:
+            tree = _from_yaml(raw) if yaml else _noted(raw)
+        except Malformed as error:
+            raise _unrecognized(kind, f"couldn't get version/kind; json parse error: {error}", raw) from None
+        return self._decode_tree(kind, tree, raw)
+
+    def decode_obj(self, kind: Kind, obj: Obj) -> Decoded:
+        """Read an object that is already parsed: one that came out of a patch. It is not changed."""
+        fast = None if kind.schema is not None else self._fast_of(kind.definition)
+        if fast is not None and _is(kind, obj):
+            try:
+                struct = msgspec.convert(obj, self._structs.of(kind.definition), dec_hook=normalise)
+                return Decoded(msgspec.to_builtins(struct))
+            except (msgspec.ValidationError, RecursionError):
+                pass
+        try:
+            scalars.free(obj)
+        except ValueError as error:
+            raise _unhandled(kind, kind.kind, kind.version, str(error)) from None
+        return self._decode_tree(kind, obj, b"")
+
+    def apply_defaults(self, kind: Kind, obj: Obj) -> None:
+        """Fill in the unconditional defaults of a built-in kind, in place. Custom resources got theirs when
+        they were decoded; what depends on other fields is for the strategy."""
+        if kind.schema is None:
+            self._defaults.apply(kind.resource, obj)
+
+    def causes(self, kind: Kind, obj: Obj) -> list[Cause]:
+        """What a custom resource's schema has against an object as it would be stored. Built-in kinds are
+        validated by their strategies."""
+        return [] if kind.schema is None else self._structural_of(kind).causes(obj)
+
+    def _fast_of(self, definition: str) -> Callable[[bytes], Any] | None:
+        if definition not in self._fast:
+            self._fast[definition] = None
+            if definition in self._definitions and not self._structs.recursive(definition):
+                made = msgspec.json.Decoder(self._structs.of(definition), dec_hook=normalise)
+                self._fast[definition] = made.decode
+        return self._fast[definition]
+
+    def _decode_fast(self, kind: Kind, raw: bytes) -> Decoded | None:
+        """None where a second, closer look is needed."""
+        fast = self._fast_of(kind.definition)
+        if fast is None:
+            return None
+        try:
+            struct = fast(raw)
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+            return None
+        obj: Obj = msgspec.to_builtins(struct)
+        if not _is(kind, obj):
+            if "kind" in obj or "apiVersion" in obj:
+                return None
+            obj = _identified(kind, obj)
+        # As many colons went in as came out: no field was given twice (and no null was dropped).
+        if raw.count(b":") == encode_json(struct).count(b":"):
+            return Decoded(obj)
+        return Decoded(obj, _duplicates(parse.noted(raw)))
+
+    def _decode_tree(self, kind: Kind, tree: Any, raw: bytes) -> Decoded:
+        if not isinstance(tree, dict):
+            words = f"json: cannot unmarshal {scalars.json_kind(tree)} into Go value of type struct"
+            raise _unrecognized(kind, f"couldn't get version/kind; json parse error: {words}", raw)
+        self._check_identity(kind, tree, raw)
+        try:
+            obj, unknown = self._read(kind, tree)
+        except Wrong as error:
+            raise _unhandled(kind, kind.kind, kind.version, str(error)) from None
+        except RecursionError:
+            raise _unhandled(kind, kind.kind, kind.version, scalars.TOO_DEEP) from None
+        complaints = tuple(f'unknown field "{path}"' for path in unknown)
+        return Decoded(_identified(kind, obj), complaints + _duplicates(tree))
+
+    def _read(self, kind: Kind, tree: Obj) -> tuple[Obj, list[str]]:
+        if kind.schema is None:
+            return walk(self._definitions, kind.definition, tree)
+        cleaned: Obj = msgspec.to_builtins(tree)
+        given = tree.get("metadata")
+        meta, unknown = walk(self._definitions, OBJECT_META, {} if given is None else given, at="metadata")
+        cleaned["metadata"] = meta
+        structural = self._structural_of(kind)
+        unknown += structural.prune(cleaned)
+        structural.default(cleaned)
+        return cleaned, unknown
+
+    def _structural_of(self, kind: Kind) -> Structural:
+        known = self._structural.get(kind.resource)
+        if known is None or known.schema is not kind.schema:
+            known = self._structural[kind.resource] = Structural(kind.schema or {})
+        return known
+
+    def _check_identity(self, kind: Kind, tree: Obj, raw: bytes) -> None:
+        """The body says the same kind and version as the address, or nothing."""
+        version, name = tree.get("apiVersion"), tree.get("kind")
+        for field, value in (("apiVersion", version), ("kind", name)):
+            if value is not None and not isinstance(value, str):
+                got = scalars.json_kind(value)
+                words = f"json: cannot unmarshal {got} into Go struct field .{field} of type string"
+                raise _unrecognized(kind, f"couldn't get version/kind; json parse error: {words}", raw)
+        if kind.schema is not None:
+            _require_identity(kind, name, version, raw)
+        if version and version not in self._accepted(kind):
+            expected = f"does not match the expected API version ({kind.api_version})"
+            raise bad_request(f"the API version in the data ({version}) {expected}")
+        if name and name != kind.kind:
+            raise _unhandled(kind, name, kind.version, self._no_conversion(kind, name))
+
+    def _accepted(self, kind: Kind) -> tuple[str, ...]:
+        """DeleteOptions may come in the words of any group; everything else has one API version."""
+        if kind.definition not in self._definitions:
+            return (kind.api_version,)
+        listed = gvks_of(self._definitions[kind.definition])
+        return tuple(f"{group}/{version}" if group else version for group, version, _ in listed)
+
+    def _no_conversion(self, kind: Kind, name: str) -> str:
+        other = self._definitions.name_of(kind.group, kind.version, name)
+        if not other:
+            return f'no kind "{name}" is registered for version "{kind.api_version}"'
+        return f"converting ({go_name(other)}) to ({kind.version}.{kind.kind}): unknown conversion"
+
+
+def strict_error(kind: Kind, unknown: tuple[str, ...]) -> ApiError:
+    """The refusal under fieldValidation=Strict."""
+    return _unhandled(kind, kind.kind, kind.version, f"strict decoding error: {', '.join(unknown)}")
+
+
+def _noted(raw: bytes) -> Any:
+    parse.plain(raw)
+    return parse.noted(raw)
+
+
+def _from_yaml(raw: bytes) -> Any:
+    from fathom.api.kinds.yaml import from_yaml  # noqa: PLC0415 - most clients send JSON, and PyYAML is slow to load
+
+    return from_yaml(raw)
+
+
+def _duplicates(tree: Any) -> tuple[str, ...]:
+    return tuple(f'duplicate field "{path}"' for path in parse.duplicates(tree))
+
+
+def _is(kind: Kind, obj: Obj) -> bool:
+    return obj.get("kind") == kind.kind and obj.get("apiVersion") == kind.api_version
+
+
+def _identified(kind: Kind, obj: Obj) -> Obj:
+    """With kind and apiVersion filled in, and first."""
+    head = {"kind": kind.kind, "apiVersion": kind.api_version}
+    return head | {name: value for name, value in obj.items() if name not in head}
+
+
+def _require_identity(kind: Kind, name: Any, version: Any, raw: bytes) -> None:
+    for field, value in (("Kind", name), ("apiVersion", version)):
+        if not value:
+            raise _unrecognized(
+                kind, f"Object '{field}' is missing in '{raw[:200].decode(errors='replace')}'", raw
+            )
+
+
+def _unhandled(kind: Kind, name: str, version: str, why: str) -> ApiError:
+    return bad_request(f'{name} in version "{version}" cannot be handled as a {kind.kind}: {why}')
+
+
+def _unrecognized(kind: Kind, why: str, raw: bytes) -> ApiError:
+    summary = _summary(raw)
+    return bad_request(
+        f"the object provided is unrecognized (must be of type {kind.kind}): {why} ({summary})"
+    )
+
+
+def _summary(raw: bytes) -> str:
+    if not raw:
+        return "<empty>"
+    start = raw[:_SUMMARY_MAX]
+    text = start.decode(errors="replace") if raw.startswith(b"{") else start.hex()
+    return f"{text} ..." if len(raw) > _SUMMARY_MAX else text

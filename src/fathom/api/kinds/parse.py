@@ -1,0 +1,72 @@
+"""Bytes of a request to a JSON value, refusing what no reader of ours could hold.
+
+Three readers. `plain` is C-speed. `noted` is slower and remembers fields that were given twice. `from_yaml`
+builds from YAML's events, so that nothing in a document can make it recurse or grow without bound.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any, NoReturn
+
+import msgspec
+
+from fathom.api.kinds import scalars
+
+_decode = msgspec.json.Decoder().decode
+
+
+class Malformed(ValueError):
+    """The bytes are no document. The message says where."""
+
+
+class Noted(dict[str, Any]):
+    """A JSON object that remembers which of its fields were given more than once."""
+
+    __slots__ = ("duplicates",)
+
+    def __init__(self, pairs: list[tuple[str, Any]]) -> None:
+        super().__init__(pairs)
+        self.duplicates: tuple[str, ...] = ()
+        if len(self) != len(pairs):
+            seen: set[str] = set()
+            twice = {name: None for name, _ in pairs if name in seen or seen.add(name)}  # type: ignore[func-returns-value]  # adding while asking
+            self.duplicates = tuple(twice)
+
+
+def plain(raw: bytes) -> Any:
+    try:
+        return scalars.free(_decode(raw))
+    except RecursionError:
+        raise Malformed(scalars.TOO_DEEP) from None
+    except UnicodeDecodeError as error:
+        raise Malformed(f"invalid UTF-8 in a string: {error.reason}") from None
+    except (msgspec.MsgspecError, ValueError) as error:
+        raise Malformed(str(error)) from None
+
+
+def noted(raw: bytes) -> Any:
+    """With `Noted` for objects. Only for bytes that msgspec has accepted: it is stricter than `json`."""
+    return json.loads(raw, object_pairs_hook=Noted, parse_constant=_no_constant)
+
+
+def _no_constant(name: str) -> NoReturn:
+    raise Malformed(f"{name} is not a JSON number")
+
+
+def duplicates(value: Any) -> Iterator[str]:
+    """Where fields were given twice: 'spec.containers[0].image'."""
+    waiting: list[tuple[str, Any]] = [("", value)]
+    while waiting:
+        path, here = waiting.pop()
+        if isinstance(here, Noted):
+            yield from (join(path, name) for name in here.duplicates)
+        if isinstance(here, dict):
+            waiting.extend((join(path, name), inner) for name, inner in reversed(here.items()))
+        elif isinstance(here, list):
+            waiting.extend((f"{path}[{at}]", here[at]) for at in reversed(range(len(here))))
+
+
+def join(path: str, name: str) -> str:
+    return f"{path}.{name}" if path else name

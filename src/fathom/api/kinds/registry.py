@@ -1,0 +1,103 @@
+"""Which kinds there are now. The one mutable thing about kinds: CRDs come and go while the server runs."""
+
+from __future__ import annotations
+
+from fathom.api.kinds import catalogue, definitions
+from fathom.api.kinds.catalogue import Subresource
+from fathom.api.kinds.decode import Decoder
+from fathom.api.kinds.defaults import Defaults
+from fathom.api.kinds.definitions import Definitions
+from fathom.api.kinds.kind import Kind
+
+
+class Registry:
+    """Kinds by address, by name and by group-version-kind."""
+
+    def __init__(
+        self,
+        definitions: Definitions,
+        *,
+        subresources: dict[str, Subresource] | None = None,
+        defaults: Defaults | None = None,
+    ) -> None:
+        self.definitions = definitions
+        self.subresources = subresources or {}
+        self.revision = 0  # Grows with every change: documents made from the registry are stale then.
+        self._defaults = defaults or Defaults({}, {})
+        self._by_path: dict[tuple[str, str, str], Kind] = {}  # In order of registration.
+        self._by_resource: dict[str, Kind] = {}
+        self._by_gvk: dict[tuple[str, str, str], Kind] = {}
+        self._custom: set[str] = set()  # Resources that may be removed again.
+
+    @classmethod
+    def builtin(cls) -> Registry:
+        """Everything that Kubernetes has built in."""
+        known = definitions.load()
+        listed = catalogue.load(known)
+        registry = cls(
+            known,
+            subresources=listed.subresources,
+            defaults=Defaults(listed.defaults, listed.default_groups),
+        )
+        for kind in listed.kinds:
+            registry.add(kind)
+        for body in listed.bodies:
+            registry.add_body(body)
+        return registry
+
+    def decoder(self) -> Decoder:
+        """A decoder for the kinds of this registry, with their defaults."""
+        return Decoder(self.definitions, self._defaults)
+
+    def add(self, kind: Kind) -> None:
+        """A kind that stays: a built-in one, or fathom's own."""
+        self._by_path[kind.group, kind.version, kind.plural] = kind
+        self._by_resource[kind.resource] = kind
+        self._by_gvk[kind.group, kind.version, kind.kind] = kind
+        self.revision += 1
+
+    def add_body(self, kind: Kind) -> None:
+        """What only subresources and options are made of: it has no address."""
+        self._by_gvk[kind.group, kind.version, kind.kind] = kind
+
+    def add_custom(self, kind: Kind) -> None:
+        """A CRD's kind, new or changed. One that is the same already changes nothing."""
+        known = self._by_resource.get(kind.resource)
+        if known == kind:
+            return
+        if known is not None:
+            if kind.resource not in self._custom:
+                raise ValueError(f"{kind.resource} is built in")
+            self._forget(known)
+        self.add(kind)
+        self._custom.add(kind.resource)
+
+    def remove_custom(self, resource: str) -> None:
+        """Forget a CRD's kind; an unknown or a built-in resource is left alone."""
+        if resource in self._custom:
+            self._custom.discard(resource)
+            self._forget(self._by_resource[resource])
+            self.revision += 1
+
+    def _forget(self, kind: Kind) -> None:
+        del self._by_path[kind.group, kind.version, kind.plural]
+        del self._by_resource[kind.resource]
+        del self._by_gvk[kind.group, kind.version, kind.kind]
+
+    def find(self, group: str, version: str, plural: str) -> Kind | None:
+        return self._by_path.get((group, version, plural))
+
+    def by_resource(self, resource: str) -> Kind | None:
+        """'pods', 'deployments.apps'."""
+        return self._by_resource.get(resource)
+
+    def by_gvk(self, group: str, version: str, kind: str) -> Kind | None:
+        """Also of bodies: ('autoscaling', 'v1', 'Scale')."""
+        return self._by_gvk.get((group, version, kind))
+
+    def kinds(self) -> list[Kind]:
+        """All that have an address, in the order of discovery."""
+        return list(self._by_path.values())
+
+    def is_custom(self, kind: Kind) -> bool:
+        return kind.resource in self._custom
