@@ -23,10 +23,13 @@ from fathom.api.kinds.parse import Malformed
 from fathom.api.kinds.structs import Structs, normalise
 from fathom.api.kinds.structural import Structural
 from fathom.api.kinds.walk import Wrong, go_name, walk
+from fathom.api.patch.schema import PatchSchema, patch_schema
 from fathom.model.body import encode_json
 from fathom.model.errors import ApiError, Cause, bad_request
 from fathom.model.objects import Obj
 
+JSON: Final = "application/json"
+YAML: Final = "application/yaml"
 _SUMMARY_MAX: Final = 30  # As many bytes of a refused body as kube-apiserver repeats.
 
 
@@ -43,16 +46,17 @@ class Decoder:
         self._defaults = defaults
         self._structs = Structs(definitions)
         self._fast: dict[str, Callable[[bytes], Any] | None] = {}  # By definition; None: has no fast path.
+        self._patch: dict[str, PatchSchema | None] = {}  # By definition.
         self._structural: dict[str, Structural] = {}  # By resource; of the schema that was current then.
 
-    def decode(self, kind: Kind, raw: bytes, *, yaml: bool = False) -> Decoded:
-        """Read a request's body. Raises ApiError 400."""
-        if kind.schema is None and not yaml:
+    def decode(self, kind: Kind, raw: bytes, *, media_type: str = JSON) -> Decoded:
+        """Read a request's body, JSON or YAML. Raises ApiError 400."""
+        if kind.schema is None and media_type != YAML:
             found = self._decode_fast(kind, raw)
             if found is not None:
                 return found
         try:
-            tree = _from_yaml(raw) if yaml else _noted(raw)
+            tree = _from_yaml(raw) if media_type == YAML else _noted(raw)
         except Malformed as error:
             raise _unrecognized(kind, f"couldn't get version/kind; json parse error: {error}", raw) from None
         return self._decode_tree(kind, tree, raw)
@@ -77,6 +81,14 @@ class Decoder:
         they were decoded; what depends on other fields is for the strategy."""
         if kind.schema is None:
             self._defaults.apply(kind.resource, obj)
+
+    def patch_schema(self, kind: Kind) -> PatchSchema | None:
+        """What strategic merge needs to know of a kind; None for those that have no strategic merge."""
+        if kind.schema is not None:
+            return None
+        if kind.definition not in self._patch:
+            self._patch[kind.definition] = patch_schema(self._definitions.schemas, kind.definition)
+        return self._patch[kind.definition]
 
     def causes(self, kind: Kind, obj: Obj) -> list[Cause]:
         """What a custom resource's schema has against an object as it would be stored. Built-in kinds are
