@@ -38,6 +38,8 @@ def run(arguments: Sequence[str]) -> int:
 
 def one_line(error: Exception) -> str:
     """What to tell: a written message as it is, an unforeseen error with its type and the way to see more."""
+    if isinstance(error, ExceptionGroup):  # Of tasks that failed together; the first one is the story.
+        return one_line(error.exceptions[0])
     message = " ".join(str(error).split())
     if isinstance(error, Problem | CycloptsError):
         return message

@@ -2,9 +2,71 @@
 
 from __future__ import annotations
 
-from cyclopts import App
+import contextlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+from cyclopts import App, Parameter
+
+from fathom.cli.problem import ANSWER_IS_NO, Problem
+
+if TYPE_CHECKING:
+    from fathom.store.verify import Verified
+
+Data = Annotated[Path, Parameter(help="The server's data directory.")]
+DEFAULT_DATA = Path(".fathom")
 
 
 def make_app() -> App:
     app = App(name="store", help="Back up, restore and verify a server's store.")
+    app.command(backup)
+    app.command(restore)
+    app.command(verify)
     return app
+
+
+def backup(file: Path, /, *, data: Data = DEFAULT_DATA) -> None:
+    """Copy the store to FILE, also while the server runs. The copy is verified."""
+    from fathom.store import backup as copies  # noqa: PLC0415  # See the room's docstring.
+
+    with _told():
+        print(f"backed up {data} to {_summary(copies.backup(data, file))}")
+
+
+def restore(file: Path, /, *, data: Data = DEFAULT_DATA) -> None:
+    """Make a data directory's store from a backup. Refuses to replace one that is there."""
+    from fathom.store import backup as copies  # noqa: PLC0415
+
+    with _told():
+        print(f"restored {file} to {_summary(copies.restore(file, data))}")
+
+
+def verify(path: Path = DEFAULT_DATA, /) -> int:
+    """Look for damage in a data directory, also while the server runs, or in a backup."""
+    from fathom.store import verify as checks  # noqa: PLC0415
+
+    if not path.exists():
+        raise Problem(f"there is no {path} to look into")
+    with _told():
+        found = checks.verify(path)
+    if found.sound:
+        print(f"sound: {_summary(found)}")
+        return 0
+    print(f"damaged: {found.path}", *(f"  {problem}" for problem in found.problems), sep="\n")
+    return ANSWER_IS_NO
+
+
+def _summary(found: Verified) -> str:
+    return f"{found.path}: {found.keys:,} objects, {found.rows:,} rows, revision {found.revision}"
+
+
+@contextlib.contextmanager
+def _told() -> Iterator[None]:
+    """A store's refusals are written for people: show them as they are."""
+    from fathom.store.protocol import StoreUnavailable  # noqa: PLC0415
+
+    try:
+        yield
+    except StoreUnavailable as error:
+        raise Problem(str(error)) from error

@@ -21,15 +21,20 @@ def up(
     port: Annotated[
         int, Parameter(validator=Number(gte=0, lte=65535), help="The port; 0 takes any free one.")
     ] = DEFAULT_PORT,
-    store: Annotated[str | None, Parameter(help="Another store than DIR/store.db, as a URL.")] = None,
-) -> int:
+    store: Annotated[str | None, Parameter(help="Another store than SQLite in DIR, as a URL.")] = None,
+    admission: Annotated[
+        tuple[str, ...], Parameter(negative=(), help="Your own admission plugins, as module:name.")
+    ] = (),
+) -> None:
     """Start the API server, write DIR/kubeconfig and say `ready`. Ctrl-C stops it."""
-    from fathom import serve  # noqa: PLC0415  # The server's modules are a second command's burden.
+    from fathom import serve  # noqa: PLC0415  # Only this command pays for the server's modules.
+    from fathom.store.protocol import StoreUnavailable  # noqa: PLC0415
 
     try:
-        serve.run_up(data=data, host=host, port=port, store=store)
+        serve.run_up(data=data, host=host, port=port, store=store, plugins=list(admission))
+    except StoreUnavailable as error:  # Its message is one line that says what to do.
+        raise Problem(str(error)) from error
     except OSError as error:
         if error.errno == errno.EADDRINUSE:
             raise Problem(f"port {port} on {host} is taken; choose another with --port") from error
         raise
-    return 0

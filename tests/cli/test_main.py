@@ -1,0 +1,146 @@
+"""What a person sees of the command line: help, one line for what went wrong, exit codes, no traceback."""
+
+from __future__ import annotations
+
+import os
+import resource
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from fathom.cli.main import one_line, run
+from fathom.cli.problem import Problem
+
+FATHOM = [sys.executable, "-m", "fathom.cli"]
+# What `fathom --help` must not load: servers, event loops, cryptography, drivers.
+HEAVY = (
+    "fathom.serve",
+    "fathom.api",
+    "fathom.store",
+    "fathom.bench.",
+    "uvloop",
+    "uvicorn",
+    "cryptography",
+    "yaml",
+)
+
+
+def test_help_names_every_command_there_is(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["--help"]) == 0
+    shown = capsys.readouterr().out
+    assert [
+        word for word in ("up", "kubeconfig", "store", "bench", "version") if f"│ {word} " not in shown
+    ] == []
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["up", "--help"], ["bench", "--help"], ["version"]])
+def test_help_loads_nothing_that_it_does_not_need(arguments: list[str]) -> None:
+    code = f"import sys; from fathom.cli.main import run; run({arguments!r}); sys.exit(' '.join(sys.modules))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert "fathom.cli.main" in done.stderr
+    assert [name for name in done.stderr.split() if name.startswith(HEAVY)] == []
+
+
+def test_help_takes_under_a_quarter_of_a_second() -> None:
+    def cpu_s() -> float:
+        """CPU time, not the clock: the machine may be busy with something else."""
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
+        subprocess.run([*FATHOM, "--help"], check=True, capture_output=True)
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+
+    assert min(cpu_s() for _ in range(5)) < 0.25
+
+
+def test_version_names_fathom_and_python(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["version"]) == 0
+    name, number, python = capsys.readouterr().out.split(maxsplit=2)
+    assert (name, number.count("."), python) == ("fathom", 2, f"(Python {sys.version.split()[0]})\n")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        (["nope"], 'Unknown command "nope"'),
+        (["why", "pod/x"], 'Unknown command "why"'),
+        (["up", "--port", "many"], "--port"),
+        (["up", "--port", "70000"], "--port"),
+        (["up", "--nodes", "3"], "--nodes"),
+        (["bench", "api", "--connections", "0"], "--connections"),
+        (["bench", "watch", "--writes", "-1"], "--writes"),
+        (["bench", "api", "--kubeconfig", "x", "--store", "y"], "do not go with --kubeconfig"),
+        (["bench", "api", "--pid", "1"], "--pid goes with --kubeconfig"),
+        (["bench", "api", "--kubeconfig", "gone"], "cannot read gone: No such file"),
+    ],
+)
+def test_wrong_use_is_one_line_and_exit_code_2(
+    arguments: list[str], complaint: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(arguments) == 2
+    shown = capsys.readouterr()
+    assert (shown.out, shown.err.count("\n"), shown.err[:15]) == ("", 1, "fathom: error: ")
+    assert complaint in shown.err
+
+
+def test_a_kubeconfig_is_shown_or_pointed_at(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "kubeconfig"
+    file.write_text("kind: Config\n")
+    assert run(["kubeconfig", "--data", str(tmp_path)]) == 0
+    assert run(["kubeconfig", "--data", str(tmp_path), "--path"]) == 0
+    assert capsys.readouterr().out == f"kind: Config\n{file}\n"
+
+
+def test_no_kubeconfig_says_how_to_get_one(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["kubeconfig", "--data", str(tmp_path)]) == 2
+    assert f"(fathom up --data {tmp_path})" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("error", "told"),
+    [
+        (Problem("as it is"), "as it is"),
+        (FileNotFoundError(2, "No such file or directory", "x"), "No such file or directory: x"),
+        (OSError(28, "No space left on device"), "No space left on device"),
+        (RuntimeError("two\nlines"), "RuntimeError: two lines (FATHOM_DEBUG=1 shows where)"),
+        (KeyError(), "KeyError: no message (FATHOM_DEBUG=1 shows where)"),
+        (ExceptionGroup("tasks", [ExceptionGroup("more", [Problem("deep")])]), "deep"),
+    ],
+)
+def test_every_error_becomes_one_line(error: Exception, told: str) -> None:
+    assert one_line(error) == told
+
+
+@pytest.mark.parametrize(
+    ("arguments", "environment"), [(["--debug"], {}), ([], {"FATHOM_DEBUG": "1"})], ids=["option", "variable"]
+)
+def test_a_traceback_is_for_those_who_ask(arguments: list[str], environment: dict[str, str]) -> None:
+    command = [*FATHOM, "kubeconfig", "--data", "gone"]
+    plain = subprocess.run(command, capture_output=True, text=True, check=False)
+    asked = subprocess.run(
+        [*command, *arguments], capture_output=True, text=True, check=False, env={**os.environ, **environment}
+    )
+    assert "Traceback" not in plain.stderr
+    assert "Traceback" in asked.stderr
+    assert (plain.returncode, asked.returncode) == (2, 2)
+    assert asked.stderr.endswith(plain.stderr)
+
+
+def test_a_reader_that_goes_away_is_not_an_error() -> None:
+    shell = f"{sys.executable} -m fathom.cli --help | true"
+    done = subprocess.run(["sh", "-c", shell], capture_output=True, text=True, check=True)
+    assert done.stderr == ""
+
+
+def test_ctrl_c_is_silent(tmp_path: Path) -> None:
+    fifo = tmp_path / "kubeconfig"
+    os.mkfifo(fifo)
+    command = [*FATHOM, "bench", "api", "--kubeconfig", str(fifo)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        writer = os.open(fifo, os.O_WRONLY)  # Returns once the command has opened the other end.
+        process.send_signal(signal.SIGINT)
+        shown = process.communicate()
+        os.close(writer)
+    assert (shown, process.returncode) == (("", ""), 130)
