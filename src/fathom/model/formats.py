@@ -217,6 +217,21 @@ def ip_address(value: str) -> list[str]:
     return ["must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)"] if "%" in value else []
 
 
+def endpoint_ip(value: str) -> list[str]:
+    """Of a well-formed address: whether other machines could reach it."""
+    ip = ipaddress.ip_address(value)
+    found = []
+    if ip.is_unspecified:
+        found.append(f"may not be unspecified ({value})")
+    if ip.is_loopback:
+        found.append("may not be in the loopback range (127.0.0.0/8, ::1/128)")
+    if ip.is_link_local:
+        found.append("may not be in the link-local range (169.254.0.0/16, fe80::/10)")
+    if ip.is_multicast and value.lower().startswith(("224.0.0.", "ff02:")):
+        found.append("may not be in the link-local multicast range (224.0.0.0/24, ff02::/10)")
+    return found
+
+
 def cidr(value: str) -> list[str]:
     try:
         ipaddress.ip_network(value, strict=False)

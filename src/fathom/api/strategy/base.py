@@ -20,6 +20,8 @@ class Strategy:
     """Fields the caller may not set are dropped by the generic verbs before a strategy sees the object:
     `status` outside its subresource, and server-owned metadata (uid, creationTimestamp, generation...)."""
 
+    keeps_status_at_create = False  # A node registers itself together with its status.
+
     def default(self, obj: Obj) -> None:
         """Fill in defaults. Runs on every write, after decoding; must be idempotent."""
 

@@ -1,0 +1,118 @@
+"""ConfigMaps and Secrets: maps of small files, which may be sealed."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+
+import msgspec
+
+from fathom.api.strategy.base import Moment, Strategy
+from fathom.model import causes, formats
+from fathom.model.errors import Cause
+from fathom.model.objects import Obj, metadata
+
+SIZE_BYTES_MAX = 1024 * 1024
+_SEALED = "field is immutable when `immutable` is set"
+_ACCOUNT_NAME = "kubernetes.io/service-account.name"
+_DOCKER_KEYS = {
+    "kubernetes.io/dockercfg": ".dockercfg",
+    "kubernetes.io/dockerconfigjson": ".dockerconfigjson",
+}
+
+
+class ConfigMapStrategy(Strategy):
+    def validate_create(self, obj: Obj) -> list[Cause]:
+        found: list[Cause] = []
+        text, binary = obj.get("data") or {}, obj.get("binaryData") or {}
+        _check_keys(found, text, "data")
+        for key in text:
+            if key in binary:
+                detail = "duplicate of key present in binaryData"
+                found.append(causes.invalid(f"data[{key}]", key, detail))
+        _check_keys(found, binary, "binaryData")
+        size = sum(len(value.encode()) for value in text.values())
+        size += sum(_decoded_size(value) for value in binary.values())
+        if size > SIZE_BYTES_MAX:
+            found.append(causes.too_long("", SIZE_BYTES_MAX))
+        return found
+
+    def validate_update(self, obj: Obj, old: Obj) -> list[Cause]:
+        found: list[Cause] = []
+        _check_sealed(found, obj, old, ("data", "binaryData"))
+        return found + self.validate_create(obj)
+
+
+class SecretStrategy(Strategy):
+    def default(self, obj: Obj) -> None:
+        """`stringData` is for writing only: it goes into `data`."""
+        plain = obj.pop("stringData", None)
+        if plain:
+            encoded = {key: base64.b64encode(value.encode()).decode() for key, value in plain.items()}
+            obj["data"] = {**(obj.get("data") or {}), **encoded}
+
+    def prepare_update(self, obj: Obj, old: Obj, moment: Moment) -> None:
+        if not obj.get("type") and old.get("type"):
+            obj["type"] = old["type"]
+
+    def validate_create(self, obj: Obj) -> list[Cause]:
+        found: list[Cause] = []
+        data = obj.get("data") or {}
+        _check_keys(found, data, "data")
+        if sum(_decoded_size(value) for value in data.values()) > SIZE_BYTES_MAX:
+            found.append(causes.too_long("data", SIZE_BYTES_MAX))
+        _check_type(found, obj, data)
+        return found
+
+    def validate_update(self, obj: Obj, old: Obj) -> list[Cause]:
+        found = causes.unchanged("type", obj.get("type", ""), old.get("type", ""))
+        _check_sealed(found, obj, old, ("data",))
+        return found + self.validate_create(obj)
+
+
+def _check_keys(found: list[Cause], data: Obj, field: str) -> None:
+    for key in data:
+        if reasons := formats.config_key(key):
+            found += causes.each(f"{field}[{key}]", key, reasons)
+
+
+def _check_sealed(found: list[Cause], obj: Obj, old: Obj, names: tuple[str, ...]) -> None:
+    if not old.get("immutable"):
+        return
+    if not obj.get("immutable"):
+        found.append(causes.forbidden("immutable", _SEALED))
+    for name in names:
+        if (obj.get(name) or {}) != (old.get(name) or {}):
+            found.append(causes.forbidden(name, _SEALED))
+
+
+def _decoded_size(encoded: str) -> int:
+    return len(encoded) * 3 // 4 - encoded.count("=", -2)
+
+
+def _check_type(found: list[Cause], obj: Obj, data: Obj) -> None:
+    """What the well-known types of secrets must hold."""
+    kind = obj.get("type", "Opaque")
+    if kind == "kubernetes.io/service-account-token":
+        if not (metadata(obj).get("annotations") or {}).get(_ACCOUNT_NAME):
+            found.append(causes.required(f"metadata.annotations[{_ACCOUNT_NAME}]"))
+    elif kind in _DOCKER_KEYS:
+        _check_docker(found, data, _DOCKER_KEYS[kind])
+    elif kind == "kubernetes.io/basic-auth":
+        if "username" not in data and "password" not in data:
+            found += [causes.required("data[username]"), causes.required("data[password]")]
+    elif kind == "kubernetes.io/ssh-auth":
+        if not data.get("ssh-privatekey"):
+            found.append(causes.required("data[ssh-privatekey]"))
+    elif kind == "kubernetes.io/tls":
+        found += [causes.required(f"data[{key}]") for key in ("tls.crt", "tls.key") if key not in data]
+
+
+def _check_docker(found: list[Cause], data: Obj, key: str) -> None:
+    if key not in data:
+        found.append(causes.required(f"data[{key}]"))
+        return
+    try:
+        msgspec.json.decode(base64.b64decode(data[key]), type=dict)
+    except (binascii.Error, msgspec.DecodeError) as why:
+        found.append(causes.invalid(f"data[{key}]", "<secret contents redacted>", str(why)))

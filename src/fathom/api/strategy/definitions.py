@@ -1,0 +1,41 @@
+"""CustomResourceDefinitions. A valid one is established in the commit that stores it: whoever reads it sees a
+kind that is served. Its objects are removed before it is (see `controllers/definitions`)."""
+
+from __future__ import annotations
+
+from fathom.api.kinds.crd import crd_causes, crd_update_causes
+from fathom.api.kinds.custom import crd_warnings, default_crd, established
+from fathom.api.strategy.base import Moment, Strategy
+from fathom.model.errors import Cause
+from fathom.model.objects import Obj, metadata
+
+RESOURCE = "customresourcedefinitions.apiextensions.k8s.io"
+CLEANUP = "customresourcecleanup.apiextensions.k8s.io"
+
+
+class DefinitionStrategy(Strategy):
+    def default(self, obj: Obj) -> None:
+        default_crd(obj)
+
+    def prepare_create(self, obj: Obj, moment: Moment) -> None:
+        meta = metadata(obj)
+        finalizers = meta.get("finalizers") or []
+        meta["finalizers"] = finalizers if CLEANUP in finalizers else [*finalizers, CLEANUP]
+        self._establish(obj, moment)
+
+    def prepare_update(self, obj: Obj, old: Obj, moment: Moment) -> None:
+        self._establish(obj, moment)
+
+    def _establish(self, obj: Obj, moment: Moment) -> None:
+        if not crd_causes(obj):  # Else validation is about to refuse it.
+            others = (seen.obj for seen in moment.view.list(RESOURCE))
+            obj["status"] = established(obj, moment.now, others)
+
+    def validate_create(self, obj: Obj) -> list[Cause]:
+        return crd_causes(obj)
+
+    def validate_update(self, obj: Obj, old: Obj) -> list[Cause]:
+        return crd_update_causes(obj, old)
+
+    def warnings(self, obj: Obj) -> list[str]:
+        return crd_warnings(obj)
