@@ -104,8 +104,13 @@ class FutureRevision(Exception):
         self.current = current
 
 
+class BadCommit(ValueError):
+    """The commit itself is wrong: a key written twice, an empty key, more operations or bytes than the engine
+    takes. Nothing was written; trying again cannot help."""
+
+
 class StoreUnavailable(Exception):
-    """A read did not get an answer (engine down, disk gone). Nothing was changed by it."""
+    """The engine did not answer or could not write (down, disk full). Nothing was changed by the call."""
 
 
 class Store(Protocol):
@@ -126,13 +131,20 @@ class Store(Protocol):
         ...
 
     async def commit(self, preconditions: Sequence[Expect], writes: Sequence[Write]) -> Outcome:
-        """All or nothing. A key may be written once. A commit that changes nothing keeps the revision."""
+        """All or nothing. A key may be written once. A commit that changes nothing keeps the revision. Raises
+        `BadCommit`, and `StoreUnavailable` where it surely did not happen."""
         ...
 
     def watch(self, prefix: str, *, after: int) -> AsyncIterator[Batch]:
         """Every change under the prefix with a revision greater than `after`, exactly once, in order, for
-        ever. Raises `Compacted` at once if `after` lies below the floor. Progress (an empty batch) comes
-        when the store moved on without touching the prefix."""
+        ever. Raises `Compacted` at once if `after` lies below the floor, `FutureRevision` if the store has
+        not reached it. Progress (an empty batch) comes when the store moved on without touching the prefix.
+        """
+        ...
+
+    async def request_progress(self) -> bool:
+        """Ask that every watch soon be told of a revision at least as new as the newest one now. False where
+        the engine cannot: a reader that must not miss anything then reads the store itself."""
         ...
 
     async def compact(self, revision: int) -> None:
