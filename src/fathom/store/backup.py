@@ -1,0 +1,81 @@
+"""Copies of a SQLite store, and a store from a copy.
+
+A backup is one consistent file, taken while the server runs, verified before it gets its name. A restored
+store leaps far ahead in revision and forgets its history: whatever revision a client holds from the time
+after the backup, it is lower than the floor, so its watch is told to start again (410) instead of silently
+missing what was lost, and no revision number is ever used twice.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+import msgspec
+
+from fathom.store import sqlite_file, sqlite_log
+from fathom.store.unusable import StoreDamaged, StoreUnwritable
+from fathom.store.verify import Verified, verify
+
+# More commits than can have happened since any backup worth restoring: a day at ten thousand a second.
+# etcd's documentation advises the same number.
+RESTORE_LEAP = 1_000_000_000
+
+
+def backup(data_dir: Path, file: Path) -> Verified:
+    if file.exists():
+        raise StoreUnwritable(f"{file} exists already: choose another name")
+    draft = file.with_name(f"{file.name}.partial")
+    try:
+        _copy(data_dir / sqlite_file.DATABASE, draft)
+        found = _sound(draft)
+        sqlite_file.put_in_place(draft, file)
+    finally:
+        draft.unlink(missing_ok=True)
+    return msgspec.structs.replace(found, path=str(file))
+
+
+def restore(file: Path, data_dir: Path) -> Verified:
+    """Refuses a directory that holds a store, or that a server uses."""
+    sqlite_file.prepare_directory(data_dir)
+    lock = sqlite_file.DirectoryLock(data_dir)
+    path = data_dir / sqlite_file.DATABASE
+    draft = path.with_suffix(".restored")
+    try:
+        if path.exists() or sqlite_file.leftover(path):
+            raise StoreUnwritable(
+                f"{data_dir} holds a store already: move it away, or choose another directory"
+            )
+        _copy(file, draft)
+        _sound(draft)
+        _leap(draft)
+        sqlite_file.put_in_place(draft, path)
+    finally:
+        draft.unlink(missing_ok=True)
+        lock.release()
+    return verify(data_dir)
+
+
+def _copy(source: Path, draft: Path) -> None:
+    """All of the source as it was at one moment, in one file without a write-ahead log."""
+    draft.unlink(missing_ok=True)
+    with closing(sqlite_file.connect(source, read_only=True)) as reader, sqlite_file.Translated(draft):  # noqa: SIM117
+        with closing(sqlite3.connect(draft, isolation_level=None)) as copy:
+            reader.backup(copy)
+            copy.execute("PRAGMA journal_mode = DELETE")
+
+
+def _sound(draft: Path) -> Verified:
+    found = verify(draft)
+    if not found.sound:
+        raise StoreDamaged(f"the copy is not sound ({found.problems[0]}): look with `fathom store verify`")
+    return found
+
+
+def _leap(draft: Path) -> None:
+    with closing(sqlite_file.connect(draft)) as connection, sqlite_file.Translated(draft):
+        revision, _ = sqlite_log.bounds(connection)
+        while sqlite_log.sweep(connection, revision + RESTORE_LEAP):
+            pass
+        connection.execute("PRAGMA journal_mode = WAL")

@@ -1,0 +1,88 @@
+"""How much history is kept: marks of (time, revision), and compaction at the newest mark that is old enough.
+
+The marks are a document in the store itself. So they survive restarts, answer "which revision was it then?",
+and of several servers on one store only one takes each mark: the others lose the race and do nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import suppress
+
+import msgspec
+
+from fathom.model.body import Body
+from fathom.seams.outside import Clock
+from fathom.store.protocol import Committed, Entry, Expect, FutureRevision, Put, Store, StoreUnavailable
+
+MARKS_KEY = "/fathom/marks"  # Beside the API's registry, not in it.
+
+KEEP_S = 300.0  # As long as kube-apiserver lets etcd keep: clients are tuned to it.
+EVERY_S = 30.0
+
+
+class Mark(msgspec.Struct, frozen=True):
+    time_ns: int
+    revision: int
+
+
+class _Marks(msgspec.Struct, frozen=True):
+    marks: tuple[Mark, ...]  # Oldest first.
+
+
+class Plan(msgspec.Struct, frozen=True):
+    marks: tuple[Mark, ...]
+    compact: int | None  # The revision to compact at.
+
+
+class Retention:
+    def __init__(
+        self, store: Store, clock: Clock, *, keep_s: float = KEEP_S, every_s: float = EVERY_S
+    ) -> None:
+        self._store = store
+        self._clock = clock
+        self._keep_ns = int(keep_s * 1e9)
+        self._every_s = every_s
+
+    async def run(self) -> None:
+        """For ever. An outage of the store only delays: nothing is compacted that was not marked."""
+        while True:
+            # FutureRevision: the store was replaced by an older one under us.
+            with suppress(StoreUnavailable, FutureRevision):
+                await self.step()
+            await asyncio.sleep(self._every_s)
+
+    async def step(self) -> None:
+        entry = await self._store.get(MARKS_KEY)
+        now = Mark(self._clock.now_ns(), await self._store.revision())
+        plan = plan_retention(
+            _decoded(entry), now, keep_ns=self._keep_ns, every_ns=int(self._every_s * 0.5e9)
+        )
+        if plan is None:
+            return
+        body = Body(obj=msgspec.to_builtins(_Marks(plan.marks)))
+        expected = Expect(MARKS_KEY, entry.revision if entry else 0)
+        outcome = await self._store.commit((expected,), (Put(MARKS_KEY, body),))
+        if isinstance(outcome, Committed) and plan.compact is not None:
+            await self._store.compact(plan.compact)
+
+
+async def revision_at(store: Store, time_ns: int) -> int | None:
+    """The newest marked revision that was not after the time; None if it lies before all marks."""
+    marks = _decoded(await store.get(MARKS_KEY))
+    return max((mark.revision for mark in marks if mark.time_ns <= time_ns), default=None)
+
+
+def plan_retention(marks: tuple[Mark, ...], now: Mark, *, keep_ns: int, every_ns: int) -> Plan | None:
+    """The marks to have from now on. None if someone took one a moment ago. A mark from the future (a clock
+    was set back) is dropped: it would never become old enough."""
+    marks = tuple(mark for mark in marks if mark.time_ns <= now.time_ns)
+    if marks and now.time_ns - marks[-1].time_ns < every_ns:
+        return None
+    old = [mark for mark in marks if mark.time_ns <= now.time_ns - keep_ns]
+    kept = tuple(mark for mark in marks if mark not in old[:-1])
+    return Plan((*kept, now), old[-1].revision if old else None)
+
+
+def _decoded(entry: Entry | None) -> tuple[Mark, ...]:
+    return msgspec.convert(entry.body.obj, _Marks).marks if entry else ()
