@@ -1,0 +1,171 @@
+"""The store on a real etcd: several API servers at once, over grpc.aio.
+
+etcd's revision is the store's revision, its transactions are our commits. A commit that was sent and not
+answered is `Unknown`; it is never sent again.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import AsyncIterator, Callable, Sequence
+from typing import Any
+
+import grpc
+import grpc.aio
+from aetcd.rpc import rpc_pb2
+
+from fathom.store import etcd_wire
+from fathom.store.etcd_link import EtcdLink, EtcdOptions, Stubs
+from fathom.store.etcd_watch import EtcdWatch
+from fathom.store.etcd_wire import Keys
+from fathom.store.keys import check_commit, range_start
+from fathom.store.protocol import (
+    Batch,
+    Compacted,
+    Entry,
+    Expect,
+    FutureRevision,
+    Outcome,
+    Page,
+    StoreUnavailable,
+    Write,
+)
+
+PAGE_KEYS_MAX = 500  # One message; a longer range is read in several at one revision.
+
+_SILENT = frozenset({grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED})
+
+
+class EtcdStore:
+    def __init__(self, options: EtcdOptions) -> None:
+        self._link = EtcdLink(options)
+        self._keys = Keys(options.prefix)
+        self._timeout_s = options.request_timeout_s
+        self._watches: weakref.WeakSet[EtcdWatch] = weakref.WeakSet()
+        self._true_progress: bool | None = None  # Unknown until the server told its version.
+
+    # Reading
+
+    async def revision(self) -> int:
+        """Any linearizable read tells it."""
+        request = rpc_pb2.RangeRequest(key=self._keys.wire(""), count_only=True)
+        return int((await self._range(request)).header.revision)
+
+    async def get(self, key: str) -> Entry | None:
+        response = await self._range(rpc_pb2.RangeRequest(key=self._keys.wire(key)))
+        return self._keys.entry(response.kvs[0]) if response.kvs else None
+
+    async def range(
+        self, prefix: str, *, revision: int | None = None, limit: int = 0, after: str = ""
+    ) -> Page:
+        entries: list[Entry] = []
+        start = self._keys.wire(range_start(prefix, after))
+        at = revision or 0  # 0 is etcd's newest; the first answer pins it.
+        while True:
+            wanted = min(limit - len(entries), PAGE_KEYS_MAX) if limit else PAGE_KEYS_MAX
+            response = await self._range(
+                rpc_pb2.RangeRequest(
+                    key=start,
+                    range_end=self._keys.end(prefix),
+                    limit=wanted,
+                    revision=at,
+                )
+            )
+            at = at or response.header.revision
+            entries += self._keys.entries(response.kvs)
+            if not response.more or len(entries) == limit:
+                return Page(tuple(entries), at, response.more, response.count - len(response.kvs))
+            start = response.kvs[-1].key + b"\0"
+
+    async def _range(self, request: Any) -> Any:
+        return await self._asked(lambda stubs: stubs.kv.Range, request, revision=request.revision)
+
+    async def _asked(self, method: Callable[[Stubs], Any], request: Any, *, revision: int = 0) -> Any:
+        """A question may be put to every endpoint in turn: it changes nothing."""
+        silence = ""
+        for _ in self._link.options.endpoints:
+            stubs = await self._link.ready()
+            try:
+                return await method(stubs)(request, timeout=self._timeout_s)
+            except grpc.aio.AioRpcError as error:
+                if error.code() not in _SILENT:
+                    raise await self._failed(error, revision) from error
+                silence = f"etcd at {stubs.endpoint}: {error.code().name}: {error.details()}"
+                self._link.avoid(stubs)
+        raise StoreUnavailable(silence)
+
+    async def _failed(self, error: grpc.aio.AioRpcError, revision: int) -> Exception:
+        code, details = error.code(), error.details() or ""
+        if etcd_wire.is_future(code, details):
+            return FutureRevision(await self.revision())
+        return etcd_wire.failed_read(code, details, revision)
+
+    # Writing
+
+    async def commit(self, preconditions: Sequence[Expect], writes: Sequence[Write]) -> Outcome:
+        check_commit(preconditions, writes)
+        request = etcd_wire.txn(self._keys, preconditions, writes)
+        stubs = await self._link.ready()
+        try:
+            response = await stubs.kv.Txn(request, timeout=self._timeout_s)
+        except grpc.aio.AioRpcError as error:
+            if error.code() in _SILENT:
+                self._link.avoid(stubs)
+            return etcd_wire.failed_commit(error.code(), error.details() or "")
+        return etcd_wire.outcome(self._keys, preconditions, response)
+
+    # Watching
+
+    def watch(self, prefix: str, *, after: int) -> AsyncIterator[Batch]:
+        watch = EtcdWatch(self._link, self._keys, prefix, after, self._check_retained)
+        self._watches.add(watch)
+        return watch
+
+    async def request_progress(self) -> bool:
+        if self._true_progress is None:
+            status = await self._asked(lambda stubs: stubs.maintenance.Status, rpc_pb2.StatusRequest())
+            self._true_progress = etcd_wire.reports_true_progress(status.version)
+        revision = await self.revision()
+        behind = [watch for watch in self._watches if watch.position < revision]
+        if self._true_progress:
+            for watch in behind:
+                await watch.ask_progress(revision)
+            return True
+        return await self._mark([watch for watch in behind if watch.marked < revision])
+
+    async def _mark(self, watches: list[EtcdWatch]) -> bool:
+        """For servers whose answers about progress cannot be trusted: write something that the watches see.
+        False if that failed."""
+        prefixes = sorted({watch.prefix for watch in watches})
+        for start in range(0, len(prefixes), etcd_wire.OPERATIONS_MAX):
+            some = prefixes[start : start + etcd_wire.OPERATIONS_MAX]
+            stubs = await self._link.ready()
+            try:
+                response = await stubs.kv.Txn(etcd_wire.markers(self._keys, some), timeout=self._timeout_s)
+            except grpc.aio.AioRpcError:
+                return False
+            for watch in watches:
+                if watch.prefix in some:
+                    watch.marked = max(watch.marked, response.header.revision)
+        return True
+
+    async def _check_retained(self, revision: int) -> None:
+        if revision > 0:
+            await self._range(
+                rpc_pb2.RangeRequest(key=self._keys.wire(""), revision=revision, count_only=True)
+            )
+
+    # Housekeeping
+
+    async def compact(self, revision: int) -> None:
+        """Of the whole etcd: others who share it lose their history too."""
+        request = rpc_pb2.CompactionRequest(revision=revision)
+        try:
+            await self._asked(lambda stubs: stubs.kv.Compact, request, revision=revision)
+        except Compacted:
+            return  # Someone was faster.
+
+    async def close(self) -> None:
+        for watch in tuple(self._watches):
+            watch.close()
+        await self._link.close()

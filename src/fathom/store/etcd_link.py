@@ -1,0 +1,124 @@
+"""The way to an etcd cluster: one channel per endpoint, and which of them to use now."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import grpc
+import grpc.aio
+import msgspec
+from aetcd.rpc import rpc_pb2_grpc
+
+from fathom.store.protocol import StoreUnavailable
+from fathom.store.unusable import BadStoreUrl
+
+
+class EtcdOptions(msgspec.Struct, frozen=True):
+    endpoints: tuple[str, ...]  # host:port
+    prefix: str = "/fathom"
+    tls: bool = False
+    ca: Path | None = None  # Files in PEM; without `ca`, the system's authorities.
+    cert: Path | None = None
+    key: Path | None = None
+    connect_timeout_s: float = 3.0
+    request_timeout_s: float = 5.0
+
+
+_CHANNEL_OPTIONS = (
+    ("grpc.max_receive_message_length", -1),  # A page of large objects; etcd bounds what it sends.
+    ("grpc.max_send_message_length", -1),
+    ("grpc.use_local_subchannel_pool", 1),
+    ("grpc.initial_reconnect_backoff_ms", 100),
+    ("grpc.max_reconnect_backoff_ms", 2000),
+    # A partition that swallows packets ends a watch within 15 s. etcd refuses pings closer than 5 s.
+    ("grpc.keepalive_time_ms", 10_000),
+    ("grpc.keepalive_timeout_ms", 5_000),
+    ("grpc.http2.max_pings_without_data", 0),
+    ("grpc.enable_retries", 0),  # Whether to send a commit again is not the transport's to decide.
+)
+
+
+class Stubs:
+    """etcd's services over one channel."""
+
+    def __init__(self, channel: grpc.aio.Channel, endpoint: str) -> None:
+        self.channel = channel
+        self.endpoint = endpoint
+        self.kv: Any = rpc_pb2_grpc.KVStub(channel)
+        self.watch: Any = rpc_pb2_grpc.WatchStub(channel)
+        self.maintenance: Any = rpc_pb2_grpc.MaintenanceStub(channel)
+
+
+class EtcdLink:
+    """Uses one endpoint until it fails, then the next."""
+
+    def __init__(self, options: EtcdOptions) -> None:
+        self.options = options
+        self._credentials = _credentials(options)
+        self._stubs: dict[str, Stubs] = {}
+        self._current = 0  # Index into the endpoints.
+        self._closed = False
+
+    async def ready(self) -> Stubs:
+        """A connected endpoint: what is sent on it now was surely not sent before. Raises
+        `StoreUnavailable`."""
+        for _ in self.options.endpoints:
+            if self._closed:
+                raise StoreUnavailable("the store is closed")
+            stubs = self._stubs_of(self.options.endpoints[self._current])
+            if await self._connected(stubs.channel):
+                return stubs
+            self.avoid(stubs)
+        raise StoreUnavailable(f"no etcd answers at {', '.join(self.options.endpoints)}")
+
+    def avoid(self, stubs: Stubs) -> None:
+        """The endpoint did not answer: use the next one from now on."""
+        if stubs.endpoint == self.options.endpoints[self._current]:
+            self._current = (self._current + 1) % len(self.options.endpoints)
+
+    async def close(self) -> None:
+        self._closed = True
+        for stubs in self._stubs.values():
+            await stubs.channel.close()
+
+    def _stubs_of(self, endpoint: str) -> Stubs:
+        if endpoint not in self._stubs:
+            if self._credentials is None:
+                channel = grpc.aio.insecure_channel(endpoint, options=_CHANNEL_OPTIONS)
+            else:
+                channel = grpc.aio.secure_channel(endpoint, self._credentials, options=_CHANNEL_OPTIONS)
+            self._stubs[endpoint] = Stubs(channel, endpoint)
+        return self._stubs[endpoint]
+
+    async def _connected(self, channel: grpc.aio.Channel) -> bool:
+        state = channel.get_state(try_to_connect=True)
+        if state == grpc.ChannelConnectivity.READY:
+            return True
+        try:
+            async with asyncio.timeout(self.options.connect_timeout_s):
+                while state != grpc.ChannelConnectivity.READY:
+                    if state == grpc.ChannelConnectivity.SHUTDOWN:
+                        return False
+                    await channel.wait_for_state_change(state)
+                    state = channel.get_state(try_to_connect=True)
+        except TimeoutError:
+            return False
+        return True
+
+
+def _credentials(options: EtcdOptions) -> grpc.ChannelCredentials | None:
+    if not options.tls:
+        return None
+    ca, key, cert = (_pem(path) for path in (options.ca, options.key, options.cert))
+    return grpc.ssl_channel_credentials(root_certificates=ca, private_key=key, certificate_chain=cert)
+
+
+def _pem(path: Path | None) -> bytes | None:
+    if path is None:
+        return None
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise BadStoreUrl(f"cannot read {path} ({error.strerror}): give a PEM file") from error

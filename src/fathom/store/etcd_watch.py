@@ -1,0 +1,176 @@
+"""A watch on etcd that outlives its stream.
+
+After a disconnect it asks for what follows the last revision it delivered, so nothing is lost or doubled.
+Events come in whole commits: etcd splits one over several messages only as marked fragments, which are put
+together here.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import suppress
+from typing import Any
+
+import grpc
+import grpc.aio
+from aetcd.rpc import rpc_pb2
+
+from fathom.store.etcd_link import EtcdLink, Stubs
+from fathom.store.etcd_wire import Keys, changes
+from fathom.store.protocol import Batch, Compacted, StoreUnavailable
+
+RETRY_S = (0.05, 0.1, 0.2, 0.5, 1.0, 2.0)  # Then every two seconds.
+PROGRESS_AGAIN_S = 0.02  # A follower that lags behind its leader is asked again.
+
+# etcd ends the stream when its member loses touch with the cluster, instead of letting it fall silent.
+_REQUIRE_LEADER = (("hasleader", "true"),)
+
+
+class EtcdWatch(AsyncIterator[Batch]):
+    def __init__(
+        self,
+        link: EtcdLink,
+        keys: Keys,
+        prefix: str,
+        after: int,
+        check_retained: Callable[[int], Awaitable[None]],
+    ) -> None:
+        self._link = link
+        self._keys = keys
+        self.prefix = prefix
+        self.position = after  # Everything up to and including this revision has been delivered.
+        self._check_retained = check_retained
+        self._call: Any = None
+        self._stubs: Stubs | None = None  # Of the call.
+        self._reading: asyncio.Task[Any] | None = None  # Survives a cancelled `__anext__`.
+        self._fragments: list[Any] = []  # Events of a message that has not ended yet.
+        self._wanted = 0  # A revision that someone waits to hear of.
+        self.marked = 0  # Of the newest marker written for this watch, see `EtcdStore.request_progress`.
+        self._failures = 0
+        self._closed = False
+
+    def __aiter__(self) -> EtcdWatch:
+        return self
+
+    async def __anext__(self) -> Batch:
+        while True:
+            if self._closed:
+                raise StoreUnavailable("the watch is closed")
+            try:
+                response = await self._response()
+            except (grpc.aio.AioRpcError, StoreUnavailable):
+                await self._lost()
+                continue
+            batch = await self._taken(response)
+            if batch is not None:
+                return batch
+
+    async def ask_progress(self, revision: int) -> None:
+        """Make etcd tell of a revision at least this new. A watch that is just reconnecting asks then."""
+        self._wanted = max(self._wanted, revision)
+        if self._call is not None and self._wanted > self.position:
+            request = rpc_pb2.WatchRequest(progress_request=rpc_pb2.WatchProgressRequest())
+            with suppress(grpc.aio.AioRpcError, asyncio.InvalidStateError):
+                await self._call.write(request)
+
+    def close(self) -> None:
+        self._closed = True
+        self._drop()
+
+    def __del__(self) -> None:
+        self._drop()
+
+    async def _response(self) -> Any:
+        if self._call is None:
+            await self._connect()
+        reading = self._reading or asyncio.ensure_future(self._call.read())
+        self._reading = reading
+        # Not awaited directly: cancelling a read would cancel the whole stream with it.
+        await asyncio.wait([reading])
+        self._reading = None
+        if reading.cancelled():
+            raise StoreUnavailable("the stream is closed")
+        response = reading.result()
+        if response is grpc.aio.EOF:
+            raise StoreUnavailable("etcd ended the stream")
+        return response
+
+    async def _connect(self) -> None:
+        stubs = await self._link.ready()
+        call = stubs.watch.Watch(metadata=_REQUIRE_LEADER)
+        try:
+            await self._create(call, stubs)
+            # Asked after the watch was made, and of our own position: some versions of etcd deliver from
+            # `position + 1` although the deletions in that very revision are compacted already.
+            await self._check_retained(self.position)
+        except BaseException:
+            call.cancel()
+            raise
+        self._call, self._stubs = call, stubs
+        self._failures = 0
+        await self.ask_progress(self._wanted)
+
+    async def _create(self, call: Any, stubs: Stubs) -> None:
+        create = rpc_pb2.WatchCreateRequest(
+            key=self._keys.wire(self.prefix),
+            range_end=self._keys.watch_end(self.prefix),
+            start_revision=self.position + 1,
+            prev_kv=True,
+            progress_notify=True,
+            fragment=True,
+        )
+        try:
+            async with asyncio.timeout(self._link.options.request_timeout_s):
+                await call.write(rpc_pb2.WatchRequest(create_request=create))
+                response = await call.read()
+        except TimeoutError:
+            self._link.avoid(stubs)
+            raise StoreUnavailable(f"etcd at {stubs.endpoint} does not answer") from None
+        if response is grpc.aio.EOF or not response.created or response.canceled:
+            self._link.avoid(stubs)
+            raise StoreUnavailable(f"etcd at {stubs.endpoint} refuses the watch")
+
+    async def _taken(self, response: Any) -> Batch | None:
+        """What a message tells the reader, if anything."""
+        if response.compact_revision:
+            self._drop()
+            raise Compacted(response.compact_revision)
+        if response.canceled:
+            await self._lost()
+            return None
+        if response.events:
+            self._fragments.extend(response.events)
+            return None if response.fragment else self._whole()
+        return await self._progress(response.header.revision)
+
+    def _whole(self) -> Batch:
+        """The last event's revision counts, not the header's: while a watch catches up, that one is ahead."""
+        events, self._fragments = self._fragments, []
+        self.position = events[-1].kv.mod_revision
+        return Batch(changes(self._keys, events), self.position)
+
+    async def _progress(self, revision: int) -> Batch | None:
+        if self._wanted > revision:
+            await asyncio.sleep(PROGRESS_AGAIN_S)
+            await self.ask_progress(self._wanted)
+        if revision <= self.position:
+            return None
+        self.position = revision
+        return Batch((), revision)
+
+    async def _lost(self) -> None:
+        self._drop()
+        if self._closed:
+            return
+        if self._stubs is not None:
+            self._link.avoid(self._stubs)
+        await asyncio.sleep(RETRY_S[min(self._failures, len(RETRY_S) - 1)])
+        self._failures += 1
+
+    def _drop(self) -> None:
+        self._fragments = []
+        self._reading = None
+        if self._call is not None:
+            self._call.cancel()
+            self._call = None
