@@ -1,0 +1,81 @@
+"""One write on its way through admission, and what admission makes of it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+import msgspec
+
+from fathom.api.kinds.kind import Kind
+from fathom.model.audit import Verdict
+from fathom.model.errors import ApiError, Cause, forbidden
+from fathom.model.objects import Obj
+from fathom.model.user import User
+from fathom.store.protocol import Expect, Write
+
+CREATE: Final = "CREATE"
+UPDATE: Final = "UPDATE"
+DELETE: Final = "DELETE"
+CONNECT: Final = "CONNECT"
+
+
+class Attempt(msgspec.Struct):
+    """What a caller wants to write. Plugins look at it; only the chain changes it."""
+
+    operation: str
+    kind: Kind
+    namespace: str
+    name: str
+    obj: Obj | None  # As it would be stored. None at a deletion.
+    old: Obj | None  # As it is stored. None at a creation.
+    user: User
+    subresource: str = ""
+    dry_run: bool = False
+    options: Obj | None = None  # Of the request: DeleteOptions, ...
+    warnings: list[str] = msgspec.field(default_factory=list)
+    notes: list[tuple[str, str]] = msgspec.field(default_factory=list)
+
+    def warn(self, message: str) -> None:
+        """Show the caller a `Warning:` header."""
+        self.warnings.append(message)
+
+    def note(self, key: str, value: Any) -> None:
+        """Keep something with the plugin's verdict in the audit log."""
+        self.notes.append((key, str(value)))
+
+
+class Charge(msgspec.Struct, frozen=True):
+    """What must be true, and what must be written, in the commit of the object itself."""
+
+    preconditions: tuple[Expect, ...] = ()
+    writes: tuple[Write, ...] = ()
+
+
+class Admitted(msgspec.Struct, frozen=True):
+    obj: Obj | None
+    verdicts: tuple[Verdict, ...] = ()
+    charges: tuple[Charge, ...] = ()
+    warnings: tuple[str, ...] = ()
+
+
+class Denied(ApiError):
+    """A plugin's refusal, as the plugin worded it, with the verdicts up to it for the audit entry."""
+
+    def __init__(self, error: ApiError, verdicts: tuple[Verdict, ...]) -> None:
+        super().__init__(
+            error.code,
+            error.reason,
+            error.message,
+            details=error.details,
+            retry_after_s=error.retry_after_s,
+            list_meta=error.list_meta,
+        )
+        self.verdicts = verdicts
+
+
+def refused(attempt: Attempt, why: str, causes: Sequence[Cause] = ()) -> ApiError:
+    """403 as Kubernetes' own plugins give it."""
+    resource = attempt.kind.resource
+    message = f'{resource} "{attempt.name}" is forbidden: {why}'
+    return forbidden(message, resource=resource, name=attempt.name, causes=causes)

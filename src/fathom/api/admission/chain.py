@@ -1,0 +1,158 @@
+"""The plugins in order, and one write's way through them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TypeVar
+
+import msgspec
+
+from fathom.api.admission.attempt import Admitted, Attempt, Charge, Denied
+from fathom.api.admission.plugin import Plugin, overrides
+from fathom.api.kinds.kind import Kind
+from fathom.model.audit import Verdict
+from fathom.model.body import decode_json, encode_json
+from fathom.model.errors import ApiError, internal
+from fathom.model.fields import changed_paths
+from fathom.model.objects import Obj, metadata
+from fathom.model.view import View
+
+# (plugin, what it raised): for the log. The caller is told only that the plugin failed.
+OnFault = Callable[[str, Exception], None]
+
+T = TypeVar("T")
+
+
+class Steps(msgspec.Struct, frozen=True):
+    """The plugins that have something to say about one kind of write."""
+
+    mutators: tuple[Plugin, ...]
+    validators: tuple[Plugin, ...]
+    chargers: tuple[Plugin, ...]
+    releasers: tuple[Plugin, ...]
+
+
+class Chain:
+    def __init__(self, plugins: Sequence[Plugin], *, on_fault: OnFault | None = None) -> None:
+        names = [plugin.name for plugin in plugins]
+        if "" in names or len(set(names)) != len(names):
+            raise ValueError(f"admission plugins need names of their own: {', '.join(names)}")
+        self.plugins = tuple(plugins)
+        self._on_fault = on_fault
+        # A memo of what the plugins' class attributes say; at most one entry per kind, verb and subresource.
+        self._steps: dict[tuple[str, str, str], Steps] = {}
+
+    def for_kind(self, kind: Kind, operation: str, subresource: str = "") -> Steps:
+        wanted = (kind.resource, operation, subresource)
+        steps = self._steps.get(wanted)
+        if steps is None:
+            concerned = [one for one in self.plugins if one.concerns(kind, operation, subresource)]
+            phases = (
+                tuple(one for one in concerned if overrides(one, phase))
+                for phase in ("mutate", "validate", "charge", "release")
+            )
+            steps = self._steps[wanted] = Steps(*phases)
+        return steps
+
+    def admit(self, attempt: Attempt, view: View) -> Admitted:
+        """The object as it will be stored, with what goes into its commit. Raises `Denied`."""
+        steps = self.for_kind(attempt.kind, attempt.operation, attempt.subresource)
+        verdicts: list[Verdict] = []
+        charges: list[Charge] = []
+        if attempt.obj is not None:
+            for plugin in steps.mutators:
+                self._mutate(plugin, attempt, view, verdicts)
+        for plugin in steps.validators:
+            self._run(plugin, plugin.validate, attempt, view, verdicts)
+        for plugin in steps.chargers:
+            charges += self._run(plugin, plugin.charge, attempt, view, verdicts)
+        return Admitted(attempt.obj, tuple(verdicts), tuple(charges), tuple(attempt.warnings))
+
+    def release(self, attempt: Attempt, view: View) -> tuple[Charge, ...]:
+        """What goes into the commit that finally removes `attempt.old`."""
+        steps = self.for_kind(attempt.kind, attempt.operation, attempt.subresource)
+        charges: list[Charge] = []
+        for plugin in steps.releasers:
+            charges += self._run(plugin, plugin.release, attempt, view, [])
+        return tuple(charges)
+
+    def _mutate(self, plugin: Plugin, attempt: Attempt, view: View, verdicts: list[Verdict]) -> None:
+        before = attempt.obj
+        after = self._run(
+            plugin, plugin.mutate if plugin.trusted else _checked(plugin), attempt, view, verdicts
+        )
+        if after is before:
+            return
+        mutated = changed_paths(before, after)
+        if mutated:
+            attempt.obj = after
+            notes = _notes_of(verdicts, plugin)
+            verdicts.append(Verdict(plugin.name, mutated=mutated, notes=notes))
+
+    def _run(
+        self,
+        plugin: Plugin,
+        phase: Callable[[Attempt, View], T],
+        attempt: Attempt,
+        view: View,
+        verdicts: list[Verdict],
+    ) -> T:
+        shown = attempt if plugin.trusted else _copied(attempt)
+        try:
+            answer = phase(shown, view)
+        except ApiError as error:
+            notes = tuple(shown.notes)
+            raise Denied(
+                error, (*verdicts, Verdict(plugin.name, denied=error.message, notes=notes))
+            ) from None
+        except Exception as error:
+            raise self._fault(plugin, error, verdicts) from error
+        if attempt.notes:
+            verdicts.append(Verdict(plugin.name, notes=tuple(attempt.notes)))
+            attempt.notes.clear()
+        return answer
+
+    def _fault(self, plugin: Plugin, error: Exception, verdicts: list[Verdict]) -> Denied:
+        """A broken plugin fails closed: nothing is written that it might have refused."""
+        if self._on_fault is not None:
+            self._on_fault(plugin.name, error)
+        why = f'admission plugin "{plugin.name}" failed: {type(error).__name__}'
+        return Denied(internal(why), (*verdicts, Verdict(plugin.name, denied=why)))
+
+
+def _checked(plugin: Plugin) -> Callable[[Attempt, View], Obj]:
+    """A mutation that answers with plain JSON, and leaves alone what names the object: it would be stored
+    under a key that says otherwise."""
+
+    def mutate(attempt: Attempt, view: View) -> Obj:
+        before = identity(attempt.obj or {})
+        after = plugin.mutate(attempt, view)
+        if not isinstance(after, dict):
+            raise TypeError(f"mutate returned {type(after).__name__}, not an object")
+        if identity(after) != before:
+            raise ValueError("mutate changed what names the object")
+        plain: Obj = decode_json(encode_json(after))
+        return plain
+
+    return mutate
+
+
+def identity(obj: Obj) -> tuple[object, ...]:
+    meta = metadata(obj)
+    return obj.get("kind"), obj.get("apiVersion"), meta.get("namespace"), meta.get("name"), meta.get("uid")
+
+
+def _copied(attempt: Attempt) -> Attempt:
+    """For plugins that may change in place what they are given: the stored object is shared by everyone."""
+    return msgspec.structs.replace(attempt, obj=_copy(attempt.obj), old=_copy(attempt.old))
+
+
+def _copy(obj: Obj | None) -> Obj | None:
+    return None if obj is None else decode_json(encode_json(obj))
+
+
+def _notes_of(verdicts: list[Verdict], plugin: Plugin) -> tuple[tuple[str, str], ...]:
+    """Notes that the plugin left while it mutated belong with its mutation."""
+    if verdicts and verdicts[-1].plugin == plugin.name and not verdicts[-1].mutated:
+        return verdicts.pop().notes
+    return ()

@@ -1,0 +1,160 @@
+"""LimitRanger: what a LimitRange of the namespace says about each container, pod and claim.
+
+Containers that say nothing get the defaults; then everything is held against minimum, maximum and the largest
+allowed ratio of limit to request. All that is wrong is said at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from fathom.api.admission.attempt import CREATE, UPDATE, Attempt, refused
+from fathom.api.admission.plugin import Plugin
+from fathom.api.admission.podresources import (
+    LIMITS,
+    REQUESTS,
+    Amounts,
+    amounts,
+    container_amounts,
+    pod_amounts,
+)
+from fathom.model.objects import Obj, is_deleting, metadata
+from fathom.model.quantity import NANO_PER_ONE, Quantity
+from fathom.model.view import View
+
+LIMIT_RANGES = "limitranges"
+CLAIMS = "persistentvolumeclaims"
+ANNOTATION = "kubernetes.io/limit-ranger"
+
+
+class LimitRanger(Plugin):
+    name = "LimitRanger"
+    resources = frozenset({"pods", CLAIMS})
+    operations = frozenset({CREATE, UPDATE})
+    trusted = True
+
+    def mutate(self, attempt: Attempt, view: View) -> Obj:
+        obj = attempt.obj
+        assert obj is not None
+        if attempt.kind.resource == "pods" and attempt.operation == CREATE:
+            for item in _items(view, attempt.namespace, "Container"):
+                obj = with_defaults(obj, item)
+        return obj
+
+    def validate(self, attempt: Attempt, view: View) -> None:
+        obj = attempt.obj
+        if (
+            obj is None
+            or is_deleting(obj)
+            or (attempt.kind.resource == "pods" and attempt.operation != CREATE)
+        ):
+            return  # A pod's containers cannot change in size any more.
+        check = _pod_faults if attempt.kind.resource == "pods" else _claim_faults
+        faults = list(dict.fromkeys(check(obj, attempt.namespace, view)))
+        if faults:
+            raise refused(attempt, faults[0] if len(faults) == 1 else f"[{', '.join(faults)}]")
+
+
+def _items(view: View, namespace: str, kind: str) -> Iterator[Obj]:
+    for seen in view.list(LIMIT_RANGES, namespace):
+        for item in (seen.obj.get("spec") or {}).get("limits") or ():
+            if item.get("type") == kind:
+                yield item
+
+
+def defaults_of(item: Obj) -> tuple[dict[str, Any], dict[str, Any]]:
+    """(requests, limits) that a container gets. The limit falls back to the maximum, the request to the limit
+    and then to the minimum."""
+    limits = {**(item.get("max") or {}), **(item.get("default") or {})}
+    requests = {**(item.get("min") or {}), **limits, **(item.get("defaultRequest") or {})}
+    return requests, limits
+
+
+def with_defaults(pod: Obj, item: Obj) -> Obj:
+    requests, limits = defaults_of(item)
+    spec = pod.get("spec") or {}
+    told: list[str] = []
+    changed = dict(spec)
+    for field, what in (("containers", "container"), ("initContainers", "init container")):
+        if spec.get(field):
+            changed[field] = [_filled(one, requests, limits, what, told) for one in spec[field]]
+    if not told:
+        return pod
+    annotations = metadata(pod).get("annotations") or {}
+    before = f"{annotations[ANNOTATION]}; " if ANNOTATION in annotations else "LimitRanger plugin set: "
+    annotations = {**annotations, ANNOTATION: f"{before}{'; '.join(told)}"}
+    return {**pod, "metadata": {**metadata(pod), "annotations": annotations}, "spec": changed}
+
+
+def _filled(container: Obj, requests: Obj, limits: Obj, what: str, told: list[str]) -> Obj:
+    resources = dict(container.get("resources") or {})
+    for field, defaults, word in ((REQUESTS, requests, "request"), (LIMITS, limits, "limit")):
+        present = resources.get(field) or {}
+        missing = sorted(name for name in defaults if name not in present)
+        if missing:
+            resources[field] = {**present, **{name: defaults[name] for name in missing}}
+            told.append(f"{', '.join(missing)} {word} for {what} {container.get('name')}")
+    return {**container, "resources": resources} if resources else container
+
+
+def _pod_faults(pod: Obj, namespace: str, view: View) -> Iterator[str]:
+    spec = pod.get("spec") or {}
+    for item in _items(view, namespace, "Container"):
+        for container in (*(spec.get("containers") or ()), *(spec.get("initContainers") or ())):
+            asked, limited = container_amounts(container, REQUESTS), container_amounts(container, LIMITS)
+            yield from _faults(item, asked, limited)
+    for item in _items(view, namespace, "Pod"):
+        yield from _faults(item, pod_amounts(pod, REQUESTS), pod_amounts(pod, LIMITS))
+
+
+def _faults(item: Obj, asked: Amounts, limited: Amounts) -> Iterator[str]:
+    for name, bound in sorted(amounts(item.get("min")).items()):
+        yield from _below(f"minimum {name} usage per {item['type']} is {bound}", name, bound, asked, limited)
+    for name, bound in sorted(amounts(item.get("max")).items()):
+        yield from _above(f"maximum {name} usage per {item['type']} is {bound}", name, bound, asked, limited)
+    for name, bound in sorted(amounts(item.get("maxLimitRequestRatio")).items()):
+        words = f"{name} max limit to request ratio per {item['type']} is {bound}"
+        yield from _beyond_ratio(words, name, bound, asked, limited)
+
+
+def _below(words: str, name: str, bound: Quantity, asked: Amounts, limited: Amounts) -> Iterator[str]:
+    if name not in asked:
+        yield f"{words}.  No request is specified"
+    elif asked[name] < bound:
+        yield f"{words}, but request is {asked[name]}"
+    elif name in limited and limited[name] < bound:
+        yield f"{words}, but limit is {limited[name]}"
+
+
+def _above(words: str, name: str, bound: Quantity, asked: Amounts, limited: Amounts) -> Iterator[str]:
+    if name not in limited:
+        yield f"{words}.  No limit is specified"
+    elif limited[name] > bound:
+        yield f"{words}, but limit is {limited[name]}"
+    elif name in asked and asked[name] > bound:
+        yield f"{words}, but request is {asked[name]}"
+
+
+def _beyond_ratio(words: str, name: str, bound: Quantity, asked: Amounts, limited: Amounts) -> Iterator[str]:
+    request, limit = asked.get(name), limited.get(name)
+    if not request:
+        yield f"{words}, but no request is specified or request is 0"
+    elif not limit:
+        yield f"{words}, but no limit is specified or limit is 0"
+    elif limit.nano * NANO_PER_ONE > bound.nano * request.nano:  # Whole numbers: no rounding decides.
+        yield f"{words}, but provided ratio is {limit.nano / request.nano:f}"
+
+
+def _claim_faults(claim: Obj, namespace: str, view: View) -> Iterator[str]:
+    asked = container_amounts(claim.get("spec") or {}, REQUESTS)
+    for item in _items(view, namespace, "PersistentVolumeClaim"):
+        for name, bound in sorted(amounts(item.get("min")).items()):
+            words = f"minimum {name} usage per PersistentVolumeClaim is {bound}"
+            yield from _below(words, name, bound, asked, {})
+        for name, bound in sorted(amounts(item.get("max")).items()):
+            words = f"maximum {name} usage per PersistentVolumeClaim is {bound}"
+            if name not in asked:
+                yield f"{words}.  No request is specified"
+            elif asked[name] > bound:
+                yield f"{words}, but request is {asked[name]}"

@@ -1,0 +1,73 @@
+"""NamespaceLifecycle: objects live in namespaces that exist, and none are born in one that is going away."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from fathom.api.admission.attempt import CREATE, DELETE, Attempt, Charge, refused
+from fathom.api.admission.plugin import Plugin
+from fathom.model.errors import Cause, forbidden, not_found
+from fathom.model.objects import Key, Obj, is_deleting, lookup
+from fathom.model.view import Seen, View
+from fathom.store.protocol import Expect
+
+NAMESPACES = "namespaces"
+IMMORTAL = frozenset({"default", "kube-system", "kube-public"})
+
+
+class NamespaceLifecycle(Plugin):
+    name = "NamespaceLifecycle"
+    # An object that can be updated has a namespace: its removal empties it first.
+    operations = frozenset({CREATE, DELETE})
+    trusted = True
+
+    def __init__(self, immortal: frozenset[str] = IMMORTAL) -> None:
+        self._immortal = immortal
+
+    def mutate(self, attempt: Attempt, view: View) -> Obj:
+        """Changes nothing; refuses first, so that a missing namespace is said before anything that is missing
+        in it."""
+        assert attempt.obj is not None
+        if _lives_in_a_namespace(attempt):
+            seen = view.get(NAMESPACES, Key("", attempt.namespace))
+            if seen is None:
+                raise not_found(NAMESPACES, attempt.namespace)
+            if is_terminating(seen.obj):
+                raise refused(attempt, _terminating(attempt.namespace), (_terminating_cause(attempt),))
+        return attempt.obj
+
+    def validate(self, attempt: Attempt, view: View) -> None:
+        doomed = attempt.operation == DELETE and attempt.kind.resource == NAMESPACES
+        if doomed and attempt.name in self._immortal:
+            message = f'{NAMESPACES} "{attempt.name}" is forbidden: this namespace may not be deleted'
+            raise forbidden(message, resource=NAMESPACES, name=attempt.name)
+
+    def charge(self, attempt: Attempt, view: View) -> Sequence[Charge]:
+        """1. We see the namespace alive. 2. It is deleted, and its contents are listed to be removed. 3. Our
+        object is stored, and nobody ever removes it. So the commit expects the namespace as we saw it."""
+        if attempt.operation != CREATE or not _lives_in_a_namespace(attempt):
+            return ()
+        seen = view.get(NAMESPACES, Key("", attempt.namespace))
+        return (Charge((_unchanged(attempt.namespace, seen),)),) if seen else ()
+
+
+def is_terminating(namespace: Obj) -> bool:
+    return is_deleting(namespace) or lookup(namespace, "status", "phase") == "Terminating"
+
+
+def _lives_in_a_namespace(attempt: Attempt) -> bool:
+    # Reviews are answered, never stored: to say whether the namespace exists would tell too much.
+    return bool(attempt.namespace) and attempt.kind.namespaced and not attempt.kind.virtual
+
+
+def _unchanged(namespace: str, seen: Seen) -> Expect:
+    return Expect(f"/registry/{NAMESPACES}/{namespace}", seen.revision)
+
+
+def _terminating(namespace: str) -> str:
+    return f"unable to create new content in namespace {namespace} because it is being terminated"
+
+
+def _terminating_cause(attempt: Attempt) -> Cause:
+    message = f"namespace {attempt.namespace} is being terminated"
+    return Cause("metadata.namespace", "NamespaceTerminating", message)

@@ -1,0 +1,34 @@
+"""NodeRestriction as a plugin: the rules are with the authorizers, who know what a node is."""
+
+from __future__ import annotations
+
+from fathom.api.admission.attempt import CONNECT, CREATE, DELETE, UPDATE, Attempt
+from fathom.api.admission.plugin import Plugin
+from fathom.api.auth.node_writes import restrict_node
+from fathom.api.auth.nodes import NODES
+from fathom.api.request import Target
+from fathom.model.view import View
+
+VERBS = {CREATE: "create", UPDATE: "update", DELETE: "delete", CONNECT: "connect"}
+
+
+class NodeRestriction(Plugin):
+    name = "NodeRestriction"
+    operations = frozenset({CREATE, UPDATE, DELETE})
+    subresources = None
+    trusted = True
+
+    def validate(self, attempt: Attempt, view: View) -> None:
+        if NODES not in attempt.user.groups:  # Nearly everybody; the rest is not worth building for them.
+            return
+        target = Target(
+            verb=VERBS[attempt.operation],
+            path="",
+            group=attempt.kind.group,
+            version=attempt.kind.version,
+            plural=attempt.kind.plural,
+            namespace=attempt.namespace,
+            name=attempt.name,
+            subresource=attempt.subresource,
+        )
+        restrict_node(attempt.user, target, attempt.obj, attempt.old, view)

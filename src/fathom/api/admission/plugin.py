@@ -1,0 +1,49 @@
+"""What an admission plugin is. Users' plugins derive from `Plugin` and override what they need."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from fathom.api.admission.attempt import CREATE, UPDATE, Attempt, Charge
+from fathom.api.kinds.kind import Kind
+from fathom.model.objects import Obj
+from fathom.model.view import View
+
+
+class Plugin:
+    """Class attributes say what concerns it, so that the chain for a kind is put together once."""
+
+    name: str = ""  # In audit entries and refusals.
+    resources: frozenset[str] | None = None  # 'pods', 'deployments.apps'; None means all.
+    operations: frozenset[str] = frozenset({CREATE, UPDATE})
+    subresources: frozenset[str] | None = frozenset({""})  # '' is the object itself; None means all.
+    # Whether it keeps its hands off what it is shown. Built-in plugins do; others work on copies.
+    trusted: bool = False
+
+    def concerns(self, kind: Kind, operation: str, subresource: str) -> bool:
+        if operation not in self.operations:
+            return False
+        if self.subresources is not None and subresource not in self.subresources:
+            return False
+        return self.resources is None or kind.resource in self.resources
+
+    def mutate(self, attempt: Attempt, view: View) -> Obj:
+        """The object as it should be: the same one, or a changed copy. May also refuse."""
+        assert attempt.obj is not None
+        return attempt.obj
+
+    def validate(self, attempt: Attempt, view: View) -> None:
+        """Raise an ApiError to refuse (`attempt.refused` words a 403). All mutations are done by now."""
+
+    def charge(self, attempt: Attempt, view: View) -> Sequence[Charge]:
+        """What must be true or written in the same commit. May also refuse."""
+        return ()
+
+    def release(self, attempt: Attempt, view: View) -> Sequence[Charge]:
+        """The same at an object's final removal; `attempt.old` is its last state. Cannot refuse."""
+        return ()
+
+
+def overrides(plugin: Plugin, method: str) -> bool:
+    """Whether a plugin has something to say in a phase."""
+    return getattr(type(plugin), method) is not getattr(Plugin, method)

@@ -1,0 +1,85 @@
+"""The plugins that a server starts with: Kubernetes' own, and those that a user names."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Sequence
+from importlib import metadata as packages
+from typing import Any
+
+from fathom.api.admission.limits import LimitRanger
+from fathom.api.admission.namespaces import NamespaceLifecycle
+from fathom.api.admission.nodes import NodeRestriction
+from fathom.api.admission.plugin import Plugin
+from fathom.api.admission.pods import DefaultTolerationSeconds, ServiceAccount
+from fathom.api.admission.priority import Priority
+from fathom.api.admission.quota import ResourceQuota
+from fathom.api.admission.roles import RoleEscalation
+from fathom.api.auth.authorize import Authorizer
+
+GROUP = "fathom.admission"
+
+
+class UnknownPlugin(Exception):
+    """A plugin that was asked for cannot be had: one line at start, never a server without it."""
+
+
+def built_in(authorizer: Authorizer) -> tuple[Plugin, ...]:
+    """In kube-apiserver's order. Users' plugins come after these: they see what the defaults made of an object,
+    and quotas, which charge last of all, count what users' plugins made of it."""
+    return (
+        NamespaceLifecycle(),
+        LimitRanger(),
+        ServiceAccount(),
+        NodeRestriction(),
+        Priority(),
+        DefaultTolerationSeconds(),
+        RoleEscalation(authorizer),
+        ResourceQuota(),
+    )
+
+
+def load_plugins(names: Sequence[str]) -> tuple[Plugin, ...]:
+    """Users' plugins, in order: 'package.module:Class', or a name in the entry-point group
+    `fathom.admission`."""
+    return tuple(_plugin(name) for name in names)
+
+
+def _plugin(name: str) -> Plugin:
+    found = _from_module(name) if ":" in name else _from_entry_point(name)
+    if not (isinstance(found, type) and issubclass(found, Plugin)):
+        raise UnknownPlugin(f"admission plugin {name!r}: not a class derived from {_base()}")
+    try:
+        plugin = found()
+    except Exception as error:
+        raise UnknownPlugin(f"admission plugin {name!r}: {type(error).__name__}: {error}") from error
+    if not plugin.name:
+        raise UnknownPlugin(f"admission plugin {name!r}: its attribute `name` is empty")
+    return plugin
+
+
+def _base() -> str:
+    return f"{Plugin.__module__}.{Plugin.__qualname__}"
+
+
+def _from_module(name: str) -> Any:
+    module, _, path = name.partition(":")
+    try:
+        found: Any = importlib.import_module(module)
+        for step in path.split("."):
+            found = getattr(found, step)
+    except Exception as error:  # Importing runs a stranger's code, which may raise anything.
+        raise UnknownPlugin(f"admission plugin {name!r}: {type(error).__name__}: {error}") from error
+    return found
+
+
+def _from_entry_point(name: str) -> Any:
+    points = packages.entry_points(group=GROUP)
+    chosen = [point for point in points if point.name == name]
+    if not chosen:
+        known = ", ".join(sorted(point.name for point in points)) or "none installed"
+        raise UnknownPlugin(f"admission plugin {name!r}: no such entry point in {GROUP} ({known})")
+    try:
+        return chosen[0].load()
+    except Exception as error:
+        raise UnknownPlugin(f"admission plugin {name!r}: {type(error).__name__}: {error}") from error

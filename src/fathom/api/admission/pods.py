@@ -1,0 +1,66 @@
+"""Defaults that every pod gets: a service account, and patience with nodes that fall silent."""
+
+from __future__ import annotations
+
+from fathom.api.admission.attempt import CREATE, UPDATE, Attempt
+from fathom.api.admission.plugin import Plugin
+from fathom.model.objects import Obj, metadata
+from fathom.model.view import View
+
+MIRROR = "kubernetes.io/config.mirror"
+NOT_READY = "node.kubernetes.io/not-ready"
+UNREACHABLE = "node.kubernetes.io/unreachable"
+
+# Kubernetes' default: long enough for a node to come back, short enough for its pods to be missed.
+TOLERATION_S = 300
+
+
+class ServiceAccount(Plugin):
+    """A pod runs as its namespace's `default` account unless it says otherwise. That need not exist."""
+
+    name = "ServiceAccount"
+    resources = frozenset({"pods"})
+    operations = frozenset({CREATE})
+    trusted = True
+
+    def mutate(self, attempt: Attempt, view: View) -> Obj:
+        assert attempt.obj is not None
+        spec = attempt.obj.get("spec") or {}
+        if spec.get("serviceAccountName") or MIRROR in (metadata(attempt.obj).get("annotations") or ()):
+            return attempt.obj
+        account = spec.get("serviceAccount") or "default"
+        return {
+            **attempt.obj,
+            "spec": {**spec, "serviceAccountName": account, "serviceAccount": account},
+        }
+
+
+class DefaultTolerationSeconds(Plugin):
+    """A pod stays on a node that is not ready or unreachable for a while, unless it says for how long."""
+
+    name = "DefaultTolerationSeconds"
+    resources = frozenset({"pods"})
+    operations = frozenset({CREATE, UPDATE})
+    trusted = True
+
+    def __init__(self, not_ready_s: int = TOLERATION_S, unreachable_s: int = TOLERATION_S) -> None:
+        self._defaults = ((NOT_READY, not_ready_s), (UNREACHABLE, unreachable_s))
+
+    def mutate(self, attempt: Attempt, view: View) -> Obj:
+        assert attempt.obj is not None
+        spec = attempt.obj.get("spec") or {}
+        present = spec.get("tolerations") or []
+        added = [_toleration(key, seconds) for key, seconds in self._defaults if not _tolerates(present, key)]
+        if not added:
+            return attempt.obj
+        return {**attempt.obj, "spec": {**spec, "tolerations": [*present, *added]}}
+
+
+def _tolerates(tolerations: list[Obj], key: str) -> bool:
+    return any(
+        (one.get("key") or key) == key and one.get("effect") in {None, "", "NoExecute"} for one in tolerations
+    )
+
+
+def _toleration(key: str, seconds: int) -> Obj:
+    return {"key": key, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": seconds}

@@ -1,0 +1,133 @@
+"""Priority: a pod's priority is what its PriorityClass says, never what the pod says."""
+
+from __future__ import annotations
+
+from fathom.api.admission.attempt import CREATE, UPDATE, Attempt, refused
+from fathom.api.admission.plugin import Plugin
+from fathom.model import causes
+from fathom.model.errors import Cause, invalid
+from fathom.model.objects import Key, Obj, metadata
+from fathom.model.view import View
+
+CLASSES = "priorityclasses.scheduling.k8s.io"
+USER_VALUE_MAX = 1_000_000_000
+SYSTEM_PREFIX = "system-"
+PREEMPT_LOWER = "PreemptLowerPriority"
+
+# They exist in every Kubernetes cluster, also before anybody has created them.
+SYSTEM_CLASSES = {
+    "system-cluster-critical": 2 * USER_VALUE_MAX,
+    "system-node-critical": 2 * USER_VALUE_MAX + 1000,
+}
+
+
+class Priority(Plugin):
+    name = "Priority"
+    resources = frozenset({"pods", CLASSES})
+    operations = frozenset({CREATE, UPDATE})
+    trusted = True
+
+    def mutate(self, attempt: Attempt, view: View) -> Obj:
+        assert attempt.obj is not None
+        if attempt.kind.resource != "pods":
+            return attempt.obj
+        if attempt.operation == UPDATE:
+            return _kept(attempt.obj, attempt.old or {})
+        return _resolved(attempt, attempt.obj, view)
+
+    def validate(self, attempt: Attempt, view: View) -> None:
+        if attempt.kind.resource != CLASSES or attempt.obj is None:
+            return
+        found = class_causes(attempt.obj, attempt.old)
+        if found:
+            kind = attempt.kind
+            raise invalid(group=kind.group, kind=kind.kind, name=attempt.name, causes=found)
+        other = default_class(view)
+        if attempt.obj.get("globalDefault") and other and metadata(other).get("name") != attempt.name:
+            name = metadata(other)["name"]
+            why = f"PriorityClass {name} is already marked as default. Only one default can exist"
+            raise refused(attempt, why)
+
+
+def _kept(pod: Obj, old: Obj) -> Obj:
+    """Clients that send back a pod without these fields do not mean to change them."""
+    spec, before = pod.get("spec") or {}, old.get("spec") or {}
+    lost = {
+        field: before[field]
+        for field in ("priority", "preemptionPolicy")
+        if spec.get(field) is None and before.get(field) is not None
+    }
+    return {**pod, "spec": {**spec, **lost}} if lost else pod
+
+
+def _resolved(attempt: Attempt, pod: Obj, view: View) -> Obj:
+    spec = pod.get("spec") or {}
+    name = spec.get("priorityClassName")
+    chosen = find_class(view, name) if name else default_class(view)
+    if name and chosen is None:
+        raise refused(attempt, f"no PriorityClass with name {name} was found")
+    value = int((chosen or {}).get("value") or 0)
+    policy = (chosen or {}).get("preemptionPolicy") or PREEMPT_LOWER
+    if spec.get("priority") not in {None, value}:
+        raise refused(
+            attempt,
+            f"the integer value of priority ({spec['priority']}) must not be provided in pod spec; "
+            f"priority admission controller computed {value} from the given PriorityClass name",
+        )
+    if spec.get("preemptionPolicy") not in {None, "", policy}:
+        raise refused(
+            attempt,
+            f"the string value of PreemptionPolicy ({spec['preemptionPolicy']}) must not be provided in pod "
+            f"spec; priority admission controller computed {policy} from the given PriorityClass name",
+        )
+    changed = {**spec, "priority": value, "preemptionPolicy": policy}
+    if chosen and not name:
+        changed["priorityClassName"] = metadata(chosen)["name"]
+    return {**pod, "spec": changed}
+
+
+def find_class(view: View, name: str) -> Obj | None:
+    seen = view.get(CLASSES, Key("", name))
+    if seen is not None:
+        return seen.obj
+    return _system_class(name) if name in SYSTEM_CLASSES else None
+
+
+def _system_class(name: str) -> Obj:
+    return {"metadata": {"name": name}, "value": SYSTEM_CLASSES[name], "preemptionPolicy": PREEMPT_LOWER}
+
+
+def default_class(view: View) -> Obj | None:
+    """The one marked as default. Two can only come of a race; then the lower one counts."""
+    marked = [seen.obj for seen in view.list(CLASSES) if seen.obj.get("globalDefault")]
+    return min(marked, key=lambda one: int(one.get("value") or 0), default=None)
+
+
+def class_causes(obj: Obj, old: Obj | None) -> list[Cause]:
+    name, value = str(metadata(obj).get("name") or ""), int(obj.get("value") or 0)
+    if old is not None:
+        return _update_causes(obj, old)
+    if name.startswith(SYSTEM_PREFIX):
+        why = _unlike_system_class(name, value, bool(obj.get("globalDefault")))
+        reserved = f"priority class names with '{SYSTEM_PREFIX}' prefix are reserved for system use only"
+        return [causes.forbidden("metadata.name", f"{reserved}. error: {why}")] if why else []
+    if value > USER_VALUE_MAX:
+        why = f"maximum allowed value of a user defined priority is {USER_VALUE_MAX}"
+        return [causes.forbidden("value", why)]
+    return []
+
+
+def _unlike_system_class(name: str, value: int, default: bool) -> str:
+    if name not in SYSTEM_CLASSES:
+        return f"{name} is not a known system priority class"
+    if value != SYSTEM_CLASSES[name]:
+        return f"value of {name} PriorityClass must be {SYSTEM_CLASSES[name]}"
+    return f"globalDefault of {name} PriorityClass must be false" if default else ""
+
+
+def _update_causes(obj: Obj, old: Obj) -> list[Cause]:
+    found = []
+    if (obj.get("value") or 0) != (old.get("value") or 0):
+        found.append(causes.forbidden("value", "may not be changed in an update."))
+    policy, before = (one.get("preemptionPolicy") or PREEMPT_LOWER for one in (obj, old))
+    return found + causes.unchanged("preemptionPolicy", policy, before)

@@ -1,0 +1,188 @@
+"""ResourceQuota: the sum of what a namespace's objects ask for stays within its quotas, exactly.
+
+`status.used` of the quota itself is the ledger. Whatever changes the sum changes it in the same commit, which
+expects the quota as it was read: no two writers can both take the last place, and nothing counts twice.
+
+    create, update    charge: used + (new - old) must not exceed what is limited
+    ended, removed    charge and release: used goes down, in the commit that ends or removes the object
+    quota written     recount: used is the sum of what is there
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+import msgspec
+
+from fathom.api.admission.attempt import CREATE, DELETE, UPDATE, Attempt, Charge, refused
+from fathom.api.admission.plugin import Plugin
+from fathom.api.admission.podresources import Amounts, added, amounts, is_terminal, subtracted
+from fathom.api.admission.scopes import in_scope
+from fathom.api.admission.usage import CHANGEABLE, PODS, counted_by, unasked, usage_of
+from fathom.model.body import Body, canonical
+from fathom.model.errors import ApiError
+from fathom.model.objects import Obj, lookup, metadata
+from fathom.model.quantity import ZERO, Quantity
+from fathom.model.view import Seen, View
+from fathom.store.protocol import Expect, Put
+
+QUOTAS = "resourcequotas"
+
+
+class Account(msgspec.Struct, frozen=True):
+    """One quota as it stands."""
+
+    name: str
+    seen: Seen
+    hard: Amounts
+    used: Amounts
+
+
+class ResourceQuota(Plugin):
+    name = "ResourceQuota"
+    operations = frozenset({CREATE, UPDATE, DELETE})
+    subresources = frozenset({"", "status", "resize"})
+    trusted = True
+
+    def mutate(self, attempt: Attempt, view: View) -> Obj:
+        """A quota that is new or says something new starts from a count."""
+        quota, old = attempt.obj, attempt.old
+        assert quota is not None
+        if attempt.kind.resource != QUOTAS or attempt.subresource:
+            return quota
+        if old is not None and old.get("spec") == quota.get("spec") and old.get("status"):
+            return quota
+        return {**quota, "status": recount(quota, view)}
+
+    def charge(self, attempt: Attempt, view: View) -> Sequence[Charge]:
+        if attempt.operation == DELETE or not _may_change(attempt):
+            return ()
+        return tuple(_settle(attempt, view))
+
+    def release(self, attempt: Attempt, view: View) -> Sequence[Charge]:
+        return tuple(_settle(attempt, view))
+
+
+def _may_change(attempt: Attempt) -> bool:
+    """A quick look: nearly all updates change no sum, and of most kinds none can."""
+    if attempt.operation == CREATE:
+        return True
+    if attempt.kind.resource not in CHANGEABLE:
+        return False
+    obj, old = attempt.obj or {}, attempt.old or {}
+    if attempt.subresource == "status":
+        return attempt.kind.resource == PODS and is_terminal(obj) != is_terminal(old)
+    return bool(obj.get("spec") != old.get("spec"))
+
+
+def _settle(attempt: Attempt, view: View) -> Iterator[Charge]:
+    """The changes to every quota that counts the old or the new object."""
+    resource = attempt.kind.resource
+    for seen in view.list(QUOTAS, attempt.namespace) if attempt.namespace else ():
+        name = metadata(seen.obj)["name"]
+        if resource == QUOTAS and name == attempt.name:
+            continue  # It cannot count itself: it is what is being written.
+        account = _account(name, seen, resource, view)
+        if account is None:
+            continue
+        if attempt.operation == CREATE and resource == PODS and attempt.obj is not None:
+            _check_asked(attempt, attempt.obj, account)
+        change = _change(account, resource, attempt.obj, attempt.old)
+        _check_room(attempt, account, change)
+        if change:
+            yield _booked(attempt.namespace, account, change)
+
+
+def _account(name: str, seen: Seen, resource: str, view: View) -> Account | None:
+    """The quota's numbers, or None if it counts nothing of the resource."""
+    hard = lookup(seen.obj, "spec", "hard") or {}
+    if not any(counted_by(one) == resource for one in hard):
+        return None
+    used = lookup(seen.obj, "status", "used") or {}
+    if any(one not in used for one in hard):  # Nobody has counted yet: a quota from a backup, say.
+        used = recount(seen.obj, view)["used"]
+    return Account(name, seen, amounts(hard), amounts(used))
+
+
+def _change(account: Account, resource: str, new: Obj | None, old: Obj | None) -> Amounts:
+    """What the quota's sums change by. An update may also move an object into or out of a scope."""
+    after = _counted(account, resource, new)
+    before = _counted(account, resource, old)
+    return {name: one for name, one in subtracted(after, before).items() if one}
+
+
+def _counted(account: Account, resource: str, obj: Obj | None) -> Amounts:
+    if obj is None or not in_scope(account.seen.obj, resource, obj):
+        return {}
+    return {name: one for name, one in usage_of(resource, obj).items() if name in account.hard}
+
+
+def _check_asked(attempt: Attempt, pod: Obj, account: Account) -> None:
+    if not in_scope(account.seen.obj, PODS, pod):
+        return
+    missing = unasked(pod, frozenset(account.hard))
+    if missing:
+        listed = "; ".join(f"{name} for: {','.join(containers)}" for name, containers in missing.items())
+        raise refused(attempt, f"failed quota: {account.name}: must specify {listed}")
+
+
+def _check_room(attempt: Attempt, account: Account, change: Amounts) -> None:
+    """Only what grows can exceed: a quota that was lowered below its use still lets go."""
+    exceeded = [
+        name
+        for name, one in change.items()
+        if one > ZERO and account.used.get(name, ZERO) + one > account.hard[name]
+    ]
+    if exceeded:
+        raise _exceeded(attempt, account, change, sorted(exceeded))
+
+
+def _exceeded(attempt: Attempt, account: Account, change: Amounts, names: Sequence[str]) -> ApiError:
+    def listed(source: Amounts) -> str:
+        return ",".join(f"{name}={source.get(name, ZERO)}" for name in names)
+
+    return refused(
+        attempt,
+        f"exceeded quota: {account.name}, requested: {listed(change)}, "
+        f"used: {listed(account.used)}, limited: {listed(account.hard)}",
+    )
+
+
+def _booked(namespace: str, account: Account, change: Amounts) -> Charge:
+    used = added(account.used, change)
+    # Below zero would mean that an object was counted out that was never counted in.
+    sums = {name: str(max(used.get(name, ZERO), ZERO)) for name in account.hard}
+    quota = account.seen.obj
+    status = {**(quota.get("status") or {}), "hard": quota["spec"]["hard"], "used": sums}
+    key = f"/registry/{QUOTAS}/{namespace}/{account.name}"
+    body = Body(canonical({**quota, "status": status}))
+    return Charge((Expect(key, account.seen.revision),), (Put(key, body),))
+
+
+def recount(quota: Obj, view: View) -> Obj:
+    """The quota's status from what is there. Exact when committed with the quota's revision as precondition,
+    because every write that changes a sum also writes the quota; the view must be at one revision for all
+    kinds. What was in flight while the quota was first written is found by a later recount."""
+    hard = lookup(quota, "spec", "hard") or {}
+    namespace = str(metadata(quota).get("namespace") or "")
+    used: Amounts = dict.fromkeys(hard, ZERO)
+    for resource in dict.fromkeys(map(counted_by, hard)):
+        for amount in _all_usage(quota, resource, view.list(resource, namespace)):
+            for name in amount.keys() & used.keys():
+                used[name] += amount[name]
+    return {"hard": hard, "used": {name: str(amount) for name, amount in used.items()}}
+
+
+def _all_usage(quota: Obj, resource: str, objects: Iterable[Seen]) -> Iterator[Amounts]:
+    for seen in objects:
+        if in_scope(quota, resource, seen.obj):
+            yield usage_of(resource, seen.obj)
+
+
+def drift(quota: Obj, view: View) -> dict[str, tuple[Quantity, Quantity]]:
+    """Where the ledger and a count differ: (written, counted) by name. Empty is how it should be."""
+    counted = amounts(recount(quota, view)["used"])
+    written = amounts(lookup(quota, "status", "used"))
+    names = sorted({*counted, *written})
+    pairs = {name: (written.get(name, ZERO), counted.get(name, ZERO)) for name in names}
+    return {name: pair for name, pair in pairs.items() if pair[0] != pair[1]}

@@ -1,0 +1,77 @@
+"""Which objects a quota is about: `spec.scopes`, `spec.scopeSelector`. All must hold; only pods have any."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from fathom.api.admission.podresources import is_best_effort
+from fathom.model.objects import Obj, lookup
+
+_Rule = tuple[str, str, list[str]]  # scope, operator, values
+
+
+def in_scope(quota: Obj, resource: str, obj: Obj) -> bool:
+    return all(resource == "pods" and _holds(rule, obj) for rule in _rules(quota))
+
+
+def _rules(quota: Obj) -> Iterator[_Rule]:
+    spec = quota.get("spec") or {}
+    for scope in spec.get("scopes") or ():
+        yield scope, "Exists", []
+    for one in lookup(spec, "scopeSelector", "matchExpressions") or ():
+        yield one.get("scopeName"), one.get("operator"), one.get("values") or []
+
+
+def _holds(rule: _Rule, pod: Obj) -> bool:
+    scope, operator, values = rule
+    if scope == "PriorityClass":
+        return _class_holds(str(lookup(pod, "spec", "priorityClassName") or ""), operator, values)
+    test = _SCOPES.get(scope)
+    return test is not None and test(pod)
+
+
+def _class_holds(name: str, operator: str, values: list[str]) -> bool:
+    match operator:
+        case "In":
+            return name in values
+        case "NotIn":
+            return name not in values
+        case "DoesNotExist":
+            return not name
+        case _:
+            return bool(name)
+
+
+def _is_terminating(pod: Obj) -> bool:
+    """Bounded in time, not on its way out: Kubernetes' word for pods with a deadline."""
+    deadline_s = lookup(pod, "spec", "activeDeadlineSeconds")
+    return deadline_s is not None and deadline_s >= 0
+
+
+def _is_not_terminating(pod: Obj) -> bool:
+    return not _is_terminating(pod)
+
+
+def _is_not_best_effort(pod: Obj) -> bool:
+    return not is_best_effort(pod)
+
+
+def _crosses_namespaces(pod: Obj) -> bool:
+    affinity = lookup(pod, "spec", "affinity") or {}
+    terms = [term for kind in ("podAffinity", "podAntiAffinity") for term in _terms(affinity.get(kind) or {})]
+    return any(term.get("namespaces") or term.get("namespaceSelector") is not None for term in terms)
+
+
+def _terms(affinity: Obj) -> Iterator[Obj]:
+    yield from affinity.get("requiredDuringSchedulingIgnoredDuringExecution") or ()
+    for weighted in affinity.get("preferredDuringSchedulingIgnoredDuringExecution") or ():
+        yield weighted.get("podAffinityTerm") or {}
+
+
+_SCOPES: dict[str, Callable[[Obj], bool]] = {
+    "Terminating": _is_terminating,
+    "NotTerminating": _is_not_terminating,
+    "BestEffort": is_best_effort,
+    "NotBestEffort": _is_not_best_effort,
+    "CrossNamespacePodAffinity": _crosses_namespaces,
+}

@@ -1,0 +1,54 @@
+"""What is kept of every write: who, when, what, which fields, and what admission did to it.
+
+Only names of fields, never their values: an audit log is read by more people than the objects are.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import msgspec
+
+
+class Verdict(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What one admission plugin did to one write. Plugins that let it pass unchanged have none."""
+
+    plugin: str
+    mutated: tuple[str, ...] = ()  # The field paths that the plugin changed.
+    denied: str = ""  # Why it refused; '' if it did not.
+    notes: tuple[tuple[str, str], ...] = ()  # What else the plugin wants remembered.
+
+
+class AuditEntry(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
+    """One write, made or refused."""
+
+    id: str
+    time: str  # RFC 3339 with microseconds.
+    user: str
+    verb: str
+    resource: str  # 'pods', 'deployments.apps'
+    code: int  # The HTTP status of the answer.
+    groups: tuple[str, ...] = ()
+    impersonator: str = ""
+    namespace: str = ""
+    name: str = ""
+    uid: str = ""
+    subresource: str = ""
+    request: str = ""  # Joins the entry with logs and traces; one request may make several entries.
+    user_agent: str = ""
+    source: str = ""  # The address the request came from.
+    decision: str = ""  # The decision that this write carries out.
+    revision: int = 0  # Of the commit; 0 if nothing was written.
+    changed: tuple[str, ...] = ()  # Field paths; ('*',) is the whole object.
+    admission: tuple[Verdict, ...] = ()
+    dry_run: bool = False
+
+    @property
+    def wrote(self) -> bool:
+        return 200 <= self.code < 300 and not self.dry_run and self.revision > 0
+
+
+class AuditSink(Protocol):
+    def record(self, entry: AuditEntry) -> None:
+        """Keep an entry. Never blocks and never raises: an audit log that is full must not stop the API."""
+        ...
