@@ -177,6 +177,4 @@ def target(verb: str, what: str, *, group: str = "", namespace: str = "default",
 
 
 def request(path: str = "/api/v1/pods", *, certificate: bytes = b"", **headers: str) -> Request:
-    """Header names in keyword spelling: impersonate_user."""
-    named = {name.replace("_", "-"): value for name, value in headers.items()}
-    return Request(method="GET", path=path, query={}, headers=named, client_certificate=certificate)
+    return Request(method="GET", path=path, query={}, headers=headers, client_certificate=certificate)

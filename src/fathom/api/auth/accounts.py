@@ -1,0 +1,190 @@
+"""Service account tokens: made, checked, and void when the account or the pod they are bound to is gone.
+
+A token is checked in two parts. Its signature is settled once and remembered. Whether it is still good (time,
+account, pod) is asked of the View on every request, so that deleting a pod ends its tokens at once.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from datetime import datetime
+
+import msgspec
+
+from fathom.api.auth.jws import SigningKey
+from fathom.api.auth.rbac import account_user
+from fathom.model.objects import Key, Obj, metadata, uid_of
+from fathom.model.user import AUTHENTICATED, User
+from fathom.model.view import View
+from fathom.seams.outside import Clock, Ids
+
+ISSUER = "https://kubernetes.default.svc.cluster.local"
+
+SECOND_NS = 1_000_000_000
+VERIFIED_MAX = 4_096  # Two KiB each; a node has a token per pod, a server sees far fewer at a time.
+EARLY_S = 10  # Another API server's clock may run a little ahead of ours.
+DELETED_GRACE_S = 60  # As kube-apiserver: a pod that is being deleted may finish its work.
+
+# Boundable kinds: resource, and whether it lives in the account's namespace.
+BOUND = {"Pod": ("pods", True), "Secret": ("secrets", True), "Node": ("nodes", False)}
+
+
+class Named(msgspec.Struct, frozen=True):
+    name: str
+    uid: str
+
+
+class Kubernetes(msgspec.Struct, frozen=True, omit_defaults=True):
+    namespace: str
+    serviceaccount: Named
+    pod: Named | None = None
+    secret: Named | None = None
+    node: Named | None = None
+
+
+class Claims(msgspec.Struct, frozen=True):
+    aud: tuple[str, ...]
+    exp: int
+    iat: int
+    iss: str
+    jti: str
+    kubernetes: Kubernetes = msgspec.field(name="kubernetes.io")
+    nbf: int
+    sub: str
+
+
+class Accepted(msgspec.Struct, frozen=True):
+    user: User
+    audiences: tuple[str, ...] = ()
+
+
+class Refused(msgspec.Struct, frozen=True):
+    why: str
+
+
+class AccountTokens:
+    def __init__(
+        self, key: SigningKey, view: View, clock: Clock, ids: Ids, *, audiences: Sequence[str] = (ISSUER,)
+    ) -> None:
+        self._key = key
+        self.view = view
+        self.clock = clock
+        self._ids = ids
+        self.audiences = tuple(audiences)  # Those this server answers to.
+        self._verified: dict[bytes, tuple[Claims, User]] = {}  # sha256(token) -> what a good signature said.
+
+    def issue_token(
+        self,
+        account: Obj,
+        *,
+        audiences: Sequence[str] = (),
+        expiration_s: int = 3600,
+        bound: Obj | None = None,
+    ) -> str:
+        now_s = self.clock.now_ns() // SECOND_NS
+        namespace, name = metadata(account)["namespace"], metadata(account)["name"]
+        claims = Claims(
+            aud=tuple(audiences) or self.audiences,
+            exp=now_s + expiration_s,
+            iat=now_s,
+            iss=ISSUER,
+            jti=self._ids.uid(),
+            kubernetes=Kubernetes(namespace, Named(name, uid_of(account)), **_bound(bound, self.view)),
+            nbf=now_s,
+            sub=account_user(namespace, name),
+        )
+        return self._key.sign(msgspec.json.encode(claims))
+
+    def check(self, token: str, digest: bytes = b"", *, audiences: Sequence[str] = ()) -> Accepted | Refused:
+        found = self._verify(token, digest or hashlib.sha256(token.encode("utf-8", "surrogatepass")).digest())
+        if found is None:
+            return Refused("invalid bearer token")
+        claims, user = found
+        wanted = audiences or self.audiences
+        shared = tuple(one for one in wanted if one in claims.aud)
+        if not shared:
+            return Refused(
+                f"token audiences [{' '.join(claims.aud)}] is invalid for the target audiences "
+                f"[{' '.join(wanted)}]"
+            )
+        fault = self._fault(claims)
+        return Accepted(user, shared) if fault is None else Refused(fault)
+
+    def _verify(self, token: str, digest: bytes) -> tuple[Claims, User] | None:
+        found = self._verified.get(digest)
+        if found is not None:
+            return found
+        raw = self._key.public.claims(token)
+        claims = _claims(raw) if raw is not None else None
+        if claims is None:
+            return None
+        if len(self._verified) >= VERIFIED_MAX:
+            del self._verified[next(iter(self._verified))]
+        self._verified[digest] = found = (claims, _user(claims))
+        return found
+
+    def _fault(self, claims: Claims) -> str | None:
+        now_s = self.clock.now_ns() // SECOND_NS
+        if now_s >= claims.exp:
+            return "service account token has expired"
+        if now_s + EARLY_S < claims.nbf:
+            return "service account token is not valid yet"
+        about = claims.kubernetes
+        if self._gone(
+            "serviceaccounts", Key(about.namespace, about.serviceaccount.name), about.serviceaccount
+        ):
+            return "service account has been deleted"
+        for kind, named in (("Pod", about.pod), ("Secret", about.secret), ("Node", about.node)):
+            resource, inside = BOUND[kind]
+            # A pod's token also names its node, which may go before the pod does.
+            if named and not (kind == "Node" and about.pod):
+                key = Key(about.namespace if inside else "", named.name)
+                if self._gone(resource, key, named):
+                    return f"service account token has been invalidated: {kind.lower()} was deleted"
+        return None
+
+    def _gone(self, resource: str, key: Key, named: Named) -> bool:
+        seen = self.view.get(resource, key)
+        if seen is None or uid_of(seen.obj) != named.uid:
+            return True
+        deleted = metadata(seen.obj).get("deletionTimestamp")
+        if not deleted:
+            return False
+        return self.clock.now_ns() / SECOND_NS > datetime.fromisoformat(deleted).timestamp() + DELETED_GRACE_S
+
+
+def _claims(raw: bytes) -> Claims | None:
+    try:
+        claims = msgspec.json.decode(raw, type=Claims)
+    except ValueError:
+        return None
+    about = claims.kubernetes
+    subject = account_user(about.namespace, about.serviceaccount.name)
+    return claims if claims.iss == ISSUER and claims.sub == subject else None
+
+
+def _user(claims: Claims) -> User:
+    about = claims.kubernetes
+    extra = [("authentication.kubernetes.io/credential-id", (f"JTI={claims.jti}",))]
+    for label, named in (("node", about.node), ("pod", about.pod)):
+        if named:
+            extra.append((f"authentication.kubernetes.io/{label}-name", (named.name,)))
+            extra.append((f"authentication.kubernetes.io/{label}-uid", (named.uid,)))
+    return User(
+        name=claims.sub,
+        uid=about.serviceaccount.uid,
+        groups=("system:serviceaccounts", f"system:serviceaccounts:{about.namespace}", AUTHENTICATED),
+        extra=tuple(extra),
+    )
+
+
+def _bound(bound: Obj | None, view: View) -> dict[str, Named]:
+    """The claim for the bound object; a pod's token also names the node that it runs on."""
+    if bound is None:
+        return {}
+    kind = str(bound["kind"])
+    claims = {kind.lower(): Named(str(metadata(bound)["name"]), uid_of(bound))}
+    node = (bound.get("spec") or {}).get("nodeName") if kind == "Pod" else None
+    seen = view.get("nodes", Key("", node)) if node else None
+    return {**claims, "node": Named(str(node), uid_of(seen.obj))} if seen else claims

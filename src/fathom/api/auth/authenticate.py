@@ -1,0 +1,126 @@
+"""Who is asking: a client certificate, a bearer token, or nobody.
+
+Nobody may see health and version, and nothing else. Whoever shows credentials that do not hold is refused,
+also where nobody would have been let in: a client must learn that its credentials are bad.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+
+from cryptography import x509
+from cryptography.x509.oid import NameOID
+
+from fathom.api.auth.accounts import Accepted, AccountTokens, Refused
+from fathom.api.auth.authorize import Authorizer, is_public
+from fathom.api.auth.impersonate import IMPERSONATE, impersonated
+from fathom.api.auth.static_tokens import Tokens, digest
+from fathom.api.auth.token_requests import request_token
+from fathom.api.request import Request
+from fathom.model.errors import unauthorized
+from fathom.model.objects import Obj
+from fathom.model.user import ANONYMOUS, AUTHENTICATED, UNAUTHENTICATED, User
+from fathom.seams.outside import Clock
+
+CERTIFICATES_MAX = 4_096  # Under one KiB each; one per client, of which a large cluster has some thousands.
+
+NOBODY = User(ANONYMOUS, (UNAUTHENTICATED,))
+
+
+class Authenticator:
+    def __init__(self, *, tokens: Tokens, accounts: AccountTokens, clock: Clock) -> None:
+        self._tokens = tokens
+        self._accounts = accounts
+        self._clock = clock
+        self._certificates: dict[bytes, tuple[User, int]] = {}  # DER -> who, and until when in ns.
+
+    def replace_tokens(self, tokens: Tokens) -> None:
+        """The wiring calls this when the token file has changed; a token that is gone is void at once."""
+        self._tokens = tokens
+
+    def authenticate(self, request: Request) -> User:
+        """Raises 401."""
+        der = request.client_certificate
+        if der:
+            user = self._certificate_user(der)
+            if user is not None:
+                return user
+        return self._token_user(request.headers.get("authorization"), request.path)
+
+    def impersonated(self, request: Request, user: User, authorizer: Authorizer) -> User:
+        """Whom the user acts as, where the request asks for that. Raises 403 if they may not."""
+        for name in request.headers:
+            if name.startswith(IMPERSONATE):
+                return impersonated(user, request.headers, authorizer)
+        return user
+
+    def issue_for(self, account: Obj, request: Obj) -> Obj:
+        """The TokenRequest answered: a token for this service account."""
+        return request_token(request, account, self._accounts)
+
+    def check_token(self, token: str, audiences: Sequence[str] = ()) -> Accepted | Refused:
+        """For TokenReview: who this token stands for, before one of these audiences."""
+        key = digest(token)
+        user = self._tokens.get(key)
+        if user is None:
+            return self._accounts.check(token, key, audiences=audiences)
+        # A static token is made out to this server and to nobody else.
+        wanted = audiences or self._accounts.audiences
+        shared = tuple(one for one in wanted if one in self._accounts.audiences)
+        return Accepted(user, shared) if shared else Refused("token is not valid for the target audiences")
+
+    def _token_user(self, header: str | None, path: str) -> User:
+        if header is None:
+            if is_public(path):
+                return NOBODY
+            raise unauthorized()
+        scheme, _, token = header.partition(" ")
+        token = token.strip()
+        if scheme.lower() != "bearer" or not token:
+            raise unauthorized()
+        key = digest(token)
+        user = self._tokens.get(key)
+        if user is not None:
+            return user
+        found = self._accounts.check(token, key)
+        if isinstance(found, Refused):
+            raise unauthorized()
+        return found.user
+
+    def _certificate_user(self, der: bytes) -> User | None:
+        """The TLS layer has checked the chain when the connection began; the certificate may have expired
+        since. None: it names nobody."""
+        found = self._certificates.get(der)
+        if found is None:
+            found = _parse(der)
+            if found is None:
+                return None
+            if len(self._certificates) >= CERTIFICATES_MAX:
+                del self._certificates[next(iter(self._certificates))]
+            self._certificates[der] = found
+        if found[1] < self._clock.now_ns():
+            raise unauthorized()
+        return found[0]
+
+
+def _parse(der: bytes) -> tuple[User, int] | None:
+    try:
+        certificate = x509.load_der_x509_certificate(der)
+        names = certificate.subject.get_attributes_for_oid(NameOID.COMMON_NAME)
+        groups = certificate.subject.get_attributes_for_oid(NameOID.ORGANIZATION_NAME)
+        until_s = certificate.not_valid_after_utc.timestamp()
+    except (ValueError, TypeError):
+        raise unauthorized() from None
+    if not names or not names[-1].value:
+        return None
+    user = User(
+        name=str(names[-1].value),
+        groups=(*(str(group.value) for group in groups), AUTHENTICATED),
+        extra=(("authentication.kubernetes.io/credential-id", (_credential(der),)),),
+    )
+    return user, int(until_s) * 1_000_000_000
+
+
+def _credential(der: bytes) -> str:
+    return f"X509SHA256={hashlib.sha256(der).hexdigest()}"

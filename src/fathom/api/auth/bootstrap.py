@@ -1,0 +1,333 @@
+"""What a new cluster starts with: namespaces, and the roles and bindings that people know from Kubernetes.
+
+A role is a row of the table: (verbs, API groups, resources[, names]), each a line of words; '-' is the core
+group. A rule of paths is (verbs, paths).
+"""
+
+from __future__ import annotations
+
+from fathom.api.auth.rbac import CLUSTER_ROLE_BINDINGS, CLUSTER_ROLES, GROUP
+from fathom.api.auth.rules import Rule, as_wire, rules_of, uncovered
+from fathom.model.objects import Key, Obj, metadata
+from fathom.model.view import View
+
+NAMESPACES = ("default", "kube-system", "kube-public", "kube-node-lease", "fathom-system")
+
+Row = tuple[str, ...]
+
+READ = "get list watch"
+WRITE = "create delete deletecollection patch update"
+ALL_VERBS = "create delete deletecollection get list patch update watch"
+EVENTS: Row = ("create patch update", "- events.k8s.io", "events")
+ASK: tuple[Row, ...] = (
+    ("create", "authentication.k8s.io", "tokenreviews"),
+    ("create", "authorization.k8s.io", "subjectaccessreviews"),
+)
+
+# Who gathers what: the roles that carry the label `aggregate-to-X` make up X, and each X is part of the next.
+AGGREGATED = {"view": "edit", "edit": "admin", "admin": ""}
+
+ROLES: dict[str, tuple[Row, ...]] = {
+    "cluster-admin": (("*", "*", "*"), ("*", "*")),
+    "system:discovery": (
+        (
+            "get",
+            "/api /api/* /apis /apis/* /healthz /livez /openapi /openapi/* /readyz /version /version/",
+        ),
+    ),
+    "system:public-info-viewer": (("get", "/healthz /livez /readyz /version /version/"),),
+    "system:monitoring": (
+        (
+            "get",
+            "/healthz /healthz/* /livez /livez/* /metrics /metrics/slis /readyz /readyz/*",
+        ),
+    ),
+    "system:service-account-issuer-discovery": (
+        ("get", "/.well-known/openid-configuration /openid/v1/jwks"),
+    ),
+    "system:basic-user": (
+        ("create", "authorization.k8s.io", "selfsubjectaccessreviews selfsubjectrulesreviews"),
+        ("create", "authentication.k8s.io", "selfsubjectreviews"),
+    ),
+    "system:auth-delegator": ASK,
+    "system:aggregate-to-admin": (
+        ("create", "authorization.k8s.io", "localsubjectaccessreviews"),
+        (ALL_VERBS, "rbac.authorization.k8s.io", "rolebindings roles"),
+    ),
+    "system:aggregate-to-edit": (
+        (READ, "-", "pods/attach pods/exec pods/portforward pods/proxy secrets services/proxy"),
+        ("impersonate", "-", "serviceaccounts"),
+        (WRITE, "-", "pods pods/attach pods/exec pods/portforward pods/proxy"),
+        ("create", "-", "pods/eviction"),
+        (
+            WRITE,
+            "-",
+            "configmaps events persistentvolumeclaims replicationcontrollers replicationcontrollers/scale"
+            " secrets serviceaccounts services services/proxy",
+        ),
+        ("create", "-", "serviceaccounts/token"),
+        (
+            WRITE,
+            "apps",
+            "daemonsets deployments deployments/rollback deployments/scale replicasets replicasets/scale"
+            " statefulsets statefulsets/scale",
+        ),
+        (WRITE, "autoscaling", "horizontalpodautoscalers"),
+        (WRITE, "batch", "cronjobs jobs"),
+        (
+            WRITE,
+            "extensions",
+            "daemonsets deployments deployments/rollback deployments/scale ingresses networkpolicies"
+            " replicasets replicasets/scale replicationcontrollers/scale",
+        ),
+        (WRITE, "policy", "poddisruptionbudgets"),
+        (WRITE, "networking.k8s.io", "ingresses networkpolicies"),
+        (ALL_VERBS, "coordination.k8s.io", "leases"),
+        (WRITE, "resource.k8s.io", "resourceclaims resourceclaimtemplates"),
+    ),
+    "system:aggregate-to-view": (
+        (
+            READ,
+            "-",
+            "configmaps endpoints persistentvolumeclaims persistentvolumeclaims/status pods"
+            " replicationcontrollers replicationcontrollers/scale serviceaccounts services services/status",
+        ),
+        (
+            READ,
+            "-",
+            "bindings events limitranges namespaces/status pods/log pods/status"
+            " replicationcontrollers/status resourcequotas resourcequotas/status",
+        ),
+        (READ, "-", "namespaces"),
+        (READ, "discovery.k8s.io", "endpointslices"),
+        (
+            READ,
+            "apps",
+            "controllerrevisions daemonsets daemonsets/status deployments deployments/scale"
+            " deployments/status replicasets replicasets/scale replicasets/status statefulsets"
+            " statefulsets/scale statefulsets/status",
+        ),
+        (READ, "autoscaling", "horizontalpodautoscalers horizontalpodautoscalers/status"),
+        (READ, "batch", "cronjobs cronjobs/status jobs jobs/status"),
+        (
+            READ,
+            "extensions",
+            "daemonsets daemonsets/status deployments deployments/scale deployments/status ingresses"
+            " ingresses/status networkpolicies replicasets replicasets/scale replicasets/status"
+            " replicationcontrollers/scale",
+        ),
+        (READ, "policy", "poddisruptionbudgets poddisruptionbudgets/status"),
+        (READ, "networking.k8s.io", "ingresses ingresses/status networkpolicies"),
+        (READ, "resource.k8s.io", "resourceclaims resourceclaims/status resourceclaimtemplates"),
+    ),
+    # Bound to nobody: nodes get this from the node authorizer, which also looks at whose pods are asked for.
+    "system:node": (
+        *ASK,
+        ("create", "authorization.k8s.io", "localsubjectaccessreviews"),
+        (READ, "-", "services endpoints"),
+        (READ, "discovery.k8s.io", "endpointslices"),
+        ("create get list watch patch update", "-", "nodes"),
+        ("patch update", "-", "nodes/status pods/status"),
+        EVENTS,
+        ("create delete get list watch", "-", "pods"),
+        ("create", "-", "pods/eviction serviceaccounts/token"),
+        (READ, "-", "configmaps secrets"),
+        ("get", "-", "persistentvolumeclaims persistentvolumes"),
+        ("get patch update", "-", "persistentvolumeclaims/status"),
+        ("create get list watch", "certificates.k8s.io", "certificatesigningrequests"),
+        ("create delete get patch update", "coordination.k8s.io", "leases"),
+        ("get", "storage.k8s.io", "volumeattachments"),
+        (READ, "storage.k8s.io", "csidrivers"),
+        ("create delete get patch update", "storage.k8s.io", "csinodes"),
+        (READ, "node.k8s.io", "runtimeclasses"),
+    ),
+    "system:node-problem-detector": (("get", "-", "nodes"), ("patch", "-", "nodes/status"), EVENTS),
+    "system:kube-scheduler": (
+        EVENTS,
+        ("create", "coordination.k8s.io", "leases"),
+        ("get list update watch", "coordination.k8s.io", "leases", "kube-scheduler"),
+        (READ, "-", "nodes namespaces replicationcontrollers services"),
+        ("delete get list watch", "-", "pods"),
+        ("create", "-", "bindings pods/binding"),
+        ("patch update", "-", "pods/status"),
+        (READ, "apps extensions", "replicasets"),
+        (READ, "apps", "statefulsets"),
+        (READ, "policy", "poddisruptionbudgets"),
+        (READ, "-", "persistentvolumeclaims persistentvolumes"),
+        *ASK,
+        (READ, "storage.k8s.io", "csidrivers csinodes csistoragecapacities"),
+    ),
+    "system:volume-scheduler": (
+        ("get list patch update watch", "-", "persistentvolumes persistentvolumeclaims"),
+        (READ, "storage.k8s.io", "storageclasses"),
+    ),
+    "system:kube-controller-manager": (
+        EVENTS,
+        ("create", "coordination.k8s.io", "leases"),
+        ("get list update watch", "coordination.k8s.io", "leases", "kube-controller-manager"),
+        ("create", "-", "secrets serviceaccounts"),
+        ("delete", "-", "secrets"),
+        ("get", "-", "configmaps namespaces secrets serviceaccounts"),
+        ("update", "-", "secrets serviceaccounts"),
+        *ASK,
+        ("list watch", "*", "*"),
+        ("create", "-", "serviceaccounts/token"),
+    ),
+    # fathom's own processes.
+    "system:fathom:scheduler": (
+        (READ, "*", "*"),
+        EVENTS,
+        ("create", "-", "bindings pods/binding"),
+        ("delete", "-", "pods"),
+        ("patch update", "-", "pods pods/status"),
+        ("create patch update delete", "coordination.k8s.io", "leases"),
+        ("*", "fathom.dev", "*"),
+        *ASK,
+    ),
+    # Collecting garbage and emptying namespaces means deleting and patching kinds that nobody knows yet.
+    # Creating is by name, and what roles may say is bounded by what this role itself holds.
+    "system:fathom:controllers": (
+        ("get list watch delete deletecollection patch update", "*", "*"),
+        EVENTS,
+        (
+            "create",
+            "-",
+            "configmaps endpoints persistentvolumeclaims pods pods/binding pods/eviction serviceaccounts"
+            " serviceaccounts/token",
+        ),
+        ("create", "apps", "controllerrevisions replicasets"),
+        ("create", "batch", "jobs"),
+        ("create", "discovery.k8s.io", "endpointslices"),
+        ("create", "coordination.k8s.io", "leases"),
+        ("*", "fathom.dev", "*"),
+        *ASK,
+    ),
+    "system:fathom:agent": ((READ, "fathom.dev", "*"),),
+}
+
+AUTHENTICATED, UNAUTHENTICATED = "system:authenticated", "system:unauthenticated"
+
+# Role -> (kind, name) of whom it is bound to, by a ClusterRoleBinding of the same name.
+BINDINGS: dict[str, tuple[tuple[str, str], ...]] = {
+    "cluster-admin": (("Group", "system:masters"),),
+    "system:discovery": (("Group", AUTHENTICATED),),
+    "system:basic-user": (("Group", AUTHENTICATED),),
+    "system:public-info-viewer": (("Group", AUTHENTICATED), ("Group", UNAUTHENTICATED)),
+    "system:monitoring": (("Group", "system:monitoring"),),
+    "system:service-account-issuer-discovery": (("Group", "system:serviceaccounts"),),
+    "system:kube-scheduler": (("User", "system:kube-scheduler"),),
+    "system:volume-scheduler": (("User", "system:kube-scheduler"),),
+    "system:kube-controller-manager": (("User", "system:kube-controller-manager"),),
+    "system:fathom:scheduler": (("User", "system:fathom:scheduler"),),
+    "system:fathom:controllers": (("User", "system:fathom:controllers"),),
+    "system:fathom:agent": (("Group", "system:nodes"),),
+}
+
+AGGREGATE = "rbac.authorization.k8s.io/aggregate-to-"
+AUTO_UPDATE = "rbac.authorization.kubernetes.io/autoupdate"
+
+
+def bootstrap_objects() -> list[Obj]:
+    """All of them, in an order in which they can be created."""
+    return [
+        *(_namespace(name) for name in NAMESPACES),
+        *(_role(name, [_rule(row) for row in rows]) for name, rows in ROLES.items()),
+        *(_aggregated_role(name) for name in AGGREGATED),
+        *(_binding(name, subjects) for name, subjects in BINDINGS.items()),
+    ]
+
+
+def plan_bootstrap(view: View) -> list[Obj]:
+    """What to write so that the cluster has all it should start with: objects that are missing, and those of
+    earlier days that lack a rule or a subject. Nothing is ever taken away, and an object whose owner has set
+    the autoupdate annotation to false is left alone."""
+    return [obj for wanted in bootstrap_objects() if (obj := _repaired(wanted, view)) is not None]
+
+
+def _repaired(wanted: Obj, view: View) -> Obj | None:
+    resource = {
+        "Namespace": "namespaces",
+        "ClusterRole": CLUSTER_ROLES,
+        "ClusterRoleBinding": CLUSTER_ROLE_BINDINGS,
+    }[wanted["kind"]]
+    seen = view.get(resource, Key("", metadata(wanted)["name"]))
+    if seen is None:
+        return wanted
+    found = seen.obj
+    if (metadata(found).get("annotations") or {}).get(AUTO_UPDATE) != "true" or found.get("aggregationRule"):
+        return None
+    if wanted["kind"] == "ClusterRole":
+        missing = uncovered(rules_of(found.get("rules")), rules_of(wanted["rules"]))
+        return _extended(found, "rules", [as_wire(rule) for rule in missing or ()])
+    subjects = found.get("subjects") or []
+    return _extended(found, "subjects", [one for one in wanted["subjects"] if one not in subjects])
+
+
+def _extended(found: Obj, field: str, missing: list[Obj]) -> Obj | None:
+    return {**found, field: [*(found.get(field) or ()), *missing]} if missing else None
+
+
+def _rule(row: Row) -> Rule:
+    if len(row) == 2:
+        return Rule(verbs=tuple(row[0].split()), urls=tuple(row[1].split()))
+    return Rule(
+        verbs=tuple(row[0].split()),
+        groups=tuple("" if group == "-" else group for group in row[1].split()),
+        resources=tuple(row[2].split()),
+        names=tuple(row[3].split()) if len(row) > 3 else (),
+    )
+
+
+def _meta(name: str, labels: dict[str, str] | None = None) -> Obj:
+    return {
+        "name": name,
+        "labels": {"kubernetes.io/bootstrapping": "rbac-defaults", **(labels or {})},
+        "annotations": {AUTO_UPDATE: "true"},
+    }
+
+
+def _role(name: str, rules: list[Rule]) -> Obj:
+    part_of = name.removeprefix("system:aggregate-to-")
+    labels = {f"{AGGREGATE}{part_of}": "true"} if part_of != name else {}
+    return {
+        "kind": "ClusterRole",
+        "apiVersion": f"{GROUP}/v1",
+        "metadata": _meta(name, labels),
+        "rules": [as_wire(rule) for rule in rules],
+    }
+
+
+def _aggregated_role(name: str) -> Obj:
+    """Its rules field shows what it gathers at the start; the authorizer gathers anew."""
+    outer = AGGREGATED[name]
+    parts = [name]
+    while (inner := {outer: inner for inner, outer in AGGREGATED.items()}.get(parts[-1])) is not None:
+        parts.append(inner)
+    rules = [_rule(row) for part in parts for row in ROLES[f"system:aggregate-to-{part}"]]
+    return {
+        "kind": "ClusterRole",
+        "apiVersion": f"{GROUP}/v1",
+        "metadata": _meta(name, {f"{AGGREGATE}{outer}": "true"} if outer else {}),
+        "aggregationRule": {"clusterRoleSelectors": [{"matchLabels": {f"{AGGREGATE}{name}": "true"}}]},
+        "rules": [as_wire(rule) for rule in rules],
+    }
+
+
+def _binding(role: str, subjects: tuple[tuple[str, str], ...]) -> Obj:
+    return {
+        "kind": "ClusterRoleBinding",
+        "apiVersion": f"{GROUP}/v1",
+        "metadata": _meta(role),
+        "roleRef": {"apiGroup": GROUP, "kind": "ClusterRole", "name": role},
+        "subjects": [{"kind": kind, "apiGroup": GROUP, "name": name} for kind, name in subjects],
+    }
+
+
+def _namespace(name: str) -> Obj:
+    return {
+        "kind": "Namespace",
+        "apiVersion": "v1",
+        "metadata": {"name": name, "labels": {"kubernetes.io/metadata.name": name}},
+        "spec": {"finalizers": ["kubernetes"]},
+        "status": {"phase": "Active"},
+    }

@@ -1,0 +1,346 @@
+"""The server's own authority: a CA, the server's certificate, client certificates, the token-signing key.
+
+Everything lies in DIR/pki, readable by its owner only:
+
+    ca.key  ca.crt     the authority; losing the key means new credentials for every client
+    server.pem         the server's key and certificate in one file, so that they are replaced together
+    sa.key             signs service account tokens
+
+What is derived (server.pem) is renewed when its names change or its end is near. What others depend on is
+never replaced silently: a damaged or expired authority is an error that says what to do.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import socket
+from base64 import b64encode
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime, timedelta
+from ipaddress import ip_address
+from pathlib import Path
+
+import msgspec
+import yaml
+from cryptography import x509
+from cryptography.exceptions import InvalidSignature
+from cryptography.hazmat.primitives.asymmetric import ec, rsa
+from cryptography.hazmat.primitives.asymmetric.types import PrivateKeyTypes
+from cryptography.hazmat.primitives.hashes import SHA256
+from cryptography.hazmat.primitives.serialization import (
+    Encoding,
+    NoEncryption,
+    PrivateFormat,
+    load_pem_private_key,
+)
+from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+
+from fathom.api.auth.jws import PrivateKey
+from fathom.model.user import AUTHENTICATED, MASTERS, User
+from fathom.seams.outside import Clock
+
+CA_DAYS = 3650
+SERVER_DAYS = 365
+CLIENT_DAYS = 365
+RENEW_DAYS = 30  # A server that restarts monthly never serves an expired certificate.
+SKEW = timedelta(minutes=5)  # A client whose clock is a little behind must not find us not yet valid.
+
+ALWAYS = (
+    "localhost",
+    "127.0.0.1",
+    "::1",
+    "kubernetes",
+    "kubernetes.default",
+    "kubernetes.default.svc",
+    "kubernetes.default.svc.cluster.local",
+)
+ADMIN = User("fathom-admin", (MASTERS,))
+
+_LABEL = r"[A-Za-z0-9_][A-Za-z0-9_-]{0,62}"
+_DNS_NAME = re.compile(rf"(\*\.)?{_LABEL}(\.{_LABEL}){{0,126}}")
+
+
+class PkiError(Exception):
+    """One line for the operator: which file, what is wrong with it, what to do."""
+
+
+class Pki(msgspec.Struct, frozen=True):
+    ca: x509.Certificate
+    ca_key: ec.EllipticCurvePrivateKey
+    ca_file: Path
+    server_file: Path  # Key and certificate, for ssl.SSLContext.load_cert_chain.
+    accounts_key: PrivateKey
+
+    @property
+    def ca_pem(self) -> bytes:
+        return self.ca.public_bytes(Encoding.PEM)
+
+
+def ensure_pki(directory: Path, names: Sequence[str] = (), *, clock: Clock) -> Pki:
+    """Load what is in DIRECTORY/pki; make what is not there yet. `names`: further DNS names and addresses
+    that clients use for this server. Raises PkiError."""
+    pki = directory / "pki"
+    now = datetime.fromtimestamp(clock.now_ns() // 1_000_000_000, UTC)
+    try:
+        pki.mkdir(mode=0o700, parents=True, exist_ok=True)
+        pki.chmod(0o700)
+        ca, ca_key = _ensure_ca(pki, now)
+        _ensure_server(pki / "server.pem", ca, ca_key, sorted(_names(names)), now)
+        accounts_key = _ensure_accounts_key(pki / "sa.key")
+    except OSError as error:
+        raise PkiError(
+            f"{error.filename or pki}: {error.strerror}; check the directory's permissions"
+        ) from None
+    return Pki(ca, ca_key, pki / "ca.crt", pki / "server.pem", accounts_key)
+
+
+def _names(extra: Iterable[str]) -> dict[str, None]:
+    """DNS names and addresses in their usual spelling."""
+    for name in extra:
+        if not _is_address(name) and not _DNS_NAME.fullmatch(name):
+            raise PkiError(
+                f"{name!r} is neither a DNS name nor an IP address; give names without port or scheme"
+            )
+    host = socket.gethostname()
+    mine = (host,) if _DNS_NAME.fullmatch(host) else ()
+    return {
+        str(ip_address(one)) if _is_address(one) else one.lower(): None for one in (*ALWAYS, *mine, *extra)
+    }
+
+
+def _is_address(name: str) -> bool:
+    try:
+        ip_address(name)
+    except ValueError:
+        return False
+    return True
+
+
+# The authority.
+
+
+def _ensure_ca(pki: Path, now: datetime) -> tuple[x509.Certificate, ec.EllipticCurvePrivateKey]:
+    key_file, file = pki / "ca.key", pki / "ca.crt"
+    if file.exists() and not key_file.exists():
+        raise PkiError(f"{key_file} is missing beside ca.crt; {_RESTORE.format(pki=pki)}")
+    if not key_file.exists():
+        write_private(key_file, _key_pem(ec.generate_private_key(ec.SECP256R1())))
+    key = _load_key(key_file, _RESTORE.format(pki=pki))
+    if not isinstance(key, ec.EllipticCurvePrivateKey):
+        raise PkiError(f"{key_file} is not an elliptic curve key; {_RESTORE.format(pki=pki)}")
+    if not file.exists():  # Also after a crash between the two writes: the key is there and is used.
+        write_private(file, _make_ca(key, now).public_bytes(Encoding.PEM))
+    ca = _load_certificate(file, _RESTORE.format(pki=pki))
+    if ca.public_key() != key.public_key():
+        raise PkiError(f"{file} does not belong to ca.key; {_RESTORE.format(pki=pki)}")
+    if not ca.not_valid_before_utc <= now < ca.not_valid_after_utc:
+        raise PkiError(
+            f"{file} is valid only until {ca.not_valid_after_utc:%Y-%m-%d}; {_RENEW.format(pki=pki)}"
+        )
+    return ca, key
+
+
+_RESTORE = (
+    "restore it from a backup, or remove {pki} for a new authority (all clients then need new credentials)"
+)
+_RENEW = "check the clock, or remove {pki} for a new authority (all clients then need new credentials)"
+
+
+def _make_ca(key: ec.EllipticCurvePrivateKey, now: datetime) -> x509.Certificate:
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "fathom-ca")])
+    return (
+        x509.CertificateBuilder()
+        .subject_name(name)
+        .issuer_name(name)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - SKEW)
+        .not_valid_after(now + timedelta(days=CA_DAYS))
+        .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
+        .add_extension(_usage(signs_certificates=True), critical=True)
+        .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
+        .sign(key, SHA256())
+    )
+
+
+def _usage(*, signs_certificates: bool) -> x509.KeyUsage:
+    return x509.KeyUsage(
+        digital_signature=not signs_certificates,
+        key_cert_sign=signs_certificates,
+        crl_sign=signs_certificates,
+        content_commitment=False,
+        key_encipherment=False,
+        data_encipherment=False,
+        key_agreement=False,
+        encipher_only=False,
+        decipher_only=False,
+    )
+
+
+# What the authority signs.
+
+
+class _Leaf(msgspec.Struct, frozen=True):
+    subject: x509.Name
+    purpose: x509.ObjectIdentifier
+    days: int
+    names: Sequence[str] = ()
+
+
+def _issue(
+    leaf: _Leaf, ca: x509.Certificate, ca_key: ec.EllipticCurvePrivateKey, now: datetime
+) -> tuple[bytes, bytes]:
+    """Certificate and key, as PEM. Nothing we sign outlives the authority."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    until = min(now + timedelta(days=leaf.days), ca.not_valid_after_utc)
+    authority = x509.AuthorityKeyIdentifier.from_issuer_public_key(ca_key.public_key())
+    builder = (
+        x509.CertificateBuilder()
+        .subject_name(leaf.subject)
+        .issuer_name(ca.subject)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - SKEW)
+        .not_valid_after(until)
+        .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
+        .add_extension(_usage(signs_certificates=False), critical=True)
+        .add_extension(x509.ExtendedKeyUsage([leaf.purpose]), critical=False)
+        .add_extension(authority, critical=False)
+    )
+    if leaf.names:
+        alternatives = [_alternative(name) for name in leaf.names]
+        builder = builder.add_extension(x509.SubjectAlternativeName(alternatives), critical=False)
+    return builder.sign(ca_key, SHA256()).public_bytes(Encoding.PEM), _key_pem(key)
+
+
+def _alternative(name: str) -> x509.GeneralName:
+    return x509.IPAddress(ip_address(name)) if _is_address(name) else x509.DNSName(name)
+
+
+def _ensure_server(
+    file: Path, ca: x509.Certificate, ca_key: ec.EllipticCurvePrivateKey, names: list[str], now: datetime
+) -> None:
+    if file.exists() and _serves(file, ca, names, now):
+        return
+    subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "fathom-apiserver")])
+    leaf = _Leaf(subject, ExtendedKeyUsageOID.SERVER_AUTH, SERVER_DAYS, names)
+    certificate, key = _issue(leaf, ca, ca_key, now)
+    write_private(file, key + certificate)
+
+
+def _serves(file: Path, ca: x509.Certificate, names: list[str], now: datetime) -> bool:
+    """Whether it is ours, for these names, and will be for a while."""
+    remedy = "remove it and start again: a new one is made"
+    certificate = _load_certificate(file, remedy)
+    if certificate.public_key() != _load_key(file, remedy).public_key():
+        raise PkiError(f"{file} holds a key and a certificate that do not belong together; {remedy}")
+    try:
+        certificate.verify_directly_issued_by(ca)
+        found = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    except (InvalidSignature, ValueError, TypeError, x509.ExtensionNotFound):
+        return False
+    listed = sorted(str(one.value) for one in found)
+    return listed == names and now + timedelta(days=RENEW_DAYS) < certificate.not_valid_after_utc
+
+
+def issue_client(pki: Pki, user: User, *, clock: Clock, days: int = CLIENT_DAYS) -> tuple[bytes, bytes]:
+    """A certificate and key (PEM) that make their holder this user, in these groups."""
+    groups = [group for group in user.groups if group != AUTHENTICATED]
+    try:
+        subject = x509.Name(
+            [
+                *(x509.NameAttribute(NameOID.ORGANIZATION_NAME, group) for group in groups),
+                x509.NameAttribute(NameOID.COMMON_NAME, user.name),
+            ]
+        )
+    except ValueError:
+        raise PkiError(
+            f"{user.name!r} does not fit into a certificate (a name has 1 to 64 characters); use a token"
+        ) from None
+    now = datetime.fromtimestamp(clock.now_ns() // 1_000_000_000, UTC)
+    return _issue(_Leaf(subject, ExtendedKeyUsageOID.CLIENT_AUTH, days), pki.ca, pki.ca_key, now)
+
+
+def kubeconfig(
+    pki: Pki, server_url: str, user: User = ADMIN, *, clock: Clock, context: str = "fathom"
+) -> str:
+    """A kubeconfig that needs no other file: the authority and a new client certificate are in it."""
+    certificate, key = issue_client(pki, user, clock=clock)
+    config = {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "clusters": [
+            {
+                "name": context,
+                "cluster": {"server": server_url, "certificate-authority-data": _b64(pki.ca_pem)},
+            }
+        ],
+        "users": [
+            {
+                "name": user.name,
+                "user": {"client-certificate-data": _b64(certificate), "client-key-data": _b64(key)},
+            }
+        ],
+        "contexts": [{"name": context, "context": {"cluster": context, "user": user.name}}],
+        "current-context": context,
+        "preferences": {},
+    }
+    return yaml.safe_dump(config, sort_keys=False)
+
+
+def _b64(raw: bytes) -> str:
+    return b64encode(raw).decode()
+
+
+# Files.
+
+
+def _ensure_accounts_key(file: Path) -> PrivateKey:
+    if not file.exists():
+        write_private(file, _key_pem(ec.generate_private_key(ec.SECP256R1())))
+    remedy = "restore it from a backup, or remove it (all service account tokens then become invalid)"
+    key = _load_key(file, remedy)
+    fits = (isinstance(key, ec.EllipticCurvePrivateKey) and key.curve.name == "secp256r1") or (
+        isinstance(key, rsa.RSAPrivateKey) and key.key_size >= 2048
+    )
+    if not fits or not isinstance(key, PrivateKey):
+        raise PkiError(f"{file} is neither a P-256 nor an RSA key of 2048 bits or more; {remedy}")
+    return key
+
+
+def _load_key(file: Path, remedy: str) -> PrivateKeyTypes:
+    if file.stat().st_mode & 0o077:
+        file.chmod(0o600)
+    try:
+        return load_pem_private_key(file.read_bytes(), password=None)
+    except (ValueError, TypeError):  # TypeError: it is encrypted.
+        raise PkiError(f"{file} is not a readable private key; {remedy}") from None
+
+
+def _load_certificate(file: Path, remedy: str) -> x509.Certificate:
+    try:
+        return x509.load_pem_x509_certificate(file.read_bytes())
+    except ValueError:
+        raise PkiError(f"{file} is not a readable certificate; {remedy}") from None
+
+
+def _key_pem(key: ec.EllipticCurvePrivateKey) -> bytes:
+    return key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+
+
+def write_private(file: Path, content: bytes) -> None:
+    """Replace a file as a whole, for its owner's eyes only: after a crash there is the old one or the new."""
+    new = file.with_name(f".{file.name}.new")
+    handle = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600)
+    with os.fdopen(handle, "wb") as out:
+        os.fchmod(out.fileno(), 0o600)
+        out.write(content)
+        out.flush()
+        os.fsync(out.fileno())
+    new.replace(file)
+    directory = os.open(file.parent, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(directory)
+    finally:
+        os.close(directory)

@@ -1,0 +1,152 @@
+"""Bounds on what one client, and all clients together, may ask at once.
+
+Every number is a default that the wiring may replace; where kube-apiserver has one, it is that.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+
+import msgspec
+
+from fathom.api.request import Target
+from fathom.model.errors import ApiError, bad_request, too_large, too_many_requests
+from fathom.model.user import MASTERS, User
+from fathom.seams.outside import Clock
+
+BODY_BYTES_MAX = 3 * 1024 * 1024  # kube-apiserver's.
+REQUEST_S = 60.0  # kube-apiserver's --request-timeout.
+READONLY_MAX = 400  # kube-apiserver's --max-requests-inflight.
+MUTATING_MAX = 200  # kube-apiserver's --max-mutating-requests-inflight.
+
+READONLY = frozenset({"get", "list", "watch", "head", "options"})
+
+SECOND_NS = 1_000_000_000
+
+
+def check_size(length: int, limit: int = BODY_BYTES_MAX) -> None:
+    if length > limit:
+        raise too_large(limit)
+
+
+class Rate(msgspec.Struct, frozen=True):
+    """How fast one user may go on. A quarter of what the server does at its best: one client that runs wild
+    leaves most of it to the others, and a controller that starts up with a burst of lists is not held up."""
+
+    per_s: int = 4_000
+    burst: int = 8_000
+    users_max: int = (
+        10_000  # Beyond, the one unseen for longest is forgotten; it starts again with a full burst.
+    )
+
+
+class RateLimit:
+    """One token bucket per user, as the time at which its bucket is full again: the burst that has been used
+    up is the distance from now to then."""
+
+    def __init__(self, clock: Clock, rate: Rate | None = None) -> None:
+        self._clock = clock
+        self._rate = rate or Rate()
+        self._interval_ns = SECOND_NS // self._rate.per_s
+        self._depth_ns = self._interval_ns * self._rate.burst
+        self._full_at_ns: dict[str, int] = {}  # By user, in order of last use.
+
+    def check(self, user: User) -> None:
+        """Count one request; raise 429 if it is one too many, without counting it."""
+        if MASTERS in user.groups:
+            return
+        now_ns = self._clock.monotonic_ns()
+        full_at_ns = max(self._full_at_ns.pop(user.name, now_ns), now_ns) + self._interval_ns
+        wait_ns = full_at_ns - now_ns - self._depth_ns
+        if wait_ns > 0:
+            full_at_ns -= self._interval_ns
+        elif len(self._full_at_ns) >= self._rate.users_max:
+            del self._full_at_ns[next(iter(self._full_at_ns))]
+        self._full_at_ns[user.name] = full_at_ns
+        if wait_ns > 0:
+            raise _too_many(-(-wait_ns // SECOND_NS))
+
+
+class Room:
+    """Requests of one sort that are under way: at most `limit`. Entered for the time of one request."""
+
+    __slots__ = ("count", "limit")
+
+    def __init__(self, limit: int) -> None:
+        self.limit = limit
+        self.count = 0
+
+    def __enter__(self) -> None:
+        if self.count >= self.limit:
+            raise _too_many(1)
+        self.count += 1
+
+    def __exit__(self, *_: object) -> None:
+        self.count -= 1
+
+
+class Throttle:
+    """The limits of one server. Reading and writing have separate rooms, so that a flood of one leaves the
+    other working. Watches and other long answers take no place. Members of system:masters are never turned
+    away, so that an operator gets in when the server is full."""
+
+    def __init__(
+        self,
+        clock: Clock,
+        *,
+        rate: Rate | None = None,
+        readonly_max: int = READONLY_MAX,
+        mutating_max: int = MUTATING_MAX,
+    ) -> None:
+        self._rate = RateLimit(clock, rate)
+        self._readonly = Room(readonly_max)
+        self._mutating = Room(mutating_max)
+        self._open = Room(sys.maxsize)
+
+    def admit(self, user: User) -> None:
+        """Count one request of this user; raise 429 if it is one too many."""
+        self._rate.check(user)
+
+    def room(self, user: User, target: Target) -> Room:
+        """Where this request belongs: `with throttle.room(user, target): ...`. Entering a full room raises
+        429."""
+        if MASTERS in user.groups or is_long(target):
+            return self._open
+        return self._readonly if target.verb in READONLY else self._mutating
+
+    def reading(self) -> Room:
+        return self._readonly
+
+    def writing(self) -> Room:
+        return self._mutating
+
+
+def _too_many(retry_after_s: int) -> ApiError:
+    return too_many_requests("Too many requests, please try again later.", retry_after_s=retry_after_s)
+
+
+LONG_SUBRESOURCES = frozenset({"log", "exec", "attach", "portforward", "proxy"})
+
+
+def is_long(target: Target) -> bool:
+    """An answer that goes on: it has no deadline of ours, and takes no place among the short ones."""
+    return target.verb == "watch" or target.subresource in LONG_SUBRESOURCES
+
+
+def timeout_s(target: Target, asked: str = "", limit_s: float = REQUEST_S) -> float | None:
+    """How long the request may take; None: as long as it likes. `asked` is its `timeout` parameter, as Go
+    writes durations; it can only shorten."""
+    if is_long(target):
+        return None
+    return min(_seconds(asked) or limit_s, limit_s) if asked else limit_s
+
+
+_UNITS_S = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
+_PART = r"(\d{1,9}(?:\.\d{0,9})?)(ns|us|µs|ms|s|m|h)"
+
+
+def _seconds(text: str) -> float:
+    if not re.fullmatch(f"({_PART}){{1,6}}", text, re.ASCII):
+        raise bad_request(f'invalid timeout specified in the request URL - invalid duration "{text}"')
+    return sum(float(number) * _UNITS_S[unit] for number, unit in re.findall(_PART, text))
