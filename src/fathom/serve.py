@@ -1,6 +1,6 @@
 """The wiring of the real parts: which store, which clock, which sockets. Everything else is told.
 
-    run_up ──> open the data directory ──> Parts ──> load ──> bootstrap ──> listen ──> "ready"
+run_up ──> open the data directory ──> Parts ──> load ──> bootstrap ──> listen ──> "ready"
 """
 
 from __future__ import annotations
@@ -36,12 +36,11 @@ from fathom.api.core import Core
 from fathom.api.custom import CustomKinds
 from fathom.api.dispatch import Dispatch
 from fathom.api.feeding import Feed
-from fathom.api.kinds.decode import Decoder
 from fathom.api.kinds.registry import Registry
-from fathom.api.limits import InFlight, RateLimit
+from fathom.api.limits import Throttle
 from fathom.api.metrics import Metrics
 from fathom.api.request import Request, Response
-from fathom.api.reviewer import Reviewer
+from fathom.api.resources import RegistryResources
 from fathom.api.server import ApiServer
 from fathom.api.watchcache import WatchCache
 from fathom.client.local import LocalClient
@@ -53,12 +52,11 @@ from fathom.seams.log import JsonLog, Log
 from fathom.seams.outside import Outside, live
 from fathom.store.open import open_store
 from fathom.store.protocol import Store
+from fathom.store.retention import Retention
 
 KEEP_ALIVE_S = 300  # Idle connections of clients are cheap; making them anew costs a handshake.
 STOP_S = 3  # What a request under way may still take when we are told to stop.
 TOKENS_CHECK_S = 5.0
-COMPACT_EVERY_S = 60.0
-RETAIN_S = 300.0  # kube-apiserver compacts every five minutes; a client away for longer lists again.
 
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
@@ -83,50 +81,43 @@ def build(
 ) -> Parts:
     cache = WatchCache()
     registry = Registry.builtin()
-    decoder = Decoder(registry.definitions)
     custom = CustomKinds(registry)
     authorizer = Authorizer(cache)
     accounts = AccountTokens(SigningKey(pki.accounts_key), cache, outside.clock, outside.ids)
     token = secrets.token_urlsafe(32)
     own_tokens = {digest(token): User("system:fathom:housekeeping", (MASTERS,))}
-    authenticator = Authenticator(
-        tokens=own_tokens, accounts=accounts, authorizer=authorizer, clock=outside.clock
-    )
+    authenticator = Authenticator(tokens=own_tokens, accounts=accounts, clock=outside.clock)
     chain = Chain([*built_in(authorizer), *load_plugins(plugins)])
     core = Core(
         store=store,
         cache=cache,
         registry=registry,
-        decoder=decoder,
+        decoder=registry.decoder(),
         chain=chain,
         outside=outside,
         shared_store=shared_store,
-    )
-    reviewer = Reviewer(
-        authorizer=authorizer, authenticator=authenticator, accounts=accounts, clock=outside.clock
     )
     audit = AuditLog(data / "audit", clock=outside.clock)
     metrics = Metrics()
     server = ApiServer(
         core,
-        dispatch=Dispatch(core, reviewer),
+        dispatch=Dispatch(core, authorizer, authenticator),
         authenticator=authenticator,
         authorizer=authorizer,
-        rate=RateLimit(outside.clock),
-        inflight=InFlight(),
+        throttle=Throttle(outside.clock),
         audit=audit,
         metrics=metrics,
         log=log,
     )
     client = LocalClient(_in_process(server), token=token, name=f"fathom/{__version__} housekeeping")
-    housekeeping = Housekeeping(client=client, view=cache, resources=registry, outside=outside, log=log)
+    housekeeping = Housekeeping(
+        client=client, view=cache, resources=RegistryResources(registry), outside=outside, log=log
+    )
     feed = Feed(store, cache, log, (custom.observe, housekeeping.observe))
     metrics.gauge("fathom_store_revision", "The newest revision applied.", lambda: float(cache.reached))
     metrics.gauge("fathom_cached_objects", "Objects in the watch cache.", lambda: float(cache.objects))
     metrics.gauge("apiserver_registered_watchers", "Watches being served.", lambda: float(cache.watchers))
-    return Parts(
-        server, feed, housekeeping, client, authenticator, store, audit, outside, log, own_tokens
-    )
+    return Parts(server, feed, housekeeping, client, authenticator, store, audit, outside, log, own_tokens)
 
 
 def _in_process(server: ApiServer) -> Callable[..., Coroutine[Any, Any, Response]]:
@@ -145,10 +136,10 @@ def _in_process(server: ApiServer) -> Callable[..., Coroutine[Any, Any, Response
 
 async def bootstrap(parts: Parts) -> None:
     """What every cluster starts with. Objects that are there already are left as they are."""
-    registry = parts.server.core.registry
+    resources = RegistryResources(parts.server.core.registry)
     for obj in bootstrap_objects():
-        resource = registry.named(obj["apiVersion"], obj["kind"])
-        path = registry.path(resource or "", obj["metadata"].get("namespace", ""))
+        resource = resources.named(obj["apiVersion"], obj["kind"])
+        path = resources.path(resource or "", obj["metadata"].get("namespace", ""))
         try:
             await parts.client.call("POST", path or "", body=obj)
         except ApiError as error:
@@ -172,8 +163,13 @@ async def up(*, data: Path, host: str, port: int, store: str | None, plugins: li
     try:
         pki = ensure_pki(data, [] if host in {"", "0.0.0.0", "::"} else [host], clock=outside.clock)
         parts = build(
-            data=data, store=opened, pki=pki, outside=outside, log=log,
-            shared_store=bool(store and store.startswith("etcd")), plugins=plugins,
+            data=data,
+            store=opened,
+            pki=pki,
+            outside=outside,
+            log=log,
+            shared_store=bool(store and store.startswith("etcd")),
+            plugins=plugins,
         )
         await parts.feed.load()
         await _serve(parts, listener, pki, data)
@@ -215,7 +211,7 @@ async def _serve(parts: Parts, listener: socket.socket, pki: Pki, data: Path) ->
             group.create_task(parts.feed.follow()),
             group.create_task(parts.housekeeping.run()),
             group.create_task(_reload_tokens(parts, data / "tokens.csv")),
-            group.create_task(_compact(parts.store, parts.log)),
+            group.create_task(Retention(parts.store, parts.outside.clock).run()),
             group.create_task(parts.audit.run()),
         ]
         await bootstrap(parts)
@@ -280,23 +276,9 @@ async def _reload_tokens(parts: Parts, file: Path) -> None:
             stamp = now
             try:
                 text = file.read_text() if now != (0, 0) else ""
-                parts.authenticator.replace_tokens({**parse_tokens(text, source=str(file)), **parts.own_tokens})
-            except Exception as error:  # noqa: BLE001 - whatever is wrong with a file, the old tokens hold
+                parts.authenticator.replace_tokens(
+                    {**parse_tokens(text, source=str(file)), **parts.own_tokens}
+                )
+            except Exception as error:  # Whatever is wrong with the file, the old tokens hold.
                 parts.log.error("tokens not reloaded", file=str(file), error=str(error))
         await asyncio.sleep(TOKENS_CHECK_S)
-
-
-async def _compact(store: Store, log: Log) -> None:
-    """Keep the last minutes of history, forget what was superseded before."""
-    marks: list[tuple[float, int]] = []
-    loop = asyncio.get_running_loop()
-    while True:
-        await asyncio.sleep(COMPACT_EVERY_S)
-        try:
-            marks.append((loop.time(), await store.revision()))
-            due = [revision for when, revision in marks if when <= loop.time() - RETAIN_S]
-            if due:
-                await store.compact(due[-1])
-                marks = [mark for mark in marks if mark[1] > due[-1]]
-        except Exception as error:  # noqa: BLE001 - tried again in a minute
-            log.warn("compaction failed", error=str(error))

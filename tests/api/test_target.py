@@ -80,7 +80,9 @@ def test_a_resource_path_names_its_parts(asked: Request, expected: dict[str, str
     assert target_of(asked) == target(path=asked.path, **expected)
 
 
-@pytest.mark.parametrize("path", ["/", "/api", "/api/", "/api/v1", "/apis/apps", "/apis/apps/v1", "/healthz", "//"])
+@pytest.mark.parametrize(
+    "path", ["/", "/api", "/api/", "/api/v1", "/apis/apps", "/apis/apps/v1", "/healthz", "//"]
+)
 def test_other_paths_are_not_about_resources(path: str) -> None:
     assert target_of(request("GET", path)) == target("get", path)
 

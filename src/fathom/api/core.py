@@ -16,8 +16,8 @@ from fathom.api.request import Caller, Request, Target
 from fathom.api.strategy.base import Moment, Strategy
 from fathom.api.strategy.table import strategy_for
 from fathom.api.watchcache import WatchCache
-from fathom.model.errors import timed_out
-from fathom.model.objects import Obj
+from fathom.model.audit import Verdict
+from fathom.model.errors import ApiError, timed_out
 from fathom.seams.outside import Outside, timestamp
 from fathom.store.protocol import Entry, Store
 
@@ -35,7 +35,7 @@ class Limits(msgspec.Struct, frozen=True):
 class Core:
     """The parts of one server. Nothing here knows about sockets."""
 
-    def __init__(  # noqa: PLR0917
+    def __init__(
         self,
         *,
         store: Store,
@@ -86,7 +86,7 @@ class Core:
             raise too_new(revision, self.cache.reached) from None
 
 
-def too_new(revision: int, reached: int) -> Exception:
+def too_new(revision: int, reached: int) -> ApiError:
     error = timed_out(f"Too large resource version: {revision}, current: {reached}")
     cause = {"reason": "ResourceVersionTooLarge", "message": "Too large resource version"}
     error.details = {"causes": [cause], "retryAfterSeconds": 1}
@@ -105,7 +105,7 @@ class Verdicts(msgspec.Struct):
     uid: str = ""
     revision: int = 0
     changed: Sequence[str] = ()
-    admission: Sequence[object] = ()
+    admission: Sequence[Verdict] = ()
 
 
 class Call(msgspec.Struct):
@@ -134,6 +134,3 @@ class Call(msgspec.Struct):
     def warn(self, message: str) -> None:
         if message not in self.warnings:
             self.warnings.append(message)
-
-
-Meta = Obj

@@ -5,7 +5,9 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 
-from fathom.api.reviewer import Reviewer
+from fathom.api.auth import reviews
+from fathom.api.auth.authenticate import Authenticator
+from fathom.api.auth.authorize import Authorizer
 from fathom.api.core import Call, Core
 from fathom.api.kinds.kind import Kind
 from fathom.api.kinds.registry import Registry
@@ -23,7 +25,6 @@ from fathom.api.verbs.update import patch, put
 from fathom.api.verbs.watch import watch
 from fathom.model.body import encode_json
 from fathom.model.errors import method_not_allowed, no_such_path, not_supported
-from fathom.model.objects import Key
 
 Verb = Callable[[Core, Call], Awaitable[Answer]]
 
@@ -76,9 +77,10 @@ def kind_for(registry: Registry, target: Target) -> Kind:
 
 
 class Dispatch:
-    def __init__(self, core: Core, reviewer: Reviewer) -> None:
+    def __init__(self, core: Core, authorizer: Authorizer, authenticator: Authenticator) -> None:
         self._core = core
-        self._reviewer = reviewer
+        self._authorizer = authorizer
+        self._authenticator = authenticator
 
     async def serve(self, call: Call) -> Answer:
         target, kind = call.target, call.kind
@@ -108,14 +110,15 @@ class Dispatch:
         if call.target.verb != "create":
             raise method_not_allowed()
         obj = bodies.decode(self._core, call)
-        answered = self._reviewer.review(call.kind, obj, call.caller.user, call.namespace)
+        answered = reviews.review(
+            call.kind, obj, call.caller.user, self._authorizer, self._authenticator, call.namespace
+        )
         return Response(status=201, body=encode_json(answered))
 
     async def _token(self, call: Call) -> Response:
-        await read(self._core, call)  # The account must be there.
+        account = (await read(self._core, call)).body.obj
         kind = self._core.registry.by_gvk("authentication.k8s.io", "v1", "TokenRequest")
         if kind is None:
             raise no_such_path()
         obj = bodies.decode(self._core, call, kind)
-        account = Key(call.namespace, call.target.name)
-        return Response(status=201, body=encode_json(self._reviewer.issue(obj, account)))
+        return Response(status=201, body=encode_json(self._authenticator.issue_for(account, obj)))

@@ -12,7 +12,7 @@ import msgspec
 from fathom.api import tables
 from fathom.api.kinds.kind import Kind
 from fathom.api.request import JSON, Request, Response
-from fathom.model.body import decode_json, encode_json
+from fathom.model.body import encode_json
 from fathom.model.errors import ApiError, bad_request, not_acceptable
 from fathom.model.objects import Obj, metadata
 from fathom.store.protocol import Entry

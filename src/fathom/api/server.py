@@ -17,7 +17,7 @@ from fathom.api.auth.authenticate import Authenticator
 from fathom.api.auth.authorize import Authorizer
 from fathom.api.core import Call, Core, Verdicts
 from fathom.api.dispatch import Dispatch, kind_for
-from fathom.api.limits import InFlight, RateLimit, timeout_s
+from fathom.api.limits import Throttle, timeout_s
 from fathom.api.metrics import Metrics
 from fathom.api.paths import Paths
 from fathom.api.request import Answer, Caller, Request, Response, Target
@@ -41,8 +41,7 @@ class ApiServer:
         dispatch: Dispatch,
         authenticator: Authenticator,
         authorizer: Authorizer,
-        rate: RateLimit,
-        inflight: InFlight,
+        throttle: Throttle,
         audit: AuditSink,
         metrics: Metrics,
         log: Log,
@@ -51,8 +50,7 @@ class ApiServer:
         self.metrics = metrics
         self._authenticator = authenticator
         self._authorizer = authorizer
-        self._rate = rate
-        self._inflight = inflight
+        self._throttle = throttle
         self._dispatch = dispatch
         self._audit = audit
         self._log = log
@@ -74,30 +72,32 @@ class ApiServer:
             answer = represent.failure(unavailable(f"the store does not answer: {error}"))
         except TimeoutError:
             answer = represent.failure(timed_out("the request took too long: read before trying again"))
-        except Exception as error:  # noqa: BLE001 - the last line of defence; logged whole
+        except Exception as error:  # The last line of defence; logged whole.
             answer = self._broken(request, request_id, error)
         seconds = (self._clock.monotonic_ns() - started_ns) / 1e9
         self.metrics.observe(target, answer.status, seconds)
         if seconds > SLOW_S or answer.status >= 500:
             self._log.warn(
-                "request", id=request_id, method=request.method, path=request.path, status=answer.status,
-                seconds=round(seconds, 3), traceparent=request.headers.get("traceparent", ""),
+                "request",
+                id=request_id,
+                method=request.method,
+                path=request.path,
+                status=answer.status,
+                seconds=round(seconds, 3),
+                traceparent=request.headers.get("traceparent", ""),
             )
         answer.headers = (*answer.headers, ("audit-id", request_id))
         return answer
 
     async def _serve(self, request: Request, target: Target, request_id: str) -> Answer:
         user = self._authenticator.authenticate(request)
-        self._rate.check(user)
+        user = self._authenticator.impersonated(request, user, self._authorizer)
+        self._throttle.admit(user)
         self._authorizer.require(user, target)
         if not target.is_resource:
             return self._paths.serve(request)
-        room = self._inflight.enter(user, target)
-        try:
+        with self._throttle.room(user, target):
             return await self._answer(self._call(request, target, user, request_id))
-        finally:
-            if room is not None:
-                room.leave()
 
     def _call(self, request: Request, target: Target, user: User, request_id: str) -> Call:
         headers = request.headers
@@ -134,15 +134,15 @@ class ApiServer:
             async with asyncio.timeout(deadline_s):
                 answer = await self._dispatch.serve(call)
         except ApiError as error:
-            self._record(call, error.code, error.message)
+            self._record(call, error.code)
             raise
         except TimeoutError:
-            self._record(call, 504, "timeout")
+            self._record(call, 504)
             raise
-        self._record(call, answer.status, "")
+        self._record(call, answer.status)
         return answer
 
-    def _record(self, call: Call, code: int, message: str) -> None:
+    def _record(self, call: Call, code: int) -> None:
         target, user, verdicts = call.target, call.caller.user, call.audit
         self._audit.record(
             AuditEntry(
@@ -161,19 +161,21 @@ class ApiServer:
                 source=call.caller.remote,
                 decision=call.caller.decision,
                 code=code,
-                message=message,
                 revision=verdicts.revision,
                 changed=tuple(verdicts.changed),
                 admission=tuple(verdicts.admission),
                 dry_run=call.dry_run,
-                trace=call.request.headers.get("traceparent", ""),
             )
         )
 
     def _broken(self, request: Request, request_id: str, error: Exception) -> Response:
         self._log.error(
-            "unexpected", id=request_id, method=request.method, path=request.path,
-            error=repr(error), stack=traceback.format_exception(error),
+            "unexpected",
+            id=request_id,
+            method=request.method,
+            path=request.path,
+            error=repr(error),
+            stack=traceback.format_exception(error),
         )
         return represent.failure(internal(f"see the server's log for request {request_id}"))
 
@@ -185,4 +187,3 @@ def _warnings(texts: list[str]) -> tuple[tuple[str, str], ...]:
 def _header_text(text: str) -> str:
     quoted = text.replace("\\", "\\\\").replace('"', '\\"')
     return "".join(char if " " <= char <= "~" else "?" for char in quoted)[:1000]
-

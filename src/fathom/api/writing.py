@@ -16,11 +16,11 @@ from collections.abc import Callable, Sequence
 import msgspec
 
 from fathom.api import metadata as meta_rules
-from fathom.api.admission.attempt import Attempt, Charge
+from fathom.api.admission.attempt import Attempt, Charge, Denied
 from fathom.api.core import Call, Core
 from fathom.api.kinds.kind import Kind
 from fathom.api.removal import DeleteOptions, check_preconditions, is_over, plan_removal
-from fathom.model.body import Body, canonical
+from fathom.model.body import Body, canonical, decode_json, encode_json
 from fathom.model.errors import (
     CHANGED_SINCE_READ,
     ApiError,
@@ -35,7 +35,7 @@ from fathom.model.errors import (
 from fathom.model.fields import changed_paths
 from fathom.model.objects import Obj, metadata
 from fathom.seams.outside import timestamp
-from fathom.store.protocol import Committed, Conflict, Delete, Entry, Expect, Outcome, Put, Unknown, Write
+from fathom.store.protocol import Committed, Conflict, Delete, Entry, Expect, Put, Unknown, Write
 
 # Losing this many races in a row means that somebody writes the object in a tight loop.
 COMMITS_MAX = 5
@@ -63,13 +63,12 @@ class Written(msgspec.Struct, frozen=True):
 
 async def create(core: Core, call: Call, obj: Obj) -> Written:
     """Store a new object. `obj` belongs to us and is complete but for what the server adds."""
-    draft = _new(core, call, obj)
     generated = not metadata(obj).get("name")
+    original = encode_json(obj)
     for attempt in range(max(NAMES_MAX, COMMITS_MAX)):
-        if generated:
-            metadata(draft)["name"] = _generated_name(core, draft)
+        draft = _new(core, call, obj if attempt == 0 else decode_json(original))
         name = str(metadata(draft).get("name") or "")
-        admitted, charges = _admit(core, call, "CREATE", draft, None)
+        admitted, charges = _admit(core, call, "CREATE", obj=draft, old=None)
         _validate_create(core, call, admitted)
         key = call.kind.store_key(call.namespace, name)
         if call.dry_run:
@@ -117,6 +116,9 @@ def _new(core: Core, call: Call, obj: Obj) -> Obj:
             "metadata.name", "FieldValueRequired", "Required value: name or generateName is required"
         )
         raise invalid(group=call.kind.group, kind=call.kind.kind, name="", causes=[cause])
+    if not meta.get("name"):
+        # 63 is the length of a DNS label, 5 that of the suffix.
+        meta["name"] = f"{meta['generateName'][: 63 - 5]}{core.outside.ids.suffix()}"
     meta["uid"] = core.outside.ids.uid()
     moment = core.moment()
     meta["creationTimestamp"] = moment.now
@@ -128,11 +130,6 @@ def _new(core: Core, call: Call, obj: Obj) -> Obj:
     return obj
 
 
-def _generated_name(core: Core, obj: Obj) -> str:
-    # 63 is the length of a DNS label, 5 that of the suffix.
-    return f"{metadata(obj)['generateName'][: 63 - 5]}{core.outside.ids.suffix()}"
-
-
 async def update(core: Core, call: Call, change: Change, *, subresource: str = "") -> Written:
     """Change an object that is there. `change` is run again on what is there now when a race is lost."""
     key = call.store_key
@@ -140,41 +137,41 @@ async def update(core: Core, call: Call, change: Change, *, subresource: str = "
     for _ in range(COMMITS_MAX):
         if entry is None:
             raise not_found(call.kind.resource, call.target.name)
-        written, outcome = await _update_once(core, call, entry, change, subresource)
-        if written is not None:
-            return written
-        entry = outcome.current.get(key, entry)
+        done = await _update_once(core, call, entry, change, subresource)
+        if isinstance(done, Written):
+            return done
+        entry = done.current.get(key, entry)
     raise _contended(call)
 
 
 async def _update_once(
     core: Core, call: Call, entry: Entry, change: Change, subresource: str
-) -> tuple[Written, Outcome] | tuple[None, Conflict]:
+) -> Written | Conflict:
     old = entry.body.fresh_at(entry.revision)
-    draft = _revised(core, call, change(old), old, entry, subresource)
+    draft = _revised(core, call, change(old), old, entry=entry, subresource=subresource)
     operation_old = entry.body.obj_at(entry.revision)
-    admitted, charges = _admit(core, call, "UPDATE", draft, operation_old, subresource)
+    admitted, charges = _admit(core, call, "UPDATE", obj=draft, old=operation_old, subresource=subresource)
     _validate_update(core, call, admitted, operation_old, subresource)
     strategy = core.strategy(call.kind)
     gone = is_over(admitted, strategy)
     if not gone and canonical(admitted) == entry.body.obj:
-        return Written(obj=operation_old, entry=entry), Committed(entry.revision)
+        return Written(obj=operation_old, entry=entry)
     call.audit.name, call.audit.uid = call.target.name, metadata(admitted).get("uid", "")
     call.audit.changed = changed_paths(operation_old, admitted, limit=CHANGED_PATHS_MAX)
     if call.dry_run:
-        return Written(obj=admitted), Committed(entry.revision)
+        return Written(obj=admitted)
     if gone:
         charges = (*charges, *_release(core, call, operation_old))
         return await _remove_now(core, call, entry, charges, admitted)
     body = Body(canonical(admitted))
     outcome = await commit(core, Expect(entry.key, entry.revision), Put(entry.key, body), charges)
     if isinstance(outcome, Conflict):
-        return None, outcome
+        return outcome
     call.audit.revision = outcome.revision
-    return Written(obj=admitted, entry=Entry(entry.key, body, outcome.revision, entry.created)), outcome
+    return Written(obj=admitted, entry=Entry(entry.key, body, outcome.revision, entry.created))
 
 
-def _revised(core: Core, call: Call, new: Obj, old: Obj, entry: Entry, subresource: str) -> Obj:
+def _revised(core: Core, call: Call, new: Obj, old: Obj, *, entry: Entry, subresource: str) -> Obj:
     """The caller's object with everything that is not the caller's to change put back."""
     meta, old_meta = new.setdefault("metadata", {}), metadata(old)
     _check_identity(call, meta, old_meta, entry)
@@ -244,49 +241,47 @@ async def remove(core: Core, call: Call, options: DeleteOptions) -> Written:
     for _ in range(COMMITS_MAX):
         if entry is None:
             raise not_found(call.kind.resource, call.target.name)
-        written, outcome = await _remove_once(core, call, entry, options)
-        if written is not None:
-            return written
-        entry = outcome.current.get(key, entry)
+        done = await _remove_once(core, call, entry, options)
+        if isinstance(done, Written):
+            return done
+        entry = done.current.get(key, entry)
     raise _contended(call)
 
 
-async def _remove_once(
-    core: Core, call: Call, entry: Entry, options: DeleteOptions
-) -> tuple[Written, Outcome] | tuple[None, Conflict]:
+async def _remove_once(core: Core, call: Call, entry: Entry, options: DeleteOptions) -> Written | Conflict:
     old = entry.body.fresh_at(entry.revision)
     check_preconditions(old, options, resource=call.kind.resource, revision=entry.revision)
-    _, charges = _admit(core, call, "DELETE", None, old)
+    _, charges = _admit(core, call, "DELETE", obj=None, old=old)
     strategy = core.strategy(call.kind)
     removal = plan_removal(
         old, options, strategy=strategy, moment=core.moment(), now_ns=core.outside.clock.now_ns()
     )
     call.audit.name, call.audit.uid = call.target.name, metadata(old).get("uid", "")
     if call.dry_run or options.dry_run:
-        return Written(obj=removal.obj or old, removed=removal.obj is None), Committed(entry.revision)
+        return Written(obj=removal.obj or old, removed=removal.obj is None)
     if removal.obj is None:
         charges = (*charges, *_release(core, call, old))
         return await _remove_now(core, call, entry, charges, old)
     if canonical(removal.obj) == entry.body.obj:
-        return Written(obj=removal.obj, entry=entry), Committed(entry.revision)
+        return Written(obj=removal.obj, entry=entry)
     call.audit.changed = changed_paths(entry.body.obj, canonical(removal.obj), limit=CHANGED_PATHS_MAX)
     body = Body(canonical(removal.obj))
     outcome = await commit(core, Expect(entry.key, entry.revision), Put(entry.key, body), charges)
     if isinstance(outcome, Conflict):
-        return None, outcome
+        return outcome
     call.audit.revision = outcome.revision
-    return Written(obj=removal.obj, entry=Entry(entry.key, body, outcome.revision, entry.created)), outcome
+    return Written(obj=removal.obj, entry=Entry(entry.key, body, outcome.revision, entry.created))
 
 
 async def _remove_now(
     core: Core, call: Call, entry: Entry, charges: Sequence[Charge], last: Obj
-) -> tuple[Written, Outcome] | tuple[None, Conflict]:
+) -> Written | Conflict:
     outcome = await commit(core, Expect(entry.key, entry.revision), Delete(entry.key), charges)
     if isinstance(outcome, Conflict):
-        return None, outcome
+        return outcome
     call.audit.revision = outcome.revision
     metadata(last)["resourceVersion"] = str(outcome.revision)
-    return Written(obj=last, removed=True), outcome
+    return Written(obj=last, removed=True)
 
 
 async def commit(core: Core, expect: Expect, write: Write, charges: Sequence[Charge]) -> Committed | Conflict:
@@ -306,7 +301,7 @@ async def commit(core: Core, expect: Expect, write: Write, charges: Sequence[Cha
 
 
 def _admit(
-    core: Core, call: Call, operation: str, obj: Obj | None, old: Obj | None, subresource: str = ""
+    core: Core, call: Call, operation: str, *, obj: Obj | None, old: Obj | None, subresource: str = ""
 ) -> tuple[Obj, Sequence[Charge]]:
     attempt = Attempt(
         operation=operation,
@@ -319,7 +314,11 @@ def _admit(
         user=call.caller.user,
         dry_run=call.dry_run,
     )
-    admitted = core.chain.admit(attempt, core.cache)
+    try:
+        admitted = core.chain.admit(attempt, core.cache)
+    except Denied as error:
+        call.audit.admission = error.verdicts
+        raise
     call.audit.admission = admitted.verdicts
     for warning in admitted.warnings:
         call.warn(warning)

@@ -73,7 +73,7 @@ class Housekeeping:
                 if error.code != 409:  # A lost race is ordinary: look again.
                     self._log.warn("reconcile", controller=who, key=str(key), error=error.message)
                 queue.failed(key)
-            except Exception as error:  # noqa: BLE001 - one object's trouble must not stop the others
+            except Exception as error:  # One object's trouble must not stop the others.
                 self._log.error("reconcile", controller=who, key=str(key), error=repr(error))
                 queue.failed(key)
             else:

@@ -8,6 +8,7 @@ from types import MappingProxyType
 from fathom.api.strategy.base import Strategy
 from fathom.api.strategy.configmaps import ConfigMapStrategy, SecretStrategy
 from fathom.api.strategy.cronjobs import CronJobStrategy
+from fathom.api.strategy.definitions import DefinitionStrategy
 from fathom.api.strategy.deployments import DeploymentStrategy
 from fathom.api.strategy.disruption import PodDisruptionBudgetStrategy
 from fathom.api.strategy.events import EventStrategy
@@ -47,6 +48,7 @@ STRATEGIES: Mapping[str, Strategy] = MappingProxyType(
         "secrets": SecretStrategy(),
         "services": ServiceStrategy(),
         "controllerrevisions.apps": ControllerRevisionStrategy(),
+        "customresourcedefinitions.apiextensions.k8s.io": DefinitionStrategy(),
         "daemonsets.apps": DaemonSetStrategy(),
         "deployments.apps": DeploymentStrategy(),
         "replicasets.apps": ReplicaSetStrategy(),

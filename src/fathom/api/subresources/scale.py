@@ -29,7 +29,7 @@ class _Spec(msgspec.Struct):
 class _Meta(msgspec.Struct):
     name: str = ""
     namespace: str = ""
-    resourceVersion: str = ""  # noqa: N815 - the wire's spelling
+    resourceVersion: str = ""  # The wire's spelling.
     uid: str = ""
 
 

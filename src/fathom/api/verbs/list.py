@@ -21,6 +21,7 @@ from fathom.api.verbs.versions import (
     parse_limit,
     which_of,
 )
+from fathom.model.body import encode_json
 from fathom.model.errors import ApiError, bad_request, expired, timed_out
 from fathom.model.objects import Obj
 from fathom.store.protocol import Compacted, Entry, FutureRevision
@@ -145,7 +146,7 @@ def _answer(core: Core, call: Call, found: Found, choice: Choice) -> Response:
     objs = [represent.wire_obj(call.kind, entry) for entry in found.entries]
     now_ns = core.outside.clock.now_ns()
     shape = represent.shaped(call.kind, objs, call.form, now_ns=now_ns, list_meta=meta)
-    return Response(status=200, body=represent.encode_json(shape))
+    return Response(status=200, body=encode_json(shape))
 
 
 def _encoded(call: Call, entries: Sequence[Entry]) -> Iterator[bytes]:

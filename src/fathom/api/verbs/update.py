@@ -10,7 +10,8 @@ from fathom.api.verbs import bodies
 from fathom.api.verbs.create import answer
 from fathom.api.writing import Change, update
 from fathom.api.writing import create as write_new
-from fathom.model.errors import bad_request, unsupported_media_type
+from fathom.model.body import decode_json, encode_json
+from fathom.model.errors import bad_request
 from fathom.model.objects import Obj, metadata
 
 # Kinds whose PUT makes the object when it is not there, as kube-apiserver has it.
@@ -39,10 +40,10 @@ async def put(core: Core, call: Call) -> Response:
     if _creates(call, obj) and await core.current(call.store_key) is None:
         return answer(core, call, await write_new(core, call, obj), status=201)
     # Each try gets the caller's object anew: a lost race must not leave traces in it.
-    raw = represent.encode_json(obj)
+    raw = encode_json(obj)
 
     def replaced(_: Obj) -> Obj:
-        again: Obj = represent.decode_json(raw)
+        again: Obj = decode_json(raw)
         return again
 
     return answer(core, call, await update(core, call, replaced, subresource=subresource))
@@ -64,11 +65,6 @@ def patching(core: Core, call: Call) -> Change:
     media = bodies.content_type(call.request)
     kind = call.kind
     schema = core.decoder.patch_schema(kind)
-    if media == "application/strategic-merge-patch+json" and schema is None:
-        raise unsupported_media_type(
-            "the body of the request was in an unknown format - accepted media types include: "
-            "application/json-patch+json, application/merge-patch+json"
-        )
 
     def patched(old: Obj) -> Obj:
         current = represent.as_kind(kind, old)

@@ -1,0 +1,332 @@
+"""The Domain: the one event loop on which deciding code runs, live, simulated and replayed.
+
+It is an asyncio loop whose only source of surprise is the sequence of its inputs. `input(now, deliver)` sets
+the clock, moves the timers that are due, delivers one input, runs callbacks first in first out until nothing
+is left to run, and returns. The same code, the same seed and the same inputs give the same behaviour; so
+whoever records the inputs can replay the process.
+
+    live        a pump on the host's loop calls `input`          (seams/host.py)
+    simulated   the world calls it, in the order its oracle says
+    replayed    the log calls it
+
+What would let the outside in by another door (threads, sockets, executors, signals) raises `NotHere`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import gc
+import heapq
+import sys
+from asyncio import events
+from collections import deque
+from collections.abc import Callable, Coroutine, Generator
+from itertools import count
+from typing import Any, TypeVar, TypeVarTuple, Unpack
+
+T = TypeVar("T")
+Ts = TypeVarTuple("Ts")
+L = TypeVar("L", bound=asyncio.AbstractEventLoop)
+
+# A drain that runs longer is a loop that feeds itself. Counted, not timed: the same in a replay.
+CALLBACKS_PER_INPUT_MAX = 1_000_000
+
+# Automatic collection would run finalizers at a moment that depends on allocation; so it is done at inputs.
+INPUTS_PER_COLLECTION = 10_000
+
+
+class NotHere(RuntimeError):
+    """Deciding code reached for the outside past the seams."""
+
+
+class Runaway(RuntimeError):
+    """One input caused more callbacks than any real one does."""
+
+
+class DomainFuture(asyncio.Future[T]):
+    """Hashes by number: asyncio keeps futures and tasks in sets, and addresses differ between runs."""
+
+    _number = 0
+
+    def __hash__(self) -> int:
+        return self._number
+
+
+class DomainTask(asyncio.Task[T]):
+    _number = 0
+
+    def __hash__(self) -> int:
+        return self._number
+
+
+class _Handle:
+    """What call_soon and call_later return: asyncio's Handle and TimerHandle, without debugging."""
+
+    __slots__ = ("_args", "_callback", "_cancelled", "_context", "_when_ns")
+
+    def __init__(
+        self,
+        callback: Callable[..., object],
+        args: tuple[Any, ...],
+        context: contextvars.Context | None,
+        when_ns: int,
+    ) -> None:
+        self._callback: Callable[..., object] | None = callback
+        self._args = args
+        self._context = context if context is not None else contextvars.copy_context()
+        self._cancelled = False
+        self._when_ns = when_ns
+
+    def cancel(self) -> None:
+        self._cancelled = True
+        self._callback, self._args = None, ()  # Let go of what they hold.
+
+    def cancelled(self) -> bool:
+        return self._cancelled
+
+    def when(self) -> float:
+        return self._when_ns / 1e9
+
+    def run(self) -> None:
+        if self._callback is not None:
+            self._context.run(self._callback, *self._args)
+
+
+# Doors to the outside, by the names that asyncio has for them.
+_OUTSIDE = (
+    "call_soon_threadsafe",
+    "run_in_executor",
+    "set_default_executor",
+    "getaddrinfo",
+    "getnameinfo",
+    "create_connection",
+    "create_server",
+    "create_unix_connection",
+    "create_unix_server",
+    "create_datagram_endpoint",
+    "connect_accepted_socket",
+    "start_tls",
+    "sendfile",
+    "connect_read_pipe",
+    "connect_write_pipe",
+    "subprocess_shell",
+    "subprocess_exec",
+    "add_reader",
+    "remove_reader",
+    "add_writer",
+    "remove_writer",
+    "sock_recv",
+    "sock_recv_into",
+    "sock_recvfrom",
+    "sock_recvfrom_into",
+    "sock_sendall",
+    "sock_sendto",
+    "sock_connect",
+    "sock_accept",
+    "sock_sendfile",
+    "add_signal_handler",
+    "remove_signal_handler",
+    "run_forever",
+    "run_until_complete",
+    "stop",
+)
+
+
+def _closed(name: str) -> Callable[..., Any]:
+    def closed(self: object, *args: object, **kwargs: object) -> Any:
+        raise NotHere(f"loop.{name} is not available to deciding code: go through a seam")
+
+    return closed
+
+
+def _close_doors(loop: type[L]) -> type[L]:
+    for name in _OUTSIDE:
+        setattr(loop, name, _closed(name))
+    return loop
+
+
+@_close_doors
+class Domain(asyncio.AbstractEventLoop):
+    def __init__(self, *, now_ns: int = 0) -> None:
+        self.now_ns = now_ns  # Frozen while an input is being worked on; never goes back.
+        self.inputs = 0
+        self.callbacks = 0
+        self.failures: list[dict[str, Any]] = []  # What nobody awaited and what callbacks raised.
+        self._ready: deque[_Handle] = deque()
+        self._timers: list[tuple[int, int, _Handle]] = []  # A heap of (when, order of arming, handle).
+        self._order = count(1).__next__
+        self._number = count(1).__next__
+        self._handler: Callable[[asyncio.AbstractEventLoop, dict[str, Any]], object] | None = None
+        self._tasks: dict[asyncio.Task[Any], None] = {}  # Strong: asyncio itself holds tasks weakly.
+        self._inside = False
+
+    # The one way in.
+
+    def input(self, now_ns: int, deliver: Callable[..., object] | None = None, *args: Any) -> None:
+        """One input, and everything that follows from it. Without `deliver`: time alone has passed."""
+        if self._inside:
+            raise RuntimeError("an input cannot be delivered while another is being worked on")
+        outer = events._get_running_loop()
+        hooks = sys.get_asyncgen_hooks()
+        events._set_running_loop(self)
+        sys.set_asyncgen_hooks(firstiter=None, finalizer=self._finish_generator)
+        self._inside = True
+        try:
+            self.now_ns = max(self.now_ns, now_ns)
+            self.inputs += 1
+            self._move_due()
+            if deliver is not None:
+                deliver(*args)
+            self._drain()
+        finally:
+            self._inside = False
+            sys.set_asyncgen_hooks(*hooks)
+            events._set_running_loop(outer)
+        if self.inputs % INPUTS_PER_COLLECTION == 0:
+            gc.collect()
+
+    def next_deadline_ns(self) -> int | None:
+        """When the earliest timer is due; the driver sees to it that time is then passed in."""
+        timers = self._timers
+        while timers and timers[0][2].cancelled():
+            heapq.heappop(timers)
+        return timers[0][0] if timers else None
+
+    def _move_due(self) -> None:
+        timers = self._timers
+        while timers and timers[0][0] <= self.now_ns:
+            handle = heapq.heappop(timers)[2]
+            if not handle.cancelled():
+                self._ready.append(handle)
+
+    def _drain(self) -> None:
+        ready, ran = self._ready, 0
+        while ready:
+            handle = ready.popleft()
+            if handle.cancelled():
+                continue
+            ran += 1
+            if ran > CALLBACKS_PER_INPUT_MAX:
+                raise Runaway(f"one input caused over {CALLBACKS_PER_INPUT_MAX} callbacks; next: {handle}")
+            try:
+                handle.run()
+            except (SystemExit, KeyboardInterrupt):
+                raise
+            except BaseException as error:  # As asyncio: a callback's error is reported, and the rest go on.
+                self.call_exception_handler({"message": f"Exception in {handle}", "exception": error})
+        self.callbacks += ran
+
+    # What asyncio asks of a loop.
+
+    def time(self) -> float:
+        return self.now_ns / 1e9
+
+    def call_soon(
+        self,
+        callback: Callable[[Unpack[Ts]], object],
+        *args: *Ts,
+        context: contextvars.Context | None = None,
+    ) -> asyncio.Handle:
+        handle = _Handle(callback, args, context, 0)
+        self._ready.append(handle)
+        return handle  # type: ignore[return-value]  # the same to whoever cancels it
+
+    def call_later(
+        self,
+        delay: float,
+        callback: Callable[[Unpack[Ts]], object],
+        *args: *Ts,
+        context: contextvars.Context | None = None,
+    ) -> asyncio.TimerHandle:
+        return self.call_at_ns(self.now_ns + max(0, round(delay * 1e9)), callback, *args, context=context)
+
+    def call_at(
+        self,
+        when: float,
+        callback: Callable[[Unpack[Ts]], object],
+        *args: *Ts,
+        context: contextvars.Context | None = None,
+    ) -> asyncio.TimerHandle:
+        return self.call_at_ns(max(self.now_ns, round(when * 1e9)), callback, *args, context=context)
+
+    def call_at_ns(
+        self,
+        when_ns: int,
+        callback: Callable[[Unpack[Ts]], object],
+        *args: *Ts,
+        context: contextvars.Context | None = None,
+    ) -> asyncio.TimerHandle:
+        handle = _Handle(callback, args, context, when_ns)
+        heapq.heappush(self._timers, (when_ns, self._order(), handle))
+        return handle  # type: ignore[return-value]  # the same to whoever cancels it
+
+    def create_future(self) -> asyncio.Future[Any]:
+        future: DomainFuture[Any] = DomainFuture(loop=self)
+        future._number = self._number()
+        return future
+
+    def create_task(
+        self,
+        coro: Generator[Any, None, T] | Coroutine[Any, Any, T],
+        *,
+        name: str | None = None,
+        context: contextvars.Context | None = None,
+        **_ignored: object,
+    ) -> asyncio.Task[T]:
+        # The number must be there before asyncio puts the task into its set.
+        task: DomainTask[T] = DomainTask.__new__(DomainTask)
+        task._number = number = self._number()
+        task.__init__(coro, loop=self, name=name or f"task-{number}", context=context)  # type: ignore[misc]  # on purpose, see above
+        self._tasks[task] = None
+        task.add_done_callback(self._forget)
+        return task
+
+    def _forget(self, task: asyncio.Task[Any]) -> None:
+        self._tasks.pop(task, None)
+
+    def _finish_generator(self, generator: Any) -> None:
+        """An async generator was dropped half-way: its `finally` runs here, as our next work. When that
+        happens follows from reference counts, which follow from our inputs."""
+        self.create_task(generator.aclose())
+
+    @property
+    def tasks(self) -> tuple[asyncio.Task[Any], ...]:
+        """Unfinished tasks, oldest first."""
+        return tuple(self._tasks)
+
+    def is_running(self) -> bool:
+        return self._inside
+
+    def is_closed(self) -> bool:
+        return False
+
+    def get_debug(self) -> bool:
+        return False
+
+    def set_debug(self, enabled: bool) -> None:
+        pass
+
+    def get_exception_handler(self) -> Any:
+        return self._handler
+
+    def set_exception_handler(self, handler: Any) -> None:
+        self._handler = handler
+
+    def default_exception_handler(self, context: dict[str, Any]) -> None:
+        self.failures.append(context)
+
+    def call_exception_handler(self, context: dict[str, Any]) -> None:
+        if self._handler is None:
+            self.default_exception_handler(context)
+        else:
+            self._handler(self, context)
+
+    def get_task_factory(self) -> None:
+        return None
+
+    async def shutdown_asyncgens(self) -> None:
+        pass
+
+    async def shutdown_default_executor(self, timeout: float | None = None) -> None:
+        pass
