@@ -25,7 +25,7 @@ class UnknownPlugin(Exception):
 
 
 def built_in(authorizer: Authorizer) -> tuple[Plugin, ...]:
-    """In kube-apiserver's order. Users' plugins come after these: they see what the defaults made of an object,
+    """In kube-apiserver's order. Users' plugins follow: they see what the defaults made of an object,
     and quotas, which charge last of all, count what users' plugins made of it."""
     return (
         NamespaceLifecycle(),
