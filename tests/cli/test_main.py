@@ -134,6 +134,19 @@ def test_a_reader_that_goes_away_is_not_an_error() -> None:
     assert done.stderr == ""
 
 
+@pytest.mark.kubectl
+def test_kubectl_finds_fathom_as_its_plugin(kubectl: str) -> None:
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    done = subprocess.run(
+        [kubectl, "fathom", "version"],
+        capture_output=True,
+        text=True,
+        check=True,
+        env={**os.environ, "PATH": path},
+    )
+    assert done.stdout.startswith("fathom ")
+
+
 def test_ctrl_c_is_silent(tmp_path: Path) -> None:
     fifo = tmp_path / "kubeconfig"
     os.mkfifo(fifo)

@@ -28,11 +28,12 @@ def up(
 ) -> None:
     """Start the API server, write DIR/kubeconfig and say `ready`. Ctrl-C stops it."""
     from fathom import serve  # noqa: PLC0415  # Only this command pays for the server's modules.
+    from fathom.api.admission.plugins import UnknownPlugin  # noqa: PLC0415
     from fathom.store.protocol import StoreUnavailable  # noqa: PLC0415
 
     try:
         serve.run_up(data=data, host=host, port=port, store=store, plugins=list(admission))
-    except StoreUnavailable as error:  # Its message is one line that says what to do.
+    except (StoreUnavailable, UnknownPlugin) as error:  # Written for people, in one line each.
         raise Problem(str(error)) from error
     except OSError as error:
         if error.errno == errno.EADDRINUSE:

@@ -1,0 +1,121 @@
+"""`fathom up` as a person starts it, and the driver on a server of its own."""
+
+from __future__ import annotations
+
+import json
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from fathom.cli.main import run
+
+FATHOM = [sys.executable, "-m", "fathom.cli"]
+
+
+@contextmanager
+def up(data: Path, *arguments: str) -> Iterator[tuple[subprocess.Popen[str], list[str]]]:
+    """A server that has said `ready`, and what it said until then."""
+    command = [*FATHOM, "up", "--data", str(data), "--port", "0", *arguments]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        said: list[str] = []
+        while (line := process.stdout.readline()) and line != "ready\n":
+            said.append(line.rstrip("\n"))
+        try:
+            yield process, said
+        finally:
+            process.kill()
+
+
+@pytest.mark.parametrize("stop", [signal.SIGINT, signal.SIGTERM])
+def test_up_says_how_to_use_it_and_stops_cleanly_when_told(tmp_path: Path, stop: signal.Signals) -> None:
+    data = tmp_path / "data"
+    with up(data) as (process, said):
+        process.send_signal(stop)
+        rest, errors = process.communicate(timeout=20)
+    assert said[-1] == f"export KUBECONFIG={data}/kubeconfig"
+    assert (process.returncode, rest) == (0, "")
+    assert "Traceback" not in errors
+
+
+def refused(*arguments: str) -> str:
+    """The one line that a start which cannot be ends with."""
+    done = subprocess.run(
+        [*FATHOM, "up", *arguments], capture_output=True, text=True, check=False, timeout=30
+    )
+    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
+    return done.stderr.removeprefix("fathom: error: ").strip()
+
+
+def test_a_taken_port_is_named_with_the_way_out(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        told = refused("--data", str(tmp_path / "data"), "--port", str(port))
+    assert told == f"port {port} on 127.0.0.1 is taken; choose another with --port"
+
+
+def test_a_second_server_on_the_same_data_is_refused(tmp_path: Path) -> None:
+    with up(tmp_path / "data"):
+        told = refused("--data", str(tmp_path / "data"), "--port", "0")
+    assert str(tmp_path / "data") in told
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("--store", "nonsense"),
+        ("--host", "256.0.0.1"),
+        ("--host", "192.0.2.1"),
+        ("--admission", "no_such_module:plugin"),
+        ("--data", "file/data"),
+    ],
+)
+def test_what_cannot_be_started_is_one_line(
+    tmp_path: Path, arguments: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "file").write_text("not a directory")
+    told = refused("--data", "data", "--port", "0", *arguments)
+    assert "FATHOM_DEBUG" not in told
+
+
+def test_bench_measures_a_server_of_its_own_and_leaves_nothing_behind(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    load = ["--connections", "4", "--objects", "40", "--seconds", "0.2"]
+    assert run(["bench", "api", "--json", "--data", str(tmp_path), *load]) == 0
+    result = json.loads(capsys.readouterr().out)
+    numbers = [result[name] for name in ("create_per_s", "get_per_s", "update_per_s", "list_ms")]
+    assert min(numbers) > 0
+    assert 0 < result["ready_s"] < 30
+    assert 20 < result["rss_mb"] < 500
+    assert result["server"]["own"]
+    assert result["server"]["store"] == "sqlite"
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_bench_measures_a_running_server_and_gives_its_namespace_back(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with up(tmp_path / "data", "--store", "memory:") as (process, _):
+        where = ["--kubeconfig", str(tmp_path / "data" / "kubeconfig"), "--pid", str(process.pid)]
+        assert run(["bench", "watch", "--json", "--watchers", "5", "--writes", "20", *where]) == 0
+    result = json.loads(capsys.readouterr().out)
+    assert (result["events"], result["ready_s"], result["server"]["own"]) == (100, None, False)
+    assert result["rss_mb"] > 20
+    assert result["cores"]["watch"]["server"] is not None
+
+
+def test_bench_on_a_server_that_does_not_start_is_one_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["bench", "api", "--data", str(tmp_path), "--store", "nonsense"]) == 2
+    shown = capsys.readouterr()
+    assert (shown.out, shown.err.count("\n")) == ("", 1)
+    assert "`fathom up` ended with 2: fathom: error: " in shown.err
