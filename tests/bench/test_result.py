@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 
+import msgspec
 import pytest
 
 from fathom.bench.drive import Phase, percentile_ms
@@ -19,6 +20,7 @@ from fathom.bench.result import (
     as_table,
     latency_of,
 )
+from fathom.bench.session import Usage, cores_between
 
 MACHINE = Machine(cores=2, cpu="some", python="3.11.7", kernel="Linux 6")
 API = ApiResult(
@@ -71,6 +73,27 @@ def test_what_is_not_known_of_somebodys_server_is_left_out_of_the_table() -> Non
     ]
 
 
+def test_a_disturbed_measurement_says_so() -> None:
+    disturbed = msgspec.structs.replace(API, cores={**API.cores, "get": Cores(0.4, 1.02, 0.95)})
+    assert as_table(disturbed).splitlines() == [
+        *as_table(API).splitlines(),
+        "",
+        "other programs kept up to 0.95 cores busy meanwhile: measure again on a quiet machine",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("after", "cores"),
+    [
+        (Usage(12.0, 1.5, 4.0, 110.0), Cores(0.25, 0.5, 4.25)),
+        (Usage(12.0, 1.5, 4.0, 101.0), Cores(0.25, 0.5, 0.0)),
+        (Usage(12.0, 1.5, None, 110.0), Cores(0.25, None, None)),
+    ],
+)
+def test_busy_cores_are_cpu_time_over_time(after: Usage, cores: Cores) -> None:
+    assert cores_between(Usage(10.0, 1.0, 3.0, 100.0), after) == cores
+
+
 @pytest.mark.parametrize("result", [API, WATCH])
 def test_a_program_reads_every_field_also_those_that_are_not_known(result: Result) -> None:
     document = json.loads(as_json(result))
@@ -85,5 +108,5 @@ def test_percentiles_are_latencies_that_were_measured(percent: float, expected: 
 
 
 def test_a_phase_tells_its_rate_and_its_spread() -> None:
-    phase = Phase([2_000_000, 1_000_000], elapsed_s=0.5, driver_cpu_s=0.1)
+    phase = Phase([2_000_000, 1_000_000], elapsed_s=0.5)
     assert (phase.per_s, latency_of(phase)) == (4.0, Latency(1.0, 2.0))

@@ -121,6 +121,12 @@ def cpu_s(pids: Iterable[int]) -> float:
     return ticks / os.sysconf("SC_CLK_TCK")
 
 
+def machine_cpu_s() -> float:
+    """CPU time everything on this machine has taken so far: user, nice, system, irq, softirq."""
+    fields = Path("/proc/stat").read_text().split("\n", 1)[0].split()
+    return sum(int(fields[at]) for at in (1, 2, 3, 6, 7)) / os.sysconf("SC_CLK_TCK")
+
+
 def _stats() -> Iterator[tuple[int, list[str]]]:
     """/proc/PID/stat after the command's name, which may itself hold spaces and brackets."""
     for entry in Path("/proc").iterdir():

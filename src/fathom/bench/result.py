@@ -11,6 +11,9 @@ import msgspec
 
 from fathom.bench.drive import Phase, percentile_ms
 
+# A core's fifth: what a quiet machine's housekeeping stays well below.
+DISTURBED_CORES = 0.2
+
 
 class Machine(msgspec.Struct, frozen=True):
     cores: int
@@ -32,10 +35,13 @@ class Latency(msgspec.Struct, frozen=True):
 
 
 class Cores(msgspec.Struct, frozen=True):
-    """How many cores each side kept busy. A driver near 1 measured itself, not the server."""
+    """How many cores each side kept busy. A driver near 1 measured itself, not the server; others above
+    nothing mean that the machine had something else to do meanwhile. None: the server's processes are not
+    known."""
 
     driver: float
     server: float | None = None
+    others: float | None = None
 
 
 class ApiResult(msgspec.Struct, frozen=True, kw_only=True):
@@ -99,7 +105,18 @@ def as_table(result: Result) -> str:
     width = max(len(name) for name, _ in rows)
     title = f"{result.server.version} on {result.machine.cores} cores, Python {result.machine.python}"
     asked = ", ".join(f"{name.replace('_', ' ')} {value:,}" for name, value in result.parameters.items())
-    return "\n".join([title, asked, "", *(f"{name:<{width}}  {text}" for name, text in rows)])
+    lines = [title, asked, "", *(f"{name:<{width}}  {text}" for name, text in rows)]
+    return "\n".join([*lines, *_disturbance(result)])
+
+
+def _disturbance(result: Result) -> list[str]:
+    most = max(cores.others or 0.0 for cores in result.cores.values())
+    if most < DISTURBED_CORES:
+        return []
+    return [
+        "",
+        f"other programs kept up to {most:.2f} cores busy meanwhile: measure again on a quiet machine",
+    ]
 
 
 def _api_rows(result: ApiResult) -> list[tuple[str, str]]:

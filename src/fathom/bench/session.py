@@ -10,7 +10,7 @@ from pathlib import Path
 
 import msgspec
 
-from fathom.bench.child import cpu_s, own_server, rss_mb
+from fathom.bench.child import cpu_s, machine_cpu_s, own_server, rss_mb
 from fathom.bench.drive import Lane, Phase, drive
 from fathom.bench.kubeconfig import Target, read_target
 from fathom.bench.requests import Asker, expect
@@ -51,18 +51,34 @@ class Session:
     def rss_mb(self) -> float | None:
         return round(rss_mb(self._pids), 1) if self._pids else None
 
-    def server_cpu_s(self) -> float | None:
-        return cpu_s(self._pids) if self._pids else None
+    def usage(self) -> Usage:
+        server_s = cpu_s(self._pids) if self._pids else None
+        return Usage(time.perf_counter(), time.process_time(), server_s, machine_cpu_s())
 
     def measure(self, connections: Sequence[Connection], lanes: Sequence[Lane]) -> tuple[Phase, Cores]:
-        before = self.server_cpu_s()
+        before = self.usage()
         phase = drive(connections, lanes)
-        return phase, self.cores_since(before, driver_s=phase.driver_cpu_s, elapsed_s=phase.elapsed_s)
+        return phase, cores_between(before, self.usage())
 
-    def cores_since(self, before: float | None, *, driver_s: float, elapsed_s: float) -> Cores:
-        after = self.server_cpu_s()
-        server = None if before is None or after is None else round((after - before) / elapsed_s, 2)
-        return Cores(driver=round(driver_s / elapsed_s, 2), server=server)
+
+class Usage(msgspec.Struct, frozen=True):
+    """Time and CPU time so far."""
+
+    at_s: float
+    driver_s: float
+    server_s: float | None  # Not known for somebody's server.
+    machine_s: float
+
+
+def cores_between(before: Usage, after: Usage) -> Cores:
+    elapsed_s = after.at_s - before.at_s
+    driver_s = after.driver_s - before.driver_s
+    if before.server_s is None or after.server_s is None:
+        return Cores(driver=round(driver_s / elapsed_s, 2))
+    server_s = after.server_s - before.server_s
+    # Ticks are hundredths of a second: what is left of a short phase may come out below nothing.
+    others_s = max(0.0, after.machine_s - before.machine_s - driver_s - server_s)
+    return Cores(*(round(seconds / elapsed_s, 2) for seconds in (driver_s, server_s, others_s)))
 
 
 @contextlib.contextmanager

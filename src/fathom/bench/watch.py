@@ -11,7 +11,7 @@ from fathom.bench.drive import Caller, Lane, Listener, Phase, listen
 from fathom.bench.errors import BenchFailed
 from fathom.bench.requests import Asker, expect, revision_of
 from fathom.bench.result import Cores, WatchResult, latency_of, this_machine
-from fathom.bench.session import Against, Session, ask, namespace, session
+from fathom.bench.session import Against, Session, ask, cores_between, namespace, session
 from fathom.bench.watching import SeenEvent, Watcher
 
 # How long to look for events that nobody wrote, once all that are due have come.
@@ -59,13 +59,11 @@ def _write_and_listen(
     connections = server.connect(load.connections)
     callers = [Caller(*pair, latencies_ns) for pair in zip(connections, lanes, strict=True)]
 
-    server_s, driver_s, began = server.server_cpu_s(), time.process_time(), time.perf_counter()
+    before, began = server.usage(), time.perf_counter()
     started: list[Listener] = [caller for caller in callers if caller.start()]
     listen([*started, *watchers])
-    elapsed_s, driver_s = time.perf_counter() - began, time.process_time() - driver_s
-
-    writes = Phase(latencies_ns, max(ended_at) - began, driver_s)
-    return writes, elapsed_s, server.cores_since(server_s, driver_s=driver_s, elapsed_s=elapsed_s)
+    elapsed_s, cores = time.perf_counter() - began, cores_between(before, server.usage())
+    return Phase(latencies_ns, max(ended_at) - began), elapsed_s, cores
 
 
 def _names(load: WatchLoad, lane: int) -> list[bytes]:
