@@ -7,6 +7,7 @@ calls them, and the registry gets the Kind.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from copy import deepcopy
 from typing import Any, Final
 
 from fathom.api.kinds.kind import Column, Kind, ScalePaths
@@ -104,7 +105,9 @@ def established(crd: Obj, now: str, others: Iterable[Obj] = ()) -> Obj:
             _condition(old, "NamesAccepted", names_accepted, now),
             _condition(old, "Established", is_established, now),
         ],
-        "acceptedNames": spec["names"] if conflict is None else old.get("acceptedNames") or _no_names(),
+        "acceptedNames": deepcopy(spec["names"])
+        if conflict is None
+        else old.get("acceptedNames") or _no_names(),
         "storedVersions": [_stored(spec)["name"]],
     }
 

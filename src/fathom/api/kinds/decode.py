@@ -58,7 +58,8 @@ class Decoder:
         try:
             tree = _from_yaml(raw) if media_type == YAML else _noted(raw)
         except Malformed as error:
-            raise _unrecognized(kind, f"couldn't get version/kind; json parse error: {error}", raw) from None
+            why = str(error) if media_type == YAML else _not_json(str(error))
+            raise _unrecognized(kind, why, raw) from None
         return self._decode_tree(kind, tree, raw)
 
     def decode_obj(self, kind: Kind, obj: Obj) -> Decoded:
@@ -125,7 +126,7 @@ class Decoder:
     def _decode_tree(self, kind: Kind, tree: Any, raw: bytes) -> Decoded:
         if not isinstance(tree, dict):
             words = f"json: cannot unmarshal {scalars.json_kind(tree)} into Go value of type struct"
-            raise _unrecognized(kind, f"couldn't get version/kind; json parse error: {words}", raw)
+            raise _unrecognized(kind, _not_json(words), raw)
         self._check_identity(kind, tree, raw)
         try:
             obj, unknown = self._read(kind, tree)
@@ -161,7 +162,7 @@ class Decoder:
             if value is not None and not isinstance(value, str):
                 got = scalars.json_kind(value)
                 words = f"json: cannot unmarshal {got} into Go struct field .{field} of type string"
-                raise _unrecognized(kind, f"couldn't get version/kind; json parse error: {words}", raw)
+                raise _unrecognized(kind, _not_json(words), raw)
         if kind.schema is not None:
             _require_identity(kind, name, version, raw)
         if version and version not in self._accepted(kind):
@@ -220,6 +221,10 @@ def _require_identity(kind: Kind, name: Any, version: Any, raw: bytes) -> None:
             raise _unrecognized(
                 kind, f"Object '{field}' is missing in '{raw[:200].decode(errors='replace')}'", raw
             )
+
+
+def _not_json(why: str) -> str:
+    return f"couldn't get version/kind; json parse error: {why}"
 
 
 def _unhandled(kind: Kind, name: str, version: str, why: str) -> ApiError:

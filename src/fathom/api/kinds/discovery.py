@@ -16,6 +16,8 @@ def document(registry: Registry, path: str, *, aggregated: bool = False) -> Obj 
     """The document at /api, /api/v1, /apis, /apis/GROUP or /apis/GROUP/VERSION; None if there is none. Only
     the two roots have an aggregated form."""
     parts = path.strip("/").split("/")
+    if not all(parts):
+        return None
     if parts == ["api"]:
         return aggregate(registry, core=True) if aggregated else _api_versions()
     if parts == ["apis"]:

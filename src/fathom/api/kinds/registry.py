@@ -99,34 +99,5 @@ class Registry:
         """All that have an address, in the order of discovery."""
         return list(self._by_path.values())
 
-    # What `model.view.Resources` asks for.
-
-    def path(self, resource: str, namespace: str, name: str = "") -> str | None:
-        """The path of an object or a collection; None for an unknown resource."""
-        kind = self._by_resource.get(resource)
-        if kind is None:
-            return None
-        root = f"/apis/{kind.group}/{kind.version}" if kind.group else f"/api/{kind.version}"
-        inside = f"/namespaces/{namespace}" if kind.namespaced and namespace else ""
-        return f"{root}{inside}/{kind.plural}{f'/{name}' if name else ''}"
-
-    def named(self, api_version: str, kind: str) -> str | None:
-        """The resource that an owner reference names."""
-        group, _, version = api_version.rpartition("/")
-        found = self._by_gvk.get((group, version, kind))
-        return found.resource if found is not None and found.resource in self._by_resource else None
-
-    def is_namespaced(self, resource: str) -> bool:
-        kind = self._by_resource.get(resource)
-        return kind is not None and kind.namespaced
-
-    def all_namespaced(self) -> list[str]:
-        """Stored, deletable resources that live in namespaces, in the order of discovery."""
-        return [
-            kind.resource
-            for kind in self.kinds()
-            if kind.namespaced and not kind.virtual and not kind.stored_as and "delete" in kind.verbs
-        ]
-
     def is_custom(self, kind: Kind) -> bool:
         return kind.resource in self._custom
