@@ -11,8 +11,7 @@ import unittest
 import warnings
 
 import pytest
-
-from .stepping import SteppingDomain
+from tests.seams.stepping import SteppingDomain
 
 SUITES = ("test_locks", "test_queues", "test_taskgroups", "test_timeouts", "test_waitfor")
 

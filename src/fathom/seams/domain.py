@@ -27,7 +27,6 @@ from typing import Any, TypeVar, TypeVarTuple, Unpack
 
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
-L = TypeVar("L", bound=asyncio.AbstractEventLoop)
 
 # A drain that runs longer is a loop that feeds itself. Counted, not timed: the same in a replay.
 CALLBACKS_PER_INPUT_MAX = 1_000_000
@@ -93,60 +92,13 @@ class _Handle:
             self._context.run(self._callback, *self._args)
 
 
-# Doors to the outside, by the names that asyncio has for them.
-_OUTSIDE = (
-    "call_soon_threadsafe",
-    "run_in_executor",
-    "set_default_executor",
-    "getaddrinfo",
-    "getnameinfo",
-    "create_connection",
-    "create_server",
-    "create_unix_connection",
-    "create_unix_server",
-    "create_datagram_endpoint",
-    "connect_accepted_socket",
-    "start_tls",
-    "sendfile",
-    "connect_read_pipe",
-    "connect_write_pipe",
-    "subprocess_shell",
-    "subprocess_exec",
-    "add_reader",
-    "remove_reader",
-    "add_writer",
-    "remove_writer",
-    "sock_recv",
-    "sock_recv_into",
-    "sock_recvfrom",
-    "sock_recvfrom_into",
-    "sock_sendall",
-    "sock_sendto",
-    "sock_connect",
-    "sock_accept",
-    "sock_sendfile",
-    "add_signal_handler",
-    "remove_signal_handler",
-    "run_forever",
-    "run_until_complete",
-    "stop",
-)
-
-
-def _closed(name: str) -> Callable[..., Any]:
+def _closed(name: str) -> Any:
     def closed(self: object, *args: object, **kwargs: object) -> Any:
         raise NotHere(f"loop.{name} is not available to deciding code: go through a seam")
 
     return closed
 
 
-def _close_doors(loop: type[L]) -> type[L]:
-    for name in _OUTSIDE:
-        setattr(loop, name, _closed(name))
-    return loop
-
-
-@_close_doors
 class Domain(asyncio.AbstractEventLoop):
     def __init__(self, *, now_ns: int = 0) -> None:
         self.now_ns = now_ns  # Frozen while an input is being worked on; never goes back.
@@ -330,3 +282,41 @@ class Domain(asyncio.AbstractEventLoop):
 
     async def shutdown_default_executor(self, timeout: float | None = None) -> None:
         pass
+
+    # Doors to the outside, by the names that asyncio has for them.
+
+    call_soon_threadsafe: Any = _closed("call_soon_threadsafe")
+    run_in_executor: Any = _closed("run_in_executor")
+    set_default_executor: Any = _closed("set_default_executor")
+    getaddrinfo: Any = _closed("getaddrinfo")
+    getnameinfo: Any = _closed("getnameinfo")
+    create_connection: Any = _closed("create_connection")
+    create_server: Any = _closed("create_server")
+    create_unix_connection: Any = _closed("create_unix_connection")
+    create_unix_server: Any = _closed("create_unix_server")
+    create_datagram_endpoint: Any = _closed("create_datagram_endpoint")
+    connect_accepted_socket: Any = _closed("connect_accepted_socket")
+    start_tls: Any = _closed("start_tls")
+    sendfile: Any = _closed("sendfile")
+    connect_read_pipe: Any = _closed("connect_read_pipe")
+    connect_write_pipe: Any = _closed("connect_write_pipe")
+    subprocess_shell: Any = _closed("subprocess_shell")
+    subprocess_exec: Any = _closed("subprocess_exec")
+    add_reader: Any = _closed("add_reader")
+    remove_reader: Any = _closed("remove_reader")
+    add_writer: Any = _closed("add_writer")
+    remove_writer: Any = _closed("remove_writer")
+    sock_recv: Any = _closed("sock_recv")
+    sock_recv_into: Any = _closed("sock_recv_into")
+    sock_recvfrom: Any = _closed("sock_recvfrom")
+    sock_recvfrom_into: Any = _closed("sock_recvfrom_into")
+    sock_sendall: Any = _closed("sock_sendall")
+    sock_sendto: Any = _closed("sock_sendto")
+    sock_connect: Any = _closed("sock_connect")
+    sock_accept: Any = _closed("sock_accept")
+    sock_sendfile: Any = _closed("sock_sendfile")
+    add_signal_handler: Any = _closed("add_signal_handler")
+    remove_signal_handler: Any = _closed("remove_signal_handler")
+    run_forever: Any = _closed("run_forever")
+    run_until_complete: Any = _closed("run_until_complete")
+    stop: Any = _closed("stop")

@@ -1,0 +1,194 @@
+"""The one door of deciding code: ask something of the outside, be given answers as inputs.
+
+    deciding code ──request/open──> Seam ──start/cancel──> Backend      live: sockets on the host's loop
+         ^                           │                                   simulated: the world's network
+         └──── futures, streams <────┘<──deliver(input)── whoever drives   replayed: nothing at all
+
+Numbers are given out here, by deterministic code, so that `(kind, number)` names the same ask in a replay.
+What was asked is kept as a checksum, so that a replay can say where it first asked something else.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import zlib
+from collections import deque
+from enum import IntEnum
+from typing import Any, Protocol
+
+import msgspec
+
+from fathom.seams.domain import Domain
+
+
+class Input(IntEnum):
+    """What can happen to a process. The numbers are in recorded logs: never change one."""
+
+    TICK = 0  # Time has passed.
+    REPLY = 1  # An ask was answered, or surely will not be.
+    OPENED = 2  # A stream has begun (or was refused: see the status).
+    CHUNK = 3  # Part of a stream.
+    ENDED = 4  # A stream is over.
+    SIGNAL = 5  # Somebody outside wants something: stop, reload.
+    START = 6  # The process began.
+
+
+class Ask(msgspec.Struct, frozen=True):
+    """One request, complete: what is sent follows from it alone."""
+
+    method: str
+    target: str  # Path and query.
+    body: Any = b""  # Bytes; in simulation an object that is shared.
+    headers: tuple[tuple[str, str], ...] = ()
+
+    def checksum(self) -> int:
+        body = self.body if isinstance(self.body, bytes) else msgspec.json.encode(self.body)
+        return zlib.crc32(body, zlib.crc32(f"{self.method} {self.target}".encode()))
+
+
+class Reply(msgspec.Struct, frozen=True):
+    """`status` 0: no answer came, and whether the ask took effect is unknown; `body` says what happened."""
+
+    status: int
+    body: Any = b""
+
+
+class Backend(Protocol):
+    def start(self, number: int, ask: Ask, *, stream: bool) -> None:
+        """Begin. What comes of it is delivered later, as inputs with this number."""
+        ...
+
+    def cancel(self, number: int) -> None:
+        """Nobody waits any more. Nothing needs to be delivered for it."""
+        ...
+
+
+class Seam:
+    def __init__(self, domain: Domain, backend: Backend) -> None:
+        self._domain = domain
+        self._backend = backend
+        self._count = 0
+        self._waiting: dict[int, asyncio.Future[Reply]] = {}  # Asks without an answer yet.
+        self._streams: dict[int, Stream] = {}  # Open, or being opened.
+        self._signal: asyncio.Future[str] | None = None
+        self._signals: deque[str] = deque()  # Come, but not yet waited for.
+        self.asked: dict[int, int] = {}  # Number -> checksum of the ask, until its first answer.
+
+    async def request(self, ask: Ask, *, timeout_s: float) -> Reply:
+        """One answer. A timeout is an answer too: status 0. The deadline is kept by the Domain's own clock,
+        so a socket that hangs for ever holds nobody up, and a replay times out at the same input."""
+        number = self._number(ask)
+        future: asyncio.Future[Reply] = self._domain.create_future()
+        self._waiting[number] = future
+        self._backend.start(number, ask, stream=False)
+        try:
+            async with asyncio.timeout(timeout_s):
+                return await future
+        except TimeoutError:
+            return Reply(0, f"no answer within {timeout_s:g} s".encode())
+        finally:
+            self._drop(number)
+
+    async def open(self, ask: Ask, *, timeout_s: float) -> Stream | Reply:
+        """A stream, or the reply that refused it."""
+        number = self._number(ask)
+        future = self._waiting[number] = self._domain.create_future()
+        stream = self._streams[number] = Stream(self, number)
+        self._backend.start(number, ask, stream=True)
+        opened = False
+        try:
+            async with asyncio.timeout(timeout_s):
+                reply = await future
+            opened = reply.status == 200
+            return stream if opened else reply
+        except TimeoutError:
+            return Reply(0, f"no answer within {timeout_s:g} s".encode())
+        finally:
+            self._waiting.pop(number, None)
+            if not opened:
+                self._close(number)
+
+    async def signal(self) -> str:
+        """Wait for somebody outside to want something."""
+        if not self._signals:
+            self._signal = self._domain.create_future()
+            try:
+                await self._signal
+            finally:
+                self._signal = None
+        return self._signals.popleft()
+
+    def deliver(self, kind: Input, number: int, status: int, payload: Any) -> None:
+        """One input, inside `Domain.input`. What nobody waits for any more is dropped."""
+        self.asked.pop(number, None)
+        if kind in {Input.REPLY, Input.OPENED}:
+            future = self._waiting.pop(number, None)
+            if future is not None and not future.done():
+                future.set_result(Reply(status, payload))
+        elif kind == Input.CHUNK:
+            if number in self._streams:
+                self._streams[number].feed(payload)
+        elif kind == Input.ENDED:
+            if number in self._streams:
+                self._streams[number].end()
+        elif kind == Input.SIGNAL:
+            self._signals.append(str(payload, "utf-8") if isinstance(payload, bytes) else str(payload))
+            if self._signal is not None and not self._signal.done():
+                self._signal.set_result("")
+
+    def _number(self, ask: Ask) -> int:
+        self._count += 1
+        self.asked[self._count] = ask.checksum()
+        return self._count
+
+    def _drop(self, number: int) -> None:
+        self.asked.pop(number, None)
+        if self._waiting.pop(number, None) is not None:
+            self._backend.cancel(number)
+
+    def _close(self, number: int) -> None:
+        self.asked.pop(number, None)
+        if self._streams.pop(number, None) is not None:
+            self._backend.cancel(number)
+
+
+class Stream:
+    """Chunks as they come. Reads everything that is there at once: fewer wake-ups under load."""
+
+    __slots__ = ("_chunks", "_ended", "_number", "_seam", "_waiter")
+
+    def __init__(self, seam: Seam, number: int) -> None:
+        self._seam = seam
+        self._number = number
+        self._chunks: list[Any] = []
+        self._ended = False
+        self._waiter: asyncio.Future[None] | None = None
+
+    async def read(self) -> list[Any] | None:
+        """All chunks that have come since; None at the end."""
+        while not self._chunks:
+            if self._ended:
+                return None
+            self._waiter = self._seam._domain.create_future()
+            try:
+                await self._waiter
+            finally:
+                self._waiter = None
+        chunks, self._chunks = self._chunks, []
+        return chunks
+
+    def close(self) -> None:
+        self._ended = True
+        self._seam._close(self._number)
+
+    def feed(self, chunk: Any) -> None:
+        self._chunks.append(chunk)
+        self._wake()
+
+    def end(self) -> None:
+        self._ended = True
+        self._wake()
+
+    def _wake(self) -> None:
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)
