@@ -277,6 +277,9 @@ class Domain(asyncio.AbstractEventLoop):
     def get_task_factory(self) -> None:
         return None
 
+    def close(self) -> None:
+        """Nothing to close: a Domain holds no resource."""
+
     async def shutdown_asyncgens(self) -> None:
         pass
 
@@ -317,6 +320,7 @@ class Domain(asyncio.AbstractEventLoop):
     sock_sendfile: Any = _closed("sock_sendfile")
     add_signal_handler: Any = _closed("add_signal_handler")
     remove_signal_handler: Any = _closed("remove_signal_handler")
+    set_task_factory: Any = _closed("set_task_factory")
     run_forever: Any = _closed("run_forever")
     run_until_complete: Any = _closed("run_until_complete")
     stop: Any = _closed("stop")
