@@ -293,8 +293,8 @@ _field_operator = re.compile(r"!=|==|=").search
 
 
 def parse_field_selector(text: str) -> FieldSelector:
-    terms = sorted(term for term in _terms(text) if term)
-    return FieldSelector(tuple(_field_requirement(term, text) for term in terms))
+    read = [_field_requirement(term, text) for term in _terms(text) if term]
+    return FieldSelector(tuple(sorted(read, key=lambda one: (one.path, one.value, one.equal))))
 
 
 def _terms(text: str) -> Iterator[str]:
