@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.api.auth.cluster import StoppedClock, target, user
 
+from fathom.api.auth.authenticate import NOBODY
 from fathom.api.limits import (
     BODY_BYTES_MAX,
     Rate,
@@ -59,12 +60,13 @@ def test_a_refusal_says_when_to_come_back_and_costs_nothing() -> None:
     limit.check(JANE)
 
 
-def test_users_have_separate_buckets_and_masters_none() -> None:
+def test_users_have_separate_buckets_and_masters_and_probes_none() -> None:
     limit = RateLimit(StoppedClock(), Rate(per_s=1, burst=1))
     limit.check(JANE)
     limit.check(JOE)
     for _ in range(100):
         limit.check(ROOT)
+        limit.check(NOBODY)
     with pytest.raises(ApiError, match="Too many requests"):
         limit.check(JOE)
 

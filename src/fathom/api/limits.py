@@ -12,7 +12,7 @@ import msgspec
 
 from fathom.api.request import Target
 from fathom.model.errors import ApiError, bad_request, too_large, too_many_requests
-from fathom.model.user import MASTERS, User
+from fathom.model.user import ANONYMOUS, MASTERS, User
 from fathom.seams.outside import Clock
 
 BODY_BYTES_MAX = 3 * 1024 * 1024  # kube-apiserver's.
@@ -43,7 +43,8 @@ class Rate(msgspec.Struct, frozen=True):
 
 class RateLimit:
     """One token bucket per user, as the time at which its bucket is full again: the burst that has been used
-    up is the distance from now to then."""
+    up is the distance from now to then. Whoever shows no credentials sees only health and version, which cost
+    no more than a refusal, and must not be able to use up what other probes need: they are not counted."""
 
     def __init__(self, clock: Clock, rate: Rate | None = None) -> None:
         self._clock = clock
@@ -54,7 +55,7 @@ class RateLimit:
 
     def check(self, user: User) -> None:
         """Count one request; raise 429 if it is one too many, without counting it."""
-        if MASTERS in user.groups:
+        if MASTERS in user.groups or user.name == ANONYMOUS:
             return
         now_ns = self._clock.monotonic_ns()
         full_at_ns = max(self._full_at_ns.pop(user.name, now_ns), now_ns) + self._interval_ns

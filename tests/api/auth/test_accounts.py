@@ -173,6 +173,14 @@ def test_a_change_of_any_character_makes_a_token_invalid() -> None:
         assert isinstance(world.tokens.check(changed), Refused), at
 
 
+@pytest.mark.parametrize("tail", ["!", "=", "==", "\n", " ", "é", "."])
+def test_a_token_has_one_spelling(tail: str) -> None:
+    world = World()
+    token = world.tokens.issue_token(BOT)
+    for text in (token + tail, tail + token, token.replace(".", tail + ".", 1)):
+        assert world.tokens.check(text) == Refused("invalid bearer token")
+
+
 def test_another_payload_under_the_same_signature_is_refused() -> None:
     world = World()
     header, _, signature = world.tokens.issue_token(BOT).split(".")

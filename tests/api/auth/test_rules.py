@@ -11,6 +11,7 @@ from tests.api.auth.cluster import rule, target
 
 from fathom.api.auth import rules
 from fathom.api.auth.rules import Rule, ask_of, covers, describe_missing, grants, rules_of, uncovered
+from fathom.model.objects import Obj
 
 VERBS = st.sampled_from(["get", "list", "create", "*"])
 GROUPS = st.sampled_from(["", "apps", "*"])
@@ -43,6 +44,46 @@ def test_a_rule_grants_what_a_plain_reading_of_it_says(
 ) -> None:
     ask = ask_of(target(verb, resource, group=group))
     assert grants(one, ask) == matches_slowly(one, verb, group, resource)
+
+
+@pytest.mark.parametrize(
+    ("resources", "asked", "granted"),
+    [
+        ("pods", "pods", True),
+        ("pods", "pods/log", False),
+        ("pods/log", "pods", False),
+        ("pods/*", "pods/log", False),
+        ("*/scale", "deployments/scale", True),
+        ("*/scale", "deployments", False),
+        ("*/scale", "deployments/status", False),
+        ("*", "pods/log", True),
+        ("*", "pods", True),
+    ],
+)
+def test_a_subresource_is_named_by_itself_or_by_a_star(resources: str, asked: str, granted: bool) -> None:
+    (one,) = rules_of([rule("get", resources)])
+    assert grants(one, ask_of(target("get", asked))) == granted
+
+
+@pytest.mark.parametrize(
+    ("held", "wanted", "covered"),
+    [
+        (rule("get", "pods", names="a b"), rule("get", "pods", names="a"), True),
+        (rule("get", "pods", names="a"), rule("get", "pods", names="a b"), False),
+        (rule("get", "pods", names="a"), rule("get", "pods"), False),
+        (rule("get", "pods"), rule("get", "pods", names="a"), True),
+        (rule("get", "*/scale"), rule("get", "pods/scale"), True),
+        (rule("get", "*/scale"), rule("get", "pods"), False),
+        (rule("get", "pods"), rule("get", "pods/scale"), False),
+        (rule("get", "pods"), rule("*", "pods"), False),
+        (rule("*", "*", groups=["*"]), rule("x", "y/z", groups=["g"], names="n"), True),
+        (rule("*", "*", groups=["*"]), rule("get", urls="/x"), False),
+        (rule("get", urls="/x/*"), rule("get", urls="/x/y/*"), True),
+        (rule("get", urls="/x/*"), rule("get", urls="/x"), False),
+    ],
+)
+def test_a_rule_covers_what_it_could_not_be_told_from(held: Obj, wanted: Obj, covered: bool) -> None:
+    assert covers(rules_of([held]), rules_of([wanted])) == covered
 
 
 @pytest.mark.parametrize(

@@ -19,8 +19,9 @@ from fathom.model.user import User
 from fathom.model.view import View
 
 MIRROR = "kubernetes.io/config.mirror"
-RESTRICTED = "node-restriction.kubernetes.io"
-RESERVED = ("kubernetes.io", "k8s.io")  # Label namespaces in which a node may use only the following.
+# Label namespaces in which a node may use only the following; node-restriction.kubernetes.io, which promises
+# that no node ever wrote it, is one of those that it thereby may not.
+RESERVED = ("kubernetes.io", "k8s.io")
 OWN_LABELS = frozenset(
     {
         "kubernetes.io/hostname",
@@ -161,8 +162,6 @@ def _own_label(label: str) -> bool:
     namespace, slash, _ = label.partition("/")
     if not slash or not _within(namespace, RESERVED):
         return True
-    if _within(namespace, (RESTRICTED,)):
-        return False
     return label in OWN_LABELS or _within(namespace, OWN_NAMESPACES)
 
 
