@@ -8,7 +8,7 @@ import msgspec
 
 from fathom.api import represent
 from fathom.api.core import Call, Core
-from fathom.api.kinds.kind import Kind, ScalePaths
+from fathom.api.kinds.kind import Column, Kind, ScalePaths
 from fathom.api.patch.apply import apply_patch
 from fathom.api.request import Response
 from fathom.api.verbs import bodies
@@ -20,6 +20,23 @@ from fathom.model.objects import Obj, lookup, metadata
 from fathom.model.selectors import LabelSelector
 
 REPLICAS_MAX = 2**31 - 1
+
+# What a Scale looks like in a table, whatever it is the scale of.
+SCALE = Kind(
+    group="autoscaling",
+    version="v1",
+    kind="Scale",
+    plural="scales",
+    singular="scale",
+    namespaced=True,
+    list_kind="ScaleList",
+    columns=(
+        Column("Desired", "integer", ".spec.replicas", "How many replicas are asked for."),
+        Column("Available", "integer", ".status.replicas", "How many replicas there are."),
+        Column("Age", "string", "=age", "How long ago the scaled object was created."),
+    ),
+    definition="io.k8s.api.autoscaling.v1.Scale",
+)
 
 
 class _Spec(msgspec.Struct):
@@ -40,8 +57,7 @@ class _Scale(msgspec.Struct):
 
 async def get_scale(core: Core, call: Call) -> Response:
     entry = await read(core, call)
-    obj = entry.body.obj_at(entry.revision)
-    return Response(status=200, body=encode_json(scale_of(call.kind, obj)))
+    return _shown(core, call, entry.body.obj_at(entry.revision))
 
 
 async def put_scale(core: Core, call: Call) -> Response:
@@ -51,7 +67,7 @@ async def put_scale(core: Core, call: Call) -> Response:
     def scaled(old: Obj) -> Obj:
         return _with_replicas(call, old, wanted)
 
-    return _answer(call, await update(core, call, scaled, subresource="scale"))
+    return _answer(core, call, await update(core, call, scaled, subresource="scale"))
 
 
 async def patch_scale(core: Core, call: Call) -> Response:
@@ -64,7 +80,7 @@ async def patch_scale(core: Core, call: Call) -> Response:
         result = apply_patch(media, call.request.body, scale_of(call.kind, old), None)
         return _with_replicas(call, old, _decode(call, encode_json(result)))
 
-    return _answer(call, await update(core, call, scaled, subresource="scale"))
+    return _answer(core, call, await update(core, call, scaled, subresource="scale"))
 
 
 def scale_of(kind: Kind, obj: Obj) -> Obj:
@@ -132,7 +148,11 @@ def _paths(kind: Kind) -> ScalePaths:
     return kind.scale
 
 
-def _answer(call: Call, written: Written) -> Response:
+def _answer(core: Core, call: Call, written: Written) -> Response:
     entry = written.entry
-    obj = written.obj if entry is None else represent.wire_obj(call.kind, entry)
-    return Response(status=200, body=encode_json(scale_of(call.kind, obj)))
+    return _shown(core, call, written.obj if entry is None else represent.wire_obj(call.kind, entry))
+
+
+def _shown(core: Core, call: Call, obj: Obj) -> Response:
+    now_ns = core.outside.clock.now_ns()
+    return represent.unstored(SCALE, scale_of(call.kind, obj), call.form, now_ns=now_ns)
