@@ -1,0 +1,62 @@
+"""One server for all client tests, and for each test a namespace and a kubectl that works in it."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from tests.clients.kubectl import Kubectl
+from tests.clients.running import Server, running
+
+NAME_MAX = 40  # Leaves room for a number, and for what tests append to their namespace's name.
+
+
+@pytest.fixture(scope="session")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    with running(tmp_path_factory.mktemp("server")) as started:
+        yield started
+
+
+@pytest.fixture(scope="session")
+def numbers() -> Iterator[int]:
+    return itertools.count(1)
+
+
+@pytest.fixture
+def namespace(server: Server, numbers: Iterator[int], request: pytest.FixtureRequest) -> Iterator[str]:
+    """A new namespace, named after the test. It goes afterwards, without anybody waiting for it."""
+    test = re.sub(r"[^a-z0-9]+", "-", request.node.name.removeprefix("test_").lower())
+    name = f"{test[:NAME_MAX].strip('-')}-{next(numbers)}"
+    server.request("POST", "/api/v1/namespaces", {"metadata": {"name": name}})
+    yield name
+    listed = server.request("GET", f"/api/v1/namespaces?fieldSelector=metadata.name={name}")
+    if listed["items"]:
+        server.request("DELETE", f"/api/v1/namespaces/{name}")
+
+
+@pytest.fixture(scope="session")
+def kubectl_home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Shared by all tests of a run, so that discovery is asked for once."""
+    return tmp_path_factory.mktemp("home")
+
+
+@pytest.fixture
+def kubectl(kubectl: str, server: Server, namespace: str, kubectl_home: Path) -> Kubectl:
+    return Kubectl(kubectl, server.kubeconfig, kubectl_home, namespace)
+
+
+@pytest.fixture
+def cluster(kubectl: Kubectl) -> Kubectl:
+    """For objects that are in no namespace: kubectl warns when it is told one all the same."""
+    return kubectl.within("")
+
+
+@pytest.fixture
+def node_name(server: Server, namespace: str) -> Iterator[str]:
+    """A node that is there for the test. Its name is the namespace's: no other test has it."""
+    server.request("POST", "/api/v1/nodes", {"metadata": {"name": namespace}})
+    yield namespace
+    server.request("DELETE", f"/api/v1/nodes/{namespace}")

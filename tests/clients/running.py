@@ -1,0 +1,97 @@
+"""A real `fathom up` in another process, as every client test meets it: over TLS, with its kubeconfig."""
+
+from __future__ import annotations
+
+import base64
+import http.client
+import json
+import signal
+import ssl
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import yaml
+
+STOP_S_MAX = 20
+
+
+@dataclass(frozen=True)
+class Server:
+    process: subprocess.Popen[str]
+    url: str
+    data: Path
+    log: Path
+    tls: ssl.SSLContext
+
+    @property
+    def kubeconfig(self) -> Path:
+        return self.data / "kubeconfig"
+
+    def request(self, method: str, path: str, body: Any = None, *, media: str = "application/json") -> Any:
+        """One request as the administrator, for what a test needs but does not test. Refusals fail."""
+        connection = http.client.HTTPSConnection(urlsplit(self.url).netloc, context=self.tls, timeout=20)
+        try:
+            sent = None if body is None else json.dumps(body)
+            connection.request(method, path, body=sent, headers={"content-type": media})
+            answer = connection.getresponse()
+            text = answer.read().decode()
+        finally:
+            connection.close()
+        assert answer.status < 300, f"{method} {path}: {answer.status} {text}"
+        return json.loads(text)
+
+    def patch(self, path: str, body: Any) -> Any:
+        """What a controller would write, most often a status."""
+        return self.request("PATCH", path, body, media="application/merge-patch+json")
+
+
+@contextmanager
+def running(directory: Path, *arguments: str) -> Iterator[Server]:
+    """A server that has said `ready`. At the end it must stop cleanly, having logged no traceback."""
+    data, log = directory / "data", directory / "log"
+    command = [sys.executable, "-m", "fathom.cli", "up", "--data", str(data), "--port", "0", *arguments]
+    with log.open("w") as errors:
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors, text=True)
+    try:
+        said = _until_ready(process)
+        assert said, f"`fathom up` did not get ready:\n{log.read_text()}"
+        url = said[0].split(" on ")[1].split(",")[0]
+        yield Server(process, url, data, log, _tls(data / "kubeconfig"))
+        assert process.poll() is None, f"the server died:\n{log.read_text()}"
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(STOP_S_MAX) == 0, log.read_text()
+        assert "Traceback" not in log.read_text(), log.read_text()
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def _until_ready(process: subprocess.Popen[str]) -> list[str]:
+    """What it said until then; nothing when it ended first."""
+    assert process.stdout is not None
+    said: list[str] = []
+    for line in process.stdout:
+        if line == "ready\n":
+            return said
+        said.append(line.rstrip("\n"))
+    return []
+
+
+def _tls(kubeconfig: Path) -> ssl.SSLContext:
+    config = yaml.safe_load(kubeconfig.read_text())
+    user, cluster = config["users"][0]["user"], config["clusters"][0]["cluster"]
+    authority = base64.b64decode(cluster["certificate-authority-data"]).decode()
+    context = ssl.create_default_context(cadata=authority)
+    with tempfile.NamedTemporaryFile() as pair:
+        for part in ("client-certificate-data", "client-key-data"):
+            pair.write(base64.b64decode(user[part]))
+        pair.flush()
+        context.load_cert_chain(pair.name)
+    return context
