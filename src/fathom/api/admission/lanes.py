@@ -1,0 +1,57 @@
+"""Writers who charge the same account take turns.
+
+    1. Twenty creates read the quota at revision 7 and decide that there is room.
+    2. All twenty commit, each expecting revision 7. One succeeds; nineteen decide again, at 8; and so on.
+
+That is right but wasteful, and a writer may lose often enough to give up. So the keys that charges write are
+lanes: at most one commit of this server is under way on each, and who had to wait is admitted again, on what
+the one before has written. Other servers on the same store are still met with a lost race.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Iterable
+from contextlib import asynccontextmanager
+
+from fathom.api.admission.attempt import Charge
+
+
+def lanes_of(charges: Iterable[Charge]) -> tuple[str, ...]:
+    """The keys that are written beside the object, in the one order that keeps two writers from waiting for
+    each other."""
+    return tuple(sorted({write.key for charge in charges for write in charge.writes}))
+
+
+class Lanes:
+    def __init__(self) -> None:
+        # Each lane with the number of writers in it or waiting for it; an empty one is forgotten.
+        self._lanes: dict[str, tuple[asyncio.Lock, int]] = {}
+
+    @asynccontextmanager
+    async def hold(self, keys: tuple[str, ...]) -> AsyncIterator[bool]:
+        """Have the lanes to oneself. Says whether one had to wait: then what was decided before is old."""
+        waited = any(key in self._lanes for key in keys)
+        held: list[asyncio.Lock] = []
+        for key in keys:
+            lock, writers = self._lanes.get(key) or (asyncio.Lock(), 0)
+            self._lanes[key] = (lock, writers + 1)
+            held.append(lock)
+        taken = 0
+        try:
+            for lock in held:
+                await lock.acquire()
+                taken += 1
+            yield waited
+        finally:
+            for lock in held[:taken]:
+                lock.release()
+            for key in keys:
+                self._leave(key)
+
+    def _leave(self, key: str) -> None:
+        lock, writers = self._lanes[key]
+        if writers == 1:
+            del self._lanes[key]
+        else:
+            self._lanes[key] = (lock, writers - 1)
