@@ -27,10 +27,10 @@ from fathom.api.asgi import Application, Protocol
 from fathom.api.auth.accounts import AccountTokens
 from fathom.api.auth.authenticate import Authenticator
 from fathom.api.auth.authorize import Authorizer
-from fathom.api.auth.bootstrap import bootstrap_objects
+from fathom.api.auth.bootstrap import plan_bootstrap
 from fathom.api.auth.certificates import Pki, ensure_pki, kubeconfig, write_private
 from fathom.api.auth.jws import SigningKey
-from fathom.api.auth.static_tokens import Tokens, digest, parse_tokens
+from fathom.api.auth.static_tokens import BadTokens, Tokens, digest, parse_tokens
 from fathom.api.auth.tls import server_context
 from fathom.api.core import Core
 from fathom.api.custom import CustomKinds
@@ -135,27 +135,29 @@ def _in_process(server: ApiServer) -> Callable[..., Coroutine[Any, Any, Response
 
 
 async def bootstrap(parts: Parts) -> None:
-    """What every cluster starts with. Objects that are there already are left as they are."""
+    """What every cluster starts with: what is missing is made, what lost a rule or a subject is mended."""
     resources = RegistryResources(parts.server.core.registry)
-    for obj in bootstrap_objects():
-        resource = resources.named(obj["apiVersion"], obj["kind"])
-        path = resources.path(resource or "", obj["metadata"].get("namespace", ""))
+    for obj in plan_bootstrap(parts.server.core.cache):
+        resource = resources.named(obj["apiVersion"], obj["kind"]) or ""
+        there = "uid" in obj["metadata"]
+        path = resources.path(resource, "", obj["metadata"]["name"] if there else "")
         try:
-            await parts.client.call("POST", path or "", body=obj)
+            await parts.client.call("PUT" if there else "POST", path or "", body=obj)
         except ApiError as error:
-            if error.code != 409:
+            if error.code != 409:  # Another server on the same store was faster.
                 raise
 
 
 def run_up(*, data: Path, host: str, port: int, store: str | None, plugins: list[str] | None = None) -> None:
     """Serve until told to stop."""
+    data = data.absolute()
+    os.umask(0o077)  # Keys, and Secrets in the store, are nobody else's.
+    data.mkdir(mode=0o700, parents=True, exist_ok=True)
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         runner.run(up(data=data, host=host, port=port, store=store, plugins=plugins or []))
 
 
 async def up(*, data: Path, host: str, port: int, store: str | None, plugins: list[str]) -> None:
-    data = data.absolute()
-    data.mkdir(mode=0o700, parents=True, exist_ok=True)
     outside = live()
     log = JsonLog(sys.stderr, outside.clock)
     listener = _listen(host, port)
@@ -264,21 +266,26 @@ def _announce(listener: socket.socket, pki: Pki, data: Path, outside: Outside) -
 
 
 async def _reload_tokens(parts: Parts, file: Path) -> None:
-    """Static tokens follow their file. A broken file changes nothing, and says so."""
-    stamp: tuple[int, int] | None = None
+    """Static tokens follow their file."""
+    stamp: tuple[int, int] = (0, 0)
     while True:
-        try:
-            found = os.stat(file)
-            now = (found.st_mtime_ns, found.st_size)
-        except FileNotFoundError:
-            now = (0, 0)
-        if now != stamp:
-            stamp = now
-            try:
-                text = file.read_text() if now != (0, 0) else ""
-                parts.authenticator.replace_tokens(
-                    {**parse_tokens(text, source=str(file)), **parts.own_tokens}
-                )
-            except Exception as error:  # Whatever is wrong with the file, the old tokens hold.
-                parts.log.error("tokens not reloaded", file=str(file), error=str(error))
+        stamp = _follow_tokens(parts, file, stamp)
         await asyncio.sleep(TOKENS_CHECK_S)
+
+
+def _follow_tokens(parts: Parts, file: Path, stamp: tuple[int, int]) -> tuple[int, int]:
+    """Read the file if it is not the one that was read last. A broken one changes nothing, and says so."""
+    try:
+        found = os.stat(file)
+        now = (found.st_mtime_ns, found.st_size)
+    except FileNotFoundError:
+        now = (0, 0)
+    if now == stamp:
+        return stamp
+    try:
+        tokens = parse_tokens(file.read_text(), source=str(file)) if now != (0, 0) else {}
+    except (OSError, ValueError, BadTokens) as error:
+        parts.log.error("tokens not reloaded", file=str(file), error=str(error))
+    else:
+        parts.authenticator.replace_tokens({**tokens, **parts.own_tokens})
+    return now

@@ -89,3 +89,18 @@ def test_other_paths_are_not_about_resources(path: str) -> None:
 
 def test_empty_path_segments_name_no_resource() -> None:
     assert not target_of(request("GET", "/api/v1//pods")).is_resource
+
+
+@pytest.mark.parametrize(
+    ("selector", "name"),
+    [
+        ("metadata.name=web", "web"),
+        ("metadata.name==web", "web"),
+        ("status.phase=Running,metadata.name=web", "web"),
+        ("metadata.name!=web", ""),
+        ("metadata.name=a,metadata.name=b", ""),
+    ],
+)
+def test_a_collection_chosen_by_name_is_about_that_object(selector: str, name: str) -> None:
+    asked = request("GET", "/api/v1/namespaces/a/secrets", fieldSelector=selector)
+    assert (target_of(asked).verb, target_of(asked).name) == ("list", name)

@@ -147,4 +147,4 @@ class Protocol(HttpToolsProtocol):
 
     def on_message_begin(self) -> None:
         super().on_message_begin()
-        self.scope["extensions"] = {TLS: self._certificate}  # type: ignore[typeddict-unknown-key,dict-item]
+        self.scope["extensions"] = {TLS: self._certificate}  # type: ignore[dict-item]  # ours, not ASGI's

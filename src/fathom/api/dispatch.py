@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable
 from fathom.api.auth import reviews
 from fathom.api.auth.authenticate import Authenticator
 from fathom.api.auth.authorize import Authorizer
+from fathom.api.auth.node_writes import restrict_node
 from fathom.api.core import Call, Core
 from fathom.api.kinds.kind import Kind
 from fathom.api.kinds.registry import Registry
@@ -121,4 +122,5 @@ class Dispatch:
         if kind is None:
             raise no_such_path()
         obj = bodies.decode(self._core, call, kind)
+        restrict_node(call.caller.user, call.target, obj, None, self._core.cache)
         return Response(status=201, body=encode_json(self._authenticator.issue_for(account, obj)))

@@ -10,6 +10,8 @@ from urllib.parse import unquote
 
 from fathom.api.request import Request, Target
 
+COLLECTIONS = frozenset({"list", "watch", "deletecollection"})
+
 _VERBS = {"POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
 
 
@@ -40,8 +42,11 @@ def _resource(request: Request, group: str, version: str, parts: list[str]) -> T
     subresource = "/".join(parts[2:])
     if plural == "namespaces":
         namespace = name
+    verb = _verb(request, name)
+    if verb in COLLECTIONS and request.query:
+        name = name or _selected_name(request)
     return Target(
-        verb=_verb(request, name),
+        verb=verb,
         path=request.path,
         group=group,
         version=version,
@@ -60,3 +65,10 @@ def _verb(request: Request, name: str) -> str:
     if request.method == "DELETE" and not name:
         return "deletecollection"
     return _VERBS.get(request.method, request.method.lower())
+
+
+def _selected_name(request: Request) -> str:
+    """A collection of one, chosen by name, is authorized as that object: a role for it is enough."""
+    terms = request.param("fieldSelector").split(",")
+    names = [term.removeprefix("metadata.name=") for term in terms if term.startswith("metadata.name=")]
+    return names[0].removeprefix("=") if len(names) == 1 else ""

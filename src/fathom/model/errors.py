@@ -61,7 +61,11 @@ class ApiError(Exception):
 
 def _of(resource: str, name: str) -> Obj:
     plural, _, group = resource.partition(".")
-    return {"name": name, **({"group": group} if group else {}), "kind": plural}
+    return {
+        **({"name": name} if name else {}),
+        **({"group": group} if group else {}),
+        "kind": plural,
+    }
 
 
 def bad_request(message: str) -> ApiError:

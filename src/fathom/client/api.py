@@ -1,0 +1,180 @@
+"""The API as deciding code sees it: reads that raise, writes whose outcome is a value, watches in chunks.
+
+Everything goes through a `Transport`: a Seam when the caller lives on a Domain (live, simulated, replayed),
+or a server in the same process. Every call has a deadline.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+from urllib.parse import quote, urlencode
+
+import msgspec
+
+from fathom.client.outcomes import Outcome, outcome_of
+from fathom.model.body import decode_json, encode_json
+from fathom.model.errors import ApiError, unavailable
+from fathom.model.objects import Obj
+from fathom.seams.seam import Ask, Reply, Stream
+
+TIMEOUT_S = 10.0
+LIST_TIMEOUT_S = 60.0
+PAGE_OBJECTS = 500  # client-go's.
+
+MERGE = "application/merge-patch+json"
+JSON_PATCH = "application/json-patch+json"
+STRATEGIC = "application/strategic-merge-patch+json"
+
+
+class Transport(Protocol):
+    async def request(self, ask: Ask, *, timeout_s: float) -> Reply: ...
+
+    async def open(self, ask: Ask, *, timeout_s: float) -> Stream | Reply: ...
+
+
+class Resource(msgspec.Struct, frozen=True):
+    """Where a kind lives: all that is needed to make paths."""
+
+    group: str
+    version: str
+    plural: str
+    namespaced: bool = True
+
+    def path(self, namespace: str = "", name: str = "", subresource: str = "") -> str:
+        root = f"/apis/{self.group}/{self.version}" if self.group else f"/api/{self.version}"
+        inside = f"/namespaces/{quote(namespace, safe='')}" if self.namespaced and namespace else ""
+        parts = [part for part in (quote(name, safe=":"), subresource) if part]
+        return "/".join([f"{root}{inside}/{self.plural}", *parts])
+
+    @property
+    def name(self) -> str:
+        return f"{self.plural}.{self.group}" if self.group else self.plural
+
+
+class Page(msgspec.Struct, frozen=True):
+    items: list[Obj]
+    revision: int
+    token: str = ""  # '' on the last page.
+
+
+class Api:
+    def __init__(self, transport: Transport, *, headers: tuple[tuple[str, str], ...] = ()) -> None:
+        self._transport = transport
+        self._headers = headers  # Sent with every call: who we are, which fence we hold.
+
+    def with_headers(self, *headers: tuple[str, str]) -> Api:
+        return Api(self._transport, headers=(*self._headers, *headers))
+
+    # Reads: the answer, or the ApiError that was answered.
+
+    async def get(self, resource: Resource, namespace: str, name: str) -> Obj | None:
+        """None if there is no such object."""
+        try:
+            return await self._read(resource.path(namespace, name), TIMEOUT_S)
+        except ApiError as error:
+            if error.code == 404:
+                return None
+            raise
+
+    async def list_page(
+        self,
+        resource: Resource,
+        namespace: str = "",
+        *,
+        token: str = "",
+        limit: int = PAGE_OBJECTS,
+        **options: str,
+    ) -> Page:
+        query = {**options, "limit": str(limit)} if limit else dict(options)
+        if token:
+            query["continue"] = token
+        answer = await self._read(f"{resource.path(namespace)}?{urlencode(query)}", LIST_TIMEOUT_S)
+        meta = answer.get("metadata") or {}
+        items = _named_items(answer)
+        return Page(items, int(meta.get("resourceVersion") or 0), meta.get("continue") or "")
+
+    async def watch(self, resource: Resource, namespace: str = "", **options: str) -> Stream:
+        """Chunks of whole lines; see `client.events`. Raises ApiError where the server refuses."""
+        target = f"{resource.path(namespace)}?{urlencode({'watch': 'true', **options})}"
+        opened = await self._transport.open(Ask("GET", target, headers=self._headers), timeout_s=TIMEOUT_S)
+        if isinstance(opened, Reply):
+            raise _refused(opened)
+        return opened
+
+    # Writes: the outcome as a value.
+
+    async def create(self, resource: Resource, namespace: str, obj: Obj, subresource: str = "") -> Outcome:
+        name = (obj.get("metadata") or {}).get("name", "") if subresource else ""
+        return await self._write("POST", resource.path(namespace, name, subresource), obj)
+
+    async def update(self, resource: Resource, namespace: str, obj: Obj, subresource: str = "") -> Outcome:
+        name = (obj.get("metadata") or {}).get("name", "")
+        return await self._write("PUT", resource.path(namespace, name, subresource), obj)
+
+    async def patch(
+        self,
+        resource: Resource,
+        namespace: str,
+        name: str,
+        patch: Obj | list[Obj],
+        *,
+        subresource: str = "",
+        media: str = MERGE,
+    ) -> Outcome:
+        return await self._write("PATCH", resource.path(namespace, name, subresource), patch, media)
+
+    async def delete(
+        self, resource: Resource, namespace: str, name: str, *, uid: str, policy: str = "Background"
+    ) -> Outcome:
+        """The UID is required: a namesake made since must not be hit."""
+        options = {"propagationPolicy": policy, "preconditions": {"uid": uid}}
+        return await self._write("DELETE", resource.path(namespace, name), options)
+
+    async def _read(self, target: str, timeout_s: float) -> Obj:
+        reply = await self._transport.request(Ask("GET", target, headers=self._headers), timeout_s=timeout_s)
+        if reply.status != 200:
+            raise _refused(reply)
+        return _object(reply.body)
+
+    async def _write(self, method: str, target: str, body: Any, media: str = "application/json") -> Outcome:
+        headers = (*self._headers, ("content-type", media))
+        ask = Ask(method, target, encode_json(body), headers)
+        reply = await self._transport.request(ask, timeout_s=TIMEOUT_S)
+        if reply.status == 0:
+            return outcome_of(0, {}, cause=_text(reply.body))
+        return outcome_of(reply.status, _object(reply.body))
+
+
+def _named_items(answer: Obj) -> list[Obj]:
+    """A typed list leaves out its items' kind; caches and deciders want it."""
+    kind, version = str(answer.get("kind", "")).removesuffix("List"), answer.get("apiVersion", "")
+    items: list[Obj] = answer.get("items") or []
+    for item in items:
+        item.setdefault("kind", kind)
+        item.setdefault("apiVersion", version)
+    return items
+
+
+def _refused(reply: Reply) -> ApiError:
+    if reply.status == 0:
+        return unavailable(_text(reply.body))
+    status = _object(reply.body)
+    return ApiError(
+        reply.status, str(status.get("reason") or ""), str(status.get("message") or f"HTTP {reply.status}"),
+        details=status.get("details") if isinstance(status.get("details"), dict) else None,
+    )  # fmt: skip
+
+
+def _object(body: Any) -> Obj:
+    """An answer that is no JSON object (a proxy's error page) is shown as what it is."""
+    if isinstance(body, dict):
+        return body
+    try:
+        obj = decode_json(body)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return {"message": _text(body)[:200]}
+    return obj if isinstance(obj, dict) else {"message": _text(body)[:200]}
+
+
+def _text(body: Any) -> str:
+    return body.decode("utf-8", "replace") if isinstance(body, bytes) else str(body)

@@ -1,0 +1,64 @@
+"""What can come of a write. Values, not exceptions: each one needs its own next step.
+
+Committed   it is so; here is the object
+Conflict    somebody was faster; nothing was written: read, decide again
+Rejected    the server said no; nothing was written; saying it again will not help until something changes
+Unknown     it may have happened or not, or may still happen: only reading the identity tells
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from fathom.model.errors import ApiError
+from fathom.model.objects import Obj, metadata
+
+
+class Committed(msgspec.Struct, frozen=True):
+    obj: Obj
+
+    @property
+    def revision(self) -> int:
+        return int(metadata(self.obj).get("resourceVersion") or 0)
+
+
+class Conflict(msgspec.Struct, frozen=True):
+    current: Obj | None  # As a read found it afterwards; None where nobody has looked.
+    why: str
+
+
+class Rejected(msgspec.Struct, frozen=True):
+    code: int
+    reason: str
+    message: str
+    retry_after_s: float = 0.0
+
+
+class Unknown(msgspec.Struct, frozen=True):
+    cause: str
+
+
+Outcome = Committed | Conflict | Rejected | Unknown
+
+# The server turned it away unread: trying again is safe, and asked for.
+TURNED_AWAY = frozenset({429})
+# From these nobody can tell whether the write happened. 500 and 503 too: a server may fail after its commit.
+AMBIGUOUS = frozenset({0, 408, 500, 502, 503, 504})
+
+
+def outcome_of(status: int, obj: Obj, cause: str = "") -> Outcome:
+    """`obj` is the answer's body: the object, or a Status."""
+    if status in {200, 201, 202}:
+        return Committed(obj)
+    message = str(obj.get("message") or cause or f"HTTP {status}")
+    if status == 409:
+        return Conflict(None, message)
+    if status in AMBIGUOUS:
+        return Unknown(message)
+    details = obj.get("details")
+    retry_after_s = details.get("retryAfterSeconds", 0) if isinstance(details, dict) else 0
+    return Rejected(status, str(obj.get("reason") or ""), message, float(retry_after_s or 0))
+
+
+def as_error(rejected: Rejected) -> ApiError:
+    return ApiError(rejected.code, rejected.reason, rejected.message)

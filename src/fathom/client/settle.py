@@ -1,0 +1,46 @@
+"""A write that is sure to be known in the end: the only way to try one again.
+
+    1. The write is sent. 2. The server commits it. 3. The answer is lost. 4. A blind retry does it twice.
+
+So an unknown outcome is settled by reading the object's identity, which must be stable: a name that follows
+from the intent, or a UID. A read that finds nothing does not prove that nothing will come: the request may
+still be on its way. It is safe all the same, because the caller's next try uses the same identity and meets
+the late one as a conflict.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Awaitable, Callable
+
+from fathom.client.outcomes import Committed, Conflict, Outcome, Rejected, Unknown
+from fathom.model.errors import ApiError
+from fathom.model.objects import Obj
+
+READS_MAX = 5
+PAUSE_S_MIN, PAUSE_S_MAX = 0.05, 2.0
+
+Read = Callable[[], Awaitable[Obj | None]]
+IsDone = Callable[[Obj | None], bool]
+
+
+async def settled(outcome: Outcome, read: Read, is_done: IsDone, *, rng: random.Random) -> Outcome:
+    """The outcome, with `Unknown` and `Conflict` looked into. `is_done` says whether an object, as read (or
+    None for "not there"), is what the write was to bring about. Still `Unknown` only if no read came
+    through."""
+    if isinstance(outcome, Committed | Rejected):
+        return outcome
+    cause = outcome.cause if isinstance(outcome, Unknown) else outcome.why
+    for attempt in range(READS_MAX):
+        try:
+            found = await read()
+        except ApiError as error:
+            cause = f"{cause}; then: {error.message}"
+            pause_s = min(PAUSE_S_MAX, PAUSE_S_MIN * 2**attempt)
+            await asyncio.sleep(pause_s * (0.5 + rng.random() / 2))
+            continue
+        if is_done(found):
+            return Committed(found or {})
+        return Conflict(found, cause)
+    return Unknown(cause)
