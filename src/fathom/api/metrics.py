@@ -20,22 +20,31 @@ class Metrics:
         self.registry = CollectorRegistry()
         labels = ("verb", "group", "version", "resource", "subresource")
         self._requests = Counter(
-            "apiserver_request_total", "Requests by what they asked and got.", (*labels, "code"),
+            "apiserver_request_total",
+            "Requests by what they asked and got.",
+            (*labels, "code"),
             registry=self.registry,
         )
         self._durations = Histogram(
-            "apiserver_request_duration_seconds", "Time to answer, watches aside.", labels,
-            buckets=DURATION_BUCKETS_S, registry=self.registry,
+            "apiserver_request_duration_seconds",
+            "Time to answer, watches aside.",
+            labels,
+            buckets=DURATION_BUCKETS_S,
+            registry=self.registry,
         )
         self.inflight = Gauge(
             "apiserver_current_inflight_requests", "Requests being served.", registry=self.registry
         )
         self.dropped_watches = Counter(
-            "fathom_watch_dropped_total", "Watches ended because their reader fell behind.", ("resource",),
+            "fathom_watch_dropped_total",
+            "Watches ended because their reader fell behind.",
+            ("resource",),
             registry=self.registry,
         )
         self.commit_retries = Counter(
-            "fathom_commit_retries_total", "Commits that lost a race and were tried again.", ("resource",),
+            "fathom_commit_retries_total",
+            "Commits that lost a race and were tried again.",
+            ("resource",),
             registry=self.registry,
         )
         self._known: dict[tuple[str, str, str, str, str, int], _Children] = {}

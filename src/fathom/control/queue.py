@@ -1,8 +1,8 @@
 """A work queue of keys: each at most once in line, at most once in hand, tried again later when it failed.
 
-    add ──> waiting ──> take ──> in hand ──> done ──┐
-             ^  └ dirty while in hand ──────────────┤
-             └──────── after a backoff <── failed ──┘
+add ──> waiting ──> take ──> in hand ──> done ──┐
+         ^  └ dirty while in hand ──────────────┤
+         └──────── after a backoff <── failed ──┘
 """
 
 from __future__ import annotations

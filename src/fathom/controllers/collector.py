@@ -98,9 +98,7 @@ class Collector:
             if owner is None:
                 return  # Of a kind nobody knows: neither there nor gone. Leave it alone.
             owners.append(owner)
-        action = plan_dependent(
-            obj, tuple(owners), has_dependents=uid_of(obj) in self._dependents
-        )
+        action = plan_dependent(obj, tuple(owners), has_dependents=uid_of(obj) in self._dependents)
         if isinstance(action, Collect):
             await self._delete(ref, obj, action.policy)
         elif isinstance(action, Disown):
@@ -188,4 +186,3 @@ class Collector:
 
 def _references(obj: Obj) -> list[Obj]:
     return metadata(obj).get("ownerReferences") or []
-

@@ -78,4 +78,3 @@ class Housekeeping:
                 queue.failed(key)
             else:
                 queue.done(key)
-

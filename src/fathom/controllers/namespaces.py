@@ -50,11 +50,22 @@ def conditions(plan: Emptying, *, now: str, before: list[Obj]) -> list[Obj]:
     left = ", ".join(f"{resource} has {count} resource instances" for resource, count in plan.remaining)
     by = ", ".join(f"{finalizer} in {count} resource instances" for finalizer, count in plan.held)
     wanted = (
-        ("NamespaceContentRemaining", "SomeResourcesRemain", "ContentRemoved", left,
-         f"Some resources are remaining: {left}", "All content successfully removed"),
-        ("NamespaceFinalizersRemaining", "SomeFinalizersRemain", "ContentHasNoFinalizers", by,
-         f"Some content in the namespace has finalizers remaining: {by}",
-         "All content-preserving finalizers finished"),
+        (
+            "NamespaceContentRemaining",
+            "SomeResourcesRemain",
+            "ContentRemoved",
+            left,
+            f"Some resources are remaining: {left}",
+            "All content successfully removed",
+        ),
+        (
+            "NamespaceFinalizersRemaining",
+            "SomeFinalizersRemain",
+            "ContentHasNoFinalizers",
+            by,
+            f"Some content in the namespace has finalizers remaining: {by}",
+            "All content-preserving finalizers finished",
+        ),
     )
     return [
         _condition(kind, (why, message) if what else (fine, well), "True" if what else "False", now, before)
