@@ -314,6 +314,16 @@ def test_endless_nesting_is_refused(raw: bytes) -> None:
         assert "exceeded max depth" in refusal(raw, of)
 
 
+def test_more_values_than_can_be_looked_at_closely_are_refused() -> None:
+    many = b"{}," * parse.VALUES_MAX + b"{},{}"
+    assert "more than 100000 values" in refusal(b'{"unheardOf":[' + many + b"]}")
+    # The fast reading needs no closer look.
+    assert (
+        len(DECODER.decode(PODS, b'{"spec":{"containers":[' + many + b"]}}").obj["spec"]["containers"])
+        > 100_000
+    )
+
+
 def test_a_schema_nested_as_deep_as_allowed_is_read() -> None:
     schema: Any = {"type": "object"}
     for _ in range(90):

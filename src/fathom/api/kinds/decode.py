@@ -119,7 +119,7 @@ class Decoder:
                 return None
             obj = _identified(kind, obj)
         # As many colons went in as came out: no field was given twice (and no null was dropped).
-        if raw.count(b":") == encode_json(struct).count(b":"):
+        if raw.count(b":") == encode_json(struct).count(b":") or parse.too_many(raw):
             return Decoded(obj)
         return Decoded(obj, _duplicates(parse.noted(raw)))
 
@@ -191,6 +191,8 @@ def strict_error(kind: Kind, unknown: tuple[str, ...]) -> ApiError:
 
 
 def _noted(raw: bytes) -> Any:
+    if parse.too_many(raw):
+        raise Malformed(f"more than {parse.VALUES_MAX} values")
     parse.plain(raw)
     return parse.noted(raw)
 

@@ -12,7 +12,7 @@ ALL_VERBS = ("create", "delete", "deletecollection", "get", "list", "patch", "up
 
 class Column(msgspec.Struct, frozen=True):
     """One printer column. `path` is a JSONPath into the object (`.spec.replicas`), or `=name` of a function
-    in `api/cells.py` for what no path can say (a pod's READY)."""
+    in `api/cells` for what no path can say (a pod's READY)."""
 
     name: str
     type: str  # string, integer, number, boolean, date

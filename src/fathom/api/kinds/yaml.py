@@ -15,7 +15,7 @@ from typing import Any, Final, cast
 import yaml
 
 from fathom.api.kinds import scalars
-from fathom.api.kinds.parse import Malformed, Noted
+from fathom.api.kinds.parse import VALUES_MAX, Malformed, Noted
 
 # How much larger than its text a document may get by its aliases, in characters and nodes.
 ALIASED_MAX: Final = 100_000
@@ -80,7 +80,9 @@ class _Reader:
 
     def read(self, events: Iterator[yaml.Event]) -> Any:
         documents = 0
-        for event in events:
+        for count, event in enumerate(events):
+            if count > VALUES_MAX:
+                raise Malformed(f"more than {VALUES_MAX} values")
             if isinstance(event, yaml.DocumentStartEvent):
                 documents += 1
                 if documents > 1:
