@@ -45,9 +45,10 @@ def difference(new: Any, old: Any, field: str) -> str:
 def _differences(new: Any, old: Any, path: str) -> Iterator[tuple[str, Any, Any]]:
     if new == old:
         return
-    if isinstance(new, dict) and isinstance(old, dict):
-        for name in (*old, *(name for name in new if name not in old)):
-            before, after = _present(name, old.get(name)), _present(name, new.get(name))
+    if isinstance(new, dict | None) and isinstance(old, dict | None):
+        was, now = old or {}, new or {}
+        for name in (*was, *(name for name in now if name not in was)):
+            before, after = _present(name, was.get(name)), _present(name, now.get(name))
             yield from _differences(after, before, f"{path}.{name}" if path else name)
     elif isinstance(new, list) and isinstance(old, list) and len(new) == len(old):
         for index, (after, before) in enumerate(zip(new, old, strict=True)):
