@@ -197,6 +197,8 @@ def test_finalizers_of_built_in_kinds_are_standard_or_qualified() -> None:
         invalid("metadata.finalizers[1]", f'Invalid value: "mine": {refused}')
     ]
     assert at_create(kind("gadgets", group="example.com", builtin=False), finalizers=["mine"]) == []
+    definition = kind("customresourcedefinitions", group="apiextensions.k8s.io", namespaced=False)
+    assert at_create(definition, finalizers=["customresourcecleanup.apiextensions.k8s.io"]) == []
     assert at_create(finalizers=["orphan", "foregroundDeletion"]) == [
         invalid(
             "metadata.finalizers",
