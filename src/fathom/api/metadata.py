@@ -38,7 +38,9 @@ NAME_RULES: Mapping[str, NameRule] = {
 
 # Built-in groups whose kinds take any well-formed finalizer, such as a definition's own
 # `customresourcecleanup.apiextensions.k8s.io`; the other built-ins want a standard or a qualified one.
-_ANY_FINALIZER = frozenset({"apiextensions.k8s.io", "apiregistration.k8s.io", "coordination.k8s.io", "policy"})
+_ANY_FINALIZER = frozenset(
+    {"apiextensions.k8s.io", "apiregistration.k8s.io", "coordination.k8s.io", "policy"}
+)
 
 
 def create_causes(obj: Obj, kind: Kind) -> list[Cause]:
