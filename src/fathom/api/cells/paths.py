@@ -1,0 +1,177 @@
+"""JSONPath, as printer columns use it, compiled once into steps.
+
+    .spec.replicas   .metadata.labels.app\\.kubernetes\\.io/name   .metadata.annotations['a.b/c']
+    .spec.ports[0].port   .items[-1]   .items[0:2]   .spec.hosts[*]   ..name
+    .status.conditions[?(@.type=="Ready")].status
+
+A path that leads nowhere finds nothing: that is no error.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from functools import lru_cache
+from typing import Any
+
+Step = Callable[[Any], Iterator[Any]]
+
+_field = re.compile(r"\.((?:[^.\[\\]|\\.)+)").match
+_quoted = re.compile(r"\[(?:'((?:[^'\\]|\\.)*)'|\"((?:[^\"\\]|\\.)*)\")\]").match
+_index = re.compile(r"\[(-?[0-9]{1,9})\]").match
+_slice = re.compile(r"\[(-?[0-9]{1,9})?:(-?[0-9]{1,9})?(?::(-?[0-9]{1,9})?)?\]").match
+_filter = re.compile(r"\[\?\(\s*@([^\s=!<>]+?)\s*(?:(==|!=|<=|>=|<|>)\s*(.+?))?\s*\)\]").match
+_literal = re.compile(r"'([^']*)'|\"([^\"]*)\"|(-?[0-9]{1,18}(?:\.[0-9]{1,18})?)|(true|false)").fullmatch
+
+_COMPARE: dict[str, Callable[[Any, Any], bool]] = {
+    "==": lambda left, right: bool(left == right),
+    "!=": lambda left, right: bool(left != right),
+    "<": lambda left, right: bool(left < right),
+    ">": lambda left, right: bool(left > right),
+    "<=": lambda left, right: bool(left <= right),
+    ">=": lambda left, right: bool(left >= right),
+}
+_DEPTH_MAX = 64
+_LENGTH_MAX = 1024  # No column needs more, and the patterns below look ahead.
+
+
+class Path:
+    __slots__ = ("_steps",)
+
+    def __init__(self, steps: tuple[Step, ...]) -> None:
+        self._steps = steps
+
+    def first(self, obj: Any) -> Any:
+        """The first value that the path finds; None where it finds none."""
+        return next(self.find(obj), None)
+
+    def find(self, obj: Any) -> Iterator[Any]:
+        found: Iterator[Any] = iter((obj,))
+        for step in self._steps:
+            found = _each(step, found)
+        return found
+
+
+def _each(step: Step, values: Iterator[Any]) -> Iterator[Any]:
+    for value in values:
+        yield from step(value)
+
+
+# A memo of a pure function: the columns of a cluster's kinds are a few hundred.
+@lru_cache(maxsize=1024)
+def parse_path(text: str) -> Path:
+    """Raises ValueError for what is no path we can follow."""
+    inner = text.strip().removeprefix("{").removesuffix("}").removeprefix("$")
+    # Each recursion multiplies what is looked at by the size of the object: one is enough for anyone.
+    if len(inner) > _LENGTH_MAX or inner.count("..") > 1 or "..." in inner:
+        raise ValueError(f"unrecognized JSONPath of {len(inner)} characters: too long or too deep")
+    if inner and inner[0] not in ".[":
+        inner = f".{inner}"
+    steps: list[Step] = []
+    at = 0
+    while at < len(inner):
+        step, end = _step(inner, at, text)
+        steps.append(step)
+        at = end
+    return Path(tuple(steps))
+
+
+def _step(text: str, at: int, whole: str) -> tuple[Step, int]:
+    if text.startswith("..", at):
+        return _recurse, at + 1 if text[at + 2 : at + 3] not in {"", "["} else at + 2
+    if text.startswith((".*", "[*]"), at):
+        return _all, at + (2 if text[at] == "." else 3)
+    if text[at] == "." and at + 1 == len(text):
+        return _same, at + 1
+    if found := _field(text, at):
+        return _named(_unescaped(found[1])), found.end()
+    if found := _quoted(text, at):
+        return _named(_unescaped(found[1] if found[1] is not None else found[2])), found.end()
+    if found := _index(text, at):
+        return _at(int(found[1])), found.end()
+    if found := _slice(text, at):
+        return _within(found.groups()), found.end()
+    if found := _filter(text, at):
+        return _where(*found.groups()), found.end()
+    raise ValueError(f"unrecognized JSONPath {whole!r} at {text[at:]!r}")
+
+
+def _unescaped(name: str) -> str:
+    return re.sub(r"\\(.)", r"\1", name)
+
+
+def _same(value: Any) -> Iterator[Any]:
+    yield value
+
+
+def _named(name: str) -> Step:
+    def step(value: Any) -> Iterator[Any]:
+        if isinstance(value, dict) and name in value:
+            yield value[name]
+
+    return step
+
+
+def _at(index: int) -> Step:
+    def step(value: Any) -> Iterator[Any]:
+        if isinstance(value, list) and -len(value) <= index < len(value):
+            yield value[index]
+
+    return step
+
+
+def _within(bounds: tuple[str | None, ...]) -> Step:
+    first, last, stride = (int(bound) if bound else None for bound in bounds)
+    if stride is not None and stride <= 0:
+        raise ValueError("the step of a slice must be positive")
+
+    def step(value: Any) -> Iterator[Any]:
+        if isinstance(value, list):
+            yield from value[first:last:stride]
+
+    return step
+
+
+def _all(value: Any) -> Iterator[Any]:
+    if isinstance(value, list):
+        yield from value
+    elif isinstance(value, dict):
+        yield from value.values()
+
+
+def _recurse(value: Any) -> Iterator[Any]:
+    """The value and everything below it, as deep as any object of ours may be."""
+    level = [value]
+    for _ in range(_DEPTH_MAX):
+        if not level:
+            return
+        yield from level
+        level = [inner for one in level for inner in _all(one)]
+
+
+def _where(path: str, operator: str | None, text: str | None) -> Step:
+    inner = parse_path(path)
+    if operator is None or text is None:
+        return lambda value: (one for one in _all(value) if inner.first(one) is not None)
+    literal, compare = _read(text), _COMPARE[operator]
+
+    def holds(one: Any) -> bool:
+        found = inner.first(one)
+        try:
+            return found is not None and compare(found, literal)
+        except TypeError:  # A string is neither above nor below a number.
+            return False
+
+    return lambda value: (one for one in _all(value) if holds(one))
+
+
+def _read(text: str) -> Any:
+    found = _literal(text)
+    if found is None:
+        raise ValueError(f"unrecognized literal {text!r}")
+    single, double, number, flag = found.groups()
+    if number is not None:
+        return float(number) if "." in number else int(number)
+    if flag is not None:
+        return flag == "true"
+    return single if single is not None else double

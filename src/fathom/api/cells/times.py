@@ -1,0 +1,77 @@
+"""Times as people read them in a table: `5m`, `3h12m`, `2d3h`. Two or three significant figures, no more."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+from fathom.model.objects import Obj, metadata
+
+UNKNOWN = "<unknown>"
+_NS = 1_000_000_000
+_MINUTE, _HOUR, _DAY, _YEAR = 60, 3600, 86400, 86400 * 365
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def human_duration(seconds: float) -> str:
+    """As Kubernetes' duration.HumanDuration. A little negative is a clock that is a little off."""
+    whole = int(seconds)
+    if whole < -1:
+        return "<invalid>"
+    if whole <= 0:
+        return "0s"
+    if whole < 2 * _MINUTE:
+        return f"{whole}s"
+    minutes, hours = whole // _MINUTE, whole // _HOUR
+    if minutes < 10:
+        return _pair(minutes, "m", whole % _MINUTE, "s")
+    if minutes < 3 * 60:
+        return f"{minutes}m"
+    if hours < 8:
+        return _pair(hours, "h", minutes % 60, "m")
+    if hours < 48:
+        return f"{hours}h"
+    return _days(hours)
+
+
+def _days(hours: int) -> str:
+    days = hours // 24
+    if days < 8:
+        return _pair(days, "d", hours % 24, "h")
+    if days < 365 * 2:
+        return f"{days}d"
+    if days < 365 * 8:
+        return _pair(days // 365, "y", days % 365, "d")
+    return f"{days // 365}y"
+
+
+def _pair(large: int, large_unit: str, small: int, small_unit: str) -> str:
+    return f"{large}{large_unit}{small}{small_unit}" if small else f"{large}{large_unit}"
+
+
+def to_ns(timestamp: Any) -> int | None:
+    """Nanoseconds since the epoch of an RFC 3339 time; None for anything else."""
+    try:
+        moment = datetime.fromisoformat(timestamp)
+    except (TypeError, ValueError):
+        return None
+    if moment.tzinfo is None:
+        return None
+    # Exact in integers: a float cannot hold today's microseconds.
+    past = moment - _EPOCH
+    return (past.days * _DAY + past.seconds) * _NS + past.microseconds * 1000
+
+
+def since(timestamp: Any, now_ns: int) -> str:
+    """How long ago; '<unknown>' without a time."""
+    then = to_ns(timestamp)
+    return UNKNOWN if then is None else human_duration((now_ns - then) / _NS)
+
+
+def between(start: Any, end: Any) -> str:
+    first, last = to_ns(start), to_ns(end)
+    return UNKNOWN if first is None or last is None else human_duration((last - first) / _NS)
+
+
+def age(obj: Obj, now_ns: int) -> str:
+    return since(metadata(obj).get("creationTimestamp"), now_ns)
