@@ -174,15 +174,20 @@ def address(registry: Registry) -> Iterator[str]:
     class Handler(http.server.BaseHTTPRequestHandler):
         def do_GET(self) -> None:
             path = urlsplit(self.path).path
+            if path == "/openapi/v2":
+                self.answer(openapi.EMPTY_V2, openapi.EMPTY_V2_TYPE)
+                return
             if path == "/openapi/v3":
                 found: Any = openapi.index(registry)
             elif path.startswith("/openapi/v3/"):
                 found = openapi.document(registry, path.removeprefix("/openapi/v3/"))
             else:
                 found = discovery.document(registry, path)
-            body = msgspec.json.encode(found)
-            self.send_response(404 if found is None else 200)
-            self.send_header("Content-Type", "application/json")
+            self.answer(msgspec.json.encode(found), "application/json", status=404 if found is None else 200)
+
+        def answer(self, body: bytes, content_type: str, *, status: int = 200) -> None:
+            self.send_response(status)
+            self.send_header("Content-Type", content_type)
             self.send_header("Content-Length", str(len(body)))
             self.end_headers()
             self.wfile.write(body)
@@ -214,3 +219,12 @@ def test_kubectl_explains_built_in_and_custom_fields(address: str, tmp_path: Pat
 def test_kubectl_lists_every_resource(address: str, registry: Registry, tmp_path: Path) -> None:
     listed = kubectl(address, tmp_path, "api-resources", "-o", "name").split()
     assert sorted(listed) == sorted(kind.resource for kind in registry.kinds())
+
+
+@pytest.mark.kubectl
+def test_kubectl_says_that_a_kind_is_not_there(address: str, tmp_path: Path) -> None:
+    manifest = tmp_path / "unknown.yaml"
+    manifest.write_text("apiVersion: example.com/v9\nkind: Unheard\nmetadata: {name: a}\n")
+    with pytest.raises(subprocess.CalledProcessError) as caught:
+        kubectl(address, tmp_path, "apply", "-f", str(manifest))
+    assert 'no matches for kind "Unheard" in version "example.com/v9"' in caught.value.stderr

@@ -22,6 +22,11 @@ from fathom.model.objects import Obj
 FORMAT: Final = 1
 _REF: Final = "#/components/schemas/"
 
+# We have no OpenAPI v2. kubectl asks for it about a kind it has not heard of, in protobuf, before it says so;
+# without an answer it blames the server instead. This is a document with a title and nothing in it.
+EMPTY_V2: Final = b"\x0a\x032.0" + b"\x12\x0e\x0a\x06fathom\x12\x04none" + b"\x42\x00"
+EMPTY_V2_TYPE: Final = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf"
+
 
 def index(registry: Registry) -> Obj:
     """/openapi/v3: where the documents are."""
