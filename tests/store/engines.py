@@ -98,15 +98,15 @@ class EtcdServer:
     """One etcd process on ports that the system chose. Not durable against power cuts, which no test makes;
     `kill` and `restart` are safe."""
 
-    def __init__(self, data_dir: Path, *options: str) -> None:
+    def __init__(self, data_dir: Path, *options: str, scheme: str = "http") -> None:
         client, peer = _free_port(), _free_port()
         self.endpoint = f"127.0.0.1:{client}"
         self._log = data_dir / "log"
         self._command = [
             _binary(),
             f"--data-dir={data_dir / 'data'}",
-            f"--listen-client-urls=http://{self.endpoint}",
-            f"--advertise-client-urls=http://{self.endpoint}",
+            f"--listen-client-urls={scheme}://{self.endpoint}",
+            f"--advertise-client-urls={scheme}://{self.endpoint}",
             f"--listen-peer-urls=http://127.0.0.1:{peer}",
             f"--initial-advertise-peer-urls=http://127.0.0.1:{peer}",
             f"--initial-cluster=default=http://127.0.0.1:{peer}",
@@ -149,9 +149,9 @@ class EtcdServer:
 
 
 @contextmanager
-def running_etcd(*options: str) -> Iterator[EtcdServer]:
+def running_etcd(*options: str, scheme: str = "http") -> Iterator[EtcdServer]:
     with tempfile.TemporaryDirectory() as directory:
-        server = EtcdServer(Path(directory), *options)
+        server = EtcdServer(Path(directory), *options, scheme=scheme)
         try:
             yield server
         finally:

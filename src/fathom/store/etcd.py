@@ -158,7 +158,8 @@ class EtcdStore:
     # Housekeeping
 
     async def compact(self, revision: int) -> None:
-        """Of the whole etcd: others who share it lose their history too."""
+        """Of the whole etcd: others who share it lose their history too. Before etcd 3.5.16 choose a revision
+        that deletes nothing, as `Retention` does."""
         request = rpc_pb2.CompactionRequest(revision=revision)
         try:
             await self._asked(lambda stubs: stubs.kv.Compact, request, revision=revision)

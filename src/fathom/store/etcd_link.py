@@ -40,6 +40,16 @@ _CHANNEL_OPTIONS = (
 )
 
 
+# A refused connection is told at once; gRPC goes on trying by itself, so the next call may find it ready.
+_SETTLED = frozenset(
+    {
+        grpc.ChannelConnectivity.READY,
+        grpc.ChannelConnectivity.TRANSIENT_FAILURE,
+        grpc.ChannelConnectivity.SHUTDOWN,
+    }
+)
+
+
 class Stubs:
     """etcd's services over one channel."""
 
@@ -98,14 +108,12 @@ class EtcdLink:
             return True
         try:
             async with asyncio.timeout(self.options.connect_timeout_s):
-                while state != grpc.ChannelConnectivity.READY:
-                    if state == grpc.ChannelConnectivity.SHUTDOWN:
-                        return False
+                while state not in _SETTLED:
                     await channel.wait_for_state_change(state)
                     state = channel.get_state(try_to_connect=True)
         except TimeoutError:
             return False
-        return True
+        return bool(state == grpc.ChannelConnectivity.READY)
 
 
 def _credentials(options: EtcdOptions) -> grpc.ChannelCredentials | None:

@@ -101,7 +101,7 @@ class EtcdWatch(AsyncIterator[Batch]):
         call = stubs.watch.Watch(metadata=_REQUIRE_LEADER)
         try:
             await self._create(call, stubs)
-            # Asked after the watch was made, and of our own position: some versions of etcd deliver from
+            # Asked after the watch was made, and of our own position: etcd before 3.5.16 goes on at
             # `position + 1` although the deletions in that very revision are compacted already.
             await self._check_retained(self.position)
         except BaseException:

@@ -1,7 +1,10 @@
 """How much history is kept: marks of (time, revision), and compaction at the newest mark that is old enough.
 
 The marks are a document in the store itself. So they survive restarts, answer "which revision was it then?",
-and of several servers on one store only one takes each mark: the others lose the race and do nothing.
+and of several servers on one store only one takes each mark: the others lose the race and do nothing. A
+mark's revision is that of the commit which wrote it, so that nothing is deleted in it: etcd before 3.5.16
+loses deletions of the very revision it is compacted at, for watches that are just catching up
+(etcd-io/etcd#18274).
 """
 
 from __future__ import annotations
@@ -23,7 +26,7 @@ EVERY_S = 30.0
 
 class Mark(msgspec.Struct, frozen=True):
     time_ns: int
-    revision: int
+    revision: int  # 0 in the newest one as it is written: its own commit has yet to get one.
 
 
 class _Marks(msgspec.Struct, frozen=True):
@@ -54,10 +57,8 @@ class Retention:
 
     async def step(self) -> None:
         entry = await self._store.get(MARKS_KEY)
-        now = Mark(self._clock.now_ns(), await self._store.revision())
-        plan = plan_retention(
-            _decoded(entry), now, keep_ns=self._keep_ns, every_ns=int(self._every_s * 0.5e9)
-        )
+        now_ns, every_ns = self._clock.now_ns(), int(self._every_s * 0.5e9)
+        plan = plan_retention(_decoded(entry), now_ns, keep_ns=self._keep_ns, every_ns=every_ns)
         if plan is None:
             return
         body = Body(obj=msgspec.to_builtins(_Marks(plan.marks)))
@@ -73,16 +74,19 @@ async def revision_at(store: Store, time_ns: int) -> int | None:
     return max((mark.revision for mark in marks if mark.time_ns <= time_ns), default=None)
 
 
-def plan_retention(marks: tuple[Mark, ...], now: Mark, *, keep_ns: int, every_ns: int) -> Plan | None:
+def plan_retention(marks: tuple[Mark, ...], now_ns: int, *, keep_ns: int, every_ns: int) -> Plan | None:
     """The marks to have from now on. None if someone took one a moment ago. A mark from the future (a clock
     was set back) is dropped: it would never become old enough."""
-    marks = tuple(mark for mark in marks if mark.time_ns <= now.time_ns)
-    if marks and now.time_ns - marks[-1].time_ns < every_ns:
+    marks = tuple(mark for mark in marks if mark.time_ns <= now_ns)
+    if marks and now_ns - marks[-1].time_ns < every_ns:
         return None
-    old = [mark for mark in marks if mark.time_ns <= now.time_ns - keep_ns]
+    old = [mark for mark in marks if mark.time_ns <= now_ns - keep_ns]
     kept = tuple(mark for mark in marks if mark not in old[:-1])
-    return Plan((*kept, now), old[-1].revision if old else None)
+    return Plan((*kept, Mark(now_ns, 0)), old[-1].revision if old else None)
 
 
 def _decoded(entry: Entry | None) -> tuple[Mark, ...]:
-    return msgspec.convert(entry.body.obj, _Marks).marks if entry else ()
+    if entry is None:
+        return ()
+    *older, newest = msgspec.convert(entry.body.obj, _Marks).marks
+    return (*older, Mark(newest.time_ns, entry.revision))

@@ -32,7 +32,7 @@ class Verified(msgspec.Struct, frozen=True):
         return not self.problems
 
 
-class Row(msgspec.Struct, frozen=True):
+class Row(msgspec.Struct, frozen=True, array_like=True):
     id: int
     key: str
     created: int  # 0: a deletion.
@@ -75,7 +75,11 @@ def _problems(connection: sqlite3.Connection, floor: int) -> Iterator[str]:
     yield from gaps((row_id for (row_id,) in ids), swept)
     before: Row | None = None
     for values in connection.execute("SELECT id, key, created, crc, body FROM log ORDER BY key, id"):
-        row = Row(*values)
+        try:
+            row = msgspec.convert(values, Row)
+        except msgspec.ValidationError as error:
+            yield f"row {values[0]}: {error}"
+            continue
         previous = before if before is not None and before.key == row.key else None
         yield from row_problems(row, previous, swept)
         before = row
