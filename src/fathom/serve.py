@@ -12,6 +12,7 @@ import secrets
 import signal
 import socket
 import sys
+import traceback
 from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Any
@@ -87,7 +88,15 @@ def build(
     token = secrets.token_urlsafe(32)
     own_tokens = {digest(token): User("system:fathom:housekeeping", (MASTERS,))}
     authenticator = Authenticator(tokens=own_tokens, accounts=accounts, clock=outside.clock)
-    chain = Chain([*built_in(authorizer), *load_plugins(plugins)])
+    chain = Chain(
+        [*built_in(authorizer), *load_plugins(plugins)],
+        on_fault=lambda plugin, error: log.error(
+            "admission plugin failed",
+            plugin=plugin,
+            error=repr(error),
+            stack=traceback.format_exception(error),
+        ),
+    )
     core = Core(
         store=store,
         cache=cache,
@@ -97,7 +106,7 @@ def build(
         outside=outside,
         shared_store=shared_store,
     )
-    audit = AuditLog(data / "audit", clock=outside.clock)
+    audit = AuditLog(data / "audit", clock=outside.clock, log=log)
     metrics = Metrics()
     server = ApiServer(
         core,

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import msgspec
 
 from fathom.api.admission.chain import Chain
+from fathom.api.admission.lanes import Lanes
 from fathom.api.kinds.decode import Decoder
 from fathom.api.kinds.kind import Kind
 from fathom.api.kinds.registry import Registry
@@ -52,6 +53,7 @@ class Core:
         self.registry = registry
         self.decoder = decoder
         self.chain = chain
+        self.lanes = Lanes()
         self.outside = outside
         self.shared_store = shared_store  # Others write to it too: the cache may be behind what they saw.
         self.limits = limits or Limits()

@@ -17,6 +17,7 @@ import msgspec
 
 from fathom.api import metadata as meta_rules
 from fathom.api.admission.attempt import Attempt, Charge, Denied
+from fathom.api.admission.lanes import lanes_of
 from fathom.api.core import Call, Core
 from fathom.api.kinds.kind import Kind
 from fathom.api.removal import DeleteOptions, check_preconditions, is_over, plan_removal
@@ -73,8 +74,11 @@ async def create(core: Core, call: Call, obj: Obj) -> Written:
         key = call.kind.store_key(call.namespace, name)
         if call.dry_run:
             return await _dry_create(core, call, key, admitted)
-        body = Body(canonical(admitted))
-        outcome = await commit(core, Expect(key, 0), Put(key, body), charges)
+        async with core.lanes.hold(lanes_of(charges)) as waited:
+            if waited:
+                admitted, charges = _admit(core, call, "CREATE", obj=draft, old=None)
+            body = Body(canonical(admitted))
+            outcome = await commit(core, Expect(key, 0), Put(key, body), charges)
         if isinstance(outcome, Committed):
             return _created(call, Entry(key, body, outcome.revision, outcome.revision), admitted)
         if outcome.current.get(key) is not None and (not generated or attempt + 1 >= NAMES_MAX):
@@ -161,10 +165,13 @@ async def _update_once(
     if call.dry_run:
         return Written(obj=admitted)
     if gone:
-        charges = (*charges, *_release(core, call, operation_old))
-        return await _remove_now(core, call, entry, charges, admitted)
+        # The update itself is never stored: only its end is charged.
+        return await _remove_now(core, call, entry, (), admitted)
     body = Body(canonical(admitted))
-    outcome = await commit(core, Expect(entry.key, entry.revision), Put(entry.key, body), charges)
+    async with core.lanes.hold(lanes_of(charges)) as waited:
+        if waited:
+            _, charges = _admit(core, call, "UPDATE", obj=draft, old=operation_old, subresource=subresource)
+        outcome = await commit(core, Expect(entry.key, entry.revision), Put(entry.key, body), charges)
     if isinstance(outcome, Conflict):
         return outcome
     call.audit.revision = outcome.revision
@@ -260,7 +267,6 @@ async def _remove_once(core: Core, call: Call, entry: Entry, options: DeleteOpti
     if call.dry_run or options.dry_run:
         return Written(obj=removal.obj or old, removed=removal.obj is None)
     if removal.obj is None:
-        charges = (*charges, *_release(core, call, old))
         return await _remove_now(core, call, entry, charges, old)
     if canonical(removal.obj) == entry.body.obj:
         return Written(obj=removal.obj, entry=entry)
@@ -276,7 +282,14 @@ async def _remove_once(core: Core, call: Call, entry: Entry, options: DeleteOpti
 async def _remove_now(
     core: Core, call: Call, entry: Entry, charges: Sequence[Charge], last: Obj
 ) -> Written | Conflict:
-    outcome = await commit(core, Expect(entry.key, entry.revision), Delete(entry.key), charges)
+    stored = entry.body.obj_at(entry.revision)
+    released = _release(core, call, stored)
+    async with core.lanes.hold(lanes_of((*charges, *released))) as waited:
+        if waited:
+            released = _release(core, call, stored)
+        outcome = await commit(
+            core, Expect(entry.key, entry.revision), Delete(entry.key), (*charges, *released)
+        )
     if isinstance(outcome, Conflict):
         return outcome
     call.audit.revision = outcome.revision
@@ -295,8 +308,9 @@ async def commit(core: Core, expect: Expect, write: Write, charges: Sequence[Cha
         raise timed_out(
             f"the outcome of the write is unknown ({outcome.cause}): read the object before trying again"
         )
-    if isinstance(outcome, Committed):
-        await core.cache.at_least(outcome.revision)
+    # Committed: our own cache has it before the caller hears of it. Conflict: what beat us is in the cache
+    # before we decide again.
+    await core.cache.at_least(outcome.revision)
     return outcome
 
 
@@ -313,6 +327,7 @@ def _admit(
         old=old,
         user=call.caller.user,
         dry_run=call.dry_run,
+        fence=call.caller.fence,
     )
     try:
         admitted = core.chain.admit(attempt, core.cache)

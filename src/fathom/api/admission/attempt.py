@@ -33,6 +33,7 @@ class Attempt(msgspec.Struct):
     subresource: str = ""
     dry_run: bool = False
     options: Obj | None = None  # Of the request: DeleteOptions, ...
+    fence: str = ""  # Fathom-Fence: the lease that the writer holds, as namespace/name/epoch.
     warnings: list[str] = msgspec.field(default_factory=list)
     notes: list[tuple[str, str]] = msgspec.field(default_factory=list)
 

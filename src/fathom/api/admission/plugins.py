@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from importlib import metadata as packages
 from typing import Any
 
+from fathom.api.admission.fences import Fencing, LeaseFence
 from fathom.api.admission.limits import LimitRanger
 from fathom.api.admission.namespaces import NamespaceLifecycle
 from fathom.api.admission.nodes import NodeRestriction
@@ -35,6 +36,8 @@ def built_in(authorizer: Authorizer) -> tuple[Plugin, ...]:
         Priority(),
         DefaultTolerationSeconds(),
         RoleEscalation(authorizer),
+        LeaseFence(),
+        Fencing(),
         ResourceQuota(),
     )
 

@@ -4,6 +4,8 @@
       │ refused: unknown field, wrong type, odd form
       └─────▶ JSON value ──▶ walk ──▶ dict, unknown   the slow path, which can explain itself
 
+YAML and protobuf are made a JSON value first.
+
 Custom resources take their own way: pruned and defaulted by their structural schema. Whether their values are
 *valid* is asked later, of the object as it will be stored (`causes`).
 """
@@ -20,6 +22,7 @@ from fathom.api.kinds.defaults import Defaults
 from fathom.api.kinds.definitions import OBJECT_META, Definitions, gvks_of
 from fathom.api.kinds.kind import Kind
 from fathom.api.kinds.parse import Malformed
+from fathom.api.kinds.protobuf import Messages
 from fathom.api.kinds.structs import Structs, normalise
 from fathom.api.kinds.structural import Structural
 from fathom.api.kinds.walk import Wrong, go_name, walk
@@ -30,6 +33,7 @@ from fathom.model.objects import Obj
 
 JSON: Final = "application/json"
 YAML: Final = "application/yaml"
+PROTOBUF: Final = "application/vnd.kubernetes.protobuf"
 _SUMMARY_MAX: Final = 30  # As many bytes of a refused body as kube-apiserver repeats.
 
 
@@ -48,9 +52,12 @@ class Decoder:
         self._fast: dict[str, Callable[[bytes], Any] | None] = {}  # By definition; None: has no fast path.
         self._patch: dict[str, PatchSchema | None] = {}  # By definition.
         self._structural: dict[str, Structural] = {}  # By resource; of the schema that was current then.
+        self._messages = Messages(definitions)
 
     def decode(self, kind: Kind, raw: bytes, *, media_type: str = JSON) -> Decoded:
-        """Read a request's body, JSON or YAML. Raises ApiError 400."""
+        """Read a request's body: JSON, YAML or, of a built-in kind, protobuf. Raises ApiError 400."""
+        if media_type == PROTOBUF:
+            return self._decode_protobuf(kind, raw)
         if kind.schema is None and media_type != YAML:
             found = self._decode_fast(kind, raw)
             if found is not None:
@@ -122,6 +129,13 @@ class Decoder:
         if raw.count(b":") == encode_json(struct).count(b":") or parse.too_many(raw):
             return Decoded(obj)
         return Decoded(obj, _duplicates(parse.noted(raw)))
+
+    def _decode_protobuf(self, kind: Kind, raw: bytes) -> Decoded:
+        try:
+            obj = self._messages.read(kind, raw)
+        except Malformed as error:
+            raise _unrecognized(kind, str(error), raw) from None
+        return self.decode_obj(kind, obj)
 
     def _decode_tree(self, kind: Kind, tree: Any, raw: bytes) -> Decoded:
         if not isinstance(tree, dict):

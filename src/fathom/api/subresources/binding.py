@@ -18,6 +18,8 @@ from fathom.model.body import encode_json
 from fathom.model.errors import ApiError, Cause, bad_request, conflict, invalid
 from fathom.model.objects import Obj, is_deleting, metadata, uid_of, with_metadata
 
+BINDING = ("", "v1", "Binding")
+
 
 class _Meta(msgspec.Struct, frozen=True):
     name: str = ""
@@ -39,7 +41,7 @@ class Binding(msgspec.Struct, frozen=True):
 
 async def bind(core: Core, call: Call) -> Response:
     bodies.check_options(call.request)
-    binding = decode_binding(call)
+    binding = decode_binding(call, bodies.as_json(core, call, BINDING))
 
     def bound(pod: Obj) -> Obj:
         return bind_pod(pod, binding, now=now_of(core))
@@ -49,9 +51,9 @@ async def bind(core: Core, call: Call) -> Response:
     return Response(status=201, body=encode_json(success))
 
 
-def decode_binding(call: Call) -> Binding:
+def decode_binding(call: Call, raw: bytes) -> Binding:
     try:
-        binding = msgspec.json.decode(call.request.body, type=Binding)
+        binding = msgspec.json.decode(raw, type=Binding)
     except (msgspec.DecodeError, RecursionError) as error:
         raise bad_request(f"the body could not be read as a Binding: {error}") from None
     if binding.metadata.name not in {"", call.target.name}:

@@ -19,6 +19,7 @@ from fathom.model.errors import ApiError, bad_request, internal
 from fathom.model.objects import Obj, labels_of, lookup, metadata
 from fathom.model.selectors import LabelSelector
 
+EVICTION = ("policy", "v1", "Eviction")
 BUDGETS = "poddisruptionbudgets.policy"
 DISRUPTED_PODS_MAX = 2000  # kube-apiserver's bound on pods that a budget has let go but not seen go.
 
@@ -29,8 +30,9 @@ class _Eviction(msgspec.Struct, frozen=True, rename="camel"):
 
 async def evict(core: Core, call: Call) -> Response:
     bodies.check_options(call.request)
+    raw = bodies.as_json(core, call, EVICTION)
     try:
-        eviction = msgspec.json.decode(call.request.body or b"{}", type=_Eviction)
+        eviction = msgspec.json.decode(raw or b"{}", type=_Eviction)
     except (msgspec.DecodeError, RecursionError) as error:
         raise bad_request(f"the body could not be read as an Eviction: {error}") from None
     check_options(eviction.delete_options)

@@ -62,7 +62,7 @@ async def get_scale(core: Core, call: Call) -> Response:
 
 async def put_scale(core: Core, call: Call) -> Response:
     bodies.check_options(call.request)
-    wanted = _decode(call, call.request.body)
+    wanted = _decode(call, bodies.as_json(core, call, (SCALE.group, SCALE.version, SCALE.kind)))
 
     def scaled(old: Obj) -> Obj:
         return _with_replicas(call, old, wanted)

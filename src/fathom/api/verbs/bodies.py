@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from fathom.api import represent
 from fathom.api.core import Call, Core
-from fathom.api.kinds.decode import Decoded
+from fathom.api.kinds.decode import JSON, PROTOBUF, YAML, Decoded
 from fathom.api.kinds.kind import Kind
-from fathom.api.request import JSON, Request
-from fathom.model.errors import Cause, bad_request, invalid, unsupported_media_type
+from fathom.api.request import Request
+from fathom.model.body import encode_json
+from fathom.model.errors import Cause, bad_request, invalid, no_such_path, unsupported_media_type
 from fathom.model.objects import Obj
 
-YAML = "application/yaml"
 FIELD_VALIDATION = ("Ignore", "Warn", "Strict")
 
 
@@ -41,16 +41,31 @@ def decode(core: Core, call: Call, kind: Kind | None = None) -> Obj:
     """The request's body as an object of the kind, complete with defaults."""
     kind = kind or call.kind
     check_options(call.request)
-    media = content_type(call.request)
-    if media not in {"", JSON, YAML}:
-        accepted = f"{JSON}, {YAML}"
-        raise unsupported_media_type(
-            f"the body of the request was in an unknown format - accepted media types include: {accepted}"
-        )
+    media = _media(call.request, kind)
     if not call.request.body:
         raise bad_request("the body of the request is empty: an object was expected")
-    decoded = core.decoder.decode(kind, call.request.body, media_type=media or JSON)
+    decoded = core.decoder.decode(kind, call.request.body, media_type=media)
     return complete(core, call, kind, decoded)
+
+
+def as_json(core: Core, call: Call, gvk: tuple[str, str, str]) -> bytes:
+    """The body as JSON, for those who pick the few fields they need out of it: options, subresources."""
+    raw, kind = call.request.body, core.registry.by_gvk(*gvk)
+    if kind is None:
+        raise no_such_path()
+    media = _media(call.request, kind) if raw else JSON
+    return raw if media == JSON else encode_json(core.decoder.decode(kind, raw, media_type=media).obj)
+
+
+def _media(request: Request, kind: Kind) -> str:
+    media = content_type(request) or JSON
+    accepted = (JSON, YAML, PROTOBUF) if kind.schema is None else (JSON, YAML)
+    if media not in accepted:
+        listed = ", ".join(accepted)
+        raise unsupported_media_type(
+            f"the body of the request was in an unknown format - accepted media types include: {listed}"
+        )
+    return media
 
 
 def complete(core: Core, call: Call, kind: Kind, decoded: Decoded) -> Obj:

@@ -7,21 +7,23 @@ import msgspec
 from fathom.api import represent
 from fathom.api.core import Call, Core
 from fathom.api.removal import DeleteOptions, check_options
-from fathom.api.request import JSON, Request, Response
+from fathom.api.request import Response
 from fathom.api.verbs import bodies
 from fathom.api.verbs.choose import choice_of
 from fathom.api.verbs.create import answer
 from fathom.api.verbs.list import find, list_meta
 from fathom.api.writing import Written, remove
 from fathom.model.body import encode_json
-from fathom.model.errors import ApiError, bad_request, unsupported_media_type
+from fathom.model.errors import ApiError, bad_request
 from fathom.model.objects import Obj, metadata
 
 _OPTIONS = msgspec.json.Decoder(DeleteOptions)
+_DELETE_OPTIONS = ("", "v1", "DeleteOptions")
 
 
-def options_of(request: Request) -> DeleteOptions:
-    options = _from_body(request)
+def options_of(core: Core, call: Call) -> DeleteOptions:
+    request = call.request
+    options = _from_body(bodies.as_json(core, call, _DELETE_OPTIONS))
     grace = request.param("gracePeriodSeconds")
     if grace:
         options = msgspec.structs.replace(options, grace_period_seconds=_whole(grace))
@@ -36,13 +38,11 @@ def options_of(request: Request) -> DeleteOptions:
     return options
 
 
-def _from_body(request: Request) -> DeleteOptions:
-    if not request.body.strip():
+def _from_body(raw: bytes) -> DeleteOptions:
+    if not raw.strip():
         return DeleteOptions()
-    if bodies.content_type(request) not in {"", JSON}:
-        raise unsupported_media_type("the body of a DELETE must be DeleteOptions as application/json")
     try:
-        return _OPTIONS.decode(request.body)
+        return _OPTIONS.decode(raw)
     except (msgspec.DecodeError, RecursionError) as error:
         raise bad_request(f"the body could not be read as DeleteOptions: {error}") from None
 
@@ -54,7 +54,7 @@ def _whole(text: str) -> int:
 
 
 async def delete(core: Core, call: Call) -> Response:
-    written = await remove(core, call, options_of(call.request))
+    written = await remove(core, call, options_of(core, call))
     if written.removed and call.kind.resource != "pods":
         return Response(status=200, body=encode_json(_success(call, written)))
     return answer(core, call, written)
@@ -70,7 +70,7 @@ def _success(call: Call, written: Written) -> Obj:
 
 async def delete_collection(core: Core, call: Call) -> Response:
     """Each object in turn; one that is gone meanwhile is no error. The answer lists what was deleted."""
-    options = options_of(call.request)
+    options = options_of(core, call)
     choice = choice_of(core, call)
     found = await find(core, call, choice)
     deleted: list[Obj] = []

@@ -1,0 +1,125 @@
+"""Fences: a leader that has lost its lease cannot write any more, whatever it believes.
+
+    1. A holds the lease.  2. A is paused.  3. The lease expires, B takes it.  4. A wakes up and writes.
+
+When a Lease changes hands, its fence is written in the same commit: the new holder's epoch. A writer names
+the epoch it holds (`Fathom-Fence: namespace/name/epoch`); the fence's revision is then a precondition of its
+commit. So step 4 fails in the store, not in A's judgement. Renewals do not touch the fence, so they cost
+nobody a retry.
+
+The holder learns its epoch from the Lease's annotation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from fathom.api.admission.attempt import CREATE, DELETE, UPDATE, Attempt, Charge
+from fathom.api.admission.plugin import Plugin
+from fathom.model.body import Body
+from fathom.model.errors import ApiError, bad_request, forbidden
+from fathom.model.objects import Key, Obj, lookup, metadata, with_metadata
+from fathom.model.view import Seen, View
+from fathom.store.protocol import Expect, Put
+
+LEASES = "leases.coordination.k8s.io"
+FENCES = "fences.fathom.dev"  # In the store and its views, not in the API.
+EPOCH = "fathom.dev/epoch"
+
+# fathom's own controllers must name a fence. Without one they may write the lease itself, and what they say.
+OURS = "system:serviceaccount:fathom-system:"
+UNFENCED = frozenset({LEASES, "events", "events.events.k8s.io"})
+
+
+def fence_key(lease: Key) -> str:
+    return f"/registry/{FENCES}/{lease.namespace}/{lease.name}"
+
+
+class LeaseFence(Plugin):
+    """Moves the fence when a lease changes hands."""
+
+    name = "LeaseFence"
+    resources = frozenset({LEASES})
+    operations = frozenset({CREATE, UPDATE})
+    trusted = True
+
+    def mutate(self, attempt: Attempt, view: View) -> Obj:
+        assert attempt.obj is not None
+        epoch = self._epoch(attempt, view)
+        annotations = {**(metadata(attempt.obj).get("annotations") or {}), EPOCH: str(epoch)}
+        return with_metadata(attempt.obj, annotations=annotations)
+
+    def charge(self, attempt: Attempt, view: View) -> Sequence[Charge]:
+        if not _changes_hands(attempt):
+            return ()
+        key = fence_key(Key(attempt.namespace, attempt.name))
+        seen = _fence(view, Key(attempt.namespace, attempt.name))
+        fence = {
+            "kind": "Fence",
+            "apiVersion": "fathom.dev/v1alpha1",
+            "metadata": {"name": attempt.name, "namespace": attempt.namespace},
+            "epoch": self._epoch(attempt, view),
+            "holder": _holder(attempt.obj),
+        }
+        expected = Expect(key, seen.revision if seen else 0)
+        return (Charge(preconditions=(expected,), writes=(Put(key, Body(fence)),)),)
+
+    def _epoch(self, attempt: Attempt, view: View) -> int:
+        """Grows with every change of hands, also over the lease's deletion: the fence stays."""
+        seen = _fence(view, Key(attempt.namespace, attempt.name))
+        epoch = int(seen.obj["epoch"]) if seen else 0
+        return epoch + 1 if _changes_hands(attempt) else epoch
+
+
+def _changes_hands(attempt: Attempt) -> bool:
+    return _holder(attempt.obj) != _holder(attempt.old)
+
+
+def _holder(lease: Obj | None) -> str:
+    return str(lookup(lease or {}, "spec", "holderIdentity") or "")
+
+
+def _fence(view: View, lease: Key) -> Seen | None:
+    return view.get(FENCES, lease)
+
+
+class Fencing(Plugin):
+    """Makes a write wait on the fence that its writer names."""
+
+    name = "Fencing"
+    operations = frozenset({CREATE, UPDATE, DELETE})
+    subresources = None
+    trusted = True
+
+    def charge(self, attempt: Attempt, view: View) -> Sequence[Charge]:
+        if not attempt.fence:
+            if attempt.user.name.startswith(OURS) and attempt.kind.resource not in UNFENCED:
+                raise forbidden(
+                    f"{attempt.user.name} must say which lease it holds: Fathom-Fence: namespace/name/epoch"
+                )
+            return ()
+        lease, epoch = _parse(attempt.fence)
+        seen = _fence(view, lease)
+        if seen is None or int(seen.obj["epoch"]) != epoch:
+            raise _behind(lease, epoch, seen)
+        return (Charge(preconditions=(Expect(fence_key(lease), seen.revision),)),)
+
+
+def _parse(text: str) -> tuple[Key, int]:
+    parts = text.split("/")
+    if len(parts) != 3 or not parts[2].isascii() or not parts[2].isdigit() or len(parts[2]) > 18:
+        raise bad_request(f'Fathom-Fence: "{text}" is not of the form namespace/name/epoch')
+    return Key(parts[0], parts[1]), int(parts[2])
+
+
+def _behind(lease: Key, epoch: int, seen: Seen | None) -> ApiError:
+    now = f"epoch {seen.obj['epoch']}, held by {seen.obj['holder'] or 'nobody'}" if seen else "never held"
+    whose = f"lease {lease.namespace}/{lease.name}"
+    message = f"the write is behind the fence of {whose}: epoch {epoch} is over ({now})"
+    details = {
+        "kind": "fences",
+        "group": "fathom.dev",
+        "name": lease.name,
+        "causes": [{"reason": "Fenced", "message": now}],
+    }
+    return ApiError(409, "Conflict", message, details=details)
