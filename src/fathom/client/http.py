@@ -1,0 +1,114 @@
+"""The Seam's live backend: asks become HTTP requests on the host's loop, and what comes of them inputs.
+
+Nothing is decided here, and nothing is tried twice: a connection that breaks is an answer with status 0.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from collections.abc import Callable
+
+import aiohttp
+import msgspec
+
+from fathom.seams.host import Host
+from fathom.seams.seam import Ask, Input
+
+CONNECT_S = 5.0
+# A watch's pieces arrive in any size; an event without an end is not kept beyond this.
+LINE_BYTES_MAX = 64 << 20
+
+Credentials = Callable[[], tuple[tuple[str, str], ...]]
+
+
+class Server(msgspec.Struct, frozen=True):
+    """One API server and how to speak to it. `credentials` is asked for each request: tokens are renewed."""
+
+    url: str  # https://host:port, and a path prefix where there is one.
+    tls: ssl.SSLContext
+    credentials: Credentials
+    server_name: str = ""
+
+
+class HttpBackend:
+    """Make it on the host's loop; `start` and `cancel` are called from inside the Domain."""
+
+    def __init__(self, host: Host, server: Server) -> None:
+        self._host = host
+        self._server = server
+        self._loop = asyncio.get_running_loop()
+        self._tasks: dict[int, asyncio.Task[None]] = {}
+        self._session = aiohttp.ClientSession(
+            connector=aiohttp.TCPConnector(ssl=server.tls, limit=0, keepalive_timeout=60),
+            timeout=aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_S),
+            skip_auto_headers=("User-Agent",),
+            auto_decompress=True,
+        )
+
+    def start(self, number: int, ask: Ask, *, stream: bool) -> None:
+        run = self._watch if stream else self._request
+        self._tasks[number] = self._loop.create_task(run(number, ask))
+
+    def cancel(self, number: int) -> None:
+        task = self._tasks.pop(number, None)
+        if task is not None:
+            self._loop.call_soon(task.cancel)  # Not at once: we may be inside the task that is posting.
+
+    async def close(self) -> None:
+        for task in self._tasks.values():
+            task.cancel()
+        await self._session.close()
+
+    def _send(self, ask: Ask) -> aiohttp.client._RequestContextManager:
+        return self._session.request(
+            ask.method,
+            self._server.url + ask.target,
+            data=ask.body or None,
+            headers=(*ask.headers, *self._server.credentials()),
+            server_hostname=self._server.server_name or None,
+            allow_redirects=False,
+        )
+
+    async def _request(self, number: int, ask: Ask) -> None:
+        try:
+            async with self._send(ask) as response:
+                status, body = response.status, await response.read()
+        except (aiohttp.ClientError, OSError, TimeoutError) as error:
+            status, body = 0, _said(error)
+        self._tasks.pop(number, None)
+        self._host.post(Input.REPLY, number, status, body)
+
+    async def _watch(self, number: int, ask: Ask) -> None:
+        opened = False
+        try:
+            async with self._send(ask) as response:
+                if response.status != 200:
+                    self._host.post(Input.OPENED, number, response.status, await response.read())
+                    return
+                opened = True
+                self._host.post(Input.OPENED, number, 200)
+                await self._relay(number, response)
+        except (aiohttp.ClientError, OSError, TimeoutError) as error:
+            if not opened:
+                self._host.post(Input.OPENED, number, 0, _said(error))
+        finally:
+            self._tasks.pop(number, None)
+            if opened:
+                self._host.post(Input.ENDED, number)
+
+    async def _relay(self, number: int, response: aiohttp.ClientResponse) -> None:
+        """Whole lines only: what an input holds must not depend on how the network cut it."""
+        rest = b""
+        async for piece in response.content.iter_any():
+            rest += piece
+            end = rest.rfind(b"\n") + 1
+            if end:
+                self._host.post(Input.CHUNK, number, 0, rest[:end])
+                rest = rest[end:]
+            elif len(rest) > LINE_BYTES_MAX:
+                return
+
+
+def _said(error: BaseException) -> bytes:
+    return f"{type(error).__name__}: {error}".encode()
