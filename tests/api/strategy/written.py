@@ -10,6 +10,7 @@ from typing import Any
 import yaml
 
 from fathom.api.kinds.decode import Decoder
+from fathom.api.kinds.definitions import Definitions
 from fathom.api.kinds.kind import Kind
 from fathom.api.kinds.registry import Registry
 from fathom.api.strategy.base import Moment, Strategy
@@ -55,6 +56,10 @@ MOMENT = Moment(now=NOW, view=Nothing())
 def _parts() -> tuple[Registry, Decoder]:
     registry = Registry.builtin()
     return registry, registry.decoder()
+
+
+def definitions() -> Definitions:
+    return _parts()[0].definitions
 
 
 def kind_of(resource: str) -> Kind:
