@@ -24,6 +24,7 @@ import uvloop
 from fathom import __version__
 from fathom.api.admission.chain import Chain
 from fathom.api.admission.plugins import built_in, load_plugins
+from fathom.api.admission.quota import drift, recount
 from fathom.api.asgi import Application, Protocol
 from fathom.api.auth.accounts import AccountTokens
 from fathom.api.auth.authenticate import Authenticator
@@ -120,7 +121,12 @@ def build(
     )
     client = LocalClient(_in_process(server), token=token, name=f"fathom/{__version__} housekeeping")
     housekeeping = Housekeeping(
-        client=client, view=cache, resources=RegistryResources(registry), outside=outside, log=log
+        client=client,
+        view=cache,
+        resources=RegistryResources(registry),
+        outside=outside,
+        log=log,
+        mend_quota=lambda quota, view: recount(quota, view) if drift(quota, view) else None,
     )
     feed = Feed(store, cache, log, (custom.observe, housekeeping.observe))
     metrics.gauge("fathom_store_revision", "The newest revision applied.", lambda: float(cache.reached))

@@ -5,7 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from .harness import Api, config_map, pod, tell
+from tests.api.harness import Api, config_map, pod, tell
+
+from fathom.record.reading import read_entries
 
 MAPS = "/api/v1/namespaces/default/configmaps"
 PODS = "/api/v1/namespaces/default/pods"
@@ -216,5 +218,18 @@ def test_a_new_namespace_gets_its_default_service_account(tmp_path: Path) -> Non
             return (await api.get("/api/v1/namespaces/a/serviceaccounts/default")).status == 200
 
         await api.eventually(there)
+
+    tell(story, tmp_path)
+
+
+def test_a_collection_leaves_an_audit_entry_for_each_object(tmp_path: Path) -> None:
+    async def story(api: Api) -> None:
+        for name in ("a", "b"):
+            await api.post(MAPS, config_map(name))
+        answer = await api.delete(MAPS)
+        api.parts.audit.flush()
+        entries = [entry for entry in read_entries(tmp_path / "audit") if entry.verb == "deletecollection"]
+        assert [(entry.name, entry.wrote) for entry in entries] == [("a", True), ("b", True)]
+        assert {entry.request for entry in entries} == {answer.headers["audit-id"]}
 
     tell(story, tmp_path)

@@ -120,6 +120,7 @@ class Call(msgspec.Struct):
     form: Form
     warnings: list[str]
     audit: Verdicts
+    parts: list[Call] = msgspec.field(default_factory=list)  # Of a call that writes several objects.
 
     @property
     def namespace(self) -> str:

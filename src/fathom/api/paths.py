@@ -11,7 +11,7 @@ from fathom.api.kinds import discovery, openapi
 from fathom.api.metrics import Metrics
 from fathom.api.request import Request, Response
 from fathom.model.body import encode_json
-from fathom.model.errors import method_not_allowed, no_such_path, not_supported
+from fathom.model.errors import method_not_allowed, no_such_path
 
 # The Kubernetes release whose API we speak: clients choose features by it.
 KUBERNETES = "v1.37.0"
@@ -40,7 +40,7 @@ class Paths:
         if path == "/":
             return Response(status=200, body=encode_json({"paths": self._roots()}))
         if path.startswith("/openapi/v2"):
-            raise not_supported("OpenAPI v2: use /openapi/v3")
+            return Response(200, openapi.EMPTY_V2, openapi.EMPTY_V2_TYPE)
         return self._document(request, path)
 
     def _document(self, request: Request, path: str) -> Response:

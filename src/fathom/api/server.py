@@ -134,19 +134,27 @@ class ApiServer:
             async with asyncio.timeout(deadline_s):
                 answer = await self._dispatch.serve(call)
         except ApiError as error:
-            self._record(call, error.code)
+            self._record_all(call, error.code)
             raise
         except TimeoutError:
-            self._record(call, 504)
+            self._record_all(call, 504)
             raise
-        self._record(call, answer.status)
+        self._record_all(call, answer.status)
         return answer
 
-    def _record(self, call: Call, code: int) -> None:
+    def _record_all(self, call: Call, code: int) -> None:
+        """One entry for the call; where it wrote several objects, one for each, joined by the request."""
+        for index, part in enumerate(call.parts):
+            self._record(part, 200, f"{call.caller.request_id}.{index}")
+        if not call.parts or code >= 400:
+            self._record(call, code, call.caller.request_id)
+
+    def _record(self, call: Call, code: int, entry_id: str) -> None:
         target, user, verdicts = call.target, call.caller.user, call.audit
         self._audit.record(
             AuditEntry(
-                id=call.caller.request_id,
+                id=entry_id,
+                request=call.caller.request_id,
                 time=micro_timestamp(self._clock.now_ns()),
                 user=user.name,
                 groups=user.groups,

@@ -328,19 +328,24 @@ class WatchCache:
     # The View of model/view.py.
 
     def get(self, resource: str, key: Key) -> Seen | None:
-        cache = self.of(resource)
+        cache = self._caches.get(resource)  # Not `of`: whoever asks may have made the name up.
+        if cache is None:
+            return None
         path = f"{key.namespace}/{key.name}" if key.namespace else key.name
         entry = cache.entries.get(f"{cache.prefix}{path}")
         return None if entry is None else Seen(entry.body.obj, entry.revision)
 
     def list(self, resource: str, namespace: str | None = None) -> Iterator[Seen]:
-        cache = self.of(resource)
+        cache = self._caches.get(resource)
+        if cache is None:
+            return
         for key in cache.keys(namespace):
             entry = cache.entries[key]
             yield Seen(entry.body.obj, entry.revision)
 
     def revision(self, resource: str) -> int:
-        return self.of(resource).revision
+        cache = self._caches.get(resource)
+        return 0 if cache is None else cache.revision
 
     def _release(self) -> None:
         if not self._waiting:

@@ -128,9 +128,10 @@ def _new(core: Core, call: Call, obj: Obj) -> Obj:
     meta["creationTimestamp"] = moment.now
     if call.kind.generation:
         meta["generation"] = 1
-    if "status" in call.kind.subresources:
+    strategy = core.strategy(call.kind)
+    if "status" in call.kind.subresources and not strategy.keeps_status_at_create:
         obj.pop("status", None)
-    core.strategy(call.kind).prepare_create(obj, moment)
+    strategy.prepare_create(obj, moment)
     return obj
 
 
@@ -163,6 +164,7 @@ async def _update_once(
     call.audit.name, call.audit.uid = call.target.name, metadata(admitted).get("uid", "")
     call.audit.changed = changed_paths(operation_old, admitted, limit=CHANGED_PATHS_MAX)
     if call.dry_run:
+        metadata(admitted)["resourceVersion"] = str(entry.revision)  # Still this one.
         return Written(obj=admitted)
     if gone:
         # The update itself is never stored: only its end is charged.

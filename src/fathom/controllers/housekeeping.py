@@ -1,4 +1,4 @@
-"""The three controllers that an API cannot do without, woken by its changes: one queue and one worker each.
+"""The controllers that an API cannot do without, woken by its changes: one queue and one worker each.
 
 They run in the API server's process and act through its front door with an identity of their own. They are
 level-based: an observation only says whom to look at, so losing or doubling one does no harm.
@@ -15,6 +15,7 @@ from fathom.controllers.collector import Collector
 from fathom.controllers.definitions import DefinitionController
 from fathom.controllers.garbage import Ref
 from fathom.controllers.namespaces import RECHECK_S, NamespaceController
+from fathom.controllers.quotas import EVERY_S, Mend, QuotaController
 from fathom.model.body import Body
 from fathom.model.errors import ApiError
 from fathom.model.view import Resources, View
@@ -27,7 +28,14 @@ DEFINITIONS = "customresourcedefinitions.apiextensions.k8s.io"
 
 class Housekeeping:
     def __init__(
-        self, *, client: LocalClient, view: View, resources: Resources, outside: Outside, log: Log
+        self,
+        *,
+        client: LocalClient,
+        view: View,
+        resources: Resources,
+        outside: Outside,
+        log: Log,
+        mend_quota: Mend,
     ) -> None:
         self._outside = outside
         self._log = log
@@ -36,6 +44,7 @@ class Housekeeping:
         self._definitions: WorkQueue[str] = WorkQueue(outside.rng)
         self._collector = Collector(client=client, view=view, resources=resources, queue=self._garbage)
         self._namespace = NamespaceController(client=client, view=view, resources=resources)
+        self._quotas = QuotaController(client=client, view=view, mend=mend_quota)
         self._definition = DefinitionController(client=client, view=view, resources=resources)
 
     def observe(self, resource: str, key: str, body: Body | None, previous: Body | None) -> None:
@@ -51,6 +60,15 @@ class Housekeeping:
             group.create_task(self._work("garbage", self._garbage, self._collect))
             group.create_task(self._work("namespaces", self._namespaces, self._empty))
             group.create_task(self._work("definitions", self._definitions, self._retire))
+            group.create_task(self._recount())
+
+    async def _recount(self) -> None:
+        while True:
+            await asyncio.sleep(EVERY_S)
+            try:
+                await self._quotas.recount()
+            except ApiError as error:
+                self._log.warn("reconcile", controller="quotas", error=error.message)
 
     async def _collect(self, ref: Ref) -> None:
         await self._collector.reconcile(ref)

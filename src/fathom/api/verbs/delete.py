@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from fathom.api import represent
-from fathom.api.core import Call, Core
+from fathom.api.core import Call, Core, Verdicts
 from fathom.api.removal import DeleteOptions, check_options
 from fathom.api.request import Response
 from fathom.api.verbs import bodies
@@ -78,13 +78,14 @@ async def delete_collection(core: Core, call: Call) -> Response:
         key = entry.key.removeprefix(call.kind.prefix)
         namespace, _, name = key.rpartition("/")
         target = msgspec.structs.replace(call.target, namespace=namespace, name=name)
-        one = msgspec.structs.replace(call, target=target)
+        one = msgspec.structs.replace(call, target=target, audit=Verdicts())
         try:
             written = await remove(core, one, options)
         except ApiError as error:
             if error.code == 404:
                 continue
             raise
+        call.parts.append(one)
         deleted.append(represent.as_kind(call.kind, written.obj))
     body = {"kind": call.kind.list_kind, "apiVersion": call.kind.api_version}
     meta = list_meta(call, found)
