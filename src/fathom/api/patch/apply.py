@@ -22,6 +22,12 @@ ACCEPTED = (JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH)
 ACCEPTED_FOR_CUSTOM = (JSON_PATCH, MERGE_PATCH)
 
 
+def check_type(content_type: str, *, custom: bool) -> None:
+    """Refuse a type of patch that we do not know, before anything is read."""
+    if content_type not in (ACCEPTED_FOR_CUSTOM if custom else ACCEPTED):
+        raise _unsupported(content_type, custom=custom)
+
+
 def apply_patch(content_type: str, patch: bytes, current: Obj, schema: PatchSchema | None) -> Obj:
     """The object as the patch wants it. `current` is not changed, but shared where the patch left it alone.
     A kind without a schema is a custom resource: it has no strategic merge."""
@@ -47,7 +53,9 @@ def _object(patch: bytes) -> dict[str, Any]:
     except parse.Malformed as error:
         raise bad_request(f"error decoding patch: {error}") from None
     if not isinstance(read, dict):
-        raise bad_request("error decoding patch: a JSON object was expected")
+        got = scalars.json_kind(read)
+        into = "Go value of type map[string]interface {}"
+        raise bad_request(f"error decoding patch: json: cannot unmarshal {got} into {into}")
     return read
 
 

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from fathom.api import represent
 from fathom.api.core import Call, Core
-from fathom.api.patch.apply import apply_patch
+from fathom.api.patch.apply import apply_patch, check_type
+from fathom.api.patch.refusal import unreadable
 from fathom.api.request import Response
 from fathom.api.verbs import bodies
 from fathom.api.verbs.create import answer
 from fathom.api.writing import Change, update
 from fathom.api.writing import create as write_new
 from fathom.model.body import decode_json, encode_json
-from fathom.model.errors import bad_request
+from fathom.model.errors import ApiError, bad_request
 from fathom.model.objects import Obj, metadata
 
 # Kinds whose PUT makes the object when it is not there, as kube-apiserver has it.
@@ -65,10 +66,16 @@ def patching(core: Core, call: Call) -> Change:
     media = bodies.content_type(call.request)
     kind = call.kind
     schema = core.decoder.patch_schema(kind)
+    check_type(media, custom=schema is None)
 
     def patched(old: Obj) -> Obj:
         current = represent.as_kind(kind, old)
         result = apply_patch(media, call.request.body, current, schema)
-        return bodies.complete(core, call, kind, core.decoder.decode_obj(kind, result))
+        try:
+            return bodies.complete(core, call, kind, core.decoder.decode_obj(kind, result))
+        except ApiError as error:
+            if error.code != 400:
+                raise
+            raise unreadable(media, call.request.body, result, error) from None
 
     return patched
