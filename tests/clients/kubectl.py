@@ -9,7 +9,7 @@ import select
 import shlex
 import subprocess
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -118,10 +118,16 @@ class Started:
     def __init__(self, process: subprocess.Popen[bytes]) -> None:
         self._process = process
         self._read = b""
+        self._over = False  # Its output has ended.
 
     @property
     def running(self) -> bool:
         return self._process.poll() is None
+
+    def so_far(self) -> str:
+        """All output until now."""
+        self._more(0.0)
+        return self._read.decode()
 
     def until(self, text: str) -> str:
         """All output so far, once it has `text` in it."""
@@ -133,23 +139,25 @@ class Started:
 
     def ended(self) -> Done:
         """How a command ended that was going to."""
-        self._wait(lambda: not self.running, "still running")
-        rest = self._process.stdout.read() if self._process.stdout else b""
-        return Done(self._process.returncode, (self._read + rest).decode(), "")
+        self._wait(lambda: self._over, "still running")
+        return Done(self._process.wait(WATCH_S_MAX), self._read.decode(), "")
 
-    def _wait(self, there: Any, complaint: str) -> str:
-        assert self._process.stdout is not None
-        descriptor = self._process.stdout.fileno()
+    def _wait(self, there: Callable[[], bool], complaint: str) -> str:
         deadline = time.monotonic() + WATCH_S_MAX
         while not there():
             left = deadline - time.monotonic()
             assert left > 0, f"{complaint} after {WATCH_S_MAX} s in {self._read.decode()!r}"
-            if select.select([descriptor], [], [], min(left, 0.05))[0]:
-                piece = os.read(descriptor, 65536)
-                self._read += piece
-                assert piece or there() or self._process.wait(5) is not None
-                assert piece or there(), f"{complaint}: it ended with {self._read.decode()!r}"
+            assert not self._over, f"{complaint}: it ended with {self._read.decode()!r}"
+            self._more(left)
         return self._read.decode()
+
+    def _more(self, wait_s: float) -> None:
+        assert self._process.stdout is not None
+        descriptor = self._process.stdout.fileno()
+        if not self._over and select.select([descriptor], [], [], wait_s)[0]:
+            piece = os.read(descriptor, 65536)
+            self._read += piece
+            self._over = not piece
 
 
 def manifest(*objs: Any) -> str:
@@ -172,7 +180,7 @@ def without_age(found: list[Row]) -> list[Row]:
     return [{title: cell for title, cell in row.items() if title != "AGE"} for row in found]
 
 
-def eventually(check: Any, *, seconds: float = 10) -> Any:
+def eventually(check: Callable[[], Any], *, seconds: float = 10) -> Any:
     """The first true answer of `check`; fails when there is none in time."""
     deadline = time.monotonic() + seconds
     while not (answer := check()):
