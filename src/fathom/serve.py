@@ -129,10 +129,21 @@ def build(
         mend_quota=lambda quota, view: recount(quota, view) if drift(quota, view) else None,
     )
     feed = Feed(store, cache, log, (custom.observe, housekeeping.observe))
-    metrics.gauge("fathom_store_revision", "The newest revision applied.", lambda: float(cache.reached))
-    metrics.gauge("fathom_cached_objects", "Objects in the watch cache.", lambda: float(cache.objects))
-    metrics.gauge("apiserver_registered_watchers", "Watches being served.", lambda: float(cache.watchers))
+    _measure(metrics, core, audit)
     return Parts(server, feed, housekeeping, client, authenticator, store, audit, outside, log, own_tokens)
+
+
+def _measure(metrics: Metrics, core: Core, audit: AuditLog) -> None:
+    cache, counts = core.cache, core.counts
+    for name, text, read in (
+        ("fathom_store_revision", "The newest revision applied.", lambda: cache.reached),
+        ("fathom_cached_objects", "Objects in the watch cache.", lambda: cache.objects),
+        ("apiserver_registered_watchers", "Watches being served.", lambda: cache.watchers),
+        ("fathom_watches_dropped", "Watches whose reader fell behind.", lambda: counts.watches_dropped),
+        ("fathom_commits_retried", "Commits that lost a race.", lambda: counts.commits_retried),
+        ("fathom_audit_entries_dropped", "Audit entries that no disk took.", lambda: audit.dropped),
+    ):
+        metrics.gauge(name, text, read)
 
 
 def _in_process(server: ApiServer) -> Callable[..., Coroutine[Any, Any, Response]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from .harness import Api, config_map, pod, tell
+from tests.api.harness import Api, config_map, pod, tell
 
 MAPS = "/api/v1/namespaces/default/configmaps"
 PODS = "/api/v1/namespaces/default/pods"

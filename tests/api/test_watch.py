@@ -8,7 +8,7 @@ from pathlib import Path
 
 from fathom.api import watchcache
 
-from .harness import Api, Watching, config_map, tell
+from tests.api.harness import Api, Watching, config_map, tell
 
 MAPS = "/api/v1/namespaces/default/configmaps"
 

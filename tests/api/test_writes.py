@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
-from .harness import JANE, Api, config_map, deployment, pod, tell
+from tests.api.harness import JANE, Api, config_map, deployment, pod, tell
 
 MAPS = "/api/v1/namespaces/default/configmaps"
 PODS = "/api/v1/namespaces/default/pods"

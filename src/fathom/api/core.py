@@ -33,6 +33,13 @@ class Limits(msgspec.Struct, frozen=True):
     bookmark_s: float = 60.0
 
 
+class Counts(msgspec.Struct):
+    """What happened since the start that an operator should see rise, or not."""
+
+    watches_dropped: int = 0  # Ended because their reader fell behind.
+    commits_retried: int = 0  # Lost a race and decided again.
+
+
 class Core:
     """The parts of one server. Nothing here knows about sockets."""
 
@@ -58,6 +65,7 @@ class Core:
         self.shared_store = shared_store  # Others write to it too: the cache may be behind what they saw.
         self.limits = limits or Limits()
         self.stopping = False
+        self.counts = Counts()
 
     def strategy(self, kind: Kind) -> Strategy:
         return strategy_for(kind.stored_as or kind.resource)

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
 from prometheus_client.core import GaugeMetricFamily, Metric
 
 from fathom.api.request import Target
 
 # Up to a minute, fine where most requests are.
 DURATION_BUCKETS_S = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
+
+# All verbs of all kinds with all codes they commonly get are fewer; made-up paths could be any number.
+SERIES_MAX = 5000
+OTHER = Target(verb="other", path="")
 
 _Children = tuple[Counter, Histogram]
 
@@ -32,27 +36,15 @@ class Metrics:
             buckets=DURATION_BUCKETS_S,
             registry=self.registry,
         )
-        self.inflight = Gauge(
-            "apiserver_current_inflight_requests", "Requests being served.", registry=self.registry
-        )
-        self.dropped_watches = Counter(
-            "fathom_watch_dropped_total",
-            "Watches ended because their reader fell behind.",
-            ("resource",),
-            registry=self.registry,
-        )
-        self.commit_retries = Counter(
-            "fathom_commit_retries_total",
-            "Commits that lost a race and were tried again.",
-            ("resource",),
-            registry=self.registry,
-        )
         self._known: dict[tuple[str, str, str, str, str, int], _Children] = {}
 
     def observe(self, target: Target, code: int, seconds: float) -> None:
         key = (target.verb, target.group, target.version, target.plural, target.subresource, code)
         children = self._known.get(key)
         if children is None:
+            if len(self._known) >= SERIES_MAX:
+                # Somebody makes up resources: what they ask is counted, under no name.
+                target, key = OTHER, ("other", "", "", "", "", code)
             children = self._known[key] = (
                 self._requests.labels(*key[:5], str(code)),
                 self._durations.labels(*key[:5]),

@@ -87,6 +87,7 @@ class Caller(msgspec.Struct, frozen=True):
     remote: str = ""
     fence: str = ""  # Fathom-Fence: ns/name/epoch
     decision: str = ""  # Fathom-Decision: the decision this write carries out.
+    trace: str = ""  # The W3C trace id that came with the request.
 
 
 Warn = Callable[[str], None]  # Collects `Warning: 299` headers.

@@ -30,6 +30,7 @@ from fathom.seams.outside import micro_timestamp
 from fathom.store.protocol import StoreUnavailable
 
 WRITES = frozenset({"create", "update", "patch", "delete", "deletecollection"})
+HEX = frozenset("0123456789abcdef")
 SLOW_S = 1.0  # A request that took longer is worth a line in the log.
 
 
@@ -84,7 +85,7 @@ class ApiServer:
                 path=request.path,
                 status=answer.status,
                 seconds=round(seconds, 3),
-                traceparent=request.headers.get("traceparent", ""),
+                trace=trace_id(request.headers.get("traceparent", "")),
             )
         answer.headers = (*answer.headers, ("audit-id", request_id))
         return answer
@@ -108,6 +109,7 @@ class ApiServer:
             remote=request.remote,
             fence=headers.get("fathom-fence", ""),
             decision=headers.get("fathom-decision", ""),
+            trace=trace_id(headers.get("traceparent", "")),
         )
         return Call(
             request=request,
@@ -155,6 +157,7 @@ class ApiServer:
             AuditEntry(
                 id=entry_id,
                 request=call.caller.request_id,
+                trace=call.caller.trace,
                 time=micro_timestamp(self._clock.now_ns()),
                 user=user.name,
                 groups=user.groups,
@@ -195,3 +198,11 @@ def _warnings(texts: list[str]) -> tuple[tuple[str, str], ...]:
 def _header_text(text: str) -> str:
     quoted = text.replace("\\", "\\\\").replace('"', '\\"')
     return "".join(char if " " <= char <= "~" else "?" for char in quoted)[:1000]
+
+
+def trace_id(traceparent: str) -> str:
+    """Of a W3C trace context: version-traceid-parentid-flags, in hexadecimal. Anything else is none."""
+    parts = traceparent.split("-")
+    if len(parts) < 4 or len(parts[1]) != 32 or not set(parts[1]) <= HEX or parts[1] == "0" * 32:
+        return ""
+    return parts[1]

@@ -313,6 +313,8 @@ async def commit(core: Core, expect: Expect, write: Write, charges: Sequence[Cha
     # Committed: our own cache has it before the caller hears of it. Conflict: what beat us is in the cache
     # before we decide again.
     await core.cache.at_least(outcome.revision)
+    if isinstance(outcome, Conflict):
+        core.counts.commits_retried += 1
     return outcome
 
 

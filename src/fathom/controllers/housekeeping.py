@@ -13,9 +13,11 @@ from fathom.client.local import LocalClient
 from fathom.control.queue import WorkQueue
 from fathom.controllers.collector import Collector
 from fathom.controllers.definitions import DefinitionController
+from fathom.controllers.events import EXPIRE_S, KEEP_S, EventController
 from fathom.controllers.garbage import Ref
 from fathom.controllers.namespaces import RECHECK_S, NamespaceController
-from fathom.controllers.quotas import EVERY_S, Mend, QuotaController
+from fathom.controllers.quotas import EVERY_S as RECOUNT_S
+from fathom.controllers.quotas import Mend, QuotaController
 from fathom.model.body import Body
 from fathom.model.errors import ApiError
 from fathom.model.view import Resources, View
@@ -45,6 +47,7 @@ class Housekeeping:
         self._collector = Collector(client=client, view=view, resources=resources, queue=self._garbage)
         self._namespace = NamespaceController(client=client, view=view, resources=resources)
         self._quotas = QuotaController(client=client, view=view, mend=mend_quota)
+        self._events = EventController(client=client, view=view)
         self._definition = DefinitionController(client=client, view=view, resources=resources)
 
     def observe(self, resource: str, key: str, body: Body | None, previous: Body | None) -> None:
@@ -60,15 +63,19 @@ class Housekeeping:
             group.create_task(self._work("garbage", self._garbage, self._collect))
             group.create_task(self._work("namespaces", self._namespaces, self._empty))
             group.create_task(self._work("definitions", self._definitions, self._retire))
-            group.create_task(self._recount())
+            group.create_task(self._now_and_then("quotas", self._quotas.recount, RECOUNT_S))
+            group.create_task(self._now_and_then("events", self._expire, EXPIRE_S))
 
-    async def _recount(self) -> None:
+    async def _now_and_then(self, who: str, work: Callable[[], Awaitable[None]], every_s: float) -> None:
         while True:
-            await asyncio.sleep(EVERY_S)
+            await asyncio.sleep(every_s)
             try:
-                await self._quotas.recount()
+                await work()
             except ApiError as error:
-                self._log.warn("reconcile", controller="quotas", error=error.message)
+                self._log.warn("reconcile", controller=who, error=error.message)
+
+    async def _expire(self) -> None:
+        await self._events.expire(before=timestamp(self._outside.clock.now_ns() - KEEP_S * 1_000_000_000))
 
     async def _collect(self, ref: Ref) -> None:
         await self._collector.reconcile(ref)

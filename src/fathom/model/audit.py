@@ -35,6 +35,7 @@ class AuditEntry(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     uid: str = ""
     subresource: str = ""
     request: str = ""  # Joins the entry with logs and traces; one request may make several entries.
+    trace: str = ""  # The W3C trace id that the caller sent.
     user_agent: str = ""
     source: str = ""  # The address the request came from.
     decision: str = ""  # The decision that this write carries out.

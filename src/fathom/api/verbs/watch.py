@@ -138,6 +138,7 @@ class WatchStream:
             try:
                 chunk = self._frames(start, end)
             except FellBehind:
+                self._core.counts.watches_dropped += 1
                 self.close()  # A clean end: the client resumes from its last revision.
                 return b""
             self._watcher.cursor = end

@@ -1,0 +1,36 @@
+"""Events are news, not state: an hour after the last time one was seen, it goes."""
+
+from __future__ import annotations
+
+from fathom.client.local import LocalClient
+from fathom.model.errors import ApiError
+from fathom.model.objects import Obj, key_of, lookup, metadata, uid_of
+from fathom.model.view import View
+
+KEEP_S = 3600  # kube-apiserver's --event-ttl.
+EXPIRE_S = 60.0
+
+
+def last_seen(event: Obj) -> str:
+    """RFC 3339, so that comparing text compares times (to the second, which will do)."""
+    series = lookup(event, "series", "lastObservedTime")
+    found = series or event.get("lastTimestamp") or event.get("eventTime")
+    return str(found or metadata(event).get("creationTimestamp") or "")
+
+
+class EventController:
+    def __init__(self, *, client: LocalClient, view: View) -> None:
+        self._client = client
+        self._view = view
+
+    async def expire(self, *, before: str) -> None:
+        """Delete what was last seen before then."""
+        old = [seen.obj for seen in self._view.list("events") if last_seen(seen.obj) < before]
+        for event in old:
+            namespace, name = key_of(event)
+            path = f"/api/v1/namespaces/{namespace}/events/{name}"
+            try:
+                await self._client.call("DELETE", path, body={"preconditions": {"uid": uid_of(event)}})
+            except ApiError as error:
+                if error.code not in {404, 409}:  # Gone, or seen again meanwhile.
+                    raise
