@@ -71,6 +71,20 @@ def test_nulls_are_as_good_as_absent_fields() -> None:
     assert DECODER.decode(PODS, encoded(body)) == Decoded(POD)
 
 
+def test_empty_lists_and_maps_are_not_kept_unless_required() -> None:
+    body = {
+        **POD,
+        "metadata": {"name": "p", "labels": {}, "annotations": None, "finalizers": []},
+        "spec": {"containers": [], "nodeSelector": {}, "volumes": [{"name": "v", "emptyDir": {}}]},
+    }
+    kept = {"containers": [], "volumes": [{"name": "v", "emptyDir": {}}]}
+    expected = {**POD, "metadata": {"name": "p"}, "spec": kept}
+    assert DECODER.decode(PODS, encoded(body)) == Decoded(expected)
+    assert DECODER.decode_obj(PODS, body) == Decoded(expected)
+    slow = DECODER.decode(PODS, encoded({**body, "unknown": 1}))
+    assert slow == Decoded(expected, ('unknown field "unknown"',))
+
+
 def test_nulls_in_lists_and_maps_are_zero_values() -> None:
     body = {
         **POD,

@@ -104,6 +104,17 @@ def type_of(schema: Schema) -> str:
     return kind if isinstance(kind, str) else next(name for name in kind if name != "null")
 
 
+def dropped_when_empty(schema: Schema, field: str) -> type | None:
+    """`list` or `dict` for a field that is not stored when empty, as Go's `omitempty` has it: every list
+    and map that the definition does not require. None for all other fields."""
+    inner = schema["properties"][field]
+    if field in schema.get("required", ()) or ref_of(inner):
+        return None
+    if type_of(inner) == "array":
+        return list
+    return dict if type_of(inner) == "object" and inner.get("additionalProperties") else None
+
+
 def refs_in(schema: Schema) -> list[str]:
     """The names of the definitions that one definition refers to directly."""
     found = [ref] if (ref := ref_of(schema)) else []

@@ -1,8 +1,8 @@
 """msgspec Structs made from definitions: the C-speed check that a body has the shape of its kind.
 
 A Struct here is only a filter between bytes and a plain dictionary; nobody keeps one. It refuses unknown
-fields and wrong types, drops nulls, and puts quantities and times in their canonical form. What it refuses is
-looked at again by the slow and wordy `walk`.
+fields and wrong types, drops nulls and what is empty, and puts quantities and times in their canonical form.
+What it refuses is looked at again by the slow and wordy `walk`.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from fathom.api.kinds.definitions import (
     TIME,
     Definitions,
     Schema,
+    dropped_when_empty,
     ref_of,
     refs_in,
     type_of,
@@ -101,20 +102,28 @@ class Structs:
         schema = self._definitions[name]
         if not schema.get("properties"):
             return self._type(schema)
-        return self._struct(name, schema["properties"])
+        return self._struct(name, schema)
 
-    def _struct(self, name: str, properties: dict[str, Schema]) -> type[msgspec.Struct]:
+    def _struct(self, name: str, schema: Schema) -> type[msgspec.Struct]:
+        properties = schema["properties"]
         ordered = [field for field in _FIRST if field in properties]
         ordered += [field for field in properties if field not in _FIRST]
         safe = {field: _attribute(field) for field in ordered}
         return msgspec.defstruct(
             name.rpartition(".")[2],
-            [(safe[field], self._type(properties[field]) | None, None) for field in ordered],
+            [(safe[field], *self._field(schema, field)) for field in ordered],
             rename={attribute: field for field, attribute in safe.items() if attribute != field},
             forbid_unknown_fields=True,
             omit_defaults=True,
             gc=False,  # A tree by construction: nothing to collect.
         )
+
+    def _field(self, schema: Schema, field: str) -> tuple[Any, Any]:
+        """A field's type, and its default: what is not handed on."""
+        kind = self._type(schema["properties"][field])
+        empty = dropped_when_empty(schema, field)
+        # A null in place of a collection is left to `walk`: msgspec would hand it on.
+        return (kind, msgspec.field(default_factory=empty)) if empty else (kind | None, None)
 
     def _type(self, schema: Schema) -> Any:
         if ref := ref_of(schema):

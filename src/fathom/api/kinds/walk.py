@@ -19,6 +19,7 @@ from fathom.api.kinds.definitions import (
     TIME,
     Definitions,
     Schema,
+    dropped_when_empty,
     ref_of,
     type_of,
 )
@@ -88,21 +89,24 @@ class _Walker:
             return _worded(_SCALARS[name], value)
         schema = self._definitions[name]
         if schema.get("properties"):
-            return self._struct(name, schema["properties"], value, place)
+            return self._struct(name, schema, value, place)
         if name in _OR and not isinstance(value, dict):
             return self.value(_OR[name], value, place)
         return self.value(_PROPS if name in _OR else schema, value, place)
 
-    def _struct(self, name: str, properties: dict[str, Schema], value: Any, place: Place) -> Obj:
+    def _struct(self, name: str, schema: Schema, value: Any, place: Place) -> Obj:
         if not isinstance(value, dict):
             raise _mismatch(value, go_name(name), place)
+        properties = schema["properties"]
         inside = place._replace(struct=name.rpartition(".")[2])
         cleaned = {}
         for field, inner in value.items():
             if field not in properties:
                 self._note(inside.key(field))
             elif inner is not None:
-                cleaned[field] = self.value(properties[field], inner, inside.field(field))
+                found = self.value(properties[field], inner, inside.field(field))
+                if found or not dropped_when_empty(schema, field):
+                    cleaned[field] = found
         return cleaned
 
     def _note(self, place: Place) -> None:
