@@ -41,7 +41,12 @@ _read = msgspec.json.Decoder(list[Operation]).decode
 def read_operations(patch: bytes) -> list[Operation]:
     # Whatever is nested too deeply or is no JSON is refused here, in the same words as everywhere.
     try:
-        parse.plain(patch)
+        read = parse.plain(patch)
+        if not isinstance(read, list):
+            got = scalars.json_kind(read)
+            raise bad_request(
+                f"error decoding patch: json: cannot unmarshal {got} into Go value of type []interface {{}}"
+            )
         operations = _read(patch)
     except (parse.Malformed, msgspec.ValidationError) as error:
         raise bad_request(f"error decoding patch: {error}") from None
