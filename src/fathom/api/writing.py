@@ -132,6 +132,8 @@ def _new(core: Core, call: Call, obj: Obj) -> Obj:
     if "status" in call.kind.subresources and not strategy.keeps_status_at_create:
         obj.pop("status", None)
     strategy.prepare_create(obj, moment)
+    if call.kind.definition and "status" in call.kind.subresources:
+        obj.setdefault("status", {})  # As Go has it: a struct is shown even when nothing is in it.
     return obj
 
 
