@@ -13,13 +13,15 @@ from urllib.parse import parse_qs
 import msgspec
 
 from fathom.api.auth.certificates import ensure_pki
+from fathom.api.auth.jws import SigningKey
 from fathom.api.request import Request, Response, Stream
+from fathom.assembly import Parts, Wanted, assemble, bootstrap
 from fathom.model.body import decode_json, encode_json
 from fathom.model.objects import Obj
 from fathom.model.user import MASTERS, User
+from fathom.record.audit import AuditLog
 from fathom.seams.log import JsonLog, NoLog
 from fathom.seams.outside import Outside, RandomIds, SystemClock
-from fathom.serve import Parts, bootstrap, build
 from fathom.store.memory import MemoryStore
 from fathom.store.protocol import Store
 
@@ -70,8 +72,9 @@ class Watching:
 
 
 class Api:
-    def __init__(self, parts: Parts) -> None:
+    def __init__(self, parts: Parts, audit: AuditLog) -> None:
         self.parts = parts
+        self.audit = audit
 
     @property
     def core(self) -> Any:
@@ -147,30 +150,33 @@ async def serving(
 ) -> AsyncIterator[Api]:
     rng = random.Random(7)
     outside = Outside(clock=SystemClock(), ids=RandomIds(rng), rng=rng)
+    log = JsonLog((data / "log").open("a"), outside.clock) if (data / "log").exists() else NoLog()
+    audit = AuditLog(data / "audit", clock=outside.clock, log=log)
     pki = ensure_pki(data, clock=outside.clock)
-    parts = build(
-        data=data,
-        store=store or MemoryStore(),
-        pki=pki,
-        outside=outside,
-        log=NoLog()
-        if not data.joinpath("log").exists()
-        else JsonLog((data / "log").open("a"), outside.clock),
-        shared_store=shared_store,
-        plugins=plugins or [],
+    store = store or MemoryStore()
+    parts = assemble(
+        Wanted(
+            store=store,
+            outside=outside,
+            log=log,
+            audit=audit,
+            signing=SigningKey(pki.accounts_key),
+            token="housekeeping-token",
+            shared_store=shared_store,
+            plugins=tuple(plugins or ()),
+        )
     )
-    parts.own_tokens |= _tokens()
-    parts.authenticator.replace_tokens(parts.own_tokens)
+    parts.authenticator.replace_tokens({**parts.own_tokens, **_tokens()})
     await parts.feed.load()
     tasks = [asyncio.create_task(parts.feed.follow()), asyncio.create_task(parts.housekeeping.run())]
     try:
         await bootstrap(parts)
-        yield Api(parts)
+        yield Api(parts, audit)
     finally:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-        await parts.store.close()
+        await store.close()
 
 
 def _tokens() -> dict[bytes, User]:

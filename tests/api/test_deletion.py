@@ -227,7 +227,7 @@ def test_a_collection_leaves_an_audit_entry_for_each_object(tmp_path: Path) -> N
         for name in ("a", "b"):
             await api.post(MAPS, config_map(name))
         answer = await api.delete(MAPS)
-        api.parts.audit.flush()
+        api.audit.flush()
         entries = [entry for entry in read_entries(tmp_path / "audit") if entry.verb == "deletecollection"]
         assert [(entry.name, entry.wrote) for entry in entries] == [("a", True), ("b", True)]
         assert {entry.request for entry in entries} == {answer.headers["audit-id"]}

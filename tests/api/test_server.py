@@ -23,7 +23,7 @@ def test_a_write_is_audited_with_its_request_and_trace(tmp_path: Path) -> None:
     async def story(api: Api) -> None:
         headers = {"traceparent": f"00-{TRACE}-00f067aa0ba902b7-01", "user-agent": "me"}
         answer = await api.post(MAPS, config_map("a"), headers=headers)
-        api.parts.audit.flush()
+        api.audit.flush()
         (entry,) = (entry for entry in read_entries(tmp_path / "audit") if entry.name == "a")
         assert (entry.user, entry.verb, entry.code, entry.trace) == ("admin", "create", 201, TRACE)
         assert (entry.request, entry.user_agent) == (answer.headers["audit-id"], "me")
@@ -35,7 +35,7 @@ def test_a_write_is_audited_with_its_request_and_trace(tmp_path: Path) -> None:
 def test_a_refused_write_is_audited_too(tmp_path: Path) -> None:
     async def story(api: Api) -> None:
         await api.post(MAPS, config_map("A_B"))
-        api.parts.audit.flush()
+        api.audit.flush()
         codes = [entry.code for entry in read_entries(tmp_path / "audit", resource="configmaps")]
         assert codes == [422]
 

@@ -86,7 +86,7 @@ def test_the_audit_log_tells_which_plugin_wrote_a_field_and_who_was_refused(tmp_
         await api.patch(f"{PODS}/a", {"metadata": {"labels": {"team": "x"}}})
         refused = await api.post(PODS, pod("b", priorityClassName="none"))
         assert (refused.status, refused.reason) == (403, "Forbidden")
-        api.parts.audit.flush()
+        api.audit.flush()
 
     tell(story, tmp_path)
     entries = list(read_entries(tmp_path / "audit", resource="pods"))

@@ -1,0 +1,160 @@
+"""One API server put together, without saying where it runs: live, in a test, or in a simulated world.
+
+What differs between the worlds comes in `Wanted`. Nothing here opens a file or a socket.
+"""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+import msgspec
+
+from fathom import __version__
+from fathom.api.admission.chain import Chain
+from fathom.api.admission.plugins import built_in, load_plugins
+from fathom.api.admission.quota import drift, recount
+from fathom.api.auth.accounts import AccountTokens
+from fathom.api.auth.authenticate import Authenticator
+from fathom.api.auth.authorize import Authorizer
+from fathom.api.auth.bootstrap import plan_bootstrap
+from fathom.api.auth.jws import SigningKey
+from fathom.api.auth.static_tokens import Tokens, digest
+from fathom.api.core import Core
+from fathom.api.custom import CustomKinds
+from fathom.api.dispatch import Dispatch
+from fathom.api.feeding import Feed
+from fathom.api.kinds.registry import Registry
+from fathom.api.limits import Throttle
+from fathom.api.metrics import Metrics
+from fathom.api.request import Request, Response
+from fathom.api.resources import RegistryResources
+from fathom.api.server import ApiServer
+from fathom.api.watchcache import WatchCache
+from fathom.client.local import LocalClient
+from fathom.controllers.housekeeping import Housekeeping
+from fathom.model.audit import AuditSink
+from fathom.model.errors import ApiError
+from fathom.model.user import MASTERS, User
+from fathom.seams.log import Log
+from fathom.seams.outside import Outside
+from fathom.store.protocol import Store
+
+
+class Wanted(msgspec.Struct, frozen=True):
+    """What differs between a live server, one in a test and one in a simulated world."""
+
+    store: Store
+    outside: Outside
+    log: Log
+    audit: AuditSink
+    signing: SigningKey  # Of service account tokens.
+    token: str  # By which our own housekeeping is known; nobody else may have it.
+    shared_store: bool = False  # Others write to the store too.
+    plugins: tuple[str, ...] = ()
+    keep_all_objects: bool = False  # Objects are handed through as they are, never encoded.
+
+
+class Parts(msgspec.Struct, frozen=True):
+    """One API server, wired."""
+
+    server: ApiServer
+    feed: Feed
+    housekeeping: Housekeeping
+    client: LocalClient
+    authenticator: Authenticator
+    own_tokens: Tokens  # Which hold whatever a token file says.
+
+    @property
+    def core(self) -> Core:
+        return self.server.core
+
+
+def assemble(wanted: Wanted) -> Parts:
+    outside, log = wanted.outside, wanted.log
+    cache = WatchCache(keep_all_objects=wanted.keep_all_objects)
+    registry = Registry.builtin()
+    authorizer = Authorizer(cache)
+    accounts = AccountTokens(wanted.signing, cache, outside.clock, outside.ids)
+    own_tokens = {digest(wanted.token): User("system:fathom:housekeeping", (MASTERS,))}
+    authenticator = Authenticator(tokens=own_tokens, accounts=accounts, clock=outside.clock)
+    core = Core(
+        store=wanted.store,
+        cache=cache,
+        registry=registry,
+        decoder=registry.decoder(),
+        chain=Chain([*built_in(authorizer), *load_plugins(wanted.plugins)], on_fault=_complain(log)),
+        outside=outside,
+        shared_store=wanted.shared_store,
+    )
+    server = ApiServer(
+        core,
+        dispatch=Dispatch(core, authorizer, authenticator),
+        authenticator=authenticator,
+        authorizer=authorizer,
+        throttle=Throttle(outside.clock),
+        audit=wanted.audit,
+        metrics=_measured(core),
+        log=log,
+    )
+    client = LocalClient(_in_process(server), token=wanted.token, name=f"fathom/{__version__} housekeeping")
+    housekeeping = Housekeeping(
+        client=client,
+        view=cache,
+        resources=RegistryResources(registry),
+        outside=outside,
+        log=log,
+        mend_quota=lambda quota, view: recount(quota, view) if drift(quota, view) else None,
+    )
+    feed = Feed(wanted.store, cache, log, (CustomKinds(registry).observe, housekeeping.observe))
+    return Parts(server, feed, housekeeping, client, authenticator, own_tokens)
+
+
+def _complain(log: Log) -> Callable[[str, Exception], None]:
+    def complain(plugin: str, error: Exception) -> None:
+        stack = traceback.format_exception(error)
+        log.error("admission plugin failed", plugin=plugin, error=repr(error), stack=stack)
+
+    return complain
+
+
+def _measured(core: Core) -> Metrics:
+    metrics, cache, counts = Metrics(), core.cache, core.counts
+    for name, text, read in (
+        ("fathom_store_revision", "The newest revision applied.", lambda: cache.reached),
+        ("fathom_cached_objects", "Objects in the watch cache.", lambda: cache.objects),
+        ("apiserver_registered_watchers", "Watches being served.", lambda: cache.watchers),
+        ("fathom_watches_dropped", "Watches whose reader fell behind.", lambda: counts.watches_dropped),
+        ("fathom_commits_retried", "Commits that lost a race.", lambda: counts.commits_retried),
+    ):
+        metrics.gauge(name, text, read)
+    return metrics
+
+
+def _in_process(server: ApiServer) -> Callable[..., Coroutine[Any, Any, Response]]:
+    async def send(
+        method: str, path: str, query: dict[str, list[str]], headers: dict[str, str], body: bytes
+    ) -> Response:
+        answer = await server.handle(
+            Request(method=method, path=path, query=query, headers=headers, body=body)
+        )
+        if not isinstance(answer, Response):
+            raise TypeError(f"{method} {path} answered a stream")
+        return answer
+
+    return send
+
+
+async def bootstrap(parts: Parts) -> None:
+    """What every cluster starts with: what is missing is made, what lost a rule or a subject is mended."""
+    resources = RegistryResources(parts.core.registry)
+    for obj in plan_bootstrap(parts.core.cache):
+        resource = resources.named(obj["apiVersion"], obj["kind"]) or ""
+        there = "uid" in obj["metadata"]
+        path = resources.path(resource, "", obj["metadata"]["name"] if there else "")
+        try:
+            await parts.client.call("PUT" if there else "POST", path or "", body=obj)
+        except ApiError as error:
+            if error.code != 409:  # Another server on the same store was faster.
+                raise
