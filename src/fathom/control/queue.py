@@ -2,7 +2,12 @@
 
 add ──> waiting ──> take ──> in hand ──> done ──┐
          ^  └ dirty while in hand ──────────────┤
-         └──────── after a backoff <── failed ──┘
+         ├──────── after a backoff <── failed ──┤
+         └── a change only <── given up <───────┘
+
+Every take says what woke the key and how long it waited. The order follows from the calls and their times
+alone. What is kept is bounded by the number of keys; beyond `keys_max` new ones are not taken in, and
+`overflowed` says so until somebody has looked through everything again.
 """
 
 from __future__ import annotations
@@ -10,71 +15,313 @@ from __future__ import annotations
 import asyncio
 import random
 from collections import deque
-from collections.abc import Hashable
-from typing import Generic, TypeVar
+from collections.abc import Callable, Hashable
+from itertools import count
+from typing import Generic, Protocol, TypeVar
+
+import msgspec
+
+from fathom.control.cause import UNSTATED, Cause
+from fathom.control.lines import Entry, Lines
+from fathom.control.pace import Pace, Rate
+from fathom.control.retry import Retry, Trouble, backoff_ns, next_trouble
+from fathom.model.invariant import InvariantBroken
 
 K = TypeVar("K", bound=Hashable)
 
-BACKOFF_S_MIN = 0.05
-BACKOFF_S_MAX = 30.0
+KEYS_MAX = 1_000_000  # Some 400 bytes each.
+
+
+class Taken(msgspec.Struct, Generic[K], frozen=True):
+    """A key in hand, and why."""
+
+    key: K
+    cause: Cause  # The first that woke it.
+    merged: int  # How many more wakes are served by this one.
+    waited_ns: int
+    priority: int
+    attempt: int  # 1 unless it failed before.
+
+
+class QueueMetrics(Protocol):
+    """Under client-go's names: workqueue_adds_total, _queue_duration_seconds, _retries_total, _depth."""
+
+    def added(self, depth: int) -> None: ...
+
+    def taken(self, depth: int, waited_s: float) -> None: ...
+
+    def retried(self, reason: str, delay_s: float) -> None: ...
+
+    def gave_up(self, reason: str) -> None: ...
+
+    def overflowed(self) -> None: ...
+
+
+class NoQueueMetrics:
+    def added(self, depth: int) -> None: ...
+
+    def taken(self, depth: int, waited_s: float) -> None: ...
+
+    def retried(self, reason: str, delay_s: float) -> None: ...
+
+    def gave_up(self, reason: str) -> None: ...
+
+    def overflowed(self) -> None: ...
+
+
+class _Later(msgspec.Struct, frozen=True):
+    when_ns: int
+    cause: Cause
+    priority: int
+    timer: asyncio.TimerHandle
 
 
 class WorkQueue(Generic[K]):
-    def __init__(self, rng: random.Random) -> None:
+    def __init__(
+        self,
+        rng: random.Random,
+        *,
+        retry: Retry = Retry(),  # noqa: B008  # Frozen.
+        rate: Rate | None = None,
+        tenant_of: Callable[[K], str] = lambda key: "",
+        metrics: QueueMetrics = NoQueueMetrics(),  # noqa: B008  # Stateless.
+        keys_max: int = KEYS_MAX,
+    ) -> None:
         self._rng = rng
-        self._line: deque[K] = deque()
-        self._waiting: dict[K, None] = {}  # The keys of `_line`, and those dirty while in hand.
-        self._in_hand: dict[K, None] = {}
-        self._failures: dict[K, int] = {}  # Consecutive; forgotten at the first success.
-        self._timers: dict[K, asyncio.TimerHandle] = {}
-        self._arrived: asyncio.Event = asyncio.Event()
+        self._retry = retry
+        self._pace = Pace(rate) if rate else None
+        self._tenant_of = tenant_of
+        self._metrics = metrics
+        self._keys_max = keys_max
+        self._order = count(1).__next__
+        # A waiting key is in `_lines` exactly if it is not in hand; in hand it is dirty, and joins the line
+        # when it is put down. So nobody works on a key twice at a time, and no wake is lost.
+        self._waiting: dict[K, Entry[K]] = {}
+        self._lines: Lines[K] = Lines()
+        self._in_hand: dict[K, Taken[K]] = {}
+        self._later: dict[K, _Later] = {}  # At most one timer a key: the earliest.
+        self._troubles: dict[K, Trouble] = {}  # Keys that failed and have not succeeded since.
+        self._takers: deque[asyncio.Future[None]] = deque()  # Asleep; woken one for each key that comes.
+        self._pacing: asyncio.TimerHandle | None = None  # Set while keys wait for the rate limit only.
+        self._closed = False
+        self.overflowed = False
 
     def __len__(self) -> int:
-        return len(self._line)
+        """How many could be taken now."""
+        return len(self._lines)
 
-    def add(self, key: K) -> None:
-        if key in self._waiting:
-            return
-        self._waiting[key] = None
+    # Adding.
+
+    def add(self, key: K, cause: Cause = UNSTATED, *, priority: int = 0) -> bool:
+        """False if there was no room: see `overflowed`. Who waits already waits on, at the higher of the two
+        priorities."""
+        waiting = self._waiting.get(key)
+        if waiting is not None:
+            self._merge(waiting, priority)
+            return True
+        if not self._has_room(key):
+            return False
+        entry = Entry(
+            key, tenant=self._tenant_of(key), priority=priority, order=self._order(),
+            since_ns=_now_ns(), cause=cause,
+        )  # fmt: skip
+        self._waiting[key] = entry
         if key not in self._in_hand:
-            self._line.append(key)
-            self._arrived.set()
+            self._join(entry)
+        self._metrics.added(len(self._lines))
+        return True
 
-    def add_after(self, key: K, delay_s: float) -> None:
+    def add_after(self, key: K, delay_s: float, cause: Cause = UNSTATED, *, priority: int = 0) -> bool:
         """The earliest of several delays counts."""
-        loop = asyncio.get_running_loop()
-        timer = self._timers.get(key)
-        if timer is not None:
-            if timer.when() <= loop.time() + delay_s:
-                return
-            timer.cancel()
-        self._timers[key] = loop.call_later(delay_s, self._due, key)
+        if delay_s <= 0:
+            return self.add(key, cause, priority=priority)
+        if self._closed or not self._has_room(key):
+            return False
+        when_ns = _now_ns() + round(delay_s * 1e9)
+        later = self._later.get(key)
+        if later is not None:
+            if later.when_ns <= when_ns:
+                return True
+            later.timer.cancel()
+        timer = asyncio.get_running_loop().call_later(delay_s, self._due, key)
+        self._later[key] = _Later(when_ns, cause, priority, timer)
+        return True
 
-    async def take(self) -> K:
-        while not self._line:
-            self._arrived.clear()
-            await self._arrived.wait()
-        key = self._line.popleft()
-        del self._waiting[key]
-        self._in_hand[key] = None
-        return key
+    # Taking and putting down.
+
+    async def take(self) -> Taken[K] | None:
+        """The next key, as soon as there is one. None when the queue is closed."""
+        while not self._closed:
+            taken = self._pop()
+            if taken is not None:
+                return taken
+            await self._sleep()
+        return None
 
     def done(self, key: K) -> None:
-        self._failures.pop(key, None)
+        """It went well: what went wrong before is forgotten, and so is the retry that was planned for it."""
         self._put_down(key)
+        if self._troubles.pop(key, None) is not None:
+            later = self._later.get(key)
+            if later is not None and later.cause.kind == "retry":
+                later.timer.cancel()
+                del self._later[key]
 
-    def failed(self, key: K) -> None:
-        failures = self._failures[key] = self._failures.get(key, 0) + 1
-        self._put_down(key)
-        delay_s = min(BACKOFF_S_MAX, BACKOFF_S_MIN * 2 ** min(failures - 1, 16))
-        self.add_after(key, delay_s * (0.5 + self._rng.random() / 2))
+    def failed(
+        self,
+        key: K,
+        *,
+        reason: str = "Error",
+        message: str = "",
+        intent: str = "",
+        not_before_s: float = 0.0,
+    ) -> Trouble:
+        """To be tried again after a backoff, or given up. Either way it is not forgotten: `troubles` shows
+        it until it succeeds. `not_before_s`: what the server asked for."""
+        taken = self._put_down(key)
+        before, now_ns = self._troubles.get(key), _now_ns()
+        attempts = before.attempts + 1 if before and before.intent == intent else 1
+        delay_ns = max(backoff_ns(self._retry, attempts, self._rng), round(not_before_s * 1e9))
+        trouble = next_trouble(
+            self._retry, before, intent=intent, reason=reason, message=message, now_ns=now_ns,
+            delay_ns=delay_ns,
+        )  # fmt: skip
+        self._troubles[key] = trouble
+        if trouble.given_up:
+            self._metrics.gave_up(reason)
+        else:
+            self._metrics.retried(reason, delay_ns / 1e9)
+            self.add_after(key, delay_ns / 1e9, Cause("retry", reason), priority=taken.priority)
+        return trouble
 
-    def _put_down(self, key: K) -> None:
-        del self._in_hand[key]
-        if key in self._waiting:
-            self._line.append(key)
-            self._arrived.set()
+    def put_back(self, key: K, delay_s: float, cause: Cause) -> None:
+        """Neither well nor badly: it could not be tried. What went wrong before is remembered as it was."""
+        taken = self._put_down(key)
+        self.add_after(key, delay_s, cause, priority=taken.priority)
+
+    def close(self) -> None:
+        """Nothing is taken any more; who has a key in hand may put it down."""
+        self._closed = True
+        for later in self._later.values():
+            later.timer.cancel()
+        self._later.clear()
+        while self._takers:
+            self._wake()
+
+    # Looking.
+
+    def order(self) -> list[K]:
+        """Who would be taken in which order, for people."""
+        return [entry.key for entry in self._lines]
+
+    def trouble(self, key: K) -> Trouble | None:
+        return self._troubles.get(key)
+
+    @property
+    def troubles(self) -> dict[K, Trouble]:
+        """Oldest first."""
+        return dict(self._troubles)
+
+    @property
+    def in_hand(self) -> tuple[Taken[K], ...]:
+        return tuple(self._in_hand.values())
+
+    def oldest_wait_s(self) -> float:
+        """How long the one who waits longest has waited."""
+        first = next(iter(self._waiting.values()), None)  # Dictionaries keep the order of coming.
+        return 0.0 if first is None else (_now_ns() - first.since_ns) / 1e9
+
+    # Inside.
+
+    def _has_room(self, key: K) -> bool:
+        kept = len(self._waiting) + len(self._later) + len(self._in_hand)
+        if kept < self._keys_max or key in self._in_hand or key in self._later or key in self._waiting:
+            return True
+        self.overflowed = True
+        self._metrics.overflowed()
+        return False
+
+    def _merge(self, waiting: Entry[K], priority: int) -> None:
+        waiting.merged += 1
+        if priority <= waiting.priority:
+            return
+        if waiting.key in self._in_hand:
+            waiting.priority = priority
+        else:
+            self._lines.raise_to(waiting, priority)
+
+    def _join(self, entry: Entry[K]) -> None:
+        self._lines.push(entry)
+        self._wake()
+
+    def _pop(self) -> Taken[K] | None:
+        now_ns = _now_ns()
+        if self._pace is not None and len(self._lines) and self._is_paced(self._pace, now_ns):
+            return None
+        entry = self._lines.pop()
+        if entry is None:
+            return None
+        key = entry.key
+        del self._waiting[key]
+        trouble = self._troubles.get(key)
+        waited_ns = now_ns - entry.since_ns
+        taken = Taken(
+            key, entry.cause, entry.merged, waited_ns, entry.priority, trouble.attempts + 1 if trouble else 1
+        )
+        self._in_hand[key] = taken
+        if len(self._lines):
+            self._wake()  # Whoever was woken for them may have found that the rate limit said to wait.
+        self._metrics.taken(len(self._lines), waited_ns / 1e9)
+        return taken
+
+    def _is_paced(self, pace: Pace, now_ns: int) -> bool:
+        """Whether the rate limit says to wait; then one timer wakes one taker when it no longer does."""
+        wait_ns = pace.wait_ns(now_ns)
+        if wait_ns == 0:
+            pace.passed(now_ns)
+            return False
+        if self._pacing is None:
+            self._pacing = asyncio.get_running_loop().call_later(wait_ns / 1e9, self._paced)
+        return True
+
+    def _paced(self) -> None:
+        self._pacing = None
+        self._wake()
+
+    async def _sleep(self) -> None:
+        """Until woken. A taker that is cancelled after it was woken passes the wake on, else it is lost."""
+        taker = asyncio.get_running_loop().create_future()
+        self._takers.append(taker)
+        try:
+            await taker
+        except asyncio.CancelledError:
+            if taker.done() and not taker.cancelled():
+                self._wake()
+            elif taker in self._takers:
+                self._takers.remove(taker)
+            raise
+
+    def _wake(self) -> None:
+        while self._takers:
+            taker = self._takers.popleft()
+            if not taker.done():
+                taker.set_result(None)
+                return
+
+    def _put_down(self, key: K) -> Taken[K]:
+        taken = self._in_hand.pop(key, None)
+        if taken is None:
+            raise InvariantBroken(f"{key!r} is put down, but nobody had it in hand")
+        entry = self._waiting.get(key)
+        if entry is not None:
+            self._join(entry)
+        return taken
 
     def _due(self, key: K) -> None:
-        self._timers.pop(key, None)
-        self.add(key)
+        later = self._later.pop(key, None)
+        if later is not None:
+            self.add(key, later.cause, priority=later.priority)
+
+
+def _now_ns() -> int:
+    return round(asyncio.get_running_loop().time() * 1e9)

@@ -11,6 +11,7 @@ from collections.abc import Awaitable, Callable
 
 from fathom.client.local import LocalClient
 from fathom.control.queue import WorkQueue
+from fathom.control.retry import FOREVER
 from fathom.controllers.collector import Collector
 from fathom.controllers.definitions import DefinitionController
 from fathom.controllers.events import EXPIRE_S, KEEP_S, EventController
@@ -26,6 +27,7 @@ from fathom.seams.outside import Outside, timestamp
 
 NAMESPACES = "namespaces"
 DEFINITIONS = "customresourcedefinitions.apiextensions.k8s.io"
+KEYS_MAX = 100_000_000
 
 
 class Housekeeping:
@@ -41,9 +43,11 @@ class Housekeeping:
     ) -> None:
         self._outside = outside
         self._log = log
-        self._garbage: WorkQueue[Ref] = WorkQueue(outside.rng)
-        self._namespaces: WorkQueue[str] = WorkQueue(outside.rng)
-        self._definitions: WorkQueue[str] = WorkQueue(outside.rng)
+        # Nobody else would finish what these began, so they never give up; and what is not taken in would
+        # stay for ever, so there is room for all that a store can hold.
+        self._garbage: WorkQueue[Ref] = WorkQueue(outside.rng, retry=FOREVER, keys_max=KEYS_MAX)
+        self._namespaces: WorkQueue[str] = WorkQueue(outside.rng, retry=FOREVER)
+        self._definitions: WorkQueue[str] = WorkQueue(outside.rng, retry=FOREVER)
         self._collector = Collector(client=client, view=view, resources=resources, queue=self._garbage)
         self._namespace = NamespaceController(client=client, view=view, resources=resources)
         self._quotas = QuotaController(client=client, view=view, mend=mend_quota)
@@ -90,8 +94,8 @@ class Housekeeping:
             self._definitions.add_after(name, RECHECK_S)
 
     async def _work(self, who: str, queue: WorkQueue, reconcile: Callable[..., Awaitable[None]]) -> None:  # type: ignore[type-arg]  # any key
-        while True:
-            key = await queue.take()
+        while (taken := await queue.take()) is not None:
+            key = taken.key
             try:
                 await reconcile(key)
             except ApiError as error:

@@ -1,0 +1,17 @@
+"""What woke a key: an event, a timer, a retry, another decision. Every decision says its own."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+
+Kind = Literal["event", "timer", "retry", "decision", "resync", "start", "freshness", "unstated"]
+
+
+class Cause(msgspec.Struct, frozen=True):
+    kind: Kind
+    detail: str = ""  # Which object at which revision, which decision, what failed.
+
+
+UNSTATED = Cause("unstated")

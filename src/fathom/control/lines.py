@@ -1,0 +1,134 @@
+"""Who is next: the highest priority; within it the tenants in turn; within a tenant whoever came first.
+
+Strict between priorities: urgent work is never held up by much work that is not. In turn between tenants: one
+with a thousand keys in line costs another at most one place per tenant.
+"""
+
+from __future__ import annotations
+
+import heapq
+from bisect import insort
+from collections.abc import Hashable, Iterator
+from typing import Generic, TypeVar
+
+from fathom.control.cause import Cause
+
+K = TypeVar("K", bound=Hashable)
+
+
+class Entry(Generic[K]):
+    """One key that waits. `order` is given when it begins to wait and stays with it: age, without a clock."""
+
+    __slots__ = ("cause", "key", "merged", "order", "priority", "since_ns", "tenant")
+
+    def __init__(
+        self, key: K, *, tenant: str, priority: int, order: int, since_ns: int, cause: Cause
+    ) -> None:
+        self.key = key
+        self.tenant = tenant
+        self.priority = priority
+        self.order = order
+        self.since_ns = since_ns
+        self.cause = cause
+        self.merged = 0  # Further wakes that this one stands for.
+
+
+class _Line(Generic[K]):
+    """One tenant's keys of one priority, oldest first."""
+
+    __slots__ = ("_gone", "_heap")
+
+    def __init__(self) -> None:
+        self._heap: list[tuple[int, Entry[K]]] = []  # With those that have left; see `_gone`.
+        self._gone: dict[int, None] = {}  # Orders of entries in the heap that have left for another line.
+
+    def __len__(self) -> int:
+        return len(self._heap) - len(self._gone)
+
+    def push(self, entry: Entry[K]) -> None:
+        heapq.heappush(self._heap, (entry.order, entry))
+
+    def pop(self) -> Entry[K]:
+        while True:
+            order, entry = heapq.heappop(self._heap)
+            if order not in self._gone:
+                return entry
+            del self._gone[order]
+
+    def leave(self, entry: Entry[K]) -> None:
+        """Swept when half have left: a line that is never reached must not grow by those who left it."""
+        self._gone[entry.order] = None
+        if 2 * len(self._gone) > len(self._heap):
+            self._heap = [each for each in self._heap if each[0] not in self._gone]
+            heapq.heapify(self._heap)
+            self._gone.clear()
+
+    def __iter__(self) -> Iterator[Entry[K]]:
+        return (entry for order, entry in sorted(self._heap, key=_order) if order not in self._gone)
+
+
+def _order(item: tuple[int, object]) -> int:
+    return item[0]
+
+
+class Lines(Generic[K]):
+    def __init__(self) -> None:
+        self._levels: dict[int, dict[str, _Line[K]]] = {}  # No level and no line is ever empty.
+        self._urgency: list[int] = []  # The negated priorities of `_levels`, sorted: the most urgent first.
+        self._size = 0
+
+    def __len__(self) -> int:
+        return self._size
+
+    def push(self, entry: Entry[K]) -> None:
+        level = self._levels.get(entry.priority)
+        if level is None:
+            level = self._levels[entry.priority] = {}
+            insort(self._urgency, -entry.priority)
+        # A tenant that has nothing in line comes back behind the others: dictionaries keep that order.
+        level.setdefault(entry.tenant, _Line()).push(entry)
+        self._size += 1
+
+    def pop(self) -> Entry[K] | None:
+        if not self._urgency:
+            return None
+        priority = -self._urgency[0]
+        level = self._levels[priority]
+        tenant = next(iter(level))
+        line = level.pop(tenant)
+        entry = line.pop()
+        if line:
+            level[tenant] = line  # Its turn is over: to the end.
+        self._size -= 1
+        self._drop_if_empty(priority)
+        return entry
+
+    def raise_to(self, entry: Entry[K], priority: int) -> None:
+        """Only ever up. The entry keeps its age, so it goes before younger ones there."""
+        level = self._levels[entry.priority]
+        line = level[entry.tenant]
+        line.leave(entry)
+        if not line:
+            del level[entry.tenant]
+        self._size -= 1
+        self._drop_if_empty(entry.priority)
+        entry.priority = priority
+        self.push(entry)
+
+    def _drop_if_empty(self, priority: int) -> None:
+        if not self._levels[priority]:
+            del self._levels[priority]
+            self._urgency.remove(-priority)
+
+    def __iter__(self) -> Iterator[Entry[K]]:
+        """Everyone in line, in the order they would be taken if nobody else came."""
+        for urgency in tuple(self._urgency):
+            turns = [iter(line) for line in self._levels[-urgency].values()]
+            while turns:
+                still = []
+                for turn in turns:
+                    entry = next(turn, None)
+                    if entry is not None:
+                        yield entry
+                        still.append(turn)
+                turns = still

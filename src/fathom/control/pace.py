@@ -1,0 +1,27 @@
+"""A token bucket without tokens: only the time at which the next would be there (the GCRA form), in whole
+nanoseconds, so that a replay counts exactly alike."""
+
+from __future__ import annotations
+
+import msgspec
+
+
+class Rate(msgspec.Struct, frozen=True):
+    per_s: float
+    burst: int = 1
+
+
+class Pace:
+    def __init__(self, rate: Rate) -> None:
+        if rate.per_s <= 0 or rate.burst < 1:
+            raise ValueError(f"a rate must let something through: {rate}")
+        self._interval_ns = round(1e9 / rate.per_s)
+        self._ahead_ns = self._interval_ns * (rate.burst - 1)  # How far `_due_ns` may run before the clock.
+        self._due_ns = 0  # When the bucket would be full again. Grows by one interval for each that passed.
+
+    def wait_ns(self, now_ns: int) -> int:
+        """0: one may pass now."""
+        return max(0, self._due_ns - self._ahead_ns - now_ns)
+
+    def passed(self, now_ns: int) -> None:
+        self._due_ns = max(self._due_ns, now_ns) + self._interval_ns

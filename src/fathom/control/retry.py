@@ -1,0 +1,67 @@
+"""The shape of a retry, as pure functions: how long to wait, and when to stop trying.
+
+Of the seven properties of a useful retry, these are three: bounded attempts, backoff with jitter, deadline.
+The others are the loop's (a fresh read each time, a reasoned status) and the commit's (idempotent, by a
+stable identity).
+"""
+
+from __future__ import annotations
+
+import random
+
+import msgspec
+
+
+class Retry(msgspec.Struct, frozen=True):
+    """Doubling from 50 ms, so that a lost race costs little; capped where a person would look again."""
+
+    backoff_s_min: float = 0.05
+    backoff_s_max: float = 30.0
+    # 50 ms doubled 9 times is past the cap: some 20 s of quick tries, then 10 slow ones, about 5 minutes.
+    attempts_max: int = 20
+    # After this the intent is taken to need somebody's attention, however few attempts there were.
+    deadline_s: float = 600.0
+
+
+FOREVER = Retry(attempts_max=2**62, deadline_s=float("inf"))
+
+
+class Trouble(msgspec.Struct, frozen=True):
+    """What is known of a key that keeps failing. It ends with the first success, or with a new intent."""
+
+    intent: str  # What was being attempted (an object's UID and generation): another one starts anew.
+    attempts: int
+    since_ns: int
+    reason: str
+    message: str
+    next_ns: int | None  # When it is tried again; None: given up, only a change wakes it.
+
+    @property
+    def given_up(self) -> bool:
+        return self.next_ns is None
+
+
+def backoff_ns(policy: Retry, attempts: int, rng: random.Random) -> int:
+    """Before the next try, after so many failed ones. Half of it is chance, so that those who failed together
+    do not come back together."""
+    doubled_s: float = policy.backoff_s_min * 2 ** min(attempts - 1, 32)
+    return round(min(policy.backoff_s_max, doubled_s) * (0.5 + rng.random() / 2) * 1e9)
+
+
+def next_trouble(
+    policy: Retry,
+    before: Trouble | None,
+    *,
+    intent: str,
+    reason: str,
+    message: str,
+    now_ns: int,
+    delay_ns: int,
+) -> Trouble:
+    """One more failure. Who has given up on an intent does not start again with the same one."""
+    if before is not None and before.intent != intent:
+        before = None
+    attempts = before.attempts + 1 if before else 1
+    since_ns = before.since_ns if before else now_ns
+    over = attempts >= policy.attempts_max or now_ns + delay_ns - since_ns > policy.deadline_s * 1e9
+    return Trouble(intent, attempts, since_ns, reason, message, None if over else now_ns + delay_ns)
