@@ -138,7 +138,7 @@ CUT_SHORT = b"k8s\x00\x0a\x05ab"
         ("POST", f"{PODS}/p/binding"),
         ("POST", f"{PODS}/p/eviction"),
         ("PUT", f"{DEPLOYMENTS}/web/scale"),
-        ("POST", "/api/v1/namespaces/default/serviceaccounts/default/token"),
+        ("POST", "/api/v1/namespaces/default/serviceaccounts/robot/token"),
         ("POST", "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"),
         ("PUT", "/api/v1/namespaces/default/finalize"),
     ],
@@ -147,6 +147,7 @@ def test_what_is_no_protobuf_is_a_bad_request_everywhere(tmp_path: Path, method:
     async def story(api: Api) -> None:
         await api.post(PODS, pod("p"))
         await api.post(DEPLOYMENTS, deployment("web"))
+        await api.post("/api/v1/namespaces/default/serviceaccounts", {"metadata": {"name": "robot"}})
         answer = await send(api, method, path, CUT_SHORT)
         assert (answer.status, answer.reason) == (400, "BadRequest")
         assert "cut short" in answer.obj["message"]
