@@ -39,7 +39,9 @@ TABLE = {f"{package}.{name}": line for package, lines in PACKAGES.items() for na
 WRITER = Writer(DEFINITIONS, TABLE)
 BODIES = [("", "v1", "Binding"), ("", "v1", "DeleteOptions"), ("autoscaling", "v1", "Scale"),
           ("policy", "v1", "Eviction"), ("authentication.k8s.io", "v1", "TokenRequest")]  # fmt: skip
-KINDS = [*REGISTRY.kinds(), *(body for gvk in BODIES if (body := REGISTRY.by_gvk(*gvk)))]
+# Kubernetes' own: those that have a schema of ours, or of a CRD, have no protobuf.
+KINDS = [of for of in REGISTRY.kinds() if of.schema is None]
+KINDS += [body for gvk in BODIES if (body := REGISTRY.by_gvk(*gvk))]
 
 # As kubectl 1.32 sends `create deployment web --image=nginx --replicas=0 --port=80`.
 KUBECTL_DEPLOYMENT = bytes.fromhex(
