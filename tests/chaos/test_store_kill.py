@@ -108,6 +108,20 @@ def _told(entry: Entry | None) -> tuple[int, int, int] | None:
     return None if entry is None else (entry.body.obj["number"], entry.revision, entry.created)
 
 
+def unsaid(found: Found, acknowledged: list[Acknowledged]) -> list[Acknowledged]:
+    said = {one.revision for one in acknowledged}
+    return [
+        Acknowledged(
+            number=change.entry.body.obj["number"] if change.entry else 0,
+            revision=revision,
+            slot=int(change.key.rpartition("/")[2]),
+            deleted=change.entry is None,
+        )
+        for revision, (change, _) in found.history.items()
+        if revision not in said
+    ]
+
+
 def survive(data_dir: Path, rounds: int, seed: int) -> int:
     rng = random.Random(seed)
     acknowledged: list[Acknowledged] = []
@@ -118,6 +132,8 @@ def survive(data_dir: Path, rounds: int, seed: int) -> int:
         assert report is None or report.problems == ()
         found = asyncio.run(look(data_dir))
         check(found, acknowledged, revision)
+        # What was committed without a word is now seen, so it must stay too.
+        acknowledged += unsaid(found, acknowledged)
         revision = found.revision
     return len(acknowledged)
 
