@@ -25,6 +25,7 @@ from fathom.api.core import Core
 from fathom.api.custom import CustomKinds
 from fathom.api.dispatch import Dispatch
 from fathom.api.feeding import Feed
+from fathom.api.kinds.own import OWN_KINDS
 from fathom.api.kinds.registry import Registry
 from fathom.api.limits import Throttle
 from fathom.api.metrics import Metrics
@@ -75,6 +76,8 @@ def assemble(wanted: Wanted) -> Parts:
     outside, log = wanted.outside, wanted.log
     cache = WatchCache(keep_all_objects=wanted.keep_all_objects)
     registry = Registry.builtin()
+    for kind in OWN_KINDS:
+        registry.add(kind)
     authorizer = Authorizer(cache)
     accounts = AccountTokens(wanted.signing, cache, outside.clock, outside.ids)
     own_tokens = {digest(wanted.token): User("system:fathom:housekeeping", (MASTERS,))}

@@ -1,0 +1,6 @@
+"""The deterministic world: many Domains under one clock and one oracle, a network and a store that can fail,
+invariants that watch, and the tools that find, shrink and replay what goes wrong.
+
+Here: everything around the code under test. Never here: a second version of it; API server, caches, queues,
+leases and controllers run unmodified. May import anything but `cli` and `web`.
+"""
