@@ -9,6 +9,7 @@ from collections.abc import Callable
 from fathom.seams.domain import Domain
 from fathom.seams.host import Host
 from fathom.seams.outside import SystemClock
+from fathom.seams.process import Process
 from fathom.seams.seam import Ask, Input, Reply, Seam, Stream
 
 Record = tuple[Input, int, int, int, int, bytes]
@@ -22,6 +23,8 @@ class ListTape:
         self, kind: Input, number: int, *, now_ns: int, status: int, checksum: int, payload: bytes
     ) -> None:
         self.records.append((kind, number, now_ns, status, checksum, payload))
+
+    def asked(self, number: int, ask: Ask, *, now_ns: int, checksum: int) -> None: ...
 
 
 class Moody:
@@ -115,15 +118,11 @@ def replayed(records: list[Record], make: Callable[[Seam], Story]) -> tuple[Stor
     domain, backend = Domain(), Deaf()
     seam = Seam(domain, backend)
     story = make(seam)
+    process = Process(domain, seam, story.begin)
     for kind, number, now_ns, status, checksum, payload in records:
         if checksum:
             assert seam.asked[number] == checksum
-        if kind is Input.START:
-            domain.input(now_ns, story.begin)
-        elif kind is Input.TICK:
-            domain.input(now_ns)
-        else:
-            domain.input(now_ns, seam.deliver, kind, number, status, payload)
+        process.take(kind, number, now_ns, status, payload)
     return story, backend
 
 

@@ -9,7 +9,10 @@ whoever records the inputs can replay the process.
     simulated   the world calls it, in the order its oracle says
     replayed    the log calls it
 
-What would let the outside in by another door (threads, sockets, executors, signals) raises `NotHere`.
+What would let the outside in by another door (threads, sockets, executors, signals) raises `NotHere`. What
+cannot be shut is kept from mattering: contexts begin empty, tasks hash by number, and garbage is collected at
+moments that are inputs themselves (`collect`), because finalizers are behaviour too. Whoever drives a Domain
+turns automatic collection off.
 """
 
 from __future__ import annotations
@@ -31,8 +34,11 @@ Ts = TypeVarTuple("Ts")
 # A drain that runs longer is a loop that feeds itself. Counted, not timed: the same in a replay.
 CALLBACKS_PER_INPUT_MAX = 1_000_000
 
-# Automatic collection would run finalizers at a moment that depends on allocation; so it is done at inputs.
-INPUTS_PER_COLLECTION = 10_000
+# A bug that fails on every input must not fill the memory; the first failures tell the most.
+FAILURES_KEPT_MAX = 1000
+
+# For `sleep(inf)`: later than any process lives, and an integer.
+FAR_NS = 1 << 62
 
 
 class NotHere(RuntimeError):
@@ -91,6 +97,14 @@ class _Handle:
         if self._callback is not None:
             self._context.run(self._callback, *self._args)
 
+    def __repr__(self) -> str:
+        """Without an address: failures may be written down, and must read the same in a replay."""
+        return f"<handle of {getattr(self._callback, '__qualname__', type(self._callback).__name__)}>"
+
+
+def _ns(seconds: float) -> int:
+    return max(0, round(seconds * 1e9)) if seconds < FAR_NS / 1e9 else FAR_NS
+
 
 def _closed(name: str) -> Any:
     def closed(self: object, *args: object, **kwargs: object) -> Any:
@@ -102,9 +116,12 @@ def _closed(name: str) -> Any:
 class Domain(asyncio.AbstractEventLoop):
     def __init__(self, *, now_ns: int = 0) -> None:
         self.now_ns = now_ns  # Frozen while an input is being worked on; never goes back.
+        self.epoch_ns = 0  # The wall clock when `now_ns` was 0; moves only by an input.
         self.inputs = 0
         self.callbacks = 0
+        self.failed = 0  # How many failures there were; `failures` keeps the first of them.
         self.failures: list[dict[str, Any]] = []  # What nobody awaited and what callbacks raised.
+        self._context = contextvars.Context()  # Empty: a variable that the host has set is the host's.
         self._ready: deque[_Handle] = deque()
         self._timers: list[tuple[int, int, _Handle]] = []  # A heap of (when, order of arming, handle).
         self._order = count(1).__next__
@@ -129,14 +146,16 @@ class Domain(asyncio.AbstractEventLoop):
             self.inputs += 1
             self._move_due()
             if deliver is not None:
-                deliver(*args)
+                self._context.run(deliver, *args)
             self._drain()
         finally:
             self._inside = False
             sys.set_asyncgen_hooks(*hooks)
             events._set_running_loop(outer)
-        if self.inputs % INPUTS_PER_COLLECTION == 0:
-            gc.collect()
+
+    def collect(self, generation: int = 2) -> None:
+        """Collect garbage; to be delivered as an input, so that what finalizers begin is finished with it."""
+        gc.collect(generation)
 
     def next_deadline_ns(self) -> int | None:
         """When the earliest timer is due; the driver sees to it that time is then passed in."""
@@ -191,7 +210,7 @@ class Domain(asyncio.AbstractEventLoop):
         *args: *Ts,
         context: contextvars.Context | None = None,
     ) -> asyncio.TimerHandle:
-        return self.call_at_ns(self.now_ns + max(0, round(delay * 1e9)), callback, *args, context=context)
+        return self.call_at_ns(self.now_ns + _ns(delay), callback, *args, context=context)
 
     def call_at(
         self,
@@ -200,7 +219,7 @@ class Domain(asyncio.AbstractEventLoop):
         *args: *Ts,
         context: contextvars.Context | None = None,
     ) -> asyncio.TimerHandle:
-        return self.call_at_ns(max(self.now_ns, round(when * 1e9)), callback, *args, context=context)
+        return self.call_at_ns(max(self.now_ns, _ns(when)), callback, *args, context=context)
 
     def call_at_ns(
         self,
@@ -266,7 +285,9 @@ class Domain(asyncio.AbstractEventLoop):
         self._handler = handler
 
     def default_exception_handler(self, context: dict[str, Any]) -> None:
-        self.failures.append(context)
+        self.failed += 1
+        if len(self.failures) < FAILURES_KEPT_MAX:
+            self.failures.append(context)
 
     def call_exception_handler(self, context: dict[str, Any]) -> None:
         if self._handler is None:

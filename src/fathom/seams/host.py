@@ -1,29 +1,52 @@
 """A Domain alive: on the host's event loop, fed with what really happens.
 
-    backend's tasks ──post──> inbox ──pump──> stamp the time, record, Domain.input ──> new asks ──> backend
+    backend ──post──> inbox ──pump──> stamp the time, record, deliver ──> new asks ──> record ──> backend
 
-One input at a time, each recorded before it is delivered, so that what the process did can be replayed from
-the record even after `kill -9`. One host timer stands at the Domain's next deadline.
+One input at a time, each recorded before it is delivered, and each ask before it is sent, so that what the
+process did can be replayed from the record even after `kill -9`. One host timer stands at the Domain's next
+deadline. Garbage is collected here, between inputs and as one, with automatic collection off: when finalizers
+run must be on the tape too. (Two hosts in one interpreter: turn it off yourself, before both.)
 """
 
 from __future__ import annotations
 
 import asyncio
+import gc
 from collections import deque
+from collections.abc import Callable
 from typing import Any, Protocol
 
 from fathom.seams.domain import Domain
+from fathom.seams.log import Log, NoLog
 from fathom.seams.outside import Clock
-from fathom.seams.seam import Input, Seam
+from fathom.seams.process import Process, clock_payload
+from fathom.seams.seam import Ask, Input, Seam
+
+# Then the host's loop gets a turn: its sockets must not wait for a long line of inputs.
+INPUTS_PER_PUMP_MAX = 256
+
+# Young objects often, old ones seldom: a whole collection of a large cache takes tenths of a second.
+INPUTS_PER_COLLECTION = 1_000
+OLDER_EVERY = 10  # Every tenth collection looks at the next older generation too.
+
+# A wall clock that is off by less is left alone: reading two clocks takes a moment, and machines pause.
+CLOCK_OFF_NS_MAX = 100_000_000
+
+# Given an ask's target: what to do to the payloads of its answers, or None to leave them as they come.
+Redact = Callable[[str], Callable[[bytes], bytes] | None]
+
+ANSWERS = frozenset({Input.REPLY, Input.OPENED, Input.CHUNK, Input.ENDED})
 
 
 class Tape(Protocol):
-    """Where inputs are recorded. Must be as good as on disk when `append` returns: the page cache will do,
-    since it outlives the process."""
+    """Where inputs and asks are recorded. As good as on disk when `append` returns: the page cache will do,
+    since it outlives the process. Never raises: a full disk costs the record, not the process."""
 
     def append(
         self, kind: Input, number: int, *, now_ns: int, status: int, checksum: int, payload: bytes
     ) -> None: ...
+
+    def asked(self, number: int, ask: Ask, *, now_ns: int, checksum: int) -> None: ...
 
 
 class NoTape:
@@ -31,61 +54,142 @@ class NoTape:
         self, kind: Input, number: int, *, now_ns: int, status: int, checksum: int, payload: bytes
     ) -> None: ...
 
+    def asked(self, number: int, ask: Ask, *, now_ns: int, checksum: int) -> None: ...
+
 
 class Host:
-    """Lives on the host's loop; call its methods from there only."""
+    """Lives on the host's loop; call its methods from there only. `done` ends with `stop`, or with the error
+    that made the process impossible to go on with."""
 
-    def __init__(self, domain: Domain, clock: Clock, tape: Tape) -> None:
+    def __init__(
+        self,
+        domain: Domain,
+        clock: Clock,
+        tape: Tape,
+        *,
+        log: Log | None = None,
+        redact: Redact | None = None,
+    ) -> None:
         self._domain = domain
         self._clock = clock
         self._tape = tape
-        self._seam: Seam | None = None
+        self._log = log or NoLog()
+        # What it takes away is neither recorded nor delivered: deciders cannot depend on what a tape has not.
+        self._redact = redact
+        self._redactors: dict[int, Callable[[bytes], bytes]] = {}  # By ask; swept with each collection.
+        self._process: Process | None = None
         self._loop = asyncio.get_running_loop()
         self._started_ns = clock.monotonic_ns()
         self._inbox: deque[tuple[Input, int, int, bytes]] = deque()
         self._pumping = False  # A pump is scheduled or running.
         self._timer: asyncio.TimerHandle | None = None
         self._timer_at_ns = 0
-        self._stopped = False
+        self._collections = 0
+        self._uncollected = 0  # Inputs since the last collection.
+        self._failed = 0  # How many of the Domain's failures have been told.
+        self._resume_gc = False
+        self.done: asyncio.Future[None] = self._loop.create_future()
 
-    def start(self, seam: Seam, begin: Any, description: bytes = b"") -> None:
-        """`begin` is called inside the Domain as its first input: it creates the process's tasks."""
-        self._seam = seam
-        now_ns = self._now_ns()
-        self._tape.append(Input.START, 0, now_ns=now_ns, status=0, checksum=0, payload=description)
-        self._domain.input(now_ns, begin)
-        self._arm()
+    def start(self, seam: Seam, begin: Callable[[], object], description: bytes = b"") -> None:
+        """`begin` is called inside the Domain as its first input, soon: it creates the process's tasks."""
+        self._process = Process(self._domain, seam, begin)
+        seam.on_ask = self._asked
+        self._resume_gc = gc.isenabled()
+        gc.disable()
+        self.post(Input.START, 0, 0, description)
 
     def post(self, kind: Input, number: int, status: int = 0, payload: bytes = b"") -> None:
         """Something happened outside."""
-        if self._stopped:
+        if self.done.done():
             return
         self._inbox.append((kind, number, status, payload))
         if not self._pumping:
             self._pumping = True
             self._loop.call_soon(self._pump)
 
-    def stop(self) -> None:
+    def stop(self, error: BaseException | None = None) -> None:
         """No further input is delivered. What was recorded is all that happened."""
-        self._stopped = True
+        if self.done.done():
+            return
         self._inbox.clear()
         if self._timer is not None:
             self._timer.cancel()
+        if self._resume_gc:
+            gc.enable()
+        if error is None:
+            self.done.set_result(None)
+        else:
+            self.done.set_exception(error)
 
     def _pump(self) -> None:
-        seam = self._seam
-        while self._inbox and seam is not None and not self._stopped:
-            kind, number, status, payload = self._inbox.popleft()
-            now_ns = self._now_ns()
-            checksum = seam.asked.get(number, 0)
-            self._tape.append(kind, number, now_ns=now_ns, status=status, checksum=checksum, payload=payload)
-            self._domain.input(now_ns, seam.deliver, kind, number, status, payload)
-        self._pumping = False
+        left = INPUTS_PER_PUMP_MAX
+        while self._inbox and left and not self.done.done():
+            self._take(*self._inbox.popleft())
+            left -= 1
+        self._look_after()
+        self._pumping = bool(self._inbox)
+        if self._pumping:
+            self._loop.call_soon(self._pump)
         self._arm()
+
+    def _take(self, kind: Input, number: int, status: int, payload: bytes) -> None:
+        process = self._process
+        assert process is not None
+        if kind in ANSWERS and not process.seam.expects(number):
+            return  # It came too late, and would change nothing: not an input.
+        if number in self._redactors:
+            payload = self._redactors[number](payload)
+        now_ns = self._now_ns()
+        checksum = process.seam.asked.get(number, 0)
+        self._tape.append(kind, number, now_ns=now_ns, status=status, checksum=checksum, payload=payload)
+        self._uncollected += 1
+        try:
+            process.take(kind, number, now_ns, status, payload)
+        except (
+            BaseException
+        ) as error:  # Nothing can be said of its state any more; whoever awaits `done` is told.
+            self.stop(error)
+            if not isinstance(error, Exception):
+                raise
+
+    def _asked(self, number: int, ask: Ask, checksum: int) -> None:
+        self._tape.asked(number, ask, now_ns=self._domain.now_ns, checksum=checksum)
+        if self._redact is not None and (redactor := self._redact(ask.target)) is not None:
+            self._redactors[number] = redactor
+
+    def _look_after(self) -> None:
+        """What the host has to see to now and then. What deciding code can notice of it is an input."""
+        if self._uncollected >= INPUTS_PER_COLLECTION and not self.done.done():
+            self._collect()
+        epoch_ns = self._clock.now_ns() - self._now_ns()
+        if abs(epoch_ns - self._domain.epoch_ns) > CLOCK_OFF_NS_MAX and not self.done.done():
+            self._take(Input.CLOCK, 0, 0, clock_payload(epoch_ns))
+        if self._domain.failed != self._failed:
+            self._tell_failures()
+
+    def _collect(self) -> None:
+        assert self._process is not None
+        self._uncollected = 0
+        self._collections += 1
+        generation = next(g for g in (2, 1, 0) if self._collections % OLDER_EVERY**g == 0)
+        self._take(Input.COLLECT, 0, generation, b"")
+        expects = self._process.seam.expects
+        self._redactors = {
+            number: redactor for number, redactor in self._redactors.items() if expects(number)
+        }
+
+    def _tell_failures(self) -> None:
+        for failure in self._domain.failures[self._failed :]:
+            said: dict[str, Any] = {
+                "what": failure.get("message", ""),
+                "error": repr(failure.get("exception")),
+            }
+            self._log.error("deciding code failed", **said)
+        self._failed = self._domain.failed
 
     def _arm(self) -> None:
         deadline_ns = self._domain.next_deadline_ns()
-        if self._stopped or deadline_ns is None:
+        if self.done.done() or deadline_ns is None:
             return
         if self._timer is not None:
             if self._timer_at_ns <= deadline_ns:
@@ -97,12 +201,12 @@ class Host:
 
     def _tick(self) -> None:
         self._timer = None
-        if self._stopped:
+        if self.done.done():
             return
         now_ns, deadline_ns = self._now_ns(), self._domain.next_deadline_ns()
         if deadline_ns is not None and deadline_ns <= now_ns:
-            self._tape.append(Input.TICK, 0, now_ns=now_ns, status=0, checksum=0, payload=b"")
-            self._domain.input(now_ns)
+            self._take(Input.TICK, 0, 0, b"")
+            self._look_after()
         self._arm()
 
     def _now_ns(self) -> int:

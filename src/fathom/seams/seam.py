@@ -5,14 +5,15 @@
          └──── futures, streams <────┘<──deliver(input)── whoever drives   replayed: nothing at all
 
 Numbers are given out here, by deterministic code, so that `(kind, number)` names the same ask in a replay.
-What was asked is kept as a checksum, so that a replay can say where it first asked something else.
+Whoever drives is told of each ask before the backend is: a recorder writes it down before it is sent, a
+replay compares it with what was written.
 """
 
 from __future__ import annotations
 
 import asyncio
 import zlib
-from collections import deque
+from collections.abc import Callable
 from enum import IntEnum
 from typing import Any, Protocol
 
@@ -31,6 +32,8 @@ class Input(IntEnum):
     ENDED = 4  # A stream is over.
     SIGNAL = 5  # Somebody outside wants something: stop, reload.
     START = 6  # The process began.
+    COLLECT = 7  # Garbage was collected, of the generation in `status`.
+    CLOCK = 8  # The wall clock was set.
 
 
 class Ask(msgspec.Struct, frozen=True):
@@ -42,8 +45,12 @@ class Ask(msgspec.Struct, frozen=True):
     headers: tuple[tuple[str, str], ...] = ()
 
     def checksum(self) -> int:
+        """Of all that is sent: a fence in a header is as much a part of what was asked as the body."""
         body = self.body if isinstance(self.body, bytes) else msgspec.json.encode(self.body)
-        return zlib.crc32(body, zlib.crc32(f"{self.method} {self.target}".encode()))
+        head = [self.method, self.target]
+        for header in self.headers:
+            head += header
+        return zlib.crc32(body, zlib.crc32("\n".join(head).encode()))
 
 
 class Reply(msgspec.Struct, frozen=True):
@@ -70,9 +77,19 @@ class Seam:
         self._count = 0
         self._waiting: dict[int, asyncio.Future[Reply]] = {}  # Asks without an answer yet.
         self._streams: dict[int, Stream] = {}  # Open, or being opened.
-        self._signal: asyncio.Future[str] | None = None
-        self._signals: deque[str] = deque()  # Come, but not yet waited for.
+        self._signals: asyncio.Queue[str] = asyncio.Queue()  # Come, but not yet waited for.
         self.asked: dict[int, int] = {}  # Number -> checksum of the ask, until its first answer.
+        # Told of every ask, in order, before the backend is. Must not raise.
+        self.on_ask: Callable[[int, Ask, int], None] | None = None
+
+    @property
+    def waiting(self) -> int:
+        """How many asks have no answer yet. Streams that are open do not count."""
+        return len(self._waiting)
+
+    def expects(self, number: int) -> bool:
+        """Whether an answer to this ask would still reach anybody."""
+        return number in self._waiting or number in self._streams
 
     async def request(self, ask: Ask, *, timeout_s: float) -> Reply:
         """One answer. A timeout is an answer too: status 0. The deadline is kept by the Domain's own clock,
@@ -109,14 +126,8 @@ class Seam:
                 self._close(number)
 
     async def signal(self) -> str:
-        """Wait for somebody outside to want something."""
-        if not self._signals:
-            self._signal = self._domain.create_future()
-            try:
-                await self._signal
-            finally:
-                self._signal = None
-        return self._signals.popleft()
+        """Wait for somebody outside to want something. Each signal goes to one who waits."""
+        return await self._signals.get()
 
     def deliver(self, kind: Input, number: int, status: int, payload: Any) -> None:
         """One input, inside `Domain.input`. What nobody waits for any more is dropped."""
@@ -132,13 +143,15 @@ class Seam:
             if number in self._streams:
                 self._streams[number].end()
         elif kind == Input.SIGNAL:
-            self._signals.append(str(payload, "utf-8") if isinstance(payload, bytes) else str(payload))
-            if self._signal is not None and not self._signal.done():
-                self._signal.set_result("")
+            self._signals.put_nowait(
+                str(payload, "utf-8", "replace") if isinstance(payload, bytes) else str(payload)
+            )
 
     def _number(self, ask: Ask) -> int:
         self._count += 1
-        self.asked[self._count] = ask.checksum()
+        checksum = self.asked[self._count] = ask.checksum()
+        if self.on_ask is not None:
+            self.on_ask(self._count, ask, checksum)
         return self._count
 
     def _drop(self, number: int) -> None:

@@ -1,0 +1,90 @@
+"""A decision as it is kept: what was decided about which object, from what, why, and what came of it.
+
+It is written before the commit that it describes is sent; what came of that follows as an `Outcome`, joined
+by the id. So a process that dies in between leaves a decision without an outcome, which is the truth.
+"""
+
+from __future__ import annotations
+
+from typing import Literal, Protocol
+
+import msgspec
+
+# What can come of a commit. 'settled' is an unknown outcome that a read has cleared up.
+Result = Literal["committed", "conflict", "rejected", "unknown", "settled", "held"]
+
+
+class Subject(msgspec.Struct, frozen=True, omit_defaults=True):
+    """The object that a decision is about, as it was then."""
+
+    resource: str  # 'pods', 'deployments.apps'
+    namespace: str
+    name: str
+    uid: str = ""
+    generation: int = 0
+
+
+class Seen(msgspec.Struct, frozen=True, omit_defaults=True):
+    """How fresh the snapshot was, for one kind."""
+
+    revision: int
+    age_ms: int = 0  # Since its watch last heard from the server.
+
+
+class Considered(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A policy, an override or a quota that was looked at."""
+
+    name: str
+    revision: int = 0
+    decisive: bool = False  # Without it the decision would have been another.
+
+
+class Decision(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
+    """One scheduling attempt, or one controller's wish to change the world."""
+
+    id: str
+    time_ns: int  # The deciding process's wall clock.
+    controller: str
+    subject: Subject
+    verdict: str  # In a word: 'create', 'bind', 'delete', 'hold', 'unschedulable'.
+    attempt: int = 1
+    cause: str = ""  # 'event', 'timer', 'retry', 'decision', …
+    cause_detail: str = ""  # Which event, timer or decision.
+    queued_ms: float = 0.0
+    seen: dict[str, Seen] = {}  # By resource.
+    epoch: int = 0  # Of the leader; 0 where nobody leads.
+    need: str = ""  # The freshness that was asked for, and whether it was met.
+    actions: tuple[str, ...] = ()  # What is about to be sent, a line each.
+    policies: tuple[Considered, ...] = ()
+    overrides: tuple[Considered, ...] = ()
+    quotas: tuple[Considered, ...] = ()
+    filters: dict[str, int] = {}  # Reason -> how many nodes it removed.
+    verdicts: str = ""  # The table that has every node's own reason.
+    scores: dict[str, int] = {}  # The best candidates.
+    observed_generation: int = 0
+    condition: str = ""  # The condition that goes with it: 'Ready=False/Waiting'.
+    message: str = ""
+
+
+class Outcome(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
+    """What came of a decision. There may be several: unknown, then settled."""
+
+    id: str  # The decision's.
+    time_ns: int
+    result: Result
+    revision: int = 0  # That was committed, or that was found.
+    message: str = ""
+
+
+class Journal(Protocol):
+    """Takes and never answers: nothing that is decided may depend on it. Neither call blocks or raises."""
+
+    def decided(self, decision: Decision) -> None: ...
+
+    def concluded(self, outcome: Outcome) -> None: ...
+
+
+class NoJournal:
+    def decided(self, decision: Decision) -> None: ...
+
+    def concluded(self, outcome: Outcome) -> None: ...
