@@ -1,0 +1,239 @@
+"""A circuit breaker per API server, shared by everything in a process that talks to it.
+
+    closed ──5 failures in a row──> open ──its time is over──> half-open ──an answer──> closed
+                                     ^                             │
+                                     └────── no answer, longer ────┘
+
+While it is open nothing is sent: asks are answered here, as turned away unread, so trying later is safe.
+While it is half-open one ask at a time goes out to see. How long it stays open doubles, with chance, from one
+second to half a minute.
+
+The bound: when an outage begins, at most 5 more requests are sent before it opens, then one probe per opening:
+5 in 30 s, 7 in the first minute, 4 a minute from then on. (Half of an opening is chance; the sums are of the
+other half.) Renewals of a lease pass even when it is open, one per retry period: they are the process's life,
+and the first to notice that the outage is over.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Callable
+from typing import Literal
+
+import msgspec
+
+from fathom.client.api import Transport
+from fathom.seams.seam import Ask, Reply, Stream
+
+State = Literal["closed", "open", "half-open"]
+
+FAILURES_TO_OPEN = 5
+OPEN_S_MIN, OPEN_S_MAX = 1.0, 30.0
+# Opened again so soon after it closed, the outage was not over: it stays open longer still.
+CALM_S = 30.0
+# While half-open, one worker in this time may begin; its first ask is the probe.
+SCOUT_S = 1.0
+# No answer, or an answer that says that the server (or what it stands on) is unwell.
+UNWELL = frozenset({0, 500, 502, 503, 504})
+REASON = "CircuitOpen"
+
+
+class BreakerView(msgspec.Struct, frozen=True):
+    """For people and metrics."""
+
+    target: str
+    state: State
+    since_ns: int
+    until_ns: int  # When an open one lets a probe through; 0 otherwise.
+    failures: int  # In a row.
+    opened: int  # How often, in all.
+    refused: int  # How many asks were not sent, in all.
+    last_failure: str
+
+
+class Pass(msgspec.Struct, frozen=True):
+    """Leave to send one ask. `term` tells a late answer from one that says something about now."""
+
+    term: int
+    vital: bool = False
+
+
+class Breaker:
+    def __init__(
+        self,
+        target: str,
+        rng: random.Random,
+        *,
+        on_change: Callable[[BreakerView], None] = lambda view: None,
+    ) -> None:
+        self._target = target
+        self._rng = rng
+        self._on_change = on_change
+        self._state: State = "closed"
+        self._term = 0  # Grows with every change of state.
+        self._since_ns = 0
+        self._until_ns = 0
+        self._failures = 0  # In a row, while closed.
+        self._strikes = 0  # Openings without a calm time between them.
+        self._probing = False  # While half-open: an ask is out. At most one.
+        self._scout_ns = 0  # While not closed: when the next worker may begin.
+        self._waiters: list[asyncio.Future[None]] = []
+        self._opened = 0
+        self._refused = 0
+        self._last_failure = ""
+
+    @property
+    def view(self) -> BreakerView:
+        return BreakerView(
+            self._target, self._state, self._since_ns, self._until_ns, self._failures, self._opened,
+            self._refused, self._last_failure,
+        )  # fmt: skip
+
+    def admit(self, *, vital: bool = False) -> Pass | float:
+        """A pass, or in how many seconds to come again."""
+        now_ns = _now_ns()
+        if self._state == "open" and now_ns >= self._until_ns:
+            self._become("half-open")
+        if self._state == "closed" or vital:
+            return Pass(self._term, vital)
+        if self._state == "half-open" and not self._probing:
+            self._probing = True
+            return Pass(self._term)
+        self._refused += 1
+        return max(self._until_ns - now_ns, round(SCOUT_S * 1e9)) / 1e9
+
+    def report(self, given: Pass, reply: Reply | None) -> None:
+        """What came of it; None if nobody waited for the answer."""
+        if given.term != self._term:
+            return
+        if self._state == "half-open" and not given.vital:
+            self._probing = False
+        if reply is None:
+            return
+        if reply.status not in UNWELL:
+            self._went_well()
+        elif not given.vital or self._state == "closed":
+            self._went_wrong(reply)
+
+    async def passable(self) -> None:
+        """Until work may begin: at once while closed; otherwise one scout at a time, to find out."""
+        while (wait_s := self._scout_in_s()) > 0:
+            await self._changed_or_after(wait_s)
+
+    def _went_well(self) -> None:
+        if self._state == "open":  # A vital ask came through: look at once.
+            self._scout_ns = _now_ns()
+            self._become("half-open")
+        elif self._state == "half-open":
+            self._become("closed")
+        self._failures = 0
+
+    def _went_wrong(self, reply: Reply) -> None:
+        self._last_failure = f"{reply.status or 'no answer'}: {_said(reply.body)}"
+        self._failures += 1
+        if self._state == "half-open" or self._failures >= FAILURES_TO_OPEN:
+            self._open()
+
+    def _open(self) -> None:
+        now_ns = _now_ns()
+        calm = self._state == "closed" and now_ns - self._since_ns > CALM_S * 1e9
+        self._strikes = 1 if calm or not self._opened else self._strikes + 1
+        open_s = min(OPEN_S_MAX, OPEN_S_MIN * 2 ** min(self._strikes - 1, 16))
+        self._until_ns = self._scout_ns = now_ns + round(open_s * (0.5 + self._rng.random() / 2) * 1e9)
+        self._opened += 1
+        self._become("open")
+
+    def _become(self, state: State) -> None:
+        self._state = state
+        self._term += 1
+        self._since_ns = _now_ns()
+        self._probing = False
+        if state != "open":
+            self._until_ns = 0
+        waiters, self._waiters = self._waiters, []
+        for waiter in waiters:
+            _wake(waiter)
+        self._on_change(self.view)
+
+    def _scout_in_s(self) -> float:
+        now_ns = _now_ns()
+        if self._state == "closed":
+            return 0.0
+        if now_ns >= self._scout_ns:
+            self._scout_ns = now_ns + round(SCOUT_S * 1e9)
+            return 0.0
+        return (self._scout_ns - now_ns) / 1e9
+
+    async def _changed_or_after(self, seconds: float) -> None:
+        loop = asyncio.get_running_loop()
+        waiter = loop.create_future()
+        self._waiters.append(waiter)
+        timer = loop.call_later(seconds, _wake, waiter)
+        try:
+            await waiter
+        finally:
+            timer.cancel()
+            if waiter in self._waiters:
+                self._waiters.remove(waiter)
+
+
+class Guarded:
+    """A transport behind a breaker."""
+
+    def __init__(self, inner: Transport, breaker: Breaker, *, vital: bool = False) -> None:
+        self._inner = inner
+        self._breaker = breaker
+        self._vital = vital
+
+    async def request(self, ask: Ask, *, timeout_s: float) -> Reply:
+        given = self._breaker.admit(vital=self._vital)
+        if not isinstance(given, Pass):
+            return turned_away(given, self._breaker.view)
+        reply: Reply | None = None
+        try:
+            reply = await self._inner.request(ask, timeout_s=timeout_s)
+        finally:
+            self._breaker.report(given, reply)
+        return reply
+
+    async def open(self, ask: Ask, *, timeout_s: float) -> Stream | Reply:
+        given = self._breaker.admit(vital=self._vital)
+        if not isinstance(given, Pass):
+            return turned_away(given, self._breaker.view)
+        seen: Reply | None = None
+        try:
+            opened = await self._inner.open(ask, timeout_s=timeout_s)
+            seen = opened if isinstance(opened, Reply) else Reply(200)
+        finally:
+            self._breaker.report(given, seen)
+        return opened
+
+
+def turned_away(retry_after_s: float, view: BreakerView) -> Reply:
+    """As a server would say it that did not even look: nothing happened, come again."""
+    message = f"not sent: {view.target} is taken to be down since {view.last_failure}"
+    status = {
+        "kind": "Status",
+        "apiVersion": "v1",
+        "status": "Failure",
+        "reason": REASON,
+        "message": message,
+        "details": {"retryAfterSeconds": retry_after_s},
+        "code": 429,
+    }
+    return Reply(429, status)
+
+
+def _wake(waiter: asyncio.Future[None]) -> None:
+    if not waiter.done():
+        waiter.set_result(None)
+
+
+def _said(body: object) -> str:
+    text = body.decode("utf-8", "replace") if isinstance(body, bytes) else str(body)
+    return text[:200]
+
+
+def _now_ns() -> int:
+    return round(asyncio.get_running_loop().time() * 1e9)
