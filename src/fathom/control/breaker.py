@@ -8,10 +8,10 @@ While it is open nothing is sent: asks are answered here, as turned away unread,
 While it is half-open one ask at a time goes out to see. How long it stays open doubles, with chance, from one
 second to half a minute.
 
-The bound: when an outage begins, at most 5 more requests are sent before it opens, then one probe per opening:
-5 in 30 s, 7 in the first minute, 4 a minute from then on. (Half of an opening is chance; the sums are of the
-other half.) Renewals of a lease pass even when it is open, one per retry period: they are the process's life,
-and the first to notice that the outage is over.
+The bound: of an outage, `n` callers that run side by side see at most `n + 5` failures before it opens; then
+there is one probe per opening: 5 in 30 s, 7 in the first minute, 4 a minute from then on. (Half of an opening
+is chance; the sums are of the other half.) Renewals of a lease pass even when it is open, one per retry
+period: they are the process's life, and the first to notice that the outage is over.
 """
 
 from __future__ import annotations
