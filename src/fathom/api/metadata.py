@@ -11,7 +11,7 @@ from typing import Any
 
 from fathom.api.kinds.kind import Kind
 from fathom.model import causes, formats
-from fathom.model.errors import Cause
+from fathom.model.errors import CAUSES_MAX, Cause
 from fathom.model.objects import Obj, metadata
 
 NameRule = Callable[[str], list[str]]
@@ -120,6 +120,8 @@ def _content_causes(meta: Obj, kind: Kind) -> list[Cause]:
 def label_causes(labels: Mapping[str, str], field: str) -> list[Cause]:
     found: list[Cause] = []
     for key, value in labels.items():
+        if len(found) > CAUSES_MAX:
+            break  # Nobody is told of more.
         if reasons := formats.qualified_name(key):
             found += causes.each(field, key, reasons)
         if reasons := formats.label_value(value):
@@ -133,7 +135,7 @@ def annotation_causes(annotations: Mapping[str, str], field: str) -> list[Cause]
     size = 0
     for key, value in annotations.items():
         size += len(key) + (len(value) if value.isascii() else len(value.encode()))
-        if reasons := formats.qualified_name(key.lower()):
+        if len(found) <= CAUSES_MAX and (reasons := formats.qualified_name(key.lower())):
             found += causes.each(field, key, reasons)
     if size > ANNOTATIONS_BYTES_MAX:
         found.append(causes.too_long(field, ANNOTATIONS_BYTES_MAX))
@@ -144,6 +146,8 @@ def _owner_causes(owners: list[Obj]) -> list[Cause]:
     found: list[Cause] = []
     controller = ""
     for index, owner in enumerate(owners):
+        if len(found) > CAUSES_MAX:
+            break
         found += _one_owner_causes(owner, f"metadata.ownerReferences[{index}]")
         if owner.get("controller"):
             this = f"{owner.get('kind', '')}/{owner.get('name', '')}"
@@ -176,6 +180,8 @@ def _one_owner_causes(owner: Obj, field: str) -> list[Cause]:
 def _finalizer_causes(finalizers: list[str], *, strict: bool) -> list[Cause]:
     found: list[Cause] = []
     for finalizer in finalizers:
+        if len(found) > CAUSES_MAX:
+            break
         if reasons := formats.qualified_name(finalizer):
             found += causes.each("metadata.finalizers", finalizer, reasons)
     if _ORPHAN in finalizers and _FOREGROUND in finalizers:
@@ -183,6 +189,8 @@ def _finalizer_causes(finalizers: list[str], *, strict: bool) -> list[Cause]:
         found.append(causes.invalid("metadata.finalizers", finalizers, detail))
     if strict:
         for index, finalizer in enumerate(finalizers):
+            if len(found) > CAUSES_MAX:
+                break
             found += standard_finalizer_causes(finalizer, f"metadata.finalizers[{index}]")
     return found
 

@@ -123,18 +123,40 @@ def too_large(limit_bytes: int) -> ApiError:
     return ApiError(413, "RequestEntityTooLarge", f"Request entity too large: limit is {limit_bytes}")
 
 
+def refused_by_store(why: str) -> ApiError:
+    """The engine takes no commit of this size; trying again cannot help."""
+    return ApiError(413, "RequestEntityTooLarge", f"Request entity too large: {why}")
+
+
 def unsupported_media_type(message: str) -> ApiError:
     return ApiError(415, "UnsupportedMediaType", message)
+
+
+# So many causes are told, and so much of each: one megabyte can be wrong in half a million places, and
+# each could repeat the whole of it.
+CAUSES_MAX = 100
+CAUSE_CHARS_MAX = 16 * 1024
 
 
 def invalid(*, group: str, kind: str, name: str, causes: Sequence[Cause]) -> ApiError:
     """422 with one cause per broken field, worded as kube-apiserver words it."""
     qualified = f"{kind}.{group}" if group else kind
-    lines = [f"{cause.field}: {cause.message}" if cause.field else cause.message for cause in causes]
+    told = [_within_bounds(cause) for cause in causes[:CAUSES_MAX]]
+    lines = [f"{cause.field}: {cause.message}" if cause.field else cause.message for cause in told]
+    if len(causes) > CAUSES_MAX:
+        lines.append(f"and {len(causes) - CAUSES_MAX} more")
     listed = lines[0] if len(lines) == 1 else f"[{', '.join(lines)}]"
+    name = name[:CAUSE_CHARS_MAX]
     details: Obj = {"name": name, **({"group": group} if group else {}), "kind": kind}
-    details["causes"] = [as_wire(cause) for cause in causes]
+    details["causes"] = [as_wire(cause) for cause in told]
     return ApiError(422, "Invalid", f'{qualified} "{name}" is invalid: {listed}', details=details)
+
+
+def _within_bounds(cause: Cause) -> Cause:
+    if len(cause.message) <= CAUSE_CHARS_MAX and len(cause.field) <= CAUSE_CHARS_MAX:
+        return cause
+    cut = cause.message[: CAUSE_CHARS_MAX - 3] + "..."
+    return Cause(cause.field[:CAUSE_CHARS_MAX], cause.reason, cut)
 
 
 def as_wire(cause: Cause) -> Obj:
