@@ -125,8 +125,10 @@ class Decoder:
             if "kind" in obj or "apiVersion" in obj:
                 return None
             obj = _identified(kind, obj)
+        if parse.too_many(raw):
+            raise _unrecognized(kind, parse.TOO_MANY, raw)
         # As many colons went in as came out: no field was given twice (and no null was dropped).
-        if raw.count(b":") == encode_json(struct).count(b":") or parse.too_many(raw):
+        if raw.count(b":") == encode_json(struct).count(b":"):
             return Decoded(obj)
         return Decoded(obj, _duplicates(parse.noted(raw)))
 
@@ -205,8 +207,6 @@ def strict_error(kind: Kind, unknown: tuple[str, ...]) -> ApiError:
 
 
 def _noted(raw: bytes) -> Any:
-    if parse.too_many(raw):
-        raise Malformed(f"more than {parse.VALUES_MAX} values")
     parse.plain(raw)
     return parse.noted(raw)
 

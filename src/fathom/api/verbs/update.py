@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from fathom.api import represent
 from fathom.api.core import Call, Core
+from fathom.api.kinds import parse
 from fathom.api.patch.apply import apply_patch, check_type
 from fathom.api.patch.refusal import unreadable
 from fathom.api.request import Response
@@ -12,7 +13,7 @@ from fathom.api.verbs.create import answer
 from fathom.api.writing import Change, update
 from fathom.api.writing import create as write_new
 from fathom.model.body import decode_json, encode_json
-from fathom.model.errors import ApiError, bad_request
+from fathom.model.errors import ApiError, bad_request, too_large
 from fathom.model.objects import Obj, metadata
 
 # Kinds whose PUT makes the object when it is not there, as kube-apiserver has it.
@@ -71,6 +72,7 @@ def patching(core: Core, call: Call) -> Change:
     def patched(old: Obj) -> Obj:
         current = represent.as_kind(kind, old)
         result = apply_patch(media, call.request.body, current, schema)
+        _check_size(core, encode_json(result))
         try:
             return bodies.complete(core, call, kind, core.decoder.decode_obj(kind, result))
         except ApiError as error:
@@ -79,3 +81,11 @@ def patching(core: Core, call: Call) -> Change:
             raise unreadable(media, call.request.body, result, error) from None
 
     return patched
+
+
+def _check_size(core: Core, encoded: bytes) -> None:
+    """A whole object is bounded by its request. Patches add up, so what they make is bounded here."""
+    if len(encoded) > core.limits.body_bytes_max:
+        raise too_large(core.limits.body_bytes_max)
+    if parse.too_many(encoded):
+        raise bad_request(f"the patched object has {parse.TOO_MANY}")
