@@ -111,6 +111,8 @@ class EtcdServer:
             f"--initial-advertise-peer-urls=http://127.0.0.1:{peer}",
             f"--initial-cluster=default=http://127.0.0.1:{peer}",
             "--unsafe-no-fsync",
+            "--heartbeat-interval=20",
+            "--election-timeout=200",  # It is alone: no need to wait a second for itself.
             "--log-level=error",
             *options,
         ]
@@ -132,7 +134,12 @@ class EtcdServer:
         self._process.wait()
 
     def pause(self) -> None:
+        """Returns when every thread has stopped, which a busy machine takes its time for."""
         self._signal(signal.SIGSTOP)
+        assert self._process is not None
+        tasks = Path(f"/proc/{self._process.pid}/task")
+        while any(") T " not in (task / "stat").read_text() for task in tasks.iterdir()):
+            time.sleep(0.001)
 
     def resume(self) -> None:
         self._signal(signal.SIGCONT)

@@ -13,6 +13,7 @@ import weakref
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
+from typing import TypeVar
 
 import pytest
 from tests.store.engines import body, bounds_of, put, writes
@@ -23,6 +24,7 @@ from fathom.store.protocol import (
     BadCommit,
     Batch,
     Committed,
+    Compacted,
     Conflict,
     Delete,
     Entry,
@@ -35,6 +37,8 @@ from fathom.store.protocol import (
 from fathom.store.sqlite import BODY_BYTES_MAX, QUEUED_COMMITS_MAX, SqliteStore
 from fathom.store.unusable import StoreDamaged, StoreForeign, StoreLocked, StoreUnusable, StoreUnwritable
 from fathom.store.verify import verify
+
+T = TypeVar("T")
 
 
 @pytest.fixture
@@ -444,6 +448,46 @@ async def test_the_database_is_private_durable_and_write_ahead(store: SqliteStor
 
 
 # Compaction on disk
+
+
+class Overtaken(SqliteStore):
+    """Between deciding to read and reading, compaction passes by."""
+
+    overtaking = False
+
+    async def _read(self, work: Callable[..., T], *args: object) -> T:
+        if self.overtaking:
+            self.overtaking = False
+            await self.compact(await self.revision())
+        return await super()._read(work, *args)
+
+
+async def test_a_read_that_compaction_overtakes_is_refused_or_done_again(data_dir: Path) -> None:
+    """Never answered with the holes that compaction left."""
+    store = Overtaken.open(data_dir)
+    await committed(store, a=1, b=1)
+    await committed(store, a=2, b=None)
+    store.overtaking = True
+    with pytest.raises(Compacted):
+        await store.range("", revision=2)
+    await committed(store, a=3)
+    await committed(store, a=4, c=1)
+    store.overtaking = True
+    found = await store.range("")
+    assert [(entry.key, entry.revision) for entry in found.entries] == [("/a", 5), ("/c", 5)]
+    await store.close()
+
+
+async def test_a_watch_that_compaction_overtakes_is_refused(data_dir: Path) -> None:
+    with bounds_of("sqlite-tight"):
+        store = Overtaken.open(data_dir)
+            for number in range(6):
+            await committed(store, a=number, b=None if number % 2 else number)
+        watch = store.watch("", after=2)
+        store.overtaking = True
+        with pytest.raises(Compacted):
+            await anext(watch)
+        await store.close()
 
 
 async def test_compaction_gives_rows_back_and_survives_being_interrupted(data_dir: Path) -> None:

@@ -17,7 +17,7 @@ import weakref
 from collections.abc import AsyncIterator, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Self, TypeVar
 
 import msgspec
 
@@ -81,7 +81,7 @@ class _Group:
 
 class SqliteStore:
     @classmethod
-    def open(cls, data_dir: Path) -> SqliteStore:
+    def open(cls, data_dir: Path) -> Self:
         """Raises `StoreUnusable` kinds."""
         sqlite_file.prepare_directory(data_dir)
         lock = sqlite_file.DirectoryLock(data_dir)
