@@ -55,6 +55,7 @@ class Engine:
         self._queue: list[tuple[int, int, Callable[..., object], tuple[Any, ...]]] = []
         self._order = count().__next__
         self._trace = hashlib.blake2b(digest_size=16)
+        self.log: list[tuple[int, str, int, int]] | None = None  # Every input, where a run is to be kept.
 
     # What happens, and when.
 
@@ -152,6 +153,8 @@ class Engine:
 
     def note(self, process: Process, kind: Input, number: int) -> None:
         self.inputs += 1
+        if self.log is not None:
+            self.log.append((self.now_ns, process.name, int(kind), number))
         self._trace.update(b"%d %s %d %d\n" % (self.now_ns, process.name.encode(), kind, number))
 
     def committed(self, changes: tuple[Change, ...], revision: int) -> None:

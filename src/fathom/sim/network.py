@@ -51,6 +51,12 @@ class Network:
         self._world = world
         self._open: dict[tuple[str, int, int], Exchange] = {}
         self._gates: list[Gate] = []
+        self._writes: list[tuple[int, str, str, str, str]] | None = None
+
+    def keep_writes(self) -> list[tuple[int, str, str, str, str]]:
+        """From now on, remember who sent which write when: (time, process, server, method, target)."""
+        self._writes = []
+        return self._writes
 
     def hold(self, process: str, match: str) -> Gate:
         """Asks that match wait from now on, until the gate is released."""
@@ -68,6 +74,8 @@ class Network:
         exchange = Exchange(process, process.incarnation, number, ask, stream, process.server)
         self._open[process.name, process.incarnation, number] = exchange
         if ask.method in WRITES:
+            if self._writes is not None:
+                self._writes.append((world.now_ns, process.name, process.server, ask.method, ask.target))
             crash = world.faults.crashes_at_write(process.name)
             if crash is not None:
                 world.after(0, world.crash, process, crash.for_s)
