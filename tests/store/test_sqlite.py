@@ -481,7 +481,7 @@ async def test_a_read_that_compaction_overtakes_is_refused_or_done_again(data_di
 async def test_a_watch_that_compaction_overtakes_is_refused(data_dir: Path) -> None:
     with bounds_of("sqlite-tight"):
         store = Overtaken.open(data_dir)
-            for number in range(6):
+        for number in range(6):
             await committed(store, a=number, b=None if number % 2 else number)
         watch = store.watch("", after=2)
         store.overtaking = True
