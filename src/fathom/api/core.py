@@ -19,6 +19,7 @@ from fathom.api.strategy.table import strategy_for
 from fathom.api.watchcache import WatchCache
 from fathom.model.audit import Verdict
 from fathom.model.errors import ApiError, timed_out
+from fathom.model.user import User
 from fathom.seams.outside import Outside, timestamp
 from fathom.store.protocol import Entry, Store
 
@@ -70,8 +71,8 @@ class Core:
     def strategy(self, kind: Kind) -> Strategy:
         return strategy_for(kind.stored_as or kind.resource)
 
-    def moment(self) -> Moment:
-        return Moment(now=timestamp(self.outside.clock.now_ns()), view=self.cache)
+    def moment(self, user: User) -> Moment:
+        return Moment(now=timestamp(self.outside.clock.now_ns()), view=self.cache, user=user)
 
     async def current(self, key: str) -> Entry | None:
         """One entry, as new as any answer ever given. Where this server is the store's only writer, the cache

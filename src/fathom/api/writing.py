@@ -51,6 +51,9 @@ CHANGED_PATHS_MAX = 64
 SERVER_OWNED = ("uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "generation")
 
 Change = Callable[[Obj], Obj]  # From the object as it is to the object as the caller wants it.
+# Subresources whose writers report: they have no say in what is wanted.
+REPORTS = frozenset({"status", "approval"})
+
 
 
 class Written(msgspec.Struct, frozen=True):
@@ -124,7 +127,7 @@ def _new(core: Core, call: Call, obj: Obj) -> Obj:
         # 63 is the length of a DNS label, 5 that of the suffix.
         meta["name"] = f"{meta['generateName'][: 63 - 5]}{core.outside.ids.suffix()}"
     meta["uid"] = core.outside.ids.uid()
-    moment = core.moment()
+    moment = core.moment(call.caller.user)
     meta["creationTimestamp"] = moment.now
     if call.kind.generation:
         meta["generation"] = 1
@@ -193,8 +196,8 @@ def _revised(core: Core, call: Call, new: Obj, old: Obj, *, entry: Entry, subres
     meta.pop("selfLink", None)
     if "namespace" in old_meta:
         meta["namespace"] = old_meta["namespace"]
-    strategy, moment = core.strategy(call.kind), core.moment()
-    if subresource == "status":
+    strategy, moment = core.strategy(call.kind), core.moment(call.caller.user)
+    if subresource in REPORTS:
         # Only the status is the caller's; the rest is as it was.
         status = new.get("status")
         new = {**old, "metadata": {**old_meta}}
@@ -263,10 +266,8 @@ async def _remove_once(core: Core, call: Call, entry: Entry, options: DeleteOpti
     old = entry.body.fresh_at(entry.revision)
     check_preconditions(old, options, resource=call.kind.resource, revision=entry.revision)
     _, charges = _admit(core, call, "DELETE", obj=None, old=old)
-    strategy = core.strategy(call.kind)
-    removal = plan_removal(
-        old, options, strategy=strategy, moment=core.moment(), now_ns=core.outside.clock.now_ns()
-    )
+    strategy, moment = core.strategy(call.kind), core.moment(call.caller.user)
+    removal = plan_removal(old, options, strategy=strategy, moment=moment, now_ns=core.outside.clock.now_ns())
     call.audit.name, call.audit.uid = call.target.name, metadata(old).get("uid", "")
     if call.dry_run or options.dry_run:
         return Written(obj=removal.obj or old, removed=removal.obj is None)
@@ -374,7 +375,7 @@ def _validate_create(core: Core, call: Call, obj: Obj) -> None:
 def _validate_update(core: Core, call: Call, obj: Obj, old: Obj, subresource: str) -> None:
     strategy = core.strategy(call.kind)
     causes = core.decoder.causes(call.kind, obj)
-    if subresource == "status":
+    if subresource in REPORTS:
         _refuse(call.kind, obj, causes + strategy.validate_status(obj, old))
         return
     causes += meta_rules.update_causes(obj, old, call.kind)

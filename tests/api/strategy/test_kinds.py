@@ -17,11 +17,12 @@ from tests.api.strategy.written import (
     updated,
 )
 
-from fathom.api.strategy.base import Strategy
+from fathom.api.strategy.base import Moment, Strategy
 from fathom.api.strategy.configmaps import SIZE_BYTES_MAX
 from fathom.api.strategy.table import STRATEGIES, strategy_for
 from fathom.model.errors import Cause
 from fathom.model.objects import Obj
+from fathom.model.user import User
 
 
 @pytest.mark.parametrize("resource", sorted(STRATEGIES))
@@ -136,3 +137,19 @@ def test_generation_grows_with_anything_but_metadata_and_status() -> None:
     assert not plain.generation_changed({"spec": 1, "status": 2, "metadata": 1}, {"spec": 1, "status": 1})
     assert plain.generation_changed({"spec": 1}, {"spec": 2})
     assert plain.generation_changed({}, {"data": 2})
+
+
+def test_a_certificate_request_says_who_really_asked() -> None:
+    strategy = strategy_of("certificatesigningrequests.certificates.k8s.io")
+    moment = Moment(now=MOMENT.now, view=MOMENT.view, user=User("jane", ("devs",), extra=(("k", ("v",)),)))
+    asked = {"spec": {"request": "x", "username": "root", "groups": ["system:masters"]}}
+    strategy.prepare_create(asked, moment)
+    spec = {"request": "x", "username": "jane", "groups": ["devs"], "extra": {"k": ["v"]}}
+    assert asked == {"spec": spec}
+    later = {"spec": {"request": "y", "username": "root"}}
+    strategy.prepare_update(later, asked, moment)
+    assert later == asked
+    decided = {"spec": spec, "status": {"conditions": [{"type": "Approved", "status": "True"}]}}
+    strategy.prepare_status(decided, asked, moment)
+    times = dict.fromkeys(("lastUpdateTime", "lastTransitionTime"), MOMENT.now)
+    assert decided["status"] == {"conditions": [{"type": "Approved", "status": "True", **times}]}

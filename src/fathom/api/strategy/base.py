@@ -6,6 +6,7 @@ import msgspec
 
 from fathom.model.errors import Cause
 from fathom.model.objects import Obj, metadata
+from fathom.model.user import User
 from fathom.model.view import View
 
 
@@ -14,6 +15,7 @@ class Moment(msgspec.Struct, frozen=True):
 
     now: str  # RFC 3339
     view: View
+    user: User = User("")  # Who writes.
 
 
 class Strategy:

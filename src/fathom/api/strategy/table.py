@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from fathom.api.strategy.base import Strategy
+from fathom.api.strategy.certificates import CertificateRequestStrategy
 from fathom.api.strategy.configmaps import ConfigMapStrategy, SecretStrategy
 from fathom.api.strategy.cronjobs import CronJobStrategy
 from fathom.api.strategy.definitions import DefinitionStrategy
@@ -55,6 +56,7 @@ STRATEGIES: Mapping[str, Strategy] = MappingProxyType(
         "statefulsets.apps": StatefulSetStrategy(),
         "cronjobs.batch": CronJobStrategy(),
         "jobs.batch": JobStrategy(),
+        "certificatesigningrequests.certificates.k8s.io": CertificateRequestStrategy(),
         "leases.coordination.k8s.io": LeaseStrategy(),
         "poddisruptionbudgets.policy": PodDisruptionBudgetStrategy(),
         "priorityclasses.scheduling.k8s.io": PriorityClassStrategy(),

@@ -73,7 +73,7 @@ async def _take(core: Core, call: Call, name: str) -> None:
         return
     target = msgspec.structs.replace(call.target, plural=kind.plural, group=kind.group, name=name)
     on_budget = msgspec.structs.replace(call, kind=kind, target=target)
-    pod, now = call.target.name, core.moment().now
+    pod, now = call.target.name, core.moment(call.caller.user).now
 
     def taken(budget: Obj) -> Obj:
         return take_disruption(budget, pod, now=now)
