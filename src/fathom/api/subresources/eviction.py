@@ -38,8 +38,8 @@ async def evict(core: Core, call: Call) -> Response:
     check_options(eviction.delete_options)
     pod = (await read(core, call)).body.obj
     budget = _budget_of(core, call, pod)
-    if budget is not None and not is_exempt(pod):
-        await _take(core, call, budget)
+    if budget is not None and not is_exempt(pod) and not may_go_unhealthy(pod, budget):
+        await _take(core, call, str(metadata(budget)["name"]))
     await remove(core, call, eviction.delete_options)
     success = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}
     return Response(status=201, body=encode_json(success))
@@ -51,15 +51,24 @@ def is_exempt(pod: Obj) -> bool:
     return finished or bool(metadata(pod).get("deletionTimestamp"))
 
 
-def _budget_of(core: Core, call: Call, pod: Obj) -> str | None:
-    names = [
-        str(metadata(seen.obj)["name"])
-        for seen in core.cache.list(BUDGETS, call.namespace)
-        if _covers(seen.obj, pod)
-    ]
-    if len(names) > 1:
+def may_go_unhealthy(pod: Obj, budget: Obj) -> bool:
+    """A pod that is not ready is counted by no budget: it may go where the budget says so, or while there are
+    as many healthy pods as there should be."""
+    conditions = lookup(pod, "status", "conditions") or ()
+    if any(condition["type"] == "Ready" and condition["status"] == "True" for condition in conditions):
+        return False
+    if lookup(budget, "spec", "unhealthyPodEvictionPolicy") == "AlwaysAllow":
+        return True
+    status = budget.get("status") or {}
+    desired = status.get("desiredHealthy") or 0
+    return 0 < desired <= (status.get("currentHealthy") or 0)
+
+
+def _budget_of(core: Core, call: Call, pod: Obj) -> Obj | None:
+    found = [seen.obj for seen in core.cache.list(BUDGETS, call.namespace) if _covers(seen.obj, pod)]
+    if len(found) > 1:
         raise internal("This pod has more than one PodDisruptionBudget, which the eviction API cannot serve")
-    return names[0] if names else None
+    return found[0] if found else None
 
 
 def _covers(budget: Obj, pod: Obj) -> bool:
