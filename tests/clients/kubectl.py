@@ -108,7 +108,7 @@ class Kubectl:
         return [self.binary, *where, *shlex.split(command), *arguments]
 
     def _environment(self) -> dict[str, str]:
-        mine = {"KUBECONFIG": str(self.kubeconfig), "HOME": str(self.home)}
+        mine = {"KUBECONFIG": str(self.kubeconfig), "HOME": str(self.home), "TMPDIR": str(self.home)}
         return {"PATH": os.environ["PATH"], **mine, **self.environment}
 
 
