@@ -58,6 +58,8 @@ class Decoder:
         """Read a request's body: JSON, YAML or, of a built-in kind, protobuf. Raises ApiError 400."""
         if media_type == PROTOBUF:
             return self._decode_protobuf(kind, raw)
+        if parse.too_many(raw):
+            raise _unrecognized(kind, parse.TOO_MANY, raw)
         if kind.schema is None and media_type != YAML:
             found = self._decode_fast(kind, raw)
             if found is not None:
@@ -125,8 +127,6 @@ class Decoder:
             if "kind" in obj or "apiVersion" in obj:
                 return None
             obj = _identified(kind, obj)
-        if parse.too_many(raw):
-            raise _unrecognized(kind, parse.TOO_MANY, raw)
         # As many colons went in as came out: no field was given twice (and no null was dropped).
         if raw.count(b":") == encode_json(struct).count(b":"):
             return Decoded(obj)
