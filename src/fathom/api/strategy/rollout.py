@@ -24,9 +24,10 @@ def check_at_most(found: list[Cause], status: Obj, names: tuple[str, ...], limit
     """Counts of a status that cannot be above another one."""
     most = status.get(limit, 0)
     for name in names:
-        if status.get(name, 0) > most:
+        count = status.get(name, 0)
+        if count > most:
             detail = f"cannot be greater than {'status.replicas' if limit == 'replicas' else limit}"
-            found.append(causes.invalid(f"status.{name}", status[name], detail))
+            found.append(causes.invalid(f"status.{name}", count, detail))
 
 
 def check_collisions(found: list[Cause], status: Obj, old: Obj) -> None:
