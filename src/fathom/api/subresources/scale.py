@@ -14,6 +14,7 @@ from fathom.api.request import Response
 from fathom.api.verbs import bodies
 from fathom.api.verbs.get import read
 from fathom.api.writing import Written, update
+from fathom.model import causes
 from fathom.model.body import encode_json
 from fathom.model.errors import Cause, bad_request, invalid, no_such_path
 from fathom.model.objects import Obj, lookup, metadata
@@ -87,12 +88,12 @@ def scale_of(kind: Kind, obj: Obj) -> Obj:
     paths = _paths(kind)
     meta = metadata(obj)
     kept = ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
-    status: Obj = {"replicas": lookup(obj, *paths.status_replicas.split(".")) or 0}
+    status: Obj = {"replicas": _count(obj, paths.status_replicas)}
     selector = _selector(lookup(obj, *paths.selector.split("."))) if paths.selector else ""
     if selector:
         status["selector"] = selector
     spec: Obj = {}
-    replicas = lookup(obj, *paths.spec_replicas.split("."))
+    replicas = _count(obj, paths.spec_replicas)
     if replicas:
         spec["replicas"] = replicas
     return {
@@ -102,6 +103,12 @@ def scale_of(kind: Kind, obj: Obj) -> Obj:
         "spec": spec,
         "status": status,
     }
+
+
+def _count(obj: Obj, path: str) -> int:
+    """A custom resource without a schema may hold anything there; what is no number counts as none."""
+    found = lookup(obj, *path.split("."))
+    return found if type(found) is int else 0
 
 
 def _selector(found: Any) -> str:
@@ -130,10 +137,19 @@ def _decode(call: Call, raw: bytes) -> _Scale:
 
 def _with_replicas(call: Call, old: Obj, wanted: _Scale) -> Obj:
     path = _paths(call.kind).spec_replicas.split(".")
+    _check_place(call, old, path)
     meta = {**metadata(old), "resourceVersion": wanted.metadata.resourceVersion}
     if wanted.metadata.uid:
         meta["uid"] = wanted.metadata.uid
     return {**_put(old, path, wanted.spec.replicas), "metadata": meta}
+
+
+def _check_place(call: Call, obj: Obj, path: list[str]) -> None:
+    for depth in range(1, len(path)):
+        found = lookup(obj, *path[:depth])
+        if found is not None and not isinstance(found, dict):
+            cause = causes.invalid(".".join(path[:depth]), found, "must be an object to hold the replicas")
+            raise invalid(group=call.kind.group, kind=call.kind.kind, name=call.target.name, causes=[cause])
 
 
 def _put(obj: Obj, path: list[str], value: int) -> Obj:
