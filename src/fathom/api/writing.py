@@ -31,12 +31,13 @@ from fathom.model.errors import (
     conflict,
     invalid,
     not_found,
+    refused_by_store,
     timed_out,
 )
 from fathom.model.fields import changed_paths
 from fathom.model.objects import Obj, metadata
 from fathom.seams.outside import timestamp
-from fathom.store.protocol import Committed, Conflict, Delete, Entry, Expect, Put, Unknown, Write
+from fathom.store.protocol import BadCommit, Committed, Conflict, Delete, Entry, Expect, Put, Unknown, Write
 
 # Losing this many races in a row means that somebody writes the object in a tight loop.
 COMMITS_MAX = 5
@@ -50,10 +51,10 @@ CHANGED_PATHS_MAX = 64
 # Fields of metadata that only the server sets.
 SERVER_OWNED = ("uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "generation")
 
-Change = Callable[[Obj], Obj]  # From the object as it is to the object as the caller wants it.
 # Subresources whose writers report: they have no say in what is wanted.
 REPORTS = frozenset({"status", "approval"})
 
+Change = Callable[[Obj], Obj]  # From the object as it is to the object as the caller wants it.
 
 
 class Written(msgspec.Struct, frozen=True):
@@ -235,7 +236,8 @@ def _check_identity(call: Call, meta: Obj, old_meta: Obj, entry: Entry) -> None:
     version = meta.pop("resourceVersion", None)
     if version not in {None, "", "0"} and version != str(entry.revision):
         raise conflict(call.kind.resource, name, CHANGED_SINCE_READ)
-    if version in {None, ""} and call.kind.schema is not None and call.request.method == "PUT":
+    whole = call.request.method == "PUT" and call.target.subresource != "scale"
+    if version in {None, ""} and call.kind.schema is not None and whole:
         why = "Invalid value: 0: must be specified for an update"
         cause = Cause("metadata.resourceVersion", "FieldValueInvalid", why)
         raise invalid(group=call.kind.group, kind=call.kind.kind, name=name, causes=[cause])
@@ -308,7 +310,10 @@ async def commit(core: Core, expect: Expect, write: Write, charges: Sequence[Cha
     for charge in charges:
         expects |= {extra.key: extra for extra in charge.preconditions}
         writes += charge.writes
-    outcome = await core.store.commit(tuple(expects.values()), writes)
+    try:
+        outcome = await core.store.commit(tuple(expects.values()), writes)
+    except BadCommit as error:
+        raise refused_by_store(str(error)) from None
     if isinstance(outcome, Unknown):
         raise timed_out(
             f"the outcome of the write is unknown ({outcome.cause}): read the object before trying again"
