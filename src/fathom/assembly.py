@@ -82,12 +82,13 @@ def assemble(wanted: Wanted) -> Parts:
     accounts = AccountTokens(wanted.signing, cache, outside.clock, outside.ids)
     own_tokens = {digest(wanted.token): User("system:fathom:housekeeping", (MASTERS,))}
     authenticator = Authenticator(tokens=own_tokens, accounts=accounts, clock=outside.clock)
+    plugins = [*built_in(authorizer, outside.rng), *load_plugins(wanted.plugins)]
     core = Core(
         store=wanted.store,
         cache=cache,
         registry=registry,
         decoder=registry.decoder(),
-        chain=Chain([*built_in(authorizer), *load_plugins(wanted.plugins)], on_fault=_complain(log)),
+        chain=Chain(plugins, on_fault=_complain(log)),
         outside=outside,
         shared_store=wanted.shared_store,
     )

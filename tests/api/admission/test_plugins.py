@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import sys
 import types
 from importlib import metadata as packages
@@ -257,7 +258,7 @@ def test_a_node_writes_only_what_is_its_own() -> None:
 
 def test_the_built_in_chain_admits_a_plain_pod_and_tells_what_it_added() -> None:
     world = World()
-    admitted = create(Chain(built_in(Authorizer(world))), world, pod())
+    admitted = create(Chain(built_in(Authorizer(world), random.Random(1))), world, pod())
     assert [(verdict.plugin, verdict.mutated) for verdict in admitted.verdicts] == [
         ("ServiceAccount", ("spec.serviceAccountName", "spec.serviceAccount")),
         ("Priority", ("spec.priority", "spec.preemptionPolicy")),

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import importlib
+import random
 from collections.abc import Sequence
 from importlib import metadata as packages
 from typing import Any
 
+from fathom.api.admission.addresses import ServiceAddresses
 from fathom.api.admission.fences import Fencing, LeaseFence
 from fathom.api.admission.limits import LimitRanger
 from fathom.api.admission.namespaces import NamespaceLifecycle
@@ -25,7 +27,7 @@ class UnknownPlugin(Exception):
     """A plugin that was asked for cannot be had: one line at start, never a server without it."""
 
 
-def built_in(authorizer: Authorizer) -> tuple[Plugin, ...]:
+def built_in(authorizer: Authorizer, rng: random.Random) -> tuple[Plugin, ...]:
     """In kube-apiserver's order. Users' plugins follow: they see what the defaults made of an object,
     and quotas, which charge last of all, count what users' plugins made of it."""
     return (
@@ -36,6 +38,7 @@ def built_in(authorizer: Authorizer) -> tuple[Plugin, ...]:
         Priority(),
         DefaultTolerationSeconds(),
         RoleEscalation(authorizer),
+        ServiceAddresses(rng),
         LeaseFence(),
         Fencing(),
         ResourceQuota(),

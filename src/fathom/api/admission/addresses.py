@@ -1,0 +1,177 @@
+"""Services get an address and node ports that nobody else has.
+
+Each one in use is a key in the store, claimed in the commit that stores the service and given back in the one
+that removes it. So two services never have the same, with any number of servers, and a crash loses none.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator, Sequence
+from ipaddress import AddressValueError, IPv4Address, IPv4Network
+from itertools import chain
+
+from fathom.api.admission.attempt import CREATE, DELETE, UPDATE, Attempt, Charge
+from fathom.api.admission.plugin import Plugin
+from fathom.model import causes
+from fathom.model.body import Body
+from fathom.model.errors import Cause, internal, invalid
+from fathom.model.objects import Key, Obj, key_of
+from fathom.model.view import View
+from fathom.store.protocol import Delete, Expect, Put, Write
+
+SERVICES = "services"
+CLAIMS = "serviceclaims.fathom.dev"  # In the store and its views, not in the API.
+
+# Loopback, because a gateway on this machine answers there. The first ones are kept for the cluster's own.
+ADDRESSES = IPv4Network("127.96.0.0/12")
+KEPT = 256
+NODE_PORTS = range(30000, 32768)  # kube-apiserver's.
+
+TRIES = 64  # At 90 % full, 64 draws miss once in a thousand; then everything is looked at in order.
+
+
+class ServiceAddresses(Plugin):
+    name = "ServiceAddresses"
+    resources = frozenset({SERVICES})
+    operations = frozenset({CREATE, UPDATE, DELETE})
+    trusted = True
+
+    def __init__(self, rng: random.Random) -> None:
+        self._rng = rng
+
+    def mutate(self, attempt: Attempt, view: View) -> Obj:
+        assert attempt.obj is not None
+        spec = attempt.obj["spec"]
+        if spec.get("type") == "ExternalName":
+            return attempt.obj
+        spec = {**spec}
+        if not spec.get("clusterIP"):
+            address = self._free_address(view)
+            spec |= {"clusterIP": address, "clusterIPs": [address]}
+        if _has_node_ports(spec):
+            spec["ports"] = self._with_node_ports(attempt, spec.get("ports") or [], view)
+        return {**attempt.obj, "spec": spec}
+
+    def validate(self, attempt: Attempt, view: View) -> None:
+        if attempt.obj is None:
+            return
+        wrong = [*_outside(attempt.obj["spec"]), *_taken(attempt, view)]
+        if wrong:
+            raise invalid(group="", kind="Service", name=attempt.name, causes=wrong)
+
+    def charge(self, attempt: Attempt, view: View) -> Sequence[Charge]:
+        before, after = _claims(attempt.old), _claims(attempt.obj)
+        if attempt.operation == DELETE or before == after:
+            return ()
+        gained = [claim for claim in after if claim not in before]
+        lost = [claim for claim in before if claim not in after]
+        owner = Key(attempt.namespace, attempt.name)
+        writes: list[Write] = [Put(_key(claim), _body(claim, owner)) for claim in gained]
+        writes += [Delete(_key(claim)) for claim in lost]
+        return (Charge(tuple(Expect(_key(claim), 0) for claim in gained), tuple(writes)),)
+
+    def release(self, attempt: Attempt, view: View) -> Sequence[Charge]:
+        claims = _claims(attempt.old)
+        return (Charge((), tuple(Delete(_key(claim)) for claim in claims)),) if claims else ()
+
+    def _free_address(self, view: View) -> str:
+        first, count = int(ADDRESSES.network_address) + KEPT, ADDRESSES.num_addresses - KEPT - 1
+        drawn = (self._rng.randrange(count) for _ in range(TRIES))
+        for offset in chain(drawn, range(count)):
+            address = str(IPv4Address(first + offset))
+            if not _is_claimed(view, address):
+                return address
+        raise internal(f"failed to allocate a serviceIP: range {ADDRESSES} is full")
+
+    def _with_node_ports(self, attempt: Attempt, ports: list[Obj], view: View) -> list[Obj]:
+        taken = {port["nodePort"] for port in ports if port.get("nodePort")}
+        done = []
+        for port in ports:
+            if not port.get("nodePort"):
+                number = self._free_port(view, taken)
+                taken.add(number)
+                port = {**port, "nodePort": number}  # noqa: PLW2901 - the caller's is left as it was
+            done.append(port)
+        return done
+
+    def _free_port(self, view: View, taken: set[int]) -> int:
+        start = self._rng.randrange(len(NODE_PORTS))
+        for step in range(len(NODE_PORTS)):
+            port = NODE_PORTS[(start + step) % len(NODE_PORTS)]
+            if port not in taken and not _is_claimed(view, str(port)):
+                return port
+        raise internal("failed to allocate a nodePort: range is full")
+
+
+def _has_node_ports(spec: Obj) -> bool:
+    if spec.get("type") == "LoadBalancer":
+        return spec.get("allocateLoadBalancerNodePorts") is not False
+    return spec.get("type") == "NodePort"
+
+
+def _claims(service: Obj | None) -> list[str]:
+    """What a service has to itself: addresses and port numbers, as text."""
+    spec = (service or {}).get("spec") or {}
+    if spec.get("type") == "ExternalName":
+        return []
+    addresses = [ip for ip in spec.get("clusterIPs") or () if ip != "None" and _is_ours(ip)]
+    ports = [str(port["nodePort"]) for port in spec.get("ports") or () if port.get("nodePort")]
+    return list(dict.fromkeys(addresses + ports))
+
+
+def _is_ours(address: str) -> bool:
+    try:
+        return IPv4Address(address) in ADDRESSES
+    except AddressValueError:
+        return False
+
+
+def _outside(spec: Obj) -> Iterator[Cause]:
+    for index, address in enumerate(spec.get("clusterIPs") or ()):
+        if address != "None" and not _is_ours(address):
+            why = f"failed to allocate IP {address}: the provided IP is not in the valid range. "
+            why += f"The range of valid IPs is {ADDRESSES}"
+            yield causes.invalid("spec.clusterIPs", spec["clusterIPs"] if index else [address], why)
+    for index, port in enumerate(spec.get("ports") or ()):
+        number = port.get("nodePort")
+        if number and number not in NODE_PORTS:
+            why = f"provided port is not in the valid range. The range of valid ports is {_range()}"
+            yield causes.invalid(f"spec.ports[{index}].nodePort", number, why)
+
+
+def _range() -> str:
+    return f"{NODE_PORTS.start}-{NODE_PORTS.stop - 1}"
+
+
+def _taken(attempt: Attempt, view: View) -> Iterator[Cause]:
+    before, owner = _claims(attempt.old), Key(attempt.namespace, attempt.name)
+    for claim in _claims(attempt.obj):
+        seen = view.get(CLAIMS, Key("", claim))
+        if claim in before or seen is None or key_of(seen.obj["owner"]) == owner:
+            continue
+        if claim.isdigit():
+            why = "provided port is already allocated"
+            yield causes.invalid("spec.ports[0].nodePort", int(claim), why)
+        else:
+            why = f"failed to allocate IP {claim}: provided IP is already allocated"
+            yield causes.invalid("spec.clusterIPs", [claim], why)
+
+
+def _is_claimed(view: View, claim: str) -> bool:
+    return view.get(CLAIMS, Key("", claim)) is not None
+
+
+def _key(claim: str) -> str:
+    return f"/registry/{CLAIMS}/{claim}"
+
+
+def _body(claim: str, owner: Key) -> Body:
+    return Body(
+        {
+            "kind": "ServiceClaim",
+            "apiVersion": "fathom.dev/v1alpha1",
+            "metadata": {"name": claim},
+            "owner": {"metadata": {"namespace": owner.namespace, "name": owner.name}},
+        }
+    )
