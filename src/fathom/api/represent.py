@@ -10,6 +10,7 @@ from collections.abc import Iterable, Sequence
 import msgspec
 
 from fathom.api import tables
+from fathom.api.kinds import shared
 from fathom.api.kinds.kind import Kind
 from fathom.api.request import JSON, Request, Response
 from fathom.model.body import encode_json
@@ -86,7 +87,7 @@ def wire_obj(kind: Kind, entry: Entry) -> Obj:
 
 def as_kind(kind: Kind, obj: Obj) -> Obj:
     """The object as the kind that was asked for, where two kinds share one storage."""
-    return events_v1(obj) if kind.stored_as == "events" else obj
+    return shared.shown(kind, obj)
 
 
 def shaped(kind: Kind, objs: Sequence[Obj], form: Form, *, now_ns: int, list_meta: Obj | None = None) -> Obj:
@@ -126,27 +127,3 @@ def plain_list(kind: Kind, encoded: Iterable[bytes], list_meta: Obj) -> bytes:
 def failure(error: ApiError) -> Response:
     headers = () if error.retry_after_s is None else (("retry-after", str(error.retry_after_s)),)
     return Response(status=error.code, body=encode_json(error.status()), headers=headers)
-
-
-# Field names of a core/v1 Event, and what events.k8s.io/v1 calls them.
-_EVENT_FIELDS = {
-    "involvedObject": "regarding",
-    "message": "note",
-    "source": "deprecatedSource",
-    "firstTimestamp": "deprecatedFirstTimestamp",
-    "lastTimestamp": "deprecatedLastTimestamp",
-    "count": "deprecatedCount",
-    "reportingComponent": "reportingController",
-}
-_CORE_EVENT_FIELDS = {new: old for old, new in _EVENT_FIELDS.items()}
-
-
-def events_v1(obj: Obj) -> Obj:
-    renamed = {_EVENT_FIELDS.get(field, field): value for field, value in obj.items()}
-    return {**renamed, "apiVersion": "events.k8s.io/v1"}
-
-
-def core_event(obj: Obj) -> Obj:
-    """The stored form of an events.k8s.io/v1 Event."""
-    renamed = {_CORE_EVENT_FIELDS.get(field, field): value for field, value in obj.items()}
-    return {**renamed, "apiVersion": "v1"}

@@ -158,4 +158,4 @@ def test_both_forms_of_discovery_tell_the_same(registry: Registry) -> None:
                     )
                 )
     assert aggregated == {path: sorted(resources(registry, path)) for path in aggregated}
-    assert len(aggregated) == 23
+    assert len(aggregated) == 24

@@ -52,7 +52,7 @@ class Registry:
     def add(self, kind: Kind) -> None:
         """A kind that stays: a built-in one, or fathom's own."""
         self._by_path[kind.group, kind.version, kind.plural] = kind
-        self._by_resource[kind.resource] = kind
+        self._by_resource.setdefault(kind.resource, kind)  # The preferred version comes first.
         self._by_gvk[kind.group, kind.version, kind.kind] = kind
         self.revision += 1
 

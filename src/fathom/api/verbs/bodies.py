@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from fathom.api import represent
 from fathom.api.core import Call, Core
+from fathom.api.kinds import shared
 from fathom.api.kinds.decode import JSON, PROTOBUF, YAML, Decoded
 from fathom.api.kinds.kind import Kind
 from fathom.api.request import Request
@@ -71,7 +71,7 @@ def _media(request: Request, kind: Kind) -> str:
 def complete(core: Core, call: Call, kind: Kind, decoded: Decoded) -> Obj:
     """Say what was wrong with the fields, then fill in defaults. The object is in its stored form."""
     _judge_unknown(call, kind, decoded)
-    obj = represent.core_event(decoded.obj) if kind.stored_as == "events" else decoded.obj
+    obj = shared.stored(kind, decoded.obj)
     core.decoder.apply_defaults(kind, obj)
     core.strategy(kind).default(obj)
     return obj
