@@ -86,9 +86,10 @@ class Paths:
         return Response(200 if good else 500, body, "text/plain; charset=utf-8")
 
     def _roots(self) -> list[str]:
-        groups = sorted({kind.group for kind in self._core.registry.kinds() if kind.group})
+        kinds = [kind for kind in self._core.registry.kinds() if kind.group]
+        served = {*(kind.group for kind in kinds), *(kind.api_version for kind in kinds)}
         fixed = ["/api", "/api/v1", "/apis", "/healthz", "/livez", "/metrics", "/openapi/v3", "/readyz"]
-        return sorted([*fixed, *(f"/apis/{group}" for group in groups), "/version"])
+        return sorted([*fixed, *(f"/apis/{path}" for path in served), "/version"])
 
 
 def _wants_aggregated(request: Request) -> bool:
