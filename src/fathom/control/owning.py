@@ -1,0 +1,177 @@
+"""Whose is what: owner references, slots and the names that follow from them, adoption, finalizers. Pure.
+
+A child's name is f(owner, slot). A controller that repeats itself, after a crash or an answer it never heard,
+asks for the same name again: it collides, and nothing is made twice. The slot to fill is the lowest that is
+free, and a child that is going still occupies its own until it is gone.
+"""
+
+from __future__ import annotations
+
+import re
+import zlib
+from collections.abc import Callable, Iterable, Sequence
+
+import msgspec
+
+from fathom.model.objects import Obj, is_deleting, metadata, uid_of, with_metadata
+
+NAME_LENGTH_MAX = 63  # Of a label, which a child's name often becomes (a pod's hostname).
+# Five letters of Kubernetes' alphabet for generated names: no vowels, so no words.
+_ALPHABET = "bcdfghjklmnpqrstvwxz2456789"
+
+
+# Owners.
+
+
+def controller_ref(owner: Obj) -> Obj:
+    """The reference by which a child names the one that controls it."""
+    meta = metadata(owner)
+    return {
+        "apiVersion": owner["apiVersion"],
+        "kind": owner["kind"],
+        "name": meta["name"],
+        "uid": meta["uid"],
+        "controller": True,
+        "blockOwnerDeletion": True,
+    }
+
+
+def controller_of(child: Obj) -> Obj | None:
+    """The reference to the one that controls it, if any."""
+    references = metadata(child).get("ownerReferences") or ()
+    return next((each for each in references if each.get("controller")), None)
+
+
+def is_controlled_by(child: Obj, owner: Obj) -> bool:
+    """By this very object: a namesake that was made later is another owner."""
+    reference = controller_of(child)
+    return reference is not None and reference.get("uid") == uid_of(owner)
+
+
+def owned(child: Obj, owner: Obj) -> Obj:
+    """The child, with a reference to the one that will control it."""
+    others = [
+        each for each in metadata(child).get("ownerReferences") or () if each.get("uid") != uid_of(owner)
+    ]
+    return with_metadata(child, ownerReferences=[*others, controller_ref(owner)])
+
+
+# Slots and names.
+
+
+def child_name(owner: str, slot: int) -> str:
+    """'web' and 3: 'web-3'. An owner's name that leaves no room is cut, and gets a checksum of the whole."""
+    return _fitted(owner, f"-{slot}")
+
+
+def named_after(owner: str, *parts: str) -> str:
+    """A child that is known by words, not by a number: 'web', 'eu-west' -> 'web-eu-west'."""
+    return _fitted("-".join((owner, *parts)), "")
+
+
+def _fitted(text: str, end: str) -> str:
+    if len(text) + len(end) <= NAME_LENGTH_MAX:
+        return text + end
+    tag = f"-{_letters(zlib.crc32(text.encode()))}"
+    return text[: NAME_LENGTH_MAX - len(tag) - len(end)].rstrip("-.") + tag + end
+
+
+def _letters(number: int) -> str:
+    found = ""
+    for _ in range(5):
+        number, digit = divmod(number, len(_ALPHABET))
+        found += _ALPHABET[digit]
+    return found
+
+
+_SLOT = re.compile(r"-(0|[1-9]\d{0,8})")
+
+
+def slot_of(child: Obj, owner: Obj) -> int | None:
+    """None for a child that has no slot: it was adopted, or named by somebody else."""
+    name, above = str(metadata(child).get("name")), str(metadata(owner)["name"])
+    match = _SLOT.fullmatch(name, name.rfind("-"))
+    if match is None:
+        return None
+    slot = int(match.group(1))
+    return slot if child_name(above, slot) == name else None
+
+
+def taken_slots(children: Iterable[Obj], owner: Obj) -> list[int]:
+    """Of all children that exist, the going ones too, in order."""
+    slots = (slot_of(child, owner) for child in children)
+    return sorted({slot for slot in slots if slot is not None})
+
+
+def free_slots(taken: Iterable[int], count: int) -> list[int]:
+    """The lowest `count` that are not taken."""
+    full, found, slot = set(taken), list[int](), 0
+    while len(found) < count:
+        if slot not in full:
+            found.append(slot)
+        slot += 1
+    return found
+
+
+# Adopting and letting go.
+
+
+class Claims(msgspec.Struct, frozen=True):
+    """What an owner has, and what it should do about the rest. In the order they were given."""
+
+    mine: tuple[Obj, ...] = ()  # Controlled by it, and matching.
+    adopt: tuple[Obj, ...] = ()  # Matching, and nobody's.
+    release: tuple[Obj, ...] = ()  # Controlled by it, and no longer matching.
+
+
+def claims(owner: Obj, children: Sequence[Obj], matches: Callable[[Obj], bool]) -> Claims:
+    """The rules of Kubernetes' own controllers: another's child is never touched, an owner that is going
+    neither adopts nor releases, and a child that is going is not adopted."""
+    mine, adopt, release = list[Obj](), list[Obj](), list[Obj]()
+    going = is_deleting(owner)
+    for child in children:
+        reference = controller_of(child)
+        if reference is not None:
+            if reference.get("uid") == uid_of(owner):
+                if matches(child):
+                    mine.append(child)
+                elif not going:
+                    release.append(child)
+        elif matches(child) and not going and not is_deleting(child):
+            adopt.append(child)
+    return Claims(tuple(mine), tuple(adopt), tuple(release))
+
+
+# Patches, each guarded by what it was decided from: `commit` refuses one that has been overtaken.
+
+
+def guarded(obj: Obj, **changes: object) -> Obj:
+    """A merge patch of metadata that holds only for the object as it was read."""
+    meta = metadata(obj)
+    return {"metadata": {"uid": meta.get("uid"), "resourceVersion": meta.get("resourceVersion"), **changes}}
+
+
+def adopting(child: Obj, owner: Obj) -> Obj:
+    return guarded(child, ownerReferences=metadata(owned(child, owner))["ownerReferences"])
+
+
+def releasing(child: Obj, owner: Obj) -> Obj:
+    references = metadata(child).get("ownerReferences") or ()
+    return guarded(child, ownerReferences=[each for each in references if each.get("uid") != uid_of(owner)])
+
+
+def has_finalizer(obj: Obj, name: str) -> bool:
+    return name in (metadata(obj).get("finalizers") or ())
+
+
+def adding_finalizer(obj: Obj, name: str) -> Obj | None:
+    """None if it is there, or if it is too late: the server takes none from an object that is going."""
+    if has_finalizer(obj, name) or is_deleting(obj):
+        return None
+    return guarded(obj, finalizers=[*(metadata(obj).get("finalizers") or ()), name])
+
+
+def removing_finalizer(obj: Obj, name: str) -> Obj | None:
+    if not has_finalizer(obj, name):
+        return None
+    return guarded(obj, finalizers=[each for each in metadata(obj)["finalizers"] if each != name])
