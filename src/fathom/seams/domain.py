@@ -22,6 +22,7 @@ import contextvars
 import gc
 import heapq
 import sys
+import warnings
 from asyncio import events
 from collections import deque
 from collections.abc import Callable, Coroutine, Generator
@@ -260,6 +261,24 @@ class Domain(asyncio.AbstractEventLoop):
         """An async generator was dropped half-way: its `finally` runs here, as our next work. When that
         happens follows from reference counts, which follow from our inputs."""
         self.create_task(generator.aclose())
+
+    def bury(self) -> None:
+        """Let go of a process that was cut off. Dropping a suspended coroutine runs its `finally`; here that
+        can touch nothing but this loop, which runs nothing any more. What it says of it is not worth hearing.
+        """
+        outer, unraisable = events._get_running_loop(), sys.unraisablehook
+        events._set_running_loop(self)
+        sys.unraisablehook = lambda _: None
+        self._handler = lambda loop, context: None  # Failures would hold on to the tasks they are about.
+        try:
+            with warnings.catch_warnings(action="ignore"):
+                while self._tasks or self._ready or self._timers:  # What the dying begin dies with them.
+                    for remains in (self._tasks, self._ready, self._timers):
+                        remains.clear()
+                    gc.collect()
+        finally:
+            sys.unraisablehook = unraisable
+            events._set_running_loop(outer)
 
     @property
     def tasks(self) -> tuple[asyncio.Task[Any], ...]:

@@ -70,6 +70,12 @@ class Backend(Protocol):
         ...
 
 
+class _Nobody:
+    def start(self, number: int, ask: Ask, *, stream: bool) -> None: ...
+
+    def cancel(self, number: int) -> None: ...
+
+
 class Seam:
     def __init__(self, domain: Domain, backend: Backend) -> None:
         self._domain = domain
@@ -90,6 +96,13 @@ class Seam:
     def expects(self, number: int) -> bool:
         """Whether an answer to this ask would still reach anybody."""
         return number in self._waiting or number in self._streams
+
+    def cut(self) -> None:
+        """Nobody outside hears of this process any more: it is over, whatever its coroutines still do. Then
+        `Domain.bury`."""
+        self._backend = _Nobody()
+        self.on_ask = None
+        self._waiting, self._streams, self._signals = {}, {}, asyncio.Queue()
 
     async def request(self, ask: Ask, *, timeout_s: float) -> Reply:
         """One answer. A timeout is an answer too: status 0. The deadline is kept by the Domain's own clock,

@@ -1,0 +1,79 @@
+"""`fathom record`: what has been recorded of the deciding processes, and taking it elsewhere."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import App, Parameter
+
+from fathom.cli.problem import ANSWER_IS_NO, Problem
+
+Data = Annotated[Path, Parameter(help="The data directory.")]
+DEFAULT_DATA = Path(".fathom")
+
+
+def make_app() -> App:
+    app = App(name="record", help="Look at the flight recorder's tapes, and export them.")
+    app.command(status)
+    app.command(export)
+    return app
+
+
+def status(
+    *,
+    data: Data = DEFAULT_DATA,
+    as_json: Annotated[
+        bool, Parameter(name="--json", negative=(), help="One JSON document (docs/recording.md).")
+    ] = False,
+) -> int:
+    """Show which processes are recorded, from when to when. Exits with 1 if there is nothing."""
+    import msgspec  # noqa: PLC0415  # See the room's docstring.
+
+    from fathom.record.shelf import shelf_of  # noqa: PLC0415
+
+    tapes = shelf_of(data)
+    if as_json:
+        print(msgspec.json.format(msgspec.json.encode(tapes)).decode())
+        return 0 if tapes else ANSWER_IS_NO
+    if not tapes:
+        print(f"nothing is recorded in {data}")
+        return ANSWER_IS_NO
+    for tape in tapes:
+        state = "recording" if tape.recording else "not recording"
+        print(f"{tape.process}: {state}, {len(tape.runs)} runs, {_size(tape.stored_bytes)}")
+        for run in tape.runs:
+            print(f"  run {run.run}: {run.since} to {run.until}, {_size(run.stored_bytes)}, {run.entry}")
+    return 0
+
+
+def export(
+    file: Annotated[Path, Parameter(help="Where to write it; `fathom replay` reads it.")],
+    /,
+    *,
+    data: Data = DEFAULT_DATA,
+    process: Annotated[str, Parameter(help="Whose tape; may be left out where there is one.")] = "",
+    run: Annotated[int | None, Parameter(help="Which run; by default the newest.")] = None,
+) -> None:
+    """Copy one run of a tape to FILE, packed, also while it is being recorded."""
+    from fathom.record.shelf import export as exported  # noqa: PLC0415
+
+    with _told():
+        done = exported(data, file, process=process, run=run)
+    print(f"exported run {done.run} of {done.process} to {file}: {_size(file.stat().st_size)}")
+
+
+@contextlib.contextmanager
+def _told() -> Iterator[None]:
+    from fathom.record.tape import BadTape  # noqa: PLC0415
+
+    try:
+        yield
+    except BadTape as error:
+        raise Problem(str(error)) from error
+
+
+def _size(count: int) -> str:
+    return f"{count / 1e6:,.1f} MB"

@@ -1,0 +1,105 @@
+"""`fathom replay`: was what a process did determined by what it was told?"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+from cyclopts import Parameter
+
+from fathom.cli.problem import ANSWER_IS_NO, Problem
+
+if TYPE_CHECKING:
+    from fathom.record.replay import Divergence, ReplayResult
+    from fathom.record.tape import Asked, Reel
+
+OWN = "fathom."  # Code that comes with this program. A tape may name any other; only its owner may agree.
+
+
+def replay(
+    file: Annotated[Path, Parameter(help="An exported tape, or a tape's directory.")],
+    /,
+    *,
+    run: Annotated[int | None, Parameter(help="Which run of a directory; by default the newest.")] = None,
+    entry: Annotated[
+        str | None, Parameter(help="The code, as module:function; needed where it is not fathom's own.")
+    ] = None,
+    as_json: Annotated[
+        bool, Parameter(name="--json", negative=(), help="One JSON document (docs/recording.md).")
+    ] = False,
+) -> int:
+    """Feed a tape to the code that recorded it, and compare every request.
+
+    Exits with 0 if all are the same, with 1 if not, with 2 if it could not be tried.
+    """
+    import msgspec  # noqa: PLC0415  # See the room's docstring.
+
+    from fathom.record.replay import replay as replayed  # noqa: PLC0415
+    from fathom.record.tape import BadTape  # noqa: PLC0415
+    from fathom.seams.process import NoEntry, load_entry  # noqa: PLC0415
+
+    reel = _chosen(file, run)
+    try:
+        code = load_entry(_agreed(reel.birth().entry, entry))
+        result = replayed(reel.records(), entry=code)
+    except (BadTape, NoEntry) as error:
+        raise Problem(str(error)) from error
+    print(msgspec.json.format(msgspec.json.encode(result)).decode() if as_json else told(result))
+    return 0 if result.matched else ANSWER_IS_NO
+
+
+def _chosen(path: Path, run: int | None) -> Reel:
+    from fathom.record.tape import BadTape, reels  # noqa: PLC0415
+
+    try:
+        found = [reel for reel in reels(path) if run in {None, reel.run}]
+    except BadTape as error:
+        raise Problem(str(error)) from error
+    if not found:
+        raise Problem(f"there is no {'tape' if run is None else f'run {run}'} in {path}")
+    return found[-1]
+
+
+def _agreed(recorded: str, given: str | None) -> str:
+    if given is not None:
+        sys.path.insert(0, "")  # A user's code is where the user is, as with `python -m`.
+        return given
+    if not recorded.startswith(OWN):
+        raise Problem(
+            f"this tape was recorded by {recorded}, which is not fathom's own code: "
+            f"to run it, add --entry {recorded}"
+        )
+    return recorded
+
+
+def told(result: ReplayResult) -> str:
+    counts = (
+        f"{result.inputs:,} inputs, {result.asks:,} requests ({result.writes:,} writes) "
+        f"in {result.seconds:,.1f} s of {result.birth.entry}"
+    )
+    lines = [f"reproduced: {counts}" if result.matched else f"NOT reproduced after {counts}"]
+    if result.first_divergence is not None:
+        lines += _difference(result.first_divergence)
+    if result.unrecorded:
+        lines.append(f"note: the recording ends before the last {result.unrecorded} requests")
+    return "\n".join([*lines, *(f"note: {note}" for note in result.notes)])
+
+
+def _difference(found: Divergence) -> list[str]:
+    after = found.after
+    what = f" ({after.what})" if after.what else ""
+    return [
+        f"request {found.ask}: {found.why}" if found.ask else found.why,
+        f"  live:   {_request(found.live)}",
+        f"  replay: {_request(found.replayed)}",
+        f"  after input {after.index}, {after.kind}{what}, at {after.time}",
+    ]
+
+
+def _request(asked: Asked | None) -> str:
+    if asked is None:
+        return "nothing"
+    line = f"{asked.method} {asked.target}, {asked.body_bytes} bytes, checksum {asked.checksum}"
+    headers = "".join(f"\n            {header}" for header in asked.headers or ())
+    return f"{line}{headers}\n            {asked.body}" if asked.body else f"{line}{headers}"

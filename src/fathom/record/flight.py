@@ -1,0 +1,174 @@
+"""A deciding process, alive and recorded, incarnation after incarnation.
+
+    begin ──> live ──"stop", or all its tasks have ended──> over
+      ^         └──the tape wants a keyframe──> "rebase": the process finishes what it has in hand, or its
+      └────────────────────────────────────────  time is up ──> its asks are dropped, its estate passed on
+
+Beginning anew is a soft restart: the code meets it as it would meet a crash, only tidier. It is told first,
+and may drain its workers without giving up its lease; then a new Domain begins with what the old one left it
+(`Inside.estate`) and knows whom it follows (`Birth.predecessor`: that one has stopped, the host saw it, so
+its lease need not run out). Writes that were cut off are unknown outcomes; stable identities make them safe.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import platform
+import sys
+from collections.abc import Callable
+from typing import Any, Protocol
+
+import msgspec
+
+from fathom import __version__
+from fathom.model.decision import Journal, NoJournal
+from fathom.record.tape import DiskTape
+from fathom.seams.domain import Domain
+from fathom.seams.host import Host, NoTape, Redact
+from fathom.seams.log import Log, NoLog
+from fathom.seams.outside import Outside
+from fathom.seams.process import Birth, Inside, load_entry
+from fathom.seams.seam import Backend, Input, Seam
+
+# How often the tape's share and the process's tasks are looked at.
+LOOK_S = 0.1
+# What a process gets to finish what it has in hand. Longer than a request takes that is going to be answered.
+GRACE_S = 15.0
+# A restart costs relists: not more often than this, however fast the tape fills.
+AGE_S_MIN = 60.0
+# A tape that could not be written (a full disk) gets its next chance with the next incarnation, in a while.
+AGE_S_UNRECORDED = 600.0
+
+STOP, REBASE = "stop", "rebase"
+
+
+class Connection(Backend, Protocol):
+    async def close(self) -> None: ...
+
+
+Connect = Callable[[Host], Connection]
+
+
+class _Left(msgspec.Struct, frozen=True):
+    """What one incarnation leaves to the next."""
+
+    identity: str = ""
+    estate: bytes = b""
+
+
+class Flight:
+    """`run` lives until `stop` was heard. Without a tape nothing is recorded, and nothing begins anew."""
+
+    def __init__(
+        self,
+        entry: str,
+        options: dict[str, Any],
+        *,
+        connect: Connect,
+        outside: Outside,
+        tape: DiskTape | None = None,
+        about: dict[str, Any] | None = None,
+        journal: Journal | None = None,
+        log: Log | None = None,
+        redact: Redact | None = None,
+        grace_s: float = GRACE_S,
+        age_s_min: float = AGE_S_MIN,
+    ) -> None:
+        self.incarnation = 0
+        self._entry_name, self._entry = entry, load_entry(entry)
+        self._options = options
+        self._connect = connect
+        self._outside = outside
+        self._tape = tape
+        self._about = {"host": platform.node(), "pid": os.getpid(), **(about or {})}
+        self._journal = journal or NoJournal()
+        self._log = log or NoLog()
+        self._redact = redact
+        self._grace_s = grace_s
+        self._age_s_min = age_s_min
+        self._seed = f"{outside.rng.getrandbits(128):032x}"
+        self._host: Host | None = None
+        self._stopping = False
+
+    def stop(self) -> None:
+        """Ask the process to end; `run` returns when it has, or when its time is up."""
+        self._stopping = True
+        self.signal(STOP)
+
+    def signal(self, word: str) -> None:
+        if self._host is not None:
+            self._host.post(Input.SIGNAL, 0, 0, word.encode())
+
+    async def run(self) -> None:
+        """Raises what made it impossible to go on."""
+        left: _Left | None = _Left()
+        while left is not None and not self._stopping:
+            left = await self._live(left)
+
+    async def _live(self, left: _Left) -> _Left | None:
+        """One incarnation. What it leaves, if another is to follow."""
+        self.incarnation += 1
+        domain = Domain()
+        tape = self._tape or NoTape()
+        host = self._host = Host(domain, self._outside.clock, tape, log=self._log, redact=self._redact)
+        connection = self._connect(host)
+        seam = Seam(domain, connection)
+        inside = Inside(self._birth(left), domain, seam, log=self._log, journal=self._journal)
+        host.start(seam, lambda: self._entry(inside), msgspec.json.encode(inside.birth))
+        try:
+            again = await self._until_over(host, domain)
+        finally:
+            host.stop()
+            seam.cut()
+            domain.bury()
+            await connection.close()
+        return _Left(inside.identity, inside.estate) if again else None
+
+    def _birth(self, left: _Left) -> Birth:
+        return Birth(
+            entry=self._entry_name,
+            seed=self._seed,
+            epoch_ns=self._outside.clock.now_ns(),
+            incarnation=self.incarnation,
+            predecessor=left.identity,
+            options=self._options,
+            estate=left.estate,
+            fathom=__version__,
+            python=f"{sys.version_info.major}.{sys.version_info.minor}",
+            about=self._about,
+        )
+
+    async def _until_over(self, host: Host, domain: Domain) -> bool:
+        """Whether it ended in order to begin anew."""
+        told, deadline_ns = False, 0
+        while not await _is_done(host):
+            if domain.inputs and not domain.tasks:
+                return told
+            if not told and not self._stopping and self._wants_keyframe(domain):
+                told = True
+                host.post(Input.SIGNAL, 0, 0, REBASE.encode())
+            now_ns = self._outside.clock.monotonic_ns()
+            if told or self._stopping:
+                deadline_ns = deadline_ns or now_ns + round(self._grace_s * 1e9)
+                if now_ns >= deadline_ns:
+                    self._log.warn("the process was cut off", tasks=len(domain.tasks), anew=told)
+                    return told
+        return False
+
+    def _wants_keyframe(self, domain: Domain) -> bool:
+        tape, age_s = self._tape, domain.now_ns / 1e9
+        if tape is None or age_s < (self._age_s_min if tape.recording else AGE_S_UNRECORDED):
+            return False
+        if tape.recording and not tape.run_has_had_its_share:
+            return False
+        self._log.info("beginning anew", run=tape.run, run_bytes=tape.run_bytes, age_s=round(age_s))
+        return True
+
+
+async def _is_done(host: Host) -> bool:
+    """After a while."""
+    await asyncio.wait([host.done], timeout=LOOK_S)
+    if host.done.done():
+        host.done.result()
+    return host.done.done()

@@ -1,0 +1,113 @@
+"""The decision journal: what was decided and what came of it, in bounded space, through crashes.
+
+A record is in the page cache when `decided` returns, so it is there before the commit that it describes is
+sent. Reading joins the outcomes to their decisions; a decision without one belongs to a commit that is under
+way, or whose process did not live to hear of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+
+from fathom.model.decision import Decision, Outcome
+from fathom.record.ring import Ring, runs
+from fathom.record.segment import JOURNAL, NotASegment, segments
+from fathom.seams.log import Log
+
+# At 400 bytes a decision and its outcome, packed ten times smaller: several million.
+BUDGET_BYTES = 256 << 20
+
+_DECISION, _OUTCOME = b"D", b"O"
+_decode_decision = msgspec.json.Decoder(Decision).decode
+_decode_outcome = msgspec.json.Decoder(Outcome).decode
+
+
+class DiskJournal:
+    """A Journal on disk."""
+
+    def __init__(self, directory: Path, *, budget_bytes: int = BUDGET_BYTES, log: Log | None = None) -> None:
+        self.written = 0
+        self._ring = Ring(directory, JOURNAL, budget_bytes=budget_bytes, long_runs=False, log=log)
+        self._encode = msgspec.json.Encoder().encode
+        self._unfit = 0  # Records that no JSON can hold: half a surrogate pair in a name.
+
+    def decided(self, decision: Decision) -> None:
+        self._keep(_DECISION, decision)
+
+    def concluded(self, outcome: Outcome) -> None:
+        self._keep(_OUTCOME, outcome)
+
+    def _keep(self, kind: bytes, record: Decision | Outcome) -> None:
+        try:
+            body = self._encode(record)
+        except (TypeError, ValueError):
+            self._unfit += 1
+            return
+        self.written += self._ring.append(kind, body)
+
+    @property
+    def lost(self) -> int:
+        return self._ring.lost + self._unfit
+
+    def close(self) -> None:
+        self._ring.close()
+
+
+class Kept(msgspec.Struct, frozen=True):
+    """A decision and what came of it, in the order in which it was heard."""
+
+    decision: Decision
+    outcomes: tuple[Outcome, ...] = ()
+
+
+class Wanted(msgspec.Struct, frozen=True, kw_only=True):
+    """Which decisions; what is left empty does not matter."""
+
+    id: str = ""
+    controller: str = ""
+    resource: str = ""
+    namespace: str | None = None
+    name: str = ""
+    since_ns: int = 0
+
+    def takes(self, decision: Decision) -> bool:
+        subject = decision.subject
+        return (
+            decision.time_ns >= self.since_ns
+            and self.id in {"", decision.id}
+            and self.controller in {"", decision.controller}
+            and self.resource in {"", subject.resource}
+            and self.namespace in {None, subject.namespace}
+            and self.name in {"", subject.name}
+        )
+
+
+EVERYTHING = Wanted()
+
+
+def read_journal(directory: Path, wanted: Wanted = EVERYTHING) -> list[Kept]:
+    """In the order they were made. What a crash has torn is passed over, and so is a segment that was dropped
+    while we read."""
+    decisions: dict[str, Decision] = {}
+    outcomes: dict[str, list[Outcome]] = {}
+    for body in _bodies(directory):
+        if body.startswith(_DECISION):
+            decision = _decode_decision(body[1:])
+            if wanted.takes(decision):
+                decisions[decision.id] = decision
+        elif (outcome := _decode_outcome(body[1:])).id in decisions:
+            outcomes.setdefault(outcome.id, []).append(outcome)
+    return [Kept(decision, tuple(outcomes.get(decision.id, ()))) for decision in decisions.values()]
+
+
+def _bodies(directory: Path) -> Iterator[bytes]:
+    for files in runs(directory, JOURNAL).values():
+        for path in files:
+            try:
+                for segment in segments(path):
+                    yield from segment.frames
+            except (NotASegment, FileNotFoundError):
+                continue

@@ -1,0 +1,52 @@
+"""What is kept off the tape, and so from deciding code too: the contents of Secrets.
+
+A tape is read by more people than a cluster's secrets are. What is taken away here is taken before the input
+is recorded *and* before it is delivered: no decision can depend on what its tape has not. A process that must
+have them (an agent that mounts them) passes them on by name, and leaves fetching to its runtime.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"  # Has a copy of the object in it.
+
+_decode = msgspec.json.decode
+_encode = msgspec.json.encode
+
+
+def secret_data(target: str) -> Callable[[bytes], bytes] | None:
+    """A `Redact` for hosts: what to do to the answers to an ask."""
+    path = target.partition("?")[0]
+    return _without_data if path.startswith("/api/v1/") and "secrets" in path.split("/") else None
+
+
+def _without_data(payload: bytes) -> bytes:
+    """An object, a list of them, or lines of watch events. What is none of these is taken away whole."""
+    lines = payload.splitlines(keepends=True)
+    return b"".join(_line(line) for line in lines)
+
+
+def _line(line: bytes) -> bytes:
+    try:
+        document = _decode(line)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return b""
+    _strip(document)
+    return _encode(document) + (b"\n" if line.endswith(b"\n") else b"")
+
+
+def _strip(document: Any) -> None:
+    if not isinstance(document, dict):
+        return
+    for name in ("data", "stringData"):
+        if isinstance(document.get(name), dict):
+            document[name] = dict.fromkeys(document[name], "")
+    annotations = (document.get("metadata") or {}).get("annotations") or {}
+    annotations.pop(LAST_APPLIED, None)
+    _strip(document.get("object"))
+    for item in document.get("items") or ():
+        _strip(item)

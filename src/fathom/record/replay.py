@@ -1,0 +1,218 @@
+"""Replaying a tape: the same inputs to the same code, and every ask compared, in order.
+
+    tape ──input──> Process ──asks──┐
+      └────────────recorded asks────┴──> equal, or the first that differs is named
+
+Nothing is sent: the backend is deaf. Nothing is waited for: time is on the tape. A tape that ends early (its
+process was killed) is replayed as far as it goes; what the process would have asked next was never recorded,
+and is not held against it.
+"""
+
+from __future__ import annotations
+
+import gc
+import sys
+from collections import deque
+from collections.abc import Iterable
+
+import msgspec
+
+from fathom import __version__
+from fathom.model.decision import Decision, Journal, Outcome
+from fathom.record.tape import ASK, Asked, BadTape, Record, ask_payload, asked, birth_of
+from fathom.seams.domain import Domain
+from fathom.seams.outside import micro_timestamp
+from fathom.seams.process import Birth, Entry, Inside, Process, load_entry
+from fathom.seams.seam import Ask, Input, Seam
+
+# Texts of asks that are kept to say what an answer answered. Only those under way are needed.
+TEXTS_MAX = 10_000
+
+
+class Happened(msgspec.Struct, frozen=True):
+    """An input, told."""
+
+    index: int  # From 1.
+    kind: str
+    time: str
+    now_ns: int
+    what: str  # '200 to ask 41, GET /api/v1/pods 0'
+
+
+class Divergence(msgspec.Struct, frozen=True):
+    """The first place where the replay is not what the tape has. None: nothing was asked there."""
+
+    ask: int
+    why: str
+    live: Asked | None
+    replayed: Asked | None
+    after: Happened
+
+
+class ReplayResult(msgspec.Struct, frozen=True, kw_only=True):
+    matched: bool
+    inputs: int
+    asks: int  # That were compared and found equal.
+    writes: int  # Of these, those that are no reads.
+    decisions: int  # That the code put in its journal.
+    unrecorded: int  # Asks of the last input, which its process did not live to record.
+    seconds: float  # Of the process's own time.
+    first_divergence: Divergence | None
+    notes: tuple[str, ...]
+    birth: Birth
+
+
+def replay(
+    records: Iterable[Record], *, entry: Entry | None = None, journal: Journal | None = None
+) -> ReplayResult:
+    """Raises BadTape for what is no tape, NoEntry where the code is not here."""
+    stream = iter(records)
+    first = next(stream, None)
+    if first is None or first.kind != Input.START:
+        raise BadTape("the tape does not begin with the start of a process")
+    birth = birth_of(first)
+    run = _Run(birth, entry or load_entry(birth.entry), journal)
+    collecting = gc.isenabled()
+    gc.disable()  # As it was live: what collections there were is on the tape.
+    try:
+        divergence = run.feed(first) or next(filter(None, map(run.feed, stream)), None)
+        return run.result(divergence)
+    finally:
+        if collecting:
+            gc.enable()
+        run.end()
+
+
+class _Deaf:
+    def start(self, number: int, ask: Ask, *, stream: bool) -> None: ...
+
+    def cancel(self, number: int) -> None: ...
+
+
+class _Counting:
+    """Passes on to another journal, if there is one."""
+
+    def __init__(self, journal: Journal | None) -> None:
+        self._journal = journal
+        self.decisions = 0
+
+    def decided(self, decision: Decision) -> None:
+        self.decisions += 1
+        if self._journal is not None:
+            self._journal.decided(decision)
+
+    def concluded(self, outcome: Outcome) -> None:
+        if self._journal is not None:
+            self._journal.concluded(outcome)
+
+
+class _Run:
+    def __init__(self, birth: Birth, entry: Entry, journal: Journal | None) -> None:
+        self._birth = birth
+        self._domain = Domain()
+        self._seam = Seam(self._domain, _Deaf())
+        self._seam.on_ask = self._on_ask
+        self._journal = _Counting(journal)
+        inside = Inside(birth, self._domain, self._seam, journal=self._journal)
+        self._process = Process(self._domain, self._seam, lambda: entry(inside))
+        self._fresh: deque[tuple[int, Ask, int]] = deque()  # Asked now, not yet compared.
+        self._texts: dict[int, str] = {}
+        self._last: Record | None = None
+        self._inputs = self._asks = self._writes = 0
+        self._error = ""  # What the code raised: nothing may follow it.
+
+    def feed(self, record: Record) -> Divergence | None:
+        return self._compare(record) if record.kind == ASK else self._deliver(record)
+
+    def _deliver(self, record: Record) -> Divergence | None:
+        if self._error:
+            return self._divergence(f"the code could not go on: {self._error}", None, None)
+        if self._fresh:
+            return self._divergence("the live process did not ask this", None, self._seen_now())
+        try:
+            kind = Input(record.kind)
+        except ValueError as error:
+            raise BadTape(f"a record is of a kind that this fathom does not know: {record.kind}") from error
+        self._last = record
+        self._inputs += 1
+        try:
+            self._process.take(kind, record.number, record.now_ns, record.status, record.payload)
+        except Exception as error:  # The live process ended with it too, if the tape ends here.
+            self._error = f"{type(error).__name__}: {error}"
+        return None
+
+    def _compare(self, record: Record) -> Divergence | None:
+        live = asked(record.number, record.checksum, record.payload)
+        if not self._fresh:
+            why = self._error or "the replay did not ask this"
+            return self._divergence(why, live, None)
+        number, ask, checksum = self._fresh[0]
+        if (number, checksum) != (record.number, record.checksum):
+            return self._divergence("the replay asked something else", live, self._seen_now())
+        self._fresh.popleft()
+        self._asks += 1
+        self._writes += ask.method != "GET"
+        self._note(number, f"{ask.method} {ask.target}")
+        return None
+
+    def _on_ask(self, number: int, ask: Ask, checksum: int) -> None:
+        self._fresh.append((number, ask, checksum))
+
+    def _note(self, number: int, text: str) -> None:
+        self._texts[number] = text
+        if len(self._texts) > TEXTS_MAX:
+            expects = self._seam.expects
+            self._texts = {number: text for number, text in self._texts.items() if expects(number)}
+
+    def _seen_now(self) -> Asked:
+        number, ask, checksum = self._fresh[0]
+        return asked(number, checksum, ask_payload(ask, whole=True))
+
+    def _divergence(self, why: str, live: Asked | None, replayed: Asked | None) -> Divergence:
+        number = max(ask.number for ask in (live, replayed) if ask) if live or replayed else 0
+        return Divergence(number, why, live, replayed, self._happened())
+
+    def _happened(self) -> Happened:
+        last = self._last
+        assert last is not None
+        asked_for = f", {self._texts[last.number]}" if last.number in self._texts else ""
+        what = f"{last.status} to ask {last.number}{asked_for}" if last.number else ""
+        if last.kind == Input.SIGNAL:
+            what = last.payload.decode(errors="replace")
+        time = micro_timestamp(self._domain.epoch_ns + self._domain.now_ns)
+        return Happened(self._inputs, Input(last.kind).name, time, last.now_ns, what)
+
+    def end(self) -> None:
+        self._seam.cut()
+        self._domain.bury()
+
+    def result(self, divergence: Divergence | None) -> ReplayResult:
+        return ReplayResult(
+            matched=divergence is None,
+            inputs=self._inputs,
+            asks=self._asks,
+            writes=self._writes,
+            decisions=self._journal.decisions,
+            unrecorded=len(self._fresh) if divergence is None else 0,
+            seconds=round(self._domain.now_ns / 1e9, 3),
+            first_divergence=divergence,
+            notes=tuple(self._notes(divergence)),
+            birth=self._birth,
+        )
+
+    def _notes(self, divergence: Divergence | None) -> list[str]:
+        found = list(differences(self._birth))
+        if self._error and divergence is None:
+            found.append(f"the process ended with {self._error}")
+        if self._domain.failed:
+            found.append(f"{self._domain.failed} callbacks failed, as they may have in the live process")
+        return found
+
+
+def differences(birth: Birth) -> Iterable[str]:
+    """In what this interpreter is not the one that recorded. Said, not hidden: a replay may still match."""
+    here = f"{sys.version_info.major}.{sys.version_info.minor}"
+    if birth.fathom != __version__:
+        yield f"recorded by fathom {birth.fathom or '?'}, replayed by {__version__}"
+    if birth.python != here:
+        yield f"recorded on Python {birth.python or '?'}, replayed on {here}"

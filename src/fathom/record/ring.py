@@ -1,0 +1,249 @@
+"""A ring of segments within a byte budget, written through memory: the mechanism under tape and journal.
+
+    append ──> the newest segment, mapped into memory ──full──> the next; the full one is packed in a thread
+                                                        └─over budget──> the oldest *run* goes, whole
+
+When `append` returns, the record is in the page cache: it outlives the process, whatever kills that. The
+disk gets it when the kernel thinks fit. Segments are allocated whole before they are mapped, because a disk
+that is full must be an error here and not a signal in the middle of a store.
+
+A run is what can be read by itself. The current one is never cut: when it alone fills the budget, nothing
+more is recorded until `begin` starts the next, and `lost` counts what was not.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import mmap
+import os
+import re
+import zlib
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from pathlib import Path
+
+from fathom.record.segment import FRAME, HEADER_BYTES, Header, NotASegment, pack, read_header
+from fathom.seams.log import Log, NoLog
+
+SEGMENT_BYTES = 16 << 20
+# So that what is dropped at a time stays a small part of what is kept.
+SEGMENTS_MIN = 8
+
+# Where every record is a beginning, a disk that was full is asked again now and then.
+LOST_PER_TRY = 1000
+
+NAME = re.compile(r"(\d{8})-(\d{6})\.seg")
+
+
+class RingBusy(Exception):
+    """Another process writes there."""
+
+
+class Ring:
+    """Use it from one thread. `begin` before the first `append`."""
+
+    def __init__(
+        self,
+        directory: Path,
+        what: int,
+        *,
+        budget_bytes: int,
+        long_runs: bool = True,
+        log: Log | None = None,
+        pack: Callable[[Path], int] = pack,
+    ) -> None:
+        self.lost = 0  # Records that could not be kept.
+        self.run = 0
+        self._directory = directory
+        self._what = what
+        self._budget_bytes = budget_bytes
+        self._long_runs = long_runs  # Else each segment is a run of its own: every record stands for itself.
+        self._segment_bytes = min(SEGMENT_BYTES, max(mmap.PAGESIZE, budget_bytes // SEGMENTS_MIN))
+        self._log = log or NoLog()
+        self._pack = pack
+        self._packer = ThreadPoolExecutor(1, thread_name_prefix="fathom-pack")
+        self._packing: dict[Path, Future[int]] = {}
+        self._sizes: dict[Path, int] = {}  # Every segment of the directory; oldest first.
+        self._map: mmap.mmap | None = None
+        self._path: Path | None = None
+        self._at = self._end = 0  # Where the next frame goes, and where the segment is full. 0, 0: closed.
+        self._chain = 0
+        self._part = 0
+        self._off = True  # Nothing is recorded before the next `begin`.
+        self._lock = self._open_directory()
+
+    def _open_directory(self) -> int:
+        self._directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        lock = os.open(self._directory / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            os.close(lock)
+            raise RingBusy(f"another process is recording to {self._directory}") from error
+        for leftover in self._directory.glob("*.packing"):
+            leftover.unlink(missing_ok=True)
+        for path in ring_files(self._directory):
+            self._sizes[path] = path.stat().st_size
+            self.run = max(self.run, run_of(path))
+            self._pack_later(path)  # What a process that was killed has left.
+        return lock
+
+    # Writing.
+
+    def begin(self, need: int = 0) -> None:
+        """A new run: what is appended from here on can be read by itself."""
+        self._seal()
+        self.run += 1
+        self._part = 0
+        self._chain = self.run
+        self._off = not self._next_segment(need)
+
+    def append(self, head: bytes, payload: bytes) -> bool:
+        """Whether the record is kept. Never raises."""
+        start = self._at
+        end = start + FRAME.size + len(head) + len(payload)
+        if end > self._end:
+            if not self._turn(end - start):
+                self.lost += 1
+                return False
+            start = self._at
+            end = start + FRAME.size + len(head) + len(payload)
+        target = self._map
+        assert target is not None
+        chain = zlib.crc32(payload, zlib.crc32(head, self._chain)) or 1
+        target[start + FRAME.size : end] = head + payload
+        # Last: until it is there, a reader sees the end of the tape and not half a record.
+        FRAME.pack_into(target, start, end - start - FRAME.size, chain)
+        self._at, self._chain = end, chain
+        return True
+
+    @property
+    def run_bytes(self) -> int:
+        """How much of the budget the current run takes."""
+        self._settle()
+        return sum(size for path, size in self._sizes.items() if run_of(path) == self.run)
+
+    @property
+    def budget_bytes(self) -> int:
+        return self._budget_bytes
+
+    @property
+    def recording(self) -> bool:
+        return not self._off
+
+    def close(self) -> None:
+        """Seal and pack what there is; waits for it. May be called again."""
+        self._seal()
+        self._off = True
+        self._settle(wait_for_all=True)
+        self._packer.shutdown()
+        if self._lock >= 0:
+            os.close(self._lock)
+            self._lock = -1
+
+    # Segments.
+
+    def _turn(self, need: int) -> bool:
+        """The next segment, with room for a frame of so many bytes."""
+        if not self._long_runs and (not self._off or self.lost % LOST_PER_TRY == 0):
+            self.begin(need)
+            return not self._off
+        if self._off:
+            return False
+        self._seal()
+        self._part += 1
+        self._off = not self._next_segment(need)
+        return not self._off
+
+    def _next_segment(self, need: int) -> bool:
+        size = max(self._segment_bytes, HEADER_BYTES + need)
+        path = self._directory / f"{self.run:08}-{self._part:06}.seg"
+        try:
+            if not self._make_room(size):
+                self._log.warn("recording paused: this run fills its budget", path=str(self._directory))
+                return False
+            self._map = _mapped(path, size)
+        except OSError as error:
+            self._log.error("recording stopped", error=str(error), path=str(path))
+            path.unlink(missing_ok=True)
+            return False
+        self._path, self._sizes[path] = path, size
+        self._map[:HEADER_BYTES] = Header(self._what, self.run, self._part, self._chain).encode()
+        self._at, self._end = HEADER_BYTES, size
+        return True
+
+    def _seal(self) -> None:
+        if self._map is None or self._path is None:
+            return
+        self._map.close()
+        with contextlib.suppress(OSError):  # Somebody has removed it.
+            os.truncate(self._path, self._at)
+        self._sizes[self._path] = self._at
+        self._pack_later(self._path)
+        self._map, self._path, self._at, self._end = None, None, 0, 0
+
+    def _pack_later(self, path: Path) -> None:
+        self._packing[path] = self._packer.submit(self._pack, path)
+
+    def _settle(self, *, wait_for_all: bool = False) -> None:
+        """Take note of what has been packed meanwhile."""
+        if wait_for_all:
+            wait(self._packing.values())
+        for path in [path for path, future in self._packing.items() if future.done()]:
+            error = self._packing[path].exception()
+            if error is None:
+                self._sizes[path] = self._packing[path].result()
+            elif not isinstance(error, NotASegment):  # A full disk: the raw segment stays, and is as good.
+                self._log.warn("a segment could not be packed", path=str(path), error=str(error))
+            del self._packing[path]
+
+    def _make_room(self, need: int) -> bool:
+        """Forget the oldest runs until there is room; false if there is none but the current one's."""
+        self._settle()
+        if self._used() + need > self._budget_bytes:
+            self._settle(
+                wait_for_all=True
+            )  # It may fit once it is packed; and none may be dropped under way.
+        while self._used() + need > self._budget_bytes:
+            oldest = run_of(next(iter(self._sizes), Path(f"{self.run:08}-")))
+            if oldest >= self.run:
+                return False
+            for path in [path for path in self._sizes if run_of(path) == oldest]:
+                path.unlink(missing_ok=True)
+                del self._sizes[path]
+        return True
+
+    def _used(self) -> int:
+        return sum(self._sizes.values())
+
+
+def _mapped(path: Path, size: int) -> mmap.mmap:
+    handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    try:
+        os.posix_fallocate(handle, 0, size)
+        return mmap.mmap(handle, size)
+    finally:
+        os.close(handle)
+
+
+def run_of(path: Path) -> int:
+    return int(path.name.partition("-")[0])
+
+
+def ring_files(directory: Path) -> list[Path]:
+    """The segments of a ring, oldest first."""
+    return sorted(path for path in directory.glob("*.seg") if NAME.fullmatch(path.name))
+
+
+def runs(directory: Path, what: int) -> dict[int, list[Path]]:
+    """The files of each run that is there from its beginning, oldest first."""
+    found: dict[int, list[Path]] = {}
+    for path in ring_files(directory):
+        try:
+            header = read_header(path)
+        except (NotASegment, FileNotFoundError):
+            continue  # Allocated and never begun, or dropped while we looked.
+        if header.what == what and (header.part == 0 or header.run in found):
+            found.setdefault(header.run, []).append(path)
+    return found

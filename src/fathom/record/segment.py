@@ -1,0 +1,140 @@
+"""Segments: files of framed records that a crash can shorten, and cannot spoil.
+
+    header │ frame │ frame │ … │ zeros          a frame: length, check, body
+
+A frame's check covers its body and the check before it, so a frame counts only where everything before it is
+whole: what is read is a prefix of what was written. A segment that is full is packed: its frames compressed,
+its header saying so. Segments of one run may stand one after another in one file (an export).
+"""
+
+from __future__ import annotations
+
+import os
+import struct
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import BinaryIO
+
+import msgspec
+
+MAGIC = b"FATHOMR1"
+TAPE, JOURNAL = 1, 2
+
+RAW, ZLIB = 0, 1
+
+FRAME = struct.Struct("<II")  # Length of the body, check. A check is never 0: zeros are where the frames end.
+_HEADER = struct.Struct("<8sBBHIIIQ")
+_CRC = struct.Struct("<I")
+HEADER_BYTES = _HEADER.size + _CRC.size
+
+# zlib's fastest: 14 × smaller on pods and their watch events, at 400 MB/s and in a thread of its own.
+LEVEL = 1
+
+
+class NotASegment(Exception):
+    """The message says what the file is instead, for a person."""
+
+
+class Header(msgspec.Struct, frozen=True):
+    what: int  # TAPE or JOURNAL.
+    run: int  # Records of one run can be read without those of another.
+    part: int  # Of the run, from 0.
+    chain: int  # The check that the first frame's builds on.
+    codec: int = RAW
+    stored: int = 0  # Bytes that follow; 0: all of them.
+
+    def encode(self) -> bytes:
+        fields = _HEADER.pack(MAGIC, self.what, self.codec, 0, self.run, self.part, self.chain, self.stored)
+        return fields + _CRC.pack(zlib.crc32(fields))
+
+
+def decode_header(raw: bytes) -> Header:
+    if len(raw) < HEADER_BYTES or raw[: len(MAGIC)] != MAGIC:
+        raise NotASegment("not a recording of fathom's")
+    if _CRC.unpack_from(raw, _HEADER.size)[0] != zlib.crc32(raw[: _HEADER.size]):
+        raise NotASegment("a recording whose beginning is damaged")
+    _, what, codec, _, run, part, chain, stored = _HEADER.unpack_from(raw)
+    if codec not in {RAW, ZLIB}:
+        raise NotASegment("a recording that is packed in a way this fathom does not know")
+    return Header(what, run, part, chain, codec, stored)
+
+
+class Frames:
+    """The bodies of a segment's frames, oldest first; afterwards, how it ended."""
+
+    def __init__(self, block: bytes, chain: int) -> None:
+        self._block = block
+        self.chain = chain  # The last good frame's check.
+        self.end = 0  # Where it ends.
+
+    def __iter__(self) -> Iterator[bytes]:
+        block, size = self._block, len(self._block)
+        while self.end + FRAME.size <= size:
+            length, check = FRAME.unpack_from(block, self.end)
+            start = self.end + FRAME.size
+            if check == 0 or start + length > size:
+                return
+            body = block[start : start + length]
+            if (zlib.crc32(body, self.chain) or 1) != check:
+                return
+            self.chain, self.end = check, start + length
+            yield body
+
+    @property
+    def torn(self) -> bool:
+        """Whether something follows that is no frame. Ask when all frames have been read."""
+        return any(self._block[self.end : self.end + 4096])
+
+
+class Segment(msgspec.Struct, frozen=True):
+    header: Header
+    frames: Frames
+
+
+def segments(path: Path) -> Iterator[Segment]:
+    """The segments of one file, in order."""
+    with path.open("rb") as file:
+        while raw := file.read(HEADER_BYTES):
+            header = decode_header(raw)
+            yield Segment(header, Frames(_block(file, header), header.chain))
+
+
+def read_header(path: Path) -> Header:
+    with path.open("rb") as file:
+        return decode_header(file.read(HEADER_BYTES))
+
+
+def _block(file: BinaryIO, header: Header) -> bytes:
+    block = file.read(header.stored) if header.stored else file.read()
+    if header.codec == RAW:
+        return block
+    unpacker = zlib.decompressobj()
+    try:
+        return unpacker.decompress(block)  # As much as there is: a copy may have been cut short.
+    except zlib.error as error:
+        raise NotASegment("a recording whose packed part is damaged") from error
+
+
+def packed(segment: Segment) -> bytes:
+    """The segment as it is kept for long: without what follows its last good frame."""
+    for _ in segment.frames:
+        pass
+    body = zlib.compress(segment.frames._block[: segment.frames.end], LEVEL)
+    return msgspec.structs.replace(segment.header, codec=ZLIB, stored=len(body)).encode() + body
+
+
+def pack(path: Path) -> int:
+    """Replace a file of one raw segment by its packed form; its new size. Runs in a thread: zlib and the disk
+    take their time without holding anybody up."""
+    (segment,) = segments(path)
+    if segment.header.codec != RAW:
+        return path.stat().st_size
+    block = packed(segment)
+    beside = path.with_suffix(".packing")
+    with os.fdopen(os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
+        file.write(block)
+        file.flush()
+        os.fsync(file.fileno())  # Else a power cut could leave the new name without the old content.
+    beside.replace(path)
+    return len(block)

@@ -1,0 +1,110 @@
+"""The tapes of a data directory: DATA/tapes/PROCESS/, a ring each. Looking at them, taking one along."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from pathlib import Path
+
+import msgspec
+
+from fathom.record.segment import NotASegment, packed, segments
+from fathom.record.tape import BadTape, Reel, reels
+from fathom.seams.outside import micro_timestamp
+
+FOLDER = "tapes"
+
+
+class RunTold(msgspec.Struct, frozen=True):
+    run: int
+    entry: str
+    incarnation: int
+    since: str
+    until: str
+    stored_bytes: int
+    fathom: str
+    python: str
+
+
+class TapeTold(msgspec.Struct, frozen=True):
+    process: str
+    recording: bool  # Right now.
+    stored_bytes: int
+    runs: tuple[RunTold, ...]
+
+
+class Exported(msgspec.Struct, frozen=True):
+    process: str
+    run: int
+
+
+def directory_of(data: Path, process: str) -> Path:
+    return data / FOLDER / process
+
+
+def shelf_of(data: Path) -> list[TapeTold]:
+    folder = data / FOLDER
+    return [_tape(path) for path in sorted(folder.iterdir()) if path.is_dir()] if folder.is_dir() else []
+
+
+def _tape(directory: Path) -> TapeTold:
+    told = []
+    for reel in reels(directory):
+        try:
+            told.append(_run(reel))
+        except (BadTape, NotASegment, FileNotFoundError):
+            continue  # Killed before its first record was there, or dropped while we looked.
+    stored = sum(run.stored_bytes for run in told)
+    return TapeTold(directory.name, _is_held(directory / "lock"), stored, tuple(told))
+
+
+def _run(reel: Reel) -> RunTold:
+    birth = reel.birth()
+    return RunTold(
+        run=reel.run,
+        entry=birth.entry,
+        incarnation=birth.incarnation,
+        since=micro_timestamp(birth.epoch_ns),
+        until=micro_timestamp(birth.epoch_ns + reel.last_ns()),
+        stored_bytes=reel.size_bytes,
+        fathom=birth.fathom,
+        python=birth.python,
+    )
+
+
+def _is_held(lock: Path) -> bool:
+    try:
+        handle = os.open(lock, os.O_RDWR | os.O_CLOEXEC)
+    except OSError:
+        return False
+    try:
+        fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except OSError:
+        return True
+    finally:
+        os.close(handle)
+    return False
+
+
+def export(data: Path, file: Path, *, process: str = "", run: int | None = None) -> Exported:
+    """One run in one file, every segment packed. Refuses to replace a file that is there."""
+    processes = [path.name for path in sorted((data / FOLDER).glob("*")) if path.is_dir()]
+    if not process and len(processes) != 1:
+        raise BadTape(f"say whose tape: {', '.join(processes)}" if processes else f"no tapes in {data}")
+    process = process or processes[0]
+    found = [reel for reel in reels(directory_of(data, process)) if run in {None, reel.run}]
+    if not found:
+        raise BadTape(f"there is no {'run' if run is None else f'run {run}'} of {process} in {data}")
+    write_reel(found[-1], file)
+    return Exported(process, found[-1].run)
+
+
+def write_reel(reel: Reel, file: Path) -> None:
+    try:
+        handle = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    except FileExistsError as error:
+        raise BadTape(f"{file} exists already") from error
+    with os.fdopen(handle, "wb") as copy:
+        for path in reel.files:
+            for segment in segments(path):
+                copy.write(packed(segment))

@@ -1,0 +1,200 @@
+"""The flight recorder's tape: every input of a deciding process, and every ask that came of it, in order.
+
+    DIR/00000007-000000.seg   run 7 begins: START (what the process began with), inputs, asks
+    DIR/00000007-000001.seg   … goes on
+    DIR/00000008-000000.seg   run 8: the next incarnation
+
+A coroutine's state cannot be saved, so a tape can only be replayed from where a process began. Each run
+begins there: the ring drops whole runs, and what is kept is always replayable from its first record. So a
+process that lives long begins anew, in place, when its run has had its share of the budget (`record.flight`).
+"""
+
+from __future__ import annotations
+
+import struct
+from collections import deque
+from collections.abc import Iterator
+from itertools import chain
+from pathlib import Path
+
+import msgspec
+
+from fathom.record.ring import Ring, runs
+from fathom.record.segment import TAPE, NotASegment, segments
+from fathom.seams.log import Log
+from fathom.seams.process import Birth
+from fathom.seams.seam import Ask, Input
+
+BUDGET_BYTES = 256 << 20
+# A run's share of the budget: the others are history that can be replayed whole.
+RUNS_KEPT = 4
+
+# Of records only, next to the numbers of Input. Never change one.
+ASK = 32
+
+# Kind, flags, status, number, time, checksum. A flag will say that a payload is kept elsewhere (a revision of
+# the store that stands for it); readers that know none refuse what they cannot read.
+_HEAD = struct.Struct("<BBHIQI")
+
+_decode_birth = msgspec.json.Decoder(Birth).decode
+
+
+class DiskTape:
+    """A Tape on disk. A new run begins with each START."""
+
+    def __init__(
+        self,
+        directory: Path,
+        *,
+        budget_bytes: int = BUDGET_BYTES,
+        whole_asks: bool = False,
+        log: Log | None = None,
+    ) -> None:
+        self.records = 0  # That were kept, in all.
+        self._ring = Ring(directory, TAPE, budget_bytes=budget_bytes, log=log)
+        self._whole_asks = whole_asks  # Bodies too: half as much again, and a divergence shows both.
+
+    def append(
+        self, kind: Input, number: int, *, now_ns: int, status: int, checksum: int, payload: bytes
+    ) -> None:
+        if kind is Input.START:
+            self._ring.begin()
+        head = _HEAD.pack(kind, 0, status, number, max(0, now_ns), checksum)
+        self.records += self._ring.append(head, payload)
+
+    def asked(self, number: int, ask: Ask, *, now_ns: int, checksum: int) -> None:
+        head = _HEAD.pack(ASK, 0, 0, number, now_ns, checksum)
+        self.records += self._ring.append(head, ask_payload(ask, whole=self._whole_asks))
+
+    @property
+    def recording(self) -> bool:
+        """False where the disk or the budget allow no more; the next START tries again."""
+        return self._ring.recording
+
+    @property
+    def run_has_had_its_share(self) -> bool:
+        return self._ring.run_bytes * RUNS_KEPT >= self._ring.budget_bytes
+
+    @property
+    def run(self) -> int:
+        return self._ring.run
+
+    @property
+    def run_bytes(self) -> int:
+        return self._ring.run_bytes
+
+    @property
+    def lost(self) -> int:
+        return self._ring.lost
+
+    def close(self) -> None:
+        self._ring.close()
+
+
+class Record(msgspec.Struct, frozen=True):
+    kind: int  # An Input, or ASK.
+    number: int
+    now_ns: int
+    status: int
+    checksum: int
+    payload: bytes
+
+
+class BadTape(Exception):
+    """What was given cannot be replayed; the message says why."""
+
+
+class Reel(msgspec.Struct, frozen=True):
+    """One run: a process from its beginning to its end, or to where the record ends."""
+
+    run: int
+    files: tuple[Path, ...]
+
+    @property
+    def size_bytes(self) -> int:
+        return sum(path.stat().st_size for path in self.files if path.exists())
+
+    def birth(self) -> Birth:
+        first = next(iter(self.records()), None)
+        if first is None or first.kind != Input.START:
+            raise BadTape("the tape does not begin with the start of a process")
+        return birth_of(first)
+
+    def last_ns(self) -> int:
+        """The time of its last whole record, by a look at its last segments only."""
+        for path in reversed(self.files):
+            bodies = chain.from_iterable(segment.frames for segment in segments(path))
+            for last in deque(bodies, maxlen=1):
+                return _record(last).now_ns
+        return 0
+
+    def records(self) -> Iterator[Record]:
+        """All that is whole, from the first. Ends where a crash has torn the tape."""
+        check, part = self.run, 0
+        for path in self.files:
+            for segment in segments(path):
+                header = segment.header
+                if (header.run, header.part, header.chain) != (self.run, part, check):
+                    return  # The end of the segment before it was lost.
+                for body in segment.frames:
+                    yield _record(body)
+                check, part = segment.frames.chain, part + 1
+
+
+def birth_of(start: Record) -> Birth:
+    try:
+        return _decode_birth(start.payload)
+    except msgspec.DecodeError as error:
+        raise BadTape(f"the tape's first record cannot be read: {error}") from error
+
+
+def _record(body: bytes) -> Record:
+    if len(body) < _HEAD.size:
+        raise BadTape("a record is too short")
+    kind, flags, status, number, now_ns, checksum = _HEAD.unpack_from(body)
+    if flags:
+        raise BadTape(f"a record is kept in a way that this fathom does not know (flags {flags:#x})")
+    return Record(kind, number, now_ns, status, checksum, body[_HEAD.size :])
+
+
+def reels(path: Path) -> list[Reel]:
+    """The runs of a tape's directory, or of an exported file; oldest first."""
+    if path.is_dir():
+        return [Reel(run, tuple(files)) for run, files in runs(path, TAPE).items()]
+    try:
+        header = next(iter(segments(path))).header
+    except (NotASegment, StopIteration) as error:
+        raise BadTape(f"{path} is {error or 'empty'}") from error
+    if header.what != TAPE or header.part != 0:
+        raise BadTape(f"{path} is a recording, but not of a process from its beginning")
+    return [Reel(header.run, (path,))]
+
+
+def ask_payload(ask: Ask, *, whole: bool) -> bytes:
+    body = ask.body if isinstance(ask.body, bytes) else msgspec.json.encode(ask.body)
+    line = f"{ask.method} {ask.target} {len(body)}"
+    if not whole:
+        return line.encode()
+    headers = "".join(f"\n{name}: {value}" for name, value in ask.headers)
+    return f"{line}{headers}\n\n".encode() + body
+
+
+class Asked(msgspec.Struct, frozen=True, omit_defaults=True):
+    """An ask, told: of the live one what its record has, of the replay's all."""
+
+    number: int
+    method: str
+    target: str
+    body_bytes: int
+    checksum: str  # Of method, target, headers and body.
+    headers: tuple[str, ...] | None = None  # None where the tape has not kept them.
+    body: str | None = None
+
+
+def asked(number: int, checksum: int, payload: bytes) -> Asked:
+    head, kept, body = payload.partition(b"\n\n")
+    line, *headers = head.decode(errors="replace").split("\n")
+    method, _, rest = line.partition(" ")
+    target, _, size = rest.rpartition(" ")
+    whole = (tuple(headers), body.decode(errors="replace")) if kept else (None, None)
+    return Asked(number, method, target, int(size or 0), f"{checksum:08x}", *whole)
