@@ -57,9 +57,13 @@ def _fields(call: Call) -> FieldSelector | None:
 
 
 def _unknown_field(kind: Kind, path: str) -> ApiError:
-    known = ", ".join((*ALWAYS_SELECTABLE, *kind.selectable))
-    message = f'"{path}" is not a known field selector: only "{known}"'
-    return bad_request(f"Unable to find {kind.plural} that match field selector: {message}")
+    """As kube-apiserver says it: kinds with fields of their own each have their own words."""
+    if kind.resource == "jobs.batch":
+        return bad_request(f'field label "{path}" not supported for Job')
+    if kind.selectable or kind.schema is not None:
+        return bad_request(f"field label not supported: {path}")
+    known = ", ".join(f'"{name}"' for name in ALWAYS_SELECTABLE)
+    return bad_request(f'"{path}" is not a known field selector: only {known}')
 
 
 def _name(fields: FieldSelector | None) -> str:
