@@ -35,7 +35,7 @@ from fathom.model.errors import (
     timed_out,
 )
 from fathom.model.fields import changed_paths
-from fathom.model.objects import Obj, metadata
+from fathom.model.objects import Key, Obj, metadata
 from fathom.seams.outside import timestamp
 from fathom.store.protocol import BadCommit, Committed, Conflict, Delete, Entry, Expect, Put, Unknown, Write
 
@@ -70,6 +70,7 @@ async def create(core: Core, call: Call, obj: Obj) -> Written:
     """Store a new object. `obj` belongs to us and is complete but for what the server adds."""
     generated = not metadata(obj).get("name")
     original = encode_json(obj)
+    await _see_namespace(core, call)
     for attempt in range(max(NAMES_MAX, COMMITS_MAX)):
         draft = _new(core, call, obj if attempt == 0 else decode_json(original))
         name = str(metadata(draft).get("name") or "")
@@ -90,6 +91,13 @@ async def create(core: Core, call: Call, obj: Obj) -> Written:
         if attempt + 1 >= COMMITS_MAX and outcome.current.get(key) is None:
             break
     raise _contended(call)
+
+
+async def _see_namespace(core: Core, call: Call) -> None:
+    """1. A namespace is made through another server. 2. Our cache has not heard of it yet. 3. We say that it
+    does not exist. So we look at the store before anybody says that."""
+    if core.shared_store and call.namespace and core.cache.get("namespaces", Key("", call.namespace)) is None:
+        await core.catch_up()
 
 
 async def _dry_create(core: Core, call: Call, key: str, obj: Obj) -> Written:
@@ -318,11 +326,13 @@ async def commit(core: Core, expect: Expect, write: Write, charges: Sequence[Cha
         raise timed_out(
             f"the outcome of the write is unknown ({outcome.cause}): read the object before trying again"
         )
-    # Committed: our own cache has it before the caller hears of it. Conflict: what beat us is in the cache
-    # before we decide again.
-    await core.cache.at_least(outcome.revision)
-    if isinstance(outcome, Conflict):
+    if isinstance(outcome, Committed):
+        await core.cache.at_least(outcome.revision)  # Our own cache has it before the caller hears of it.
+    else:
+        # What beat us is in the cache before we decide again. A shared store may have moved on beyond that
+        # without our watch being told, so this cannot wait for the revision alone.
         core.counts.commits_retried += 1
+        await core.wait_for(outcome.revision)
     return outcome
 
 
