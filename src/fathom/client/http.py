@@ -7,11 +7,15 @@ from __future__ import annotations
 
 import asyncio
 import ssl
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 
 import aiohttp
 import msgspec
 
+from fathom.client.credentials import NoCredentials, PluginCredentials
+from fathom.model.body import encode_json
+from fathom.model.errors import unauthorized
 from fathom.seams.host import Host
 from fathom.seams.seam import Ask, Input
 
@@ -29,6 +33,8 @@ class Server(msgspec.Struct, frozen=True):
     tls: ssl.SSLContext
     credentials: Credentials
     server_name: str = ""
+    # Credentials that must be fetched before they can be sent, and again when they are refused.
+    renewing: PluginCredentials | None = None
 
 
 class HttpBackend:
@@ -60,20 +66,30 @@ class HttpBackend:
             task.cancel()
         await self._session.close()
 
-    def _send(self, ask: Ask) -> aiohttp.client._RequestContextManager:
-        return self._session.request(
+    @asynccontextmanager
+    async def _sent(self, ask: Ask) -> AsyncIterator[aiohttp.ClientResponse]:
+        server = self._server
+        if server.renewing is not None:
+            await server.renewing.renew()
+        credentials = server.credentials()
+        async with self._session.request(
             ask.method,
-            self._server.url + ask.target,
+            server.url + ask.target,
             data=ask.body or None,
-            headers=(*ask.headers, *self._server.credentials()),
-            server_hostname=self._server.server_name or None,
+            headers=(*ask.headers, *credentials),
+            server_hostname=server.server_name or None,
             allow_redirects=False,
-        )
+        ) as response:
+            if response.status == 401 and server.renewing is not None:
+                server.renewing.refused(credentials)
+            yield response
 
     async def _request(self, number: int, ask: Ask) -> None:
         try:
-            async with self._send(ask) as response:
+            async with self._sent(ask) as response:
                 status, body = response.status, await response.read()
+        except NoCredentials as error:
+            status, body = 401, _not_sent(error)
         except (aiohttp.ClientError, OSError, TimeoutError) as error:
             status, body = 0, _said(error)
         self._tasks.pop(number, None)
@@ -82,13 +98,15 @@ class HttpBackend:
     async def _watch(self, number: int, ask: Ask) -> None:
         opened = False
         try:
-            async with self._send(ask) as response:
+            async with self._sent(ask) as response:
                 if response.status != 200:
                     self._host.post(Input.OPENED, number, response.status, await response.read())
                     return
                 opened = True
                 self._host.post(Input.OPENED, number, 200)
                 await self._relay(number, response)
+        except NoCredentials as error:
+            self._host.post(Input.OPENED, number, 401, _not_sent(error))
         except (aiohttp.ClientError, OSError, TimeoutError) as error:
             if not opened:
                 self._host.post(Input.OPENED, number, 0, _said(error))
@@ -108,6 +126,11 @@ class HttpBackend:
                 rest = rest[end:]
             elif len(rest) > LINE_BYTES_MAX:
                 return
+
+
+def _not_sent(error: NoCredentials) -> bytes:
+    """As the server would have said it, had it been asked by nobody."""
+    return encode_json(unauthorized(str(error)).status())
 
 
 def _said(error: BaseException) -> bytes:

@@ -1,0 +1,206 @@
+"""Who we are to a server: a token, a file that is read again when it changes, or another program's answer.
+
+Called for each request, on the host's loop. What must be waited for is done in `renew`, before the request.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import contextlib
+import os
+import ssl
+import tempfile
+from collections.abc import Iterator, Mapping
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from fathom.seams.outside import Clock
+
+Headers = tuple[tuple[str, str], ...]
+
+API_VERSIONS = ("client.authentication.k8s.io/v1", "client.authentication.k8s.io/v1beta1")
+# A plugin may ask a person to look at a browser; one that takes longer has lost them.
+PLUGIN_S_MAX = 60.0
+# A credential is not used up to the last moment: the server's clock is not ours.
+RENEW_EARLY_S = 10.0
+OUTPUT_BYTES_MAX = 1 << 20
+
+
+class NoCredentials(Exception):
+    """We cannot say who we are; one line says why."""
+
+
+def bearer(token: str) -> Headers:
+    return (("authorization", f"Bearer {token}"),) if token else ()
+
+
+class Fixed:
+    def __init__(self, headers: Headers) -> None:
+        self._headers = headers
+
+    def __call__(self) -> Headers:
+        return self._headers
+
+
+class TokenFile:
+    """A mounted service account's token is replaced every hour. If it cannot be read, the last one stays."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._stamp: tuple[int, int, int] | None = None
+        self._headers: Headers = ()
+        self()
+        if not self._headers:
+            raise NoCredentials(f"{path} holds no token")
+
+    def __call__(self) -> Headers:
+        try:
+            found = os.stat(self._path)
+            stamp = (found.st_mtime_ns, found.st_ino, found.st_size)
+            if stamp != self._stamp:
+                self._headers = bearer(self._path.read_text().strip()) or self._headers
+                self._stamp = stamp
+        except (OSError, UnicodeDecodeError) as error:
+            if not self._headers:
+                raise NoCredentials(f"cannot read {self._path}: {_words(error)}") from error
+        return self._headers
+
+
+class Plugin(msgspec.Struct, frozen=True, kw_only=True):
+    """A kubeconfig's `exec`."""
+
+    command: str
+    api_version: str
+    args: tuple[str, ...] = ()
+    env: tuple[tuple[str, str], ...] = ()
+    hint: str = ""  # How to install it.
+    cluster: dict[str, Any] | None = None  # What it is told of the server, if it wants to know.
+
+
+class PluginCredentials:
+    """Another program's answer, kept until it expires or the server refuses it. Asked once at a time."""
+
+    def __init__(self, plugin: Plugin, tls: ssl.SSLContext, clock: Clock, environ: Mapping[str, str]) -> None:
+        self._plugin = plugin
+        self._tls = tls
+        self._clock = clock
+        self._environ = environ
+        self._lock = asyncio.Lock()
+        self._headers: Headers = ()
+        self._until_ns: int | None = 0  # None: as long as the server takes it.
+
+    def __call__(self) -> Headers:
+        return self._headers
+
+    def refused(self, used: Headers) -> None:
+        """The server took these for wrong. If we have others by now, they are not meant."""
+        if used == self._headers:
+            self._until_ns = 0
+
+    async def renew(self) -> None:
+        """Raises `NoCredentials`."""
+        if self._is_fresh():
+            return
+        async with self._lock:
+            if not self._is_fresh():
+                self._take(await run_plugin(self._plugin, self._environ))
+
+    def _is_fresh(self) -> bool:
+        return self._until_ns is None or self._clock.now_ns() < self._until_ns
+
+    def _take(self, status: Mapping[str, Any]) -> None:
+        certificate, key = status.get("clientCertificateData"), status.get("clientKeyData")
+        if certificate and key:
+            try:
+                with private_file(f"{certificate}\n{key}".encode()) as pair:
+                    self._tls.load_cert_chain(pair)
+            except (OSError, ValueError) as error:
+                raise NoCredentials(
+                    f"{self._plugin.command} gave an unusable certificate: {error}"
+                ) from error
+        self._headers = bearer(str(status.get("token") or ""))
+        if not self._headers and not certificate:
+            raise NoCredentials(f"{self._plugin.command} gave neither a token nor a certificate")
+        self._until_ns = self._expiry_ns(status.get("expirationTimestamp"))
+
+    def _expiry_ns(self, text: object) -> int | None:
+        if not text:
+            return None
+        try:
+            at_s = datetime.fromisoformat(str(text).replace("Z", "+00:00")).timestamp()
+        except ValueError as error:
+            raise NoCredentials(f"{self._plugin.command} gave {text!r} as the time of expiry") from error
+        return round((at_s - RENEW_EARLY_S) * 1e9)
+
+
+async def run_plugin(plugin: Plugin, environ: Mapping[str, str]) -> Mapping[str, Any]:
+    """The status it answers. Its own words for people go where ours do."""
+    spec: dict[str, Any] = {"interactive": False}
+    if plugin.cluster is not None:
+        spec["cluster"] = plugin.cluster
+    ask = {"apiVersion": plugin.api_version, "kind": "ExecCredential", "spec": spec}
+    told = {"KUBERNETES_EXEC_INFO": msgspec.json.encode(ask).decode()}
+    try:
+        process = await asyncio.create_subprocess_exec(
+            plugin.command,
+            *plugin.args,
+            env={**environ, **dict(plugin.env), **told},
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=asyncio.subprocess.PIPE,
+            limit=OUTPUT_BYTES_MAX,
+        )
+    except OSError as error:
+        hint = f"; {plugin.hint}" if plugin.hint else ""
+        raise NoCredentials(f"cannot run {plugin.command}: {_words(error)}{hint}") from error
+    try:
+        async with asyncio.timeout(PLUGIN_S_MAX):
+            output, _ = await process.communicate()
+    except TimeoutError as error:
+        raise NoCredentials(f"{plugin.command} gave no answer within {PLUGIN_S_MAX:g} s") from error
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            process.kill()
+    if process.returncode != 0:
+        raise NoCredentials(f"{plugin.command} failed with exit code {process.returncode}")
+    return _status(plugin, output)
+
+
+def _status(plugin: Plugin, output: bytes) -> Mapping[str, Any]:
+    try:
+        answer = msgspec.json.decode(output)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise NoCredentials(f"{plugin.command} did not answer JSON: {error}") from error
+    if not isinstance(answer, dict) or answer.get("kind") != "ExecCredential":
+        raise NoCredentials(f"{plugin.command} did not answer an ExecCredential")
+    if answer.get("apiVersion") != plugin.api_version:
+        said, wanted = answer.get("apiVersion"), plugin.api_version
+        raise NoCredentials(f"{plugin.command} speaks {said}, the kubeconfig wants {wanted}")
+    status = answer.get("status")
+    if not isinstance(status, dict):
+        raise NoCredentials(f"{plugin.command} gave no credential")
+    return status
+
+
+@contextlib.contextmanager
+def private_file(content: bytes) -> Iterator[str]:
+    """For as long as OpenSSL needs it: it takes key material from files only."""
+    handle, name = tempfile.mkstemp(prefix="fathom-")  # Readable by its owner only.
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(content)
+        yield name
+    finally:
+        Path(name).unlink()
+
+
+def basic(username: str, password: str) -> Headers:
+    pair = base64.b64encode(f"{username}:{password}".encode()).decode()
+    return (("authorization", f"Basic {pair}"),)
+
+
+def _words(error: Exception) -> str:
+    return (error.strerror if isinstance(error, OSError) else None) or str(error)

@@ -1,0 +1,145 @@
+"""The server to talk to and as whom: from a kubeconfig, or from inside of a pod by its service account."""
+
+from __future__ import annotations
+
+import base64
+import ssl
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NoReturn
+
+from fathom.client.credentials import (
+    API_VERSIONS,
+    Fixed,
+    Headers,
+    NoCredentials,
+    Plugin,
+    PluginCredentials,
+    TokenFile,
+    basic,
+    bearer,
+)
+from fathom.client.http import Credentials, Server
+from fathom.client.kubeconfig import BadKubeconfig, Context, Part, read_context, tls_of, token_of
+from fathom.seams.outside import Clock
+
+ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
+
+
+def find_files(kubeconfig: Path | None, environ: Mapping[str, str]) -> list[Path]:
+    """Where kubectl would look; empty if there is nothing, as inside of a pod."""
+    if kubeconfig is not None:
+        return [kubeconfig]
+    if named := environ.get("KUBECONFIG"):
+        return [path for part in named.split(":") if part and (path := Path(part)).exists()]
+    home = Path(environ.get("HOME") or "/", ".kube", "config")
+    return [home] if home.exists() else []
+
+
+def find_server(kubeconfig: Path | None, *, clock: Clock, environ: Mapping[str, str]) -> Server:
+    """The server that kubectl would talk to; inside of a pod, the cluster's own."""
+    files = find_files(kubeconfig, environ)
+    if files:
+        return server_of(read_context(files), clock=clock, environ=environ)
+    if environ.get("KUBERNETES_SERVICE_HOST"):
+        return in_cluster(environ)
+    raise BadKubeconfig("no kubeconfig: name one, set KUBECONFIG, or run inside of a cluster")
+
+
+def in_cluster(environ: Mapping[str, str], account: Path = ACCOUNT) -> Server:
+    host, port = environ.get("KUBERNETES_SERVICE_HOST", ""), environ.get("KUBERNETES_SERVICE_PORT", "443")
+    shown = f"[{host}]" if ":" in host else host
+    try:
+        tls = ssl.create_default_context(cafile=str(account / "ca.crt"))
+        return Server(f"https://{shown}:{port}", tls, TokenFile(account / "token"))
+    except (OSError, NoCredentials) as error:
+        raise BadKubeconfig(f"the service account in {account} cannot be used: {error}") from error
+
+
+def server_of(context: Context, *, clock: Clock, environ: Mapping[str, str]) -> Server:
+    """Ready to talk to. A credential plugin runs with the first request, not now."""
+    if context.cluster.get("proxy-url"):
+        raise BadKubeconfig(f"{context.source}: proxy-url is not supported")
+    tls = tls_of(context)
+    url = context.url
+    credentials = _credentials(context, tls, clock, environ)
+    return Server(
+        url=f"{url.scheme}://{url.netloc}{url.path.rstrip('/')}",
+        tls=tls,
+        credentials=credentials,
+        server_name=str(context.cluster.get("tls-server-name") or ""),
+        renewing=credentials if isinstance(credentials, PluginCredentials) else None,
+    )
+
+
+def _credentials(
+    context: Context, tls: ssl.SSLContext, clock: Clock, environ: Mapping[str, str]
+) -> Credentials:
+    user, source = context.user, context.source
+    on_behalf = _impersonation(user)
+    if user.get("auth-provider"):
+        _bad(source, "auth-provider is gone from Kubernetes; use exec, a token or a certificate")
+    if isinstance(user.get("exec"), dict):
+        if on_behalf:
+            _bad(source, "impersonation together with exec is not supported")
+        return PluginCredentials(_plugin(context), tls, clock, environ)
+    if user.get("tokenFile") and not user.get("token") and not on_behalf:
+        try:
+            return TokenFile(Path(str(user["tokenFile"])))
+        except NoCredentials as error:
+            raise BadKubeconfig(f"{source}: {error}") from error
+    if user.get("username"):
+        return Fixed((*basic(str(user["username"]), str(user.get("password") or "")), *on_behalf))
+    return Fixed((*bearer(token_of(context)), *on_behalf))
+
+
+def _impersonation(user: Part) -> Headers:
+    if not user.get("as"):
+        return ()
+    extra = user.get("as-user-extra") or {}
+    return (
+        ("impersonate-user", str(user["as"])),
+        *((("impersonate-uid", str(user["as-uid"])),) if user.get("as-uid") else ()),
+        *(("impersonate-group", str(group)) for group in user.get("as-groups") or ()),
+        *((f"impersonate-extra-{name}", str(value)) for name in sorted(extra) for value in extra[name]),
+    )
+
+
+def _plugin(context: Context) -> Plugin:
+    spec, source = context.user["exec"], context.source
+    version = spec.get("apiVersion")
+    if version not in API_VERSIONS:
+        _bad(source, f"the user's exec speaks {version!r}; known are {' and '.join(API_VERSIONS)}")
+    if spec.get("interactiveMode") == "Always":
+        _bad(source, "the user's exec wants a terminal (interactiveMode: Always), and there is none here")
+    if not spec.get("command"):
+        _bad(source, "the user's exec has no command")
+    env = spec.get("env") or ()
+    return Plugin(
+        command=str(spec["command"]),
+        api_version=version,
+        args=tuple(str(each) for each in spec.get("args") or ()),
+        env=tuple((str(each["name"]), str(each.get("value") or "")) for each in env),
+        hint=" ".join(str(spec.get("installHint") or "").split()),
+        cluster=_told(context.cluster) if spec.get("provideClusterInfo") else None,
+    )
+
+
+def _told(cluster: Part) -> dict[str, Any]:
+    """What a plugin that asks for it learns of the server."""
+    found = {
+        field: cluster[field]
+        for field in ("server", "tls-server-name", "insecure-skip-tls-verify", "certificate-authority-data")
+        if cluster.get(field)
+    }
+    if cluster.get("certificate-authority") and "certificate-authority-data" not in found:
+        authority = Path(str(cluster["certificate-authority"])).read_bytes()
+        found["certificate-authority-data"] = base64.b64encode(authority).decode()
+    for extension in cluster.get("extensions") or ():
+        if extension.get("name") == "client.authentication.k8s.io/exec":
+            found["config"] = extension.get("extension")
+    return found
+
+
+def _bad(source: str, message: str) -> NoReturn:
+    raise BadKubeconfig(f"{source}: {message}")
