@@ -51,6 +51,9 @@ class HttpBackend:
             skip_auto_headers=("User-Agent",),
             auto_decompress=True,
         )
+        # aiohttp sends a PUT or DELETE again when a kept connection breaks under it, although the first may
+        # have been carried out. There is no public switch for it.
+        self._session._retry_connection = False
 
     def start(self, number: int, ask: Ask, *, stream: bool) -> None:
         run = self._watch if stream else self._request
