@@ -163,8 +163,10 @@ def reels(path: Path) -> list[Reel]:
         return [Reel(run, tuple(files)) for run, files in runs(path, TAPE).items()]
     try:
         header = next(iter(segments(path))).header
-    except (NotASegment, StopIteration) as error:
-        raise BadTape(f"{path} is {error or 'empty'}") from error
+    except NotASegment as error:
+        raise BadTape(f"{path} is {error}") from error
+    except StopIteration as error:
+        raise BadTape(f"{path} is empty") from error
     if header.what != TAPE or header.part != 0:
         raise BadTape(f"{path} is a recording, but not of a process from its beginning")
     return [Reel(header.run, (path,))]

@@ -1,0 +1,127 @@
+"""The proof: a live controller with several workers, on real sockets, against a server that stalls, fails and
+forgets, killed at a random moment, is replayed request by request, in other interpreters."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+import urllib.request
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import msgspec
+import pytest
+from tests.replay.toys import ListJournal
+
+from fathom.model.decision import Decision
+from fathom.record.journal import read_journal
+from fathom.record.replay import ReplayResult, replay
+from fathom.record.tape import ASK, Reel, reels
+from fathom.seams.seam import Input
+
+ROOT = Path(__file__).parent.parent.parent
+ENTRY = "tests.replay.adversary:begin"
+
+
+@contextmanager
+def child(*arguments: str) -> Iterator[subprocess.Popen[str]]:
+    process = subprocess.Popen(
+        [sys.executable, "-m", *arguments],
+        cwd=ROOT,
+        env={**os.environ, "PYTHONHASHSEED": "random"},
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.wait()
+
+
+def written(port: int) -> int:
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}/written", timeout=10) as answer:
+        return int(answer.read())
+
+
+def recorded_until_killed(directory: Path, *, writes: int, seed: int, workers: int) -> Path:
+    """The tape of a controller that has made so many writes and some more; beside it, what the server got."""
+    rng = random.Random(seed)
+    with child("tests.replay.moody_server", str(seed), str(directory / "writes")) as server:
+        assert server.stdout is not None
+        port = int(server.stdout.readline())
+        options = msgspec.json.encode({"workers": workers}).decode()
+        tape = directory / "tape"
+        with child("tests.replay.live", ENTRY, f"http://127.0.0.1:{port}", str(tape), options) as live:
+            deadline_s = time.monotonic() + 60 + writes / 50
+            while written(port) < writes:
+                assert live.poll() is None, "the controller ended by itself"
+                assert time.monotonic() < deadline_s, f"only {written(port)} writes"
+                time.sleep(0.05)
+            time.sleep(rng.random() * 0.1)
+            live.send_signal(signal.SIGKILL)
+            live.wait()
+    return tape
+
+
+def replayed_by_command(tape: Path, hash_seed: int) -> ReplayResult:
+    done = subprocess.run(
+        [sys.executable, "-m", "fathom.cli", "replay", str(tape), "--entry", ENTRY, "--json"],
+        cwd=ROOT,
+        env={**os.environ, "PYTHONHASHSEED": str(hash_seed)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (0, ""), done.stdout
+    return msgspec.json.decode(done.stdout, type=ReplayResult)
+
+
+def outcomes_met(reel: Reel) -> Counter[str]:
+    return Counter(
+        f"{Input(record.kind).name} {record.status}"
+        for record in reel.records()
+        if record.kind in {Input.REPLY, Input.OPENED, Input.ENDED, Input.COLLECT}
+    )
+
+
+def prove(directory: Path, *, writes: int, seed: int, workers: int) -> None:
+    tape = recorded_until_killed(directory, writes=writes, seed=seed, workers=workers)
+    (reel,) = reels(tape)
+    met = outcomes_met(reel)
+    hardships = ("REPLY 500", "REPLY 0", "OPENED 410", "ENDED 0", "COLLECT 0")
+    assert [name for name in hardships if not met[name]] == [], met
+
+    results = [replayed_by_command(tape, hash_seed) for hash_seed in (0, seed + 1)]
+    assert results[0] == results[1]
+    assert results[0].matched
+    assert results[0].writes >= writes
+
+    journal = ListJournal()
+    assert replay(reel.records(), journal=journal).matched
+    live = [kept.decision for kept in read_journal(tape / "journal")]
+    again = [said for said in journal.said if isinstance(said, Decision)]
+    # The last input may have been under way when it was killed.
+    assert again[: len(live)] == live
+    assert 0 <= len(again) - len(live) <= workers
+
+    sent = Counter((directory / "writes").read_text().split())
+    on_tape = Counter(f"{record.checksum:08x}" for record in reel.records() if record.kind == ASK)
+    assert sent - on_tape == Counter(), "a request was sent that is not on the tape"
+
+
+def test_a_killed_controller_is_replayed_request_by_request(tmp_path: Path) -> None:
+    prove(tmp_path, writes=1500, seed=82219, workers=4)
+
+
+@pytest.mark.full
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("seed", range(5))
+def test_ten_thousand_decisions_are_replayed_without_a_difference(tmp_path: Path, seed: int) -> None:
+    prove(tmp_path, writes=10_000, seed=seed, workers=2 + 2 * seed)
