@@ -1,0 +1,210 @@
+"""All caches of one process: started together, read together, waited for.
+
+caches = Caches(api, streams=streams)
+caches.add("Pod", Scope(PODS), indexes=FOR_PODS)
+caches.on_change("Pod", wake)            # called in order, for work queues
+caches.start()
+await caches.until_synced(timeout_s=60)
+view = caches.snapshot()
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping
+
+from fathom.cache.indexed import Change, Held, IndexedCache
+from fathom.cache.indexes import STANDARD, Index
+from fathom.cache.observer import CacheObserver, HandlerFailed, NoObserver
+from fathom.cache.reflector import Reflector
+from fathom.cache.scope import Pace, Scope
+from fathom.cache.snapshot import Snapshot
+from fathom.client.api import Api
+from fathom.model.objects import Obj
+from fathom.seams.streams import Streams
+
+# (before, after). None before: new, or first seen. None after: gone, and this was its last state.
+Handler = Callable[[Obj | None, Obj | None], None]
+
+# How many objects a resync shows before others get a turn.
+RESYNC_SLICE = 500
+
+
+class Caches:
+    def __init__(
+        self,
+        api: Api,
+        *,
+        streams: Streams,
+        observer: CacheObserver | None = None,
+        pace: Pace | None = None,
+        shared_revisions: bool = True,
+        share: bool = True,
+    ) -> None:
+        """`shared_revisions`: the server may change several objects in one revision; fathom does,
+        kube-apiserver never. `share`: decoded objects are ours and may use each other's parts; not so in
+        simulation, where they belong to everyone."""
+        self._api = api
+        self._streams = streams
+        self._observer: CacheObserver = observer or NoObserver()
+        self._pace = pace or Pace()
+        self._shared_revisions = shared_revisions
+        self._share = share
+        self._reflectors: dict[str, Reflector] = {}
+        self._handlers: dict[str, list[Handler]] = {}
+        self._untold: deque[tuple[str, Change]] = deque()  # In order; told by one teller at a time.
+        self._telling = False
+        self._tasks: list[asyncio.Task[None]] = []
+
+    def add(self, kind: str, scope: Scope, *, indexes: Mapping[str, Index] = STANDARD) -> None:
+        """Before `start`. `kind` is how snapshots name it: the objects' own kind, or any name and
+        `scope.kind`."""
+        if kind in self._reflectors:
+            raise ValueError(f"there is a cache of {kind} already")
+        self._reflectors[kind] = Reflector(
+            kind,
+            scope,
+            self._api,
+            IndexedCache(indexes, shared_revisions=self._shared_revisions),
+            lambda changes: self._publish(kind, changes),
+            rng=self._streams.stream(f"reflector/{kind}"),
+            observer=self._observer,
+            pace=self._pace,
+            share=self._share,
+        )
+        self._handlers[kind] = []
+
+    def on_change(self, kind: str, handler: Handler) -> None:
+        """Called for every change, in order; for what is there already, at once. Must not block."""
+        self._handlers[kind].append(handler)
+        cache = self._cache(kind)
+        if cache.synced:
+            for obj in cache.held().contents.all():
+                self._call(kind, handler, (None, obj))
+
+    def start(self) -> None:
+        loop = asyncio.get_running_loop()
+        for kind, reflector in self._reflectors.items():
+            self._tasks.append(loop.create_task(reflector.run(), name=f"reflector {kind}"))
+            if self._pace.resync:
+                self._tasks.append(loop.create_task(self._resync_for_ever(kind), name=f"resync {kind}"))
+
+    async def stop(self) -> None:
+        """Watches are closed. What is cached stays, and ages."""
+        tasks, self._tasks = self._tasks, []
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    @property
+    def kinds(self) -> tuple[str, ...]:
+        return tuple(self._reflectors)
+
+    @property
+    def synced(self) -> bool:
+        return not self._unsynced()
+
+    def snapshot(self) -> Snapshot:
+        held: dict[str, Held] = {kind: one.cache.held() for kind, one in self._reflectors.items()}
+        return Snapshot(held, taken_s=_now())
+
+    # Waiting.
+
+    async def until_synced(self, *, timeout_s: float) -> tuple[str, ...]:
+        """The kinds that are still not listed when the time is up."""
+        await self._until(lambda: self.synced, self.kinds, timeout_s)
+        return self._unsynced()
+
+    async def at_least(self, kind: str, revision: int, *, timeout_s: float) -> bool:
+        """Wait until everything up to a revision is there; False when the time is up."""
+        cache = self._cache(kind)
+        return await self._until(lambda: cache.revision >= revision, (kind,), timeout_s)
+
+    async def moved(self, kinds: Iterable[str]) -> None:
+        """Wait until any of these changes in contents, revision or age."""
+        moves = [self._cache(kind).next_move() for kind in kinds]
+        await asyncio.wait(moves, return_when=asyncio.FIRST_COMPLETED)
+
+    async def probe(self, kind: str, *, timeout_s: float) -> bool:
+        """Ask the server how far it is and wait until the cache is there; then its age counts from the
+        asking. For servers that send bookmarks seldom."""
+        return await self._reflectors[kind].probe(timeout_s=timeout_s)
+
+    async def _until(self, is_so: Callable[[], bool], kinds: Iterable[str], timeout_s: float) -> bool:
+        try:
+            async with asyncio.timeout(timeout_s):
+                while not is_so():
+                    await self.moved(kinds)
+        except TimeoutError:
+            return is_so()
+        return True
+
+    # Own writes.
+
+    def apply_write(self, kind: str, obj: Obj) -> None:
+        """Put an own create's, update's or patch's answer into the cache before its event comes. An answer
+        that is late, of another kind (a Status, a Scale) or outside of what the cache holds changes nothing.
+        Not for the answer to a delete: it shows the object as it was."""
+        reflector = self._reflectors[kind]
+        scope = reflector.scope
+        if scope.selects or obj.get("kind") != (scope.kind or kind):
+            return
+        if scope.namespace and (obj.get("metadata") or {}).get("namespace") != scope.namespace:
+            return
+        changes: list[Change] = []
+        try:
+            reflector.cache.apply_write(obj, changes, now_s=_now())
+        finally:
+            self._publish(kind, changes)
+
+    # Handlers.
+
+    def resync(self, kind: str) -> None:
+        """Show every object to the handlers again."""
+        for obj in self._cache(kind).held().contents.all():
+            self._publish(kind, [(obj, obj)])
+
+    async def _resync_for_ever(self, kind: str) -> None:
+        rng = self._streams.stream(f"resync/{kind}")
+        while True:
+            await asyncio.sleep(self._pace.resync * (1.0 + rng.random() / 10))  # Kinds must not align.
+            cache = self._cache(kind)
+            for at, key in enumerate(cache.held().contents.keys()):
+                if at % RESYNC_SLICE == RESYNC_SLICE - 1:
+                    await asyncio.sleep(0)
+                obj = cache.get(key)
+                if obj is not None:
+                    self._publish(kind, [(obj, obj)])
+
+    def _publish(self, kind: str, changes: list[Change]) -> None:
+        """A handler may cause changes itself (by an own write): they are told after those before them."""
+        if not self._handlers[kind]:
+            return
+        self._untold.extend((kind, change) for change in changes)
+        if self._telling:
+            return
+        self._telling = True
+        try:
+            while self._untold:
+                told, change = self._untold.popleft()
+                for handler in self._handlers[told]:
+                    self._call(told, handler, change)
+        finally:
+            self._telling = False
+
+    def _call(self, kind: str, handler: Handler, change: Change) -> None:
+        try:
+            handler(*change)
+        except Exception as error:  # One listener's trouble must not keep the news from the others.
+            self._observer.note(HandlerFailed(kind, f"{type(error).__name__}: {error}"))
+
+    def _unsynced(self) -> tuple[str, ...]:
+        return tuple(kind for kind, reflector in self._reflectors.items() if not reflector.cache.synced)
+
+    def _cache(self, kind: str) -> IndexedCache:
+        return self._reflectors[kind].cache
+
+
+def _now() -> float:
+    return asyncio.get_running_loop().time()

@@ -1,0 +1,151 @@
+"""How fresh a decision needs its view to be, and whether it is.
+
+Stale is fine when the action can be repeated and a later pass repairs it. It is not when the action claims
+something exclusive, consumes quota, deletes, or lets others act on it: such a decision declares a need, and
+is held, with a reason that can be shown, until the need is met.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Sequence
+from typing import Protocol
+
+import msgspec
+
+from fathom.cache.snapshot import Snapshot
+from fathom.cache.written import Write, WriteLog
+
+
+class AnyAge(msgspec.Struct, frozen=True, tag="any"):
+    """Whatever is known will do, once there is anything."""
+
+
+class OwnWrites(msgspec.Struct, frozen=True, tag="own-writes"):
+    """All that was written for this owner must be visible."""
+
+    owner: str
+
+
+class AtLeast(msgspec.Struct, frozen=True, tag="at-least"):
+    """Each of these kinds must have reached a revision: that of a policy's activation, for example."""
+
+    revisions: dict[str, int]
+
+
+class NoOlderThan(msgspec.Struct, frozen=True, tag="no-older-than"):
+    """The servers of these kinds must have been heard within so many seconds. No kinds: all of them."""
+
+    seconds: float
+    kinds: tuple[str, ...] = ()
+
+
+Need = AnyAge | OwnWrites | AtLeast | NoOlderThan
+
+
+class Unmet(msgspec.Struct, frozen=True):
+    """One kind that is not fresh enough. `reason` is for a condition, `why` for a person."""
+
+    kind: str
+    reason: str  # NotSynced, OwnWritesUnseen, BehindRevision, Stale
+    why: str
+
+
+class Source(Protocol):
+    """What waiting needs of `Caches`."""
+
+    def snapshot(self) -> Snapshot: ...
+
+    async def moved(self, kinds: Iterable[str]) -> None: ...
+
+    async def probe(self, kind: str, *, timeout_s: float) -> bool: ...
+
+
+def unmet(needs: Sequence[Need], snapshot: Snapshot, written: WriteLog, *, now_s: float) -> list[Unmet]:
+    """What keeps a decision from being made on this snapshot; empty when nothing does."""
+    found = [Unmet(kind, "NotSynced", f"{kind} has not been listed yet") for kind in _unsynced(snapshot)]
+    missing = {one.kind for one in found}
+    for need in needs:
+        found += [one for one in _lacking(need, snapshot, written, now_s) if one.kind not in missing]
+    return found
+
+
+async def until_fresh(
+    caches: Source, needs: Sequence[Need], written: WriteLog, *, timeout_s: float, probe: bool = False
+) -> tuple[Snapshot, list[Unmet]]:
+    """The first snapshot that meets all needs; or the last one, with what is still unmet, when the time is
+    up.
+
+    `probe`: ask the servers of kinds that are behind or old how far they are. For servers that send bookmarks
+    seldom, where waiting alone would take minutes."""
+    loop = asyncio.get_running_loop()
+    asking: dict[str, asyncio.Task[bool]] = {}
+    try:
+        async with asyncio.timeout(timeout_s):
+            while True:
+                snapshot = caches.snapshot()
+                lacking = unmet(needs, snapshot, written, now_s=loop.time())
+                if not lacking:
+                    _forget_seen(needs, snapshot, written)
+                    return snapshot, []
+                if probe:
+                    for kind in _kinds(lacking):
+                        if kind not in asking:
+                            asking[kind] = loop.create_task(caches.probe(kind, timeout_s=timeout_s))
+                await caches.moved(_kinds(lacking))
+    except TimeoutError:
+        snapshot = caches.snapshot()
+        return snapshot, unmet(needs, snapshot, written, now_s=loop.time())
+    finally:
+        for task in asking.values():
+            task.cancel()
+
+
+def _forget_seen(needs: Sequence[Need], snapshot: Snapshot, written: WriteLog) -> None:
+    for need in needs:
+        if isinstance(need, OwnWrites):
+            written.forget_seen(need.owner, snapshot)
+
+
+def _kinds(lacking: Iterable[Unmet]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(one.kind for one in lacking))
+
+
+def _unsynced(snapshot: Snapshot) -> list[str]:
+    return [kind for kind in snapshot.kinds if not snapshot.synced(kind)]
+
+
+def _lacking(need: Need, snapshot: Snapshot, written: WriteLog, now_s: float) -> list[Unmet]:
+    match need:
+        case AnyAge():
+            return []
+        case OwnWrites(owner=owner):
+            return [_unseen(write, snapshot) for write in written.unseen(owner, snapshot)]
+        case AtLeast(revisions=revisions):
+            return _behind(revisions, snapshot)
+        case NoOlderThan(seconds=seconds, kinds=kinds):
+            return _stale(kinds or snapshot.kinds, seconds, snapshot, now_s)
+
+
+def _unseen(write: Write, snapshot: Snapshot) -> Unmet:
+    what = "" if write.key is None else " of " + "/".join(part for part in write.key if part)
+    done = "deletion" if write.gone else f"write at revision {write.revision}"
+    why = f"our own {done}{what} is not visible at {snapshot.revision(write.kind)}"
+    return Unmet(write.kind, "OwnWritesUnseen", why)
+
+
+def _behind(revisions: dict[str, int], snapshot: Snapshot) -> list[Unmet]:
+    return [
+        Unmet(kind, "BehindRevision", f"at revision {snapshot.revision(kind)}, needed {revision}")
+        for kind, revision in revisions.items()
+        if snapshot.revision(kind) < revision
+    ]
+
+
+def _stale(kinds: Iterable[str], seconds: float, snapshot: Snapshot, now_s: float) -> list[Unmet]:
+    ages = [(kind, snapshot.age(kind, now_s=now_s)) for kind in kinds]
+    return [
+        Unmet(kind, "Stale", f"not heard from for {age:.1f} s, {seconds:g} s allowed")
+        for kind, age in ages
+        if age > seconds
+    ]

@@ -1,0 +1,269 @@
+"""One kind's objects, moved forward by events and lists, and by nothing backwards.
+
+Three revisions describe how far it has come:
+
+    safe       everything up to here has been applied; a watch may resume after it
+    seen       the newest event that has been applied
+    revision   what a snapshot claims, and what waiters wait for
+
+An event at revision N says that all before N has been told, not all of N: one commit may change many objects,
+and a connection may break between two of its events. So an event moves `safe` to N - 1, and only a bookmark,
+a list or a later event moves it past N. Against servers that change one object a revision (kube-apiserver),
+`revision` is N at once; `safe` is the same everywhere, and costs one event told twice after a disconnect.
+
+An own write's answer may be put in before its event comes (`apply_write`). Why that never brings back the
+dead: 1. We update a pod, at revision 7. 2. Somebody deletes it, at 8. 3. The watch tells us of 8. 4. The
+answer to our update comes late, with the pod as of 7. `seen` is 8 by then, and an answer that is not newer
+than `seen` is left alone: the watch has told all that there is to know up to there. No record of deleted
+objects is needed for it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Mapping
+
+import msgspec
+
+from fathom.cache.contents import Contents, Draft
+from fathom.cache.indexes import Index
+from fathom.client.events import BOOKMARK, DELETED, Event, Malformed, revision_of
+from fathom.model.objects import Key, Obj, key_of, metadata, uid_of
+
+# What came of one object: (before, after). None before: new. None after: gone. Each `before` is the `after`
+# of the object's last change, so that whoever keeps accounts can subtract exactly what was added.
+Change = tuple[Obj | None, Obj | None]
+
+# Own writes whose event has not come. Beyond it answers are not put in: the watch brings them anyway.
+EARLY_MAX = 1000
+
+
+class Applied(msgspec.Struct):
+    """What has come of a batch so far. Given in, not returned: when the batch breaks off in the middle, the
+    changes that were made must still be told."""
+
+    changes: list[Change] = []
+    again: int = 0  # Events that had been told before.
+    overtaken: int = 0  # Events older than what an own write has put there.
+    news: bool = False  # The server was heard, and is not behind what we have.
+    echoes_s: list[float] = []  # How long after an own write's answer its event came.
+
+
+class Held(msgspec.Struct, frozen=True):
+    """One kind as a snapshot has it."""
+
+    contents: Contents
+    revision: int
+    heard_s: float  # When the server was last known to be where we are.
+    synced: bool
+
+
+class WentBack(Exception):
+    """A server answered with an older world than we have seen."""
+
+    def __init__(self, *, have: int, got: int) -> None:
+        super().__init__(f"a list at revision {got}, but {have} has been seen: the server is behind")
+        self.have = have
+        self.got = got
+
+
+class IndexedCache:
+    def __init__(self, indexes: Mapping[str, Index], *, shared_revisions: bool = True) -> None:
+        self._shared = shared_revisions  # The server may change several objects at one revision.
+        self._draft = Draft(indexes)
+        self.safe = 0
+        self.seen = 0  # safe <= seen, and neither ever goes back.
+        self.heard_s = float("-inf")
+        self.synced = False
+        self._early: dict[Key, tuple[int, float]] = {}  # Own writes without their event: revision, when.
+        self._held: Held | None = None
+        self._next_move: asyncio.Future[None] | None = None
+
+    def __len__(self) -> int:
+        return len(self._draft)
+
+    @property
+    def revision(self) -> int:
+        return self.safe if self._shared else self.seen
+
+    def get(self, key: Key) -> Obj | None:
+        return self._draft.get(key)
+
+    def held(self) -> Held:
+        if self._held is None:
+            self._held = Held(self._draft.contents(), self.revision, self.heard_s, self.synced)
+        return self._held
+
+    # Three ways forward.
+
+    def apply(self, events: Iterable[Event], applied: Applied, *, now_s: float) -> None:
+        """Events of a watch, in their order. Raises `Malformed`; events before the malformed one count."""
+        try:
+            for event in events:
+                self._apply_one(event, applied, now_s)
+        finally:
+            if self._early:
+                self._drop_unconfirmed(applied)
+            if applied.news:
+                self.heard_s = max(self.heard_s, now_s)
+            self._moved()
+
+    def replace(self, objs: Iterable[Obj], revision: int, changes: list[Change], *, asked_s: float) -> None:
+        """All there is at a revision, asked for at a time. What is missing from it is gone, and comes out as
+        a change with its last state. Raises `WentBack`, and changes nothing, when it is older than what we
+        have.
+        """
+        if revision < self.seen:
+            raise WentBack(have=self.seen, got=revision)
+        try:
+            listed = self._put_listed(objs, changes)
+            self._remove_missing(listed, revision, changes)
+            self.safe = self.seen = revision
+            self._early = {key: early for key, early in self._early.items() if early[0] > revision}
+            self.heard_s = max(self.heard_s, asked_s)
+            self.synced = True
+        finally:
+            self._moved()
+
+    def apply_write(self, obj: Obj, changes: list[Change], *, now_s: float) -> None:
+        """An own write's answer. See above why it cannot do harm when it is late."""
+        revision = _revision_or_none(obj)
+        key = key_of(obj)
+        if not self.synced or revision is None or revision <= self.seen or not key.name:
+            return
+        old = self._draft.get(key)
+        if revision <= _revision_at(old) or len(self._early) >= EARLY_MAX:
+            return
+        self._put(key, old, obj, changes)
+        self._early[key] = (revision, now_s)
+        self._moved()
+
+    def heard(self, at_s: float) -> None:
+        """It is known that nothing had happened beyond our revision at this time."""
+        if at_s > self.heard_s:
+            self.heard_s = at_s
+            self._moved()
+
+    def next_move(self) -> asyncio.Future[None]:
+        """Done as soon as anything changes: contents, revision, or when the server was heard. Many may wait
+        for it: with `asyncio.wait`, which does not cancel it for the others."""
+        if self._next_move is None:
+            self._next_move = asyncio.get_running_loop().create_future()
+        return self._next_move
+
+    # Events.
+
+    def _apply_one(self, event: Event, applied: Applied, now_s: float) -> None:
+        revision = revision_of(event.obj)
+        if event.type == BOOKMARK:
+            self._bookmarked(revision, applied)
+        elif revision <= self.safe:
+            applied.again += 1
+        else:
+            self.safe = max(self.safe, revision - 1)
+            self._changed(event, revision, applied, now_s)
+            self.seen = max(self.seen, revision)
+            applied.news = True
+
+    def _bookmarked(self, revision: int, applied: Applied) -> None:
+        # A bookmark from behind is no news: a stale server must not make us believe that we are fresh.
+        if revision >= self.seen:
+            self.safe = self.seen = revision
+            applied.news = True
+
+    def _changed(self, event: Event, revision: int, applied: Applied, now_s: float) -> None:
+        key = _key_of(event.obj)
+        old = self._draft.get(key)
+        have = _revision_at(old)
+        early = self._early.get(key)
+        if early is not None and revision >= early[0]:
+            del self._early[key]
+            if revision == early[0]:
+                applied.echoes_s.append(now_s - early[1])
+        if have > revision and early is not None:
+            applied.overtaken += 1
+        elif event.type == DELETED:
+            if old is None:
+                applied.again += 1
+            else:
+                self._take_leave(key, old, event.obj, applied.changes)
+        elif have < revision:
+            self._put(key, old, event.obj, applied.changes)
+        elif early is None:
+            applied.again += 1
+
+    def _take_leave(self, key: Key, old: Obj, last: Obj, changes: list[Change]) -> None:
+        """A deletion carries the object's last state, which may be news: the update that takes away the last
+        finalizer removes the object in the same commit."""
+        self._draft.remove(key, old)
+        if uid_of(old) == uid_of(last) and not _differ_in_revision_only(old, last):
+            changes.append((old, last))
+            old = last
+        changes.append((old, None))
+
+    def _drop_unconfirmed(self, applied: Applied) -> None:
+        """An own write that the watch has passed without a word is not in our selection."""
+        for key, (revision, _) in list(self._early.items()):
+            if revision <= self.safe:
+                del self._early[key]
+                old = self._draft.get(key)
+                if old is not None and _revision_at(old) == revision:
+                    self._draft.remove(key, old)
+                    applied.changes.append((old, None))
+
+    # Lists.
+
+    def _put_listed(self, objs: Iterable[Obj], changes: list[Change]) -> dict[Key, None]:
+        listed: dict[Key, None] = {}
+        for obj in objs:
+            key = _key_of(obj)
+            listed[key] = None
+            old = self._draft.get(key)
+            if _revision_at(old) < revision_of(obj):  # Not so for own writes that the list is too old for.
+                self._put(key, old, obj, changes)
+        return listed
+
+    def _remove_missing(self, listed: dict[Key, None], revision: int, changes: list[Change]) -> None:
+        for key in sorted(key for key in self._draft if key not in listed):
+            old = self._draft.get(key)
+            if old is not None and _revision_at(old) <= revision:
+                self._draft.remove(key, old)
+                changes.append((old, None))
+
+    def _put(self, key: Key, old: Obj | None, obj: Obj, changes: list[Change]) -> None:
+        self._draft.put(key, old, obj)
+        if old is not None and uid_of(old) != uid_of(obj):
+            # Two objects had the name one after the other, and nobody told us of the end of the first.
+            changes.append((old, None))
+            old = None
+        changes.append((old, obj))
+
+    def _moved(self) -> None:
+        self._held = None
+        move, self._next_move = self._next_move, None
+        if move is not None and not move.done():
+            move.set_result(None)
+
+
+def _key_of(obj: Obj) -> Key:
+    key = key_of(obj)
+    if not key.name:
+        raise Malformed(f"no name in {str(obj)[:120]}")
+    return key
+
+
+def _revision_at(obj: Obj | None) -> int:
+    return 0 if obj is None else revision_of(obj)
+
+
+def _revision_or_none(obj: Obj) -> int | None:
+    """None for answers that are no object: a Status, an object that was not stored (dry run)."""
+    try:
+        return revision_of(obj)
+    except Malformed:
+        return None
+
+
+def _differ_in_revision_only(one: Obj, other: Obj) -> bool:
+    revision = metadata(one).get("resourceVersion")
+    return one == {**other, "metadata": {**metadata(other), "resourceVersion": revision}}

@@ -1,0 +1,91 @@
+"""Ready-made indexes: functions from an object to the values it is found under.
+
+An index function never raises, whatever the object holds: objects are written by others. Any function of this
+shape will do as an index of your own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from fathom.model.objects import Obj, metadata
+
+Index = Callable[[Obj], Iterable[str]]
+
+ZONE_LABEL = "topology.kubernetes.io/zone"
+TENANT_LABEL = "fathom.dev/tenant"
+POLICY_ANNOTATION = "fathom.dev/policy-revision"
+
+OWNER = "owner"
+
+
+def by_owner(obj: Obj) -> tuple[str, ...]:
+    """The UIDs of all owners, not only the controlling one."""
+    owners = metadata(obj).get("ownerReferences")
+    if not isinstance(owners, list):
+        return ()
+    found = [owner.get("uid") for owner in owners if isinstance(owner, dict)]
+    return tuple([uid for uid in found if isinstance(uid, str)])
+
+
+def by_node(obj: Obj) -> tuple[str, ...]:
+    """The node that a pod is bound to. Pods that wait for one are under ''."""
+    return _one(_spec(obj).get("nodeName")) or ("",)
+
+
+def by_zone(obj: Obj) -> tuple[str, ...]:
+    """The zone of a node, by its label."""
+    return _one(_label(obj, ZONE_LABEL))
+
+
+def by_tenant(obj: Obj) -> tuple[str, ...]:
+    """The tenant that the object itself names, else its namespace (for a Namespace: its own name). Who wants
+    the tenant of a namespace's label joins with the namespaces."""
+    named = _label(obj, TENANT_LABEL)
+    if named:
+        return _one(named)
+    meta = metadata(obj)
+    return _one(meta.get("namespace") or meta.get("name"))
+
+
+def by_priority_class(obj: Obj) -> tuple[str, ...]:
+    return _one(_spec(obj).get("priorityClassName"))
+
+
+def by_policy_revision(obj: Obj) -> tuple[str, ...]:
+    """The revision of the policy that a placement was made under."""
+    annotations = metadata(obj).get("annotations")
+    return _one(annotations.get(POLICY_ANNOTATION)) if isinstance(annotations, dict) else ()
+
+
+# What every cache has unless told otherwise: the loop asks for what an owner has.
+STANDARD: dict[str, Index] = {OWNER: by_owner}
+
+# For pods: what the scheduler and the quota ask.
+FOR_PODS: dict[str, Index] = {
+    **STANDARD,
+    "node": by_node,
+    "tenant": by_tenant,
+    "priority-class": by_priority_class,
+    "policy-revision": by_policy_revision,
+}
+
+FOR_NODES: dict[str, Index] = {"zone": by_zone}
+
+
+def _spec(obj: Obj) -> Obj:
+    spec = obj.get("spec")
+    return spec if isinstance(spec, dict) else _NOTHING
+
+
+def _label(obj: Obj, name: str) -> Any:
+    labels = metadata(obj).get("labels")
+    return labels.get(name) if isinstance(labels, dict) else None
+
+
+def _one(value: Any) -> tuple[str, ...]:
+    return (value,) if isinstance(value, str) and value else ()
+
+
+_NOTHING: Obj = {}

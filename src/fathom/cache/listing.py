@@ -1,0 +1,133 @@
+"""All objects at one revision, and then what follows: one stream where the server can, else page by page.
+
+WatchList gives both in one request: the objects as events, a bookmark that says "that was all" with the
+list's revision, then changes. Pages are all of one revision, which is the list's, never that of its last
+item.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import msgspec
+
+from fathom.cache.scope import Scope
+from fathom.client.api import PAGE_OBJECTS, Api
+from fathom.client.events import (
+    BOOKMARK,
+    DELETED,
+    ERROR,
+    Event,
+    ends_initial_events,
+    error_of,
+    revision_of,
+)
+from fathom.model.errors import ApiError, expired
+from fathom.model.objects import Key, Obj, key_of
+from fathom.seams.seam import Stream
+
+# A list whose pages expire while it is read is begun again at once this often; then it has failed.
+BEGIN_AGAIN_MAX = 3
+
+# Answers to a watch with initial events that say something about us or the moment, not about WatchList.
+NOT_ABOUT_WATCHLIST = frozenset({401, 403, 404, 408, 410, 429})
+
+
+# Told of each object as it is read; answers with the one to keep, which may be an equal one we have already.
+Keep = Callable[[Obj], Obj]
+
+
+class NoWatchList(Exception):
+    """The server does not speak WatchList, or not well."""
+
+
+class Gathering:
+    """The first part of a WatchList, being read."""
+
+    def __init__(self, keep: Keep) -> None:
+        self._keep = keep
+        self.objs: dict[Key, Obj] = {}
+        self.revision = 0  # The list's, once it is complete.
+        self.rest: list[Event] = []  # What came in the same chunk after the end.
+
+    def take(self, events: list[Event]) -> bool:
+        """Whether the list is complete."""
+        for at, event in enumerate(events):
+            if event.type == BOOKMARK:
+                if not ends_initial_events(event):
+                    # A server that knows the parameter does not send bookmarks before the end.
+                    raise NoWatchList("a bookmark before the end of the initial events")
+                self.revision = revision_of(event.obj)
+                self.rest = events[at + 1 :]
+                return True
+            self._take_one(event)
+        return False
+
+    def _take_one(self, event: Event) -> None:
+        if event.type == ERROR:
+            raise error_of(event)
+        if event.type == DELETED:
+            self.objs.pop(key_of(event.obj), None)
+        else:
+            self.objs[key_of(event.obj)] = self._keep(event.obj)
+
+
+class Pages(msgspec.Struct, frozen=True):
+    objs: list[Obj]
+    revision: int
+
+
+async def open_watch_list(api: Api, scope: Scope, *, watch_s: int) -> Stream:
+    """Raises `NoWatchList` where the server refuses for that reason. The revision is left open: the
+    newest."""
+    try:
+        return await api.watch(
+            scope.resource,
+            scope.namespace,
+            **scope.options(),
+            allowWatchBookmarks="true",
+            sendInitialEvents="true",
+            resourceVersionMatch="NotOlderThan",
+            timeoutSeconds=str(watch_s),
+        )
+    except ApiError as error:
+        if 400 <= error.code < 500 and error.code not in NOT_ABOUT_WATCHLIST:
+            raise NoWatchList(error.message) from error
+        raise
+
+
+async def open_watch(api: Api, scope: Scope, *, after: int, watch_s: int) -> Stream:
+    return await api.watch(
+        scope.resource,
+        scope.namespace,
+        **scope.options(),
+        allowWatchBookmarks="true",
+        resourceVersion=str(after),
+        timeoutSeconds=str(watch_s),
+    )
+
+
+async def fetch_pages(api: Api, scope: Scope, keep: Keep) -> Pages:
+    """The newest state. Pages that expire under our hands (410) are begun again."""
+    for _ in range(BEGIN_AGAIN_MAX):
+        try:
+            return await _fetch_once(api, scope, keep)
+        except ApiError as error:
+            if error.code != 410:
+                raise
+    return await _fetch_once(api, scope, keep)
+
+
+async def _fetch_once(api: Api, scope: Scope, keep: Keep) -> Pages:
+    options = scope.options()
+    page = await api.list_page(scope.resource, scope.namespace, limit=PAGE_OBJECTS, **options)
+    objs, revision = [keep(obj) for obj in page.items], page.revision
+    while page.token:
+        page = await api.list_page(
+            scope.resource, scope.namespace, token=page.token, limit=PAGE_OBJECTS, **options
+        )
+        if page.revision != revision:
+            # A server that goes on at another revision has shown us two worlds in one list.
+            raise expired(f"a list began at revision {revision} and went on at {page.revision}")
+        objs += [keep(obj) for obj in page.items]
+    return Pages(objs, revision)

@@ -1,0 +1,133 @@
+"""What happens to caches, told to whoever counts it or writes it down. Nothing is decided from it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Protocol
+
+import msgspec
+
+
+class Listed(msgspec.Struct, frozen=True, tag=True):
+    """All objects were read. Rare is healthy: repeated lists mean pressure on the server, or a slow
+    reader."""
+
+    kind: str
+    cause: str  # start, expired, refused, or what else made the watch impossible to resume.
+    revision: int
+    objects: int
+    changed: int  # Changes that came of it: what the watch had missed.
+    took_s: float
+
+
+class Resumed(msgspec.Struct, frozen=True, tag=True):
+    """A watch was opened where the last one had come to."""
+
+    kind: str
+    why: str  # ended, silent, broken, failed: what became of the last one.
+    revision: int
+
+
+class Dropped(msgspec.Struct, frozen=True, tag=True):
+    """Events that changed nothing."""
+
+    kind: str
+    why: str  # again: told before. overtaken: an own write has put something newer there.
+    events: int
+
+
+class Echoed(msgspec.Struct, frozen=True, tag=True):
+    """The event of an own write came: this long it took the watch to tell us what we knew."""
+
+    kind: str
+    lag_s: float
+
+
+class Behind(msgspec.Struct, frozen=True, tag=True):
+    """A server's list was older than what we have seen, and was not taken."""
+
+    kind: str
+    have: int
+    got: int
+
+
+class Silent(msgspec.Struct, frozen=True, tag=True):
+    """Nothing came for longer than bookmarks would take: the watch was given up."""
+
+    kind: str
+    silent_s: float
+
+
+class Failed(msgspec.Struct, frozen=True, tag=True):
+    """A list or a watch was refused or broke; it is tried again after a pause."""
+
+    kind: str
+    error: str
+    pause_s: float
+
+
+class Probed(msgspec.Struct, frozen=True, tag=True):
+    """The server was asked how far it is."""
+
+    kind: str
+    behind: int  # How many revisions we were behind its answer.
+    met: bool  # We are known to have been as new as that.
+    took_s: float
+
+
+class HandlerFailed(msgspec.Struct, frozen=True, tag=True):
+    """A callback raised. Other callbacks and later changes are not affected."""
+
+    kind: str
+    error: str
+
+
+Happening = Listed | Resumed | Dropped | Echoed | Behind | Silent | Failed | Probed | HandlerFailed
+
+
+class CacheObserver(Protocol):
+    def note(self, happening: Happening) -> None: ...
+
+
+class NoObserver:
+    def note(self, happening: Happening) -> None: ...
+
+
+class Counts:
+    """Totals, for metrics and for tests."""
+
+    def __init__(self) -> None:
+        self.lists: Counter[tuple[str, str]] = Counter()  # (kind, cause)
+        self.resumes: Counter[tuple[str, str]] = Counter()  # (kind, why)
+        self.dropped: Counter[tuple[str, str]] = Counter()  # (kind, why)
+        self.failures: Counter[str] = Counter()
+        self.behind: Counter[str] = Counter()
+        self.lag_s: dict[str, float] = {}  # The last one.
+
+    def note(self, happening: Happening) -> None:
+        match happening:
+            case Listed(kind=kind, cause=cause):
+                self.lists[kind, cause] += 1
+            case Resumed(kind=kind, why=why):
+                self.resumes[kind, why] += 1
+            case Dropped(kind=kind, why=why, events=events):
+                self.dropped[kind, why] += events
+            case Echoed(kind=kind, lag_s=lag_s):
+                self.lag_s[kind] = lag_s
+            case Behind(kind=kind):
+                self.behind[kind] += 1
+            case Failed(kind=kind):
+                self.failures[kind] += 1
+            case _:
+                pass
+
+
+class Several:
+    """One observer for several: metrics and journal."""
+
+    def __init__(self, *observers: CacheObserver) -> None:
+        self._observers = observers
+
+    def note(self, happening: Happening) -> None:
+        for observer in self._observers:
+            observer.note(happening)

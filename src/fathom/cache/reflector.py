@@ -1,0 +1,305 @@
+"""Keeps one cache what the server has: list, watch, resume, list again when there is no other way.
+
+             ┌───────────────────────── a watch cannot be resumed: 410, refused ──────────────────────┐
+             v                                                                                        │
+    list (WatchList, or pages) ──at the list's revision──> watch ──ended, silent, broken──> pause ──> watch
+             │ older than what we have seen                  ^            after the last safe revision │
+             └──> pause ──> list                             └─────────────────────────────────────────┘
+
+Every wait has a deadline of its own, on the loop's clock: a stuck socket holds up nothing but itself.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Callable
+
+from fathom.cache.indexed import Applied, Change, IndexedCache, WentBack
+from fathom.cache.listing import Gathering, NoWatchList, fetch_pages, open_watch, open_watch_list
+from fathom.cache.observer import (
+    Behind,
+    CacheObserver,
+    Dropped,
+    Echoed,
+    Failed,
+    Listed,
+    Probed,
+    Resumed,
+    Silent,
+)
+from fathom.cache.scope import Pace, Scope
+from fathom.cache.sharing import Families
+from fathom.cache.silence import Silence
+from fathom.client.api import PAGE_OBJECTS, Api
+from fathom.client.events import ERROR, Event, Malformed, decode_events, error_of
+from fathom.model.errors import ApiError
+from fathom.model.objects import Obj, key_of, metadata, uid_of
+from fathom.seams.seam import Stream
+
+# Only fathom's servers know it; others let it pass.
+BOOKMARK_HEADER = "Fathom-Bookmark-Seconds"
+
+# Of a watch: it cannot be resumed, and saying it again will not help.
+EXPIRED = 410
+SAY_IT_AGAIN = frozenset({401, 403, 404, 408, 429})
+
+# A WatchList that breaks before its end this often is given up for pages: the server may not know it.
+WATCH_LIST_FAILURES_MAX = 2
+
+# A server that ends every watch this soon would be asked without end.
+MOMENT_S = 1.0
+
+Publish = Callable[[list[Change]], None]
+
+
+class Reflector:
+    def __init__(
+        self,
+        kind: str,
+        scope: Scope,
+        api: Api,
+        cache: IndexedCache,
+        publish: Publish,
+        *,
+        rng: random.Random,
+        observer: CacheObserver,
+        pace: Pace,
+        share: bool = True,
+    ) -> None:
+        self.kind = kind
+        self.scope = scope
+        self.cache = cache
+        self._api = api.with_headers((BOOKMARK_HEADER, f"{pace.bookmark:g}"))
+        self._publish = publish
+        self._rng = rng
+        self._observer = observer
+        self._pace = pace
+        self._families = Families(scope.resource) if share else None
+        self._silence = Silence(pace)
+        self._cause = "start"  # Why all must be listed; '' when a watch can go on where the last one ended.
+        self._watch_list_failures = 0
+        self._ended = ""  # What became of the last watch; '' when there is none to resume.
+        self._watching_s: float | None = None  # Since when this round's watch is open.
+        self._watching_from = 0  # And from which revision.
+        self._failures = 0  # In a row, without a steady watch in between.
+
+    async def run(self) -> None:
+        """For ever. Whatever happens is noted, and tried again after a pause."""
+        while True:
+            self._watching_s = None
+            try:
+                self._ended = await self._round()
+                pause_s = self._pause_after_end()
+            except Exception as error:  # Also a bug, an index function's for example: noted, never silent.
+                self._ended = self._why(error)
+                # Added, not the larger of the two: all who were told "a second" must not come back together.
+                pause_s = self._asked_pause(error) + self._pause_after_failure()
+                self._observer.note(Failed(self.kind, _said(error), pause_s))
+            if pause_s:
+                await asyncio.sleep(pause_s)
+
+    async def probe(self, *, timeout_s: float) -> bool:
+        """Ask the server how far it is, and wait until we are there too. Then the cache is known to be as new
+        as the moment of asking, bookmarks or not."""
+        asked_s, had = _now(), self.cache.revision
+        met, got = False, had
+        try:
+            async with asyncio.timeout(timeout_s):
+                got = await self._ask_revision(asked_s)
+                while self.cache.revision < got:
+                    await asyncio.wait([self.cache.next_move()])
+                met = self.cache.synced and got >= had
+        except (TimeoutError, ApiError, Malformed, WentBack):
+            pass  # What it says is in the answer: not met.
+        if met:
+            self.cache.heard(asked_s)
+        self._observer.note(Probed(self.kind, max(0, got - had), met, _now() - asked_s))
+        return met
+
+    async def _ask_revision(self, asked_s: float) -> int:
+        """A kind that fits into a page is read whole, which brings the cache there at once; of others one
+        item is read, and the watch has to come after."""
+        small = self.cache.synced and len(self.cache) < PAGE_OBJECTS
+        scope = self.scope
+        page = await self._api.list_page(
+            scope.resource, scope.namespace, limit=PAGE_OBJECTS if small else 1, **scope.options()
+        )
+        if small and not page.token:
+            self._replace([self._keep(obj) for obj in page.items], page.revision, asked_s)
+        return page.revision
+
+    # One list, if there is cause to, and one watch.
+
+    async def _round(self) -> str:
+        stream: Stream | None = None
+        rest: list[Event] = []
+        try:
+            if self._cause:
+                stream, rest = await self._list(self._cause)
+                self._cause = self._ended = ""
+            if stream is None:
+                stream = await self._open()
+            return await self._follow(stream, rest)
+        finally:
+            if stream is not None:
+                stream.close()
+
+    async def _open(self) -> Stream:
+        watch_s, after = self._pace.watch(self._rng), self.cache.safe
+        stream = await open_watch(self._api, self.scope, after=after, watch_s=watch_s)
+        if self._ended:
+            self._observer.note(Resumed(self.kind, self._ended, after))
+        return stream
+
+    async def _list(self, cause: str) -> tuple[Stream | None, list[Event]]:
+        """Everything anew. With WatchList the stream goes on as a watch."""
+        asked_s = _now()
+        if self._watch_list_failures < WATCH_LIST_FAILURES_MAX:
+            try:
+                return await self._stream_list(cause, asked_s)
+            except NoWatchList:
+                self._watch_list_failures = WATCH_LIST_FAILURES_MAX
+        pages = await fetch_pages(self._api, self.scope, self._keep)
+        self._take_list(pages.objs, pages.revision, cause, asked_s)
+        return None, []
+
+    async def _stream_list(self, cause: str, asked_s: float) -> tuple[Stream, list[Event]]:
+        watch_s = self._pace.watch(self._rng)
+        stream = await open_watch_list(self._api, self.scope, watch_s=watch_s)
+        gathering = Gathering(self._keep)
+        try:
+            with self._silence.watching(stream):
+                while not gathering.take(await self._read(stream)):
+                    self._silence.heard()
+            self._take_list(list(gathering.objs.values()), gathering.revision, cause, asked_s)
+        except BaseException:
+            stream.close()
+            raise
+        self._watch_list_failures = 0
+        return stream, gathering.rest
+
+    async def _read(self, stream: Stream) -> list[Event]:
+        """The next events of a list."""
+        chunks = await stream.read()
+        if chunks is None:
+            self._watch_list_failures += 1
+            raise ApiError(0, "", "a list was not sent to its end")
+        return decode_events(chunks)
+
+    async def _follow(self, stream: Stream, rest: list[Event]) -> str:
+        """Apply events until there are no more; why that is."""
+        self._watching_s, self._watching_from = _now(), self.cache.safe
+        with self._silence.watching(stream):
+            events: list[Event] | None = rest
+            while events is not None:
+                if events:
+                    self._apply(events)
+                chunks = await stream.read()
+                events = None if chunks is None else self._ours(chunks)
+        if self._silence.broken:
+            self._observer.note(Silent(self.kind, self._silence.silent_s))
+            return "silent"
+        return "ended"
+
+    def _ours(self, chunks: list[object]) -> list[Event]:
+        events = decode_events(chunks)
+        if self._families is not None and isinstance(chunks[0], bytes):
+            for event in events:
+                self._families.share(event.obj)
+        return events
+
+    def _apply(self, events: list[Event]) -> None:
+        error = next((event for event in events if event.type == ERROR), None)
+        good = events if error is None else events[: events.index(error)]
+        applied = Applied()
+        try:
+            self.cache.apply(good, applied, now_s=_now())
+        finally:
+            self._tell(applied)
+        if applied.news:
+            self._silence.heard(good)
+        if error is not None:
+            raise error_of(error)
+
+    def _tell(self, applied: Applied) -> None:
+        if applied.again:
+            self._observer.note(Dropped(self.kind, "again", applied.again))
+        if applied.overtaken:
+            self._observer.note(Dropped(self.kind, "overtaken", applied.overtaken))
+        for lag_s in applied.echoes_s:
+            self._observer.note(Echoed(self.kind, lag_s))
+        self._publish(applied.changes)
+
+    def _take_list(self, objs: list[Obj], revision: int, cause: str, asked_s: float) -> None:
+        changed = self._replace(objs, revision, asked_s)
+        took_s = _now() - asked_s
+        self._observer.note(Listed(self.kind, cause, revision, len(objs), changed, took_s))
+
+    def _replace(self, objs: list[Obj], revision: int, asked_s: float) -> int:
+        changes: list[Change] = []
+        try:
+            self.cache.replace(objs, revision, changes, asked_s=asked_s)
+        except WentBack as error:
+            self._observer.note(Behind(self.kind, error.have, error.got))
+            raise
+        finally:
+            self._publish(changes)
+        return len(changes)
+
+    def _keep(self, obj: Obj) -> Obj:
+        """An object that we have already is not held twice while a list is read."""
+        known = self.cache.get(key_of(obj))
+        if known is not None and _is_same(known, obj):
+            return known
+        if self._families is not None:
+            self._families.share(obj)
+        return obj
+
+    # What to do next.
+
+    def _why(self, error: Exception) -> str:
+        if isinstance(error, ApiError) and not self._cause:
+            if error.code == EXPIRED:
+                self._cause = "expired"
+            elif 400 <= error.code < 500 and error.code not in SAY_IT_AGAIN:
+                self._cause = "refused"
+        return "broken" if isinstance(error, Malformed) else "failed"
+
+    def _pause_after_end(self) -> float:
+        """A watch that brought something, or ended in its own time, is opened again at once; or nearly so
+        when it lived but a moment. One that brought nothing has failed."""
+        lived_s = self._lived_s()
+        if self._ended == "ended" and (lived_s >= self._pace.steady or self.cache.safe > self._watching_from):
+            self._failures = 0
+            return 0.0 if lived_s >= MOMENT_S else self._pace.pause(1, self._rng)
+        return self._pause_after_failure()
+
+    def _pause_after_failure(self) -> float:
+        self._failures = 1 if self._lived_s() >= self._pace.steady else self._failures + 1
+        return self._pace.pause(self._failures, self._rng)
+
+    def _asked_pause(self, error: Exception) -> float:
+        """What the server asked for, within our own bounds."""
+        if not isinstance(error, ApiError):
+            return 0.0
+        asked = error.details.get("retryAfterSeconds")
+        return min(self._pace.pause_max, float(asked)) if isinstance(asked, int | float) else 0.0
+
+    def _lived_s(self) -> float:
+        return 0.0 if self._watching_s is None else _now() - self._watching_s
+
+
+def _is_same(one: Obj, other: Obj) -> bool:
+    revision = metadata(one).get("resourceVersion")
+    return uid_of(one) == uid_of(other) and revision == metadata(other).get("resourceVersion")
+
+
+def _said(error: Exception) -> str:
+    if isinstance(error, ApiError):
+        return f"{error.code} {error.message}"
+    return f"{type(error).__name__}: {error}"
+
+
+def _now() -> float:
+    return asyncio.get_running_loop().time()

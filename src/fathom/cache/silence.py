@@ -1,0 +1,86 @@
+"""Notices that a watch has gone silent: a connection that died without a word, a server that hangs.
+
+How long silence is normal depends on the server. It is asked for frequent bookmarks; whether it sends them
+shows in its stream. Until it has, the patience is that for a server which sends one a minute.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+from fathom.cache.scope import Pace
+from fathom.client.events import BOOKMARK, Event
+from fathom.seams.seam import Stream
+
+# Bookmarks in a row at the pace we asked for: a server with a pace of its own may happen to send two.
+PROMPT_MIN = 3
+
+
+class Silence:
+    def __init__(self, pace: Pace) -> None:
+        self._pace = pace
+        self._prompt = 0  # Bookmarks in a row that came as often as asked for. Once enough, it stays so.
+        self._bookmark_s = float("-inf")  # When the last one came.
+        self._heard_s = 0.0
+        self._stream: Stream | None = None  # Being watched.
+        self._timer: asyncio.TimerHandle | None = None
+        self.broken = False  # The stream that is or was watched last was ended for its silence.
+
+    @property
+    def patience_s(self) -> float:
+        pace = self._pace
+        if self._prompt >= PROMPT_MIN:
+            return pace.bookmark * pace.missing_max
+        return pace.plain_bookmark * pace.plain_missing_max
+
+    @property
+    def silent_s(self) -> float:
+        return _now() - self._heard_s
+
+    @contextmanager
+    def watching(self, stream: Stream) -> Iterator[None]:
+        """A stream that falls silent in here is ended: its reader sees the end."""
+        self._stream = stream
+        self.broken = False
+        self._heard_s, self._bookmark_s = _now(), float("-inf")
+        self._arm()
+        try:
+            yield
+        finally:
+            self._stream = None
+            if self._timer is not None:
+                self._timer.cancel()
+                self._timer = None
+
+    def heard(self, events: Sequence[Event] = ()) -> None:
+        """The server has said something that is not from the past."""
+        self._heard_s = _now()
+        if self._prompt < PROMPT_MIN and any(event.type == BOOKMARK for event in events):
+            in_time = self._heard_s - self._bookmark_s <= 2 * self._pace.bookmark
+            self._prompt = self._prompt + 1 if in_time else 1
+            self._bookmark_s = self._heard_s
+            if self._prompt == PROMPT_MIN:
+                self._arm()
+
+    def _arm(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        left_s = self._heard_s + self.patience_s - _now()
+        self._timer = asyncio.get_running_loop().call_later(left_s, self._look)
+
+    def _look(self) -> None:
+        self._timer = None
+        if self._stream is None:
+            return
+        # Compared with the timer's own grain: a float must not keep it waiting for a nanosecond more.
+        if self.silent_s >= self.patience_s - 1e-6:
+            self.broken = True
+            self._stream.end()
+        else:
+            self._arm()
+
+
+def _now() -> float:
+    return asyncio.get_running_loop().time()

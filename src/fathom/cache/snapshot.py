@@ -1,0 +1,92 @@
+"""What a process knows at one moment: several kinds together, each with its own revision and age. Immutable,
+and taken in microseconds whatever the size.
+
+The kinds of one snapshot are not of one revision: each has its own watch. What a decision needs of that it
+says (`freshness`), and what it had is recorded with it (`revisions`, `ages`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from fathom.cache.contents import NAMESPACE
+from fathom.cache.indexed import Held
+from fathom.cache.indexes import OWNER
+from fathom.model.invariant import InvariantBroken
+from fathom.model.objects import Key, Obj
+
+Objs = list[Obj]
+Names = list[str]
+
+
+class NotSynced(InvariantBroken):
+    """Somebody decides from a kind that has not been listed yet: nothing found would mean nothing there."""
+
+
+class Snapshot:
+    __slots__ = ("_held", "taken_s")
+
+    def __init__(self, held: Mapping[str, Held], *, taken_s: float) -> None:
+        self._held = held
+        self.taken_s = taken_s  # On the loop's clock.
+
+    def get(self, kind: str, key: Key) -> Obj | None:
+        return self._of(kind).contents.get(key)
+
+    def list(self, kind: str, namespace: str | None = None) -> Objs:
+        """Sorted by key. The list is the caller's, the objects are everyone's."""
+        contents = self._of(kind).contents
+        return contents.all() if namespace is None else contents.found(NAMESPACE, namespace)
+
+    def by_index(self, kind: str, index: str, value: str) -> Objs:
+        return self._of(kind).contents.found(index, value)
+
+    def values(self, kind: str, index: str) -> Names:
+        """All values of an index under which there is something, sorted."""
+        return self._of(kind).contents.values(index)
+
+    def count(self, kind: str, index: str, value: str) -> int:
+        return self._of(kind).contents.count(index, value)
+
+    def owned(self, kind: str, uid: str) -> Objs:
+        """What names this owner, controlling or not."""
+        return self._of(kind).contents.found(OWNER, uid)
+
+    def size(self, kind: str) -> int:
+        return len(self._of(kind).contents)
+
+    @property
+    def kinds(self) -> tuple[str, ...]:
+        return tuple(self._held)
+
+    @property
+    def revisions(self) -> dict[str, int]:
+        """To be recorded with what is decided from this."""
+        return {kind: held.revision for kind, held in self._held.items()}
+
+    def revision(self, kind: str) -> int:
+        return self._known(kind).revision
+
+    @property
+    def ages(self) -> dict[str, float]:
+        return {kind: self.age(kind) for kind in self._held}
+
+    def age(self, kind: str, *, now_s: float | None = None) -> float:
+        """Seconds since the kind's server was last known to be where we are; infinite when it never was."""
+        at_s = self.taken_s if now_s is None else now_s
+        return max(0.0, at_s - self._known(kind).heard_s)
+
+    def synced(self, kind: str) -> bool:
+        return self._known(kind).synced
+
+    def _of(self, kind: str) -> Held:
+        held = self._known(kind)
+        if not held.synced:
+            raise NotSynced(f"{kind} has not been listed yet: wait for `Caches.until_synced`")
+        return held
+
+    def _known(self, kind: str) -> Held:
+        held = self._held.get(kind)
+        if held is None:
+            raise KeyError(f"no cache of {kind}: there are {', '.join(self._held) or 'none'}")
+        return held

@@ -1,0 +1,93 @@
+"""Own writes that must be visible before their owner decides again (read-your-writes).
+
+    1. A controller creates a pod. 2. Its next pass reads a cache without it. 3. It creates another one.
+
+So every write is recorded under the owner it was made for, and the owner's next decision waits until its
+cache shows all of them. What has been seen is forgotten.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from fathom.cache.snapshot import Snapshot
+from fathom.model.objects import Key, metadata, uid_of
+
+# Per owner and kind: beyond it only the highest revision is kept, which stands for all of them.
+WRITES_MAX = 64
+# Beyond it the oldest owner's writes become everyone's: nobody is let pass too early.
+OWNERS_MAX = 10_000
+EVERYONE = ""
+
+
+class Write(msgspec.Struct, frozen=True):
+    """`key` None: everything up to the revision. `gone`: the UID of an object that was deleted."""
+
+    kind: str
+    revision: int
+    key: Key | None = None
+    gone: str = ""
+
+
+class WriteLog:
+    def __init__(self) -> None:
+        self._writes: dict[str, list[Write]] = {}  # By owner, oldest owner first; no list is empty.
+
+    def record(self, owner: str, kind: str, revision: int, key: Key | None = None) -> None:
+        """A create, update or patch that was answered with this revision. With the key it counts as seen as
+        soon as the object is there; without, once everything up to the revision is."""
+        self._add(owner, Write(kind, revision, key))
+
+    def record_delete(self, owner: str, kind: str, key: Key, uid: str) -> None:
+        """A delete that was answered. Seen once the object is gone or marked for it."""
+        self._add(owner, Write(kind, 0, key, uid))
+
+    def unseen(self, owner: str, snapshot: Snapshot) -> list[Write]:
+        """What a snapshot does not show yet, of the owner's writes and of everyone's."""
+        writes = (*self._writes.get(owner, ()), *self._writes.get(EVERYONE, ()))
+        return [write for write in writes if not is_seen(write, snapshot)]
+
+    def forget_seen(self, owner: str, snapshot: Snapshot) -> None:
+        """What has been seen once stays visible: caches never go back."""
+        for whose in (owner, EVERYONE):
+            rest = [write for write in self._writes.get(whose, ()) if not is_seen(write, snapshot)]
+            if rest:
+                self._writes[whose] = rest
+            else:
+                self._writes.pop(whose, None)
+
+    def __len__(self) -> int:
+        return len(self._writes)
+
+    def _add(self, owner: str, write: Write) -> None:
+        writes = self._writes.setdefault(owner, [])
+        writes.append(write)
+        if len(writes) > WRITES_MAX:
+            self._writes[owner] = _condensed(writes)
+        if len(self._writes) > OWNERS_MAX:
+            oldest = next(whose for whose in self._writes if whose != EVERYONE)
+            for kept in self._writes.pop(oldest):
+                self._add(EVERYONE, kept)
+
+
+def is_seen(write: Write, snapshot: Snapshot) -> bool:
+    if not snapshot.synced(write.kind):
+        return False
+    if write.key is None:
+        return snapshot.revision(write.kind) >= write.revision
+    found = snapshot.get(write.kind, write.key)
+    if write.gone:
+        return found is None or uid_of(found) != write.gone or "deletionTimestamp" in metadata(found)
+    if snapshot.revision(write.kind) >= write.revision:
+        return True
+    return found is not None and int(metadata(found).get("resourceVersion") or 0) >= write.revision
+
+
+def _condensed(writes: list[Write]) -> list[Write]:
+    """One write a kind, at its highest revision, stands for all with a revision. Deletes have none."""
+    highest: dict[str, int] = {}
+    for write in writes:
+        if not write.gone:
+            highest[write.kind] = max(write.revision, highest.get(write.kind, 0))
+    deletes = [write for write in writes if write.gone]
+    return [*(Write(kind, revision) for kind, revision in highest.items()), *deletes]

@@ -1,0 +1,76 @@
+"""Watch chunks as events.
+
+A chunk is whole lines of JSON when it came over a wire, or a list of (type, object) pairs in simulation,
+where nothing is ever encoded. Either way it becomes the same events, in the same order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import msgspec
+
+from fathom.model.errors import ApiError
+from fathom.model.objects import Obj, metadata
+
+ADDED, MODIFIED, DELETED = "ADDED", "MODIFIED", "DELETED"
+BOOKMARK, ERROR = "BOOKMARK", "ERROR"
+
+INITIAL_EVENTS_END = "k8s.io/initial-events-end"
+
+
+class Event(msgspec.Struct, frozen=True):
+    type: str
+    obj: Obj = msgspec.field(name="object")
+
+
+class Malformed(Exception):
+    """The stream says something that is no watch event. Nothing that follows can be trusted: the watch is
+    opened again, from the last revision that is known to be whole."""
+
+
+_lines = msgspec.json.Decoder(Event).decode_lines
+
+
+def decode_events(chunks: Iterable[Any]) -> list[Event]:
+    """All events of some chunks. Raises `Malformed`."""
+    events: list[Event] = []
+    for chunk in chunks:
+        events += _decoded(chunk) if isinstance(chunk, bytes) else [Event(*pair) for pair in chunk]
+    return events
+
+
+def _decoded(chunk: bytes) -> list[Event]:
+    try:
+        return _lines(chunk)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise Malformed(f"{error}: {chunk[:120]!r}") from error
+
+
+def revision_of(obj: Obj) -> int:
+    """Of an object, a list or a bookmark. Raises `Malformed` where there is none: without it nobody can tell
+    which of two states is the newer."""
+    try:
+        return int(obj["metadata"]["resourceVersion"])
+    except (KeyError, TypeError, ValueError):
+        raise Malformed(f"no revision in {str(obj)[:120]}") from None
+
+
+def ends_initial_events(event: Event) -> bool:
+    """Whether this is the bookmark that says "that was all there is" (WatchList)."""
+    annotations = metadata(event.obj).get("annotations")
+    return isinstance(annotations, dict) and annotations.get(INITIAL_EVENTS_END) == "true"
+
+
+def error_of(event: Event) -> ApiError:
+    """What an ERROR event carries: a Status."""
+    status = event.obj
+    code = status.get("code")
+    details = status.get("details")
+    return ApiError(
+        code if isinstance(code, int) else 500,
+        str(status.get("reason") or ""),
+        str(status.get("message") or "the watch ended with an error"),
+        details=details if isinstance(details, dict) else None,
+    )
