@@ -95,10 +95,10 @@ _prefixes = itertools.count(1)
 
 
 class EtcdServer:
-    """One etcd process on ports that the system chose. Not durable against power cuts, which no test makes;
-    `kill` and `restart` are safe."""
+    """One etcd process on ports that the system chose. One that is to be killed must be durable: without
+    fsync, etcd acknowledges what it still holds in its own buffers."""
 
-    def __init__(self, data_dir: Path, *options: str, scheme: str = "http") -> None:
+    def __init__(self, data_dir: Path, *options: str, scheme: str = "http", durable: bool = False) -> None:
         client, peer = _free_port(), _free_port()
         self.endpoint = f"127.0.0.1:{client}"
         self._log = data_dir / "log"
@@ -110,7 +110,7 @@ class EtcdServer:
             f"--listen-peer-urls=http://127.0.0.1:{peer}",
             f"--initial-advertise-peer-urls=http://127.0.0.1:{peer}",
             f"--initial-cluster=default=http://127.0.0.1:{peer}",
-            "--unsafe-no-fsync",
+            *([] if durable else ["--unsafe-no-fsync"]),
             "--heartbeat-interval=20",
             "--election-timeout=200",  # It is alone: no need to wait a second for itself.
             "--log-level=error",
@@ -156,9 +156,9 @@ class EtcdServer:
 
 
 @contextmanager
-def running_etcd(*options: str, scheme: str = "http") -> Iterator[EtcdServer]:
+def running_etcd(*options: str, scheme: str = "http", durable: bool = False) -> Iterator[EtcdServer]:
     with tempfile.TemporaryDirectory() as directory:
-        server = EtcdServer(Path(directory), *options, scheme=scheme)
+        server = EtcdServer(Path(directory), *options, scheme=scheme, durable=durable)
         try:
             yield server
         finally:

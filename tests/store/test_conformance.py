@@ -383,6 +383,15 @@ async def test_a_watch_resumes_from_any_retained_revision(store: Store) -> None:
         assert changes == [change for change in everything if change.revision > after]
 
 
+async def test_a_watch_resumes_between_commits_that_came_together(store: Store) -> None:
+    start = await store.revision()
+    await asyncio.gather(*(store.commit((), [put(f"/k{n}", n), put("/x", n)]) for n in range(10)))
+    for after in range(start, start + 10):
+        changes = await gathered(store.watch("", after=after), start + 10)
+        assert [change.revision for change in changes[::2]] == list(range(after + 1, start + 11))
+        assert [change.revision for change in changes[1::2]] == list(range(after + 1, start + 11))
+
+
 async def test_a_watch_never_splits_a_commit(store: Store) -> None:
     start = await store.revision()
     for number in range(20):

@@ -37,7 +37,7 @@ from fathom.store.unusable import StoreUnusable
 @pytest.fixture(scope="module")
 def fragile_etcd() -> Iterator[EtcdServer]:
     """Not the one that the other tests share. It tells of progress on request only."""
-    with running_etcd() as server:
+    with running_etcd(durable=True) as server:
         yield server
 
 

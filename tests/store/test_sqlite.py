@@ -239,6 +239,41 @@ async def test_a_full_disk_refuses_commits_and_they_work_again_when_there_is_roo
     assert verify(data_dir).problems == ()
 
 
+async def test_a_large_commit_that_does_not_fit_leaves_nothing(data_dir: Path) -> None:
+    with bounds_of("sqlite-tight"):  # Several statements to a group.
+        store = SqliteStore.open(data_dir)
+        await committed(store, a=1)
+        store._writer.execute("PRAGMA max_page_count = 20")
+        large = [put(f"/large/{n}", "x" * 3000) for n in range(30)]
+        with pytest.raises(StoreUnavailable, match="nothing was written"):
+            await store.commit((), large)
+        assert verify(data_dir).rows == 1
+        assert await store.commit((), large[:3]) == Committed(3)
+        assert verify(data_dir).problems == ()
+        await store.close()
+
+
+async def test_what_was_decided_on_top_of_a_refused_commit_is_refused_too(
+    store: SqliteStore, data_dir: Path
+) -> None:
+    await committed(store, a=1)
+    store._writer.execute("PRAGMA max_page_count = 20")
+    with held(data_dir):
+        large = asyncio.ensure_future(store.commit([Expect("/a", 2)], [put("/a", "x" * 200_000)]))
+        await asyncio.sleep(0.05)
+        on_top = [
+            asyncio.ensure_future(store.commit([Expect("/a", 3)], writes(a=3))),
+            asyncio.ensure_future(store.commit([Expect("/a", 2)], writes(a=3))),  # Would conflict.
+            asyncio.ensure_future(store.commit([Expect("/a", 4)], [Delete("/gone")])),  # Changes nothing.
+        ]
+        await asyncio.sleep(0.05)
+    outcomes = await asyncio.gather(large, *on_top, return_exceptions=True)
+    assert [type(outcome) for outcome in outcomes] == [StoreUnavailable] * 4
+    assert await store.get("/a") == Entry("/a", body(1), 2, 2)
+    assert await store.commit([Expect("/a", 2)], writes(a=3)) == Committed(3)
+    assert verify(data_dir).problems == ()
+
+
 LIMITED_DISK = """
 import asyncio, json, resource, sys
 from pathlib import Path
@@ -436,6 +471,20 @@ def test_a_lock_left_by_a_dead_process_does_not_hold(data_dir: Path) -> None:
     subprocess.run([sys.executable, "-c", die, str(data_dir)], check=False)
     assert (data_dir / "lock").exists()
     assert read_all(data_dir) == 0
+
+
+async def test_a_watch_that_catches_up_gets_bounded_batches(store: SqliteStore, data_dir: Path) -> None:
+    for number in range(3):
+        await asyncio.gather(*(store.commit((), [put(f"/k{n}", number)]) for n in range(400)))
+    await store.close()
+    store = SqliteStore.open(data_dir)
+    sizes = []
+    async for batch in store.watch("", after=1):
+        sizes.append(len(batch.changes))
+        if batch.revision == 1201:
+            break
+    assert sizes == [512, 512, 176]
+    await store.close()
 
 
 async def test_the_database_is_private_durable_and_write_ahead(store: SqliteStore, data_dir: Path) -> None:

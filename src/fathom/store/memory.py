@@ -146,8 +146,7 @@ def _at(past: Past, revision: int) -> Entry | None:
 
 
 def _compacted(past: Past, revision: int) -> Past:
-    """Without what was superseded at or before the revision, nor a deletion that is all that is left."""
+    """Without what was superseded at or before the revision, nor a deletion that is all that is left. A past
+    never begins with a deletion, so one that is first now happened at or before the revision."""
     first = max(bisect.bisect_right(past, revision, key=_revision) - 1, 0)
-    if past[first][1] is None and past[first][0] <= revision:
-        first += 1
-    return past[first:]
+    return past[first:] if past[first][1] else past[first + 1 :]
