@@ -28,13 +28,12 @@ class DefinitionController:
         finalizers = metadata(definition).get("finalizers") or []
         if not metadata(definition).get("deletionTimestamp") or FINALIZER not in finalizers:
             return False
-        namespaces = self._where(name)
-        for namespace in namespaces:
+        for namespace in self._where(name):
             path = self._resources.path(name, namespace)
             if path is not None:
                 await self._client.call("DELETE", path)
-        if namespaces:
-            return True
+        if self._where(name):
+            return True  # Something holds them: their finalizers.
         kept = [finalizer for finalizer in finalizers if finalizer != FINALIZER]
         change = {"metadata": {"finalizers": kept, "resourceVersion": _version(definition)}}
         await self._client.call(

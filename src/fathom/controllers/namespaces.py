@@ -105,13 +105,18 @@ class NamespaceController:
             await self._welcome(name)
             return False
         plan = plan_namespace(namespace, self._contents(name))
-        for resource in plan.delete:
-            path = self._resources.path(resource, name)
-            await self._client.call("DELETE", path or "", query="propagationPolicy=Background")
+        if plan.delete:
+            await self._delete(plan.delete, name)
+            plan = plan_namespace(namespace, self._contents(name))  # Most of it is gone already.
         await self._report(namespace, plan, now)
         if plan.finalize:
             await self._finalize(namespace)
         return bool(plan.remaining)
+
+    async def _delete(self, resources: tuple[str, ...], name: str) -> None:
+        for resource in resources:
+            path = self._resources.path(resource, name)
+            await self._client.call("DELETE", path or "", query="propagationPolicy=Background")
 
     def _contents(self, name: str) -> dict[str, list[Obj]]:
         found = {}
