@@ -133,6 +133,12 @@ class Started:
         """All output so far, once it has `text` in it."""
         return self._wait(lambda: text in self._read.decode(), f"no {text!r}")
 
+    def matching(self, pattern: str) -> str:
+        """The first line that matches, once there is one."""
+        line = re.compile(f"^.*{pattern}.*$", re.MULTILINE)
+        found = line.search(self._wait(lambda: bool(line.search(self._read.decode())), f"no {pattern!r}"))
+        return found.group() if found else ""
+
     def lines(self, count: int) -> list[str]:
         """The first lines, once there are as many."""
         return self._wait(lambda: self._read.count(b"\n") >= count, f"not {count} lines").splitlines()

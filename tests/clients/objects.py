@@ -8,7 +8,8 @@ Obj = dict[str, Any]
 
 
 def config_map(name: str, *, labels: dict[str, str] | None = None, **data: str) -> Obj:
-    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": _meta(name, labels), "data": data}
+    made = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": _meta(name, labels)}
+    return {**made, "data": data} if data else made
 
 
 def pod(name: str, *, node: str = "", labels: dict[str, str] | None = None, image: str = "nginx:1.27") -> Obj:

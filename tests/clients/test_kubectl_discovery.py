@@ -52,11 +52,11 @@ def test_api_versions(cluster: Kubectl) -> None:
     assert {"v1", "apps/v1", "batch/v1", "autoscaling/v1", "autoscaling/v2", "policy/v1"} <= set(versions)
 
 
-def test_without_aggregated_discovery_the_answer_is_the_same(cluster: Kubectl) -> None:
+def test_without_aggregated_discovery_the_answer_is_the_same(cluster: Kubectl, server: Server) -> None:
     """Clients before 1.26 ask group by group."""
-    groups = json.loads(cluster.ok("get --raw /apis"))["groups"]
+    groups = server.request("GET", "/apis")["groups"]
     preferred = [group["preferredVersion"]["groupVersion"] for group in groups]
-    listed = [json.loads(cluster.ok(f"get --raw /apis/{version}")) for version in preferred]
+    listed = [server.request("GET", f"/apis/{version}") for version in preferred]
     asked = {
         (resource["name"], found["groupVersion"])
         for found in listed

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 
 import pytest
@@ -38,12 +39,12 @@ def test_a_plain_watch_prints_headers_once(kubectl: Kubectl) -> None:
 
 def test_watch_only_leaves_out_what_was_there(kubectl: Kubectl) -> None:
     kubectl.create(config_map("old"), config_map("ticker"))
+    ticks = itertools.count()
     with kubectl.started("get cm --watch-only -o name") as watch:
 
         def has_begun() -> bool:
             # Nothing tells when a silent watch has begun; a change that it sees does.
-            kubectl.ok("patch cm ticker --type=json -p", '[{"op":"add","path":"/data","value":{}}]')
-            kubectl.ok("patch cm ticker --type=json -p", '[{"op":"remove","path":"/data"}]')
+            kubectl.ok(f"annotate cm ticker tick={next(ticks)} --overwrite")
             return "ticker" in watch.so_far()
 
         eventually(has_begun)
@@ -97,11 +98,11 @@ def test_a_watch_over_all_namespaces_and_one_of_cluster_objects(
     with kubectl.started("get pods -A -w") as pods, cluster.started("get ns -w") as namespaces:
         namespaces.until(namespace)
         kubectl.create(pod("seen"))
-        assert pods.until("seen").splitlines()[-1].split()[:2] == [namespace, "seen"]
+        assert pods.matching(r" seen ").split()[:2] == [namespace, "seen"]
         server.request("POST", "/api/v1/namespaces", {"metadata": {"name": f"{namespace}-b"}})
         namespaces.until(f"{namespace}-b")
         cluster.ok(f"delete ns {namespace}-b")
-        namespaces.until(f"{namespace}-b   Terminating")
+        namespaces.matching(rf"{namespace}-b +Terminating")
 
 
 def test_a_request_timeout_ends_a_watch(kubectl: Kubectl) -> None:
