@@ -57,7 +57,9 @@ class Feed:
         self.revision = revision
         self.committed = max(self.committed, revision)
         if self._bounded:
-            while self._tail_changes > TAIL_CHANGES_MAX or self._tail_bytes > TAIL_BYTES_MAX:
+            # The newest stretch stays, however large: who was up to date gets it without a detour, and so
+            # before its committers go on.
+            while len(self._tail) > 1 and self._is_too_long():
                 self._drop_oldest()
         self._wake()
 
@@ -97,6 +99,9 @@ class Feed:
             await self._moved.wait()
         if self._closed is not None:
             raise StoreUnavailable(self._closed)
+
+    def _is_too_long(self) -> bool:
+        return self._tail_changes > TAIL_CHANGES_MAX or self._tail_bytes > TAIL_BYTES_MAX
 
     def _wake(self) -> None:
         self._moved.set()  # Wakes those who wait now,
