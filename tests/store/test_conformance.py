@@ -210,6 +210,8 @@ async def test_keys_are_any_unicode_in_code_point_order(store: Store) -> None:
     await store.commit((), [put(key, key) for key in reversed(strange)])
     page = await store.range("/")
     assert [(entry.key, entry.body.obj["value"]) for entry in page.entries] == [(key, key) for key in strange]
+    for key in strange:  # As a prefix too: each has its own end.
+        assert keys(await store.range(key)) == [key]
     revision = await store.revision()
     changes = await gathered(store.watch("/", after=revision - 1), revision)
     assert sorted(change.key for change in changes) == strange
