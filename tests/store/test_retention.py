@@ -9,7 +9,7 @@ import pytest
 from tests.store.engines import writes
 
 from fathom.store.memory import MemoryStore
-from fathom.store.protocol import Compacted, Expect, Outcome, Store, StoreUnavailable, Write
+from fathom.store.protocol import Compacted, Expect, Outcome, Store, StoreUnavailable, Unknown, Write
 from fathom.store.retention import MARKS_KEY, Mark, Plan, Retention, plan_retention, revision_at
 
 S = 1_000_000_000
@@ -78,6 +78,18 @@ async def test_of_two_servers_one_takes_each_mark() -> None:
     assert [mark["time_ns"] // S for mark in entry.body.obj["marks"]] == [1000, 1010, 1020]
 
 
+async def test_who_could_not_write_its_mark_does_not_compact() -> None:
+    store, clock = MemoryStore(), HandClock()
+    retention = Retention(store, clock, keep_s=60, every_s=10)
+    for _ in range(7):
+        await retention.step()
+        clock.now_s += 10
+    unlucky = Unlucky(store)
+    await Retention(unlucky, clock, keep_s=60, every_s=10).step()
+    first = 2
+    assert (await store.range("", revision=first)).revision == first
+
+
 async def test_an_outage_only_delays() -> None:
     store, clock = Flaky(), HandClock()
     running = asyncio.ensure_future(Retention(store, clock, keep_s=60, every_s=0.001).run())
@@ -87,6 +99,18 @@ async def test_an_outage_only_delays() -> None:
     await asyncio.sleep(0.05)
     assert await revision_at(store, clock.now_ns()) == 2
     running.cancel()
+
+
+class Unlucky(MemoryStore):
+    """Reads and compacts another store, and never knows whether its commits happened."""
+
+    def __init__(self, real: MemoryStore) -> None:
+        super().__init__()
+        self.get = real.get  # type: ignore[method-assign]  # handed through
+        self.compact = real.compact  # type: ignore[method-assign]  # handed through
+
+    async def commit(self, preconditions: Sequence[Expect], writes: Sequence[Write]) -> Outcome:
+        return Unknown("lost")
 
 
 class Flaky(MemoryStore):
