@@ -88,6 +88,7 @@ class Server:
         self.knows_header = True  # Sends bookmarks as often as it is asked to; else one a minute.
         self.sends_bookmarks = True
         self.page_max = 0  # Pages are no larger than this, whatever is asked for.
+        self.pages_drift = False  # Later pages show a later revision.
         self.expires_by_event = True  # A watch of the past gets an ERROR event; else an HTTP 410.
         self.events_per_chunk = 0  # 0: as many as there are.
         self.chunks_left: int | None = None  # Then every connection breaks, in the middle of whatever it is.
@@ -196,6 +197,8 @@ class Server:
         limit = int(query.get("limit") or 0)
         limit = min(limit, self.page_max) if self.page_max and limit else limit
         at, _, start = query.get("continue", f"{self._now()}|").partition("|")
+        if self.pages_drift:
+            at = str(self._now())
         if int(at) < self.floor:
             raise expired("The provided continue parameter is too old to display a consistent list result.")
         found = [

@@ -259,7 +259,7 @@ def test_a_late_write_answer_never_overwrites_what_is_newer(world: World) -> Non
 def test_a_late_write_answer_never_brings_a_deleted_object_back(world: World) -> None:
     world.server.create(PODS, pod("web"))
     caches = world.caches({"Pod": PODS})
-    world.run(1)
+    world.run(1.5)
     ours = world.server.update(PODS, pod("web", status={"phase": "Pending"}))
     gone = world.server.delete(PODS, "web", "default")
     world.run(0.01)  # The delete has been seen; no bookmark has confirmed its revision yet.
@@ -396,6 +396,21 @@ def test_pages_that_expire_while_they_are_read_are_read_again(world: World) -> N
     world.run(1)
     assert world.names(caches, "Pod") == list("abcde")
     assert world.server.lists() == 3  # One try with WatchList, two with pages.
+
+
+def test_pages_of_two_revisions_are_no_list(world: World) -> None:
+    """1. The first page is of revision 3. 2. An object of it is deleted. 3. The second page is of 4."""
+    world.server.has_watch_list = False
+    world.server.page_max = 2
+    for name in "abc":
+        world.server.create(PODS, pod(name))
+    world.server.pages_drift = True
+    caches = world.caches({"Pod": PODS})
+    world.run(0.0045)  # The first page has come, the second is being asked for.
+    world.server.delete(PODS, "a", "default")
+    world.run(1)
+    assert world.names(caches, "Pod") == ["b", "c"]
+    assert told(world) == [("new", "b"), ("new", "c")]
 
 
 def test_a_server_that_ignores_watchlist_is_noticed_by_its_first_bookmark(world: World) -> None:

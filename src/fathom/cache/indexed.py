@@ -180,7 +180,7 @@ class IndexedCache:
             del self._early[key]
             if revision == early[0]:
                 applied.echoes_s.append(now_s - early[1])
-        if have > revision and early is not None:
+        if have > revision:
             applied.overtaken += 1
         elif event.type == DELETED:
             if old is None:

@@ -1,0 +1,222 @@
+"""How one kind's cache moves: by events, lists and own writes, and never backwards."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from fathom.cache.indexed import EARLY_MAX, Applied, Change, IndexedCache, WentBack
+from fathom.cache.indexes import STANDARD
+from fathom.client.events import Event, Malformed
+from fathom.model.objects import Key, Obj
+
+
+def obj(name: str, revision: int, *, uid: str = "", **parts: Any) -> Obj:
+    meta = {"name": name, "namespace": "ns", "uid": uid or f"uid-{name}", "resourceVersion": str(revision)}
+    return {"kind": "Pod", "metadata": meta, **parts}
+
+
+def bookmark(revision: int) -> Event:
+    return Event("BOOKMARK", {"metadata": {"resourceVersion": str(revision)}})
+
+
+def added(*objs: Obj) -> list[Event]:
+    return [Event("ADDED", one) for one in objs]
+
+
+def synced(*objs: Obj, revision: int = 10, **options: bool) -> IndexedCache:
+    cache = IndexedCache(STANDARD, **options)
+    cache.replace(objs, revision, [], asked_s=0.0)
+    return cache
+
+
+def apply(cache: IndexedCache, *events: Event, now_s: float = 1.0) -> Applied:
+    applied = Applied()
+    cache.apply(events, applied, now_s=now_s)
+    return applied
+
+
+def write(cache: IndexedCache, one: Obj, now_s: float = 0.0) -> list[Change]:
+    changes: list[Change] = []
+    cache.apply_write(one, changes, now_s=now_s)
+    return changes
+
+
+def replace(cache: IndexedCache, *objs: Obj, revision: int) -> list[Change]:
+    changes: list[Change] = []
+    cache.replace(objs, revision, changes, asked_s=2.0)
+    return changes
+
+
+def names(cache: IndexedCache) -> list[str]:
+    return [one["metadata"]["name"] for one in cache.held().contents.all()]
+
+
+def test_an_event_completes_only_the_revisions_before_it() -> None:
+    cache = synced(obj("a", 5))
+    apply(cache, *added(obj("b", 12)))
+    assert (cache.safe, cache.seen, cache.revision) == (11, 12, 11)
+    apply(cache, bookmark(12))
+    assert (cache.safe, cache.seen, cache.revision) == (12, 12, 12)
+
+
+def test_where_a_revision_is_one_object_its_event_completes_it_for_readers_not_for_resuming() -> None:
+    cache = synced(shared_revisions=False)
+    apply(cache, *added(obj("b", 12)))
+    assert (cache.safe, cache.seen, cache.revision) == (11, 12, 12)
+
+
+def test_two_objects_of_one_revision_are_both_taken() -> None:
+    for shared in (True, False):
+        cache = synced(shared_revisions=shared)
+        assert len(apply(cache, *added(obj("a", 12), obj("b", 12))).changes) == 2
+        assert apply(cache, bookmark(12), *added(obj("a", 12))).again == 1
+
+
+def test_an_event_that_was_told_before_changes_nothing() -> None:
+    cache = synced(obj("a", 12), revision=12)
+    applied = apply(cache, *added(obj("a", 12)), *added(obj("dead", 7)), Event("DELETED", obj("a", 9)))
+    assert applied == Applied(again=3)
+    assert names(cache) == ["a"]
+    assert cache.heard_s == 0.0
+
+
+@pytest.mark.parametrize(("revision", "is_news"), [(9, False), (10, True), (11, True)])
+def test_a_bookmark_is_news_unless_it_is_from_behind(revision: int, *, is_news: bool) -> None:
+    cache = synced(revision=10)
+    assert apply(cache, bookmark(revision)).news is is_news
+    assert (cache.revision, cache.heard_s) == (max(10, revision), 1.0 if is_news else 0.0)
+
+
+def test_an_older_list_is_refused_and_changes_nothing() -> None:
+    cache = synced(obj("a", 5))
+    apply(cache, *added(obj("b", 12)))
+    with pytest.raises(WentBack) as refused:
+        replace(cache, obj("c", 11), revision=11)
+    assert (refused.value.have, refused.value.got) == (12, 11)
+    assert (names(cache), cache.safe, cache.seen) == (["a", "b"], 11, 12)
+
+
+def test_a_list_says_what_was_missed_and_keeps_what_is_equal() -> None:
+    same, old, gone = obj("same", 3), obj("changed", 4), obj("gone", 5)
+    cache = synced(same, old, gone)
+    new, fresh = obj("changed", 15), obj("fresh", 16)
+    changes = replace(cache, new, fresh, obj("same", 3), revision=20)
+    assert changes == [(old, new), (None, fresh), (gone, None)]
+    assert cache.get(Key("ns", "same")) is same
+
+
+def test_a_write_is_visible_before_its_event_and_the_event_is_its_echo() -> None:
+    cache = synced(obj("a", 5))
+    before, ours = obj("a", 5), obj("a", 12, spec=1)
+    assert write(cache, ours, now_s=1.0) == [(before, ours)]
+    assert cache.revision == 10
+    applied = apply(cache, Event("MODIFIED", obj("a", 12, spec=1)), now_s=1.5)
+    assert applied == Applied(news=True, echoes_s=[0.5])
+    assert cache.get(Key("ns", "a")) is ours
+
+
+def test_an_event_older_than_an_own_write_is_overtaken() -> None:
+    cache = synced(obj("a", 5))
+    ours = obj("a", 13)
+    write(cache, ours)
+    assert apply(cache, Event("MODIFIED", obj("a", 12))) == Applied(overtaken=1, news=True)
+    assert cache.get(Key("ns", "a")) is ours
+
+
+def test_a_delete_older_than_an_own_recreation_does_not_undo_it() -> None:
+    """Ours: delete at 11, create at 12. The answer to the create comes before the event of the delete."""
+    cache = synced(obj("a", 5, uid="first"))
+    old, ours = obj("a", 5, uid="first"), obj("a", 12, uid="second")
+    assert write(cache, ours) == [(old, None), (None, ours)]
+    assert apply(cache, Event("DELETED", obj("a", 11, uid="first"))).overtaken == 1
+    assert apply(cache, *added(obj("a", 12, uid="second"))).changes == []
+    assert names(cache) == ["a"]
+
+
+def test_a_delete_after_an_own_write_wins() -> None:
+    cache = synced(obj("a", 5))
+    write(cache, obj("a", 12))
+    apply(cache, Event("DELETED", obj("a", 13)))
+    assert names(cache) == []
+    assert write(cache, obj("a", 12)) == []
+
+
+def test_a_list_older_than_an_own_write_leaves_it_alone() -> None:
+    cache = synced(obj("a", 5))
+    created, updated = obj("new", 22), obj("a", 21)
+    write(cache, created)
+    write(cache, updated)
+    assert replace(cache, obj("a", 5), revision=20) == []
+    assert names(cache) == ["a", "new"]
+    assert replace(cache, obj("a", 21), revision=30) == [(created, None)]
+
+
+def test_an_own_write_that_the_watch_passes_in_silence_is_taken_back() -> None:
+    """It never was in what this cache selects."""
+    cache = synced()
+    ours = obj("elsewhere", 12)
+    write(cache, ours)
+    assert apply(cache, bookmark(11)).changes == []
+    assert apply(cache, bookmark(12)).changes == [(ours, None)]
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        {"kind": "Status", "metadata": {}, "status": "Success"},
+        {"kind": "Pod", "metadata": {"name": "dry-run", "namespace": "ns"}},
+        {"kind": "Pod", "metadata": {"resourceVersion": "99"}},
+        {"kind": "Pod"},
+        {},
+    ],
+)
+def test_an_answer_that_is_no_stored_object_is_left_alone(answer: Obj) -> None:
+    cache = synced()
+    assert write(cache, answer) == []
+    assert names(cache) == []
+
+
+def test_nothing_is_written_into_a_cache_that_has_not_been_listed() -> None:
+    cache = IndexedCache(STANDARD)
+    assert write(cache, obj("a", 1)) == []
+
+
+def test_own_writes_that_wait_for_their_event_are_bounded() -> None:
+    cache = synced()
+    told = sum(len(write(cache, obj(f"p{number}", 100 + number))) for number in range(EARLY_MAX + 50))
+    assert told == EARLY_MAX
+    apply(cache, *added(*(obj(f"p{number}", 100 + number) for number in range(EARLY_MAX + 50))))
+    assert len(cache) == EARLY_MAX + 50
+
+
+@pytest.mark.parametrize("bad", [{}, {"metadata": {}}, {"metadata": {"name": "x", "resourceVersion": "x"}}])
+def test_changes_before_a_malformed_event_are_told_and_those_after_it_are_not(bad: Obj) -> None:
+    cache = synced()
+    applied = Applied()
+    with pytest.raises(Malformed):
+        cache.apply([*added(obj("a", 11)), Event("ADDED", bad), *added(obj("b", 13))], applied, now_s=1.0)
+    assert len(applied.changes) == 1
+    assert (names(cache), cache.safe) == (["a"], 10)
+
+
+def test_an_index_function_that_raises_leaves_the_object_out_and_the_revision_behind_it() -> None:
+    def broken(one: Obj) -> tuple[str, ...]:
+        return (one["spec"]["must-be-there"],)
+
+    cache = IndexedCache({"broken": broken})
+    applied = Applied()
+    cache.replace([obj("good", 5, spec={"must-be-there": "x"})], 10, [], asked_s=0.0)
+    with pytest.raises(KeyError):
+        cache.apply(added(obj("bad", 12)), applied, now_s=1.0)
+    assert (names(cache), cache.safe, cache.seen) == (["good"], 11, 10)
+    with pytest.raises(KeyError):
+        cache.replace([obj("bad", 12)], 20, [], asked_s=0.0)
+    assert (cache.safe, cache.seen) == (11, 10)
+
+
+def test_a_delete_that_tells_nothing_new_is_one_change() -> None:
+    old = obj("a", 5, spec={"x": 1})
+    cache = synced(old)
+    assert apply(cache, Event("DELETED", obj("a", 12, spec={"x": 1}))).changes == [(old, None)]
