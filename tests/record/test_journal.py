@@ -103,14 +103,14 @@ def test_decisions_are_chosen_by_object_controller_and_time(
 
 def test_a_journal_is_bounded_and_the_oldest_go_first(tmp_path: Path) -> None:
     journal = DiskJournal(tmp_path, budget_bytes=128 * 1024)
-    for number in range(5000):
+    for number in range(3000):
         journal.decided(decision(number, message=os.urandom(100).hex()))
         journal.concluded(outcome(number))
     journal.close()
     assert sum(path.stat().st_size for path in tmp_path.iterdir()) <= 128 * 1024
     numbers = [kept.decision.time_ns for kept in read_journal(tmp_path)]
-    assert numbers == list(range(numbers[0], 5000))
-    assert 300 < len(numbers) < 5000
+    assert numbers == list(range(numbers[0], 3000))
+    assert 150 < len(numbers) < 3000
     assert journal.lost == 0
 
 

@@ -50,7 +50,7 @@ def test_what_is_appended_is_read_back_in_order_over_many_segments(tmp_path: Pat
     ring = Ring(tmp_path, TAPE, budget_bytes=SMALL * 20)
     ring.begin()
     bodies = [b"h%d" % number + b"x" * (number % 5000) for number in range(2000)]
-    assert all(ring.append(body[:2], body[2:]) for body in bodies)
+    assert all(ring.append(body) for body in bodies)
     assert kept(tmp_path) == {1: bodies}  # Also while it is being written.
     ring.close()
     assert kept(tmp_path) == {1: bodies}
@@ -62,7 +62,7 @@ def test_what_is_appended_is_read_back_in_order_over_many_segments(tmp_path: Pat
 def test_only_the_owner_may_read_it(tmp_path: Path) -> None:
     ring = Ring(tmp_path / "tape", TAPE, budget_bytes=SMALL)
     ring.begin()
-    ring.append(b"", b"secret")
+    ring.append(b"secret")
     modes = [stat.S_IMODE(path.stat().st_mode) for path in (tmp_path / "tape").iterdir()]
     ring.close()
     modes += [stat.S_IMODE(path.stat().st_mode) for path in (tmp_path / "tape").iterdir()]
@@ -74,7 +74,7 @@ def one_segment(directory: Path, bodies: list[bytes]) -> Path:
     ring = Ring(directory, TAPE, budget_bytes=SMALL * 10, pack=unpacked)
     ring.begin()
     for body in bodies:
-        ring.append(body, b"")
+        ring.append(body)
     ring.close()
     (path,) = ring_files(directory)
     return path
@@ -135,7 +135,7 @@ def test_the_oldest_runs_go_whole_and_the_budget_holds(tmp_path: Path) -> None:
     for run in range(30):
         ring.begin()
         for part in range(12):
-            assert ring.append(b"%d/%d" % (run + 1, part), os.urandom(1000))
+            assert ring.append(b"%d/%d" % (run + 1, part) + os.urandom(1000))
         assert sum(path.stat().st_size for path in ring_files(tmp_path)) <= SMALL
     ring.close()
     found = kept(tmp_path)
@@ -151,14 +151,14 @@ def test_a_run_that_fills_the_budget_alone_pauses_and_the_next_one_goes_on(tmp_p
     ring = Ring(tmp_path, TAPE, budget_bytes=SMALL, log=said)
     ring.begin()
     taken = 0
-    while ring.append(b"", os.urandom(1000)):
+    while ring.append(os.urandom(1000)):
         taken += 1
-    assert not ring.append(b"", b"no room")
+    assert not ring.append(b"no room")
     assert (ring.recording, ring.lost) == (False, 2)
     assert len(kept(tmp_path)[1]) == taken > 40
     assert [event for event, _ in said.lines] == ["recording paused: this run fills its budget"]
     ring.begin()
-    assert ring.append(b"", b"again")
+    assert ring.append(b"again")
     ring.close()
     assert kept(tmp_path) == {2: [b"again"]}
 
@@ -167,8 +167,8 @@ def test_a_record_larger_than_a_segment_has_one_of_its_own(tmp_path: Path) -> No
     ring = Ring(tmp_path, TAPE, budget_bytes=SMALL)
     ring.begin()
     bodies = [b"small", b"x" * 40_000, b"after"]
-    assert [ring.append(b"", body) for body in bodies] == [True, True, True]
-    assert not ring.append(b"", b"y" * SMALL)
+    assert [ring.append(body) for body in bodies] == [True, True, True]
+    assert not ring.append(b"y" * SMALL)
     ring.close()
     assert kept(tmp_path) == {1: bodies}
 
@@ -178,15 +178,15 @@ def test_a_place_that_cannot_be_written_stops_the_recording_and_nothing_else(tmp
     ring = Ring(tmp_path / "tape", TAPE, budget_bytes=SMALL, log=said)
     ring.begin()
     shutil.rmtree(tmp_path / "tape")
-    while ring.append(b"", os.urandom(1000)):
+    while ring.append(os.urandom(1000)):
         pass
     ring.begin()
-    assert not ring.append(b"", b"lost")
+    assert not ring.append(b"lost")
     assert not ring.recording
     assert "recording stopped" in [event for event, _ in said.lines]
     (tmp_path / "tape").mkdir()
     ring.begin()
-    assert ring.append(b"", b"back")
+    assert ring.append(b"back")
     ring.close()
     assert list(kept(tmp_path / "tape").values()) == [[b"back"]]
 
@@ -199,10 +199,10 @@ from pathlib import Path
 from fathom.record.ring import Ring
 ring = Ring(Path({str(tmp_path)!r}), 1, budget_bytes=1 << 20)
 ring.begin()
-ring.append(b"", b"first")
+ring.append(b"first")
 resource.setrlimit(resource.RLIMIT_FSIZE, (50_000, 50_000))
 count = 0
-while ring.append(b"", bytes(1000)):
+while ring.append(bytes(1000)):
     count += 1
 print(count, ring.recording, ring.lost)
 """
@@ -215,7 +215,7 @@ print(count, ring.recording, ring.lost)
 def test_records_that_stand_for_themselves_drop_a_segment_at_a_time(tmp_path: Path) -> None:
     ring = Ring(tmp_path, TAPE, budget_bytes=SMALL, long_runs=False)
     for number in range(1000):
-        assert ring.append(b"%d " % number, os.urandom(500))
+        assert ring.append(b"%d " % number + os.urandom(500))
     ring.close()
     numbers = [int(body.split()[0]) for bodies in kept(tmp_path).values() for body in bodies]
     assert numbers == list(range(numbers[0], 1000))
@@ -228,9 +228,9 @@ def test_records_that_stand_for_themselves_go_on_when_there_is_room_again(
     monkeypatch.setattr(rings, "LOST_PER_TRY", 10)
     ring = Ring(tmp_path / "tape", TAPE, budget_bytes=SMALL, long_runs=False)
     shutil.rmtree(tmp_path / "tape")
-    results = [ring.append(b"", b"x") for _ in range(25)]
+    results = [ring.append(b"x") for _ in range(25)]
     (tmp_path / "tape").mkdir()
-    results += [ring.append(b"", b"x") for _ in range(10)]
+    results += [ring.append(b"x") for _ in range(10)]
     ring.close()
     assert results == [False] * 30 + [True] * 5
 
@@ -244,7 +244,7 @@ def test_a_segment_that_cannot_be_packed_is_as_good_unpacked(tmp_path: Path) -> 
     ring.begin()
     bodies = [b"%d" % number * 500 for number in range(40)]
     for body in bodies:
-        ring.append(body, b"")
+        ring.append(body)
     ring.close()
     assert kept(tmp_path) == {1: bodies}
     assert {event for event, _ in said.lines} == {"a segment could not be packed"}
@@ -266,7 +266,7 @@ def test_a_segment_that_nobody_began_is_passed_over(tmp_path: Path) -> None:
     assert kept(tmp_path) == {}
     ring = Ring(tmp_path, TAPE, budget_bytes=SMALL)
     ring.begin()
-    ring.append(b"", b"new")
+    ring.append(b"new")
     ring.close()
     assert kept(tmp_path) == {5: [b"new"]}
     assert not list(tmp_path.glob("*.packing"))
@@ -281,7 +281,7 @@ ring.begin()
 number = 0
 while True:
     number += 1
-    ring.append(b"%d " % number, b"x" * (number * 7919 % 3000))
+    ring.append(b"%d " % number + b"x" * (number * 7919 % 3000))
     print(number, flush=True)
 """
 

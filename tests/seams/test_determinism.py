@@ -267,6 +267,41 @@ def test_a_sleep_without_end_is_a_sleep() -> None:
     assert len(domain.tasks) == 1
 
 
+def test_an_answer_that_comes_with_its_deadline_counts() -> None:
+    replies: list[Reply] = []
+    domain = Domain()
+    seam = Seam(domain, Deaf())
+
+    async def ask() -> None:
+        replies.append(await seam.request(Ask("GET", "/"), timeout_s=1))
+
+    domain.input(0, lambda: domain.create_task(ask()))
+    domain.input(1_000_000_000, seam.deliver, Input.REPLY, 1, 200, b"just")
+    domain.input(3_000_000_000)
+    assert (replies, seam.waiting, seam.asked, domain.next_deadline_ns()) == (
+        [Reply(200, b"just")],
+        0,
+        {},
+        None,
+    )
+
+
+def test_deadlines_that_were_met_do_not_pile_up() -> None:
+    domain = Domain()
+    fired: list[int] = []
+
+    def arm() -> None:
+        for number in range(5000):
+            timer = domain.call_later(60 + number % 7, fired.append, number)
+            if number % 100:
+                timer.cancel()
+
+    domain.input(0, arm)
+    assert len(domain._timers) <= domains.TIMERS_UNSWEPT
+    domain.input(100_000_000_000)
+    assert fired == sorted(range(0, 5000, 100), key=lambda number: (number % 7, number))
+
+
 def test_an_answer_that_comes_too_late_is_no_input() -> None:
     replies: list[Reply] = []
 

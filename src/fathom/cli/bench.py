@@ -54,6 +54,7 @@ def make_app() -> App:
     app = App(name="bench", help="Measure an API server over TLS, from another process than its own.")
     app.command(api)
     app.command(watch)
+    app.command(record)
     return app
 
 
@@ -87,6 +88,19 @@ def watch(
 
     load = WatchLoad(watchers, writes, object_bytes, connections)
     _report(lambda: run_watch(where.against(), load), as_json=as_json)
+
+
+def record(
+    *,
+    inputs: Annotated[int, Parameter(validator=Number(gte=1000), help="How many to record.")] = 50_000,
+    data: Annotated[Path | None, Parameter(help="Where the tape goes for a while.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Record, cross the seam, replay: what an input costs in time and bytes. Needs no server."""
+    from fathom.bench import record as recording  # noqa: PLC0415
+
+    result = recording.run_record(recording.RecordLoad(inputs, data))
+    print(recording.as_json(result) if as_json else recording.as_table(result))
 
 
 def _report(measure: Callable[[], Result], *, as_json: bool) -> None:

@@ -46,7 +46,7 @@ class DiskJournal:
         except (TypeError, ValueError):
             self._unfit += 1
             return
-        self.written += self._ring.append(kind, body)
+        self.written += self._ring.append(kind + body)
 
     @property
     def lost(self) -> int:

@@ -18,10 +18,10 @@ import fcntl
 import mmap
 import os
 import re
-import zlib
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from pathlib import Path
+from zlib import crc32
 
 from fathom.record.segment import FRAME, HEADER_BYTES, Header, NotASegment, pack, read_header
 from fathom.seams.log import Log, NoLog
@@ -32,6 +32,9 @@ SEGMENTS_MIN = 8
 
 # Where every record is a beginning, a disk that was full is asked again now and then.
 LOST_PER_TRY = 1000
+
+_FRAME_BYTES = FRAME.size
+_pack_frame = FRAME.pack_into
 
 NAME = re.compile(r"(\d{8})-(\d{6})\.seg")
 
@@ -99,23 +102,21 @@ class Ring:
         self._chain = self.run
         self._off = not self._next_segment(need)
 
-    def append(self, head: bytes, payload: bytes) -> bool:
+    def append(self, body: bytes) -> bool:
         """Whether the record is kept. Never raises."""
+        size = len(body)
+        if self._at + _FRAME_BYTES + size > self._end and not self._turn(_FRAME_BYTES + size):
+            self.lost += 1
+            return False
         start = self._at
-        end = start + FRAME.size + len(head) + len(payload)
-        if end > self._end:
-            if not self._turn(end - start):
-                self.lost += 1
-                return False
-            start = self._at
-            end = start + FRAME.size + len(head) + len(payload)
+        first = start + _FRAME_BYTES
+        self._at = end = first + size
+        self._chain = chain = crc32(body, self._chain) or 1
         target = self._map
         assert target is not None
-        chain = zlib.crc32(payload, zlib.crc32(head, self._chain)) or 1
-        target[start + FRAME.size : end] = head + payload
+        target[first:end] = body
         # Last: until it is there, a reader sees the end of the tape and not half a record.
-        FRAME.pack_into(target, start, end - start - FRAME.size, chain)
-        self._at, self._chain = end, chain
+        _pack_frame(target, start, size, chain)
         return True
 
     @property
@@ -201,21 +202,21 @@ class Ring:
     def _make_room(self, need: int) -> bool:
         """Forget the oldest runs until there is room; false if there is none but the current one's."""
         self._settle()
-        if self._used() + need > self._budget_bytes:
-            self._settle(
-                wait_for_all=True
-            )  # It may fit once it is packed; and none may be dropped under way.
-        while self._used() + need > self._budget_bytes:
-            oldest = run_of(next(iter(self._sizes), Path(f"{self.run:08}-")))
-            if oldest >= self.run:
+        while sum(self._sizes.values()) + need > self._budget_bytes:
+            oldest = min(map(run_of, self._sizes), default=self.run)
+            members = [path for path in self._sizes if run_of(path) == oldest]
+            if self._packing.keys() & members:
+                self._settle(wait_for_all=True)  # What is being packed would come back if it were dropped.
+            elif oldest == self.run:
                 return False
-            for path in [path for path in self._sizes if run_of(path) == oldest]:
-                path.unlink(missing_ok=True)
-                del self._sizes[path]
+            else:
+                self._drop(members)
         return True
 
-    def _used(self) -> int:
-        return sum(self._sizes.values())
+    def _drop(self, members: list[Path]) -> None:
+        for path in members:
+            path.unlink(missing_ok=True)
+            del self._sizes[path]
 
 
 def _mapped(path: Path, size: int) -> mmap.mmap:

@@ -34,7 +34,8 @@ ASK = 32
 
 # Kind, flags, status, number, time, checksum. A flag will say that a payload is kept elsewhere (a revision of
 # the store that stands for it); readers that know none refuse what they cannot read.
-_HEAD = struct.Struct("<BBHIQI")
+_HEAD = struct.Struct("<BBHIqI")
+_pack_head = _HEAD.pack
 
 _decode_birth = msgspec.json.Decoder(Birth).decode
 
@@ -59,12 +60,12 @@ class DiskTape:
     ) -> None:
         if kind is Input.START:
             self._ring.begin()
-        head = _HEAD.pack(kind, 0, status, number, max(0, now_ns), checksum)
-        self.records += self._ring.append(head, payload)
+        head = _pack_head(kind, 0, status, number, now_ns, checksum)
+        self.records += self._ring.append(head + payload)
 
     def asked(self, number: int, ask: Ask, *, now_ns: int, checksum: int) -> None:
-        head = _HEAD.pack(ASK, 0, 0, number, now_ns, checksum)
-        self.records += self._ring.append(head, ask_payload(ask, whole=self._whole_asks))
+        head = _pack_head(ASK, 0, 0, number, now_ns, checksum)
+        self.records += self._ring.append(head + ask_payload(ask, whole=self._whole_asks))
 
     @property
     def recording(self) -> bool:

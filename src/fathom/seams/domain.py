@@ -38,6 +38,8 @@ CALLBACKS_PER_INPUT_MAX = 1_000_000
 # A bug that fails on every input must not fill the memory; the first failures tell the most.
 FAILURES_KEPT_MAX = 1000
 
+TIMERS_UNSWEPT = 1000
+
 # For `sleep(inf)`: later than any process lives, and an integer.
 FAR_NS = 1 << 62
 
@@ -125,6 +127,7 @@ class Domain(asyncio.AbstractEventLoop):
         self._context = contextvars.Context()  # Empty: a variable that the host has set is the host's.
         self._ready: deque[_Handle] = deque()
         self._timers: list[tuple[int, int, _Handle]] = []  # A heap of (when, order of arming, handle).
+        self._timers_max = TIMERS_UNSWEPT
         self._order = count(1).__next__
         self._number = count(1).__next__
         self._handler: Callable[[asyncio.AbstractEventLoop, dict[str, Any]], object] | None = None
@@ -231,7 +234,15 @@ class Domain(asyncio.AbstractEventLoop):
     ) -> asyncio.TimerHandle:
         handle = _Handle(callback, args, context, when_ns)
         heapq.heappush(self._timers, (when_ns, self._order(), handle))
+        if len(self._timers) > self._timers_max:
+            self._sweep()
         return handle  # type: ignore[return-value]  # the same to whoever cancels it
+
+    def _sweep(self) -> None:
+        """Most deadlines are cancelled long before they are due; those must not pile up until then."""
+        self._timers = [timer for timer in self._timers if not timer[2].cancelled()]
+        heapq.heapify(self._timers)
+        self._timers_max = max(TIMERS_UNSWEPT, 2 * len(self._timers))
 
     def create_future(self) -> asyncio.Future[Any]:
         future: DomainFuture[Any] = DomainFuture(loop=self)

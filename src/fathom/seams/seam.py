@@ -108,35 +108,39 @@ class Seam:
         """One answer. A timeout is an answer too: status 0. The deadline is kept by the Domain's own clock,
         so a socket that hangs for ever holds nobody up, and a replay times out at the same input."""
         number = self._number(ask)
-        future: asyncio.Future[Reply] = self._domain.create_future()
-        self._waiting[number] = future
-        self._backend.start(number, ask, stream=False)
         try:
-            async with asyncio.timeout(timeout_s):
-                return await future
-        except TimeoutError:
-            return Reply(0, f"no answer within {timeout_s:g} s".encode())
+            self._backend.start(number, ask, stream=False)
+            return await self._answer(number, timeout_s)
         finally:
             self._drop(number)
 
     async def open(self, ask: Ask, *, timeout_s: float) -> Stream | Reply:
         """A stream, or the reply that refused it."""
         number = self._number(ask)
-        future = self._waiting[number] = self._domain.create_future()
         stream = self._streams[number] = Stream(self, number)
-        self._backend.start(number, ask, stream=True)
         opened = False
         try:
-            async with asyncio.timeout(timeout_s):
-                reply = await future
+            self._backend.start(number, ask, stream=True)
+            reply = await self._answer(number, timeout_s)
             opened = reply.status == 200
             return stream if opened else reply
-        except TimeoutError:
-            return Reply(0, f"no answer within {timeout_s:g} s".encode())
         finally:
             self._waiting.pop(number, None)
             if not opened:
                 self._close(number)
+
+    async def _answer(self, number: int, timeout_s: float) -> Reply:
+        """An answer that comes in the same input as its deadline counts."""
+        timer = self._domain.call_later(timeout_s, self._expire, number, timeout_s)
+        try:
+            return await self._waiting[number]
+        finally:
+            timer.cancel()
+
+    def _expire(self, number: int, timeout_s: float) -> None:
+        future = self._waiting[number]
+        if not future.done():
+            future.set_result(Reply(0, f"no answer within {timeout_s:g} s".encode()))
 
     async def signal(self) -> str:
         """Wait for somebody outside to want something. Each signal goes to one who waits."""
@@ -163,6 +167,7 @@ class Seam:
     def _number(self, ask: Ask) -> int:
         self._count += 1
         checksum = self.asked[self._count] = ask.checksum()
+        self._waiting[self._count] = self._domain.create_future()
         if self.on_ask is not None:
             self.on_ask(self._count, ask, checksum)
         return self._count
