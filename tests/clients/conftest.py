@@ -8,10 +8,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.clients.kubectl import Kubectl
+from tests.clients.kubectl import Kubectl, minor_of
 from tests.clients.running import Server, running
 
 NAME_MAX = 40  # Leaves room for a number, and for what tests append to their namespace's name.
+
+MINOR_MIN = 32  # Of kubectl: older ones work too, but say many things in other words.
 
 
 @pytest.fixture(scope="session")
@@ -45,6 +47,8 @@ def kubectl_home(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def kubectl(kubectl: str, server: Server, namespace: str, kubectl_home: Path) -> Kubectl:
+    if minor_of(kubectl) < MINOR_MIN:
+        pytest.skip(f"these tests compare the words of kubectl 1.{MINOR_MIN} and later")
     return Kubectl(kubectl, server.kubeconfig, kubectl_home, namespace)
 
 

@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -57,7 +58,9 @@ class Kubectl:
             env=self._environment(),
             cwd=cwd,
         )
-        return Done(done.returncode, done.stdout, done.stderr)
+        # From 1.34 on, kubectl says where it deleted something.
+        said = re.sub(r"( deleted) from \S+ namespace", r"\1", done.stdout)
+        return Done(done.returncode, said, done.stderr)
 
     def ok(self, command: str, *arguments: str, stdin: str | None = None, cwd: Path | None = None) -> str:
         """What a command that succeeds without a warning prints."""
@@ -164,6 +167,13 @@ class Started:
             piece = os.read(descriptor, 65536)
             self._read += piece
             self._over = not piece
+
+
+@cache
+def minor_of(binary: str) -> int:
+    command = [binary, "version", "--client", "-o", "json"]
+    shown = subprocess.run(command, capture_output=True, text=True, check=True, timeout=COMMAND_S_MAX).stdout
+    return int(re.sub(r"\D", "", json.loads(shown)["clientVersion"]["minor"]))
 
 
 def manifest(*objs: Any) -> str:
