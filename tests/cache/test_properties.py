@@ -3,7 +3,10 @@ its handlers can keep exact accounts, nothing dead comes to life, and when all i
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 from hypothesis import given, settings
@@ -173,3 +176,27 @@ def test_the_same_script_gives_the_same_run(setting: dict[str, Any], steps: list
         return [run.world.changes, run.world.server.asks, run.world.seen.happenings]
 
     assert told() == told()
+
+
+UNDER_A_SEED = """
+from tests.cache.test_properties import Run
+run = Run(wire=True, setting={"has_watch_list": False, "page_max": 2})
+for number in range(200):
+    run.step("touch", "abcdefghij"[number * 7 % 10])
+    run.step("delete", "abcdefghij"[number * 3 % 10])
+    run.step("run", 0.4)
+    if number % 20 == 0:
+        run.step("compact", None)
+        run.step("drop", None)
+view = run.world.do(run.caches.snapshot)
+print(view.list("Pod"), view.revisions, view.ages, run.world.changes, run.world.server.asks)
+"""
+
+
+def test_a_run_is_the_same_under_every_hash_seed() -> None:
+    def printed(seed: str) -> bytes:
+        command = [sys.executable, "-c", UNDER_A_SEED]
+        environ = {"PYTHONHASHSEED": seed, "PYTHONPATH": str(Path(__file__).parents[2])}
+        return subprocess.run(command, env=environ, capture_output=True, check=True).stdout
+
+    assert printed("1") == printed("2") != b""
