@@ -22,9 +22,9 @@ LIBRARIES = frozenset({"fathom", "immutables", "msgspec", "numpy", "yaml"})
 # coroutines into a set by address, and `all_tasks`, whose order is not ours (use `Domain.tasks`).
 _ASYNCIO = """
     ALL_COMPLETED FIRST_COMPLETED FIRST_EXCEPTION AbstractEventLoop BoundedSemaphore CancelledError Condition
-    Event Future Handle InvalidStateError LifoQueue Lock PriorityQueue Queue QueueEmpty QueueFull Semaphore Task
-    TaskGroup Timeout TimeoutError TimerHandle create_task current_task ensure_future gather get_running_loop
-    iscoroutinefunction shield sleep timeout timeout_at wait wait_for
+    Event Future Handle InvalidStateError LifoQueue Lock PriorityQueue Queue QueueEmpty QueueFull Semaphore
+    Task TaskGroup Timeout TimeoutError TimerHandle create_task current_task ensure_future gather
+    get_running_loop iscoroutinefunction shield sleep timeout timeout_at wait wait_for
 """
 ASYNCIO = frozenset(_ASYNCIO.split())
 # Types to write down, not to make: a Domain numbers the futures and tasks that it makes itself.
