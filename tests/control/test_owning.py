@@ -10,19 +10,19 @@ from hypothesis import strategies as st
 
 from fathom.control.owning import (
     Claims,
-    adding_finalizer,
-    adopting,
+    adopted,
     child_name,
     claims,
     controller_of,
     free_slots,
     is_controlled_by,
     named_after,
+    orphaned,
     owned,
-    releasing,
-    removing_finalizer,
     slot_of,
     taken_slots,
+    with_finalizer,
+    without_finalizer,
 )
 from fathom.model.formats import dns_label
 from fathom.model.objects import Obj
@@ -114,24 +114,17 @@ def test_others_children_are_never_touched() -> None:
     assert claims(leaving, everyone, matches) == Claims(mine=(mine,))
 
 
-def test_adopting_and_releasing_hold_only_for_what_was_read() -> None:
-    free = child("free", resourceVersion="7")
-    assert adopting(free, owner()) == {
-        "metadata": {"uid": "of-free", "resourceVersion": "7", "ownerReferences": [REFERENCE]}
-    }
-    assert releasing(owned(free, owner()), owner()) == {
-        "metadata": {"uid": "of-free", "resourceVersion": "7", "ownerReferences": []}
-    }
+def test_adopting_adds_a_reference_and_releasing_takes_only_ours_away() -> None:
+    other = {"apiVersion": "v1", "kind": "ConfigMap", "name": "x", "uid": "u9"}
+    free = child("free", ownerReferences=[other])
+    assert adopted(free, owner()) == [other, REFERENCE]
+    assert orphaned(owned(free, owner()), owner()) == [other]
 
 
 def test_finalizers_are_added_once_and_never_to_what_is_going() -> None:
-    fresh = owner(resourceVersion="3", finalizers=["a/x"])
-    assert adding_finalizer(fresh, "b/y") == {
-        "metadata": {"uid": "u1", "resourceVersion": "3", "finalizers": ["a/x", "b/y"]}
-    }
-    assert adding_finalizer(fresh, "a/x") is None
-    assert adding_finalizer(owner(deletionTimestamp="t"), "b/y") is None
-    assert removing_finalizer(fresh, "a/x") == {
-        "metadata": {"uid": "u1", "resourceVersion": "3", "finalizers": []}
-    }
-    assert removing_finalizer(fresh, "b/y") is None
+    fresh = owner(finalizers=["a/x"])
+    assert with_finalizer(fresh, "b/y") == ["a/x", "b/y"]
+    assert with_finalizer(fresh, "a/x") is None
+    assert with_finalizer(owner(deletionTimestamp="t"), "b/y") is None
+    assert without_finalizer(fresh, "a/x") == []
+    assert without_finalizer(fresh, "b/y") is None

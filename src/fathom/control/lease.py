@@ -161,8 +161,8 @@ class Elector:
         self._on_change = on_change
         self._said = ""  # The last time we wrote into the lease.
 
-    async def campaign(self) -> Term:
-        """Until we hold it."""
+    async def campaign(self, predecessor: str = "") -> Term:
+        """Until we hold it. `predecessor`: a holder that is known to have stopped; what it has is free."""
         me = f"{self._who}_{self._ids.uid()}"
         self._on_change(Standing(self._key, me, "standby"))
         seen: Sighting | None = None
@@ -175,7 +175,8 @@ class Elector:
                 if first_sent_ns is not None and lease is not None and _holder(lease) == me:
                     return self._begin(me, lease, first_sent_ns)
                 seen = None if lease is None else sighted(seen, lease, now_ns=now_ns)
-                if seen is None or is_free(seen, duration_s=self._timing.duration_s, now_ns=now_ns):
+                left = predecessor and lease is not None and _holder(lease) == predecessor
+                if left or seen is None or is_free(seen, duration_s=self._timing.duration_s, now_ns=now_ns):
                     outcome = await self._take(lease, me)
                     if isinstance(outcome, Committed):
                         return self._begin(me, outcome.obj, now_ns)

@@ -142,36 +142,31 @@ def claims(owner: Obj, children: Sequence[Obj], matches: Callable[[Obj], bool]) 
     return Claims(tuple(mine), tuple(adopt), tuple(release))
 
 
-# Patches, each guarded by what it was decided from: `commit` refuses one that has been overtaken.
+# Lists as they should be. `plan` makes patches of them, each bound to the revision it was decided from.
 
 
-def guarded(obj: Obj, **changes: object) -> Obj:
-    """A merge patch of metadata that holds only for the object as it was read."""
-    meta = metadata(obj)
-    return {"metadata": {"uid": meta.get("uid"), "resourceVersion": meta.get("resourceVersion"), **changes}}
+def adopted(child: Obj, owner: Obj) -> list[Obj]:
+    references: list[Obj] = metadata(owned(child, owner))["ownerReferences"]
+    return references
 
 
-def adopting(child: Obj, owner: Obj) -> Obj:
-    return guarded(child, ownerReferences=metadata(owned(child, owner))["ownerReferences"])
-
-
-def releasing(child: Obj, owner: Obj) -> Obj:
+def orphaned(child: Obj, owner: Obj) -> list[Obj]:
     references = metadata(child).get("ownerReferences") or ()
-    return guarded(child, ownerReferences=[each for each in references if each.get("uid") != uid_of(owner)])
+    return [each for each in references if each.get("uid") != uid_of(owner)]
 
 
 def has_finalizer(obj: Obj, name: str) -> bool:
     return name in (metadata(obj).get("finalizers") or ())
 
 
-def adding_finalizer(obj: Obj, name: str) -> Obj | None:
-    """None if it is there, or if it is too late: the server takes none from an object that is going."""
+def with_finalizer(obj: Obj, name: str) -> list[str] | None:
+    """None if it is there, or if it is too late: a server takes none for an object that is going."""
     if has_finalizer(obj, name) or is_deleting(obj):
         return None
-    return guarded(obj, finalizers=[*(metadata(obj).get("finalizers") or ()), name])
+    return [*(metadata(obj).get("finalizers") or ()), name]
 
 
-def removing_finalizer(obj: Obj, name: str) -> Obj | None:
+def without_finalizer(obj: Obj, name: str) -> list[str] | None:
     if not has_finalizer(obj, name):
         return None
-    return guarded(obj, finalizers=[each for each in metadata(obj)["finalizers"] if each != name])
+    return [each for each in metadata(obj)["finalizers"] if each != name]

@@ -178,21 +178,31 @@ class WorkQueue(Generic[K]):
     ) -> Trouble:
         """To be tried again after a backoff, or given up. Either way it is not forgotten: `troubles` shows
         it until it succeeds. `not_before_s`: what the server asked for."""
-        taken = self._put_down(key)
+        trouble = self.judge(key, reason=reason, message=message, intent=intent, not_before_s=not_before_s)
+        self.retry(key, trouble)
+        return trouble
+
+    def judge(self, key: K, *, reason: str, message: str, intent: str, not_before_s: float = 0.0) -> Trouble:
+        """One more failure of a key in hand, and what follows from it. Nothing happens yet: there is time to
+        say so before it is put down."""
         before, now_ns = self._troubles.get(key), _now_ns()
         attempts = before.attempts + 1 if before and before.intent == intent else 1
         delay_ns = max(backoff_ns(self._retry, attempts, self._rng), round(not_before_s * 1e9))
-        trouble = next_trouble(
+        return next_trouble(
             self._retry, before, intent=intent, reason=reason, message=message, now_ns=now_ns,
             delay_ns=delay_ns,
         )  # fmt: skip
+
+    def retry(self, key: K, trouble: Trouble) -> None:
+        """Put down what failed, as judged."""
+        taken = self._put_down(key)
         self._troubles[key] = trouble
-        if trouble.given_up:
-            self._metrics.gave_up(reason)
+        if trouble.next_ns is None:
+            self._metrics.gave_up(trouble.reason)
         else:
-            self._metrics.retried(reason, delay_ns / 1e9)
-            self.add_after(key, delay_ns / 1e9, Cause("retry", reason), priority=taken.priority)
-        return trouble
+            delay_s = max(0, trouble.next_ns - _now_ns()) / 1e9
+            self._metrics.retried(trouble.reason, delay_s)
+            self.add_after(key, delay_s, Cause("retry", trouble.reason), priority=taken.priority)
 
     def put_back(self, key: K, delay_s: float, cause: Cause) -> None:
         """Neither well nor badly: it could not be tried. What went wrong before is remembered as it was."""
@@ -225,6 +235,10 @@ class WorkQueue(Generic[K]):
     @property
     def in_hand(self) -> tuple[Taken[K], ...]:
         return tuple(self._in_hand.values())
+
+    def taken(self, key: K) -> Taken[K] | None:
+        """Why a key is in hand; None if it is not."""
+        return self._in_hand.get(key)
 
     def oldest_wait_s(self) -> float:
         """How long the one who waits longest has waited."""

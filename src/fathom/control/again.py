@@ -1,0 +1,53 @@
+"""What a pass over one key answers: when to look again, or what went wrong.
+
+What is done about it is decided in one place, the loop.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal
+
+import msgspec
+
+if TYPE_CHECKING:
+    from fathom.control.commit import Applied
+
+# failed     it was tried, and counts as an attempt
+# held       the view is not fresh enough: nothing was tried
+# not sent   the server is taken to be down, or the lease may be lost: nothing was tried
+Blame = Literal["failed", "held", "not sent"]
+
+
+class Failure(msgspec.Struct, frozen=True):
+    reason: str  # One word in CamelCase, for a condition: Conflict, Forbidden, BehindRevision.
+    message: str
+    blame: Blame = "failed"
+    retry_after_s: float = 0.0  # What the server asked for.
+    ask: tuple[str, ...] = ()  # Held: kinds whose server should be asked how far it is.
+
+
+class Again(msgspec.Struct, frozen=True):
+    after_s: float | None = None  # None: when something changes.
+    why: str = ""  # What the timer is for.
+    failure: Failure | None = None
+
+    @classmethod
+    def never(cls) -> Again:
+        """Not before something changes."""
+        return cls()
+
+    @classmethod
+    def in_s(cls, seconds: float, why: str = "") -> Again:
+        return cls(seconds, why)
+
+    @classmethod
+    def failed(cls, reason: str, message: str = "") -> Again:
+        """With a backoff, and with a condition that says why."""
+        return cls(failure=Failure(reason, message))
+
+    @classmethod
+    def after(cls, applied: Applied, *, in_s: float | None = None, why: str = "") -> Again:
+        """What came of a plan says it; if all went well, after `in_s`."""
+        if applied.failure is not None:
+            return cls(failure=applied.failure)
+        return cls(in_s, why)

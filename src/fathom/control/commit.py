@@ -1,0 +1,338 @@
+"""Carry out a plan: say in the journal what was decided, send it, and know in the end what came of it.
+
+    needs met? ──no──> held: only the status is written
+       │ yes
+    journal ──> creates ──> patches ──> deletes ──> status        each: send, settle by reading, record
+                   └─ the first that fails keeps the following from being sent ─┘
+
+What was written is recorded under its owner: the owner's next decision waits until its cache shows it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Mapping, Sequence
+
+import msgspec
+
+from fathom.cache.caches import Caches
+from fathom.cache.freshness import OwnWrites, Unmet, unmet
+from fathom.cache.snapshot import Snapshot
+from fathom.cache.written import WriteLog
+from fathom.client.api import Api
+from fathom.client.outcomes import Committed, Conflict, Outcome, Rejected, Unknown
+from fathom.client.settle import settled
+from fathom.control import breaker, lease
+from fathom.control.again import Failure
+from fathom.control.cause import UNSTATED, Cause
+from fathom.control.plan import OWN_WRITES, Action, Create, Delete, Patch, Plan, WriteStatus, is_done
+from fathom.control.watches import Kind
+from fathom.model import decision
+from fathom.model.decision import Decision, Journal, Result, Seen, Subject
+from fathom.model.objects import Key, Obj, key_of, metadata, uid_of
+from fathom.seams.outside import Clock, Ids
+
+# As Kubernetes' own controllers: one to see whether it works, then twice as many at a time.
+BATCH_MAX = 32
+DECISION_HEADER = "fathom-decision"
+PROBE_S = 5.0
+STACK_LENGTH_MAX = 4000  # The end of a stack says what happened.
+# A server that sends bookmarks seldom leaves us in the dark about how new we are until it is asked.
+ASKING_HELPS = frozenset({"Stale", "BehindRevision"})
+NOT_SENT = frozenset({breaker.REASON, lease.NOT_LEADER})
+
+
+class Pass(msgspec.Struct, frozen=True):
+    """One look at one key: whose decision it is, and what led to it."""
+
+    controller: str
+    kind: Kind
+    key: Key
+    cause: Cause = UNSTATED
+    attempt: int = 1
+    waited_ns: int = 0
+    epoch: int = 0
+
+    @property
+    def owner(self) -> str:
+        """For whom is written. Controllers do not wait for each other's writes."""
+        return f"{self.controller}/{self.key.namespace}/{self.key.name}"
+
+
+class Applied(msgspec.Struct, frozen=True):
+    """What came of a plan. `failure` None: all of it is so."""
+
+    outcomes: tuple[tuple[str, Outcome], ...] = ()  # What was sent, in order, and what came of it.
+    failure: Failure | None = None
+
+
+class Commit:
+    def __init__(
+        self,
+        api: Api,
+        kinds: Mapping[str, Kind],
+        caches: Caches,
+        written: WriteLog,
+        *,
+        clock: Clock,
+        ids: Ids,
+        rng: random.Random,
+        journal: Journal,
+    ) -> None:
+        self._api = api
+        self._kinds = kinds
+        self._caches = caches
+        self._written = written
+        self._clock = clock
+        self._ids = ids
+        self._rng = rng
+        self._journal = journal
+        self._unsure: dict[str, dict[str, None]] = {}  # Owner -> kinds with a write that nobody knows of.
+
+    async def apply(self, plan: Plan, *, here: Pass, seen: Snapshot) -> Applied:
+        needs = [OwnWrites(here.owner) if need == OWN_WRITES else need for need in plan.needs]
+        lacking = unmet(needs, seen, self._written, now_s=_now_s()) if plan.actions else []
+        actions = () if lacking else plan.actions
+        if not actions and not plan.statuses and not lacking:
+            return Applied()
+        id_ = self._decided(plan, here, seen, lacking)
+        sender = _Sender(self, here.owner, id_)
+        outcomes: list[tuple[Action, Outcome]] = []
+        for group in () if lacking else (plan.creates, plan.patches, plan.deletes):
+            outcomes += await sender.in_batches(group)
+            if _first_failure(outcomes) is not None:
+                break
+        outcomes += await sender.in_batches(plan.statuses)
+        failure = held(lacking) if lacking else _first_failure(outcomes)
+        return Applied(tuple((action.line, outcome) for action, outcome in outcomes), failure)
+
+    async def sure(self, owner: str) -> bool:
+        """Before an owner whose write may or may not have happened decides again: has its cache seen all that
+        had happened by now? Asks the server."""
+        kinds = self._unsure.get(owner)
+        if kinds is None:
+            return True
+        for kind in tuple(kinds):
+            if not await self._caches.probe(kind, timeout_s=PROBE_S):
+                return False
+            kinds.pop(kind, None)
+        self._unsure.pop(owner, None)
+        return True
+
+    def record_death(self, here: Pass, error: BaseException, stack: str) -> None:
+        """A pass that raised decided nothing; that is worth knowing too."""
+        self._journal.decided(
+            Decision(
+                id=self._ids.uid(),
+                time_ns=self._clock.now_ns(),
+                controller=here.controller,
+                subject=Subject(here.kind.resource.name, *here.key),
+                verdict="died",
+                attempt=here.attempt,
+                cause=here.cause.kind,
+                cause_detail=here.cause.detail,
+                epoch=here.epoch,
+                message=f"{error!r}\n{stack[-STACK_LENGTH_MAX:]}",
+            )
+        )
+
+    def forget(self, owner: str) -> None:
+        """It is gone: nobody will decide about it again."""
+        self._unsure.pop(owner, None)
+
+    def _decided(self, plan: Plan, here: Pass, seen: Snapshot, lacking: Sequence[Unmet]) -> str:
+        """Written before anything is sent."""
+        subject = seen.get(here.kind.name, here.key) or {}
+        id_ = self._ids.uid()
+        ages = seen.ages
+        self._journal.decided(
+            Decision(
+                id=id_,
+                time_ns=self._clock.now_ns(),
+                controller=here.controller,
+                subject=Subject(
+                    here.kind.resource.name, *here.key, uid_of(subject), _generation(subject)
+                ),
+                verdict="hold" if lacking else plan.verdict,
+                attempt=here.attempt,
+                cause=here.cause.kind,
+                cause_detail=here.cause.detail,
+                queued_ms=round(here.waited_ns / 1e6, 3),
+                seen={
+                    kind: Seen(revision, _ms(ages[kind])) for kind, revision in seen.revisions.items()
+                },
+                epoch=here.epoch,
+                need="; ".join(f"{one.reason}: {one.kind} {one.why}" for one in lacking),
+                actions=tuple(action.line for action in (*plan.actions, *plan.statuses)),
+                observed_generation=_generation(subject),
+                message=plan.why,
+            )
+        )  # fmt: skip
+        if lacking:
+            self._concluded(id_, "held", 0, lacking[0].why)
+        return id_
+
+    def _concluded(self, id_: str, result: Result, revision: int, message: str) -> None:
+        time_ns = self._clock.now_ns()
+        self._journal.concluded(
+            decision.Outcome(id=id_, time_ns=time_ns, result=result, revision=revision, message=message)
+        )
+
+    # One action.
+
+    async def _send(self, action: Action, *, owner: str, id_: str) -> Outcome:
+        api = self._api.with_headers((DECISION_HEADER, id_))
+        kind, key = _whom(action)
+        resource = self._kinds[kind].resource
+        sent = await _sent(api, action, self._kinds[kind])
+
+        async def read() -> Obj | None:
+            return await api.get(resource, key.namespace, key.name)
+
+        outcome = await settled(
+            _as_seen(action, sent), read, lambda found: is_done(action, found), rng=self._rng
+        )
+        self._remember(action, outcome, owner)
+        result, revision, message = _said(sent, outcome)
+        self._concluded(id_, result, revision, f"{action.line}{message and ': ' + message}")
+        return outcome
+
+    def _remember(self, action: Action, outcome: Outcome, owner: str) -> None:
+        """Read-your-writes: what the owner's next decision must see."""
+        kind, key = _whom(action)
+        if kind not in self._caches.kinds:
+            return
+        if isinstance(outcome, Unknown):
+            self._unsure.setdefault(owner, {})[kind] = None
+        elif isinstance(outcome, Committed):
+            if isinstance(action, Delete):
+                self._written.record_delete(owner, kind, key, action.target.uid)
+            elif outcome.revision:
+                self._written.record(owner, kind, outcome.revision, key)
+                self._caches.apply_write(kind, outcome.obj)
+
+
+class _Sender:
+    """Many actions of one decision: a few at a time, more as long as all goes well."""
+
+    def __init__(self, commit: Commit, owner: str, id_: str) -> None:
+        self._commit = commit
+        self._owner = owner
+        self._id = id_
+
+    async def in_batches(self, actions: Sequence[Action]) -> list[tuple[Action, Outcome]]:
+        outcomes: list[tuple[Action, Outcome]] = []
+        size = 1
+        while len(outcomes) < len(actions):
+            batch = actions[len(outcomes) : len(outcomes) + size]
+            outcomes += zip(batch, await self._together(batch), strict=True)
+            if _first_failure(outcomes) is not None:
+                break
+            size = min(2 * size, BATCH_MAX)
+        return outcomes
+
+    async def _together(self, batch: Sequence[Action]) -> list[Outcome]:
+        if len(batch) == 1:
+            return [await self._commit._send(batch[0], owner=self._owner, id_=self._id)]
+        async with asyncio.TaskGroup() as group:
+            tasks = [
+                group.create_task(self._commit._send(action, owner=self._owner, id_=self._id))
+                for action in batch
+            ]
+        return [task.result() for task in tasks]
+
+
+async def _sent(api: Api, action: Action, kind: Kind) -> Outcome:
+    match action:
+        case Create(obj=obj):
+            whole = {"kind": kind.name, "apiVersion": kind.api_version, **obj}
+            return await api.create(kind.resource, key_of(obj).namespace, whole)
+        case Patch(target=at, patch=patch, subresource=subresource):
+            guard = {"uid": at.uid, **({"resourceVersion": at.revision} if at.revision else {})}
+            body = {**patch, "metadata": {**(patch.get("metadata") or {}), **guard}}
+            return await api.patch(
+                kind.resource, at.key.namespace, at.key.name, body, subresource=subresource
+            )
+        case WriteStatus(target=at, status=status):
+            guard = {"uid": at.uid, **({"resourceVersion": at.revision} if at.revision else {})}
+            return await api.patch(
+                kind.resource,
+                at.key.namespace,
+                at.key.name,
+                {"metadata": guard, "status": status},
+                subresource="status",
+            )
+        case Delete(target=at, policy=policy):
+            return await api.delete(kind.resource, at.key.namespace, at.key.name, uid=at.uid, policy=policy)
+
+
+def _as_seen(action: Action, outcome: Outcome) -> Outcome:
+    """That an object is not there is what a delete wants, and what other changes must look at again."""
+    if isinstance(outcome, Rejected) and outcome.code == 404:
+        if isinstance(action, Delete):
+            return Committed({})
+        if not isinstance(action, Create):
+            return Conflict(None, outcome.message)
+    return outcome
+
+
+def _whom(action: Action) -> tuple[str, Key]:
+    if isinstance(action, Create):
+        return action.kind, key_of(action.obj)
+    return action.target.kind, action.target.key
+
+
+def _first_failure(outcomes: Sequence[tuple[Action, Outcome]]) -> Failure | None:
+    return next((failure for action, one in outcomes if (failure := _failure(action, one))), None)
+
+
+def _failure(action: Action, outcome: Outcome) -> Failure | None:
+    match outcome:
+        case Committed():
+            return None
+        case Conflict(current=current, why=why):
+            if (
+                isinstance(action, Create)
+                and current is not None
+                and not metadata(current).get("deletionTimestamp")
+            ):
+                return Failure("NameTaken", f"{action.line}: the name is another's: {why}")
+            return Failure("Conflict", f"{action.line}: {why}")
+        case Rejected(reason=reason, code=code, message=message, retry_after_s=retry_after_s):
+            blame = "not sent" if reason in NOT_SENT else "failed"
+            said = message if blame == "not sent" else f"{action.line}: {message}"
+            return Failure(reason or f"HTTP{code}", said, blame, retry_after_s)  # type: ignore[arg-type]  # one of two
+        case Unknown(cause=cause):
+            return Failure("OutcomeUnknown", f"{action.line}: {cause}")
+
+
+def held(lacking: Sequence[Unmet]) -> Failure:
+    message = "; ".join(f"{one.kind}: {one.why}" for one in lacking)
+    ask = tuple(dict.fromkeys(one.kind for one in lacking if one.reason in ASKING_HELPS))
+    return Failure(lacking[0].reason, message, "held", ask=ask)
+
+
+def _said(sent: Outcome, outcome: Outcome) -> tuple[Result, int, str]:
+    match outcome:
+        case Committed():
+            return ("committed" if isinstance(sent, Committed) else "settled"), outcome.revision, ""
+        case Conflict(why=why):
+            return "conflict", 0, why
+        case Rejected(message=message):
+            return "rejected", 0, message
+        case Unknown(cause=cause):
+            return "unknown", 0, cause
+
+
+def _generation(obj: Obj) -> int:
+    return int(metadata(obj).get("generation") or 0)
+
+
+def _ms(seconds: float) -> int:
+    """An age that is infinite is not heard of at all: -1."""
+    return round(seconds * 1000) if seconds < 1e9 else -1
+
+
+def _now_s() -> float:
+    return asyncio.get_running_loop().time()

@@ -1,0 +1,74 @@
+"""What a controller is given: a view to decide from, and a way to have its plan carried out."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+
+from fathom.cache.caches import Caches
+from fathom.cache.snapshot import Snapshot
+from fathom.client.api import Api
+from fathom.control.cause import Cause
+from fathom.control.commit import Applied, Commit, Pass
+from fathom.control.plan import Plan
+from fathom.control.queue import WorkQueue
+from fathom.control.watches import Kind
+from fathom.model.objects import Key
+from fathom.seams.log import Log
+from fathom.seams.outside import Clock, timestamp
+
+
+class Kit:
+    """One per controller and term of leadership."""
+
+    def __init__(
+        self,
+        controller: str,
+        kind: Kind,
+        *,
+        api: Api,
+        caches: Caches,
+        commit: Commit,
+        queue: WorkQueue[Key],
+        clock: Clock,
+        rng: random.Random,
+        log: Log,
+        epoch: Callable[[], int] = lambda: 0,
+    ) -> None:
+        self.api = api  # For what is not cached. Writes go through `apply`.
+        self.rng = rng
+        self.log = log
+        self._controller = controller
+        self._kind = kind
+        self._caches = caches
+        self._commit = commit
+        self._queue = queue
+        self._clock = clock
+        self._epoch = epoch
+
+    def snapshot(self) -> Snapshot:
+        """What is known now. From here to the plan there is no `await`."""
+        return self._caches.snapshot()
+
+    def now(self) -> str:
+        """For conditions."""
+        return timestamp(self._clock.now_ns())
+
+    def now_ns(self) -> int:
+        return self._clock.now_ns()
+
+    async def apply(self, key: Key, plan: Plan, *, seen: Snapshot) -> Applied:
+        """`seen` is the view that the plan was made from."""
+        return await self._commit.apply(plan, here=self.passing(key), seen=seen)
+
+    def wake(self, key: Key, cause: Cause, *, after_s: float = 0.0, priority: int = 0) -> None:
+        """Look at another key too: one decision is another's cause."""
+        self._queue.add_after(key, after_s, cause, priority=priority)
+
+    def passing(self, key: Key) -> Pass:
+        taken = self._queue.taken(key)
+        if taken is None:
+            return Pass(self._controller, self._kind, key, epoch=self._epoch())
+        return Pass(
+            self._controller, self._kind, key, taken.cause, taken.attempt, taken.waited_ns, self._epoch()
+        )

@@ -1,0 +1,141 @@
+"""Controllers against a real server: the wiring, and a command to start them.
+
+    python -m fathom.control.live greeting:Greetings --kubeconfig F --lease default/greetings --record DIR
+
+What they are told at the start is all on the tape; `--record` keeps it, and `fathom replay` tells it again.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import os
+import signal
+import socket
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import msgspec
+import uvloop
+
+from fathom import __version__
+from fathom.client.http import HttpBackend, Server
+from fathom.client.kubeconfig import BadKubeconfig
+from fathom.client.servers import find_server
+from fathom.control.process import Settings, load_controller
+from fathom.model.decision import Journal
+from fathom.record.flight import Flight
+from fathom.record.journal import DiskJournal
+from fathom.record.tape import DiskTape
+from fathom.seams.log import JsonLog, Log
+from fathom.seams.outside import Outside, live
+from fathom.seams.process import NoEntry
+
+ENTRY = "fathom.control.process:begin"
+
+
+async def run_live(
+    settings: Settings,
+    server: Server,
+    *,
+    stop: asyncio.Event,
+    outside: Outside | None = None,
+    tape: DiskTape | None = None,
+    journal: Journal | None = None,
+    log: Log | None = None,
+) -> None:
+    """On the host's loop, until `stop` is set and what was under way is done. Raises what made it impossible
+    to go on."""
+    for name in settings.controllers:
+        load_controller(name)  # Now, and not when it is too late to say so.
+    flight = Flight(
+        ENTRY,
+        msgspec.to_builtins(settings),
+        connect=lambda host: HttpBackend(host, server),
+        outside=outside or live(),
+        tape=tape,
+        about={"server": server.url},
+        journal=journal,
+        log=log,
+        grace_s=settings.drain_s + 5.0,
+    )
+    running = asyncio.create_task(flight.run())
+    stopping = asyncio.create_task(stop.wait())
+    try:
+        await asyncio.wait((running, stopping), return_when=asyncio.FIRST_COMPLETED)
+        flight.stop()
+        await running
+    finally:
+        stopping.cancel()
+        running.cancel()
+
+
+def main(arguments: Sequence[str] | None = None, environ: Mapping[str, str] | None = None) -> int:
+    given = _parser().parse_args(arguments)
+    sys.path.insert(0, str(Path.cwd()))
+    try:
+        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+            runner.run(_main(given, os.environ if environ is None else environ))
+    except (BadKubeconfig, NoEntry) as error:
+        print(f"error: {error}", file=sys.stderr)  # noqa: T201
+        return 2
+    return 0
+
+
+async def _main(given: argparse.Namespace, environ: Mapping[str, str]) -> None:
+    outside = live()
+    log = JsonLog(sys.stderr, outside.clock)
+    server = find_server(given.kubeconfig, clock=outside.clock, environ=environ)
+    stop = asyncio.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        asyncio.get_running_loop().add_signal_handler(number, stop.set)
+    record: Path | None = given.record
+    tape = DiskTape(record / "tape", log=log) if record else None
+    journal = DiskJournal(record / "journal", log=log) if record else None
+    try:
+        await run_live(
+            _settings(given, server), server, stop=stop, outside=outside, tape=tape, journal=journal, log=log
+        )
+    finally:
+        for kept in (tape, journal):
+            if kept is not None:
+                kept.close()
+
+
+def _settings(given: argparse.Namespace, server: Server) -> Settings:
+    return Settings(
+        controllers=tuple(given.controllers),
+        target=server.url,
+        who=socket.gethostname(),
+        lease=given.lease,
+        namespace=given.namespace,
+        workers=given.workers,
+        user_agent=f"fathom/{__version__} {' '.join(given.controllers)}",
+    )
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m fathom.control.live", description=_title())
+    parser.add_argument("controllers", nargs="+", metavar="module:Class")
+    parser.add_argument("--kubeconfig", type=Path, help="default: where kubectl looks, or the pod's account")
+    parser.add_argument("--namespace", default="", help="watch only this one")
+    parser.add_argument("--lease", default="", metavar="NAMESPACE/NAME", help="lead before acting")
+    parser.add_argument("--workers", type=_positive, default=4, help="of each controller")
+    parser.add_argument("--record", type=Path, metavar="DIR", help="keep a tape and a journal there")
+    return parser
+
+
+def _title() -> str:
+    return str(__doc__).partition("\n")[0]
+
+
+def _positive(text: str) -> int:
+    number = int(text)
+    if number < 1:
+        raise argparse.ArgumentTypeError(f"{text} is not at least 1")
+    return number
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,308 @@
+"""The one loop: take a key, look at it, put it down; and the only place where anything is tried again.
+
+A retry has seven properties, and this is where each of them lives:
+
+    idempotent, stable identity     plans name what they make after their intent          plan, owning
+    bounded attempts, deadline      then it is given up, and that is said                 retry
+    backoff and jitter              per key, from the seeded stream                       retry
+    fresh read before commitment    each pass decides anew, from a view that shows all
+                                    own writes; an unknown one is asked about first       here, commit
+    reasoned status                 a condition on the object says what it waits for      progress
+
+What one key does cannot harm another: an exception is written down with its stack and backed off, a pass that
+hangs is cut off, and a full line of one tenant does not hold up the next one's.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import traceback
+from typing import Any, Protocol
+
+import msgspec
+
+from fathom.cache.caches import Caches
+from fathom.cache.freshness import OwnWrites, unmet
+from fathom.cache.written import WriteLog
+from fathom.control.again import Again, Failure
+from fathom.control.breaker import Breaker
+from fathom.control.cause import Cause
+from fathom.control.commit import PROBE_S, Commit, held
+from fathom.control.kit import Kit
+from fathom.control.plan import Plan, WriteStatus, target
+from fathom.control.progress import differs_in_words_only, progress
+from fathom.control.queue import Taken, WorkQueue
+from fathom.control.waking import Waker
+from fathom.control.watches import Primary
+from fathom.model.conditions import conditions_of
+from fathom.model.errors import ApiError
+from fathom.model.objects import Key, Obj, metadata, uid_of
+from fathom.seams.log import Log
+
+WORKERS = 4
+# Longer than a plan of many writes takes; a pass that takes longer hangs.
+PASS_S_MAX = 60.0
+# One lost race is nothing to tell; what lasts is.
+REPORT_FROM_ATTEMPT = 2
+REPORT_HELD_AFTER_S = 1.0
+# The same reason with other numbers in its message is not said more often than this.
+REPEAT_REPORT_S = 30.0
+# A change wakes who is held. This is for when none comes.
+HELD_S_MIN, HELD_S_MAX = 0.2, 2.0
+
+
+class Reconciler(Protocol):
+    async def reconcile(self, key: Key) -> Again: ...
+
+
+class Passed(msgspec.Struct, frozen=True):
+    """One pass, for metrics."""
+
+    controller: str
+    key: Key
+    result: str  # ok, requeued, failed, gave-up, held, not-sent
+    reason: str
+    took_s: float
+    waited_s: float
+
+
+class LoopObserver(Protocol):
+    def passed(self, passed: Passed) -> None: ...
+
+
+class NoLoopObserver:
+    def passed(self, passed: Passed) -> None: ...
+
+
+class Shared(msgspec.Struct, frozen=True):
+    """What all loops of a process have in common."""
+
+    caches: Caches
+    written: WriteLog
+    breaker: Breaker
+    log: Log
+    observer: LoopObserver = NoLoopObserver()
+    workers: int = WORKERS  # Of each loop.
+    pass_s_max: float = PASS_S_MAX
+
+
+class Loop:
+    """One controller at work, for as long as its process leads."""
+
+    def __init__(
+        self,
+        name: str,
+        controller: Reconciler,
+        *,
+        primary: Primary,
+        kit: Kit,
+        queue: WorkQueue[Key],
+        waker: Waker,
+        commit: Commit,
+        rng: random.Random,
+        shared: Shared,
+    ) -> None:
+        self.name = name
+        self.queue = queue
+        self._controller = controller
+        self._primary = primary
+        self._kit = kit
+        self._waker = waker
+        self._commit = commit
+        self._rng = rng
+        self._shared = shared
+        self._workers: list[asyncio.Task[None]] = []
+        # Keys that are held, since when; keys whose trouble was told, when. Both end with the first success.
+        self._held_ns: dict[Key, int] = {}
+        self._told_ns: dict[Key, int] = {}
+        self._asking: dict[str, asyncio.Task[bool]] = {}  # By kind.
+
+    def start(self) -> None:
+        self._waker.queue = self.queue
+        self._waker.look_at_all(Cause("start"))
+        loop = asyncio.get_running_loop()
+        self._workers = [
+            loop.create_task(self._work(), name=f"{self.name} {number}")
+            for number in range(1, self._shared.workers + 1)
+        ]
+
+    async def drain(self, within_s: float) -> bool:
+        """Nothing new is begun; what is under way may finish. False if something had to be cut off."""
+        self.close()
+        if not self._workers:
+            return True
+        _, late = await asyncio.wait(self._workers, timeout=within_s)
+        await self.cut_off()
+        return not late
+
+    def close(self) -> None:
+        self.queue.close()
+        if self._waker.queue is self.queue:
+            self._waker.queue = None
+
+    async def cut_off(self) -> None:
+        """At once, wherever they are: the lease may be lost."""
+        self.close()
+        tasks: list[asyncio.Task[Any]] = [*self._workers, *self._asking.values()]
+        self._workers, self._asking = [], {}
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _work(self) -> None:
+        while True:
+            await self._shared.breaker.passable()
+            taken = await self.queue.take()
+            if taken is None:
+                return
+            began_ns = _now_ns()
+            result, reason = await self._pass(taken)
+            took_s, waited_s = (_now_ns() - began_ns) / 1e9, taken.waited_ns / 1e9
+            self._shared.observer.passed(Passed(self.name, taken.key, result, reason, took_s, waited_s))
+            self._catch_up()
+
+    def _catch_up(self) -> None:
+        """Keys were turned away when the line was full: when it is empty, everything is looked at."""
+        if self.queue.overflowed and not len(self.queue):
+            self.queue.overflowed = False
+            self._waker.look_at_all(Cause("resync", "the queue was full"))
+
+    # One pass.
+
+    async def _pass(self, taken: Taken[Key]) -> tuple[str, str]:
+        again = await self._look(taken.key)
+        failure = again.failure
+        if failure is None:
+            await self._went_well(taken.key, again)
+            return ("ok" if again.after_s is None else "requeued"), ""
+        if failure.blame == "failed":
+            return await self._failed(taken.key, failure), failure.reason
+        await self._not_tried(taken.key, failure)
+        return failure.blame.replace(" ", "-"), failure.reason
+
+    async def _look(self, key: Key) -> Again:
+        """What the controller says, once it may look; or why it may not, or what it died of."""
+        owner = self._kit.passing(key).owner
+        if not await self._commit.sure(owner):
+            why = "whether an earlier write was made is not known yet"
+            return Again(failure=Failure("OutcomeUnknown", why, "held"))
+        view = self._shared.caches.snapshot()
+        lacking = unmet((OwnWrites(owner),), view, self._shared.written, now_s=_now_ns() / 1e9)
+        if lacking:
+            return Again(failure=held(lacking))
+        self._shared.written.forget_seen(owner, view)
+        return await self._reconciled(key)
+
+    async def _reconciled(self, key: Key) -> Again:
+        try:
+            async with asyncio.timeout(self._shared.pass_s_max) as limit:
+                return await self._controller.reconcile(key)
+        except asyncio.CancelledError as error:
+            task = asyncio.current_task()
+            if task is not None and task.cancelling():
+                raise  # We are told to stop. Otherwise something inside was cancelled, and did not care.
+            return self._died(key, error)
+        except ApiError as error:
+            return Again(failure=_refused(error))
+        except TimeoutError as error:
+            if not limit.expired():
+                return self._died(key, error)
+            return Again.failed("PassTimedOut", f"a pass took longer than {self._shared.pass_s_max:g} s")
+        except Exception as error:  # One object's trouble must not stop the others.
+            return self._died(key, error)
+
+    def _died(self, key: Key, error: BaseException) -> Again:
+        stack = "".join(traceback.format_exception(error))
+        self._shared.log.error(
+            "reconcile died", controller=self.name, key="/".join(key), error=repr(error), stack=stack
+        )
+        self._commit.record_death(self._kit.passing(key), error, stack)
+        return Again.failed("InternalError", f"{type(error).__name__}: {error}")
+
+    # What comes of it.
+
+    async def _went_well(self, key: Key, again: Again) -> None:
+        if self._primary_of(key) is None:
+            self._commit.forget(self._kit.passing(key).owner)
+        await self._report(key, None, given_up=False)
+        self._held_ns.pop(key, None)
+        self._told_ns.pop(key, None)
+        self.queue.done(key)
+        if again.after_s is not None:
+            self.queue.add_after(key, again.after_s, Cause("timer", again.why))
+
+    async def _failed(self, key: Key, failure: Failure) -> str:
+        self._held_ns.pop(key, None)
+        obj = self._primary_of(key)
+        trouble = self.queue.judge(
+            key,
+            reason=failure.reason,
+            message=failure.message,
+            intent=_intent(obj),
+            not_before_s=failure.retry_after_s,
+        )
+        if trouble.given_up:
+            self._shared.log.warn("gave up", controller=self.name, key="/".join(key), reason=failure.reason,
+                           message=failure.message, attempts=trouble.attempts)  # fmt: skip
+        if trouble.given_up or trouble.attempts >= REPORT_FROM_ATTEMPT:
+            await self._report(key, failure, given_up=trouble.given_up)
+        self.queue.retry(key, trouble)
+        return "gave-up" if trouble.given_up else "failed"
+
+    async def _not_tried(self, key: Key, failure: Failure) -> None:
+        """Held, or not sent: no attempt was made, and none is counted."""
+        since_ns = self._held_ns.setdefault(key, _now_ns())
+        held_s = (_now_ns() - since_ns) / 1e9
+        if failure.blame == "held" and held_s >= REPORT_HELD_AFTER_S:
+            await self._report(key, failure, given_up=False)
+        for kind in failure.ask:
+            self._ask_how_far(kind)
+        pause_s = max(failure.retry_after_s, min(HELD_S_MAX, max(HELD_S_MIN, held_s)))
+        cause = Cause("freshness" if failure.blame == "held" else "retry", failure.reason)
+        self.queue.put_back(key, pause_s * (0.75 + self._rng.random() / 2), cause)
+
+    def _ask_how_far(self, kind: str) -> None:
+        """One question a kind at a time, whoever waits for the answer."""
+        asking = self._asking.get(kind)
+        if asking is None or asking.done():
+            loop = asyncio.get_running_loop()
+            self._asking[kind] = loop.create_task(self._shared.caches.probe(kind, timeout_s=PROBE_S))
+
+    async def _report(self, key: Key, failure: Failure | None, *, given_up: bool) -> None:
+        """In the object's own conditions. What comes of the report changes nothing: it is said again."""
+        obj = self._primary_of(key)
+        if obj is None or not self._primary.conditions:
+            return
+        before = conditions_of(obj)
+        after = progress(obj, failure, given_up=given_up, now=self._kit.now())
+        if after == before:
+            return
+        now_ns = _now_ns()
+        recently = now_ns - self._told_ns.get(key, -(2**62)) < REPEAT_REPORT_S * 1e9
+        if recently and differs_in_words_only(before, after):
+            return
+        self._told_ns[key] = now_ns
+        said = WriteStatus(target(self._primary.kind.name, obj), {"conditions": after})
+        why = "reconciled" if failure is None else f"{failure.reason}: {failure.message}"
+        await self._kit.apply(key, Plan(statuses=(said,), why=why), seen=self._shared.caches.snapshot())
+
+    def _primary_of(self, key: Key) -> Obj | None:
+        return self._shared.caches.snapshot().get(self._primary.kind.name, key)
+
+
+def _refused(error: ApiError) -> Failure:
+    """A read that the server, or the breaker before it, did not answer."""
+    retry_after_s = float(error.details.get("retryAfterSeconds") or error.retry_after_s or 0)
+    if error.reason == "CircuitOpen":
+        return Failure(error.reason, error.message, "not sent", retry_after_s)
+    return Failure(error.reason or f"HTTP{error.code}", error.message, "failed", retry_after_s)
+
+
+def _intent(obj: Obj | None) -> str:
+    """A new generation is a new intent, and gets its own attempts."""
+    return "" if obj is None else f"{uid_of(obj)}/{metadata(obj).get('generation') or ''}"
+
+
+def _now_ns() -> int:
+    return round(asyncio.get_running_loop().time() * 1e9)

@@ -1,0 +1,198 @@
+"""A plan: what is to be done about one object, as data. Made by pure functions, carried out by `commit`.
+
+Every action has an identity that follows from the intent: a name that is f(owner, slot), or the UID and
+revision of the object it is about. So doing it twice is doing it once, and whether it was done can be read.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from fathom.cache.freshness import Need, OwnWrites
+from fathom.control.owning import adopted, controller_of, orphaned, with_finalizer, without_finalizer
+from fathom.model.invariant import InvariantBroken
+from fathom.model.objects import Key, Obj, key_of, metadata, uid_of
+
+# All that was written for the key that the plan is about must be visible.
+OWN_WRITES = OwnWrites("")
+
+
+class Target(msgspec.Struct, frozen=True):
+    """One object, as it was when it was decided about."""
+
+    kind: str
+    key: Key
+    uid: str
+    revision: str  # As the server gave it. '' is any.
+
+
+def target(kind: str, obj: Obj) -> Target:
+    return Target(kind, key_of(obj), uid_of(obj), str(metadata(obj).get("resourceVersion") or ""))
+
+
+class Create(msgspec.Struct, frozen=True):
+    """The name must follow from the intent: `generateName` would make another with each try."""
+
+    kind: str
+    obj: Obj
+
+    def __post_init__(self) -> None:
+        if not metadata(self.obj).get("name"):
+            raise InvariantBroken(f"a {self.kind} is to be created without a name: {self.obj}")
+
+    @property
+    def line(self) -> str:
+        return _line("create", self.kind, key_of(self.obj))
+
+
+class Patch(msgspec.Struct, frozen=True):
+    """A merge patch that holds only for the object as it was read."""
+
+    target: Target
+    patch: Obj
+    subresource: str = ""
+    destructive: bool = False  # Scales up, advances a rollout: others will act on it.
+
+    @property
+    def line(self) -> str:
+        return _line("patch", self.target.kind, self.target.key, self.subresource)
+
+
+class Delete(msgspec.Struct, frozen=True):
+    target: Target
+    policy: str = "Background"
+
+    @property
+    def line(self) -> str:
+        return _line("delete", self.target.kind, self.target.key)
+
+
+class WriteStatus(msgspec.Struct, frozen=True):
+    """What was observed. Merged into the status that is there; a value of None takes a field away."""
+
+    target: Target
+    status: Obj
+
+    @property
+    def line(self) -> str:
+        return _line("status", self.target.kind, self.target.key)
+
+
+Action = Create | Patch | Delete | WriteStatus
+
+
+class Plan(msgspec.Struct, frozen=True):
+    """Carried out in this order; what fails keeps what would follow from being done, but not the status: that
+    says what was seen, whatever comes of the rest.
+
+    `needs`: how fresh the view must be. A plan that destroys states one; until it is met, all but the status
+    waits."""
+
+    creates: tuple[Create, ...] = ()
+    patches: tuple[Patch, ...] = ()
+    deletes: tuple[Delete, ...] = ()
+    statuses: tuple[WriteStatus, ...] = ()
+    needs: tuple[Need, ...] = ()
+    why: str = ""  # For people: what was decided, and from what.
+
+    def __post_init__(self) -> None:
+        if self.destroys and not self.needs:
+            lines = [action.line for action in self.actions]
+            raise InvariantBroken(f"a plan that destroys must say how fresh its view has to be: {lines}")
+
+    @property
+    def destroys(self) -> bool:
+        return bool(self.deletes) or any(patch.destructive for patch in self.patches)
+
+    @property
+    def actions(self) -> tuple[Action, ...]:
+        return (*self.creates, *self.patches, *self.deletes)
+
+    @property
+    def verdict(self) -> str:
+        """In a word."""
+        words = [
+            word
+            for word, some in (
+                ("create", self.creates),
+                ("patch", self.patches),
+                ("delete", self.deletes),
+                ("status", self.statuses),
+            )
+            if some
+        ]
+        return "+".join(words) or "nothing"
+
+
+NOTHING = Plan()
+
+
+# Common actions.
+
+
+def adopt(kind: str, child: Obj, owner: Obj) -> Patch:
+    return Patch(target(kind, child), {"metadata": {"ownerReferences": adopted(child, owner)}})
+
+
+def release(kind: str, child: Obj, owner: Obj) -> Patch:
+    return Patch(target(kind, child), {"metadata": {"ownerReferences": orphaned(child, owner)}})
+
+
+def add_finalizer(kind: str, obj: Obj, name: str) -> tuple[Patch, ...]:
+    """Nothing if it is there, or if it is too late: a server takes none for an object that is going."""
+    finalizers = with_finalizer(obj, name)
+    return () if finalizers is None else (Patch(target(kind, obj), {"metadata": {"finalizers": finalizers}}),)
+
+
+def remove_finalizer(kind: str, obj: Obj, name: str) -> tuple[Patch, ...]:
+    finalizers = without_finalizer(obj, name)
+    return () if finalizers is None else (Patch(target(kind, obj), {"metadata": {"finalizers": finalizers}}),)
+
+
+# Whether it is done, told from the object as it is read.
+
+
+def is_done(action: Action, found: Obj | None) -> bool:
+    match action:
+        case Create(obj=obj):
+            return found is not None and _is_that_child(obj, found)
+        case Patch(target=at, patch=patch):
+            return found is not None and uid_of(found) == at.uid and contains(found, patch)
+        case Delete(target=at):
+            return found is None or uid_of(found) != at.uid or bool(metadata(found).get("deletionTimestamp"))
+        case WriteStatus(target=at, status=status):
+            return found is not None and uid_of(found) == at.uid and contains(found, {"status": status})
+
+
+INTENT = "fathom.dev/intent"
+
+
+def _is_that_child(wanted: Obj, found: Obj) -> bool:
+    """Ours, for the same purpose, and not about to go. Without an owner or an intent the name must do."""
+    if metadata(found).get("deletionTimestamp"):
+        return False
+    mine, theirs = controller_of(wanted), controller_of(found)
+    if (mine or {}).get("uid") != (theirs or {}).get("uid"):
+        return False
+    return _intent(wanted) == _intent(found)
+
+
+def _intent(obj: Obj) -> object:
+    return (metadata(obj).get("annotations") or {}).get(INTENT)
+
+
+def contains(found: object, patch: object) -> bool:
+    """Whether applying the merge patch would change nothing."""
+    if not isinstance(patch, dict):
+        return found == patch
+    if not isinstance(found, dict):
+        return False
+    return all(
+        found.get(name) is None if value is None else name in found and contains(found[name], value)
+        for name, value in patch.items()
+    )
+
+
+def _line(verb: str, kind: str, key: Key, subresource: str = "") -> str:
+    path = "/".join(part for part in (key.namespace, key.name) if part)
+    return f"{verb} {kind} {path}{'/' + subresource if subresource else ''}"

@@ -1,0 +1,333 @@
+"""One process of controllers: caches, a breaker, a lease, a queue and a loop for each of them.
+
+    caches follow ──> stand by ──the lease is ours──> lead: loops run ──lost──> cut off ──> stand by
+                                                        └──"stop"──> drain ──> release ──> end
+                                                        └──"rebase"──> drain ──> end, the lease is kept
+
+`begin` is the entry of a recorded process: what it does follows from its `Birth` and its inputs. Controllers
+are named there as `module:Class`, so that whoever replays it finds the same code.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from importlib import import_module
+from typing import Protocol
+
+import msgspec
+
+from fathom.cache.caches import Caches
+from fathom.cache.indexes import Index
+from fathom.cache.observer import CacheObserver
+from fathom.cache.scope import Pace, Scope
+from fathom.cache.written import WriteLog
+from fathom.client.api import Api, Transport
+from fathom.control.breaker import Breaker, BreakerView, Guarded
+from fathom.control.commit import Commit
+from fathom.control.kit import Kit
+from fathom.control.lease import Elector, Fenced, Standing, Term, Timing
+from fathom.control.loop import Loop, LoopObserver, NoLoopObserver, Reconciler, Shared
+from fathom.control.pace import Rate
+from fathom.control.queue import NoQueueMetrics, QueueMetrics, WorkQueue
+from fathom.control.retry import Retry, Trouble
+from fathom.control.waking import Waker
+from fathom.control.watches import Kind, Primary, Watch
+from fathom.model.objects import Key
+from fathom.seams.process import Inside, NoEntry
+
+STOP, REBASE = "stop", "rebase"
+
+
+class Controller(Protocol):
+    """A class whose objects are made anew for each term of leadership."""
+
+    name: str
+    watches: tuple[Watch, ...]  # The first is the Primary.
+    # And `writes: tuple[Kind, ...]`, where there are kinds that it writes without watching them.
+
+    def __call__(self, kit: Kit) -> Reconciler: ...
+
+
+class Settings(msgspec.Struct, frozen=True, kw_only=True):
+    """All that deciders see of how the process was started: it is on the tape."""
+
+    controllers: tuple[str, ...] = ()  # module:Class
+    target: str = "api"  # What the breaker calls the server.
+    who: str = "fathom"  # Begins the identity under which leases are held.
+    lease: str = ""  # namespace/name; '' where there is only one process.
+    timing: Timing = Timing()
+    namespace: str = ""  # Only what is in there; '' is everything.
+    workers: int = 4
+    retry: Retry = Retry()
+    rate: Rate | None = None  # Of passes, for each controller.
+    resync_s: float = 600.0
+    drain_s: float = 10.0
+    user_agent: str = "fathom-controllers"
+
+
+class Watchers(msgspec.Struct, frozen=True):
+    """Who is told what happens. They only take."""
+
+    caches: CacheObserver | None = None
+    loops: LoopObserver = NoLoopObserver()
+    queues: Mapping[str, QueueMetrics] = {}  # By controller.
+
+
+class View(msgspec.Struct, frozen=True):
+    """For people: where the process stands."""
+
+    standing: Standing | None
+    breaker: BreakerView
+    waiting: dict[str, int]  # Controller -> keys in line.
+    in_hand: dict[str, int]
+    troubles: dict[str, dict[str, Trouble]]  # Controller -> key -> what is wrong.
+
+
+def begin(inside: Inside) -> Controllers:
+    """The entry: see `seams.process`."""
+    settings = msgspec.convert(inside.options, Settings)
+    controllers = [load_controller(name) for name in settings.controllers]
+    running = Controllers(inside, controllers, settings)
+    inside.domain.create_task(running.run(), name="controllers")
+    return running
+
+
+def load_controller(name: str) -> Controller:
+    module, _, attribute = name.partition(":")
+    try:
+        found: Controller = getattr(import_module(module), attribute)
+    except (ImportError, AttributeError, ValueError) as error:
+        raise NoEntry(f"there is no controller {name!r}: {error}") from error
+    return found
+
+
+class Controllers:
+    def __init__(
+        self,
+        inside: Inside,
+        controllers: Sequence[Controller],
+        settings: Settings,
+        *,
+        watchers: Watchers = Watchers(),  # noqa: B008  # Frozen.
+    ) -> None:
+        self._inside = inside
+        self._controllers = controllers
+        self._settings = settings
+        self._watchers = watchers
+        self.standing: Standing | None = None
+        self.loops: list[Loop] = []
+        self.breaker = Breaker(
+            settings.target, inside.streams.stream("breaker"), on_change=self._breaker_changed
+        )
+        self.caches = Caches(
+            self._api(Guarded(inside.seam, self.breaker)),
+            streams=inside.streams,
+            observer=watchers.caches,
+            pace=Pace(resync=settings.resync_s),
+        )
+        for kind, indexes in watched(controllers):
+            self.caches.add(kind.name, Scope(kind.resource, settings.namespace), indexes=indexes)
+        self._wakers = {
+            controller.name: Waker(controller.watches, primary_of(controller).kind, self.caches)
+            for controller in controllers
+        }
+
+    async def run(self) -> None:
+        """Until told to stop."""
+        self.caches.start()
+        stopping = asyncio.get_running_loop().create_task(self._told_to_stop())
+        try:
+            if self._settings.lease:
+                await self._take_terms(stopping)
+            else:
+                await self._work(None, stopping)
+        finally:
+            stopping.cancel()
+            await self.caches.stop()
+
+    @property
+    def view(self) -> View:
+        loops = self.loops
+        return View(
+            self.standing,
+            self.breaker.view,
+            {loop.name: len(loop.queue) for loop in loops},
+            {loop.name: len(loop.queue.in_hand) for loop in loops},
+            {
+                loop.name: {"/".join(key): trouble for key, trouble in loop.queue.troubles.items()}
+                for loop in loops
+            },
+        )
+
+    # Leading.
+
+    async def _take_terms(self, stopping: asyncio.Task[str]) -> None:
+        elector = self._elector()
+        predecessor = self._inside.birth.predecessor
+        while not stopping.done():
+            campaign = asyncio.get_running_loop().create_task(elector.campaign(predecessor))
+            predecessor = ""
+            await asyncio.wait((campaign, stopping), return_when=asyncio.FIRST_COMPLETED)
+            if not campaign.done():
+                campaign.cancel()
+                return
+            await self._lead(elector, campaign.result(), stopping)
+
+    async def _lead(self, elector: Elector, term: Term, stopping: asyncio.Task[str]) -> None:
+        """While it lasts. The lease is released only after the last worker has put down what it had."""
+        self._inside.identity = term.identity
+        keeping = asyncio.get_running_loop().create_task(elector.keep(term))
+        try:
+            drained = await self._work(term, stopping, keeping)
+            if drained and stopping.result() == STOP:
+                keeping.cancel()
+                await asyncio.wait((keeping,))
+                await elector.release(term)
+        finally:
+            keeping.cancel()
+
+    async def _work(
+        self, term: Term | None, stopping: asyncio.Task[str], keeping: asyncio.Task[str] | None = None
+    ) -> bool:
+        """Run the loops until told to stop, or until the lease is lost. Whether all came to a good end."""
+        ends = (stopping, keeping) if keeping is not None else (stopping,)
+        syncing = asyncio.get_running_loop().create_task(self._synced())
+        await asyncio.wait((syncing, *ends), return_when=asyncio.FIRST_COMPLETED)
+        syncing.cancel()
+        if any(end.done() for end in ends):
+            return True
+        self.loops = [self._loop(controller, term) for controller in self._controllers]
+        for loop in self.loops:
+            loop.start()
+        try:
+            await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
+            if keeping is not None and keeping.done():
+                return False
+            return await self._drain(keeping)
+        finally:
+            for loop in self.loops:
+                await loop.cut_off()
+
+    async def _drain(self, keeping: asyncio.Task[str] | None) -> bool:
+        """The lease goes on being renewed meanwhile; if it is lost all the same, nothing may finish."""
+        drains = [
+            asyncio.get_running_loop().create_task(loop.drain(self._settings.drain_s)) for loop in self.loops
+        ]
+        ends = asyncio.gather(*drains)
+        await asyncio.wait((ends, *((keeping,) if keeping else ())), return_when=asyncio.FIRST_COMPLETED)
+        if not ends.done():
+            ends.cancel()
+            return False
+        return all(ends.result())
+
+    async def _synced(self) -> None:
+        while late := await self.caches.until_synced(timeout_s=60.0):
+            self._inside.log.warn("waiting for the first list", kinds=list(late))
+
+    async def _told_to_stop(self) -> str:
+        while (word := await self._inside.seam.signal()) not in {STOP, REBASE}:
+            self._inside.log.warn("an unknown signal", word=word)
+        return word
+
+    # Making.
+
+    def _loop(self, controller: Controller, term: Term | None) -> Loop:
+        inside, settings, name = self._inside, self._settings, controller.name
+        guarded: Transport = Guarded(inside.seam, self.breaker)
+        api = self._api(Fenced(guarded, term) if term is not None else guarded)
+        queue: WorkQueue[Key] = WorkQueue(
+            inside.streams.stream(f"queue/{name}"),
+            retry=settings.retry,
+            rate=settings.rate,
+            tenant_of=lambda key: key.namespace,
+            metrics=self._watchers.queues.get(name, NoQueueMetrics()),
+        )
+        written = WriteLog()
+        commit = Commit(
+            api,
+            {kind.name: kind for kind in kinds_of(controller)},
+            self.caches,
+            written,
+            clock=inside.outside.clock,
+            ids=inside.outside.ids,
+            rng=inside.streams.stream(f"settle/{name}"),
+            journal=inside.journal,
+        )
+        primary = primary_of(controller)
+        rng = inside.streams.stream(f"controller/{name}")
+        kit = Kit(
+            name,
+            primary.kind,
+            api=api,
+            caches=self.caches,
+            commit=commit,
+            queue=queue,
+            clock=inside.outside.clock,
+            rng=rng,
+            log=inside.log,
+            epoch=lambda: term.epoch or 0 if term is not None else 0,
+        )
+        shared = Shared(
+            self.caches, written, self.breaker, inside.log, self._watchers.loops, settings.workers
+        )
+        return Loop(
+            name,
+            controller(kit),
+            primary=primary,
+            kit=kit,
+            queue=queue,
+            waker=self._wakers[name],
+            commit=commit,
+            rng=inside.streams.stream(f"loop/{name}"),
+            shared=shared,
+        )
+
+    def _elector(self) -> Elector:
+        inside, settings = self._inside, self._settings
+        namespace, _, name = settings.lease.partition("/")
+        return Elector(
+            self._api(Guarded(inside.seam, self.breaker, vital=True)),
+            Key(namespace, name),
+            who=settings.who,
+            clock=inside.outside.clock,
+            ids=inside.outside.ids,
+            rng=inside.streams.stream("lease"),
+            timing=settings.timing,
+            on_change=self._standing_changed,
+        )
+
+    def _api(self, transport: Transport) -> Api:
+        return Api(transport, headers=(("user-agent", self._settings.user_agent),))
+
+    def _standing_changed(self, standing: Standing) -> None:
+        self.standing = standing
+        self._inside.log.info("lease", state=standing.state, identity=standing.identity,
+                              epoch=standing.epoch, why=standing.why)  # fmt: skip
+
+    def _breaker_changed(self, view: BreakerView) -> None:
+        self._inside.log.warn("breaker", target=view.target, state=view.state, opened=view.opened,
+                              refused=view.refused, last_failure=view.last_failure)  # fmt: skip
+
+
+def primary_of(controller: Controller) -> Primary:
+    first = controller.watches[0] if controller.watches else None
+    if not isinstance(first, Primary):
+        raise TypeError(f"{controller.name}: the first of its watches must be its Primary")
+    return first
+
+
+def kinds_of(controller: Controller) -> list[Kind]:
+    return [*(watch.kind for watch in controller.watches), *getattr(controller, "writes", ())]
+
+
+def watched(controllers: Sequence[Controller]) -> list[tuple[Kind, dict[str, Index]]]:
+    """Each kind once, with the indexes that any of them wants."""
+    found: dict[str, tuple[Kind, dict[str, Index]]] = {}
+    for controller in controllers:
+        for watch in controller.watches:
+            kind, indexes = found.setdefault(watch.kind.name, (watch.kind, {}))
+            if kind != watch.kind:
+                raise TypeError(f"two kinds are named {kind.name}: {kind.resource} and {watch.kind.resource}")
+            indexes.update(watch.indexes)
+    return list(found.values())

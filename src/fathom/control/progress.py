@@ -1,0 +1,89 @@
+"""How reconciling goes, said in the object's own status, so that nobody has to read logs for it.
+
+Two conditions that tools already understand (kstatus), each with the generation it is about:
+
+    Reconciling=True   it is being tried again, or held; the reason says what it waits for
+    Stalled=True       it was given up; the reason says why; a change, or time, wakes it
+
+Absent or False is well.
+"""
+
+from __future__ import annotations
+
+from fathom.control.again import Failure
+from fathom.model.conditions import Status, conditions_of, find_condition, set_condition
+from fathom.model.objects import Obj, metadata
+
+RECONCILING, STALLED = "Reconciling", "Stalled"
+OURS = (RECONCILING, STALLED)
+
+MESSAGE_LENGTH_MAX = 1000  # metav1.Condition allows 32768; a person reads less.
+
+
+def progress(obj: Obj, failure: Failure | None, *, given_up: bool, now: str) -> list[Obj]:
+    """The object's conditions, with ours as they should be. Equal to what it has where nothing is new."""
+    before = conditions_of(obj)
+    if failure is None:
+        return _all_well(obj, before, now)
+    said = _said(obj, before, STALLED if given_up else RECONCILING, "True", failure, now=now)
+    other = RECONCILING if given_up else STALLED
+    if find_condition(before, other) is None:
+        return said
+    return _said(obj, said, other, "False", failure, now=now)
+
+
+def _all_well(obj: Obj, before: list[Obj], now: str) -> list[Obj]:
+    """Said only to those who were told otherwise."""
+    well = Failure("Reconciled", "")
+    for type_ in OURS:
+        found = find_condition(before, type_)
+        if found is not None and found.get("status") != "False":
+            before = _said(obj, before, type_, "False", well, now=now)
+    return before
+
+
+def _said(
+    obj: Obj, before: list[Obj], type_: str, status: Status, failure: Failure, *, now: str
+) -> list[Obj]:
+    return set_condition(
+        before,
+        type=type_,
+        status=status,
+        reason=failure.reason,
+        message=failure.message[:MESSAGE_LENGTH_MAX],
+        observed_generation=metadata(obj).get("generation"),
+        now=now,
+    )
+
+
+def differs_in_words_only(before: list[Obj], after: list[Obj]) -> bool:
+    """The same is said again with other numbers in it."""
+    return _without_messages(before) == _without_messages(after)
+
+
+def _without_messages(conditions: list[Obj]) -> list[Obj]:
+    return [{name: value for name, value in one.items() if name != "message"} for one in conditions]
+
+
+def is_only_progress(before: Obj, after: Obj) -> bool:
+    """Whether all that changed is what we say about our own progress. Such a change must wake nobody: a retry
+    that says why it waits would wake itself."""
+    if _ours(before) == _ours(after):
+        return False
+    return _but_ours(before) == _but_ours(after)
+
+
+def _ours(obj: Obj) -> list[Obj]:
+    return [one for one in conditions_of(obj) if one.get("type") in OURS]
+
+
+def _but_ours(obj: Obj) -> Obj:
+    meta = {
+        name: value
+        for name, value in metadata(obj).items()
+        if name not in {"resourceVersion", "managedFields"}
+    }
+    status = obj.get("status")
+    rest = [one for one in conditions_of(obj) if one.get("type") not in OURS]
+    shown = {**status, "conditions": rest} if isinstance(status, dict) else {"conditions": rest}
+    return {**obj, "metadata": meta, "status": shown}

@@ -1,0 +1,70 @@
+"""From changes of what a controller watches to keys that it looks at. A change only says where to look."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from functools import partial
+
+from fathom.cache.caches import Caches
+from fathom.control.cause import Cause
+from fathom.control.progress import is_only_progress
+from fathom.control.queue import WorkQueue
+from fathom.control.watches import Kind, Primary, Watch
+from fathom.model.objects import Key, Obj, key_of, metadata
+
+# Looking at everything again, at the start and now and then, must not hold up what has changed.
+BACKGROUND = -1
+
+
+class Waker:
+    """Lives as long as the caches do; `queue` only while somebody leads. Standing by, nothing is queued: who
+    begins to lead looks at everything."""
+
+    def __init__(self, watches: Sequence[Watch], primary: Kind, caches: Caches) -> None:
+        self._watches = watches
+        self._primary = primary
+        self._caches = caches
+        self.queue: WorkQueue[Key] | None = None
+        for watch in watches:
+            caches.on_change(watch.kind.name, partial(self._changed, watch))
+
+    def look_at_all(self, cause: Cause) -> None:
+        """Every primary, and every one that somebody names as its owner, there or not: what it left behind is
+        found by whom it belongs to."""
+        view = self._caches.snapshot()
+        for watch in self._watches:
+            for obj in view.list(watch.kind.name):
+                self._add(self._keys(watch, obj), cause, BACKGROUND)
+
+    def _changed(self, watch: Watch, before: Obj | None, after: Obj | None) -> None:
+        if self.queue is None:
+            return
+        if before is after and after is not None:
+            self._add(self._keys(watch, after), Cause("resync"), BACKGROUND)
+            return
+        if (
+            isinstance(watch, Primary)
+            and before is not None
+            and after is not None
+            and is_only_progress(before, after)
+        ):
+            return
+        # Of both: a child that changed its owner concerns the old one too.
+        keys = [key for obj in (before, after) if obj is not None for key in self._keys(watch, obj)]
+        self._add(dict.fromkeys(keys), _event(watch, before, after), 0)
+
+    def _keys(self, watch: Watch, obj: Obj) -> Iterable[Key]:
+        return watch.keys(obj, self._caches.snapshot, self._primary)
+
+    def _add(self, keys: Iterable[Key], cause: Cause, priority: int) -> None:
+        if self.queue is not None:
+            for key in keys:
+                self.queue.add(key, cause, priority=priority)
+
+
+def _event(watch: Watch, before: Obj | None, after: Obj | None) -> Cause:
+    obj = after if after is not None else before
+    assert obj is not None
+    what = "added" if before is None else "deleted" if after is None else "changed"
+    path = "/".join(part for part in key_of(obj) if part)
+    return Cause("event", f"{watch.kind.name} {path} {what} at {metadata(obj).get('resourceVersion')}")

@@ -1,0 +1,94 @@
+"""What a controller declares: the kinds it reads, how their changes become keys to look at, what it writes.
+
+Declarations, not code paths: which other controllers can change the inputs of a decision is told from them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+
+import msgspec
+
+from fathom.cache.indexes import STANDARD, Index
+from fathom.cache.snapshot import Snapshot
+from fathom.client.api import Resource
+from fathom.control.owning import controller_of
+from fathom.model.objects import Key, Obj, key_of
+
+
+class Kind(msgspec.Struct, frozen=True):
+    """A kind as plans and snapshots name it, and where the API has it."""
+
+    name: str
+    resource: Resource
+
+    @property
+    def api_version(self) -> str:
+        group, version = self.resource.group, self.resource.version
+        return f"{group}/{version}" if group else version
+
+
+def core(name: str, plural: str, *, namespaced: bool = True) -> Kind:
+    return Kind(name, Resource("", "v1", plural, namespaced))
+
+
+CONFIG_MAP = core("ConfigMap", "configmaps")
+NAMESPACE = core("Namespace", "namespaces", namespaced=False)
+NODE = core("Node", "nodes", namespaced=False)
+POD = core("Pod", "pods")
+SECRET = core("Secret", "secrets")
+SERVICE = core("Service", "services")
+DEPLOYMENT = Kind("Deployment", Resource("apps", "v1", "deployments"))
+REPLICA_SET = Kind("ReplicaSet", Resource("apps", "v1", "replicasets"))
+JOB = Kind("Job", Resource("batch", "v1", "jobs"))
+LEASE = Kind("Lease", Resource("coordination.k8s.io", "v1", "leases"))
+
+
+def _standard() -> Mapping[str, Index]:
+    return STANDARD
+
+
+# Which keys an object concerns; `view()` is for looking others up.
+View = Callable[[], Snapshot]
+Concerns = Callable[[Obj, View], Iterable[Key]]
+
+
+class Primary(msgspec.Struct, frozen=True):
+    """The kind whose keys are reconciled. `conditions`: its status may say how reconciling goes."""
+
+    kind: Kind
+    conditions: bool = True
+    indexes: Mapping[str, Index] = msgspec.field(default_factory=_standard)
+
+    def keys(self, obj: Obj, view: View, primary: Kind) -> Iterable[Key]:
+        return (key_of(obj),)
+
+
+class OwnedBy(msgspec.Struct, frozen=True):
+    """Children: a change of one concerns the primary that controls it."""
+
+    kind: Kind
+    indexes: Mapping[str, Index] = msgspec.field(default_factory=_standard)
+
+    def keys(self, obj: Obj, view: View, primary: Kind) -> Iterable[Key]:
+        reference = controller_of(obj)
+        if reference is None or reference.get("kind") != primary.name:
+            return ()
+        if str(reference.get("apiVersion")).partition("/")[0] != primary.api_version.partition("/")[0]:
+            return ()
+        namespace = key_of(obj).namespace if primary.resource.namespaced else ""
+        return (Key(namespace, str(reference.get("name"))),)
+
+
+class Related(msgspec.Struct, frozen=True):
+    """Any other kind: `concerns` says which primaries a change of one concerns. None: it is only read."""
+
+    kind: Kind
+    concerns: Concerns | None = None
+    indexes: Mapping[str, Index] = msgspec.field(default_factory=_standard)
+
+    def keys(self, obj: Obj, view: View, primary: Kind) -> Iterable[Key]:
+        return self.concerns(obj, view) if self.concerns is not None else ()
+
+
+Watch = Primary | OwnedBy | Related
