@@ -21,7 +21,7 @@ from fathom.api.admission.lanes import lanes_of
 from fathom.api.core import Call, Core
 from fathom.api.kinds.kind import Kind
 from fathom.api.removal import DeleteOptions, check_preconditions, is_over, plan_removal
-from fathom.model.body import Body, canonical, decode_json, encode_json
+from fathom.model.body import Body, canonical
 from fathom.model.errors import (
     CHANGED_SINCE_READ,
     ApiError,
@@ -66,13 +66,13 @@ class Written(msgspec.Struct, frozen=True):
     removed: bool = False
 
 
-async def create(core: Core, call: Call, obj: Obj) -> Written:
-    """Store a new object. `obj` belongs to us and is complete but for what the server adds."""
+async def create(core: Core, call: Call, obj: Obj, *, again: Callable[[], Obj] | None = None) -> Written:
+    """Store a new object. `obj` belongs to us and is complete but for what the server adds. `again` gives it
+    anew, for another name when a generated one is taken."""
     generated = not metadata(obj).get("name")
-    original = encode_json(obj)
     await _see_namespace(core, call)
+    draft = _new(core, call, obj)
     for attempt in range(max(NAMES_MAX, COMMITS_MAX)):
-        draft = _new(core, call, obj if attempt == 0 else decode_json(original))
         name = str(metadata(draft).get("name") or "")
         admitted, charges = _admit(core, call, "CREATE", obj=draft, old=None)
         _validate_create(core, call, admitted)
@@ -86,9 +86,11 @@ async def create(core: Core, call: Call, obj: Obj) -> Written:
             outcome = await commit(core, Expect(key, 0), Put(key, body), charges)
         if isinstance(outcome, Committed):
             return _created(call, Entry(key, body, outcome.revision, outcome.revision), admitted)
-        if outcome.current.get(key) is not None and (not generated or attempt + 1 >= NAMES_MAX):
-            raise already_exists(call.kind.resource, name)
-        if attempt + 1 >= COMMITS_MAX and outcome.current.get(key) is None:
+        if outcome.current.get(key) is not None:
+            if not generated or again is None or attempt + 1 >= NAMES_MAX:
+                raise already_exists(call.kind.resource, name)
+            draft = _new(core, call, again())
+        elif attempt + 1 >= COMMITS_MAX:
             break
     raise _contended(call)
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Iterable
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 
 from fathom.api.admission.attempt import Charge
 
@@ -23,14 +23,29 @@ def lanes_of(charges: Iterable[Charge]) -> tuple[str, ...]:
     return tuple(sorted({write.key for charge in charges for write in charge.writes}))
 
 
+class _Open:
+    """For the many writes that charge nothing: nobody waits, and it costs next to nothing."""
+
+    async def __aenter__(self) -> bool:
+        return False
+
+    async def __aexit__(self, *_: object) -> None: ...
+
+
+_OPEN = _Open()
+
+
 class Lanes:
     def __init__(self) -> None:
         # Each lane with the number of writers in it or waiting for it; an empty one is forgotten.
         self._lanes: dict[str, tuple[asyncio.Lock, int]] = {}
 
-    @asynccontextmanager
-    async def hold(self, keys: tuple[str, ...]) -> AsyncIterator[bool]:
+    def hold(self, keys: tuple[str, ...]) -> AbstractAsyncContextManager[bool]:
         """Have the lanes to oneself. Says whether one had to wait: then what was decided before is old."""
+        return self._hold(keys) if keys else _OPEN
+
+    @asynccontextmanager
+    async def _hold(self, keys: tuple[str, ...]) -> AsyncIterator[bool]:
         waited = any(key in self._lanes for key in keys)
         held: list[asyncio.Lock] = []
         for key in keys:

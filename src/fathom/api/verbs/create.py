@@ -11,7 +11,8 @@ from fathom.api.writing import create as write_new
 
 
 async def create(core: Core, call: Call) -> Response:
-    return answer(core, call, await write_new(core, call, bodies.decode(core, call)), status=201)
+    written = await write_new(core, call, bodies.decode(core, call), again=lambda: bodies.decode(core, call))
+    return answer(core, call, written, status=201)
 
 
 def answer(core: Core, call: Call, written: Written, *, status: int = 200) -> Response:
