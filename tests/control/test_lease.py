@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.control.stage import Stage
+from tests.control.worlds import Story, told, violation_of
 
 from fathom.client.api import Api, Resource
 from fathom.client.outcomes import Committed, Outcome, Rejected
@@ -27,14 +27,12 @@ from fathom.control.lease import (
     taken_over,
 )
 from fathom.model.objects import Key, Obj, lookup, metadata
+from fathom.seams.process import Inside
 from fathom.seams.seam import Ask, Reply, Stream
-from fathom.sim.engine import Engine
-from fathom.sim.faults import AnyFault, LoseReply, LoseRequest, Menu, Partition, Pause, Skew, draw
-from fathom.sim.invariants import seen
-from fathom.sim.keys import world_key
-from fathom.sim.process import Process
+from fathom.sim.faults import AnyFault, LoseReply, LoseRequest, Partition, Pause, Skew
+from fathom.sim.invariants import Checker, Seen
+from fathom.sim.menu import Menu, draw
 from fathom.sim.world import World
-from fathom.store.protocol import Change
 
 LEASE = Key("default", "leader")
 MAPS = Resource("", "v1", "configmaps")
@@ -44,17 +42,17 @@ S = 1_000_000_000
 class Contender:
     """A process that writes as long as it leads, signing with its term."""
 
-    def __init__(self, process: Process, *, fences: bool, every_s: float) -> None:
-        self.process = process
+    def __init__(self, inside: Inside, *, who: str, fences: bool, every_s: float) -> None:
+        self.inside = inside
         self.fences = fences
         self.every_s = every_s
         self.said: list[Standing] = []
         self.outcomes: list[Outcome] = []
-        outside = process.outside
+        outside = inside.outside
         self.elector = Elector(
-            Api(process.seam),
+            Api(inside.seam),
             LEASE,
-            who=process.name,
+            who=who,
             clock=outside.clock,
             ids=outside.ids,
             rng=outside.rng,
@@ -71,7 +69,7 @@ class Contender:
             writing.cancel()
 
     async def write(self, term: Term) -> None:
-        api = Api(Fenced(self.process.seam, term) if self.fences else self.process.seam)
+        api = Api(Fenced(self.inside.seam, term) if self.fences else self.inside.seam)
         number = 0
         while True:
             number += 1
@@ -81,63 +79,48 @@ class Contender:
             await asyncio.sleep(self.every_s)
 
 
-class Witness:
-    """Sees every commit: whose write it was, and who held the lease in the store at that moment."""
+class NoStaleWrite(Checker):
+    """At the commit of every write its writer is the holder of the lease in the store."""
+
+    name = "no write behind a lost fence"
 
     def __init__(self) -> None:
         self.holder = ""
         self.terms: list[str] = []  # In the order they wrote.
-        self.stale: list[str] = []
 
-    def commit(self, changes: tuple[Change, ...], revision: int) -> None:
-        for change in changes:
-            shown = seen(change)
-            new = shown.new if shown else None
-            if shown is None or new is None:
-                continue
-            if shown.resource == LEASES.name:
-                self.holder = str(lookup(new, "spec", "holderIdentity"))
-            term = lookup(new, "metadata", "annotations", "term")
-            if term:
-                self.terms += [term] if self.terms[-1:] != [term] else []
-                self.stale += [] if term == self.holder else [f"{term} wrote while {self.holder} held it"]
+    def commit(self, change: Seen) -> str | None:
+        if change.resource == LEASES.name and change.new is not None:
+            self.holder = str(lookup(change.new, "spec", "holderIdentity"))
+        term = lookup(change.new or {}, "metadata", "annotations", "term")
+        if term is None:
+            return None
+        self.terms += [term] if self.terms[-1:] != [term] else []
+        return None if term == self.holder else f"{term} wrote while {self.holder} held the lease"
 
 
-Story = Callable[[World], Any]
+class Cast:
+    """The contenders of a story; each starts when the story says so."""
 
+    def __init__(self, *, fences: bool = True, every_s: float = 0.5) -> None:
+        self.checker = NoStaleWrite()
+        self.fences = fences
+        self.every_s = every_s
 
-def tell(
-    story: Story,
-    *,
-    seed: str = "1",
-    faults: Sequence[AnyFault] = (),
-    names: Sequence[str] = ("a", "b"),
-    fences: bool = True,
-    every_s: float = 0.5,
-) -> Witness:
-    witness = Witness()
-    engine = Engine(seed, signing=world_key(), faults=faults)
-    engine.watchers.append(witness.commit)
-    world = World(engine)
+    def start(self, world: World, *names: str) -> None:
+        for name in names:
+            world.process(name, lambda inside, who=name: self._enter(inside, who))  # type: ignore[misc]  # bound now
 
-    def begin(process: Process) -> None:
-        process.state = Contender(process, fences=fences, every_s=every_s)
+    def _enter(self, inside: Inside, who: str) -> Contender:
+        return Contender(inside, who=who, fences=self.fences, every_s=self.every_s)
 
-    for name in names:
-        engine.add(name, begin, server="api-1")
-    world.tell(story, deadline_s=900)
-    assert world.failures() == []
-    assert not (fences and witness.stale)
-    return witness
-
-
-def start(world: World, *names: str) -> None:
-    for name in names:
-        world.engine.processes[name].start()
+    def told(self, story: Story, **options: Any) -> list[str]:
+        """The terms that wrote, in order."""
+        told(story, checkers=[self.checker], **options)
+        return self.checker.terms
 
 
 def contender(world: World, name: str) -> Contender:
-    found = world.engine.processes[name].state
+    found = world.state(name)
     assert isinstance(found, Contender)
     return found
 
@@ -148,21 +131,25 @@ def leading(world: World) -> str:
 
 
 def test_the_first_to_ask_leads_and_the_other_waits() -> None:
+    cast = Cast()
+
     async def story(world: World) -> None:
-        start(world, "a")
+        cast.start(world, "a")
         await world.sleep(1)
-        start(world, "b")
+        cast.start(world, "b")
         await world.sleep(120)
         assert leading(world) == "a"
         assert [standing.state for standing in contender(world, "a").said] == ["standby", "leading"]
         assert [standing.state for standing in contender(world, "b").said] == ["standby"]
 
-    assert len(tell(story).terms) == 1
+    assert len(cast.told(story)) == 1
 
 
 def test_a_dead_leader_is_followed_when_its_lease_has_not_changed_for_its_duration() -> None:
+    cast = Cast()
+
     async def story(world: World) -> None:
-        start(world, "a", "b")
+        cast.start(world, "a", "b")
         await world.sleep(10)
         died = leading(world)
         heir = {"a": "b", "b": "a"}[died]
@@ -171,65 +158,75 @@ def test_a_dead_leader_is_followed_when_its_lease_has_not_changed_for_its_durati
         assert leading(world) == died
         await world.until(lambda: leading(world) == heir, within_s=8, what="the other takes over")
 
-    assert len(tell(story).terms) == 2
+    assert len(cast.told(story)) == 2
 
 
 def test_a_wall_clock_that_is_wrong_or_stands_changes_nothing() -> None:
+    cast = Cast()
+
     async def story(world: World) -> None:
-        start(world, "a")
+        cast.start(world, "a")
         await world.sleep(5)
-        start(world, "b")
+        cast.start(world, "b")
         await world.sleep(10)
         # The leader's clock stands from now on, the other's is far ahead.
-        clock = contender(world, "a").process.outside.clock
+        clock = contender(world, "a").inside.outside.clock
         stood_ns = clock.now_ns()
         clock.now_ns = lambda: stood_ns  # type: ignore[method-assign]  # a broken clock
         await world.sleep(120)
         assert leading(world) == "a"
 
     faults = [Skew(at_s=7, target="b", skew_s=3600.0), Skew(at_s=7, target="a", skew_s=-3600.0)]
-    assert len(tell(story, faults=faults).terms) == 1
+    assert len(cast.told(story, faults=faults)) == 1
 
 
 def test_a_leader_that_cannot_renew_stops_writing_before_anybody_may_take_over() -> None:
+    cast = Cast()
+
     async def story(world: World) -> None:
-        start(world, "a")
+        cast.start(world, "a")
         await world.sleep(5)
-        start(world, "b")
+        cast.start(world, "b")
         await world.sleep(70)
 
     for seed in range(5):
-        cut = [Partition(at_s=12, target="a", for_s=40)]
+        cut = [Partition(at_s=12, target="a", for_s=40, drops=True)]
         # Without fences: it is its own clock that keeps it from writing.
-        witness = tell(story, seed=str(seed), faults=cut, fences=False)
-        assert (len(witness.terms), witness.stale) == (2, [])
+        cast = Cast(fences=False)
+        assert len(cast.told(story, seed=str(seed), faults=cut)) == 2
 
 
 def test_a_write_that_was_held_up_while_the_lease_changed_hands_is_refused() -> None:
     """1. a sends a write. 2. It is held in the network. 3. a pauses, b takes over. 4. The write arrives."""
 
+    cast = Cast()
+
     async def story(world: World) -> None:
-        start(world, "a")
+        cast.start(world, "a")
         await world.sleep(5)
-        start(world, "b")
+        cast.start(world, "b")
         async with world.held("POST /api/v1/namespaces/default/configmaps", process="a"):
             await world.sleep(1)
             world.pause("a", 40)
             await world.until(lambda: leading(world) == "b", within_s=30, what="b leads")
         await world.sleep(30)
 
-    assert len(tell(story).terms) == 2
-    assert len(tell(story, fences=False).stale) == 1  # So there was something to refuse.
+    assert len(cast.told(story)) == 2
+    cast = Cast(fences=False)
+    found = violation_of(story, checkers=[cast.checker])
+    assert found is not None
+    assert found.invariant == "no write behind a lost fence"
 
 
 def test_a_leader_paused_between_its_look_at_the_clock_and_its_write_does_no_harm() -> None:
+    cast = Cast()
+
     async def story(world: World) -> None:
-        start(world, "a")
+        cast.start(world, "a")
         await world.sleep(5)
-        start(world, "b")
+        cast.start(world, "b")
         await world.sleep(5)
         # The worst pause: its clock stands too, so it believes that no time has passed.
-        process = contender(world, "a").process
         world.pause("a", 60)
         await world.until(lambda: leading(world) == "b", within_s=30, what="b leads")
         term = contender(world, "a").term
@@ -238,18 +235,17 @@ def test_a_leader_paused_between_its_look_at_the_clock_and_its_write_does_no_har
         await world.sleep(60)
         stale = [outcome for outcome in contender(world, "a").outcomes if not isinstance(outcome, Committed)]
         assert stale
-        assert process.alive
         assert term.ended == "fenced: epoch 1 is over"
 
-    assert len(tell(story, every_s=0.05).terms) == 2
+    assert len(cast.told(story)) == 2
 
 
 @pytest.mark.parametrize("seed", range(12))
 def test_under_any_pauses_skews_cuts_and_lost_answers_no_stale_write_commits(seed: int) -> None:
-    names = ("a", "b", "c")
+    cast, names = Cast(), ("a", "b", "c")
 
     async def story(world: World) -> None:
-        start(world, *names)
+        cast.start(world, *names)
         await world.sleep(120)
         world.heal()
         await world.until(lambda: leading(world) in names, within_s=60, what="somebody leads")
@@ -264,23 +260,27 @@ def test_under_any_pauses_skews_cuts_and_lost_answers_no_stale_write_commits(see
         Pause(at_s=round(rng.random() * 100, 3), target=rng.choice(names), for_s=20),
         Partition(at_s=round(rng.random() * 100, 3), target=rng.choice(names), for_s=20),
     ]
-    tell(story, seed=str(seed), faults=faults, names=names)
+    cast.told(story, seed=str(seed), faults=faults)
 
 
 def test_a_lease_taken_without_hearing_of_it_is_ours_once_it_is_read() -> None:
+    cast = Cast()
+
     async def story(world: World) -> None:
-        start(world, "a")
+        cast.start(world, "a")
         await world.sleep(20)
         assert leading(world) == "a"
         assert lookup(world.get(LEASES.name, LEASE), "spec", "leaseTransitions") == 0
         assert contender(world, "a").said[-1].state == "leading"
 
-    tell(story, names=("a",), faults=[LoseReply(at_s=0, target="a", match="POST /apis/coordination")])
+    cast.told(story, faults=[LoseReply(at_s=0, target="a", match="POST /apis/coordination")])
 
 
 def test_a_renewal_whose_answer_is_lost_is_found_by_reading() -> None:
+    cast = Cast()
+
     async def story(world: World) -> None:
-        start(world, "a")
+        cast.start(world, "a")
         await world.sleep(60)
         assert [standing.state for standing in contender(world, "a").said] == ["standby", "leading"]
 
@@ -288,12 +288,14 @@ def test_a_renewal_whose_answer_is_lost_is_found_by_reading() -> None:
     gone: list[AnyFault] = [
         LoseRequest(at_s=t, target="a", match="PUT /apis/coord") for t in range(9, 60, 10)
     ]
-    assert len(tell(story, names=("a",), faults=lost + gone).terms) == 1
+    assert len(cast.told(story, faults=lost + gone)) == 1
 
 
 def test_a_deleted_lease_ends_the_term_and_the_next_one_has_another_epoch() -> None:
+    cast = Cast()
+
     async def story(world: World) -> None:
-        start(world, "a")
+        cast.start(world, "a")
         await world.sleep(5)
         lease = world.get(LEASES.name, LEASE)
         assert lease is not None
@@ -309,25 +311,29 @@ def test_a_deleted_lease_ends_the_term_and_the_next_one_has_another_epoch() -> N
         ]
         assert said[2].why == "the lease was deleted"
 
-    assert len(tell(story, names=("a",)).terms) == 2
+    assert len(cast.told(story)) == 2
 
 
 def test_a_touch_by_somebody_else_does_not_cost_the_lease() -> None:
+    cast = Cast()
+
     async def story(world: World) -> None:
-        start(world, "a")
+        cast.start(world, "a")
         for number in range(20):
             await world.sleep(1.7)
             await world.api.patch(LEASES, "default", "leader", {"metadata": {"labels": {"n": str(number)}}})
         assert contender(world, "a").said[-1].state == "leading"
 
-    assert len(tell(story, names=("a",)).terms) == 1
+    assert len(cast.told(story)) == 1
 
 
 def test_a_released_lease_is_free_at_once_and_its_epoch_is_over() -> None:
+    cast = Cast()
+
     async def story(world: World) -> None:
-        start(world, "a")
+        cast.start(world, "a")
         await world.sleep(5)
-        start(world, "b")
+        cast.start(world, "b")
         await world.sleep(5)
         a = contender(world, "a")
         released: list[bool] = []
@@ -337,13 +343,13 @@ def test_a_released_lease_is_free_at_once_and_its_epoch_is_over() -> None:
             a.running.cancel()
             released.append(await a.elector.release(a.term))
 
-        a.process.call(lambda: asyncio.get_running_loop().create_task(release()))
+        world.engine.processes["a"].call(0, lambda: asyncio.get_running_loop().create_task(release()))
         await world.until(lambda: leading(world) == "b", within_s=4, what="b leads")
         lease = world.get(LEASES.name, LEASE)
         assert (released, a.said[-1].state) == ([True], "released")
         assert lookup(lease, "metadata", "annotations", "fathom.dev/epoch") == "3"
 
-    assert len(tell(story).terms) == 2
+    assert len(cast.told(story)) == 2
 
 
 # The pure parts, and a server without fences.

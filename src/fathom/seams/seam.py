@@ -138,8 +138,8 @@ class Seam:
             timer.cancel()
 
     def _expire(self, number: int, timeout_s: float) -> None:
-        future = self._waiting[number]
-        if not future.done():
+        future = self._waiting.get(number)  # Gone when the answer came in this very input.
+        if future is not None and not future.done():
             future.set_result(Reply(0, f"no answer within {timeout_s:g} s".encode()))
 
     async def signal(self) -> str:
