@@ -3,51 +3,24 @@ forgets, killed at a random moment, is replayed request by request, in other int
 
 from __future__ import annotations
 
-import os
 import random
 import signal
-import subprocess
-import sys
 import time
-import urllib.request
 from collections import Counter
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import msgspec
 import pytest
+from tests.replay.living import child, outcomes_met, replayed_by_command, until_written
 from tests.replay.toys import ListJournal
 
 from fathom.model.decision import Decision
 from fathom.record.journal import read_journal
-from fathom.record.replay import ReplayResult, replay
-from fathom.record.tape import ASK, Reel, reels
-from fathom.seams.seam import Input
+from fathom.record.replay import replay
+from fathom.record.tape import ASK, reels
 
-ROOT = Path(__file__).parent.parent.parent
 ENTRY = "tests.replay.adversary:begin"
-
-
-@contextmanager
-def child(*arguments: str) -> Iterator[subprocess.Popen[str]]:
-    process = subprocess.Popen(
-        [sys.executable, "-m", *arguments],
-        cwd=ROOT,
-        env={**os.environ, "PYTHONHASHSEED": "random"},
-        stdout=subprocess.PIPE,
-        text=True,
-    )
-    try:
-        yield process
-    finally:
-        process.kill()
-        process.wait()
-
-
-def written(port: int) -> int:
-    with urllib.request.urlopen(f"http://127.0.0.1:{port}/written", timeout=10) as answer:
-        return int(answer.read())
+HARDSHIPS = ("REPLY 500", "REPLY 0", "OPENED 410", "ENDED 0", "COLLECT 0")
 
 
 def recorded_until_killed(directory: Path, *, writes: int, seed: int, workers: int) -> Path:
@@ -59,46 +32,21 @@ def recorded_until_killed(directory: Path, *, writes: int, seed: int, workers: i
         options = msgspec.json.encode({"workers": workers}).decode()
         tape = directory / "tape"
         with child("tests.replay.live", ENTRY, f"http://127.0.0.1:{port}", str(tape), options) as live:
-            deadline_s = time.monotonic() + 60 + writes / 50
-            while written(port) < writes:
-                assert live.poll() is None, "the controller ended by itself"
-                assert time.monotonic() < deadline_s, f"only {written(port)} writes"
-                time.sleep(0.05)
+            until_written(port, live, writes)
             time.sleep(rng.random() * 0.1)
             live.send_signal(signal.SIGKILL)
             live.wait()
     return tape
 
 
-def replayed_by_command(tape: Path, hash_seed: int) -> ReplayResult:
-    done = subprocess.run(
-        [sys.executable, "-m", "fathom.cli", "replay", str(tape), "--entry", ENTRY, "--json"],
-        cwd=ROOT,
-        env={**os.environ, "PYTHONHASHSEED": str(hash_seed)},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert (done.returncode, done.stderr) == (0, ""), done.stdout
-    return msgspec.json.decode(done.stdout, type=ReplayResult)
-
-
-def outcomes_met(reel: Reel) -> Counter[str]:
-    return Counter(
-        f"{Input(record.kind).name} {record.status}"
-        for record in reel.records()
-        if record.kind in {Input.REPLY, Input.OPENED, Input.ENDED, Input.COLLECT}
-    )
-
-
 def prove(directory: Path, *, writes: int, seed: int, workers: int) -> None:
     tape = recorded_until_killed(directory, writes=writes, seed=seed, workers=workers)
     (reel,) = reels(tape)
     met = outcomes_met(reel)
-    hardships = ("REPLY 500", "REPLY 0", "OPENED 410", "ENDED 0", "COLLECT 0")
-    assert [name for name in hardships if not met[name]] == [], met
+    assert [name for name in HARDSHIPS if not met[name]] == [], met
 
-    results = [replayed_by_command(tape, hash_seed) for hash_seed in (0, seed + 1)]
+    trust = ("--trust", "tests.replay")
+    results = [replayed_by_command(tape, hash_seed, *trust) for hash_seed in (0, seed + 1)]
     assert results[0] == results[1]
     assert results[0].matched
     assert results[0].writes >= writes

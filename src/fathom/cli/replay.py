@@ -14,7 +14,9 @@ if TYPE_CHECKING:
     from fathom.record.replay import Divergence, ReplayResult
     from fathom.record.tape import Asked, Reel
 
-OWN = "fathom."  # Code that comes with this program. A tape may name any other; only its owner may agree.
+OWN = (
+    "fathom"  # Code that comes with this program. A tape may name any other; its reader must agree to run it.
+)
 
 
 def replay(
@@ -22,9 +24,12 @@ def replay(
     /,
     *,
     run: Annotated[int | None, Parameter(help="Which run of a directory; by default the newest.")] = None,
-    entry: Annotated[
-        str | None, Parameter(help="The code, as module:function; needed where it is not fathom's own.")
-    ] = None,
+    trust: Annotated[
+        tuple[str, ...],
+        Parameter(
+            negative=(), help="A module whose code may be run, where the tape names some of a user's own."
+        ),
+    ] = (),
     as_json: Annotated[
         bool, Parameter(name="--json", negative=(), help="One JSON document (docs/recording.md).")
     ] = False,
@@ -37,12 +42,12 @@ def replay(
 
     from fathom.record.replay import replay as replayed  # noqa: PLC0415
     from fathom.record.tape import BadTape  # noqa: PLC0415
-    from fathom.seams.process import NoEntry, load_entry  # noqa: PLC0415
+    from fathom.seams.process import NoEntry  # noqa: PLC0415
 
     reel = _chosen(file, run)
     try:
-        code = load_entry(_agreed(reel.birth().entry, entry))
-        result = replayed(reel.records(), entry=code)
+        _agree(reel.birth().code, trust)
+        result = replayed(reel.records())
     except (BadTape, NoEntry) as error:
         raise Problem(str(error)) from error
     print(msgspec.json.format(msgspec.json.encode(result)).decode() if as_json else told(result))
@@ -61,16 +66,20 @@ def _chosen(path: Path, run: int | None) -> Reel:
     return found[-1]
 
 
-def _agreed(recorded: str, given: str | None) -> str:
-    if given is not None:
+def _agree(code: tuple[str, ...], trusted: tuple[str, ...]) -> None:
+    """A tape is data from somewhere; what it names is not run without being asked."""
+    modules = sorted({name.partition(":")[0] for name in code})
+    agreed = (OWN, *trusted)
+    foreign = [module for module in modules if not any(_is_within(module, each) for each in agreed)]
+    if foreign:
+        options = " ".join(f"--trust {module}" for module in foreign)
+        raise Problem(f"this tape runs code that is not fathom's own: to agree, add {options}")
+    if trusted:
         sys.path.insert(0, "")  # A user's code is where the user is, as with `python -m`.
-        return given
-    if not recorded.startswith(OWN):
-        raise Problem(
-            f"this tape was recorded by {recorded}, which is not fathom's own code: "
-            f"to run it, add --entry {recorded}"
-        )
-    return recorded
+
+
+def _is_within(module: str, package: str) -> bool:
+    return module == package or module.startswith(f"{package}.")
 
 
 def told(result: ReplayResult) -> str:

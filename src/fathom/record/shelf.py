@@ -1,4 +1,7 @@
-"""The tapes of a data directory: DATA/tapes/PROCESS/, a ring each. Looking at them, taking one along."""
+"""The tapes of a data directory: looking at them, taking one along.
+
+DATA/tapes/PROCESS/    one ring each            DATA/tape/    that of a process which records by itself
+"""
 
 from __future__ import annotations
 
@@ -12,7 +15,7 @@ from fathom.record.segment import NotASegment, packed, segments
 from fathom.record.tape import BadTape, Reel, reels
 from fathom.seams.outside import micro_timestamp
 
-FOLDER = "tapes"
+FOLDER, ALONE = "tapes", "tape"
 
 
 class RunTold(msgspec.Struct, frozen=True):
@@ -42,9 +45,14 @@ def directory_of(data: Path, process: str) -> Path:
     return data / FOLDER / process
 
 
+def directories(data: Path) -> dict[str, Path]:
+    """Process -> where its tape is."""
+    alone = {ALONE: data / ALONE} if (data / ALONE).is_dir() else {}
+    return alone | {path.name: path for path in sorted((data / FOLDER).glob("*")) if path.is_dir()}
+
+
 def shelf_of(data: Path) -> list[TapeTold]:
-    folder = data / FOLDER
-    return [_tape(path) for path in sorted(folder.iterdir()) if path.is_dir()] if folder.is_dir() else []
+    return [_tape(path) for path in directories(data).values()]
 
 
 def _tape(directory: Path) -> TapeTold:
@@ -88,11 +96,12 @@ def _is_held(lock: Path) -> bool:
 
 def export(data: Path, file: Path, *, process: str = "", run: int | None = None) -> Exported:
     """One run in one file, every segment packed. Refuses to replace a file that is there."""
-    processes = [path.name for path in sorted((data / FOLDER).glob("*")) if path.is_dir()]
-    if not process and len(processes) != 1:
-        raise BadTape(f"say whose tape: {', '.join(processes)}" if processes else f"no tapes in {data}")
-    process = process or processes[0]
-    found = [reel for reel in reels(directory_of(data, process)) if run in {None, reel.run}]
+    tapes = directories(data)
+    if not process and len(tapes) != 1:
+        raise BadTape(f"say whose tape: {', '.join(tapes)}" if tapes else f"no tapes in {data}")
+    process = process or next(iter(tapes))
+    kept = reels(tapes[process]) if process in tapes else []
+    found = [reel for reel in kept if run in {None, reel.run}]
     if not found:
         raise BadTape(f"there is no {'run' if run is None else f'run {run}'} of {process} in {data}")
     write_reel(found[-1], file)

@@ -40,6 +40,12 @@ class Birth(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     python: str = ""
     about: dict[str, Any] = {}  # Host, pid, admission configuration, feature flags of the server.
 
+    @property
+    def code(self) -> tuple[str, ...]:
+        """What a replay loads: the entry, and the controllers that it is told to run."""
+        named = self.options.get("controllers")
+        return (self.entry, *(map(str, named) if isinstance(named, list | tuple) else ()))
+
 
 class Inside:
     """What an entry is given: everything it may touch. `log` and `journal` only take."""
