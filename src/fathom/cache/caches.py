@@ -101,6 +101,10 @@ class Caches:
     def kinds(self) -> tuple[str, ...]:
         return tuple(self._reflectors)
 
+    def scope(self, kind: str) -> Scope:
+        """What part of the cluster its cache holds."""
+        return self._reflectors[kind].scope
+
     @property
     def synced(self) -> bool:
         return not self._unsynced()
