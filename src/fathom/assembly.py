@@ -28,7 +28,7 @@ from fathom.api.feeding import Feed
 from fathom.api.kinds.own import OWN_KINDS
 from fathom.api.kinds.registry import Registry
 from fathom.api.limits import Throttle
-from fathom.api.metrics import Metrics
+from fathom.api.metrics import Metrics, NoMetrics
 from fathom.api.request import Request, Response
 from fathom.api.resources import RegistryResources
 from fathom.api.server import ApiServer
@@ -55,6 +55,7 @@ class Wanted(msgspec.Struct, frozen=True):
     shared_store: bool = False  # Others write to the store too.
     plugins: tuple[str, ...] = ()
     keep_all_objects: bool = False  # Objects are handed through as they are, never encoded.
+    measured: bool = True  # False where nobody looks at metrics: in a simulated world.
 
 
 class Parts(msgspec.Struct, frozen=True):
@@ -99,7 +100,7 @@ def assemble(wanted: Wanted) -> Parts:
         authorizer=authorizer,
         throttle=Throttle(outside.clock),
         audit=wanted.audit,
-        metrics=_measured(core),
+        metrics=_measured(core) if wanted.measured else NoMetrics(),
         log=log,
     )
     client = LocalClient(_in_process(server), token=wanted.token, name=f"fathom/{__version__} housekeeping")
