@@ -8,75 +8,96 @@ follows from its seed, its faults and the code; two runs differ first where one 
 
 from __future__ import annotations
 
-import hashlib
+import gc
 import heapq
-from collections.abc import Callable, Sequence
+import traceback
+from asyncio import events
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from itertools import count
 from typing import Any
 
 from fathom.api.auth.jws import SigningKey
 from fathom.api.auth.static_tokens import Tokens, digest
 from fathom.model.audit import AuditEntry
+from fathom.model.decision import Journal
 from fathom.model.user import MASTERS, User
 from fathom.seams.domain import Domain
-from fathom.seams.seam import Input
+from fathom.seams.process import Entry, Inside
 from fathom.seams.streams import Streams
 from fathom.sim import faults as kinds_of_fault
-from fathom.sim.faults import AnyFault, Faults
+from fathom.sim import guard
+from fathom.sim.chronicle import Chronicle
+from fathom.sim.faults import AnyFault
+from fathom.sim.inforce import SECOND_NS, Faults
 from fathom.sim.network import Network
 from fathom.sim.oracle import Oracle, Seeded
 from fathom.sim.process import Process
 from fathom.sim.servers import SimServer
-from fathom.sim.storelink import WorldStore
+from fathom.sim.storelink import Committer, WorldStore
+from fathom.sim.trace import Trace
+from fathom.sim.violation import Violation
 from fathom.store.protocol import Change
 
-SECOND_NS = 1_000_000_000
-
-CommitWatcher = Callable[[tuple[Change, ...], int], None]
+CommitWatcher = Callable[[tuple[Change, ...]], None]
 
 
 class Engine:
     def __init__(
-        self, seed: str, *, signing: SigningKey, faults: Sequence[AnyFault] = (), oracle: Oracle | None = None
+        self,
+        seed: str,
+        *,
+        signing: SigningKey,
+        faults: Sequence[AnyFault] = (),
+        oracle: Oracle | None = None,
+        chronicle: Chronicle | None = None,
     ) -> None:
         self.now_ns = 0
+        self.began_ns = 0  # When the story began: what faults and reports count from.
         self.streams = Streams(seed)
         self.oracle: Oracle = oracle or Seeded(self.streams)
+        self.trace = Trace()
+        self.chronicle = chronicle
         self.faults = Faults(self, faults)
         self.network = Network(self)
         self.store = WorldStore(self)
         self.processes: dict[str, Process] = {}
         self.graveyard: list[Domain] = []  # Domains of the dead, with their tasks, until the world ends.
-        self.inputs = 0
         self.watchers: list[CommitWatcher] = []  # Invariants: called after every commit.
-        self.audit: list[tuple[int, str, AuditEntry]] = []  # (time, server, entry)
+        self.committer: Committer | None = None  # Whose the newest commit is.
         self.happenings: dict[str, Callable[[], object]] = {}  # What the scenario can make happen, by name.
+        self.violation: Violation | None = None  # The first one; ends the run.
+        self.error: BaseException | None = None  # Of a checker, say: the run proves nothing.
         self._signing = signing
+        self._tokens: Tokens = {}  # Shared by all servers: everybody is known by name, everywhere.
         self._queue: list[tuple[int, int, Callable[..., object], tuple[Any, ...]]] = []
         self._order = count().__next__
-        self._trace = hashlib.blake2b(digest_size=16)
-        self.log: list[tuple[int, str, int, int]] | None = None  # Every input, where a run is to be kept.
+        self._halted = False
 
     # What happens, and when.
 
     def at(self, when_ns: int, work: Callable[..., object], *args: Any) -> None:
-        heapq.heappush(self._queue, (max(when_ns, self.now_ns), self._order(), work, args))
+        now_ns = self.now_ns
+        heapq.heappush(self._queue, (when_ns if when_ns > now_ns else now_ns, self._order(), work, args))
 
     def after(self, delay_ns: int, work: Callable[..., object], *args: Any) -> None:
         heapq.heappush(self._queue, (self.now_ns + delay_ns, self._order(), work, args))
 
-    def run(self, until: Callable[[], bool], *, deadline_s: float) -> bool:
-        """Let things happen until something is so; False if it is not by then, or if nothing happens any
-        more."""
-        deadline_ns = int(deadline_s * SECOND_NS)
-        queue = self._queue
-        while not until():
-            if not queue or queue[0][0] > deadline_ns:
-                self.now_ns = max(self.now_ns, deadline_ns)
-                return until()
-            self.now_ns, _, work, args = heapq.heappop(queue)
-            work(*args)
-        return True
+    def run(self, *, until_s: float) -> None:
+        """Let things happen until somebody halts the world, the time is up, or nothing happens any more."""
+        until_ns, queue, pop = round(until_s * SECOND_NS), self._queue, heapq.heappop
+        self._halted = self.violation is not None or self.error is not None
+        with _undisturbed(), guard.shut(self._side_door):
+            while not self._halted:
+                if not queue or queue[0][0] > until_ns:
+                    self.now_ns = max(self.now_ns, until_ns)
+                    return
+                self.now_ns, _, work, args = pop(queue)
+                work(*args)
+
+    def halt(self) -> None:
+        """Stop after what is happening now."""
+        self._halted = True
 
     def arm(self, process: Process) -> None:
         """See to it that the process is woken at its next deadline."""
@@ -90,83 +111,225 @@ class Engine:
         if process.armed_ns != armed_ns or process.incarnation != incarnation:
             return  # An earlier one took its place, or the process is another.
         process.armed_ns = -1
-        if not process.alive:
-            return
-        if process.paused_until_ns > self.now_ns:
-            process.armed_ns = armed_ns
-            self.at(process.paused_until_ns, self._alarm, process, incarnation, armed_ns)
-            return
-        self.note(process, Input.TICK, 0)
-        process.domain.input(self.now_ns)
-        self.arm(process)
+        if not process.alive or process.paused:
+            return  # It is armed again when it goes on.
+        deadline_ns = process.domain.next_deadline_ns()
+        if deadline_ns is not None and deadline_ns <= self.now_ns:
+            process.tick()
+        else:
+            self.arm(process)  # What it was armed for has been cancelled.
 
     # Who is there.
 
-    def add(self, name: str, begin: Callable[[Process], None], *, server: str = "") -> Process:
-        process = self.processes[name] = Process(self, name, begin, server=server)
+    def add(self, name: str, entry: Entry, *, server: str = "", **options: Any) -> Process:
+        if name in self.processes:
+            raise ValueError(f"there is a process {name} already")
+        process = Process(self, name, entry, index=len(self.processes), server=server, options=options)
+        self.processes[name] = process
+        self._tokens[digest(name)] = User(name, (MASTERS, "system:authenticated"))
         return process
 
-    def add_server(self, name: str) -> Process:
-        def begin(process: Process) -> None:
-            process.state = SimServer(process, self.store, signing=self._signing, tokens=self._tokens())
-            process.state.begin()
+    def add_server(self, name: str, *, alone: bool = True) -> Process:
+        """`alone`: no other server writes to the store."""
 
-        return self.add(name, begin)
+        def entry(inside: Inside) -> SimServer:
+            return SimServer(
+                process, inside, self.store, signing=self._signing, tokens=self._tokens, alone=alone
+            )
 
-    def _tokens(self) -> Tokens:
-        """Every process is known by its name; what it may do is RBAC's business where a scenario cares."""
-        return {digest(name): User(name, (MASTERS, "system:authenticated")) for name in self.processes}
+        process = self.add(name, entry)
+        return process
 
-    def crash(self, process: Process, restart_after_s: float) -> None:
-        process.crash()
-        if isinstance(process.state, SimServer):
-            self.network.server_died(process.name)
-        if restart_after_s >= 0:
-            self.after(int(restart_after_s * SECOND_NS), process.start)
+    def server_ready(self) -> None:
+        """Whoever waits for the servers to begin looks again."""
+        if self.began_ns == 0:
+            self.halt()
+
+    def journal_of(self, process: Process) -> Journal | None:
+        return None if self.chronicle is None else self.chronicle.journal(process)
+
+    # What goes wrong.
 
     def happen(self, fault: AnyFault) -> None:
         """A fault whose moment has come."""
-        process = self.processes.get(fault.target)
         match fault:
             case kinds_of_fault.Compact():
+                self.tell(f"the store forgets its history before revision {self.store.newest}")
                 self.store.compact_now()
             case kinds_of_fault.DropWatch():
                 self.network.drop_watches(fault.target, fault.match)
             case kinds_of_fault.Happening():
+                self.tell(fault.name)
                 self.happenings[fault.name]()
-            case kinds_of_fault.Crash() if process is not None:
-                self.crash(process, fault.for_s)
-            case kinds_of_fault.Stop() if process is not None:
-                process.signal("stop")
-                self.after(int(fault.for_s * SECOND_NS), self._stopped, process)
-            case kinds_of_fault.Pause() if process is not None:
-                process.paused_until_ns = self.now_ns + int(fault.for_s * SECOND_NS)
-            case kinds_of_fault.Skew() if process is not None:
-                process.skew_ns = process.clock.skew_ns = int(fault.skew_s * SECOND_NS)
+            case _:
+                process = self.processes.get(fault.target)
+                if process is not None:
+                    self._happen_to(process, fault)
 
-    def _stopped(self, process: Process) -> None:
-        """It had its time to stop gracefully."""
-        process.crash()
-        process.start()
+    def _happen_to(self, process: Process, fault: AnyFault) -> None:
+        match fault:
+            case kinds_of_fault.Crash():
+                self.crash(process, fault.for_s)
+            case kinds_of_fault.Stop():
+                self.stop(process, fault.for_s)
+            case kinds_of_fault.Rebase():
+                self.stop(process, fault.for_s, word="rebase")
+            case kinds_of_fault.Pause():
+                self.pause(process, fault.for_s)
+            case kinds_of_fault.Skew():
+                self.lived(process, f"has a clock that is wrong by {fault.skew_s:g} s")
+                process.set_clock(round(fault.skew_s * SECOND_NS))
+
+    def crash(self, process: Process, restart_after_s: float | None) -> None:
+        """None: for good."""
+        if restart_after_s is None:
+            process.wanted = False
+        if not process.alive:
+            return
+        self.lived(process, "dies")
+        self._end(process)
+        if restart_after_s is not None:
+            self.after(round(restart_after_s * SECOND_NS), self._restart, process, process.incarnation, None)
+
+    def stop(self, process: Process, grace_s: float, *, word: str = "stop") -> None:
+        """Ask it to end; when its time is up it is ended. Then it starts again."""
+        if process.alive:
+            self.lived(process, f"is asked to {word}")
+            process.signal(word)
+            self.after(round(grace_s * SECOND_NS), self._stopped, process, process.incarnation, word)
+
+    def _stopped(self, process: Process, incarnation: int, word: str) -> None:
+        if process.alive and process.incarnation == incarnation:
+            self._end(process)
+            self._restart(process, incarnation, process.inside if word == "rebase" else None)
+
+    def _end(self, process: Process) -> None:
+        process.end()
+        self.network.client_ended(process)
+        if isinstance(process.state, SimServer):
+            process.state.link.cut()
+            self.network.server_ended(process.name)
+
+    def _restart(self, process: Process, incarnation: int, predecessor: Inside | None) -> None:
+        if process.wanted and process.incarnation == incarnation:
+            process.start(predecessor=predecessor)
+
+    def pause(self, process: Process, for_s: float) -> None:
+        if process.alive:
+            self.lived(process, "stands still")
+            until_ns = self.now_ns + round(for_s * SECOND_NS)
+            process.paused_until_ns = max(process.paused_until_ns, until_ns)
+            process.pause()
+            self.at(until_ns, self._resume, process, process.incarnation)
+
+    def _resume(self, process: Process, incarnation: int) -> None:
+        paused = process.paused and process.incarnation == incarnation
+        if paused and self.now_ns >= process.paused_until_ns:
+            self.lived(process, "goes on")
+            process.resume()
+
+    def heal(self) -> None:
+        """No fault from now on; everybody is up, awake, on time and within reach."""
+        self.faults.heal()
+        self.network.heal()
+        for link in tuple(self.store.links):
+            link.heal()
+        for process in tuple(self.processes.values()):
+            if process.skew_ns:
+                process.set_clock(0)
+            process.paused_until_ns = 0
+            self.after(0, self._resume, process, process.incarnation)
+            if process.wanted and not process.alive:
+                self.after(0, self._restart, process, process.incarnation, None)
 
     # What is remembered.
 
-    def note(self, process: Process, kind: Input, number: int) -> None:
-        self.inputs += 1
-        if self.log is not None:
-            self.log.append((self.now_ns, process.name, int(kind), number))
-        self._trace.update(b"%d %s %d %d\n" % (self.now_ns, process.name.encode(), kind, number))
+    def note(self, process: Process, kind: int, number: int) -> None:
+        self.trace.input(self.now_ns, process.index, kind, number)
+        if self.chronicle is not None:
+            self.chronicle.input(process, kind, number)
 
     def committed(self, changes: tuple[Change, ...], revision: int) -> None:
-        for change in changes:
-            self._trace.update(b"%d %d %s\n" % (self.now_ns, revision, change.key.encode()))
-        for watcher in self.watchers:
-            watcher(changes, revision)
+        self.trace.commit(self.now_ns, changes)
+        if self.chronicle is not None:
+            assert self.committer is not None
+            self.chronicle.committed(self.committer, changes, revision)
+        try:
+            for watcher in self.watchers:
+                watcher(changes)
+        except Exception as error:  # A checker's own bug must not look like the store's answer.
+            self.error = error
+            self.halt()
+
+    def broken(self, violation: Violation) -> None:
+        """An invariant does not hold: the run is over. The first one counts."""
+        if self.violation is None:
+            self.violation = violation
+        self.halt()
+
+    def lived(self, process: Process, what: str) -> None:
+        if self.chronicle is not None:
+            self.chronicle.lived(process, what)
+
+    def tell(self, what: str) -> None:
+        """Of nobody in particular."""
+        if self.chronicle is not None:
+            self.chronicle.world(self.now_ns, what)
 
     def audited(self, process: Process, entry: AuditEntry) -> None:
-        self.audit.append((self.now_ns, process.name, entry))
+        if self.chronicle is not None:
+            self.chronicle.audited(process, entry)
+
+    def could_not_go_on(self, process: Process, error: Exception) -> None:
+        what = "".join(traceback.format_exception_only(error)).strip()
+        self.broken(Violation("every process goes on", f"{process.name}: {what}", self.since_s))
+
+    def _side_door(self, name: str, stack: str) -> None:
+        self.broken(Violation("no side doors", f"{name} was called:\n{stack}", self.since_s))
 
     @property
-    def trace(self) -> str:
-        """A digest of all that happened so far."""
-        return self._trace.copy().hexdigest()
+    def since_s(self) -> float:
+        """Seconds of the story."""
+        return (self.now_ns - self.began_ns) / SECOND_NS
+
+    def failures(self) -> list[dict[str, Any]]:
+        """What nobody awaited and what callbacks raised, in any process, alive or dead."""
+        alive = [process.domain for process in self.processes.values() if process.alive]
+        return [failure for domain in (*self.graveyard, *alive) for failure in domain.failures]
+
+    # The end.
+
+    def end(self) -> None:
+        """Let go of everybody. Their coroutines are closed here and now, where they can do no harm, and not
+        when a collector finds them in the middle of another world."""
+        for process in self.processes.values():
+            if process.alive:
+                process.end()
+        for domain in self.graveyard:
+            _bury(domain)
+        self._queue.clear()
+
+
+def _bury(domain: Domain) -> None:
+    outer = events._get_running_loop()
+    events._set_running_loop(domain)
+    domain.set_exception_handler(lambda loop, context: None)
+    try:
+        for task in domain.tasks:
+            task._log_destroy_pending = False  # type: ignore[attr-defined]  # asyncio's own
+            with suppress(BaseException):  # Whatever it says now is said to nobody.
+                task.get_coro().close()
+    finally:
+        events._set_running_loop(outer)
+
+
+@contextmanager
+def _undisturbed() -> Iterator[None]:
+    """Without automatic collections: finalizers are behaviour, and must not run when memory fills up."""
+    collecting = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if collecting:
+            gc.enable()

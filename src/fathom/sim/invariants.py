@@ -3,11 +3,11 @@
 A checker is a small object beside the system. It sees every commit before anybody can act on it, keeps what
 it needs to judge the next one, and says what is wrong. A user adds one in five lines:
 
-    class OneLeader(Checker):
-        name = "one leader"
-        def commit(self, change: Seen) -> str | None:
-            if change.resource == "leases..." and ...:
-                return "two leaders"
+    class NoSecrets(Checker):
+        name = "nobody writes secrets"
+
+        def commit(self, change: Seen) -> Found:
+            return f"{change.by} wrote {change.path}" if change.resource == "secrets" else None
 """
 
 from __future__ import annotations
@@ -21,23 +21,39 @@ from fathom.model.objects import Key, Obj, lookup, metadata, uid_of
 from fathom.store.protocol import Change
 
 if TYPE_CHECKING:
-    from fathom.sim.engine import Engine
+    from fathom.sim.storelink import Committer
+    from fathom.sim.world import World
 
 REGISTRY = "/registry/"
+RESERVATIONS = "reservations.fathom.dev"
 
 
 class Seen(msgspec.Struct, frozen=True):
     """One change of one object, as checkers see it."""
 
-    resource: str
+    resource: str  # 'pods', 'leases.coordination.k8s.io'
     key: Key
     revision: int
     old: Obj | None
     new: Obj | None
+    at_s: float  # Of the story.
+    by: str  # The process that asked for it; a server, where it did it by itself.
+    incarnation: int  # Of that process.
+    headers: tuple[tuple[str, str], ...] = ()  # What it sent along: the fence it claims, the decision.
 
     @property
     def path(self) -> str:
         return "/".join(part for part in (self.resource, *self.key) if part)
+
+
+class Finding(msgspec.Struct, frozen=True):
+    """What is wrong, and with which objects besides the one that changed."""
+
+    message: str
+    objects: tuple[str, ...]
+
+
+Found = str | Finding | None
 
 
 class Checker:
@@ -45,23 +61,30 @@ class Checker:
 
     name = ""
 
-    def commit(self, change: Seen) -> str | None:
+    def commit(self, change: Seen) -> Found:
         """After every commit, for each object in it."""
         return None
 
-    def settled(self, world: Engine) -> Iterable[str]:
+    def settled(self, world: World) -> Iterable[str | Finding]:
         """When faults have stopped and nothing moves any more."""
         return ()
 
 
-def seen(change: Change) -> Seen | None:
+def seen(change: Change, by: Committer, at_s: float) -> Seen | None:
     if not change.key.startswith(REGISTRY):
         return None
     resource, *path = change.key.removeprefix(REGISTRY).split("/")
-    key = Key(path[0], path[1]) if len(path) > 1 else Key("", path[0])
-    old = change.previous.body.obj if change.previous else None
-    new = change.entry.body.obj if change.entry else None
-    return Seen(resource, key, change.revision, old, new)
+    return Seen(
+        resource=resource,
+        key=Key(path[0], path[1]) if len(path) > 1 else Key("", path[0]),
+        revision=change.revision,
+        old=change.previous.body.obj if change.previous else None,
+        new=change.entry.body.obj if change.entry else None,
+        at_s=at_s,
+        by=by.process.name,
+        incarnation=by.incarnation,
+        headers=() if by.exchange is None else by.exchange.ask.headers,
+    )
 
 
 class OneBinding(Checker):
@@ -69,7 +92,7 @@ class OneBinding(Checker):
 
     name = "one binding per pod"
 
-    def commit(self, change: Seen) -> str | None:
+    def commit(self, change: Seen) -> Found:
         if change.resource != "pods" or change.old is None or change.new is None:
             return None
         was, now = lookup(change.old, "spec", "nodeName"), lookup(change.new, "spec", "nodeName")
@@ -86,8 +109,8 @@ class OneReservation(Checker):
     def __init__(self) -> None:
         self._active: dict[tuple[str, ...], str] = {}  # Intent -> the reservation that has it.
 
-    def commit(self, change: Seen) -> str | None:
-        if change.resource != "reservations.fathom.dev":
+    def commit(self, change: Seen) -> Found:
+        if change.resource != RESERVATIONS:
             return None
         if change.old is not None and _is_active(change.old):
             intent = intent_of(change.old)
@@ -98,7 +121,9 @@ class OneReservation(Checker):
         intent = intent_of(change.new)
         other = self._active.setdefault(intent, change.key.name)
         if other != change.key.name:
-            return f"{other} and {change.key.name} are both active for {' '.join(intent)}"
+            message = f"{other} and {change.key.name} are both active for {' '.join(intent)}"
+            namespace = f"{change.key.namespace}/" if change.key.namespace else ""
+            return Finding(message, (f"{RESERVATIONS}/{namespace}{other}", change.path))
         return None
 
 
@@ -121,7 +146,7 @@ def _is_active(reservation: Obj) -> bool:
 class GenerationsOnlyGrow(Checker):
     name = "generations only grow"
 
-    def commit(self, change: Seen) -> str | None:
+    def commit(self, change: Seen) -> Found:
         if change.old is None or change.new is None or uid_of(change.old) != uid_of(change.new):
             return None
         was, now = metadata(change.old).get("generation", 0), metadata(change.new).get("generation", 0)
@@ -133,7 +158,7 @@ class ConditionsNameWhatTheySaw(Checker):
 
     name = "conditions name the generation they observed"
 
-    def commit(self, change: Seen) -> str | None:
+    def commit(self, change: Seen) -> Found:
         if change.new is None:
             return None
         current = metadata(change.new).get("generation")

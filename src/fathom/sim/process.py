@@ -1,93 +1,177 @@
-"""One process of the world: code on a Domain of its own, that can crash, stop, pause and start again."""
+"""One process of the world: code on a Domain of its own, that can crash, stop, pause and start again.
+
+The code is an `Entry`, the same function that a live process begins with. It is called anew for every
+incarnation: only the store survives a crash. What it returns is the process's `state`, for tests and checkers
+to look into.
+"""
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from fathom.seams.domain import Domain
-from fathom.seams.log import Log, NoLog
-from fathom.seams.outside import Outside, RandomIds
+from fathom.seams.process import Birth, Entry, Inside, clock_payload
+from fathom.seams.process import Process as Door
 from fathom.seams.seam import Ask, Input, Seam
-from fathom.sim.clock import WorldClock
+from fathom.sim.trace import checksum
 
 if TYPE_CHECKING:
     from fathom.sim.engine import Engine
+    from fathom.sim.network import Exchange
+
+# Every world begins at the same moment, so that timestamps in objects are the same in every run.
+EPOCH_NS = 1_767_225_600_000_000_000  # 2026-01-01T00:00:00Z
+
+# A request that reaches a server, or an answer of the store: inputs that live processes do not have.
+ARRIVED = 32
 
 
 class Process:
-    """`begin` makes the code under test, anew for every incarnation: only the store survives a crash."""
-
     def __init__(
-        self, world: Engine, name: str, begin: Callable[[Process], None], *, server: str = ""
+        self,
+        world: Engine,
+        name: str,
+        entry: Entry,
+        *,
+        index: int,
+        server: str = "",
+        options: dict[str, Any] | None = None,
     ) -> None:
         self.world = world
         self.name = name
+        self.index = index  # In the order of joining; names it in the trace.
         self.server = server  # The API server that its requests go to.
-        self.begin = begin
+        self.entry = entry
+        self.options = options or {}
         self.incarnation = 0
         self.alive = False
-        self.paused_until_ns = 0
+        self.wanted = False  # It is to run; heal starts it again if it does not.
         self.skew_ns = 0
         self.armed_ns = -1  # The deadline that the world has an alarm for; -1: none.
-        self.state: Any = None  # What `begin` wants others (tests, invariants) to find.
-        self._reset()
+        self.paused_until_ns = 0
+        self.doom_s: float | None = None  # It dies with this input, and starts again after so long.
+        self.state: Any = None
+        self.asks: dict[int, Exchange] = {}  # Under way, by number.
+        self._inbox: deque[tuple[int, int, Callable[..., object], tuple[Any, ...]]] | None = None
+        self.inside = self._born()
+        self.domain, self.seam = self.inside.domain, self.inside.seam
+        self._door = Door(self.domain, self.seam, self._begin)
 
-    def _reset(self) -> None:
-        self.domain = Domain(now_ns=self.world.now_ns)
-        self.seam = Seam(self.domain, _Wire(self))
-        clock = WorldClock(self.domain)
-        clock.skew_ns = self.skew_ns
-        self.clock = clock
-        rng = self.world.streams.stream(f"process/{self.name}/{self.incarnation}")
-        self.outside = Outside(clock=clock, ids=RandomIds(rng), rng=rng)
-        self.log: Log = NoLog()
+    # The life of a process.
 
-    def start(self) -> None:
+    def start(self, *, predecessor: Inside | None = None) -> None:
+        """`predecessor` is an incarnation that was seen to stop: what it left is passed on."""
+        self.wanted = True
         if self.alive:
             return
         self.incarnation += 1
         self.alive = True
         self.armed_ns = -1
-        self._reset()
-        self.world.note(self, Input.START, 0)
-        self.domain.input(self.world.now_ns, self.begin, self)
-        self.world.arm(self)
+        self.paused_until_ns = 0
+        self.doom_s = None
+        self._inbox = None
+        self.asks = {}
+        self.inside = self._born(predecessor)
+        self.domain, self.seam = self.inside.domain, self.inside.seam
+        self._door = Door(self.domain, self.seam, self._begin)
+        self.world.lived(self, "starts")
+        self.deliver(Input.START, 0, 0, b"")
 
-    def crash(self) -> None:
+    def _born(self, predecessor: Inside | None = None) -> Inside:
+        world = self.world
+        domain = Domain(now_ns=world.now_ns)
+        birth = Birth(
+            entry=getattr(self.entry, "__qualname__", type(self.entry).__name__),
+            seed=f"{world.streams.seed}/{self.name}",
+            epoch_ns=EPOCH_NS + self.skew_ns,
+            incarnation=self.incarnation,
+            predecessor=predecessor.identity if predecessor else "",
+            options=self.options,
+            estate=predecessor.estate if predecessor else b"",
+        )
+        return Inside(birth, domain, Seam(domain, _Wire(self)), journal=world.journal_of(self))
+
+    def _begin(self) -> None:
+        self.state = self.entry(self.inside)
+
+    def end(self) -> None:
         """Gone between two inputs. Its tasks are kept until the world ends: dropping a suspended coroutine
         would run its `finally`, and the dead do not clean up."""
+        self.alive = False
+        self._inbox = None
+        self.seam.cut()
+        self.world.graveyard.append(self.domain)
+
+    def pause(self) -> None:
+        if self._inbox is None:
+            self._inbox = deque()
+
+    def resume(self) -> None:
+        """What came meanwhile is worked on in the order it came, before anything that comes now."""
+        inbox = self._inbox
+        while inbox and self.alive:
+            self._input(*inbox.popleft())
+        self._inbox = None
         if self.alive:
-            self.alive = False
-            self.world.graveyard.append(self.domain)
+            self.world.arm(self)
+
+    @property
+    def paused(self) -> bool:
+        return self._inbox is not None
+
+    # Inputs.
+
+    def deliver(self, kind: Input, number: int, status: int, payload: Any) -> None:
+        """An answer, a piece of a stream, a signal: what live processes have too, through the same door."""
+        self._take(kind, number, self._through, kind, number, status, payload)
+
+    def call(self, number: int, work: Callable[..., object], *args: Any) -> None:
+        """Something that is no answer to an ask: a request that arrives at a server."""
+        self._take(ARRIVED, number, self._enter, work, *args)
+
+    def tick(self) -> None:
+        if self._inbox is None:  # Time passes by itself.
+            self.deliver(Input.TICK, 0, 0, b"")
 
     def signal(self, word: str) -> None:
         """As the operating system would: 'stop' asks for a graceful end."""
         self.deliver(Input.SIGNAL, 0, 0, word.encode())
 
-    def deliver(self, kind: Input, number: int, status: int, payload: Any) -> None:
-        """An input, now; or, while the process is paused, when it runs again."""
+    def set_clock(self, skew_ns: int) -> None:
+        self.skew_ns = skew_ns
+        self.deliver(Input.CLOCK, 0, 0, clock_payload(EPOCH_NS + skew_ns))
+
+    def _take(self, kind: int, number: int, way: Callable[..., object], *args: Any) -> None:
+        """One input, now; or, while the process is paused, when it runs again. The dead hear nothing."""
         if not self.alive:
             return
-        if self.paused_until_ns > self.world.now_ns:
-            self.world.at(
-                self.paused_until_ns, self._deliver_later, self.incarnation, kind, number, status, payload
-            )
+        if self._inbox is not None:
+            self._inbox.append((kind, number, way, args))
             return
-        self.world.note(self, kind, number)
-        self.domain.input(self.world.now_ns, self.seam.deliver, kind, number, status, payload)
-        self.world.arm(self)
+        self._input(kind, number, way, args)
 
-    def _deliver_later(self, incarnation: int, kind: Input, number: int, status: int, payload: Any) -> None:
-        if incarnation == self.incarnation:
-            self.deliver(kind, number, status, payload)
+    def _input(self, kind: int, number: int, way: Callable[..., object], args: tuple[Any, ...]) -> None:
+        world = self.world
+        world.note(self, kind, number)
+        if world.trace.log is not None:
+            payload = args[-1] if kind != ARRIVED else b""
+            world.trace.log.append((world.now_ns, self.name, int(kind), number, checksum(payload)))
+        try:
+            way(*args)
+        except Exception as error:  # Not of a task: of the loop itself, or of the code's first call.
+            world.could_not_go_on(self, error)
+        if self.doom_s is not None:
+            world.crash(self, self.doom_s)
+        else:
+            world.arm(self)
 
-    def call(self, work: Callable[..., object], *args: Any) -> None:
-        """Something that is no answer to an ask: a request that arrives at a server."""
-        if not self.alive:
-            return
+    def _through(self, kind: Input, number: int, status: int, payload: Any) -> None:
+        self._door.take(kind, number, self.world.now_ns, status, payload)
+
+    def _enter(self, work: Callable[..., object], *args: Any) -> None:
         self.domain.input(self.world.now_ns, work, *args)
-        self.world.arm(self)
 
 
 class _Wire:

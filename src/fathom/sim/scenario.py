@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
-import time
+import gc
+import traceback
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Any, Literal
+from pathlib import Path
+from typing import Literal
 
 import msgspec
 
 from fathom.api.auth.jws import SigningKey
+from fathom.seams.outside import SystemClock
 from fathom.seams.streams import Streams
-from fathom.sim.engine import SECOND_NS, Engine
-from fathom.sim.faults import AnyFault, Menu, draw
+from fathom.sim.chronicle import Chronicle
+from fathom.sim.engine import Engine
+from fathom.sim.faults import AnyFault
+from fathom.sim.inforce import SECOND_NS
 from fathom.sim.invariants import Checker
 from fathom.sim.keys import world_key
-from fathom.sim.oracle import Fifo, Oracle, Priorities, Seeded
+from fathom.sim.menu import Menu, draw
+from fathom.sim.oracle import Oracle, Priorities, Seeded
 from fathom.sim.violation import Broken, Violation
 from fathom.sim.world import World
 
@@ -24,23 +30,57 @@ Strategy = Literal["random", "pct", "lineage"]
 DEADLINE_S = 1800.0  # Of virtual time: no story is that long.
 
 
-class Scenario(msgspec.Struct, frozen=True):
+class Scenario(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     about: str
     story: Story
     menu: Menu  # What may go wrong.
     servers: int = 1
-    scripted: Callable[[], Sequence[AnyFault]] | None = None  # Faults that belong to the story itself.
-    checkers: Callable[[], Sequence[Checker]] = tuple
-    finds: tuple[str, ...] = ()  # The bugs of the zoo that live here.
+    scripted: tuple[AnyFault, ...] = ()  # Faults that belong to the story itself; then none are drawn.
+    checkers: Callable[[], Sequence[Checker]] = tuple  # Made anew for every telling.
+    scale: int = 1  # Of the story; see `World.scale`.
 
 
-class Result(msgspec.Struct, frozen=True):
-    """What came of one telling."""
+def scenario(
+    menu: Menu,
+    *,
+    name: str = "",
+    servers: int = 1,
+    scripted: Sequence[AnyFault] = (),
+    checkers: Callable[[], Sequence[Checker]] = tuple,
+    scale: int = 1,
+) -> Callable[[Story], Scenario]:
+    """Makes a Scenario of a story: its name is the function's, with dashes; its docstring says what it is."""
+
+    def made(story: Story) -> Scenario:
+        return Scenario(
+            name=name or story.__name__.replace("_", "-"),
+            about=" ".join((story.__doc__ or "").split()),
+            story=story,
+            menu=menu,
+            servers=servers,
+            scripted=tuple(scripted),
+            checkers=checkers,
+            scale=scale,
+        )
+
+    return made
+
+
+class Plan(msgspec.Struct, frozen=True, kw_only=True):
+    """One telling, before it is told: from this and the code everything follows."""
 
     scenario: str
     seed: str
-    faults: tuple[AnyFault, ...]
+    strategy: Strategy = "random"
+    faults: tuple[AnyFault, ...] = ()
+    scale: int = 1
+
+
+class Result(msgspec.Struct, frozen=True, kw_only=True):
+    """What came of one telling."""
+
+    plan: Plan
     violation: Violation | None
     trace: str
     inputs: int
@@ -50,17 +90,14 @@ class Result(msgspec.Struct, frozen=True):
     hits: dict[str, int]  # `sometimes`
 
 
+def plan_of(scenario: Scenario, seed: str, strategy: Strategy = "random") -> Plan:
+    """The faults of a seed: the story's own, or some drawn from its menu."""
+    faults = scenario.scripted or tuple(draw(Streams(seed).stream("faults"), scenario.menu))
+    return Plan(scenario=scenario.name, seed=seed, strategy=strategy, faults=faults, scale=scenario.scale)
+
+
 def oracle_of(strategy: Strategy, streams: Streams) -> Oracle:
-    if strategy == "pct":
-        return Priorities(streams)
-    return Seeded(streams)
-
-
-def faults_of(scenario: Scenario, seed: str) -> tuple[AnyFault, ...]:
-    """The faults of a seed: the story's own, and some drawn from its menu."""
-    scripted = tuple(scenario.scripted()) if scenario.scripted else ()
-    drawn = () if scripted else tuple(draw(Streams(seed).stream("faults"), scenario.menu))
-    return scripted + drawn
+    return Priorities(streams) if strategy == "pct" else Seeded(streams)
 
 
 class Telling:
@@ -69,54 +106,81 @@ class Telling:
     def __init__(
         self,
         scenario: Scenario,
-        seed: str,
+        plan: Plan,
         *,
-        faults: Sequence[AnyFault] | None = None,
-        strategy: Strategy = "random",
+        chronicle: Chronicle | None = None,
         signing: SigningKey | None = None,
     ) -> None:
         self.scenario = scenario
-        self.seed = seed
-        self.faults = tuple(faults) if faults is not None else faults_of(scenario, seed)
-        oracle = Fifo() if strategy == "lineage" else oracle_of(strategy, Streams(seed))
-        self.engine = Engine(seed, signing=signing or world_key(), faults=self.faults, oracle=oracle)
-        self.world = World(self.engine, servers=scenario.servers, checkers=tuple(scenario.checkers()))
-
-    def run(self) -> Result:
-        started = time.perf_counter()
-        violation = None
-        try:
-            self.world.tell(self.scenario.story, deadline_s=DEADLINE_S)
-            violation = self._unhandled()
-        except Broken as broken:
-            violation = broken.violation
-        except AssertionError as error:
-            violation = self._violation("the story's own assertion", str(error) or "an assertion failed")
-        return Result(
-            scenario=self.scenario.name,
-            seed=self.seed,
-            faults=self.faults,
-            violation=violation,
-            trace=self.engine.trace,
-            inputs=self.engine.inputs,
-            sim_s=self.engine.now_ns / SECOND_NS,
-            real_s=time.perf_counter() - started,
-            fired={f"{fault} {site}".strip(): n for (fault, site), n in self.engine.faults.fired.items()},
-            hits=self.world.hits,
+        self.plan = plan
+        self.engine = Engine(
+            plan.seed,
+            signing=signing or world_key(),
+            faults=plan.faults,
+            oracle=oracle_of(plan.strategy, Streams(plan.seed)),
+            chronicle=chronicle,
+        )
+        self.world = World(
+            self.engine, servers=scenario.servers, checkers=tuple(scenario.checkers()), scale=plan.scale
         )
 
-    def _unhandled(self) -> Violation | None:
+    def run(self) -> Result:
+        clock = SystemClock()
+        started_ns = clock.monotonic_ns()
+        engine = self.engine
+        try:
+            self._tell()
+        finally:
+            engine.end()
+        return Result(
+            plan=self.plan,
+            violation=engine.violation,
+            trace=engine.trace.hexdigest(),
+            inputs=engine.trace.inputs,
+            sim_s=engine.since_s,
+            real_s=(clock.monotonic_ns() - started_ns) / SECOND_NS,
+            fired={f"{fault} {site}".strip(): n for (fault, site), n in engine.faults.fired.items()},
+            hits=dict(self.world.hits),
+        )
+
+    def _tell(self) -> None:
+        engine = self.engine
+        try:
+            self.world.tell(self.scenario.story, deadline_s=DEADLINE_S)
+        except Broken as broken:
+            engine.broken(broken.violation)
+        except AssertionError as error:
+            engine.broken(
+                self._violation("the story's own assertion", f"{_place(error)}: {error}".rstrip(": "))
+            )
+        except Exception as error:
+            if engine.error is not None:
+                raise
+            what = "".join(traceback.format_exception_only(error)).strip()
+            engine.broken(self._violation("the story goes on", f"{_place(error)}: {what}"))
+        if engine.violation is None:
+            self._look_for_failures()
+
+    def _look_for_failures(self) -> None:
         """An exception that nobody caught is a bug, whatever the invariants say."""
-        failures: Sequence[dict[str, Any]] = self.world.failures()
-        for failure in failures:
+        for failure in self.engine.failures():
             error = failure.get("exception")
-            if error is not None:
-                return self._violation("no exception goes unnoticed", repr(error))
-        return None
+            what = repr(error) if error is not None else str(failure.get("message"))
+            self.engine.broken(self._violation("no exception goes unnoticed", what))
 
     def _violation(self, invariant: str, message: str) -> Violation:
-        return Violation(invariant, message, self.engine.now_ns / SECOND_NS)
+        return Violation(invariant, message, self.engine.since_s)
 
 
-def tell(scenario: Scenario, seed: str, **options: Any) -> Result:
-    return Telling(scenario, seed, **options).run()
+def _place(error: BaseException) -> str:
+    frames = traceback.extract_tb(error.__traceback__)
+    return f"{Path(frames[-1].filename).name}:{frames[-1].lineno}" if frames else "?"
+
+
+def tell(scenario: Scenario, plan: Plan) -> Result:
+    return Telling(scenario, plan).run()
+
+
+def sweep() -> None:
+    """Between runs: what the last world left behind goes now, and not in the middle of the next one."""
+    gc.collect()

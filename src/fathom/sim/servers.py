@@ -11,9 +11,17 @@ from fathom.api.auth.static_tokens import Tokens
 from fathom.api.request import Request, Response
 from fathom.assembly import Parts, Wanted, assemble, bootstrap
 from fathom.model.audit import AuditEntry
-from fathom.sim.network import Exchange, Network
+from fathom.model.body import encode_json
+from fathom.model.errors import ApiError, unavailable
+from fathom.seams.process import Inside
+from fathom.sim.network import SERVING, Exchange, Network
 from fathom.sim.process import Process
 from fathom.sim.storelink import StoreLink, WorldStore
+from fathom.store.protocol import StoreUnavailable
+from fathom.store.retention import Retention
+
+# What a supervisor waits before it starts a server again that could not begin.
+RESTART_S = 1.0
 
 
 class AuditTrail:
@@ -29,54 +37,87 @@ class AuditTrail:
 class SimServer:
     """One incarnation of one API server."""
 
-    def __init__(self, process: Process, store: WorldStore, *, signing: SigningKey, tokens: Tokens) -> None:
+    def __init__(
+        self,
+        process: Process,
+        inside: Inside,
+        store: WorldStore,
+        *,
+        signing: SigningKey,
+        tokens: Tokens,
+        alone: bool,
+    ) -> None:
         self._process = process
         self._network: Network = process.world.network
         self._tokens = tokens
         self.ready = False
+        self.link = StoreLink(process, store)
+        self._inside = inside
         self.parts: Parts = assemble(
             Wanted(
-                store=StoreLink(process, store),
-                outside=process.outside,
-                log=process.log,
+                store=self.link,
+                outside=inside.outside,
+                log=inside.log,
                 audit=AuditTrail(process),
                 signing=signing,
                 token=f"housekeeping of {process.name}",
-                shared_store=True,
+                shared_store=not alone,
                 keep_all_objects=True,
+                measured=False,
             )
         )
-
-    def begin(self) -> None:
         asyncio.get_running_loop().create_task(self._run())
 
     async def _run(self) -> None:
         parts = self.parts
-        parts.authenticator.replace_tokens({**parts.own_tokens, **self._tokens})
-        await parts.feed.load()
-        async with asyncio.TaskGroup() as group:
-            group.create_task(parts.feed.follow())
-            group.create_task(parts.housekeeping.run())
-            await bootstrap(parts)
-            self.ready = True
+        self._tokens |= parts.own_tokens
+        parts.authenticator.replace_tokens(self._tokens)
+        try:
+            await parts.feed.load()
+            async with asyncio.TaskGroup() as group:
+                group.create_task(parts.feed.follow())
+                group.create_task(parts.housekeeping.run())
+                group.create_task(Retention(self.link, self._inside.outside.clock).run())
+                group.create_task(self._stop_when_told())
+                await bootstrap(parts)
+                self.ready = True
+                self._process.world.server_ready()
+        except (ApiError, StoreUnavailable):
+            self._gave_up()
+        except ExceptionGroup as group_of:
+            if group_of.split((ApiError, StoreUnavailable))[1] is not None:
+                raise
+            self._gave_up()
+
+    def _gave_up(self) -> None:
+        """The store failed while we began: a live server ends with one line, and is started again."""
+        self._process.doom_s = RESTART_S
+
+    async def _stop_when_told(self) -> None:
+        await self._inside.seam.signal()
+        core = self.parts.core
+        core.stopping = True
+        core.cache.wake_all()  # Watches end by themselves.
 
     def accept(self, exchange: Exchange, fault: Any) -> None:
         """A request has arrived."""
         asyncio.get_running_loop().create_task(self._serve(exchange, fault))
 
     async def _serve(self, exchange: Exchange, fault: Any) -> None:
+        SERVING.set(exchange)
         if not self.ready:
-            self._network.reply(exchange, 503, b'{"message":"not ready"}', fault)
+            refused = encode_json(unavailable("the server is starting").status())
+            self._network.reply(exchange, 503, refused, fault)
             return
         answer = await self.parts.server.handle(_request(exchange))
         if isinstance(answer, Response):
             self._network.reply(exchange, answer.status, answer.body, fault)
             return
-        exchange.source = answer.source
+        source = exchange.source = answer.source
         self._network.reply(exchange, answer.status, b"", fault)
-        while self._network.is_wanted(exchange) and (chunk := await answer.source.next()) is not None:
+        while self._network.is_wanted(exchange) and (chunk := await source.next()) is not None:
             self._network.chunk(exchange, chunk)
-        answer.source.close()
+        source.close()
         self._network.end(exchange)
 
 
@@ -85,12 +126,11 @@ def _request(exchange: Exchange) -> Request:
     path, _, query = ask.target.partition("?")
     headers = {name.lower(): value for name, value in ask.headers}
     headers.setdefault("authorization", f"Bearer {exchange.process.name}")
-    body = ask.body if isinstance(ask.body, bytes) else b""
     return Request(
         method=ask.method,
         path=path,
         query=parse_qs(query, keep_blank_values=True) if query else {},
         headers=headers,
-        body=body,
+        body=ask.body,
         remote=exchange.process.name,
     )

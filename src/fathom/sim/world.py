@@ -1,12 +1,12 @@
 """A world to write scenarios in: what a test of a control plane wants to say, in its own words.
 
-    @scenario
-    async def reply_is_lost(world: World) -> None:
-        "A create whose answer is lost happens once."
-        world.run_controllers("mirror", make_mirror)
-        await world.apply(config_map("source"))
+    @scenario(Menu(processes=("mirror",)))
+    async def a_create_whose_answer_is_lost(world: World) -> None:
+        "It happens once."
+        world.process("mirror", mirror)
+        await world.apply(CONFIG_MAPS, config_map("source"))
         await world.heal_and_settle()
-        assert len(world.list("configmaps")) == 2
+        assert len(world.list("configmaps", "default")) == 2
 
 The story runs as a process of the world: it waits in virtual time and talks to the API as `driver`; no fault
 touches it. Reads (`get`, `list`) look at the store itself: the truth, not a cache.
@@ -15,54 +15,74 @@ touches it. Reads (`get`, `list`) look at the store itself: the truth, not a cac
 from __future__ import annotations
 
 import asyncio
+import random
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
-from typing import Any
 
 from fathom.client.api import Api, Resource
 from fathom.client.outcomes import Committed, Outcome
 from fathom.model.objects import Key, Obj, metadata
-from fathom.sim.engine import SECOND_NS, Engine
-from fathom.sim.invariants import Checker, seen, standard
+from fathom.seams.process import Entry, Inside
+from fathom.sim.engine import Engine
+from fathom.sim.inforce import DRIVER, SECOND_NS
+from fathom.sim.invariants import Checker, Finding, seen, standard
 from fathom.sim.process import Process
 from fathom.sim.storelink import at_once
 from fathom.sim.violation import Broken, Violation
 from fathom.store.protocol import Change
 
-DRIVER = "driver"
-
 # Changes that never stop, and say nothing about whether the world has come to rest.
-RESTLESS = ("/registry/leases.coordination.k8s.io/", "/registry/events/")
+RESTLESS = ("/registry/leases.coordination.k8s.io/", "/registry/events/", "/fathom/")
+
+# Longer than a server takes to start with every fault still to come.
+READY_S = 60.0
+
+POLL_S = 0.1
 
 
 class World:
-    def __init__(self, engine: Engine, *, servers: int = 1, checkers: Sequence[Checker] = ()) -> None:
+    def __init__(
+        self, engine: Engine, *, servers: int = 1, checkers: Sequence[Checker] = (), scale: int = 1
+    ) -> None:
         self.engine = engine
+        self.scale = scale  # How much of everything the story makes; shrinking makes it less.
         self.checkers: list[Checker] = [*standard(), *checkers]
         self.hits: dict[str, int] = {}  # `sometimes`: what happened at least once.
-        self.servers = [engine.add_server(f"api-{index + 1}") for index in range(servers)]
+        self.rng: random.Random = engine.streams.stream("workload")
+        self.servers = [engine.add_server(f"api-{n + 1}", alone=servers == 1) for n in range(servers)]
         self._driver: Process | None = None
         self._moved_ns = 0  # When something other than a heartbeat was last committed.
         engine.watchers.append(self._check)
 
     # Processes.
 
-    def process(self, name: str, begin: Callable[[Process], None], *, server: int = 1) -> Process:
-        """A process that lives from now on; `begin` makes its code, anew after every crash."""
-        process = self.engine.add(name, begin, server=f"api-{server}")
-        process.start()
+    def process(self, name: str, entry: Entry, *, server: int = 1, **options: object) -> Process:
+        """A process that lives from now on. `entry` makes its code, anew after every crash, as it does for a
+        live process; what it returns is `state(name)`."""
+        process = self.engine.add(name, entry, server=f"api-{server}", **options)
+        self.engine.after(0, process.start)
         return process
+
+    def state(self, name: str) -> object:
+        return self.engine.processes[name].state
 
     def crash(self, name: str, *, restart_after_s: float = 0.0) -> None:
         self.engine.crash(self.engine.processes[name], restart_after_s)
 
     def kill(self, name: str) -> None:
         """For good."""
-        self.engine.crash(self.engine.processes[name], -1)
+        self.engine.crash(self.engine.processes[name], None)
+
+    def stop(self, name: str, *, grace_s: float = 5.0) -> None:
+        """Ask it to end, and start it again when its time is up."""
+        self.engine.stop(self.engine.processes[name], grace_s)
 
     def pause(self, name: str, for_s: float) -> None:
-        process = self.engine.processes[name]
-        process.paused_until_ns = self.engine.now_ns + int(for_s * SECOND_NS)
+        self.engine.pause(self.engine.processes[name], for_s)
+
+    def happening(self, name: str, work: Callable[[], object]) -> None:
+        """What a `Happening` of that name does: faults can make it come at any moment."""
+        self.engine.happenings[name] = work
 
     # What the story does.
 
@@ -71,34 +91,38 @@ class World:
         assert self._driver is not None
         return Api(self._driver.seam)
 
+    @property
+    def now_s(self) -> float:
+        return self.engine.since_s
+
     async def apply(self, resource: Resource, obj: Obj, namespace: str = "default") -> Obj:
         """Create it, or bring what is there to this spec. Tries until it is so."""
         name = str(metadata(obj)["name"])
         where = namespace if resource.namespaced else ""
         while True:
-            there = await self._read(resource, where, name)
-            outcome = await self._put(resource, where, obj, there)
+            outcome = await self._put(resource, where, obj, self.get(resource.name, Key(where, name)))
             if isinstance(outcome, Committed):
                 return outcome.obj
             await asyncio.sleep(0.2)
 
-    async def _read(self, resource: Resource, namespace: str, name: str) -> Obj | None:
-        return self.get(resource.name, Key(namespace, name))
-
     async def _put(self, resource: Resource, namespace: str, obj: Obj, there: Obj | None) -> Outcome:
         if there is None:
             return await self.api.create(resource, namespace, obj)
-        body = {name: value for name, value in obj.items() if name not in {"status", "metadata"}}
-        patch = {
-            **body,
-            "metadata": {k: v for k, v in metadata(obj).items() if k in {"labels", "annotations"}},
-        }
-        return await self.api.patch(resource, namespace, str(metadata(obj)["name"]), patch)
+        meta = {field: metadata(obj)[field] for field in ("labels", "annotations") if field in metadata(obj)}
+        patch = {name: value for name, value in obj.items() if name not in {"status", "metadata"}}
+        return await self.api.patch(
+            resource, namespace, str(metadata(obj)["name"]), {**patch, "metadata": meta}
+        )
 
     async def delete(self, resource: Resource, name: str, namespace: str = "default") -> None:
-        while (there := self.get(resource.name, Key(namespace, name))) is not None:
-            await self.api.delete(resource, namespace, name, uid=metadata(there)["uid"])
+        """Until this very object is gone; a namesake that comes later is left alone."""
+        key = Key(namespace if resource.namespaced else "", name)
+        there = self.get(resource.name, key)
+        uid = metadata(there)["uid"] if there is not None else ""
+        while there is not None and metadata(there)["uid"] == uid:
+            await self.api.delete(resource, key.namespace, name, uid=uid)
             await asyncio.sleep(0.2)
+            there = self.get(resource.name, key)
 
     async def sleep(self, seconds: float) -> None:
         await asyncio.sleep(seconds)
@@ -108,9 +132,9 @@ class World:
         try:
             async with asyncio.timeout(within_s):
                 while not check():  # noqa: ASYNC110 - the truth has no event to wait for
-                    await asyncio.sleep(0.1)
+                    await asyncio.sleep(POLL_S)
         except TimeoutError:
-            self.broken("liveness", f"{what}, but not within {within_s:g} s")
+            self.broken("liveness", f"{what}: not within {within_s:g} s")
 
     @asynccontextmanager
     async def held(self, match: str, *, process: str = "*") -> AsyncIterator[None]:
@@ -122,21 +146,20 @@ class World:
             self.engine.network.release(gate)
 
     def heal(self) -> None:
-        """No fault from now on, and everybody is up."""
-        self.engine.faults.heal()
-        for process in self.engine.processes.values():
-            process.paused_until_ns = 0
-            process.start()
+        """No fault from now on; everybody is up, awake, on time and within reach. But connections that went
+        dead stay so: it is for those who hold them to notice."""
+        self.engine.heal()
 
     async def settle(self, *, quiet_s: float = 15.0, within_s: float = 300.0) -> None:
-        """Until nothing but heartbeats has been written for a while."""
+        """Until nothing but heartbeats has been written for a while. Then everything that must be true at
+        rest is looked at."""
         await self.until(
             lambda: self.engine.now_ns - self._moved_ns > quiet_s * SECOND_NS,
             within_s=within_s,
             what="the world comes to rest",
         )
         for checker in self.checkers:
-            for problem in checker.settled(self.engine):
+            for problem in checker.settled(self):
                 self.broken(checker.name, problem)
 
     async def heal_and_settle(self, **options: float) -> None:
@@ -159,25 +182,36 @@ class World:
         """Say that a rare path was taken: an exploration that never takes it is not looking there."""
         self.hits[what] = self.hits.get(what, 0) + 1
 
-    def broken(self, invariant: str, message: str, subject: str = "") -> None:
-        raise Broken(Violation(invariant, message, self.engine.now_ns / SECOND_NS, subject))
+    def broken(self, invariant: str, found: str | Finding, *objects: str) -> None:
+        """Say that something is not as it must be. Ends the story."""
+        raise Broken(self._violation(invariant, found, *objects))
 
-    def _check(self, changes: tuple[Change, ...], revision: int) -> None:
+    def _violation(self, invariant: str, found: str | Finding, *objects: str) -> Violation:
+        if isinstance(found, Finding):
+            return Violation(invariant, found.message, self.now_s, (*found.objects, *objects))
+        return Violation(invariant, found, self.now_s, objects)
+
+    def _check(self, changes: tuple[Change, ...]) -> None:
+        engine = self.engine
+        assert engine.committer is not None
         for change in changes:
             if not change.key.startswith(RESTLESS):
-                self._moved_ns = self.engine.now_ns
-            shown = seen(change)
+                self._moved_ns = engine.now_ns
+            shown = seen(change, engine.committer, engine.since_s)
             if shown is None:
                 continue
             for checker in self.checkers:
-                problem = checker.commit(shown)
-                if problem is not None:
-                    self.broken(checker.name, problem, shown.path)
+                found = checker.commit(shown)
+                if found is not None:
+                    objects = () if isinstance(found, Finding) else (shown.path,)
+                    engine.broken(self._violation(checker.name, found, *objects))
 
     # How it runs.
 
     def tell(self, story: Callable[[World], Awaitable[None]], *, deadline_s: float) -> None:
-        """Start everybody, then the story. Raises `Broken`, or what the story raises."""
+        """Start everybody, then the story. Raises what the story raises, and what checkers raise; what was
+        found to be broken is `engine.violation`."""
+        engine = self.engine
         ended: list[BaseException | None] = []
 
         async def told() -> None:
@@ -186,23 +220,32 @@ class World:
                 ended.append(None)
             except BaseException as error:  # It is the run's outcome, whatever it is.
                 ended.append(error)
+            engine.halt()
 
-        def begin(process: Process) -> None:
+        def entry(inside: Inside) -> None:
             asyncio.get_running_loop().create_task(told())
 
-        engine = self.engine
-        self._driver = engine.add(DRIVER, begin, server="api-1")
-        for server in self.servers:
-            server.start()
-        engine.run(lambda: all(server.state.ready for server in self.servers), deadline_s=deadline_s)
-        engine.faults.start()
+        self._driver = engine.add(DRIVER, entry, server="api-1")
+        self._begin()
         self._driver.start()
-        engine.run(lambda: bool(ended), deadline_s=deadline_s)
-        if not ended:
-            self.broken("liveness", f"the story did not end within {deadline_s:g} s")
-        if ended[0] is not None:
+        engine.run(until_s=engine.began_ns / SECOND_NS + deadline_s)
+        if engine.error is not None:
+            raise engine.error
+        if not ended and engine.violation is None:
+            engine.broken(self._violation("liveness", f"the story did not end within {deadline_s:g} s"))
+        if ended and ended[0] is not None:
             raise ended[0]
 
-    def failures(self) -> Sequence[dict[str, Any]]:
-        """What nobody awaited and what callbacks raised, in any process: a bug in somebody's code."""
-        return [one for process in self.engine.processes.values() for one in process.domain.failures]
+    def _begin(self) -> None:
+        """Servers first; the story begins at a whole second, so that its times read well."""
+        engine = self.engine
+        for server in self.servers:
+            server.start()
+        while not all(server.state.ready for server in self.servers):
+            engine.run(until_s=READY_S)
+            if engine.violation is not None or engine.now_ns >= READY_S * SECOND_NS:
+                raise engine.error or RuntimeError(f"the servers did not start: {engine.violation}")
+        whole_s = -(-engine.now_ns // SECOND_NS)
+        engine.run(until_s=whole_s)
+        engine.began_ns = engine.now_ns
+        engine.faults.begin()

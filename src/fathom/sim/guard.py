@@ -1,0 +1,78 @@
+"""While a world runs, what would let the outside in raises, with the stack that reached for it.
+
+A world's processes share one interpreter, so a call of `time.time()` anywhere would make two runs of a seed
+differ. The Domain shuts asyncio's doors; here the others are shut: clocks, randomness, sockets, threads,
+child processes. What cannot be replaced at run time (`datetime.now`, a name that was imported from its module
+before) is kept out of the rooms by the repository's lint instead.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import secrets
+import socket
+import subprocess
+import threading
+import time
+import traceback
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from fathom.seams.domain import NotHere
+
+# Owner, and the names that are shut there while a world runs.
+DOORS: tuple[tuple[Any, tuple[str, ...]], ...] = (
+    (time, ("time", "time_ns", "monotonic", "monotonic_ns", "perf_counter", "perf_counter_ns", "sleep")),
+    (
+        random,
+        (
+            *("random", "randrange", "randint", "randbytes", "getrandbits", "seed", "uniform", "gauss"),
+            *("choice", "choices", "sample", "shuffle", "expovariate", "normalvariate", "triangular"),
+        ),
+    ),
+    (secrets, ("token_bytes", "token_hex", "token_urlsafe", "choice", "randbelow", "randbits")),
+    (os, ("urandom", "getrandom", "fork", "system")),
+    (uuid, ("uuid1", "uuid4")),
+    (socket, ("create_connection", "create_server", "getaddrinfo", "gethostbyname")),
+    (socket.socket, ("__init__",)),
+    (threading.Thread, ("start",)),
+    (subprocess.Popen, ("__init__",)),
+)
+
+# A stack this deep shows who asked; the rest is the loop.
+FRAMES_MAX = 12
+
+
+class SideDoor(NotHere):
+    """Deciding code reached for the outside past the seams."""
+
+
+@contextmanager
+def shut(seen: Callable[[str, str], None]) -> Iterator[None]:
+    """`seen` is told of every attempt, its name and its stack, because whoever made it may swallow the
+    exception. Other threads of the interpreter are not concerned."""
+    owner = threading.get_ident()
+    found = [(where, name, getattr(where, name)) for where, names in DOORS for name in names]
+    try:
+        for where, name, original in found:
+            setattr(where, name, _shut(where, name, original, owner, seen))
+        yield
+    finally:
+        for where, name, original in found:
+            setattr(where, name, original)
+
+
+def _shut(where: Any, name: str, original: Any, owner: int, seen: Callable[[str, str], None]) -> Any:
+    spoken = f"{where.__name__}.{name}".removesuffix(".__init__")
+
+    def door(*args: Any, **kwargs: Any) -> Any:
+        if threading.get_ident() != owner:
+            return original(*args, **kwargs)
+        stack = "".join(traceback.format_stack()[:-1][-FRAMES_MAX:])
+        seen(spoken, stack)
+        raise SideDoor(f"{spoken} is not available to deciding code: go through a seam")
+
+    return door

@@ -1,0 +1,53 @@
+"""A digest of all that happened, cheap enough to be always on; where a run is kept, the log of its inputs."""
+
+from __future__ import annotations
+
+import hashlib
+import zlib
+from typing import Any
+
+import msgspec
+
+from fathom.store.protocol import Change
+
+LogEntry = tuple[
+    int, str, int, int, int
+]  # Time in ns, process, kind of input, number, checksum of its payload.
+
+# Notes are folded into the digest in batches: one encoding of many is much cheaper than many of one.
+NOTES_MAX = 4096
+
+
+class Trace:
+    def __init__(self) -> None:
+        self.inputs = 0
+        self.log: list[LogEntry] | None = None
+        self._notes: list[Any] = []
+        self._digest = hashlib.blake2b(digest_size=16)
+        self._encode = msgspec.msgpack.Encoder().encode
+
+    def input(self, now_ns: int, process: int, kind: int, number: int) -> None:
+        self.inputs += 1
+        self._notes.append((now_ns, process, kind, number))
+        if len(self._notes) >= NOTES_MAX:
+            self._fold()
+
+    def commit(self, now_ns: int, changes: tuple[Change, ...]) -> None:
+        """What was written is in the digest too: an identity that was not drawn from the seed shows."""
+        for change in changes:
+            body = zlib.crc32(change.entry.body.encoded) if change.entry is not None else 0
+            self._notes.append((now_ns, change.revision, change.key, body))
+
+    def _fold(self) -> None:
+        self._digest.update(self._encode(self._notes))
+        self._notes.clear()
+
+    def hexdigest(self) -> str:
+        self._fold()
+        return self._digest.copy().hexdigest()
+
+
+def checksum(payload: Any) -> int:
+    """Of an input's payload, in whichever form it travels."""
+    raw = payload if isinstance(payload, bytes) else msgspec.json.encode(payload)
+    return zlib.crc32(raw)
