@@ -68,6 +68,20 @@ def test_unknown_fields_are_refused_unless_told_otherwise(kubectl: Kubectl) -> N
     assert (done.code, done.out, done.err) == (0, "configmap/b created\n", "")
 
 
+def test_warnings_of_what_is_seldom_meant(kubectl: Kubectl) -> None:
+    odd = pod("p")
+    odd["spec"]["containers"][0]["env"] = [{"name": "A", "value": "1"}, {"name": "A", "value": "2"}]
+    done = kubectl.run("create -f -", stdin=manifest(odd))
+    assert (done.code, done.out) == (0, "pod/p created\n")
+    assert done.err == (
+        'Warning: spec.containers[0].env[1]: hides previous definition of "A", '
+        "which may be dropped when using apply\n"
+    )
+    assert kubectl.run("get endpoints").err.startswith(
+        "Warning: v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice\n"
+    )
+
+
 def test_raw_creation(kubectl: Kubectl, namespace: str) -> None:
     path = f"/api/v1/namespaces/{namespace}/configmaps"
     printed = kubectl.ok(f"create --raw {path} -f -", stdin=json.dumps(config_map("raw")))

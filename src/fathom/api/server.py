@@ -122,6 +122,8 @@ class ApiServer:
         )
 
     async def _answer(self, call: Call) -> Answer:
+        if call.kind.deprecated:
+            call.warn(call.kind.deprecated)
         if call.target.verb not in WRITES or call.kind.virtual:
             answer = await self._dispatch.serve(call)
         else:

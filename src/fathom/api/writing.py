@@ -399,6 +399,9 @@ def _validate_update(core: Core, call: Call, obj: Obj, old: Obj, subresource: st
     if not subresource:
         causes += strategy.validate_update(obj, old)
     _refuse(call.kind, obj, causes)
+    if not subresource and strategy.generation_changed(obj, old):
+        for warning in strategy.warnings(obj):
+            call.warn(warning)
 
 
 def _refuse(kind: Kind, obj: Obj, causes: list[Cause]) -> None:

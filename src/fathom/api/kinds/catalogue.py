@@ -44,6 +44,7 @@ class _KindEntry(msgspec.Struct, forbid_unknown_fields=True):
     selectable: tuple[str, ...] = ()
     stored_as: str = ""
     virtual: bool = False
+    deprecated: str = ""
     columns: tuple[str, ...] = ()
     defaults: Paths = {}
 
@@ -105,6 +106,7 @@ def _kind(group: _GroupEntry, entry: _KindEntry, definitions: Definitions) -> Ki
         definition=definitions.name_of(group.name, group.version, entry.kind),
         stored_as=entry.stored_as,
         virtual=entry.virtual,
+        deprecated=entry.deprecated,
     )
 
 

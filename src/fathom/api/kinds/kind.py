@@ -51,6 +51,7 @@ class Kind(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     schema: dict[str, Any] | None = None  # The structural schema of a custom resource, or of our own kinds.
     stored_as: str = ""  # The resource whose storage it shares (events.k8s.io); '' means its own.
     virtual: bool = False  # Answered, never stored: SelfSubjectAccessReview.
+    deprecated: str = ""  # Said to everyone who asks for the kind.
     preserve_unknown: bool = False  # x-kubernetes-preserve-unknown-fields at the root.
 
     @cached_property

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import msgspec
 
+from fathom.api.strategy.podwarnings import pod_warnings
 from fathom.model.errors import Cause
-from fathom.model.objects import Obj, metadata
+from fathom.model.objects import Obj, lookup, metadata
 from fathom.model.user import User
 from fathom.model.view import View
 
@@ -23,6 +24,7 @@ class Strategy:
     `status` outside its subresource, and server-owned metadata (uid, creationTimestamp, generation...)."""
 
     keeps_status_at_create = False  # A node registers itself together with its status.
+    template: tuple[str, ...] = ()  # Where a workload has its pod template.
 
     def default(self, obj: Obj) -> None:
         """Fill in defaults. Runs on every write, after decoding; must be idempotent."""
@@ -48,7 +50,8 @@ class Strategy:
 
     def warnings(self, obj: Obj) -> list[str]:
         """Shown to the writer as `Warning:` headers."""
-        return []
+        template = lookup(obj, *self.template) if self.template else None
+        return pod_warnings(template, f"{'.'.join(self.template)}.") if template else []
 
     def grace_seconds(self, obj: Obj, requested: int | None) -> int:
         """How long deletion waits for an agent's word; 0 removes at once."""

@@ -30,6 +30,8 @@ _is_zone_part = re.compile(r"[A-Za-z.\-_0-9+]{1,14}").fullmatch
 
 
 class CronJobStrategy(Strategy):
+    template = ("spec", "jobTemplate", "spec", "template")
+
     def default(self, obj: Obj) -> None:
         spec = obj.setdefault("spec", {})
         # The job's own numbers get their defaults when a job is made from the template.

@@ -32,6 +32,8 @@ _STATUS_COUNTS = (
 
 
 class DeploymentStrategy(Strategy):
+    template = ("spec", "template")
+
     def default(self, obj: Obj) -> None:
         spec = obj.setdefault("spec", {})
         strategy = spec.setdefault("strategy", {"type": "RollingUpdate"})

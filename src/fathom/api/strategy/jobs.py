@@ -20,6 +20,8 @@ _SCHEDULING = ("nodeSelector", "tolerations", "schedulingGates")
 
 
 class JobStrategy(Strategy):
+    template = ("spec", "template")
+
     def default(self, obj: Obj) -> None:
         spec = obj.setdefault("spec", {})
         default_job_spec(spec)
@@ -58,12 +60,11 @@ class JobStrategy(Strategy):
         return found
 
     def warnings(self, obj: Obj) -> list[str]:
+        found = super().warnings(obj)
         if reasons := formats.dns_label(metadata(obj).get("name", "")):
-            return [
-                "metadata.name: this is used in Pod names and hostnames, which can result in surprising "
-                f"behavior; a DNS label is recommended: [{' '.join(reasons)}]"
-            ]
-        return []
+            why = "this is used in Pod names and hostnames, which can result in surprising behavior"
+            found.insert(0, f"metadata.name: {why}; a DNS label is recommended: [{' '.join(reasons)}]")
+        return found
 
     def field(self, obj: Obj, path: str) -> str | None:
         if path == "status.successful":

@@ -8,6 +8,7 @@ from fathom.api.strategy.poddefaults import default_pod
 from fathom.api.strategy.podspec import check_annotations, check_pod_spec
 from fathom.api.strategy.podstatus import check_pod_status, keep_observed, settle_addresses
 from fathom.api.strategy.podupdate import check_annotation_update, check_pod_update
+from fathom.api.strategy.podwarnings import pod_warnings
 from fathom.api.strategy.resources import qos_class
 from fathom.model import causes, formats
 from fathom.model.errors import Cause
@@ -73,13 +74,11 @@ class PodStrategy(Strategy):
         return found
 
     def warnings(self, obj: Obj) -> list[str]:
-        name = metadata(obj).get("name", "")
-        if reasons := formats.dns_label(name):
-            return [
-                "metadata.name: this is used in the Pod's hostname, which can result in surprising behavior; "
-                f"a DNS label is recommended: [{' '.join(reasons)}]"
-            ]
-        return []
+        found = pod_warnings(obj)
+        if reasons := formats.dns_label(metadata(obj).get("name", "")):
+            why = "this is used in the Pod's hostname, which can result in surprising behavior"
+            found.insert(0, f"metadata.name: {why}; a DNS label is recommended: [{' '.join(reasons)}]")
+        return found
 
     def grace_seconds(self, obj: Obj, requested: int | None) -> int:
         spec = obj.get("spec") or {}

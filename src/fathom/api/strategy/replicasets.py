@@ -28,6 +28,8 @@ _STATUS_COUNTS = (
 
 
 class ReplicaSetStrategy(Strategy):
+    template = ("spec", "template")
+
     def default(self, obj: Obj) -> None:
         default_template(obj.setdefault("spec", {}).get("template") or {})
 

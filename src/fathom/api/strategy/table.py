@@ -13,6 +13,7 @@ from fathom.api.strategy.definitions import DefinitionStrategy
 from fathom.api.strategy.deployments import DeploymentStrategy
 from fathom.api.strategy.disruption import PodDisruptionBudgetStrategy
 from fathom.api.strategy.events import EventStrategy
+from fathom.api.strategy.ingresses import IngressStrategy
 from fathom.api.strategy.jobs import JobStrategy
 from fathom.api.strategy.leases import LeaseStrategy
 from fathom.api.strategy.namespaces import NamespaceStrategy
@@ -57,6 +58,7 @@ STRATEGIES: Mapping[str, Strategy] = MappingProxyType(
         "cronjobs.batch": CronJobStrategy(),
         "jobs.batch": JobStrategy(),
         "certificatesigningrequests.certificates.k8s.io": CertificateRequestStrategy(),
+        "ingresses.networking.k8s.io": IngressStrategy(),
         "leases.coordination.k8s.io": LeaseStrategy(),
         "poddisruptionbudgets.policy": PodDisruptionBudgetStrategy(),
         "priorityclasses.scheduling.k8s.io": PriorityClassStrategy(),

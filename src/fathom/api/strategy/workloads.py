@@ -45,6 +45,8 @@ _DAEMON_COUNTS = (
 
 
 class StatefulSetStrategy(Strategy):
+    template = ("spec", "template")
+
     def default(self, obj: Obj) -> None:
         spec = obj.setdefault("spec", {})
         update = spec.setdefault("updateStrategy", {})
@@ -147,6 +149,8 @@ def _with_claims(template: Obj, claims: list[Obj]) -> Obj:
 
 
 class DaemonSetStrategy(Strategy):
+    template = ("spec", "template")
+
     def default(self, obj: Obj) -> None:
         spec = obj.setdefault("spec", {})
         update = spec.setdefault("updateStrategy", {"type": _ROLLING})
