@@ -23,7 +23,7 @@ from fathom.api.watchcache import ADDED, DELETED, MODIFIED, FellBehind, Logged, 
 from fathom.model.body import encode_json
 from fathom.model.errors import ApiError, Cause, bad_request, expired, invalid
 from fathom.model.objects import Obj
-from fathom.store.protocol import Batch, Compacted, Entry
+from fathom.store.protocol import Batch, Compacted, Entry, StoreUnavailable
 
 BOOKMARK, ERROR = "BOOKMARK", "ERROR"
 INITIAL_EVENTS_END = {"k8s.io/initial-events-end": "true"}
@@ -202,11 +202,14 @@ class WatchStream:
     async def _catch_up(self, history: AsyncIterator[Batch]) -> None:
         """Send one piece of the store's history; pass to the log once the two meet."""
         try:
-            batch = await anext(history)
+            batch = await self._past(history)
         except Compacted as error:
             self._ready = iter((_too_old(self._sent, error.floor),))
             self._history = None
             self._end_at = 0.0
+            return
+        except (StoreUnavailable, TimeoutError):
+            self.close()  # A clean end: the client resumes from its last revision.
             return
         events = (Logged(change, change.previous) for change in batch.changes)
         self._ready = _chunks(self._event(logged) for logged in events)
@@ -220,6 +223,14 @@ class WatchStream:
         self._watcher.cursor = self._cache.position_after(self._sent)
         if self._sent < self._cache.floor:  # The log moved on while we waited.
             self._history = self._core.store.watch(self._cache.prefix, after=self._sent)
+
+    async def _past(self, history: AsyncIterator[Batch]) -> Batch:
+        """What comes next in the store's history. A shared store may have moved on without touching what we
+        watch: without asking, it would tell of nothing, and we would never get to the log and its timers."""
+        async with asyncio.timeout(max(0.0, self._end_at - self._now())):
+            if self._core.shared_store:
+                await self._core.store.request_progress()
+            return await anext(history)
 
     async def _wait(self) -> None:
         due = min(self._end_at, self._bookmark_at) if self._bookmarks else self._end_at
