@@ -376,3 +376,20 @@ def test_the_death_of_one_does_not_disturb_the_other(pair: Pair, other: Client, 
         pair.one.start()
     with pair.one.client() as client:
         assert len(client.get(maps).obj["items"]) == len(found) + 1
+
+
+def test_a_watch_from_before_the_server_started_ends_in_time_though_nothing_comes(
+    pair: Pair, one: Client, maps: str
+) -> None:
+    """What it would have to tell is in etcd's past, where nothing of its kind has happened."""
+    revision = one.post(maps, config_map("a")).revision
+    one.post(maps, config_map("b"))
+    pair.one.kill()
+    pair.one.start()
+    with pair.one.client() as client:
+        started = time.monotonic()
+        quiet = f"/api/v1/secrets?resourceVersion={revision}&timeoutSeconds=1"
+        assert list(client.watch(quiet)) == []
+        assert time.monotonic() - started < 5
+        known = f"{maps}?resourceVersion={revision}&timeoutSeconds=1"
+        assert [event["object"]["metadata"]["name"] for event in client.watch(known)] == ["b"]
