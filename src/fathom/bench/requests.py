@@ -20,7 +20,7 @@ class Asker:
         if target.token:
             lines.append(f"Authorization: Bearer {target.token}")
         self._head = "\r\n".join(lines).encode()
-        self._namespace = namespace
+        self.namespace = namespace
         self._object_bytes = object_bytes
         self._all = f"/api/v1/namespaces/{namespace}/configmaps".encode()
 
@@ -36,14 +36,14 @@ class Asker:
         ) % (method, self._prefix, path, self._head, len(body), body)
 
     def create_namespace(self) -> bytes:
-        body = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": self._namespace}}
+        body = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": self.namespace}}
         return self.send(b"POST", b"/api/v1/namespaces", msgspec.json.encode(body))
 
     def delete_all(self) -> bytes:
         return self.delete(self._all)
 
     def delete_namespace(self) -> bytes:
-        return self.delete(b"/api/v1/namespaces/" + self._namespace.encode())
+        return self.delete(b"/api/v1/namespaces/" + self.namespace.encode())
 
     def create_one(self, name: bytes) -> bytes:
         return self.send(b"POST", self._all, self.config_map(name, revision=b"", stamp=0))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, TypeVar
 
 from cyclopts import App, Parameter
 from cyclopts.validators import Number
@@ -15,6 +15,8 @@ from fathom.cli.problem import ANSWER_IS_NO, Problem
 if TYPE_CHECKING:
     from fathom.bench.result import Result
     from fathom.bench.session import Against
+
+R = TypeVar("R")
 
 AT_LEAST_ONE = Number(gte=1)
 Connections = Annotated[int, Parameter(validator=AT_LEAST_ONE, help="Requests in flight at once.")]
@@ -55,6 +57,7 @@ def make_app() -> App:
     app.command(api)
     app.command(watch)
     app.command(record)
+    app.command(cache)
     return app
 
 
@@ -103,15 +106,43 @@ def record(
     print(recording.as_json(result) if as_json else recording.as_table(result))
 
 
+def cache(
+    *,
+    objects: Annotated[int, Parameter(validator=Number(gte=1000), help="Pods in the cache.")] = 100_000,
+    events: Annotated[int, Parameter(validator=AT_LEAST_ONE, help="Changes to apply.")] = 50_000,
+    http_objects: Annotated[
+        int, Parameter(validator=Number(gte=0), help="Pods to sync from a server; 0 for none.")
+    ] = 10_000,
+    kopf_objects: Annotated[
+        int, Parameter(validator=Number(gte=0), help="Pods to follow beside kopf; 0 for not at all.")
+    ] = 0,
+    connections: Connections = 32,
+    where: Where = NEW_SERVER,
+    as_json: AsJson = False,
+) -> None:
+    """Follow pods with fathom's caches: rate, memory, first sync, snapshots; if asked to, beside kopf."""
+    from fathom.bench import cache as following  # noqa: PLC0415
+
+    load = following.CacheLoad(objects, events, http_objects, connections, kopf_objects)
+    result = _measured(lambda: following.run_cache(load, where.against()))
+    print(following.as_json(result) if as_json else following.as_table(result))
+
+
 def _report(measure: Callable[[], Result], *, as_json: bool) -> None:
-    from fathom.bench.errors import BadTarget, BenchFailed  # noqa: PLC0415
     from fathom.bench.result import as_json as document  # noqa: PLC0415
     from fathom.bench.result import as_table  # noqa: PLC0415
 
+    result = _measured(measure)
+    print(document(result) if as_json else as_table(result))
+
+
+def _measured(measure: Callable[[], R]) -> R:
+    """What was measured, or one line about why not."""
+    from fathom.bench.errors import BadTarget, BenchFailed  # noqa: PLC0415
+
     try:
-        result = measure()
+        return measure()
     except BenchFailed as error:
         raise Problem(f"not measured: {error}", exit_code=ANSWER_IS_NO) from error
     except BadTarget as error:
         raise Problem(str(error)) from error
-    print(document(result) if as_json else as_table(result))

@@ -1,0 +1,89 @@
+"""Two followers of one source, one after the other: fathom's caches and kopf's indexes, each in a process of
+its own, with the same objects, the same events and the same indexes."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.metadata
+import importlib.util
+import json
+import subprocess
+import sys
+import urllib.request
+from collections.abc import Iterator, Sequence
+
+import msgspec
+
+from fathom.bench.errors import BadTarget, BenchFailed
+from fathom.bench.follow import Reached
+
+
+class Followed(msgspec.Struct, frozen=True):
+    """How one follower did."""
+
+    sync_s: float  # From its request to the last object in its indexes.
+    events_per_s: float  # From the first change sent to the last one in its indexes.
+    sync_cpu_s: float
+    event_cpu_us: float
+    bytes_per_object: float  # Resident memory that came with the objects.
+
+
+class Comparison(msgspec.Struct, frozen=True):
+    objects: int
+    events: int
+    fathom: Followed
+    kopf: Followed
+    kopf_version: str
+
+
+def compare(objects: int, events: int) -> Comparison:
+    if importlib.util.find_spec("kopf") is None:
+        raise BadTarget("kopf is not installed: nothing to compare with")
+    ours = [sys.executable, "-m", "fathom.bench.follow"]
+    theirs = [sys.executable, "-m", "fathom.bench.follow_kopf"]
+    return Comparison(
+        objects,
+        events,
+        follow(ours, objects, events),
+        follow(theirs, objects, events),
+        importlib.metadata.version("kopf"),
+    )
+
+
+def follow(command: Sequence[str], objects: int, events: int) -> Followed:
+    with _started([sys.executable, "-m", "fathom.bench.source", str(objects), str(events)]) as source:
+        url = f"http://127.0.0.1:{int(_line(source))}"
+        with _started([*command, url, str(events), str(objects)]) as follower:
+            began, synced = _reached(follower), _reached(follower)
+            with urllib.request.urlopen(urllib.request.Request(f"{url}/go", method="POST")) as answer:
+                told = json.load(answer)
+            ended = _reached(follower)
+    return Followed(
+        sync_s=round(synced.at_s - told["asked_s"], 3),
+        events_per_s=round(events / (ended.at_s - told["changes_s"]), 1),
+        sync_cpu_s=round(synced.cpu_s - began.cpu_s, 3),
+        event_cpu_us=round((ended.cpu_s - synced.cpu_s) / events * 1e6, 2),
+        bytes_per_object=round((synced.rss_mb - began.rss_mb) * 1e6 / objects, 1),
+    )
+
+
+@contextlib.contextmanager
+def _started(command: Sequence[str]) -> Iterator[subprocess.Popen[str]]:
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def _reached(process: subprocess.Popen[str]) -> Reached:
+    return msgspec.json.decode(_line(process), type=Reached)
+
+
+def _line(process: subprocess.Popen[str]) -> str:
+    assert process.stdout is not None
+    line = process.stdout.readline()
+    if not line:
+        raise BenchFailed(f"{process.args!r} ended early")
+    return line
