@@ -10,6 +10,7 @@ from tests.cache.script import NODES, PODS, POLICIES, World, node, pod
 from fathom.cache.caches import Caches
 from fathom.cache.freshness import AnyAge, AtLeast, Need, NoOlderThan, OwnWrites, Unmet, unmet, until_fresh
 from fathom.cache.written import EVERYONE, OWNERS_MAX, WRITES_MAX, WriteLog
+from fathom.model.errors import unavailable
 from fathom.model.objects import Key
 
 
@@ -170,6 +171,20 @@ def test_waiting_with_probes_meets_cross_kind_needs_where_bookmarks_are_rare() -
     view, rest = world.wait(until_fresh(caches, needs, WriteLog(), timeout_s=3, probe=True))
     assert rest == []
     assert view.revisions == {"Node": 2, "SchedulingPolicy": 2}
+
+
+def test_a_probe_that_fails_is_tried_again_but_not_all_the_time() -> None:
+    world = World()
+    world.server.knows_header = False
+    caches = world.caches({"Node": NODES})
+    world.run(20)
+    asked = len(world.server.asks)
+    world.server.refuse(unavailable("down"), times=3)
+    began_s = world.now_s
+    _, rest = world.wait(until_fresh(caches, [NoOlderThan(1.0)], WriteLog(), timeout_s=10, probe=True))
+    assert rest == []
+    assert len(world.server.asks) - asked == 4
+    assert 1.5 <= world.now_s - began_s < 2
 
 
 def test_a_stale_policy_during_a_canary_holds_the_gate_until_every_watch_has_passed_its_activation() -> None:

@@ -201,6 +201,13 @@ def test_changes_before_a_malformed_event_are_told_and_those_after_it_are_not(ba
     assert (names(cache), cache.safe) == (["a"], 10)
 
 
+def test_an_event_of_a_type_that_nobody_knows_is_not_guessed_at() -> None:
+    cache = synced()
+    with pytest.raises(Malformed, match="an event of type 'RENAMED'"):
+        apply(cache, Event("RENAMED", obj("a", 12)))
+    assert (names(cache), cache.seen) == ([], 10)
+
+
 def test_an_index_function_that_raises_leaves_the_object_out_and_the_revision_behind_it() -> None:
     def broken(one: Obj) -> tuple[str, ...]:
         return (one["spec"]["must-be-there"],)

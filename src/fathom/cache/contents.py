@@ -114,21 +114,23 @@ class Draft:
 
     def contents(self) -> Contents:
         if self._changed:
-            objects = self._objects.finish()
-            indexes = {name: index.finish() for name, index in self._indexes.items()}
+            moved = {name: index.finish() for name, index in self._indexes.items()}
+            indexes = {**self._contents._indexes, **moved} if moved else self._contents._indexes
             in_order = [] if self._keys_changed else self._contents._sorted
-            self._contents = Contents(objects, indexes, in_order)
+            self._contents = Contents(self._objects.finish(), indexes, in_order)
             self._open(self._contents)
         return self._contents
 
     def _open(self, contents: Contents) -> None:
         self._objects: MapMutation[Key, Obj] = contents._objects.mutate()
-        self._indexes = {name: index.mutate() for name, index in contents._indexes.items()}
+        self._indexes: dict[str, MapMutation[str, Keys]] = {}  # Only those that were touched.
         self._changed = False  # Since the contents were taken.
         self._keys_changed = False
 
     def _move(self, name: str, key: Key, before: Iterable[str], after: Iterable[str]) -> None:
-        index = self._indexes[name]
+        index = self._indexes.get(name)
+        if index is None:
+            index = self._indexes[name] = self._contents._indexes[name].mutate()
         for value in before:
             keys = index.get(value)
             if keys is not None and key in keys:  # An index function may give a value twice.

@@ -8,6 +8,7 @@ is held, with a reason that can be shown, until the need is met.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Iterable, Sequence
 from typing import Protocol
 
@@ -15,6 +16,9 @@ import msgspec
 
 from fathom.cache.snapshot import Snapshot
 from fathom.cache.written import Write, WriteLog
+
+# A server that is behind is asked again this often at most.
+PROBE_EVERY_S = 0.5
 
 
 class AnyAge(msgspec.Struct, frozen=True, tag="any"):
@@ -73,13 +77,12 @@ def unmet(needs: Sequence[Need], snapshot: Snapshot, written: WriteLog, *, now_s
 async def until_fresh(
     caches: Source, needs: Sequence[Need], written: WriteLog, *, timeout_s: float, probe: bool = False
 ) -> tuple[Snapshot, list[Unmet]]:
-    """The first snapshot that meets all needs; or the last one, with what is still unmet, when the time is
-    up.
+    """The first snapshot that meets all needs; or the last one, with what is still unmet, when time is up.
 
     `probe`: ask the servers of kinds that are behind or old how far they are. For servers that send bookmarks
     seldom, where waiting alone would take minutes."""
     loop = asyncio.get_running_loop()
-    asking: dict[str, asyncio.Task[bool]] = {}
+    probes = Probes(caches, timeout_s) if probe else None
     try:
         async with asyncio.timeout(timeout_s):
             while True:
@@ -88,27 +91,54 @@ async def until_fresh(
                 if not lacking:
                     _forget_seen(needs, snapshot, written)
                     return snapshot, []
-                if probe:
-                    for kind in _kinds(lacking):
-                        if kind not in asking:
-                            asking[kind] = loop.create_task(caches.probe(kind, timeout_s=timeout_s))
-                await caches.moved(_kinds(lacking))
+                kinds = tuple(dict.fromkeys(one.kind for one in lacking))
+                if probes is None:
+                    await caches.moved(kinds)
+                else:
+                    await probes.moved(kinds)
     except TimeoutError:
         snapshot = caches.snapshot()
         return snapshot, unmet(needs, snapshot, written, now_s=loop.time())
     finally:
-        for task in asking.values():
+        if probes is not None:
+            probes.stop()
+
+
+class Probes:
+    """Asks for some kinds again and again, but not too often, while somebody waits for them."""
+
+    def __init__(self, caches: Source, timeout_s: float) -> None:
+        self._caches = caches
+        self._timeout_s = timeout_s
+        self._asking: dict[str, asyncio.Task[bool]] = {}
+        self._asked_s: dict[str, float] = {}
+
+    async def moved(self, kinds: Iterable[str]) -> None:
+        """Wait until one of these has moved, or could be asked again."""
+        for kind in kinds:
+            self._ask(kind)
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(PROBE_EVERY_S):
+                await self._caches.moved(kinds)
+
+    def stop(self) -> None:
+        for task in self._asking.values():
             task.cancel()
+
+    def _ask(self, kind: str) -> None:
+        loop = asyncio.get_running_loop()
+        task = self._asking.get(kind)
+        is_asked = task is not None and not task.done()
+        if is_asked or loop.time() < self._asked_s.get(kind, float("-inf")) + PROBE_EVERY_S:
+            return
+        self._asked_s[kind] = loop.time()
+        self._asking[kind] = loop.create_task(self._caches.probe(kind, timeout_s=self._timeout_s))
 
 
 def _forget_seen(needs: Sequence[Need], snapshot: Snapshot, written: WriteLog) -> None:
     for need in needs:
         if isinstance(need, OwnWrites):
             written.forget_seen(need.owner, snapshot)
-
-
-def _kinds(lacking: Iterable[Unmet]) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(one.kind for one in lacking))
 
 
 def _unsynced(snapshot: Snapshot) -> list[str]:

@@ -27,12 +27,14 @@ import msgspec
 
 from fathom.cache.contents import Contents, Draft
 from fathom.cache.indexes import Index
-from fathom.client.events import BOOKMARK, DELETED, Event, Malformed, revision_of
+from fathom.client.events import ADDED, BOOKMARK, DELETED, MODIFIED, Event, Malformed, revision_of
 from fathom.model.objects import Key, Obj, key_of, metadata, uid_of
 
 # What came of one object: (before, after). None before: new. None after: gone. Each `before` is the `after`
 # of the object's last change, so that whoever keeps accounts can subtract exactly what was added.
 Change = tuple[Obj | None, Obj | None]
+
+PUTS = frozenset({ADDED, MODIFIED})
 
 # Own writes whose event has not come. Beyond it answers are not put in: the watch brings them anyway.
 EARLY_MAX = 1000
@@ -187,6 +189,8 @@ class IndexedCache:
                 applied.again += 1
             else:
                 self._take_leave(key, old, event.obj, applied.changes)
+        elif event.type not in PUTS:
+            raise Malformed(f"an event of type {event.type!r}")
         elif have < revision:
             self._put(key, old, event.obj, applied.changes)
         elif early is None:
