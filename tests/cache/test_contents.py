@@ -56,6 +56,11 @@ def test_an_unknown_index_is_named_with_those_there_are() -> None:
         Draft({"node": values_of}).contents().found("zone", "a")
 
 
+def test_nobody_can_redefine_the_namespace() -> None:
+    with pytest.raises(ValueError, match="the index 'namespace' is always there"):
+        Draft({"namespace": values_of})
+
+
 ORDER = """
 from fathom.cache.contents import Draft
 from fathom.model.objects import Key

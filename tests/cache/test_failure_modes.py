@@ -427,6 +427,28 @@ def test_a_server_that_ignores_watchlist_is_noticed_by_its_first_bookmark(world:
     assert not any("sendInitial" in ask.target for _, ask in world.server.asks[1:])
 
 
+def test_a_list_that_breaks_twice_is_read_in_pages_and_the_next_one_is_streamed_again(world: World) -> None:
+    for name in "abc":
+        world.server.create(PODS, pod(name))
+    world.server.events_per_chunk = 1
+    world.server.chunks_left = 1
+    caches = world.caches({"Pod": PODS})
+    world.run(0.01)
+    world.server.chunks_left = 2
+    world.run(3)
+    assert world.names(caches, "Pod") == list("abc")
+    asked = [ask.target for _, ask in world.server.asks]
+    assert ["sendInitial" in target for target in asked] == [True, True, False, False]
+    world.server.deaf = True
+    world.server.create(PODS, pod("d"))
+    world.server.compact()
+    world.server.deaf = False
+    world.server.drop_watches()
+    world.run(5)
+    assert world.names(caches, "Pod") == list("abcd")
+    assert "sendInitial" in world.server.asks[-1][1].target
+
+
 def test_garbage_in_a_stream_ends_it_and_nothing_that_came_before_is_lost() -> None:
     world = World(wire=True)
     caches = world.caches({"Pod": PODS})

@@ -74,6 +74,8 @@ class Contents:
 
 class Draft:
     def __init__(self, indexes: Mapping[str, Index]) -> None:
+        if NAMESPACE in indexes:
+            raise ValueError(f"the index {NAMESPACE!r} is always there, made from the keys")
         self._functions = dict(indexes)
         empty: dict[str, Map[str, Keys]] = {name: Map() for name in (NAMESPACE, *indexes)}
         self._contents = Contents(Map(), empty, [()])

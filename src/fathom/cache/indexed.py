@@ -177,7 +177,7 @@ class IndexedCache:
         key = _key_of(event.obj)
         old = self._draft.get(key)
         have = _revision_at(old)
-        early = self._early.get(key)
+        early = self._early.get(key) if self._early else None
         if early is not None and revision >= early[0]:
             del self._early[key]
             if revision == early[0]:

@@ -15,7 +15,7 @@ import asyncio
 import random
 from collections.abc import Callable
 
-from fathom.cache.indexed import Applied, Change, IndexedCache, WentBack
+from fathom.cache.indexed import PUTS, Applied, Change, IndexedCache, WentBack
 from fathom.cache.listing import Gathering, NoWatchList, fetch_pages, open_watch, open_watch_list
 from fathom.cache.observer import (
     Behind,
@@ -44,8 +44,8 @@ BOOKMARK_HEADER = "Fathom-Bookmark-Seconds"
 EXPIRED = 410
 SAY_IT_AGAIN = frozenset({401, 403, 404, 408, 429})
 
-# A WatchList that breaks before its end this often is given up for pages: the server may not know it.
-WATCH_LIST_FAILURES_MAX = 2
+# After so many lists that broke before their end, one is read in pages.
+BROKEN_LISTS_MAX = 2
 
 # A server that ends every watch this soon would be asked without end.
 MOMENT_S = 1.0
@@ -78,7 +78,8 @@ class Reflector:
         self._families = Families(scope.resource) if share else None
         self._silence = Silence(pace)
         self._cause = "start"  # Why all must be listed; '' when a watch can go on where the last one ended.
-        self._watch_list_failures = 0
+        self._has_watch_list = True  # Until the server says that it has not.
+        self._broken_lists = 0  # In a row.
         self._ended = ""  # What became of the last watch; '' when there is none to resume.
         self._watching_s: float | None = None  # Since when this round's watch is open.
         self._watching_from = 0  # And from which revision.
@@ -155,11 +156,11 @@ class Reflector:
     async def _list(self, cause: str) -> tuple[Stream | None, list[Event]]:
         """Everything anew. With WatchList the stream goes on as a watch."""
         asked_s = _now()
-        if self._watch_list_failures < WATCH_LIST_FAILURES_MAX:
+        if self._has_watch_list and self._broken_lists < BROKEN_LISTS_MAX:
             try:
                 return await self._stream_list(cause, asked_s)
             except NoWatchList:
-                self._watch_list_failures = WATCH_LIST_FAILURES_MAX
+                self._has_watch_list = False
         pages = await fetch_pages(self._api, self.scope, self._keep)
         self._take_list(pages.objs, pages.revision, cause, asked_s)
         return None, []
@@ -176,14 +177,13 @@ class Reflector:
         except BaseException:
             stream.close()
             raise
-        self._watch_list_failures = 0
         return stream, gathering.rest
 
     async def _read(self, stream: Stream) -> list[Event]:
         """The next events of a list."""
         chunks = await stream.read()
         if chunks is None:
-            self._watch_list_failures += 1
+            self._broken_lists += 1
             raise ApiError(0, "", "a list was not sent to its end")
         return decode_events(chunks)
 
@@ -206,7 +206,8 @@ class Reflector:
         events = decode_events(chunks)
         if self._families is not None and isinstance(chunks[0], bytes):
             for event in events:
-                self._families.share(event.obj)
+                if event.type in PUTS:
+                    self._families.share(event.obj)
         return events
 
     def _apply(self, events: list[Event]) -> None:
@@ -233,6 +234,7 @@ class Reflector:
 
     def _take_list(self, objs: list[Obj], revision: int, cause: str, asked_s: float) -> None:
         changed = self._replace(objs, revision, asked_s)
+        self._broken_lists = 0
         took_s = _now() - asked_s
         self._observer.note(Listed(self.kind, cause, revision, len(objs), changed, took_s))
 
