@@ -80,6 +80,16 @@ def test_nobody_hands_out_more_than_they_hold(reader: Kubectl) -> None:
     )
 
 
+def test_a_labelled_role_adds_to_a_bootstrap_role(kubectl: Kubectl, cluster: Kubectl, namespace: str) -> None:
+    kubectl.ok("create rolebinding joe --clusterrole=view --user=joe")
+    assert kubectl.run("auth can-i get leases --as=joe").out == "no\n"
+    cluster.ok(f"create clusterrole {namespace} --verb=get --resource=leases.coordination.k8s.io")
+    cluster.ok(f"label clusterrole {namespace} {RBAC}/aggregate-to-view=true")
+    assert kubectl.run("auth can-i get leases --as=joe").out == "yes\n"
+    cluster.ok(f"delete clusterrole {namespace}")
+    assert kubectl.run("auth can-i get leases --as=joe").out == "no\n"
+
+
 def test_reconcile_roles_from_a_file(kubectl: Kubectl) -> None:
     def role(*verbs: str) -> Obj:
         rules = [{"apiGroups": [""], "resources": ["pods"], "verbs": list(verbs)}]
