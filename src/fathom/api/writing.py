@@ -147,7 +147,7 @@ def _new(core: Core, call: Call, obj: Obj) -> Obj:
         obj.pop("status", None)
     strategy.prepare_create(obj, moment)
     if call.kind.definition and "status" in call.kind.subresources:
-        obj.setdefault("status", {})  # As Go has it: a struct is shown even when nothing is in it.
+        core.decoder.fill_status(call.kind, obj)
     return obj
 
 
@@ -216,6 +216,8 @@ def _revised(core: Core, call: Call, new: Obj, old: Obj, *, entry: Entry, subres
         if status is not None:
             new["status"] = status
         strategy.prepare_status(new, old, moment)
+        if call.kind.definition:
+            core.decoder.fill_status(call.kind, new)
         return new
     if "status" in call.kind.subresources and not subresource:
         new.pop("status", None)

@@ -455,3 +455,20 @@ def test_nothing_but_a_refusal_ever_comes_of_a_strange_body(raw: bytes, resource
 
 def test_a_decoder_is_made_without_reading_any_definition(registry: Registry) -> None:
     assert isinstance(registry.decoder(), Decoder)
+
+
+@pytest.mark.parametrize(
+    ("resource", "status"),
+    [
+        ("volumeattachments.storage.k8s.io", {"attached": False}),
+        ("horizontalpodautoscalers.autoscaling", {"desiredReplicas": 0}),
+        ("pods", {}),
+    ],
+)
+def test_what_every_status_has_is_there_from_the_start(resource: str, status: dict[str, Any]) -> None:
+    obj: dict[str, Any] = {}
+    DECODER.fill_status(kind(resource), obj)
+    assert obj == {"status": status}
+    told = {"status": dict.fromkeys(status, 7)}
+    DECODER.fill_status(kind(resource), told)
+    assert told == {"status": dict.fromkeys(status, 7)}

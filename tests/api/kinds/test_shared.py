@@ -66,6 +66,7 @@ def test_the_cpu_target_is_a_field_of_v1_and_a_metric_of_v2() -> None:
         "maxReplicas": 5,
         "targetCPUUtilizationPercentage": 70,
     }
+    assert old["status"] == {"currentReplicas": 0, "desiredReplicas": 2}
     assert shared.stored(V1, old) == autoscaler(metrics=[cpu(70)])
 
 

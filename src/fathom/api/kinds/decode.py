@@ -12,14 +12,14 @@ Custom resources take their own way: pruned and defaulted by their structural sc
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, Final
 
 import msgspec
 
 from fathom.api.kinds import parse, scalars
 from fathom.api.kinds.defaults import Defaults
-from fathom.api.kinds.definitions import OBJECT_META, Definitions, gvks_of
+from fathom.api.kinds.definitions import OBJECT_META, Definitions, gvks_of, type_of
 from fathom.api.kinds.kind import Kind
 from fathom.api.kinds.parse import Malformed
 from fathom.api.kinds.protobuf import Messages
@@ -51,6 +51,7 @@ class Decoder:
         self._structs = Structs(definitions)
         self._fast: dict[str, Callable[[bytes], Any] | None] = {}  # By definition; None: has no fast path.
         self._patch: dict[str, PatchSchema | None] = {}  # By definition.
+        self._zeros: dict[str, tuple[tuple[str, Any], ...]] = {}  # Of the status, by definition.
         self._structural: dict[str, Structural] = {}  # By resource; of the schema that was current then.
         self._messages = Messages(definitions)
 
@@ -91,6 +92,18 @@ class Decoder:
         they were decoded; what depends on other fields is for the strategy."""
         if kind.schema is None:
             self._defaults.apply(kind.resource, obj)
+
+    def fill_status(self, kind: Kind, obj: Obj) -> None:
+        """As Go has it: a built-in kind's status is shown also when nothing is in it, and what every status
+        has is shown also when nobody has set it. Typed clients rely on it."""
+        status = obj.setdefault("status", {})
+        for field, zero in self._status_zeros(kind.definition):
+            status.setdefault(field, zero)
+
+    def _status_zeros(self, definition: str) -> tuple[tuple[str, Any], ...]:
+        if definition not in self._zeros:
+            self._zeros[definition] = tuple(_required_zeros(self._definitions, definition))
+        return self._zeros[definition]
 
     def patch_schema(self, kind: Kind) -> PatchSchema | None:
         """What strategic merge needs to know of a kind; None for those that have no strategic merge."""
@@ -199,6 +212,18 @@ class Decoder:
         if not other:
             return f'no kind "{name}" is registered for version "{kind.api_version}"'
         return f"converting ({go_name(other)}) to ({kind.version}.{kind.kind}): unknown conversion"
+
+
+_ZEROS: Final[dict[str, Any]] = {"integer": 0, "boolean": False, "string": ""}
+
+
+def _required_zeros(definitions: Definitions, definition: str) -> Iterator[tuple[str, Any]]:
+    """The fields that every status of a kind has, with what stands there when nobody has set them."""
+    status = definitions.resolve(definitions[definition].get("properties", {}).get("status") or {})
+    for field in status.get("required", ()):
+        kind = type_of(definitions.resolve(status["properties"][field]))
+        if kind in _ZEROS:
+            yield field, _ZEROS[kind]
 
 
 def strict_error(kind: Kind, unknown: tuple[str, ...]) -> ApiError:

@@ -75,6 +75,7 @@ def _autoscaler_v1(obj: Obj) -> Obj:
         _CONDITIONS: status.pop("conditions", None),
     }
     spec |= {} if percent is None else {_PERCENT: percent}
+    status = {"currentReplicas": 0, "desiredReplicas": 0, **status}  # v1 always has them.
     status |= {} if now_percent is None else {_NOW_PERCENT: now_percent}
     notes = {name: encode_json(value).decode() for name, value in kept.items() if value}
     meta = {**obj["metadata"]}
@@ -96,6 +97,8 @@ def _without_cpu(metrics: list[Obj], side: str) -> tuple[int | None, list[Obj]]:
 def _autoscaler_v2(obj: Obj) -> Obj:
     spec, status = {**(obj.get("spec") or {})}, {**(obj.get("status") or {})}
     meta = {**(obj.get("metadata") or {})}
+    if not status.get("currentReplicas"):
+        status.pop("currentReplicas", None)  # v2 leaves a nought out.
     notes = {**(meta.pop("annotations", None) or {})}
     metrics = _with_cpu(spec.pop(_PERCENT, None), _read(notes.pop(_METRICS, "")), target=True)
     current = _with_cpu(status.pop(_NOW_PERCENT, None), _read(notes.pop(_CURRENT, "")), target=False)
