@@ -33,6 +33,7 @@ CHUNK_EVENTS_MAX = 500
 
 # fathom's own caches ask for bookmarks this often, in seconds; other servers do not know the header.
 BOOKMARK_HEADER = "fathom-bookmark-seconds"
+TIMER_S_MIN = 1e-6
 BOOKMARK_S_MIN = 0.1
 
 
@@ -234,7 +235,9 @@ class WatchStream:
 
     async def _wait(self) -> None:
         due = min(self._end_at, self._bookmark_at) if self._bookmarks else self._end_at
-        delay = max(0.0, due - self._now())
+        # Not less than the clock's own grain: where time stands still until the next timer, a remainder that
+        # rounds to nothing would be waited for without end.
+        delay = max(TIMER_S_MIN, due - self._now())
         if self._timer is None:
             self._timer = asyncio.get_running_loop().call_later(delay, self._ring)
         await self._watcher.wait()
