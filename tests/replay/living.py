@@ -20,7 +20,11 @@ from fathom.seams.seam import Input
 
 ROOT = Path(__file__).parent.parent.parent
 # The tutorial's controller is a file of its own, next to its page.
-ENVIRONMENT = {**os.environ, "PYTHONPATH": str(ROOT / "docs" / "examples")}
+EXAMPLES = str(ROOT / "docs" / "examples")
+ENVIRONMENT = {
+    **os.environ,
+    "PYTHONPATH": os.pathsep.join(filter(None, (EXAMPLES, os.environ.get("PYTHONPATH")))),
+}
 
 
 @contextmanager

@@ -102,7 +102,7 @@ def test_ten_thousand_decisions_of_the_kit_are_replayed_without_a_difference(
 
 def test_a_process_that_begins_anew_keeps_its_lease_and_every_run_is_replayed(tmp_path: Path) -> None:
     """The budget is small, so that it happens every few seconds."""
-    budget = {"budget_bytes": 2_000_000, "age_s_min": 0.5}
+    budget = {"budget_bytes": 600_000, "age_s_min": 0.5}
     with controlled(tmp_path, 5, **budget) as (server, port, live):
         _until_runs(tmp_path / "tape", 3, live)
         until_written(port, live, 300)

@@ -49,13 +49,22 @@ class Toy:
         return Ask("POST", f"/things/{index}", " ".join(words).encode(), (("x-toy", "1"),))
 
 
+_ALIVE: list[object] = []
+
+
+def _kept_alive() -> object:
+    """At an address that no other one gets."""
+    _ALIVE.append(object())
+    return _ALIVE[-1]
+
+
 # How deciding code could let the outside in. Each gives another word every time, or in every interpreter.
 LEAKS: dict[str, Callable[[], str]] = {
     "none": lambda: "none",
     "clock": lambda: str(time.monotonic_ns()),
     "random": lambda: str(random.random()),
     "system": lambda: os.urandom(8).hex(),
-    "address": lambda: repr(object()),
+    "address": lambda: repr(_kept_alive()),
     "pid": lambda: str(os.getpid()),
     "hash order": lambda: " ".join({f"word-{number}" for number in range(50)}),
 }

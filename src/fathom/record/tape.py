@@ -25,7 +25,8 @@ from fathom.seams.log import Log
 from fathom.seams.process import Birth
 from fathom.seams.seam import Ask, Input
 
-BUDGET_BYTES = 256 << 20
+# Packed, some days of a small cluster, or hours of a large one.
+BUDGET_BYTES = 1 << 30
 # A run's share of the budget: the others are history that can be replayed whole.
 RUNS_KEPT = 4
 
