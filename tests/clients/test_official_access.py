@@ -103,16 +103,14 @@ def is_established(definitions: Any, name: str) -> bool:
     return any(one.type == "Established" and one.status == "True" for one in found.conditions or ())
 
 
-def test_a_file_of_several_objects_is_created(
-    api: Any, core: Any, apps: Any, namespace: str, tmp_path: Path
-) -> None:
+def test_a_file_of_several_objects_is_created(api: Any, core: Any, namespace: str, tmp_path: Path) -> None:
     file = tmp_path / "all.yaml"
     listed = [objects.config_map("a", x="1"), objects.deployment("web"), objects.service("web")]
     file.write_text(yaml.safe_dump_all(listed))
     utils.create_from_yaml(api, str(file), namespace=namespace)
     assert core.read_namespaced_config_map("a", namespace).data == {"x": "1"}
     assert core.read_namespaced_service("web", namespace).spec.ports[0].target_port == 80
-    assert apps.read_namespaced_deployment("web", namespace).spec.replicas == 2
+    assert client.AppsV1Api(api).read_namespaced_deployment("web", namespace).spec.replicas == 2
     with pytest.raises(utils.FailToCreateError, match="already exists"):
         utils.create_from_yaml(api, str(file), namespace=namespace)
 
