@@ -171,18 +171,20 @@ def _asks(directory: Path, count: int) -> tuple[float, float]:
 
 def _decisions(directory: Path, count: int) -> tuple[float, float]:
     journal = DiskJournal(directory)
+    rng = random.Random(2)
+    ids = [str(uuid.UUID(int=rng.getrandbits(128))) for _ in range(count + BATCH)]
 
     def decide(number: int) -> None:
         decision = Decision(
-            id=f"{number:032x}",
+            id=ids[number],
             time_ns=number,
             controller="replicasets",
-            subject=Subject("replicasets.apps", "default", "web-7", f"{number:032x}", 3),
+            subject=Subject("replicasets.apps", "default", f"web-{number % 50}", ids[number % 50], 3),
             verdict="create",
             cause="event",
             cause_detail="pods default/web-7-1 at 4711",
-            seen={"replicasets.apps": Seen(4711, 12), "pods": Seen(4712, 3)},
-            actions=("create pod default/web-7-1",),
+            seen={"replicasets.apps": Seen(number, 12), "pods": Seen(number, 3)},
+            actions=(f"create pod default/web-{number % 50}-1",),
         )
         journal.decided(decision)
         journal.concluded(Outcome(id=decision.id, time_ns=number, result="committed", revision=number))
