@@ -173,7 +173,7 @@ def test_a_tape_from_the_future_is_refused_and_not_guessed_at(tmp_path: Path) ->
 
     ring = Ring(tmp_path, TAPE, budget_bytes=64 * 1024)
     ring.begin()
-    ring.append(bytes([6, 1]) + bytes(18))
+    ring.append(bytes([6, 1]) + bytes(22))
     ring.close()
     (reel,) = reels(tmp_path)
     with pytest.raises(BadTape, match="does not know \\(flags 0x1\\)"):

@@ -13,7 +13,7 @@ from fathom.cli.main import run
 from fathom.record.ring import Ring
 from fathom.record.segment import TAPE
 from fathom.record.shelf import directory_of
-from fathom.record.tape import _HEAD, Record
+from fathom.record.tape import HEAD, Record
 
 
 def kept(data: Path, records: list[Record], process: str = "toys") -> None:
@@ -21,7 +21,7 @@ def kept(data: Path, records: list[Record], process: str = "toys") -> None:
     ring = Ring(directory_of(data, process), TAPE, budget_bytes=1 << 20)
     ring.begin()
     for record in records:
-        head = _HEAD.pack(record.kind, 0, record.status, record.number, record.now_ns, record.checksum)
+        head = HEAD.pack(record.kind, 0, record.status, record.number, record.now_ns, record.checksum)
         ring.append(head + record.payload)
     ring.close()
 

@@ -141,6 +141,24 @@ def test_a_process_that_does_not_listen_is_cut_off_and_says_nothing_more() -> No
     assert set(asked) == {"GET"}
 
 
+def begin_particular(inside: Inside) -> None:
+    inside.domain.create_task(inside.seam.request(Ask("GET", f"/{inside.options}"), timeout_s=1))
+
+
+def test_a_process_sees_its_options_as_the_tape_has_them(tmp_path: Path) -> None:
+    async def story() -> None:
+        tape = DiskTape(tmp_path)
+        entry = "tests.replay.test_flight:begin_particular"
+        options = {"pair": (1, 2.0), "names": {"a": None}}
+        await Flight(entry, options, connect=Answering, outside=outside(), tape=tape).run()
+        tape.close()
+
+    asyncio.run(asyncio.wait_for(story(), 10))
+    (reel,) = reels(tmp_path)
+    result = replay(reel.records())
+    assert (result.matched, result.asks) == (True, 1)
+
+
 def test_a_process_that_cannot_begin_raises() -> None:
     with pytest.raises(KeyError, match="workers"):
         asyncio.run(flight("begin_badly").run())

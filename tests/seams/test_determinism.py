@@ -350,6 +350,53 @@ def test_what_is_redacted_is_neither_recorded_nor_seen() -> None:
     assert replies == [Reply(200, b"TEXT"), Reply(200, b"text")]
 
 
+def test_a_tape_that_fails_ends_the_process_and_is_told() -> None:
+    class Torn(ListTape):
+        def append(self, kind: Input, number: int, **fields: Any) -> None:
+            if kind is Input.SIGNAL:
+                raise OverflowError("too large for a record")
+
+    async def story() -> None:
+        domain = Domain()
+        host = Host(domain, HandClock(), Torn())
+        host.start(Seam(domain, Deaf()), lambda: None)
+        host.post(Input.SIGNAL, 0)
+        with pytest.raises(OverflowError):
+            await asyncio.wait_for(host.done, 5)
+
+    asyncio.run(story())
+
+
+def test_the_buried_run_no_further_and_are_not_heard(
+    capfd: pytest.CaptureFixture[str], recwarn: pytest.WarningsRecorder
+) -> None:
+    """Their `finally` blocks run, because Python sees to that; whoever they reach for is not there."""
+    said: list[str] = []
+    domain, backend = Domain(), Deaf()
+    seam = Seam(domain, backend)
+
+    async def last_words() -> None:
+        said.append("never")
+
+    async def cling() -> None:
+        try:
+            await seam.request(Ask("GET", "/"), timeout_s=5)
+        finally:
+            said.append("finally")
+            asyncio.get_running_loop().create_task(last_words())
+            raise RuntimeError("and that went wrong")
+
+    async def wait() -> None:
+        await seam.signal()
+
+    domain.input(0, lambda: [domain.create_task(cling()), domain.create_task(wait())])
+    seam.cut()
+    domain.bury()
+    gc.collect()
+    assert (said, len(backend.asks), domain.tasks, domain.failed) == (["finally"], 1, (), 0)
+    assert (capfd.readouterr().err, list(recwarn)) == ("", [])
+
+
 def test_each_signal_goes_to_one_listener() -> None:
     heard: list[str] = []
     domain = Domain()

@@ -22,7 +22,8 @@ from fathom.bench.result import Machine, this_machine
 from fathom.model.decision import Decision, Outcome, Seen, Subject
 from fathom.record.journal import DiskJournal
 from fathom.record.replay import replay
-from fathom.record.tape import DiskTape, reels
+from fathom.record.segment import FRAME
+from fathom.record.tape import HEAD, DiskTape, ask_payload, reels
 from fathom.seams.domain import Domain
 from fathom.seams.host import Host, NoTape, Tape
 from fathom.seams.outside import SystemClock
@@ -31,6 +32,7 @@ from fathom.seams.seam import Ask, Input, Reply, Seam
 
 BATCH = 1000
 PODS = 200
+OVERHEAD_BYTES = FRAME.size + HEAD.size
 
 
 class RecordLoad(msgspec.Struct, frozen=True):
@@ -155,7 +157,7 @@ def _appends(directory: Path, count: int, pods: list[bytes]) -> tuple[float, flo
         tape.append(Input.CHUNK, number, now_ns=number, status=0, checksum=0, payload=payload)
 
     append_us = _batches(count, append)
-    raw = statistics.mean(len(record.payload) + 28 for record in reels(directory)[0].records())
+    raw = statistics.mean(len(record.payload) for record in reels(directory)[0].records()) + OVERHEAD_BYTES
     tape.close()
     return append_us, round(raw, 1), round(_stored(directory) / tape.records, 1)
 
@@ -166,7 +168,7 @@ def _asks(directory: Path, count: int) -> tuple[float, float]:
     ask = Ask("PUT", "/api/v1/namespaces/default/pods/web-7-5d4f8c7b9-1a2b3/status", b"{}")
     ask_us = _batches(count, lambda number: tape.asked(number, ask, now_ns=number, checksum=1))
     tape.close()
-    return ask_us, 28.0 + len(f"PUT {ask.target} 2")
+    return ask_us, float(OVERHEAD_BYTES + len(ask_payload(ask, whole=False)))
 
 
 def _decisions(directory: Path, count: int) -> tuple[float, float]:

@@ -114,8 +114,11 @@ class Flight:
         host = self._host = Host(domain, self._outside.clock, tape, log=self._log, redact=self._redact)
         connection = self._connect(host)
         seam = Seam(domain, connection)
-        inside = Inside(self._birth(left), domain, seam, log=self._log, journal=self._journal)
-        host.start(seam, lambda: self._entry(inside), msgspec.json.encode(inside.birth))
+        description = msgspec.json.encode(self._birth(left))
+        # As a replay will read it: what the tape cannot say (a tuple, an integer key), nobody sees.
+        birth = msgspec.json.decode(description, type=Birth)
+        inside = Inside(birth, domain, seam, log=self._log, journal=self._journal)
+        host.start(seam, lambda: self._entry(inside), description)
         try:
             again = await self._until_over(host, domain)
         finally:

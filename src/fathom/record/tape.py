@@ -35,8 +35,8 @@ ASK = 32
 
 # Kind, flags, status, number, time, checksum. A flag will say that a payload is kept elsewhere (a revision of
 # the store that stands for it); readers that know none refuse what they cannot read.
-_HEAD = struct.Struct("<BBHIqI")
-_pack_head = _HEAD.pack
+HEAD = struct.Struct("<BBHqqI")
+_pack_head = HEAD.pack
 
 _decode_birth = msgspec.json.Decoder(Birth).decode
 
@@ -151,12 +151,12 @@ def birth_of(start: Record) -> Birth:
 
 
 def _record(body: bytes) -> Record:
-    if len(body) < _HEAD.size:
+    if len(body) < HEAD.size:
         raise BadTape("a record is too short")
-    kind, flags, status, number, now_ns, checksum = _HEAD.unpack_from(body)
+    kind, flags, status, number, now_ns, checksum = HEAD.unpack_from(body)
     if flags:
         raise BadTape(f"a record is kept in a way that this fathom does not know (flags {flags:#x})")
-    return Record(kind, number, now_ns, status, checksum, body[_HEAD.size :])
+    return Record(kind, number, now_ns, status, checksum, body[HEAD.size :])
 
 
 def reels(path: Path) -> list[Reel]:

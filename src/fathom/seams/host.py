@@ -133,6 +133,14 @@ class Host:
         self._arm()
 
     def _take(self, kind: Input, number: int, status: int, payload: bytes) -> None:
+        try:
+            self._record_and_deliver(kind, number, status, payload)
+        except BaseException as error:  # Nothing can be said of its state any more: `done` tells.
+            self.stop(error)
+            if not isinstance(error, Exception):
+                raise
+
+    def _record_and_deliver(self, kind: Input, number: int, status: int, payload: bytes) -> None:
         process = self._process
         assert process is not None
         if kind in ANSWERS and not process.seam.expects(number):
@@ -143,14 +151,7 @@ class Host:
         checksum = process.seam.asked.get(number, 0)
         self._tape.append(kind, number, now_ns=now_ns, status=status, checksum=checksum, payload=payload)
         self._uncollected += 1
-        try:
-            process.take(kind, number, now_ns, status, payload)
-        except (
-            BaseException
-        ) as error:  # Nothing can be said of its state any more; whoever awaits `done` is told.
-            self.stop(error)
-            if not isinstance(error, Exception):
-                raise
+        process.take(kind, number, now_ns, status, payload)
 
     def _asked(self, number: int, ask: Ask, checksum: int) -> None:
         self._tape.asked(number, ask, now_ns=self._domain.now_ns, checksum=checksum)
