@@ -95,7 +95,8 @@ class Hosted:
 
         inside.seam.on_ask = note
         self.running = Controllers(inside, controllers, settings, watchers=Watchers(loops=self))
-        self.task = inside.domain.create_task(self.running.run(), name="controllers")
+        self.running.start()
+        self.task = self.running.task
 
     def passed(self, passed: Passed) -> None:
         self.passes.append(passed)

@@ -232,7 +232,8 @@ def test_a_leader_paused_between_its_look_at_the_clock_and_its_write_does_no_har
         term = contender(world, "a").term
         assert term is not None
         term.until_ns += 1000 * S
-        await world.sleep(60)
+        async with world.held("PUT /apis/coordination", process="a"):  # Nor does it hear of the new leader.
+            await world.sleep(60)
         stale = [outcome for outcome in contender(world, "a").outcomes if not isinstance(outcome, Committed)]
         assert stale
         assert term.ended == "fenced: epoch 1 is over"

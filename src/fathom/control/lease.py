@@ -87,6 +87,7 @@ def taken_over(lease: Obj | None, key: Key, *, holder: str, duration_s: int, now
         "metadata": {"namespace": key.namespace, "name": key.name},
     }
     spec = lease.get("spec") or {}
+    changed = bool(spec) and spec.get("holderIdentity") != holder
     return {
         **lease,
         "spec": {
@@ -95,7 +96,7 @@ def taken_over(lease: Obj | None, key: Key, *, holder: str, duration_s: int, now
             "leaseDurationSeconds": duration_s,
             "acquireTime": now,
             "renewTime": now,
-            "leaseTransitions": int(spec.get("leaseTransitions") or 0) + (1 if spec else 0),
+            "leaseTransitions": int(spec.get("leaseTransitions") or 0) + changed,
         },
     }
 
@@ -167,21 +168,17 @@ class Elector:
         self._on_change(Standing(self._key, me, "standby"))
         seen: Sighting | None = None
         refused = ""
-        first_sent_ns: int | None = None  # Of our tries whose outcome is not known, the first.
         while True:
             lease = await self._read()
             now_ns = _now_ns()
             if not isinstance(lease, Unknown):
-                if first_sent_ns is not None and lease is not None and _holder(lease) == me:
-                    return self._begin(me, lease, first_sent_ns)
                 seen = None if lease is None else sighted(seen, lease, now_ns=now_ns)
-                left = predecessor and lease is not None and _holder(lease) == predecessor
-                if left or seen is None or is_free(seen, duration_s=self._timing.duration_s, now_ns=now_ns):
+                # Ours already: a try whose answer was lost. It is taken once more: since when is not known.
+                known = seen is not None and seen.spec.get("holderIdentity") in {me, predecessor or me}
+                if seen is None or known or is_free(seen, duration_s=self._timing.duration_s, now_ns=now_ns):
                     outcome = await self._take(lease, me)
                     if isinstance(outcome, Committed):
                         return self._begin(me, outcome.obj, now_ns)
-                    if isinstance(outcome, Unknown) and first_sent_ns is None:
-                        first_sent_ns = now_ns
                     if isinstance(outcome, Rejected) and outcome.message != refused:
                         refused = outcome.message
                         self._on_change(Standing(self._key, me, "standby", why=refused))

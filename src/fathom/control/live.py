@@ -35,6 +35,10 @@ from fathom.seams.process import NoEntry
 ENTRY = "fathom.control.process:begin"
 
 
+class EndedByItself(Exception):
+    """A bug: deciding code does not end unless it is told to."""
+
+
 async def run_live(
     settings: Settings,
     server: Server,
@@ -64,8 +68,11 @@ async def run_live(
     stopping = asyncio.create_task(stop.wait())
     try:
         await asyncio.wait((running, stopping), return_when=asyncio.FIRST_COMPLETED)
+        told = stop.is_set()
         flight.stop()
         await running
+        if not told:
+            raise EndedByItself("the controllers ended, though nobody told them to: the log says why")
     finally:
         stopping.cancel()
         running.cancel()
@@ -77,7 +84,7 @@ def main(arguments: Sequence[str] | None = None, environ: Mapping[str, str] | No
     try:
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
             runner.run(_main(given, os.environ if environ is None else environ))
-    except (BadKubeconfig, NoEntry) as error:
+    except (BadKubeconfig, NoEntry, EndedByItself) as error:
         print(f"error: {error}", file=sys.stderr)  # noqa: T201
         return 2
     return 0

@@ -89,7 +89,7 @@ def begin(inside: Inside) -> Controllers:
     settings = msgspec.convert(inside.options, Settings)
     controllers = [load_controller(name) for name in settings.controllers]
     running = Controllers(inside, controllers, settings)
-    inside.domain.create_task(running.run(), name="controllers")
+    running.start()
     return running
 
 
@@ -132,6 +132,16 @@ class Controllers:
             controller.name: Waker(controller.watches, primary_of(controller).kind, self.caches)
             for controller in controllers
         }
+
+    def start(self) -> None:
+        """A task of the Domain. If it fails, that is told: nobody waits for it."""
+        self.task = self._inside.domain.create_task(self.run(), name="controllers")
+        self.task.add_done_callback(self._ended)
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        if not task.cancelled() and (error := task.exception()) is not None:
+            message = "the controllers cannot go on"
+            self._inside.domain.call_exception_handler({"message": message, "exception": error})
 
     async def run(self) -> None:
         """Until told to stop."""
@@ -196,7 +206,7 @@ class Controllers:
         await asyncio.wait((syncing, *ends), return_when=asyncio.FIRST_COMPLETED)
         syncing.cancel()
         if any(end.done() for end in ends):
-            return True
+            return stopping.done()
         self.loops = [self._loop(controller, term) for controller in self._controllers]
         for loop in self.loops:
             loop.start()
