@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from cyclopts import App, CycloptsError
 
-from fathom.cli import bench, kubeconfig, record, replay, store, up
+from fathom.cli import bench, kubeconfig, record, replay, sim, store, up
 from fathom.cli.problem import INTERRUPTED, USAGE_OR_ENVIRONMENT, Problem
 
 DEBUG_VARIABLE = "FATHOM_DEBUG"
@@ -68,6 +68,7 @@ def make_app() -> App:
     app.command(bench.make_app())
     app.command(record.make_app())
     app.command(replay.replay)
+    app.command(sim.make_app())
     app.command(version)
     return app
 

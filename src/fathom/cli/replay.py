@@ -20,7 +20,9 @@ OWN = (
 
 
 def replay(
-    file: Annotated[Path, Parameter(help="An exported tape, or a tape's directory.")],
+    file: Annotated[
+        Path, Parameter(help="An exported tape, a tape's directory, or a run that `fathom sim` kept.")
+    ],
     /,
     *,
     run: Annotated[int | None, Parameter(help="Which run of a directory; by default the newest.")] = None,
@@ -30,15 +32,23 @@ def replay(
             negative=(), help="A module whose code may be run, where the tape names some of a user's own."
         ),
     ] = (),
+    patch: Annotated[
+        Path | None, Parameter(help="Of a simulated run: the change to the code that was in force.")
+    ] = None,
     as_json: Annotated[
         bool, Parameter(name="--json", negative=(), help="One JSON document (docs/recording.md).")
     ] = False,
 ) -> int:
-    """Feed a tape to the code that recorded it, and compare every request.
+    """Feed a tape to the code that recorded it, and compare every request; or see a simulated run again.
 
     Exits with 0 if all are the same, with 1 if not, with 2 if it could not be tried.
     """
     import msgspec  # noqa: PLC0415  # See the room's docstring.
+
+    if _is_simulated(file):
+        from fathom.cli.sim import replay_run  # noqa: PLC0415
+
+        return replay_run(file, patch=patch, as_json=as_json)
 
     from fathom.record.replay import replay as replayed  # noqa: PLC0415
     from fathom.record.tape import BadTape  # noqa: PLC0415
@@ -52,6 +62,12 @@ def replay(
         raise Problem(str(error)) from error
     print(msgspec.json.format(msgspec.json.encode(result)).decode() if as_json else told(result))
     return 0 if result.matched else ANSWER_IS_NO
+
+
+def _is_simulated(file: Path) -> bool:
+    from fathom.sim.kept import is_artifact  # noqa: PLC0415
+
+    return is_artifact(file)
 
 
 def _chosen(path: Path, run: int | None) -> Reel:

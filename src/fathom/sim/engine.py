@@ -39,6 +39,9 @@ from fathom.sim.trace import Trace
 from fathom.sim.violation import Violation
 from fathom.store.protocol import Change
 
+# A run that takes more is not getting anywhere: somebody tries again without waiting.
+INPUTS_MAX = 1_000_000
+
 CommitWatcher = Callable[[tuple[Change, ...]], None]
 
 
@@ -73,6 +76,7 @@ class Engine:
         self._queue: list[tuple[int, int, Callable[..., object], tuple[Any, ...]]] = []
         self._order = count().__next__
         self._halted = False
+        self.inputs_max = INPUTS_MAX
 
     # What happens, and when.
 
@@ -245,7 +249,9 @@ class Engine:
     # What is remembered.
 
     def note(self, process: Process, kind: int, number: int) -> None:
-        self.trace.input(self.now_ns, process.index, kind, number)
+        if self.trace.input(self.now_ns, process.index, kind, number) > self.inputs_max:
+            what = f"more than {self.inputs_max:,} inputs; the last was for {process.name}"
+            self.broken(Violation("the story comes to an end", what, self.since_s))
         if self.chronicle is not None:
             self.chronicle.input(process, kind, number)
 

@@ -97,7 +97,7 @@ class Network:
         exchange = process.asks[number] = Exchange(process, number, ask, stream)
         if world.chronicle is not None:
             exchange.event = world.chronicle.asked(process, number, ask)
-        latency_ns = world.oracle.latency_ns(process.name, exchange.server)
+        latency_ns = world.oracle.latency_ns(process.name, exchange.server, world.now_ns)
         if world.faults.quiet:
             world.after(latency_ns, self._arrive, exchange, None)
         else:
@@ -288,7 +288,7 @@ class Network:
         """Tell the server, which takes as long as any message, that nobody reads."""
         if exchange.source is not None:
             world = self._world
-            latency_ns = world.oracle.latency_ns(exchange.process.name, exchange.server)
+            latency_ns = world.oracle.latency_ns(exchange.process.name, exchange.server, world.now_ns)
             world.after(latency_ns, self._close, exchange, exchange.source)
             exchange.source = None
 
@@ -347,8 +347,9 @@ class Network:
 
     def _post(self, exchange: Exchange, kind: Input, status: int, payload: Any, extra_ns: int) -> None:
         world = self._world
-        due_ns = world.now_ns + world.oracle.latency_ns(exchange.server, exchange.process.name) + extra_ns
-        due_ns = exchange.last_ns = max(due_ns, exchange.last_ns)
+        now_ns = world.now_ns
+        latency_ns = world.oracle.latency_ns(exchange.server, exchange.process.name, now_ns)
+        due_ns = exchange.last_ns = max(now_ns + latency_ns + extra_ns, exchange.last_ns)
         event = -1 if world.chronicle is None else world.chronicle.said(exchange, kind, status, payload)
         world.at(due_ns, self._land, exchange, kind, status, payload, event)
 

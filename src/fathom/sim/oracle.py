@@ -11,55 +11,83 @@ from typing import Protocol
 
 from fathom.seams.streams import Streams
 
-MS = 1_000_000  # Nanoseconds.
+US = 1_000  # Nanoseconds.
+MS = 1_000_000
 
 
 class Oracle(Protocol):
-    def latency_ns(self, source: str, target: str) -> int:
+    def latency_ns(self, source: str, target: str, now_ns: int) -> int:
         """How long the next message from one process to another is under way."""
+        ...
+
+    @property
+    def streams(self) -> tuple[str, ...]:
+        """The names of the random streams it draws from."""
         ...
 
 
 class Fifo:
     """Everything takes the same time: messages arrive in the order they were sent."""
 
-    def latency_ns(self, source: str, target: str) -> int:
+    streams: tuple[str, ...] = ()
+
+    def latency_ns(self, source: str, target: str, now_ns: int) -> int:
         return MS // 2
 
 
 class Seeded:
-    """Between 0.2 and 2.2 ms, and now and then a hundred times that: a collection pause, a retransmission."""
+    """Between 0.2 and 2.2 ms; now and then ten times that, and seldom a hundred times: a collection, a
+    retransmission."""
 
     def __init__(self, streams: Streams) -> None:
         self._streams = streams
         self._links: dict[tuple[str, str], random.Random] = {}
 
-    def latency_ns(self, source: str, target: str) -> int:
+    @property
+    def streams(self) -> tuple[str, ...]:
+        return tuple(_name(source, target) for source, target in self._links)
+
+    def latency_ns(self, source: str, target: str, now_ns: int) -> int:
         rng = self._links.get((source, target))
         if rng is None:
-            rng = self._streams.stream(f"latency/{source}>{target}")
-            self._links[source, target] = rng
+            rng = self._links[source, target] = self._streams.stream(_name(source, target))
         draw = rng.random()
-        slow = 100 if draw < 0.01 else 1
-        return int((0.2 + 2.0 * rng.random()) * MS * slow)
+        latency_ns = 200 * US + int(draw * 2 * MS)
+        if draw > 0.04:
+            return latency_ns
+        # The draw's first digits said that it is slow; the others say how slow.
+        return latency_ns * 10 if draw > 0.01 else (200 * US + int(draw * 200 * MS)) * 100
+
+
+def _name(source: str, target: str) -> str:
+    return f"latency/{source}>{target}"
 
 
 class Priorities:
-    """PCT: processes have random priorities, and those with a low one are starved, until at a few random
-    points the order changes. Finds bugs of a given depth with a known probability, where random latencies
-    hardly ever line up as badly."""
+    """PCT: processes have random priorities, and whoever has a low one is starved, until at a few random
+    moments the order changes. Finds bugs of a given depth with a known probability, where random latencies
+    hardly ever line up as badly.
 
-    def __init__(self, streams: Streams, *, changes: int = 3, messages: int = 3000) -> None:
-        self._rng = streams.stream("pct")
-        self._rank: dict[str, float] = {}
-        self._count = 0
-        self._changes = sorted(self._rng.randrange(1, messages) for _ in range(changes))
+    A process's priority in each of the stretches between two changes is drawn from a stream of its own name,
+    and the changes are moments of the world's time: one message more or less moves neither."""
 
-    def latency_ns(self, source: str, target: str) -> int:
-        self._count += 1
-        if self._changes and self._count >= self._changes[0]:
-            self._changes.pop(0)
-            self._rank = {name: self._rng.random() for name in self._rank}
-        rank = self._rank.setdefault(target, self._rng.random())
-        # The last fifth waits for seconds, the first arrives at once.
-        return int((0.2 + 2000.0 * max(0.0, rank - 0.8) * 5 + 2.0 * rank) * MS)
+    def __init__(self, streams: Streams, *, changes: int = 4, within_s: float = 40.0) -> None:
+        self._streams = streams
+        rng = streams.stream("pct")
+        self._changes_ns = sorted(round(rng.random() * within_s * 1e9) for _ in range(changes))
+        self._ranks: dict[tuple[str, int], float] = {}
+        self._jitter = Seeded(streams)
+
+    @property
+    def streams(self) -> tuple[str, ...]:
+        return ("pct", *(f"pct/{name}/{stretch}" for name, stretch in self._ranks), *self._jitter.streams)
+
+    def latency_ns(self, source: str, target: str, now_ns: int) -> int:
+        stretch = sum(1 for change_ns in self._changes_ns if change_ns <= now_ns)
+        rank = self._ranks.get((target, stretch))
+        if rank is None:
+            rank = self._streams.stream(f"pct/{target}/{stretch}").random()
+            self._ranks[target, stretch] = rank
+        # The lowest fifth waits for up to two seconds, the others hardly at all.
+        starved_ns = int(max(0.0, rank - 0.8) * 5 * 2000 * MS)
+        return starved_ns + self._jitter.latency_ns(source, target, now_ns) // 4

@@ -1,4 +1,7 @@
-"""The fewest faults that still break the same invariant; each one that is left is proven necessary."""
+"""The smallest run that breaks the same invariant: fewest faults, then shortest, then least of everything.
+
+Each fault that is left is proven necessary: the run without it was told, and the invariant held.
+"""
 
 from __future__ import annotations
 
@@ -6,27 +9,34 @@ from collections.abc import Callable, Sequence
 
 import msgspec
 
-from fathom.sim.faults import AnyFault
-from fathom.sim.scenario import Result
+from fathom.sim.faults import AnyFault, CrashAtWrite
+from fathom.sim.scenario import Plan, Result
 
-RUNS_MAX = 400  # Enough for two dozen faults; a bound, because each run costs a good part of a second.
+# Enough for two dozen faults; a bound, because each run costs a good part of a second.
+RUNS_MAX = 400
 
-Retell = Callable[[Sequence[AnyFault]], Result]
+# A fault shorter or earlier than this is as small as it gets.
+LEAST_S = 0.5
+
+Retell = Callable[[Plan], Result]
 
 
 class Shrunk(msgspec.Struct, frozen=True):
     result: Result
     runs: int
+    proven: bool  # Every fault that is left was shown to be necessary, within the runs allowed.
 
 
 def shrink(result: Result, retell: Retell, *, runs_max: int = RUNS_MAX) -> Shrunk:
-    """`retell` runs the same story and seed with other faults."""
-    assert result.violation is not None
+    if result.violation is None:
+        raise ValueError("nothing is broken in this run")
     search = _Search(result, retell, runs_max)
-    search.fewer()
-    search.shorter()
-    search.fewer()
-    return Shrunk(search.best, search.runs)
+    search.fewer_faults()
+    search.shorter_faults()
+    search.less_of_everything()
+    search.fewer_faults()
+    proven = search.runs < runs_max
+    return Shrunk(search.best, search.runs, proven)
 
 
 class _Search:
@@ -35,53 +45,74 @@ class _Search:
         self.runs = 0
         self._retell = retell
         self._runs_max = runs_max
+        self._failed: set[Plan] = set()  # Plans that were told and held: no need to tell them again.
 
-    def fewer(self) -> None:
-        """Take away halves, then quarters, ... then single faults, as long as it still breaks."""
-        size = max(1, len(self.best.faults) // 2)
-        while self.best.faults:
-            if not self._without_any(size):
+    def fewer_faults(self) -> None:
+        """Take away halves, then quarters, ... then single faults, as long as it still breaks. Ends when no
+        single one can go."""
+        size = max(1, len(self.faults) // 2)
+        while self.faults:
+            if not self._without_some(size):
                 if size == 1:
                     return
                 size = max(1, size // 2)
 
-    def _without_any(self, size: int) -> bool:
-        faults = self.best.faults
+    def _without_some(self, size: int) -> bool:
+        faults = self.faults
         return any(
-            self._try((*faults[:start], *faults[start + size :])) for start in range(0, len(faults), size)
+            self._try(faults=(*faults[:start], *faults[start + size :]))
+            for start in range(0, len(faults), size)
         )
 
-    def shorter(self) -> None:
-        """Make what is left as small as it can be: once instead of often, a moment instead of a while."""
-        for index in range(len(self.best.faults)):
-            while self._smaller(index):
+    def shorter_faults(self) -> None:
+        """Once instead of often, a moment instead of a while, sooner instead of later."""
+        for index in range(len(self.faults)):
+            while any(
+                self._try(faults=_replaced(self.faults, index, one)) for one in milder(self.faults[index])
+            ):
                 pass
 
-    def _smaller(self, index: int) -> bool:
-        if index >= len(self.best.faults):
-            return False
-        fault = self.best.faults[index]
-        return any(self._try(_replaced(self.best.faults, index, change)) for change in _milder(fault))
+    def less_of_everything(self) -> None:
+        """The story's own measure of how much it makes."""
+        low, high = 1, self.best.plan.scale
+        while low < high:
+            middle = (low + high) // 2
+            if self._try(scale=middle):
+                high = middle
+            else:
+                low = middle + 1
 
-    def _try(self, faults: Sequence[AnyFault]) -> bool:
-        if self.runs >= self._runs_max:
+    @property
+    def faults(self) -> tuple[AnyFault, ...]:
+        return self.best.plan.faults
+
+    def _try(self, **changes: object) -> bool:
+        plan = msgspec.structs.replace(self.best.plan, **changes)
+        if self.runs >= self._runs_max or plan in self._failed:
             return False
         self.runs += 1
-        result = self._retell(faults)
-        same = result.violation is not None and self.best.violation is not None
-        if same and result.violation.invariant == self.best.violation.invariant:  # type: ignore[union-attr]  # both are there
+        result = self._retell(plan)
+        if _same(result, self.best):
             self.best = result
             return True
+        self._failed.add(plan)
         return False
 
 
-def _milder(fault: AnyFault) -> list[AnyFault]:
+def _same(one: Result, other: Result) -> bool:
+    if one.violation is None or other.violation is None:
+        return False
+    return one.violation.invariant == other.violation.invariant
+
+
+def milder(fault: AnyFault) -> list[AnyFault]:
     changes: list[AnyFault] = []
-    counts = type(fault).__struct_config__.tag != "crash-at-write"  # There `times` says which write.
-    if fault.times > 1 and counts:
+    if fault.times > 1 and not isinstance(fault, CrashAtWrite):  # There it says which write.
         changes.append(msgspec.structs.replace(fault, times=1))
-    if fault.for_s > 0.5:
+    if fault.for_s > LEAST_S:
         changes.append(msgspec.structs.replace(fault, for_s=round(fault.for_s / 2, 3)))
+    if fault.at_s > LEAST_S:
+        changes.append(msgspec.structs.replace(fault, at_s=round(fault.at_s / 2, 3)))
     return changes
 
 

@@ -135,7 +135,7 @@ class StoreLink:
     async def commit(self, preconditions: Sequence[Expect], writes: Sequence[Write]) -> Outcome:
         world, process = self._world, self._process
         future: asyncio.Future[Outcome] = process.domain.create_future()
-        delay_ns = world.oracle.latency_ns(process.name, STORE)
+        delay_ns = world.oracle.latency_ns(process.name, STORE, world.now_ns)
         fate = None
         if not world.faults.store_quiet:
             if process.doom_s is not None:
@@ -175,7 +175,8 @@ class StoreLink:
         """There, done, and back. An exception is an answer too."""
         world, process = self._world, self._process
         future: asyncio.Future[T] = process.domain.create_future()
-        delay_ns = world.oracle.latency_ns(process.name, STORE) + world.oracle.latency_ns(STORE, process.name)
+        name, now_ns, latency_ns = process.name, world.now_ns, world.oracle.latency_ns
+        delay_ns = latency_ns(name, STORE, now_ns) + latency_ns(STORE, name, now_ns)
         if not world.faults.store_quiet:
             lost, delay_ns = self._cut_off(future, delay_ns, StoreUnavailable("the store does not answer"))
             if lost:
@@ -219,7 +220,7 @@ class StoreLink:
         if fate is not None and isinstance(outcome, Committed):
             self._struck(fate, "the store commits, and its answer to the server is lost")
             outcome = Unknown("the store's answer was lost")
-        delay_ns = world.oracle.latency_ns(STORE, self._process.name)
+        delay_ns = world.oracle.latency_ns(STORE, self._process.name, world.now_ns)
         cut = None if world.faults.store_quiet else world.faults.partition(self._process.name, STORE)
         if cut is not None:
             delay_ns += cut[1] - world.now_ns
@@ -262,9 +263,8 @@ class StoreLink:
 
     def _tell_later(self) -> None:
         world = self._world
-        due_ns = max(
-            world.now_ns + world.oracle.latency_ns(STORE, self._process.name), self._stale_until_ns()
-        )
+        latency_ns = world.oracle.latency_ns(STORE, self._process.name, world.now_ns)
+        due_ns = max(world.now_ns + latency_ns, self._stale_until_ns())
         self._telling_ns = due_ns
         world.at(due_ns, self._tell, due_ns)
 

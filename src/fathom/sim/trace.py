@@ -26,11 +26,13 @@ class Trace:
         self._digest = hashlib.blake2b(digest_size=16)
         self._encode = msgspec.msgpack.Encoder().encode
 
-    def input(self, now_ns: int, process: int, kind: int, number: int) -> None:
+    def input(self, now_ns: int, process: int, kind: int, number: int) -> int:
+        """How many there were, with this one."""
         self.inputs += 1
         self._notes.append((now_ns, process, kind, number))
         if len(self._notes) >= NOTES_MAX:
             self._fold()
+        return self.inputs
 
     def commit(self, now_ns: int, changes: tuple[Change, ...]) -> None:
         """What was written is in the digest too: an identity that was not drawn from the seed shows."""

@@ -1,0 +1,62 @@
+"""A user's change to the code, loaded before any world starts: `--patch FILE.py`."""
+
+from __future__ import annotations
+
+import ast
+import importlib.util
+import sys
+from pathlib import Path
+
+import msgspec
+
+
+class BadPatch(Exception):
+    """One line: what is wrong with the file."""
+
+
+def load(file: Path) -> None:
+    """Run the file, once, in this interpreter. There is no way back: use a process for each patch. Load it
+    before what it changes is imported by name elsewhere."""
+    spec = importlib.util.spec_from_file_location(f"fathom_patch_{file.stem}", file)
+    if spec is None or spec.loader is None or not file.is_file():
+        raise BadPatch(f"{file} is no Python file")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    try:
+        spec.loader.exec_module(module)
+    except Exception as error:
+        raise BadPatch(f"{file} could not be loaded: {type(error).__name__}: {error}") from error
+
+
+class Bug(msgspec.Struct, frozen=True):
+    """A patch of the zoo, as it describes itself."""
+
+    name: str
+    about: str
+    file: Path
+    scenarios: tuple[str, ...]
+    breaks: str = ""
+
+
+def bugs(folder: Path) -> list[Bug]:
+    """Read, not loaded. In the order of their names."""
+    files = sorted(file for file in folder.glob("*.py") if not file.name.startswith("_"))
+    return [_described(file) for file in files]
+
+
+def _described(file: Path) -> Bug:
+    tree = ast.parse(file.read_text(), filename=str(file))
+    facts = {}
+    for node in tree.body:
+        name = node.targets[0] if isinstance(node, ast.Assign) else None
+        if isinstance(node, ast.Assign) and isinstance(name, ast.Name) and name.id in {"SCENARIOS", "BREAKS"}:
+            facts[name.id] = ast.literal_eval(node.value)
+    if "SCENARIOS" not in facts:
+        raise BadPatch(f"{file} does not say in which SCENARIOS its bug lives")
+    return Bug(
+        name=file.stem.replace("_", "-"),
+        about=(ast.get_docstring(tree) or "").partition("\n")[0],
+        file=file,
+        scenarios=tuple(facts["SCENARIOS"]),
+        breaks=str(facts.get("BREAKS", "")),
+    )

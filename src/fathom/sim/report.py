@@ -1,0 +1,117 @@
+"""One run as a person or a program wants to read it: verdict, story, faults, and how to see it again."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from fathom.sim.chronicle import Chronicle
+from fathom.sim.faults import AnyFault, sentence
+from fathom.sim.scenario import Plan, Result, Scenario, Telling, plan_of
+from fathom.sim.timeline import Line, as_text, clock, timeline
+
+HOLDS, BROKEN = "holds", "broken"
+
+
+class Report(msgspec.Struct, frozen=True, kw_only=True):
+    verdict: str
+    result: Result
+    timeline: tuple[Line, ...]
+    causes: tuple[str, ...]  # 'line 2: lost reply'
+    rerun: str  # The one command.
+
+
+def report(scenario: Scenario, plan: Plan, *, patch: str = "") -> tuple[Report, Telling]:
+    """Tell it once more with everything written down; the run is the same."""
+    chronicle = Chronicle()
+    telling = Telling(scenario, plan, chronicle=chronicle)
+    telling.engine.trace.log = []
+    result = telling.run()
+    lines = timeline(
+        chronicle,
+        began_ns=telling.engine.began_ns,
+        processes=scenario.menu.processes,
+        violation=result.violation,
+    )
+    causes = tuple(f"line {number}: {line.culprit}" for number, line in enumerate(lines, 1) if line.culprit)
+    return Report(
+        verdict=HOLDS if result.violation is None else BROKEN,
+        result=result,
+        timeline=tuple(lines),
+        causes=causes,
+        rerun=rerun(scenario, plan, patch=patch),
+    ), telling
+
+
+def rerun(scenario: Scenario, plan: Plan, *, patch: str = "") -> str:
+    """What follows from the seed alone is run by its seed; '' for anything else: its file is replayed."""
+    if plan != plan_of(scenario, plan.seed, plan.strategy):
+        return ""
+    strategy = "" if plan.strategy == "random" else f" --strategy {plan.strategy}"
+    patched = f" --patch {patch}" if patch else ""
+    return f"fathom sim run {plan.scenario} --seed {plan.seed}{strategy}{patched}"
+
+
+def as_lines(report: Report, *, artifact: str = "") -> list[str]:
+    result, plan = report.result, report.result.plan
+    found = result.violation
+    head = [f"{plan.scenario}, seed {plan.seed}: everything holds"]
+    if found is not None:
+        head = [
+            f"{plan.scenario}, seed {plan.seed}: BROKEN at {clock(found.at_s)}",
+            f"  {found.invariant}",
+            *(f"  {line}" for line in found.message.splitlines()),
+        ]
+        if found.objects:
+            head.append(f"  about {', '.join(found.objects)}")
+    speed = f"{result.sim_s / result.real_s:,.0f} × real time" if result.real_s else ""
+    counts = f"{result.sim_s:,.1f} s simulated, {result.inputs:,} inputs, {speed}, trace {result.trace}"
+    return [
+        *head,
+        "",
+        *as_text(report.timeline),
+        "",
+        *_causes(report.causes),
+        *_faults(plan.faults, result.fired),
+        counts,
+        *([f"rerun:   {report.rerun}"] if report.rerun else []),
+        *([f"replay:  fathom replay {artifact}"] if artifact else []),
+    ]
+
+
+def _causes(causes: Sequence[str]) -> list[str]:
+    return [f"look at {'; '.join(causes)}", ""] if causes else []
+
+
+def _faults(faults: Sequence[AnyFault], fired: dict[str, int]) -> list[str]:
+    if not faults:
+        return ["no faults", ""]
+    lines = ["faults planned:", *(f"  {clock(fault.at_s)}  {sentence(fault)}" for fault in faults)]
+    if not fired:
+        return [*lines, "none of them hit anything", ""]
+    hits = [f"  {site}" + (f"  ×{times}" if times > 1 else "") for site, times in sorted(fired.items())]
+    return [*lines, "faults that fired:", *hits, ""]
+
+
+def as_json(report: Report, *, artifact: str = "") -> dict[str, Any]:
+    result, plan = report.result, report.result.plan
+    return {
+        "verdict": report.verdict,
+        "scenario": plan.scenario,
+        "seed": plan.seed,
+        "strategy": plan.strategy,
+        "violation": msgspec.to_builtins(result.violation),
+        "timeline": msgspec.to_builtins(report.timeline),
+        "causes": list(report.causes),
+        "faults": msgspec.to_builtins(plan.faults),
+        "fired": result.fired,
+        "sometimes": result.hits,
+        "sim_s": round(result.sim_s, 3),
+        "real_s": round(result.real_s, 3),
+        "inputs": result.inputs,
+        "trace": result.trace,
+        "rerun": report.rerun,
+        "artifact": artifact,
+    }

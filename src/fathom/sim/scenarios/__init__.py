@@ -1,0 +1,54 @@
+"""The stories that fathom tells of itself, by name: each one is run under many seeds with every invariant on.
+
+A module of this package has some scenarios and lists them in its `SCENARIOS`; adding the module here
+registers them. A user's own are found as FILE.py:NAME.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from pathlib import Path
+
+from fathom.sim.scenario import Scenario
+from fathom.sim.scenarios import basics
+
+MODULES = (basics,)
+
+SCENARIOS: dict[str, Scenario] = {one.name: one for module in MODULES for one in module.SCENARIOS}
+
+
+class NoScenario(Exception):
+    """One line: what there is instead."""
+
+
+def find(name: str) -> Scenario:
+    """By its name, or as FILE.py:NAME, where NAME is the scenario's or its variable's."""
+    if name in SCENARIOS:
+        return SCENARIOS[name]
+    file, colon, within = name.rpartition(":")
+    if colon and file.endswith(".py"):
+        return _from_file(Path(file), within, name)
+    raise NoScenario(f"there is no scenario {name!r}: there are {', '.join(sorted(SCENARIOS))}")
+
+
+def _from_file(file: Path, within: str, name: str) -> Scenario:
+    found = {key: value for key, value in _loaded(file).items() if isinstance(value, Scenario)}
+    for key, one in found.items():
+        if within in {key, one.name}:
+            return Scenario(
+                **{field: getattr(one, field) for field in one.__struct_fields__} | {"name": name}
+            )
+    there = ", ".join(one.name for one in found.values()) or "none"
+    raise NoScenario(f"there is no scenario {within!r} in {file}: there are {there}")
+
+
+def _loaded(file: Path) -> dict[str, object]:
+    spec = importlib.util.spec_from_file_location(f"fathom_scenarios_{file.stem}", file)
+    if spec is None or spec.loader is None or not file.is_file():
+        raise NoScenario(f"{file} is no Python file")
+    if spec.name not in sys.modules:
+        module = importlib.util.module_from_spec(spec)
+        sys.modules[spec.name] = module
+        spec.loader.exec_module(module)
+    return vars(sys.modules[spec.name])
