@@ -23,7 +23,7 @@ class Failure(msgspec.Struct, frozen=True):
     message: str
     blame: Blame = "failed"
     retry_after_s: float = 0.0  # What the server asked for.
-    ask: tuple[str, ...] = ()  # Held: kinds whose server should be asked how far it is.
+    lacks: tuple[str, ...] = ()  # Held: the kinds that are not fresh enough.
 
 
 class Again(msgspec.Struct, frozen=True):

@@ -38,8 +38,6 @@ BATCH_MAX = 32
 DECISION_HEADER = "fathom-decision"
 PROBE_S = 5.0
 STACK_LENGTH_MAX = 4000  # The end of a stack says what happened.
-# A server that sends bookmarks seldom leaves us in the dark about how new we are until it is asked.
-ASKING_HELPS = frozenset({"Stale", "BehindRevision"})
 NOT_SENT = frozenset({breaker.REASON, lease.NOT_LEADER})
 
 
@@ -309,8 +307,9 @@ def _failure(action: Action, outcome: Outcome) -> Failure | None:
 
 def held(lacking: Sequence[Unmet]) -> Failure:
     message = "; ".join(f"{one.kind}: {one.why}" for one in lacking)
-    ask = tuple(dict.fromkeys(one.kind for one in lacking if one.reason in ASKING_HELPS))
-    return Failure(lacking[0].reason, message, "held", ask=ask)
+    return Failure(
+        lacking[0].reason, message, "held", lacks=tuple(dict.fromkeys(one.kind for one in lacking))
+    )
 
 
 def _said(sent: Outcome, outcome: Outcome) -> tuple[Result, int, str]:

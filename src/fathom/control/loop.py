@@ -45,7 +45,9 @@ WORKERS = 4
 PASS_S_MAX = 60.0
 # One lost race is nothing to tell; what lasts is.
 REPORT_FROM_ATTEMPT = 2
-REPORT_HELD_AFTER_S = 1.0
+# Longer than it takes to hear of a change, or of a bookmark: who is still held says so, and asks the server how
+# far it is. It may send bookmarks seldom, or be silent because the connection died.
+HELD_LONG_S = 1.0
 # The same reason with other numbers in its message is not said more often than this.
 REPEAT_REPORT_S = 30.0
 # A change wakes who is held. This is for when none comes.
@@ -254,16 +256,17 @@ class Loop:
         """Held, or not sent: no attempt was made, and none is counted."""
         since_ns = self._held_ns.setdefault(key, _now_ns())
         held_s = (_now_ns() - since_ns) / 1e9
-        if failure.blame == "held" and held_s >= REPORT_HELD_AFTER_S:
+        if failure.blame == "held" and held_s >= HELD_LONG_S:
+            for kind in failure.lacks:
+                self._ask_how_far(kind)
             await self._report(key, failure, given_up=False)
-        for kind in failure.ask:
-            self._ask_how_far(kind)
         pause_s = max(failure.retry_after_s, min(HELD_S_MAX, max(HELD_S_MIN, held_s)))
         cause = Cause("freshness" if failure.blame == "held" else "retry", failure.reason)
         self.queue.put_back(key, pause_s * (0.75 + self._rng.random() / 2), cause)
 
     def _ask_how_far(self, kind: str) -> None:
-        """One question a kind at a time, whoever waits for the answer."""
+        """One question a kind at a time, whoever waits for the answer. A kind that fits on a page is read whole
+        for it: even with its watch dead, what is held goes on."""
         asking = self._asking.get(kind)
         if asking is None or asking.done():
             loop = asyncio.get_running_loop()

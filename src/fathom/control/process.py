@@ -221,15 +221,19 @@ class Controllers:
 
     async def _drain(self, keeping: asyncio.Task[str] | None) -> bool:
         """The lease goes on being renewed meanwhile; if it is lost all the same, nothing may finish."""
-        drains = [
-            asyncio.get_running_loop().create_task(loop.drain(self._settings.drain_s)) for loop in self.loops
-        ]
-        ends = asyncio.gather(*drains)
-        await asyncio.wait((ends, *((keeping,) if keeping else ())), return_when=asyncio.FIRST_COMPLETED)
-        if not ends.done():
-            ends.cancel()
-            return False
-        return all(ends.result())
+        draining = asyncio.get_running_loop().create_task(self._drain_all())
+        ends = (draining, keeping) if keeping is not None else (draining,)
+        await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
+        if draining.done():
+            return draining.result()
+        draining.cancel()
+        await asyncio.wait((draining,))
+        return False
+
+    async def _drain_all(self) -> bool:
+        async with asyncio.TaskGroup() as group:
+            drains = [group.create_task(loop.drain(self._settings.drain_s)) for loop in self.loops]
+        return all(drain.result() for drain in drains)
 
     async def _synced(self) -> None:
         while late := await self.caches.until_synced(timeout_s=60.0):
