@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from fathom.client.events import Event, Malformed, decode_events, ends_initial_events, error_of, revision_of
+from fathom.model.body import decode_json
 from fathom.model.objects import Obj
 
 POD: Obj = {"metadata": {"name": "a", "resourceVersion": "7"}}
@@ -36,6 +37,8 @@ def test_objects_of_a_simulation_are_not_copied() -> None:
 def test_what_is_no_event_is_said_to_be_malformed(chunk: bytes) -> None:
     with pytest.raises(Malformed):
         decode_events([chunk])
+    with pytest.raises(Malformed):
+        decode_events([chunk], lambda fields: {name: decode_json(raw) for name, raw in fields.items()})
 
 
 def test_empty_lines_are_no_events() -> None:

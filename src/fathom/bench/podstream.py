@@ -60,7 +60,7 @@ def _spec(template: int, *, node: int) -> dict[str, Any]:
     container = {
         "name": "web",
         "image": f"registry.example/web:{template % 50}",
-        "env": [{"name": "REGION", "value": "eu-central"}],
+        "env": [{"name": "SERVICE", "value": f"web-{template}"}],
         "ports": [{"containerPort": 80, "protocol": "TCP"}],
         "readinessProbe": {**probe, "successThreshold": 1, "failureThreshold": 3},
         "resources": {"requests": {"cpu": "100m", "memory": "128Mi"}},

@@ -15,7 +15,7 @@ import asyncio
 import random
 from collections.abc import Callable
 
-from fathom.cache.indexed import PUTS, Applied, Change, IndexedCache, WentBack
+from fathom.cache.indexed import Applied, Change, IndexedCache, WentBack
 from fathom.cache.listing import Gathering, NoWatchList, fetch_pages, open_watch, open_watch_list
 from fathom.cache.observer import (
     Behind,
@@ -29,7 +29,7 @@ from fathom.cache.observer import (
     Silent,
 )
 from fathom.cache.scope import Pace, Scope
-from fathom.cache.sharing import Families
+from fathom.cache.sharing import Sharing
 from fathom.cache.silence import Silence
 from fathom.client.api import PAGE_OBJECTS, Api
 from fathom.client.events import ERROR, Event, Malformed, decode_events, error_of
@@ -75,7 +75,7 @@ class Reflector:
         self._rng = rng
         self._observer = observer
         self._pace = pace
-        self._families = Families(scope.resource) if share else None
+        self._sharing = Sharing(scope.resource, cache.__len__) if share else None
         self._silence = Silence(pace)
         self._cause = "start"  # Why all must be listed; '' when a watch can go on where the last one ended.
         self._has_watch_list = True  # Until the server says that it has not.
@@ -127,7 +127,7 @@ class Reflector:
             scope.resource, scope.namespace, limit=PAGE_OBJECTS if small else 1, **scope.options()
         )
         if small and not page.token:
-            self._replace([self._keep(obj) for obj in page.items], page.revision, asked_s)
+            self._replace([self._keep_page(obj) for obj in page.items], page.revision, asked_s)
         return page.revision
 
     # One list, if there is cause to, and one watch.
@@ -161,7 +161,7 @@ class Reflector:
                 return await self._stream_list(cause, asked_s)
             except NoWatchList:
                 self._has_watch_list = False
-        pages = await fetch_pages(self._api, self.scope, self._keep)
+        pages = await fetch_pages(self._api, self.scope, self._keep_page)
         self._take_list(pages.objs, pages.revision, cause, asked_s)
         return None, []
 
@@ -185,7 +185,7 @@ class Reflector:
         if chunks is None:
             self._broken_lists += 1
             raise ApiError(0, "", "a list was not sent to its end")
-        return decode_events(chunks)
+        return self._decoded(chunks)
 
     async def _follow(self, stream: Stream, rest: list[Event]) -> str:
         """Apply events until there are no more; why that is."""
@@ -196,19 +196,14 @@ class Reflector:
                 if events:
                     self._apply(events)
                 chunks = await stream.read()
-                events = None if chunks is None else self._ours(chunks)
+                events = None if chunks is None else self._decoded(chunks)
         if self._silence.broken:
             self._observer.note(Silent(self.kind, self._silence.silent_s))
             return "silent"
         return "ended"
 
-    def _ours(self, chunks: list[object]) -> list[Event]:
-        events = decode_events(chunks)
-        if self._families is not None and isinstance(chunks[0], bytes):
-            for event in events:
-                if event.type in PUTS:
-                    self._families.share(event.obj)
-        return events
+    def _decoded(self, chunks: list[object]) -> list[Event]:
+        return decode_events(chunks, None if self._sharing is None else self._sharing.assemble)
 
     def _apply(self, events: list[Event]) -> None:
         error = next((event for event in events if event.type == ERROR), None)
@@ -252,11 +247,14 @@ class Reflector:
     def _keep(self, obj: Obj) -> Obj:
         """An object that we have already is not held twice while a list is read."""
         known = self.cache.get(key_of(obj))
-        if known is not None and _is_same(known, obj):
-            return known
-        if self._families is not None:
-            self._families.share(obj)
-        return obj
+        return known if known is not None and _is_same(known, obj) else obj
+
+    def _keep_page(self, obj: Obj) -> Obj:
+        """As `_keep`, for objects that pages have brought: they are decoded, but share nothing yet."""
+        kept = self._keep(obj)
+        if kept is obj and self._sharing is not None:
+            self._sharing.share(obj)
+        return kept
 
     # What to do next.
 

@@ -6,7 +6,7 @@ where nothing is ever encoded. Either way it becomes the same events, in the sam
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import msgspec
@@ -30,20 +30,33 @@ class Malformed(Exception):
     opened again, from the last revision that is known to be whole."""
 
 
-_lines = msgspec.json.Decoder(Event).decode_lines
+class RawEvent(msgspec.Struct, frozen=True):
+    """An event whose object is not decoded yet beyond its first level."""
+
+    type: str
+    fields: dict[str, msgspec.Raw] = msgspec.field(name="object")
 
 
-def decode_events(chunks: Iterable[Any]) -> list[Event]:
+# Makes an object of its undecoded fields; may use parts that it has decoded before.
+Assemble = Callable[[dict[str, msgspec.Raw]], Obj]
+
+_events = msgspec.json.Decoder(Event).decode_lines
+_raw_events = msgspec.json.Decoder(RawEvent).decode_lines
+
+
+def decode_events(chunks: Iterable[Any], assemble: Assemble | None = None) -> list[Event]:
     """All events of some chunks. Raises `Malformed`."""
     events: list[Event] = []
     for chunk in chunks:
-        events += _decoded(chunk) if isinstance(chunk, bytes) else [Event(*pair) for pair in chunk]
+        events += _decoded(chunk, assemble) if isinstance(chunk, bytes) else [Event(*pair) for pair in chunk]
     return events
 
 
-def _decoded(chunk: bytes) -> list[Event]:
+def _decoded(chunk: bytes, assemble: Assemble | None) -> list[Event]:
     try:
-        return _lines(chunk)
+        if assemble is None:
+            return _events(chunk)
+        return [Event(raw.type, assemble(raw.fields)) for raw in _raw_events(chunk)]
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise Malformed(f"{error}: {chunk[:120]!r}") from error
 
