@@ -45,8 +45,8 @@ WORKERS = 4
 PASS_S_MAX = 60.0
 # One lost race is nothing to tell; what lasts is.
 REPORT_FROM_ATTEMPT = 2
-# Longer than it takes to hear of a change, or of a bookmark: who is still held says so, and asks the server how
-# far it is. It may send bookmarks seldom, or be silent because the connection died.
+# Longer than it takes to hear of a change, or of a bookmark. Who is still held says so, and asks the server
+# how far it is: it may send bookmarks seldom, or be silent because the connection died.
 HELD_LONG_S = 1.0
 # The same reason with other numbers in its message is not said more often than this.
 REPEAT_REPORT_S = 30.0
@@ -265,8 +265,8 @@ class Loop:
         self.queue.put_back(key, pause_s * (0.75 + self._rng.random() / 2), cause)
 
     def _ask_how_far(self, kind: str) -> None:
-        """One question a kind at a time, whoever waits for the answer. A kind that fits on a page is read whole
-        for it: even with its watch dead, what is held goes on."""
+        """One question a kind at a time, whoever waits for the answer. A kind that fits on a page is read
+        in full: even with its watch dead, what is held goes on."""
         asking = self._asking.get(kind)
         if asking is None or asking.done():
             loop = asyncio.get_running_loop()
