@@ -6,9 +6,9 @@ import asyncio
 import random
 from pathlib import Path
 
-from fathom.api import watchcache
-
 from tests.api.harness import Api, Watching, config_map, tell
+
+from fathom.api import watchcache
 
 MAPS = "/api/v1/namespaces/default/configmaps"
 
