@@ -1,5 +1,6 @@
 """The one shell between HTTP and the core: an ASGI application, and uvicorn's protocol taught to hand over
-client certificates. Nothing is decided here but what belongs to the transport: body size and disconnects.
+client certificates and to lose patience. Nothing is decided here but what belongs to the transport: how much
+and how slowly a client may send, and disconnects.
 """
 
 from __future__ import annotations
@@ -14,11 +15,16 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from fathom.api import represent
 from fathom.api.request import Answer, Request, Response, Stream
 from fathom.api.server import ApiServer
-from fathom.model.errors import ApiError, bad_request, too_large
+from fathom.model.errors import ApiError, bad_request, too_large, too_slow
 
 Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
+
+# Before anybody is known, a head could fill the memory, and one that never ends would be waited for. Both as
+# Go's server and kube-apiserver have them.
+HEAD_BYTES_MAX = 1 << 20
+HEAD_S_MAX = 32.0
 
 TLS = "tls"  # The ASGI extension that names the client's certificate; ours holds it in DER.
 
@@ -27,6 +33,7 @@ class Application:
     def __init__(self, server: ApiServer) -> None:
         self._server = server
         self._body_bytes_max = server.core.limits.body_bytes_max
+        self._body_s_max = server.core.limits.request_s
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -34,9 +41,13 @@ class Application:
         try:
             request = self._request(scope)
             if scope["method"] != "GET":
-                request.body = await self._body(request, receive)
+                async with asyncio.timeout(self._body_s_max):
+                    request.body = await self._body(request, receive)
         except ApiError as error:
             await _respond(represent.failure(error), send, close=True)
+            return
+        except TimeoutError:
+            await _respond(represent.failure(too_slow()), send, close=True)
             return
         except _Gone:
             return
@@ -94,6 +105,11 @@ class Application:
         return body
 
 
+_TOO_MUCH_HEAD = (
+    b"HTTP/1.1 431 Request Header Fields Too Large\r\nconnection: close\r\ncontent-length: 0\r\n\r\n"
+)
+
+
 class _Gone(Exception):
     """The client left before its request was complete."""
 
@@ -135,16 +151,49 @@ async def _until_gone(receive: Receive, close: Callable[[], None]) -> None:
 
 
 class Protocol(HttpToolsProtocol):
-    """uvicorn's protocol, with the client's verified certificate in the scope."""
+    """uvicorn's protocol, with the client's verified certificate in the scope, and with bounds on the head of a
+    request: its line and headers."""
 
     _certificate = b""
+    _in_head = False  # Some of a head has come, but not all of it.
+    _head_bytes = 0
+    _deadline: asyncio.TimerHandle | None = None  # There while a head is waited for.
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn has it
         super().connection_made(transport)
+        self._wait_for_head()
         ssl_object = transport.get_extra_info("ssl_object")
         if ssl_object is not None:
             self._certificate = ssl_object.getpeercert(binary_form=True) or b""
 
+    def connection_lost(self, exc: Exception | None) -> None:
+        super().connection_lost(exc)
+        self._stop_waiting()
+
+    def data_received(self, data: bytes) -> None:
+        super().data_received(data)
+        if self._in_head:
+            self._head_bytes += len(data)
+            if self._head_bytes > HEAD_BYTES_MAX and not self.transport.is_closing():
+                self.transport.write(_TOO_MUCH_HEAD)
+                self.transport.close()
+            elif self._deadline is None:
+                self._wait_for_head()
+
     def on_message_begin(self) -> None:
         super().on_message_begin()
+        self._in_head, self._head_bytes = True, 0
         self.scope["extensions"] = {TLS: self._certificate}  # type: ignore[dict-item]  # ours, not ASGI's
+
+    def on_headers_complete(self) -> None:
+        self._in_head = False
+        self._stop_waiting()
+        super().on_headers_complete()
+
+    def _wait_for_head(self) -> None:
+        self._deadline = self.loop.call_later(HEAD_S_MAX, self.transport.close)
+
+    def _stop_waiting(self) -> None:
+        if self._deadline is not None:
+            self._deadline.cancel()
+            self._deadline = None

@@ -123,6 +123,10 @@ def too_large(limit_bytes: int) -> ApiError:
     return ApiError(413, "RequestEntityTooLarge", f"Request entity too large: limit is {limit_bytes}")
 
 
+def too_slow() -> ApiError:
+    return ApiError(408, "Timeout", "the body of the request did not arrive in time")
+
+
 def refused_by_store(why: str) -> ApiError:
     """The engine takes no commit of this size; trying again cannot help."""
     return ApiError(413, "RequestEntityTooLarge", f"Request entity too large: {why}")
