@@ -53,6 +53,11 @@ class Victim:
         return self.data / "kubeconfig"
 
     @property
+    def pid(self) -> int:
+        assert self._process is not None
+        return self._process.pid
+
+    @property
     def alive(self) -> bool:
         return self._process is not None and self._process.poll() is None
 
