@@ -6,10 +6,10 @@ from fathom.client.api import Resource
 from fathom.control.again import Again
 from fathom.control.kit import Kit
 from fathom.control.owning import child_name, free_slots, owned, taken_slots
-from fathom.control.plan import OWN_WRITES, Create, Delete, Patch, Plan, WriteStatus, target
+from fathom.control.plan import OWN_WRITES, Create, Delete, Patch, Plan, WriteStatus, target, write_status
 from fathom.control.watches import CONFIG_MAP, Kind, OwnedBy, Primary
 from fathom.model.conditions import conditions_of, set_condition
-from fathom.model.objects import Key, Obj, is_deleting, metadata, uid_of
+from fathom.model.objects import Key, Obj, is_deleting, key_of, metadata, uid_of
 
 GREETING = Kind("Greeting", Resource("example.dev", "v1", "greetings"))
 
@@ -31,32 +31,35 @@ class Greetings:
 
 
 def plan_greeting(greeting: Obj, cards: list[Obj], *, now: str) -> Plan:
-    meta, spec = metadata(greeting), greeting["spec"]
-    wanted, text = int(spec.get("copies", 1)), {"message": str(spec["message"])}
-    staying = [card for card in cards if not is_deleting(card)]
-    slots = free_slots(taken_slots(cards, greeting), max(0, wanted - len(staying)))
-    names = [{"name": child_name(meta["name"], slot), "namespace": meta["namespace"]} for slot in slots]
-    good = [card for card in staying[:wanted] if card.get("data") == text]
-    ready = set_condition(
-        conditions_of(greeting),
-        type="Ready",
-        status="True" if len(good) == wanted == len(cards) else "False",
-        reason="AllWritten" if len(good) == wanted == len(cards) else "Writing",
-        message=f"{len(good)} of {wanted} copies",
-        observed_generation=meta["generation"],
-        now=now,
-    )
-    status = {"copies": len(good), "conditions": ready}
+    wanted, text = greeting["spec"]["copies"], {"message": greeting["spec"]["message"]}
+    kept = [card for card in cards if not is_deleting(card)]
+    free = free_slots(taken_slots(cards, greeting), wanted - len(kept))
+    other = [card for card in kept[:wanted] if card.get("data") != text]
     return Plan(
-        creates=tuple(
-            Create("ConfigMap", owned({"metadata": name, "data": text}, greeting)) for name in names
-        ),
-        patches=tuple(
-            Patch(target("ConfigMap", card), {"data": text}) for card in staying[:wanted] if card not in good
-        ),
-        deletes=tuple(Delete(target("ConfigMap", card)) for card in staying[wanted:]),
-        statuses=()
-        if status == greeting.get("status")
-        else (WriteStatus(target("Greeting", greeting), status),),
+        creates=tuple(Create("ConfigMap", new_card(greeting, slot, text)) for slot in free),
+        patches=tuple(Patch(target("ConfigMap", card), {"data": text}) for card in other),
+        deletes=tuple(Delete(target("ConfigMap", card)) for card in kept[wanted:]),
+        statuses=plan_status(greeting, len(kept[:wanted]) - len(other), len(cards), now=now),
         needs=(OWN_WRITES,),
     )
+
+
+def new_card(greeting: Obj, slot: int, text: Obj) -> Obj:
+    namespace, name = key_of(greeting)
+    return owned(
+        {"metadata": {"namespace": namespace, "name": child_name(name, slot)}, "data": text}, greeting
+    )
+
+
+def plan_status(greeting: Obj, good: int, all_there: int, *, now: str) -> tuple[WriteStatus, ...]:
+    done = good == all_there == greeting["spec"]["copies"]
+    conditions = set_condition(
+        conditions_of(greeting),
+        type="Ready",
+        status="True" if done else "False",
+        reason="AllWritten" if done else "Writing",
+        message=f"{good} of {greeting['spec']['copies']} copies",
+        observed_generation=metadata(greeting)["generation"],
+        now=now,
+    )
+    return write_status("Greeting", greeting, {"copies": good, "conditions": conditions})

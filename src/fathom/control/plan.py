@@ -130,6 +130,11 @@ NOTHING = Plan()
 # Common actions.
 
 
+def write_status(kind: str, obj: Obj, status: Obj) -> tuple[WriteStatus, ...]:
+    """Nothing if that is what it says already."""
+    return () if contains(obj.get("status") or {}, status) else (WriteStatus(target(kind, obj), status),)
+
+
 def adopt(kind: str, child: Obj, owner: Obj) -> Patch:
     return Patch(target(kind, child), {"metadata": {"ownerReferences": adopted(child, owner)}})
 
