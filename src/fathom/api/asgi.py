@@ -151,8 +151,8 @@ async def _until_gone(receive: Receive, close: Callable[[], None]) -> None:
 
 
 class Protocol(HttpToolsProtocol):
-    """uvicorn's protocol, with the client's verified certificate in the scope, and with bounds on the head of a
-    request: its line and headers."""
+    """uvicorn's protocol, with the client's verified certificate in the scope, and with bounds on a request's
+    head: its line and headers."""
 
     _certificate = b""
     _in_head = False  # Some of a head has come, but not all of it.
