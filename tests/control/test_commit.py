@@ -172,3 +172,22 @@ def test_what_was_decided_before_a_cut_is_not_carried_out_from_an_old_view_after
         assert len(cards(world)) == 3
 
     told(story, faults=[Partition(at_s=9.5, target="kit", for_s=10, drops=True)])
+
+
+def test_after_a_lost_race_the_next_decision_is_made_from_what_is_there_though_the_watch_is_dead() -> None:
+    """1. The watch dies without a word. 2. Somebody changes the object. 3. Our write is refused as too old."""
+
+    async def story(world: World) -> None:
+        await define(world)
+        world.process("kit", hosting(resync_s=5.0))
+        await greet(world, "hi", copies=3)
+        await ready(world, "hi")
+        await world.sleep(10 - world.now_s)
+        await greet(world, "hi", copies=1)  # Nobody tells the kit.
+        # Something that makes it look again, and want to write: a copy is changed by hand.
+        await world.api.patch(MAPS, "default", "hi-0", {"data": {"message": "changed"}})
+        await ready(world, "hi", within_s=30)
+        assert cards(world) == {"hi-0": "hello"}
+        assert world.now_s < 45
+
+    told(story, faults=[HoldWatch(at_s=9.5, target="kit", match="/greetings", for_s=120)])

@@ -197,18 +197,29 @@ class Commit:
         return outcome
 
     def _remember(self, action: Action, outcome: Outcome, owner: str) -> None:
-        """Read-your-writes: what the owner's next decision must see."""
+        """Read-your-writes, and a fresh read after a lost race: what the owner's next decision must see."""
         kind, key = _whom(action)
         if kind not in self._caches.kinds:
             return
-        if isinstance(outcome, Unknown):
-            self._unsure.setdefault(owner, {})[kind] = None
-        elif isinstance(outcome, Committed):
-            if isinstance(action, Delete):
+        match outcome:
+            case Committed() if isinstance(action, Delete):
                 self._written.record_delete(owner, kind, key, action.target.uid)
-            elif outcome.revision:
-                self._written.record(owner, kind, outcome.revision, key)
-                self._caches.apply_write(kind, outcome.obj)
+            case Committed(obj=obj):
+                self._show(owner, kind, obj)
+            case Conflict(current=current) if current is not None:
+                self._show(owner, kind, current)
+            case Conflict() | Unknown():
+                self._unsure.setdefault(owner, {})[kind] = None
+            case Rejected():
+                pass
+
+    def _show(self, owner: str, kind: str, obj: Obj) -> None:
+        """An object as the server has just answered it: the cache need not wait for its watch to tell. If it
+        knows better already, this changes nothing."""
+        revision = int(metadata(obj).get("resourceVersion") or 0)
+        if revision:
+            self._written.record(owner, kind, revision, key_of(obj))
+            self._caches.apply_write(kind, obj)
 
 
 class _Sender:
