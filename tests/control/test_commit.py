@@ -175,7 +175,7 @@ def test_what_was_decided_before_a_cut_is_not_carried_out_from_an_old_view_after
 
 
 def test_after_a_lost_race_the_next_decision_is_made_from_what_is_there_though_the_watch_is_dead() -> None:
-    """1. The watch dies without a word. 2. Somebody changes the object. 3. Our write is refused as too old."""
+    """1. The watch dies without a word. 2. Somebody changes the object. 3. Our write is refused: too old."""
 
     async def story(world: World) -> None:
         await define(world)
