@@ -20,7 +20,8 @@ from fathom.api.resources import path_of
 
 T = TypeVar("T")
 
-ANSWER_S_MAX = 5.0
+ANSWER_CPU_S_MAX = 3.0  # Of this process' own time: the machine may be busy with something else.
+ANSWER_S_MAX = 60.0
 FIRST_EVENTS_S = 0.002
 NAMESPACE = "default"
 
@@ -67,9 +68,9 @@ class World:
         """The answer, which is never the server's fault, always a Status where it is an error, and soon."""
         sent = {"authorization": f"Bearer {ADMIN}", "content-type": "application/json", **(headers or {})}
         request = Request(method=method, path=path, query=query or {}, headers=sent, body=body)
-        started = time.monotonic()
+        started = time.process_time()
         answer = self.run(self._answer(request))
-        assert time.monotonic() - started < ANSWER_S_MAX, f"slow: {shown(request)}"
+        assert time.process_time() - started < ANSWER_CPU_S_MAX, f"slow: {shown(request)}"
         return self._judged(request, answer)
 
     def patch(self, path: str, body: Any, media: str = MERGE_PATCH) -> Answer:
@@ -82,6 +83,12 @@ class World:
         new = self._log.read_text()[self._read :]
         self._read += len(new)
         assert '"level":"error"' not in new, new[-4000:]
+        self.run(self._forget_history())
+
+    async def _forget_history(self) -> None:
+        """Or a deep run would hold every version of every object."""
+        store = self.api.core.store
+        await store.compact(await store.revision())
 
     async def _answer(self, request: Request) -> Response:
         answer = await asyncio.wait_for(self.api.parts.server.handle(request), ANSWER_S_MAX)

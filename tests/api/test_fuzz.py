@@ -137,7 +137,7 @@ def fuzz_subresource(world: World, nearly: Nearly, subresource: str) -> None:
 
 
 @given(data=st.data())
-@settings(max_examples=EXAMPLES * 3)
+@settings(max_examples=EXAMPLES * 2)
 def test_nearly_good_objects_of_any_kind(world: World, numbers: Iterator[int], data: st.DataObject) -> None:
     fuzz_one_object(world, f"x{next(numbers)}", data)
 
@@ -232,7 +232,7 @@ class Sent(msgspec.Struct):
 
 
 @given(st.builds(Sent, methods, paths, documents, queries, headers))
-@settings(max_examples=EXAMPLES * 8)
+@settings(max_examples=EXAMPLES * 5)
 def test_any_request(world: World, sent: Sent) -> None:
     sent.to(world)
 
