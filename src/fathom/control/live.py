@@ -27,6 +27,7 @@ from fathom.control.process import Settings, load_controller
 from fathom.model.decision import Journal
 from fathom.record.flight import Flight
 from fathom.record.journal import DiskJournal
+from fathom.record.redact import secret_data
 from fathom.record.tape import DiskTape
 from fathom.seams.log import JsonLog, Log
 from fathom.seams.outside import Outside, live
@@ -62,6 +63,7 @@ async def run_live(
         about={"server": server.url},
         journal=journal,
         log=log,
+        redact=secret_data if tape is not None else None,
         grace_s=settings.drain_s + 5.0,
     )
     running = asyncio.create_task(flight.run())

@@ -225,9 +225,11 @@ class Loop:
     # What comes of it.
 
     async def _went_well(self, key: Key, again: Again) -> None:
-        if self._primary_of(key) is None:
+        obj = self._primary_of(key)
+        if obj is None:
             self._commit.forget(self._kit.passing(key).owner)
-        await self._report(key, None, given_up=False)
+        else:
+            await self._report(key, obj, None, given_up=False)
         self._held_ns.pop(key, None)
         self._told_ns.pop(key, None)
         self.queue.done(key)
@@ -247,8 +249,8 @@ class Loop:
         if trouble.given_up:
             self._shared.log.warn("gave up", controller=self.name, key="/".join(key), reason=failure.reason,
                            message=failure.message, attempts=trouble.attempts)  # fmt: skip
-        if trouble.given_up or trouble.attempts >= REPORT_FROM_ATTEMPT:
-            await self._report(key, failure, given_up=trouble.given_up)
+        if obj is not None and (trouble.given_up or trouble.attempts >= REPORT_FROM_ATTEMPT):
+            await self._report(key, obj, failure, given_up=trouble.given_up)
         self.queue.retry(key, trouble)
         return "gave-up" if trouble.given_up else "failed"
 
@@ -259,7 +261,9 @@ class Loop:
         if failure.blame == "held" and held_s >= HELD_LONG_S:
             for kind in failure.lacks:
                 self._ask_how_far(kind)
-            await self._report(key, failure, given_up=False)
+            obj = self._primary_of(key)
+            if obj is not None:
+                await self._report(key, obj, failure, given_up=False)
         pause_s = max(failure.retry_after_s, min(HELD_S_MAX, max(HELD_S_MIN, held_s)))
         cause = Cause("freshness" if failure.blame == "held" else "retry", failure.reason)
         self.queue.put_back(key, pause_s * (0.75 + self._rng.random() / 2), cause)
@@ -272,10 +276,9 @@ class Loop:
             loop = asyncio.get_running_loop()
             self._asking[kind] = loop.create_task(self._shared.caches.probe(kind, timeout_s=PROBE_S))
 
-    async def _report(self, key: Key, failure: Failure | None, *, given_up: bool) -> None:
+    async def _report(self, key: Key, obj: Obj, failure: Failure | None, *, given_up: bool) -> None:
         """In the object's own conditions. What comes of the report changes nothing: it is said again."""
-        obj = self._primary_of(key)
-        if obj is None or not self._primary.conditions:
+        if not self._primary.conditions:
             return
         before = conditions_of(obj)
         after = progress(obj, failure, given_up=given_up, now=self._kit.now())
