@@ -60,6 +60,7 @@ class Checker:
     """Override what you need. Answers are what is wrong, in words; None is well."""
 
     name = ""
+    patience_s = 0.0  # How long after the world has come to rest `settled` may still find something wrong.
 
     def commit(self, change: Seen) -> Found:
         """After every commit, for each object in it."""

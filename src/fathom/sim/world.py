@@ -257,8 +257,10 @@ class World:
             server.start()
         while not all(server.state.ready for server in self.servers):
             engine.run(until_s=READY_S)
+            if engine.error is not None:
+                raise engine.error
             if engine.violation is not None or engine.now_ns >= READY_S * SECOND_NS:
-                raise engine.error or RuntimeError(f"the servers did not start: {engine.violation}")
+                raise RuntimeError(f"the servers did not start: {engine.violation}")
         whole_s = -(-engine.now_ns // SECOND_NS)
         engine.run(until_s=whole_s)
         engine.began_ns = engine.now_ns

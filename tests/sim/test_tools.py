@@ -1,0 +1,289 @@
+"""Exploring, shrinking, keeping and replaying, on a story with a known bug."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from pathlib import Path
+
+import msgspec
+import pytest
+from tests.sim.small import CONFIG_MAPS, config_map, running
+
+from fathom.client.api import Api
+from fathom.client.outcomes import Committed
+from fathom.seams.process import Inside
+from fathom.sim import artifact as kept
+from fathom.sim.explore import Job, as_json, explore
+from fathom.sim.faults import AnyFault, Crash, HoldWatch, LoseReply, Pause, Skew
+from fathom.sim.invariants import Checker, Finding, Found, Seen
+from fathom.sim.kept import NotAnArtifact, is_artifact
+from fathom.sim.menu import Menu
+from fathom.sim.report import as_lines, report
+from fathom.sim.scenario import Plan, Result, Scenario, plan_of, scenario, tell
+from fathom.sim.shrink import shrink
+from fathom.sim.timeline import as_text
+from fathom.sim.world import World
+
+
+class OneTicket(Checker):
+    name = "one ticket each"
+
+    def __init__(self) -> None:
+        self._held: list[str] = []
+
+    def commit(self, change: Seen) -> Found:
+        if change.resource == "configmaps" and change.old is None:
+            self._held.append(change.path)
+        if len(self._held) > 1:
+            return Finding(f"{change.by} drew ticket {change.key.name}", tuple(self._held))
+        return None
+
+
+async def draws_blindly(inside: Inside) -> None:
+    """The bug: an answer that did not come is taken for a refusal, and a second ticket is drawn."""
+    api, number = Api(inside.seam), 0
+    while not isinstance(await api.create(CONFIG_MAPS, "default", config_map(f"ticket-{number}")), Committed):
+        number += 1
+        await asyncio.sleep(1)
+
+
+@scenario(Menu(processes=("clerk",), seconds=3), checkers=lambda: (OneTicket(),), scale=8)
+async def tickets(world: World) -> None:
+    """A clerk draws a ticket."""
+    world.process("clerk", running(draws_blindly))
+    world.sometimes(f"scale {world.scale}")
+    await world.sleep(30)
+
+
+STORIES = {tickets.name: tickets}
+
+
+def plan(*faults: AnyFault, scale: int = 8) -> Plan:
+    return Plan(scenario="tickets", seed="1", faults=faults, scale=scale)
+
+
+LOST = LoseReply(at_s=0, target="clerk", match="POST ", times=3)
+
+
+def test_a_scenario_is_named_and_described_by_its_story() -> None:
+    assert (tickets.name, tickets.about) == ("tickets", "A clerk draws a ticket.")
+
+
+def test_exploring_collects_what_breaks_and_is_the_same_on_two_cores() -> None:
+    jobs = [Job("tickets", str(seed)) for seed in range(24)]
+    alone, together = explore(STORIES, jobs), explore(STORIES, jobs, workers=2)
+    assert 0 < len(alone.violations) < 24
+    assert [result.plan for result in alone.violations] == [result.plan for result in together.violations]
+    assert [result.trace for result in alone.violations] == [result.trace for result in together.violations]
+    assert (alone.runs, alone.coverage, alone.hits) == (24, together.coverage, {"scale 8": 24})
+
+
+def test_exploring_stops_at_the_first_violation_when_asked() -> None:
+    jobs = [Job("tickets", str(seed)) for seed in range(100)]
+    found = explore(STORIES, jobs, stop_at_first=True)
+    assert len(found.violations) == 1
+    assert found.runs == int(found.violations[0].plan.seed) + 1
+
+
+def test_exploring_has_a_bound_on_its_runs() -> None:
+    assert explore(STORIES, [Job("tickets", str(seed)) for seed in range(9)], runs_max=4).runs == 4
+
+
+def test_what_exploring_says_is_complete() -> None:
+    found = as_json(explore(STORIES, [Job("tickets", str(seed)) for seed in range(24)]))
+    assert set(found) >= {"runs", "runs_per_s", "sim_ratio", "violations", "coverage", "sometimes"}
+    assert found["violations"][0] | {"seed": "", "at_s": 0, "faults": 0, "message": ""} == {
+        "scenario": "tickets",
+        "seed": "",
+        "strategy": "random",
+        "invariant": "one ticket each",
+        "message": "",
+        "at_s": 0,
+        "faults": 0,
+    }
+
+
+def test_lineage_strikes_first_what_the_good_outcome_rested_on() -> None:
+    found = explore(STORIES, [Job("tickets", "1", "lineage")], stop_at_first=True)
+    assert found.runs == 2  # The good run, and the reply without which it would not have been.
+    assert [fault.kind for fault in found.violations[0].plan.faults] == ["lose-reply"]
+
+
+def test_lineage_ends_when_there_is_nothing_left_to_take_away() -> None:
+    async def nothing(inside: Inside) -> None:
+        await asyncio.sleep(100)
+
+    @scenario(Menu(processes=("idler",)))
+    async def idle(world: World) -> None:
+        """Nobody does anything."""
+        world.process("idler", running(nothing))
+        await world.sleep(5)
+
+    assert explore({"idle": idle}, [Job("idle", "1", "lineage")]).runs == 1
+
+
+def test_shrinking_leaves_what_is_necessary_and_as_little_of_it_as_will_do() -> None:
+    faults = (
+        Crash(at_s=25, target="clerk", for_s=1),
+        LOST,
+        Pause(at_s=20, target="clerk", for_s=1),
+        HoldWatch(at_s=1, for_s=9),
+        Skew(at_s=2, target="clerk"),
+    )
+    first = tell(tickets, plan(*faults))
+    assert first.violation is not None
+    found = shrink(first, lambda one: tell(tickets, one))
+    assert found.result.plan == plan(msgspec.structs.replace(LOST, times=1), scale=1)
+    assert found.result.violation is not None
+    assert found.result.violation.invariant == "one ticket each"
+    assert found.proven
+    assert tell(tickets, plan(scale=1)).violation is None
+
+
+def test_shrinking_does_not_pass_off_another_violation_as_the_same() -> None:
+    told: list[Plan] = []
+
+    def retell(one: Plan) -> Result:
+        told.append(one)
+        result = tell(tickets, one)
+        other = (
+            None if result.violation is None else msgspec.structs.replace(result.violation, invariant="other")
+        )
+        return msgspec.structs.replace(result, violation=other)
+
+    first = tell(tickets, plan(LOST))
+    assert shrink(first, retell).result == first
+    assert told
+
+
+def test_shrinking_keeps_within_its_runs() -> None:
+    first = tell(tickets, plan(LOST, *(Skew(at_s=9 + n, target="clerk") for n in range(20))))
+    found = shrink(first, lambda one: tell(tickets, one), runs_max=5)
+    assert (found.runs, found.proven) == (5, False)
+
+
+def test_there_is_nothing_to_shrink_in_a_run_that_held() -> None:
+    with pytest.raises(ValueError, match="nothing is broken in this run"):
+        shrink(tell(tickets, plan()), lambda one: tell(tickets, one))
+
+
+def write(folder: Path, *faults: AnyFault) -> Path:
+    told, telling = report(tickets, plan(*faults))
+    file = folder / "run.json"
+    kept.write(kept.artifact_of(told, telling), file)
+    return file
+
+
+def test_a_kept_run_is_one_small_file_that_says_everything(tmp_path: Path) -> None:
+    file = write(tmp_path, LOST)
+    assert file.stat().st_size < kept.BYTES_MAX
+    artifact = kept.read(file)
+    assert is_artifact(file)
+    assert artifact.plan == plan(LOST)
+    assert artifact.logged == artifact.inputs == len(kept.log_of(artifact))
+    assert {"faults", "workload", "latency/clerk>api-1", "clerk/1", "api-1/1"} <= set(artifact.streams)
+    assert artifact.objects
+    assert [line.what for line in artifact.timeline][-1].startswith(
+        "one ticket each: clerk drew ticket ticket-1"
+    )
+
+
+def test_a_kept_run_is_seen_again_input_for_input(tmp_path: Path) -> None:
+    replayed, _ = kept.replay(kept.read(write(tmp_path, LOST)), tickets)
+    assert replayed.reproduced
+    assert (replayed.divergence, replayed.warnings) == ("", ())
+
+
+def test_a_replay_names_the_first_input_that_differs(tmp_path: Path) -> None:
+    async def hesitates(inside: Inside) -> None:
+        await asyncio.sleep(0.25)
+        await draws_blindly(inside)
+
+    @scenario(tickets.menu, name="tickets", checkers=tickets.checkers, scale=8)
+    async def changed(world: World) -> None:
+        world.process("clerk", running(hesitates))
+        await world.sleep(30)
+
+    artifact = kept.read(write(tmp_path, LOST))
+    replayed, _ = kept.replay(artifact, changed)
+    assert not replayed.reproduced
+    began = next(n for n, entry in enumerate(kept.log_of(artifact)) if entry[1] == "clerk")
+    # The clerk's start is the same; its request comes later.
+    assert replayed.divergence.startswith(f"input {began + 2}: recorded an arrival")
+
+
+def test_a_replay_notices_content_that_differs(tmp_path: Path) -> None:
+    artifact = kept.read(write(tmp_path))
+    log = kept.log_of(artifact)
+    replies = [n for n, entry in enumerate(log) if entry[1] == "clerk" and entry[2] == 1]
+    entry = log[replies[0]]
+    log[replies[0]] = (*entry[:4], entry[4] ^ 1)
+    forged = msgspec.structs.replace(artifact, log=kept._pack(log), trace="another")
+    replayed, _ = kept.replay(forged, tickets)
+    assert replayed.divergence.startswith(f"input {replies[0] + 1}: recorded reply")
+    assert "the same with other content" in replayed.divergence
+
+
+def test_a_replay_says_when_versions_differ(tmp_path: Path) -> None:
+    artifact = msgspec.structs.replace(kept.read(write(tmp_path, LOST)), fathom="0.0.1", python="2.7")
+    replayed, _ = kept.replay(artifact, tickets)
+    assert replayed.reproduced
+    assert [warning.partition(",")[0] for warning in replayed.warnings] == [
+        "recorded with fathom 0.0.1",
+        "recorded with Python 2.7",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("{", "is not a recorded run"),
+        ('{"format": "fathom.dev/sim-run/999"}', "this fathom reads"),
+        ("[1]", "is not a recorded run"),
+        ('{"format": "fathom.dev/sim-run/1"}', "is not a recorded run"),
+    ],
+)
+def test_a_file_that_is_no_kept_run_is_refused_in_a_line(tmp_path: Path, text: str, why: str) -> None:
+    file = tmp_path / "x.json"
+    file.write_text(text)
+    with pytest.raises(NotAnArtifact, match=why):
+        kept.read(file)
+
+
+def test_a_log_too_long_for_the_file_is_kept_as_far_as_it_goes(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(kept, "LOG_BYTES_MAX", 400)
+    artifact = kept.read(write(tmp_path, LOST))
+    assert 0 < artifact.logged < artifact.inputs
+    assert len(artifact.log) <= 400
+    assert kept.replay(artifact, tickets)[0].reproduced
+
+
+def test_a_report_tells_the_story_with_its_causes() -> None:
+    told, _ = report(tickets, plan(LOST))
+    lines = [re.sub(r"revision \d+", "revision N", line[16:].strip()) for line in as_text(told.timeline)]
+    assert lines == [
+        "clerk     creates configmap ticket-0, at revision N",
+        "!! clerk  api-1 has done it, but the reply is lost: the sender cannot know  (because of 1)",
+        "clerk     creates configmap ticket-1, at revision N",
+        "BROKEN    one ticket each: clerk drew ticket ticket-1  (because of 3)",
+    ]
+    assert told.causes == ("line 2: lost reply",)
+    text = "\n".join(as_lines(told, artifact="x.json"))
+    assert "tickets, seed 1: BROKEN at" in text
+    assert "lose-reply POST /api/v1/configmaps" in text
+    assert text.endswith("replay:  fathom replay x.json")
+
+
+def test_the_command_to_run_it_again_is_given_where_the_seed_is_enough() -> None:
+    by_seed, _ = report(tickets, plan_of(tickets, "3", "pct"), patch="bug.py")
+    by_file, _ = report(tickets, plan(LOST))
+    assert by_seed.rerun == "fathom sim run tickets --seed 3 --strategy pct --patch bug.py"
+    assert by_file.rerun == ""
+
+
+def test_scripted_faults_are_the_storys_own() -> None:
+    scripted: Scenario = msgspec.structs.replace(tickets, scripted=(LOST,))
+    assert plan_of(scripted, "99").faults == (LOST,)
