@@ -1,0 +1,197 @@
+"""`fathom sim` and `fathom replay` as a person types them."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fathom.cli.main import run
+
+# Updates are sent without the revision that they were built on: the last writer wins.
+BLIND = '''
+"""Blind writes."""
+from fathom.client.api import Api
+
+SCENARIOS = ("shared-counter",)
+BREAKS = "no update is lost"
+sound = Api.update
+
+
+async def blind(self, resource, namespace, obj, subresource=""):
+    meta = {name: value for name, value in obj["metadata"].items() if name != "resourceVersion"}
+    return await sound(self, resource, namespace, {**obj, "metadata": meta}, subresource)
+
+
+Api.update = blind
+'''
+
+OWN = '''
+from fathom.sim.menu import Menu
+from fathom.sim.scenario import scenario
+
+
+@scenario(Menu(processes=("nobody",)))
+async def mine(world):
+    """A user's own."""
+    await world.sleep(3)
+    assert world.now_s == 4
+'''
+
+
+@pytest.fixture
+def patch(tmp_path: Path) -> Path:
+    file = tmp_path / "blind_writes.py"
+    file.write_text(BLIND)
+    return file
+
+
+def fathom(*words: object, folder: Path) -> tuple[int, str, str]:
+    """In an interpreter of its own: a patch cannot be taken back."""
+    command = [sys.executable, "-m", "fathom.cli", *map(str, words)]
+    ran = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+    return ran.returncode, ran.stdout, ran.stderr
+
+
+def answer(*words: object, folder: Path) -> tuple[int, Any]:
+    code, out, err = fathom(*words, "--json", folder=folder)
+    assert out, err
+    return code, json.loads(out)
+
+
+def test_list_names_and_describes_the_scenarios(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["sim", "list"]) == 0
+    assert "shared-counter  " in capsys.readouterr().out
+
+
+def test_a_run_that_holds_exits_with_0(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    words = ["sim", "run", "shared-counter", "--seed", "1", "--json", "--out", str(tmp_path)]
+    assert run(words) == 0
+    said = json.loads(capsys.readouterr().out)
+    assert said["verdict"] == "holds"
+    assert said["rerun"] == "fathom sim run shared-counter --seed 1"
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("words", "why"),
+    [
+        (["sim", "run", "nothing", "--seed", "1"], "there is no scenario 'nothing'"),
+        (["sim", "run", "nowhere.py:x", "--seed", "1"], "nowhere.py is no Python file"),
+        (["sim", "explore", "all", "--seeds", "x"], "expected A..B"),
+        (["sim", "explore", "all", "--seeds", "5..5"], "there is no seed in it"),
+        (["sim", "run", "shared-counter", "--seed", "1", "--patch", "none.py"], "none.py is no Python file"),
+        (["sim", "shrink", "none.json"], "cannot read none.json"),
+    ],
+)
+def test_what_cannot_be_done_is_said_in_a_line(
+    words: list[str], why: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(words) == 2
+    assert why in capsys.readouterr().err
+
+
+def test_a_bug_is_found_kept_replayed_and_shrunk(patch: Path, tmp_path: Path) -> None:
+    code, found = answer(
+        "sim",
+        "explore",
+        "shared-counter",
+        "--seeds",
+        "0..9",
+        "-j",
+        2,
+        "--first",
+        "--patch",
+        patch,
+        folder=tmp_path,
+    )
+    assert code == 1
+    assert [one["invariant"] for one in found["violations"]] == ["no update is lost"]
+    assert found["artifacts"] == [".fathom-runs/shared-counter-0-random.json"]
+    kept = found["artifacts"][0]
+    assert (tmp_path / kept).stat().st_size < 1 << 20
+
+    code, replayed = answer("replay", kept, folder=tmp_path)  # The patch is where it was.
+    assert (code, replayed["reproduced"]) == (0, True)
+    assert replayed["violation"]["invariant"] == "no update is lost"
+
+    code, out, _ = fathom("replay", kept, "--patch", patch, folder=tmp_path)
+    assert code == 0
+    assert out.startswith("reproduced, input for input")
+    assert "BROKEN" in out
+
+    code, shrunk = answer("sim", "shrink", kept, folder=tmp_path)
+    assert (code, shrunk["faults"], shrunk["proven"]) == (0, [], True)
+    assert answer("replay", shrunk["artifact"], folder=tmp_path)[1]["reproduced"]
+
+
+def test_a_replay_without_its_patch_says_so_and_with_another_does_not_reproduce(
+    patch: Path, tmp_path: Path
+) -> None:
+    code, said = answer("sim", "run", "shared-counter", "--seed", 0, "--patch", patch, folder=tmp_path)
+    assert (code, said["verdict"]) == (1, "broken")
+    assert said["rerun"] == f"fathom sim run shared-counter --seed 0 --patch {patch}"
+    other = tmp_path / "other.py"
+    patch.rename(other)
+    code, _, err = fathom("replay", said["artifact"], folder=tmp_path)
+    assert code == 2
+    assert "give it with --patch" in err
+    assert fathom("replay", said["artifact"], "--patch", other, folder=tmp_path)[0] == 0
+    other.write_text('"""Nothing."""\n')
+    code, out, err = fathom("replay", said["artifact"], "--patch", other, folder=tmp_path)
+    assert code == 1
+    assert "is not the patch that this run was recorded with" in err
+    assert out.startswith("NOT reproduced: input ")
+
+
+def test_a_users_own_scenario_is_found_in_its_file(tmp_path: Path) -> None:
+    (tmp_path / "own.py").write_text(OWN)
+    code, said = answer("sim", "run", "own.py:mine", "--seed", 1, folder=tmp_path)
+    assert (code, said["violation"]["invariant"]) == (1, "the story's own assertion")
+    assert answer("replay", said["artifact"], folder=tmp_path)[1]["reproduced"]
+
+
+def test_determinism_is_checked_in_two_processes(tmp_path: Path) -> None:
+    code, said = answer("sim", "check-determinism", "--seeds", "0..6", folder=tmp_path)
+    assert (code, said["mismatches"], said["runs"]) == (0, 0, 12)
+
+
+def test_what_depends_on_the_hash_seed_is_a_mismatch(tmp_path: Path) -> None:
+    patch = tmp_path / "hashes.py"
+    patch.write_text(
+        '"""Names in the order of their hashes."""\n'
+        "from fathom.sim.scenarios import basics\n"
+        "sound = basics.Counting._added\n"
+        "async def hashed(self, mark):\n"
+        "    return await sound(self, f'{mark}-{hash(mark) % 1000}')\n"
+        "basics.Counting._added = hashed\n"
+        "basics._last_life_is_done = lambda world, name: True\n"
+    )
+    words = ("sim", "check-determinism", "shared-counter", "--seeds", "0..3", "--patch", patch)
+    code, said = answer(*words, folder=tmp_path)
+    assert (code, said["mismatches"]) == (1, 3)
+
+
+def test_the_zoo_is_whatever_is_in_its_folder(patch: Path, tmp_path: Path) -> None:
+    code, said = answer("sim", "zoo", "--folder", tmp_path, "--runs", 20, folder=tmp_path)
+    assert (code, said["found"], said["of"]) == (0, 1, 1)
+    bug = said["bugs"][0]
+    assert (bug["name"], bug["invariant"], bug["shrunk_faults"]) == ("blind-writes", "no update is lost", 0)
+    assert bug["runs_to_find"] == {"random": 1, "pct": 1, "lineage": 1}
+
+
+def test_a_bug_that_is_not_found_is_a_bad_answer(tmp_path: Path) -> None:
+    (tmp_path / "harmless.py").write_text('"""Nothing."""\nSCENARIOS = ("shared-counter",)\n')
+    code, said = answer("sim", "zoo", "--folder", tmp_path, "--runs", 2, folder=tmp_path)
+    assert (code, said["found"]) == (1, 0)
+
+
+def test_a_patch_that_does_not_say_where_it_lives_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "homeless.py").write_text('"""Nothing."""\n')
+    code, _, err = fathom("sim", "zoo", "--folder", tmp_path, folder=tmp_path)
+    assert code == 2
+    assert "does not say in which SCENARIOS" in err
