@@ -251,3 +251,50 @@ def test_the_view_shows_where_everything_stands() -> None:
         assert shown == [{"greetings": 0}, {"greetings": 0}, {"greetings": {}}]
 
     told(story)
+
+
+def test_told_to_stop_during_an_outage_it_does_not_wait_for_the_end_of_it() -> None:
+    async def story(world: World) -> None:
+        await define(world)
+        world.process("kit", hosting(drain_s=60.0))
+        for number in range(8):
+            await greet(world, f"g{number}")
+        await world.sleep(3)
+        world.crash("api-1", restart_after_s=200)
+        await world.sleep(20)
+        assert hosted(world).running.breaker.view.state != "closed"
+        world.stop("kit", grace_s=100)
+        await world.sleep(1)
+        assert hosted(world).task.done()
+
+    told(story)
+
+
+class Spoiled:
+    """Answers with what is no answer."""
+
+    name = "spoiled"
+    watches = (Primary(CONFIG_MAP, conditions=False),)
+
+    def __init__(self, kit: Kit) -> None:
+        self.looked = 0
+
+    async def reconcile(self, key: Key) -> Again:
+        self.looked += 1
+        return None if key.name.startswith("bad") else Again.never()  # type: ignore[return-value]  # on purpose
+
+
+def test_an_answer_that_is_none_costs_its_key_a_retry_and_no_worker() -> None:
+    async def story(world: World) -> None:
+        for number in range(10):
+            await source(world, f"bad-{number}")
+        world.process("kit", hosting(Spoiled, workers=2))
+        await world.sleep(5)
+        await source(world, "good")
+        await world.sleep(2)
+        results = {one.key.name: one.result for one in hosted(world).passes}
+        assert results["good"] == "ok"
+        assert results["bad-3"] == "failed"
+        assert hosted(world).running.view.troubles["spoiled"]["default/bad-3"].reason == "InternalError"
+
+    told(story)

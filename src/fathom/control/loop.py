@@ -115,6 +115,7 @@ class Loop:
         self._rng = rng
         self._shared = shared
         self._workers: list[asyncio.Task[None]] = []
+        self._busy: dict[asyncio.Task[None], None] = {}  # Those of them that have a key in hand.
         # Keys that are held, since when; keys whose trouble was told, when. Both end with the first success.
         self._held_ns: dict[Key, int] = {}
         self._told_ns: dict[Key, int] = {}
@@ -132,9 +133,10 @@ class Loop:
     async def drain(self, within_s: float) -> bool:
         """Nothing new is begun; what is under way may finish. False if something had to be cut off."""
         self.close()
-        if not self._workers:
-            return True
-        _, late = await asyncio.wait(self._workers, timeout=within_s)
+        busy = [worker for worker in self._workers if worker in self._busy]
+        late: set[asyncio.Task[None]] = set()
+        if busy:
+            _, late = await asyncio.wait(busy, timeout=within_s)
         await self.cut_off()
         return not late
 
@@ -159,13 +161,30 @@ class Loop:
             if taken is None:
                 return
             began_ns = _now_ns()
-            result, reason = await self._pass(taken)
+            result, reason = await self._surely(taken)
             took_s, waited_s = (_now_ns() - began_ns) / 1e9, taken.waited_ns / 1e9
             self._shared.observer.passed(Passed(self.name, taken.key, result, reason, took_s, waited_s))
             self._catch_up()
 
+    async def _surely(self, taken: Taken[Key]) -> tuple[str, str]:
+        """A pass, after which the key is no longer in hand: not even a bug of our own may cost a worker."""
+        worker = asyncio.current_task()
+        assert worker is not None
+        self._busy[worker] = None
+        try:
+            return await self._pass(taken)
+        except Exception as error:
+            self._died(taken.key, error)
+            if self.queue.taken(taken.key) is taken:
+                self.queue.failed(taken.key, reason="InternalError", message=repr(error))
+            return "failed", "InternalError"
+        finally:
+            self._busy.pop(worker, None)
+
     def _catch_up(self) -> None:
         """Keys were turned away when the line was full: when it is empty, everything is looked at."""
+        if self._waker.go_on():
+            return
         if self.queue.overflowed and not len(self.queue):
             self.queue.overflowed = False
             self._waker.look_at_all(Cause("resync", "the queue was full"))

@@ -220,6 +220,11 @@ class WorkQueue(Generic[K]):
 
     # Looking.
 
+    @property
+    def room(self) -> int:
+        """How many keys more it takes."""
+        return self._keys_max - len(self._waiting) - len(self._later) - len(self._in_hand)
+
     def order(self) -> list[K]:
         """Who would be taken in which order, for people."""
         return [entry.key for entry in self._lines]
@@ -248,8 +253,7 @@ class WorkQueue(Generic[K]):
     # Inside.
 
     def _has_room(self, key: K) -> bool:
-        kept = len(self._waiting) + len(self._later) + len(self._in_hand)
-        if kept < self._keys_max or key in self._in_hand or key in self._later or key in self._waiting:
+        if self.room > 0 or key in self._in_hand or key in self._later or key in self._waiting:
             return True
         self.overflowed = True
         self._metrics.overflowed()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterable, Sequence
 from functools import partial
 
@@ -25,16 +26,29 @@ class Waker:
         self._primary = primary
         self._caches = caches
         self.queue: WorkQueue[Key] | None = None
+        self._rest: deque[Key] = deque()  # Of a look at everything: who did not fit into the line yet.
+        self._cause = Cause("start")
         for watch in watches:
             caches.on_change(watch.kind.name, partial(self._changed, watch))
 
     def look_at_all(self, cause: Cause) -> None:
         """Every primary, and every one that somebody names as its owner, there or not: what it left behind is
-        found by whom it belongs to."""
+        found by whom it belongs to. As many at a time as the line has room for; `go_on` brings the rest."""
         view = self._caches.snapshot()
-        for watch in self._watches:
-            for obj in view.list(watch.kind.name):
-                self._add(self._keys(watch, obj), cause, BACKGROUND)
+        keys = (
+            key
+            for watch in self._watches
+            for obj in view.list(watch.kind.name)
+            for key in self._keys(watch, obj)
+        )
+        self._cause, self._rest = cause, deque(dict.fromkeys(keys))
+        self.go_on()
+
+    def go_on(self) -> bool:
+        """Whether somebody still waits to get into the line."""
+        while self._rest and self.queue is not None and self.queue.room > 0:
+            self.queue.add(self._rest.popleft(), self._cause, priority=BACKGROUND)
+        return bool(self._rest)
 
     def _changed(self, watch: Watch, before: Obj | None, after: Obj | None) -> None:
         if self.queue is None:
