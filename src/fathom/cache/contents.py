@@ -16,7 +16,8 @@ from immutables import Map, MapMutation
 from fathom.cache.indexes import Index
 from fathom.model.objects import Key, Obj
 
-Keys = Map[Key, None]  # Used as a set.
+Keys = Map[Key, None]  # Used as a set: what is under one value of an index.
+Bucket = MapMutation[Key, None]  # The same, open for changes.
 
 NAMESPACE = "namespace"  # An index that is always there, made from the keys.
 
@@ -116,7 +117,7 @@ class Draft:
 
     def contents(self) -> Contents:
         if self._changed:
-            moved = {name: index.finish() for name, index in self._indexes.items()}
+            moved = {name: self._closed(name, opened) for name, opened in self._buckets.items()}
             indexes = {**self._contents._indexes, **moved} if moved else self._contents._indexes
             in_order = [] if self._keys_changed else self._contents._sorted
             self._contents = Contents(self._objects.finish(), indexes, in_order)
@@ -125,24 +126,35 @@ class Draft:
 
     def _open(self, contents: Contents) -> None:
         self._objects: MapMutation[Key, Obj] = contents._objects.mutate()
-        self._indexes: dict[str, MapMutation[str, Keys]] = {}  # Only those that were touched.
+        self._buckets: dict[str, dict[str, Bucket]] = {}  # By index and value; only what was touched.
         self._changed = False  # Since the contents were taken.
         self._keys_changed = False
 
     def _move(self, name: str, key: Key, before: Iterable[str], after: Iterable[str]) -> None:
-        index = self._indexes.get(name)
-        if index is None:
-            index = self._indexes[name] = self._contents._indexes[name].mutate()
+        opened = self._buckets.get(name)
+        if opened is None:
+            opened = self._buckets[name] = {}
         for value in before:
-            keys = index.get(value)
-            if keys is not None and key in keys:  # An index function may give a value twice.
-                rest = keys.delete(key)
-                if rest:
-                    index[value] = rest
-                else:
-                    del index[value]
+            self._bucket(name, opened, value).pop(key, None)
         for value in after:
-            index[value] = index.get(value, _NONE).set(key, None)
+            self._bucket(name, opened, value)[key] = None
+
+    def _bucket(self, name: str, opened: dict[str, Bucket], value: str) -> Bucket:
+        bucket = opened.get(value)
+        if bucket is None:
+            bucket = opened[value] = self._contents._indexes[name].get(value, _NONE).mutate()
+        return bucket
+
+    def _closed(self, name: str, opened: dict[str, Bucket]) -> Map[str, Keys]:
+        """The index with its touched buckets; empty ones are gone."""
+        index = self._contents._indexes[name].mutate()
+        for value, bucket in opened.items():
+            keys = bucket.finish()
+            if keys:
+                index[value] = keys
+            else:
+                index.pop(value, None)
+        return index.finish()
 
 
 _NONE: Keys = Map()
