@@ -9,6 +9,7 @@ import random
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 from unittest import mock
 
 import msgspec
@@ -265,28 +266,45 @@ class Story(msgspec.Struct):
 
 async def run_story(place: Place, data: Path, *, seed: int, writes: int) -> Story:
     servers, ledger = Servers(place, data), Ledger()
-    async with asyncio.TaskGroup() as group:  # Whatever breaks in one of them ends the story.
-        tasks = [group.create_task(servers.run(random.Random(f"{seed} servers")))]
-        async with servers.use() as api:
-            start = int((await api.get(ALL)).obj["metadata"]["resourceVersion"])
-        readers = [
-            Reader(servers, random.Random(f"{seed} reader {n}"), SCOPES[n % len(SCOPES)], start)
-            for n in range(READERS)
-        ]
-        tasks += [group.create_task(reader.follow()) for reader in readers]
-        writers = [Writer(servers, ledger, random.Random(f"{seed} writer {n}"), n) for n in range(WRITERS)]
-        await asyncio.gather(*(writer.write(writes) for writer in writers))
-        await _caught_up(readers, max(ledger.writes))
-        await check_every_retained_revision(servers, ledger, random.Random(f"{seed} last"))
-        for task in tasks:
-            task.cancel()
+    readers: list[Reader] = []
+    serving_on = asyncio.ensure_future(servers.run(random.Random(f"{seed} servers")))
+    telling = asyncio.ensure_future(_tell(servers, ledger, readers, seed=seed, writes=writes))
+    await first_to_end(telling, serving_on)
     for reader in readers:
         reader.check(ledger)
     return Story(ledger, readers, servers)
 
 
+async def _tell(servers: Servers, ledger: Ledger, readers: list[Reader], *, seed: int, writes: int) -> None:
+    async with servers.use() as api:
+        start = int((await api.get(ALL)).obj["metadata"]["resourceVersion"])
+    for number in range(READERS):
+        rng = random.Random(f"{seed} reader {number}")
+        readers.append(Reader(servers, rng, SCOPES[number % len(SCOPES)], start))
+    reading = [asyncio.ensure_future(reader.follow()) for reader in readers]
+    writers = [Writer(servers, ledger, random.Random(f"{seed} writer {n}"), n) for n in range(WRITERS)]
+    writing = [asyncio.ensure_future(writer.write(writes)) for writer in writers]
+    await first_to_end(asyncio.gather(*writing), *reading, go_on=True)
+    await first_to_end(asyncio.ensure_future(_caught_up(readers, max(ledger.writes))), *reading)
+    await check_every_retained_revision(servers, ledger, random.Random(f"{seed} last"))
+
+
+async def first_to_end(main: asyncio.Future[Any], *others: asyncio.Future[Any], go_on: bool = False) -> None:
+    """Until `main` is done, while the others go on for ever. What breaks in one of them ends the story."""
+    ended, _ = await asyncio.wait((main, *others), return_when=asyncio.FIRST_COMPLETED)
+    broken = any(one.cancelled() or one.exception() is not None for one in ended)
+    tasks = (main, *others) if broken or not go_on else ()
+    # More than once: before Python 3.12, `wait_for` may swallow a cancellation.
+    while left := [one for one in tasks if not one.done()]:
+        for one in left:
+            one.cancel()
+        await asyncio.sleep(0.01)
+    for one in ended:
+        one.result()
+
+
 async def _caught_up(readers: list[Reader], revision: int) -> None:
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(120):
         while any(reader.position < revision for reader in readers):
             await asyncio.sleep(0.02)
 

@@ -19,8 +19,8 @@ KIND = ("garden.example.com", "v1", "plants")
 @kopf.on.startup()
 def configure(settings: kopf.OperatorSettings, **_: Any) -> None:
     settings.posting.loggers = True  # What handlers log becomes an Event.
-    # An operator that gave up for half a minute, or left slowly, would make a slow test.
-    settings.networking.error_backoffs = [0.1, 0.2, 0.5, 1, 1, 1, 1, 1]
+    # An operator that gave up, waited for long, or left slowly would make a poor test.
+    settings.networking.error_backoffs = [0.1, 0.2, *[0.5] * 100]
     settings.watching.reconnect_backoff = 0.1
     settings.queueing.error_delays = [0.1, 0.2, 0.5, 1]
     settings.queueing.exit_timeout = 0.2
