@@ -205,13 +205,8 @@ class Elector:
             return False
         term.end("released")
         now = self._next_time()
-        spec = {
-            **term.lease["spec"],
-            "holderIdentity": "",
-            "leaseDurationSeconds": 1,
-            "acquireTime": now,
-            "renewTime": now,
-        }
+        spec = {**term.lease["spec"], "leaseDurationSeconds": 1, "acquireTime": now, "renewTime": now}
+        spec.pop("holderIdentity", None)  # As client-go leaves it: newer servers take no empty one.
         outcome = await self._write(
             self._api.update(LEASES, self._key.namespace, {**term.lease, "spec": spec})
         )
