@@ -127,7 +127,8 @@ class Controllers:
             pace=Pace(resync=settings.resync_s),
         )
         for kind, indexes in watched(controllers):
-            self.caches.add(kind.name, Scope(kind.resource, settings.namespace), indexes=indexes)
+            namespace = settings.namespace if kind.resource.namespaced else ""
+            self.caches.add(kind.name, Scope(kind.resource, namespace), indexes=indexes)
         self._wakers = {
             controller.name: Waker(controller.watches, primary_of(controller).kind, self.caches)
             for controller in controllers
