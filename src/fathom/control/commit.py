@@ -87,13 +87,15 @@ class Commit:
         self._rng = rng
         self._journal = journal
         self._unsure: dict[str, dict[str, None]] = {}  # Owner -> kinds with a write that nobody knows of.
+        self._holding: dict[str, tuple[tuple[str, str], ...]] = {}  # Owner -> what its last plan waits for.
 
     async def apply(self, plan: Plan, *, here: Pass, seen: Snapshot) -> Applied:
         needs = [OwnWrites(here.owner) if need == OWN_WRITES else need for need in plan.needs]
         lacking = unmet(needs, seen, self._written, now_s=_now_s()) if plan.actions else []
-        actions = () if lacking else plan.actions
-        if not actions and not plan.statuses and not lacking:
-            return Applied()
+        if plan.actions and not lacking:
+            self._holding.pop(here.owner, None)
+        if not plan.statuses and (self._is_told(here.owner, lacking) if lacking else not plan.actions):
+            return Applied(failure=held(lacking) if lacking else None)
         id_ = self._decided(plan, here, seen, lacking)
         sender = _Sender(self, here.owner, id_)
         outcomes: list[tuple[Action, Outcome]] = []
@@ -138,6 +140,14 @@ class Commit:
     def forget(self, owner: str) -> None:
         """It is gone: nobody will decide about it again."""
         self._unsure.pop(owner, None)
+        self._holding.pop(owner, None)
+
+    def _is_told(self, owner: str, lacking: Sequence[Unmet]) -> bool:
+        """Whether it is on record already that this owner waits for that. Who waits looks again and again."""
+        lacks = tuple((one.kind, one.reason) for one in lacking)
+        told = self._holding.get(owner) == lacks
+        self._holding[owner] = lacks
+        return told
 
     def _decided(self, plan: Plan, here: Pass, seen: Snapshot, lacking: Sequence[Unmet]) -> str:
         """Written before anything is sent."""
