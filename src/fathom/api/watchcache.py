@@ -14,11 +14,11 @@ from __future__ import annotations
 
 import asyncio
 import bisect
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from operator import attrgetter
 
 from fathom.model.body import Body
-from fathom.model.objects import Key, Obj
+from fathom.model.objects import Key, Obj, lookup
 from fathom.model.view import Seen
 from fathom.store.protocol import Batch, Change, Entry
 
@@ -51,6 +51,12 @@ LOG_EVENTS_MAX = 4096
 DECODED_EVENTS_MAX = 256
 
 JOINED_MAX = 4
+
+BY_NODE = "spec.nodeName="  # No namespace has such a name.
+
+
+def node_trigger(node: str) -> str:
+    return f"{BY_NODE}{node}"
 
 
 class Logged:
@@ -101,7 +107,8 @@ def frame(event: str, encoded: bytes) -> bytes:
 
 
 class Watcher:
-    """A place in a resource's log. `wake` is called when there may be something new, or when it is time."""
+    """A place in a resource's log. `wake` is called when there is something that may concern it, or when it
+    is time; so whatever was logged while it slept did not concern it, and need not be looked at again."""
 
     __slots__ = ("_waiter", "cursor", "trigger")
 
@@ -110,8 +117,10 @@ class Watcher:
         self.trigger = trigger
         self._waiter: asyncio.Future[None] | None = None
 
-    def wake(self) -> None:
+    def wake(self, position: int = -1) -> None:
+        """`position` is that of the first event which may concern it."""
         if self._waiter is not None and not self._waiter.done():
+            self.cursor = max(self.cursor, position)
             self._waiter.set_result(None)
 
     async def wait(self) -> None:
@@ -142,6 +151,7 @@ class ResourceCache:
         self._unsorted = False
         self._gone = 0
         self._watchers: dict[str, dict[Watcher, None]] = {}
+        self._by_node = 0  # How many of them watch one node's objects.
         self._joined: dict[tuple[int, int, str | None], bytes] = {}
 
     def load(self, entries: Iterable[Entry], revision: int) -> None:
@@ -211,34 +221,43 @@ class ResourceCache:
 
     def watch(self, cursor: int, trigger: str) -> Watcher:
         watcher = Watcher(cursor, trigger)
+        self._by_node += trigger.startswith(BY_NODE)
         self._watchers.setdefault(trigger, {})[watcher] = None
         return watcher
 
     def unwatch(self, watcher: Watcher) -> None:
         group = self._watchers.get(watcher.trigger)
-        if group is not None:
-            group.pop(watcher, None)
+        if group is not None and watcher in group:
+            del group[watcher]
+            self._by_node -= watcher.trigger.startswith(BY_NODE)
             if not group:
                 del self._watchers[watcher.trigger]
 
-    def wake(self, triggers: Iterable[str]) -> None:
-        for trigger in triggers:
+    def wake(self, triggers: Mapping[str, int]) -> None:
+        """Trigger -> the position of the first event that it stands for."""
+        for trigger, position in triggers.items():
             for watcher in self._watchers.get(trigger, ()):
-                watcher.wake()
+                watcher.wake(position)
 
     def wake_all(self) -> None:
-        self.wake(tuple(self._watchers))
+        self.wake(dict.fromkeys(self._watchers, -1))
 
     @property
     def watchers(self) -> int:
         return sum(len(group) for group in self._watchers.values())
 
     def triggers_of(self, logged: Logged) -> Iterator[str]:
-        """Whom an event concerns: everyone, or watchers of its namespace."""
+        """Whom an event concerns: everyone, watchers of its namespace, and watchers of the node it is on or
+        was on. (A kubelet watches its own pods only, and there are thousands of kubelets.)"""
         yield ""
         namespace, slash, _ = logged.key.removeprefix(self.prefix).partition("/")
         if slash:
             yield namespace
+        if self._by_node:
+            for obj in (logged.obj, logged.previous_obj):
+                node = lookup(obj, "spec", "nodeName")
+                if node:
+                    yield node_trigger(node)
 
     def _append(self, logged: Logged) -> None:
         self.log.append(logged)
@@ -282,13 +301,13 @@ class WatchCache:
         self._release()
 
     def apply(self, batch: Batch) -> None:
-        touched: dict[ResourceCache, dict[str, None]] = {}
+        touched: dict[ResourceCache, dict[str, int]] = {}
         for change in batch.changes:
             cache = self.of(_resource(change.key))
             logged = cache.apply(change)
             triggers = touched.setdefault(cache, {})
             for trigger in cache.triggers_of(logged):
-                triggers[trigger] = None
+                triggers.setdefault(trigger, cache.end - 1)
         self.reached = max(self.reached, batch.revision)
         for cache, triggers in touched.items():
             cache.wake(triggers)

@@ -9,6 +9,7 @@ import msgspec
 from fathom.api.core import Call, Core
 from fathom.api.kinds.kind import Kind
 from fathom.api.strategy.base import Strategy
+from fathom.api.watchcache import node_trigger
 from fathom.model.errors import ApiError, bad_request
 from fathom.model.objects import Obj, labels_of, lookup, metadata
 from fathom.model.selectors import FieldSelector, LabelSelector, parse_field_selector, parse_label_selector
@@ -22,6 +23,12 @@ class Choice(msgspec.Struct, frozen=True):
     namespace: str | None  # None means all.
     matches: Matches | None  # None means everything in the namespace.
     name: str = ""  # Set where a field selector asks for one object by name.
+    node: str = ""  # Set where it asks for what is on one node.
+
+    @property
+    def trigger(self) -> str:
+        """Which events can concern a watch at all."""
+        return node_trigger(self.node) if self.node else self.namespace or ""
 
 
 def choice_of(core: Core, call: Call) -> Choice:
@@ -29,7 +36,7 @@ def choice_of(core: Core, call: Call) -> Choice:
     fields = _fields(call)
     namespace = (call.namespace or None) if call.kind.namespaced else None
     matches = _predicate(call.kind, core.strategy(call.kind), labels, fields)
-    return Choice(namespace=namespace, matches=matches, name=_name(fields))
+    return Choice(namespace=namespace, matches=matches, name=_name(fields), node=_node(call, fields))
 
 
 def _labels(call: Call) -> LabelSelector | None:
@@ -71,6 +78,12 @@ def _name(fields: FieldSelector | None) -> str:
         if requirement.path == "metadata.name" and requirement.equal:
             return requirement.value
     return ""
+
+
+def _node(call: Call, fields: FieldSelector | None) -> str:
+    if fields is None or call.kind.resource != "pods":
+        return ""
+    return fields.exact("spec.nodeName") or ""
 
 
 def _predicate(

@@ -84,7 +84,7 @@ class WatchStream:
         self._ready: Iterator[bytes] = iter(())  # Chunks to send before the log is read on, made lazily.
         self._history: AsyncIterator[Batch] | None = None  # The store's past, while we catch up with it.
         self._sent = 0  # Every matching change up to this revision has been handed over.
-        self._watcher = self._cache.watch(self._cache.end, choice.namespace or "")
+        self._watcher = self._cache.watch(self._cache.end, choice.trigger)
         self._plain = call.form.shape == represent.PLAIN and not call.kind.stored_as
         self._bookmarks = call.request.flag("allowWatchBookmarks")
         self._bookmark_s = _bookmark_interval(core, call)
@@ -244,7 +244,7 @@ class WatchStream:
 
     def _ring(self) -> None:
         self._timer = None
-        self._watcher.wake()
+        self._watcher.wake(self._cache.end)
 
     def _bookmark(self, annotations: dict[str, str] | None = None) -> bytes:
         meta: Obj = {"resourceVersion": str(self._sent), "creationTimestamp": None}
