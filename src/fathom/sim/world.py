@@ -41,6 +41,9 @@ POLL_S = 0.1
 PATIENCE_S = 5.0
 
 
+Ending = list[BaseException | None]  # Of a story: empty until it has one.
+
+
 class World:
     def __init__(
         self, engine: Engine, *, servers: int = 1, checkers: Sequence[Checker] = (), scale: int = 1
@@ -226,22 +229,7 @@ class World:
         """Start everybody, then the story. Raises what the story raises, and what checkers raise; what was
         found to be broken is `engine.violation`."""
         engine = self.engine
-        ended: list[BaseException | None] = []
-
-        async def told() -> None:
-            try:
-                await story(self)
-                ended.append(None)
-            except BaseException as error:  # It is the run's outcome, whatever it is.
-                ended.append(error)
-            engine.halt()
-
-        def entry(inside: Inside) -> None:
-            asyncio.get_running_loop().create_task(told())
-
-        self._driver = engine.add(DRIVER, entry, server="api-1")
-        self._begin()
-        self._driver.start()
+        ended = self.start(story)
         engine.run(until_s=engine.began_ns / SECOND_NS + deadline_s)
         if engine.error is not None:
             raise engine.error
@@ -249,6 +237,27 @@ class World:
             engine.broken(self._violation("liveness", f"the story did not end within {deadline_s:g} s"))
         if ended and ended[0] is not None:
             raise ended[0]
+
+    def start(self, story: Callable[[World], Awaitable[None]]) -> Ending:
+        """Servers, then the story; from now on the engine runs it. The world halts when it is over, and what
+        it raised, or None, is its ending."""
+        ended: Ending = []
+
+        async def told() -> None:
+            try:
+                await story(self)
+                ended.append(None)
+            except BaseException as error:  # It is the run's outcome, whatever it is.
+                ended.append(error)
+            self.engine.halt()
+
+        def entry(inside: Inside) -> None:
+            asyncio.get_running_loop().create_task(told())
+
+        self._driver = self.engine.add(DRIVER, entry, server="api-1")
+        self._begin()
+        self._driver.start()
+        return ended
 
     def _begin(self) -> None:
         """Servers first; the story begins at a whole second, so that its times read well."""
