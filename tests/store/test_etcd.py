@@ -17,7 +17,7 @@ from cryptography.x509.oid import NameOID
 from tests.store.engines import EtcdServer, body, put, running_etcd, writes
 
 from fathom.store.etcd import EtcdStore
-from fathom.store.etcd_link import EtcdOptions
+from fathom.store.etcd_link import Closed, EtcdOptions
 from fathom.store.etcd_wire import failed_commit, failed_read, reports_true_progress
 from fathom.store.open import open_store
 from fathom.store.protocol import (
@@ -86,6 +86,26 @@ async def test_a_server_that_stops_answering_leaves_the_outcome_unknown(fragile_
         Entry("/a", body(2), revision + 1, revision),
     )
     await store.close()
+
+
+async def test_a_store_that_is_closed_says_so_to_those_who_wait_for_it(fragile_etcd: EtcdServer) -> None:
+    """gRPC would have them believe that they themselves were cancelled."""
+    store = store_on(fragile_etcd, "/closed", timeout_s=20)
+    revision = await committed(store, a=1)
+    fragile_etcd.pause()
+    try:
+        asked = [
+            asyncio.ensure_future(store.get("/a")),
+            asyncio.ensure_future(store.commit((), writes(a=2))),
+            asyncio.ensure_future(anext(store.watch("", after=revision))),
+        ]
+        await asyncio.sleep(0.2)
+        await store.close()
+        async with asyncio.timeout(10):
+            told = await asyncio.gather(*asked, return_exceptions=True)
+    finally:
+        fragile_etcd.resume()
+    assert [type(one) for one in told] == [Closed, Unknown, StoreUnavailable]
 
 
 async def test_a_server_that_is_not_there_surely_did_not_commit(fragile_etcd: EtcdServer) -> None:

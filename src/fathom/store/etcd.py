@@ -15,7 +15,7 @@ import grpc.aio
 from aetcd.rpc import rpc_pb2
 
 from fathom.store import etcd_wire
-from fathom.store.etcd_link import EtcdLink, EtcdOptions, Stubs
+from fathom.store.etcd_link import Closed, EtcdLink, EtcdOptions, Stubs
 from fathom.store.etcd_watch import EtcdWatch
 from fathom.store.etcd_wire import Keys
 from fathom.store.keys import check_commit, range_start
@@ -28,6 +28,7 @@ from fathom.store.protocol import (
     Outcome,
     Page,
     StoreUnavailable,
+    Unknown,
     Write,
 )
 
@@ -86,7 +87,8 @@ class EtcdStore:
         for _ in self._link.options.endpoints:
             stubs = await self._link.ready()
             try:
-                return await method(stubs)(request, timeout=self._timeout_s)
+                with self._link.under_way():
+                    return await method(stubs)(request, timeout=self._timeout_s)
             except grpc.aio.AioRpcError as error:
                 if error.code() not in _SILENT:
                     raise await self._failed(error, revision) from error
@@ -107,7 +109,10 @@ class EtcdStore:
         request = etcd_wire.txn(self._keys, preconditions, writes)
         stubs = await self._link.ready()
         try:
-            response = await stubs.kv.Txn(request, timeout=self._timeout_s)
+            with self._link.under_way():
+                response = await stubs.kv.Txn(request, timeout=self._timeout_s)
+        except Closed as error:
+            return Unknown(str(error))
         except grpc.aio.AioRpcError as error:
             if error.code() in _SILENT:
                 self._link.avoid(stubs)
@@ -141,7 +146,10 @@ class EtcdStore:
             some = prefixes[start : start + etcd_wire.OPERATIONS_MAX]
             stubs = await self._link.ready()
             try:
-                response = await stubs.kv.Txn(etcd_wire.markers(self._keys, some), timeout=self._timeout_s)
+                with self._link.under_way():
+                    response = await stubs.kv.Txn(
+                        etcd_wire.markers(self._keys, some), timeout=self._timeout_s
+                    )
             except grpc.aio.AioRpcError:
                 return False
             for watch in watches:

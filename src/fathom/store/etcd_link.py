@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -50,6 +52,10 @@ _SETTLED = frozenset(
 )
 
 
+class Closed(StoreUnavailable):
+    """The store was closed while a request was under way. Whether etcd carried it out is not known."""
+
+
 class Stubs:
     """etcd's services over one channel."""
 
@@ -87,6 +93,18 @@ class EtcdLink:
         """The endpoint did not answer: use the next one from now on."""
         if stubs.endpoint == self.options.endpoints[self._current]:
             self._current = (self._current + 1) % len(self.options.endpoints)
+
+    @contextmanager
+    def under_way(self) -> Iterator[None]:
+        """Around what is awaited from a channel. Closing it cancels all that is under way, which gRPC tells
+        with the very exception that ends a task: it is the store that has ended, not the task."""
+        try:
+            yield
+        except asyncio.CancelledError:
+            task = asyncio.current_task()
+            if self._closed and task is not None and not task.cancelling():
+                raise Closed("the store is closed") from None
+            raise
 
     async def close(self) -> None:
         self._closed = True

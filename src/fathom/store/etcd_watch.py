@@ -122,8 +122,9 @@ class EtcdWatch(AsyncIterator[Batch]):
         )
         try:
             async with asyncio.timeout(self._link.options.request_timeout_s):
-                await call.write(rpc_pb2.WatchRequest(create_request=create))
-                response = await call.read()
+                with self._link.under_way():
+                    await call.write(rpc_pb2.WatchRequest(create_request=create))
+                    response = await call.read()
         except TimeoutError:
             self._link.avoid(stubs)
             raise StoreUnavailable(f"etcd at {stubs.endpoint} does not answer") from None
