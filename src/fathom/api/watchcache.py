@@ -304,6 +304,8 @@ class WatchCache:
         touched: dict[ResourceCache, dict[str, int]] = {}
         for change in batch.changes:
             cache = self.of(_resource(change.key))
+            if change.entry is None and change.previous is None and change.key not in cache.entries:
+                continue  # It was made and deleted before we looked.
             logged = cache.apply(change)
             triggers = touched.setdefault(cache, {})
             for trigger in cache.triggers_of(logged):

@@ -6,6 +6,7 @@ the checks say.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, Final
 
@@ -150,9 +151,14 @@ def _multiple_of(schema: Schema) -> Check:
 
 
 def _divides(factor: float, value: float) -> bool:
+    """Nought divides nothing, and a quotient beyond all numbers tells nothing: neither refuses a value."""
+    if not factor:
+        return True
     if isinstance(factor, int) and isinstance(value, int):
         return value % factor == 0
     parts = value / factor
+    if not math.isfinite(parts):
+        return True
     return abs(parts - round(parts)) < 1e-9 * max(1.0, abs(parts))
 
 

@@ -212,6 +212,12 @@ class WatchStream:
         except (StoreUnavailable, TimeoutError):
             self.close()  # A clean end: the client resumes from its last revision.
             return
+        if any(change.entry is None and change.previous is None for change in batch.changes):
+            # Compaction took what was deleted while we read: we cannot say what went.
+            self._ready = iter((_too_old(self._sent, batch.revision),))
+            self._history = None
+            self._end_at = 0.0
+            return
         events = (Logged(change, change.previous) for change in batch.changes)
         self._ready = _chunks(self._event(logged) for logged in events)
         self._sent = max(self._sent, batch.revision)
