@@ -46,8 +46,9 @@ from fathom.sim.world import World
 
 QUOTAS = Resource("", "v1", "resourcequotas")
 NODES = Resource("", "v1", "nodes", namespaced=False)
-# Longer than it takes until somebody leads again: a lease runs out, and its next holder looks at everything.
-QUIET_S = 45.0
+# Longer than it takes until a lease has run out, and until a watch that died without a word is given up: a
+# server that has not shown yet that it sends bookmarks often is given 90 s.
+QUIET_S = 120.0
 ALL = tuple(f"g{number}" for number in range(8))
 
 

@@ -21,6 +21,7 @@ from fathom.model.objects import Key, Obj, lookup, metadata, uid_of
 from fathom.store.protocol import Change
 
 if TYPE_CHECKING:
+    from fathom.sim.network import Exchange
     from fathom.sim.storelink import Committer
     from fathom.sim.world import World
 
@@ -40,6 +41,7 @@ class Seen(msgspec.Struct, frozen=True):
     by: str  # The process that asked for it; a server, where it did it by itself.
     incarnation: int  # Of that process.
     headers: tuple[tuple[str, str], ...] = ()  # What it sent along: the fence it claims, the decision.
+    late: bool = False  # Whoever asked for it has long given up on it, and lives on.
 
     @property
     def path(self) -> str:
@@ -85,7 +87,14 @@ def seen(change: Change, by: Committer, at_s: float) -> Seen | None:
         by=by.process.name,
         incarnation=by.incarnation,
         headers=() if by.exchange is None else by.exchange.ask.headers,
+        late=_is_late(by.exchange),
     )
+
+
+def _is_late(exchange: Exchange | None) -> bool:
+    if exchange is None or not exchange.over:
+        return False
+    return bool(exchange.process.alive and exchange.process.incarnation == exchange.incarnation)
 
 
 class OneBinding(Checker):

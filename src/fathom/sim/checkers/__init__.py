@@ -1,0 +1,23 @@
+"""More invariants: of objects, leaders, caches, workloads and ledgers. Each file has those of one subject.
+
+`everywhere` are those that hold in any world; what is about somebody's own kinds is asked for by name.
+"""
+
+from __future__ import annotations
+
+from fathom.sim.checkers.caches import CachesAreTrue
+from fathom.sim.checkers.leaders import WritesWithinTheTerm
+from fathom.sim.checkers.ledgers import NoQuotaOverItsLimit, QuotaIsTheSum
+from fathom.sim.checkers.objects import NothingIsOrphaned, ObjectsKeepTheirIdentity
+from fathom.sim.invariants import Checker
+
+
+def everywhere() -> list[Checker]:
+    return [
+        ObjectsKeepTheirIdentity(),
+        WritesWithinTheTerm(),
+        CachesAreTrue(),
+        QuotaIsTheSum(),
+        NoQuotaOverItsLimit(),
+        NothingIsOrphaned(),
+    ]

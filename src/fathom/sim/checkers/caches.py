@@ -1,0 +1,134 @@
+"""Caches tell the truth: never backwards, never of the dead, each change from where the last one left off;
+and at rest they are what the store is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from functools import partial
+from typing import TYPE_CHECKING
+
+from fathom.cache.caches import Caches
+from fathom.cache.observer import Failed, HandlerFailed, Happening, Listed, Resumed
+from fathom.model.objects import Key, Obj, key_of, uid_of
+from fathom.sim.invariants import Checker, Finding, Found, Seen
+from fathom.sim.violation import Violation
+
+if TYPE_CHECKING:
+    from fathom.sim.engine import Engine
+    from fathom.sim.world import World
+
+BACK = "informer revision never goes back"
+DEAD = "no ADDED for a dead UID"
+CHAIN = "each change begins where the last one ended"
+# A server that has not yet shown that it sends bookmarks often is given a minute and a half.
+SILENCE_S = 120.0
+
+NOTICED = "no exception goes unnoticed"
+
+
+class CachesAreTrue(Checker):
+    """A watch that went dead without a word is noticed only by its silence. Until then its reader has nothing
+    to do, and the world only seems to be at rest."""
+
+    name = "caches equal the store when settled"
+    patience_s = SILENCE_S
+
+    def __init__(self) -> None:
+        self.deaths: dict[str, int] = {}  # UID -> the revision that removed it.
+        self.sights: dict[str, Sight] = {}  # By process: of its newest incarnation.
+
+    def commit(self, change: Seen) -> Found:
+        if change.old is not None and (change.new is None or uid_of(change.new) != uid_of(change.old)):
+            self.deaths[uid_of(change.old)] = change.revision
+        return None
+
+    def settled(self, world: World) -> Iterable[str | Finding]:
+        for name, sight in self.sights.items():
+            if world.engine.processes[name].alive and sight.caches is not None:
+                yield from _differences(world, name, sight.caches)
+
+
+class Sight:
+    """Looks over the shoulder of one incarnation's caches. What it sees wrong ends the run."""
+
+    def __init__(self, checker: CachesAreTrue, engine: Engine, process: str) -> None:
+        self.caches: Caches | None = None
+        self._checker = checker
+        self._engine = engine
+        self._process = process
+        self._reached: dict[str, int] = {}  # Kind -> the highest revision that was listed or resumed from.
+        self._told: dict[tuple[str, Key], Obj] = {}  # What handlers know: the last state of each object.
+        checker.sights[process] = self
+
+    def over(self, caches: Caches) -> None:
+        self.caches = caches
+        for kind in caches.kinds:
+            caches.on_change(kind, partial(self._changed, kind))
+
+    def note(self, happening: Happening) -> None:
+        match happening:
+            case Listed(kind=kind, revision=revision) | Resumed(kind=kind, revision=revision):
+                before = self._reached.get(kind, 0)
+                if revision < before:
+                    self._broken(BACK, f"{kind} had come to {before} and went on from {revision}")
+                self._reached[kind] = max(before, revision)
+            case HandlerFailed(kind=kind, error=error):
+                self._broken(NOTICED, f"a handler of {kind}: {error}")
+            case Failed(kind=kind, error=error) if not error[:1].isdigit() and not _is_expected(error):
+                self._broken(NOTICED, f"the reflector of {kind}: {error}")
+            case _:
+                pass
+
+    def _changed(self, kind: str, before: Obj | None, after: Obj | None) -> None:
+        subject = after if after is not None else before
+        assert subject is not None
+        key = key_of(subject)
+        known = self._told.get((kind, key))
+        if before is not known:
+            self._broken(CHAIN, f"{kind} {'/'.join(key)}: was told {_at(known)}, goes on from {_at(before)}")
+        if after is None:
+            self._told.pop((kind, key), None)
+            return
+        self._told[kind, key] = after
+        died = self._checker.deaths.get(uid_of(after))
+        if before is None and died is not None and died <= self._reached.get(kind, 0):
+            reached = self._reached[kind]
+            self._broken(DEAD, f"{kind} {'/'.join(key)} died at {died}, and was added after {reached}")
+
+    def _broken(self, invariant: str, message: str) -> None:
+        self._engine.broken(Violation(invariant, f"{self._process}: {message}", self._engine.since_s))
+
+
+def _is_expected(error: str) -> bool:
+    """What a server that is behind, or a stream that breaks, makes of a reflector."""
+    return error.startswith(("WentBack", "Malformed", "NoWatchList"))
+
+
+def _at(obj: Obj | None) -> str:
+    return "nothing" if obj is None else f"revision {obj['metadata'].get('resourceVersion')}"
+
+
+def _differences(world: World, process: str, caches: Caches) -> Iterator[str]:
+    view = caches.snapshot()
+    for kind in caches.kinds:
+        scope = caches.scope(kind)
+        if scope.selects:
+            continue
+        if not view.synced(kind):
+            yield f"{process} has not listed {kind}"
+            continue
+        truth = {key_of(obj): obj for obj in world.list(scope.resource.name, scope.namespace)}
+        known = {key_of(obj): obj for obj in view.list(kind)}
+        for key in sorted({*truth, *known}):
+            here, there = known.get(key), truth.get(key)
+            if _state(here) != _state(there):
+                yield f"{process} has {kind} {'/'.join(key)} at {_at(here)}, the store at {_at(there)}"
+
+
+def _state(obj: Obj | None) -> Obj | None:
+    """As both have it: a list leaves out the kind of its items."""
+    return (
+        None
+        if obj is None
+        else {name: obj[name] for name in sorted(obj) if name not in {"kind", "apiVersion"}}
+    )

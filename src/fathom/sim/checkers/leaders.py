@@ -1,0 +1,79 @@
+"""Who may write: nobody behind a fence that has moved on, and nobody whose lease is another's."""
+
+from __future__ import annotations
+
+from fathom.model.objects import Key, Obj, lookup
+from fathom.sim.invariants import Checker, Finding, Found, Seen
+
+FENCES = "fences.fathom.dev"
+LEASES = "leases.coordination.k8s.io"
+EVENTS = frozenset({"events", "events.events.k8s.io"})
+FENCE_HEADER = "fathom-fence"
+EPOCH = "fathom.dev/epoch"
+
+
+class WritesWithinTheTerm(Checker):
+    """A write that names an epoch commits in that epoch; and whoever is elected writes only while the lease
+    is theirs, whether they name it or not."""
+
+    name = "no write behind a lost fence"
+
+    def __init__(self) -> None:
+        self.elected: dict[str, Key] = {}  # Process -> its lease. Filled by whoever starts the process.
+        self._fences: dict[Key, Obj] = {}
+
+    def commit(self, change: Seen) -> Found:
+        if change.resource == FENCES:
+            return self._moved(change)
+        if change.resource == LEASES:
+            return self._leased(change)
+        shown = dict(change.headers).get(FENCE_HEADER, "")
+        if shown:
+            return self._compared(change, shown)
+        lease = self.elected.get(change.by)
+        if lease is None or change.resource in EVENTS:
+            return None
+        return self._held(change, lease)
+
+    def _moved(self, change: Seen) -> Found:
+        before = self._fences.get(change.key)
+        now = change.new
+        if now is None:
+            return f"the fence of {'/'.join(change.key)} was removed"
+        self._fences[change.key] = now
+        if before is not None and int(now["epoch"]) != int(before["epoch"]) + 1:
+            return f"the fence of {'/'.join(change.key)} went from {before['epoch']} to {now['epoch']}"
+        return None
+
+    def _leased(self, change: Seen) -> Found:
+        """The lease says the epoch that its fence has; it changes hands only together with it."""
+        if change.new is None or change.key not in self._fences:
+            return None
+        was, now = _holder(change.old), _holder(change.new)
+        claimed = lookup(change.new, "metadata", "annotations", EPOCH)
+        if was == now and change.old and claimed != lookup(change.old, "metadata", "annotations", EPOCH):
+            return f"{change.path} is still {now or 'nobody'}'s, but says epoch {claimed}"
+        return None
+
+    def _compared(self, change: Seen, shown: str) -> Found:
+        namespace, name, epoch = shown.split("/")
+        fence = self._fences.get(Key(namespace, name))
+        if fence is not None and int(epoch) == int(fence["epoch"]):
+            return None
+        now = f"{fence['epoch']}, of {fence['holder'] or 'nobody'}" if fence else "never taken"
+        return self._accused(change, f"wrote in epoch {epoch} of {namespace}/{name}, which is {now}", shown)
+
+    def _held(self, change: Seen, lease: Key) -> Found:
+        fence = self._fences.get(lease)
+        if fence is not None and str(fence["holder"]).startswith(f"{change.by}_"):
+            return None
+        holder = (fence["holder"] or "nobody") if fence else "nobody"
+        return self._accused(change, f"wrote while {'/'.join(lease)} is {holder}'s", "/".join(lease))
+
+    def _accused(self, change: Seen, what: str, lease: str) -> Finding:
+        namespace, name = lease.split("/")[:2]
+        return Finding(f"{change.by} {what}", (change.path, f"{LEASES}/{namespace}/{name}"))
+
+
+def _holder(lease: Obj | None) -> str:
+    return str(lookup(lease or {}, "spec", "holderIdentity") or "")

@@ -1,0 +1,86 @@
+"""Ledgers: what is written down as used is the sum of what is there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from fathom.api.admission.podresources import amounts
+from fathom.api.admission.quota import QUOTAS, drift
+from fathom.model import view
+from fathom.model.objects import Key, Obj, lookup
+from fathom.model.quantity import ZERO
+from fathom.sim.invariants import Checker, Finding, Found, Seen
+
+if TYPE_CHECKING:
+    from fathom.sim.world import World
+
+
+class QuotaIsTheSum(Checker):
+    """Of every ResourceQuota, after every commit as a whole: told when the next one begins."""
+
+    name = "ledger equals the sum of its pods"
+
+    def __init__(self) -> None:
+        self._objects: dict[str, dict[Key, Obj]] = {QUOTAS: {}}  # Of what any quota counts, by resource.
+        self._revision = 0
+        self._moved: set[str] = set()  # Namespaces that the commit at `_revision` touched.
+
+    def commit(self, change: Seen) -> Found:
+        found = self._judged() if change.revision != self._revision else None
+        self._revision = change.revision
+        kept = self._objects.setdefault(change.resource, {})
+        if change.new is None:
+            kept.pop(change.key, None)
+        else:
+            kept[change.key] = change.new
+        self._moved.add(change.key.namespace)
+        return found
+
+    def settled(self, world: World) -> Iterable[str | Finding]:
+        found = self._judged()
+        return () if found is None else (found,)
+
+    def _judged(self) -> Finding | None:
+        moved, self._moved = self._moved, set()
+        for key, quota in self._objects[QUOTAS].items():
+            if key.namespace in moved and (wrong := drift(quota, _View(self._objects))):
+                name, (written, counted) = next(iter(wrong.items()))
+                message = f"{key.name} says {name}: {written}, the sum is {counted}"
+                return Finding(message, (f"{QUOTAS}/{key.namespace}/{key.name}",))
+        return None
+
+
+class NoQuotaOverItsLimit(Checker):
+    """Growth beyond what is allowed; a limit that is lowered below its use is nobody's fault."""
+
+    name = "no quota over its limit"
+
+    def commit(self, change: Seen) -> Found:
+        if change.resource != QUOTAS or change.new is None or change.old is None:
+            return None
+        if lookup(change.old, "spec") != lookup(change.new, "spec"):
+            return None
+        before, after = (amounts(lookup(obj, "status", "used") or {}) for obj in (change.old, change.new))
+        for name, hard in amounts(lookup(change.new, "spec", "hard") or {}).items():
+            if after.get(name, ZERO) > max(before.get(name, ZERO), hard):
+                return f"{change.key.name} allows {name}: {hard}, used are {after[name]}"
+        return None
+
+
+class _View:
+    """The objects as admission wants to see them."""
+
+    def __init__(self, objects: dict[str, dict[Key, Obj]]) -> None:
+        self._objects = objects
+
+    def get(self, resource: str, key: Key) -> view.Seen | None:
+        obj = self._objects.get(resource, {}).get(key)
+        return None if obj is None else view.Seen(obj, 0)
+
+    def list(self, resource: str, namespace: str | None = None) -> list[view.Seen]:
+        found = sorted(self._objects.get(resource, {}).items(), key=lambda one: one[0])
+        return [view.Seen(obj, 0) for key, obj in found if namespace is None or key.namespace == namespace]
+
+    def revision(self, resource: str) -> int:
+        return 0

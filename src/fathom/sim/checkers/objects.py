@@ -1,0 +1,70 @@
+"""What holds for every object of every API: identity, deletion, ownership."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from fathom.model.objects import Obj, is_deleting, metadata, uid_of
+from fathom.sim.invariants import REGISTRY, Checker, Finding, Found, Seen
+from fathom.sim.storelink import at_once
+
+if TYPE_CHECKING:
+    from fathom.sim.world import World
+
+# Records of the server itself, which are no objects: they have neither identity nor owners.
+RECORDS = frozenset({"fences.fathom.dev"})
+
+
+class ObjectsKeepTheirIdentity(Checker):
+    """What is updated stays itself; who is being deleted stays so, and goes only when nothing holds it."""
+
+    name = "an object keeps its identity"
+
+    def commit(self, change: Seen) -> Found:
+        old, new = change.old, change.new
+        if old is None or change.resource in RECORDS:
+            return None
+        if new is None:
+            return _held(old)
+        if uid_of(new) != uid_of(old):
+            return f"{change.path} was {uid_of(old)} and is {uid_of(new)}, without having gone in between"
+        if is_deleting(old) and not is_deleting(new):
+            return f"{change.path} was being deleted and no longer is"
+        return _added_finalizers(old, new)
+
+
+def _held(old: Obj) -> str | None:
+    """The write that takes away the last finalizer removes the object too, so it is seen with one here."""
+    finalizers = metadata(old).get("finalizers") or []
+    if finalizers and not is_deleting(old):
+        return f"removed although {', '.join(finalizers)} held it"
+    return None
+
+
+def _added_finalizers(old: Obj, new: Obj) -> str | None:
+    if not is_deleting(old):
+        return None
+    before = metadata(old).get("finalizers") or []
+    added = [one for one in metadata(new).get("finalizers") or [] if one not in before]
+    return f"got the finalizer {added[0]} while it was being deleted" if added else None
+
+
+class NothingIsOrphaned(Checker):
+    """At rest the collector has taken what nobody owns any more, and what lay in a namespace that is gone."""
+
+    name = "nothing is orphaned when settled"
+
+    def settled(self, world: World) -> Iterable[str | Finding]:
+        page = at_once(world.engine.store.range(REGISTRY))
+        objects = {entry.key.removeprefix(REGISTRY): entry.body.obj for entry in page.entries}
+        alive = {uid_of(obj) for obj in objects.values()}
+        spaces = {path.partition("/")[2] for path in objects if path.startswith("namespaces/")}
+        for path, obj in objects.items():
+            if path.partition("/")[0] in RECORDS:
+                continue
+            owners = [str(owner["uid"]) for owner in metadata(obj).get("ownerReferences") or ()]
+            if owners and not any(uid in alive for uid in owners):
+                yield Finding(f"{path} lives on, although no owner of it does", (path,))
+            if (space := metadata(obj).get("namespace")) and space not in spaces:
+                yield Finding(f"{path} lives on, although its namespace is gone", (path,))

@@ -1,0 +1,195 @@
+"""Workloads: as many children as wanted and no more, one to a slot, each counted once; and what a status says
+is about the spec it names."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING
+
+from fathom.control.owning import controller_of
+from fathom.model.objects import Key, Obj, is_deleting, labels_of, lookup, metadata, uid_of
+from fathom.sim.invariants import RESERVATIONS, Checker, Finding, Found, Seen, intent_of
+
+if TYPE_CHECKING:
+    from fathom.sim.world import World
+
+PODS, REPLICA_SETS, JOBS = "pods", "replicasets.apps", "jobs.batch"
+SLOT, SURGE, TEMPLATE = "fathom.dev/slot", "fathom.dev/surge", "fathom.dev/template"
+ENDED = frozenset({"Succeeded", "Failed"})
+
+
+def is_live(pod: Obj) -> bool:
+    return not is_deleting(pod) and lookup(pod, "status", "phase") not in ENDED
+
+
+def owner_uid(pod: Obj) -> str:
+    return str((controller_of(pod) or {}).get("uid", ""))
+
+
+def note_of(obj: Obj, name: str) -> str:
+    return str((metadata(obj).get("annotations") or {}).get(name, ""))
+
+
+class ChildrenWithinBounds(Checker):
+    """Never more live pods than the workload ever wanted at once, and the surge it allows. What it wanted
+    before counts too: nobody can call back a create that was decided while more was wanted. For the same
+    reason a pod does not count that comes when its sender has given up on it and gone on."""
+
+    name = "children ≤ desired + surge"
+
+    def __init__(self) -> None:
+        self._late: set[str] = set()  # UIDs of pods that came too late.
+        self._bounds: dict[str, int] = {}
+        self._live: dict[str, dict[str, None]] = {}  # Workload's UID -> names of its live pods.
+
+    def commit(self, change: Seen) -> Found:
+        if change.resource == REPLICA_SETS and change.new is not None:
+            bound = int(lookup(change.new, "spec", "replicas") or 0) + int(note_of(change.new, SURGE) or 0)
+            uid = uid_of(change.new)
+            self._bounds[uid] = max(bound, self._bounds.get(uid, 0))
+        if change.resource != PODS:
+            return None
+        if change.old is not None:
+            self._live.get(owner_uid(change.old), {}).pop(change.key.name, None)
+        if change.new is None or not is_live(change.new) or self._came_late(change):
+            return None
+        uid = owner_uid(change.new)
+        live = self._live.setdefault(uid, {})
+        live[change.key.name] = None
+        if uid in self._bounds and len(live) > self._bounds[uid]:
+            paths = tuple(f"{PODS}/{change.key.namespace}/{name}" for name in live)
+            return Finding(f"{', '.join(live)}: {len(live)} live, at most {self._bounds[uid]} wanted", paths)
+        return None
+
+    def _came_late(self, change: Seen) -> bool:
+        assert change.new is not None
+        if change.old is None and change.late:
+            self._late.add(uid_of(change.new))
+        return uid_of(change.new) in self._late
+
+
+class OnePodPerSlot(Checker):
+    """A pod that is going still occupies its slot."""
+
+    name = "one pod per slot"
+
+    def __init__(self) -> None:
+        self._taken: dict[tuple[str, ...], Key] = {}
+
+    def commit(self, change: Seen) -> Found:
+        if change.resource != PODS:
+            return None
+        slot = _slot(change.old)
+        if slot is not None and self._taken.get(slot) == change.key:
+            del self._taken[slot]
+        slot = _slot(change.new)
+        if slot is None:
+            return None
+        other = self._taken.setdefault(slot, change.key)
+        if other != change.key:
+            paths = (f"{PODS}/{'/'.join(other)}", change.path)
+            return Finding(f"{other.name} and {change.key.name} both have slot {slot[-1]}", paths)
+        return None
+
+
+def _slot(pod: Obj | None) -> tuple[str, ...] | None:
+    """Whose, of which template, and which one."""
+    if pod is None or not owner_uid(pod) or not note_of(pod, SLOT):
+        return None
+    return owner_uid(pod), labels_of(pod).get(TEMPLATE, ""), note_of(pod, SLOT)
+
+
+class CountedOnce(Checker):
+    """A Job says at most as many successes as pods of it have succeeded, and never fewer than before."""
+
+    name = "succeeded ≤ distinct UIDs"
+
+    def __init__(self) -> None:
+        self._succeeded: dict[str, set[str]] = {}  # Job's UID -> UIDs of pods.
+
+    def commit(self, change: Seen) -> Found:
+        if change.new is None:
+            return None
+        if change.resource == PODS and lookup(change.new, "status", "phase") == "Succeeded":
+            self._succeeded.setdefault(owner_uid(change.new), set()).add(uid_of(change.new))
+        if change.resource != JOBS:
+            return None
+        said, said_before = _count(change.new), _count(change.old)
+        true = len(self._succeeded.get(uid_of(change.new), ()))
+        if said > true:
+            return f"{change.key.name} says that {said} succeeded; {true} pods did"
+        return f"{change.key.name} said {said_before}, now {said}" if said < said_before else None
+
+
+def _count(job: Obj | None) -> int:
+    return int(lookup(job, "status", "succeeded") or 0)
+
+
+class SaysWhatItSaw(Checker):
+    """What a status repeats of the spec is what the generation it names had: nobody signs for a spec that
+    they have not read."""
+
+    name = "conditions name the generation they observed"
+
+    def __init__(
+        self, resource: str, wanted: Callable[[Obj], object], said: Callable[[Obj], tuple[int, object] | None]
+    ) -> None:
+        self._resource = resource
+        self._wanted = wanted
+        self._said = said
+        self._specs: dict[tuple[str, int], object] = {}  # (UID, generation) -> what was wanted.
+
+    def commit(self, change: Seen) -> Found:
+        if change.resource != self._resource or change.new is None:
+            return None
+        uid = uid_of(change.new)
+        self._specs.setdefault((uid, metadata(change.new).get("generation", 0)), self._wanted(change.new))
+        said = self._said(change.new)
+        if said is None or (change.old is not None and said == self._said(change.old)):
+            return None
+        generation, value = said
+        true = self._specs.get((uid, generation))
+        if true == value:
+            return None
+        return f"{change.path} says of generation {generation}: {value!r}; it was {true!r}"
+
+
+class BoundOnlyWithCapacity(Checker):
+    """A pod that asks for a reservation is bound only while it has one."""
+
+    name = "no bound pod without capacity"
+
+    def __init__(self, intent_label: str) -> None:
+        self._label = intent_label
+        self._active: dict[str, dict[str, None]] = {}  # Pod's UID -> reservations that it holds.
+
+    def commit(self, change: Seen) -> Found:
+        if change.resource == RESERVATIONS:
+            self._reserved(change)
+        if change.resource != PODS or change.new is None or self._label not in labels_of(change.new):
+            return None
+        was, now = lookup(change.old, "spec", "nodeName"), lookup(change.new, "spec", "nodeName")
+        if was or not now or self._active.get(uid_of(change.new)):
+            return None
+        return f"{change.key.name} was bound to {now}, and holds no reservation"
+
+    def _reserved(self, change: Seen) -> None:
+        if change.old is not None:
+            self._active.get(note_of(change.old, "fathom.dev/pod-uid"), {}).pop(change.key.name, None)
+        if change.new is not None and lookup(change.new, "status", "phase") in {"Active", "Bound"}:
+            holder = note_of(change.new, "fathom.dev/pod-uid")
+            self._active.setdefault(holder, {})[change.key.name] = None
+
+
+class NoOrphanedReservations(Checker):
+    """At rest every reservation has the pod it was made for."""
+
+    name = "repair removes every orphan"
+
+    def settled(self, world: World) -> Iterable[str | Finding]:
+        pods = {uid_of(pod) for pod in world.list(PODS)}
+        for reservation in world.list(RESERVATIONS):
+            if note_of(reservation, "fathom.dev/pod-uid") not in pods:
+                name = metadata(reservation)["name"]
+                path = f"{RESERVATIONS}/{metadata(reservation)['namespace']}/{name}"
+                yield Finding(f"{name} is held by nobody: {' '.join(intent_of(reservation))}", (path,))

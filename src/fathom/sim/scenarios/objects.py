@@ -1,0 +1,37 @@
+"""What scenarios are about: objects, as short as the server lets them be."""
+
+from __future__ import annotations
+
+from fathom.client.api import Resource
+from fathom.model.objects import Obj
+
+PODS = Resource("", "v1", "pods")
+REPLICA_SETS = Resource("apps", "v1", "replicasets")
+NAMESPACES = Resource("", "v1", "namespaces", namespaced=False)
+
+
+def pod_spec(*, node: str = "node-1") -> Obj:
+    return {
+        "nodeName": node,
+        "terminationGracePeriodSeconds": 2,
+        "containers": [{"name": "main", "image": "example/app"}],
+    }
+
+
+def template(app: str, *, tag: str = "1", node: str = "node-1") -> Obj:
+    spec = pod_spec(node=node)
+    spec["containers"][0]["image"] = f"example/{app}:{tag}"
+    return {"metadata": {"labels": {"app": app}}, "spec": spec}
+
+
+def replica_set(name: str, replicas: int, *, tag: str = "1", surge: int = 0) -> Obj:
+    return {
+        "kind": "ReplicaSet",
+        "apiVersion": "apps/v1",
+        "metadata": {"name": name, "annotations": {"fathom.dev/surge": str(surge)}},
+        "spec": {
+            "replicas": replicas,
+            "selector": {"matchLabels": {"app": name}},
+            "template": template(name, tag=tag),
+        },
+    }

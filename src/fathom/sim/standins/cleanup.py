@@ -1,0 +1,75 @@
+"""Makes a disk for every claim, and takes it away when the claim goes. Stands in for whoever keeps things
+outside.
+
+A claim is a ConfigMap, its disk a Secret in another namespace, where no collector looks. A finalizer is set
+before the disk is made, and taken away after the disk has gone; the mark that says "done" is written after
+what it stands for. Each write can be the last one before a crash.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from fathom.cache.freshness import NoOlderThan
+from fathom.control.again import Again
+from fathom.control.kit import Kit
+from fathom.control.owning import has_finalizer
+from fathom.control.plan import NOTHING, Create, Delete, Patch, Plan, add_finalizer, remove_finalizer, target
+from fathom.control.watches import CONFIG_MAP, SECRET, Primary, Related, View, Watch
+from fathom.model.objects import Key, Obj, is_deleting, key_of, labels_of, lookup, uid_of
+
+CLOUD = "cloud"  # The namespace where disks are.
+CLAIM = "fathom.dev/claim"  # Label of a claim; annotation of a disk: whose it is.
+PREPARED = "fathom.dev/prepared"
+FINALIZER = "fathom.dev/disk"
+FRESH_S = 30.0
+
+
+def disk_name(claim: Obj) -> str:
+    return f"disk-{uid_of(claim)}"
+
+
+def plan_claim(claim: Obj, disk: Obj | None) -> Plan:
+    if is_deleting(claim):
+        if disk is None:
+            return Plan(patches=remove_finalizer("ConfigMap", claim, FINALIZER), why="its disk is gone")
+        needs = (NoOlderThan(FRESH_S, ("ConfigMap", "Secret")),)
+        return Plan(deletes=(Delete(target("Secret", disk)),), needs=needs, why="the claim goes")
+    if not has_finalizer(claim, FINALIZER):
+        return Plan(patches=add_finalizer("ConfigMap", claim, FINALIZER), why="before anything is made")
+    if lookup(claim, "metadata", "annotations", PREPARED):
+        return NOTHING
+    return Plan(creates=(Create("Secret", disk_of(claim)),), patches=(marked(claim),), why="make, then mark")
+
+
+def disk_of(claim: Obj) -> Obj:
+    whose = "/".join(key_of(claim))
+    return {"metadata": {"name": disk_name(claim), "namespace": CLOUD, "annotations": {CLAIM: whose}}}
+
+
+def marked(claim: Obj) -> Patch:
+    return Patch(target("ConfigMap", claim), {"metadata": {"annotations": {PREPARED: "true"}}})
+
+
+def _claim_of(disk: Obj, view: View) -> tuple[Key, ...]:
+    namespace, _, name = str(lookup(disk, "metadata", "annotations", CLAIM) or "").partition("/")
+    return (Key(namespace, name),) if name else ()
+
+
+class Cleanup:
+    name = "cleanup"
+    watches: ClassVar[tuple[Watch, ...]] = (
+        Primary(CONFIG_MAP, conditions=False),
+        Related(SECRET, concerns=_claim_of),
+    )
+
+    def __init__(self, kit: Kit) -> None:
+        self._kit = kit
+
+    async def reconcile(self, key: Key) -> Again:
+        view = self._kit.snapshot()
+        claim = view.get("ConfigMap", key)
+        if claim is None or CLAIM not in labels_of(claim):
+            return Again.never()
+        disk = view.get("Secret", Key(CLOUD, disk_name(claim)))
+        return Again.after(await self._kit.apply(key, plan_claim(claim, disk), seen=view))
