@@ -11,7 +11,8 @@ from typing import Any
 
 from fathom.api.admission.attempt import CREATE, UPDATE, Attempt, refused
 from fathom.api.admission.plugin import Plugin
-from fathom.api.admission.podresources import (
+from fathom.model.objects import Obj, is_deleting, metadata
+from fathom.model.podresources import (
     LIMITS,
     REQUESTS,
     Amounts,
@@ -19,7 +20,6 @@ from fathom.api.admission.podresources import (
     container_amounts,
     pod_amounts,
 )
-from fathom.model.objects import Obj, is_deleting, metadata
 from fathom.model.quantity import NANO_PER_ONE, Quantity
 from fathom.model.view import View
 

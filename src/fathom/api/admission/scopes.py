@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from fathom.api.admission.podresources import is_best_effort
 from fathom.model.objects import Obj, lookup
+from fathom.model.podresources import is_best_effort
 
 _Rule = tuple[str, str, list[str]]  # scope, operator, values
 

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from fathom.api.admission.podresources import (
+from fathom.model.objects import Obj
+from fathom.model.podresources import (
     LIMITS,
     REQUESTS,
     Amounts,
@@ -17,7 +18,6 @@ from fathom.api.admission.podresources import (
     is_terminal,
     pod_amounts,
 )
-from fathom.model.objects import Obj
 from fathom.model.quantity import of_value
 
 PODS, SERVICES, CLAIMS = "pods", "services", "persistentvolumeclaims"

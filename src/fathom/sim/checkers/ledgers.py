@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from fathom.api.admission.podresources import amounts
 from fathom.api.admission.quota import QUOTAS, drift
 from fathom.model import view
 from fathom.model.objects import Key, Obj, lookup
+from fathom.model.podresources import amounts
 from fathom.model.quantity import ZERO
 from fathom.sim.invariants import Checker, Finding, Found, Seen
 

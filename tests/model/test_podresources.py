@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.api.admission.world import asking, pod
 
-from fathom.api.admission.podresources import is_best_effort, pod_amounts
 from fathom.model.objects import Obj
+from fathom.model.podresources import is_best_effort, pod_amounts
 
 
 def cpu(spec: Obj, what: str = "requests") -> str:
