@@ -6,7 +6,12 @@ from pathlib import Path
 
 from tests.api.harness import Answer, Api, config_map, tell
 
-from fathom.model.objects import Obj
+from fathom.api.admission.attempt import Attempt
+from fathom.api.admission.fences import LeaseFence
+from fathom.api.kinds.registry import Registry
+from fathom.model.objects import Key, Obj
+from fathom.model.user import User
+from fathom.model.view import Seen
 
 LEASES = "/apis/coordination.k8s.io/v1/namespaces/default/leases"
 MAPS = "/api/v1/namespaces/default/configmaps"
@@ -92,3 +97,25 @@ def test_the_fence_itself_is_not_in_the_api(tmp_path: Path) -> None:
         assert (await api.get("/apis/fathom.dev/v1alpha1/fences")).status == 404
 
     tell(story, tmp_path)
+
+
+def test_a_renewal_keeps_the_epoch_though_the_view_of_the_fence_is_behind() -> None:
+    """1. The lease changes hands through another server. 2. This one, which has not heard of it, is asked to
+    renew: it reads the lease from the store, but the fence from its view."""
+
+    class Behind:
+        def get(self, resource: str, key: Key) -> Seen | None:
+            return Seen({"epoch": 3, "holder": "a"}, 70)
+
+        def list(self, resource: str, namespace: str | None = None) -> list[Seen]:
+            return []
+
+        def revision(self, resource: str) -> int:
+            return 70
+
+    held = {**lease("b"), "metadata": {"name": "leader", "annotations": {"fathom.dev/epoch": "4"}}}
+    kind = next(one for one in Registry.builtin().kinds() if one.resource == "leases.coordination.k8s.io")
+    attempt = Attempt("UPDATE", kind, "default", "leader", lease("b"), held, User("b", ()))
+    renewed = LeaseFence().mutate(attempt, Behind())
+    assert renewed == held
+    assert LeaseFence().charge(attempt, Behind()) == ()

@@ -65,7 +65,12 @@ class LeaseFence(Plugin):
         return (Charge(preconditions=(expected,), writes=(Put(key, Body(fence)),)),)
 
     def _epoch(self, attempt: Attempt, view: View) -> int:
-        """Grows with every change of hands, also over the lease's deletion: the fence stays."""
+        """Grows with every change of hands, also over the lease's deletion: the fence stays. While it does
+        not change hands the lease itself knows: our view of the fence may be behind, and nothing in this
+        commit would notice."""
+        written = lookup(attempt.old or {}, "metadata", "annotations", EPOCH)
+        if written is not None and not _changes_hands(attempt):
+            return int(written)
         seen = _fence(view, Key(attempt.namespace, attempt.name))
         epoch = int(seen.obj["epoch"]) if seen else 0
         return epoch + 1 if _changes_hands(attempt) else epoch
