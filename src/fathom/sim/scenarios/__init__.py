@@ -11,9 +11,9 @@ import sys
 from pathlib import Path
 
 from fathom.sim.scenario import Scenario
-from fathom.sim.scenarios import basics
+from fathom.sim.scenarios import basics, replicas
 
-MODULES = (basics,)
+MODULES = (basics, replicas)
 
 SCENARIOS: dict[str, Scenario] = {one.name: one for module in MODULES for one in module.SCENARIOS}
 
