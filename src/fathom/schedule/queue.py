@@ -1,0 +1,339 @@
+"""Pods in line for a node: priority first, then tenants in turn, then age.
+
+                     ┌──────────── a refusal, an unknown outcome: after a backoff ────────┐
+    add ──> active ──> take ──> in hand ──> done                                          │
+     │         ^                  └──────── no node: parked, with the events it waits for ┤
+     │         ├── an event that could help, and only as many as it can help <────────────┤
+     │         └── the safety timer: nothing that could run lies for ever <───────────────┘
+     └──> gated ──> its gates are gone
+
+Pods of one shape get the same answer, so they are taken together. Nothing here looks at a clock or at the
+cluster: times come in, and so does the hint that says how many pods of a shape an event could help. Each move
+has a cause, which the next decision about the pod records.
+"""
+
+from __future__ import annotations
+
+import heapq
+import random
+from collections.abc import Callable, Hashable, Sequence
+from typing import Literal
+
+import msgspec
+
+from fathom.control.cause import Cause
+from fathom.model.invariant import InvariantBroken
+from fathom.model.objects import Key
+
+State = Literal["active", "backoff", "parked", "gated", "in-hand"]
+
+# kube-scheduler's: 1 s, doubled up to 10 s.
+BACKOFF_S_MIN, BACKOFF_S_MAX = 1.0, 10.0
+# kube-scheduler looks at pods again after 5 minutes. An attempt of ours costs less, so a minute.
+PARKED_S_MAX = 60.0
+# A batch may pass by older pods of other shapes, of the same tenant and priority: so many at most, once.
+BATCH_MAX = 256
+
+
+class Waiting(msgspec.Struct, frozen=True):
+    """A pod as the line sees it."""
+
+    uid: str
+    key: Key
+    shape: Hashable  # Pods of one shape fit the same nodes.
+    tenant: str
+    priority: int
+    created_ns: int
+    gated: bool = False
+
+
+class Entry(msgspec.Struct):
+    """A pod and where it stands. `attempt` counts takes; `since_ns` is when it last began to wait."""
+
+    pod: Waiting
+    state: State
+    cause: Cause
+    since_ns: int
+    added_ns: int
+    attempt: int = 0
+    failures: int = 0  # In a row, of commits; what a backoff grows with.
+    waits: tuple[str, ...] = ()  # While parked: events that could help.
+    due_ns: int = 0  # While parked or in backoff: when it is looked at anyway.
+
+    @property
+    def order(self) -> tuple[int, str]:
+        return (self.pod.created_ns, self.pod.uid)
+
+
+class Happening(msgspec.Struct, frozen=True):
+    """Something that may let a pod in. `name` is what filters declare; `detail` goes into the record."""
+
+    name: str
+    detail: str = ""
+
+
+# How many of these pods, all of one shape and in their order, could be placed now.
+Hint = Callable[[Sequence[Waiting]], int]
+
+
+class _Line:
+    """One tenant's active pods of one priority. Heaps hold pods that may have moved on: see `_head`."""
+
+    __slots__ = ("by_age", "by_shape", "size")
+
+    def __init__(self) -> None:
+        self.by_age: list[tuple[int, str]] = []
+        self.by_shape: dict[Hashable, list[tuple[int, str]]] = {}
+        self.size = 0  # Of active pods: 0 means that the line is dropped.
+
+
+class SchedulingQueue:
+    def __init__(
+        self,
+        rng: random.Random,
+        *,
+        backoff_s: tuple[float, float] = (BACKOFF_S_MIN, BACKOFF_S_MAX),
+        parked_s_max: float = PARKED_S_MAX,
+    ) -> None:
+        self._rng = rng
+        self._backoff_s = backoff_s
+        self._parked_s_max = parked_s_max
+        self._entries: dict[str, Entry] = {}  # By UID: every pod once, in one state.
+        self._lines: dict[int, dict[str, _Line]] = {}  # Priority -> tenant -> line; no line is empty.
+        self._turns: dict[str, int] = {}  # Tenant -> pods taken for it; the least is next.
+        self._floor = 0  # No tenant's turn counts less: who was away does not catch up.
+        self._due: list[tuple[int, str]] = []  # Heap; stale where the entry's own due time differs.
+        self._parked: dict[Hashable, dict[str, None]] = {}  # Shape -> UIDs.
+        self._waits: dict[str, dict[Hashable, int]] = {}  # Event -> shapes that wait for it, how many pods.
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def entry(self, uid: str) -> Entry | None:
+        return self._entries.get(uid)
+
+    @property
+    def counts(self) -> dict[State, int]:
+        found: dict[State, int] = {"active": 0, "backoff": 0, "parked": 0, "gated": 0, "in-hand": 0}
+        for entry in self._entries.values():
+            found[entry.state] += 1
+        return found
+
+    # Coming and going.
+
+    def add(self, pod: Waiting, cause: Cause, *, now_ns: int) -> None:
+        """A pod that is new, or changed. One in hand keeps going: what changed is found at its commit."""
+        known = self._entries.get(pod.uid)
+        if known is None:
+            entry = Entry(pod, "gated", cause, now_ns, now_ns)
+            self._entries[pod.uid] = entry
+            if not pod.gated:
+                self._activate(entry, cause, now_ns)
+            return
+        if known.pod == pod:
+            return
+        if known.state == "in-hand":
+            known.pod = pod
+            return
+        self._leave(known)
+        known.pod = pod
+        if pod.gated:
+            known.state = "gated"
+        else:
+            self._activate(known, cause, now_ns)
+
+    def remove(self, uid: str) -> None:
+        """It is gone, or has a node."""
+        entry = self._entries.pop(uid, None)
+        if entry is not None:
+            self._leave(entry)
+
+    def take(self, *, most: int = BATCH_MAX) -> list[Entry]:
+        """The next pods, all of one shape, tenant and priority; empty when nothing is active."""
+        if not self._lines:
+            return []
+        priority = max(self._lines)
+        lines = self._lines[priority]
+        tenant = min(lines, key=lambda name: (max(self._turns.get(name, 0), self._floor), name))
+        line = lines[tenant]
+        first = self._entries[self._head(line.by_age, priority)]
+        taken = self._take_shape(line, priority, first.pod.shape, most)
+        self._floor = max(self._turns.get(tenant, 0), self._floor)
+        self._turns[tenant] = self._floor + len(taken)
+        if not self._lines:
+            self._turns, self._floor = {}, 0
+        return taken
+
+    def _take_shape(self, line: _Line, priority: int, shape: Hashable, most: int) -> list[Entry]:
+        heap = line.by_shape[shape]
+        taken: list[Entry] = []
+        while heap and len(taken) < most:
+            order = heapq.heappop(heap)
+            entry = self._entries.get(order[1])
+            if entry is not None and _stands(entry, priority, order) and entry.pod.shape == shape:
+                self._leave(entry)
+                entry.state = "in-hand"
+                entry.attempt += 1
+                taken.append(entry)
+        return taken
+
+    def park(self, uid: str, waits: Sequence[str], *, now_ns: int) -> None:
+        """No node takes it now; these events could change that."""
+        entry = self._in_hand(uid)
+        if entry is None:
+            return
+        if entry.pod.gated:
+            entry.state = "gated"
+            return
+        entry.state, entry.since_ns, entry.failures = "parked", now_ns, 0
+        entry.waits = tuple(dict.fromkeys(waits))
+        self._parked.setdefault(entry.pod.shape, {})[uid] = None
+        for name in entry.waits:
+            shapes = self._waits.setdefault(name, {})
+            shapes[entry.pod.shape] = shapes.get(entry.pod.shape, 0) + 1
+        # A tenth of chance: pods that were parked together are not all looked at together again.
+        self._set_due(entry, now_ns + round(self._parked_s_max * (0.9 + 0.1 * self._rng.random()) * 1e9))
+
+    def retry(self, uid: str, cause: Cause, *, now_ns: int, backoff: bool = True) -> None:
+        """The commit was refused, or nobody knows. Without a backoff: the refusal itself is fresh news."""
+        entry = self._in_hand(uid)
+        if entry is None:
+            return
+        if entry.pod.gated:
+            entry.state = "gated"
+            return
+        entry.failures += 1
+        if not backoff:
+            self._activate(entry, cause, now_ns)
+            return
+        entry.state, entry.cause, entry.since_ns = "backoff", cause, now_ns
+        least, most = self._backoff_s
+        whole = min(most, least * 2 ** min(entry.failures - 1, 30))
+        self._set_due(entry, now_ns + round(whole * (0.5 + self._rng.random() / 2) * 1e9))
+
+    # Waking.
+
+    def happened(self, happening: Happening, hint: Hint, *, now_ns: int) -> list[str]:
+        """Wake the pods that it could help: as many of each shape as the hint says, oldest first."""
+        woken: list[str] = []
+        for shape in tuple(self._waits.get(happening.name, ())):
+            entries = self._waiting_for(shape, happening.name)
+            could = min(hint([entry.pod for entry in entries]), len(entries))
+            for entry in entries[:could]:
+                self._leave(entry)
+                self._activate(entry, Cause("event", _told(happening)), now_ns)
+                woken.append(entry.pod.uid)
+        return woken
+
+    def waited_for(self, name: str) -> bool:
+        return bool(self._waits.get(name))
+
+    def come_due(self, *, now_ns: int) -> int:
+        """What has waited long enough becomes active; how many."""
+        moved = 0
+        while self._due and self._due[0][0] <= now_ns:
+            due_ns, uid = heapq.heappop(self._due)
+            entry = self._entries.get(uid)
+            if entry is None or entry.due_ns != due_ns or entry.state not in {"backoff", "parked"}:
+                continue
+            cause = entry.cause if entry.state == "backoff" else Cause("timer", "waited long enough")
+            self._leave(entry)
+            self._activate(entry, cause, now_ns)
+            moved += 1
+        return moved
+
+    @property
+    def next_due_ns(self) -> int | None:
+        while self._due:
+            due_ns, uid = self._due[0]
+            entry = self._entries.get(uid)
+            if entry is not None and entry.due_ns == due_ns and entry.state in {"backoff", "parked"}:
+                return due_ns
+            heapq.heappop(self._due)
+        return None
+
+    @property
+    def has_active(self) -> bool:
+        return bool(self._lines)
+
+    def position(self, uid: str) -> tuple[int, int] | None:
+        """Which in line, and of how many that wait, by priority and age. For people: it looks at all."""
+        entry = self._entries.get(uid)
+        if entry is None or entry.state in {"gated", "in-hand"}:
+            return None
+        line = [one for one in self._entries.values() if one.state not in {"gated", "in-hand"}]
+        mine = (-entry.pod.priority, *entry.order)
+        return sum((-one.pod.priority, *one.order) < mine for one in line) + 1, len(line)
+
+    # Inside.
+
+    def _activate(self, entry: Entry, cause: Cause, now_ns: int) -> None:
+        pod = entry.pod
+        entry.state, entry.cause, entry.since_ns, entry.waits = "active", cause, now_ns, ()
+        lines = self._lines.setdefault(pod.priority, {})
+        line = lines.get(pod.tenant)
+        if line is None:
+            line = lines[pod.tenant] = _Line()
+        heapq.heappush(line.by_age, entry.order)
+        heapq.heappush(line.by_shape.setdefault(pod.shape, []), entry.order)
+        line.size += 1
+
+    def _leave(self, entry: Entry) -> None:
+        """Take it out of where it stands. Heaps are left as they are: what is stale there is skipped."""
+        pod = entry.pod
+        if entry.state == "active":
+            line = self._lines[pod.priority][pod.tenant]
+            line.size -= 1
+            heap = line.by_shape.get(pod.shape)
+            if heap is not None and not heap:
+                del line.by_shape[pod.shape]
+            if line.size == 0:
+                del self._lines[pod.priority][pod.tenant]
+                if not self._lines[pod.priority]:
+                    del self._lines[pod.priority]
+        elif entry.state == "parked":
+            self._unpark(entry)
+        entry.due_ns = 0
+
+    def _unpark(self, entry: Entry) -> None:
+        shape = entry.pod.shape
+        del self._parked[shape][entry.pod.uid]
+        if not self._parked[shape]:
+            del self._parked[shape]
+        for name in entry.waits:
+            shapes = self._waits[name]
+            shapes[shape] -= 1
+            if not shapes[shape]:
+                del shapes[shape]
+        entry.waits = ()
+
+    def _waiting_for(self, shape: Hashable, name: str) -> list[Entry]:
+        entries = [self._entries[uid] for uid in self._parked[shape]]
+        wanting = [entry for entry in entries if name in entry.waits]
+        return sorted(wanting, key=lambda entry: (-entry.pod.priority, *entry.order))
+
+    def _head(self, heap: list[tuple[int, str]], priority: int) -> str:
+        while True:
+            entry = self._entries.get(heap[0][1])
+            if entry is not None and _stands(entry, priority, heap[0]):
+                return entry.pod.uid
+            heapq.heappop(heap)
+
+    def _set_due(self, entry: Entry, due_ns: int) -> None:
+        entry.due_ns = due_ns
+        heapq.heappush(self._due, (due_ns, entry.pod.uid))
+
+    def _in_hand(self, uid: str) -> Entry | None:
+        """None: it went away meanwhile."""
+        entry = self._entries.get(uid)
+        if entry is not None and entry.state != "in-hand":
+            raise InvariantBroken(f"pod {entry.pod.key} is {entry.state}, not in hand: {entry}")
+        return entry
+
+
+def _stands(entry: Entry, priority: int, order: tuple[int, str]) -> bool:
+    return entry.state == "active" and entry.pod.priority == priority and entry.order == order
+
+
+def _told(happening: Happening) -> str:
+    return f"{happening.name} {happening.detail}" if happening.detail else happening.name
