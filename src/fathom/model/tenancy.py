@@ -1,0 +1,17 @@
+"""Whose a pod is: the tenant that quotas, fairness and shares count by."""
+
+from __future__ import annotations
+
+from fathom.model.objects import Obj, labels_of, metadata
+
+TENANT = "fathom.dev/tenant"  # Label of a Namespace; of a pod that is another tenant's than its namespace.
+
+
+def tenant_of(pod: Obj, namespace_obj: Obj | None) -> str:
+    """The tenant that the pod names (admission has checked that its creator may use it), else its
+    Namespace's, else the namespace itself. Also for a Reservation, or any object in a namespace."""
+    named = labels_of(pod).get(TENANT)
+    if named:
+        return named
+    of_namespace = labels_of(namespace_obj).get(TENANT) if namespace_obj is not None else None
+    return of_namespace or str(metadata(pod).get("namespace") or "")
