@@ -15,7 +15,7 @@ from fathom.client.api import Resource
 from fathom.control.loop import Passed
 from fathom.control.process import Controllers, Settings, Watchers
 from fathom.model.conditions import conditions_of, find_condition
-from fathom.model.decision import Decision, Outcome
+from fathom.model.decision import Decision, Outcome, Table
 from fathom.model.objects import Key, Obj, lookup, metadata
 from fathom.seams.process import Inside
 from fathom.seams.seam import Ask
@@ -63,6 +63,8 @@ class Written:
 
     def concluded(self, outcome: Outcome) -> None:
         self.outcomes.append(outcome)
+
+    def tabled(self, table: Table) -> None: ...
 
 
 class Said:

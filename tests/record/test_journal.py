@@ -6,12 +6,14 @@ import os
 import signal
 import subprocess
 import sys
+import zlib
 from pathlib import Path
 
+import msgspec
 import pytest
 
-from fathom.model.decision import Considered, Decision, Outcome, Seen, Subject
-from fathom.record.journal import DiskJournal, Kept, Wanted, read_journal
+from fathom.model.decision import Considered, Decision, Outcome, Roster, Seen, Subject, Verdicts
+from fathom.record.journal import DiskJournal, Kept, Wanted, node_reasons, read_journal
 
 FULL = Decision(
     id="d-1",
@@ -129,6 +131,7 @@ def test_a_directory_without_a_journal_has_no_decisions(tmp_path: Path) -> None:
 
 WRITER = """
 import sys
+import zlib
 from pathlib import Path
 from tests.record.test_journal import decision, outcome
 from fathom.record.journal import DiskJournal
@@ -165,3 +168,16 @@ def test_a_decision_that_was_acted_upon_outlives_a_kill(tmp_path: Path) -> None:
     again.decided(decision(0))
     again.close()
     assert [one.decision.time_ns for one in read_journal(tmp_path)][-2:] == [numbers[-1], 0]
+
+
+def test_every_nodes_reason_is_found_through_the_table_that_a_decision_names(tmp_path: Path) -> None:
+    journal = DiskJournal(tmp_path)
+    journal.tabled(Roster(id="r-1", names=("a", "b", "c")))
+    codes = zlib.compress(bytes([0, 1, 1]))
+    journal.tabled(Verdicts(id="v-1", roster="r-1", reasons=("", "Taints"), codes=codes))
+    decision = msgspec.structs.replace(FULL, verdicts="v-1", differs={"c": "Resources"})
+    journal.decided(decision)
+    journal.close()
+    assert [kept.decision for kept in read_journal(tmp_path)] == [decision]
+    assert node_reasons(tmp_path, decision) == {"a": "", "b": "Taints", "c": "Resources"}
+    assert node_reasons(tmp_path, msgspec.structs.replace(decision, verdicts="v-2")) is None

@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from fathom.model.decision import Decision, Journal, Outcome, Subject
+from fathom.model.decision import Decision, Journal, Outcome, Subject, Table
 from fathom.record.tape import ASK, Record
 from fathom.seams.domain import Domain
 from fathom.seams.host import Host
@@ -127,6 +127,8 @@ class ListJournal:
 
     def concluded(self, outcome: Outcome) -> None:
         self.said.append(outcome)
+
+    def tabled(self, table: Table) -> None: ...
 
 
 class Answering:

@@ -60,7 +60,11 @@ class Decision(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     quotas: tuple[Considered, ...] = ()
     filters: dict[str, int] = {}  # Reason -> how many nodes it removed.
     verdicts: str = ""  # The table that has every node's own reason.
+    differs: dict[str, str] = {}  # Node -> reason, where it is not as in the table; '' for "fits".
     scores: dict[str, int] = {}  # The best candidates.
+    node: str = ""  # That was chosen; for a preemption, that was made room on.
+    nodes: int = 0  # How many were looked at.
+    victims: tuple[str, ...] = ()  # 'namespace/name: why', of pods that are to go.
     observed_generation: int = 0
     condition: str = ""  # The condition that goes with it: 'Ready=False/Waiting'.
     message: str = ""
@@ -76,15 +80,40 @@ class Outcome(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     message: str = ""
 
 
+class Roster(msgspec.Struct, frozen=True, kw_only=True):
+    """The nodes that tables of verdicts are about, in their order."""
+
+    id: str
+    names: tuple[str, ...]
+
+
+class Verdicts(msgspec.Struct, frozen=True, kw_only=True):
+    """Every node's reason, kept once for all decisions that it holds for."""
+
+    id: str
+    roster: str
+    reasons: tuple[str, ...]  # What the codes say; '' is "fits".
+    codes: bytes  # One byte a node, packed by zlib.
+
+
+Table = Roster | Verdicts
+
+
 class Journal(Protocol):
-    """Takes and never answers: nothing that is decided may depend on it. Neither call blocks or raises."""
+    """Takes and never answers: nothing that is decided may depend on it. No call blocks or raises."""
 
     def decided(self, decision: Decision) -> None: ...
 
     def concluded(self, outcome: Outcome) -> None: ...
+
+    def tabled(self, table: Table) -> None:
+        """What decisions that follow refer to."""
+        ...
 
 
 class NoJournal:
     def decided(self, decision: Decision) -> None: ...
 
     def concluded(self, outcome: Outcome) -> None: ...
+
+    def tabled(self, table: Table) -> None: ...

@@ -7,12 +7,13 @@ way, or whose process did not live to hear of it.
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Iterator
 from pathlib import Path
 
 import msgspec
 
-from fathom.model.decision import Decision, Outcome
+from fathom.model.decision import Decision, Outcome, Roster, Table, Verdicts
 from fathom.record.ring import Ring, runs
 from fathom.record.segment import JOURNAL, NotASegment, segments
 from fathom.seams.log import Log
@@ -20,9 +21,11 @@ from fathom.seams.log import Log
 # At 400 bytes a decision and its outcome, packed ten times smaller: several million.
 BUDGET_BYTES = 256 << 20
 
-_DECISION, _OUTCOME = b"D", b"O"
+_DECISION, _OUTCOME, _ROSTER, _VERDICTS = b"D", b"O", b"R", b"V"
 _decode_decision = msgspec.json.Decoder(Decision).decode
 _decode_outcome = msgspec.json.Decoder(Outcome).decode
+_decode_roster = msgspec.json.Decoder(Roster).decode
+_decode_verdicts = msgspec.json.Decoder(Verdicts).decode
 
 
 class DiskJournal:
@@ -30,6 +33,7 @@ class DiskJournal:
 
     def __init__(self, directory: Path, *, budget_bytes: int = BUDGET_BYTES, log: Log | None = None) -> None:
         self.written = 0
+        self.bytes = 0  # Before they are packed.
         self._ring = Ring(directory, JOURNAL, budget_bytes=budget_bytes, long_runs=False, log=log)
         self._encode = msgspec.json.Encoder().encode
         self._unfit = 0  # Records that no JSON can hold: half a surrogate pair in a name.
@@ -40,13 +44,18 @@ class DiskJournal:
     def concluded(self, outcome: Outcome) -> None:
         self._keep(_OUTCOME, outcome)
 
-    def _keep(self, kind: bytes, record: Decision | Outcome) -> None:
+    def tabled(self, table: Table) -> None:
+        self._keep(_ROSTER if isinstance(table, Roster) else _VERDICTS, table)
+
+    def _keep(self, kind: bytes, record: Decision | Outcome | Table) -> None:
         try:
             body = self._encode(record)
         except (TypeError, ValueError):
             self._unfit += 1
             return
-        self.written += self._ring.append(kind + body)
+        if self._ring.append(kind + body):
+            self.written += 1
+            self.bytes += len(body) + 1
 
     @property
     def lost(self) -> int:
@@ -98,9 +107,30 @@ def read_journal(directory: Path, wanted: Wanted = EVERYTHING) -> list[Kept]:
             decision = _decode_decision(body[1:])
             if wanted.takes(decision):
                 decisions[decision.id] = decision
-        elif (outcome := _decode_outcome(body[1:])).id in decisions:
+        elif body.startswith(_OUTCOME) and (outcome := _decode_outcome(body[1:])).id in decisions:
             outcomes.setdefault(outcome.id, []).append(outcome)
     return [Kept(decision, tuple(outcomes.get(decision.id, ()))) for decision in decisions.values()]
+
+
+def node_reasons(directory: Path, decision: Decision) -> dict[str, str] | None:
+    """Node -> why not; '' where it fits. None where the table has been dropped, or there was none."""
+    if not decision.verdicts:
+        return None
+    rosters: dict[str, Roster] = {}
+    found: Verdicts | None = None
+    for body in _bodies(directory):
+        if body.startswith(_ROSTER):
+            roster = _decode_roster(body[1:])
+            rosters[roster.id] = roster
+        elif body.startswith(_VERDICTS) and decision.verdicts.encode() in body[:100]:
+            found = _decode_verdicts(body[1:])
+    if found is None or found.roster not in rosters:
+        return None
+    codes = zlib.decompress(found.codes)
+    reasons = {
+        name: found.reasons[code] for name, code in zip(rosters[found.roster].names, codes, strict=True)
+    }
+    return {**reasons, **decision.differs}
 
 
 def _bodies(directory: Path) -> Iterator[bytes]:

@@ -18,7 +18,7 @@ from collections.abc import Iterable
 import msgspec
 
 from fathom import __version__
-from fathom.model.decision import Decision, Journal, Outcome
+from fathom.model.decision import Decision, Journal, Outcome, Table
 from fathom.record.tape import ASK, Asked, BadTape, Record, ask_payload, asked, birth_of
 from fathom.seams.domain import Domain
 from fathom.seams.outside import micro_timestamp
@@ -104,6 +104,10 @@ class _Counting:
     def concluded(self, outcome: Outcome) -> None:
         if self._journal is not None:
             self._journal.concluded(outcome)
+
+    def tabled(self, table: Table) -> None:
+        if self._journal is not None:
+            self._journal.tabled(table)
 
 
 class _Run:

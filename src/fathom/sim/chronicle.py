@@ -14,7 +14,7 @@ import msgspec
 
 from fathom.model.audit import AuditEntry
 from fathom.model.body import decode_json
-from fathom.model.decision import Decision, Outcome
+from fathom.model.decision import Decision, Outcome, Table
 from fathom.seams.seam import Ask, Input
 from fathom.sim.faults import AnyFault
 from fathom.sim.network import Exchange
@@ -200,6 +200,9 @@ class _Journal:
     def concluded(self, outcome: Outcome) -> None:
         chronicle = self._chronicle
         chronicle._add(Concluded, self._process, chronicle._current, outcome=outcome)
+
+    def tabled(self, table: Table) -> None:
+        """Detail of a decision, and none of its own."""
 
 
 def resource_of(target: str) -> str:
