@@ -1,0 +1,91 @@
+"""What a pod's status means to those who keep pods: live, ready, available. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import datetime
+from functools import lru_cache
+
+from fathom.control.owning import controller_of
+from fathom.model.conditions import conditions_of, find_condition
+from fathom.model.objects import Obj, is_deleting, lookup, metadata
+
+SUCCEEDED, FAILED = "Succeeded", "Failed"
+ENDED = frozenset({SUCCEEDED, FAILED})
+
+ORPHANS = "orphans"  # An index: what nobody controls, by namespace.
+
+
+def by_orphan(obj: Obj) -> tuple[str, ...]:
+    """Whoever adopts looks here, and not through everything that there is."""
+    return () if controller_of(obj) is not None else (str(metadata(obj).get("namespace") or ""),)
+
+
+def phase_of(pod: Obj) -> str:
+    return str(lookup(pod, "status", "phase") or "")
+
+
+def has_ended(pod: Obj) -> bool:
+    return phase_of(pod) in ENDED
+
+
+def is_active(pod: Obj) -> bool:
+    """It runs or will: not going, not ended."""
+    return not is_deleting(pod) and not has_ended(pod)
+
+
+def is_terminating(pod: Obj) -> bool:
+    """On its way out, and still there."""
+    return is_deleting(pod) and not has_ended(pod)
+
+
+def is_ready(pod: Obj) -> bool:
+    """As Kubernetes' controllers read it: whatever generation the condition is about."""
+    condition = find_condition(conditions_of(pod), "Ready")
+    return condition is not None and condition.get("status") == "True"
+
+
+def ready_since_s(pod: Obj) -> float | None:
+    """Seconds since the epoch; None if it is not ready."""
+    condition = find_condition(conditions_of(pod), "Ready")
+    if condition is None or condition.get("status") != "True":
+        return None
+    return seconds(condition.get("lastTransitionTime"))
+
+
+def available_in_s(pod: Obj, *, min_ready_s: int, now_s: float) -> float | None:
+    """When it will have been ready for long enough: 0 is now, None as long as it is not ready."""
+    since_s = ready_since_s(pod)
+    return None if since_s is None else max(0.0, since_s + min_ready_s - now_s)
+
+
+def is_available(pod: Obj, *, min_ready_s: int, now_s: float) -> bool:
+    return available_in_s(pod, min_ready_s=min_ready_s, now_s=now_s) == 0.0
+
+
+def next_available_s(pods: Iterable[Obj], *, min_ready_s: int, now_s: float) -> float | None:
+    """When the next of those that are ready will be available. Nothing but time tells of that."""
+    waits = (available_in_s(pod, min_ready_s=min_ready_s, now_s=now_s) for pod in pods)
+    return min((wait for wait in waits if wait), default=None)
+
+
+@lru_cache(maxsize=4096)
+def _seconds(text: str) -> float:
+    try:
+        return datetime.fromisoformat(text).timestamp()
+    except ValueError:
+        return 0.0
+
+
+def seconds(text: object) -> float:
+    """Of a timestamp, since the epoch. What is none was long ago."""
+    return _seconds(text) if isinstance(text, str) else 0.0
+
+
+def created_s(obj: Obj) -> float:
+    return seconds(metadata(obj).get("creationTimestamp"))
+
+
+def restarts_of(pod: Obj) -> int:
+    statuses = lookup(pod, "status", "containerStatuses") or ()
+    return max((int(one.get("restartCount") or 0) for one in statuses), default=0)

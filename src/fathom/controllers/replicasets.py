@@ -1,0 +1,124 @@
+"""Keep as many pods as a ReplicaSet asks for. Deletion is simply absence."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import ClassVar
+
+from fathom.cache.indexes import OWNER, STANDARD
+from fathom.cache.snapshot import Snapshot
+from fathom.control.again import Again
+from fathom.control.kit import Kit
+from fathom.control.owning import Claims, child_name, claims, controller_of
+from fathom.control.watches import POD, REPLICA_SET, Primary, Related, View, Watch
+from fathom.controllers.floor import Floor
+from fathom.controllers.plan_replicasets import (
+    Around,
+    min_ready_s_of,
+    plan_failure,
+    plan_replicas,
+)
+from fathom.controllers.podstates import ORPHANS, by_orphan, is_active, next_available_s
+from fathom.model.objects import Key, Obj, is_deleting, key_of, labels_of, metadata, uid_of
+from fathom.model.selectors import LabelSelector
+
+# Reasons of a failure that are no refusal: another pass will do.
+RACES = frozenset({"Conflict", "OutcomeUnknown", "NameTaken"})
+
+FOR_CHILDREN = {**STANDARD, ORPHANS: by_orphan}
+
+
+def selector_of(owner: Obj) -> LabelSelector:
+    """What is stored was validated; a selector from before that selects nothing."""
+    try:
+        return LabelSelector.from_object((owner.get("spec") or {}).get("selector"))
+    except ValueError:
+        return LabelSelector.from_object(None)
+
+
+def _concerned(pod: Obj, view: View) -> Iterable[Key]:
+    """Its ReplicaSet; of a pod that is nobody's, all who would have it."""
+    reference = controller_of(pod)
+    namespace = str(metadata(pod).get("namespace"))
+    if reference is not None:
+        is_ours = reference.get("kind") == "ReplicaSet" and str(reference.get("apiVersion", "")).startswith(
+            "apps/"
+        )
+        return (Key(namespace, str(reference.get("name"))),) if is_ours else ()
+    if is_deleting(pod) or not labels_of(pod):
+        return ()
+    labels = labels_of(pod)
+    return tuple(
+        key_of(owner) for owner in view().list("ReplicaSet", namespace) if selector_of(owner).matches(labels)
+    )
+
+
+def claims_of(view: Snapshot, kind: str, owner: Obj) -> Claims:
+    """What is an owner's, and what it should take or let go."""
+    key, uid, selector = key_of(owner), uid_of(owner), selector_of(owner)
+    orphans = [
+        child for child in view.by_index(kind, ORPHANS, key.namespace) if selector.matches(labels_of(child))
+    ]
+    return claims(owner, [*view.owned(kind, uid), *orphans], lambda child: selector.matches(labels_of(child)))
+
+
+class ReplicaSets:
+    name = "replicasets"
+    watches: ClassVar[tuple[Watch, ...]] = (
+        Primary(REPLICA_SET),
+        Related(POD, concerns=_concerned, indexes=FOR_CHILDREN),
+    )
+
+    def __init__(self, kit: Kit) -> None:
+        self._kit = kit
+        self._floor = Floor(kit, REPLICA_SET, POD)
+
+    async def reconcile(self, key: Key) -> Again:
+        if not await self._may_adopt(key):
+            return Again.in_s(1.0, "the ReplicaSet in our view is not the one there is")
+        await self._floor.fetch()
+        view = self._kit.snapshot()
+        owner = view.get("ReplicaSet", key)
+        if owner is None:
+            return Again.never()
+        plan = plan_replicas(owner, self._around(view, owner), now=self._kit.now())
+        applied = await self._kit.apply(key, plan, seen=view)
+        failure = applied.failure
+        if failure is not None and failure.blame == "failed" and failure.reason not in RACES:
+            failed = plan_failure(owner, failure, creating=bool(plan.creates), now=self._kit.now())
+            await self._kit.apply(key, failed, seen=self._kit.snapshot())
+        return Again.after(applied, in_s=self._wait_s(owner, view), why="a pod becomes available")
+
+    def _around(self, view: Snapshot, owner: Obj) -> Around:
+        key = key_of(owner)
+        return Around(
+            claims=claims_of(view, "Pod", owner),
+            related=_siblings(view, owner),
+            occupied=lambda slot: view.get("Pod", Key(key.namespace, child_name(key.name, slot))) is not None,
+            needs=self._floor.needs,
+        )
+
+    async def _may_adopt(self, key: Key) -> bool:
+        """An owner that has gone must adopt nobody: the collector would take what it adopted. Its cache may
+        not know, so the server is asked, but only where there is somebody to adopt."""
+        view = self._kit.snapshot()
+        owner = view.get("ReplicaSet", key)
+        if owner is None or not claims_of(view, "Pod", owner).adopt:
+            return True
+        there = await self._kit.api.get(REPLICA_SET.resource, *key)
+        return there is not None and uid_of(there) == uid_of(owner) and not is_deleting(there)
+
+    def _wait_s(self, owner: Obj, view: Snapshot) -> float | None:
+        pods = [pod for pod in view.owned("Pod", uid_of(owner)) if is_active(pod)]
+        now_s = self._kit.now_ns() / 1e9
+        wait_s = next_available_s(pods, min_ready_s=min_ready_s_of(owner), now_s=now_s)
+        return None if wait_s is None else wait_s + 1.0  # Timestamps are whole seconds.
+
+
+def _siblings(view: Snapshot, owner: Obj) -> list[Obj]:
+    """The pods of all ReplicaSets of the same workload."""
+    above = controller_of(owner)
+    if above is None:
+        return []
+    sets = view.by_index("ReplicaSet", OWNER, str(above.get("uid")))
+    return [pod for one in sets for pod in view.owned("Pod", uid_of(one)) if is_active(pod)]
