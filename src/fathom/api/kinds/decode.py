@@ -42,18 +42,32 @@ class Decoded(msgspec.Struct, frozen=True):
     unknown: tuple[str, ...] = ()  # 'unknown field "spec.foo"', 'duplicate field "spec.x"'
 
 
-class Decoder:
-    """Readers by kind, each made when it is first needed."""
+class Readers:
+    """What is made of definitions, each when it is first needed; by definition. Decoders share it."""
 
-    def __init__(self, definitions: Definitions, defaults: Defaults) -> None:
+    def __init__(self, definitions: Definitions) -> None:
+        self.structs = Structs(definitions)
+        self.fast: dict[str, Callable[[bytes], Any] | None] = {}  # None: has no fast path.
+        self.patch: dict[str, PatchSchema | None] = {}
+        self.zeros: dict[str, tuple[tuple[str, Any], ...]] = {}  # Of the status.
+        self.messages = Messages(definitions)
+
+
+class Decoder:
+    """Reads bodies of every kind."""
+
+    def __init__(
+        self, definitions: Definitions, defaults: Defaults, *, readers: Readers | None = None
+    ) -> None:
+        readers = readers or Readers(definitions)
         self._definitions = definitions
         self._defaults = defaults
-        self._structs = Structs(definitions)
-        self._fast: dict[str, Callable[[bytes], Any] | None] = {}  # By definition; None: has no fast path.
-        self._patch: dict[str, PatchSchema | None] = {}  # By definition.
-        self._zeros: dict[str, tuple[tuple[str, Any], ...]] = {}  # Of the status, by definition.
+        self._structs = readers.structs
+        self._fast = readers.fast
+        self._patch = readers.patch
+        self._zeros = readers.zeros
+        self._messages = readers.messages
         self._structural: dict[str, Structural] = {}  # By resource; of the schema that was current then.
-        self._messages = Messages(definitions)
 
     def decode(self, kind: Kind, raw: bytes, *, media_type: str = JSON) -> Decoded:
         """Read a request's body: JSON, YAML or, of a built-in kind, protobuf. Raises ApiError 400."""

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 from fathom.api.kinds import catalogue, definitions
-from fathom.api.kinds.catalogue import Subresource
-from fathom.api.kinds.decode import Decoder
+from fathom.api.kinds.catalogue import Catalogue, Subresource
+from fathom.api.kinds.decode import Decoder, Readers
 from fathom.api.kinds.defaults import Defaults
 from fathom.api.kinds.definitions import Definitions
 from fathom.api.kinds.kind import Kind
@@ -19,8 +21,10 @@ class Registry:
         *,
         subresources: dict[str, Subresource] | None = None,
         defaults: Defaults | None = None,
+        readers: Readers | None = None,
     ) -> None:
         self.definitions = definitions
+        self._readers = readers
         self.subresources = subresources or {}
         self.revision = 0  # Grows with every change: documents made from the registry are stale then.
         self._defaults = defaults or Defaults({}, {})
@@ -32,13 +36,8 @@ class Registry:
     @classmethod
     def builtin(cls) -> Registry:
         """Everything that Kubernetes has built in."""
-        known = definitions.load()
-        listed = catalogue.load(known)
-        registry = cls(
-            known,
-            subresources=listed.subresources,
-            defaults=Defaults(listed.defaults, listed.default_groups),
-        )
+        known, listed, defaults, readers = _built_in()
+        registry = cls(known, subresources=dict(listed.subresources), defaults=defaults, readers=readers)
         for kind in listed.kinds:
             registry.add(kind)
         for body in listed.bodies:
@@ -47,7 +46,7 @@ class Registry:
 
     def decoder(self) -> Decoder:
         """A decoder for the kinds of this registry, with their defaults."""
-        return Decoder(self.definitions, self._defaults)
+        return Decoder(self.definitions, self._defaults, readers=self._readers)
 
     def add(self, kind: Kind) -> None:
         """A kind that stays: a built-in one, or fathom's own."""
@@ -101,3 +100,11 @@ class Registry:
 
     def is_custom(self, kind: Kind) -> bool:
         return kind.resource in self._custom
+
+
+@lru_cache(maxsize=1)
+def _built_in() -> tuple[Definitions, Catalogue, Defaults, Readers]:
+    """Read once a process: none of it ever changes, and a simulated world starts servers all the time."""
+    known = definitions.load()
+    listed = catalogue.load(known)
+    return known, listed, Defaults(listed.defaults, listed.default_groups), Readers(known)
