@@ -1,0 +1,197 @@
+"""What is done about a node in each state: conditions that say it, taints that keep pods away. Pure.
+
+    Suspect       fathom.dev/suspect:NoSchedule
+    Unreachable   Ready=Unknown, node.kubernetes.io/unreachable:NoSchedule and :NoExecute
+    Lost          fathom.dev/lost:NoExecute
+    not ready     (the agent's own word) node.kubernetes.io/not-ready:NoSchedule and :NoExecute
+
+Who tolerates a taint for a time stays for that time; `plan_evictions` counts it. Taints of others are left
+alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from fathom.cache.freshness import NoOlderThan
+from fathom.control.plan import Patch, Plan, WriteStatus, target, write_status
+from fathom.controllers.evidence import Assessment, State
+from fathom.model.conditions import Status, conditions_of, find_condition, set_condition
+from fathom.model.objects import Obj, lookup, metadata
+
+UNREACHABLE, NOT_READY = "node.kubernetes.io/unreachable", "node.kubernetes.io/not-ready"
+SUSPECT, LOST, QUARANTINE = "fathom.dev/suspect", "fathom.dev/lost", "fathom.dev/quarantine"
+UNSCHEDULABLE = "node.kubernetes.io/unschedulable"
+PRESSURES = {
+    "MemoryPressure": "node.kubernetes.io/memory-pressure",
+    "DiskPressure": "node.kubernetes.io/disk-pressure",
+    "PIDPressure": "node.kubernetes.io/pid-pressure",
+    "NetworkUnavailable": "node.kubernetes.io/network-unavailable",
+}
+OURS = frozenset({UNREACHABLE, NOT_READY, SUSPECT, LOST, UNSCHEDULABLE, *PRESSURES.values()})
+
+# Conditions of a node that say how far it has gone, each with its own time.
+STATES = (
+    (State.SUSPECT, "fathom.dev/Suspect"),
+    (State.UNREACHABLE, "fathom.dev/Unreachable"),
+    (State.LOST, "fathom.dev/Lost"),
+)
+
+# Leases change every ten seconds: a view that is older than this has missed some.
+FRESH_S = 10.0
+NEEDS = (NoOlderThan(FRESH_S, ("Node", "Lease")),)
+
+
+def plan_node(node: Obj, found: Assessment, allowed: State, held: str, *, now: str) -> Plan:
+    """`allowed`: how far the brake lets us go; `held`: what it says about the rest."""
+    status = write_status("Node", node, {"conditions": _conditions(node, found, allowed, held, now=now)})
+    taints = wanted_taints(node, allowed, now=now)
+    return Plan(
+        patches=_retainted(node, taints, destructive=allowed > State.SUSPECT),
+        statuses=status,
+        needs=NEEDS,
+        why=f"{allowed.word}: {found.message}" + (f"; held: {held}" if held else ""),
+    )
+
+
+def state_of(node: Obj) -> State:
+    """How far it was gone with this node, as its conditions say."""
+    return max((state for state, name in STATES if _is(node, name)), default=State.HEALTHY)
+
+
+def entered(node: Obj, state: State) -> str | None:
+    """Since when it is in this state or a stronger one."""
+    name = dict(STATES)[state]
+    condition = find_condition(conditions_of(node), name)
+    if condition is None or condition.get("status") != "True":
+        return None
+    return str(condition["lastTransitionTime"])
+
+
+def _is(node: Obj, name: str) -> bool:
+    condition = find_condition(conditions_of(node), name)
+    return condition is not None and condition.get("status") == "True"
+
+
+def _conditions(node: Obj, found: Assessment, allowed: State, held: str, *, now: str) -> list[Obj]:
+    conditions = conditions_of(node)
+    for state, name in STATES:
+        if allowed < state and find_condition(conditions, name) is None:
+            continue  # A node that was never ill need not say so.
+        status: Status = "True" if allowed >= state else "False"
+        conditions = set_condition(
+            conditions,
+            type=name,
+            status=status,
+            reason="Evidence" if status == "True" else "Held" if found.state >= state else "Heard",
+            message=_said(found, held, status == "True" or found.state >= state),
+            now=now,
+        )
+    return _unknown(conditions, now=now) if allowed >= State.UNREACHABLE else conditions
+
+
+def _said(found: Assessment, held: str, ill: bool) -> str:
+    """Without the seconds, which would make every look a write."""
+    if not ill:
+        return ""
+    signals = ", ".join(each.signal for each in found.evidence)
+    return f"by {signals}" + (f"; held: {held}" if held else "")
+
+
+def _unknown(conditions: list[Obj], *, now: str) -> list[Obj]:
+    """As kube-controller-manager says it of an agent that is silent."""
+    for name in ("Ready", "MemoryPressure", "DiskPressure", "PIDPressure"):
+        if name != "Ready" and find_condition(conditions, name) is None:
+            continue
+        conditions = _keeping_heartbeat(conditions, name, now=now)
+    return conditions
+
+
+def _keeping_heartbeat(conditions: list[Obj], name: str, *, now: str) -> list[Obj]:
+    before = find_condition(conditions, name) or {}
+    after = set_condition(
+        conditions,
+        type=name,
+        status="Unknown",
+        reason="NodeStatusUnknown",
+        message="Kubelet stopped posting node status.",
+        now=now,
+    )
+    heartbeat = before.get("lastHeartbeatTime")
+    if heartbeat is None:
+        return after
+    return [{**each, "lastHeartbeatTime": heartbeat} if each.get("type") == name else each for each in after]
+
+
+# Taints.
+
+
+def wanted_taints(node: Obj, state: State, *, now: str) -> list[Obj]:
+    """Those of others as they are, then ours; a taint that stays keeps its time."""
+    before = [each for each in lookup(node, "spec", "taints") or () if isinstance(each, dict)]
+    wanted = [*_for_state(state), *_for_word(node, state), *_for_spec(node)]
+    known = {(each.get("key"), each.get("effect")): each for each in before}
+    kept = [each for each in before if each.get("key") not in OURS]
+    return kept + [known.get(pair) or _taint(*pair, now=now) for pair in wanted]
+
+
+def _for_state(state: State) -> list[tuple[str, str]]:
+    wanted = [(SUSPECT, "NoSchedule")] if state >= State.SUSPECT else []
+    if state >= State.UNREACHABLE:
+        wanted += [(UNREACHABLE, "NoSchedule"), (UNREACHABLE, "NoExecute")]
+    return [*wanted, (LOST, "NoExecute")] if state >= State.LOST else wanted
+
+
+def _for_word(node: Obj, state: State) -> list[tuple[str, str]]:
+    """What the agent itself says, while it can be heard."""
+    if state >= State.UNREACHABLE:
+        return []
+    said = {str(each.get("type")): each.get("status") for each in conditions_of(node)}
+    wanted = [(taint, "NoSchedule") for name, taint in PRESSURES.items() if said.get(name) == "True"]
+    if said.get("Ready") == "False":
+        wanted += [(NOT_READY, "NoSchedule"), (NOT_READY, "NoExecute")]
+    elif said.get("Ready") != "True":
+        wanted += [(NOT_READY, "NoSchedule")]  # It has just registered.
+    return wanted
+
+
+def _for_spec(node: Obj) -> list[tuple[str, str]]:
+    return [(UNSCHEDULABLE, "NoSchedule")] if lookup(node, "spec", "unschedulable") else []
+
+
+def _taint(key: str, effect: str, *, now: str) -> Obj:
+    return {"key": key, "effect": effect, "timeAdded": now}
+
+
+def _retainted(node: Obj, wanted: Sequence[Obj], *, destructive: bool) -> tuple[Patch, ...]:
+    if list(lookup(node, "spec", "taints") or ()) == list(wanted):
+        return ()
+    return (Patch(target("Node", node), {"spec": {"taints": list(wanted) or None}}, destructive=destructive),)
+
+
+# Pods that are there.
+
+
+def plan_out_of_service(pods: Sequence[Obj], *, now: str) -> tuple[WriteStatus, ...]:
+    """Nobody sends traffic to what cannot be heard. The agent says Ready again when it can."""
+    return tuple(
+        status
+        for pod in pods
+        if lookup(pod, "status", "phase") == "Running" and _is(pod, "Ready")
+        for status in write_status("Pod", pod, {"conditions": _not_ready(pod, now=now)})
+    )
+
+
+def _not_ready(pod: Obj, *, now: str) -> list[Obj]:
+    return set_condition(
+        conditions_of(pod),
+        type="Ready",
+        status="False",
+        reason="NodeUnreachable",
+        message=f"node {lookup(pod, 'spec', 'nodeName')} cannot be heard",
+        now=now,
+    )
+
+
+def zone_of(node: Obj) -> str:
+    return str((metadata(node).get("labels") or {}).get("topology.kubernetes.io/zone") or "")

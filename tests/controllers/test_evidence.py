@@ -1,0 +1,118 @@
+"""What may be concluded about a node from what was heard of it, and how far the brake lets one go."""
+
+from __future__ import annotations
+
+import pytest
+
+from fathom.controllers.brake import BrakeLimits, Permit, Stand, limits_of, permit
+from fathom.controllers.evidence import SECOND_NS, Assessment, Evidence, Heard, State, assess
+
+NOW = 10_000 * SECOND_NS
+
+
+def heard(lease_s: float, status_s: float, *reported: tuple[str, str]) -> Heard:
+    return Heard(NOW - int(lease_s * SECOND_NS), NOW - int(status_s * SECOND_NS), reported)
+
+
+@pytest.mark.parametrize(
+    ("lease_s", "status_s", "state"),
+    [
+        (0, 0, State.HEALTHY),
+        (11, 11, State.HEALTHY),  # One renewal is late.
+        (25, 25, State.SUSPECT),
+        (0, 4000, State.SUSPECT),  # A lease that is renewed proves that the agent lives.
+        (45, 45, State.UNREACHABLE),
+        (45, 65, State.LOST),  # Two sources.
+        (299, 10, State.UNREACHABLE),  # One source: however long, not before five minutes.
+        (300, 10, State.LOST),
+    ],
+)
+def test_silence_counts_by_its_length_and_by_who_is_silent(
+    lease_s: float, status_s: float, state: State
+) -> None:
+    assert assess(heard(lease_s, status_s), now_ns=NOW).state == state
+
+
+def test_what_others_say_is_a_second_source_but_no_first_one() -> None:
+    gateway = ("gateway", "no pod there answers")
+    assert assess(heard(0, 0, gateway), now_ns=NOW).state == State.SUSPECT
+    assert assess(heard(45, 10, gateway), now_ns=NOW).state == State.LOST
+
+
+def test_an_operators_word_is_enough() -> None:
+    found = assess(heard(0, 0, ("operator", "the rack burnt")), now_ns=NOW)
+    assert found == Assessment(State.LOST, (Evidence("operator", "the rack burnt"),))
+
+
+def test_signals_about_ourselves_say_nothing_about_a_node() -> None:
+    assert assess(heard(0, 0, ("watch-disconnect", "…"), ("queue-age", "…")), now_ns=NOW).state == 0
+
+
+def test_the_evidence_is_told_strongest_first() -> None:
+    found = assess(heard(45, 65, ("operator", "gone")), now_ns=NOW)
+    assert found.message == ("gone; its lease was not renewed for 45 s; its status was not renewed for 65 s")
+
+
+# The brake.
+
+
+def stands(zone: str, healthy: int, lost: int) -> list[Stand]:
+    return [
+        Stand(f"{zone}{index}", zone, State.LOST if index < lost else State.HEALTHY)
+        for index in range(healthy + lost)
+    ]
+
+
+def test_one_of_many_may_be_replaced() -> None:
+    everybody = stands("a", 9, 1)
+    assert permit(everybody[0], everybody, now_ns=NOW, limits=BrakeLimits()) == Permit(State.LOST)
+
+
+def test_a_zone_that_falls_silent_as_a_whole_is_left_alone() -> None:
+    everybody = stands("a", 0, 10) + stands("b", 90, 0)
+    held = permit(everybody[0], everybody, now_ns=NOW, limits=BrakeLimits())
+    assert held == Permit(
+        State.SUSPECT,
+        "10 of 10 nodes of zone a are silent at once: that fits our own blindness better",
+    )
+
+
+def test_many_small_zones_that_fall_silent_together_are_left_alone() -> None:
+    everybody = [stand for zone in "abc" for stand in stands(zone, 0, 1)]
+    held = permit(everybody[0], everybody, now_ns=NOW, limits=BrakeLimits())
+    assert held.allowed == State.SUSPECT
+    assert "3 of 3 nodes of all zones" in held.why
+
+
+def test_only_some_are_emptied_within_a_minute() -> None:
+    done = [Stand(f"d{n}", "a", State.LOST, flipped_ns=NOW - n, evicted_ns=NOW - n) for n in range(6)]
+    healthy, next_one = stands("a", 90, 0), Stand("next", "a", State.LOST, flipped_ns=NOW)
+    held = permit(next_one, [*done, *healthy], now_ns=NOW, limits=BrakeLimits())
+    assert held == Permit(State.UNREACHABLE, "6 nodes of zone a were emptied within a minute")
+    later = permit(next_one, [*done, *healthy], now_ns=NOW + 61 * SECOND_NS, limits=BrakeLimits())
+    assert later == Permit(State.LOST)
+
+
+def test_taking_out_of_service_is_braked_too() -> None:
+    done = [Stand(f"d{n}", "a", State.UNREACHABLE, flipped_ns=NOW - n) for n in range(20)]
+    new = Stand("new", "a", State.UNREACHABLE)
+    held = permit(new, [*done, *stands("a", 80, 0)], now_ns=NOW, limits=BrakeLimits())
+    assert held == Permit(State.SUSPECT, "20 nodes of zone a were taken out of service within a minute")
+
+
+def test_what_was_done_already_is_not_undone_by_the_brake() -> None:
+    done = [Stand(f"d{n}", "a", State.LOST, flipped_ns=NOW - n, evicted_ns=NOW - n) for n in range(6)]
+    assert permit(done[0], [*done, *stands("a", 90, 0)], now_ns=NOW, limits=BrakeLimits()) == Permit(
+        State.LOST
+    )
+
+
+def test_a_hand_on_the_brake_holds_everything() -> None:
+    held = permit(stands("a", 9, 1)[0], [], now_ns=NOW, limits=BrakeLimits(engaged=True))
+    assert held == Permit(State.SUSPECT, "the brake is engaged by hand")
+
+
+def test_limits_come_from_a_config_map_and_nonsense_is_told() -> None:
+    limits, wrong = limits_of({"evictions_per_minute": "2", "engaged": "true", "share_percent": "lots"})
+    assert limits == BrakeLimits(evictions_per_minute=2, engaged=True)
+    assert wrong == "share_percent='lots' is no number"

@@ -1,0 +1,161 @@
+"""What is done about a node that is not heard, and about the pods on it."""
+
+from __future__ import annotations
+
+from fathom.control.plan import Patch, target
+from fathom.controllers.evidence import Assessment, Evidence, State
+from fathom.controllers.plan_evictions import Leaving, leaving, tolerated_s
+from fathom.controllers.plan_nodes import entered, plan_node, plan_out_of_service, state_of
+from fathom.model.objects import Obj
+
+NOW = "2026-01-01T00:10:00Z"
+NOW_NS = 1_767_226_200 * 1_000_000_000
+SILENT = Assessment(State.LOST, (Evidence("lease", "…"), Evidence("status", "…")))
+HEARD = Assessment(State.HEALTHY)
+
+
+def node(*taints: Obj, conditions: list[Obj] | None = None, unschedulable: bool = False) -> Obj:
+    ready = {"type": "Ready", "status": "True", "lastHeartbeatTime": "2026-01-01T00:00:00Z"}
+    return {
+        "metadata": {"name": "n1", "uid": "u1", "resourceVersion": "7"},
+        "spec": {"taints": list(taints), **({"unschedulable": True} if unschedulable else {})},
+        "status": {"conditions": [ready, *(conditions or ())]},
+    }
+
+
+def taint(key: str, effect: str, added: str = NOW) -> Obj:
+    return {"key": key, "effect": effect, "timeAdded": added}
+
+
+def after(before: Obj, found: Assessment, allowed: State, held: str = "") -> Obj:
+    """The node as the plan leaves it."""
+    plan = plan_node(before, found, allowed, held, now=NOW)
+    status = before["status"]
+    for write in plan.statuses:
+        status = {**status, **write.status}
+    spec = before["spec"]
+    for patch in plan.patches:
+        spec = {**spec, **patch.patch["spec"]}
+    return {**before, "spec": spec, "status": status}
+
+
+def test_a_healthy_node_is_left_as_it_is() -> None:
+    plan = plan_node(node(), HEARD, State.HEALTHY, "", now=NOW)
+    assert (plan.actions, plan.statuses) == ((), ())
+
+
+def test_each_state_adds_to_the_one_before() -> None:
+    keys = {
+        state: [(each["key"], each["effect"]) for each in after(node(), SILENT, state)["spec"]["taints"]]
+        for state in (State.SUSPECT, State.UNREACHABLE, State.LOST)
+    }
+    suspect = [("fathom.dev/suspect", "NoSchedule")]
+    unreachable = [
+        *suspect,
+        ("node.kubernetes.io/unreachable", "NoSchedule"),
+        ("node.kubernetes.io/unreachable", "NoExecute"),
+    ]
+    lost = [*unreachable, ("fathom.dev/lost", "NoExecute")]
+    assert keys == {State.SUSPECT: suspect, State.UNREACHABLE: unreachable, State.LOST: lost}
+
+
+def test_what_is_said_of_a_node_can_be_read_back() -> None:
+    gone = after(node(), SILENT, State.LOST)
+    assert state_of(gone) == State.LOST
+    assert entered(gone, State.UNREACHABLE) == NOW
+    ready = gone["status"]["conditions"][0]
+    assert (ready["status"], ready["reason"], ready["lastHeartbeatTime"]) == (
+        "Unknown", "NodeStatusUnknown", "2026-01-01T00:00:00Z",
+    )  # fmt: skip
+
+
+def test_what_the_brake_holds_back_is_said_on_the_node() -> None:
+    held = after(node(), SILENT, State.SUSPECT, "9 of 9 are silent")
+    assert held["status"]["conditions"][1]["message"] == "by lease, status; held: 9 of 9 are silent"
+    assert state_of(held) == State.SUSPECT
+
+
+def test_a_node_that_is_heard_again_loses_our_taints_and_keeps_those_of_others() -> None:
+    theirs = {"key": "gpu", "value": "yes", "effect": "NoSchedule"}
+    ill = after(node(theirs), SILENT, State.LOST)
+    ill["status"]["conditions"][0] = {"type": "Ready", "status": "True"}  # The agent's word.
+    well = after(ill, HEARD, State.HEALTHY)
+    assert well["spec"]["taints"] == [theirs]
+    assert state_of(well) == State.HEALTHY
+
+
+def test_a_taint_that_stays_keeps_its_time() -> None:
+    early = taint("node.kubernetes.io/unreachable", "NoExecute", "2026-01-01T00:00:00Z")
+    assert early in after(node(early), SILENT, State.UNREACHABLE)["spec"]["taints"]
+
+
+def test_the_agents_own_word_and_a_cordon_become_taints() -> None:
+    said = node(conditions=[{"type": "MemoryPressure", "status": "True"}], unschedulable=True)
+    said["status"]["conditions"][0]["status"] = "False"
+    found = [(each["key"], each["effect"]) for each in after(said, HEARD, State.HEALTHY)["spec"]["taints"]]
+    assert found == [
+        ("node.kubernetes.io/memory-pressure", "NoSchedule"),
+        ("node.kubernetes.io/not-ready", "NoSchedule"),
+        ("node.kubernetes.io/not-ready", "NoExecute"),
+        ("node.kubernetes.io/unschedulable", "NoSchedule"),
+    ]
+
+
+def test_an_empty_list_of_taints_is_taken_away() -> None:
+    suspect = node(taint("fathom.dev/suspect", "NoSchedule"))
+    plan = plan_node(suspect, HEARD, State.HEALTHY, "", now=NOW)
+    assert plan.patches == (Patch(target("Node", suspect), {"spec": {"taints": None}}),)
+
+
+# Pods.
+
+
+def pod(name: str, *tolerations: Obj, **status: object) -> Obj:
+    ready = [{"type": "Ready", "status": "True"}]
+    return {
+        "metadata": {"name": name, "namespace": "default", "uid": name},
+        "spec": {"nodeName": "n1", "tolerations": list(tolerations)},
+        "status": {"phase": "Running", "conditions": ready, **status},
+    }
+
+
+UNREACHABLE = taint("node.kubernetes.io/unreachable", "NoExecute", "2026-01-01T00:09:00Z")
+
+
+def default_toleration(seconds: int) -> Obj:
+    return {
+        "key": "node.kubernetes.io/unreachable",
+        "operator": "Exists",
+        "effect": "NoExecute",
+        "tolerationSeconds": seconds,
+    }
+
+
+def test_pods_leave_when_their_time_beside_the_taint_is_over() -> None:
+    forever = pod("forever", {"operator": "Exists"})
+    late, soon = pod("late", default_toleration(300)), pod("soon", default_toleration(30))
+    at_once, done = pod("at-once"), pod("done", phase="Succeeded")
+    found = leaving(node(UNREACHABLE), [forever, late, soon, at_once, done], now_ns=NOW_NS)
+    key = "node.kubernetes.io/unreachable"
+    assert found == [Leaving(at_once, key, -60.0), Leaving(soon, key, -30.0), Leaving(late, key, 240.0)]
+
+
+def test_who_is_going_already_is_not_told_again() -> None:
+    going = pod("going")
+    going["metadata"]["deletionTimestamp"] = NOW
+    assert leaving(node(UNREACHABLE), [going], now_ns=NOW_NS) == []
+
+
+def test_the_shortest_toleration_holds() -> None:
+    assert tolerated_s(UNREACHABLE, [default_toleration(300), default_toleration(10)]) == 10.0
+    assert tolerated_s(UNREACHABLE, [{"operator": "Exists"}]) is None
+    assert tolerated_s(UNREACHABLE, [{"key": "other", "operator": "Exists"}]) == 0.0
+    assert tolerated_s(UNREACHABLE, [{"key": UNREACHABLE["key"], "value": "other"}]) == 0.0
+
+
+def test_pods_that_are_ready_are_taken_out_of_service() -> None:
+    ready, waiting = pod("ready"), pod("waiting", conditions=[{"type": "Ready", "status": "False"}])
+    (write,) = plan_out_of_service([ready, waiting], now=NOW)
+    assert write.target == target("Pod", ready)
+    assert write.status["conditions"][0]["status"] == "False"
+    assert write.status["conditions"][0]["reason"] == "NodeUnreachable"
