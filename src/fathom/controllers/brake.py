@@ -3,8 +3,8 @@ evicting them. Pure.
 
 When many nodes fall silent at once, the likelier cause is ours: a partition, a server that is down, a clock.
 So beyond a share of a zone nothing more is done; and what is done is done a few nodes at a time. The limits
-are in the ConfigMap `fathom-system/node-brake`, which people may change; what is held back, and why, stands in
-the conditions of the node concerned.
+are in the ConfigMap `fathom-system/node-brake`, which people may change; what is held back, and why, stands
+in the conditions of the node concerned.
 """
 
 from __future__ import annotations
