@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, TypeVar
 
 from cyclopts import App, Parameter
 from cyclopts.validators import Number
+from msgspec import to_builtins
 
 from fathom.cli.problem import ANSWER_IS_NO, Problem
 
@@ -52,12 +53,18 @@ class Where:
 NEW_SERVER = Where()
 
 
+def _each_at_least_one(type_: object, counts: tuple[int, ...]) -> None:
+    if min(counts, default=0) < 1:
+        raise ValueError("a cluster has at least one node")
+
+
 def make_app() -> App:
     app = App(name="bench", help="Measure an API server over TLS, from another process than its own.")
     app.command(api)
     app.command(watch)
     app.command(record)
     app.command(cache)
+    app.command(sim)
     return app
 
 
@@ -126,6 +133,25 @@ def cache(
     load = following.CacheLoad(objects, events, http_objects, connections, kopf_objects)
     result = _measured(lambda: following.run_cache(load, where.against()))
     print(following.as_json(result) if as_json else following.as_table(result))
+
+
+def sim(
+    *,
+    nodes: Annotated[
+        tuple[int, ...],
+        Parameter(negative=(), validator=_each_at_least_one, help="Clusters of so many nodes."),
+    ] = (10, 100, 1000),
+    seconds: Annotated[float, Parameter(validator=Number(gte=100), help="Of the cluster's life.")] = 900.0,
+    seed: str = "1",
+    as_json: AsJson = False,
+) -> None:
+    """Run simulated clusters, and see how much faster than real time. Needs no server."""
+    from fathom.bench.result import this_machine  # noqa: PLC0415
+    from fathom.sim import bench as simulated  # noqa: PLC0415
+
+    sizes = [simulated.Size(count, seconds) for count in nodes]
+    result = simulated.run_sim(sizes, seed=seed, machine=to_builtins(this_machine()))
+    print(simulated.as_json(result) if as_json else simulated.as_table(result))
 
 
 def _report(measure: Callable[[], Result], *, as_json: bool) -> None:

@@ -17,7 +17,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import time
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from typing import Any
 
 import msgspec
@@ -70,6 +70,39 @@ class Measured(msgspec.Struct, frozen=True, kw_only=True):
     us_per_commit: float
     running: int  # Pods that run at the end.
     trace: str
+
+
+class SimResult(msgspec.Struct, frozen=True, kw_only=True):
+    bench: str = "sim"
+    clusters: tuple[Measured, ...]
+    parameters: dict[str, Any]
+    machine: dict[str, Any]  # What whoever asks knows of it.
+
+
+def run_sim(sizes: Sequence[Size], *, seed: str = "1", machine: dict[str, Any] | None = None) -> SimResult:
+    return SimResult(
+        clusters=tuple(measure(size, seed=seed) for size in sizes),
+        parameters={
+            "seconds": [size.seconds for size in sizes],
+            "seed": seed,
+            "pods_per_node": PODS_PER_NODE,
+        },
+        machine=machine or {},
+    )
+
+
+def as_json(result: SimResult) -> str:
+    return msgspec.json.format(msgspec.json.encode(result), indent=2).decode()
+
+
+def as_table(result: SimResult) -> str:
+    head = f"{'nodes':>6} {'pods':>7} {'× real time':>12} {'filling':>9} {'steady':>9} {'µs a commit':>12}"
+    lines = [
+        f"{one.nodes:>6,} {one.pods:>7,} {one.sim_ratio:>12,.0f} {one.filling_ratio:>9,.0f} "
+        f"{one.steady_ratio:>9,.0f} {one.us_per_commit:>12,.0f}"
+        for one in result.clusters
+    ]
+    return "\n".join([head, *lines])
 
 
 def measure(size: Size, *, seed: str = "1") -> Measured:

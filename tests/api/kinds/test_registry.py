@@ -89,3 +89,11 @@ def test_kinds_can_be_registered_from_code(registry: Registry) -> None:
     assert not registry.is_custom(own)
     body = {"kind": "Widget", "apiVersion": "fathom.dev/v1alpha1", "spec": {}}
     assert registry.decoder().decode(own, msgspec.json.encode(body)).obj["spec"] == {"size": 1}
+
+
+def test_what_is_registered_with_one_registry_is_not_in_another(registry: Registry) -> None:
+    found = registry.by_resource("configmaps")
+    assert found is not None
+    registry.add(msgspec.structs.replace(found, group="example.com", plural="gadgets", kind="Gadget"))
+    assert registry.find("example.com", "v1", "gadgets") is not None
+    assert Registry.builtin().find("example.com", "v1", "gadgets") is None
