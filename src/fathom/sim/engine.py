@@ -70,6 +70,7 @@ class Engine:
         self.committer: Committer | None = None  # Whose the newest commit is.
         self.happenings: dict[str, Callable[[], object]] = {}  # What the scenario can make happen, by name.
         self.violation: Violation | None = None  # The first one; ends the run.
+        self.aftermath_s = 0.0  # How long the world goes on after a violation, for what follows to be told.
         self.error: BaseException | None = None  # Of a checker, say: the run proves nothing.
         self._signing = signing
         self._tokens: Tokens = {}  # Shared by all servers: everybody is known by name, everywhere.
@@ -271,7 +272,10 @@ class Engine:
         """An invariant does not hold: the run is over. The first one counts."""
         if self.violation is None:
             self.violation = violation
-        self.halt()
+            if self.aftermath_s:
+                self.after(round(self.aftermath_s * SECOND_NS), self.halt)
+        if not self.aftermath_s:
+            self.halt()
 
     def lived(self, process: Process, what: str) -> None:
         if self.chronicle is not None:

@@ -56,7 +56,10 @@ class SlowRequest(Fault, frozen=True, tag="slow-request"):
 
 
 class LoseReply(Fault, frozen=True, tag="lose-reply"):
-    """The server does it; the client never learns. The classic: committed but timed out."""
+    """The server does it; the client never learns. The classic: committed but timed out. After `told_s` a
+    proxy says that it took too long; 0: nobody says anything, and the client waits until its own deadline."""
+
+    told_s: float = 0.0
 
 
 class SlowReply(Fault, frozen=True, tag="slow-reply"):
@@ -194,6 +197,8 @@ def sentence(fault: AnyFault) -> str:
 
 def _particular(fault: AnyFault) -> str:
     match fault:
+        case LoseReply() if fault.told_s:
+            return f", which is told after {fault.told_s:g} s"
         case SlowRequest() | SlowReply():
             return f" by {fault.delay_s:g} s"
         case Refuse():

@@ -114,7 +114,7 @@ class OneBinding(Checker):
 class OneReservation(Checker):
     """At most one active reservation per intent and generation."""
 
-    name = "one active reservation per intent"
+    name = "at most one active reservation per intent and generation"
 
     def __init__(self) -> None:
         self._active: dict[tuple[str, ...], str] = {}  # Intent -> the reservation that has it.

@@ -28,6 +28,9 @@ WRITES = frozenset({"POST", "PUT", "PATCH", "DELETE"})
 _REASONS = {409: "Conflict", 429: "TooManyRequests", 500: "InternalError", 503: "ServiceUnavailable"}
 
 
+_TIMED_OUT = encode_json(ApiError(504, "Timeout", "the server did not answer in time").status())
+
+
 class Exchange:
     """One ask and what comes back, until it is over. Nothing of it reaches another incarnation."""
 
@@ -152,7 +155,10 @@ class Network:
             if isinstance(fault, LoseReply):
                 words = f"{exchange.server} has done it, but the reply is lost: the sender cannot know"
                 self._struck(exchange, fault, words)
-                self._go_dead(exchange)
+                if fault.told_s and not exchange.stream:
+                    self._post(exchange, kind, 504, _TIMED_OUT, round(fault.told_s * SECOND_NS))
+                else:
+                    self._go_dead(exchange)
                 return
             if isinstance(fault, SlowReply):
                 self._struck(exchange, fault, f"the reply takes {fault.delay_s:g} s longer")

@@ -21,6 +21,7 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     timeline: tuple[Line, ...]
     causes: tuple[str, ...]  # 'line 2: lost reply'
     rerun: str  # The one command.
+    tale: tuple[str, ...] = ()  # In the story's own words, where it has some.
 
 
 def report(scenario: Scenario, plan: Plan, *, patch: str = "") -> tuple[Report, Telling]:
@@ -42,6 +43,7 @@ def report(scenario: Scenario, plan: Plan, *, patch: str = "") -> tuple[Report, 
         timeline=tuple(lines),
         causes=causes,
         rerun=rerun(scenario, plan, patch=patch),
+        tale=() if scenario.tale is None else tuple(scenario.tale(chronicle, telling.engine.began_ns)),
     ), telling
 
 
@@ -71,6 +73,7 @@ def as_lines(report: Report, *, artifact: str = "") -> list[str]:
     return [
         *head,
         "",
+        *([*report.tale, ""] if report.tale else []),
         *as_text(report.timeline),
         "",
         *_causes(report.causes),
@@ -103,6 +106,7 @@ def as_json(report: Report, *, artifact: str = "") -> dict[str, Any]:
         "seed": plan.seed,
         "strategy": plan.strategy,
         "violation": msgspec.to_builtins(result.violation),
+        "tale": list(report.tale),
         "timeline": msgspec.to_builtins(report.timeline),
         "causes": list(report.causes),
         "faults": msgspec.to_builtins(plan.faults),

@@ -26,6 +26,8 @@ from fathom.sim.world import World
 
 Story = Callable[[World], Awaitable[None]]
 Strategy = Literal["random", "pct", "lineage"]
+FaultsOf = Callable[[str], Sequence[AnyFault]]  # From a seed.
+Tale = Callable[[Chronicle, int], Sequence[str]]  # From what happened, and when the story began.
 
 DEADLINE_S = 1800.0  # Of virtual time: no story is that long.
 
@@ -37,8 +39,11 @@ class Scenario(msgspec.Struct, frozen=True, kw_only=True):
     menu: Menu  # What may go wrong.
     servers: int = 1
     scripted: tuple[AnyFault, ...] = ()  # Faults that belong to the story itself; then none are drawn.
+    faults_of: FaultsOf | None = None  # Or those of a seed, where the story goes through all there are.
     checkers: Callable[[], Sequence[Checker]] = tuple  # Made anew for every telling.
     scale: int = 1  # Of the story; see `World.scale`.
+    aftermath_s: float = 0.0  # How long it goes on after something broke, for what follows to be told.
+    tale: Tale | None = None  # What happened, in the story's own words, told from a run's chronicle.
 
 
 def scenario(
@@ -47,8 +52,11 @@ def scenario(
     name: str = "",
     servers: int = 1,
     scripted: Sequence[AnyFault] = (),
+    faults_of: FaultsOf | None = None,
     checkers: Callable[[], Sequence[Checker]] = tuple,
     scale: int = 1,
+    aftermath_s: float = 0.0,
+    tale: Tale | None = None,
 ) -> Callable[[Story], Scenario]:
     """Makes a Scenario of a story: its name is the function's, with dashes; its docstring says what it is."""
 
@@ -60,8 +68,11 @@ def scenario(
             menu=menu,
             servers=servers,
             scripted=tuple(scripted),
+            faults_of=faults_of,
             checkers=checkers,
             scale=scale,
+            aftermath_s=aftermath_s,
+            tale=tale,
         )
 
     return made
@@ -92,7 +103,10 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
 
 def plan_of(scenario: Scenario, seed: str, strategy: Strategy = "random") -> Plan:
     """The faults of a seed: the story's own, or some drawn from its menu."""
-    faults = scenario.scripted or tuple(draw(Streams(seed).stream("faults"), scenario.menu))
+    if scenario.faults_of is not None:
+        faults = tuple(scenario.faults_of(seed))
+    else:
+        faults = scenario.scripted or tuple(draw(Streams(seed).stream("faults"), scenario.menu))
     return Plan(scenario=scenario.name, seed=seed, strategy=strategy, faults=faults, scale=scenario.scale)
 
 
@@ -120,6 +134,7 @@ class Telling:
             oracle=oracle_of(plan.strategy, Streams(plan.seed)),
             chronicle=chronicle,
         )
+        self.engine.aftermath_s = scenario.aftermath_s
         self.world = World(
             self.engine, servers=scenario.servers, checkers=tuple(scenario.checkers()), scale=plan.scale
         )

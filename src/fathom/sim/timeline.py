@@ -28,7 +28,7 @@ from fathom.sim.chronicle import (
     Struck,
     Took,
 )
-from fathom.sim.inforce import DRIVER, SECOND_NS
+from fathom.sim.inforce import DRIVER, FOREVER_NS, SECOND_NS
 from fathom.sim.violation import Violation
 from fathom.store.protocol import Change
 
@@ -71,7 +71,9 @@ def timeline(
     objects = frozenset(violation.objects) if violation is not None else frozenset()
     concern = Concern(objects, frozenset(processes))
     teller = _Teller(chronicle, concern, began_ns)
-    lines = teller.lines()
+    # What came after it, where a story goes on that long, is for the story to tell.
+    end_ns = began_ns + round(violation.at_s * SECOND_NS) if violation is not None else FOREVER_NS
+    lines = teller.lines(end_ns)
     if violation is not None:
         because = (len(lines),) if lines else ()
         what = f"{violation.invariant}: {violation.message}"
@@ -97,11 +99,13 @@ class _Teller:
         self._began_ns = began_ns
         self._numbers: dict[int, int] = {}  # Event -> the line that tells it.
         self._lines: list[Line] = []
-        self._heard = _hearing(chronicle)
+        self._heard = hearing(chronicle)
         self._news: list[Committed] = []  # Commits that a reader of these objects should have heard of.
 
-    def lines(self) -> list[Line]:
+    def lines(self, end_ns: int) -> list[Line]:
         for event in self._chronicle.events:
+            if event.at_ns > end_ns:
+                break
             if event.at_ns >= self._began_ns:
                 self._tell(event)
             elif isinstance(event, Committed):
@@ -190,7 +194,7 @@ class _Teller:
         return ()
 
 
-def _hearing(chronicle: Chronicle) -> dict[tuple[str, int, str], list[tuple[int, int]]]:
+def hearing(chronicle: Chronicle) -> dict[tuple[str, int, str], list[tuple[int, int]]]:
     """(process, incarnation, resource) -> (event, the revision it had heard up to by then), in order."""
     found: dict[tuple[str, int, str], list[tuple[int, int]]] = {}
     for event in chronicle.events:

@@ -11,9 +11,9 @@ import sys
 from pathlib import Path
 
 from fathom.sim.scenario import Scenario
-from fathom.sim.scenarios import basics, replicas
+from fathom.sim.scenarios import basics, duplicate, replicas
 
-MODULES = (basics, replicas)
+MODULES = (basics, replicas, duplicate)
 
 SCENARIOS: dict[str, Scenario] = {one.name: one for module in MODULES for one in module.SCENARIOS}
 

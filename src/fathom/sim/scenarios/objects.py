@@ -7,12 +7,22 @@ from fathom.model.objects import Obj
 
 PODS = Resource("", "v1", "pods")
 REPLICA_SETS = Resource("apps", "v1", "replicasets")
+NODES = Resource("", "v1", "nodes", namespaced=False)
 NAMESPACES = Resource("", "v1", "namespaces", namespaced=False)
 
 
-def pod_spec(*, node: str = "node-1") -> Obj:
+def node(name: str, *, pods: int = 110) -> Obj:
+    room = {"cpu": "4", "memory": "32Gi", "pods": str(pods)}
     return {
-        "nodeName": node,
+        "metadata": {"name": name, "labels": {"kubernetes.io/hostname": name}},
+        "status": {"capacity": room, "allocatable": room},
+    }
+
+
+def pod_spec(*, node: str = "node-1") -> Obj:
+    """Without a node it waits for somebody to bind it."""
+    return {
+        **({"nodeName": node} if node else {}),
         "terminationGracePeriodSeconds": 2,
         "containers": [{"name": "main", "image": "example/app"}],
     }

@@ -1,0 +1,93 @@
+"""Two reservations for one replica: the incident that the lesson on replay works through, step by step.
+
+    1. Start with replica-042 pending.
+    2. Commit the reservation's create, but return a timeout to the scheduler.
+    3. Restart the leader before status is updated: what it reads to find out does not get through.
+    4. Delay the reservation watch for the new leader.
+    5. Retry scheduling: the new leader's create takes a second to arrive.
+    6. It must reuse, confirm or conflict with the first reservation instead of making another one.
+
+The faults are the story's own; the seed drives the rest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from fathom.control.lease import Timing
+from fathom.control.owning import owned
+from fathom.model.objects import Key, Obj, lookup, with_metadata
+from fathom.sim.checkers import everywhere
+from fathom.sim.checkers.workloads import BoundOnlyWithCapacity, NoOrphanedReservations
+from fathom.sim.faults import AnyFault, Crash, HoldWatch, LoseReply, LoseRequest, SlowRequest
+from fathom.sim.invariants import RESERVATIONS, Checker
+from fathom.sim.menu import Menu
+from fathom.sim.running import run_controllers
+from fathom.sim.scenario import Scenario, scenario
+from fathom.sim.scenarios.incident import LEADER, NEXT, REPAIR, tale
+from fathom.sim.scenarios.objects import NODES, PODS, REPLICA_SETS, node, pod_spec, replica_set
+from fathom.sim.scenarios.staff import AGENT, QUIET_S
+from fathom.sim.standins.agent import Agent
+from fathom.sim.standins.repair import Repair
+from fathom.sim.standins.reserver import GENERATION, INTENT, SLOT, Reserver
+from fathom.sim.world import World
+
+LEASE = "kube-system/scheduler"
+# So short that the next leader is there a second after the first one died.
+TIMING = Timing(duration_s=1, renew_deadline_s=0.8, retry_s=0.2)
+OURS = "/apis/fathom.dev/v1alpha1/namespaces/default/reservations"
+
+SCRIPT: tuple[AnyFault, ...] = (
+    LoseReply(at_s=0.0, target=LEADER, match=f"POST {OURS}", told_s=1.0),
+    LoseRequest(at_s=0.0, target=LEADER, match=f"GET {OURS}/", times=99),
+    HoldWatch(at_s=0.6, target=NEXT, match="/reservations", for_s=5.0),
+    Crash(at_s=2.4, target=LEADER, for_s=1.5),
+    SlowRequest(at_s=2.5, target=NEXT, match=f"POST {OURS}", delay_s=1.0),
+    HoldWatch(at_s=3.0, target=REPAIR, match="/reservations", for_s=3.2),
+)
+
+
+def checkers() -> Sequence[Checker]:
+    return [*everywhere(), BoundOnlyWithCapacity(INTENT), NoOrphanedReservations()]
+
+
+@scenario(
+    Menu(processes=(LEADER, NEXT, REPAIR), kinds=("/reservations", "/pods"), seconds=6),
+    scripted=SCRIPT,
+    checkers=checkers,
+    aftermath_s=3.0,
+    tale=tale,
+)
+async def duplicate_reservation(world: World) -> None:
+    """A create commits, its client sees a timeout, the leader restarts, the next one's watch is late: one
+    reservation."""
+    workload = await world.apply(REPLICA_SETS, replica_set("risk-api", 1))
+    for number in (1, 2, 3):
+        await world.apply(NODES, node(f"node-{number}"))
+    run_controllers(world, REPAIR, Repair)
+    run_controllers(world, LEADER, Reserver, lease=LEASE, timing=TIMING)
+    await world.sleep(0.2)  # It is first at the lease.
+    run_controllers(world, NEXT, Reserver, lease=LEASE, timing=TIMING)
+    run_controllers(world, AGENT, Agent)
+    await world.sleep(0.5)  # The next one has listed everything, and hears of nothing from now on.
+    await world.apply(PODS, replica(workload))
+    await world.sleep(8)
+    await world.heal_and_settle(quiet_s=QUIET_S)
+    pod = world.get("pods", Key("default", "replica-042"))
+    assert pod is not None
+    assert lookup(pod, "status", "phase") == "Running", "replica-042 does not run"
+    assert len(world.list(RESERVATIONS)) == 1
+
+
+def replica(workload: Obj) -> Obj:
+    pod = with_metadata(
+        {"metadata": {}, "spec": pod_spec(node="")},
+        name="replica-042",
+        namespace="default",
+        labels={"app": "risk-api", INTENT: "recovery"},
+        annotations={SLOT: "42", GENERATION: "42"},
+    )
+    return owned(pod, workload)
+
+
+SCENARIOS: tuple[Scenario, ...] = (duplicate_reservation,)

@@ -1,0 +1,113 @@
+"""How `duplicate-reservation` tells a run: in the lesson's words, each line from an event of this run.
+
+workload: risk-api replica-042 generation 42
+00:00 scheduler creates reservation res-a
+00:01 API write commits but client sees timeout
+00:02 scheduler leader restarts
+00:03 new leader reads stale reservation cache
+00:04 new leader retries and creates reservation res-b
+00:06 repair sees two reservations with same owner intent
+
+The code as it should be meets res-a in the fifth line, and repair sees one reservation. What did not happen
+is not told.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TypeVar
+
+from fathom.sim.chronicle import Asked, Chronicle, Committed, Event, Lived, Said, Took, resource_of
+from fathom.sim.inforce import SECOND_NS
+from fathom.sim.invariants import RESERVATIONS
+from fathom.sim.timeline import hearing
+
+LEADER, NEXT, REPAIR = "scheduler-1", "scheduler-2", "repair"
+COUNTS = {1: "one reservation", 2: "two reservations"}
+
+E = TypeVar("E", bound=Event)
+Told = tuple[Event, str]
+
+
+def tale(chronicle: Chronicle, began_ns: int) -> Sequence[str]:
+    incident = Incident(chronicle, began_ns)
+    lines = [f"{_clock(event.at_ns - began_ns)} {what}" for event, what in incident.lines()]
+    names = [f"({short} is reservation {name})" for name, short in incident.names.items()]
+    return ["workload: risk-api replica-042 generation 42", *lines, *names]
+
+
+class Incident:
+    def __init__(self, chronicle: Chronicle, began_ns: int) -> None:
+        self._chronicle = chronicle
+        self._events = [event for event in chronicle.events if event.at_ns >= began_ns]
+        self._heard = hearing(chronicle)
+        self._made = [(event, name) for event in self._of(Committed) for name in _created(event)]
+        # In the order they were made.
+        self.names = {name: f"res-{'abcdefgh'[at]}" for at, (_, name) in enumerate(self._made[:8])}
+
+    def lines(self) -> Iterator[Told]:
+        if not self._made:
+            return
+        first, name = self._made[0]
+        yield first, f"scheduler creates reservation {self.names[name]}"
+        for event in self._of(Took, first.process):
+            if isinstance(said := self._cause(event), Said) and said.status == 504:
+                yield event, "API write commits but client sees timeout"
+                break
+        for lived in self._of(Lived, first.process):
+            if lived.what == "dies":
+                yield lived, "scheduler leader restarts"
+                break
+        for asked in self._of(Asked, NEXT):
+            if asked.method == "POST" and resource_of(asked.target) == RESERVATIONS:
+                yield from self._retry(first, asked)
+                break
+
+    def _retry(self, first: Committed, asked: Asked) -> Iterator[Told]:
+        heard = self._heard.get((NEXT, asked.incarnation, RESERVATIONS), [])
+        upto = max((revision for event, revision in heard if event < asked.id), default=0)
+        yield asked, f"new leader reads {'stale' if upto < first.revision else 'fresh'} reservation cache"
+        end = next((event for event in self._events if self._answers(event, asked)), None)
+        if end is None:
+            return
+        if isinstance(end, Committed):
+            yield end, f"new leader retries and creates reservation {self.names[_created(end)[0]]}"
+        else:
+            yield end, f"new leader retries and meets reservation {self.names[self._made[0][1]]}"
+        yield from self._repair(end)
+
+    def _answers(self, event: Event, asked: Asked) -> bool:
+        """Whether it is what came of the ask, at the server."""
+        done = isinstance(event, Committed) or (isinstance(event, Said) and event.status == 409)
+        return done and event.id > asked.id and asked in self._chronicle.past_of(event.id)
+
+    def _repair(self, end: Event) -> Iterator[Told]:
+        """When it next hears of reservations, and of how many it knows then."""
+        heard = self._heard.get((REPAIR, 1, RESERVATIONS), [])
+        late = [(self._chronicle.events[at], upto) for at, upto in heard]
+        late = [(event, upto) for event, upto in late if event.at_ns > end.at_ns]
+        if late:
+            # What was held back comes in several pieces, one right after the other.
+            together = [upto for event, upto in late if event.at_ns < late[0][0].at_ns + SECOND_NS // 2]
+            known = sum(made.revision <= together[-1] for made, _ in self._made)
+            sees = COUNTS.get(known, f"{known} reservations")
+            yield late[0][0], f"repair sees {sees} with same owner intent"
+
+    def _of(self, kind: type[E], process: str = "") -> Iterator[E]:
+        for event in self._events:
+            if isinstance(event, kind) and (not process or event.process == process):
+                yield event
+
+    def _cause(self, event: Event) -> Event | None:
+        return self._chronicle.events[event.cause] if event.cause >= 0 else None
+
+
+def _created(event: Committed) -> list[str]:
+    prefix = f"/registry/{RESERVATIONS}/"
+    new = [change for change in event.changes if change.previous is None and change.entry is not None]
+    return [change.key.rpartition("/")[2] for change in new if change.key.startswith(prefix)]
+
+
+def _clock(ns: int) -> str:
+    minutes, seconds = divmod(ns // SECOND_NS, 60)
+    return f"{minutes:02d}:{seconds:02d}"
