@@ -53,6 +53,7 @@ ROLES: dict[str, tuple[Row, ...]] = {
     "system:aggregate-to-admin": (
         ("create", "authorization.k8s.io", "localsubjectaccessreviews"),
         (ALL_VERBS, "rbac.authorization.k8s.io", "rolebindings roles"),
+        (WRITE, "fathom.dev", "repairproposals scheduleroverrides"),
     ),
     "system:aggregate-to-edit": (
         (READ, "-", "pods/attach pods/exec pods/portforward pods/proxy secrets services/proxy"),
@@ -84,6 +85,8 @@ ROLES: dict[str, tuple[Row, ...]] = {
         (WRITE, "networking.k8s.io", "ingresses networkpolicies"),
         (ALL_VERBS, "coordination.k8s.io", "leases"),
         (WRITE, "resource.k8s.io", "resourceclaims resourceclaimtemplates"),
+        # Overrides are not here: who may steer is decided apart from who may deploy.
+        (WRITE, "fathom.dev", "reservations trafficroutes workloadprogresses"),
     ),
     "system:aggregate-to-view": (
         (
@@ -119,6 +122,15 @@ ROLES: dict[str, tuple[Row, ...]] = {
         (READ, "policy", "poddisruptionbudgets poddisruptionbudgets/status"),
         (READ, "networking.k8s.io", "ingresses ingresses/status networkpolicies"),
         (READ, "resource.k8s.io", "resourceclaims resourceclaims/status resourceclaimtemplates"),
+        (
+            READ,
+            "fathom.dev",
+            "repairproposals repairproposals/status reservations reservations/status scheduleroverrides"
+            " scheduleroverrides/status trafficroutes trafficroutes/status workloadprogresses"
+            " workloadprogresses/status",
+        ),
+        # Why a pod waits is asked by those who deployed it.
+        (READ, "fathom.dev", "capacityclasses policyrollouts schedulingpolicies tenantquotas"),
     ),
     # Bound to nobody: nodes get this from the node authorizer, which also looks at whose pods are asked for.
     "system:node": (

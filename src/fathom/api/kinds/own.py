@@ -5,77 +5,40 @@ Only what code already reads or writes is here; DESIGN has the list that is to c
 
 from __future__ import annotations
 
-from typing import Any
+from fathom.api.kinds.kind import Kind
+from fathom.api.kinds.own_capacity import CAPACITY_CLASS, RESERVATION, TENANT_QUOTA
+from fathom.api.kinds.own_policy import POLICY_ROLLOUT, SCHEDULER_OVERRIDE, SCHEDULING_POLICY
+from fathom.api.kinds.own_schema import TEXT, group, listed
+from fathom.api.kinds.own_workloads import REPAIR_PROPOSAL, TRAFFIC_ROUTE, WORKLOAD_PROGRESS
+from fathom.model.own.shape import GROUP, VERSION
 
-from fathom.api.kinds.kind import Column, Kind
-
-GROUP, VERSION = "fathom.dev", "v1alpha1"
-
-_TEXT: dict[str, Any] = {"type": "string"}
-_COUNT: dict[str, Any] = {"type": "integer", "minimum": 0}
-
-
-def _object(required: tuple[str, ...] = (), **properties: Any) -> dict[str, Any]:
-    return {"type": "object", "properties": properties, **({"required": list(required)} if required else {})}
-
-
-def _described(schema: dict[str, Any], description: str) -> dict[str, Any]:
-    return {**schema, "description": description}
-
-
-RESERVATION = Kind(
+# Many bindings in one request. It is answered, never stored: `api/subresources/binding.py`.
+BINDING_BATCH = Kind(
     group=GROUP,
     version=VERSION,
-    kind="Reservation",
-    plural="reservations",
-    singular="reservation",
-    namespaced=True,
-    list_kind="ReservationList",
-    short_names=("rsv",),
-    categories=("fathom",),
-    subresources=("status",),
-    generation=True,
-    columns=(
-        Column("Workload", "string", ".spec.workload.name"),
-        Column("Slot", "integer", ".spec.slot"),
-        Column("Intent", "string", ".spec.intent"),
-        Column("Node", "string", ".spec.nodeName"),
-        Column("Phase", "string", ".status.phase"),
-        Column("Age", "date", ".metadata.creationTimestamp"),
-    ),
-    selectable=("spec.nodeName", "spec.intent", "status.phase"),
-    schema=_object(
-        apiVersion=_TEXT,
-        kind=_TEXT,
+    kind="BindingBatch",
+    plural="bindingbatches",
+    singular="bindingbatch",
+    namespaced=False,
+    list_kind="BindingBatchList",
+    verbs=("create",),
+    schema=group(
+        apiVersion=TEXT,
+        kind=TEXT,
         metadata={"type": "object"},
-        spec=_object(
-            ("workload", "intent"),
-            workload=_described(
-                _object(("uid",), name=_TEXT, uid=_TEXT, generation=_COUNT),
-                "Whose capacity it is, and of which generation of its spec.",
-            ),
-            slot=_described(_COUNT, "Which of the workload's replicas it is for."),
-            intent=_described(_TEXT, "What it is for: at most one reservation is active per intent."),
-            nodeName=_described(_TEXT, "Where the capacity is held."),
-            resources=_described(
-                {"type": "object", "additionalProperties": {"x-kubernetes-int-or-string": True}},
-                "How much is held.",
-            ),
-            capacityClass=_described(_TEXT, "The reserved pool it draws on; none is ordinary capacity."),
-            expiresAt=_described({"type": "string", "format": "date-time"}, "When it is void by itself."),
-        ),
-        status=_object(
-            phase=_described(
-                {"type": "string", "enum": ["Active", "Bound", "Released", "Expired"]},
-                "Released and Expired hold nothing any more.",
-            ),
-            observedGeneration=_COUNT,
-            conditions={
-                "type": "array",
-                "items": {"type": "object", "x-kubernetes-preserve-unknown-fields": True},
-            },
-        ),
+        items=listed({"type": "object", "x-kubernetes-preserve-unknown-fields": True}, 1024),
     ),
 )
 
-OWN_KINDS: tuple[Kind, ...] = (RESERVATION,)
+OWN_KINDS: tuple[Kind, ...] = (
+    RESERVATION,
+    TENANT_QUOTA,
+    CAPACITY_CLASS,
+    SCHEDULING_POLICY,
+    POLICY_ROLLOUT,
+    SCHEDULER_OVERRIDE,
+    WORKLOAD_PROGRESS,
+    REPAIR_PROPOSAL,
+    TRAFFIC_ROUTE,
+    BINDING_BATCH,
+)

@@ -1,0 +1,160 @@
+"""SchedulerOverrides, RepairProposals, TrafficRoutes: what people decide. Who and until when is stamped."""
+
+from __future__ import annotations
+
+from fathom.api.strategy.base import Moment, Strategy
+from fathom.api.strategy.own_capacity import items, mapping, text
+from fathom.api.strategy.own_policy import NO_DURATION
+from fathom.model import causes
+from fathom.model.errors import Cause
+from fathom.model.objects import Obj, lookup, metadata
+from fathom.model.own.overrides import (
+    CONTROL_CLASSES,
+    EXPIRY_NS_MAX,
+    INFRASTRUCTURE_TARGETS,
+    SCOPES,
+    TARGETS,
+    named,
+)
+from fathom.model.own.times import duration_ns, moment_ns
+from fathom.seams.outside import timestamp
+
+SYSTEM = "fathom-system"  # Where overrides of infrastructure live: who may write there may touch all tenants.
+STAMPED = ("author", "expiresAt")
+
+
+class SchedulerOverrideStrategy(Strategy):
+    def prepare_create(self, obj: Obj, moment: Moment) -> None:
+        obj["status"] = {"author": moment.user.name, **_expiry(obj, moment), "active": False}
+
+    def prepare_update(self, obj: Obj, old: Obj, moment: Moment) -> None:
+        """Who changes how long it lasts counts from now. The author stays: the audit log has the others."""
+        if lookup(obj, "spec", "expiresAfter") != lookup(old, "spec", "expiresAfter"):
+            obj["status"] = {**mapping(obj.get("status")), **_expiry(obj, moment)}
+
+    def prepare_status(self, obj: Obj, old: Obj, moment: Moment) -> None:
+        obj["status"] = {**mapping(obj.get("status")), **_stamps(old, STAMPED)}
+
+    def validate_create(self, obj: Obj) -> list[Cause]:
+        spec = mapping(obj.get("spec"))
+        found = [*_target_causes(text(spec.get("target")), text(metadata(obj).get("namespace")))]
+        if text(spec.get("scope")):
+            found += _place_causes(spec["scope"], "spec.scope", SCOPES)
+        changes = mapping(spec.get("changes"))
+        found += _change_causes(changes)
+        found += _expiry_causes(text(spec.get("expiresAfter")), changes)
+        return found
+
+    def validate_update(self, obj: Obj, old: Obj) -> list[Cause]:
+        found = self.validate_create(obj)
+        before = lookup(old, "spec", "target")
+        return found + causes.unchanged("spec.target", lookup(obj, "spec", "target"), before)
+
+
+def _expiry(obj: Obj, moment: Moment) -> Obj:
+    lasts_ns = duration_ns(text(lookup(obj, "spec", "expiresAfter")))
+    now_ns = moment_ns(moment.now)
+    if lasts_ns is None or now_ns is None:
+        return {}
+    return {"expiresAt": timestamp(now_ns + lasts_ns)}
+
+
+def _stamps(old: Obj, fields: tuple[str, ...]) -> Obj:
+    before = mapping(old.get("status"))
+    return {field: before[field] for field in fields if field in before}
+
+
+def _target_causes(target: str, namespace: str) -> list[Cause]:
+    found = _place_causes(target, "spec.target", TARGETS) if target else []
+    place = named(target)
+    if place is not None and place.kind in INFRASTRUCTURE_TARGETS and namespace != SYSTEM:
+        why = f"overrides of infrastructure ({place.kind}) are made in the namespace {SYSTEM}"
+        found.append(causes.forbidden("spec.target", why))
+    return found
+
+
+def _place_causes(value: str, field: str, kinds: tuple[str, ...]) -> list[Cause]:
+    place = named(value)
+    if place is None:
+        return [causes.invalid(field, value, f"must be of the form {kinds[0]}/NAME")]
+    return [] if place.kind in kinds else [causes.not_supported(field, place.kind, kinds)]
+
+
+def _change_causes(changes: Obj) -> list[Cause]:
+    found: list[Cause] = []
+    if not changes:
+        found.append(causes.required("spec.changes", "an override that changes nothing is none"))
+    for name in changes:
+        if name not in CONTROL_CLASSES:
+            found.append(causes.not_supported("spec.changes", name, tuple(CONTROL_CLASSES)))
+    if "reservedReplicas" in changes and not changes.get("allowReservedCapacityClass"):
+        why = "must be set together with reservedReplicas"
+        found.append(causes.required("spec.changes.allowReservedCapacityClass", why))
+    return found
+
+
+def _expiry_causes(expires_after: str, changes: Obj) -> list[Cause]:
+    field = "spec.expiresAfter"
+    if not expires_after:
+        return []
+    lasts_ns = duration_ns(expires_after)
+    if lasts_ns is None or lasts_ns <= 0:
+        return [causes.invalid(field, expires_after, NO_DURATION)]
+    classes = sorted({CONTROL_CLASSES[name] for name in changes if name in CONTROL_CLASSES})
+    for control in classes:
+        most_ns = EXPIRY_NS_MAX[control]
+        if lasts_ns > most_ns:
+            hours = most_ns // (3600 * 1_000_000_000)
+            why = f"a {control} override lasts at most {hours}h"
+            return [causes.invalid(field, expires_after, why)]
+    return []
+
+
+class RepairProposalStrategy(Strategy):
+    def prepare_create(self, obj: Obj, moment: Moment) -> None:
+        obj["status"] = {"phase": "Proposed", **_decision(obj, {}, moment)}
+
+    def prepare_update(self, obj: Obj, old: Obj, moment: Moment) -> None:
+        decided = _decision(obj, old, moment)
+        if decided:
+            obj["status"] = {**mapping(obj.get("status")), **decided}
+
+    def prepare_status(self, obj: Obj, old: Obj, moment: Moment) -> None:
+        status = {**mapping(obj.get("status"))}
+        for field in ("approver", "approvedAt"):
+            status.pop(field, None)
+        obj["status"] = {**status, **_stamps(old, ("approver", "approvedAt"))}
+
+    def validate_update(self, obj: Obj, old: Obj) -> list[Cause]:
+        """What is approved is what was proposed."""
+        found: list[Cause] = []
+        for field in ("subject", "problem", "action", "evidence"):
+            before = lookup(old, "spec", field)
+            found += causes.unchanged(f"spec.{field}", lookup(obj, "spec", field), before)
+        return found
+
+
+def _decision(obj: Obj, old: Obj, moment: Moment) -> Obj:
+    """Who has just approved or refused."""
+    approved = lookup(obj, "spec", "approved")
+    if approved is None or approved == lookup(old, "spec", "approved"):
+        return {}
+    phase = "Approved" if approved else "Refused"
+    return {"phase": phase, "approver": moment.user.name, "approvedAt": moment.now}
+
+
+class TrafficRouteStrategy(Strategy):
+    def validate_create(self, obj: Obj) -> list[Cause]:
+        spec = mapping(obj.get("spec"))
+        found: list[Cause] = []
+        if bool(spec.get("service")) == bool(spec.get("workload")):
+            found.append(causes.required("spec.service", "exactly one of service and workload must be set"))
+        for index, route in enumerate(items(spec.get("routes"))):
+            places = [name for name in ("region", "zone", "pool") if mapping(route).get(name)]
+            if len(places) != 1:
+                why = "must name exactly one of region, zone and pool"
+                found.append(causes.invalid(f"spec.routes[{index}]", places, why))
+        weights = [mapping(route).get("weight") for route in items(spec.get("routes"))]
+        if weights and not any(isinstance(weight, int) and weight > 0 for weight in weights):
+            found.append(causes.invalid("spec.routes", weights, "at least one weight must be above 0"))
+        return found

@@ -1,0 +1,64 @@
+"""SchedulingPolicies and their rollouts."""
+
+from __future__ import annotations
+
+from fathom.api.strategy.base import Strategy
+from fathom.api.strategy.own_capacity import items, mapping, text
+from fathom.model import causes
+from fathom.model.errors import Cause
+from fathom.model.objects import Obj, lookup, metadata
+from fathom.model.own.policy import BUILT_IN
+from fathom.model.own.times import duration_ns
+
+NO_DURATION = "must be a duration such as 30s, 45m or 1h30m"
+
+
+def duration_causes(value: object, field: str) -> list[Cause]:
+    if value is None or not isinstance(value, str) or duration_ns(value) is not None:
+        return []
+    return [causes.invalid(field, value, NO_DURATION)]
+
+
+class SchedulingPolicyStrategy(Strategy):
+    """One revision each. What a decision says it was made by must stay what it was."""
+
+    def validate_create(self, obj: Obj) -> list[Cause]:
+        if metadata(obj).get("name") == BUILT_IN:
+            return [causes.invalid("metadata.name", BUILT_IN, "is the name of the built-in policy")]
+        return []
+
+    def validate_update(self, obj: Obj, old: Obj) -> list[Cause]:
+        return causes.unchanged("spec", obj.get("spec"), old.get("spec"))
+
+
+class PolicyRolloutStrategy(Strategy):
+    def validate_create(self, obj: Obj) -> list[Cause]:
+        found: list[Cause] = []
+        spec = mapping(obj.get("spec"))
+        if spec.get("from") and spec.get("from") == spec.get("to"):
+            found.append(causes.invalid("spec.to", spec["to"], "must differ from spec.from"))
+        before = 0
+        for index, step in enumerate(items(spec.get("steps"))):
+            field = f"spec.steps[{index}]"
+            found += duration_causes(mapping(step).get("hold"), f"{field}.hold")
+            percent = mapping(step).get("percent")
+            if isinstance(percent, int):
+                if percent < before:
+                    found.append(causes.invalid(f"{field}.percent", percent, "must not go back"))
+                before = percent
+        found += duration_causes(lookup(spec, "gates", "signalsMaxAge"), "spec.gates.signalsMaxAge")
+        return found
+
+    def validate_update(self, obj: Obj, old: Obj) -> list[Cause]:
+        """Whom a rollout concerns and what it starts from and goes to stay: its status is about those."""
+        found = self.validate_create(obj)
+        for field in ("from", "to", "scope"):
+            before = lookup(old, "spec", field)
+            found += causes.unchanged(f"spec.{field}", lookup(obj, "spec", field), before)
+        return found
+
+    def warnings(self, obj: Obj) -> list[str]:
+        steps = items(lookup(obj, "spec", "steps"))
+        if steps and text(mapping(steps[-1]).get("hold")) and mapping(steps[-1]).get("percent") != 100:
+            return ["spec.steps: the last step is not 100 percent: the rollout ends with a canary"]
+        return []
