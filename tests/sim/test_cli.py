@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -111,7 +113,7 @@ def test_a_bug_is_found_kept_replayed_and_shrunk(patch: Path, tmp_path: Path) ->
     )
     assert code == 1
     assert [one["invariant"] for one in found["violations"]] == ["no update is lost"]
-    assert found["artifacts"] == [".fathom-runs/shared-counter-0-random.json"]
+    assert found["artifacts"] == [".fathom-failures/shared-counter-0-random.json"]
     kept = found["artifacts"][0]
     assert (tmp_path / kept).stat().st_size < 1 << 20
 
@@ -121,7 +123,7 @@ def test_a_bug_is_found_kept_replayed_and_shrunk(patch: Path, tmp_path: Path) ->
 
     code, out, _ = fathom("replay", kept, "--patch", patch, folder=tmp_path)
     assert code == 0
-    assert out.startswith("reproduced, input for input")
+    assert "reproduced, input for input" in out
     assert "BROKEN" in out
 
     code, shrunk = answer("sim", "shrink", kept, folder=tmp_path)
@@ -139,13 +141,14 @@ def test_a_replay_without_its_patch_says_so_and_with_another_does_not_reproduce(
     patch.rename(other)
     code, _, err = fathom("replay", said["artifact"], folder=tmp_path)
     assert code == 2
-    assert "give it with --patch" in err
+    assert "give it with --patch, or run the text that is in the file with --trust patch" in err
+    assert fathom("replay", said["artifact"], "--trust", "patch", folder=tmp_path)[0] == 0
     assert fathom("replay", said["artifact"], "--patch", other, folder=tmp_path)[0] == 0
     other.write_text('"""Nothing."""\n')
     code, out, err = fathom("replay", said["artifact"], "--patch", other, folder=tmp_path)
     assert code == 1
     assert "is not the patch that this run was recorded with" in err
-    assert out.startswith("NOT reproduced: input ")
+    assert "NOT reproduced: input " in out
 
 
 def test_a_users_own_scenario_is_found_in_its_file(tmp_path: Path) -> None:
@@ -195,3 +198,66 @@ def test_a_patch_that_does_not_say_where_it_lives_is_refused(tmp_path: Path) -> 
     code, _, err = fathom("sim", "zoo", "--folder", tmp_path, folder=tmp_path)
     assert code == 2
     assert "does not say in which SCENARIOS" in err
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("def", "SyntaxError"),
+        ("import nothing_of_that_name", "ModuleNotFoundError"),
+        ("raise SystemExit(0)", "SystemExit"),
+        ("from fathom.client.api import Api\nApi.no_such_method", "AttributeError"),
+    ],
+)
+@pytest.mark.parametrize(
+    "command", [("run", "shared-counter", "--seed", "1"), ("check-determinism", "--seeds", "0..2")]
+)
+def test_a_patch_that_cannot_be_loaded_is_said_in_a_line(
+    command: tuple[str, ...], text: str, why: str, tmp_path: Path
+) -> None:
+    file = tmp_path / "bad.py"
+    file.write_text(text)
+    code, out, err = fathom("sim", *command, "--patch", file, folder=tmp_path)
+    assert (code, out, len(err.splitlines())) == (2, "", 1)
+    assert f"bad.py could not be loaded: {why}" in err
+
+
+def test_a_scenario_file_that_cannot_be_loaded_is_said_in_a_line(tmp_path: Path) -> None:
+    (tmp_path / "own.py").write_text("import nothing_of_that_name")
+    code, out, err = fathom("sim", "run", "own.py:mine", "--seed", "1", folder=tmp_path)
+    assert (code, out, len(err.splitlines())) == (2, "", 1)
+    assert "own.py could not be loaded: ModuleNotFoundError" in err
+
+
+def test_a_scenario_may_import_what_is_beside_it(tmp_path: Path) -> None:
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "much.py").write_text("SECONDS = 3\n")
+    story = OWN.replace("sleep(3)", "sleep(SECONDS)").replace("== 4", "== 3")
+    (tmp_path / "mine" / "own.py").write_text(f"from much import SECONDS\n{story}")
+    assert answer("sim", "run", "mine/own.py:mine", "--seed", 1, folder=tmp_path)[0] == 0
+    assert answer("sim", "check-determinism", "mine/own.py:mine", "--seeds", "0..2", folder=tmp_path)[0] == 0
+
+
+def test_ctrl_c_ends_an_exploration_with_what_was_found(tmp_path: Path) -> None:
+    command = [
+        sys.executable,
+        "-m",
+        "fathom.cli",
+        "sim",
+        "explore",
+        "--seeds",
+        "0..100000",
+        "-j",
+        "2",
+        "--json",
+    ]
+    exploring = subprocess.Popen(
+        command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    time.sleep(4)
+    exploring.send_signal(signal.SIGINT)
+    out, err = exploring.communicate(timeout=30)
+    assert (exploring.returncode, err) == (130, "")
+    said = json.loads(out)
+    assert said["interrupted"]
+    assert said["runs"] > 0

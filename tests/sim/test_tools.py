@@ -8,53 +8,21 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from tests.sim.small import CONFIG_MAPS, config_map, running
+from tests.sim.small import running
+from tests.sim.tickets import draws_blindly, tickets
 
-from fathom.client.api import Api
-from fathom.client.outcomes import Committed
 from fathom.seams.process import Inside
 from fathom.sim import artifact as kept
 from fathom.sim.explore import Job, as_json, explore
 from fathom.sim.faults import AnyFault, Crash, HoldWatch, LoseReply, Pause, Skew
-from fathom.sim.invariants import Checker, Finding, Found, Seen
 from fathom.sim.kept import NotAnArtifact, is_artifact
 from fathom.sim.menu import Menu
+from fathom.sim.replaying import replay
 from fathom.sim.report import as_lines, report
 from fathom.sim.scenario import Plan, Result, Scenario, plan_of, scenario, tell
 from fathom.sim.shrink import shrink
 from fathom.sim.timeline import as_text
 from fathom.sim.world import World
-
-
-class OneTicket(Checker):
-    name = "one ticket each"
-
-    def __init__(self) -> None:
-        self._held: list[str] = []
-
-    def commit(self, change: Seen) -> Found:
-        if change.resource == "configmaps" and change.old is None:
-            self._held.append(change.path)
-        if len(self._held) > 1:
-            return Finding(f"{change.by} drew ticket {change.key.name}", tuple(self._held))
-        return None
-
-
-async def draws_blindly(inside: Inside) -> None:
-    """The bug: an answer that did not come is taken for a refusal, and a second ticket is drawn."""
-    api, number = Api(inside.seam), 0
-    while not isinstance(await api.create(CONFIG_MAPS, "default", config_map(f"ticket-{number}")), Committed):
-        number += 1
-        await asyncio.sleep(1)
-
-
-@scenario(Menu(processes=("clerk",), seconds=3), checkers=lambda: (OneTicket(),), scale=8)
-async def tickets(world: World) -> None:
-    """A clerk draws a ticket."""
-    world.process("clerk", running(draws_blindly))
-    world.sometimes(f"scale {world.scale}")
-    await world.sleep(30)
-
 
 STORIES = {tickets.name: tickets}
 
@@ -92,7 +60,10 @@ def test_exploring_has_a_bound_on_its_runs() -> None:
 
 def test_what_exploring_says_is_complete() -> None:
     found = as_json(explore(STORIES, [Job("tickets", str(seed)) for seed in range(24)]))
-    assert set(found) >= {"runs", "runs_per_s", "sim_ratio", "violations", "coverage", "sometimes"}
+    assert set(found) >= {"runs", "runs_per_s", "sim_ratio", "violations", "coverage"}
+    assert found["coverage"]["sometimes"] == {"scale 8": 24}
+    assert "lose-reply POST /api/v1/configmaps" in found["coverage"]["pairs"]
+    assert "happening" in found["coverage"]["never"]
     assert found["violations"][0] | {"seed": "", "at_s": 0, "faults": 0, "message": ""} == {
         "scenario": "tickets",
         "seed": "",
@@ -121,6 +92,14 @@ def test_lineage_ends_when_there_is_nothing_left_to_take_away() -> None:
         await world.sleep(5)
 
     assert explore({"idle": idle}, [Job("idle", "1", "lineage")]).runs == 1
+
+
+@scenario(tickets.menu, checkers=tickets.checkers)
+async def late_tickets(world: World) -> None:
+    """A clerk draws a ticket when everybody else has gone home."""
+    await world.sleep(18)
+    world.process("clerk", running(draws_blindly))
+    await world.sleep(20)
 
 
 def test_shrinking_leaves_what_is_necessary_and_as_little_of_it_as_will_do() -> None:
@@ -163,6 +142,19 @@ def test_shrinking_keeps_within_its_runs() -> None:
     assert (found.runs, found.proven) == (5, False)
 
 
+def test_shrinking_keeps_within_its_time() -> None:
+    first = tell(tickets, plan(LOST, *(Skew(at_s=9 + n, target="clerk") for n in range(20))))
+    found = shrink(first, lambda one: tell(tickets, one), seconds_max=0)
+    assert (found.runs, found.proven, found.result) == (0, False, first)
+
+
+def test_shrinking_brings_faults_closer_together_and_sooner() -> None:
+    late = msgspec.structs.replace(LOST, at_s=16, times=1)
+    first = tell(late_tickets, msgspec.structs.replace(plan(late, scale=1), scenario="late-tickets"))
+    found = shrink(first, lambda one: tell(late_tickets, one))
+    assert found.result.plan.faults == (msgspec.structs.replace(late, at_s=0.5),)
+
+
 def test_there_is_nothing_to_shrink_in_a_run_that_held() -> None:
     with pytest.raises(ValueError, match="nothing is broken in this run"):
         shrink(tell(tickets, plan()), lambda one: tell(tickets, one))
@@ -182,6 +174,10 @@ def test_a_kept_run_is_one_small_file_that_says_everything(tmp_path: Path) -> No
     assert is_artifact(file)
     assert artifact.plan == plan(LOST)
     assert artifact.logged == artifact.inputs == len(kept.log_of(artifact))
+    assert artifact.configuration.servers == 1
+    assert "one ticket each" in artifact.configuration.checkers
+    assert artifact.configuration.processes["clerk"] == {"server": "api-1", "options": {}}
+    assert set(artifact.versions.dependencies) >= {"msgspec", "immutables", "numpy"}
     assert {"faults", "workload", "latency/clerk>api-1", "clerk/1", "api-1/1"} <= set(artifact.streams)
     assert artifact.objects
     assert [line.what for line in artifact.timeline][-1].startswith(
@@ -190,9 +186,9 @@ def test_a_kept_run_is_one_small_file_that_says_everything(tmp_path: Path) -> No
 
 
 def test_a_kept_run_is_seen_again_input_for_input(tmp_path: Path) -> None:
-    replayed, _ = kept.replay(kept.read(write(tmp_path, LOST)), tickets)
+    replayed, _ = replay(kept.read(write(tmp_path, LOST)), tickets)
     assert replayed.reproduced
-    assert (replayed.divergence, replayed.warnings) == ("", ())
+    assert (replayed.divergence, replayed.warnings) == (None, ())
 
 
 def test_a_replay_names_the_first_input_that_differs(tmp_path: Path) -> None:
@@ -206,11 +202,13 @@ def test_a_replay_names_the_first_input_that_differs(tmp_path: Path) -> None:
         await world.sleep(30)
 
     artifact = kept.read(write(tmp_path, LOST))
-    replayed, _ = kept.replay(artifact, changed)
+    replayed, _ = replay(artifact, changed)
     assert not replayed.reproduced
     began = next(n for n, entry in enumerate(kept.log_of(artifact)) if entry[1] == "clerk")
     # The clerk's start is the same; its request comes later.
-    assert replayed.divergence.startswith(f"input {began + 2}: recorded an arrival")
+    assert replayed.divergence is not None
+    assert replayed.divergence.input == began + 2
+    assert str(replayed.divergence).startswith(f"input {began + 2}: recorded an arrival")
 
 
 def test_a_replay_notices_content_that_differs(tmp_path: Path) -> None:
@@ -220,19 +218,38 @@ def test_a_replay_notices_content_that_differs(tmp_path: Path) -> None:
     entry = log[replies[0]]
     log[replies[0]] = (*entry[:4], entry[4] ^ 1)
     forged = msgspec.structs.replace(artifact, log=kept._pack(log), trace="another")
-    replayed, _ = kept.replay(forged, tickets)
-    assert replayed.divergence.startswith(f"input {replies[0] + 1}: recorded reply")
-    assert "the same with other content" in replayed.divergence
+    replayed, _ = replay(forged, tickets)
+    assert replayed.divergence is not None
+    assert replayed.divergence.input == replies[0] + 1
+    what = "recorded the reply to POST /api/v1/namespaces/default/configmaps for clerk at 0."
+    assert replayed.divergence.what.startswith(what)
+    assert "now the same with other content" in replayed.divergence.what
 
 
 def test_a_replay_says_when_versions_differ(tmp_path: Path) -> None:
-    artifact = msgspec.structs.replace(kept.read(write(tmp_path, LOST)), fathom="0.0.1", python="2.7")
-    replayed, _ = kept.replay(artifact, tickets)
-    assert replayed.reproduced
-    assert [warning.partition(",")[0] for warning in replayed.warnings] == [
-        "recorded with fathom 0.0.1",
-        "recorded with Python 2.7",
-    ]
+    artifact = kept.read(write(tmp_path, LOST))
+    then = msgspec.structs.replace(artifact.versions, python="2.7", dependencies={"msgspec": "0.0"})
+    older = msgspec.structs.replace(then, fathom="0.0.1")
+    other = msgspec.structs.replace(then, code="before")
+    for was, first in ((older, "recorded with fathom 0.0.1"), (other, "fathom's code is another than when")):
+        replayed, _ = replay(msgspec.structs.replace(artifact, versions=was), tickets)
+        assert replayed.reproduced
+        fathoms, python, dependency = replayed.warnings
+        assert fathoms.startswith(first)
+        assert python.startswith("recorded with Python 2.7, this is 3.")
+        assert dependency.startswith("recorded with msgspec 0.0, here is ")
+
+
+def test_where_the_log_ends_early_a_difference_is_still_narrowed_down(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(kept, "LOG_BYTES_MAX", 400)
+    artifact = kept.read(write(tmp_path, LOST))
+    forged = msgspec.structs.replace(artifact, sections=(1,), trace="another")
+    replayed, _ = replay(forged, tickets)
+    assert replayed.divergence is not None
+    assert replayed.divergence.input == artifact.logged + 1
+    assert "too long a run" in replayed.divergence.what
 
 
 @pytest.mark.parametrize(
@@ -258,7 +275,7 @@ def test_a_log_too_long_for_the_file_is_kept_as_far_as_it_goes(
     artifact = kept.read(write(tmp_path, LOST))
     assert 0 < artifact.logged < artifact.inputs
     assert len(artifact.log) <= 400
-    assert kept.replay(artifact, tickets)[0].reproduced
+    assert replay(artifact, tickets)[0].reproduced
 
 
 def test_a_report_tells_the_story_with_its_causes() -> None:

@@ -29,14 +29,19 @@ def replay(
     trust: Annotated[
         tuple[str, ...],
         Parameter(
-            negative=(), help="A module whose code may be run, where the tape names some of a user's own."
+            negative=(),
+            help="A module whose code may be run, where the tape names some of a user's own; "
+            "'patch': the patch that is in a simulated run's file.",
         ),
     ] = (),
     patch: Annotated[
         Path | None, Parameter(help="Of a simulated run: the change to the code that was in force.")
     ] = None,
     as_json: Annotated[
-        bool, Parameter(name="--json", negative=(), help="One JSON document (docs/recording.md).")
+        bool,
+        Parameter(
+            name="--json", negative=(), help="One JSON document (docs/recording.md, docs/simulation.md)."
+        ),
     ] = False,
 ) -> int:
     """Feed a tape to the code that recorded it, and compare every request; or see a simulated run again.
@@ -46,9 +51,9 @@ def replay(
     import msgspec  # noqa: PLC0415  # See the room's docstring.
 
     if _is_simulated(file):
-        from fathom.cli.sim import replay_run  # noqa: PLC0415
+        from fathom.cli.simulated import replay_run  # noqa: PLC0415
 
-        return replay_run(file, patch=patch, as_json=as_json)
+        return replay_run(file, patch=patch, trust=trust, as_json=as_json)
 
     from fathom.record.replay import replay as replayed  # noqa: PLC0415
     from fathom.record.tape import BadTape  # noqa: PLC0415

@@ -1,26 +1,24 @@
 """One run in one file: everything that is needed to see it again, and what was seen.
 
 The run follows from scenario, seed, strategy, faults and code. The log of inputs, each with a checksum of
-what was delivered, is there to notice when it no longer does, and to name the first input that differs.
+what was delivered, is there to notice when it no longer does (`replaying`).
 """
 
 from __future__ import annotations
 
 import base64
-import platform
 import zlib
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
-from fathom import __version__
-from fathom.seams.seam import Input
 from fathom.sim.kept import FORMAT, NotAnArtifact, Patch, head_of, patch_of
-from fathom.sim.process import ARRIVED
 from fathom.sim.report import Report
-from fathom.sim.scenario import Plan, Result, Scenario, Telling
+from fathom.sim.scenario import Plan, Telling
 from fathom.sim.timeline import Line
 from fathom.sim.trace import LogEntry
+from fathom.sim.versions import Versions, versions
 from fathom.sim.violation import Violation
 
 BYTES_MAX = 1 << 20
@@ -30,43 +28,43 @@ LOG_BYTES_MAX = BYTES_MAX * 5 // 8
 OBJECTS_BYTES_MAX = BYTES_MAX // 8
 
 
+# Of what does not fit, sections of so many inputs have a checksum: a difference is at least narrowed down.
+SECTION = 1000
+
+
+class Configuration(msgspec.Struct, frozen=True):
+    servers: int
+    checkers: tuple[str, ...]  # The invariants that were on.
+    processes: dict[str, Any]  # Name -> its API server and its options.
+
+
 class Artifact(msgspec.Struct, frozen=True, kw_only=True):
     format: str
-    fathom: str
-    python: str
+    versions: Versions
     plan: Plan
-    servers: int
+    configuration: Configuration
     violation: Violation | None
     trace: str
     inputs: int
     fired: dict[str, int]
     timeline: tuple[Line, ...]
-    streams: tuple[
-        str, ...
-    ]  # Names of the random streams that the run drew from: each follows from the seed.
+    streams: tuple[str, ...]  # The random streams that were drawn from: each follows from the seed.
     objects: str  # What was in the store when the story began: JSON, compressed, base64. '' where too large.
-    log: str  # Of inputs, packed likewise. May end early to keep the file small.
+    log: str  # Of inputs, packed likewise: its beginning, where it is too long.
     logged: int
+    sections: tuple[int, ...] = ()  # Checksums of the inputs after that.
     patch: Patch | None = None
-
-
-class Replayed(msgspec.Struct, frozen=True, kw_only=True):
-    reproduced: bool
-    violation: Violation | None
-    inputs: int
-    divergence: str = ""  # The first input that differed, in words.
-    warnings: tuple[str, ...] = ()
 
 
 def artifact_of(report: Report, telling: Telling, *, patch: Path | None = None) -> Artifact:
     engine, result = telling.engine, report.result
-    log, logged = _packed_log(engine.trace.log or [])
+    entries = engine.trace.log or []
+    log, logged = _packed_log(entries)
     return Artifact(
         format=FORMAT,
-        fathom=__version__,
-        python=_python(),
+        versions=versions(),
         plan=result.plan,
-        servers=telling.scenario.servers,
+        configuration=_configuration(telling),
         violation=result.violation,
         trace=result.trace,
         inputs=result.inputs,
@@ -76,8 +74,27 @@ def artifact_of(report: Report, telling: Telling, *, patch: Path | None = None) 
         objects=_packed_objects(telling),
         log=log,
         logged=logged,
+        sections=tuple(sections(entries[logged:])),
         patch=None if patch is None else patch_of(patch),
     )
+
+
+def _configuration(telling: Telling) -> Configuration:
+    world = telling.world
+    processes = {
+        process.name: {
+            "server": process.server,
+            "options": msgspec.to_builtins(process.options, enc_hook=str),
+        }
+        for process in world.engine.processes.values()
+    }
+    checkers = tuple(checker.name for checker in world.checkers)
+    return Configuration(telling.scenario.servers, checkers, processes)
+
+
+def sections(entries: list[LogEntry]) -> list[int]:
+    starts = range(0, len(entries), SECTION)
+    return [zlib.crc32(msgspec.json.encode(entries[start : start + SECTION])) for start in starts]
 
 
 def _streams(telling: Telling) -> tuple[str, ...]:
@@ -120,56 +137,6 @@ def read(file: Path) -> Artifact:
         raise NotAnArtifact(f"{file} is not a recorded run: {error}") from None
 
 
-def replay(artifact: Artifact, scenario: Scenario) -> tuple[Replayed, Result]:
-    telling = Telling(scenario, artifact.plan)
-    log: list[LogEntry] = []
-    telling.engine.trace.log = log
-    result = telling.run()
-    same = result.trace == artifact.trace and result.violation == artifact.violation
-    return Replayed(
-        reproduced=same,
-        violation=result.violation,
-        inputs=result.inputs,
-        divergence="" if same else _divergence(log_of(artifact), log, artifact, result),
-        warnings=tuple(_warnings(artifact)),
-    ), result
-
-
 def log_of(artifact: Artifact) -> list[LogEntry]:
     raw = zlib.decompress(base64.b64decode(artifact.log))
     return msgspec.json.decode(raw, type=list[LogEntry])
-
-
-def _divergence(recorded: list[LogEntry], seen: list[LogEntry], artifact: Artifact, result: Result) -> str:
-    for index, was in enumerate(recorded):
-        now = seen[index] if index < len(seen) else None
-        if now != was:
-            return f"input {index + 1}: recorded {_words(was)}, now {_words(now, was) if now else 'nothing'}"
-    if len(seen) > len(recorded) and artifact.logged == artifact.inputs:
-        return f"input {len(recorded) + 1}: recorded nothing, now {_words(seen[len(recorded)])}"
-    if result.violation != artifact.violation:
-        return "the inputs are the same, but not what came of them"
-    return (
-        "after the last input that was recorded" if artifact.logged < artifact.inputs else "a commit differs"
-    )
-
-
-def _words(entry: LogEntry, was: LogEntry | None = None) -> str:
-    now_ns, process, kind, number, checksum = entry
-    if was is not None and entry[:4] == was[:4]:
-        return f"the same with other content (checksum {checksum}, was {was[4]})"
-    name = "an arrival" if kind == ARRIVED else Input(kind).name.lower()
-    return f"{name} (number {number}) for {process} at {now_ns / 1e9:.6f} s"
-
-
-def _warnings(artifact: Artifact) -> list[str]:
-    found = []
-    if artifact.fathom != __version__:
-        found.append(f"recorded with fathom {artifact.fathom}, this is {__version__}")
-    if artifact.python != _python():
-        found.append(f"recorded with Python {artifact.python}, this is {_python()}")
-    return found
-
-
-def _python() -> str:
-    return ".".join(platform.python_version_tuple()[:2])

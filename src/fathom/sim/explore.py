@@ -7,17 +7,23 @@ lineage   take a good run, ask what its outcome rested on, and take that away
 
 from __future__ import annotations
 
-import gc
-import multiprocessing
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
 
 from fathom.seams.outside import SystemClock
 from fathom.sim import lineage
+from fathom.sim.cores import Cores
 from fathom.sim.inforce import SECOND_NS
-from fathom.sim.scenario import Result, Scenario, Strategy, plan_of, sweep, tell
+from fathom.sim.keeping import Kept
+from fathom.sim.menu import MAKERS
+from fathom.sim.scenario import Plan, Result, Scenario, Strategy, plan_of, sweep, tell
+
+# How many plans of one search are told before what they say is learnt from. It does not follow from the
+# number of cores, so that a search is the same on any machine.
+BATCH = 4
+SEARCH_MAX = 400  # Runs of one search.
 
 
 class Job(msgspec.Struct, frozen=True):
@@ -34,6 +40,7 @@ class Summary(msgspec.Struct):
     real_s: float = 0.0
     coverage: dict[str, int] = msgspec.field(default_factory=dict)  # 'fault site' -> how often it fired
     hits: dict[str, int] = msgspec.field(default_factory=dict)  # `sometimes`
+    interrupted: bool = False  # By the person who asked for it.
 
     def add(self, result: Result) -> None:
         self.runs += 1
@@ -71,71 +78,89 @@ def explore(
     runs_max: int | None = None,
     progress: Progress | None = None,
 ) -> Summary:
-    """Results are taken in the order of the jobs, so that the same jobs give the same summary."""
+    """Results are taken in the order of the jobs, so that the same jobs give the same summary. Ctrl-C ends it
+    early: what was found until then is the answer."""
     clock = SystemClock()
     summary, started_ns = Summary(), clock.monotonic_ns()
-    for result in _results(scenarios, jobs, workers):
-        summary.add(result)
-        summary.real_s = (clock.monotonic_ns() - started_ns) / SECOND_NS
-        if progress is not None:
-            progress(summary)
-        if (stop_at_first and summary.violations) or summary.runs == runs_max:
-            break
+    with Cores(workers, scenarios) as cores:
+        try:
+            for result in _results(scenarios, jobs, cores):
+                summary.add(result)
+                summary.real_s = (clock.monotonic_ns() - started_ns) / SECOND_NS
+                if progress is not None:
+                    progress(summary)
+                if (stop_at_first and summary.violations) or summary.runs == runs_max:
+                    break
+        except KeyboardInterrupt:
+            summary.interrupted = True
     return summary
 
 
-def _results(scenarios: Mapping[str, Scenario], jobs: Iterable[Job], workers: int) -> Iterator[Result]:
-    if workers <= 1:
-        for job in jobs:
-            yield from run_job(scenarios, job)
-        return
-    # Forked, so that a patch that was loaded here is in force there too.
-    context = multiprocessing.get_context("fork")
-    with context.Pool(workers, initializer=_start, initargs=(scenarios,)) as pool:
-        for results in pool.imap(_run, jobs, chunksize=4):
-            yield from results
+def _results(scenarios: Mapping[str, Scenario], jobs: Iterable[Job], cores: Cores) -> Iterator[Result]:
+    straight: list[Job] = []
+    for job in jobs:
+        if job.strategy != "lineage":
+            straight.append(job)
+            continue
+        yield from cores.each(run_job, straight)
+        straight = []
+        yield from _search(scenarios[job.scenario], job.seed, cores)
+    yield from cores.each(run_job, straight)
 
 
-_SCENARIOS: dict[str, Scenario] = {}  # Of a worker process; set once, when it starts.
-
-
-def _start(scenarios: Mapping[str, Scenario]) -> None:
-    _SCENARIOS.update(scenarios)
-    freeze()
-
-
-def _run(job: Job) -> list[Result]:
-    return list(run_job(_SCENARIOS, job))
-
-
-def freeze() -> None:
-    """What is loaded now stays: sweeping between runs need not look at it again."""
-    gc.collect()
-    gc.freeze()
-
-
-def run_job(scenarios: Mapping[str, Scenario], job: Job) -> Iterator[Result]:
+def run_job(scenarios: Mapping[str, Scenario], job: Job) -> Result:
     scenario = scenarios[job.scenario]
-    if job.strategy != "lineage":
-        yield tell(scenario, plan_of(scenario, job.seed, job.strategy))
-        sweep()
-        return
-    for result in lineage.search(scenario, job.seed):
-        yield result
+    try:
+        return tell(scenario, plan_of(scenario, job.seed, job.strategy))
+    finally:
         sweep()
 
 
-def as_json(summary: Summary, **more: Any) -> dict[str, Any]:
+def _search(scenario: Scenario, seed: str, cores: Cores) -> Iterator[Result]:
+    """Ends with the first run that breaks something, or when nothing is left to try."""
+    search, runs = lineage.Search(scenario, seed), 0
+    while runs < SEARCH_MAX and (plans := search.next(BATCH)):
+        for result, supports in cores.each(_learn, plans):
+            runs += 1
+            yield result
+            if result.violation is not None:
+                return
+            search.learn(result.plan, supports)
+
+
+def _learn(scenarios: Mapping[str, Scenario], plan: Plan) -> tuple[Result, list[lineage.Support]]:
+    try:
+        return lineage.told(scenarios[plan.scenario], plan)
+    finally:
+        sweep()
+
+
+# As a program and as a person want to read it.
+
+
+def as_json(summary: Summary, kept: Sequence[Kept] = ()) -> dict[str, Any]:
     return {
         "runs": summary.runs,
         "runs_per_s": round(summary.runs_per_s, 2),
         "sim_ratio": round(summary.sim_ratio, 1),
         "violations": [_violation(result) for result in summary.violations],
-        "coverage": dict(sorted(summary.coverage.items())),
-        "sometimes": dict(sorted(summary.hits.items())),
+        "coverage": {
+            "pairs": dict(sorted(summary.coverage.items())),
+            "never": never_fired(summary),
+            "sometimes": dict(sorted(summary.hits.items())),
+        },
         "seconds": round(summary.real_s, 2),
-        **more,
+        "interrupted": summary.interrupted,
+        "artifacts": [str(one.file) for one in kept],
+        "reruns": [one.rerun for one in kept],
+        "not_kept": len(summary.violations) - len(kept),
     }
+
+
+def never_fired(summary: Summary) -> list[str]:
+    """Kinds of fault that met nothing: nobody has looked there."""
+    fired = {pair.partition(" ")[0] for pair in summary.coverage}
+    return sorted({name for name, _ in MAKERS} - fired)
 
 
 def _violation(result: Result) -> dict[str, Any]:
@@ -150,3 +175,34 @@ def _violation(result: Result) -> dict[str, Any]:
         "at_s": round(found.at_s, 3),
         "faults": len(plan.faults),
     }
+
+
+def as_lines(summary: Summary, kept: Sequence[Kept] = ()) -> list[str]:
+    hits = ", ".join(f"{name} ×{times}" for name, times in sorted(summary.hits.items()))
+    lines = [
+        f"{summary.runs:,} runs{' (interrupted)' if summary.interrupted else ''}, "
+        f"{summary.runs_per_s:,.1f}/s, {summary.sim_s:,.0f} s simulated, "
+        f"{summary.sim_ratio:,.0f} × real time on a core",
+        f"{len(summary.coverage)} pairs of fault and site fired; sometimes: {hits or 'nothing'}",
+    ]
+    if not summary.violations:
+        return [*lines, "everything held"]
+    lines += [f"{len(summary.violations)} violations:", *_sorts(summary.violations)]
+    for one in kept:
+        lines += [f"replay:  fathom replay {one.file}", *_rerun(one)]
+    left = len(summary.violations) - len(kept)
+    return [*lines, f"({left} more of the same were not kept)"] if left else lines
+
+
+def _rerun(kept: Kept) -> list[str]:
+    return [] if kept.rerun.startswith("fathom replay ") else [f"rerun:   {kept.rerun}"]
+
+
+def _sorts(violations: Sequence[Result]) -> Iterator[str]:
+    sorts: dict[tuple[str, str], list[str]] = {}
+    for result in violations:
+        assert result.violation is not None
+        sorts.setdefault((result.plan.scenario, result.violation.invariant), []).append(result.plan.seed)
+    for (name, invariant), seeds in sorts.items():
+        shown = f"{', '.join(seeds[:8])}{' …' if len(seeds) > 8 else ''}"
+        yield f"  {name}: {invariant}: ×{len(seeds)}, seeds {shown}"

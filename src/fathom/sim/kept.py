@@ -10,11 +10,17 @@ import msgspec
 FORMAT = "fathom.dev/sim-run/1"
 
 
+# A longer patch is named, and not kept: the file has other things to hold.
+PATCH_BYTES_MAX = 64 << 10
+
+
 class Patch(msgspec.Struct, frozen=True):
-    """The patch that was in force. Not its text: a file that is sent around should not be run."""
+    """The patch that was in force. Its text is here for whoever does not have the file: to read, and to run
+    where that is asked for. What is sent around is not run unasked."""
 
     file: str
     sha256: str
+    text: str = ""  # '' where it was too long.
 
 
 class Head(msgspec.Struct, frozen=True):
@@ -47,4 +53,6 @@ def head_of(file: Path) -> Head:
 
 
 def patch_of(file: Path) -> Patch:
-    return Patch(str(file), hashlib.sha256(file.read_bytes()).hexdigest())
+    raw = file.read_bytes()
+    text = raw.decode(errors="replace") if len(raw) <= PATCH_BYTES_MAX else ""
+    return Patch(str(file), hashlib.sha256(raw).hexdigest(), text)

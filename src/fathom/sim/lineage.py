@@ -81,34 +81,24 @@ class News(msgspec.Struct, frozen=True):
         return (self.process, "hears of", self.resource)
 
 
-def search(scenario: Scenario, seed: str, *, runs_max: int = RUNS_MAX) -> Iterator[Result]:
-    """Runs, the likeliest to break first. Ends with the first that does, or when nothing is left to try."""
-    base = msgspec.structs.replace(plan_of(scenario, seed), strategy="lineage", faults=scenario.scripted)
-    frontier = _Frontier(base)
-    for _ in range(runs_max):
-        plan = frontier.next()
-        if plan is None:
-            return
-        result, supports = _told(scenario, plan)
-        yield result
-        if result.violation is not None:
-            return
-        frontier.add(plan, supports)
+Support = Write | News
 
 
-class _Frontier:
-    """Plans that have yet to be told, the likeliest first."""
+class Search:
+    """Plans, the likeliest to break first. Whoever tells them says what each rested on."""
 
-    def __init__(self, base: Plan) -> None:
+    def __init__(self, scenario: Scenario, seed: str) -> None:
+        base = msgspec.structs.replace(plan_of(scenario, seed), strategy="lineage", faults=scenario.scripted)
         self._base = base
         self._waiting: list[tuple[int, int, Plan]] = [(0, 0, base)]
         self._order = count(1).__next__
         self._seen: set[object] = {base.faults}
 
-    def next(self) -> Plan | None:
-        return heapq.heappop(self._waiting)[2] if self._waiting else None
+    def next(self, most: int) -> list[Plan]:
+        """[]: nothing is left to try."""
+        return [heapq.heappop(self._waiting)[2] for _ in range(min(most, len(self._waiting)))]
 
-    def add(self, plan: Plan, supports: Sequence[Write | News]) -> None:
+    def learn(self, plan: Plan, supports: Sequence[Support]) -> None:
         """What this run, which held, rested on."""
         depth = len(plan.faults) - len(self._base.faults)
         if depth >= DEPTH_MAX:
@@ -123,17 +113,18 @@ class _Frontier:
             heapq.heappush(self._waiting, (rank + DEEPER * depth, self._order(), again))
 
 
-def _told(scenario: Scenario, plan: Plan) -> tuple[Result, list[Write | News]]:
+def told(scenario: Scenario, plan: Plan) -> tuple[Result, list[Support]]:
+    """One run of a search, and what it rested on."""
     chronicle = Chronicle()
     telling = Telling(scenario, plan, chronicle=chronicle)
     result = telling.run()
     return result, supports_of(chronicle, telling.engine.began_ns, frozenset(scenario.menu.processes))
 
 
-def supports_of(chronicle: Chronicle, began_ns: int, processes: frozenset[str]) -> list[Write | News]:
+def supports_of(chronicle: Chronicle, began_ns: int, processes: frozenset[str]) -> list[Support]:
     counts: dict[str, int] = {}
     servers: dict[str, str] = {}
-    found: list[Write | News] = []
+    found: list[Support] = []
     for event in chronicle.events:
         if event.process not in processes:
             continue
@@ -170,9 +161,9 @@ def _heard(chronicle: Chronicle, asked: Asked) -> str:
     return ""
 
 
-def wounds(supports: Sequence[Write | News]) -> Iterator[tuple[int, object, Wound]]:
+def wounds(supports: Sequence[Support]) -> Iterator[tuple[int, object, Wound]]:
     """(how far down the list it comes, what it strikes, its faults)"""
-    by_site: dict[tuple[str, str, str], list[Write | News]] = {}
+    by_site: dict[tuple[str, str, str], list[Support]] = {}
     for support in supports:
         by_site.setdefault(support.site, []).append(support)
     for site, group in by_site.items():

@@ -24,7 +24,7 @@ def load(file: Path) -> None:
     sys.modules[spec.name] = module
     try:
         spec.loader.exec_module(module)
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise BadPatch(f"{file} could not be loaded: {type(error).__name__}: {error}") from error
 
 

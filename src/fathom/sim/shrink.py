@@ -9,11 +9,17 @@ from collections.abc import Callable, Sequence
 
 import msgspec
 
+from fathom.seams.outside import SystemClock
 from fathom.sim.faults import AnyFault, CrashAtWrite
+from fathom.sim.inforce import SECOND_NS
 from fathom.sim.scenario import Plan, Result
 
-# Enough for two dozen faults; a bound, because each run costs a good part of a second.
+# Whichever comes first. A person waits for it; and a run costs from a twentieth of a second to a second.
 RUNS_MAX = 400
+SECONDS_MAX = 55.0
+
+# What the search may use of that; the rest is for the proof.
+SEARCH_SHARE = 0.75
 
 # A fault shorter or earlier than this is as small as it gets.
 LEAST_S = 0.5
@@ -24,28 +30,45 @@ Retell = Callable[[Plan], Result]
 class Shrunk(msgspec.Struct, frozen=True):
     result: Result
     runs: int
-    proven: bool  # Every fault that is left was shown to be necessary, within the runs allowed.
+    seconds: float
+    proven: bool  # Every fault that is left was shown to be necessary, within the runs and time allowed.
 
 
-def shrink(result: Result, retell: Retell, *, runs_max: int = RUNS_MAX) -> Shrunk:
+def shrink(
+    result: Result, retell: Retell, *, runs_max: int = RUNS_MAX, seconds_max: float = SECONDS_MAX
+) -> Shrunk:
     if result.violation is None:
         raise ValueError("nothing is broken in this run")
-    search = _Search(result, retell, runs_max)
+    search = _Search(result, retell)
+    search.allow(runs_max * SEARCH_SHARE, seconds_max * SEARCH_SHARE)
     search.fewer_faults()
+    search.sooner()
     search.shorter_faults()
     search.less_of_everything()
+    search.allow(runs_max, seconds_max)
     search.fewer_faults()
-    proven = search.runs < runs_max
-    return Shrunk(search.best, search.runs, proven)
+    return Shrunk(search.best, search.runs, round(search.seconds, 2), not search.cut_off)
 
 
 class _Search:
-    def __init__(self, result: Result, retell: Retell, runs_max: int) -> None:
+    def __init__(self, result: Result, retell: Retell) -> None:
         self.best = result
         self.runs = 0
+        self.cut_off = False  # Something was not tried because what was allowed had been used up.
         self._retell = retell
-        self._runs_max = runs_max
-        self._failed: set[Plan] = set()  # Plans that were told and held: no need to tell them again.
+        self._held: set[Plan] = set()  # Plans that were told and held: no need to tell them again.
+        self._clock = SystemClock()
+        self._started_ns = self._clock.monotonic_ns()
+        self._runs_max = self._seconds_max = 0.0
+
+    def allow(self, runs: float, seconds: float) -> None:
+        """In all, from the beginning."""
+        self._runs_max, self._seconds_max = runs, seconds
+        self.cut_off = False
+
+    @property
+    def seconds(self) -> float:
+        return (self._clock.monotonic_ns() - self._started_ns) / SECOND_NS
 
     def fewer_faults(self) -> None:
         """Take away halves, then quarters, ... then single faults, as long as it still breaks. Ends when no
@@ -63,6 +86,13 @@ class _Search:
             self._try(faults=(*faults[:start], *faults[start + size :]))
             for start in range(0, len(faults), size)
         )
+
+    def sooner(self) -> None:
+        """All of them together, so that the time between them shrinks with the time before them."""
+        while any(fault.at_s > LEAST_S for fault in self.faults):
+            faults = tuple(_at(fault, round(fault.at_s / 2, 3)) for fault in self.faults)
+            if not self._try(faults=faults):
+                return
 
     def shorter_faults(self) -> None:
         """Once instead of often, a moment instead of a while, sooner instead of later."""
@@ -88,14 +118,17 @@ class _Search:
 
     def _try(self, **changes: object) -> bool:
         plan = msgspec.structs.replace(self.best.plan, **changes)
-        if self.runs >= self._runs_max or plan in self._failed:
+        if plan in self._held:
+            return False
+        if self.runs >= self._runs_max or self.seconds >= self._seconds_max:
+            self.cut_off = True
             return False
         self.runs += 1
         result = self._retell(plan)
         if _same(result, self.best):
             self.best = result
             return True
-        self._failed.add(plan)
+        self._held.add(plan)
         return False
 
 
@@ -112,8 +145,12 @@ def milder(fault: AnyFault) -> list[AnyFault]:
     if fault.for_s > LEAST_S:
         changes.append(msgspec.structs.replace(fault, for_s=round(fault.for_s / 2, 3)))
     if fault.at_s > LEAST_S:
-        changes.append(msgspec.structs.replace(fault, at_s=round(fault.at_s / 2, 3)))
+        changes.append(_at(fault, round(fault.at_s / 2, 3)))
     return changes
+
+
+def _at(fault: AnyFault, at_s: float) -> AnyFault:
+    return msgspec.structs.replace(fault, at_s=at_s)
 
 
 def _replaced(faults: Sequence[AnyFault], index: int, fault: AnyFault) -> tuple[AnyFault, ...]:

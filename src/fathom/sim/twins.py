@@ -16,7 +16,8 @@ from typing import IO
 
 import msgspec
 
-from fathom.sim.explore import Job, freeze, run_job
+from fathom.sim.cores import freeze
+from fathom.sim.explore import Job, run_job
 from fathom.sim.patches import load
 
 TWINS = (1, 2)
@@ -101,10 +102,9 @@ def tell_all(number: int, patch: str, asked: IO[bytes], answers: IO[bytes]) -> N
     freeze()
     for job in msgspec.json.decode(asked.read(), type=list[Job]):
         noise.make()
-        for result in run_job({job.scenario: find(job.scenario)}, job):
-            broken = result.violation.invariant if result.violation is not None else ""
-            told = Told(job, result.trace, result.inputs, broken)
-            break  # Of a search, the first run: the others follow from it.
+        result = run_job({job.scenario: find(job.scenario)}, job)
+        broken = result.violation.invariant if result.violation is not None else ""
+        told = Told(job, result.trace, result.inputs, broken)
         answers.write(msgspec.json.encode(told) + b"\n")
         answers.flush()
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import importlib.util
 import sys
+import zlib
 from pathlib import Path
 
 from fathom.sim.scenario import Scenario
@@ -44,11 +45,20 @@ def _from_file(file: Path, within: str, name: str) -> Scenario:
 
 
 def _loaded(file: Path) -> dict[str, object]:
-    spec = importlib.util.spec_from_file_location(f"fathom_scenarios_{file.stem}", file)
+    """What is beside it, or where the person is, it may import: as with `python FILE.py` and `python -m`."""
+    place = file.resolve()
+    spec = importlib.util.spec_from_file_location(
+        f"fathom_scenarios_{place.stem}_{zlib.crc32(bytes(place)):x}", place
+    )
     if spec is None or spec.loader is None or not file.is_file():
         raise NoScenario(f"{file} is no Python file")
     if spec.name not in sys.modules:
+        sys.path += [folder for folder in (str(place.parent), str(Path.cwd())) if folder not in sys.path]
         module = importlib.util.module_from_spec(spec)
         sys.modules[spec.name] = module
-        spec.loader.exec_module(module)
+        try:
+            spec.loader.exec_module(module)
+        except (Exception, SystemExit) as error:
+            del sys.modules[spec.name]
+            raise NoScenario(f"{file} could not be loaded: {type(error).__name__}: {error}") from error
     return vars(sys.modules[spec.name])

@@ -1,0 +1,53 @@
+"""A line that is written over, where somebody watches."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from fathom.sim.explore import Summary
+
+BAR = 20  # Characters.
+
+
+@contextmanager
+def live_line(*, quiet: bool) -> Iterator[Callable[[str], None]]:
+    """On a terminal's stderr; elsewhere nothing is shown."""
+    shown = not quiet and sys.stderr.isatty()
+
+    def tell(line: str) -> None:
+        if shown:
+            print(f"\r\x1b[K{line}", end="", file=sys.stderr, flush=True)
+
+    try:
+        yield tell
+    finally:
+        if shown:
+            print("\r\x1b[K", end="", file=sys.stderr, flush=True)
+
+
+@contextmanager
+def exploring(total: int | None, *, quiet: bool) -> Iterator[Callable[[Summary], None]]:
+    with live_line(quiet=quiet) as tell:
+        yield lambda summary: tell(progress_text(summary, total))
+
+
+def progress_text(summary: Summary, total: int | None) -> str:
+    """`total` None: nobody knows how many there will be."""
+    done = f"{bar(summary.runs, total)} {summary.runs:,}/{total:,}" if total else f"{summary.runs:,}"
+    reach = f"{len(summary.coverage)} fault × site  {len(summary.hits)} sometimes"
+    return f"{done} runs  {summary.runs_per_s:,.1f}/s  {len(summary.violations)} violations  {reach}"
+
+
+def bar(done: int, total: int) -> str:
+    full = BAR * min(done, total) // total
+    return f"[{'█' * full}{'·' * (BAR - full)}]"
+
+
+@contextmanager
+def counting(total: int, what: str, *, quiet: bool) -> Iterator[Callable[[int], None]]:
+    with live_line(quiet=quiet) as tell:
+        yield lambda done: tell(f"{bar(done, total)} {done:,}/{total:,} {what}")

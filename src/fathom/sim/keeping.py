@@ -1,0 +1,54 @@
+"""Where failing runs are kept, and how to see one again: the one command."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import msgspec
+
+from fathom.sim.artifact import artifact_of, write
+from fathom.sim.report import Report, report
+from fathom.sim.scenario import Plan, Result, Scenario, Telling
+
+FAILURES = Path(".fathom-failures")
+
+# Of one invariant in one story: more of the same is counted, and not kept.
+KEPT_MAX = 3
+
+
+NO_NAME = re.compile(r"[^\w.-]+")
+
+
+class Kept(msgspec.Struct, frozen=True):
+    file: Path
+    rerun: str
+
+
+def keep(found: Report, telling: Telling, *, patch: Path | None = None, out: Path = FAILURES) -> Kept:
+    file = out / file_name(found.result.plan)
+    write(artifact_of(found, telling, patch=patch), file)
+    return Kept(file, found.rerun or f"fathom replay {file}")
+
+
+def file_name(plan: Plan) -> str:
+    """The same run has the same name: running it again leaves one file."""
+    words = [NO_NAME.sub("_", word).strip("_")[-80:] for word in (plan.scenario, plan.seed, plan.strategy)]
+    return f"{'-'.join(words)}.json"
+
+
+def keep_some(
+    scenarios: Mapping[str, Scenario], violations: Sequence[Result], *, patch: Path | None, out: Path
+) -> list[Kept]:
+    """The first ones of each sort, told once more and written down."""
+    kept: list[Kept] = []
+    counts: dict[tuple[str, str], int] = {}
+    for result in violations:
+        assert result.violation is not None
+        sort = (result.plan.scenario, result.violation.invariant)
+        counts[sort] = counts.get(sort, 0) + 1
+        if counts[sort] <= KEPT_MAX:
+            again, telling = report(scenarios[result.plan.scenario], result.plan, patch=str(patch or ""))
+            kept.append(keep(again, telling, patch=patch, out=out))
+    return kept

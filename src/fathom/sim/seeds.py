@@ -1,0 +1,18 @@
+"""'A..B' as people write it: from A up to and without B."""
+
+from __future__ import annotations
+
+
+class BadSeeds(Exception):
+    """One line: what is expected."""
+
+
+def seeds_of(text: str) -> range:
+    """A single number is that seed alone."""
+    low, dots, high = text.partition("..")
+    if not low.isdigit() or (dots and not high.isdigit()):
+        raise BadSeeds(f"{text}: expected A..B, for example 0..500")
+    found = range(int(low), int(high)) if dots else range(int(low), int(low) + 1)
+    if not found:
+        raise BadSeeds(f"{text}: there is no seed in it")
+    return found
