@@ -1,0 +1,163 @@
+"""How a PolicyRollout goes on: begin, widen the canary step by step, finish, or go back. Pure.
+
+    Pending ──> Canary: percent of the first step ──gates hold, its time is over──> next step … ──> Complete
+                   └── pods wait because of it ──> RolledBack: what held before holds again
+
+A step begins with its own write; the revision of that write is the activation. A gate that cannot be judged
+(signals too old, somebody's caches not yet there) holds the step where it is: it neither passes nor fails.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from fathom.model.own import PolicyRollout, PolicyRolloutStatus, Step, duration_ns
+from fathom.model.own.times import moment_ns
+from fathom.seams.outside import timestamp
+
+PENDING, CANARY, COMPLETE, ROLLED_BACK = "Pending", "Canary", "Complete", "RolledBack"
+
+# Where nobody has said how: a tenth first.
+DEFAULT_STEPS = (Step(percent=10, hold="1m"), Step(percent=50, hold="1m"))
+S = 1_000_000_000
+
+
+class Share(msgspec.Struct, frozen=True):
+    """Pods of the scope under one policy, and how many of them found no node since the step began."""
+
+    pods: int = 0
+    waiting: int = 0
+
+
+class Signals(msgspec.Struct, frozen=True):
+    """What the gates look at, and how old it is."""
+
+    now_ns: int
+    age_s: float  # Of the oldest of the views that the counts are from.
+    canary: Share = Share()
+    base: Share = Share()
+    policy_exists: bool = True
+
+
+class Next(msgspec.Struct, frozen=True):
+    """The status to write (None: as it is), when to look again, and why, for people."""
+
+    status: PolicyRolloutStatus | None
+    after_s: float
+    why: str
+
+
+def plan_rollout(rollout: PolicyRollout, signals: Signals) -> Next:
+    status = rollout.status
+    if status.observed_generation != rollout.metadata.generation:
+        return _begin(rollout, signals)
+    if status.phase != CANARY:
+        return Next(None, 0.0, f"{status.phase or 'not begun'}: nothing to do")
+    if not status.activation_revision:
+        # The write that began the step has this revision at least.
+        revision = int(rollout.metadata.resource_version or 0)
+        known = msgspec.structs.replace(status, activation_revision=revision)
+        return Next(known, 0.1, f"step {status.step} holds from revision {revision}")
+    return _go_on(rollout, signals)
+
+
+def _begin(rollout: PolicyRollout, signals: Signals) -> Next:
+    generation = rollout.metadata.generation
+    spec = rollout.spec
+    if not signals.policy_exists:
+        waiting = msgspec.structs.replace(
+            rollout.status,
+            phase=rollout.status.phase or PENDING,
+            active=rollout.status.active or spec.from_,
+            observed_generation=0,
+        )
+        changed = waiting != rollout.status
+        return Next(waiting if changed else None, 5.0, f"there is no SchedulingPolicy {spec.to}")
+    return Next(_at_step(rollout, 0, signals.now_ns, generation), 0.1, f"begin with {spec.to}")
+
+
+def _at_step(rollout: PolicyRollout, step: int, now_ns: int, generation: int) -> PolicyRolloutStatus:
+    steps = rollout.spec.steps or DEFAULT_STEPS
+    last = step >= len(steps)
+    spec = rollout.spec
+    # What holds for the rest is what held before; a spec that changed in the middle keeps that.
+    base = spec.from_ or (rollout.status.active if rollout.status.active != spec.to else "")
+    return msgspec.structs.replace(
+        rollout.status,
+        phase=COMPLETE if last else CANARY,
+        active=spec.to if last else base,
+        canary="" if last else spec.to,
+        percent=0 if last else steps[step].percent,
+        step=step,
+        activation_revision=0,
+        step_started_at=timestamp(now_ns),
+        observed_generation=generation,
+    )
+
+
+def _go_on(rollout: PolicyRollout, signals: Signals) -> Next:
+    if rollout.spec.paused:
+        return Next(None, 5.0, "paused")
+    held = unmet_gate(rollout, signals)
+    if held:
+        return Next(None, 1.0, held)
+    regressed = regression(rollout, signals)
+    if regressed and rollout.spec.automatic_rollback:
+        return Next(rolled_back(rollout, signals.now_ns), 0.0, f"rolled back: {regressed}")
+    if regressed:
+        return Next(None, 5.0, f"held: {regressed}")
+    left_s = _left_s(rollout, signals.now_ns)
+    if left_s > 0:
+        return Next(None, left_s, f"step {rollout.status.step} lasts {left_s:.0f} s more")
+    status = _at_step(rollout, rollout.status.step + 1, signals.now_ns, rollout.metadata.generation)
+    return Next(status, 0.1, f"every gate holds: on to {status.phase} {status.percent} %")
+
+
+def unmet_gate(rollout: PolicyRollout, signals: Signals) -> str:
+    """Why nothing can be said about this step yet; '' when it can."""
+    gates, status = rollout.spec.gates, rollout.status
+    allowed_ns = duration_ns(gates.signals_max_age)
+    if allowed_ns is not None and signals.age_s * S > allowed_ns:
+        return f"held: the signals are {signals.age_s:.0f} s old, {gates.signals_max_age} allowed"
+    reached = {observer.controller: observer.revision for observer in status.observed_by}
+    for name in gates.observed_by:
+        at = max((revision for who, revision in reached.items() if _is(who, name)), default=0)
+        if at < status.activation_revision:
+            return f"held: {name} has not reached revision {status.activation_revision} (is at {at})"
+    return ""
+
+
+def regression(rollout: PolicyRollout, signals: Signals) -> str:
+    """Whether more of the canary's pods wait than of the others', in proportion."""
+    if not rollout.spec.gates.no_pending_regression or not signals.canary.waiting:
+        return ""
+    canary, base = signals.canary, signals.base
+    if canary.waiting * max(base.pods, 1) <= base.waiting * max(canary.pods, 1) and base.pods:
+        return ""
+    return (
+        f"{canary.waiting} of {canary.pods} pods under {rollout.status.canary} wait,"
+        f" {base.waiting} of {base.pods} under {rollout.status.active or 'the built-in policy'}"
+    )
+
+
+def rolled_back(rollout: PolicyRollout, now_ns: int) -> PolicyRolloutStatus:
+    return msgspec.structs.replace(
+        rollout.status,
+        phase=ROLLED_BACK,
+        canary="",
+        percent=0,
+        activation_revision=0,
+        step_started_at=timestamp(now_ns),
+    )
+
+
+def _left_s(rollout: PolicyRollout, now_ns: int) -> float:
+    steps = rollout.spec.steps or DEFAULT_STEPS
+    hold_ns = duration_ns(steps[rollout.status.step].hold) or 0
+    began_ns = moment_ns(rollout.status.step_started_at) or now_ns
+    return max(0.0, (began_ns + hold_ns - now_ns) / S)
+
+
+def _is(who: str, name: str) -> bool:
+    """Several schedulers: each is named after its kind."""
+    return who == name or who.startswith(f"{name}/")

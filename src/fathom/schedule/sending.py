@@ -1,0 +1,123 @@
+"""Placements on their way to the API: one request for many, and what the answer says about each.
+
+    Bound      it is so, at this revision
+    Refused    a predicate failed when the server looked: which one, and how new its view was
+    Unknown    it may have happened: only the pod itself tells
+
+Nothing here decides: `scheduler` knows what each answer means for the line and the table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Literal
+
+import msgspec
+
+from fathom.client.api import Api, Resource
+from fathom.client.outcomes import Committed, Conflict, Rejected, Unknown
+from fathom.model.errors import ApiError
+from fathom.model.objects import Key, Obj, lookup, metadata, uid_of
+
+BINDING_BATCHES = Resource("fathom.dev", "v1alpha1", "bindingbatches", namespaced=False)
+PODS = Resource("", "v1", "pods")
+
+# What the server says when a predicate was false. Where it was the pod's, another node will not help.
+ABOUT_POD = frozenset({"PodBound", "PodGone", "PodUidChanged", "PodDeleting", "PodGated"})
+ABOUT_NODE = frozenset({"NodeGone", "NodeUnschedulable", "NodeFull", "NodePorts"})
+FENCE_LOST = "FenceLost"
+
+
+class Wish(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+    """One binding as it is sent."""
+
+    namespace: str
+    name: str
+    uid: str
+    node: str
+    node_revision: str = ""
+    annotations: dict[str, str] = {}
+    policy: str = ""
+    overrides: tuple[str, ...] = ()
+    reservation: str = ""
+
+    @property
+    def key(self) -> Key:
+        return Key(self.namespace, self.name)
+
+
+class Answer(msgspec.Struct, frozen=True, rename="camel"):
+    """What came of one binding."""
+
+    status: Literal["Bound", "Refused", "Unknown"]
+    revision: int = 0  # Where it was committed.
+    check: str = ""  # Which predicate was false.
+    message: str = ""
+    current_revision: int = 0  # What the server had seen when it refused.
+
+
+class _Result(msgspec.Struct, frozen=True, rename="camel"):
+    status: str = "Unknown"
+    revision: int | str = 0
+    check: str = ""
+    message: str = ""
+    current_revision: int | str = 0
+
+
+async def send_batch(api: Api, wishes: Sequence[Wish]) -> list[Answer]:
+    """One answer per wish, in order, whatever happens."""
+    body = {
+        "apiVersion": "fathom.dev/v1alpha1",
+        "kind": "BindingBatch",
+        "items": [msgspec.to_builtins(wish) for wish in wishes],
+    }
+    match await api.create(BINDING_BATCHES, "", body):
+        case Committed(obj=obj):
+            return answers_in(obj, len(wishes))
+        case Unknown(cause=cause):
+            return [Answer("Unknown", message=cause)] * len(wishes)
+        case Conflict(why=why):
+            check = FENCE_LOST if "ence" in why else "Conflict"
+            return [Answer("Refused", check=check, message=why)] * len(wishes)
+        case Rejected(reason=reason, message=message):
+            return [Answer("Refused", check=reason, message=message)] * len(wishes)
+
+
+def answers_in(obj: Obj, count: int) -> list[Answer]:
+    """An answer that cannot be read leaves it unknown what happened."""
+    results = obj.get("results")
+    if not isinstance(results, list) or len(results) != count:
+        return [Answer("Unknown", message="the answer has no result for each binding")] * count
+    return [_answer(result) for result in results]
+
+
+def _answer(result: Any) -> Answer:
+    try:
+        read = msgspec.convert(result, _Result, strict=False)
+    except msgspec.ValidationError as error:
+        return Answer("Unknown", message=f"the result cannot be read: {error}")
+    if read.status == "Bound":
+        return Answer("Bound", revision=int(read.revision or 0))
+    if read.status == "Refused":
+        current = int(read.current_revision or 0)
+        return Answer("Refused", 0, read.check or "Refused", read.message, current)
+    return Answer("Unknown", message=read.message)
+
+
+async def read_outcome(api: Api, wish: Wish) -> Answer | None:
+    """What the pod itself says about an unknown outcome. None: nothing could be read; 'Unknown': it has no
+    node, and the request may still be on its way."""
+    try:
+        pod = await api.get(PODS, wish.namespace, wish.name)
+    except ApiError:
+        return None
+    if pod is None:
+        return Answer("Refused", check="PodGone", message="the pod is gone")
+    if uid_of(pod) != wish.uid:
+        return Answer("Refused", check="PodUidChanged", message="another pod has its name")
+    node = lookup(pod, "spec", "nodeName")
+    if node == wish.node:
+        return Answer("Bound", revision=int(metadata(pod).get("resourceVersion") or 0))
+    if node:
+        return Answer("Refused", check="PodBound", message=f"the pod is on {node}")
+    return Answer("Unknown", message="the pod has no node yet")
