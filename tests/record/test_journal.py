@@ -7,12 +7,13 @@ import signal
 import subprocess
 import sys
 import zlib
+from array import array
 from pathlib import Path
 
 import msgspec
 import pytest
 
-from fathom.model.decision import Considered, Decision, Outcome, Roster, Seen, Subject, Verdicts
+from fathom.model.decision import Column, Considered, Decision, Outcome, Roster, Seen, Subject, Verdicts
 from fathom.record.journal import DiskJournal, Kept, Wanted, node_reasons, read_journal
 
 FULL = Decision(
@@ -172,12 +173,22 @@ def test_a_decision_that_was_acted_upon_outlives_a_kill(tmp_path: Path) -> None:
 
 def test_every_nodes_reason_is_found_through_the_table_that_a_decision_names(tmp_path: Path) -> None:
     journal = DiskJournal(tmp_path)
-    journal.tabled(Roster(id="r-1", names=("a", "b", "c")))
-    codes = zlib.compress(bytes([0, 1, 1]))
-    journal.tabled(Verdicts(id="v-1", roster="r-1", reasons=("", "Taints"), codes=codes))
-    decision = msgspec.structs.replace(FULL, verdicts="v-1", differs={"c": "Resources"})
+    journal.tabled(Roster(id="r-1", names=("a", "b", "c", "", "d")))
+    zones = array("i", [1, 1, 2, 0, 2]).tobytes()
+    journal.tabled(Column(id="c-1", domains=zlib.compress(zones)))
+    journal.tabled(
+        Verdicts(
+            id="v-1",
+            roster="r-1",
+            reasons=("", "Taints", "Spread", "Resources"),
+            codes=zlib.compress(bytes([0, 1, 0, 0, 0])),
+            columns=("c-1",),
+            by_domain=(zlib.compress(bytes([0, 0, 0])),),
+        )
+    )
+    decision = msgspec.structs.replace(FULL, verdicts="v-1", differs=((0, 2, 3), (1, 2, 2)))
     journal.decided(decision)
     journal.close()
     assert [kept.decision for kept in read_journal(tmp_path)] == [decision]
-    assert node_reasons(tmp_path, decision) == {"a": "", "b": "Taints", "c": "Resources"}
+    assert node_reasons(tmp_path, decision) == {"a": "", "b": "Taints", "c": "Resources", "d": "Spread"}
     assert node_reasons(tmp_path, msgspec.structs.replace(decision, verdicts="v-2")) is None

@@ -60,7 +60,7 @@ class Decision(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     quotas: tuple[Considered, ...] = ()
     filters: dict[str, int] = {}  # Reason -> how many nodes it removed.
     verdicts: str = ""  # The table that has every node's own reason.
-    differs: dict[str, str] = {}  # Node -> reason, where it is not as in the table; '' for "fits".
+    differs: tuple[tuple[int, int, int], ...] = ()  # Where it is not as in the table: (layer, at, code).
     scores: dict[str, int] = {}  # The best candidates.
     node: str = ""  # That was chosen; for a preemption, that was made room on.
     nodes: int = 0  # How many were looked at.
@@ -87,16 +87,26 @@ class Roster(msgspec.Struct, frozen=True, kw_only=True):
     names: tuple[str, ...]
 
 
+class Column(msgspec.Struct, frozen=True, kw_only=True):
+    """In which zone, host or other domain each node of a roster is."""
+
+    id: str
+    domains: bytes  # Four bytes a node, little end first, packed by zlib.
+
+
 class Verdicts(msgspec.Struct, frozen=True, kw_only=True):
-    """Every node's reason, kept once for all decisions that it holds for."""
+    """Every node's reason, kept once for all decisions that it holds for. The first layer that objects is the
+    reason: the nodes' own (0), then one for each column, by domain."""
 
     id: str
     roster: str
     reasons: tuple[str, ...]  # What the codes say; '' is "fits".
     codes: bytes  # One byte a node, packed by zlib.
+    columns: tuple[str, ...] = ()
+    by_domain: tuple[bytes, ...] = ()  # One byte a domain, packed by zlib; one for each column.
 
 
-Table = Roster | Verdicts
+Table = Roster | Column | Verdicts
 
 
 class Journal(Protocol):

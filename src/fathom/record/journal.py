@@ -8,12 +8,13 @@ way, or whose process did not live to hear of it.
 from __future__ import annotations
 
 import zlib
+from array import array
 from collections.abc import Iterator
 from pathlib import Path
 
 import msgspec
 
-from fathom.model.decision import Decision, Outcome, Roster, Table, Verdicts
+from fathom.model.decision import Column, Decision, Outcome, Roster, Table, Verdicts
 from fathom.record.ring import Ring, runs
 from fathom.record.segment import JOURNAL, NotASegment, segments
 from fathom.seams.log import Log
@@ -21,10 +22,13 @@ from fathom.seams.log import Log
 # At 400 bytes a decision and its outcome, packed ten times smaller: several million.
 BUDGET_BYTES = 256 << 20
 
-_DECISION, _OUTCOME, _ROSTER, _VERDICTS = b"D", b"O", b"R", b"V"
+_DECISION, _OUTCOME, _ROSTER, _COLUMN, _VERDICTS = b"D", b"O", b"R", b"C", b"V"
+_TABLES: dict[type, bytes] = {Roster: _ROSTER, Column: _COLUMN, Verdicts: _VERDICTS}
+
 _decode_decision = msgspec.json.Decoder(Decision).decode
 _decode_outcome = msgspec.json.Decoder(Outcome).decode
 _decode_roster = msgspec.json.Decoder(Roster).decode
+_decode_column = msgspec.json.Decoder(Column).decode
 _decode_verdicts = msgspec.json.Decoder(Verdicts).decode
 
 
@@ -45,7 +49,7 @@ class DiskJournal:
         self._keep(_OUTCOME, outcome)
 
     def tabled(self, table: Table) -> None:
-        self._keep(_ROSTER if isinstance(table, Roster) else _VERDICTS, table)
+        self._keep(_TABLES[type(table)], table)
 
     def _keep(self, kind: bytes, record: Decision | Outcome | Table) -> None:
         try:
@@ -117,20 +121,33 @@ def node_reasons(directory: Path, decision: Decision) -> dict[str, str] | None:
     if not decision.verdicts:
         return None
     rosters: dict[str, Roster] = {}
-    found: Verdicts | None = None
+    columns: dict[str, Column] = {}
     for body in _bodies(directory):
         if body.startswith(_ROSTER):
             roster = _decode_roster(body[1:])
             rosters[roster.id] = roster
-        elif body.startswith(_VERDICTS) and decision.verdicts.encode() in body[:100]:
-            found = _decode_verdicts(body[1:])
-    if found is None or found.roster not in rosters:
+        elif body.startswith(_COLUMN):
+            column = _decode_column(body[1:])
+            columns[column.id] = column
+        elif body.startswith(_VERDICTS) and (found := _decode_verdicts(body[1:])).id == decision.verdicts:
+            return _joined(found, decision, rosters, columns)
+    return None
+
+
+def _joined(
+    found: Verdicts, decision: Decision, rosters: dict[str, Roster], columns: dict[str, Column]
+) -> dict[str, str] | None:
+    if found.roster not in rosters or any(one not in columns for one in found.columns):
         return None
-    codes = zlib.decompress(found.codes)
-    reasons = {
-        name: found.reasons[code] for name, code in zip(rosters[found.roster].names, codes, strict=True)
-    }
-    return {**reasons, **decision.differs}
+    layers = [bytearray(zlib.decompress(codes)) for codes in (found.codes, *found.by_domain)]
+    for layer, at, code in decision.differs:
+        layers[layer][at] = code
+    codes = list(layers[0])
+    for name, by_domain in zip(found.columns, layers[1:], strict=True):
+        domains = array("i", zlib.decompress(columns[name].domains))
+        codes = [code or by_domain[domain] for code, domain in zip(codes, domains, strict=True)]
+    names = rosters[found.roster].names
+    return {name: found.reasons[code] for name, code in zip(names, codes, strict=True) if name}
 
 
 def _bodies(directory: Path) -> Iterator[bytes]:
