@@ -1,0 +1,154 @@
+"""The gateway's deciding part, on a Domain: what to listen for, and what to say about the pods it reaches.
+
+    caches ──> table ──PUT /gateway/table──> proxy        (a seam: live it listens, simulated nobody does)
+    pods' condition fathom.dev/Serving <── GET /gateway/observed ──┘
+
+A change waits a moment for others: a rollout changes an endpoint slice many times a second.
+"""
+
+from __future__ import annotations
+
+import asyncio
+
+import msgspec
+
+from fathom.agent.gateway.proxy import Applied
+from fathom.agent.gateway.routes import Seen, Table, make_table
+from fathom.cache.caches import Caches
+from fathom.cache.scope import Scope
+from fathom.client.api import STRATEGIC, Api, Resource
+from fathom.client.outcomes import Committed, Rejected
+from fathom.control.watches import NODE, POD, SERVICE
+from fathom.model.objects import Key
+from fathom.seams.outside import timestamp
+from fathom.seams.process import Inside
+from fathom.seams.seam import Ask, Reply
+
+SLICES = Resource("discovery.k8s.io", "v1", "endpointslices")
+ROUTES = Resource("fathom.dev", "v1alpha1", "trafficroutes")
+SERVING = "fathom.dev/Serving"
+
+TABLE, OBSERVED = "/gateway/table", "/gateway/observed"
+GATHER_S = 0.02
+AGAIN_S = 1.0
+ANSWER_S = 30.0
+TRIES = 5  # To say something about a pod that is being written to by its agent at the same time.
+
+
+class Observation(msgspec.Struct, frozen=True):
+    pod: str
+    uid: str
+    reached: bool
+
+
+def begin(inside: Inside) -> Gateway:
+    gateway = Gateway(inside)
+    gateway.start()
+    return gateway
+
+
+class Gateway:
+    def __init__(self, inside: Inside) -> None:
+        self._inside = inside
+        self._api = Api(inside.seam, headers=(("user-agent", "fathom-gateway"),))
+        self._caches = Caches(self._api, streams=inside.streams)
+        self._dirty = asyncio.Event()
+        self.table: Table = ()
+        self.applied: Applied | None = None  # None: there is nobody to listen, as in a simulated world.
+        for name, resource in (
+            ("Service", SERVICE.resource),
+            ("EndpointSlice", SLICES),
+            ("TrafficRoute", ROUTES),
+            ("Node", NODE.resource),
+        ):
+            self._caches.add(name, Scope(resource))
+            self._caches.on_change(name, lambda before, after: self._dirty.set())
+
+    def start(self) -> None:
+        self.task = self._inside.domain.create_task(self._run(), name="gateway")
+
+    async def _run(self) -> None:
+        self._caches.start()
+        loop = asyncio.get_running_loop()
+        tasks = [loop.create_task(self._follow()), loop.create_task(self._listen())]
+        try:
+            while await self._inside.seam.signal() not in {"stop", "rebase"}:
+                pass
+        finally:
+            for task in tasks:
+                task.cancel()
+            await self._caches.stop()
+
+    # The table.
+
+    async def _follow(self) -> None:
+        while late := await self._caches.until_synced(timeout_s=60.0):
+            self._inside.log.warn("waiting for the first list", kinds=list(late))
+        self._dirty.set()
+        while True:
+            await self._dirty.wait()
+            self._dirty.clear()
+            await asyncio.sleep(GATHER_S)
+            view = self._caches.snapshot()
+            table = make_table(
+                Seen(
+                    view.list("Service"),
+                    view.list("EndpointSlice"),
+                    view.list("TrafficRoute"),
+                    view.list("Node"),
+                )
+            )
+            if table != self.table or self.applied is None or self.applied.failed:
+                await self._tell(table)
+
+    async def _tell(self, table: Table) -> None:
+        ask = Ask("PUT", TABLE, msgspec.json.encode(table))
+        reply = await self._inside.seam.request(ask, timeout_s=ANSWER_S)
+        self.table = table
+        if reply.status != 200:
+            return
+        applied = msgspec.json.decode(reply.body, type=Applied)
+        for service, why in applied.failed.items():
+            if self.applied is None or self.applied.failed.get(service) != why:
+                self._inside.log.warn("cannot listen for a service", service=service, why=why)
+        self.applied = applied
+
+    # What was seen.
+
+    async def _listen(self) -> None:
+        while True:
+            opened = await self._inside.seam.open(Ask("GET", OBSERVED), timeout_s=ANSWER_S)
+            if isinstance(opened, Reply):
+                if opened.status == 404:
+                    return  # Nobody looks in this world.
+                await asyncio.sleep(AGAIN_S)
+                continue
+            while (chunks := await opened.read()) is not None:
+                for chunk in chunks:
+                    for line in chunk.splitlines():
+                        await self._say(msgspec.json.decode(line, type=Observation))
+
+    async def _say(self, seen: Observation) -> None:
+        namespace, _, name = seen.pod.partition("/")
+        key = Key(namespace, name)
+        for _ in range(TRIES):
+            outcome = await self._api.patch(
+                POD.resource,
+                key.namespace,
+                key.name,
+                {"metadata": {"uid": seen.uid}, "status": {"conditions": [self._condition(seen)]}},
+                subresource="status",
+                media=STRATEGIC,
+            )
+            if isinstance(outcome, Committed | Rejected):
+                return  # Rejected: it is gone, or another has its name.
+            await asyncio.sleep(AGAIN_S)
+
+    def _condition(self, seen: Observation) -> dict[str, object]:
+        return {
+            "type": SERVING,
+            "status": "True" if seen.reached else "False",
+            "reason": "Reached" if seen.reached else "NotReached",
+            "message": "" if seen.reached else "the gateway cannot connect to it",
+            "lastTransitionTime": timestamp(self._inside.outside.clock.now_ns()),
+        }

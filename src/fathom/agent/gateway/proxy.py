@@ -1,0 +1,190 @@
+"""Carries bytes: listens where the table says, connects to whom the balancer picks, and looks whether
+everybody in the table can be reached. The only file of the gateway with sockets; it decides nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Callable
+from functools import partial
+
+import msgspec
+
+from fathom.agent.gateway.balance import Balancer
+from fathom.agent.gateway.routes import Endpoint, Table
+from fathom.seams.log import Log
+
+CONNECT_S = 2.0
+PIECE_BYTES = 256 << 10
+LOOK_S = 5.0
+LOOKS_AT_ONCE = 64
+# So many looks in a row must fail: one may meet a full backlog.
+UNSEEN_MAX = 3
+
+Where = tuple[str, int]
+# (pod, uid, whether it can be reached)
+Observe = Callable[[str, str, bool], None]
+
+
+class Applied(msgspec.Struct, frozen=True):
+    """What came of a table."""
+
+    listening: int
+    failed: dict[str, str]  # Service -> why its address cannot be listened on.
+
+
+class Proxy:
+    def __init__(self, observe: Observe, log: Log) -> None:
+        self._observe = observe
+        self._log = log
+        self._balancers: dict[Where, Balancer] = {}
+        self._servers: dict[Where, asyncio.Server] = {}
+        self._unseen: dict[Endpoint, int] = {}  # Looks in a row that failed. Nought: it was reached.
+        self._said: dict[Endpoint, bool] = {}  # What was told of it last.
+        self._connections: set[asyncio.Task[None]] = set()
+
+    # The table.
+
+    async def apply(self, table: Table) -> Applied:
+        wanted = {(each.address, each.port): each for each in table}
+        for where in [where for where in self._servers if where not in wanted]:
+            self._servers.pop(where).close()
+            del self._balancers[where]
+        failed = {}
+        for where, listener in wanted.items():
+            if where in self._balancers:
+                self._balancers[where].change(listener)
+            elif why := await self._listen(where, Balancer(listener)):
+                failed[listener.service] = why
+        known = {endpoint for listener in table for endpoint in listener.endpoints}
+        self._unseen = {each: count for each, count in self._unseen.items() if each in known}
+        self._said = {each: said for each, said in self._said.items() if each in known}
+        return Applied(len(self._servers), failed)
+
+    async def _listen(self, where: Where, balancer: Balancer) -> str:
+        address, port = where
+        carry = partial(self._carry, balancer)
+        try:
+            self._servers[where] = await asyncio.start_server(carry, address, port, reuse_address=True)
+        except OSError as error:
+            return f"{address}:{port}: {error.strerror or error}"
+        self._balancers[where] = balancer
+        return ""
+
+    async def close(self) -> None:
+        for server in self._servers.values():
+            server.close()
+        for task in self._connections:
+            task.cancel()
+        await asyncio.gather(*self._connections, return_exceptions=True)
+
+    # Connections.
+
+    async def _carry(
+        self, balancer: Balancer, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        self._connections.add(task)
+        try:
+            client = str((writer.get_extra_info("peername") or ("",))[0])
+            await self._with_somebody(balancer, client, reader, writer)
+        finally:
+            self._connections.discard(task)
+            writer.close()
+
+    async def _with_somebody(
+        self, balancer: Balancer, client: str, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
+        tried: list[Endpoint] = []
+        while (endpoint := balancer.pick(client, now_s=_now_s(), tried=tried)) is not None:
+            tried.append(endpoint)
+            try:
+                async with asyncio.timeout(CONNECT_S):
+                    far_reader, far_writer = await asyncio.open_connection(endpoint.address, endpoint.port)
+            except (OSError, TimeoutError):
+                balancer.failed(endpoint, now_s=_now_s())
+                continue
+            self._seen(endpoint, True)
+            balancer.connected(endpoint)
+            try:
+                await _both_ways(reader, writer, far_reader, far_writer)
+            finally:
+                balancer.closed(endpoint)
+                far_writer.close()
+            return
+
+    # Looking.
+
+    async def look_for_ever(self) -> None:
+        """New ones at once, all others now and then."""
+        while True:
+            await asyncio.gather(*(self._look(each) for each in self._due(new=True)))
+            for _ in range(round(LOOK_S / 0.25)):
+                await asyncio.sleep(0.25)
+                await asyncio.gather(*(self._look(each) for each in self._due(new=True)))
+            old = self._due(new=False)
+            for start in range(0, len(old), LOOKS_AT_ONCE):
+                await asyncio.gather(*(self._look(each) for each in old[start : start + LOOKS_AT_ONCE]))
+
+    def _due(self, *, new: bool) -> list[Endpoint]:
+        everybody = dict.fromkeys(
+            endpoint for balancer in self._balancers.values() for endpoint in balancer.listener.endpoints
+        )
+        return [each for each in everybody if (each not in self._unseen) == new][
+            : LOOKS_AT_ONCE if new else None
+        ]
+
+    async def _look(self, endpoint: Endpoint) -> None:
+        if not endpoint.real:
+            self._seen(endpoint, True)
+            return
+        try:
+            async with asyncio.timeout(CONNECT_S):
+                _, writer = await asyncio.open_connection(endpoint.address, endpoint.port)
+        except (OSError, TimeoutError):
+            self._seen(endpoint, False)
+        else:
+            self._seen(endpoint, True)
+            writer.close()
+
+    def _seen(self, endpoint: Endpoint, reached: bool) -> None:
+        count = self._unseen[endpoint] = 0 if reached else self._unseen.get(endpoint, 0) + 1
+        if not endpoint.pod or self._said.get(endpoint) == reached or 0 < count < UNSEEN_MAX:
+            return
+        self._said[endpoint] = reached
+        self._observe(endpoint.pod, endpoint.uid, reached)
+
+
+async def _both_ways(
+    reader: asyncio.StreamReader,
+    writer: asyncio.StreamWriter,
+    far_reader: asyncio.StreamReader,
+    far_writer: asyncio.StreamWriter,
+) -> None:
+    """Until both sides have said all. One that breaks ends the other."""
+    tasks = [
+        asyncio.ensure_future(_pour(reader, far_writer)),
+        asyncio.ensure_future(_pour(far_reader, writer)),
+    ]
+    try:
+        await asyncio.gather(*tasks)
+    except OSError:
+        pass  # Somebody hung up: that is how connections end.
+    finally:
+        for task in tasks:
+            task.cancel()
+
+
+async def _pour(source: asyncio.StreamReader, sink: asyncio.StreamWriter) -> None:
+    while piece := await source.read(PIECE_BYTES):
+        sink.write(piece)
+        await sink.drain()
+    with contextlib.suppress(OSError):
+        if sink.can_write_eof():
+            sink.write_eof()
+
+
+def _now_s() -> float:
+    return asyncio.get_running_loop().time()

@@ -1,0 +1,171 @@
+"""From services, their endpoints and the weights of their routes to one table of who listens where. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+import msgspec
+
+from fathom.model.objects import Obj, key_of, labels_of, lookup
+
+SERVICE_LABEL = "kubernetes.io/service-name"
+ZONE, REGION, POOL = "topology.kubernetes.io/zone", "topology.kubernetes.io/region", "fathom.dev/pool"
+DRIVER = "fathom.dev/driver"  # Of a node. 'simulated': there is nothing behind its pods' addresses.
+LOOPBACK = "127.0.0.1"
+# Everybody whom no weight names.
+REST = ""
+
+
+class Endpoint(msgspec.Struct, frozen=True, order=True):
+    """One pod behind a port."""
+
+    address: str
+    port: int
+    pod: str = ""  # namespace/name
+    uid: str = ""
+    pool: str = REST
+    real: bool = True  # Whether connecting there says anything.
+    leaving: bool = False  # Terminating, but still able to serve: taken where nobody else is left.
+
+
+class Listener(msgspec.Struct, frozen=True, order=True):
+    """An address and what is behind it."""
+
+    address: str
+    port: int
+    service: str  # namespace/name
+    sticky_s: int = 0  # A client keeps its endpoint for so long.
+    weights: tuple[tuple[str, int], ...] = ()  # By pool; none is all alike.
+    endpoints: tuple[Endpoint, ...] = ()
+
+
+Table = tuple[Listener, ...]
+
+
+class Seen(msgspec.Struct, frozen=True):
+    """What the table follows from."""
+
+    services: Sequence[Obj]
+    slices: Sequence[Obj]
+    routes: Sequence[Obj] = ()
+    nodes: Sequence[Obj] = ()
+
+
+def make_table(seen: Seen) -> Table:
+    """Sorted, so that equal worlds give equal tables."""
+    slices: dict[str, list[Obj]] = {}
+    for one in seen.slices:
+        name = f"{key_of(one).namespace}/{labels_of(one).get(SERVICE_LABEL, '')}"
+        slices.setdefault(name, []).append(one)
+    weights = {_routed(route): _weights(route) for route in seen.routes}
+    nodes = {key_of(node).name: node for node in seen.nodes}
+    return tuple(
+        sorted(
+            listener for service in seen.services for listener in _listeners(service, slices, weights, nodes)
+        )
+    )
+
+
+def _listeners(
+    service: Obj,
+    slices: Mapping[str, Sequence[Obj]],
+    weights: Mapping[str, Mapping[tuple[str, str], int]],
+    nodes: Mapping[str, Obj],
+) -> Iterable[Listener]:
+    name = "/".join(key_of(service))
+    spec = service.get("spec") or {}
+    weighted = weights.get(name, {})
+    for port in spec.get("ports") or ():
+        if port.get("protocol", "TCP") != "TCP":
+            continue  # Said where it is followed: nothing answers there.
+        endpoints = tuple(
+            sorted(
+                endpoint
+                for one in slices.get(name, ())
+                for endpoint in _endpoints(one, str(port.get("name") or ""), weighted, nodes)
+            )
+        )
+        for address, number in _addresses(spec, port):
+            yield Listener(
+                address,
+                number,
+                name,
+                sticky_s=_sticky_s(spec),
+                weights=tuple(sorted((pool_name(*pool), weight) for pool, weight in weighted.items())),
+                endpoints=endpoints,
+            )
+
+
+def _addresses(spec: Obj, port: Obj) -> list[tuple[str, int]]:
+    found = []
+    address = spec.get("clusterIP")
+    if isinstance(address, str) and address not in {"", "None"} and ":" not in address:
+        found.append((address, int(port["port"])))
+    if port.get("nodePort"):
+        found.append((LOOPBACK, int(port["nodePort"])))
+    return found
+
+
+def _sticky_s(spec: Obj) -> int:
+    if spec.get("sessionAffinity") != "ClientIP":
+        return 0
+    return int(lookup(spec, "sessionAffinityConfig", "clientIP", "timeoutSeconds") or 10800)
+
+
+def _endpoints(
+    one: Obj, port: str, weighted: Mapping[tuple[str, str], int], nodes: Mapping[str, Obj]
+) -> Iterable[Endpoint]:
+    number = next(
+        (each.get("port") for each in one.get("ports") or () if (each.get("name") or "") == port), None
+    )
+    if not isinstance(number, int):
+        return
+    for endpoint in one.get("endpoints") or ():
+        state = endpoint.get("conditions") or {}
+        ready = state.get("ready", True) is not False
+        leaving = bool(state.get("terminating")) and state.get("serving", False) is True
+        if not ready and not leaving:
+            continue
+        node = nodes.get(str(endpoint.get("nodeName") or ""))
+        reference = endpoint.get("targetRef") or {}
+        for address in (endpoint.get("addresses") or ())[:1]:
+            yield Endpoint(
+                str(address),
+                number,
+                pod=f"{reference.get('namespace', '')}/{reference.get('name', '')}" if reference else "",
+                uid=str(reference.get("uid") or ""),
+                pool=_pool(endpoint, node, weighted),
+                real=node is None or labels_of(node).get(DRIVER) != "simulated",
+                leaving=not ready,
+            )
+
+
+# Weights.
+
+
+def pool_name(by: str, value: str) -> str:
+    return f"{by}/{value}"
+
+
+def _pool(endpoint: Obj, node: Obj | None, weighted: Mapping[tuple[str, str], int]) -> str:
+    """The first of the route's pools that the endpoint is in."""
+    labels = labels_of(node) if node is not None else {}
+    zone = str(endpoint.get("zone") or labels.get(ZONE) or "")
+    of = {"zone": zone, "region": str(labels.get(REGION) or ""), "pool": str(labels.get(POOL) or "")}
+    return next((pool_name(by, value) for by, value in weighted if of.get(by) == value), REST)
+
+
+def _routed(route: Obj) -> str:
+    """The service that a route is for: its own `service`, else the one of its workload's name."""
+    spec = route.get("spec") or {}
+    workload = str(spec.get("workload") or "").rpartition("/")[2]
+    return f"{key_of(route).namespace}/{spec.get('service') or workload or key_of(route).name}"
+
+
+def _weights(route: Obj) -> dict[tuple[str, str], int]:
+    found: dict[tuple[str, str], int] = {}
+    for each in lookup(route, "spec", "weights") or ():
+        for by in ("region", "zone", "pool"):
+            if each.get(by):
+                found[by, str(each[by])] = max(0, int(each.get("weight") or 0))
+    return found

@@ -1,0 +1,145 @@
+"""Bytes through real sockets: to somebody who answers, past somebody who does not."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+from fathom.agent.gateway.proxy import Applied, Proxy
+from fathom.agent.gateway.routes import Endpoint, Listener
+from fathom.seams.log import NoLog
+
+Seen = list[tuple[str, bool]]
+
+
+def run(story: Callable[[], Awaitable[None]]) -> None:
+    asyncio.run(asyncio.wait_for(story(), 20))
+
+
+@asynccontextmanager
+async def answering(word: bytes, address: str) -> Any:
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        said = await reader.read()
+        writer.write(word + b" heard " + said)
+        writer.close()
+
+    server = await asyncio.start_server(answer, address, 0)
+    async with server:
+        yield server.sockets[0].getsockname()[1]
+
+
+async def asked(port: int, text: bytes, address: str = "127.97.0.9") -> bytes:
+    reader, writer = await asyncio.open_connection(address, port)
+    writer.write(text)
+    writer.write_eof()
+    answer = await reader.read()
+    writer.close()
+    return answer
+
+
+async def free_port(address: str) -> int:
+    server = await asyncio.start_server(lambda *_: None, address, 0)
+    port = int(server.sockets[0].getsockname()[1])
+    server.close()
+    await server.wait_closed()
+    return port
+
+
+def proxy(seen: Seen) -> Proxy:
+    return Proxy(lambda pod, uid, reached: seen.append((pod, reached)), NoLog())
+
+
+def test_a_connection_reaches_a_pod_and_both_sides_end_when_they_have_said_all() -> None:
+    async def story() -> None:
+        seen: Seen = []
+        gateway = proxy(seen)
+        async with answering(b"a", "127.64.0.1") as port:
+            here = await free_port("127.97.0.9")
+            table = (Listener("127.97.0.9", here, "s/web", endpoints=(Endpoint("127.64.0.1", port, "s/a"),)),)
+            assert await gateway.apply(table) == Applied(1, {})
+            assert await asked(here, b"x" * 1_000_000) == b"a heard " + b"x" * 1_000_000
+            assert seen == [("s/a", True)]
+            await gateway.close()
+
+    run(story)
+
+
+def test_who_does_not_answer_is_passed_over() -> None:
+    async def story() -> None:
+        gateway = proxy([])
+        async with answering(b"a", "127.64.0.1") as port:
+            dead = Endpoint("127.64.0.2", await free_port("127.64.0.2"), "s/dead")
+            here = await free_port("127.97.0.9")
+            alive = Endpoint("127.64.0.1", port, "s/a")
+            await gateway.apply((Listener("127.97.0.9", here, "s/web", endpoints=(alive, dead)),))
+            assert [await asked(here, b"") for _ in range(6)] == [b"a heard "] * 6
+            await gateway.close()
+
+    run(story)
+
+
+def test_a_service_without_pods_is_a_connection_that_ends() -> None:
+    async def story() -> None:
+        gateway = proxy([])
+        here = await free_port("127.97.0.9")
+        await gateway.apply((Listener("127.97.0.9", here, "s/web"),))
+        assert await asked(here, b"") == b""
+        await gateway.close()
+
+    run(story)
+
+
+def test_an_address_that_is_taken_is_said_and_the_others_are_served() -> None:
+    async def story() -> None:
+        gateway = proxy([])
+        async with answering(b"a", "127.97.0.9") as taken:
+            free = await free_port("127.97.0.9")
+            applied = await gateway.apply(
+                (Listener("127.97.0.9", taken, "s/taken"), Listener("127.97.0.9", free, "s/web"))
+            )
+            assert (applied.listening, list(applied.failed)) == (1, ["s/taken"])
+            await gateway.close()
+
+    run(story)
+
+
+def test_a_listener_that_is_no_longer_wanted_is_closed_and_a_new_table_keeps_the_others_open() -> None:
+    async def story() -> None:
+        gateway = proxy([])
+        async with answering(b"a", "127.64.0.1") as one, answering(b"b", "127.64.0.1") as other:
+            here, there = await free_port("127.97.0.9"), await free_port("127.97.0.9")
+            first = Listener("127.97.0.9", here, "s/web", endpoints=(Endpoint("127.64.0.1", one),))
+            await gateway.apply((first, Listener("127.97.0.9", there, "s/old")))
+            second = Listener("127.97.0.9", here, "s/web", endpoints=(Endpoint("127.64.0.1", other),))
+            assert await gateway.apply((second,)) == Applied(1, {})
+            assert await asked(here, b"") == b"b heard "
+            try:
+                await asked(there, b"")
+            except OSError:
+                pass
+            else:
+                raise AssertionError("somebody still listens for a service that is gone")
+            await gateway.close()
+
+    run(story)
+
+
+def test_pods_are_looked_at_before_anybody_asks_for_them() -> None:
+    async def story() -> None:
+        seen: Seen = []
+        gateway = proxy(seen)
+        async with answering(b"a", "127.64.0.1") as port:
+            simulated = Endpoint("192.0.2.1", 80, "s/simulated", real=False)
+            here = await free_port("127.97.0.9")
+            endpoints = (Endpoint("127.64.0.1", port, "s/a"), simulated)
+            await gateway.apply((Listener("127.97.0.9", here, "s/web", endpoints=endpoints),))
+            looking = asyncio.create_task(gateway.look_for_ever())
+            while len(seen) < 2:
+                await asyncio.sleep(0.01)
+            looking.cancel()
+            assert sorted(seen) == [("s/a", True), ("s/simulated", True)]
+            await gateway.close()
+
+    run(story)
