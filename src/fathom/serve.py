@@ -1,6 +1,6 @@
 """The wiring of the real parts: which store, which clock, which sockets. Everything else is told.
 
-run_up ──> open the data directory ──> Parts ──> load ──> bootstrap ──> listen ──> "ready"
+run_api ──> open the data directory ──> Parts ──> load ──> bootstrap ──> listen ──> "ready"
 """
 
 from __future__ import annotations
@@ -9,7 +9,6 @@ import asyncio
 import logging
 import os
 import secrets
-import signal
 import socket
 import sys
 from pathlib import Path
@@ -29,6 +28,7 @@ from fathom.assembly import Parts, Wanted, assemble, bootstrap
 from fathom.record.audit import AuditLog
 from fathom.seams.log import JsonLog, Log
 from fathom.seams.outside import Outside, live
+from fathom.stopping import stop_event
 from fathom.store.open import open_store
 from fathom.store.protocol import Store
 from fathom.store.retention import Retention
@@ -40,13 +40,13 @@ TOKENS_CHECK_S = 5.0
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
 
-def run_up(*, data: Path, host: str, port: int, store: str | None, plugins: list[str] | None = None) -> None:
+def run_api(*, data: Path, host: str, port: int, store: str | None, plugins: list[str] | None = None) -> None:
     """Serve until told to stop."""
     data = data.absolute()
     os.umask(0o077)  # Keys, and Secrets in the store, are nobody else's.
     data.mkdir(mode=0o700, parents=True, exist_ok=True)
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        runner.run(up(data=data, host=host, port=port, store=store, plugins=plugins or []))
+        runner.run(_run(data=data, host=host, port=port, store=store, plugins=plugins or []))
 
 
 class Running(msgspec.Struct, frozen=True):
@@ -62,7 +62,7 @@ class Running(msgspec.Struct, frozen=True):
     listener: socket.socket
 
 
-async def up(*, data: Path, host: str, port: int, store: str | None, plugins: list[str]) -> None:
+async def _run(*, data: Path, host: str, port: int, store: str | None, plugins: list[str]) -> None:
     outside = live()
     log = JsonLog(sys.stderr, outside.clock)
     listener = _listen(host, port)
@@ -132,7 +132,7 @@ async def _serve(running: Running) -> None:
         ]
         await bootstrap(parts)
         serving = group.create_task(http.serve(sockets=[running.listener]))
-        _stop_on_signal(http, core)
+        background.append(group.create_task(_stop_when_told(http, core)))
         await http.is_up.wait()
         _announce(running)
         await serving
@@ -155,15 +155,11 @@ class _Http(uvicorn.Server):
         self.is_up.set()
 
 
-def _stop_on_signal(http: _Http, core: Core) -> None:
-    def stop() -> None:
-        core.stopping = True
-        core.cache.wake_all()  # Watches end by themselves.
-        http.should_exit = True
-
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(number, stop)
+async def _stop_when_told(http: _Http, core: Core) -> None:
+    await stop_event().wait()
+    core.stopping = True
+    core.cache.wake_all()  # Watches end by themselves.
+    http.should_exit = True
 
 
 def _announce(running: Running) -> None:

@@ -67,7 +67,8 @@ class Victim:
             sys.executable,
             "-m",
             "fathom.cli",
-            "up",
+            "serve",
+            "api",
             "--data",
             str(self.data),
             *port,
@@ -76,7 +77,7 @@ class Victim:
         with self.log.open("a") as errors:
             self._process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors, text=True)
         said = _until_ready(self._process)
-        assert said, f"`fathom up` did not get ready:\n{self.log.read_text()}"
+        assert said, f"`fathom serve api` did not get ready:\n{self.log.read_text()}"
         self.url = said[0].split(" on ")[1].split(",")[0]
         self._port = urlsplit(self.url).port or 0
         self.tls = _tls(self.kubeconfig)

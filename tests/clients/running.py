@@ -1,4 +1,4 @@
-"""A real `fathom up` in another process, as every client test meets it: over TLS, with its kubeconfig."""
+"""A real `fathom serve api` in another process, as every client test meets it: over TLS, with its kubeconfig."""
 
 from __future__ import annotations
 
@@ -56,12 +56,12 @@ class Server:
 def running(directory: Path, *arguments: str) -> Iterator[Server]:
     """A server that has said `ready`. At the end it must stop cleanly, having logged no traceback."""
     data, log = directory / "data", directory / "log"
-    command = [sys.executable, "-m", "fathom.cli", "up", "--data", str(data), "--port", "0", *arguments]
+    command = [sys.executable, "-m", "fathom.cli", "serve", "api", "--data", str(data), "--port", "0", *arguments]
     with log.open("w") as errors:
         process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors, text=True)
     try:
         said = _until_ready(process)
-        assert said, f"`fathom up` did not get ready:\n{log.read_text()}"
+        assert said, f"`fathom serve api` did not get ready:\n{log.read_text()}"
         url = said[0].split(" on ")[1].split(",")[0]
         yield Server(process, url, data, log, _tls(data / "kubeconfig"))
         assert process.poll() is None, f"the server died:\n{log.read_text()}"

@@ -37,7 +37,7 @@ def own_server(*, parent: Path | None, store: str | None) -> Iterator[Child]:
     """`fathom up` in a new data directory under `parent`, gone with it afterwards."""
     with tempfile.TemporaryDirectory(prefix="fathom-bench-", dir=parent) as scratch:
         data, log = Path(scratch, "data"), Path(scratch, "log")
-        command = [sys.executable, "-m", "fathom.cli", "up", "--data", str(data), "--port", "0"]
+        command = [sys.executable, "-m", "fathom.cli", "serve", "api", "--data", str(data), "--port", "0"]
         command += ["--store", store] if store else []
         with log.open("wb") as output:
             began = time.perf_counter()

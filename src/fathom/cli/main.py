@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from cyclopts import App, CycloptsError
 
-from fathom.cli import bench, kubeconfig, record, replay, sim, store, up
+from fathom.cli import bench, kubeconfig, record, replay, serve, sim, store, up
 from fathom.cli.problem import INTERRUPTED, USAGE_OR_ENVIRONMENT, Problem
 
 DEBUG_VARIABLE = "FATHOM_DEBUG"
@@ -63,6 +63,7 @@ def make_app() -> App:
         result_action="return_value",
     )
     app.command(up.up)
+    app.command(serve.make_app())
     app.command(kubeconfig.kubeconfig)
     app.command(store.make_app())
     app.command(bench.make_app())

@@ -32,7 +32,7 @@ def up(
     from fathom.store.protocol import StoreUnavailable  # noqa: PLC0415
 
     try:
-        serve.run_up(data=data, host=host, port=port, store=store, plugins=list(admission))
+        serve.run_api(data=data, host=host, port=port, store=store, plugins=list(admission))
     except (StoreUnavailable, UnknownPlugin) as error:  # Written for people, in one line each.
         raise Problem(str(error)) from error
     except OSError as error:

@@ -1,0 +1,94 @@
+"""`fathom serve …`: one part of the control plane as a process of its own. `fathom up` starts all of them.
+
+Each part is one function below; its module loads only when it is asked for.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import os
+import sys
+from collections.abc import Coroutine
+from pathlib import Path
+from typing import Annotated, Any
+
+from cyclopts import App, Parameter
+from cyclopts.validators import Number
+
+from fathom.cli.problem import Problem
+
+DEFAULT_PORT = 6443  # Where kube-apiserver listens.
+
+Data = Annotated[Path, Parameter(help="What the server keeps, and its kubeconfig.")]
+Host = Annotated[str, Parameter(help="The address to listen on.")]
+Port = Annotated[int, Parameter(validator=Number(gte=0, lte=65535), help="The port; 0 takes any free one.")]
+Store = Annotated[str | None, Parameter(help="Another store than SQLite in DIR, as a URL.")]
+Admission = Annotated[
+    tuple[str, ...], Parameter(negative=(), help="Your own admission plugins: module:name.")
+]
+Kubeconfig = Annotated[
+    Path | None, Parameter(help="Default: where kubectl looks, or the pod's own service account.")
+]
+
+
+def make_app() -> App:
+    app = App(name="serve", help="Run one part of the control plane as a process of its own.")
+    app.command(api)
+    app.command(gateway)
+    return app
+
+
+def api(
+    *,
+    data: Data = Path(".fathom"),
+    host: Host = "127.0.0.1",
+    port: Port = DEFAULT_PORT,
+    store: Store = None,
+    admission: Admission = (),
+) -> None:
+    """The API server with its store: writes DIR/kubeconfig and says `ready`."""
+    from fathom import serve  # noqa: PLC0415  # Only this command pays for the server's modules.
+    from fathom.api.admission.plugins import UnknownPlugin  # noqa: PLC0415
+    from fathom.store.protocol import StoreUnavailable  # noqa: PLC0415
+
+    try:
+        serve.run_api(data=data, host=host, port=port, store=store, plugins=list(admission))
+    except (StoreUnavailable, UnknownPlugin) as error:  # Written for people, in one line each.
+        raise Problem(str(error)) from error
+    except OSError as error:
+        if error.errno == errno.EADDRINUSE:
+            raise Problem(f"port {port} on {host} is taken; choose another with --port") from error
+        raise
+
+
+def gateway(*, kubeconfig: Kubeconfig = None) -> None:
+    """The gateway: listens on the addresses of services, and carries connections to their pods."""
+    from fathom.agent.gateway.live import run_gateway  # noqa: PLC0415
+    from fathom.seams.log import JsonLog  # noqa: PLC0415
+    from fathom.seams.outside import live  # noqa: PLC0415
+    from fathom.stopping import stop_event  # noqa: PLC0415
+
+    async def run() -> None:
+        await run_gateway(server_at(kubeconfig), stop=stop_event(), log=JsonLog(sys.stderr, live().clock))
+
+    run_on_uvloop(run())
+
+
+def server_at(kubeconfig: Path | None) -> Any:
+    """The API server that a part talks to. Call it on the loop that the part lives on."""
+    from fathom.client.kubeconfig import BadKubeconfig  # noqa: PLC0415
+    from fathom.client.servers import find_server  # noqa: PLC0415
+    from fathom.seams.outside import live  # noqa: PLC0415
+
+    try:
+        return find_server(kubeconfig, clock=live().clock, environ=os.environ)
+    except BadKubeconfig as error:
+        raise Problem(str(error)) from error
+
+
+def run_on_uvloop(main: Coroutine[Any, Any, None]) -> None:
+    import uvloop  # noqa: PLC0415
+
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        runner.run(main)

@@ -1,0 +1,30 @@
+"""When a process of ours should end: told by a signal, or orphaned by the supervisor that started it."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+
+# Set by the supervisor for its children: its process id.
+SUPERVISOR = "FATHOM_SUPERVISOR_PID"
+LOOK_S = 0.5
+
+
+def stop_event() -> asyncio.Event:
+    """On the running loop. Set by SIGINT, SIGTERM, or when the supervisor is gone: nobody would restart us,
+    and the next supervisor's children would meet us."""
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, stop.set)
+    if supervisor := os.environ.get(SUPERVISOR):
+        _look(loop, stop, int(supervisor))
+    return stop
+
+
+def _look(loop: asyncio.AbstractEventLoop, stop: asyncio.Event, supervisor: int) -> None:
+    if os.getppid() != supervisor:
+        stop.set()
+    elif not stop.is_set():
+        loop.call_later(LOOK_S, _look, loop, stop, supervisor)
