@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import ClassVar
 
-from fathom.cache.indexes import OWNER, STANDARD
+from fathom.cache.indexes import OWNER
 from fathom.cache.snapshot import Snapshot
 from fathom.control.again import Again
 from fathom.control.kit import Kit
-from fathom.control.owning import Claims, child_name, claims, controller_of
-from fathom.control.watches import POD, REPLICA_SET, Primary, Related, View, Watch
+from fathom.control.owning import child_name, controller_of
+from fathom.control.watches import POD, REPLICA_SET, Primary, Related, Watch
+from fathom.controllers.adopting import FOR_CHILDREN, claims_of, concerned
 from fathom.controllers.floor import Floor
 from fathom.controllers.plan_replicasets import (
     Around,
@@ -18,55 +18,18 @@ from fathom.controllers.plan_replicasets import (
     plan_failure,
     plan_replicas,
 )
-from fathom.controllers.podstates import ORPHANS, by_orphan, is_active, next_available_s
-from fathom.model.objects import Key, Obj, is_deleting, key_of, labels_of, metadata, uid_of
-from fathom.model.selectors import LabelSelector
+from fathom.controllers.podstates import is_active, next_available_s
+from fathom.model.objects import Key, Obj, is_deleting, key_of, uid_of
 
 # Reasons of a failure that are no refusal: another pass will do.
 RACES = frozenset({"Conflict", "OutcomeUnknown", "NameTaken"})
-
-FOR_CHILDREN = {**STANDARD, ORPHANS: by_orphan}
-
-
-def selector_of(owner: Obj) -> LabelSelector:
-    """What is stored was validated; a selector from before that selects nothing."""
-    try:
-        return LabelSelector.from_object((owner.get("spec") or {}).get("selector"))
-    except ValueError:
-        return LabelSelector.from_object(None)
-
-
-def _concerned(pod: Obj, view: View) -> Iterable[Key]:
-    """Its ReplicaSet; of a pod that is nobody's, all who would have it."""
-    reference = controller_of(pod)
-    namespace = str(metadata(pod).get("namespace"))
-    if reference is not None:
-        is_ours = reference.get("kind") == "ReplicaSet" and str(reference.get("apiVersion", "")).startswith(
-            "apps/"
-        )
-        return (Key(namespace, str(reference.get("name"))),) if is_ours else ()
-    if is_deleting(pod) or not labels_of(pod):
-        return ()
-    labels = labels_of(pod)
-    return tuple(
-        key_of(owner) for owner in view().list("ReplicaSet", namespace) if selector_of(owner).matches(labels)
-    )
-
-
-def claims_of(view: Snapshot, kind: str, owner: Obj) -> Claims:
-    """What is an owner's, and what it should take or let go."""
-    key, uid, selector = key_of(owner), uid_of(owner), selector_of(owner)
-    orphans = [
-        child for child in view.by_index(kind, ORPHANS, key.namespace) if selector.matches(labels_of(child))
-    ]
-    return claims(owner, [*view.owned(kind, uid), *orphans], lambda child: selector.matches(labels_of(child)))
 
 
 class ReplicaSets:
     name = "replicasets"
     watches: ClassVar[tuple[Watch, ...]] = (
         Primary(REPLICA_SET),
-        Related(POD, concerns=_concerned, indexes=FOR_CHILDREN),
+        Related(POD, concerns=concerned(REPLICA_SET), indexes=FOR_CHILDREN),
     )
 
     def __init__(self, kit: Kit) -> None:

@@ -1,0 +1,88 @@
+"""Roll out the template of a Deployment, one ReplicaSet per revision."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import ClassVar
+
+from fathom.cache.snapshot import Snapshot
+from fathom.control.again import Again
+from fathom.control.kit import Kit
+from fathom.control.watches import DEPLOYMENT, POD, REPLICA_SET, Primary, Related, View, Watch
+from fathom.controllers.adopting import FOR_CHILDREN, claims_of, concerned, owner_key
+from fathom.controllers.deploymentstatus import look_again_s
+from fathom.controllers.floor import Floor
+from fathom.controllers.plan_deployments import Around, plan_create_failure, plan_deployment
+from fathom.controllers.plan_replicasets import min_ready_s_of
+from fathom.controllers.podstates import has_ended, is_active, is_available, seconds
+from fathom.controllers.proportions import is_rolling
+from fathom.controllers.replicasets import RACES
+from fathom.model.objects import Key, Obj, is_deleting, key_of, uid_of
+
+
+def _recreated(pod: Obj, view: View) -> Iterable[Key]:
+    """A pod concerns a Deployment that waits until the last of the old ones is gone. Others hear of their
+    pods from their ReplicaSets."""
+    key = owner_key(pod, REPLICA_SET)
+    if key is None:
+        return ()
+    seen = view()
+    owner = seen.get("ReplicaSet", key)
+    above = None if owner is None else owner_key(owner, DEPLOYMENT)
+    deployment = None if above is None else seen.get("Deployment", above)
+    return () if above is None or deployment is None or is_rolling(deployment) else (above,)
+
+
+class Deployments:
+    name = "deployments"
+    watches: ClassVar[tuple[Watch, ...]] = (
+        Primary(DEPLOYMENT),
+        Related(REPLICA_SET, concerns=concerned(DEPLOYMENT), indexes=FOR_CHILDREN),
+        Related(POD, concerns=_recreated, indexes=FOR_CHILDREN),
+    )
+
+    def __init__(self, kit: Kit) -> None:
+        self._kit = kit
+        self._floor = Floor(kit, DEPLOYMENT, REPLICA_SET, POD)
+
+    async def reconcile(self, key: Key) -> Again:
+        if not await self._may_adopt(key):
+            return Again.in_s(1.0, "the Deployment in our view is not the one there is")
+        await self._floor.fetch()
+        view, now = self._kit.snapshot(), self._kit.now()
+        deployment = view.get("Deployment", key)
+        if deployment is None:
+            return Again.never()
+        plan = plan_deployment(deployment, self._around(view, deployment, now), now=now)
+        applied = await self._kit.apply(key, plan, seen=view)
+        failure = applied.failure
+        if plan.creates and failure is not None and failure.blame == "failed" and failure.reason not in RACES:
+            failed = plan_create_failure(deployment, failure, now=now)
+            await self._kit.apply(key, failed, seen=self._kit.snapshot())
+        return Again.after(applied, in_s=look_again_s(deployment, now=now), why="the progress deadline")
+
+    def _around(self, view: Snapshot, deployment: Obj, now: str) -> Around:
+        claims, namespace = claims_of(view, "ReplicaSet", deployment), key_of(deployment).namespace
+        pods = {uid_of(one): view.owned("Pod", uid_of(one)) for one in claims.mine}
+        least_s = {uid_of(one): min_ready_s_of(one) for one in claims.mine}
+        now_s = seconds(now)
+        return Around(
+            claims=claims,
+            available={uid: _available(some, least_s[uid], now_s) for uid, some in pods.items()},
+            running={uid: sum(not has_ended(pod) for pod in some) for uid, some in pods.items()},
+            named=lambda name: view.get("ReplicaSet", Key(namespace, name)) is not None,
+            needs=self._floor.needs,
+        )
+
+    async def _may_adopt(self, key: Key) -> bool:
+        """As for ReplicaSets: who has gone must adopt nobody."""
+        view = self._kit.snapshot()
+        deployment = view.get("Deployment", key)
+        if deployment is None or not claims_of(view, "ReplicaSet", deployment).adopt:
+            return True
+        there = await self._kit.api.get(DEPLOYMENT.resource, *key)
+        return there is not None and uid_of(there) == uid_of(deployment) and not is_deleting(there)
+
+
+def _available(pods: Iterable[Obj], min_ready_s: int, now_s: float) -> int:
+    return sum(is_active(pod) and is_available(pod, min_ready_s=min_ready_s, now_s=now_s) for pod in pods)
