@@ -49,7 +49,7 @@ class Wanted(msgspec.Struct, frozen=True):
     store: Store
     outside: Outside
     log: Log
-    audit: AuditSink
+    audit: AuditSink | None  # None where nobody reads it: in a simulated world that keeps no story.
     signing: SigningKey  # Of service account tokens.
     token: str  # By which our own housekeeping is known; nobody else may have it.
     shared_store: bool = False  # Others write to the store too.
@@ -92,6 +92,7 @@ def assemble(wanted: Wanted) -> Parts:
         chain=Chain(plugins, on_fault=_complain(log)),
         outside=outside,
         shared_store=wanted.shared_store,
+        audited=wanted.audit is not None,
     )
     server = ApiServer(
         core,

@@ -59,6 +59,7 @@ class Core:
         chain: Chain,
         outside: Outside,
         shared_store: bool,
+        audited: bool = True,
         limits: Limits | None = None,
     ) -> None:
         self.store = store
@@ -69,6 +70,7 @@ class Core:
         self.lanes = Lanes()
         self.outside = outside
         self.shared_store = shared_store  # Others write to it too: the cache may be behind what they saw.
+        self.audited = audited  # Somebody will want to know which fields a write changed.
         self.limits = limits or Limits()
         self.stopping = False
         self.counts = Counts()

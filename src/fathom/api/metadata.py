@@ -56,10 +56,18 @@ def update_causes(obj: Obj, old: Obj, kind: Kind) -> list[Cause]:
     meta, before = metadata(obj), metadata(old)
     found = _added_finalizers(meta, before) if before.get("deletionTimestamp") else []
     for field in _IMMUTABLE:
-        if meta.get(field) != before.get(field) and (meta.get(field) or before.get(field)):
-            found.append(causes.invalid(f"metadata.{field}", meta.get(field), causes.IMMUTABLE))
-    found += _generation_causes(meta.get("generation") or 0, before.get("generation") or 0)
+        value, was = meta.get(field), before.get(field)
+        if value != was and (value or was):
+            found.append(causes.invalid(f"metadata.{field}", value, causes.IMMUTABLE))
+    if meta.get("generation") != before.get("generation"):
+        found += _generation_causes(meta.get("generation") or 0, before.get("generation") or 0)
+    # What has not changed was judged when it came.
+    if all(meta.get(field) == before.get(field) for field in _CONTENT):
+        return found
     return found + _content_causes(meta, kind)
+
+
+_CONTENT = ("labels", "annotations", "ownerReferences", "finalizers")
 
 
 _IMMUTABLE = (

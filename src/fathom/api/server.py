@@ -31,6 +31,7 @@ from fathom.store.protocol import StoreUnavailable
 
 WRITES = frozenset({"create", "update", "patch", "delete", "deletecollection"})
 HEX = frozenset("0123456789abcdef")
+TARGETS_MAX = 4096  # Some hundred bytes each.
 SLOW_S = 1.0  # A request that took longer is worth a line in the log.
 
 
@@ -43,7 +44,7 @@ class ApiServer:
         authenticator: Authenticator,
         authorizer: Authorizer,
         throttle: Throttle,
-        audit: AuditSink,
+        audit: AuditSink | None,
         metrics: Metrics,
         log: Log,
     ) -> None:
@@ -59,12 +60,13 @@ class ApiServer:
         self._clock = core.outside.clock
         self._prefix = f"{core.outside.rng.getrandbits(48):012x}"  # Of request ids: one per incarnation.
         self._count = 0
+        self._targets: dict[tuple[str, str], Target] = {}  # A memo: clients come back to the same addresses.
 
     async def handle(self, request: Request) -> Answer:
         started_ns = self._clock.monotonic_ns()
         self._count += 1
         request_id = f"{self._prefix}-{self._count:x}"
-        target = target_of(request)
+        target = self._target(request)
         try:
             answer = await self._serve(request, target, request_id)
         except ApiError as error:
@@ -89,6 +91,17 @@ class ApiServer:
             )
         answer.headers = (*answer.headers, ("audit-id", request_id))
         return answer
+
+    def _target(self, request: Request) -> Target:
+        if request.query:
+            return target_of(request)
+        address = (request.method, request.path)
+        target = self._targets.get(address)
+        if target is None:
+            if len(self._targets) >= TARGETS_MAX:
+                self._targets.clear()
+            target = self._targets[address] = target_of(request)
+        return target
 
     async def _serve(self, request: Request, target: Target, request_id: str) -> Answer:
         user = self._authenticator.authenticate(request)
@@ -148,6 +161,8 @@ class ApiServer:
 
     def _record_all(self, call: Call, code: int) -> None:
         """One entry for the call; where it wrote several objects, one for each, joined by the request."""
+        if self._audit is None:
+            return
         for index, part in enumerate(call.parts):
             self._record(part, 200, f"{call.caller.request_id}.{index}")
         if not call.parts or code >= 400:
@@ -155,6 +170,7 @@ class ApiServer:
 
     def _record(self, call: Call, code: int, entry_id: str) -> None:
         target, user, verdicts = call.target, call.caller.user, call.audit
+        assert self._audit is not None
         self._audit.record(
             AuditEntry(
                 id=entry_id,
@@ -204,6 +220,8 @@ def _header_text(text: str) -> str:
 
 def trace_id(traceparent: str) -> str:
     """Of a W3C trace context: version-traceid-parentid-flags, in hexadecimal. Anything else is none."""
+    if not traceparent:
+        return ""
     parts = traceparent.split("-")
     if len(parts) < 4 or len(parts[1]) != 32 or not set(parts[1]) <= HEX or parts[1] == "0" * 32:
         return ""

@@ -175,17 +175,19 @@ async def _update_once(
     _validate_update(core, call, admitted, operation_old, subresource)
     strategy = core.strategy(call.kind)
     gone = is_over(admitted, strategy)
-    if not gone and canonical(admitted) == entry.body.obj:
+    stored = canonical(admitted)
+    if not gone and stored == entry.body.obj:
         return Written(obj=operation_old, entry=entry)
     call.audit.name, call.audit.uid = call.target.name, metadata(admitted).get("uid", "")
-    call.audit.changed = changed_paths(operation_old, admitted, limit=CHANGED_PATHS_MAX)
+    if core.audited:
+        call.audit.changed = changed_paths(operation_old, admitted, limit=CHANGED_PATHS_MAX)
     if call.dry_run:
         metadata(admitted)["resourceVersion"] = str(entry.revision)  # Still this one.
         return Written(obj=admitted)
     if gone:
         # The update itself is never stored: only its end is charged.
         return await _remove_now(core, call, entry, (), admitted)
-    body = Body(canonical(admitted))
+    body = Body(stored)
     async with core.lanes.hold(lanes_of(charges)) as waited:
         if waited:
             _, charges = _admit(core, call, "UPDATE", obj=draft, old=operation_old, subresource=subresource)
@@ -289,7 +291,8 @@ async def _remove_once(core: Core, call: Call, entry: Entry, options: DeleteOpti
         return await _remove_now(core, call, entry, charges, old)
     if canonical(removal.obj) == entry.body.obj:
         return Written(obj=removal.obj, entry=entry)
-    call.audit.changed = changed_paths(entry.body.obj, canonical(removal.obj), limit=CHANGED_PATHS_MAX)
+    if core.audited:
+        call.audit.changed = changed_paths(entry.body.obj, canonical(removal.obj), limit=CHANGED_PATHS_MAX)
     body = Body(canonical(removal.obj))
     outcome = await commit(core, Expect(entry.key, entry.revision), Put(entry.key, body), charges)
     if isinstance(outcome, Conflict):
@@ -401,7 +404,7 @@ def _validate_update(core: Core, call: Call, obj: Obj, old: Obj, subresource: st
     if not subresource:
         causes += strategy.validate_update(obj, old)
     _refuse(call.kind, obj, causes)
-    if not subresource and strategy.generation_changed(obj, old):
+    if strategy.warns and not subresource and strategy.generation_changed(obj, old):
         for warning in strategy.warnings(obj):
             call.warn(warning)
 

@@ -44,8 +44,9 @@ class Collector:
         last = body or previous
         if last is None:
             return
-        related = _OWNED in last.encoded or (previous is not None and _OWNED in previous.encoded)
-        held = body is not None and any(mark in body.encoded for mark in _HELD)
+        encoded = last.encoded
+        related = _OWNED in encoded or (previous is not None and _OWNED in previous.encoded)
+        held = body is not None and (_HELD[0] in encoded or _HELD[1] in encoded)
         if body is not None and not related and not held:
             return
         obj = last.obj

@@ -29,6 +29,8 @@ from collections.abc import Callable, Coroutine, Generator
 from itertools import count
 from typing import Any, TypeVar, TypeVarTuple, Unpack
 
+import msgspec
+
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
 
@@ -42,6 +44,7 @@ TIMERS_UNSWEPT = 1000
 
 # For `sleep(inf)`: later than any process lives, and an integer.
 FAR_NS = 1 << 62
+FAR_S = FAR_NS / 1e9
 
 
 class NotHere(RuntimeError):
@@ -68,45 +71,33 @@ class DomainTask(asyncio.Task[T]):
         return self._number
 
 
-class _Handle:
-    """What call_soon and call_later return: asyncio's Handle and TimerHandle, without debugging."""
+class _Handle(msgspec.Struct, eq=False):
+    """What call_soon and call_later return: asyncio's Handle and TimerHandle, without debugging. A Struct,
+    because several are made for every input."""
 
-    __slots__ = ("_args", "_callback", "_cancelled", "_context", "_when_ns")
-
-    def __init__(
-        self,
-        callback: Callable[..., object],
-        args: tuple[Any, ...],
-        context: contextvars.Context | None,
-        when_ns: int,
-    ) -> None:
-        self._callback: Callable[..., object] | None = callback
-        self._args = args
-        self._context = context if context is not None else contextvars.copy_context()
-        self._cancelled = False
-        self._when_ns = when_ns
+    callback: Callable[..., object] | None  # None: cancelled.
+    args: tuple[Any, ...]
+    context: contextvars.Context
+    when_ns: int = 0
 
     def cancel(self) -> None:
-        self._cancelled = True
-        self._callback, self._args = None, ()  # Let go of what they hold.
+        self.callback, self.args = None, ()  # Let go of what they hold.
 
     def cancelled(self) -> bool:
-        return self._cancelled
+        return self.callback is None
 
     def when(self) -> float:
-        return self._when_ns / 1e9
-
-    def run(self) -> None:
-        if self._callback is not None:
-            self._context.run(self._callback, *self._args)
+        return self.when_ns / 1e9
 
     def __repr__(self) -> str:
         """Without an address: failures may be written down, and must read the same in a replay."""
-        return f"<handle of {getattr(self._callback, '__qualname__', type(self._callback).__name__)}>"
+        return f"<handle of {getattr(self.callback, '__qualname__', type(self.callback).__name__)}>"
 
 
 def _ns(seconds: float) -> int:
-    return max(0, round(seconds * 1e9)) if seconds < FAR_NS / 1e9 else FAR_NS
+    if seconds <= 0:
+        return 0
+    return round(seconds * 1e9) if seconds < FAR_S else FAR_NS
 
 
 def _closed(name: str) -> Any:
@@ -143,15 +134,18 @@ class Domain(asyncio.AbstractEventLoop):
         outer = events._get_running_loop()
         hooks = sys.get_asyncgen_hooks()
         events._set_running_loop(self)
-        sys.set_asyncgen_hooks(firstiter=None, finalizer=self._finish_generator)
+        sys.set_asyncgen_hooks(None, self._finish_generator)
         self._inside = True
         try:
             self.now_ns = max(self.now_ns, now_ns)
             self.inputs += 1
-            self._move_due()
+            timers = self._timers
+            if timers and timers[0][0] <= self.now_ns:
+                self._move_due()
             if deliver is not None:
                 self._context.run(deliver, *args)
-            self._drain()
+            if self._ready:
+                self._drain()
         finally:
             self._inside = False
             sys.set_asyncgen_hooks(*hooks)
@@ -164,7 +158,7 @@ class Domain(asyncio.AbstractEventLoop):
     def next_deadline_ns(self) -> int | None:
         """When the earliest timer is due; the driver sees to it that time is then passed in."""
         timers = self._timers
-        while timers and timers[0][2].cancelled():
+        while timers and timers[0][2].callback is None:
             heapq.heappop(timers)
         return timers[0][0] if timers else None
 
@@ -172,20 +166,21 @@ class Domain(asyncio.AbstractEventLoop):
         timers = self._timers
         while timers and timers[0][0] <= self.now_ns:
             handle = heapq.heappop(timers)[2]
-            if not handle.cancelled():
+            if handle.callback is not None:
                 self._ready.append(handle)
 
     def _drain(self) -> None:
         ready, ran = self._ready, 0
         while ready:
             handle = ready.popleft()
-            if handle.cancelled():
+            callback = handle.callback
+            if callback is None:
                 continue
             ran += 1
             if ran > CALLBACKS_PER_INPUT_MAX:
                 raise Runaway(f"one input caused over {CALLBACKS_PER_INPUT_MAX} callbacks; next: {handle}")
             try:
-                handle.run()
+                handle.context.run(callback, *handle.args)
             except (SystemExit, KeyboardInterrupt):
                 raise
             except BaseException as error:  # As asyncio: a callback's error is reported, and the rest go on.
@@ -203,7 +198,7 @@ class Domain(asyncio.AbstractEventLoop):
         *args: *Ts,
         context: contextvars.Context | None = None,
     ) -> asyncio.Handle:
-        handle = _Handle(callback, args, context, 0)
+        handle = _Handle(callback, args, contextvars.copy_context() if context is None else context)
         self._ready.append(handle)
         return handle  # type: ignore[return-value]  # the same to whoever cancels it
 
@@ -232,6 +227,7 @@ class Domain(asyncio.AbstractEventLoop):
         *args: *Ts,
         context: contextvars.Context | None = None,
     ) -> asyncio.TimerHandle:
+        context = contextvars.copy_context() if context is None else context
         handle = _Handle(callback, args, context, when_ns)
         heapq.heappush(self._timers, (when_ns, self._order(), handle))
         if len(self._timers) > self._timers_max:
@@ -240,9 +236,13 @@ class Domain(asyncio.AbstractEventLoop):
 
     def _sweep(self) -> None:
         """Most deadlines are cancelled long before they are due; those must not pile up until then."""
-        self._timers = [timer for timer in self._timers if not timer[2].cancelled()]
+        self._timers = [timer for timer in self._timers if timer[2].callback is not None]
         heapq.heapify(self._timers)
         self._timers_max = max(TIMERS_UNSWEPT, 2 * len(self._timers))
+
+    def private_future(self) -> asyncio.Future[Any]:
+        """For one who awaits it and hands it to nobody: it hashes by its address, and is cheaper."""
+        return asyncio.Future(loop=self)
 
     def create_future(self) -> asyncio.Future[Any]:
         future: DomainFuture[Any] = DomainFuture(loop=self)

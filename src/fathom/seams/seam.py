@@ -77,14 +77,16 @@ class _Nobody:
 
 
 class Seam:
-    def __init__(self, domain: Domain, backend: Backend) -> None:
+    def __init__(self, domain: Domain, backend: Backend, *, checked: bool = True) -> None:
+        """`checked` False where no tape is: nobody then compares what is asked with what was."""
+        self._checked = checked
         self._domain = domain
         self._backend = backend
         self._count = 0
         self._waiting: dict[int, asyncio.Future[Reply]] = {}  # Asks without an answer yet.
         self._streams: dict[int, Stream] = {}  # Open, or being opened.
         self._signals: asyncio.Queue[str] = asyncio.Queue()  # Come, but not yet waited for.
-        self.asked: dict[int, int] = {}  # Number -> checksum of the ask, until its first answer.
+        self.asked: dict[int, int] = {}  # Number -> checksum, until its first answer.
         # Told of every ask, in order, before the backend is. Must not raise.
         self.on_ask: Callable[[int, Ask, int], None] | None = None
 
@@ -166,10 +168,11 @@ class Seam:
 
     def _number(self, ask: Ask) -> int:
         self._count += 1
-        checksum = self.asked[self._count] = ask.checksum()
-        self._waiting[self._count] = self._domain.create_future()
-        if self.on_ask is not None:
-            self.on_ask(self._count, ask, checksum)
+        self._waiting[self._count] = self._domain.private_future()
+        if self._checked:
+            checksum = self.asked[self._count] = ask.checksum()
+            if self.on_ask is not None:
+                self.on_ask(self._count, ask, checksum)
         return self._count
 
     def _drop(self, number: int) -> None:
@@ -200,7 +203,7 @@ class Stream:
         while not self._chunks:
             if self._ended:
                 return None
-            self._waiter = self._seam._domain.create_future()
+            self._waiter = self._seam._domain.private_future()
             try:
                 await self._waiter
             finally:

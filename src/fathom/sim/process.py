@@ -91,7 +91,7 @@ class Process:
             options=self.options,
             estate=predecessor.estate if predecessor else b"",
         )
-        return Inside(birth, domain, Seam(domain, _Wire(self)), journal=world.journal_of(self))
+        return Inside(birth, domain, Seam(domain, _Wire(self), checked=False), journal=world.journal_of(self))
 
     def _begin(self) -> None:
         self.state = self.entry(self.inside)

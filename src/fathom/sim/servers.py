@@ -58,7 +58,7 @@ class SimServer:
                 store=self.link,
                 outside=inside.outside,
                 log=inside.log,
-                audit=AuditTrail(process),
+                audit=AuditTrail(process) if process.world.chronicle is not None else None,
                 signing=signing,
                 token=f"housekeeping of {process.name}",
                 shared_store=not alone,

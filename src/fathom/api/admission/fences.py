@@ -46,7 +46,10 @@ class LeaseFence(Plugin):
     def mutate(self, attempt: Attempt, view: View) -> Obj:
         assert attempt.obj is not None
         epoch = self._epoch(attempt, view)
-        annotations = {**(metadata(attempt.obj).get("annotations") or {}), EPOCH: str(epoch)}
+        given = metadata(attempt.obj).get("annotations") or {}
+        if given.get(EPOCH) == str(epoch):
+            return attempt.obj
+        annotations = {**given, EPOCH: str(epoch)}
         return with_metadata(attempt.obj, annotations=annotations)
 
     def charge(self, attempt: Attempt, view: View) -> Sequence[Charge]:

@@ -25,6 +25,8 @@ from fathom.seams.outside import Clock
 
 CERTIFICATES_MAX = 4_096  # Under one KiB each; one per client, of which a large cluster has some thousands.
 
+RECENT_MAX = 4_096  # As certificates.
+
 NOBODY = User(ANONYMOUS, (UNAUTHENTICATED,))
 
 
@@ -33,11 +35,13 @@ class Authenticator:
         self._tokens = tokens
         self._accounts = accounts
         self._clock = clock
+        self._recent: dict[str, User] = {}  # By the header that a static token came in: hashing takes longer.
         self._certificates: dict[bytes, tuple[User, int]] = {}  # DER -> who, and until when in ns.
 
     def replace_tokens(self, tokens: Tokens) -> None:
         """The wiring calls this when the token file has changed; a token that is gone is void at once."""
         self._tokens = tokens
+        self._recent.clear()
 
     def authenticate(self, request: Request) -> User:
         """Raises 401."""
@@ -75,6 +79,9 @@ class Authenticator:
             if is_public(path):
                 return NOBODY
             raise unauthorized()
+        known = self._recent.get(header)
+        if known is not None:
+            return known
         scheme, _, token = header.partition(" ")
         token = token.strip()
         if scheme.lower() != "bearer" or not token:
@@ -82,6 +89,9 @@ class Authenticator:
         key = digest(token)
         user = self._tokens.get(key)
         if user is not None:
+            if len(self._recent) >= RECENT_MAX:
+                self._recent.clear()
+            self._recent[header] = user
             return user
         found = self._accounts.check(token, key)
         if isinstance(found, Refused):

@@ -19,12 +19,19 @@ class Moment(msgspec.Struct, frozen=True):
     user: User = User("")  # Who writes.
 
 
+_NOT_DESIRED = frozenset({"metadata", "status", "kind", "apiVersion"})
+
+
 class Strategy:
     """Fields the caller may not set are dropped by the generic verbs before a strategy sees the object:
     `status` outside its subresource, and server-owned metadata (uid, creationTimestamp, generation...)."""
 
     keeps_status_at_create = False  # A node registers itself together with its status.
     template: tuple[str, ...] = ()  # Where a workload has its pod template.
+    warns = False  # Whether `warnings` can have anything to say.
+
+    def __init_subclass__(cls) -> None:
+        cls.warns = bool(cls.template) or cls.warnings is not Strategy.warnings
 
     def default(self, obj: Obj) -> None:
         """Fill in defaults. Runs on every write, after decoding; must be idempotent."""
@@ -66,11 +73,13 @@ class Strategy:
 
     def generation_changed(self, obj: Obj, old: Obj) -> bool:
         """Whether the desired state differs: everything but metadata and status."""
-        return any(
-            obj.get(field) != old.get(field)
-            for field in (*obj, *(name for name in old if name not in obj))
-            if field not in {"metadata", "status", "kind", "apiVersion"}
-        )
+        for field, value in obj.items():
+            if field not in _NOT_DESIRED and value != old.get(field):
+                return True
+        for field, value in old.items():
+            if value is not None and field not in obj and field not in _NOT_DESIRED:
+                return True
+        return False
 
     def field(self, obj: Obj, path: str) -> str | None:
         """The value of a field selector that no plain path gives; None means: use the path."""

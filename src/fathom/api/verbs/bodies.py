@@ -15,11 +15,15 @@ FIELD_VALIDATION = ("Ignore", "Warn", "Strict")
 
 
 def content_type(request: Request) -> str:
+    if request.headers.get("content-type") == JSON:
+        return JSON
     return request.headers.get("content-type", "").partition(";")[0].strip().lower()
 
 
 def check_options(request: Request) -> None:
     """The query parameters that all writes have in common."""
+    if not request.query:
+        return
     causes = []
     for value in request.query.get("dryRun", ()):
         if value != "All":

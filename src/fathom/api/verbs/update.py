@@ -12,7 +12,7 @@ from fathom.api.verbs import bodies
 from fathom.api.verbs.create import answer
 from fathom.api.writing import Change, update
 from fathom.api.writing import create as write_new
-from fathom.model.body import decode_json, encode_json
+from fathom.model.body import encode_json
 from fathom.model.errors import ApiError, bad_request, too_large
 from fathom.model.objects import Obj, metadata
 
@@ -42,11 +42,10 @@ async def put(core: Core, call: Call) -> Response:
     if _creates(call, obj) and await core.current(call.store_key) is None:
         return answer(core, call, await write_new(core, call, obj), status=201)
     # Each try gets the caller's object anew: a lost race must not leave traces in it.
-    raw = encode_json(obj)
+    untouched = [obj]
 
     def replaced(_: Obj) -> Obj:
-        again: Obj = decode_json(raw)
-        return again
+        return untouched.pop() if untouched else bodies.decode(core, call)
 
     return answer(core, call, await update(core, call, replaced, subresource=subresource))
 
