@@ -51,6 +51,16 @@ class Summary(msgspec.Struct):
         if result.violation is not None:
             self.violations.append(result)
 
+    def merge(self, other: Summary) -> None:
+        """What another exploration came to, after this one."""
+        self.runs += other.runs
+        self.violations += other.violations
+        self.sim_s += other.sim_s
+        self.busy_s += other.busy_s
+        self.real_s += other.real_s
+        _count(self.coverage, other.coverage)
+        _count(self.hits, other.hits)
+
     @property
     def runs_per_s(self) -> float:
         return self.runs / self.real_s if self.real_s else 0.0

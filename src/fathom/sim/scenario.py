@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import re
 import traceback
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
@@ -28,6 +29,8 @@ Story = Callable[[World], Awaitable[None]]
 Strategy = Literal["random", "pct", "lineage"]
 FaultsOf = Callable[[str], Sequence[AnyFault]]  # From a seed.
 Tale = Callable[[Chronicle, int], Sequence[str]]  # From what happened, and when the story began.
+
+ADDRESS = re.compile(r"\b0x[0-9a-f]{6,}\b")
 
 DEADLINE_S = 1800.0  # Of virtual time: no story is that long.
 
@@ -184,7 +187,8 @@ class Telling:
             self.engine.broken(self._violation("no exception goes unnoticed", what))
 
     def _violation(self, invariant: str, message: str) -> Violation:
-        return Violation(invariant, message, self.engine.since_s)
+        """Addresses of objects, which an assertion's message may have, are no part of what happened."""
+        return Violation(invariant, ADDRESS.sub("0x…", message), self.engine.since_s)
 
 
 def _place(error: BaseException) -> str:

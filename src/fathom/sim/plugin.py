@@ -1,0 +1,152 @@
+"""pytest's plugin: stories as tests, each under many seeds.
+
+    @scenario(Menu(processes=("greeter",)))        is a test for each seed of --fathom-seeds
+    async def test_…(world: World) -> None:        too; @pytest.mark.world(Menu(…)) says what may go wrong
+
+pytest loads this file wherever fathom is installed: so it imports nothing until there is a story to tell.
+What is done with a story is in `storytests`.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from fathom.sim.storytests import StoryTest
+    from fathom.sim.world import World
+
+SEED = "fathom_seed"
+MARK = (
+    "world(menu, *, servers=1, scripted=(), checkers=tuple, scale=1): what may go wrong in this test's world"
+)
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    group = parser.getgroup("fathom", "stories in a deterministic world")
+    group.addoption(
+        "--fathom-seeds", default="0..10", metavar="A..B", help="tell each story under these seeds"
+    )
+    group.addoption(
+        "--fathom-strategy",
+        default="random",
+        choices=("random", "pct", "lineage"),
+        help="how what goes wrong is chosen (docs/simulation.md)",
+    )
+    group.addoption(
+        "--fathom-runs", default=100, type=int, metavar="N", help="lineage: at most so many runs a seed"
+    )
+    group.addoption(
+        "--fathom-patch", metavar="FILE.py", help="a change to the code, loaded before any test is"
+    )
+    group.addoption(
+        "--fathom-shrink", action="store_true", help="look for the smallest failing run (a minute)"
+    )
+    group.addoption(
+        "--fathom-out", default=".fathom-failures", metavar="DIR", help="where failing runs are kept"
+    )
+    group.addoption("--fathom-replay", metavar="FILE", help="tell the test's story as it is in this file")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", MARK)
+    patch = config.getoption("--fathom-patch")
+    if patch:
+        from fathom.sim.patches import BadPatch, load  # noqa: PLC0415
+
+        try:
+            load(Path(patch))
+        except BadPatch as error:
+            raise pytest.UsageError(str(error)) from error
+
+
+def _seeds(config: pytest.Config) -> list[str]:
+    from fathom.sim.seeds import BadSeeds, seeds_of  # noqa: PLC0415
+
+    if config.getoption("--fathom-replay"):
+        return ["replay"]
+    try:
+        return [str(seed) for seed in seeds_of(config.getoption("--fathom-seeds"))]
+    except BadSeeds as error:
+        raise pytest.UsageError(f"--fathom-seeds {error}") from error
+
+
+# A story that is a test.
+
+
+def pytest_pycollect_makeitem(collector: pytest.Collector, name: str, obj: object) -> list[StoryTest] | None:
+    """Only where it is written: a story that is imported is a test elsewhere, or is not meant to be one."""
+    if "fathom.sim.scenario" not in sys.modules:
+        return None
+    from fathom.sim.scenario import Scenario  # noqa: PLC0415
+    from fathom.sim.storytests import StoryTest  # noqa: PLC0415
+
+    module = getattr(collector, "obj", None)
+    if not isinstance(obj, Scenario) or obj.story.__module__ != getattr(module, "__name__", None):
+        return None
+    return [
+        StoryTest.from_parent(collector, name=f"{name}[{seed}]", scenario=obj, seed=seed)
+        for seed in _seeds(collector.config)
+    ]
+
+
+# A test that is a story.
+
+
+@pytest.fixture
+def fathom_seed(request: pytest.FixtureRequest) -> str:
+    """Everything that is left to chance follows from it."""
+    return str(request.param)
+
+
+@pytest.fixture
+def world(fathom_seed: str) -> World:
+    """A world for this test alone. The test is its story: an `async def`, told in virtual time."""
+    from fathom.sim.storytests import NotYet  # noqa: PLC0415
+
+    return NotYet()  # type: ignore[return-value]  # The story is given the real one when it is told.
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    if SEED in metafunc.fixturenames:
+        metafunc.parametrize(SEED, _seeds(metafunc.config), indirect=True)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
+    if SEED not in pyfuncitem.fixturenames:
+        return None
+    from fathom.sim.storytests import tell_test  # noqa: PLC0415
+
+    tell_test(pyfuncitem)
+    return True
+
+
+# What is said at the end.
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    if "fathom.sim.storytests" not in sys.modules:
+        return
+    from fathom.sim.storytests import ledger_of  # noqa: PLC0415
+
+    lines = list(_summary(ledger_of(config)))
+    if lines:
+        terminalreporter.section("stories")
+        for line in lines:
+            terminalreporter.line(line)
+
+
+def _summary(ledger: object) -> Iterator[str]:
+    from fathom.sim.storytests import Ledger  # noqa: PLC0415
+
+    assert isinstance(ledger, Ledger)
+    if ledger.summary.runs:
+        yield ledger.line()
+    for failure in ledger.failures:
+        yield f"broken: {failure}"
