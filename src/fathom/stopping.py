@@ -8,6 +8,8 @@ import signal
 
 # Set by the supervisor for its children: its process id.
 SUPERVISOR = "FATHOM_SUPERVISOR_PID"
+# And the lock that all of them hold together, a file descriptor: not for the pods that an agent starts.
+LOCK = "FATHOM_SUPERVISOR_LOCK"
 LOOK_S = 0.5
 
 
@@ -18,7 +20,9 @@ def stop_event() -> asyncio.Event:
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, stop.set)
-    if supervisor := os.environ.get(SUPERVISOR):
+    if lock := os.environ.pop(LOCK, ""):
+        os.set_inheritable(int(lock), False)
+    if supervisor := os.environ.pop(SUPERVISOR, ""):
         _look(loop, stop, int(supervisor))
     return stop
 

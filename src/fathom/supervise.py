@@ -1,0 +1,317 @@
+"""The supervisor behind `fathom up`: starts the parts in order, restarts what dies, stops them in order.
+
+    api ──"ready"──> deciders, agents, gateway ──all nodes ready──> "ready" ──Ctrl-C──> the same, backwards
+
+Parts are processes of their own, so that they share no GIL and none takes another down. What they log goes
+to DIR/logs. A part whose supervisor is gone ends by itself; one lock, held by all of them together, keeps the
+next `fathom up` waiting until the last has. The pods are nobody's children here: they live on, and are
+adopted.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import fcntl
+import os
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TextIO
+
+import msgspec
+
+from fathom.stopping import LOCK, SUPERVISOR, stop_event
+
+RESTART_S_MIN, RESTART_S_MAX = 0.5, 30.0
+STEADY_S = 60.0  # Who lived so long died of something new.
+STOP_S = 15.0  # Longer than a part takes to put down what it has in hand.
+READY_S = 30.0  # For the nodes; then it is said which are missing.
+LOCK_S = 10.0  # What the parts of a killed supervisor take to notice.
+LOG_BYTES_MAX = 16 << 20
+LINE_BYTES_MAX = 4 << 20
+LAST_LINES = 20
+
+
+class Part(msgspec.Struct, frozen=True):
+    name: str
+    command: tuple[str, ...]
+
+
+class NotStarted(Exception):
+    """A part that ended before it was ready; the message is its own last words."""
+
+    def __init__(self, message: str, exit_code: int) -> None:
+        super().__init__(message)
+        self.exit_code = exit_code
+
+
+class Busy(Exception):
+    """Somebody else runs on the same data."""
+
+
+def restart_pause_s(failures: int) -> float:
+    """Before the next start, after so many short lives in a row."""
+    return min(RESTART_S_MAX, RESTART_S_MIN * 2.0 ** max(0, failures - 1))
+
+
+class LogFile:
+    """What one part says, kept to a bounded size: the current file and the one before."""
+
+    def __init__(self, file: Path, bytes_max: int = LOG_BYTES_MAX) -> None:
+        self._file = file
+        self._bytes_max = bytes_max
+        file.parent.mkdir(parents=True, exist_ok=True)
+        self._out = file.open("ab")
+
+    def write(self, line: bytes) -> None:
+        if self._out.tell() + len(line) > self._bytes_max:
+            self._out.close()
+            self._file.replace(self._file.with_suffix(".log.1"))
+            self._out = self._file.open("ab")
+        self._out.write(line)
+        self._out.flush()
+
+    def close(self) -> None:
+        self._out.close()
+
+
+class Running:
+    """One part, alive or about to be."""
+
+    def __init__(self, part: Part, logs: Path, lock: int, heard: Callable[[str, bytes], None]) -> None:
+        self.part = part
+        self.process: asyncio.subprocess.Process | None = None
+        self.last_words: list[str] = []
+        self._log = LogFile(logs / f"{part.name}.log")
+        self._lock = lock
+        self._heard = heard
+        self._readers: list[asyncio.Task[None]] = []
+
+    async def start(self) -> asyncio.subprocess.Process:
+        self.last_words = []
+        self.process = await asyncio.create_subprocess_exec(
+            *self.part.command,
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE,
+            limit=LINE_BYTES_MAX,
+            start_new_session=True,  # Ctrl-C is for the supervisor: it stops the parts in order.
+            pass_fds=(self._lock,),
+            env={**os.environ, SUPERVISOR: str(os.getpid()), LOCK: str(self._lock)},
+        )
+        assert self.process.stdout is not None
+        assert self.process.stderr is not None
+        self._readers = [
+            asyncio.create_task(self._read(self.process.stdout, "out")),
+            asyncio.create_task(self._read(self.process.stderr, "err")),
+        ]
+        return self.process
+
+    async def ended(self) -> int:
+        assert self.process is not None
+        code = await self.process.wait()
+        # A pod's process may hold the pipes open: what is in them now is all there is.
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(asyncio.gather(*self._readers, return_exceptions=True), 0.5)
+        return code
+
+    async def stop(self) -> None:
+        process = self.process
+        if process is not None and process.returncode is None:
+            with contextlib.suppress(ProcessLookupError):
+                process.terminate()
+            try:
+                await asyncio.wait_for(process.wait(), STOP_S)
+            except TimeoutError:
+                process.kill()
+                await process.wait()
+        for reader in self._readers:
+            reader.cancel()
+        self._log.close()
+
+    async def _read(self, stream: asyncio.StreamReader, which: str) -> None:
+        while True:
+            try:
+                line = await stream.readline()
+            except ValueError:
+                continue  # A line without end: what was read of it is dropped.
+            if not line:
+                return
+            if which == "err":
+                self._log.write(line)
+                words = line.decode("utf-8", "replace").rstrip()
+                self.last_words = [*self.last_words[1 - LAST_LINES :], words]
+            self._heard(which, line)
+
+
+class Status(msgspec.Struct, frozen=True):
+    """How the cluster stands, as the deciders say it."""
+
+    nodes: int = 0
+    ready: int = 0
+    pods: int = 0
+    running: int = 0
+    pending: int = 0
+
+    @property
+    def line(self) -> str:
+        nodes, pods = f"{self.ready}/{self.nodes} nodes ready", f"{self.running}/{self.pods} pods running"
+        return f"{nodes} · {pods} · {self.pending} pending"
+
+
+class _Said(msgspec.Struct):
+    event: str = ""
+    status: Status | None = None
+
+
+class Supervisor:
+    def __init__(self, data: Path, *, api: Part, others: Sequence[Part], nodes: int, out: TextIO) -> None:
+        self._data = data
+        self._api = api
+        self._others = others
+        self._nodes = nodes
+        self._out = out
+        self._live = out.isatty()
+        self._status = Status()
+        self._shown = ""
+        self._api_ready = asyncio.Event()
+        self._nodes_ready = asyncio.Event()
+        self._restarts: dict[str, int] = {}
+
+    async def run(self) -> None:
+        """Until told to stop. Raises NotStarted, Busy."""
+        stop = stop_event()
+        lock = await take_lock(self._data)
+        running: list[Running] = []
+        keepers: list[asyncio.Task[None]] = []
+        stopping = asyncio.create_task(stop.wait())
+        try:
+            api = Running(self._api, self._data / "logs", lock, self._heard_api)
+            running.append(api)
+            await self._first_start(api, stopping)
+            if not stop.is_set():
+                for part in self._others:
+                    running.append(Running(part, self._data / "logs", lock, self._heard))
+                keepers = [asyncio.create_task(self._keep(one)) for one in running]
+                await self._announce(stopping)
+                await stopping
+        finally:
+            stopping.cancel()
+            await self._stop(running, keepers)
+            os.close(lock)
+
+    async def _first_start(self, api: Running, stopping: asyncio.Task[bool]) -> None:
+        await api.start()
+        ended, ready = asyncio.create_task(api.ended()), asyncio.create_task(self._api_ready.wait())
+        await asyncio.wait((ended, ready, stopping), return_when=asyncio.FIRST_COMPLETED)
+        ready.cancel()
+        if ended.done() and not stopping.done():
+            raise NotStarted(api.last_words[-1] if api.last_words else "it said nothing", ended.result())
+        ended.cancel()
+
+    async def _announce(self, stopping: asyncio.Task[bool]) -> None:
+        """`ready` means that a pod that is created now finds a node."""
+        waiting = asyncio.create_task(self._nodes_ready.wait())
+        await asyncio.wait((waiting, stopping), timeout=READY_S, return_when=asyncio.FIRST_COMPLETED)
+        waiting.cancel()
+        if stopping.done():
+            return
+        if not self._nodes_ready.is_set():
+            ready = f"{self._status.ready} of {self._nodes} nodes are ready"
+            self._say(f"warning: {ready} after {READY_S:g} s; {self._data}/logs may say why")
+        self._say("ready")
+        self._show()
+
+    async def _keep(self, one: Running) -> None:
+        """Start it again whenever it ends."""
+        loop, failures = asyncio.get_running_loop(), 0
+        while True:
+            began_s = loop.time()
+            if one.process is None or one.process.returncode is not None:
+                await one.start()
+            code = await one.ended()
+            failures = 1 if loop.time() - began_s >= STEADY_S else failures + 1
+            self._restarts[one.part.name] = self._restarts.get(one.part.name, 0) + 1
+            why = f": {one.last_words[-1]}" if one.last_words else ""
+            self._say(f"{one.part.name} ended with {code}{why[:300]}; it is started again")
+            await asyncio.sleep(restart_pause_s(failures))
+
+    async def _stop(self, running: Sequence[Running], keepers: Sequence[asyncio.Task[None]]) -> None:
+        for keeper in keepers:
+            keeper.cancel()
+        await asyncio.gather(*keepers, return_exceptions=True)
+        self._clear()
+        for one in reversed(running):
+            await one.stop()
+
+    # What the parts say.
+
+    def _heard_api(self, which: str, line: bytes) -> None:
+        if which == "err":
+            return
+        text = line.decode("utf-8", "replace").rstrip()
+        if text == "ready":
+            self._api_ready.set()
+        elif not self._api_ready.is_set():
+            self._say(text)
+
+    def _heard(self, which: str, line: bytes) -> None:
+        if which == "out" or b'"status"' not in line:
+            return
+        try:
+            said = msgspec.json.decode(line, type=_Said)
+        except msgspec.DecodeError:
+            return
+        if said.event == "status" and said.status is not None:
+            self._status = said.status
+            if said.status.ready >= self._nodes:
+                self._nodes_ready.set()
+            self._show()
+
+    # The terminal.
+
+    def _say(self, text: str) -> None:
+        self._clear()
+        print(text, file=self._out, flush=True)
+        self._shown = ""
+        self._show()
+
+    def _show(self) -> None:
+        """One line that is always true, where there is somebody to look at it."""
+        if not self._live or not self._nodes_ready.is_set():
+            return
+        restarts = sum(self._restarts.values())
+        text = self._status.line + (f" · {restarts} restarts" if restarts else "")
+        if text != self._shown:
+            self._clear()
+            self._out.write(text)
+            self._out.flush()
+            self._shown = text
+
+    def _clear(self) -> None:
+        if self._live and self._shown:
+            self._out.write("\r\x1b[K")
+            self._out.flush()
+            self._shown = ""
+
+
+async def take_lock(data: Path) -> int:
+    """One supervisor per data directory; children inherit it, so it is free when the last of them is gone."""
+    lock = os.open(data / "up.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    deadline_s = asyncio.get_running_loop().time() + LOCK_S
+    while True:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            if asyncio.get_running_loop().time() > deadline_s:
+                os.close(lock)
+                raise Busy(f"another fathom runs on {data}; stop it, or choose another with --data") from None
+            await asyncio.sleep(0.1)
+        else:
+            return lock
+
+
+def python(*arguments: str) -> tuple[str, ...]:
+    """This very fathom, in another process."""
+    return (sys.executable, "-m", "fathom.cli", *arguments)
