@@ -58,6 +58,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     lease: str = ""  # namespace/name; '' where there is only one process.
     timing: Timing = Timing()
     namespace: str = ""  # Only what is in there; '' is everything.
+    fields: dict[str, str] = {}  # By kind: only what this field selector chooses.
+    bookmark_s: float = 1.0  # How often servers are asked to say how far they are.
     workers: int = 4
     retry: Retry = Retry()
     rate: Rate | None = None  # Of passes, for each controller.
@@ -124,11 +126,12 @@ class Controllers:
             self._api(Guarded(inside.seam, self.breaker)),
             streams=inside.streams,
             observer=watchers.caches,
-            pace=Pace(resync=settings.resync_s),
+            pace=Pace(resync=settings.resync_s, bookmark=settings.bookmark_s),
         )
         for kind, indexes in watched(controllers):
             namespace = settings.namespace if kind.resource.namespaced else ""
-            self.caches.add(kind.name, Scope(kind.resource, namespace), indexes=indexes)
+            scope = Scope(kind.resource, namespace, fields=settings.fields.get(kind.name, ""))
+            self.caches.add(kind.name, scope, indexes=indexes)
         self._wakers = {
             controller.name: Waker(controller.watches, primary_of(controller).kind, self.caches)
             for controller in controllers

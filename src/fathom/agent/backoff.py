@@ -1,0 +1,35 @@
+"""How long a container that keeps ending, or cannot be started, waits for its next try. As kubelet has it."""
+
+from __future__ import annotations
+
+from fathom.agent.runtime import Run
+from fathom.agent.views import SECOND_NS, Trouble
+
+FIRST_S, MOST_S = 10, 300
+# Who ran this long was well: what happens next is a new trouble. Twice the longest wait.
+STEADY_S = 600
+
+
+def crashes_after(run: Run) -> int:
+    """In a row, counting this one's end."""
+    if run.exit is None or run.exit.finished_ns - run.started_ns >= STEADY_S * SECOND_NS:
+        return 0
+    return run.crashes + 1
+
+
+def delay_s(crashes: int) -> int:
+    """The first restart is at once: most programs that end do so once."""
+    return 0 if crashes <= 1 else _doubled(crashes - 2)
+
+
+def restart_ns(run: Run) -> int:
+    assert run.exit is not None
+    return run.exit.finished_ns + delay_s(crashes_after(run)) * SECOND_NS
+
+
+def retry_ns(trouble: Trouble) -> int:
+    return trouble.at_ns + _doubled(trouble.count - 1) * SECOND_NS
+
+
+def _doubled(times: int) -> int:
+    return min(MOST_S, FIRST_S << min(times, 10))

@@ -1,0 +1,106 @@
+"""Events about pods, for `kubectl describe`. Best effort: they are told when the API answers, and the same
+thing said again is a count on the first. What cannot be told in time is dropped."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import OrderedDict, deque
+
+import msgspec
+
+from fathom.agent.settings import AgentSettings
+from fathom.client.api import Api
+from fathom.client.outcomes import Committed
+from fathom.control.watches import core
+from fathom.model.objects import Obj, key_of, metadata, uid_of
+from fathom.seams.outside import Clock, Ids, timestamp
+
+EVENT = core("Event", "events")
+
+WAITING_MAX = 500
+KNOWN_MAX = 2000
+REPEAT_S = 20.0  # The same thing is not counted up more often.
+
+
+class Told(msgspec.Struct):
+    namespace: str
+    name: str
+    count: int
+    at_s: float
+
+
+class Said(msgspec.Struct, frozen=True):
+    pod: Obj
+    container: str
+    type: str
+    reason: str
+    message: str
+    now: str
+
+    @property
+    def what(self) -> tuple[str, ...]:
+        return (uid_of(self.pod), self.container, self.reason, self.message)
+
+
+class Events:
+    def __init__(self, settings: AgentSettings, api: Api, *, clock: Clock, ids: Ids) -> None:
+        self._settings = settings
+        self._api = api
+        self._clock = clock
+        self._ids = ids
+        self._waiting: deque[Said] = deque(maxlen=WAITING_MAX)
+        self._known: OrderedDict[tuple[str, ...], Told] = OrderedDict()
+        self._some = asyncio.Event()
+
+    def say(self, pod: Obj, container: str, type_: str, reason: str, message: str) -> None:
+        now = timestamp(self._clock.now_ns())
+        self._waiting.append(Said(pod, container, type_, reason, message[:1000], now))
+        self._some.set()
+
+    async def run(self) -> None:
+        while True:
+            await self._some.wait()
+            self._some.clear()
+            while self._waiting:
+                await self._tell(self._waiting.popleft())
+
+    async def _tell(self, said: Said) -> None:
+        now_s = asyncio.get_running_loop().time()
+        told = self._known.get(said.what)
+        if told is None:
+            await self._create(said, now_s)
+            return
+        told.count += 1
+        if now_s - told.at_s < REPEAT_S:
+            return
+        told.at_s = now_s
+        patch = {"count": told.count, "lastTimestamp": said.now}
+        await self._api.patch(EVENT.resource, told.namespace, told.name, patch)
+
+    async def _create(self, said: Said, now_s: float) -> None:
+        key = key_of(said.pod)
+        name = f"{key.name[:200]}.{self._ids.uid().replace('-', '')[:16]}"
+        path = f"spec.containers{{{said.container}}}" if said.container else ""
+        obj: Obj = {
+            "apiVersion": "v1",
+            "kind": "Event",
+            "metadata": {"name": name, "namespace": key.namespace},
+            "involvedObject": {
+                "apiVersion": "v1", "kind": "Pod", "namespace": key.namespace, "name": key.name,
+                "uid": uid_of(said.pod), "resourceVersion": metadata(said.pod).get("resourceVersion", ""),
+                **({"fieldPath": path} if path else {}),
+            },
+            "type": said.type,
+            "reason": said.reason,
+            "message": said.message,
+            "source": {"component": "fathom-agent", "host": self._settings.node},
+            "reportingComponent": "fathom-agent",
+            "reportingInstance": self._settings.node,
+            "firstTimestamp": said.now,
+            "lastTimestamp": said.now,
+            "count": 1,
+        }  # fmt: skip
+        if isinstance(await self._api.create(EVENT.resource, key.namespace, obj), Committed):
+            self._known[said.what] = Told(key.namespace, name, 1, now_s)
+            if len(self._known) > KNOWN_MAX:
+                self._known.popitem(last=False)

@@ -1,0 +1,125 @@
+"""Signs of life: the node is registered, its lease renewed, its status written when it is news or old.
+
+Nothing here is retried in a hurry: the next beat is the retry. An answer that never came is as good as one
+that did, because each beat says everything anew.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+
+from fathom.agent.node import LEASES, is_news, lease_of, new_node, node_patch, node_status
+from fathom.agent.settings import AgentSettings
+from fathom.client.api import Api
+from fathom.client.outcomes import Committed, Outcome, Rejected, Unknown
+from fathom.control.watches import LEASE, NODE
+from fathom.model.errors import ApiError
+from fathom.model.objects import Obj, metadata
+from fathom.seams.log import Log
+from fathom.seams.outside import Clock, micro_timestamp, timestamp
+
+REGISTER_S_MIN, REGISTER_S_MAX = 0.2, 7.0  # kubelet's.
+
+
+class Heartbeat:
+    def __init__(
+        self, settings: AgentSettings, api: Api, *, clock: Clock, rng: random.Random, log: Log
+    ) -> None:
+        self._settings = settings
+        self._api = api
+        self._clock = clock
+        self._rng = rng
+        self._log = log
+        self._node: Obj | None = None  # As last answered.
+        self._lease: Obj | None = None
+        self._status_s = -1e9  # When the status was last written.
+        self.registered = asyncio.Event()
+
+    async def run(self) -> None:
+        pause_s = REGISTER_S_MIN
+        while not await self._register():
+            await asyncio.sleep(pause_s * (0.5 + self._rng.random() / 2))
+            pause_s = min(2 * pause_s, REGISTER_S_MAX)
+        self.registered.set()
+        while True:
+            await self._beat()
+            await asyncio.sleep(self._settings.renew_s * (1.0 - self._rng.random() / 20))
+
+    async def _beat(self) -> None:
+        try:
+            await self._renew()
+            await self._report()
+        except ApiError as error:
+            self._log.warn("no sign of life was taken", node=self._settings.node, error=error.message)
+
+    # The node.
+
+    async def _register(self) -> bool:
+        """It is there, and says what this agent has to say of it."""
+        try:
+            found = await self._api.get(NODE.resource, "", self._settings.node)
+        except ApiError as error:
+            self._log.warn("the node cannot be registered", node=self._settings.node, error=error.message)
+            return False
+        if found is None:
+            made = await self._api.create(NODE.resource, "", new_node(self._settings, self._now()))
+            return self._took(made, "registered")
+        patch = node_patch(self._settings, found)
+        if patch is None:
+            self._node = found
+            return True
+        patched = await self._api.patch(NODE.resource, "", self._settings.node, patch)
+        return self._took(patched, "described anew")
+
+    def _took(self, outcome: Outcome, what: str) -> bool:
+        if isinstance(outcome, Committed):
+            self._node = outcome.obj
+            self._status_s = -1e9
+            self._log.info("node", node=self._settings.node, what=what)
+            return True
+        why = outcome.message if isinstance(outcome, Rejected) else str(outcome)
+        self._log.warn("the node cannot be registered", node=self._settings.node, error=why)
+        return False
+
+    async def _report(self) -> None:
+        settings, name = self._settings, self._settings.node
+        node = await self._api.get(NODE.resource, "", name) if self._is_due() else self._node
+        if node is None:  # Somebody deleted it, and we are alive: it comes back as new.
+            await self._register()
+            return
+        status = node_status(settings, node, self._now())
+        if not self._is_due() and not is_news(node.get("status") or {}, status):
+            return
+        # Conditions that others keep on the node (Suspect, Quarantined) must not be undone by a stale list.
+        guard = {"metadata": {"resourceVersion": metadata(node).get("resourceVersion")}, "status": status}
+        outcome = await self._api.patch(NODE.resource, "", name, guard, subresource="status")
+        if isinstance(outcome, Committed):
+            self._node, self._status_s = outcome.obj, self._loop_s()
+
+    def _is_due(self) -> bool:
+        return self._loop_s() - self._status_s >= self._settings.status_s
+
+    # The lease.
+
+    async def _renew(self) -> None:
+        wanted = lease_of(self._settings, self._node, micro_timestamp(self._clock.now_ns()))
+        if self._lease is None:
+            self._lease = await self._api.get(LEASE.resource, LEASES, self._settings.node)
+        if self._lease is None:
+            outcome = await self._api.create(LEASE.resource, LEASES, wanted)
+        else:
+            patch = {"metadata": {"ownerReferences": wanted["metadata"].get("ownerReferences")}}
+            outcome = await self._api.patch(
+                LEASE.resource, LEASES, self._settings.node, {**patch, "spec": wanted["spec"]}
+            )
+        if isinstance(outcome, Committed):
+            self._lease = outcome.obj
+        elif not isinstance(outcome, Unknown):
+            self._lease = None  # Gone, or not as we think: looked at before the next renewal.
+
+    def _now(self) -> str:
+        return timestamp(self._clock.now_ns())
+
+    def _loop_s(self) -> float:
+        return asyncio.get_running_loop().time()

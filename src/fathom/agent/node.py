@@ -1,0 +1,141 @@
+"""The node as its agent describes it. Pure."""
+
+from __future__ import annotations
+
+from fathom.agent.addresses import node_address
+from fathom.agent.settings import AgentSettings
+from fathom.model.conditions import conditions_of, set_condition
+from fathom.model.objects import Obj, labels_of, metadata, uid_of
+
+HOSTNAME = "kubernetes.io/hostname"
+ZONE, REGION = "topology.kubernetes.io/zone", "topology.kubernetes.io/region"
+CERTIFICATE = "fathom.dev/agent-certificate"
+NOTICE = "fathom.dev/agent-notice"
+LEASES = "kube-node-lease"
+VERSION = "v1.33.0+fathom"  # Whose behaviour clients may expect of the pods here.
+
+CAPACITY = {"cpu": "8", "memory": "32Gi", "pods": "110", "ephemeral-storage": "100Gi"}
+
+# What kubelet reports besides Ready. Nothing here measures pressure: said as what is known.
+_CALM = (
+    ("MemoryPressure", "KubeletHasSufficientMemory", "agent has sufficient memory available"),
+    ("DiskPressure", "KubeletHasNoDiskPressure", "agent has no disk pressure"),
+    ("PIDPressure", "KubeletHasSufficientPID", "agent has sufficient PID available"),
+)
+
+
+def address_of(settings: AgentSettings) -> str:
+    return settings.address or node_address(settings.pod_range)
+
+
+def node_labels(settings: AgentSettings) -> dict[str, str]:
+    topology = {ZONE: settings.zone, REGION: settings.region}
+    return {
+        "kubernetes.io/os": "linux",
+        "kubernetes.io/arch": settings.facts.get("architecture", "amd64"),
+        HOSTNAME: settings.node,
+        **{name: value for name, value in topology.items() if value},
+        **settings.labels,
+    }
+
+
+def node_annotations(settings: AgentSettings) -> dict[str, str | None]:
+    return {CERTIFICATE: settings.certificate or None, NOTICE: settings.notice or None}
+
+
+def new_node(settings: AgentSettings, now: str) -> Obj:
+    annotations = {name: text for name, text in node_annotations(settings).items() if text}
+    node: Obj = {
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {"name": settings.node, "labels": node_labels(settings), "annotations": annotations},
+        "spec": {"podCIDR": f"{settings.pod_range}.0/24", "podCIDRs": [f"{settings.pod_range}.0/24"]},
+    }
+    return {**node, "status": node_status(settings, node, now)}
+
+
+def node_patch(settings: AgentSettings, node: Obj) -> Obj | None:
+    """What a node that is there already lacks in labels and annotations; None: nothing. Labels that others
+    have put on it stay."""
+    labels, annotations = labels_of(node), metadata(node).get("annotations") or {}
+    wanted = {name: text for name, text in node_labels(settings).items() if labels.get(name) != text}
+    noted = {name: text for name, text in node_annotations(settings).items() if annotations.get(name) != text}
+    patch = {**({"labels": wanted} if wanted else {}), **({"annotations": noted} if noted else {})}
+    return {"metadata": patch} if patch else None
+
+
+def node_status(settings: AgentSettings, node: Obj, now: str) -> Obj:
+    """The whole status, merged into what is there."""
+    capacity = {**CAPACITY, **settings.capacity}
+    return {
+        "capacity": capacity,
+        "allocatable": capacity,
+        "addresses": [
+            {"type": "InternalIP", "address": address_of(settings)},
+            {"type": "Hostname", "address": settings.node},
+        ],
+        "daemonEndpoints": {"kubeletEndpoint": {"Port": settings.port}},
+        "nodeInfo": _info(settings),
+        "conditions": _conditions(node, now, settings.notice),
+    }
+
+
+def _info(settings: AgentSettings) -> Obj:
+    facts = settings.facts
+    return {
+        "machineID": facts.get("machine", ""),
+        "systemUUID": facts.get("machine", ""),
+        "bootID": facts.get("boot", ""),
+        "kernelVersion": facts.get("kernel", ""),
+        "osImage": facts.get("os", settings.driver),
+        "containerRuntimeVersion": f"{settings.driver}://1",
+        "kubeletVersion": VERSION,
+        "kubeProxyVersion": VERSION,
+        "operatingSystem": "linux",
+        "architecture": facts.get("architecture", "amd64"),
+    }
+
+
+def _conditions(node: Obj, now: str, notice: str) -> list[Obj]:
+    conditions = conditions_of(node)
+    ready = f"agent is running pods{'; ' + notice if notice else ''}"
+    for type_, status, reason, message in (
+        *((name, "False", reason, words) for name, reason, words in _CALM),
+        ("Ready", "True", "KubeletReady", ready),
+    ):
+        conditions = set_condition(
+            conditions, type=type_, status=status, reason=reason, message=message, now=now  # type: ignore[arg-type]  # one of two words
+        )  # fmt: skip
+    ours = {"Ready", *(name for name, _, _ in _CALM)}
+    return [{**one, "lastHeartbeatTime": now} if one.get("type") in ours else one for one in conditions]
+
+
+def is_news(before: Obj, after: Obj) -> bool:
+    """Whether the status says anything that it did not say before, but the time."""
+    return _timeless(before) != _timeless(after)
+
+
+def _timeless(status: Obj) -> Obj:
+    conditions = [
+        {name: value for name, value in one.items() if name != "lastHeartbeatTime"}
+        for one in status.get("conditions") or ()
+    ]
+    kept = ("capacity", "allocatable", "addresses", "daemonEndpoints", "nodeInfo")
+    return {**{name: status.get(name) for name in kept}, "conditions": conditions}
+
+
+def lease_of(settings: AgentSettings, node: Obj | None, now_micro: str) -> Obj:
+    meta: Obj = {"name": settings.node, "namespace": LEASES}
+    if node is not None:
+        owner = {"apiVersion": "v1", "kind": "Node", "name": settings.node, "uid": uid_of(node)}
+        meta["ownerReferences"] = [owner]
+    return {
+        "apiVersion": "coordination.k8s.io/v1",
+        "kind": "Lease",
+        "metadata": meta,
+        "spec": {
+            "holderIdentity": settings.node,
+            "leaseDurationSeconds": settings.lease_s,
+            "renewTime": now_micro,
+        },
+    }

@@ -1,0 +1,223 @@
+"""What is to be done about one pod's containers, from what is wanted and what is seen. Pure.
+
+    init containers, one after the other ──> main containers, together ──> all ended for good
+    sidecars: started in their place among the init containers, ended after the main containers
+
+The same answer for the same views: an action under way makes its container `busy`, and nothing is planned
+for it until that is over.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Literal
+
+import msgspec
+
+from fathom.agent.backoff import crashes_after, restart_ns, retry_ns
+from fathom.agent.views import (
+    SECOND_NS,
+    TERMINAL,
+    Container,
+    ContainerView,
+    Views,
+    containers_of,
+    deletion_ns,
+    grace_s,
+    ns_of,
+    restarts_for,
+)
+from fathom.model.objects import Obj, lookup
+
+
+class Start(msgspec.Struct, frozen=True):
+    container: str
+    attempt: int
+    crashes: int = 0
+
+
+class Stop(msgspec.Struct, frozen=True):
+    """Tell it to end, after its preStop hook; it is killed when its time is over."""
+
+    container: str
+    kill_ns: int
+    why: str
+
+
+class Kill(msgspec.Struct, frozen=True):
+    container: str
+
+
+Action = Start | Stop | Kill
+Fate = Literal["", "Succeeded", "Failed"]
+
+
+class PodPlan(msgspec.Struct, frozen=True):
+    actions: tuple[Action, ...] = ()
+    look_ns: int | None = None  # When time alone will have changed something.
+    over: bool = False  # Nothing runs, and nothing will.
+
+
+NEVER_STARTED = ContainerView()
+
+
+def plan_pod(pod: Obj, views: Views, *, now_ns: int, orphan: bool = False) -> PodPlan:
+    """`orphan`: the API has no such pod any more."""
+    ending = _ending(pod, views, now_ns, orphan=orphan)
+    if ending is not None:
+        return _plan_end(pod, views, *ending, now_ns=now_ns)
+    steps = [*_plan_stops(pod, views, now_ns), *_plan_starts(pod, views, now_ns)]
+    actions = tuple(step for step in steps if not isinstance(step, int))
+    times = [step for step in steps if isinstance(step, int)]
+    deadline_ns = _active_until_ns(pod)
+    if deadline_ns is not None:
+        times.append(deadline_ns)
+    return PodPlan(actions, min(times, default=None))
+
+
+def fate(pod: Obj, views: Views, *, now_ns: int) -> Fate:
+    """How it ended, once all its containers have ended for good; '' until then."""
+    said = lookup(pod, "status", "phase")
+    if said in TERMINAL:
+        return said  # type: ignore[no-any-return]  # one of the two
+    deadline_ns = _active_until_ns(pod)
+    if deadline_ns is not None and now_ns >= deadline_ns:
+        return "Failed"
+    codes = []
+    for container in containers_of(pod):
+        view = views.get(container.name, NEVER_STARTED)
+        exit_ = view.run.exit if view.run is not None else None
+        if container.role == "sidecar":
+            continue
+        if exit_ is not None and container.role == "init" and exit_.code == 0:
+            continue
+        if exit_ is None or restarts_for(container, pod, exit_.code):
+            return ""
+        if container.role == "init":
+            return "Failed"
+        codes.append(exit_.code)
+    return "Succeeded" if codes and not any(codes) else "Failed"
+
+
+def past_deadline(pod: Obj, now_ns: int) -> bool:
+    deadline_ns = _active_until_ns(pod)
+    return deadline_ns is not None and now_ns >= deadline_ns
+
+
+def _active_until_ns(pod: Obj) -> int | None:
+    seconds, began = lookup(pod, "spec", "activeDeadlineSeconds"), lookup(pod, "status", "startTime")
+    return ns_of(began) + seconds * SECOND_NS if isinstance(seconds, int) and began else None
+
+
+# Ending.
+
+
+def _ending(pod: Obj, views: Views, now_ns: int, *, orphan: bool) -> tuple[int, str] | None:
+    """Until when all of it may take to end, and why it has to; None: it goes on."""
+    deleted_ns = deletion_ns(pod)
+    if deleted_ns is not None:
+        return deleted_ns, "the pod is being deleted"
+    if orphan:
+        return now_ns + grace_s(pod) * SECOND_NS, "the pod is gone from the API"
+    if fate(pod, views, now_ns=now_ns):
+        return now_ns + grace_s(pod) * SECOND_NS, "the pod has ended"
+    return None
+
+
+def _plan_end(pod: Obj, views: Views, kill_ns: int, why: str, *, now_ns: int) -> PodPlan:
+    alive = [one for one in containers_of(pod) if _alive(views.get(one.name, NEVER_STARTED))]
+    mains = [one for one in alive if one.role != "sidecar"]
+    # Sidecars serve the others to the end, and one another in the order in which they were started.
+    due = mains or alive[-1:]
+    if kill_ns <= now_ns:
+        due = alive
+    actions: list[Action] = []
+    times: list[int] = []
+    for container in due:
+        view = views.get(container.name, NEVER_STARTED)
+        actions += _stop(container, view, kill_ns, why, now_ns)
+        if view.kill_ns > now_ns:
+            times.append(min(view.kill_ns, kill_ns))
+    if any(isinstance(action, Stop) for action in actions):
+        times.append(kill_ns)
+    return PodPlan(tuple(actions), min((t for t in times if t > now_ns), default=None), over=not alive)
+
+
+def _alive(view: ContainerView) -> bool:
+    return view.running or view.busy
+
+
+def _stop(container: Container, view: ContainerView, kill_ns: int, why: str, now_ns: int) -> Iterator[Action]:
+    if not view.running:
+        return
+    if view.kill_ns and not view.killed and min(view.kill_ns, kill_ns) <= now_ns:
+        yield Kill(container.name)  # Also while its hook runs: nothing outlives its grace.
+    elif not view.kill_ns and not view.busy:
+        yield Stop(container.name, kill_ns, why)
+
+
+# Living.
+
+
+def _plan_stops(pod: Obj, views: Views, now_ns: int) -> Iterator[Action | int]:
+    for container in containers_of(pod):
+        view = views.get(container.name, NEVER_STARTED)
+        if not view.running:
+            continue
+        if view.kill_ns:
+            yield (
+                Kill(container.name)
+                if view.kill_ns <= now_ns and not view.killed
+                else max(view.kill_ns, now_ns + 1)
+            )
+        elif view.health.sick and not view.busy:
+            yield Stop(container.name, now_ns + _own_grace_s(pod, container) * SECOND_NS, view.health.sick)
+
+
+def _own_grace_s(pod: Obj, container: Container) -> int:
+    found = lookup(container.spec, "livenessProbe", "terminationGracePeriodSeconds")
+    return found if isinstance(found, int) else grace_s(pod)
+
+
+def _plan_starts(pod: Obj, views: Views, now_ns: int) -> Iterator[Action | int]:
+    """Starts, and the times at which one that must wait is due."""
+    begun = any(
+        views.get(one.name, NEVER_STARTED).run is not None for one in containers_of(pod) if one.role == "main"
+    )
+    for container in containers_of(pod):
+        view = views.get(container.name, NEVER_STARTED)
+        if not (container.role == "init" and begun):
+            yield from _start(pod, container, view, now_ns)
+            if container.role != "main" and not _lets_others_start(container, view) and not begun:
+                return
+
+
+def _lets_others_start(container: Container, view: ContainerView) -> bool:
+    if container.role == "sidecar":
+        return view.running and view.health.started
+    return view.run is not None and view.run.exit is not None and view.run.exit.code == 0
+
+
+def _start(pod: Obj, container: Container, view: ContainerView, now_ns: int) -> Iterator[Action | int]:
+    if view.busy or view.running:
+        return
+    due_ns = start_ns(pod, container, view)
+    if due_ns is None:
+        return
+    if due_ns > now_ns:
+        yield due_ns
+    elif view.run is None:
+        yield Start(container.name, 0)
+    else:
+        yield Start(container.name, view.run.attempt + 1, crashes_after(view.run))
+
+
+def start_ns(pod: Obj, container: Container, view: ContainerView) -> int | None:
+    """When its next run is due; None: never."""
+    due_ns = retry_ns(view.trouble) if view.trouble is not None else 0
+    if view.run is None:
+        return due_ns
+    assert view.run.exit is not None
+    if not restarts_for(container, pod, view.run.exit.code):
+        return None
+    return max(due_ns, restart_ns(view.run))

@@ -1,0 +1,87 @@
+"""Probes: how often, and after how many results of a kind something is believed. The decisions are pure
+(`judge`); `Prober` asks on time."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Awaitable, Callable
+
+import msgspec
+
+from fathom.agent.runtime import Probed
+from fathom.model.objects import Obj
+
+STARTUP, READINESS, LIVENESS = "startupProbe", "readinessProbe", "livenessProbe"
+
+SPREAD_S = 0.1
+EAGER_S = 0.1  # Then twice as long each time.
+
+
+class Tally(msgspec.Struct, frozen=True):
+    """What a probe has said so far. `verdict` None: nothing that counts yet."""
+
+    successes: int = 0  # In a row.
+    failures: int = 0
+    verdict: bool | None = None
+
+
+def judge(tally: Tally, ok: bool, probe: Obj) -> Tally:
+    """With one more result. A verdict changes only after as many results in a row as the probe asks for."""
+    if ok:
+        successes = tally.successes + 1
+        passed = successes >= (probe.get("successThreshold") or 1)
+        return Tally(successes, 0, True if passed else tally.verdict)
+    failures = tally.failures + 1
+    failed = failures >= (probe.get("failureThreshold") or 3)
+    return Tally(0, failures, False if failed else tally.verdict)
+
+
+def initial_delay_s(probe: Obj) -> int:
+    return int(probe.get("initialDelaySeconds") or 0)
+
+
+def period_s(probe: Obj) -> int:
+    return int(probe.get("periodSeconds") or 10)
+
+
+def timeout_s(probe: Obj) -> int:
+    return int(probe.get("timeoutSeconds") or 1)
+
+
+Try = Callable[[Obj], Awaitable[Probed]]
+Told = Callable[[Tally, Probed], bool]  # Whether to go on.
+
+
+class Prober:
+    """One probe of one run, until it is told to stop. `eager`: until it has passed, it is tried more often
+    than it asks for, so that a pod is ready when it is and not a period later; such a try counts only if it
+    passes."""
+
+    def __init__(self, probe: Obj, try_: Try, told: Told, *, rng: random.Random, eager: bool) -> None:
+        self._probe = probe
+        self._try = try_
+        self._told = told
+        self._rng = rng
+        self._eager = eager
+        self._tally = Tally()
+
+    async def run(self) -> None:
+        # An agent that comes back to many pods must not ask all of them at once.
+        await asyncio.sleep(initial_delay_s(self._probe) + self._rng.random() * SPREAD_S)
+        while await self._once(counts=True):
+            rest_s = float(period_s(self._probe))
+            pause_s = EAGER_S
+            while self._eager and self._tally.verdict is not True and pause_s < rest_s:
+                await asyncio.sleep(pause_s)
+                rest_s -= pause_s
+                pause_s *= 2
+                if not await self._once(counts=False):
+                    return
+            await asyncio.sleep(rest_s)
+
+    async def _once(self, *, counts: bool) -> bool:
+        probed = await self._try(self._probe)
+        if counts or probed.ok:
+            self._tally = judge(self._tally, probed.ok, self._probe)
+        return self._told(self._tally, probed)

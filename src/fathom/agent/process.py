@@ -1,0 +1,122 @@
+"""The agent of one node, as a process on a Domain: `begin` is its entry, live, simulated and replayed."""
+
+from __future__ import annotations
+
+import asyncio
+
+import msgspec
+
+from fathom.agent.events import Events
+from fathom.agent.heartbeat import Heartbeat
+from fathom.agent.node import address_of
+from fathom.agent.pods import Pods
+from fathom.agent.reporter import Reporter
+from fathom.agent.runtime import Runtime
+from fathom.agent.seamed import SeamRuntime
+from fathom.agent.settings import AgentSettings
+from fathom.agent.simulated import SimulatedRuntime
+from fathom.client.api import Api
+from fathom.control.breaker import Guarded
+from fathom.control.process import Controllers
+from fathom.control.process import Settings as Kit
+from fathom.model.objects import Obj
+from fathom.seams.process import Inside
+
+ENTRY = "fathom.agent.process:begin"
+
+
+def begin(inside: Inside) -> Agent:
+    """The entry: see `seams.process`. Options are `AgentSettings`."""
+    agent = Agent(inside, msgspec.convert(inside.options, AgentSettings))
+    agent.start()
+    return agent
+
+
+class Agent:
+    def __init__(self, inside: Inside, settings: AgentSettings) -> None:
+        self.settings = settings
+        self._inside = inside
+        outside, streams = inside.outside, inside.streams
+        self.runtime = self._runtime()
+        self.pods = Pods(
+            self.runtime,
+            clock=outside.clock,
+            host_ip=address_of(settings),
+            rng=streams.stream("probes"),
+            event=self._say,
+            log=inside.log,
+        )
+        self.controllers = Controllers(inside, [Reporter(self.pods)], self._kit())
+        self.controllers.caches.on_change("Pod", self.pods.observe)
+        self.heartbeat = Heartbeat(
+            settings,
+            self._api(vital=True),
+            clock=outside.clock,
+            rng=streams.stream("heartbeat"),
+            log=inside.log,
+        )
+        self.events = Events(settings, self._api(vital=False), clock=outside.clock, ids=outside.ids)
+        self._tasks: list[asyncio.Task[None]] = []
+
+    def start(self) -> None:
+        self.task = self._inside.domain.create_task(self.run(), name="agent")
+        self.task.add_done_callback(self._ended)
+
+    async def run(self) -> None:
+        """Until told to stop. Containers stay: the next agent adopts them."""
+        loop = asyncio.get_running_loop()
+        listening: asyncio.Future[None] = loop.create_future()
+        self._tasks = [
+            loop.create_task(self.runtime.listen(self.pods.ended, lambda: _set(listening))),
+            loop.create_task(self.heartbeat.run()),
+            loop.create_task(self.events.run()),
+        ]
+        try:
+            await listening
+            self._tasks.append(loop.create_task(self._end_orphans()))
+            await self.controllers.run()
+        finally:
+            self.pods.cancel()
+            for task in self._tasks:
+                task.cancel()
+
+    def _say(self, pod: Obj, container: str, type_: str, reason: str, message: str) -> None:
+        self.events.say(pod, container, type_, reason, message)
+
+    async def _end_orphans(self) -> None:
+        while await self.controllers.caches.until_synced(timeout_s=60.0):
+            pass
+        await self.pods.adopt_orphans()
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        if not task.cancelled() and (error := task.exception()) is not None:
+            message = "the agent cannot go on"
+            self._inside.domain.call_exception_handler({"message": message, "exception": error})
+
+    def _runtime(self) -> Runtime:
+        settings = self.settings
+        if settings.driver == "simulated":
+            clock = self._inside.outside.clock
+            return SimulatedRuntime(settings.script, clock=clock, pod_range=settings.pod_range)
+        return SeamRuntime(self._inside.seam)
+
+    def _kit(self) -> Kit:
+        settings = self.settings
+        return Kit(
+            target=settings.target,
+            who=settings.node,
+            workers=settings.workers,
+            user_agent=settings.user_agent,
+            drain_s=settings.drain_s,
+            fields={"Pod": f"spec.nodeName={settings.node}"},
+            bookmark_s=settings.bookmark_s,
+        )
+
+    def _api(self, *, vital: bool) -> Api:
+        guarded = Guarded(self._inside.seam, self.controllers.breaker, vital=vital)
+        return Api(guarded, headers=(("user-agent", self.settings.user_agent),))
+
+
+def _set(future: asyncio.Future[None]) -> None:
+    if not future.done():
+        future.set_result(None)

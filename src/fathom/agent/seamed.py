@@ -1,0 +1,105 @@
+"""The runtime behind the seam: every call is an ask to `runtime:/…`, every end a line of a stream. So what a
+real machine did is on the tape, and a replay needs no machine."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+from fathom.agent.runtime import Kept, Launch, NotStarted, Probed, Run
+from fathom.model.objects import Obj, uid_of
+from fathom.seams.seam import Ask, Reply, Seam
+
+SCHEME = "runtime:"
+# Longer than anything takes that the host does for us by itself: an image, a hook.
+TIMEOUT_S = 120.0
+AGAIN_S = 1.0
+
+
+class Signal(msgspec.Struct, frozen=True):
+    id: str
+    uid: str
+    container: str
+    attempt: int
+    kill: bool
+
+
+class Probing(msgspec.Struct, frozen=True):
+    run: Run
+    pod: Obj
+    probe: Obj
+    ip: str
+
+
+class RuntimeFailed(Exception):
+    """The host could not do it; it says why."""
+
+
+class SeamRuntime:
+    def __init__(self, seam: Seam) -> None:
+        self._seam = seam
+
+    async def listen(self, ended: Callable[[Run], None], began: Callable[[], None]) -> None:
+        while True:
+            stream = await self._seam.open(Ask("GET", f"{SCHEME}/ends"), timeout_s=TIMEOUT_S)
+            if not isinstance(stream, Reply):
+                began()
+                while (chunks := await stream.read()) is not None:
+                    for line in b"".join(chunks).splitlines():
+                        ended(msgspec.json.decode(line, type=Run))
+            await asyncio.sleep(AGAIN_S)
+
+    async def listing(self) -> tuple[Kept, ...]:
+        found: tuple[Kept, ...] = await self._call("listing", None, tuple[Kept, ...])
+        return found
+
+    async def admit(self, pod: Obj) -> Kept:
+        kept: Kept = await self._call("admit", pod, Kept)
+        return kept
+
+    async def start(self, launch: Launch) -> Run | NotStarted:
+        reply = await self._ask("start", launch)
+        if reply.status == 200:
+            return msgspec.json.decode(reply.body, type=Run)
+        if reply.status == 422:
+            return msgspec.json.decode(reply.body, type=NotStarted)
+        return NotStarted("RunContainerError", _said(reply))
+
+    async def signal(self, run: Run, *, kill: bool) -> None:
+        await self._call("signal", Signal(run.id, run.uid, run.container, run.attempt, kill), Any)
+
+    async def probe(self, run: Run, pod: Obj, probe: Obj, *, ip: str) -> Probed:
+        reply = await self._ask("probe", Probing(run, _named(pod), probe, ip))
+        if reply.status == 200:
+            return msgspec.json.decode(reply.body, type=Probed)
+        return Probed(False, _said(reply))
+
+    async def remove(self, uid: str) -> None:
+        await self._call("remove", uid, Any)
+
+    async def _call(self, what: str, body: Any, as_: Any) -> Any:
+        reply = await self._ask(what, body)
+        if reply.status != 200:
+            raise RuntimeFailed(f"{what}: {_said(reply)}")
+        return msgspec.json.decode(reply.body or b"null", type=as_)
+
+    async def _ask(self, what: str, body: Any) -> Reply:
+        ask = Ask("POST", f"{SCHEME}/{what}", msgspec.json.encode(body))
+        return await self._seam.request(ask, timeout_s=TIMEOUT_S)
+
+
+def _named(pod: Obj) -> Obj:
+    """Probes are asked often, and need little of the pod: the ports that have names."""
+    spec = pod.get("spec") or {}
+    ports = [{"name": one["name"], "ports": one.get("ports") or []} for one in spec.get("containers") or ()]
+    first = [
+        {"name": one["name"], "ports": one.get("ports") or []} for one in spec.get("initContainers") or ()
+    ]
+    return {"metadata": {"uid": uid_of(pod)}, "spec": {"containers": ports, "initContainers": first}}
+
+
+def _said(reply: Reply) -> str:
+    return reply.body.decode("utf-8", "replace") if isinstance(reply.body, bytes) else str(reply.body)

@@ -1,0 +1,164 @@
+"""Containers that follow a script, without any process behind them: for simulated worlds and large demo
+clusters. It lives on the Domain, so every run of it is the same.
+
+What survives its agent is what the pod's status says: a run that was reported as running goes on. (What was
+begun and not yet reported begins again; nobody saw it.)
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+from fathom.agent.addresses import next_address
+from fathom.agent.runtime import Exit, Kept, Launch, NotStarted, Probed, Run
+from fathom.agent.settings import Script
+from fathom.agent.views import SECOND_NS, ns_of
+from fathom.model.objects import Obj, lookup, metadata, uid_of
+from fathom.seams.outside import Clock
+
+SCRIPT = "fathom.dev/simulated"
+RUNS_S = "fathom.dev/runs-seconds"  # The one thing of a script that is asked for most.
+SCHEME = "simulated://"
+
+
+def script_of(pod: Obj, default: Script) -> Script:
+    """What the pod says of itself; what cannot be read changes nothing."""
+    annotations = metadata(pod).get("annotations") or {}
+    changes: dict[str, Any] = {}
+    try:
+        if SCRIPT in annotations:
+            changes = msgspec.json.decode(annotations[SCRIPT], type=dict[str, Any])
+        if RUNS_S in annotations:
+            changes["runs_s"] = float(annotations[RUNS_S])
+        return msgspec.convert({**msgspec.to_builtins(default), **changes}, Script, strict=False)
+    except (msgspec.MsgspecError, ValueError):
+        return default
+
+
+def fails_at(script: Script, attempt: int) -> str:
+    return script.fail if script.fails < 0 or attempt < script.fails else ""
+
+
+class SimulatedRuntime:
+    def __init__(self, script: Script, *, clock: Clock, pod_range: str) -> None:
+        self._script = script
+        self._clock = clock
+        self._range = pod_range
+        self._pods: dict[str, Kept] = {}
+        self._runs: dict[str, Run] = {}  # Alive, by id.
+        self._timers: dict[str, asyncio.TimerHandle] = {}  # Of their ends.
+        self._last = ""
+        self._ended: Callable[[Run], None] = lambda run: None
+
+    async def listen(self, ended: Callable[[Run], None], began: Callable[[], None]) -> None:
+        self._ended = ended
+        began()
+        await asyncio.get_running_loop().create_future()
+
+    async def listing(self) -> tuple[Kept, ...]:
+        return tuple(self._pods.values())
+
+    async def admit(self, pod: Obj) -> Kept:
+        uid = uid_of(pod)
+        if uid not in self._pods:
+            taken = {kept.ip for kept in self._pods.values()}
+            said = lookup(pod, "status", "podIP") or ""
+            ip = said if said and said not in taken else next_address(self._range, taken, self._last)
+            self._last = ip or self._last
+            runs = tuple(_reported(pod))
+            self._pods[uid] = Kept(pod, ip or "", runs)
+            for run in runs:
+                if run.exit is None:
+                    self._live(run, pod)
+        return self._pods[uid]
+
+    async def start(self, launch: Launch) -> Run | NotStarted:
+        script, attempt = script_of(launch.pod, self._script), launch.attempt
+        fail = fails_at(script, attempt)
+        await asyncio.sleep(script.image_s)
+        if fail == "image":
+            return NotStarted("ImagePullBackOff", "the script says that the image cannot be fetched")
+        await asyncio.sleep(script.start_s)
+        if fail == "start":
+            return NotStarted("RunContainerError", "the script says that the container cannot be started")
+        uid, now_ns = uid_of(launch.pod), self._clock.now_ns()
+        id_ = f"{SCHEME}{uid}/{launch.container}/{attempt}"
+        run = Run(uid, launch.container, attempt, id_, now_ns, launch.crashes)
+        self._live(run, launch.pod)
+        return run
+
+    async def signal(self, run: Run, *, kill: bool) -> None:
+        if run.id not in self._runs:
+            return
+        pod = self._pods[run.uid].pod
+        if kill:
+            self._end(run.id, 137, 9)
+        else:
+            self._end_in(run.id, script_of(pod, self._script).stop_s, 143, 15)
+
+    async def probe(self, run: Run, pod: Obj, probe: Obj, *, ip: str) -> Probed:
+        if run.id not in self._runs:
+            return Probed(False, "the container is not running")
+        script = script_of(pod, self._script)
+        if probe.get("hook"):
+            return Probed(True)
+        if fails_at(script, run.attempt) in {"readiness", "liveness"}:
+            return Probed(False, "the script says that this probe fails")
+        if self._clock.now_ns() < run.started_ns + script.ready_s * SECOND_NS:
+            return Probed(False, "connection refused")
+        return Probed(True)
+
+    async def remove(self, uid: str) -> None:
+        self._pods.pop(uid, None)
+
+    # Lives.
+
+    def _live(self, run: Run, pod: Obj) -> None:
+        self._runs[run.id] = run
+        script = script_of(pod, self._script)
+        age_s = (self._clock.now_ns() - run.started_ns) / SECOND_NS
+        if fails_at(script, run.attempt) == "crash":
+            self._end_in(run.id, max(0.0, script.crash_s - age_s), script.exit_code or 1)
+        elif script.runs_s is not None:
+            self._end_in(run.id, max(0.0, script.runs_s - age_s), script.exit_code)
+
+    def _end_in(self, id_: str, seconds: float, code: int, signal: int = 0) -> None:
+        if id_ in self._timers:
+            self._timers[id_].cancel()
+        loop = asyncio.get_running_loop()
+        self._timers[id_] = loop.call_later(seconds, self._end, id_, code, signal)
+
+    def _end(self, id_: str, code: int, signal: int = 0) -> None:
+        run = self._runs.pop(id_, None)
+        timer = self._timers.pop(id_, None)
+        if timer is not None:
+            timer.cancel()
+        if run is not None:
+            self._ended(msgspec.structs.replace(run, exit=Exit(code, self._clock.now_ns(), signal)))
+
+
+def _reported(pod: Obj) -> list[Run]:
+    """Runs that the pod's status tells of."""
+    found = []
+    for field in ("initContainerStatuses", "containerStatuses"):
+        for said in lookup(pod, "status", field) or ():
+            id_ = str(said.get("containerID") or "")
+            if id_.startswith(SCHEME):
+                found += _run(uid_of(pod), said, id_)
+    return found
+
+
+def _run(uid: str, said: Obj, id_: str) -> list[Run]:
+    state, last = said.get("state") or {}, said.get("lastState") or {}
+    attempt = int(said.get("restartCount") or 0)
+    if running := state.get("running"):
+        return [Run(uid, said["name"], attempt, id_, ns_of(running["startedAt"]), attempt)]
+    ended = state.get("terminated") or last.get("terminated")
+    if not ended or not ended.get("finishedAt"):
+        return []
+    exit_ = Exit(int(ended.get("exitCode") or 0), ns_of(ended["finishedAt"]), int(ended.get("signal") or 0))
+    return [Run(uid, said["name"], attempt, id_, ns_of(ended["startedAt"]), attempt, exit_)]

@@ -1,0 +1,122 @@
+"""One container of a pod, while its agent lives: what is known of it, and the probes of its run. A view of it
+is frozen; what changes here wakes the pod's worker."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Awaitable, Callable
+
+import msgspec
+
+from fathom.agent.probing import LIVENESS, READINESS, STARTUP, Prober, Tally, Told
+from fathom.agent.runtime import Probed, Run
+from fathom.agent.views import Container, ContainerView, Health
+from fathom.model.objects import Obj
+
+Ask = Callable[[Run, Obj], Awaitable[Probed]]
+Tell = Callable[[str, str, str], None]  # (type, reason, message) of an event.
+
+
+class Slot:
+    def __init__(
+        self, container: Container, ask: Ask, tell: Tell, wake: Callable[[], None], *, rng: random.Random
+    ) -> None:
+        self.container = container
+        self.view = ContainerView()
+        self._ask = ask
+        self._tell = tell
+        self._wake = wake
+        self._rng = rng
+        self._probers: list[asyncio.Task[None]] = []
+
+    def change(self, **changes: object) -> None:
+        self.view = msgspec.structs.replace(self.view, **changes)
+        self._wake()
+
+    def began(self, run: Run, *, ready: bool = False) -> None:
+        """`ready`: it was when an agent last looked, so an agent that comes back does not flip it."""
+        previous = (
+            self.view.run if self.view.run is not None and self.view.run.id != run.id else self.view.previous
+        )
+        spec = self.container.spec
+        health = Health(
+            started=ready or STARTUP not in spec,
+            ready=ready or (READINESS not in spec and STARTUP not in spec),
+        )
+        self.change(run=run, previous=previous, health=health, trouble=None, kill_ns=0, killed=False)
+        self._probe(ready)
+
+    def ended(self, run: Run) -> None:
+        """What is told of another run than the one at hand is old news."""
+        if self.view.run is None or self.view.run.id != run.id or self.view.run.exit is not None:
+            return
+        self.stop_probing()
+        self.change(run=run, health=Health(note=self.view.health.note), kill_ns=0, killed=False)
+
+    def stop_probing(self) -> None:
+        for prober in self._probers:
+            prober.cancel()
+        self._probers = []
+
+    # Probes.
+
+    def _probe(self, passed_before: bool) -> None:
+        self.stop_probing()
+        if STARTUP in self.container.spec and not passed_before:
+            self._add(STARTUP, self._startup)
+        else:
+            self._probe_on()
+
+    def _probe_on(self) -> None:
+        self._add(READINESS, self._readiness)
+        self._add(LIVENESS, self._liveness)
+
+    def _add(self, kind: str, told: Told) -> None:
+        probe = self.container.spec.get(kind)
+        run = self.view.run
+        if not probe or run is None:
+            return
+        prober = Prober(probe, lambda one: self._ask(run, one), told, rng=self._rng, eager=kind != LIVENESS)
+        self._probers.append(asyncio.get_running_loop().create_task(prober.run()))
+
+    def _startup(self, tally: Tally, probed: Probed) -> bool:
+        self._heard("Startup", probed)
+        if tally.verdict:
+            self._healthy(started=True, ready=READINESS not in self.container.spec)
+            self._probe_on()
+        elif tally.verdict is False:
+            name = self.container.name
+            self.sicken(f"Container {name} failed startup probe, will be restarted: {probed.message}")
+        return tally.verdict is None
+
+    def _readiness(self, tally: Tally, probed: Probed) -> bool:
+        self._heard("Readiness", probed)
+        if tally.verdict is not None:
+            self._healthy(ready=tally.verdict)
+        return True
+
+    def _liveness(self, tally: Tally, probed: Probed) -> bool:
+        self._heard("Liveness", probed)
+        if tally.verdict is False:
+            name = self.container.name
+            self.sicken(f"Container {name} failed liveness probe, will be restarted: {probed.message}")
+        return tally.verdict is not False
+
+    def _heard(self, what: str, probed: Probed) -> None:
+        health = self.view.health
+        if not probed.ok:
+            self._tell("Warning", "Unhealthy", f"{what} probe failed: {probed.message}")
+            self._healthy(said=f"{what.lower()} probe failed: {probed.message}")
+        if probed.note and probed.note != health.note:
+            self._tell("Warning", "BoundEveryAddress", probed.note)
+            self._healthy(note=probed.note)
+
+    def sicken(self, why: str) -> None:
+        """It has to be ended."""
+        self._healthy(sick=why, ready=False)
+
+    def _healthy(self, **changes: object) -> None:
+        health = msgspec.structs.replace(self.view.health, **changes)
+        if health != self.view.health:
+            self.change(health=health)

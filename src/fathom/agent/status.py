@@ -1,0 +1,292 @@
+"""A pod's status, from what is seen of its containers. Pure; what others wrote into it is kept.
+
+The condition `Starting` is the stage between bound and ready: it becomes true when the agent has taken the
+pod, stays true, and its reason and message say what holds the pod up (image, configuration, probe, back-off).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+from fathom.agent.backoff import crashes_after, delay_s
+from fathom.agent.plan import NEVER_STARTED, fate, past_deadline, start_ns
+from fathom.agent.runtime import Exit, Run
+from fathom.agent.views import Container, ContainerView, Views, containers_of
+from fathom.model.conditions import Status, find_condition, set_condition
+from fathom.model.objects import Obj, is_deleting, key_of, lookup, metadata, uid_of
+from fathom.seams.outside import timestamp
+
+MESSAGE_LENGTH_MAX = 1024
+
+
+class Place(msgspec.Struct, frozen=True):
+    """Where the pod is."""
+
+    pod_ip: str
+    host_ip: str
+
+
+def pod_status(pod: Obj, views: Views, place: Place, *, now_ns: int, over: bool = False) -> Obj:
+    """The whole status. `over`: nothing of it runs, and nothing will."""
+    before, now = pod.get("status") or {}, timestamp(now_ns)
+    phase, reason, message = _phase(pod, views, now_ns, over=over)
+    status: Obj = {
+        **before,
+        "phase": phase,
+        "conditions": _conditions(pod, views, phase, now=now),
+        "startTime": before.get("startTime") or now,
+        "hostIP": place.host_ip,
+        "hostIPs": [{"ip": place.host_ip}],
+        "podIP": place.pod_ip,
+        "podIPs": [{"ip": place.pod_ip}],
+    }
+    if generation := metadata(pod).get("generation"):
+        status["observedGeneration"] = generation
+    if reason and not before.get("reason"):
+        status |= {"reason": reason, "message": message}
+    for field, roles in (("initContainerStatuses", ("init", "sidecar")), ("containerStatuses", ("main",))):
+        found = [one for one in containers_of(pod) if one.role in roles]
+        if found:
+            status[field] = [_container(pod, one, _view(views, one), now_ns, over=over) for one in found]
+    return status
+
+
+def _view(views: Views, container: Container) -> ContainerView:
+    return views.get(container.name, NEVER_STARTED)
+
+
+# Phase.
+
+
+def _phase(pod: Obj, views: Views, now_ns: int, *, over: bool) -> tuple[str, str, str]:
+    """And the reason and message that go with it."""
+    ended = fate(pod, views, now_ns=now_ns)
+    said = lookup(pod, "status", "phase") or "Pending"
+    if ended and over:
+        if past_deadline(pod, now_ns):
+            return ended, "DeadlineExceeded", "Pod was active on the node longer than the specified deadline"
+        return ended, "", ""
+    if over and is_deleting(pod):
+        return ("Succeeded" if _all_well(pod, views) else "Failed"), "", ""
+    if said == "Running" or _begun(pod, views):
+        return "Running", "", ""
+    return said, "", ""
+
+
+def _begun(pod: Obj, views: Views) -> bool:
+    """Whether every main container has run at least once."""
+    return all(_view(views, one).run is not None for one in containers_of(pod) if one.role == "main")
+
+
+def _all_well(pod: Obj, views: Views) -> bool:
+    runs = [_view(views, one).run for one in containers_of(pod) if one.role == "main"]
+    return all(run is not None and run.exit is not None and run.exit.code == 0 for run in runs)
+
+
+# Conditions: type, status, reason and message.
+
+Said = tuple[str, Status, str, str]
+
+
+def _conditions(pod: Obj, views: Views, phase: str, *, now: str) -> list[Obj]:
+    conditions = list(lookup(pod, "status", "conditions") or ())
+    for type_, status, reason, message in (
+        _starting(pod, views, phase),
+        _initialized(pod, views, phase),
+        _containers_ready(pod, views, phase),
+        _ready(pod, views, phase, conditions),
+    ):
+        conditions = _with(conditions, pod, (type_, status, reason, message), now=now)
+    if find_condition(conditions, "PodScheduled") is None:  # Bound by its creator, past any scheduler.
+        conditions = _with(conditions, pod, ("PodScheduled", "True", "", ""), now=now)
+    return conditions
+
+
+def _with(conditions: Sequence[Obj], pod: Obj, said: Said, *, now: str) -> list[Obj]:
+    type_, status, reason, message = said
+    generation = metadata(pod).get("generation")
+    changed = set_condition(
+        conditions, type=type_, status=status, reason=reason, message=message[:MESSAGE_LENGTH_MAX],
+        observed_generation=generation, now=now,
+    )  # fmt: skip
+    return [_bare(one) if one.get("type") == type_ else one for one in changed]
+
+
+def _bare(condition: Obj) -> Obj:
+    """Kubernetes leaves empty words out of a pod's conditions."""
+    return {name: value for name, value in condition.items() if value != ""}
+
+
+def _starting(pod: Obj, views: Views, phase: str) -> Said:
+    if phase in {"Succeeded", "Failed"}:
+        return "Starting", "True", "Ended", ""
+    for container in containers_of(pod):
+        view = _view(views, container)
+        if view.trouble is not None and not view.running:
+            return "Starting", "True", view.trouble.reason, f"{container.name}: {view.trouble.message}"
+        if view.run is None:
+            return "Starting", "True", "ContainerCreating", f"container {container.name} has not started yet"
+        exit_ = view.run.exit
+        if exit_ is not None and (container.role == "main" or exit_.code) and phase != "Succeeded":
+            return "Starting", "True", "CrashLoopBackOff", f"{container.name} {_words(exit_)}"
+        if view.running and not (view.health.started and view.health.ready) and container.role != "init":
+            said = view.health.said or "no probe has passed yet"
+            return "Starting", "True", "WaitingForProbe", f"{container.name}: {said}"
+    notes = [
+        f"{one.name}: {_view(views, one).health.note}"
+        for one in containers_of(pod)
+        if _view(views, one).health.note
+    ]
+    return "Starting", "True", "Started", "; ".join(notes)
+
+
+def _words(exit_: Exit) -> str:
+    return f"ended with code {exit_.code}{': ' + exit_.message if exit_.message else ''}"
+
+
+def _initialized(pod: Obj, views: Views, phase: str) -> Said:
+    if phase == "Succeeded":
+        return "Initialized", "True", "PodCompleted", ""
+    begun = _begun(pod, views)
+    late = [
+        one.name
+        for one in containers_of(pod)
+        if one.role != "main" and not begun and not _is_initialized(one, _view(views, one))
+    ]
+    if late:
+        message = f"containers with incomplete status: [{' '.join(late)}]"
+        return "Initialized", "False", "ContainersNotInitialized", message
+    return "Initialized", "True", "", ""
+
+
+def _is_initialized(container: Container, view: ContainerView) -> bool:
+    if container.role == "sidecar":
+        return view.running and view.health.started
+    return view.run is not None and view.run.exit is not None and view.run.exit.code == 0
+
+
+def _unready(pod: Obj, views: Views) -> list[str]:
+    return [one.name for one in containers_of(pod) if one.role != "init" and not _is_ready(_view(views, one))]
+
+
+def _is_ready(view: ContainerView) -> bool:
+    return view.running and view.health.started and view.health.ready
+
+
+def _containers_ready(pod: Obj, views: Views, phase: str) -> Said:
+    if phase in {"Succeeded", "Failed"}:
+        return "ContainersReady", "False", "PodCompleted" if phase == "Succeeded" else "PodFailed", ""
+    unready = _unready(pod, views)
+    if unready:
+        message = f"containers with unready status: [{' '.join(unready)}]"
+        return "ContainersReady", "False", "ContainersNotReady", message
+    return "ContainersReady", "True", "", ""
+
+
+def _ready(pod: Obj, views: Views, phase: str, conditions: Sequence[Obj]) -> Said:
+    _, status, reason, message = _containers_ready(pod, views, phase)
+    if status != "True":
+        return "Ready", status, reason, message
+    for gate in lookup(pod, "spec", "readinessGates") or ():
+        found = find_condition(conditions, gate["conditionType"])
+        if found is None or found.get("status") != "True":
+            said = "does not exist" if found is None else "is not true"
+            message = f'corresponding condition of pod readiness gate "{gate["conditionType"]}" {said}.'
+            return "Ready", "False", "ReadinessGatesNotReady", message
+    return "Ready", "True", "", ""
+
+
+# Containers.
+
+
+def _container(pod: Obj, container: Container, view: ContainerView, now_ns: int, *, over: bool) -> Obj:
+    run = view.run
+    done = container.role == "init" and run is not None and run.exit is not None and run.exit.code == 0
+    status: Obj = {
+        "name": container.name,
+        "image": container.spec.get("image", ""),
+        "imageID": container.spec.get("image", "") if run is not None else "",
+        "ready": done or (container.role != "init" and _is_ready(view)),
+        "started": view.running and view.health.started,
+        "restartCount": run.attempt if run is not None else 0,
+        "state": _state(pod, container, view, now_ns, over=over),
+        "lastState": _last_state(pod, container, view, now_ns, over=over),
+    }
+    if run is not None:
+        status["containerID"] = run.id
+    return status
+
+
+def _state(pod: Obj, container: Container, view: ContainerView, now_ns: int, *, over: bool) -> Obj:
+    run = view.run
+    if view.running and run is not None:
+        return {"running": {"startedAt": timestamp(run.started_ns)}}
+    if not over and _waits(pod, container, view, now_ns):
+        return {"waiting": _waiting(pod, container, view)}
+    if run is not None:
+        return {"terminated": terminated(run)}
+    if over:
+        return {
+            "terminated": {"exitCode": 137, "reason": "ContainerStatusUnknown", "message": "never started"}
+        }
+    return {"waiting": {"reason": "PodInitializing" if _after_init(pod, container) else "ContainerCreating"}}
+
+
+def _waits(pod: Obj, container: Container, view: ContainerView, now_ns: int) -> bool:
+    """Whether a run that is due has to wait, or could not begin."""
+    if view.trouble is not None:
+        return True
+    if view.run is None or view.run.exit is None:
+        return False
+    due_ns = start_ns(pod, container, view)
+    return due_ns is not None and due_ns > now_ns
+
+
+def _waiting(pod: Obj, container: Container, view: ContainerView) -> Obj:
+    if view.trouble is not None:
+        return {"reason": view.trouble.reason, "message": view.trouble.message[:MESSAGE_LENGTH_MAX]}
+    assert view.run is not None
+    key = key_of(pod)
+    wait_s = delay_s(crashes_after(view.run))
+    message = (
+        f"back-off {_spoken(wait_s)} restarting failed container={container.name} "
+        f"pod={key.name}_{key.namespace}({uid_of(pod)})"
+    )
+    return {"reason": "CrashLoopBackOff", "message": message}
+
+
+def _spoken(seconds: int) -> str:
+    minutes, rest = divmod(seconds, 60)
+    return f"{minutes}m{rest}s" if minutes else f"{rest}s"
+
+
+def _after_init(pod: Obj, container: Container) -> bool:
+    return container.role == "main" and bool(lookup(pod, "spec", "initContainers"))
+
+
+def _last_state(pod: Obj, container: Container, view: ContainerView, now_ns: int, *, over: bool) -> Obj:
+    run, previous = view.run, view.previous
+    if run is not None and run.exit is not None and not over and _waits(pod, container, view, now_ns):
+        return {"terminated": terminated(run)}
+    if previous is not None and previous.exit is not None:
+        return {"terminated": terminated(previous)}
+    return {}
+
+
+def terminated(run: Run) -> Obj:
+    exit_ = run.exit
+    assert exit_ is not None
+    ended: Obj = {
+        "exitCode": exit_.code,
+        "reason": exit_.reason or ("Error" if exit_.code else "Completed"),
+        "startedAt": timestamp(run.started_ns),
+        "finishedAt": timestamp(exit_.finished_ns),
+        "containerID": run.id,
+    }
+    if exit_.signal:
+        ended["signal"] = exit_.signal
+    if exit_.message:
+        ended["message"] = exit_.message
+    return ended

@@ -1,0 +1,96 @@
+"""What is known of a pod's containers at one moment, and which containers a pod has. Frozen: plans and
+statuses are made from it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Literal
+
+import msgspec
+
+from fathom.agent.runtime import Run
+from fathom.model.objects import Obj, lookup, metadata
+
+SECOND_NS = 1_000_000_000
+TERMINAL = frozenset({"Succeeded", "Failed"})
+
+Role = Literal["init", "sidecar", "main"]
+
+
+class Health(msgspec.Struct, frozen=True):
+    """Of a run, by its probes."""
+
+    started: bool = False  # The startup probe has passed, or there is none.
+    ready: bool = False
+    sick: str = ""  # Why it has to be ended: its liveness or startup probe, or a hook, failed for good.
+    said: str = ""  # What the last probe that failed said.
+    note: str = ""  # What people should know: the program bound every address.
+
+
+class Trouble(msgspec.Struct, frozen=True):
+    """Why a container could not be started."""
+
+    reason: str
+    message: str
+    at_ns: int
+    count: int = 1  # In a row.
+
+
+class ContainerView(msgspec.Struct, frozen=True):
+    run: Run | None = None  # The newest.
+    previous: Run | None = None
+    health: Health = Health()
+    trouble: Trouble | None = None
+    busy: bool = False  # An ask about it is under way.
+    kill_ns: int = 0  # It has been told to end, and until when it may take; 0: it has not.
+    killed: bool = False
+
+    @property
+    def running(self) -> bool:
+        return self.run is not None and self.run.exit is None
+
+
+Views = Mapping[str, ContainerView]
+
+
+class Container(msgspec.Struct, frozen=True):
+    name: str
+    role: Role
+    spec: Obj
+
+
+def containers_of(pod: Obj) -> tuple[Container, ...]:
+    """In the order in which they start."""
+    spec = pod.get("spec") or {}
+    first = [
+        Container(one["name"], "sidecar" if one.get("restartPolicy") == "Always" else "init", one)
+        for one in spec.get("initContainers") or ()
+    ]
+    return (*first, *(Container(one["name"], "main", one) for one in spec.get("containers") or ()))
+
+
+def restarts_for(container: Container, pod: Obj, code: int) -> bool:
+    """Whether an exit with this code is followed by another run."""
+    if container.role == "sidecar":
+        return True
+    policy = lookup(pod, "spec", "restartPolicy") or "Always"
+    if container.role == "init":
+        return code != 0 and policy != "Never"
+    return policy == "Always" or (policy == "OnFailure" and code != 0)
+
+
+def grace_s(pod: Obj) -> int:
+    """What its containers get to end when nobody has said otherwise."""
+    found = lookup(pod, "spec", "terminationGracePeriodSeconds")
+    return found if isinstance(found, int) else 30
+
+
+def ns_of(stamp: str) -> int:
+    return round(datetime.fromisoformat(stamp).timestamp() * SECOND_NS)
+
+
+def deletion_ns(pod: Obj) -> int | None:
+    """When its time of grace is over, if it is being deleted: a server writes down the end, not the start."""
+    stamp = metadata(pod).get("deletionTimestamp")
+    return ns_of(stamp) if stamp else None

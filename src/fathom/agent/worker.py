@@ -1,0 +1,227 @@
+"""One pod at work: look, plan, act, and look again when something changes or is due. It asks the runtime and
+nobody else, so pods go on living while no API server answers."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+import msgspec
+
+from fathom.agent.plan import Action, Kill, PodPlan, Start, Stop, plan_pod
+from fathom.agent.runtime import Kept, Launch, NotStarted, Probed, Run, Runtime
+from fathom.agent.slots import Slot
+from fathom.agent.status import Place, pod_status
+from fathom.agent.views import SECOND_NS, Container, Trouble, containers_of
+from fathom.model.objects import Obj, is_deleting, lookup, uid_of
+from fathom.seams.outside import Clock
+
+
+class Around(msgspec.Struct, frozen=True):
+    """What all workers of an agent share."""
+
+    runtime: Runtime
+    clock: Clock
+    host_ip: str
+    changed: Callable[[Obj], None]  # Its status may have something new to say.
+    event: Callable[[Obj, str, str, str, str], None]  # pod, container, type, reason, message
+    removed: Callable[[str], None]  # Nothing is left of the pod with this UID.
+    rng: random.Random
+
+
+class Worker:
+    def __init__(self, kept: Kept, pod: Obj, around: Around, *, orphan: bool = False) -> None:
+        self.pod = pod
+        self.ip = kept.ip
+        self.orphan = orphan
+        self.since_ns = around.clock.now_ns()
+        self._around = around
+        self._dirty = asyncio.Event()
+        self._actions: dict[asyncio.Task[None], None] = {}
+        self._plan = PodPlan()
+        self.slots = {one.name: self._slot(one) for one in containers_of(pod)}
+        for run in sorted(kept.runs, key=lambda run: run.attempt):
+            self._adopt(run)
+        self.task = asyncio.get_running_loop().create_task(self._run(), name=f"pod {uid_of(pod)}")
+
+    @property
+    def over(self) -> bool:
+        return self._plan.over
+
+    @property
+    def settled(self) -> bool:
+        """Nothing is being started or ended right now."""
+        return not any(slot.view.busy for slot in self.slots.values())
+
+    def status(self, pod: Obj) -> Obj:
+        place = Place(self.ip, self._around.host_ip)
+        views = {name: slot.view for name, slot in self.slots.items()}
+        return pod_status(pod, views, place, now_ns=self._around.clock.now_ns(), over=self.over)
+
+    def update(self, pod: Obj) -> None:
+        self.pod = pod
+        self._dirty.set()
+
+    def orphaned(self) -> None:
+        self.orphan = True
+        self._dirty.set()
+
+    def ended(self, run: Run) -> None:
+        slot = self.slots.get(run.container)
+        if slot is None:
+            return
+        slot.ended(run)
+        if run.exit is not None and run.exit.code and not is_deleting(self.pod):
+            words = f"{run.container} ended with code {run.exit.code}"
+            self._event(run.container, "Warning", "Exited", f"{words}: {run.exit.message or 'see its log'}")
+
+    def cancel(self) -> None:
+        for slot in self.slots.values():
+            slot.stop_probing()
+        for task in (*self._actions, self.task):
+            task.cancel()
+
+    # The loop.
+
+    async def _run(self) -> None:
+        while True:
+            self._dirty.clear()
+            now_ns = self._around.clock.now_ns()
+            views = {name: slot.view for name, slot in self.slots.items()}
+            was_over = self._plan.over
+            self._plan = plan_pod(self.pod, views, now_ns=now_ns, orphan=self.orphan)
+            for action in self._plan.actions:
+                self._begin(action)
+            if self._plan.over and not was_over:
+                for slot in self.slots.values():
+                    slot.stop_probing()
+            if self._plan.over and self.orphan:
+                await self._remove()
+                return
+            if not self.orphan:
+                self._around.changed(self.pod)
+            await self._until(self._plan.look_ns, now_ns)
+
+    async def _until(self, look_ns: int | None, now_ns: int) -> None:
+        if look_ns is None:
+            await self._dirty.wait()
+            return
+        try:
+            async with asyncio.timeout(max(0.001, (look_ns - now_ns) / SECOND_NS)):
+                await self._dirty.wait()
+        except TimeoutError:
+            pass
+
+    async def _remove(self) -> None:
+        await self._around.runtime.remove(uid_of(self.pod))
+        self._around.removed(uid_of(self.pod))
+
+    # Acting.
+
+    def _begin(self, action: Action) -> None:
+        slot = self.slots[action.container]
+        work: Coroutine[Any, Any, None]
+        match action:
+            case Start():
+                slot.change(busy=True)
+                work = self._start(slot, action)
+            case Stop(kill_ns=kill_ns):
+                slot.stop_probing()
+                slot.change(busy=True, kill_ns=kill_ns)
+                work = self._stop(slot, action)
+            case Kill():
+                slot.change(killed=True)
+                work = self._kill(slot)
+        task = asyncio.get_running_loop().create_task(work)
+        self._actions[task] = None
+        task.add_done_callback(lambda done: self._done(done, slot, action))
+
+    def _done(self, task: asyncio.Task[None], slot: Slot, action: Action) -> None:
+        self._actions.pop(task, None)
+        if not isinstance(action, Kill):
+            slot.change(busy=False)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            asyncio.get_running_loop().call_exception_handler(
+                {"message": f"an action failed: {action}", "exception": error}
+            )
+
+    async def _start(self, slot: Slot, action: Start) -> None:
+        name = slot.container.name
+        launch = Launch(self.pod, name, action.attempt, action.crashes)
+        began = await self._around.runtime.start(launch)
+        if isinstance(began, NotStarted):
+            before = slot.view.trouble
+            count = before.count + 1 if before is not None and before.reason == began.reason else 1
+            slot.change(trouble=Trouble(began.reason, began.message, self._around.clock.now_ns(), count))
+            self._event(name, "Warning", began.reason, began.message)
+            return
+        self._event(name, "Normal", "Started", f"Started container {name}")
+        if action.crashes > 1:
+            self._event(name, "Warning", "BackOff", f"Back-off restarting failed container {name}")
+        hook = lookup(slot.container.spec, "lifecycle", "postStart")
+        if hook:
+            probed = await self._hook(began, hook, 30)
+            if not probed.ok:
+                self._event(name, "Warning", "FailedPostStartHook", probed.message)
+                slot.began(began)
+                slot.sicken(f"PostStartHook failed: {probed.message}")
+                return
+        slot.began(began)
+
+    async def _stop(self, slot: Slot, action: Stop) -> None:
+        run = slot.view.run
+        assert run is not None
+        name = slot.container.name
+        self._event(name, "Normal", "Killing", f"Stopping container {name}: {action.why}")
+        hook = lookup(slot.container.spec, "lifecycle", "preStop")
+        left_s = (action.kill_ns - self._around.clock.now_ns()) / SECOND_NS
+        if hook and left_s > 0:
+            probed = await self._hook(run, hook, left_s)
+            if not probed.ok:
+                self._event(name, "Warning", "FailedPreStopHook", probed.message)
+        await self._around.runtime.signal(run, kill=False)
+
+    async def _kill(self, slot: Slot) -> None:
+        assert slot.view.run is not None
+        await self._around.runtime.signal(slot.view.run, kill=True)
+
+    async def _hook(self, run: Run, hook: Obj, seconds: float) -> Probed:
+        if "sleep" in hook:
+            await asyncio.sleep(min(seconds, float(hook["sleep"].get("seconds") or 0)))
+            return Probed(True)
+        probe = {**hook, "timeoutSeconds": max(1, round(seconds)), "hook": True}
+        return await self._around.runtime.probe(run, self.pod, probe, ip=self.ip)
+
+    # Making.
+
+    def _slot(self, container: Container) -> Slot:
+        async def ask(run: Run, probe: Obj) -> Probed:
+            return await self._around.runtime.probe(run, self.pod, probe, ip=self.ip)
+
+        def tell(type_: str, reason: str, message: str) -> None:
+            self._event(container.name, type_, reason, message)
+
+        return Slot(container, ask, tell, self._dirty.set, rng=self._around.rng)
+
+    def _adopt(self, run: Run) -> None:
+        slot = self.slots.get(run.container)
+        if slot is None:
+            return
+        slot.began(run, ready=run.exit is None and was_ready(self.pod, run))
+        if run.exit is not None:
+            ended = run
+            slot.stop_probing()
+            slot.change(run=ended)
+
+    def _event(self, container: str, type_: str, reason: str, message: str) -> None:
+        self._around.event(self.pod, container, type_, reason, message)
+
+
+def was_ready(pod: Obj, run: Run) -> bool:
+    for field in ("containerStatuses", "initContainerStatuses"):
+        for said in lookup(pod, "status", field) or ():
+            if said.get("name") == run.container and said.get("containerID") == run.id:
+                return bool(said.get("ready"))
+    return False

@@ -1,0 +1,116 @@
+"""What is to be done about a pod's containers: rows of what is wanted, what is seen, and the plan."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from tests.agent.objects import T0, alive, container, ended, over, pod, s
+
+from fathom.agent.plan import Kill, PodPlan, Start, Stop, fate, plan_pod
+from fathom.agent.views import ContainerView, Health, Trouble
+from fathom.model.objects import Obj
+
+INIT, SIDECAR = container("prepare"), container("proxy", restartPolicy="Always")
+DELETED = {"deletionTimestamp": "2026-01-01T00:00:30Z"}
+SICK = Health(sick="liveness")
+
+
+def plan(wanted: Obj, now: float = 0, *, orphan: bool = False, **views: ContainerView) -> PodPlan:
+    return plan_pod(wanted, views, now_ns=s(now), orphan=orphan)
+
+
+ROWS: list[tuple[str, Obj, float, dict[str, Any], PodPlan]] = [
+    ("a new pod's containers start together", pod(container("a"), container("b")), 0, {},
+     PodPlan((Start("a", 0), Start("b", 0)))),
+    ("what runs is left alone", pod(), 0, {"main": alive()}, PodPlan()),
+    ("what is being started is not started again", pod(), 0, {"main": ContainerView(busy=True)}, PodPlan()),
+    ("the first restart is at once", pod(), 2, {"main": over(1)}, PodPlan((Start("main", 1, 1),))),
+    ("the second waits ten seconds", pod(), 2, {"main": over(1, attempt=1, crashes=1)}, PodPlan((), s(11))),
+    ("and then happens", pod(), 11, {"main": over(1, attempt=1, crashes=1)},
+     PodPlan((Start("main", 2, 2),))),
+    ("a container that ran long starts over without waiting", pod(), 700,
+     {"main": over(1, attempt=9, after=650, crashes=8)}, PodPlan((Start("main", 10, 0),))),
+    ("an image that is not there is tried again later", pod(), 3,
+     {"main": ContainerView(trouble=Trouble("ErrImageNeverPull", "no", s(1)))}, PodPlan((), s(11))),
+    ("an init container goes first, alone", pod(container(), init=(INIT,)), 0, {},
+     PodPlan((Start("prepare", 0),))),
+    ("nothing else starts while it runs", pod(container(), init=(INIT,)), 0, {"prepare": alive("prepare")},
+     PodPlan()),
+    ("main containers follow when it went well", pod(container(), init=(INIT,)), 2,
+     {"prepare": over(0, "prepare")}, PodPlan((Start("main", 0),))),
+    ("an init container that failed is tried again", pod(container(), init=(INIT,)), 2,
+     {"prepare": over(1, "prepare")}, PodPlan((Start("prepare", 1, 1),))),
+    ("unless nothing is ever restarted: then the pod has ended",
+     pod(container(), init=(INIT,), policy="Never"), 2, {"prepare": over(1, "prepare")}, PodPlan(over=True)),
+    ("an init container does not run again when main containers have", pod(container(), init=(INIT,)), 2,
+     {"main": over(1)}, PodPlan((Start("main", 1, 1),))),
+    ("a sidecar lets the others start once it has started", pod(container(), init=(SIDECAR,)), 0,
+     {"proxy": alive("proxy")}, PodPlan((Start("main", 0),))),
+    ("and not before its startup probe passed", pod(container(), init=(SIDECAR,)), 0,
+     {"proxy": alive("proxy", health=Health())}, PodPlan()),
+    ("a sidecar that ends is started again", pod(container(), init=(SIDECAR,)), 2,
+     {"proxy": over(0, "proxy"), "main": alive()}, PodPlan((Start("proxy", 1, 1),))),
+    ("when all work is done the sidecar is ended", pod(container(), init=(SIDECAR,), policy="Never"), 2,
+     {"proxy": alive("proxy"), "main": over(0)},
+     PodPlan((Stop("proxy", s(32), "the pod has ended"),), s(32))),
+    ("a sick container is ended with its grace", pod(), 5, {"main": alive(health=SICK)},
+     PodPlan((Stop("main", s(35), "liveness"),))),
+    ("who was told to end is waited for", pod(), 10, {"main": alive(kill_ns=s(35))}, PodPlan((), s(35))),
+    ("and killed when its time is over", pod(), 35, {"main": alive(kill_ns=s(35))},
+     PodPlan((Kill("main"),))),
+    ("a deleted pod's containers are told to end", pod(metadata=DELETED), 0, {"main": alive()},
+     PodPlan((Stop("main", s(30), "the pod is being deleted"),), s(30))),
+    ("sidecars stay until the others have ended", pod(container(), init=(SIDECAR,), metadata=DELETED), 0,
+     {"proxy": alive("proxy"), "main": alive(kill_ns=s(30))}, PodPlan((), s(30))),
+    ("and are then told to end", pod(container(), init=(SIDECAR,), metadata=DELETED), 5,
+     {"proxy": alive("proxy"), "main": over(143)},
+     PodPlan((Stop("proxy", s(30), "the pod is being deleted"),), s(30))),
+    ("a shorter grace, given later, counts",
+     pod(metadata={"deletionTimestamp": "2026-01-01T00:00:01Z"}), 1, {"main": alive(kill_ns=s(30))},
+     PodPlan((Kill("main"),))),
+    ("a deleted pod of which nothing runs is over", pod(metadata=DELETED), 0, {"main": over(143)},
+     PodPlan(over=True)),
+    ("a deleted pod is not started", pod(metadata=DELETED), 0, {}, PodPlan(over=True)),
+    ("a start under way is waited for", pod(metadata=DELETED), 0, {"main": ContainerView(busy=True)},
+     PodPlan()),
+    ("a deadline is looked at when it comes",
+     pod(spec={"activeDeadlineSeconds": 60}, status={"startTime": "2026-01-01T00:00:00Z"}), 1,
+     {"main": alive()}, PodPlan((), s(60))),
+    ("and ends the pod", pod(spec={"activeDeadlineSeconds": 60}, status={"startTime": "2026-01-01T00:00:00Z"}),
+     60, {"main": alive()}, PodPlan((Stop("main", s(90), "the pod has ended"),), s(90))),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("wanted", "now", "views", "expected"), [row[1:] for row in ROWS], ids=[r[0] for r in ROWS]
+)
+def test_the_plan_of_a_pod(
+    wanted: Obj, now: float, views: dict[str, ContainerView], expected: PodPlan
+) -> None:
+    assert plan(wanted, now, **views) == expected
+
+
+def test_a_pod_that_the_api_does_not_have_is_ended_with_its_own_grace() -> None:
+    assert plan(pod(), orphan=True, main=alive()) == PodPlan(
+        (Stop("main", s(30), "the pod is gone from the API"),), s(30)
+    )
+
+
+@pytest.mark.parametrize(
+    ("policy", "code", "expected"),
+    [
+        ("Always", 0, ""), ("Always", 1, ""), ("OnFailure", 0, "Succeeded"), ("OnFailure", 1, ""),
+        ("Never", 0, "Succeeded"), ("Never", 3, "Failed"),
+    ],
+)  # fmt: skip
+def test_how_a_pod_ends_follows_from_its_policy_and_code(policy: str, code: int, expected: str) -> None:
+    assert fate(pod(policy=policy), {"main": over(code)}, now_ns=T0) == expected
+
+
+def test_waits_double_up_to_five_minutes() -> None:
+    waits = []
+    for crashes in range(8):
+        again = plan(pod(), 1, main=ContainerView(run=ended(1, attempt=crashes, after=0, crashes=crashes)))
+        waits.append(0 if again.look_ns is None else (again.look_ns - T0) // 10**9)
+    assert waits == [0, 10, 20, 40, 80, 160, 300, 300]

@@ -1,0 +1,119 @@
+"""The agent in a simulated world, with scripted containers."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from tests.agent.objects import container
+from tests.sim.small import passes, story
+
+from fathom.agent.process import begin
+from fathom.client.api import Resource
+from fathom.model.conditions import conditions_of
+from fathom.model.objects import Key, Obj, lookup
+from fathom.sim.faults import Partition
+from fathom.sim.world import World
+
+PODS = Resource("", "v1", "pods")
+READINESS = {"tcpSocket": {"port": 80}, "periodSeconds": 10}
+
+
+def bound(name: str, *, script: dict[str, Any] | None = None, policy: str = "Always", **fields: Any) -> Obj:
+    notes = {"fathom.dev/simulated": json.dumps(script)} if script else {}
+    return {
+        "metadata": {"name": name, "annotations": notes},
+        "spec": {"nodeName": "n1", "restartPolicy": policy, "containers": [container(**fields)],
+                 "terminationGracePeriodSeconds": 5},
+    }  # fmt: skip
+
+
+def agent(world: World) -> None:
+    world.process("agent", begin, node="n1", driver="simulated", zone="a")
+
+
+def pod_of(world: World, name: str) -> Obj:
+    return world.get("pods", Key("default", name)) or {}
+
+
+def ready(world: World, name: str) -> bool:
+    return any(c["type"] == "Ready" and c["status"] == "True" for c in conditions_of(pod_of(world, name)))
+
+
+def test_a_node_registers_itself_and_a_pod_on_it_becomes_ready_and_goes() -> None:
+    async def tale(world: World) -> None:
+        agent(world)
+        await world.until(lambda: world.get("nodes", Key("", "n1")) is not None, within_s=10, what="a node")
+        await world.apply(PODS, bound("web", readinessProbe=READINESS))
+        await world.until(lambda: ready(world, "web"), within_s=10, what="ready")
+        node, pod = world.get("nodes", Key("", "n1")) or {}, pod_of(world, "web")
+        assert node["metadata"]["labels"]["topology.kubernetes.io/zone"] == "a"
+        assert pod["status"]["podIP"].startswith("127.128.0.")
+        assert pod["status"]["phase"] == "Running"
+        lease = world.get("leases.coordination.k8s.io", Key("kube-node-lease", "n1")) or {}
+        assert lease["spec"]["holderIdentity"] == "n1"
+        await world.delete(PODS, "web")
+        await world.until(lambda: not pod_of(world, "web"), within_s=20, what="the pod goes")
+
+    passes(story(tale, processes=("agent",)))
+
+
+def test_an_agent_that_crashes_adopts_what_it_had_reported() -> None:
+    async def tale(world: World) -> None:
+        agent(world)
+        await world.apply(PODS, bound("web"))
+        await world.until(lambda: ready(world, "web"), within_s=20, what="ready")
+        before = pod_of(world, "web")["status"]["containerStatuses"]
+        world.crash("agent", restart_after_s=3.0)
+        await world.sleep(30)
+        assert pod_of(world, "web")["status"]["containerStatuses"] == before
+
+    passes(story(tale, processes=("agent",)))
+
+
+def test_a_container_that_keeps_crashing_is_backed_off_and_says_so() -> None:
+    async def tale(world: World) -> None:
+        agent(world)
+        await world.apply(PODS, bound("sad", script={"fail": "crash", "exit_code": 3}))
+        await world.until(
+            lambda: lookup(_first(world, "sad"), "state", "waiting", "reason") == "CrashLoopBackOff",
+            within_s=60,
+            what="back-off",
+        )
+        status = _first(world, "sad")
+        assert lookup(status, "lastState", "terminated", "exitCode") == 3
+        assert status["restartCount"] == 1
+
+    passes(story(tale, processes=("agent",)))
+
+
+def test_a_job_like_pod_succeeds_once_and_is_not_started_again() -> None:
+    async def tale(world: World) -> None:
+        agent(world)
+        await world.apply(PODS, bound("once", script={"runs_s": 2}, policy="Never"))
+        await world.until(
+            lambda: lookup(pod_of(world, "once"), "status", "phase") == "Succeeded", within_s=20, what="done"
+        )
+        await world.sleep(30)
+        assert _first(world, "once")["restartCount"] == 0
+
+    passes(story(tale, processes=("agent",)))
+
+
+def test_pods_live_on_and_are_restarted_while_no_server_answers() -> None:
+    async def tale(world: World) -> None:
+        agent(world)
+        await world.apply(PODS, bound("web", script={"fail": "crash", "fails": 1, "crash_s": 12}))
+        await world.until(lambda: ready(world, "web"), within_s=20, what="ready")
+        await world.until(
+            lambda: _first(world, "web").get("restartCount") == 1, within_s=90, what="reported afterwards"
+        )
+        assert ready(world, "web")
+
+    partition = Partition(at_s=5.0, for_s=30.0, target="agent")
+    passes(story(tale, processes=("agent",)), [partition])
+
+
+def _first(world: World, name: str) -> Obj:
+    found = lookup(pod_of(world, name), "status", "containerStatuses") or [{}]
+    return found[0] if isinstance(found[0], dict) else {}
