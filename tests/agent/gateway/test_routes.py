@@ -42,7 +42,7 @@ def node(name: str, **labels: str) -> Obj:
 def route(*weights: Obj) -> Obj:
     return {
         "metadata": {"name": "web", "namespace": "shop"},
-        "spec": {"service": "web", "weights": list(weights)},
+        "spec": {"service": "web", "routes": list(weights)},
     }
 
 

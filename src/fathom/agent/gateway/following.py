@@ -19,7 +19,7 @@ from fathom.cache.scope import Scope
 from fathom.client.api import STRATEGIC, Api, Resource
 from fathom.client.outcomes import Committed, Rejected
 from fathom.control.watches import NODE, POD, SERVICE
-from fathom.model.objects import Key
+from fathom.model.objects import Key, Obj, key_of, metadata
 from fathom.seams.outside import timestamp
 from fathom.seams.process import Inside
 from fathom.seams.seam import Ask, Reply
@@ -27,6 +27,7 @@ from fathom.seams.seam import Ask, Reply
 SLICES = Resource("discovery.k8s.io", "v1", "endpointslices")
 ROUTES = Resource("fathom.dev", "v1alpha1", "trafficroutes")
 SERVING = "fathom.dev/Serving"
+ME = "gateway"
 
 TABLE, OBSERVED = "/gateway/table", "/gateway/observed"
 GATHER_S = 0.02
@@ -100,6 +101,8 @@ class Gateway:
             )
             if table != self.table or self.applied is None or self.applied.failed:
                 await self._tell(table)
+            for route in view.list("TrafficRoute"):
+                await self._acknowledge(route)
 
     async def _tell(self, table: Table) -> None:
         ask = Ask("PUT", TABLE, msgspec.json.encode(table))
@@ -112,6 +115,15 @@ class Gateway:
             if self.applied is None or self.applied.failed.get(service) != why:
                 self._inside.log.warn("cannot listen for a service", service=service, why=why)
         self.applied = applied
+
+    async def _acknowledge(self, route: Obj) -> None:
+        """That its weights are in force here, and of which generation."""
+        status, generation = route.get("status") or {}, metadata(route).get("generation")
+        if status.get("observedGeneration") == generation and ME in (status.get("observedBy") or ()):
+            return
+        others = [name for name in status.get("observedBy") or () if name != ME]
+        said = {"observedGeneration": generation, "observedBy": [*others, ME]}
+        await self._api.patch(ROUTES, *key_of(route), {"status": said}, subresource="status")
 
     # What was seen.
 

@@ -164,7 +164,7 @@ def _routed(route: Obj) -> str:
 
 def _weights(route: Obj) -> dict[tuple[str, str], int]:
     found: dict[tuple[str, str], int] = {}
-    for each in lookup(route, "spec", "weights") or ():
+    for each in lookup(route, "spec", "routes") or ():
         for by in ("region", "zone", "pool"):
             if each.get(by):
                 found[by, str(each[by])] = max(0, int(each.get("weight") or 0))
