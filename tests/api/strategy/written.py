@@ -12,6 +12,7 @@ import yaml
 from fathom.api.kinds.decode import Decoder
 from fathom.api.kinds.definitions import Definitions
 from fathom.api.kinds.kind import Kind
+from fathom.api.kinds.own import OWN_KINDS
 from fathom.api.kinds.registry import Registry
 from fathom.api.strategy.base import Moment, Strategy
 from fathom.api.strategy.table import strategy_for
@@ -55,6 +56,8 @@ MOMENT = Moment(now=NOW, view=Nothing())
 @cache
 def _parts() -> tuple[Registry, Decoder]:
     registry = Registry.builtin()
+    for kind in OWN_KINDS:
+        registry.add(kind)
     return registry, registry.decoder()
 
 
