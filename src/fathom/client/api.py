@@ -6,6 +6,7 @@ or a server in the same process. Every call has a deadline.
 
 from __future__ import annotations
 
+import re
 from typing import Any, Protocol
 from urllib.parse import quote, urlencode
 
@@ -26,6 +27,10 @@ JSON_PATCH = "application/json-patch+json"
 STRATEGIC = "application/strategic-merge-patch+json"
 
 
+# What nearly all names are made of: they need no quoting.
+_is_plain = re.compile(r"[A-Za-z0-9._~-]+").fullmatch
+
+
 class Transport(Protocol):
     async def request(self, ask: Ask, *, timeout_s: float) -> Reply: ...
 
@@ -41,10 +46,13 @@ class Resource(msgspec.Struct, frozen=True):
     namespaced: bool = True
 
     def path(self, namespace: str = "", name: str = "", subresource: str = "") -> str:
-        root = f"/apis/{self.group}/{self.version}" if self.group else f"/api/{self.version}"
-        inside = f"/namespaces/{quote(namespace, safe='')}" if self.namespaced and namespace else ""
-        parts = [part for part in (quote(name, safe=":"), subresource) if part]
-        return "/".join([f"{root}{inside}/{self.plural}", *parts])
+        path = f"/apis/{self.group}/{self.version}" if self.group else f"/api/{self.version}"
+        if self.namespaced and namespace:
+            path += f"/namespaces/{namespace if _is_plain(namespace) else quote(namespace, safe='')}"
+        path += f"/{self.plural}"
+        if name:
+            path += f"/{name if _is_plain(name) else quote(name, safe=':')}"
+        return f"{path}/{subresource}" if subresource else path
 
     @property
     def name(self) -> str:
@@ -124,10 +132,20 @@ class Api:
         return await self._write("PATCH", resource.path(namespace, name, subresource), patch, media)
 
     async def delete(
-        self, resource: Resource, namespace: str, name: str, *, uid: str, policy: str = "Background"
+        self,
+        resource: Resource,
+        namespace: str,
+        name: str,
+        *,
+        uid: str,
+        policy: str = "Background",
+        grace_s: int | None = None,
     ) -> Outcome:
-        """The UID is required: a namesake made since must not be hit."""
-        options = {"propagationPolicy": policy, "preconditions": {"uid": uid}}
+        """The UID is required: a namesake made since must not be hit. `grace_s`: nought is at once, whoever
+        still runs it; None is as its kind has it."""
+        options: Obj = {"propagationPolicy": policy, "preconditions": {"uid": uid}}
+        if grace_s is not None:
+            options["gracePeriodSeconds"] = grace_s
         return await self._write("DELETE", resource.path(namespace, name), options)
 
     async def _read(self, target: str, timeout_s: float) -> Obj:

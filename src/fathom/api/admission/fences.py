@@ -18,7 +18,7 @@ from fathom.api.admission.attempt import CREATE, DELETE, UPDATE, Attempt, Charge
 from fathom.api.admission.plugin import Plugin
 from fathom.model.body import Body
 from fathom.model.errors import ApiError, bad_request, forbidden
-from fathom.model.objects import Key, Obj, lookup, metadata, with_metadata
+from fathom.model.objects import Key, Obj, metadata, with_metadata
 from fathom.model.view import Seen, View
 from fathom.store.protocol import Expect, Put
 
@@ -71,12 +71,14 @@ class LeaseFence(Plugin):
         """Grows with every change of hands, also over the lease's deletion: the fence stays. While it does
         not change hands the lease itself knows: our view of the fence may be behind, and nothing in this
         commit would notice."""
-        written = lookup(attempt.old or {}, "metadata", "annotations", EPOCH)
-        if written is not None and not _changes_hands(attempt):
-            return int(written)
+        changes_hands = _changes_hands(attempt)
+        if attempt.old is not None and not changes_hands:
+            written = (metadata(attempt.old).get("annotations") or {}).get(EPOCH)
+            if written is not None:
+                return int(written)
         seen = _fence(view, Key(attempt.namespace, attempt.name))
         epoch = int(seen.obj["epoch"]) if seen else 0
-        return epoch + 1 if _changes_hands(attempt) else epoch
+        return epoch + 1 if changes_hands else epoch
 
 
 def _changes_hands(attempt: Attempt) -> bool:
@@ -84,7 +86,8 @@ def _changes_hands(attempt: Attempt) -> bool:
 
 
 def _holder(lease: Obj | None) -> str:
-    return str(lookup(lease or {}, "spec", "holderIdentity") or "")
+    spec = lease.get("spec") if lease is not None else None
+    return str(spec.get("holderIdentity") or "") if spec else ""
 
 
 def _fence(view: View, lease: Key) -> Seen | None:

@@ -20,6 +20,8 @@ from fathom.api.admission.attempt import Charge
 def lanes_of(charges: Iterable[Charge]) -> tuple[str, ...]:
     """The keys that are written beside the object, in the one order that keeps two writers from waiting for
     each other."""
+    if not charges:
+        return ()
     return tuple(sorted({write.key for charge in charges for write in charge.writes}))
 
 

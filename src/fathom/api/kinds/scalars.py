@@ -29,7 +29,7 @@ _DAY = (
 _DATE = rf"[1-9]\d{{3}}-(?:{_DAY})"
 _CLOCK = r"(?:[01]\d|2[0-3]):[0-5]\d:[0-5]\d"
 _is_canonical = re.compile(rf"{_DATE}T{_CLOCK}Z", re.ASCII).fullmatch
-_is_canonical_micro = re.compile(rf"{_DATE}T{_CLOCK}\.\d{{6}}Z", re.ASCII).fullmatch
+is_micro_time = re.compile(rf"{_DATE}T{_CLOCK}\.\d{{6}}Z", re.ASCII).fullmatch
 _split_time = re.compile(
     r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(?:[.,](\d{1,9})\d*)?(Z|[+-]\d\d:\d\d)", re.ASCII
 ).fullmatch
@@ -62,7 +62,7 @@ def time(value: Any) -> str:
 def micro_time(value: Any) -> str:
     """metav1.MicroTime. Unlike kube-apiserver, we also read times without exactly six digits: many clients
     leave out a fraction of zero."""
-    if type(value) is str and _is_canonical_micro(value):
+    if type(value) is str and is_micro_time(value):
         return value
     return _moment(value, MICRO_LAYOUT).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
 

@@ -7,10 +7,11 @@ from fathom.api.core import Call, Core
 from fathom.api.kinds import parse
 from fathom.api.patch.apply import apply_patch, check_type
 from fathom.api.patch.refusal import unreadable
-from fathom.api.request import Response
+from fathom.api.renewal import LEASES
+from fathom.api.request import JSON, Request, Response
 from fathom.api.verbs import bodies
 from fathom.api.verbs.create import answer
-from fathom.api.writing import Change, update
+from fathom.api.writing import Change, renew, update
 from fathom.api.writing import create as write_new
 from fathom.model.body import encode_json
 from fathom.model.errors import ApiError, bad_request, too_large
@@ -32,6 +33,10 @@ CREATED_BY_PUT = frozenset(
 
 
 async def put(core: Core, call: Call) -> Response:
+    if call.kind.resource == LEASES and _is_plain(call.request):
+        written = await renew(core, call)
+        if written is not None:
+            return answer(core, call, written)
     obj = bodies.decode(core, call)
     subresource = call.target.subresource
     name = metadata(obj).get("name")
@@ -48,6 +53,10 @@ async def put(core: Core, call: Call) -> Response:
         return untouched.pop() if untouched else bodies.decode(core, call)
 
     return answer(core, call, await update(core, call, replaced, subresource=subresource))
+
+
+def _is_plain(request: Request) -> bool:
+    return not request.query and bodies.content_type(request) == JSON
 
 
 def _creates(call: Call, obj: Obj) -> bool:
