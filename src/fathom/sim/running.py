@@ -5,10 +5,12 @@ run_controllers(world, "manager-1", Replicator, Finisher, lease="fathom-system/m
 
 from __future__ import annotations
 
+import random
 from typing import Any
 
 import msgspec
 
+from fathom.control.cause import Cause
 from fathom.control.process import Controller, Controllers, Settings, Watchers
 from fathom.model.objects import Key
 from fathom.seams.process import Inside
@@ -39,6 +41,36 @@ def run_controllers(
         return running
 
     return world.process(name, entry, server=server, **settings)
+
+
+def nudge(world: World, name: str) -> None:
+    """Wake a process's controllers for everything they know, though nothing has changed."""
+    process = world.engine.processes[name]
+    if process.alive and isinstance(process.state, Controllers):
+        process.call(0, _look_at_all, process.state)
+
+
+def _look_at_all(running: Controllers) -> None:
+    for loop in running.loops:
+        loop._waker.look_at_all(Cause("resync", "nudged"))
+
+
+def shuffle(world: World, name: str) -> None:
+    """Whoever waits in a process's queues is taken in another order."""
+    process = world.engine.processes[name]
+    if process.alive and isinstance(process.state, Controllers):
+        process.call(0, _shuffle, process.state, world.engine.streams.stream(f"shuffle/{name}"))
+
+
+def _shuffle(running: Controllers, rng: random.Random) -> None:
+    for loop in running.loops:
+        lines = loop.queue._lines
+        entries = [entry for entry in iter(lines.pop, None) if entry is not None]
+        orders = [entry.order for entry in entries]
+        rng.shuffle(orders)
+        for entry, order in zip(entries, orders, strict=True):
+            entry.order = order
+            lines.push(entry)
 
 
 def _elect(world: World, name: str, lease: str) -> None:

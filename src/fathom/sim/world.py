@@ -16,11 +16,13 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Sequence
 from contextlib import asynccontextmanager
+from typing import Any
 
 from fathom.client.api import Api, Resource
 from fathom.client.outcomes import Committed, Outcome
+from fathom.model.conditions import is_true
 from fathom.model.objects import Key, Obj, metadata
 from fathom.seams.process import Entry, Inside
 from fathom.sim.engine import Engine
@@ -30,6 +32,8 @@ from fathom.sim.process import Process
 from fathom.sim.storelink import at_once
 from fathom.sim.violation import Broken, Violation
 from fathom.store.protocol import Change
+
+DEFINITIONS = Resource("apiextensions.k8s.io", "v1", "customresourcedefinitions", namespaced=False)
 
 # Changes that never stop, and say nothing about whether the world has come to rest.
 RESTLESS = ("/registry/leases.coordination.k8s.io/", "/registry/events/", "/fathom/")
@@ -89,6 +93,11 @@ class World:
         """What a `Happening` of that name does: faults can make it come at any moment."""
         self.engine.happenings[name] = work
 
+    def soon(self, work: Callable[[], Coroutine[Any, Any, object]]) -> None:
+        """Begin something in the story's own process, from a happening for example."""
+        assert self._driver is not None
+        self._driver.call(0, lambda: asyncio.get_running_loop().create_task(work()))
+
     # What the story does.
 
     @property
@@ -117,6 +126,16 @@ class World:
         patch = {name: value for name, value in obj.items() if name not in {"status", "metadata"}}
         return await self.api.patch(
             resource, namespace, str(metadata(obj)["name"]), {**patch, "metadata": meta}
+        )
+
+    async def define(self, definition: Obj) -> None:
+        """A kind of one's own, from its CustomResourceDefinition: until it is served."""
+        await self.apply(DEFINITIONS, definition)
+        key = Key("", str(metadata(definition)["name"]))
+        await self.until(
+            lambda: is_true(self.get(DEFINITIONS.name, key) or {}, "Established"),
+            within_s=READY_S,
+            what=f"{key.name} is served",
         )
 
     async def delete(self, resource: Resource, name: str, namespace: str = "default") -> None:

@@ -12,9 +12,9 @@ import zlib
 from pathlib import Path
 
 from fathom.sim.scenario import Scenario
-from fathom.sim.scenarios import basics, duplicate, replicas
+from fathom.sim.scenarios import basics, claims, duplicate, jobs, replicas, reservations, serving
 
-MODULES = (basics, replicas, duplicate)
+MODULES = (basics, replicas, reservations, duplicate, jobs, serving, claims)
 
 SCENARIOS: dict[str, Scenario] = {one.name: one for module in MODULES for one in module.SCENARIOS}
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from fathom.client.api import Resource
 from fathom.model.objects import Obj
+from fathom.sim.standins.reserver import INTENT
 
 PODS = Resource("", "v1", "pods")
 REPLICA_SETS = Resource("apps", "v1", "replicasets")
@@ -28,10 +29,10 @@ def pod_spec(*, node: str = "node-1") -> Obj:
     }
 
 
-def template(app: str, *, tag: str = "1", node: str = "node-1") -> Obj:
+def template(app: str, *, tag: str = "1", node: str = "node-1", **labels: str) -> Obj:
     spec = pod_spec(node=node)
     spec["containers"][0]["image"] = f"example/{app}:{tag}"
-    return {"metadata": {"labels": {"app": app}}, "spec": spec}
+    return {"metadata": {"labels": {"app": app, **labels}}, "spec": spec}
 
 
 def replica_set(name: str, replicas: int, *, tag: str = "1", surge: int = 0) -> Obj:
@@ -45,3 +46,10 @@ def replica_set(name: str, replicas: int, *, tag: str = "1", surge: int = 0) -> 
             "template": template(name, tag=tag),
         },
     }
+
+
+def reserving(name: str, replicas: int, *, tag: str = "1", surge: int = 0) -> Obj:
+    """The same, of pods that wait for capacity before they are bound."""
+    found = replica_set(name, replicas, tag=tag, surge=surge)
+    found["spec"]["template"] = template(name, tag=tag, node="", **{INTENT: "serve"})
+    return found

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from fathom.model.conditions import find_condition
 from fathom.model.objects import Key, Obj, is_deleting, labels_of, lookup, metadata
@@ -12,13 +12,16 @@ from fathom.sim.invariants import Checker
 from fathom.sim.menu import Menu
 from fathom.sim.scenario import Scenario, scenario
 from fathom.sim.scenarios.objects import PODS, REPLICA_SETS, replica_set
-from fathom.sim.scenarios.staff import AGENT, MANAGERS, OF_WATCHES, all_but, come_to_rest, employ
+from fathom.sim.scenarios.staff import AGENT, MANAGERS, OF_WATCHES, UNREST, all_but, come_to_rest, employ
+from fathom.sim.standins.agent import Weather
 from fathom.sim.standins.replicator import SCALED, TEMPLATE, Replicator, surge_of, template_mark, wanted_of
 from fathom.sim.world import World
 
 WORKLOADS = ("web", "api", "db")
 CHANGES = ("shoot", "shoot", "scale", "scale", "roll")
 KINDS = ("/pods", "/replicasets")
+
+Make = Callable[..., Obj]  # Of a workload: (name, replicas, *, tag, surge).
 
 
 def checkers() -> Sequence[Checker]:
@@ -34,11 +37,14 @@ def _said(owner: Obj) -> tuple[int, object] | None:
     return int(lookup(owner, "status", "observedGeneration")), int(condition["message"].split()[0])
 
 
-@scenario(Menu(processes=(*MANAGERS, AGENT), kinds=KINDS, seconds=25, most=8), checkers=checkers, scale=30)
+@scenario(
+    Menu(processes=(*MANAGERS, AGENT), kinds=KINDS, happenings=UNREST, seconds=25, most=8),
+    checkers=checkers,
+    scale=30,
+)
 async def replicas(world: World) -> None:
     """A workload is scaled, rolled and shot at: never too many pods, and in the end as many as wanted."""
-    employ(world, Replicator)
-    await tell_of_changes(world)
+    await tell_of_changes(world, employ(world, Replicator))
 
 
 @scenario(
@@ -48,8 +54,7 @@ async def replicas(world: World) -> None:
 )
 async def replicas_seen_late(world: World) -> None:
     """The same, while what managers hear of one kind is held back or breaks off, and of another is not."""
-    employ(world, Replicator)
-    await tell_of_changes(world)
+    await tell_of_changes(world, employ(world, Replicator))
 
 
 @scenario(
@@ -57,7 +62,7 @@ async def replicas_seen_late(world: World) -> None:
         processes=(*MANAGERS, AGENT),
         servers=("api-1", "api-2"),
         kinds=KINDS,
-        happenings=("move",),
+        happenings=("move", *UNREST),
         seconds=25,
         most=8,
     ),
@@ -68,32 +73,34 @@ async def replicas_seen_late(world: World) -> None:
 async def replicas_behind_two_servers(world: World) -> None:
     """The same behind two API servers, of which one may be far behind, and a balancer that moves everybody
     from one to the other."""
-    employ(world, Replicator, servers=2)
-    world.happening("move", lambda: move(world))
-    await tell_of_changes(world)
+    await tell_of_changes(world, employ(world, Replicator, servers=2))
 
 
-async def tell_of_changes(world: World) -> None:
-    for name in WORKLOADS:
-        await world.apply(REPLICA_SETS, replica_set(name, 3, surge=world.rng.choice((0, 0, 1))))
-    for _ in range(world.scale):
-        await world.sleep(1.5 * world.rng.random())
-        await change(world, world.rng.choice(WORKLOADS), world.rng.choice(CHANGES))
-    await come_to_rest(world)
+async def tell_of_changes(world: World, weather: Weather) -> None:
+    await keep_changing(world, WORKLOADS, replica_set)
+    await come_to_rest(world, weather)
     for name in WORKLOADS:
         look_at_the_end(world, name)
 
 
-async def change(world: World, name: str, what: str) -> None:
+async def keep_changing(world: World, names: Sequence[str], make: Make) -> None:
+    for name in names:
+        await world.apply(REPLICA_SETS, make(name, 3, surge=world.rng.choice((0, 0, 1))))
+    for _ in range(world.scale):
+        await world.sleep(1.5 * world.rng.random())
+        await change(world, world.rng.choice(names), world.rng.choice(CHANGES), make)
+
+
+async def change(world: World, name: str, what: str, make: Make) -> None:
     owner = the(world, name)
     wanted, tag, surge = wanted_of(owner), tag_of(owner), surge_of(owner)
     if what == "shoot":
         await shoot_one(world, name)
     elif what == "scale":
         wanted = world.rng.choice([number for number in range(1, 5) if number != wanted])
-        await world.apply(REPLICA_SETS, replica_set(name, wanted, tag=str(tag), surge=surge))
+        await world.apply(REPLICA_SETS, make(name, wanted, tag=str(tag), surge=surge))
     else:
-        await world.apply(REPLICA_SETS, replica_set(name, wanted, tag=str(tag + 1), surge=surge))
+        await world.apply(REPLICA_SETS, make(name, wanted, tag=str(tag + 1), surge=surge))
 
 
 async def shoot_one(world: World, name: str) -> None:
@@ -102,14 +109,6 @@ async def shoot_one(world: World, name: str) -> None:
     if pods:
         pod = metadata(world.rng.choice(pods))
         await world.api.delete(PODS, "default", pod["name"], uid=pod["uid"])
-
-
-def move(world: World) -> None:
-    """A balancer sends everybody who comes next to the other server; open watches end."""
-    for name in (*MANAGERS, AGENT):
-        process = world.engine.processes[name]
-        process.server = "api-2" if process.server == "api-1" else "api-1"
-        world.engine.network.drop_watches(name, "")
 
 
 def look_at_the_end(world: World, name: str) -> None:

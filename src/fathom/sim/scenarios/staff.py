@@ -1,12 +1,16 @@
-"""Who runs in the stories: two managers who share a lease, and the agents of all nodes."""
+"""Who runs in the stories: two managers who share a lease, and the agents of all nodes. And what can happen
+to them that is not the network's fault."""
 
 from __future__ import annotations
 
-from fathom.control.lease import Timing
+from collections.abc import Callable
+
+from fathom.control.lease import LEASES, Timing
 from fathom.control.process import Controller
+from fathom.model.objects import Key
 from fathom.sim.menu import MAKERS
-from fathom.sim.running import run_controllers
-from fathom.sim.standins.agent import Agent
+from fathom.sim.running import nudge, run_controllers, shuffle
+from fathom.sim.standins.agent import AgentIn, Weather
 from fathom.sim.world import World
 
 MANAGERS = ("manager-1", "manager-2")
@@ -17,11 +21,15 @@ LEASE = "kube-system/manager"
 TIMING = Timing(duration_s=6, renew_deadline_s=4.0, retry_s=1.0)
 # Nobody who still has something to do is silent for longer: backoffs and open breakers end after 30 s.
 QUIET_S = 35.0
+IMAGE_S = 8.0
 
 # Kinds of fault, by what they are done to.
 OF_WATCHES = ("hold-watch", "drop-watch", "stale-server", "slow-request")
 OF_PROCESSES = ("crash", "crash-at-write", "stop", "rebase", "pause", "skew", "partition", "slow-request")
 OF_HISTORY = ("compact", "drop-watch", "partition", "stale-server", "crash")
+
+# What `employ` can make happen, for a menu.
+UNREST = ("lose-lease", "shuffle", "nudge", "slow-image", "failing-probe", "node-dies", "fair")
 
 
 def all_but(*kinds: str) -> tuple[str, ...]:
@@ -29,12 +37,57 @@ def all_but(*kinds: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(name for name, _ in MAKERS if name not in kinds))
 
 
-def employ(world: World, *controllers: Controller, servers: int = 1) -> None:
+def employ(world: World, *controllers: Controller, servers: int = 1) -> Weather:
     """The managers, each at an API server of its own where there are several; and the agents."""
+    weather = Weather()
     for index, name in enumerate(MANAGERS):
         run_controllers(world, name, *controllers, server=1 + index % servers, lease=LEASE, timing=TIMING)
-    run_controllers(world, AGENT, Agent)
+    run_controllers(world, AGENT, AgentIn(weather))
+    for name, work in _unrest(world, weather).items():
+        world.happening(name, work)
+    if servers > 1:
+        world.happening("move", lambda: move(world))
+    return weather
 
 
-async def come_to_rest(world: World) -> None:
+def _unrest(world: World, weather: Weather) -> dict[str, Callable[[], object]]:
+    def change(**fields: object) -> Callable[[], object]:
+        def changed() -> None:
+            for name, value in fields.items():
+                setattr(weather, name, value)
+            nudge(world, AGENT)
+
+        return changed
+
+    return {
+        "lose-lease": lambda: world.soon(lambda: _lose_lease(world)),
+        "shuffle": lambda: [shuffle(world, name) for name in MANAGERS],
+        "nudge": lambda: [nudge(world, name) for name in (*MANAGERS, AGENT)],
+        "slow-image": change(image_s=IMAGE_S),
+        "failing-probe": change(probes_fail=True),
+        "node-dies": change(dead={"node-1": None}),
+        "fair": change(image_s=0.0, probes_fail=False, dead={}),
+    }
+
+
+async def _lose_lease(world: World) -> None:
+    """Somebody takes the lease away from whoever holds it, and does nothing with it."""
+    lease = Key(*LEASE.split("/"))
+    if world.get(LEASES.name, lease) is not None:
+        patch = {"spec": {"holderIdentity": "somebody-else"}}
+        await world.api.patch(LEASES, lease.namespace, lease.name, patch)
+
+
+def move(world: World) -> None:
+    """A balancer sends everybody who comes next to the other server; open watches end."""
+    for name in (*MANAGERS, AGENT):
+        process = world.engine.processes[name]
+        process.server = "api-2" if process.server == "api-1" else "api-1"
+        world.engine.network.drop_watches(name, "")
+
+
+async def come_to_rest(world: World, weather: Weather | None = None) -> None:
+    if weather is not None:
+        weather.clear_up()
+        nudge(world, AGENT)
     await world.heal_and_settle(quiet_s=QUIET_S)

@@ -1,7 +1,7 @@
 """Runs the pods of all nodes, without any process behind them. Stands in for the real agents.
 
 A pod starts when it is bound, is ready at once, ends when its annotation says so, and goes when it is deleted
-and its time of grace is over.
+and its time of grace is over. The weather may be against it: images come slowly, probes fail, nodes are dead.
 """
 
 from __future__ import annotations
@@ -10,12 +10,14 @@ import zlib
 from datetime import datetime
 from typing import ClassVar
 
+import msgspec
+
 from fathom.cache.freshness import NoOlderThan
 from fathom.control.again import Again
 from fathom.control.kit import Kit
 from fathom.control.plan import NOTHING, Delete, Plan, WriteStatus, target
 from fathom.control.watches import POD, Primary, Watch
-from fathom.model.conditions import conditions_of, set_condition
+from fathom.model.conditions import conditions_of, is_true, set_condition
 from fathom.model.objects import Key, Obj, is_deleting, lookup, metadata, uid_of
 
 RUNS_S = "fathom.dev/runs-seconds"  # Annotation: how long it has work for. Without it, for ever.
@@ -26,9 +28,28 @@ LOOK_S = 0.5
 FRESH_S = 60.0
 
 
-def plan_pod(pod: Obj, *, now: str) -> Plan:
-    phase = lookup(pod, "status", "phase")
-    if not lookup(pod, "spec", "nodeName"):
+class Weather(msgspec.Struct):
+    """What agents meet that is not in the API. The story makes it."""
+
+    image_s: float = 0.0  # How long a pod's image takes to come.
+    probes_fail: bool = False
+    dead: dict[str, None] = msgspec.field(default_factory=dict)  # Nodes of which nothing is heard.
+
+    @property
+    def bad(self) -> bool:
+        return bool(self.image_s or self.probes_fail or self.dead)
+
+    def clear_up(self) -> None:
+        self.image_s, self.probes_fail = 0.0, False
+        self.dead.clear()
+
+
+FAIR = Weather()
+
+
+def plan_pod(pod: Obj, *, now: str, weather: Weather = FAIR) -> Plan:
+    phase, node = lookup(pod, "status", "phase"), lookup(pod, "spec", "nodeName")
+    if not node or node in weather.dead:
         return NOTHING
     if is_deleting(pod):
         if phase not in ENDED:
@@ -39,9 +60,13 @@ def plan_pod(pod: Obj, *, now: str) -> Plan:
             deletes=(Delete(target("Pod", pod)),), needs=(NoOlderThan(FRESH_S, ("Pod",)),), why="gone"
         )
     if phase == "Pending":
-        return Plan(statuses=(_phase(pod, "Running", now),), why="started")
+        if weather.image_s and _age_s(pod, now) < weather.image_s:
+            return NOTHING
+        return Plan(statuses=(_phase(pod, "Running", now, ready=not weather.probes_fail),), why="started")
     if phase == "Running" and _is_done(pod, now):
         return Plan(statuses=(_phase(pod, "Succeeded", now),), why="done")
+    if phase == "Running" and is_true(pod, "Ready") == weather.probes_fail:
+        return Plan(statuses=(_probed(pod, not weather.probes_fail, now),), why="a probe")
     return NOTHING
 
 
@@ -61,22 +86,34 @@ def _is_done(pod: Obj, now: str) -> bool:
     return bool(runs_s and began) and _seconds_between(str(began), now) >= float(str(runs_s))
 
 
+def _age_s(pod: Obj, now: str) -> float:
+    return _seconds_between(str(metadata(pod)["creationTimestamp"]), now)
+
+
 def _seconds_between(one: str, other: str) -> float:
     return (datetime.fromisoformat(other) - datetime.fromisoformat(one)).total_seconds()
 
 
-def _phase(pod: Obj, phase: str, now: str) -> WriteStatus:
-    ready = set_condition(
-        conditions_of(pod),
-        type="Ready",
-        status="True" if phase == "Running" else "False",
-        reason="Started" if phase == "Running" else "Ended",
-        now=now,
-    )
-    status: Obj = {"phase": phase, "conditions": ready}
-    if phase == "Running":
+def _phase(pod: Obj, phase: str, now: str, *, ready: bool = True) -> WriteStatus:
+    runs = phase == "Running"
+    status: Obj = {"phase": phase, "conditions": _ready(pod, runs and ready, now)}
+    if runs:
         status = {**status, "startTime": now, "podIP": address_of(pod)}
     return WriteStatus(target("Pod", pod), status)
+
+
+def _probed(pod: Obj, ready: bool, now: str) -> WriteStatus:
+    return WriteStatus(target("Pod", pod), {"conditions": _ready(pod, ready, now)})
+
+
+def _ready(pod: Obj, ready: bool, now: str) -> list[Obj]:
+    return set_condition(
+        conditions_of(pod),
+        type="Ready",
+        status="True" if ready else "False",
+        reason="Started" if ready else "NotReady",
+        now=now,
+    )
 
 
 def address_of(pod: Obj) -> str:
@@ -92,13 +129,29 @@ class Agent:
     name = "agent"
     watches: ClassVar[tuple[Watch, ...]] = (Primary(POD, conditions=False),)
 
-    def __init__(self, kit: Kit) -> None:
+    def __init__(self, kit: Kit, weather: Weather = FAIR) -> None:
         self._kit = kit
+        self._weather = weather
 
     async def reconcile(self, key: Key) -> Again:
         view = self._kit.snapshot()
         pod = view.get("Pod", key)
         if pod is None:
             return Again.never()
-        applied = await self._kit.apply(key, plan_pod(pod, now=self._kit.now()), seen=view)
-        return Again.after(applied, in_s=LOOK_S if waits(pod) else None, why="a pod's time")
+        plan = plan_pod(pod, now=self._kit.now(), weather=self._weather)
+        applied = await self._kit.apply(key, plan, seen=view)
+        look = waits(pod) or self._weather.bad
+        return Again.after(applied, in_s=LOOK_S if look else None, why="a pod's time")
+
+
+class AgentIn:
+    """Agents in a weather: what a process is started with."""
+
+    name = Agent.name
+    watches = Agent.watches
+
+    def __init__(self, weather: Weather) -> None:
+        self._weather = weather
+
+    def __call__(self, kit: Kit) -> Agent:
+        return Agent(kit, self._weather)

@@ -4,13 +4,18 @@ outside.
 A claim is a ConfigMap, its disk a Secret in another namespace, where no collector looks. A finalizer is set
 before the disk is made, and taken away after the disk has gone; the mark that says "done" is written after
 what it stands for. Each write can be the last one before a crash.
+
+Nothing rests on having seen a claim go. A disk that is there without its claim, because the request to make
+it was long under way or because our view of disks was old, is taken away whenever it is seen.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import ClassVar
 
 from fathom.cache.freshness import NoOlderThan
+from fathom.cache.indexes import STANDARD
 from fathom.control.again import Again
 from fathom.control.kit import Kit
 from fathom.control.owning import has_finalizer
@@ -42,6 +47,18 @@ def plan_claim(claim: Obj, disk: Obj | None) -> Plan:
     return Plan(creates=(Create("Secret", disk_of(claim)),), patches=(marked(claim),), why="make, then mark")
 
 
+def plan_leftovers(disks: Sequence[Obj]) -> Plan:
+    """`disks` have no claim, as the server says itself."""
+    deletes = tuple(Delete(target("Secret", disk)) for disk in disks)
+    return Plan(deletes=deletes, needs=(NoOlderThan(FRESH_S, ("Secret",)),), why="whose claim is gone")
+
+
+def leftovers(claim: Obj | None, disks: Sequence[Obj]) -> list[Obj]:
+    """Those among the disks of a claim's name that are not its own, but an earlier namesake's."""
+    own = disk_name(claim) if claim is not None else ""
+    return [disk for disk in disks if key_of(disk).name != own and not is_deleting(disk)]
+
+
 def disk_of(claim: Obj) -> Obj:
     whose = "/".join(key_of(claim))
     return {"metadata": {"name": disk_name(claim), "namespace": CLOUD, "annotations": {CLAIM: whose}}}
@@ -56,11 +73,16 @@ def _claim_of(disk: Obj, view: View) -> tuple[Key, ...]:
     return (Key(namespace, name),) if name else ()
 
 
+def by_claim(disk: Obj) -> tuple[str, ...]:
+    whose = lookup(disk, "metadata", "annotations", CLAIM)
+    return (str(whose),) if whose else ()
+
+
 class Cleanup:
     name = "cleanup"
     watches: ClassVar[tuple[Watch, ...]] = (
         Primary(CONFIG_MAP, conditions=False),
-        Related(SECRET, concerns=_claim_of),
+        Related(SECRET, concerns=_claim_of, indexes={**STANDARD, "claim": by_claim}),
     )
 
     def __init__(self, kit: Kit) -> None:
@@ -69,7 +91,17 @@ class Cleanup:
     async def reconcile(self, key: Key) -> Again:
         view = self._kit.snapshot()
         claim = view.get("ConfigMap", key)
+        disks = view.by_index("Secret", "claim", "/".join(key))
+        if leftovers(claim, disks):
+            return await self._clear(key)
         if claim is None or CLAIM not in labels_of(claim):
             return Again.never()
         disk = view.get("Secret", Key(CLOUD, disk_name(claim)))
         return Again.after(await self._kit.apply(key, plan_claim(claim, disk), seen=view))
+
+    async def _clear(self, key: Key) -> Again:
+        """Our view of claims may be old too: the server is asked before anything is taken away."""
+        claim = await self._kit.api.get(CONFIG_MAP.resource, key.namespace, key.name)
+        view = self._kit.snapshot()
+        disks = leftovers(claim, view.by_index("Secret", "claim", "/".join(key)))
+        return Again.after(await self._kit.apply(key, plan_leftovers(disks), seen=view), in_s=0.5, why="more")

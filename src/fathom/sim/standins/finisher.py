@@ -7,7 +7,8 @@ is never put down, so nobody is counted twice, whoever deletes finished pods mea
     1. web-1 is counted and its finalizer is gone. 2. Our view still shows it with the finalizer.
     3. It is put down again.
 
-The loop's wait for own writes is what keeps 3 from happening.
+The loop's wait for own writes is what keeps 3 from happening; and after a change of leaders, that the view of
+pods must be as new as the Job's status is: whatever the number counts was let go before it was written.
 """
 
 from __future__ import annotations
@@ -15,15 +16,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar
 
-from fathom.control.again import Again
+from fathom.cache.snapshot import Snapshot
+from fathom.control.again import Again, Failure
 from fathom.control.kit import Kit
-from fathom.control.owning import child_name, free_slots, has_finalizer, owned, taken_slots
+from fathom.control.owning import child_name, controller_of, free_slots, has_finalizer, owned, taken_slots
 from fathom.control.plan import Create, Patch, Plan, WriteStatus, remove_finalizer, target
 from fathom.control.watches import JOB, POD, OwnedBy, Primary, Watch
 from fathom.model.objects import Key, Obj, is_deleting, lookup, metadata, uid_of, with_metadata
 from fathom.sim.standins.replicator import is_live
 
 TRACKED = "batch.kubernetes.io/job-tracking"
+BEHIND = Failure(
+    "BehindRevision", "pods are seen as of before the job's status", blame="held", lacks=("Pod",)
+)
 
 
 def plan_job(job: Obj, pods: Sequence[Obj], *, now: str) -> Plan:
@@ -44,6 +49,11 @@ def plan_job(job: Obj, pods: Sequence[Obj], *, now: str) -> Plan:
         statuses=_status(job, pods, counted + len(through), [*kept, *fresh], now),
         why=f"{counted} counted, {len(uncounted)} uncounted, {len(fresh)} new",
     )
+
+
+def too_old(job: Obj, view: Snapshot) -> bool:
+    """Whether pods are seen as of before what the Job's status says of them."""
+    return view.revision("Pod") < int(metadata(job)["resourceVersion"])
 
 
 def pod_of(job: Obj, slot: int) -> Obj:
@@ -90,6 +100,17 @@ def _status(
     return (WriteStatus(target("Job", job), status),)
 
 
+def strangers(key: Key, job: Obj | None, pods: Sequence[Obj]) -> list[Obj]:
+    """Pods that are still held for a Job of this name that is gone: nobody else will let them go."""
+    found = []
+    for pod in pods:
+        owner = controller_of(pod) or {}
+        of_that_name = owner.get("kind") == "Job" and owner.get("name") == key.name
+        if of_that_name and has_finalizer(pod, TRACKED) and (job is None or owner["uid"] != uid_of(job)):
+            found.append(pod)
+    return found
+
+
 class Finisher:
     name = "finisher"
     watches: ClassVar[tuple[Watch, ...]] = (Primary(JOB, conditions=False), OwnedBy(POD))
@@ -100,7 +121,19 @@ class Finisher:
     async def reconcile(self, key: Key) -> Again:
         view = self._kit.snapshot()
         job = view.get("Job", key)
+        if strangers(key, job, view.list("Pod", key.namespace)):
+            return await self._let_strangers_go(key)
         if job is None:
             return Again.never()
+        if too_old(job, view):
+            return Again(failure=BEHIND)
         plan = plan_job(job, view.owned("Pod", uid_of(job)), now=self._kit.now())
         return Again.after(await self._kit.apply(key, plan, seen=view))
+
+    async def _let_strangers_go(self, key: Key) -> Again:
+        """Our view of Jobs may be behind that of pods: the server is asked whose they are."""
+        job = await self._kit.api.get(JOB.resource, key.namespace, key.name)
+        view = self._kit.snapshot()
+        pods = strangers(key, job, view.list("Pod", key.namespace))
+        plan = Plan(patches=_let_go(pods), why="their job is gone")
+        return Again.after(await self._kit.apply(key, plan, seen=view), in_s=0.5, why="the job of that name")

@@ -28,6 +28,7 @@ from fathom.model.objects import Key, Obj, is_deleting, labels_of, lookup, metad
 
 TEMPLATE = "fathom.dev/template"  # Label: which template a pod was made from.
 SLOT = "fathom.dev/slot"  # Annotation of a pod.
+GENERATION = "fathom.dev/generation"  # Annotation of a pod: the ReplicaSet's when it was made.
 SURGE = "fathom.dev/surge"  # Annotation of the ReplicaSet: how many more there may be while it rolls.
 SCALED = "Scaled"
 
@@ -84,7 +85,11 @@ def child_of(owner: Obj, slot: int, mark: str) -> Obj:
         "name": pod_name(owner, slot, mark),
         "namespace": metadata(owner)["namespace"],
         "labels": {**(lookup(template, "metadata", "labels") or {}), TEMPLATE: mark},
-        "annotations": {SLOT: str(slot)},
+        "annotations": {
+            **(lookup(template, "metadata", "annotations") or {}),
+            SLOT: str(slot),
+            GENERATION: str(metadata(owner)["generation"]),
+        },
     }
     return owned({"metadata": meta, "spec": template["spec"]}, owner)
 

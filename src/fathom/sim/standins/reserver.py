@@ -106,8 +106,11 @@ def plan_reservation(pod: Obj, claim: Claim, found: Sequence[Obj], *, now: str) 
         )
     if phase_of(held) == "":
         return Plan(statuses=(_phase(held, "Active"),), why="confirm")
-    if lookup(pod, "spec", "nodeName") and phase_of(held) == "Active":
+    bound = bool(lookup(pod, "spec", "nodeName"))
+    if bound and phase_of(held) == "Active":
         return Plan(statuses=(_phase(held, "Bound"),), why="bound")
+    if not bound and phase_of(held) == "Bound":
+        return Plan(statuses=(_phase(held, "Active"),), why="its last holder was bound, this one is not yet")
     return Plan(statuses=_said(pod, held, now), why="say so")
 
 

@@ -1,0 +1,59 @@
+"""What is kept outside: made once for every claim, and gone when the claim is."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from fathom.model.objects import Key, Obj
+from fathom.sim.checkers import everywhere
+from fathom.sim.checkers.settled import WhenSettled, claims_that_stay, claims_without_disk, leaked_disks
+from fathom.sim.invariants import Checker
+from fathom.sim.menu import Menu
+from fathom.sim.scenario import Scenario, scenario
+from fathom.sim.scenarios.basics import CONFIG_MAPS
+from fathom.sim.scenarios.objects import NAMESPACES
+from fathom.sim.scenarios.staff import AGENT, MANAGERS, UNREST, come_to_rest, employ
+from fathom.sim.standins.agent import Weather
+from fathom.sim.standins.cleanup import CLAIM, CLOUD, Cleanup
+from fathom.sim.world import World
+
+KINDS = ("/configmaps", "/secrets")
+
+
+def claim(name: str) -> Obj:
+    return {"metadata": {"name": name, "labels": {CLAIM: "yes"}}}
+
+
+def checkers() -> Sequence[Checker]:
+    return [
+        *everywhere(),
+        WhenSettled("nothing leaked when settled", leaked_disks),
+        WhenSettled("converges after a crash at any write", claims_without_disk),
+        WhenSettled("what is deleted goes", claims_that_stay),
+    ]
+
+
+@scenario(
+    Menu(processes=(*MANAGERS, AGENT), kinds=KINDS, happenings=UNREST, seconds=20, most=8),
+    checkers=checkers,
+    scale=20,
+)
+async def claims(world: World) -> None:
+    """Claims come and go, and come again under the same names: each has its disk, and no disk is left."""
+    await world.apply(NAMESPACES, {"metadata": {"name": CLOUD}})
+    await tell_of_claims(world, employ(world, Cleanup))
+
+
+async def tell_of_claims(world: World, weather: Weather) -> None:
+    for _ in range(world.scale):
+        await world.sleep(1.5 * world.rng.random())
+        name = f"claim-{world.rng.randrange(4)}"
+        there = world.get(CONFIG_MAPS.name, Key("default", name))
+        if there is None:
+            await world.apply(CONFIG_MAPS, claim(name))
+        else:
+            await world.api.delete(CONFIG_MAPS, "default", name, uid=there["metadata"]["uid"])
+    await come_to_rest(world, weather)
+
+
+SCENARIOS: tuple[Scenario, ...] = (claims,)

@@ -1,0 +1,99 @@
+"""Work that ends: each success is counted once, whoever counts it and however often."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from fathom.client.api import Resource
+from fathom.model.objects import Obj, is_deleting, metadata
+from fathom.sim.checkers import everywhere
+from fathom.sim.checkers.settled import WhenSettled, unfinished_jobs
+from fathom.sim.checkers.workloads import CountedOnce
+from fathom.sim.invariants import Checker
+from fathom.sim.menu import Menu
+from fathom.sim.scenario import Scenario, scenario
+from fathom.sim.scenarios.objects import PODS, pod_spec
+from fathom.sim.scenarios.staff import AGENT, MANAGERS, OF_WATCHES, UNREST, all_but, come_to_rest, employ
+from fathom.sim.standins.agent import RUNS_S, Weather
+from fathom.sim.standins.finisher import Finisher
+from fathom.sim.world import World
+
+JOBS = Resource("batch", "v1", "jobs")
+KINDS = ("/pods", "/jobs")
+
+
+def job(name: str, *, completions: int, parallelism: int, runs_s: float) -> Obj:
+    template = {
+        "metadata": {"labels": {"job": name}, "annotations": {RUNS_S: f"{runs_s:g}"}},
+        "spec": {**pod_spec(), "restartPolicy": "Never"},
+    }
+    return {
+        "kind": "Job",
+        "apiVersion": "batch/v1",
+        "metadata": {"name": name},
+        "spec": {
+            "completions": completions,
+            "parallelism": parallelism,
+            "backoffLimit": 100,
+            "template": template,
+        },
+    }
+
+
+def checkers() -> Sequence[Checker]:
+    return [*everywhere(), CountedOnce(), WhenSettled("every job comes to its end", unfinished_jobs)]
+
+
+@scenario(
+    Menu(processes=(*MANAGERS, AGENT), kinds=KINDS, happenings=UNREST, seconds=20, most=8),
+    checkers=checkers,
+    scale=10,
+)
+async def finished_jobs(world: World) -> None:
+    """Jobs run, some of their pods are shot, some jobs are deleted: no success is counted twice."""
+    await _told(world, employ(world, Finisher))
+
+
+@scenario(
+    Menu(
+        processes=MANAGERS,
+        kinds=KINDS,
+        happenings=("lose-lease", "nudge"),
+        seconds=20,
+        most=8,
+        without=all_but(*OF_WATCHES, "happening", "crash-at-write", "pause"),
+    ),
+    checkers=checkers,
+    scale=10,
+)
+async def jobs_seen_late(world: World) -> None:
+    """The same, while managers hear of one kind late and of another at once, and leaders change."""
+    await _told(world, employ(world, Finisher))
+
+
+async def _told(world: World, weather: Weather) -> None:
+    for number in range(3):
+        await world.apply(
+            JOBS,
+            job(f"job-{number}", completions=3 + number, parallelism=2, runs_s=1 + 2 * world.rng.random()),
+        )
+    for number in range(world.scale):
+        await world.sleep(2 * world.rng.random())
+        await _disturb(world, number)
+    await come_to_rest(world, weather)
+
+
+async def _disturb(world: World, number: int) -> None:
+    """A pod is shot; or a job goes with all that it has, and another one comes."""
+    if world.rng.random() < 0.7:
+        pods = [pod for pod in world.list("pods", "default") if not is_deleting(pod)]
+        if pods:
+            meta = metadata(world.rng.choice(pods))
+            await world.api.delete(PODS, "default", meta["name"], uid=meta["uid"])
+        return
+    name = f"job-{world.rng.randrange(3)}"
+    await world.delete(JOBS, name)
+    await world.apply(JOBS, job(name, completions=1 + number % 4, parallelism=2, runs_s=1.0))
+
+
+SCENARIOS: tuple[Scenario, ...] = (finished_jobs, jobs_seen_late)

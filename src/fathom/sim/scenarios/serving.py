@@ -1,0 +1,71 @@
+"""Services whose endpoints follow the pods that are ready."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from fathom.client.api import Resource
+from fathom.model.objects import Obj
+from fathom.sim.checkers import everywhere
+from fathom.sim.checkers.settled import WhenSettled, untrue_endpoints
+from fathom.sim.checkers.workloads import ChildrenWithinBounds
+from fathom.sim.invariants import Checker
+from fathom.sim.menu import Menu
+from fathom.sim.scenario import Scenario, scenario
+from fathom.sim.scenarios.objects import replica_set
+from fathom.sim.scenarios.replicas import keep_changing
+from fathom.sim.scenarios.staff import AGENT, MANAGERS, OF_WATCHES, UNREST, all_but, come_to_rest, employ
+from fathom.sim.standins.agent import Weather
+from fathom.sim.standins.endpoints import EndpointsCopier
+from fathom.sim.standins.replicator import Replicator
+from fathom.sim.world import World
+
+SERVICES = Resource("", "v1", "services")
+WORKLOADS = ("web", "api")
+KINDS = ("/pods", "/endpoints", "/services")
+
+
+def service(name: str) -> Obj:
+    return {"metadata": {"name": name}, "spec": {"selector": {"app": name}, "ports": [{"port": 80}]}}
+
+
+def checkers() -> Sequence[Checker]:
+    converge = WhenSettled("endpoints converge", untrue_endpoints)
+    return [*everywhere(), ChildrenWithinBounds(), converge]
+
+
+@scenario(
+    Menu(processes=(*MANAGERS, AGENT), kinds=KINDS, happenings=UNREST, seconds=20, most=8),
+    checkers=checkers,
+    scale=15,
+)
+async def endpoints(world: World) -> None:
+    """Pods come, go and fail their probes: in the end endpoints are exactly those that are ready."""
+    await _told(world, employ(world, Replicator, EndpointsCopier))
+
+
+@scenario(
+    Menu(
+        processes=MANAGERS,
+        kinds=KINDS,
+        happenings=("lose-lease", "failing-probe", "fair"),
+        seconds=20,
+        most=8,
+        without=all_but(*OF_WATCHES, "happening", "crash-at-write"),
+    ),
+    checkers=checkers,
+    scale=15,
+)
+async def endpoints_seen_late(world: World) -> None:
+    """The same, while what managers hear of one kind is held back and of another is not."""
+    await _told(world, employ(world, Replicator, EndpointsCopier))
+
+
+async def _told(world: World, weather: Weather) -> None:
+    for name in WORKLOADS:
+        await world.apply(SERVICES, service(name))
+    await keep_changing(world, WORKLOADS, replica_set)
+    await come_to_rest(world, weather)
+
+
+SCENARIOS: tuple[Scenario, ...] = (endpoints, endpoints_seen_late)
