@@ -60,9 +60,7 @@ def deployment(
     }
 
 
-def revision(
-    owner: Obj, tag: str, size: int, *, available: int | None = None, number: int = 1, **notes: str
-) -> Obj:
+def revision(owner: Obj, tag: str, size: int, *, available: int | None = None, number: int = 1) -> Obj:
     """The ReplicaSet of a template, as it is when it has seen its size."""
     shown = size if available is None else available
     labels = {"app": "web", "pod-template-hash": f"h{tag}"}
@@ -74,7 +72,7 @@ def revision(
             f"web-h{tag}",
             age_s=1000 - number,
             labels=labels,
-            annotations={REVISION: str(number), **most, **notes},
+            annotations={REVISION: str(number), **most},
             ownerReferences=[controller_ref(owner)],
         ),
         "spec": {
@@ -437,7 +435,8 @@ def test_a_rollout_that_fails_goes_back_once_if_told_to() -> None:
         status={"conditions": [ours]},
         notes={REVISION: "3", "fathom.dev/auto-revert": "true", **notes},
     )
-    newest = revision(back, "1", 3, number=3, **{HISTORY: "1"})
+    newest = revision(back, "1", 3, number=3)
+    newest["metadata"]["annotations"][HISTORY] = "1"
     assert planned(back, newest, sets[1]).patches == ()
 
 
