@@ -1,7 +1,7 @@
 """What the scheduler says about pods: conditions and events. It never holds up a placement.
 
 What is to be said waits in a small line of its own, the newest word about a pod only, and is sent at a
-bounded rate. A pod that waits gets its condition at once; the same word again is not repeated, a changed count
+bounded rate. A pod that waits gets its condition at once; the same word is not repeated, a changed count
 (`0/5 nodes` becoming `0/6`) only after a while: a status is for people, and costs a commit.
 """
 

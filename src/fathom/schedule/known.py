@@ -1,0 +1,250 @@
+"""What a scheduler knows of its cluster: the table, and all that policies, quotas, overrides and volumes say.
+
+Fed with the caches' changes, in any order; asked for the `Context` that one pod is decided under. Nothing
+here waits or sends, so `fathom why` and the simulator ask the same questions of the same code.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import msgspec
+
+from fathom.model.objects import Key, Obj, key_of, labels_of, lookup, metadata
+from fathom.model.own import (
+    CapacityClass,
+    PolicyRollout,
+    SchedulerOverride,
+    SchedulingPolicy,
+    TenantQuota,
+    expiry_ns,
+    override_active,
+    read,
+)
+from fathom.model.own.overrides import USED_OVERRIDES
+from fathom.model.tenancy import TENANT, tenant_of
+from fathom.schedule import rules as events
+from fathom.schedule.context import Context
+from fathom.schedule.pods import PodView, ShapeReader
+from fathom.schedule.resolve import (
+    allowed_by,
+    avoided_by,
+    policy_for,
+    quota_of,
+    reserved_of,
+    volume_of,
+)
+from fathom.schedule.table import NodeTable
+
+CONTEXTS_MAX = 10_000
+DOUBTED = 100  # As a node that is quarantined: nothing is placed there while we know it better than our view.
+
+_READ: Mapping[str, type[Any]] = {
+    "TenantQuota": TenantQuota,
+    "CapacityClass": CapacityClass,
+    "SchedulingPolicy": SchedulingPolicy,
+    "PolicyRollout": PolicyRollout,
+    "SchedulerOverride": SchedulerOverride,
+}
+_EVENTS = {
+    "TenantQuota": events.QUOTA_CHANGED,
+    "CapacityClass": events.CLASS_CHANGED,
+    "SchedulingPolicy": events.POLICY_CHANGED,
+    "PolicyRollout": events.POLICY_CHANGED,
+    "SchedulerOverride": events.OVERRIDE_CHANGED,
+    "PersistentVolume": events.VOLUME_CHANGED,
+    "PersistentVolumeClaim": events.VOLUME_CHANGED,
+}
+
+
+class Known:
+    def __init__(self, *, tie_seed: int = 0) -> None:
+        self.table = NodeTable()
+        self._reader = ShapeReader()
+        self._tie_seed = tie_seed
+        self._own: dict[str, dict[Key, Any]] = {kind: {} for kind in _READ}
+        self._volumes: dict[str, Obj] = {}
+        self._claims: dict[Key, Obj] = {}
+        self._namespaces: dict[str, Obj] = {}
+        self.budgets: dict[Key, Obj] = {}  # PodDisruptionBudgets.
+        self._users: dict[str, str] = {}  # UID of a bound pod -> the overrides that it rests on.
+        self._contexts: dict[
+            Any, Context
+        ] = {}  # Of shapes; dropped whenever anything that they hold changes.
+        self._doubted: tuple[str, ...] = ()
+        self._expiries: list[int] = []  # When overrides end, soonest first.
+
+    # Being told.
+
+    def put(self, kind: str, before: Obj | None, after: Obj | None) -> tuple[str, ...]:
+        """A change of anything but a pod. The events that pods may have waited for."""
+        match kind:
+            case "Node":
+                return self._put_node(before, after)
+            case "Namespace":
+                return self._put_namespace(before, after)
+            case "PodDisruptionBudget":
+                _keep(self.budgets, key_of(after or before or {}), after)
+                return ()
+            case "PersistentVolume":
+                _keep(self._volumes, key_of(after or before or {}).name, after)
+            case "PersistentVolumeClaim":
+                _keep(self._claims, key_of(after or before or {}), after)
+            case _ if kind in _READ:
+                if (
+                    before is not None
+                    and after is not None
+                    and _spec_and_phase(before) == _spec_and_phase(after)
+                ):
+                    return ()  # A status that no rule reads.
+                self._put_own(kind, before, after)
+            case _:
+                return ()
+        self._contexts.clear()
+        return (_EVENTS[kind],)
+
+    def _put_node(self, before: Obj | None, after: Obj | None) -> tuple[str, ...]:
+        if after is None:
+            self.table.remove_node(key_of(before or {}).name)
+            return (events.NODE_CHANGED,)  # A domain fewer may satisfy a spread.
+        known = key_of(after).name in self.table.row_of
+        if not self.table.put_node(after):
+            return ()
+        return (events.NODE_CHANGED,) if known else (events.NODE_ADDED,)
+
+    def _put_namespace(self, before: Obj | None, after: Obj | None) -> tuple[str, ...]:
+        name = key_of(after or before or {}).name
+        _keep(self._namespaces, name, after)
+        if after is None:
+            return (events.NAMESPACE_CHANGED,) if self.table.remove_namespace(name) else ()
+        return (events.NAMESPACE_CHANGED,) if self.table.put_namespace(name, labels_of(after)) else ()
+
+    def _put_own(self, kind: str, before: Obj | None, after: Obj | None) -> None:
+        try:
+            struct = None if after is None else read(_READ[kind], after)
+        except msgspec.ValidationError:
+            struct = None  # Another server's, or a newer one's: it concerns nobody here.
+        _keep(self._own[kind], key_of(after or before or {}), struct)
+        if kind == "CapacityClass":
+            self.table.set_reserved([reserved_of(one) for one in self._of("CapacityClass")])
+        elif kind == "SchedulerOverride":
+            ends = [expiry_ns(one) for one in self._of("SchedulerOverride")]
+            self._expiries = sorted(end for end in ends if end is not None)
+
+    def passing(self, *, now_ns: int) -> tuple[str, ...]:
+        """What came to pass by itself since the last call: overrides that ended."""
+        if not self._expiries or self._expiries[0] > now_ns:
+            return ()
+        self._expiries = [end for end in self._expiries if end > now_ns]
+        self._contexts.clear()
+        return (events.OVERRIDE_CHANGED,)
+
+    # Pods.
+
+    def tenant_changed(self, before: Obj | None, after: Obj | None) -> bool:
+        """Whether a namespace's pods are another tenant's now."""
+        old, new = (labels_of(one).get(TENANT) if one is not None else None for one in (before, after))
+        return old != new
+
+    def view(self, pod: Obj) -> PodView:
+        namespace = str(metadata(pod).get("namespace") or "")
+        view = self._reader.view(pod, tenant=tenant_of(pod, self._namespaces.get(namespace)))
+        used = (metadata(pod).get("annotations") or {}).get(USED_OVERRIDES)
+        if used and view.node:
+            self._rest_on(view, "" if view.finished else used)
+        return view
+
+    def gone(self, uid: str) -> None:
+        if self._users.pop(uid, None) is not None:
+            self._contexts.clear()
+
+    def _rest_on(self, view: PodView, used: str) -> None:
+        if self._users.get(view.uid, "") != used:
+            self._contexts.clear()
+            _keep(self._users, view.uid, used or None)
+
+    def nominate(self, view: PodView) -> None:
+        """Room that was made for it is kept for it."""
+        if view.nominated:
+            self.table.claim(
+                view.uid, view.nominated, view.shape.requests, priority=view.priority, tenant=view.tenant
+            )
+        else:
+            self.unnominate(view.uid)
+
+    def unnominate(self, uid: str) -> None:
+        if uid in self.table.claims:
+            self.table.unclaim(uid)
+
+    # Being asked.
+
+    def context(
+        self, pod: PodView, *, now_ns: int, view_age_ms: int = 0, doubted: tuple[str, ...] = ()
+    ) -> Context:
+        """All that the pod is decided under. The same object as before while nothing in it has changed, so
+        that a pass over the nodes can go on."""
+        if doubted != self._doubted:
+            self._doubted = doubted
+            self._contexts.clear()
+        key = (pod.shape, "" if pod.shape.workloads else pod.key.name if self._is_personal() else "")
+        found = self._contexts.get(key)
+        if found is None:
+            if len(self._contexts) >= CONTEXTS_MAX:
+                self._contexts.clear()
+            found = self._contexts[key] = self._resolve(pod, now_ns)
+        if found.policy.max_view_age_ms is not None:
+            return msgspec.structs.replace(found, view_age_ms=view_age_ms)
+        return found
+
+    def _is_personal(self) -> bool:
+        """Whether pods without a workload may be called by their own names."""
+        return bool(self._own["SchedulerOverride"] or self._own["PolicyRollout"])
+
+    def same_context(self, one: PodView, other: PodView) -> bool:
+        """Whether pods of one shape are decided under the same context."""
+        return bool(one.shape.workloads) or not self._is_personal() or one.key == other.key
+
+    def _resolve(self, pod: PodView, now_ns: int) -> Context:
+        overrides = [one for one in self._of("SchedulerOverride") if override_active(one, now_ns)]
+        policies = {one.metadata.name: one for one in self._of("SchedulingPolicy")}
+        quota = self._own["TenantQuota"].get(Key("", pod.tenant))
+        return Context(
+            policy=policy_for(pod, self._of("PolicyRollout"), policies),
+            quota=None if quota is None else quota_of(quota),
+            avoided=tuple(one for each in overrides for one in avoided_by(each, pod)),
+            allowed=tuple(one for each in overrides for one in self._allowed(each, pod)),
+            trust_lost=dict.fromkeys(self._doubted, DOUBTED),
+            volumes=self._volumes_of(pod),
+            tie_seed=self._tie_seed,
+        )
+
+    def _allowed(self, override: SchedulerOverride, pod: PodView) -> Iterable[Any]:
+        name = f"{override.metadata.namespace}/{override.metadata.name}"
+        used = sum(name in rests.split(",") for rests in self._users.values())
+        return allowed_by(override, pod, used=used)
+
+    def _volumes_of(self, pod: PodView) -> dict[tuple[str, str], Any]:
+        namespace = pod.key.namespace
+        return {
+            (namespace, claim): volume_of(self._claims.get(Key(namespace, claim)), self._volumes)
+            for claim in pod.shape.claims
+        }
+
+    def _of(self, kind: str) -> list[Any]:
+        """Sorted by key: the order must not depend on who came first."""
+        return [one for _, one in sorted(self._own[kind].items())]
+
+
+def _keep(where: dict[Any, Any], key: Any, value: Any) -> None:
+    if value is None:
+        where.pop(key, None)
+    else:
+        where[key] = value
+
+
+def _spec_and_phase(obj: Obj) -> tuple[Any, ...]:
+    """What rules read of an object of ours: all but what is only counted or acknowledged in its status."""
+    status = obj.get("status") or {}
+    read_status = {name: status.get(name) for name in ("active", "canary", "percent", "expiresAt", "phase")}
+    return obj.get("spec"), read_status, lookup(obj, "metadata", "deletionTimestamp")

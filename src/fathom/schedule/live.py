@@ -1,0 +1,90 @@
+"""A scheduler against a real server: the wiring. `fathom serve scheduler` and `fathom up` call it."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from pathlib import Path
+
+import msgspec
+
+from fathom.client.http import HttpBackend, Server
+from fathom.control.live import EndedByItself
+from fathom.model.decision import Decision, Journal, Outcome, Table
+from fathom.record.flight import Flight
+from fathom.record.journal import DiskJournal
+from fathom.record.redact import secret_data
+from fathom.record.tape import DiskTape
+from fathom.schedule.process import Settings
+from fathom.seams.log import Log
+from fathom.seams.outside import Outside, live
+
+ENTRY = "fathom.schedule.process:begin"
+# Beside the server's data: one folder for each scheduler.
+JOURNALS = "journal"
+
+
+def journal_directory(data: Path, who: str = "scheduler") -> Path:
+    """Where a scheduler's decisions are kept."""
+    return data / JOURNALS / who
+
+
+class TimedJournal:
+    """A journal that knows how much of the process's time it takes."""
+
+    def __init__(self, inner: DiskJournal) -> None:
+        self._inner = inner
+        self.spent_ns = 0
+
+    def decided(self, decision: Decision) -> None:
+        began_ns = time.perf_counter_ns()
+        self._inner.decided(decision)
+        self.spent_ns += time.perf_counter_ns() - began_ns
+
+    def concluded(self, outcome: Outcome) -> None:
+        began_ns = time.perf_counter_ns()
+        self._inner.concluded(outcome)
+        self.spent_ns += time.perf_counter_ns() - began_ns
+
+    def tabled(self, table: Table) -> None:
+        began_ns = time.perf_counter_ns()
+        self._inner.tabled(table)
+        self.spent_ns += time.perf_counter_ns() - began_ns
+
+
+async def run_scheduler_live(
+    settings: Settings,
+    server: Server,
+    stop: asyncio.Event,
+    *,
+    outside: Outside | None = None,
+    tape: DiskTape | None = None,
+    journal: Journal | None = None,
+    log: Log | None = None,
+) -> None:
+    """On the host's loop, until `stop` is set and what was under way is done. Raises what made it impossible
+    to go on."""
+    flight = Flight(
+        ENTRY,
+        msgspec.to_builtins(settings),
+        connect=lambda host: HttpBackend(host, server),
+        outside=outside or live(),
+        tape=tape,
+        about={"server": server.url},
+        journal=journal,
+        log=log,
+        redact=secret_data if tape is not None else None,
+        grace_s=settings.drain_s + 5.0,
+    )
+    running = asyncio.create_task(flight.run())
+    stopping = asyncio.create_task(stop.wait())
+    try:
+        await asyncio.wait((running, stopping), return_when=asyncio.FIRST_COMPLETED)
+        told = stop.is_set()
+        flight.stop()
+        await running
+        if not told:
+            raise EndedByItself("the scheduler ended, though nobody told it to: the log says why")
+    finally:
+        stopping.cancel()
+        running.cancel()

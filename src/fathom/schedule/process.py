@@ -1,0 +1,190 @@
+"""A scheduler as a process: caches, a breaker, a lease where there are several, and the scheduler itself.
+
+    caches follow ──> stand by ──the lease is ours──> schedule ──lost──> stand by
+                                                         └──"stop"──> what flies ends ──> release ──> end
+
+`begin` is the entry: what the process does follows from its `Birth` and its inputs. Without a lease, several
+schedulers may work side by side, by name or by shard of tenants: the API's ledger keeps them apart.
+"""
+
+from __future__ import annotations
+
+import asyncio
+
+import msgspec
+
+from fathom.cache.caches import Caches
+from fathom.cache.observer import CacheObserver
+from fathom.cache.scope import Pace, Scope
+from fathom.client.api import Api, Transport
+from fathom.control.breaker import Breaker, BreakerView, Guarded
+from fathom.control.lease import Elector, Fenced, Standing, Term, Timing
+from fathom.model.objects import Key
+from fathom.schedule.kinds import KINDS
+from fathom.schedule.scheduler import Rules, Scheduler
+from fathom.seams.process import Inside
+
+STOP, REBASE = "stop", "rebase"
+
+
+class Settings(msgspec.Struct, frozen=True, kw_only=True):
+    """All that deciders see of how the process was started: it is on the tape."""
+
+    names: tuple[str, ...] = ("default-scheduler", "fathom")  # Pods whose schedulerName is one of these.
+    shard: int = 0  # Of the tenants, this scheduler's part …
+    shards: int = 1  # … of so many.
+    lease: str = ""  # namespace/name; '': works at once, beside others.
+    who: str = "scheduler"
+    target: str = "api"
+    timing: Timing = Timing()
+    own_kinds: bool = True  # False at a server that does not know fathom.dev.
+    resync_s: float = 0.0
+    drain_s: float = 10.0
+    batch_max: int = 256
+    in_flight_max: int = 3
+    user_agent: str = "fathom-scheduler"
+
+
+def begin(inside: Inside) -> SchedulerProcess:
+    """The entry: see `seams.process`."""
+    running = SchedulerProcess(inside, msgspec.convert(inside.options, Settings, strict=False))
+    running.start()
+    return running
+
+
+class SchedulerProcess:
+    def __init__(self, inside: Inside, settings: Settings, *, observer: CacheObserver | None = None) -> None:
+        self._inside = inside
+        self._settings = settings
+        self.standing: Standing | None = None
+        self.breaker = Breaker(
+            settings.target, inside.streams.stream("breaker"), on_change=self._breaker_changed
+        )
+        self.caches = Caches(
+            self._api(Guarded(inside.seam, self.breaker)),
+            streams=inside.streams,
+            observer=observer,
+            pace=Pace(resync=settings.resync_s),
+        )
+        for kind in KINDS:
+            if settings.own_kinds or kind.resource.group != "fathom.dev":
+                self.caches.add(kind.name, Scope(kind.resource), indexes={})
+        self.scheduler = Scheduler(inside, self.caches, self._rules())
+        self.task: asyncio.Task[None] | None = None
+
+    def start(self) -> None:
+        self.task = self._inside.domain.create_task(self.run(), name="scheduler")
+        self.task.add_done_callback(self._ended)
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        if not task.cancelled() and (error := task.exception()) is not None:
+            message = "the scheduler cannot go on"
+            self._inside.domain.call_exception_handler({"message": message, "exception": error})
+
+    async def run(self) -> None:
+        """Until told to stop."""
+        self.caches.start()
+        stopping = asyncio.get_running_loop().create_task(self._told_to_stop())
+        try:
+            if self._settings.lease:
+                await self._take_terms(stopping)
+            else:
+                await self._work(None, stopping)
+        finally:
+            stopping.cancel()
+            await self.caches.stop()
+
+    async def _take_terms(self, stopping: asyncio.Task[str]) -> None:
+        elector = self._elector()
+        predecessor = self._inside.birth.predecessor
+        while not stopping.done():
+            campaign = asyncio.get_running_loop().create_task(elector.campaign(predecessor))
+            predecessor = ""
+            await asyncio.wait((campaign, stopping), return_when=asyncio.FIRST_COMPLETED)
+            if not campaign.done():
+                campaign.cancel()
+                return
+            await self._lead(elector, campaign.result(), stopping)
+
+    async def _lead(self, elector: Elector, term: Term, stopping: asyncio.Task[str]) -> None:
+        self._inside.identity = term.identity
+        keeping = asyncio.get_running_loop().create_task(elector.keep(term))
+        try:
+            drained = await self._work(term, stopping, keeping)
+            if drained and stopping.result() == STOP:
+                keeping.cancel()
+                await asyncio.wait((keeping,))
+                await elector.release(term)
+        finally:
+            keeping.cancel()
+
+    async def _work(
+        self, term: Term | None, stopping: asyncio.Task[str], keeping: asyncio.Task[str] | None = None
+    ) -> bool:
+        """Schedule until told to stop, or until the lease is lost. Whether all came to a good end."""
+        ends = (stopping, keeping) if keeping is not None else (stopping,)
+        loop = asyncio.get_running_loop()
+        syncing = loop.create_task(self._synced())
+        await asyncio.wait((syncing, *ends), return_when=asyncio.FIRST_COMPLETED)
+        syncing.cancel()
+        if any(end.done() for end in ends):
+            return stopping.done()
+        guarded: Transport = Guarded(self._inside.seam, self.breaker)
+        api = self._api(Fenced(guarded, term) if term is not None else guarded)
+        working = loop.create_task(self.scheduler.run(api, term), name="scheduling")
+        try:
+            await asyncio.wait((working, *ends), return_when=asyncio.FIRST_COMPLETED)
+            if working.done():
+                working.result()  # It ends by itself only by failing.
+            if keeping is not None and keeping.done():
+                return False
+            return await self.scheduler.drain(self._settings.drain_s)
+        finally:
+            working.cancel()
+            await asyncio.wait((working,))
+
+    async def _synced(self) -> None:
+        while late := await self.caches.until_synced(timeout_s=60.0):
+            self._inside.log.warn("waiting for the first list", kinds=list(late))
+
+    async def _told_to_stop(self) -> str:
+        while (word := await self._inside.seam.signal()) not in {STOP, REBASE}:
+            self._inside.log.warn("an unknown signal", word=word)
+        return word
+
+    def _rules(self) -> Rules:
+        settings = self._settings
+        return Rules(
+            names=settings.names,
+            shard=settings.shard,
+            shards=settings.shards,
+            who=settings.who,
+            batch_max=settings.batch_max,
+            in_flight_max=settings.in_flight_max,
+        )
+
+    def _elector(self) -> Elector:
+        inside, settings = self._inside, self._settings
+        namespace, _, name = settings.lease.partition("/")
+        return Elector(
+            self._api(Guarded(inside.seam, self.breaker, vital=True)),
+            Key(namespace, name),
+            who=settings.who,
+            clock=inside.outside.clock,
+            ids=inside.outside.ids,
+            rng=inside.streams.stream("lease"),
+            timing=settings.timing,
+            on_change=self._standing_changed,
+        )
+
+    def _api(self, transport: Transport) -> Api:
+        return Api(transport, headers=(("user-agent", self._settings.user_agent),))
+
+    def _standing_changed(self, standing: Standing) -> None:
+        self.standing = standing
+        self._inside.log.info("lease", state=standing.state, identity=standing.identity,
+                              epoch=standing.epoch, why=standing.why)  # fmt: skip
+
+    def _breaker_changed(self, view: BreakerView) -> None:
+        self._inside.log.warn("breaker", target=view.target, state=view.state, opened=view.opened,
+                              refused=view.refused, last_failure=view.last_failure)  # fmt: skip

@@ -1,0 +1,514 @@
+"""The scheduler: keeps what it knows in step with the caches, decides for pods in line, sends, goes on.
+
+    caches ──> known (table, policies, quotas) ──┐
+       └─────> queue ──take──> place_batch ──> journal ──> bindingbatches ──> Bound: done
+                 ^                └─ no node: condition, parked                 Refused: fresh candidate
+                 └───────────── backoff <───────────────────────────────────────┘ Unknown: read the pod
+
+From taking pods to what is to be sent nothing waits. Requests fly while the next batch is decided: the table
+counts what was decided (assumed) until the outcome is *known*: the cache shows it, the server refused it, or
+the pod says so itself. A placement is safe from any view, since the server proves it; evicting is not, and
+needs a fresh one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import zlib
+from collections.abc import Sequence
+from functools import partial
+
+import msgspec
+
+from fathom.cache.caches import Caches
+from fathom.client.api import Api
+from fathom.control import breaker, lease
+from fathom.control.cause import Cause
+from fathom.control.lease import Term
+from fathom.model.decision import Result, Seen
+from fathom.model.objects import Obj, key_of, lookup, metadata, uid_of
+from fathom.schedule import rules as events
+from fathom.schedule.context import Context
+from fathom.schedule.known import Known
+from fathom.schedule.place import Placement, place, place_batch
+from fathom.schedule.pods import PodView
+from fathom.schedule.queue import Entry, Happening, SchedulingQueue, Waiting
+from fathom.schedule.records import Circumstances, Recorder
+from fathom.schedule.sending import ABOUT_NODE, FENCE_LOST, Answer, Wish, read_outcome, send_batch
+from fathom.schedule.voice import QUEUED, QUEUED_AFTER_S, Voice, Word
+from fathom.seams.process import Inside
+
+CONTROLLER = "scheduler"
+DECISION, POLICY = "fathom.dev/decision", "fathom.dev/policy"
+NOT_SENT = frozenset({breaker.REASON, lease.NOT_LEADER})
+
+# A node that refused us is left alone until our view has caught up with the server's, or for so long.
+DOUBT_S = 5.0
+# A refusal is fresh news, so the pod is tried at once: this often in a row, then with a backoff.
+AT_ONCE_MAX = 3
+# How often an unknown outcome is asked for; it stays assumed meanwhile.
+SETTLE_S_MIN, SETTLE_S_MAX = 0.05, 2.0
+# Things that come to pass by themselves (expiries, ages, waiting that has lasted) are looked at this often.
+LOOK_S = 1.0
+PROBE_S = 5.0
+
+
+class Rules(msgspec.Struct, frozen=True, kw_only=True):
+    """Which pods are ours, and how they are sent."""
+
+    names: tuple[str, ...]
+    shard: int = 0
+    shards: int = 1
+    who: str = CONTROLLER
+    batch_max: int = 256
+    in_flight_max: int = 3
+
+    def is_ours(self, pod: Obj, tenant: str) -> bool:
+        name = (pod.get("spec") or {}).get("schedulerName") or "default-scheduler"
+        return name in self.names and (
+            self.shards == 1 or zlib.crc32(tenant.encode()) % self.shards == self.shard
+        )
+
+
+class Sent(msgspec.Struct, frozen=True):
+    """A placement on its way."""
+
+    pod: PodView
+    wish: Wish
+    decision: str
+
+
+class Counts(msgspec.Struct):
+    """For people and metrics."""
+
+    attempts: int = 0
+    bound: int = 0
+    unschedulable: int = 0
+    refused: dict[str, int] = {}  # By check.
+    unknown: int = 0
+    batches: int = 0
+
+
+class Scheduler:
+    def __init__(self, inside: Inside, caches: Caches, rules: Rules) -> None:
+        self._inside = inside
+        self._caches = caches
+        self._rules = rules
+        self.counts = Counts()
+        self.known = Known(tie_seed=inside.streams.stream("ties").getrandbits(31))
+        self.queue = SchedulingQueue(inside.streams.stream("line"))
+        self._rng = inside.streams.stream("settle")
+        self._recorder = Recorder(inside.journal, prefix=inside.outside.ids.uid()[:8], controller=rules.who)
+        self._waiting: dict[str, PodView] = {}  # By UID: ours, without a node, as the cache has them.
+        self._landed: dict[str, int] = {}  # By UID: bound by us, not yet seen so in the cache.
+        self._flying: dict[int, asyncio.Task[None]] = {}
+        self._flights = 0
+        self._news: dict[str, Happening] = {}  # By event: what has happened since the line was last told.
+        self._doubted: dict[str, tuple[int, int]] = {}  # Node -> revision to reach, and until when at most.
+        self._gated: dict[str, tuple[str, ...]] = {}  # By UID: gates that are on record.
+        self._moved = asyncio.Event()
+        self._draining = False
+        self._voice: Voice | None = None
+        self._term: Term | None = None
+        for kind in caches.kinds:
+            caches.on_change(kind, partial(self._changed, kind))
+
+    # What the caches tell.
+
+    def _changed(self, kind: str, before: Obj | None, after: Obj | None) -> None:
+        if kind == "Pod":
+            self._pod_changed(before, after)
+            return
+        for name in self.known.put(kind, before, after):
+            self._tell(name, kind, after or before or {})
+        if kind == "Namespace" and self.known.tenant_changed(before, after):
+            self._look_again(key_of(after or before or {}).name)
+        self._moved.set()
+
+    def _look_again(self, namespace: str) -> None:
+        """Its pods are another tenant's now. Also when the namespace is heard of after its pods."""
+        snapshot = self._caches.snapshot()
+        for pod in snapshot.list("Pod", namespace) if snapshot.synced("Pod") else ():
+            self._pod_changed(pod, pod)
+
+    def _pod_changed(self, before: Obj | None, after: Obj | None) -> None:
+        if after is None:
+            self._pod_gone(before or {})
+            return
+        view = self.known.view(after)
+        if view.node or view.finished:
+            self._pod_placed(before, view)
+        elif view.deleting or not self._rules.is_ours(after, view.tenant):
+            self._leave(view.uid)
+        elif view.uid not in self._landed:
+            self._waiting[view.uid] = view
+            self.known.nominate(view)
+            cause = Cause("event", f"pods {view.key.namespace}/{view.key.name} at {view.revision}")
+            self.queue.add(_waiting(view), cause, now_ns=self._now_ns())
+            if view.shape.gates:
+                self._record_gates(view)
+        self._moved.set()
+
+    def _pod_gone(self, last: Obj) -> None:
+        uid = uid_of(last)
+        self._leave(uid)
+        self._landed.pop(uid, None)
+        self.known.gone(uid)
+        node = lookup(last, "spec", "nodeName") or self.known.table.assumed(uid)
+        self.known.table.forget(uid)
+        if self.known.table.remove_pod(uid) or node:
+            self._tell(events.POD_GONE, "Pod", last, f" from {node}")
+        self._moved.set()
+
+    def _pod_placed(self, before: Obj | None, view: PodView) -> None:
+        """Bound or finished, by whomever."""
+        self._leave(view.uid)
+        self._landed.pop(view.uid, None)
+        was_free = before is None or not lookup(before, "spec", "nodeName")
+        counted = self.known.table.put_pod(view)
+        where = f"pods {view.key.namespace}/{view.key.name} on {view.node}"
+        if view.finished:
+            if counted:
+                self._news[events.POD_GONE] = Happening(events.POD_GONE, where)
+        elif was_free:
+            self._news.setdefault(events.POD_PLACED, Happening(events.POD_PLACED, where))
+
+    def _leave(self, uid: str) -> None:
+        """It is not ours to place any more."""
+        self._waiting.pop(uid, None)
+        self._gated.pop(uid, None)
+        self.queue.remove(uid)
+        self.known.unnominate(uid)
+        if self._voice is not None:
+            self._voice.forget(uid)
+
+    def _tell(self, name: str, kind: str, obj: Obj, more: str = "") -> None:
+        path = "/".join(part for part in key_of(obj) if part)
+        self._news[name] = Happening(name, f"{kind} {path} at {metadata(obj).get('resourceVersion')}{more}")
+
+    # The loop.
+
+    async def run(self, api: Api, term: Term | None) -> None:
+        """For ever, or until cancelled."""
+        inside = self._inside
+        self._term = term
+        self._draining = False
+        self._voice = Voice(
+            api,
+            find=lambda key: self._caches.snapshot().get("Pod", key),
+            clock=inside.outside.clock,
+            ids=inside.outside.ids,
+            name=self._rules.names[0],
+        )
+        loop = asyncio.get_running_loop()
+        await self._recover()
+        background = [loop.create_task(self._voice.run()), loop.create_task(self._look_for_ever())]
+        try:
+            while True:
+                self._moved.clear()
+                self._go_round(api)
+                await self._until_moved()
+        finally:
+            flying = [*self._flying.values(), *background]
+            for task in flying:
+                task.cancel()
+            await asyncio.wait(flying)
+            self._flying.clear()
+
+    async def _recover(self) -> None:
+        """What an earlier term left in hand: its requests are fenced off by now, so what the cache shows once
+        it has caught up is what came of them."""
+        left = [uid for uid in self._waiting if _is_in_hand(self.queue.entry(uid))]
+        if not left and not self._landed:
+            return
+        await self._caches.probe("Pod", timeout_s=PROBE_S)
+        for uid in left:
+            if _is_in_hand(self.queue.entry(uid)):
+                self.known.table.forget(uid)
+                self.queue.retry(uid, Cause("start", "left by an earlier term"), now_ns=self._now_ns())
+
+    async def drain(self, seconds: float) -> bool:
+        """Take nothing more, and wait for what is under way. Whether all of it came to an end."""
+        self._draining = True
+        if self._flying:
+            await asyncio.wait(tuple(self._flying.values()), timeout=seconds)
+        return not self._flying
+
+    def _go_round(self, api: Api) -> None:
+        now_ns = self._now_ns()
+        self.queue.come_due(now_ns=now_ns)
+        self._wake_helped(now_ns)
+        while len(self._flying) < self._rules.in_flight_max and not self._draining:
+            entries = self.queue.take(most=self._rules.batch_max)
+            if not entries:
+                return
+            sent = [one for group in self._groups(entries) for one in self._decide(group)]
+            if sent:
+                self._fly(api, sent)
+
+    def _groups(self, entries: list[Entry]) -> list[list[Entry]]:
+        """Pods of one shape that are decided under one context. More than one group only where something
+        calls pods by their own names."""
+        first = self._waiting[entries[0].pod.uid]
+        if all(self.known.same_context(first, self._waiting[entry.pod.uid]) for entry in entries[1:]):
+            return [entries]
+        return [[entry] for entry in entries]
+
+    def _fly(self, api: Api, sent: list[Sent]) -> None:
+        self._flights += 1
+        number = self._flights
+        task = asyncio.get_running_loop().create_task(self._commit(api, sent), name=f"bind {number}")
+        self._flying[number] = task
+        task.add_done_callback(lambda _: self._landed_flight(number))
+
+    def _landed_flight(self, number: int) -> None:
+        task = self._flying.pop(number, None)
+        self._moved.set()
+        if task is not None and not task.cancelled() and (error := task.exception()) is not None:
+            self._inside.domain.call_exception_handler({"message": "a commit died", "exception": error})
+
+    async def _until_moved(self) -> None:
+        due_ns = self.queue.next_due_ns
+        if due_ns is None:
+            await self._moved.wait()
+            return
+        timer = asyncio.get_running_loop().call_at(due_ns / 1e9, self._moved.set)
+        try:
+            await self._moved.wait()
+        finally:
+            timer.cancel()
+
+    async def _look_for_ever(self) -> None:
+        """What no event tells: overrides that expire, doubts that are over, waiting that has lasted."""
+        while True:
+            await asyncio.sleep(LOOK_S)
+            now_ns = self._inside.outside.clock.now_ns()
+            for name in self.known.passing(now_ns=now_ns):
+                self._news.setdefault(name, Happening(name, "with time"))
+            self._settle_doubts()
+            if self.queue.waited_for(events.VIEW_FRESH):
+                self._news.setdefault(events.VIEW_FRESH, Happening(events.VIEW_FRESH))
+            self._say_queued()
+            if self._news:
+                self._moved.set()
+
+    def _say_queued(self) -> None:
+        now_ns, voice = self._now_ns(), self._voice
+        if voice is None:
+            return
+        for uid, view in self._waiting.items():
+            entry = self.queue.entry(uid)
+            if entry is None or entry.attempt or now_ns - entry.added_ns < QUEUED_AFTER_S * 1e9:
+                continue
+            if entry.state == "active":
+                voice.waits(Word(view.key, uid, QUEUED, "waits for its turn"))
+
+    # Waking.
+
+    def _wake_helped(self, now_ns: int) -> None:
+        news, self._news = self._news, {}
+        for happening in news.values():
+            if self.queue.waited_for(happening.name):
+                self.queue.happened(happening, self._could_place, now_ns=now_ns)
+
+    def _could_place(self, pods: Sequence[Waiting]) -> int:
+        """How many of these, of one shape, have a place now. Tried on the table itself, and taken back."""
+        views = [self._waiting[pod.uid] for pod in pods[: self._rules.batch_max]]
+        context = self._context(views[0])
+        placements = place_batch(views, self.known.table, context)
+        placed = [view for view, placement in zip(views, placements, strict=True) if placement.node]
+        for view in placed:
+            self.known.table.forget(view.uid)
+        return len(placed)
+
+    # Deciding.
+
+    def _decide(self, entries: list[Entry]) -> list[Sent]:
+        pods = [self._waiting[entry.pod.uid] for entry in entries]
+        context = self._context(pods[0])
+        around = self._around(context)
+        placements = place_batch(pods, self.known.table, context)
+        self.counts.batches += 1
+        self.counts.attempts += len(pods)
+        sent = []
+        for entry, pod, placement in zip(entries, pods, placements, strict=True):
+            if placement.node is None:
+                self._cannot(entry, pod, placement, around)
+            else:
+                sent.append(self._send(entry, pod, placement, around))
+        return sent
+
+    def _send(self, entry: Entry, pod: PodView, placement: Placement, around: Circumstances) -> Sent:
+        id_ = self._record(entry, pod, placement, around, "bind")
+        wish = Wish(
+            namespace=pod.key.namespace,
+            name=pod.key.name,
+            uid=pod.uid,
+            node=placement.node or "",
+            node_revision=str(placement.node_revision or ""),
+            annotations=self._annotations(id_, placement),
+            policy=placement.policy if placement.policy != "builtin" else "",
+            overrides=placement.overrides,
+        )
+        return Sent(pod, wish, id_)
+
+    def _annotations(self, id_: str, placement: Placement) -> dict[str, str]:
+        found = {DECISION: id_}
+        if placement.policy:
+            found[POLICY] = placement.policy
+        if placement.overrides:
+            found["fathom.dev/overrides"] = ",".join(placement.overrides)
+        if placement.capacity_class:
+            found["fathom.dev/capacity-class"] = placement.capacity_class
+        return found
+
+    def _cannot(self, entry: Entry, pod: PodView, placement: Placement, around: Circumstances) -> None:
+        self.counts.unschedulable += 1
+        id_ = self._record(entry, pod, placement, around, "unschedulable", condition="PodScheduled=False")
+        self.queue.park(pod.uid, placement.helped_by, now_ns=around.now_ns)
+        if self._voice is not None:
+            waits = ", ".join(placement.helped_by) or "a change of the pod"
+            retry = f"attempt {entry.attempt}; looked at again after {waits}, or within a minute"
+            self._voice.waits(Word(pod.key, pod.uid, "Unschedulable", placement.message, retry, id_))
+
+    def _record_gates(self, pod: PodView) -> None:
+        """Once for each set of gates: a gated pod is not in line."""
+        if self._gated.get(pod.uid) == pod.shape.gates:
+            return
+        self._gated[pod.uid] = pod.shape.gates
+        entry = self.queue.entry(pod.uid)
+        if entry is None:
+            return
+        context = self._context(pod)
+        placement = place(pod, self.known.table, context)
+        self._record(entry, pod, placement, self._around(context), "gated")
+
+    def _record(
+        self,
+        entry: Entry,
+        pod: PodView,
+        placement: Placement,
+        around: Circumstances,
+        verdict: str,
+        **more: str,
+    ) -> str:
+        table = self.known.table
+        return self._recorder.decided(
+            entry, pod, placement, around,
+            verdict=verdict, names=table.names, nodes_version=table.nodes_version, **more,
+        )  # fmt: skip
+
+    def _context(self, pod: PodView) -> Context:
+        now_ns = self._inside.outside.clock.now_ns()
+        snapshot = self._caches.snapshot()
+        age_ms = round(1000 * min(1e6, max(snapshot.age("Node"), snapshot.age("Pod"))))
+        return self.known.context(pod, now_ns=now_ns, view_age_ms=age_ms, doubted=tuple(self._doubted))
+
+    def _around(self, context: Context) -> Circumstances:
+        snapshot = self._caches.snapshot()
+        ages = snapshot.ages
+        return Circumstances(
+            time_ns=self._inside.outside.clock.now_ns(),
+            now_ns=self._now_ns(),
+            seen={
+                kind: Seen(revision, round(1000 * min(1e6, ages[kind])))
+                for kind, revision in snapshot.revisions.items()
+            },
+            epoch=(self._term.epoch or 0) if self._term is not None else 0,
+            need="any: the commit proves it",
+            context=context,
+        )
+
+    # Committing.
+
+    async def _commit(self, api: Api, sent: list[Sent]) -> None:
+        answers = await send_batch(api, [one.wish for one in sent])
+        for one, answer in zip(sent, answers, strict=True):
+            if answer.status != "Unknown":
+                self._conclude(one, answer)
+        unknown = [
+            (one, answer) for one, answer in zip(sent, answers, strict=True) if answer.status == "Unknown"
+        ]
+        if unknown:
+            self.counts.unknown += len(unknown)
+            await asyncio.gather(*(self._settle(api, one, answer) for one, answer in unknown))
+
+    async def _settle(self, api: Api, sent: Sent, answer: Answer) -> None:
+        """Until it is known. The pod is asked; if it has no node, the same binding is sent again: whichever
+        of the two comes first, the other finds the pod bound."""
+        self._note(sent, "unknown", 0, answer.message)
+        pause_s = SETTLE_S_MIN
+        while True:
+            found = await read_outcome(api, sent.wish)
+            if found is not None and found.status == "Unknown":
+                (found,) = await send_batch(api, [sent.wish])
+                if found.check == "PodBound":
+                    found = await read_outcome(api, sent.wish)
+            if found is not None and found.status != "Unknown" and found.check not in NOT_SENT:
+                self._conclude(sent, found, settled=True)
+                return
+            await asyncio.sleep(pause_s * (0.5 + self._rng.random() / 2))
+            pause_s = min(SETTLE_S_MAX, pause_s * 2)
+
+    def _conclude(self, sent: Sent, answer: Answer, *, settled: bool = False) -> None:
+        """An outcome is known."""
+        uid = sent.pod.uid
+        if answer.status == "Bound":
+            self.counts.bound += 1
+            self._note(sent, "settled" if settled else "committed", answer.revision)
+            if uid in self._waiting:  # Else the cache has told us more already.
+                self._landed[uid] = answer.revision
+                self._leave(uid)
+            if self._voice is not None:
+                self._voice.placed(sent.pod.key, uid, sent.wish.node)
+            return
+        self.counts.refused[answer.check] = self.counts.refused.get(answer.check, 0) + 1
+        self._note(sent, "conflict", answer.current_revision, f"{answer.check}: {answer.message}")
+        self.known.table.forget(uid)
+        if answer.check in ABOUT_NODE:
+            self._doubt(sent.wish.node, answer.current_revision)
+        if answer.check == FENCE_LOST and self._term is not None:
+            self._term.end("fenced")
+        if uid in self._waiting:
+            self._try_again(uid, answer)
+
+    def _try_again(self, uid: str, answer: Answer) -> None:
+        entry = self.queue.entry(uid)
+        at_once = answer.check in ABOUT_NODE and entry is not None and entry.failures < AT_ONCE_MAX
+        cause = Cause("retry", f"{answer.check}: {answer.message}"[:200])
+        self.queue.retry(uid, cause, now_ns=self._now_ns(), backoff=not at_once)
+
+    def _doubt(self, node: str, revision: int) -> None:
+        self._doubted[node] = (revision, self._now_ns() + round(DOUBT_S * 1e9))
+
+    def _settle_doubts(self) -> None:
+        """A node is taken at its word again when our view is as new as the server's was."""
+        if not self._doubted:
+            return
+        snapshot = self._caches.snapshot()
+        reached = min(snapshot.revision("Pod"), snapshot.revision("Node"))
+        over = [
+            node
+            for node, (revision, until_ns) in self._doubted.items()
+            if (revision and reached >= revision) or (not revision and self._now_ns() >= until_ns)
+        ]
+        for node in over:
+            del self._doubted[node]
+            self._news[events.TRUST_CHANGED] = Happening(events.TRUST_CHANGED, f"nodes {node}")
+
+    def _note(self, sent: Sent, result: Result, revision: int, message: str = "") -> None:
+        now_ns = self._inside.outside.clock.now_ns()
+        self._recorder.concluded(sent.decision, now_ns, result, revision=revision, message=message)
+
+    def _now_ns(self) -> int:
+        return self._inside.outside.clock.monotonic_ns()
+
+
+def _waiting(view: PodView) -> Waiting:
+    return Waiting(
+        view.uid, view.key, view.shape, view.tenant, view.priority, view.created_ns, bool(view.shape.gates)
+    )
+
+
+def _is_in_hand(entry: Entry | None) -> bool:
+    return entry is not None and entry.state == "in-hand"
