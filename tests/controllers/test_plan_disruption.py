@@ -1,0 +1,106 @@
+"""How many may be evicted, objects in and plan out."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from tests.controllers.making import NOW, at, meta, pod
+
+from fathom.control.plan import NOTHING, Plan
+from fathom.controllers.plan_disruption import NEEDS, Trouble, look_again_s, plan_budget
+from fathom.model.objects import Obj
+
+
+def budget(status: Obj | None = None, **spec: Any) -> Obj:
+    return {"metadata": meta("web"), "spec": spec, "status": status or {}}
+
+
+def planned(one: Obj, *pods: Obj, expected: int | Trouble = 4) -> Plan:
+    return plan_budget(one, pods, lambda: expected, now=NOW)
+
+
+def status(plan: Plan) -> Obj:
+    (patch,) = plan.patches
+    assert patch.subresource == "status"
+    found: Obj = patch.patch["status"]
+    return found
+
+
+def pods(healthy: int, sick: int = 0) -> list[Obj]:
+    return [pod(f"p{n}", ready=n < healthy) for n in range(healthy + sick)]
+
+
+@pytest.mark.parametrize(
+    ("spec", "expected", "desired", "allowed"),
+    [
+        ({"minAvailable": 2}, 4, 2, 1),
+        ({"minAvailable": "50%"}, 10, 5, 0),
+        ({"minAvailable": "30%"}, 5, 2, 1),
+        ({"maxUnavailable": 1}, 4, 3, 0),
+        ({"maxUnavailable": "50%"}, 5, 2, 1),
+        ({}, 4, 1, 2),
+    ],
+)
+def test_a_budget_allows_what_is_healthy_beyond_what_must_be(
+    spec: Obj, expected: int, desired: int, allowed: int
+) -> None:
+    found = status(planned(budget(**spec), *pods(3, sick=1), expected=expected))
+    by_scale = not isinstance(spec.get("minAvailable", 1), int) or "maxUnavailable" in spec
+    assert {name: value for name, value in found.items() if name not in {"conditions", "disruptedPods"}} == {
+        "currentHealthy": 3,
+        "desiredHealthy": desired,
+        "expectedPods": expected if by_scale else 4,
+        "disruptionsAllowed": allowed,
+        "observedGeneration": 1,
+    }
+    (condition,) = found["conditions"]
+    assert (condition["type"], condition["status"], condition["reason"]) == (
+        ("DisruptionAllowed", "True", "SufficientPods")
+        if allowed
+        else ("DisruptionAllowed", "False", "InsufficientPods")
+    )
+
+
+def test_to_allow_more_the_view_must_be_fresh_and_to_allow_less_any_will_do() -> None:
+    assert planned(budget(minAvailable=1), *pods(3)).needs == NEEDS
+    full = budget({"disruptionsAllowed": 3, "observedGeneration": 1}, minAvailable=1)
+    less = planned(full, *pods(2))
+    assert (status(less)["disruptionsAllowed"], less.needs) == (1, ())
+
+
+def test_an_evicted_pod_counts_as_gone_until_it_is_or_time_is_up() -> None:
+    noted = {"disruptedPods": {"p0": at(-10), "p1": at(-500), "elsewhere": at(-1)}}
+    one = budget(noted, minAvailable=1)
+    found = status(planned(one, *pods(3)))
+    assert (found["currentHealthy"], found["disruptionsAllowed"]) == (2, 1)
+    assert found["disruptedPods"] == {"p0": at(-10), "p1": None, "elsewhere": None}
+    assert look_again_s(one, pods(3), now=NOW) == 111.0
+
+
+def test_a_pod_that_is_going_is_not_healthy() -> None:
+    found = status(planned(budget(minAvailable=1), pod("a"), pod("b", going=True)))
+    assert found["currentHealthy"] == 1
+
+
+def test_where_the_number_cannot_be_told_nothing_is_allowed() -> None:
+    found = status(
+        planned(budget({"disruptionsAllowed": 2}, maxUnavailable=1), *pods(3), expected=Trouble("nobody's"))
+    )
+    assert found["disruptionsAllowed"] == 0
+    (condition,) = found["conditions"]
+    assert (condition["status"], condition["reason"], condition["message"]) == (
+        "False",
+        "SyncFailed",
+        "nobody's",
+    )
+
+
+def test_no_pods_at_all_allow_nothing() -> None:
+    assert status(planned(budget(minAvailable=0)))["disruptionsAllowed"] == 0
+
+
+def test_nothing_is_written_where_nothing_is_new() -> None:
+    one = budget(minAvailable=1)
+    written = {**one, "status": status(planned(one, *pods(3)))}
+    assert planned(written, *pods(3)) == NOTHING
