@@ -282,8 +282,10 @@ async def _sent(api: Api, action: Action, kind: Kind) -> Outcome:
                 {"metadata": guard, "status": status},
                 subresource="status",
             )
-        case Delete(target=at, policy=policy):
-            return await api.delete(kind.resource, at.key.namespace, at.key.name, uid=at.uid, policy=policy)
+        case Delete(target=at, policy=policy, grace_s=grace_s):
+            return await api.delete(
+                kind.resource, at.key.namespace, at.key.name, uid=at.uid, policy=policy, grace_s=grace_s
+            )
 
 
 def _as_seen(action: Action, outcome: Outcome) -> Outcome:

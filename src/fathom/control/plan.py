@@ -61,6 +61,7 @@ class Patch(msgspec.Struct, frozen=True):
 class Delete(msgspec.Struct, frozen=True):
     target: Target
     policy: str = "Background"
+    grace_s: int | None = None  # Nought: at once, whoever still runs it. None: as its kind has it.
 
     @property
     def line(self) -> str:
@@ -163,8 +164,10 @@ def is_done(action: Action, found: Obj | None) -> bool:
             return found is not None and _is_that_child(obj, found)
         case Patch(target=at, patch=patch):
             return found is not None and uid_of(found) == at.uid and contains(found, patch)
-        case Delete(target=at):
-            return found is None or uid_of(found) != at.uid or bool(metadata(found).get("deletionTimestamp"))
+        case Delete(target=at, grace_s=grace_s):
+            if found is None or uid_of(found) != at.uid:
+                return True
+            return grace_s != 0 and bool(metadata(found).get("deletionTimestamp"))
         case WriteStatus(target=at, status=status):
             return found is not None and uid_of(found) == at.uid and contains(found, {"status": status})
 
