@@ -36,6 +36,7 @@ def make_app() -> App:
     app = App(name="serve", help="Run one part of the control plane as a process of its own.")
     app.command(api)
     app.command(gateway)
+    app.command(scheduler)
     return app
 
 
@@ -73,6 +74,27 @@ def gateway(*, kubeconfig: Kubeconfig = None) -> None:
         await run_gateway(server_at(kubeconfig), stop=stop_event(), log=JsonLog(sys.stderr, live().clock))
 
     run_on_uvloop(run())
+
+
+def scheduler(
+    *,
+    kubeconfig: Kubeconfig = None,
+    name: Annotated[
+        tuple[str, ...], Parameter(negative=(), help="Schedule pods with this schedulerName; may be repeated.")
+    ] = ("default-scheduler", "fathom"),
+    data: Annotated[
+        Path | None, Parameter(help="Where decisions are kept; default: beside the kubeconfig.")
+    ] = None,
+    lease: Annotated[
+        str, Parameter(help="NAMESPACE/NAME to hold before scheduling; '' works beside others at once.")
+    ] = "fathom-system/scheduler",
+    shard: Annotated[str, Parameter(help="I/N: only the tenants of part I, counted from 0, of N.")] = "0/1",
+    record: Annotated[bool, Parameter(negative=(), help="Keep a tape too, for `fathom replay`.")] = False,
+) -> None:
+    """The scheduler: finds nodes for pods, and keeps why."""
+    from fathom.cli.scheduling import serve_scheduler  # noqa: PLC0415
+
+    serve_scheduler(kubeconfig, names=name, data=data, lease=lease, shard=shard, record=record)
 
 
 def server_at(kubeconfig: Path | None) -> Any:

@@ -1,0 +1,97 @@
+"""The scheduler as a command: where its journal goes, which part of the pods it takes, how it ends."""
+
+from __future__ import annotations
+
+import re
+import sys
+import time
+from pathlib import Path
+
+from fathom import __version__
+from fathom.cli.problem import Problem
+from fathom.cli.serve import run_on_uvloop, server_at
+from fathom.control.live import EndedByItself
+from fathom.record.journal import DiskJournal
+from fathom.record.ring import RingBusy
+from fathom.record.tape import DiskTape
+from fathom.schedule.live import TimedJournal, journal_directory, run_scheduler_live
+from fathom.schedule.process import Settings
+from fathom.seams.log import JsonLog
+from fathom.seams.outside import live
+from fathom.stopping import stop_event
+
+SHARD = re.compile(r"(\d{1,4})/(\d{1,4})")
+DEFAULT_DATA = Path(".fathom")
+
+
+def data_beside(kubeconfig: Path | None) -> Path:
+    """`fathom up` writes its kubeconfig into its data directory."""
+    return kubeconfig.absolute().parent if kubeconfig is not None else DEFAULT_DATA
+
+
+def who_is(names: tuple[str, ...], shard: tuple[int, int]) -> str:
+    """One folder and one name in records for each scheduler that may run beside others."""
+    first = "" if names[0] == "default-scheduler" else f"-{names[0]}"
+    return f"scheduler{first}" + (f"-{shard[0]}of{shard[1]}" if shard[1] > 1 else "")
+
+
+def serve_scheduler(
+    kubeconfig: Path | None,
+    *,
+    names: tuple[str, ...],
+    data: Path | None,
+    lease: str,
+    shard: str,
+    record: bool,
+) -> None:
+    part = _shard(shard)
+    if lease and lease.count("/") != 1:
+        raise Problem(f"--lease must read NAMESPACE/NAME, not {lease!r}")
+    who = who_is(names, part)
+    folder = data or data_beside(kubeconfig)
+    log = JsonLog(sys.stderr, live().clock)
+    try:
+        journal = DiskJournal(journal_directory(folder, who), log=log)
+        tape = DiskTape(folder / "tape" / who, log=log) if record else None
+    except RingBusy as error:
+        raise Problem(f"{error}: is this scheduler running already?") from error
+    timed = TimedJournal(journal)
+
+    async def run() -> None:
+        server = server_at(kubeconfig)
+        settings = Settings(
+            names=names,
+            shard=part[0],
+            shards=part[1],
+            lease=lease if part[1] == 1 else (lease and f"{lease}-{part[0]}of{part[1]}"),
+            who=who,
+            target=server.url,
+            user_agent=f"fathom/{__version__} {who}",
+        )
+        await run_scheduler_live(settings, server, stop_event(), tape=tape, journal=timed, log=log)
+
+    began_s = time.process_time()
+    try:
+        run_on_uvloop(run())
+    except EndedByItself as error:
+        raise Problem(str(error)) from error
+    finally:
+        cpu_s = time.process_time() - began_s
+        log.info(
+            "journal",
+            records=journal.written,
+            bytes=journal.bytes,
+            lost=journal.lost,
+            seconds=round(timed.spent_ns / 1e9, 3),
+            cpu_seconds=round(cpu_s, 3),
+        )
+        journal.close()
+        if tape is not None:
+            tape.close()
+
+
+def _shard(text: str) -> tuple[int, int]:
+    match = SHARD.fullmatch(text)
+    if match is None or not int(match[1]) < int(match[2]):
+        raise Problem(f"--shard must read I/N with I from 0 to N-1, not {text!r}")
+    return int(match[1]), int(match[2])
