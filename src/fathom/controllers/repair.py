@@ -1,0 +1,215 @@
+"""Repair: finds what others left behind, by ownership, and never by having seen it happen.
+
+Caches find candidates; before anything is removed, the server itself is asked for what its life depends on (the
+pod of a reservation, the node of a pod), and the removal names the revision that was looked at.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from fathom.cache.indexes import FOR_PODS, STANDARD
+from fathom.client.api import MERGE, Resource
+from fathom.client.outcomes import Committed, Rejected
+from fathom.control.again import Again
+from fathom.control.kit import Kit
+from fathom.control.watches import (
+    DEPLOYMENT,
+    JOB,
+    NODE,
+    POD,
+    REPLICA_SET,
+    Kind,
+    Primary,
+    Related,
+    View,
+    Watch,
+)
+from fathom.controllers.plan_repair import (
+    POD_NAME,
+    STUCK_S,
+    overdue,
+    plan_finalizers,
+    plan_pod,
+    plan_proposal,
+    plan_reservation,
+    subject_key,
+    waits_for_node_s,
+)
+from fathom.model.objects import Key, Obj, is_deleting, key_of, lookup, metadata, uid_of
+from fathom.model.own import Reservation, read
+
+RESERVATION = Kind("Reservation", Resource("fathom.dev", "v1alpha1", "reservations"))
+PROPOSAL = Kind("RepairProposal", Resource("fathom.dev", "v1alpha1", "repairproposals"))
+
+# Nothing tells us of a pod that has gone which we never saw: everything is looked at again this often.
+SCAN_S = 15.0
+
+
+def by_intent(reservation: Obj) -> tuple[str, ...]:
+    return (read(Reservation, reservation).intent,)
+
+
+def _pod_named(reservation: Obj) -> str:
+    return str(lookup(reservation, "metadata", "annotations", POD_NAME) or "")
+
+
+def _reservations_of(pod: Obj, view: View) -> tuple[Key, ...]:
+    held = view().by_index("Reservation", "pod", "/".join(key_of(pod)))
+    return tuple(key_of(each) for each in held)
+
+
+def by_pod(reservation: Obj) -> tuple[str, ...]:
+    return (f"{key_of(reservation).namespace}/{_pod_named(reservation)}",)
+
+
+class Reservations:
+    """Gives back capacity that nobody holds any more."""
+
+    name = "repair-reservations"
+    watches: ClassVar[tuple[Watch, ...]] = (
+        Primary(RESERVATION, conditions=False, indexes={**STANDARD, "intent": by_intent, "pod": by_pod}),
+        Related(POD, concerns=_reservations_of, indexes=FOR_PODS),
+    )
+
+    def __init__(self, kit: Kit) -> None:
+        self._kit = kit
+
+    async def reconcile(self, key: Key) -> Again:
+        known = self._kit.snapshot().get("Reservation", key)
+        if known is None:
+            return Again.never()
+        name = _pod_named(known)
+        pod = await self._kit.api.get(POD.resource, key.namespace, name) if name else None
+        view = self._kit.snapshot()
+        reservation = view.get("Reservation", key)
+        if reservation is not known:
+            return Again.in_s(0.1, "it changed while its pod was read")
+        twins = view.by_index("Reservation", "intent", read(Reservation, known).intent)
+        plan = plan_reservation(known, pod, twins, now_ns=self._kit.now_ns(), now=self._kit.now())
+        return Again.after(await self._kit.apply(key, plan, seen=view), in_s=SCAN_S, why="a scan")
+
+
+def _stranded(node: Obj, view: View) -> tuple[Key, ...]:
+    """Of a node that changed or went: its pods."""
+    return tuple(key_of(pod) for pod in view().by_index("Pod", "node", key_of(node).name))
+
+
+class Pods:
+    """Pods bound to nodes that are not there, and pods that do not go."""
+
+    name = "repair-pods"
+    watches: ClassVar[tuple[Watch, ...]] = (
+        Primary(POD, conditions=False, indexes=FOR_PODS),
+        Related(NODE, concerns=_stranded),
+    )
+    writes: ClassVar[tuple[Kind, ...]] = (PROPOSAL,)
+
+    def __init__(self, kit: Kit) -> None:
+        self._kit = kit
+
+    async def reconcile(self, key: Key) -> Again:
+        view, now_ns = self._kit.snapshot(), self._kit.now_ns()
+        pod = view.get("Pod", key)
+        where = str(lookup(pod, "spec", "nodeName") or "") if pod is not None else ""
+        if pod is None or not where:
+            return Again.never()
+        node = view.get("Node", Key("", where))
+        if node is None:
+            return await self._without_node(key, pod, where)
+        plan = plan_pod(pod, node, node_is_gone=False, now_ns=now_ns)
+        wait_s = STUCK_S if is_deleting(pod) and not overdue(pod, now_ns=now_ns) else None
+        return Again.after(await self._kit.apply(key, plan, seen=view), in_s=wait_s, why="it is going")
+
+    async def _without_node(self, key: Key, pod: Obj, where: str) -> Again:
+        wait_s = waits_for_node_s(pod, now_ns=self._kit.now_ns())
+        if wait_s > 0:
+            return Again.in_s(wait_s, "its node may still appear")
+        node = await self._kit.api.get(NODE.resource, "", where)
+        view = self._kit.snapshot()
+        if node is not None or view.get("Pod", key) is not pod:
+            return Again.in_s(1.0, "something changed while its node was read")
+        plan = plan_pod(pod, None, node_is_gone=True, now_ns=self._kit.now_ns())
+        return Again.after(await self._kit.apply(key, plan, seen=view))
+
+
+class _Finalizers:
+    """Objects of one kind that do not go because a finalizer holds them."""
+
+    kind: ClassVar[Kind]
+
+    def __init__(self, kit: Kit) -> None:
+        self._kit = kit
+
+    async def reconcile(self, key: Key) -> Again:
+        view, now_ns = self._kit.snapshot(), self._kit.now_ns()
+        obj = view.get(self.kind.name, key)
+        if obj is None or not is_deleting(obj):
+            return Again.never()
+        plan = plan_finalizers(self.kind.name, obj, now_ns=now_ns)
+        applied = await self._kit.apply(key, plan, seen=view)
+        return Again.after(applied, in_s=None if overdue(obj, now_ns=now_ns) else STUCK_S, why="it is going")
+
+
+def finalizers_of(of: Kind) -> type[_Finalizers]:
+    class Finalizers(_Finalizers):
+        kind = of
+        name: ClassVar[str] = f"repair-{of.resource.plural}"
+        watches: ClassVar[tuple[Watch, ...]] = (Primary(of, conditions=False),)
+        writes: ClassVar[tuple[Kind, ...]] = (PROPOSAL,)
+
+    return Finalizers
+
+
+DeploymentFinalizers = finalizers_of(DEPLOYMENT)
+ReplicaSetFinalizers = finalizers_of(REPLICA_SET)
+JobFinalizers = finalizers_of(JOB)
+
+# The kinds whose objects a proposal may be about.
+SUBJECTS = {kind.name: kind for kind in (POD, DEPLOYMENT, REPLICA_SET, JOB, RESERVATION)}
+
+
+class Proposals:
+    """Carries out what a person has approved, after looking once more."""
+
+    name = "repair-proposals"
+    watches: ClassVar[tuple[Watch, ...]] = (Primary(PROPOSAL, conditions=False),)
+
+    def __init__(self, kit: Kit) -> None:
+        self._kit = kit
+
+    async def reconcile(self, key: Key) -> Again:
+        known = self._kit.snapshot().get("RepairProposal", key)
+        if known is None:
+            return Again.never()
+        kind = SUBJECTS.get(str(lookup(known, "spec", "subject", "kind")))
+        subject = await self._subject(kind, known) if kind is not None else None
+        view = self._kit.snapshot()
+        if view.get("RepairProposal", key) is not known:
+            return Again.in_s(0.1, "it changed while its subject was read")
+        plan = plan_proposal(known, subject, now=self._kit.now())
+        applied = await self._kit.apply(key, plan, seen=view)
+        if applied.failure is None and plan.why == "approved" and kind is not None and subject is not None:
+            return await self._carry_out(kind, subject, str(lookup(known, "spec", "action")))
+        return Again.after(applied, in_s=SCAN_S, why="a scan")
+
+    async def _subject(self, kind: Kind, proposed: Obj) -> Obj | None:
+        at = subject_key(proposed)
+        found = await self._kit.api.get(kind.resource, at.namespace, at.name)
+        wanted = lookup(proposed, "spec", "subject", "uid")
+        return found if found is not None and uid_of(found) == wanted else None
+
+    async def _carry_out(self, kind: Kind, subject: Obj, action: str) -> Again:
+        key = key_of(subject)
+        if action == "RemoveFinalizer":
+            meta = {"finalizers": None, "resourceVersion": metadata(subject)["resourceVersion"]}
+            outcome = await self._kit.api.patch(
+                kind.resource, key.namespace, key.name, {"metadata": meta}, media=MERGE
+            )
+        else:
+            outcome = await self._kit.api.delete(
+                kind.resource, key.namespace, key.name, uid=uid_of(subject), grace_s=0
+            )
+        if isinstance(outcome, Committed) or (isinstance(outcome, Rejected) and outcome.code == 404):
+            return Again.in_s(1.0, "to see that it is done")
+        return Again.failed("NotRepaired", str(outcome))

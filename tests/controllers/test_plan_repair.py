@@ -1,0 +1,141 @@
+"""What repair does by itself, what it only proposes, and what it leaves alone."""
+
+from __future__ import annotations
+
+import pytest
+
+from fathom.control.plan import NOTHING, Delete, target
+from fathom.controllers.plan_repair import (
+    plan_finalizers,
+    plan_pod,
+    plan_proposal,
+    plan_reservation,
+    proposal,
+    proposal_name,
+    waits_for_node_s,
+)
+from fathom.model.objects import Obj
+
+NOW = "2026-01-01T01:00:00Z"
+NOW_NS = 1_767_229_200 * 1_000_000_000
+EARLIER, LONG_AGO = "2026-01-01T00:59:30Z", "2026-01-01T00:00:00Z"
+
+
+def pod(name: str = "web-0", uid: str = "pod-1", node: str = "n1", **more: object) -> Obj:
+    return {
+        "metadata": {"name": name, "namespace": "shop", "uid": uid, "creationTimestamp": LONG_AGO, **more},
+        "spec": {"nodeName": node},
+        "status": {"phase": "Running"},
+    }
+
+
+def reservation(uid: str = "r1", made: str = LONG_AGO, phase: str = "Active", **spec: object) -> Obj:
+    notes = {"fathom.dev/pod": "web-0", "fathom.dev/pod-uid": "pod-1"}
+    return {
+        "metadata": {
+            "name": uid,
+            "namespace": "shop",
+            "uid": uid,
+            "creationTimestamp": made,
+            "annotations": notes,
+            "generation": 1,
+        },
+        "spec": {"workload": {"uid": "w"}, "intent": "recovery", **spec},
+        "status": {"phase": phase},
+    }
+
+
+def phase_after(held: Obj, holder: Obj | None, *twins: Obj) -> tuple[str, str]:
+    """What it becomes, and why."""
+    plan = plan_reservation(held, holder, [held, *twins], now_ns=NOW_NS, now=NOW)
+    (write,) = plan.statuses
+    return str(write.status["phase"]), plan.why
+
+
+def test_a_reservation_whose_pod_lives_is_left_alone() -> None:
+    assert plan_reservation(reservation(), pod(), [reservation()], now_ns=NOW_NS, now=NOW) == NOTHING
+
+
+def test_one_whose_pod_is_gone_is_released_also_when_a_namesake_is_there() -> None:
+    gone = ("Released", "its pod is gone")
+    assert phase_after(reservation(), None) == gone
+    assert phase_after(reservation(), pod(uid="another")) == gone
+
+
+def test_one_whose_time_is_over_expires_but_a_bound_one_belongs_to_its_pod() -> None:
+    late = reservation(expiresAt=EARLIER)
+    assert phase_after(late, pod()) == ("Expired", f"its time was over at {EARLIER}")
+    bound = reservation(phase="Bound", expiresAt=EARLIER)
+    assert plan_reservation(bound, pod(), [bound], now_ns=NOW_NS, now=NOW) == NOTHING
+
+
+def test_of_two_for_one_intent_the_younger_is_released() -> None:
+    old, young = reservation(), reservation("r2", made=EARLIER)
+    assert phase_after(young, pod(), old) == ("Released", "the same intent has an older reservation")
+    assert plan_reservation(old, pod(), [old, young], now_ns=NOW_NS, now=NOW) == NOTHING
+
+
+def test_what_holds_nothing_any_more_is_removed_after_a_while() -> None:
+    void = reservation(phase="Released")
+    plan = plan_reservation(void, None, [void], now_ns=NOW_NS, now=NOW)
+    assert plan.deletes == (Delete(target("Reservation", void)),)
+    fresh = {**void, "status": {"phase": "Released", "conditions": [{"lastTransitionTime": EARLIER}]}}
+    assert plan_reservation(fresh, None, [fresh], now_ns=NOW_NS, now=NOW) == NOTHING
+
+
+def test_a_pod_whose_node_is_not_there_is_removed_at_once() -> None:
+    lost = pod()
+    plan = plan_pod(lost, None, node_is_gone=True, now_ns=NOW_NS)
+    assert plan.deletes == (Delete(target("Pod", lost), grace_s=0),)
+    assert plan.why == "it is bound to node n1, which is not there"
+
+
+def test_a_young_pod_waits_for_its_node_to_be_heard_of() -> None:
+    young = pod()
+    young["metadata"]["creationTimestamp"] = EARLIER
+    assert (waits_for_node_s(young, now_ns=NOW_NS), waits_for_node_s(pod(), now_ns=NOW_NS)) == (10.0, 0.0)
+
+
+def node(ready: str) -> Obj:
+    return {"metadata": {"name": "n1"}, "status": {"conditions": [{"type": "Ready", "status": ready}]}}
+
+
+def test_a_pod_that_does_not_go_from_a_silent_node_is_a_persons_decision() -> None:
+    stuck = pod(deletionTimestamp=LONG_AGO)
+    (create,) = plan_pod(stuck, node("Unknown"), node_is_gone=False, now_ns=NOW_NS).creates
+    assert create.obj["metadata"] == {"name": proposal_name("Pod", "pod-1", "Delete"), "namespace": "shop"}
+    assert create.obj["spec"]["action"] == "Delete"
+
+
+@pytest.mark.parametrize(("since", "ready"), [(EARLIER, "Unknown"), (LONG_AGO, "True")])
+def test_one_that_may_still_go_by_itself_is_left_alone(since: str, ready: str) -> None:
+    going = pod(deletionTimestamp=since)
+    assert plan_pod(going, node(ready), node_is_gone=False, now_ns=NOW_NS) == NOTHING
+
+
+def test_a_foreign_finalizer_that_holds_for_long_is_proposed_for_removal() -> None:
+    held = pod(deletionTimestamp=LONG_AGO, finalizers=["example.com/disk"])
+    (create,) = plan_finalizers("Pod", held, now_ns=NOW_NS).creates
+    assert create.obj["spec"]["problem"] == (
+        f"it should be gone since {LONG_AGO}, but is held by example.com/disk"
+    )
+    ours = pod(deletionTimestamp=LONG_AGO, finalizers=["foregroundDeletion"])
+    assert plan_finalizers("Pod", ours, now_ns=NOW_NS) == NOTHING
+
+
+@pytest.mark.parametrize(("approved", "phase"), [(None, "Proposed"), (True, "Approved"), (False, "Refused")])
+def test_a_proposal_is_carried_out_only_when_a_person_says_so(approved: bool | None, phase: str) -> None:
+    proposed = proposal(pod(), "Pod", "Delete", "…")
+    if approved is not None:
+        proposed["spec"]["approved"] = approved
+    (write,) = plan_proposal(proposed, pod(), now=NOW).statuses
+    assert write.status["phase"] == phase
+
+
+def test_a_proposal_whose_subject_is_gone_is_over() -> None:
+    proposed = proposal(pod(), "Pod", "Delete", "…")
+    (write,) = plan_proposal(proposed, pod(uid="another"), now=NOW).statuses
+    assert write.status["phase"] == "Obsolete"
+    approved = {**proposed, "status": {"phase": "Approved"}}
+    (write,) = plan_proposal(approved, None, now=NOW).statuses
+    assert write.status["phase"] == "Done"
