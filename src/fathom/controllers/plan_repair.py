@@ -8,15 +8,14 @@
       a pod that is going, on a node that cannot be heard     it may still run there
       an object that is going, held by a foreign finalizer    somebody may still have to clean up
 
-Nothing here races a bind under way: what is released or removed is named with the revision it was read at, and a
-bind expects its reservation at the revision it has seen. Of the two, the store lets one pass.
+Nothing here races a bind under way: what is released or removed is named with the revision it was read at,
+and a bind expects its reservation at the revision it has seen. Of the two, the store lets one pass.
 """
 
 from __future__ import annotations
 
 import zlib
 from collections.abc import Sequence
-from datetime import datetime
 
 from fathom.cache.freshness import NoOlderThan
 from fathom.control.plan import NOTHING, Create, Delete, Plan, WriteStatus, target, write_status

@@ -1,7 +1,7 @@
 """Repair: finds what others left behind, by ownership, and never by having seen it happen.
 
-Caches find candidates; before anything is removed, the server itself is asked for what its life depends on (the
-pod of a reservation, the node of a pod), and the removal names the revision that was looked at.
+Caches find candidates; before anything is removed, the server itself is asked for what its life depends on
+(the pod of a reservation, the node of a pod), and the removal names the revision that was looked at.
 """
 
 from __future__ import annotations
