@@ -1,0 +1,116 @@
+"""Nodes learn from failed starts: a gray failure is a node that answers, and on which nothing starts. Pure.
+
+A start that fails here counts against the node when the same workload runs elsewhere: else it is the
+workload's own fault. What was lost comes back by half every ten minutes; at the full hundred the node is
+quarantined by a taint, which goes when half of it has come back, or when a person takes the annotation away.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import msgspec
+
+from fathom.control.owning import controller_of
+from fathom.control.plan import NOTHING, Patch, Plan, target, write_status
+from fathom.model.conditions import Status, conditions_of, find_condition, set_condition
+from fathom.model.objects import Obj, is_deleting, lookup, metadata
+
+ANNOTATION = "fathom.dev/trust-lost"
+QUARANTINED = "fathom.dev/Quarantined"
+TAINT = {"key": "fathom.dev/quarantine", "effect": "NoSchedule"}
+
+PER_FAILURE = 34  # Three pods at once are enough.
+FULL, FORGIVEN = 100, 50
+HALF_LIFE_S = 600.0
+STEP = 10  # Changes smaller than this are not written.
+# A crash that repeats is a start that fails; the first two may be bad luck.
+CRASHES = 3
+
+# Of a container that waits: what its node, and not its spec, may be to blame for.
+BLAMED = frozenset({"StartError", "RunContainerError", "CreateContainerError"})
+
+
+class Lost(msgspec.Struct, frozen=True):
+    """Trust as the annotation has it."""
+
+    points: int = 0
+    at_ns: int = 0
+    why: str = ""
+
+
+def lost_of(node: Obj) -> Lost:
+    note = str(lookup(node, "metadata", "annotations", ANNOTATION) or "{}")
+    try:
+        return msgspec.json.decode(note, type=Lost)
+    except msgspec.DecodeError:
+        return Lost()
+
+
+def points_now(lost: Lost, *, now_ns: int) -> int:
+    passed_s = max(0.0, (now_ns - lost.at_ns) / 1e9)
+    return int(lost.points * 0.5 ** (passed_s / HALF_LIFE_S))
+
+
+def failing(pod: Obj) -> bool:
+    """Bound, and not getting to run."""
+    if is_deleting(pod) or lookup(pod, "status", "phase") not in {"Pending", "Running"}:
+        return False
+    return any(_fails(each) for each in lookup(pod, "status", "containerStatuses") or ())
+
+
+def _fails(container: Any) -> bool:
+    waiting = lookup(container, "state", "waiting") or {}
+    reason, restarts = str(waiting.get("reason") or ""), int(container.get("restartCount") or 0)
+    if reason == "CrashLoopBackOff":
+        return restarts >= CRASHES
+    return reason in BLAMED
+
+
+def workload(pod: Obj) -> str:
+    return str((controller_of(pod) or {}).get("uid") or "")
+
+
+def plan_trust(
+    node: Obj, pods: Sequence[Obj], runs_elsewhere: Callable[[str], bool], *, now_ns: int, now: str
+) -> Plan:
+    """`runs_elsewhere`: whether a workload has a pod that is ready on another node."""
+    bad = [pod for pod in pods if failing(pod) and workload(pod) and runs_elsewhere(workload(pod))]
+    before = lost_of(node)
+    points = max(points_now(before, now_ns=now_ns), min(FULL, PER_FAILURE * len(bad)))
+    quarantined = points >= FULL or (_is_quarantined(node) and points >= FORGIVEN)
+    if points < STEP:
+        points = 0
+    moved = abs(points - before.points) >= STEP or (points == 0) != (before.points == 0)
+    if not moved and quarantined == _is_quarantined(node):
+        return NOTHING
+    names = ", ".join(str(metadata(pod).get("name")) for pod in bad) or before.why
+    return Plan(
+        patches=(_patched(node, Lost(points, now_ns, names), quarantined),),
+        statuses=write_status("Node", node, {"conditions": _said(node, quarantined, names, now)}),
+        why=f"trust lost {before.points} -> {points}: {names}",
+    )
+
+
+def _is_quarantined(node: Obj) -> bool:
+    return any(each.get("key") == TAINT["key"] for each in lookup(node, "spec", "taints") or ())
+
+
+def _patched(node: Obj, lost: Lost, quarantined: bool) -> Patch:
+    note = msgspec.json.encode(lost).decode() if lost.points else None
+    others = [each for each in lookup(node, "spec", "taints") or () if each.get("key") != TAINT["key"]]
+    patch: Obj = {"metadata": {"annotations": {ANNOTATION: note}}}
+    if quarantined != _is_quarantined(node):
+        patch["spec"] = {"taints": ([*others, TAINT] if quarantined else others) or None}
+    return Patch(target("Node", node), patch)
+
+
+def _said(node: Obj, quarantined: bool, names: str, now: str) -> list[Obj]:
+    conditions = conditions_of(node)
+    if not quarantined and find_condition(conditions, QUARANTINED) is None:
+        return conditions
+    status: Status = "True" if quarantined else "False"
+    why = f"these do not start here, though they run elsewhere: {names}" if quarantined else ""
+    reason = "StartsFail" if quarantined else "Forgiven"
+    return set_condition(conditions, type=QUARANTINED, status=status, reason=reason, message=why, now=now)

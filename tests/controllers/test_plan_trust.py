@@ -1,0 +1,70 @@
+"""A node on which starts fail that succeed elsewhere."""
+
+from __future__ import annotations
+
+from fathom.control.plan import NOTHING, Plan
+from fathom.controllers.plan_trust import ANNOTATION, TAINT, Lost, lost_of, plan_trust, points_now
+from fathom.model.objects import Obj
+
+NOW = "2026-01-01T00:00:00Z"
+NOW_NS = 1_767_225_600 * 1_000_000_000
+MINUTE_NS = 60 * 1_000_000_000
+
+
+def node(note: str = "", *taints: Obj) -> Obj:
+    return {
+        "metadata": {"name": "n1", "annotations": {ANNOTATION: note} if note else {}},
+        "spec": {"taints": list(taints)},
+        "status": {"conditions": []},
+    }
+
+
+def pod(name: str, reason: str = "StartError", restarts: int = 0, owner: str = "w") -> Obj:
+    waiting = {"restartCount": restarts, "state": {"waiting": {"reason": reason}}}
+    return {
+        "metadata": {"name": name, "ownerReferences": [{"uid": owner, "controller": True}]},
+        "status": {"phase": "Pending", "containerStatuses": [waiting]},
+    }
+
+
+def planned(on: Obj, *pods: Obj, elsewhere: bool = True, now_ns: int = NOW_NS) -> Plan:
+    return plan_trust(on, pods, lambda uid: elsewhere, now_ns=now_ns, now=NOW)
+
+
+def test_one_failed_start_costs_some_trust_and_three_all_of_it() -> None:
+    (patch,) = planned(node(), pod("a")).patches
+    assert patch.patch == {
+        "metadata": {"annotations": {ANNOTATION: f'{{"points":34,"at_ns":{NOW_NS},"why":"a"}}'}}
+    }
+    plan = planned(node(), pod("a"), pod("b"), pod("c"))
+    assert plan.patches[0].patch["spec"] == {"taints": [TAINT]}
+    assert plan.statuses[0].status["conditions"][0]["message"] == (
+        "these do not start here, though they run elsewhere: a, b, c"
+    )
+
+
+def test_what_runs_nowhere_is_not_the_nodes_fault() -> None:
+    assert planned(node(), pod("a"), pod("b"), pod("c"), elsewhere=False) == NOTHING
+
+
+def test_a_crash_or_two_is_bad_luck() -> None:
+    assert planned(node(), pod("a", "CrashLoopBackOff", restarts=2)) == NOTHING
+    assert planned(node(), pod("a", "CrashLoopBackOff", restarts=3)).patches
+    assert planned(node(), pod("a", "ImagePullBackOff")) == NOTHING
+
+
+def test_trust_comes_back_by_half_every_ten_minutes_and_ends_the_quarantine() -> None:
+    left = [points_now(Lost(100, NOW_NS), now_ns=NOW_NS + minutes * MINUTE_NS) for minutes in (0, 10, 20)]
+    assert left == [100, 50, 25]
+    ill = node(f'{{"points":100,"at_ns":{NOW_NS},"why":"a"}}', TAINT)
+    assert planned(ill, now_ns=NOW_NS + MINUTE_NS // 2) == NOTHING
+    later = planned(ill, now_ns=NOW_NS + 11 * MINUTE_NS)
+    assert later.patches[0].patch["spec"] == {"taints": None}
+
+
+def test_taking_the_annotation_away_forgives_at_once() -> None:
+    assert planned(node("", TAINT)).patches[0].patch["spec"] == {"taints": None}
+
+
+def test_an_annotation_that_cannot_be_read_is_no_annotation() -> None:
+    assert lost_of(node("nonsense")) == Lost()
