@@ -80,7 +80,7 @@ def scheduler(
     *,
     kubeconfig: Kubeconfig = None,
     name: Annotated[
-        tuple[str, ...], Parameter(negative=(), help="Schedule pods with this schedulerName; may be repeated.")
+        tuple[str, ...], Parameter(negative=(), help="Take pods with this schedulerName; may be repeated.")
     ] = ("default-scheduler", "fathom"),
     data: Annotated[
         Path | None, Parameter(help="Where decisions are kept; default: beside the kubeconfig.")
