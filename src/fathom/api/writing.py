@@ -18,6 +18,7 @@ import msgspec
 from fathom.api import metadata as meta_rules
 from fathom.api.admission.attempt import Attempt, Charge, Denied
 from fathom.api.admission.lanes import lanes_of
+from fathom.api.admission.quota import QUOTAS
 from fathom.api.core import Call, Core
 from fathom.api.kinds.kind import Kind
 from fathom.api.removal import DeleteOptions, check_preconditions, is_over, plan_removal
@@ -159,11 +160,20 @@ async def update(core: Core, call: Call, change: Change, *, subresource: str = "
     for _ in range(COMMITS_MAX):
         if entry is None:
             raise not_found(call.kind.resource, call.target.name)
+        await _see_what_it_counts(core, call, entry)
         done = await _update_once(core, call, entry, change, subresource)
         if isinstance(done, Written):
             return done
         entry = done.current.get(key, entry)
     raise _contended(call)
+
+
+async def _see_what_it_counts(core: Core, call: Call, entry: Entry) -> None:
+    """1. A pod is made through another server, its quota is charged. 2. We read the quota from the store.
+    3. It is counted anew, from our view of pods, which has not heard of 1; its revision is the one we expect.
+    So the view must have come as far as the quota."""
+    if core.shared_store and call.kind.resource == QUOTAS:
+        await core.wait_for(entry.revision)
 
 
 async def _update_once(

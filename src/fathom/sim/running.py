@@ -6,6 +6,7 @@ run_controllers(world, "manager-1", Replicator, Finisher, lease="fathom-system/m
 from __future__ import annotations
 
 import random
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import msgspec
@@ -43,11 +44,10 @@ def run_controllers(
     return world.process(name, entry, server=server, **settings)
 
 
-def nudge(world: World, name: str) -> None:
-    """Wake a process's controllers for everything they know, though nothing has changed."""
-    process = world.engine.processes[name]
-    if process.alive and isinstance(process.state, Controllers):
-        process.call(0, _look_at_all, process.state)
+def nudge(world: World, *names: str) -> None:
+    """Wake these processes' controllers for everything they know, though nothing has changed."""
+    for process, running in _running(world, names):
+        process.call(0, _look_at_all, running)
 
 
 def _look_at_all(running: Controllers) -> None:
@@ -55,11 +55,10 @@ def _look_at_all(running: Controllers) -> None:
         loop._waker.look_at_all(Cause("resync", "nudged"))
 
 
-def shuffle(world: World, name: str) -> None:
-    """Whoever waits in a process's queues is taken in another order."""
-    process = world.engine.processes[name]
-    if process.alive and isinstance(process.state, Controllers):
-        process.call(0, _shuffle, process.state, world.engine.streams.stream(f"shuffle/{name}"))
+def shuffle(world: World, *names: str) -> None:
+    """Whoever waits in these processes' queues is taken in another order."""
+    for process, running in _running(world, names):
+        process.call(0, _shuffle, running, world.engine.streams.stream(f"shuffle/{process.name}"))
 
 
 def _shuffle(running: Controllers, rng: random.Random) -> None:
@@ -71,6 +70,13 @@ def _shuffle(running: Controllers, rng: random.Random) -> None:
         for entry, order in zip(entries, orders, strict=True):
             entry.order = order
             lines.push(entry)
+
+
+def _running(world: World, names: Sequence[str]) -> Iterator[tuple[Process, Controllers]]:
+    for name in names:
+        process = world.engine.processes[name]
+        if process.alive and isinstance(process.state, Controllers):
+            yield process, process.state
 
 
 def _elect(world: World, name: str, lease: str) -> None:

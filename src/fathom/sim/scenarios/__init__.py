@@ -12,9 +12,33 @@ import zlib
 from pathlib import Path
 
 from fathom.sim.scenario import Scenario
-from fathom.sim.scenarios import basics, claims, duplicate, jobs, replicas, reservations, serving
+from fathom.sim.scenarios import (
+    basics,
+    claims,
+    crashes,
+    duplicate,
+    history,
+    jobs,
+    leaders,
+    quotas,
+    replicas,
+    reservations,
+    serving,
+)
 
-MODULES = (basics, replicas, reservations, duplicate, jobs, serving, claims)
+MODULES = (
+    basics,
+    history,
+    replicas,
+    leaders,
+    reservations,
+    duplicate,
+    jobs,
+    serving,
+    claims,
+    quotas,
+    crashes,
+)
 
 SCENARIOS: dict[str, Scenario] = {one.name: one for module in MODULES for one in module.SCENARIOS}
 

@@ -3,7 +3,7 @@ to them that is not the network's fault."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from fathom.control.lease import LEASES, Timing
 from fathom.control.process import Controller
@@ -61,8 +61,8 @@ def _unrest(world: World, weather: Weather) -> dict[str, Callable[[], object]]:
 
     return {
         "lose-lease": lambda: world.soon(lambda: _lose_lease(world)),
-        "shuffle": lambda: [shuffle(world, name) for name in MANAGERS],
-        "nudge": lambda: [nudge(world, name) for name in (*MANAGERS, AGENT)],
+        "shuffle": lambda: shuffle(world, *MANAGERS),
+        "nudge": lambda: nudge(world, *MANAGERS, AGENT),
         "slow-image": change(image_s=IMAGE_S),
         "failing-probe": change(probes_fail=True),
         "node-dies": change(dead={"node-1": None}),
@@ -78,9 +78,9 @@ async def _lose_lease(world: World) -> None:
         await world.api.patch(LEASES, lease.namespace, lease.name, patch)
 
 
-def move(world: World) -> None:
+def move(world: World, names: Iterable[str] = (*MANAGERS, AGENT)) -> None:
     """A balancer sends everybody who comes next to the other server; open watches end."""
-    for name in (*MANAGERS, AGENT):
+    for name in names:
         process = world.engine.processes[name]
         process.server = "api-2" if process.server == "api-1" else "api-1"
         world.engine.network.drop_watches(name, "")

@@ -1,0 +1,93 @@
+"""A crash after any single write: the seed says whose, and which. Seeds 0, 1, 2, … go through all of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from fathom.sim.checkers import everywhere
+from fathom.sim.checkers.settled import (
+    WhenSettled,
+    claims_that_stay,
+    claims_without_disk,
+    leaked_disks,
+    unfinished_jobs,
+    untrue_endpoints,
+)
+from fathom.sim.checkers.workloads import (
+    BoundOnlyWithCapacity,
+    ChildrenWithinBounds,
+    CountedOnce,
+    NoOrphanedReservations,
+    OnePodPerSlot,
+)
+from fathom.sim.faults import AnyFault, CrashAtWrite
+from fathom.sim.invariants import Checker
+from fathom.sim.menu import Menu
+from fathom.sim.scenario import Scenario, scenario
+from fathom.sim.scenarios.basics import CONFIG_MAPS
+from fathom.sim.scenarios.claims import claim
+from fathom.sim.scenarios.jobs import JOBS, job
+from fathom.sim.scenarios.objects import NAMESPACES, NODES, REPLICA_SETS, node, reserving
+from fathom.sim.scenarios.replicas import look_at_the_end
+from fathom.sim.scenarios.serving import SERVICES, service
+from fathom.sim.scenarios.staff import AGENT, MANAGERS, come_to_rest, employ
+from fathom.sim.standins.cleanup import CLOUD, Cleanup
+from fathom.sim.standins.endpoints import EndpointsCopier
+from fathom.sim.standins.finisher import Finisher
+from fathom.sim.standins.repair import Repair
+from fathom.sim.standins.replicator import Replicator
+from fathom.sim.standins.reserver import INTENT, Reserver
+from fathom.sim.world import World
+
+# The second manager writes only when the first one has died.
+VICTIMS = (MANAGERS[0], AGENT, "api-1")
+
+
+def nth_write(seed: str) -> Sequence[AnyFault]:
+    number = int(seed) if seed.isdigit() else 0
+    victim = VICTIMS[number % len(VICTIMS)]
+    return (CrashAtWrite(at_s=0.0, target=victim, times=1 + number // len(VICTIMS), for_s=1.0),)
+
+
+def checkers() -> Sequence[Checker]:
+    return [
+        *everywhere(),
+        ChildrenWithinBounds(),
+        OnePodPerSlot(),
+        CountedOnce(),
+        BoundOnlyWithCapacity(INTENT),
+        NoOrphanedReservations(),
+        WhenSettled("every job comes to its end", unfinished_jobs),
+        WhenSettled("endpoints converge", untrue_endpoints),
+        WhenSettled("nothing leaked when settled", leaked_disks),
+        WhenSettled("converges after a crash at any write", claims_without_disk),
+        WhenSettled("what is deleted goes", claims_that_stay),
+    ]
+
+
+@scenario(
+    Menu(processes=(*MANAGERS, AGENT), kinds=("/pods", "/reservations", "/jobs", "/secrets")),
+    faults_of=nth_write,
+    checkers=checkers,
+)
+async def crash_after_any_write(world: World) -> None:
+    """A workload is rolled out, scaled and served, a job runs, a claim comes and goes; somebody dies."""
+    weather = employ(world, Replicator, Reserver, Repair, Finisher, EndpointsCopier, Cleanup)
+    await world.apply(NAMESPACES, {"metadata": {"name": CLOUD}})
+    for number in (1, 2, 3):
+        await world.apply(NODES, node(f"node-{number}"))
+    await world.apply(SERVICES, service("web"))
+    await world.apply(REPLICA_SETS, reserving("web", 2, surge=1))
+    await world.apply(CONFIG_MAPS, claim("data"))
+    await world.apply(JOBS, job("once", completions=2, parallelism=1, runs_s=1.0))
+    await world.sleep(4)
+    await world.apply(REPLICA_SETS, reserving("web", 3, tag="2", surge=1))
+    await world.sleep(4)
+    await world.delete(CONFIG_MAPS, "data")
+    await world.apply(REPLICA_SETS, reserving("web", 1, tag="2", surge=1))
+    await world.sleep(4)
+    await come_to_rest(world, weather)
+    look_at_the_end(world, "web")
+
+
+SCENARIOS: tuple[Scenario, ...] = (crash_after_any_write,)

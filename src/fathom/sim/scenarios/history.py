@@ -1,0 +1,100 @@
+"""Caches that fall behind a history which is being forgotten, behind servers that die and that lag."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+from fathom.client.api import Resource
+from fathom.control.again import Again
+from fathom.control.kit import Kit
+from fathom.control.watches import CONFIG_MAP, SECRET, Primary, Related, Watch
+from fathom.model.objects import Key, Obj, metadata
+from fathom.sim.checkers import everywhere
+from fathom.sim.invariants import Checker
+from fathom.sim.menu import Menu
+from fathom.sim.running import run_controllers
+from fathom.sim.scenario import Scenario, scenario
+from fathom.sim.scenarios.basics import CONFIG_MAPS
+from fathom.sim.scenarios.staff import OF_HISTORY, QUIET_S, all_but, move
+from fathom.sim.world import World
+
+SECRETS = Resource("", "v1", "secrets")
+READERS = ("reads-1", "reads-2")
+SERVERS = ("api-1", "api-2")
+BEHIND_S = 3.0
+
+
+class Reader:
+    """Follows two kinds and does nothing about them: what it has is what its cache has."""
+
+    name = "reader"
+    watches: ClassVar[tuple[Watch, ...]] = (Primary(CONFIG_MAP, conditions=False), Related(SECRET))
+
+    def __init__(self, kit: Kit) -> None:
+        self._kit = kit
+
+    async def reconcile(self, key: Key) -> Again:
+        return Again.never()
+
+
+def checkers() -> Sequence[Checker]:
+    return everywhere()
+
+
+@scenario(
+    Menu(
+        processes=READERS,
+        servers=SERVERS,
+        kinds=("/configmaps", "/secrets"),
+        happenings=("move", "forget"),
+        seconds=20,
+        most=8,
+        without=all_but(*OF_HISTORY, "hold-watch", "happening"),
+    ),
+    servers=2,
+    checkers=checkers,
+    scale=30,
+)
+async def informer_relists(world: World) -> None:
+    """Caches are cut off while objects come and go and the store forgets: in the end they know all."""
+    for number, name in enumerate(READERS, 1):
+        run_controllers(world, name, Reader, server=number)
+    world.happening("move", lambda: move(world, READERS))
+    world.happening("forget", lambda: world.soon(lambda: fall_behind(world)))
+    for number in range(world.scale):
+        await world.sleep(world.rng.random())
+        await _come_or_go(world, number)
+    await world.heal_and_settle(quiet_s=QUIET_S)
+
+
+async def fall_behind(world: World) -> None:
+    """Nobody hears anything for a while, and what they missed is forgotten: by the store, and by servers that
+    begin anew."""
+    for name in READERS:
+        world.engine.network.drop_watches(name, "")
+    async with world.held("watch=true"):
+        await world.sleep(BEHIND_S)
+        world.engine.store.compact_now()
+        for server in SERVERS:
+            world.crash(server, restart_after_s=0.1)
+        await world.sleep(0.5)
+    world.sometimes("what a cache missed is forgotten")
+
+
+async def _come_or_go(world: World, number: int) -> None:
+    """The same few names all the time: whoever misses a deletion takes a namesake for the one that went."""
+    resource = world.rng.choice((CONFIG_MAPS, CONFIG_MAPS, SECRETS))
+    name = f"x{world.rng.randrange(5)}"
+    there = world.get(resource.name, Key("default", name))
+    if there is None or world.rng.random() < 0.3:
+        await world.apply(resource, thing(name, number))
+    else:
+        await world.api.delete(resource, "default", name, uid=metadata(there)["uid"])
+
+
+def thing(name: str, number: int) -> Obj:
+    return {"metadata": {"name": name, "labels": {"number": str(number)}}}
+
+
+SCENARIOS: tuple[Scenario, ...] = (informer_relists,)

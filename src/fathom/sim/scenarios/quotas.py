@@ -1,0 +1,85 @@
+"""More is wanted than there is room for, and the room changes: the ledger is right all the time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from fathom.client.api import Resource
+from fathom.model.objects import Obj, key_of, lookup
+from fathom.sim.checkers import everywhere
+from fathom.sim.checkers.workloads import ChildrenWithinBounds, OnePodPerSlot
+from fathom.sim.invariants import Checker
+from fathom.sim.menu import Menu
+from fathom.sim.scenario import Scenario, scenario
+from fathom.sim.scenarios.objects import replica_set
+from fathom.sim.scenarios.replicas import WORKLOADS, keep_changing, look_at_the_end
+from fathom.sim.scenarios.staff import AGENT, MANAGERS, UNREST, come_to_rest, employ
+from fathom.sim.standins.replicator import Replicator
+from fathom.sim.world import World
+
+QUOTAS = Resource("", "v1", "resourcequotas")
+LIMITS = Resource("", "v1", "limitranges")
+CHANGES = ("less-room", "more-room", "other-defaults")
+ENOUGH = 20
+
+
+def quota(pods: int) -> Obj:
+    return {
+        "metadata": {"name": "room"},
+        "spec": {"hard": {"pods": str(pods), "requests.cpu": str(pods), "count/configmaps": "10"}},
+    }
+
+
+def defaults(cpu: str) -> Obj:
+    """Admission writes into pods what they do not say."""
+    return {
+        "metadata": {"name": "defaults"},
+        "spec": {"limits": [{"type": "Container", "defaultRequest": {"cpu": cpu}, "default": {"cpu": "1"}}]},
+    }
+
+
+def checkers() -> Sequence[Checker]:
+    return [*everywhere(), ChildrenWithinBounds(), OnePodPerSlot()]
+
+
+@scenario(
+    Menu(
+        processes=(*MANAGERS, AGENT),
+        servers=("api-1", "api-2"),
+        kinds=("/pods", "/replicasets"),
+        happenings=(*CHANGES, *UNREST, "move"),
+        seconds=20,
+        most=10,
+    ),
+    servers=2,
+    checkers=checkers,
+    scale=20,
+)
+async def quota_changes(world: World) -> None:
+    """Workloads outgrow their quota, which shrinks and grows; admission's defaults change under them."""
+    weather = employ(world, Replicator, servers=2)
+    for name, work in _changes(world).items():
+        world.happening(name, work)
+    await world.apply(LIMITS, defaults("100m"))
+    await world.apply(QUOTAS, quota(8))
+    await keep_changing(world, WORKLOADS, replica_set)
+    await world.apply(QUOTAS, quota(ENOUGH))
+    await come_to_rest(world, weather)
+    for name in WORKLOADS:
+        look_at_the_end(world, name)
+    used = [lookup(one, "status", "used", "pods") for one in world.list("resourcequotas")]
+    assert used == [str(len(world.list("pods")))], f"the quota says {used}"
+    assert all(lookup(pod, "spec", "containers")[0]["resources"]["requests"] for pod in world.list("pods")), [
+        key_of(pod).name for pod in world.list("pods")
+    ]
+
+
+def _changes(world: World) -> dict[str, Callable[[], object]]:
+    return {
+        "less-room": lambda: world.soon(lambda: world.apply(QUOTAS, quota(4))),
+        "more-room": lambda: world.soon(lambda: world.apply(QUOTAS, quota(9))),
+        "other-defaults": lambda: world.soon(lambda: world.apply(LIMITS, defaults("200m"))),
+    }
+
+
+SCENARIOS: tuple[Scenario, ...] = (quota_changes,)

@@ -1,0 +1,46 @@
+"""What the world has found in the code that it runs: each a small story, so that it stays found."""
+
+from __future__ import annotations
+
+import asyncio
+
+from tests.sim.small import config_map, passes, running, story
+
+from fathom.client.api import Api
+from fathom.client.outcomes import Committed
+from fathom.model.objects import Obj
+from fathom.seams.process import Inside
+from fathom.sim.checkers.ledgers import QuotaIsTheSum
+from fathom.sim.faults import StaleServer
+from fathom.sim.scenarios.basics import CONFIG_MAPS
+from fathom.sim.scenarios.quotas import QUOTAS
+from fathom.sim.world import World
+
+
+def room(count: int) -> Obj:
+    return {"metadata": {"name": "room"}, "spec": {"hard": {"count/configmaps": str(count)}}}
+
+
+def test_a_quota_that_is_changed_through_a_server_that_lags_still_counts_everything() -> None:
+    """1. An object and its quota are written through one server. 2. Another, which has not heard of that,
+    changes the quota's limits: it reads the quota from the store, and counts objects in its own view."""
+
+    async def main(inside: Inside) -> None:
+        await asyncio.sleep(2)
+        api = Api(inside.seam)
+        while not isinstance(await api.patch(QUOTAS, "default", "room", room(7)), Committed):  # noqa: ASYNC110
+            await asyncio.sleep(0.5)
+
+    async def limits_change_while_a_server_lags(world: World) -> None:
+        world.process("worker", running(main), server=2)
+        await world.apply(QUOTAS, room(5))
+        await world.sleep(1.5)
+        await world.apply(CONFIG_MAPS, config_map("one"))
+        await world.sleep(10)
+        await world.heal_and_settle()
+        assert [one["status"] for one in world.list("resourcequotas")] == [
+            {"hard": {"count/configmaps": "7"}, "used": {"count/configmaps": "1"}}
+        ]
+
+    told = story(limits_change_while_a_server_lags, servers=2, checkers=lambda: (QuotaIsTheSum(),))
+    passes(told, [StaleServer(at_s=1.0, target="api-2", for_s=4.0)])
