@@ -16,10 +16,12 @@ class BadPatch(Exception):
 
 def load(file: Path) -> None:
     """Run the file, once, in this interpreter. There is no way back: use a process for each patch. Load it
-    before what it changes is imported by name elsewhere."""
+    before what it changes is imported by name elsewhere. It may import what is beside it, and what is where
+    the person is: as with `python FILE.py` and `python -m`."""
     spec = importlib.util.spec_from_file_location(f"fathom_patch_{file.stem}", file)
     if spec is None or spec.loader is None or not file.is_file():
         raise BadPatch(f"{file} is no Python file")
+    sys.path += [place for place in (str(file.resolve().parent), str(Path.cwd())) if place not in sys.path]
     module = importlib.util.module_from_spec(spec)
     sys.modules[spec.name] = module
     try:

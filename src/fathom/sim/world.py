@@ -21,7 +21,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from fathom.client.api import Api, Resource
-from fathom.client.outcomes import Committed, Outcome
+from fathom.client.outcomes import Committed, Outcome, Rejected
 from fathom.model.conditions import is_true
 from fathom.model.objects import Key, Obj, metadata
 from fathom.seams.process import Entry, Inside
@@ -40,6 +40,10 @@ RESTLESS = ("/registry/leases.coordination.k8s.io/", "/registry/events/", "/fath
 
 # Longer than a server takes to start with every fault still to come.
 READY_S = 60.0
+
+# What the story asks for itself is taken within this time, or is wrong; these are wrong at once.
+TRIES_S = 600.0
+MALFORMED = frozenset({400, 405, 413, 415, 422})
 
 POLL_S = 0.1
 PATIENCE_S = 5.0
@@ -110,13 +114,18 @@ class World:
         return self.engine.since_s
 
     async def apply(self, resource: Resource, obj: Obj, namespace: str = "default") -> Obj:
-        """Create it, or bring what is there to this spec. Tries until it is so."""
+        """Create it, or bring what is there to this spec. Tries until it is so; what no server will ever take
+        ends the story."""
         name = str(metadata(obj)["name"])
         where = namespace if resource.namespaced else ""
+        until_s = self.now_s + TRIES_S
         while True:
             outcome = await self._put(resource, where, obj, self.get(resource.name, Key(where, name)))
             if isinstance(outcome, Committed):
                 return outcome.obj
+            hopeless = isinstance(outcome, Rejected) and outcome.code in MALFORMED
+            if hopeless or self.now_s > until_s:
+                self.broken("the story's own requests are taken", f"{resource.name} {name}: {outcome}")
             await asyncio.sleep(0.2)
 
     async def _put(self, resource: Resource, namespace: str, obj: Obj, there: Obj | None) -> Outcome:
