@@ -30,6 +30,7 @@ class Child(msgspec.Struct, frozen=True):
     target: Target
     ready_s: float  # From spawn to the first 200 from /readyz.
     filesystem: str  # Where the data lies: a durable write means little on tmpfs.
+    kubeconfig: Path
 
 
 @contextlib.contextmanager
@@ -44,7 +45,8 @@ def own_server(*, parent: Path | None, store: str | None) -> Iterator[Child]:
             process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=output, stderr=output)
         try:
             target = _wait_ready(process, data / "kubeconfig", log, began=began)
-            yield Child(process.pid, target, time.perf_counter() - began, filesystem_of(Path(scratch)))
+            ready_s = time.perf_counter() - began
+            yield Child(process.pid, target, ready_s, filesystem_of(Path(scratch)), data / "kubeconfig")
             if process.poll() is not None:
                 raise BenchFailed(f"the server died while it was measured: {_last_line(log)}")
         finally:

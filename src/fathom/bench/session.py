@@ -31,11 +31,18 @@ class Session:
     """One server under measurement, and the connections to it."""
 
     def __init__(
-        self, target: Target, server: Server, *, pids: tuple[int, ...], ready_s: float | None
+        self,
+        target: Target,
+        server: Server,
+        *,
+        pids: tuple[int, ...],
+        ready_s: float | None,
+        kubeconfig: Path | None = None,
     ) -> None:
         self.target = target
         self.server = server
         self.ready_s = ready_s
+        self.kubeconfig = kubeconfig
         self._pids = pids
         self._open: list[Connection] = []
 
@@ -87,11 +94,17 @@ def session(against: Against) -> Iterator[Session]:
         if against.kubeconfig is not None:
             target = read_target(against.kubeconfig)
             known = Server(version=_version(target), own=False)
-            opened = Session(target, known, pids=against.pids, ready_s=None)
+            opened = Session(target, known, pids=against.pids, ready_s=None, kubeconfig=against.kubeconfig)
         else:
             child = stack.enter_context(own_server(parent=against.parent, store=against.store))
             known = Server(_version(child.target), True, against.store or "sqlite", child.filesystem)
-            opened = Session(child.target, known, pids=(child.pid,), ready_s=round(child.ready_s, 3))
+            opened = Session(
+                child.target,
+                known,
+                pids=(child.pid,),
+                ready_s=round(child.ready_s, 3),
+                kubeconfig=child.kubeconfig,
+            )
         # A server that is told to stop waits for its connections: close them first.
         stack.callback(opened.close)
         yield opened

@@ -64,6 +64,7 @@ def make_app() -> App:
     app.command(watch)
     app.command(record)
     app.command(cache)
+    app.command(schedule)
     app.command(sim)
     return app
 
@@ -152,6 +153,27 @@ def sim(
     sizes = [simulated.Size(count, seconds) for count in nodes]
     result = simulated.run_sim(sizes, seed=seed, machine=to_builtins(this_machine()))
     print(simulated.as_json(result) if as_json else simulated.as_table(result))
+
+
+def schedule(
+    *,
+    workload: Annotated[
+        str,
+        Parameter(help="basic, spread, antiaffinity, affinity, preemption, unschedulable or churn."),
+    ] = "basic",
+    nodes: Annotated[int, Parameter(validator=AT_LEAST_ONE, help="Of 4 CPU, 32 GiB, 110 pods.")] = 5000,
+    init_pods: Annotated[int, Parameter(validator=Number(gte=0), help="Bound before measuring.")] = 1000,
+    pods: Annotated[int, Parameter(validator=AT_LEAST_ONE, help="To create and bind.")] = 10_000,
+    connections: Connections = 16,
+    where: Where = NEW_SERVER,
+    as_json: AsJson = False,
+) -> None:
+    """Create pods and see how fast the scheduler binds them; with --kubeconfig, that cluster's own."""
+    from fathom.bench import schedule as scheduling  # noqa: PLC0415
+
+    load = scheduling.ScheduleLoad(workload, nodes, init_pods, pods, connections)
+    result = _measured(lambda: scheduling.run_schedule(where.against(), load))
+    print(scheduling.as_json(result) if as_json else scheduling.as_table(result))
 
 
 def _report(measure: Callable[[], Result], *, as_json: bool) -> None:

@@ -1,0 +1,417 @@
+"""Pods created over TLS by one process, bound by another, in a durable server: how many a second, end to end.
+
+The clock starts with the first create and stops when the watch has shown the last pod on a node. What the
+scheduler itself says (how long attempts took, how many were refused, what recording cost) is read afterwards
+from its journal and its log; of somebody else's scheduler only what the API shows is known.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+import msgspec
+
+from fathom.bench.child import cpu_s
+from fathom.bench.deciding import decisions_per_s
+from fathom.bench.drive import Caller, Lane, Listener, Phase, drive, listen, percentile_ms
+from fathom.bench.errors import BadTarget, BenchFailed
+from fathom.bench.requests import Asker, expect, revision_of
+from fathom.bench.result import Cores, Machine, Server, this_machine
+from fathom.bench.session import Against, Session, ask, cores_between, session
+from fathom.bench.watching import Watcher
+from fathom.bench.wire import Connection
+from fathom.bench.workloads import WORKLOADS, Obj, Workload, node, plain, stuck_pod
+from fathom.record.journal import read_journal
+from fathom.schedule.live import journal_directory
+
+CHURN_EVERY_S = 0.1
+START_S_MAX = 30.0
+encode = msgspec.json.encode
+
+
+class ScheduleLoad(msgspec.Struct, frozen=True):
+    workload: str
+    nodes: int
+    init_pods: int
+    pods: int
+    connections: int
+
+
+class Recording(msgspec.Struct, frozen=True):
+    bytes: int
+    bytes_per_decision: float
+    share: float  # Of the scheduler's CPU time.
+
+
+class ScheduleResult(msgspec.Struct, frozen=True, kw_only=True):
+    """`None`: not known of somebody else's scheduler."""
+
+    bench: str = "schedule"
+    workload: str
+    pods_per_s: float
+    pods_per_s_p50: float
+    create_per_s: float
+    attempt_ms_p50: float | None = None
+    attempt_ms_p99: float | None = None
+    decisions_per_s: float | None = None
+    attempts: int | None = None
+    conflicts: int | None = None
+    conflicts_by_check: dict[str, int] = {}
+    recording: Recording | None = None
+    cores: Cores
+    scheduler_cores: float | None = None
+    parameters: dict[str, int | str]
+    machine: Machine
+    server: Server
+
+
+def run_schedule(against: Against, load: ScheduleLoad) -> ScheduleResult:
+    if load.workload not in WORKLOADS:
+        raise BadTarget(f"no workload {load.workload!r}: there are {', '.join(WORKLOADS)}")
+    workload = WORKLOADS[load.workload]
+    with session(against) as open_session, tempfile.TemporaryDirectory(dir=against.parent) as scratch:
+        data = Path(scratch)
+        with contextlib.ExitStack() as stack:
+            own = None
+            if against.kubeconfig is None:
+                own = stack.enter_context(own_scheduler(open_session, data))
+            measured = _measure(open_session, workload, load, own)
+        if own is not None:
+            measured = _with_journal(measured, data, own)
+        rate = decisions_per_s(workload, nodes=load.nodes, init_pods=load.init_pods, pods=load.pods)
+        return msgspec.structs.replace(measured, decisions_per_s=round(rate, 1))
+
+
+# The scheduler.
+
+
+class OwnScheduler(msgspec.Struct, frozen=True):
+    process: subprocess.Popen[bytes]
+    log: Path
+
+
+@contextlib.contextmanager
+def own_scheduler(open_session: Session, data: Path) -> Iterator[OwnScheduler]:
+    """`fathom serve scheduler` beside the server; stopped, and its log complete, afterwards."""
+    log = data / "scheduler.log"
+    command = [sys.executable, "-m", "fathom.cli", "serve", "scheduler"]
+    command += ["--kubeconfig", str(open_session.kubeconfig), "--data", str(data)]
+    with log.open("wb") as output:
+        process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=output, stderr=output)
+    try:
+        yield OwnScheduler(process, log)
+        if process.poll() is not None:
+            raise BenchFailed(f"the scheduler died while it was measured: {_last_line(log)}")
+    finally:
+        process.terminate()
+        try:
+            process.wait(20)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+
+
+def _last_line(log: Path) -> str:
+    lines = [line for line in log.read_text(errors="replace").splitlines() if line.strip()]
+    return lines[-1] if lines else "it said nothing"
+
+
+# The load.
+
+
+class Bound:
+    """A watch of pods that have a node: when each of those expected was first seen."""
+
+    def __init__(self, watcher: Watcher, expected: int, prefix: bytes) -> None:
+        self.connection = watcher.connection
+        self._watcher = watcher
+        self._expected = expected
+        self._mark = b'"name":"' + prefix
+        self._names: set[bytes] = set()
+        self._rest = b""
+        self.seen_ns: list[int] = []
+
+    def readable(self) -> bool:
+        piece = self.connection.receive()
+        if piece is None:
+            return False
+        if not piece:
+            raise BenchFailed(f"the watch ended after {len(self.seen_ns)} of {self._expected} pods")
+        now_ns = time.perf_counter_ns()
+        self._rest += piece
+        *lines, self._rest = self._rest.split(b"\n")
+        for line in lines:
+            self._look(line, now_ns)
+        return len(self.seen_ns) >= self._expected
+
+    def _look(self, line: bytes, now_ns: int) -> None:
+        at = line.find(self._mark)
+        if at < 0 or b'"nodeName":"' not in line or b'"type":"DELETED"' in line[:40]:
+            return
+        start = at + 8
+        name = line[start : line.index(b'"', start)]
+        if name not in self._names:
+            self._names.add(name)
+            self.seen_ns.append(now_ns)
+
+
+def _measure(
+    open_session: Session, workload: Workload, load: ScheduleLoad, own: OwnScheduler | None
+) -> ScheduleResult:
+    space = _namespace(open_session)
+    connections = open_session.connect(load.connections)
+    try:
+        _make_all(open_session, connections, b"/api/v1/nodes", [workload.node(n) for n in range(load.nodes)])
+        for extra in workload.extra:
+            _make_all(open_session, connections[:1], b"/apis/scheduling.k8s.io/v1/priorityclasses", [extra])
+        pods = b"/api/v1/namespaces/%s/pods" % space
+        first = [workload.init_pod(number) for number in range(load.init_pods)]
+        if first:
+            _bind_all(open_session, connections, pods, first)
+        _make_all(open_session, connections, pods, [stuck_pod(number) for number in range(workload.stuck)])
+        wanted = [workload.pod(number) for number in range(load.pods)]
+        before = open_session.usage()
+        scheduler_before_s = cpu_s([own.process.pid]) if own is not None else 0.0
+        run = _bind_all(open_session, connections, pods, wanted, churns=workload.churns)
+        after = open_session.usage()
+        scheduler_s = cpu_s([own.process.pid]) - scheduler_before_s if own is not None else None
+    finally:
+        if not open_session.server.own:
+            _clean(open_session, space, load.nodes)
+    elapsed_s = after.at_s - before.at_s
+    return ScheduleResult(
+        workload=load.workload,
+        pods_per_s=round(len(wanted) / run.elapsed_s, 1),
+        pods_per_s_p50=round(median_rate(run.began_ns, run.seen_ns), 1),
+        create_per_s=round(run.creates.per_s, 1),
+        cores=cores_between(before, after),
+        scheduler_cores=None if scheduler_s is None else round(scheduler_s / elapsed_s, 2),
+        parameters=msgspec.to_builtins(load),
+        machine=this_machine(),
+        server=open_session.server,
+    )
+
+
+class Run(msgspec.Struct, frozen=True):
+    began_ns: int
+    elapsed_s: float
+    seen_ns: list[int]
+    creates: Phase
+
+
+def _bind_all(
+    open_session: Session,
+    connections: Sequence[Connection],
+    path: bytes,
+    pods: list[Obj],
+    *,
+    churns: bool = False,
+) -> Run:
+    """Create them all, and wait until the watch has shown each on a node."""
+    bodies = [encode(pod) for pod in pods]
+    prefix = str(pods[0]["metadata"]["name"]).rpartition("-")[0].encode()
+    asker = Asker(open_session.target, namespace="", object_bytes=0)
+    revision = revision_of(expect(ask(open_session.target, asker.get(path + b"?limit=1")), 200, "a list"))
+    watch = Watcher(open_session.connect(1)[0])
+    chosen = b"?watch=1&timeoutSeconds=3600&fieldSelector=spec.nodeName%21%3D&resourceVersion="
+    watch.connection.send(asker.get(path + chosen + revision))
+    listen([watch])
+    latencies_ns: list[int] = []
+    bound = Bound(watch, len(pods), prefix)
+    queue = iter(bodies)
+    lanes = [_lane(asker, path, queue) for _ in connections]
+    callers = [Caller(*pair, latencies_ns) for pair in zip(connections, lanes, strict=True)]
+    churner = [_churn(open_session, asker, path)] if churns else []
+    began_ns = time.perf_counter_ns()
+    listeners: list[Listener] = [bound, *(caller for caller in callers if caller.start())]
+    created_ns = _listen_noting(listeners, callers, churner)
+    ended_ns = bound.seen_ns[-1]
+    return Run(
+        began_ns,
+        (ended_ns - began_ns) / 1e9,
+        bound.seen_ns,
+        Phase(latencies_ns, max(1, created_ns - began_ns) / 1e9),
+    )
+
+
+def _listen_noting(listeners: list[Listener], callers: list[Caller], churners: list[Churner]) -> int:
+    """When the last create was answered; returns when everything has been heard."""
+    done: list[int] = []
+
+    class Noted:
+        def __init__(self, caller: Caller) -> None:
+            self.connection = caller.connection
+            self._caller = caller
+
+        def readable(self) -> bool:
+            over = self._caller.readable()
+            if over:
+                done.append(time.perf_counter_ns())
+            return over
+
+    shown: list[Listener] = [Noted(one) if isinstance(one, Caller) else one for one in listeners]
+    for churner in churners:
+        churner.start(lambda: len(done) >= len(callers))
+        shown.append(churner)
+    listen(shown)
+    return max(done, default=time.perf_counter_ns())
+
+
+class Churner:
+    """Somebody else at work: nodes and pods that come and go, one request after another, at a pace."""
+
+    def __init__(self, connection: Connection, asker: Asker, path: bytes) -> None:
+        self.connection = connection
+        self._asker = asker
+        self._path = path
+        self._over: Callable[[], bool] = lambda: True
+        self._caller: Caller | None = None
+
+    def start(self, over: Callable[[], bool]) -> None:
+        self._over = over
+        self._caller = Caller(self.connection, self._lane(), [])
+        self._caller.start()
+
+    def readable(self) -> bool:
+        assert self._caller is not None
+        return self._caller.readable()
+
+    def _lane(self) -> Lane:
+        due = time.perf_counter()
+        for number in itertools.count():
+            if self._over():
+                return
+            name = f"churn-{number}"
+            made = {**node(number), "metadata": {"name": name, "labels": {}}}
+            made["spec"] = {"unschedulable": True}
+            yield self._asker.send(b"POST", b"/api/v1/nodes", encode(made))
+            big = plain(name)(number)
+            big["spec"]["containers"][0]["resources"] = {"requests": {"cpu": "9"}}
+            yield self._asker.send(b"POST", self._path, encode(big))
+            yield self._asker.delete(b"/api/v1/nodes/" + name.encode())
+            yield self._asker.delete(b"%s/%s" % (self._path, str(big["metadata"]["name"]).encode()))
+            due += CHURN_EVERY_S
+            while time.perf_counter() < due and not self._over():
+                # A request that costs next to nothing keeps the pace without a timer.
+                yield self._asker.get(b"/livez")
+
+
+def _churn(open_session: Session, asker: Asker, path: bytes) -> Churner:
+    return Churner(open_session.connect(1)[0], asker, path)
+
+
+def _lane(asker: Asker, path: bytes, bodies: Iterator[bytes]) -> Lane:
+    for body in bodies:
+        answer = yield asker.send(b"POST", path, body)
+        expect(answer, 201, "creating an object")
+
+
+def _make_all(
+    open_session: Session, connections: Sequence[Connection], path: bytes, objects: list[Obj]
+) -> None:
+    asker = Asker(open_session.target, namespace="", object_bytes=0)
+    bodies = iter([encode(obj) for obj in objects])
+    drive(connections, [_lane(asker, path, bodies) for _ in connections])
+
+
+def _namespace(open_session: Session) -> bytes:
+    name = f"bench-{time.time_ns():x}"
+    asker = Asker(open_session.target, namespace=name, object_bytes=0)
+    expect(ask(open_session.target, asker.create_namespace()), 201, "creating a namespace")
+    return name.encode()
+
+
+def _clean(open_session: Session, space: bytes, nodes: int) -> None:
+    """Somebody's cluster is left as it was found."""
+    asker = Asker(open_session.target, namespace=space.decode(), object_bytes=0)
+    ask(open_session.target, asker.delete(b"/api/v1/namespaces/%s/pods" % space))
+    for number in range(nodes):
+        ask(open_session.target, asker.delete(b"/api/v1/nodes/node-%05d" % number))
+    ask(open_session.target, asker.delete_namespace())
+
+
+def median_rate(began_ns: int, seen_ns: list[int]) -> float:
+    """The median of the rates of whole seconds; of the whole time, where there are fewer than three."""
+    seconds = [(at_ns - began_ns) // 1_000_000_000 for at_ns in seen_ns]
+    whole = max(seconds, default=0)
+    if whole < 3:
+        return len(seen_ns) / max(1e-9, (seen_ns[-1] - began_ns) / 1e9)
+    counts = [0] * whole
+    for second in seconds:
+        if second < whole:
+            counts[second] += 1
+    return float(statistics.median(counts))
+
+
+# What the scheduler says itself.
+
+
+class _JournalLine(msgspec.Struct):
+    message: str = ""
+    bytes: int = 0
+    seconds: float = 0.0
+    cpu_seconds: float = 0.0
+
+
+def _with_journal(measured: ScheduleResult, data: Path, own: OwnScheduler) -> ScheduleResult:
+    kept = read_journal(journal_directory(data))
+    latencies_ns: list[int] = []
+    checks: dict[str, int] = {}
+    for one in kept:
+        for outcome in one.outcomes:
+            if outcome.result in {"committed", "settled"}:
+                latencies_ns.append(outcome.time_ns - one.decision.time_ns)
+            elif outcome.result == "conflict":
+                check = outcome.message.partition(":")[0]
+                checks[check] = checks.get(check, 0) + 1
+    return msgspec.structs.replace(
+        measured,
+        attempt_ms_p50=round(percentile_ms(latencies_ns, 50), 2) if latencies_ns else None,
+        attempt_ms_p99=round(percentile_ms(latencies_ns, 99), 2) if latencies_ns else None,
+        attempts=len(kept),
+        conflicts=sum(checks.values()),
+        conflicts_by_check=checks,
+        recording=_recording(own.log, len(kept)),
+    )
+
+
+def _recording(log: Path, decisions: int) -> Recording | None:
+    for line in reversed(log.read_text(errors="replace").splitlines()):
+        with contextlib.suppress(msgspec.DecodeError, msgspec.ValidationError):
+            said = msgspec.json.decode(line, type=_JournalLine)
+            if said.cpu_seconds:
+                share = said.seconds / said.cpu_seconds
+                return Recording(said.bytes, round(said.bytes / max(1, decisions), 1), round(share, 4))
+    return None
+
+
+def as_json(result: ScheduleResult) -> str:
+    return msgspec.json.format(msgspec.json.encode(result), indent=2).decode()
+
+
+def as_table(result: ScheduleResult) -> str:
+    given = result.parameters
+    title = f"{result.workload}: {given['nodes']} nodes, {given['init_pods']} + {given['pods']} pods"
+    rows = [
+        ("pods a second", f"{result.pods_per_s:,.1f}", f"median second {result.pods_per_s_p50:,.1f}"),
+        ("created a second", f"{result.create_per_s:,.1f}", ""),
+        ("attempt", f"{result.attempt_ms_p50} ms", f"p99 {result.attempt_ms_p99} ms"),
+        ("decisions a second", f"{result.decisions_per_s:,.1f}", "the decision alone, in memory"),
+        ("refused", f"{result.conflicts}", str(result.conflicts_by_check or "")),
+    ]
+    if result.recording is not None:
+        share = f"{100 * result.recording.share:.1f} % of the scheduler's time"
+        rows.append(("recording", f"{result.recording.bytes_per_decision:,.0f} bytes", share))
+    cores = result.cores
+    rows.append(
+        ("cores", f"{cores.server} server", f"{result.scheduler_cores} scheduler, {cores.driver} driver")
+    )
+    return "\n".join([title, "", *(f"{name:<20} {value:>14}  {more}" for name, value, more in rows)])

@@ -1,0 +1,123 @@
+"""What scheduler_perf schedules, in its shapes: nodes of 4 CPU, 32 GiB, 110 pods; pods of 100m and 500Mi.
+
+Each workload says what its nodes look like, which pods are there first, and which are measured.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+Obj = dict[str, Any]
+ZONE, HOSTNAME = "topology.kubernetes.io/zone", "kubernetes.io/hostname"
+PAUSE = "registry.k8s.io/pause:3.10"
+
+
+class Workload(msgspec.Struct, frozen=True):
+    node: Callable[[int], Obj]
+    init_pod: Callable[[int], Obj]
+    pod: Callable[[int], Obj]
+    extra: tuple[Obj, ...] = ()  # Cluster-scoped objects that come first: priority classes.
+    stuck: int = 0  # Pods that no node takes, made before the measured ones.
+    churns: bool = False  # Others come and go meanwhile.
+    init_waits: bool = True  # The first pods are bound before the rest is made.
+
+
+def node(number: int, labels: dict[str, str] | None = None) -> Obj:
+    name = f"node-{number:05d}"
+    capacity = {"cpu": "4", "memory": "32Gi", "pods": "110"}
+    return {
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {"name": name, "labels": {HOSTNAME: name, **(labels or {})}},
+        "status": {
+            "capacity": capacity,
+            "allocatable": capacity,
+            "conditions": [{"type": "Ready", "status": "True"}],
+            "phase": "Running",
+        },
+    }
+
+
+def zoned(count: int) -> Callable[[int], Obj]:
+    return lambda number: node(number, {ZONE: f"zone-{1 + number % count}"})
+
+
+def pod(
+    name: str, *, cpu: str = "100m", memory: str = "500Mi", labels: dict[str, str] | None = None, **spec: Any
+) -> Obj:
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": name, **({"labels": labels} if labels else {})},
+        "spec": {
+            "containers": [
+                {
+                    "name": "pause",
+                    "image": PAUSE,
+                    "ports": [{"containerPort": 80}],
+                    "resources": {
+                        "requests": {"cpu": cpu, "memory": memory},
+                        "limits": {"cpu": cpu, "memory": memory},
+                    },
+                }
+            ],
+            **spec,
+        },
+    }
+
+
+def plain(prefix: str) -> Callable[[int], Obj]:
+    return lambda number: pod(f"{prefix}-{number:06d}")
+
+
+def _spread(number: int) -> Obj:
+    selector = {"matchLabels": {"color": "blue"}}
+    constraint = {
+        "maxSkew": 5, "topologyKey": ZONE, "whenUnsatisfiable": "DoNotSchedule", "labelSelector": selector,
+    }  # fmt: skip
+    return pod(f"spread-{number:06d}", labels={"color": "blue"}, topologySpreadConstraints=[constraint])
+
+
+def _anti(prefix: str) -> Callable[[int], Obj]:
+    term = {"labelSelector": {"matchLabels": {"color": "green"}}, "topologyKey": HOSTNAME}
+    affinity = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
+    return lambda number: pod(f"{prefix}-{number:06d}", labels={"color": "green"}, affinity=affinity)
+
+
+def _near(number: int) -> Obj:
+    expression = {"key": ZONE, "operator": "In", "values": ["zone-1", "zone-2"]}
+    terms = {"nodeSelectorTerms": [{"matchExpressions": [expression]}]}
+    affinity = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": terms}}
+    return pod(f"near-{number:06d}", affinity=affinity)
+
+
+def _class(name: str, value: int) -> Obj:
+    return {
+        "apiVersion": "scheduling.k8s.io/v1",
+        "kind": "PriorityClass",
+        "metadata": {"name": name},
+        "value": value,
+    }
+
+
+WORKLOADS: dict[str, Workload] = {
+    "basic": Workload(node, plain("init"), plain("pod")),
+    "spread": Workload(zoned(3), plain("init"), _spread),
+    "antiaffinity": Workload(node, _anti("init"), _anti("pod")),
+    "affinity": Workload(zoned(1), plain("init"), _near),
+    "preemption": Workload(
+        node,
+        lambda number: pod(f"low-{number:06d}", cpu="900m", priorityClassName="bench-low"),
+        lambda number: pod(f"high-{number:06d}", cpu="3", priorityClassName="bench-high"),
+        extra=(_class("bench-low", 1), _class("bench-high", 1000)),
+    ),
+    "unschedulable": Workload(node, plain("init"), plain("pod"), stuck=200),
+    "churn": Workload(node, plain("init"), plain("pod"), churns=True),
+}
+
+
+def stuck_pod(number: int) -> Obj:
+    return pod(f"stuck-{number:06d}", cpu="9")
