@@ -24,7 +24,9 @@ from fathom.api.auth.jws import SigningKey
 from fathom.api.auth.static_tokens import BadTokens, parse_tokens
 from fathom.api.auth.tls import server_context
 from fathom.api.core import Core
+from fathom.api.own_service import own_service, own_slice
 from fathom.assembly import Parts, Wanted, assemble, bootstrap
+from fathom.model.errors import ApiError
 from fathom.record.audit import AuditLog
 from fathom.seams.log import JsonLog, Log
 from fathom.seams.outside import Outside, live
@@ -134,6 +136,7 @@ async def _serve(running: Running) -> None:
         serving = group.create_task(http.serve(sockets=[running.listener]))
         background.append(group.create_task(_stop_when_told(http, core)))
         await http.is_up.wait()
+        await _publish(running)
         _announce(running)
         await serving
         for task in background:
@@ -162,9 +165,31 @@ async def _stop_when_told(http: _Http, core: Core) -> None:
     http.should_exit = True
 
 
-def _announce(running: Running) -> None:
+async def _publish(running: Running) -> None:
+    """Where programs inside of pods find us. What an earlier life left, at another port, is taken back."""
+    client, slices = running.parts.client, "/apis/discovery.k8s.io/v1/namespaces/default/endpointslices"
+    mine = own_slice(*_reachable(running))
+    shared = running.parts.core.shared_store
+    found = await client.call("GET", slices, query="labelSelector=kubernetes.io/service-name%3Dkubernetes")
+    for old in found["items"]:
+        if not shared or old["metadata"]["name"] == mine["metadata"]["name"]:
+            await client.call("DELETE", f"{slices}/{old['metadata']['name']}")
+    for path, obj in (("/api/v1/namespaces/default/services", own_service()), (slices, mine)):
+        try:
+            await client.call("POST", path, body=obj)
+        except ApiError as error:
+            if error.code != 409:
+                raise
+
+
+def _reachable(running: Running) -> tuple[str, int]:
     host, port = running.listener.getsockname()[:2]
-    reachable = "127.0.0.1" if host in {"0.0.0.0", "::"} else host
+    return ("127.0.0.1" if host in {"0.0.0.0", "::"} else host), port
+
+
+def _announce(running: Running) -> None:
+    host = running.listener.getsockname()[0]
+    reachable, port = _reachable(running)
     url = f"https://[{reachable}]:{port}" if ":" in reachable else f"https://{reachable}:{port}"
     file = running.data / "kubeconfig"
     write_private(file, kubeconfig(running.pki, url, clock=running.outside.clock).encode())

@@ -54,6 +54,7 @@ ALWAYS = (
     "kubernetes.default",
     "kubernetes.default.svc",
     "kubernetes.default.svc.cluster.local",
+    "127.96.0.1",  # Of the Service `default/kubernetes`: see api/own_service.
 )
 ADMIN = User("fathom-admin", (MASTERS,))
 
