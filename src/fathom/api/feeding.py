@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
-from fathom.api.watchcache import REGISTRY, WatchCache
+from fathom.api.watchcache import DELETED, REGISTRY, WatchCache
 from fathom.model.body import Body
 from fathom.seams.log import Log
 from fathom.store.protocol import Batch, Compacted, Entry, Store, StoreUnavailable
@@ -62,14 +62,8 @@ class Feed:
             await asyncio.sleep(RETRY_S)
 
     def _apply(self, batch: Batch) -> None:
-        before = [(change, self._entry(change.key)) for change in batch.changes]
-        self._cache.apply(batch)
-        for change, previous in before:
-            body = change.entry.body if change.entry is not None else None
-            self._tell(change.key, body, previous.body if previous else None)
-
-    def _entry(self, key: str) -> Entry | None:
-        return self._cache.of(key.split("/", 3)[2]).entries.get(key)
+        for logged in self._cache.apply(batch):
+            self._tell(logged.key, logged.body if logged.type != DELETED else None, logged.previous)
 
     def _tell(self, key: str, body: Body | None, previous: Body | None) -> None:
         resource, _, path = key.removeprefix(REGISTRY).partition("/")

@@ -16,8 +16,9 @@ from fathom.api import represent
 from fathom.api.auth.authenticate import Authenticator
 from fathom.api.auth.authorize import Authorizer
 from fathom.api.core import Call, Core, Verdicts
+from fathom.api.deadlines import Deadlines
 from fathom.api.dispatch import Dispatch, kind_for
-from fathom.api.limits import Throttle, timeout_s
+from fathom.api.limits import Throttle, is_long, timeout_s
 from fathom.api.metrics import Metrics
 from fathom.api.paths import Paths
 from fathom.api.request import Answer, Caller, Request, Response, Target
@@ -60,6 +61,7 @@ class ApiServer:
         self._clock = core.outside.clock
         self._prefix = f"{core.outside.rng.getrandbits(48):012x}"  # Of request ids: one per incarnation.
         self._count = 0
+        self._deadlines = Deadlines(core.limits.request_s)
         self._targets: dict[tuple[str, str], Target] = {}  # A memo: clients come back to the same addresses.
 
     async def handle(self, request: Request) -> Answer:
@@ -146,10 +148,13 @@ class ApiServer:
         return answer
 
     async def _write(self, call: Call) -> Answer:
-        deadline_s = timeout_s(call.target, call.request.param("timeout"), self.core.limits.request_s)
         try:
-            async with asyncio.timeout(deadline_s):
-                answer = await self._dispatch.serve(call)
+            if call.request.query or is_long(call.target):
+                deadline_s = timeout_s(call.target, call.request.param("timeout"), self.core.limits.request_s)
+                async with asyncio.timeout(deadline_s):
+                    answer = await self._dispatch.serve(call)
+            else:
+                answer = await self._in_time(call)
         except ApiError as error:
             self._record_all(call, error.code)
             raise
@@ -158,6 +163,18 @@ class ApiServer:
             raise
         self._record_all(call, answer.status)
         return answer
+
+    async def _in_time(self, call: Call) -> Answer:
+        deadline = self._deadlines.begin()
+        task = deadline.task
+        try:
+            return await self._dispatch.serve(call)
+        except asyncio.CancelledError:
+            if task is not None and deadline.is_ours(task):
+                raise TimeoutError from None
+            raise
+        finally:
+            self._deadlines.end(deadline)
 
     def _record_all(self, call: Call, code: int) -> None:
         """One entry for the call; where it wrote several objects, one for each, joined by the request."""

@@ -35,6 +35,11 @@ LOOKED_INTO = frozenset(
         "resourcequotas",
         "serviceaccounts",
         "priorityclasses.scheduling.k8s.io",
+        "nodeledgers.fathom.dev",
+        "tenantledgers.fathom.dev",
+        "tenantquotas.fathom.dev",
+        "capacityclasses.fathom.dev",
+        "policyrollouts.fathom.dev",
         "customresourcedefinitions.apiextensions.k8s.io",
         "roles.rbac.authorization.k8s.io",
         "rolebindings.rbac.authorization.k8s.io",
@@ -246,18 +251,20 @@ class ResourceCache:
     def watchers(self) -> int:
         return sum(len(group) for group in self._watchers.values())
 
-    def triggers_of(self, logged: Logged) -> Iterator[str]:
+    def triggers_of(self, logged: Logged) -> list[str]:
         """Whom an event concerns: everyone, watchers of its namespace, and watchers of the node it is on or
         was on. (A kubelet watches its own pods only, and there are thousands of kubelets.)"""
-        yield ""
-        namespace, slash, _ = logged.key.removeprefix(self.prefix).partition("/")
-        if slash:
-            yield namespace
+        concerned = [""]
+        start = len(self.prefix)
+        slash = logged.key.find("/", start)
+        if slash >= 0:
+            concerned.append(logged.key[start:slash])
         if self._by_node:
             for obj in (logged.obj, logged.previous_obj):
                 node = lookup(obj, "spec", "nodeName")
                 if node:
-                    yield node_trigger(node)
+                    concerned.append(node_trigger(node))
+        return concerned
 
     def _append(self, logged: Logged) -> None:
         self.log.append(logged)
@@ -300,20 +307,24 @@ class WatchCache:
             cache.wake_all()
         self._release()
 
-    def apply(self, batch: Batch) -> None:
+    def apply(self, batch: Batch) -> list[Logged]:
+        """Says what it learned, for those who must know of every change."""
+        learned: list[Logged] = []
         touched: dict[ResourceCache, dict[str, int]] = {}
         for change in batch.changes:
             cache = self.of(_resource(change.key))
             if change.entry is None and change.previous is None and change.key not in cache.entries:
                 continue  # It was made and deleted before we looked.
             logged = cache.apply(change)
-            triggers = touched.setdefault(cache, {})
+            learned.append(logged)
+            triggers, position = touched.setdefault(cache, {}), cache.end - 1
             for trigger in cache.triggers_of(logged):
-                triggers.setdefault(trigger, cache.end - 1)
+                triggers.setdefault(trigger, position)
         self.reached = max(self.reached, batch.revision)
         for cache, triggers in touched.items():
             cache.wake(triggers)
         self._release()
+        return learned
 
     def of(self, resource: str) -> ResourceCache:
         cache = self._caches.get(resource)

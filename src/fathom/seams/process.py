@@ -102,17 +102,19 @@ class Process:
         self._begin = begin
 
     def take(self, kind: Input, number: int, now_ns: int, status: int, payload: bytes) -> None:
-        domain = self.domain
+        self.domain.input(now_ns, *self.way_of(kind, number, status, payload))
+
+    def way_of(self, kind: Input, number: int, status: int, payload: Any) -> tuple[Any, ...]:
+        """What is called with what inside the Domain; nothing where time alone has passed."""
         if kind is Input.TICK:
-            domain.input(now_ns)
-        elif kind is Input.START:
-            domain.input(now_ns, self._begin)
-        elif kind is Input.COLLECT:
-            domain.input(now_ns, domain.collect, status)
-        elif kind is Input.CLOCK:
-            domain.input(now_ns, self._set_clock, payload)
-        else:
-            domain.input(now_ns, self.seam.deliver, kind, number, status, payload)
+            return ()
+        if kind is Input.START:
+            return (self._begin,)
+        if kind is Input.COLLECT:
+            return (self.domain.collect, status)
+        if kind is Input.CLOCK:
+            return (self._set_clock, payload)
+        return (self.seam.deliver, kind, number, status, payload)
 
     def _set_clock(self, payload: bytes) -> None:
         self.domain.epoch_ns = int.from_bytes(payload, "little", signed=True)

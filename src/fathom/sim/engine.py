@@ -250,7 +250,7 @@ class Engine:
     # What is remembered.
 
     def note(self, process: Process, kind: int, number: int) -> None:
-        if self.trace.input(self.now_ns, process.index, kind, number) > self.inputs_max:
+        if self.trace.input((self.now_ns, process.index, kind, number)) > self.inputs_max:
             what = f"more than {self.inputs_max:,} inputs; the last was for {process.name}"
             self.broken(Violation("the story comes to an end", what, self.since_s))
         if self.chronicle is not None:

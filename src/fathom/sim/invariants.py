@@ -157,10 +157,12 @@ class GenerationsOnlyGrow(Checker):
     name = "generations only grow"
 
     def commit(self, change: Seen) -> Found:
-        if change.old is None or change.new is None or uid_of(change.old) != uid_of(change.new):
+        if change.old is None or change.new is None:
             return None
         was, now = metadata(change.old).get("generation", 0), metadata(change.new).get("generation", 0)
-        return f"{change.path} went from generation {was} to {now}" if now < was else None
+        if now >= was or uid_of(change.old) != uid_of(change.new):
+            return None
+        return f"{change.path} went from generation {was} to {now}"
 
 
 class ConditionsNameWhatTheySaw(Checker):

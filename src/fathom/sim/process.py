@@ -27,6 +27,8 @@ EPOCH_NS = 1_767_225_600_000_000_000  # 2026-01-01T00:00:00Z
 # A request that reaches a server, or an answer of the store: inputs that live processes do not have.
 ARRIVED = 32
 
+WITH_PAYLOAD = frozenset({Input.REPLY, Input.OPENED, Input.CHUNK, Input.ENDED, Input.SIGNAL, Input.CLOCK})
+
 
 class Process:
     def __init__(
@@ -54,7 +56,7 @@ class Process:
         self.doom_s: float | None = None  # It dies with this input, and starts again after so long.
         self.state: Any = None
         self.asks: dict[int, Exchange] = {}  # Under way, by number.
-        self._inbox: deque[tuple[int, int, Callable[..., object], tuple[Any, ...]]] | None = None
+        self._inbox: deque[tuple[int, int, tuple[Any, ...]]] | None = None  # While it is paused.
         self.inside = self._born()
         self.domain, self.seam = self.inside.domain, self.inside.seam
         self._door = Door(self.domain, self.seam, self._begin)
@@ -125,11 +127,11 @@ class Process:
 
     def deliver(self, kind: Input, number: int, status: int, payload: Any) -> None:
         """An answer, a piece of a stream, a signal: what live processes have too, through the same door."""
-        self._take(kind, number, self._through, kind, number, status, payload)
+        self._take(kind, number, self._door.way_of(kind, number, status, payload))
 
     def call(self, number: int, work: Callable[..., object], *args: Any) -> None:
         """Something that is no answer to an ask: a request that arrives at a server."""
-        self._take(ARRIVED, number, self._enter, work, *args)
+        self._take(ARRIVED, number, (work, *args))
 
     def tick(self) -> None:
         if self._inbox is None:  # Time passes by itself.
@@ -143,35 +145,29 @@ class Process:
         self.skew_ns = skew_ns
         self.deliver(Input.CLOCK, 0, 0, clock_payload(EPOCH_NS + skew_ns))
 
-    def _take(self, kind: int, number: int, way: Callable[..., object], *args: Any) -> None:
+    def _take(self, kind: int, number: int, way: tuple[Any, ...]) -> None:
         """One input, now; or, while the process is paused, when it runs again. The dead hear nothing."""
         if not self.alive:
             return
         if self._inbox is not None:
-            self._inbox.append((kind, number, way, args))
+            self._inbox.append((kind, number, way))
             return
-        self._input(kind, number, way, args)
+        self._input(kind, number, way)
 
-    def _input(self, kind: int, number: int, way: Callable[..., object], args: tuple[Any, ...]) -> None:
+    def _input(self, kind: int, number: int, way: tuple[Any, ...]) -> None:
         world = self.world
         world.note(self, kind, number)
         if world.trace.log is not None:
-            payload = args[-1] if kind != ARRIVED else b""
+            payload = way[-1] if kind in WITH_PAYLOAD else b""
             world.trace.log.append((world.now_ns, self.name, int(kind), number, checksum(payload)))
         try:
-            way(*args)
+            self.domain.input(world.now_ns, *way)
         except Exception as error:  # Not of a task: of the loop itself, or of the code's first call.
             world.could_not_go_on(self, error)
         if self.doom_s is not None:
             world.crash(self, self.doom_s)
         else:
             world.arm(self)
-
-    def _through(self, kind: Input, number: int, status: int, payload: Any) -> None:
-        self._door.take(kind, number, self.world.now_ns, status, payload)
-
-    def _enter(self, work: Callable[..., object], *args: Any) -> None:
-        self.domain.input(self.world.now_ns, work, *args)
 
 
 class _Wire:

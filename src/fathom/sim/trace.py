@@ -15,7 +15,7 @@ LogEntry = tuple[
 ]  # Time in ns, process, kind of input, number, checksum of its payload.
 
 # Notes are folded into the digest in batches: one encoding of many is much cheaper than many of one.
-NOTES_MAX = 4096
+INPUTS_PER_FOLD = 4096
 
 
 class Trace:
@@ -26,11 +26,11 @@ class Trace:
         self._digest = hashlib.blake2b(digest_size=16)
         self._encode = msgspec.msgpack.Encoder().encode
 
-    def input(self, now_ns: int, process: int, kind: int, number: int) -> int:
-        """How many there were, with this one."""
+    def input(self, note: tuple[int, int, int, int]) -> int:
+        """Time, process, kind and number of one. How many there were, with it."""
+        self._notes.append(note)
         self.inputs += 1
-        self._notes.append((now_ns, process, kind, number))
-        if len(self._notes) >= NOTES_MAX:
+        if not self.inputs % INPUTS_PER_FOLD:
             self._fold()
         return self.inputs
 

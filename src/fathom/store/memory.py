@@ -69,8 +69,10 @@ class MemoryStore:
         self._check_open()
         check_commit(preconditions, writes)
         current = {expect.key: self._now(expect.key) for expect in preconditions}
-        if any(_revision_of(current[expect.key]) != expect.revision for expect in preconditions):
-            return Conflict(current, self._revision)
+        for expect in preconditions:
+            entry = current[expect.key]
+            if (entry.revision if entry else 0) != expect.revision:
+                return Conflict(current, self._revision)
         next_revision = self._revision + 1
         changes = tuple([change for write in writes if (change := self._change(write, next_revision))])
         if changes:
@@ -98,9 +100,15 @@ class MemoryStore:
         if revision <= self._feed.floor:
             return
         self._feed.forget(revision)
-        kept = {key: _compacted(past, revision) for key, past in self._pasts.items()}
-        self._pasts = {key: past for key, past in kept.items() if past}
-        self._keys = sorted(self._pasts)
+        # Most keys have no past to forget: one entry, still there.
+        old = [key for key, past in self._pasts.items() if len(past) > 1 or past[0][1] is None]
+        for key in old:
+            self._pasts[key] = _compacted(self._pasts[key], revision)
+        gone = [key for key in old if not self._pasts[key]]
+        for key in gone:
+            del self._pasts[key]
+        if gone:
+            self._keys = sorted(self._pasts)
 
     async def close(self) -> None:
         self._closed = True
@@ -134,10 +142,6 @@ class MemoryStore:
             self._pasts[change.key] = past = []
             bisect.insort(self._keys, change.key)
         past.append((change.revision, change.entry))
-
-
-def _revision_of(entry: Entry | None) -> int:
-    return entry.revision if entry else 0
 
 
 def _at(past: Past, revision: int) -> Entry | None:

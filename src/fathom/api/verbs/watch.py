@@ -240,11 +240,11 @@ class WatchStream:
             return await anext(history)
 
     async def _wait(self) -> None:
-        due = min(self._end_at, self._bookmark_at) if self._bookmarks else self._end_at
-        # Not less than the clock's own grain: where time stands still until the next timer, a remainder that
-        # rounds to nothing would be waited for without end.
-        delay = max(TIMER_S_MIN, due - self._now())
         if self._timer is None:
+            due = min(self._end_at, self._bookmark_at) if self._bookmarks else self._end_at
+            # Not less than the clock's own grain: where time stands still until the next timer, a remainder
+            # that rounds to nothing would be waited for without end.
+            delay = max(TIMER_S_MIN, due - self._now())
             self._timer = asyncio.get_running_loop().call_later(delay, self._ring)
         await self._watcher.wait()
 
