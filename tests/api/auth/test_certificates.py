@@ -82,7 +82,7 @@ def test_the_server_is_known_by_all_its_names(pki: Pki) -> None:
         "api.example.com",
     } <= set(names.get_values_for_type(x509.DNSName))
     addresses = [str(one) for one in names.get_values_for_type(x509.IPAddress)]
-    assert sorted(addresses) == ["10.1.2.3", "127.0.0.1", "::1", "fd00::1"]
+    assert sorted(addresses) == ["10.1.2.3", "127.0.0.1", "127.96.0.1", "::1", "fd00::1"]
 
 
 def test_new_names_renew_the_servers_certificate_and_nothing_else(tmp_path: Path) -> None:
