@@ -105,7 +105,6 @@ class Volume(msgspec.Struct, frozen=True):
 class Context(msgspec.Struct, frozen=True, kw_only=True):
     policy: Policy = Policy()
     quota: Quota | None = None  # The pod's tenant's.
-    reserved: tuple[Reserved, ...] = ()  # Sorted by name.
     avoided: tuple[Avoided, ...] = ()
     allowed: tuple[Allowed, ...] = ()
     trust_lost: Mapping[str, int] = {}  # Node -> 1..100, from failed starts. See trust.py.
@@ -113,3 +112,4 @@ class Context(msgspec.Struct, frozen=True, kw_only=True):
     view_age_ms: int = 0  # Of the oldest kind that placements are decided from.
     seen: Mapping[str, int] = {}  # Resource -> revision decided at; passed on to the Placement.
     tie_seed: int = 0
+    holder: str = ""  # The pod whose own claims are no obstacle. `place` fills it in.

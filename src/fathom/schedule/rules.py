@@ -1,8 +1,34 @@
-"""The words that rules share: what could help a pod that a rule rejected. (The tables follow here.)"""
+"""The rules, in order. A rule is one function and one line here, with the events that could change its mind.
+
+    filter(shape, rows, world, reasons) -> codes      one per row: 0, or a reason's
+    layers(shape, rows, world, reasons) -> layers     rules about zones, hosts and the like
+    score(shape, rows, world)           -> points     one per row, whole numbers
+    soft(shape, rows, world)            -> softs      preferences about domains
+
+Order is part of the contract: a node is named with the first rule that rejects it. Rules about single nodes
+come first, cheapest first; topology after them; the tenant's quota last, when there would be a place for it.
+Gangs and claims to devices would be lines of their own. Users' rules come from the entry point group
+`fathom.rules` (see `plugins.py`).
+"""
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Callable, Sequence
+from typing import Final, Literal
+
+import msgspec
+
+from fathom.schedule.columns import Ints
+from fathom.schedule.context import WEIGHTS, Context, Policy
+from fathom.schedule.filters import nodes, podaffinity, ports, quota, resources, spread, steering, volumes
+from fathom.schedule.filters.layer import Layer
+from fathom.schedule.rows import Reasons, Rows
+from fathom.schedule.scores import nodes as node_scores
+from fathom.schedule.scores import resources as resource_scores
+from fathom.schedule.scores import soft
+from fathom.schedule.shape import Shape
+from fathom.schedule.table import NodeTable
+from fathom.schedule.verdicts import Codes
 
 # Events, as the queue names them. A rule lists those that could make it change its mind.
 NODE_ADDED: Final = "NodeAdded"
@@ -18,3 +44,143 @@ VOLUME_CHANGED: Final = "VolumeChanged"
 NAMESPACE_CHANGED: Final = "NamespaceChanged"
 TRUST_CHANGED: Final = "TrustChanged"
 VIEW_FRESH: Final = "ViewFresh"
+
+Judge = Callable[[Shape, Rows, Context, Reasons], Codes]
+JudgeOne = Callable[[Shape, NodeTable, int, Context, Reasons], int]
+MakeLayers = Callable[[Shape, Rows, Context, Reasons], Sequence[Layer]]
+ScoreRows = Callable[[Shape, Rows, Context], Ints]
+ScoreOne = Callable[[Shape, NodeTable, int, Context], int]
+MakeSofts = Callable[[Shape, Rows, Context], Sequence[soft.Soft]]
+Reads = Literal["node", "pods"]  # What besides the pod: the Node only, or the pods on it too.
+
+
+class Filter(msgspec.Struct, frozen=True):
+    name: str
+    judge: Judge
+    helped_by: tuple[str, ...]
+    reads: Reads = "node"
+    judge_one: JudgeOne | None = None  # The same for one row, where that is asked after every placement.
+    optional: bool = True  # A policy may switch it off. What the ledger insists on stays on.
+
+
+class TopologyFilter(msgspec.Struct, frozen=True):
+    name: str
+    layers: MakeLayers
+    helped_by: tuple[str, ...]
+    optional: bool = True
+
+
+class Score(msgspec.Struct, frozen=True):
+    name: str
+    weight: int
+    score: ScoreRows
+    reads: Reads = "node"
+    score_one: ScoreOne | None = None
+    # Raw points are scaled to 0..100 of the largest among the nodes left; 'down': the more the worse.
+    scaled: Literal["", "up", "down"] = ""
+
+
+class SoftScore(msgspec.Struct, frozen=True):
+    name: str
+    weight: int
+    softs: MakeSofts
+
+
+Rule = Filter | TopologyFilter | Score | SoftScore
+
+FILTERS: tuple[Filter | TopologyFilter, ...] = (
+    Filter("Freshness", steering.freshness, (VIEW_FRESH, POLICY_CHANGED), optional=False),
+    Filter("NodeName", nodes.node_name, (NODE_ADDED,), optional=False),
+    Filter("NodeUnschedulable", nodes.unschedulable, (NODE_ADDED, NODE_CHANGED), optional=False),
+    Filter("TaintToleration", nodes.taints, (NODE_ADDED, NODE_CHANGED, POD_CHANGED), optional=False),
+    Filter("NodeAffinity", nodes.affinity, (NODE_ADDED, NODE_CHANGED, POD_CHANGED), optional=False),
+    Filter("Override", steering.avoided, (NODE_ADDED, NODE_CHANGED, OVERRIDE_CHANGED), optional=False),
+    Filter("NodeTrust", steering.quarantine, (NODE_ADDED, TRUST_CHANGED)),
+    Filter(
+        "CapacityClass",
+        steering.reserved,
+        (NODE_ADDED, NODE_CHANGED, CLASS_CHANGED, OVERRIDE_CHANGED),
+        optional=False,
+    ),
+    Filter("VolumeBinding", volumes.volumes, (NODE_ADDED, NODE_CHANGED, VOLUME_CHANGED), optional=False),
+    Filter("NodePorts", ports.ports, (NODE_ADDED, POD_GONE), reads="pods", optional=False),
+    Filter(
+        "NodeResourcesFit",
+        resources.fit,
+        (NODE_ADDED, NODE_CHANGED, POD_GONE, CLASS_CHANGED, POD_CHANGED),
+        reads="pods",
+        judge_one=resources.fit_one,
+        optional=False,
+    ),
+    TopologyFilter(
+        "PodTopologySpread", spread.spreads, (NODE_ADDED, NODE_CHANGED, POD_GONE, POD_PLACED, POD_CHANGED)
+    ),
+    TopologyFilter(
+        "InterPodAffinity",
+        podaffinity.layers,
+        (NODE_ADDED, NODE_CHANGED, POD_GONE, POD_PLACED, POD_CHANGED, NAMESPACE_CHANGED),
+    ),
+    TopologyFilter(
+        "MaxZoneSkew", spread.zone_skew, (NODE_ADDED, NODE_CHANGED, POD_GONE, POD_PLACED, POLICY_CHANGED)
+    ),
+    TopologyFilter(
+        "TenantQuota",
+        quota.quotas,
+        (NODE_ADDED, NODE_CHANGED, POD_GONE, QUOTA_CHANGED, CLASS_CHANGED),
+        optional=False,
+    ),
+)
+
+SCORES: tuple[Score | SoftScore, ...] = (
+    Score("TaintToleration", WEIGHTS["TaintToleration"], node_scores.disliked_taints, scaled="down"),
+    Score("NodeAffinity", WEIGHTS["NodeAffinity"], node_scores.liked_nodes, scaled="up"),
+    SoftScore("PodTopologySpread", WEIGHTS["PodTopologySpread"], soft.spreads),
+    SoftScore("InterPodAffinity", WEIGHTS["InterPodAffinity"], soft.neighbours),
+    Score(
+        "LeastAllocated",
+        WEIGHTS["LeastAllocated"],
+        resource_scores.least_allocated,
+        reads="pods",
+        score_one=resource_scores.least_allocated_one,
+    ),
+    Score(
+        "MostAllocated",
+        WEIGHTS["MostAllocated"],
+        resource_scores.most_allocated,
+        reads="pods",
+        score_one=resource_scores.most_allocated_one,
+    ),
+    Score(
+        "BalancedAllocation",
+        WEIGHTS["BalancedAllocation"],
+        resource_scores.balanced,
+        reads="pods",
+        score_one=resource_scores.balanced_one,
+    ),
+    Score("ImageLocality", WEIGHTS["ImageLocality"], node_scores.images),
+    Score("NodeTrust", WEIGHTS["NodeTrust"], node_scores.trust),
+)
+
+
+class Rules(msgspec.Struct, frozen=True):
+    """The rules that hold, in order."""
+
+    filters: tuple[Filter | TopologyFilter, ...] = FILTERS
+    scores: tuple[Score | SoftScore, ...] = SCORES
+
+    def on(self, policy: Policy) -> tuple[Filter | TopologyFilter, ...]:
+        """Those that the policy leaves on."""
+        listed, off = policy.filters, policy.disabled_filters
+        return tuple(
+            one
+            for one in self.filters
+            if not one.optional or (one.name not in off and (not listed or one.name in listed))
+        )
+
+    def helped_by(self, names: Sequence[str]) -> tuple[str, ...]:
+        """Events that could help a pod which these rules rejected."""
+        found = {event: None for one in self.filters if one.name in names for event in one.helped_by}
+        return tuple(sorted(found))
+
+
+RULES = Rules()

@@ -1,0 +1,117 @@
+"""fathom's own rules about single nodes: overrides, reserved capacity, trust, freshness of the view."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from fathom.schedule.columns import Bools
+from fathom.schedule.context import QUARANTINED, Allowed, Avoided, Context, Reserved
+from fathom.schedule.filters.nodes import rejected
+from fathom.schedule.rows import Reasons, Rows
+from fathom.schedule.shape import Pairs, Shape
+from fathom.schedule.table import NodeTable
+from fathom.schedule.verdicts import FITS, Codes, Reason
+
+
+def freshness(_: Shape, rows: Rows, world: Context, reasons: Reasons) -> Codes:
+    limit = world.policy.max_view_age_ms
+    if limit is None or world.view_age_ms <= limit:
+        return rows.codes()
+    text = f"freshness/{world.policy.name}: the view of the cluster is older than {limit} ms"
+    return rejected(rows, rows.no(), reasons.code(Reason("Freshness", (text,), resolvable=False)))
+
+
+def avoided(_: Shape, rows: Rows, world: Context, reasons: Reasons) -> Codes:
+    codes = rows.codes()
+    for one in world.avoided:
+        reason = Reason("Override", (f"override/{one.override}: {_words(one)}",), resolvable=False)
+        for value in one.values:
+            there = rows.having(((one.label, value), *one.scope))
+            codes[(codes == FITS) & there] = reasons.code(reason)
+    return codes
+
+
+def _words(one: Avoided) -> str:
+    return f"node(s) are to be avoided ({one.label} in {', '.join(one.values)})"
+
+
+def quarantine(_: Shape, rows: Rows, world: Context, reasons: Reasons) -> Codes:
+    codes = rows.codes()
+    reason = Reason("NodeTrust", ("node(s) were quarantined after failed starts",), resolvable=False)
+    for name in sorted(name for name, lost in world.trust_lost.items() if lost >= QUARANTINED):
+        codes[rows.named(name)] = reasons.code(reason)
+    return codes
+
+
+def reserved(shape: Shape, rows: Rows, world: Context, reasons: Reasons) -> Codes:
+    """Nodes of a class are for pods of the class; a pod that asks for a class gets its nodes or none."""
+    codes, wanted = rows.codes(), shape.capacity_class
+    if wanted:
+        own = next((one for one in rows.table.reserved if one.name == wanted), None)
+        there = rows.having(own.node_selector) if own is not None and own.node_selector else rows.no()
+        codes[~there] = _code(reasons, wanted, "node(s) were not in the capacity class")
+        if own is not None:
+            closed = there & ~_open(own, shape, rows, world)
+            codes[closed] = _code(reasons, wanted, f"tenant {shape.tenant} may not use the capacity class")
+    of_class = rows.table.exclusive[rows.index]
+    for number in np.unique(of_class[of_class > 0]).tolist():
+        one = rows.table.reserved[number - 1]
+        if one.name != wanted:
+            closed = (of_class == number) & ~(rows.no() if wanted else _open(one, shape, rows, world))
+            code = _code(reasons, one.name, "node(s) were reserved for the capacity class")
+            codes[closed & (codes == FITS)] = code
+    return codes
+
+
+def _code(reasons: Reasons, name: str, text: str) -> int:
+    return reasons.code(Reason("CapacityClass", (f"capacity/{name}: {text}",), resolvable=False))
+
+
+def _open(one: Reserved, shape: Shape, rows: Rows, world: Context) -> Bools:
+    """Where pods of this shape may use the class: everywhere for its tenants, else as overrides say."""
+    if one.admits(shape.tenant):
+        return rows.yes()
+    found = rows.no()
+    for allowed in _openings(one, world):
+        found |= rows.having(allowed.scope)
+    return found
+
+
+def _openings(one: Reserved, world: Context) -> list[Allowed]:
+    return [allowed for allowed in world.allowed if allowed.capacity_class == one.name and allowed.left != 0]
+
+
+def draws_on(one: Reserved, shape: Shape, world: Context) -> bool:
+    """Whether what a class keeps of its nodes is kept for this pod too."""
+    if shape.capacity_class:
+        return shape.capacity_class == one.name
+    return bool(_openings(one, world))
+
+
+def class_on(shape: Shape, table: NodeTable, row: int, world: Context) -> str:
+    """The class that a pod draws on if it is placed there (having passed the rule above)."""
+    number = int(table.exclusive[row])
+    if shape.capacity_class or number:
+        return shape.capacity_class or table.reserved[number - 1].name
+    labels = dict(table.facts[row].labels) if world.allowed else {}
+    for one in table.reserved:
+        if one.kept and draws_on(one, shape, world) and _has(labels, one.node_selector):
+            return one.name
+    return ""
+
+
+def overrides_used(shape: Shape, table: NodeTable, row: int, world: Context) -> tuple[str, ...]:
+    """The override without which the pod could not be there."""
+    drawn = class_on(shape, table, row, world)
+    one = next((one for one in table.reserved if one.name == drawn), None)
+    if one is None or one.admits(shape.tenant):
+        return ()
+    labels = dict(table.facts[row].labels)
+    used = (allowed.override for allowed in _openings(one, world) if _has(labels, allowed.scope))
+    return tuple(used)[:1]
+
+
+def _has(labels: Mapping[str, str], pairs: Pairs) -> bool:
+    return all(labels.get(key) == value for key, value in pairs)

@@ -1,0 +1,344 @@
+"""One shape looked at over all nodes: filtered, scored, and then kept right while pods are placed.
+
+A pass is made once for many pods. Placing one changes the chosen row (its room, its score) and a few domains'
+codes; only those are worked out again. Where no topology rule applies, the best rows are a list that shrinks,
+and a choice costs no look at the other nodes at all.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from fathom.schedule.columns import Bools, Ints
+from fathom.schedule.context import Context
+from fathom.schedule.filters.layer import Layer
+from fathom.schedule.rows import Reasons, Rows
+from fathom.schedule.rules import RULES, Filter, Rules, Score, SoftScore, TopologyFilter
+from fathom.schedule.scores.soft import Soft
+from fathom.schedule.shape import Shape
+from fathom.schedule.table import NodeTable
+from fathom.schedule.verdicts import FITS, Change, Codes, Domains, VerdictLog, Verdicts, joined
+
+OUT = -1  # The total of a row that is not feasible; real totals are never negative.
+FULL = 100
+# More changed rows than this share of all: looking at all of them is quicker.
+REMAKE_SHARE = 8
+# A log that has grown this long is followed by a new one, so that reading one back stays quick.
+LOG_CHANGES_MAX = 4096
+
+
+class Choice(msgspec.Struct, frozen=True):
+    row: int
+    total: int
+    best: list[int]  # Rows with that total, in order. To be read before the next placement.
+
+
+class Pass:
+    reasons: Reasons
+    own: Codes  # Each row's own verdict.
+    log: VerdictLog
+    version: int  # Of the table that all this is right for.
+    _fixed: Codes  # What rules that read the node only say.
+    _fixed_points: Ints
+    _base: Ints  # Points that need no scaling: right for every row, feasible or not.
+    _raw: list[tuple[int, Ints, bool]]  # (weight, raw points, the more the worse)
+    _scaled: list[tuple[int, Ints, bool]]  # Those of them that are not the same everywhere.
+    _constant: int  # What the others come to.
+    _layers: list[Layer]
+    _softs: list[tuple[int, Soft]]
+    _plain: bool  # Neither layers nor softs. Then the next four are in use.
+    _totals: Ints
+    _extra: Ints  # Total less base, for rows that are feasible.
+    _best: list[int]  # Rows of the best total, in order. Empty: not looked for yet.
+    _best_total: int
+    _joined: Codes | None  # Own and layers together; None: to be worked out.
+    _rejected: dict[str, int] | None
+
+    def __init__(self, shape: Shape, table: NodeTable, world: Context, rules: Rules = RULES) -> None:
+        self.shape, self.table, self.world, self.rules = shape, table, world, rules
+        for name, _ in shape.requests:
+            table.resource(name)
+        self._make()
+
+    # The answer.
+
+    def choose(self, seed: int) -> Choice | None:
+        """The best row; among equals the seed decides. None: no node fits."""
+        if not self._plain:
+            return self._choose_over_domains(seed)
+        if not self._best:
+            self._best_total, self._best = _tops(self._totals)
+        if not self._best:
+            return None
+        return Choice(self._best[seed % len(self._best)], self._best_total, self._best)
+
+    def _choose_over_domains(self, seed: int) -> Choice | None:
+        feasible = self.codes() == FITS
+        best_total, best = _tops(self._totals_of(feasible))
+        return Choice(best[seed % len(best)], best_total, best) if best else None
+
+    def verdicts(self) -> Verdicts:
+        return Verdicts(self.log, self.log.decisions - 1)
+
+    def rejected(self) -> dict[str, int]:
+        """Reason -> nodes, as of now. Shared between decisions until something changes."""
+        if self._rejected is None:
+            counts = np.bincount(self.codes(), minlength=len(self.reasons.listed)).tolist()
+            self._rejected = _by_text(self.reasons, counts)
+        return self._rejected
+
+    def rejecting_rules(self) -> list[str]:
+        codes = self.codes()
+        found = np.unique(codes[(codes != FITS) & (codes != Reasons.GONE)]).tolist()
+        return list(dict.fromkeys(self.reasons.listed[code].rule for code in found))
+
+    def codes(self) -> Codes:
+        """Every row's verdict, as of now. Not to be written to."""
+        if self._plain:
+            return self.own
+        if self._joined is None:
+            self._joined = joined(self.own, self._coded())
+        return self._joined
+
+    # What a placement changes.
+
+    def placed(self, row: int) -> None:
+        """The table has counted a pod of this shape there."""
+        self.version = self.table.version
+        if len(self.log.changes) > LOG_CHANGES_MAX:
+            self._new_log()
+        decision = self.log.decisions
+        self.log.decisions += 1
+        self._look_again(row, decision)
+        for number, layer in enumerate(self._layers, start=1):
+            for domain, code in layer.placed(row):
+                self.log.changes.append(Change(decision, number, domain, code))
+        for one in self._softs:
+            one[1].placed(row)
+        self._joined = None
+        if self._layers:
+            self._rejected = None
+
+    def _look_again(self, row: int, decision: int) -> None:
+        code, points = self._judged_one(row), self._scored_one(row)
+        if code != self.own[row]:
+            self.own[row] = code
+            self.log.changes.append(Change(decision, 0, row, code))
+            self._rejected = None
+            if self._scaled and self._plain:
+                self._base[row] = points
+                self._start_over()
+                return
+        self._base[row] = points
+        if self._plain:
+            self._retotal(row, points + int(self._extra[row]) if code == FITS else OUT)
+
+    def _retotal(self, row: int, total: int) -> None:
+        self._totals[row] = total
+        if not self._best:
+            return
+        at = bisect_left(self._best, row)
+        listed = at < len(self._best) and self._best[at] == row
+        if total > self._best_total:
+            self._best_total, self._best = total, [row]
+        elif total == self._best_total and not listed:
+            self._best.insert(at, row)
+        elif total < self._best_total and listed:
+            del self._best[at]
+
+    def _judged_one(self, row: int) -> int:
+        code = int(self._fixed[row])
+        for one in self._moving_filters:
+            if code != FITS:
+                break
+            if one.judge_one is not None:
+                code = one.judge_one(self.shape, self.table, row, self.world, self.reasons)
+            elif one.name != "NodePorts" or self.shape.ports:
+                code = int(one.judge(self.shape, self._row(row), self.world, self.reasons)[0])
+        return code
+
+    def _scored_one(self, row: int) -> int:
+        points = int(self._fixed_points[row])
+        for weight, one in self._moving_scores:
+            if one.score_one is not None:
+                points += weight * one.score_one(self.shape, self.table, row, self.world)
+            else:
+                points += weight * int(one.score(self.shape, self._row(row), self.world)[0])
+        return points
+
+    def _row(self, row: int) -> Rows:
+        return Rows(self.table, np.array([row]))
+
+    # What other changes of the table change.
+
+    def refresh(self, world: Context) -> None:
+        """Go on with the table, and the world, as they are now."""
+        rows = self.table.changed_rows(self.version)
+        same = _alike(self.world, world)
+        self.world = world
+        if not same or rows is None or len(rows) * REMAKE_SHARE > self.table.height:
+            self._make()
+            return
+        changed = np.array([row for row in rows if row >= 0], dtype=np.intp)
+        if changed.size:
+            some = Rows(self.table, changed)
+            self.own[changed] = self._judged(some, self._fixed[changed], self._moving_filters)
+            self._base[changed] = self._fixed_points[changed] + self._scored(some, self._moving_scores)
+        if changed.size or self._layers or self._softs or rows:
+            self._finish()
+
+    # How it is made.
+
+    def _make(self) -> None:
+        rows = Rows(self.table)
+        self.reasons = Reasons()
+        on = self.rules.on(self.world.policy)
+        filters = [one for one in on if isinstance(one, Filter)]
+        self._topology = [one for one in on if isinstance(one, TopologyFilter)]
+        self._moving_filters = [one for one in filters if one.reads == "pods"]
+        start = np.where(self.table.alive[rows.index], FITS, Reasons.GONE).astype(np.uint8)
+        fixed = [one for one in filters if one.reads == "node"]
+        self._fixed = self._judged(rows, start, fixed)
+        self.own = self._judged(rows, self._fixed, self._moving_filters)
+        self._make_scores(rows)
+        self._finish()
+
+    def _make_scores(self, rows: Rows) -> None:
+        weigh = self.world.policy.weight
+        listed = [(weigh(one.name, one.weight), one) for one in self.rules.scores]
+        scores = [(weight, one) for weight, one in listed if weight and isinstance(one, Score)]
+        fixed = [(weight, one) for weight, one in scores if one.reads == "node" and not one.scaled]
+        self._moving_scores = [
+            (weight, one) for weight, one in scores if one.reads == "pods" and not one.scaled
+        ]
+        self._soft_rules = [(weight, one) for weight, one in listed if weight and isinstance(one, SoftScore)]
+        self._raw = [
+            (weight, one.score(self.shape, rows, self.world), one.scaled == "down")
+            for weight, one in scores
+            if one.scaled
+        ]
+        self._fixed_points = self._scored(rows, fixed)
+        self._base = self._fixed_points + self._scored(rows, self._moving_scores)
+
+    def _judged(self, rows: Rows, start: Codes, filters: list[Filter]) -> Codes:
+        codes = start.copy()
+        for one in filters:
+            found = one.judge(self.shape, rows, self.world, self.reasons)
+            np.copyto(codes, found, where=codes == FITS)
+        return codes
+
+    def _scored(self, rows: Rows, scores: list[tuple[int, Score]]) -> Ints:
+        points = np.zeros(rows.size, dtype=np.int64)
+        for weight, one in scores:
+            points += weight * one.score(self.shape, rows, self.world)
+        return points
+
+    def _finish(self) -> None:
+        """All that is about more than one row."""
+        rows = Rows(self.table)
+        self._layers = [
+            layer
+            for one in self._topology
+            for layer in one.layers(self.shape, rows, self.world, self.reasons)
+        ]
+        self._softs = [
+            (weight, made)
+            for weight, one in self._soft_rules
+            for made in one.softs(self.shape, rows, self.world)
+        ]
+        self._plain = not self._layers and not self._softs
+        own_feasible = self.own == FITS
+        self._scaled = []
+        self._constant = 0
+        for weight, raw, down in self._raw:
+            self._keep_scaled(weight, raw, down, own_feasible)
+        self._new_log()
+        self._joined = None
+        # Making layers may have made the table give up counters, which counts as a change: read it after.
+        self.version = self.table.version
+        self._start_over()
+
+    def _new_log(self) -> None:
+        self.log = VerdictLog(self.own.copy(), [(d, c.copy()) for d, c in self._coded()], self.reasons.listed)
+
+    def _keep_scaled(self, weight: int, raw: Ints, down: bool, feasible: Bools) -> None:
+        """Raw points that are the same everywhere stay so while rows only drop out: no need to scale them."""
+        judged = raw[feasible]
+        if judged.size and int(judged.min()) != int(judged.max()):
+            self._scaled.append((weight, raw, down))
+        elif judged.size:
+            most = int(judged.max())
+            self._constant += weight * (FULL if bool(most) is not down else 0)
+
+    def _start_over(self) -> None:
+        self._rejected = None
+        self._best = []
+        self._best_total = OUT
+        if self._plain:
+            feasible = self.own == FITS
+            self._extra = self._extra_of(feasible)
+            self._totals = np.where(feasible, self._base + self._extra, OUT)
+
+    def _totals_of(self, feasible: Bools) -> Ints:
+        return np.where(feasible, self._base + self._extra_of(feasible), OUT)
+
+    def _extra_of(self, feasible: Bools) -> Ints:
+        """Points that depend on which nodes are left."""
+        extra = np.full(feasible.size, self._constant, dtype=np.int64)
+        for weight, raw, down in self._scaled:
+            extra += weight * _scaled(raw, feasible, down)
+        for weight, one in self._softs:
+            extra += weight * one.points(feasible)
+        return extra
+
+    def _coded(self) -> list[tuple[Domains, Codes]]:
+        return [(one.domains, one.codes) for one in self._layers]
+
+
+def _scaled(raw: Ints, feasible: Bools, down: bool) -> Ints:
+    judged = raw[feasible]
+    most = int(judged.max()) if judged.size else 0
+    points = FULL * raw // most if most else np.zeros(raw.size, dtype=np.int64)
+    return FULL - points if down else points
+
+
+def _tops(totals: Ints) -> tuple[int, list[int]]:
+    if not totals.size:
+        return OUT, []
+    best = int(totals.max())
+    rows: NDArray[np.intp] = np.flatnonzero(totals == best)
+    return (best, rows.tolist()) if best > OUT else (OUT, [])
+
+
+def _by_text(reasons: Reasons, counts: list[int]) -> dict[str, int]:
+    found: dict[str, int] = {}
+    for code, reason in enumerate(reasons.listed):
+        for text in reason.texts if counts[code] else ():
+            found[text] = found.get(text, 0) + counts[code]
+    return dict(sorted(found.items()))
+
+
+def _alike(one: Context, other: Context) -> bool:
+    """Whether rules would read the same in both. Revisions, ages and seeds are not read by them, but whether
+    the view is too old is."""
+    if one is other:
+        return True
+    return (
+        one.policy == other.policy
+        and one.quota == other.quota
+        and one.avoided == other.avoided
+        and one.allowed == other.allowed
+        and one.holder == other.holder
+        and one.trust_lost == other.trust_lost
+        and one.volumes == other.volumes
+        and _too_old(one) == _too_old(other)
+    )
+
+
+def _too_old(world: Context) -> bool:
+    limit = world.policy.max_view_age_ms
+    return limit is not None and world.view_age_ms > limit

@@ -1,0 +1,153 @@
+"""Preferences about domains: spread that need not hold (ScheduleAnyway), and pods liked or disliked nearby.
+
+Scaled over the nodes that are left after filtering, so they are worked out for every choice; what a placement
+changes is one number per topology label.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Protocol
+
+import numpy as np
+
+from fathom.schedule.columns import HOSTNAME, MISSING, ZONE, Bools, Ids, Ints
+from fathom.schedule.context import Context
+from fathom.schedule.filters.layer import per_domain
+from fathom.schedule.filters.podaffinity import is_own
+from fathom.schedule.filters.spread import counted_nodes, includes, wanted_by, with_labels, workload_selector
+from fathom.schedule.groups import LIKED, TOGETHER, Wanted
+from fathom.schedule.rows import Rows
+from fathom.schedule.shape import Shape, Spread
+
+FULL = 100
+# Weights are logarithms; counted in this many parts they are whole numbers, the same on every machine.
+PARTS = 1024
+TOGETHER_WEIGHT = 1  # kube-scheduler's hardPodAffinityWeight.
+
+
+class Soft(Protocol):
+    def points(self, feasible: Bools) -> Ints:
+        """0 to 100 per row; rows that are not feasible may have any number."""
+        ...
+
+    def placed(self, row: int) -> None: ...
+
+
+def spreads(shape: Shape, rows: Rows, world: Context) -> Sequence[Soft]:
+    wished = tuple(one for one in shape.spreads if not one.hard)
+    if wished:
+        return [SoftSpread(wished, shape, rows, strict=True)]
+    defaults = _defaults(shape) if world.policy.default_spread and not shape.spreads else ()
+    return [SoftSpread(defaults, shape, rows, strict=False)] if defaults else []
+
+
+def _defaults(shape: Shape) -> tuple[Spread, ...]:
+    """As kube-scheduler has them, for pods that some workload makes."""
+    selector = workload_selector(shape) if shape.owner else None
+    if selector is None:
+        return ()
+    return (Spread(HOSTNAME, 3, False, selector), Spread(ZONE, 5, False, selector))
+
+
+class SoftSpread:
+    def __init__(self, constraints: tuple[Spread, ...], shape: Shape, rows: Rows, *, strict: bool) -> None:
+        table = rows.table
+        keys = tuple(one.topology_key for one in constraints)
+        alive = table.alive[rows.index].copy()
+        # Nodes that lack a label are of no interest where the pod itself asked for it.
+        self._concerned: Bools = with_labels(keys, rows) if strict else alive
+        self._skews = [one.max_skew for one in constraints]
+        self._domains: list[Ids] = [table.label_column(key).ids[rows.index].copy() for key in keys]
+        self._own = [includes(one, shape) for one in constraints]
+        self._counted = [counted_nodes(one, shape, rows, self._concerned) for one in constraints]
+        self._counts: list[Ints] = [
+            per_domain(
+                domains, len(table.label_column(key).values), table.counter(wanted_by(one, shape)), counted
+            )
+            for one, key, domains, counted in zip(
+                constraints, keys, self._domains, self._counted, strict=True
+            )
+        ]
+        for counts in self._counts:
+            counts[MISSING] = 0
+
+    def points(self, feasible: Bools) -> Ints:
+        concerned = feasible & self._concerned
+        raw = np.zeros(feasible.size, dtype=np.int64)
+        for domains, counts, skew in zip(self._domains, self._counts, self._skews, strict=True):
+            present = np.bincount(domains[concerned], minlength=counts.size) > 0
+            present[MISSING] = False
+            weight = round(math.log(int(present.sum()) + 2) * PARTS)
+            by_domain = counts * weight + (skew - 1) * PARTS
+            by_domain[MISSING] = 0
+            raw += by_domain[domains]
+        raw = (raw + PARTS // 2) // PARTS
+        judged = raw[concerned]
+        if not judged.size:
+            return np.zeros(feasible.size, dtype=np.int64)
+        most, least = int(judged.max()), int(judged.min())
+        points = FULL * (most + least - raw) // most if most else np.full(raw.size, FULL, dtype=np.int64)
+        return np.where(concerned, points, 0)
+
+    def placed(self, row: int) -> None:
+        for domains, counts, own, counted in zip(
+            self._domains, self._counts, self._own, self._counted, strict=True
+        ):
+            if own and counted[row] and domains[row] != MISSING:
+                counts[domains[row]] += 1
+
+
+def neighbours(shape: Shape, rows: Rows, _: Context) -> Sequence[Soft]:
+    """The pod's own preferences, and those of pods that are there about it."""
+    table = rows.table
+    values: dict[str, Ints] = {}
+    steps: dict[str, int] = {}
+    for one in shape.preferred_pods:
+        key = one.term.topology_key
+        column = table.label_column(key)
+        counter = table.counter(Wanted((one.term,)))
+        _add(values, key, one.weight * per_domain(column.ids[rows.index], len(column.values), counter))
+        # Placed, it is one more pod to be near to, and likes the next one as much.
+        steps[key] = steps.get(key, 0) + 2 * one.weight * is_own(one.term, shape, table)
+    for term in shape.affinity:
+        key = term.topology_key
+        steps[key] = steps.get(key, 0) + TOGETHER_WEIGHT * is_own(term, shape, table)
+    for there in table.tally.terms_about(shape):
+        if there.role in {LIKED, TOGETHER}:
+            column = table.label_column(there.term.topology_key)
+            weight = there.weight if there.role == LIKED else TOGETHER_WEIGHT
+            _add(values, column.key, weight * there.per_domain(column.ids, len(column.values)))
+    for key in steps:
+        _add(values, key, np.zeros(len(table.label_column(key).values), dtype=np.int64))
+    return [Neighbours(values, steps, rows)] if values else []
+
+
+def _add(values: dict[str, Ints], key: str, more: Ints) -> None:
+    values[key] = values[key] + more if key in values else more
+
+
+class Neighbours:
+    def __init__(self, values: dict[str, Ints], steps: dict[str, int], rows: Rows) -> None:
+        self._layers = [
+            (rows.table.label_column(key).ids[rows.index].copy(), values[key], steps.get(key, 0))
+            for key in sorted(values)
+        ]
+        for _, by_domain, _ in self._layers:
+            by_domain[MISSING] = 0
+
+    def points(self, feasible: Bools) -> Ints:
+        raw = np.zeros(feasible.size, dtype=np.int64)
+        for domains, by_domain, _ in self._layers:
+            raw += by_domain[domains]
+        judged = raw[feasible]
+        if not judged.size:
+            return raw
+        least, span = int(judged.min()), int(judged.max()) - int(judged.min())
+        return FULL * (raw - least) // span if span else np.zeros(raw.size, dtype=np.int64)
+
+    def placed(self, row: int) -> None:
+        for domains, by_domain, step in self._layers:
+            if domains[row] != MISSING:
+                by_domain[domains[row]] += step
