@@ -161,7 +161,7 @@ def plan_slices(
         return NOTHING
     mine = [one for one in slices if labels_of(one).get(MANAGED_BY) == MANAGER and not is_deleting(one)]
     creates, patches, used = list[Create](), list[Patch](), list[str]()
-    nothing = group_of(mine[0]) if mine else Group(families_of(service)[0], ())
+    nothing = group_of(mine[0]) if mine else Group(families_of(service)[0], ports_of(service, {}))
     for group, wanted in (wanted_endpoints(service, pods, zone_of) or {nothing: {}}).items():
         of_group = [one for one in mine if group_of(one) == group]
         kept, rest = _kept(of_group, wanted)

@@ -1,0 +1,139 @@
+"""Who of a Job's pods has ended, each counted once. Pure.
+
+A pod is counted in three steps, of which each can be repeated: its UID is put down as uncounted, its
+finalizer is taken away, and only then it moves from the uncounted to the number. A pod without the finalizer
+is never put down, so nobody is counted twice, whoever deletes finished pods meanwhile:
+
+    1. web-1 is counted and its finalizer is gone. 2. Our view still shows it with the finalizer.
+    3. It is put down again.
+
+What keeps 3 from happening: our own writes are waited for, and a new leader counts nothing before its view
+has reached the beginning of its term.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import msgspec
+
+from fathom.control.owning import has_finalizer
+from fathom.controllers.podstates import FAILED, SUCCEEDED, phase_of
+from fathom.model.objects import Obj, is_deleting, lookup, metadata, uid_of
+
+TRACKED = "batch.kubernetes.io/job-tracking"
+INDEX = "batch.kubernetes.io/job-completion-index"
+
+
+class Tally(msgspec.Struct, frozen=True):
+    """All that has ended, as far as it is known. Lists of UIDs are in the order of the pods' names."""
+
+    succeeded: int  # As the status says.
+    failed: int
+    uncounted_succeeded: tuple[str, ...]
+    uncounted_failed: tuple[str, ...]
+    fresh_succeeded: tuple[str, ...]  # Ended, and not put down yet.
+    fresh_failed: tuple[str, ...]
+    through: frozenset[str]  # Put down, and their finalizer is gone: they may move to the numbers.
+    to_release: tuple[Obj, ...]  # Put down, and their finalizer is there.
+    indexes: tuple[int, ...] | None = None  # Completed; None where completions have no index.
+
+    @property
+    def moves(self) -> bool:
+        return bool(self.fresh_succeeded or self.fresh_failed or self.through or self.to_release)
+
+    @property
+    def succeeded_in_all(self) -> int:
+        if self.indexes is not None:
+            return len(self.indexes)
+        return self.succeeded + len(self.uncounted_succeeded) + len(self.fresh_succeeded)
+
+    @property
+    def failed_in_all(self) -> int:
+        return self.failed + len(self.uncounted_failed) + len(self.fresh_failed)
+
+
+def is_indexed(job: Obj) -> bool:
+    return bool(lookup(job, "spec", "completionMode") == "Indexed")
+
+
+def index_of(pod: Obj) -> int | None:
+    text = str((metadata(pod).get("annotations") or {}).get(INDEX, ""))
+    return int(text) if text.isascii() and text.isdigit() and len(text) < 10 else None
+
+
+def has_failed(pod: Obj, job: Obj) -> bool:
+    """Also one that is going, unless the Job wants to wait how that ends."""
+    if phase_of(pod) == FAILED:
+        return True
+    if lookup(job, "spec", "podReplacementPolicy") == "Failed":
+        return False
+    return is_deleting(pod) and phase_of(pod) != SUCCEEDED
+
+
+def tally(job: Obj, pods: Sequence[Obj]) -> Tally:
+    status = job.get("status") or {}
+    put_down = status.get("uncountedTerminatedPods") or {}
+    succeeded = tuple(put_down.get("succeeded") or ())
+    failed = tuple(put_down.get("failed") or ())
+    known = {*succeeded, *failed}
+    tracked = {uid_of(pod): pod for pod in pods if has_finalizer(pod, TRACKED)}
+    fresh = [pod for uid, pod in tracked.items() if uid not in known]
+    done = [pod for pod in fresh if phase_of(pod) == SUCCEEDED]
+    return Tally(
+        succeeded=int(status.get("succeeded") or 0),
+        failed=int(status.get("failed") or 0),
+        uncounted_succeeded=succeeded,
+        uncounted_failed=failed,
+        fresh_succeeded=tuple(uid_of(pod) for pod in done),
+        fresh_failed=tuple(uid_of(pod) for pod in fresh if has_failed(pod, job)),
+        through=frozenset(uid for uid in known if uid not in tracked),
+        to_release=tuple(pod for uid, pod in tracked.items() if uid in known),
+        indexes=_indexes(job, done) if is_indexed(job) else None,
+    )
+
+
+def _indexes(job: Obj, done: Iterable[Obj]) -> tuple[int, ...]:
+    """Beyond what the Job wants now there may be some of before: they do not count."""
+    limit = int(lookup(job, "spec", "completions") or 0)
+    found = set(parse_indexes(str(lookup(job, "status", "completedIndexes") or "")))
+    found |= {index for pod in done if (index := index_of(pod)) is not None}
+    return tuple(sorted(index for index in found if index < limit))
+
+
+def parse_indexes(text: str) -> list[int]:
+    """'0,2-4' is 0, 2, 3 and 4."""
+    found: list[int] = []
+    for part in text.split(","):
+        first, dash, last = part.partition("-")
+        if first.isascii() and first.isdigit() and (not dash or last.isdigit()):
+            found += range(int(first), int(last if dash else first) + 1)
+    return found
+
+
+def shown_indexes(indexes: Sequence[int]) -> str:
+    runs: list[list[int]] = []
+    for index in indexes:
+        if runs and runs[-1][1] == index - 1:
+            runs[-1][1] = index
+        else:
+            runs.append([index, index])
+    return ",".join(str(first) if first == last else f"{first}-{last}" for first, last in runs)
+
+
+def counted(found: Tally) -> Obj:
+    """The fields of the status after this step."""
+    succeeded = [uid for uid in found.uncounted_succeeded if uid not in found.through]
+    failed = [uid for uid in found.uncounted_failed if uid not in found.through]
+    moved = len(found.uncounted_succeeded) - len(succeeded)
+    status: Obj = {
+        "succeeded": found.succeeded + moved if found.indexes is None else len(found.indexes),
+        "failed": found.failed + len(found.uncounted_failed) - len(failed),
+        "uncountedTerminatedPods": {
+            "succeeded": [*succeeded, *found.fresh_succeeded] or None,
+            "failed": [*failed, *found.fresh_failed] or None,
+        },
+    }
+    if found.indexes is not None:
+        status["completedIndexes"] = shown_indexes(found.indexes)
+    return status

@@ -1,0 +1,383 @@
+"""Run a Job's pods until enough have succeeded, or too many failed, or its time is up. Pure.
+
+    count what ended ──> over? ──yes──> take what still runs ──> all gone: Complete or Failed ──> ttl: delete
+                          └──no──> as many pods as parallelism and what is missing allow
+
+A pass either counts or runs pods: counting must go on when pods cannot be made.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import msgspec
+
+from fathom.cache.freshness import Need, NoOlderThan
+from fathom.control.owning import child_name, owned
+from fathom.control.plan import (
+    NOTHING,
+    OWN_WRITES,
+    Create,
+    Delete,
+    Patch,
+    Plan,
+    WriteStatus,
+    contains,
+    remove_finalizer,
+    target,
+)
+from fathom.controllers.jobtally import (
+    INDEX,
+    TRACKED,
+    Tally,
+    counted,
+    has_failed,
+    index_of,
+    is_indexed,
+    tally,
+)
+from fathom.controllers.leaving import leaving_first
+from fathom.controllers.podstates import has_ended, is_active, is_ready, is_terminating, restarts_of, seconds
+from fathom.model.conditions import Status, conditions_of, find_condition, set_condition
+from fathom.model.objects import Obj, is_deleting, lookup, metadata
+
+COMPLETE, FAILED, SUSPENDED = "Complete", "Failed", "Suspended"
+CRITERIA_MET, FAILURE_TARGET = "SuccessCriteriaMet", "FailureTarget"
+CONTROLLER = "kubernetes.io/job-controller"
+
+BURST_PODS_MAX = 500
+# After a failure: 10 s, then twice as long each time; Kubernetes' numbers.
+BACKOFF_S, BACKOFF_S_MAX = 10.0, 600.0
+
+FRESH_S = 10.0
+NEEDS: tuple[Need, ...] = (OWN_WRITES, NoOlderThan(FRESH_S, ("Job", "Pod")))
+
+
+class Verdict(msgspec.Struct, frozen=True):
+    """It is over, as soon as nothing of it runs any more."""
+
+    well: bool
+    reason: str
+    message: str
+
+
+class Around(msgspec.Struct, frozen=True):
+    pods: Sequence[Obj]  # Controlled by the Job.
+    occupied: Callable[[str], bool] = lambda name: False  # Whether a pod has this name.
+    needs: tuple[Need, ...] = ()
+
+
+def is_ours(job: Obj) -> bool:
+    return lookup(job, "spec", "managedBy") in {None, CONTROLLER}
+
+
+def is_true(job: Obj, type_: str) -> bool:
+    condition = find_condition(conditions_of(job), type_)
+    return condition is not None and condition.get("status") == "True"
+
+
+def is_finished(job: Obj) -> bool:
+    return is_true(job, COMPLETE) or is_true(job, FAILED)
+
+
+def plan_job(job: Obj, around: Around, *, now: str) -> Plan:
+    if not is_ours(job):
+        return NOTHING
+    needs = (*NEEDS, *around.needs)
+    if is_deleting(job):
+        return Plan(patches=let_go(around.pods), why="the job goes")
+    if is_finished(job):
+        return _after_the_end(job, around.pods, needs, now)
+    found = tally(job, around.pods)
+    if found.moves:
+        return _count(job, around.pods, found, needs, now)
+    verdict = judge(job, around.pods, found, now)
+    if verdict is not None:
+        return _end(job, around.pods, verdict, needs, now)
+    return _run(job, around, found, needs, now)
+
+
+def let_go(pods: Sequence[Obj]) -> tuple[Patch, ...]:
+    return tuple(patch for pod in pods for patch in remove_finalizer("Pod", pod, TRACKED))
+
+
+# Counting.
+
+
+def _count(job: Obj, pods: Sequence[Obj], found: Tally, needs: tuple[Need, ...], now: str) -> Plan:
+    status = {**_counts(job, pods), **counted(found), **_started(job, now)}
+    writes = () if contains(job.get("status") or {}, status) else (_status_patch(job, status),)
+    return Plan(
+        patches=(*let_go(found.to_release), *writes),
+        needs=needs,
+        why=f"{found.succeeded_in_all} succeeded, {found.failed_in_all} failed",
+    )
+
+
+def _status_patch(job: Obj, status: Obj) -> Patch:
+    """What is counted holds for the view it was counted from, so it waits until that is fresh enough: as a
+    patch, not as a status that is written whatever happens."""
+    return Patch(target("Job", job), {"status": status}, subresource="status", destructive=True)
+
+
+def _counts(job: Obj, pods: Sequence[Obj]) -> Obj:
+    active = [pod for pod in pods if is_active(pod)]
+    return {
+        "active": len(active),
+        "ready": sum(is_ready(pod) for pod in active),
+        "terminating": sum(is_terminating(pod) for pod in pods),
+    }
+
+
+def _started(job: Obj, now: str) -> Obj:
+    if lookup(job, "spec", "suspend") or lookup(job, "status", "startTime"):
+        return {}
+    return {"startTime": now}
+
+
+# Whether it is over.
+
+
+def judge(job: Obj, pods: Sequence[Obj], found: Tally, now: str) -> Verdict | None:
+    said = next((c for c in conditions_of(job) if _is_target(c)), None)
+    if said is not None:  # What was once said stays so.
+        well = said["type"] == CRITERIA_MET
+        return Verdict(well, str(said.get("reason")), str(said.get("message") or ""))
+    if _has_succeeded(job, pods, found):
+        return Verdict(True, "CompletionsReached", "Reached expected number of succeeded pods")
+    limit = _number(job, "backoffLimit", 6)
+    if found.failed_in_all > limit or _restarted_too_often(job, pods, limit):
+        return Verdict(False, "BackoffLimitExceeded", "Job has reached the specified backoff limit")
+    left_s = deadline_left_s(job, now)
+    if left_s is not None and left_s <= 0:
+        return Verdict(False, "DeadlineExceeded", "Job was active longer than specified deadline")
+    return None
+
+
+def _is_target(condition: Obj) -> bool:
+    return condition.get("type") in {CRITERIA_MET, FAILURE_TARGET} and condition.get("status") == "True"
+
+
+def _has_succeeded(job: Obj, pods: Sequence[Obj], found: Tally) -> bool:
+    completions = lookup(job, "spec", "completions")
+    if completions is not None:
+        return found.succeeded_in_all >= int(completions)
+    # Pods that share out the work among themselves: one says that it is done, the others come to an end.
+    return found.succeeded_in_all > 0 and not any(is_active(pod) for pod in pods)
+
+
+def _restarted_too_often(job: Obj, pods: Sequence[Obj], limit: int) -> bool:
+    if lookup(job, "spec", "template", "spec", "restartPolicy") != "OnFailure":
+        return False
+    restarts = sum(restarts_of(pod) for pod in pods if is_active(pod))
+    return restarts > 0 if limit == 0 else restarts >= limit
+
+
+def deadline_left_s(job: Obj, now: str) -> float | None:
+    """None without one, and while it does not run."""
+    deadline, started = lookup(job, "spec", "activeDeadlineSeconds"), lookup(job, "status", "startTime")
+    if deadline is None or started is None or lookup(job, "spec", "suspend"):
+        return None
+    return seconds(started) + int(deadline) - seconds(now)
+
+
+def _end(job: Obj, pods: Sequence[Obj], verdict: Verdict, needs: tuple[Need, ...], now: str) -> Plan:
+    """First it is said where it goes, then what runs is taken, and only when nothing does it is over."""
+    counts = _counts(job, pods)
+    conditions = _said(
+        conditions_of(job), CRITERIA_MET if verdict.well else FAILURE_TARGET, "True", verdict, now=now
+    )
+    status = {**counts, **_started(job, now), "conditions": conditions}
+    if not counts["active"] and not counts["terminating"]:
+        last = COMPLETE if verdict.well else FAILED
+        status["conditions"] = _said(conditions, last, "True", verdict, now=now)
+        if verdict.well:
+            status["completionTime"] = now
+    writes = () if contains(job.get("status") or {}, status) else (_status_patch(job, status),)
+    said_already = any(_is_target(condition) for condition in conditions_of(job))
+    deletes = tuple(Delete(target("Pod", pod)) for pod in pods if is_active(pod)) if said_already else ()
+    return Plan(patches=writes, deletes=deletes, needs=needs, why=verdict.reason)
+
+
+def _said(conditions: Sequence[Obj], type_: str, status: Status, verdict: Verdict, *, now: str) -> list[Obj]:
+    before = find_condition(conditions, type_)
+    if before is not None and before.get("status") == status:
+        return list(conditions)
+    said = set_condition(
+        conditions, type=type_, status=status, reason=verdict.reason, message=verdict.message, now=now
+    )
+    return [{**one, "lastProbeTime": now} if one.get("type") == type_ else one for one in said]
+
+
+def _after_the_end(job: Obj, pods: Sequence[Obj], needs: tuple[Need, ...], now: str) -> Plan:
+    """Late pods go, finalizers too; and in time the Job itself."""
+    left_s = ttl_left_s(job, now)
+    if left_s is not None and left_s <= 0:
+        return Plan(deletes=(Delete(target("Job", job)),), needs=needs, why="its time to live is over")
+    deletes = tuple(Delete(target("Pod", pod)) for pod in pods if is_active(pod))
+    return Plan(patches=let_go(pods), deletes=deletes, needs=needs if deletes else (), why="it is over")
+
+
+def ttl_left_s(job: Obj, now: str) -> float | None:
+    ttl = lookup(job, "spec", "ttlSecondsAfterFinished")
+    ended = next(
+        (c for type_ in (COMPLETE, FAILED) if (c := find_condition(conditions_of(job), type_))), None
+    )
+    if ttl is None or ended is None or ended.get("status") != "True":
+        return None
+    return seconds(ended.get("lastTransitionTime")) + int(ttl) - seconds(now)
+
+
+# Running.
+
+
+def _run(job: Obj, around: Around, found: Tally, needs: tuple[Need, ...], now: str) -> Plan:
+    pods = around.pods
+    active = [pod for pod in pods if is_active(pod)]
+    wanted = wanted_active(job, pods, found)
+    surplus = leaving_first(active, active, index_of)[: max(0, len(active) - wanted)]
+    paused_s = backoff_left_s(job, pods, now)
+    missing = 0 if paused_s else max(0, wanted - len(active))
+    creates = tuple(Create("Pod", pod) for pod in _new_pods(job, around, found, missing))
+    deletes = tuple(Delete(target("Pod", pod)) for pod in surplus[:BURST_PODS_MAX])
+    status = {**_counts(job, pods), **_suspension(job, now)}
+    writes = () if contains(job.get("status") or {}, status) else (WriteStatus(target("Job", job), status),)
+    return Plan(
+        creates=creates,
+        patches=let_go(surplus[:BURST_PODS_MAX]),  # Who is sent away has not failed.
+        deletes=deletes,
+        statuses=writes,
+        needs=needs if deletes else (),
+        why=f"{len(active)} active of {wanted}; {found.succeeded_in_all} succeeded",
+    )
+
+
+def wanted_active(job: Obj, pods: Sequence[Obj], found: Tally) -> int:
+    if lookup(job, "spec", "suspend"):
+        return 0
+    parallelism, completions = _number(job, "parallelism", 1), lookup(job, "spec", "completions")
+    # Where a pod that is going is waited for, it still takes up its place.
+    going = sum(is_terminating(pod) and not has_failed(pod, job) for pod in pods)
+    if completions is None:
+        active = sum(is_active(pod) for pod in pods)
+        return min(active, parallelism) if found.succeeded_in_all else max(0, parallelism - going)
+    return max(0, min(parallelism, int(completions) - found.succeeded_in_all) - going)
+
+
+def _new_pods(job: Obj, around: Around, found: Tally, missing: int) -> list[Obj]:
+    number = min(missing, BURST_PODS_MAX)
+    if not is_indexed(job):
+        return [_pod(job, name) for name in _free(metadata(job)["name"], number, around)]
+    taken = {index_of(pod) for pod in around.pods if not has_ended(pod) and not has_failed(pod, job)}
+    done = set(found.indexes or ())
+    free = [
+        index
+        for index in range(int(lookup(job, "spec", "completions") or 0))
+        if index not in done and index not in taken
+    ]
+    made = []
+    for index in free[:number]:
+        (name,) = _free(f"{metadata(job)['name']}-{index}", 1, around)
+        made.append(_pod(job, name, index))
+    return made
+
+
+def _free(stem: str, number: int, around: Around) -> list[str]:
+    found: list[str] = []
+    slot = 0
+    while len(found) < number:
+        name = child_name(stem, slot)
+        if not around.occupied(name):
+            found.append(name)
+        slot += 1
+    return found
+
+
+def _pod(job: Obj, name: str, index: int | None = None) -> Obj:
+    template = lookup(job, "spec", "template") or {}
+    given = template.get("metadata") or {}
+    meta: Obj = {
+        "name": name,
+        "namespace": metadata(job)["namespace"],
+        "labels": {**(given.get("labels") or {})},
+        "finalizers": [*(given.get("finalizers") or ()), TRACKED],
+    }
+    if given.get("annotations"):
+        meta["annotations"] = given["annotations"]
+    spec = template["spec"]
+    if index is not None:
+        meta["annotations"] = {**meta.get("annotations", {}), INDEX: str(index)}
+        meta["labels"][INDEX] = str(index)
+        spec = _with_index(spec, f"{metadata(job)['name']}-{index}")
+    return owned({"metadata": meta, "spec": spec}, job)
+
+
+def _with_index(spec: Obj, hostname: str) -> Obj:
+    """Its containers know their index, and others can find it by name."""
+    source = {"fieldRef": {"fieldPath": f"metadata.annotations['{INDEX}']"}}
+    variable = {"name": "JOB_COMPLETION_INDEX", "valueFrom": source}
+
+    def told(container: Obj) -> Obj:
+        env = container.get("env") or []
+        if any(one.get("name") == variable["name"] for one in env):
+            return container
+        return {**container, "env": [*env, variable]}
+
+    changed = {**spec, "hostname": spec.get("hostname") or hostname}
+    for name in ("containers", "initContainers"):
+        if spec.get(name):
+            changed[name] = [told(container) for container in spec[name]]
+    return changed
+
+
+def _suspension(job: Obj, now: str) -> Obj:
+    """A Job that is suspended starts anew when it is resumed."""
+    before = conditions_of(job)
+    if lookup(job, "spec", "suspend"):
+        verdict = Verdict(True, "JobSuspended", "Job suspended")
+        status: Obj = {"conditions": _said(before, SUSPENDED, "True", verdict, now=now)}
+        return {**status, "startTime": None} if lookup(job, "status", "startTime") else status
+    if is_true(job, SUSPENDED):
+        verdict = Verdict(True, "JobResumed", "Job resumed")
+        return {
+            "conditions": _said(before, SUSPENDED, "False", verdict, now=now),
+            "startTime": lookup(job, "status", "startTime") or now,
+        }
+    return _started(job, now)
+
+
+def backoff_left_s(job: Obj, pods: Sequence[Obj], now: str) -> float:
+    """How long to wait before the next pod: longer with each failure since the last success."""
+    ended = sorted(
+        (_ended_s(pod), str(metadata(pod)["name"]), has_failed(pod, job)) for pod in pods if has_ended(pod)
+    )
+    failures = 0
+    for _, _, failed in ended:
+        failures = failures + 1 if failed else 0
+    if not failures:
+        return 0.0
+    wait_s = min(BACKOFF_S * 2 ** min(failures - 1, 10), BACKOFF_S_MAX)
+    return max(0.0, float(ended[-1][0] + wait_s - seconds(now)))
+
+
+def _ended_s(pod: Obj) -> float:
+    """When its last container ended; where nobody says, when its readiness last changed."""
+    statuses = lookup(pod, "status", "containerStatuses") or ()
+    ends = [seconds(lookup(one, "state", "terminated", "finishedAt")) for one in statuses]
+    ready = find_condition(conditions_of(pod), "Ready")
+    return max(ends, default=0.0) or seconds((ready or {}).get("lastTransitionTime"))
+
+
+def look_again_s(job: Obj, pods: Sequence[Obj], *, now: str) -> float | None:
+    """When time alone will change something."""
+    if is_finished(job):
+        left = [ttl_left_s(job, now)]
+    else:
+        left = [deadline_left_s(job, now), backoff_left_s(job, pods, now) or None]
+    times = [one for one in left if one is not None]
+    return max(0.0, min(times)) + 1.0 if times else None
+
+
+def _number(job: Obj, field: str, default: int) -> int:
+    value = lookup(job, "spec", field)
+    return default if value is None else int(value)
