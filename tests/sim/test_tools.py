@@ -8,17 +8,22 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from tests.sim.small import running
-from tests.sim.tickets import draws_blindly, tickets
+from tests.sim.small import CONFIG_MAPS, config_map, running
+from tests.sim.tickets import draws_blindly, late_tickets, tickets
 
+from fathom.client.api import Api
+from fathom.client.events import decode_events
+from fathom.client.outcomes import Committed
+from fathom.control.owning import owned
 from fathom.seams.process import Inside
 from fathom.sim import artifact as kept
 from fathom.sim.explore import Job, as_json, explore
 from fathom.sim.faults import AnyFault, Crash, HoldWatch, LoseReply, Pause, Skew
+from fathom.sim.invariants import Checker, Finding, Found, Seen
 from fathom.sim.kept import NotAnArtifact, is_artifact
 from fathom.sim.menu import Menu
 from fathom.sim.replaying import replay
-from fathom.sim.report import as_lines, report
+from fathom.sim.report import Cause, as_lines, report
 from fathom.sim.scenario import Plan, Result, Scenario, plan_of, scenario, tell
 from fathom.sim.shrink import shrink
 from fathom.sim.timeline import as_text
@@ -92,14 +97,6 @@ def test_lineage_ends_when_there_is_nothing_left_to_take_away() -> None:
         await world.sleep(5)
 
     assert explore({"idle": idle}, [Job("idle", "1", "lineage")]).runs == 1
-
-
-@scenario(tickets.menu, checkers=tickets.checkers)
-async def late_tickets(world: World) -> None:
-    """A clerk draws a ticket when everybody else has gone home."""
-    await world.sleep(18)
-    world.process("clerk", running(draws_blindly))
-    await world.sleep(20)
 
 
 def test_shrinking_leaves_what_is_necessary_and_as_little_of_it_as_will_do() -> None:
@@ -278,16 +275,22 @@ def test_a_log_too_long_for_the_file_is_kept_as_far_as_it_goes(
     assert replay(artifact, tickets)[0].reproduced
 
 
+LOST_WORDS = (
+    "POST /api/v1/namespaces/default/configmaps: "
+    "api-1 has done it, but the reply is lost: the sender cannot know"
+)
+
+
 def test_a_report_tells_the_story_with_its_causes() -> None:
     told, _ = report(tickets, plan(LOST))
     lines = [re.sub(r"revision \d+", "revision N", line[16:].strip()) for line in as_text(told.timeline)]
     assert lines == [
         "clerk     creates configmap ticket-0, at revision N",
-        "!! clerk  api-1 has done it, but the reply is lost: the sender cannot know  (because of 1)",
+        f"!! clerk  {LOST_WORDS}  (because of 1)",
         "clerk     creates configmap ticket-1, at revision N",
         "BROKEN    one ticket each: clerk drew ticket ticket-1  (because of 3)",
     ]
-    assert told.causes == ("line 2: lost reply",)
+    assert told.causes == (Cause(2, "lost reply", "clerk", LOST_WORDS),)
     text = "\n".join(as_lines(told, artifact="x.json"))
     assert "tickets, seed 1: BROKEN at" in text
     assert "lose-reply POST /api/v1/configmaps" in text
@@ -304,3 +307,78 @@ def test_the_command_to_run_it_again_is_given_where_the_seed_is_enough() -> None
 def test_scripted_faults_are_the_storys_own() -> None:
     scripted: Scenario = msgspec.structs.replace(tickets, scripted=(LOST,))
     assert plan_of(scripted, "99").faults == (LOST,)
+
+
+def test_a_report_of_one_object_tells_of_its_family() -> None:
+    """A checker that says no more than which object is wrong is shown the owner and the siblings too."""
+
+    class NoThird(Checker):
+        name = "no third child"
+
+        def commit(self, change: Seen) -> Found:
+            return "there it is" if change.key.name == "child-3" else None
+
+    async def has_children(inside: Inside) -> None:
+        api = Api(inside.seam)
+        owner = await api.create(CONFIG_MAPS, "default", config_map("owner"))
+        assert isinstance(owner, Committed)
+        await api.create(CONFIG_MAPS, "default", config_map("stranger"))
+        for number in (1, 2, 3):
+            child = config_map(f"child-{number}")
+            await api.create(CONFIG_MAPS, "default", owned(child, owner.obj))
+
+    @scenario(Menu(processes=("parent",)), checkers=lambda: (NoThird(),))
+    async def children(world: World) -> None:
+        world.process("parent", running(has_children))
+        await world.sleep(5)
+
+    told, _ = report(children, Plan(scenario="children", seed="1"))
+    names = [re.sub(r", at revision.*", "", line.what) for line in told.timeline]
+    assert names[:-1] == [
+        "creates configmap owner",
+        *(f"creates configmap child-{number}" for number in (1, 2, 3)),
+    ]
+
+
+def test_a_report_names_the_stale_read_and_what_kept_the_news_away() -> None:
+    async def adds_what_it_misses(inside: Inside) -> None:
+        """Twice, with the same old list in its head, of which it hears by a watch."""
+        api, names = Api(inside.seam), []
+        stream = await api.watch(CONFIG_MAPS, "default", resourceVersion="0")
+
+        async def follow() -> None:
+            while (chunks := await stream.read()) is not None:
+                names.extend(decode_events(chunks))
+
+        inside.domain.create_task(follow())
+        await asyncio.sleep(5)
+        await api.create(CONFIG_MAPS, "default", config_map(f"late-{len(names)}"))
+
+    class NoLate(Checker):
+        name = "nobody is late"
+
+        def commit(self, change: Seen) -> Found:
+            found = change.key.name.startswith("late")
+            return Finding("late", ("configmaps/default/first", change.path)) if found else None
+
+    @scenario(Menu(processes=("reader",)), checkers=lambda: (NoLate(),))
+    async def late(world: World) -> None:
+        world.process("reader", running(adds_what_it_misses))
+        await world.sleep(1)
+        await world.apply(CONFIG_MAPS, config_map("early"))
+        await world.sleep(1)
+        await world.apply(CONFIG_MAPS, config_map("first"))
+        await world.sleep(10)
+
+    held = HoldWatch(at_s=1.5, target="reader", match="/configmaps", for_s=20)
+    told, _ = report(late, Plan(scenario="late", seed="1", faults=(held,)))
+    whats = [re.sub(r"revision \d+", "revision N", line.what) for line in told.timeline]
+    assert whats == [
+        "creates configmap first, at revision N",
+        "its watch of configmaps is held back",
+        "acts on configmaps as of revision N: it has not heard of configmap first",
+        "creates configmap late-1, at revision N",
+        "nobody is late: late",
+    ]
+    assert [line.because for line in told.timeline] == [(), (), (1, 2), (3,), (4,)]
+    assert [(one.kind, one.line) for one in told.causes] == [("stale read", 3)]

@@ -43,3 +43,11 @@ async def tickets(world: World) -> None:
     world.process("clerk", running(draws_blindly))
     world.sometimes(f"scale {world.scale}")
     await world.sleep(30)
+
+
+@scenario(tickets.menu, checkers=tickets.checkers)
+async def late_tickets(world: World) -> None:
+    """A clerk draws a ticket when everybody else has gone home."""
+    await world.sleep(18)
+    world.process("clerk", running(draws_blindly))
+    await world.sleep(20)

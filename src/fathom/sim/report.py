@@ -12,14 +12,25 @@ from fathom.sim.faults import AnyFault, sentence
 from fathom.sim.scenario import Plan, Result, Scenario, Telling, plan_of
 from fathom.sim.timeline import Line, as_text, clock, timeline
 
+CAUSES_MAX = 6
+
 HOLDS, BROKEN = "holds", "broken"
+
+
+class Cause(msgspec.Struct, frozen=True):
+    """Where to look: a line of the timeline that tells of a stale read, a lost reply, …"""
+
+    line: int
+    kind: str
+    who: str
+    what: str
 
 
 class Report(msgspec.Struct, frozen=True, kw_only=True):
     verdict: str
     result: Result
     timeline: tuple[Line, ...]
-    causes: tuple[str, ...]  # 'line 2: lost reply'
+    causes: tuple[Cause, ...]
     rerun: str  # The one command.
     tale: tuple[str, ...] = ()  # In the story's own words, where it has some.
 
@@ -36,12 +47,12 @@ def report(scenario: Scenario, plan: Plan, *, patch: str = "") -> tuple[Report, 
         processes=scenario.menu.processes,
         violation=result.violation,
     )
-    causes = tuple(f"line {number}: {line.culprit}" for number, line in enumerate(lines, 1) if line.culprit)
+    causes = [Cause(n, line.culprit, line.who, line.what) for n, line in enumerate(lines, 1) if line.culprit]
     return Report(
         verdict=HOLDS if result.violation is None else BROKEN,
         result=result,
         timeline=tuple(lines),
-        causes=causes,
+        causes=tuple(causes),
         rerun=rerun(scenario, plan, patch=patch),
         tale=() if scenario.tale is None else tuple(scenario.tale(chronicle, telling.engine.began_ns)),
     ), telling
@@ -76,7 +87,7 @@ def as_lines(report: Report, *, artifact: str = "") -> list[str]:
         *([*report.tale, ""] if report.tale else []),
         *as_text(report.timeline),
         "",
-        *_causes(report.causes),
+        *(_causes(report.causes) if found is not None else ()),
         *_faults(plan.faults, result.fired),
         counts,
         *([f"rerun:   {report.rerun}"] if report.rerun else []),
@@ -84,8 +95,12 @@ def as_lines(report: Report, *, artifact: str = "") -> list[str]:
     ]
 
 
-def _causes(causes: Sequence[str]) -> list[str]:
-    return [f"look at {'; '.join(causes)}", ""] if causes else []
+def _causes(causes: Sequence[Cause]) -> list[str]:
+    """A long story has many; the last ones are nearest to what broke."""
+    if not causes:
+        return []
+    shown = [f"  {one.kind}, line {one.line}: {one.who} {one.what}" for one in causes[-CAUSES_MAX:]]
+    return ["the cause lies in:", *shown, ""]
 
 
 def _faults(faults: Sequence[AnyFault], fired: dict[str, int]) -> list[str]:
@@ -108,7 +123,7 @@ def as_json(report: Report, *, artifact: str = "") -> dict[str, Any]:
         "violation": msgspec.to_builtins(result.violation),
         "tale": list(report.tale),
         "timeline": msgspec.to_builtins(report.timeline),
-        "causes": list(report.causes),
+        "causes": msgspec.to_builtins(report.causes),
         "faults": msgspec.to_builtins(plan.faults),
         "fired": result.fired,
         "sometimes": result.hits,

@@ -24,15 +24,22 @@ from fathom.sim.chronicle import (
     Decided,
     Event,
     Lived,
-    Said,
     Struck,
-    Took,
 )
-from fathom.sim.inforce import DRIVER, FOREVER_NS, SECOND_NS
+from fathom.sim.evidence import answers, family, hearing, path_of, resource_of
+from fathom.sim.faults import (
+    CommitLost,
+    CommitUnknown,
+    HoldWatch,
+    LoseReply,
+    OfMessages,
+    Partition,
+    SlowRequest,
+    StaleServer,
+)
+from fathom.sim.inforce import DRIVER, SECOND_NS
 from fathom.sim.violation import Violation
 from fathom.store.protocol import Change
-
-REGISTRY = "/registry/"
 
 # More than a page is not read. What is left out is said.
 LINES_MAX = 80
@@ -40,7 +47,14 @@ LINES_MAX = 80
 # Too common to tell where nobody asked about them.
 RESTLESS = ("leases.coordination.k8s.io/", "events/")
 
-LOST, STALE = "lost reply", "stale read"
+LOST, STALE, LATE, UNKNOWN = "lost reply", "stale read", "late request", "unknown commit"
+
+# What keeps news from a reader.
+DEAF = (HoldWatch, StaleServer, Partition)
+
+# Everybody is a few moments behind on what others do; only what is older than this is worth a line. Of the
+# kind that is written, everything is.
+STALE_S = 0.05
 
 
 class Line(msgspec.Struct, frozen=True, kw_only=True):
@@ -68,12 +82,10 @@ def timeline(
     chronicle: Chronicle, *, began_ns: int, processes: Iterable[str], violation: Violation | None
 ) -> list[Line]:
     """The lines that matter, in order; the newest ones if there are too many."""
-    objects = frozenset(violation.objects) if violation is not None else frozenset()
+    objects = family(chronicle, violation.objects) if violation is not None else frozenset()
     concern = Concern(objects, frozenset(processes))
     teller = _Teller(chronicle, concern, began_ns)
-    # What came after it, where a story goes on that long, is for the story to tell.
-    end_ns = began_ns + round(violation.at_s * SECOND_NS) if violation is not None else FOREVER_NS
-    lines = teller.lines(end_ns)
+    lines = teller.lines()
     if violation is not None:
         because = (len(lines),) if lines else ()
         what = f"{violation.invariant}: {violation.message}"
@@ -98,14 +110,15 @@ class _Teller:
         self._concern = concern
         self._began_ns = began_ns
         self._numbers: dict[int, int] = {}  # Event -> the line that tells it.
+        self._struck: dict[int, int] = {}  # Event -> the line of the fault that was done to it.
         self._lines: list[Line] = []
         self._heard = hearing(chronicle)
+        self._known = answers(chronicle)
         self._news: list[Committed] = []  # Commits that a reader of these objects should have heard of.
+        self._deaf: dict[str, int] = {}  # Process -> the line of what last kept news from it.
 
-    def lines(self, end_ns: int) -> list[Line]:
+    def lines(self) -> list[Line]:
         for event in self._chronicle.events:
-            if event.at_ns > end_ns:
-                break
             if event.at_ns >= self._began_ns:
                 self._tell(event)
             elif isinstance(event, Committed):
@@ -117,16 +130,27 @@ class _Teller:
             case Committed():
                 self._commit(event)
             case Struck() if event.process != DRIVER:
-                culprit = LOST if "the reply is lost" in event.what else ""
-                self._add(event, event.what, fault=True, culprit=culprit)
+                self._strike(event)
             case Lived() if self._matters(event):
                 self._add(event, event.what)
             case Decided():
-                subject = event.decision.subject
-                path = "/".join(part for part in (subject.resource, subject.namespace, subject.name) if part)
-                if self._concern.about(path):
-                    message = f": {event.decision.message}" if event.decision.message else ""
-                    self._add(event, f"decides {event.decision.verdict} for {subject.name}{message}")
+                self._decision(event)
+
+    def _strike(self, event: Struck) -> None:
+        asked = self._asked(event.cause) if isinstance(event.fault, OfMessages) else None
+        where = f"{asked.method} {asked.target.partition('?')[0]}: " if asked is not None else ""
+        self._add(event, f"{where}{event.what}", fault=True, culprit=_culprit(event))
+        if event.cause != NOBODY:
+            self._struck.setdefault(event.cause, len(self._lines))
+        if isinstance(event.fault, DEAF):
+            self._deaf[event.process] = len(self._lines)
+
+    def _decision(self, event: Decided) -> None:
+        subject, decision = event.decision.subject, event.decision
+        path = "/".join(part for part in (subject.resource, subject.namespace, subject.name) if part)
+        if self._concern.about(path):
+            message = f": {decision.message}" if decision.message else ""
+            self._add(event, f"decides {decision.verdict} for {subject.name}{message}")
 
     def _matters(self, event: Lived) -> bool:
         first = event.what == "starts" and event.incarnation == 1
@@ -147,18 +171,43 @@ class _Teller:
 
     def _stale_reads(self, event: Committed, told: Sequence[Change]) -> None:
         """What the writer had not heard of when it asked, although it follows that kind."""
-        asked = next((one for one in self._chronicle.past_of(event.id) if isinstance(one, Asked)), None)
-        if asked is None:
+        asked = self._asked(event.id)
+        if asked is None or event.process == DRIVER:
             return
-        for resource in dict.fromkeys(resource_of(change) for change in told):
+        written = {resource_of(change) for change in told}
+        followed = dict.fromkeys(resource_of(change) for news in self._news for change in news.changes)
+        for resource in followed:
             upto = self._heard_at(asked, resource)
-            missed = [one for one in self._news if upto is not None and _unheard(one, resource, upto, asked)]
+            older_ns = 0 if resource in written else round(STALE_S * SECOND_NS)
+            missed = [] if upto is None else self._unheard(asked, resource, upto, older_ns)
             if missed:
-                what = ", ".join(dict.fromkeys(_object(change) for one in missed for change in one.changes))
-                because = tuple(self._numbers[one.id] for one in missed if one.id in self._numbers)
-                plural = resource.partition(".")[0]
-                text = f"acts on {plural} as of revision {upto}: it has not heard of {what}"
-                self._add(asked, text, because=because, culprit=STALE)
+                self._stale_line(asked, resource, upto or 0, missed)
+
+    def _stale_line(self, asked: Asked, resource: str, upto: int, missed: Sequence[Committed]) -> None:
+        changes = [change for one in missed for change in one.changes if resource_of(change) == resource]
+        what = ", ".join(dict.fromkeys(_object(change) for change in changes))
+        because = [self._numbers[one.id] for one in missed if one.id in self._numbers]
+        deaf = [self._deaf[who] for who in (asked.process, asked.server) if who in self._deaf]
+        text = f"acts on {resource.partition('.')[0]} as of revision {upto}: it has not heard of {what}"
+        self._add(asked, text, because=tuple(dict.fromkeys([*because, *deaf])), culprit=STALE)
+
+    def _unheard(self, asked: Asked, resource: str, upto: int, older_ns: int) -> list[Committed]:
+        return [
+            one
+            for one in self._news
+            if any(resource_of(change) == resource for change in one.changes)
+            and one.revision > upto
+            and one.at_ns + older_ns < asked.at_ns
+            and not self._was_answered(one, asked)
+        ]
+
+    def _was_answered(self, commit: Committed, asked: Asked) -> bool:
+        """The writer was told what came of its own write."""
+        who, incarnation, told = self._known.get(commit.id, ("", 0, 0))
+        return (who, incarnation) == (asked.process, asked.incarnation) and told < asked.id
+
+    def _asked(self, event: int) -> Asked | None:
+        return next((one for one in self._chronicle.past_of(event) if isinstance(one, Asked)), None)
 
     def _heard_at(self, asked: Asked, resource: str) -> int | None:
         """Up to which revision the asker had heard of everything of a kind; None if it does not follow it."""
@@ -187,41 +236,24 @@ class _Teller:
         self._numbers.setdefault(event.id, len(self._lines))
 
     def _because(self, event: Event) -> tuple[int, ...]:
-        """The nearest cause that has a line of its own."""
+        """The nearest cause that has a line of its own, or that a fault was done to."""
         for cause in self._chronicle.past_of(event.cause):
-            if cause.id in self._numbers:
-                return (self._numbers[cause.id],)
+            number = self._numbers.get(cause.id) or self._struck.get(cause.id)
+            if number is not None:
+                return (number,)
         return ()
 
 
-def hearing(chronicle: Chronicle) -> dict[tuple[str, int, str], list[tuple[int, int]]]:
-    """(process, incarnation, resource) -> (event, the revision it had heard up to by then), in order."""
-    found: dict[tuple[str, int, str], list[tuple[int, int]]] = {}
-    for event in chronicle.events:
-        if not isinstance(event, Took) or event.cause == NOBODY:
-            continue
-        said = chronicle.events[event.cause]
-        if isinstance(said, Said) and said.covers:
-            heard = found.setdefault((event.process, event.incarnation, said.resource), [])
-            heard.append((event.id, max(said.revision, heard[-1][1] if heard else 0)))
-    return found
-
-
-def _unheard(commit: Committed, resource: str, upto: int, asked: Asked) -> bool:
-    concerns = any(resource_of(change) == resource for change in commit.changes)
-    return concerns and commit.revision > upto and commit.at_ns < asked.at_ns
+def _culprit(event: Struck) -> str:
+    if isinstance(event.fault, LoseReply):
+        return LOST
+    if isinstance(event.fault, SlowRequest):
+        return LATE
+    return UNKNOWN if isinstance(event.fault, CommitUnknown | CommitLost) else ""
 
 
 def _name(event: Event) -> str:
     return f"{event.process}#{event.incarnation}" if event.incarnation > 1 else event.process or "the world"
-
-
-def path_of(change: Change) -> str:
-    return change.key.removeprefix(REGISTRY)
-
-
-def resource_of(change: Change) -> str:
-    return path_of(change).partition("/")[0]
 
 
 def words_of(change: Change) -> str:
