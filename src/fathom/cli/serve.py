@@ -37,6 +37,7 @@ def make_app() -> App:
     app.command(api)
     app.command(gateway)
     app.command(scheduler)
+    app.command(controllers)
     return app
 
 
@@ -95,6 +96,27 @@ def scheduler(
     from fathom.cli.scheduling import serve_scheduler  # noqa: PLC0415
 
     serve_scheduler(kubeconfig, names=name, data=data, lease=lease, shard=shard, record=record)
+
+
+def controllers(
+    *,
+    kubeconfig: Kubeconfig = None,
+    only: Annotated[
+        tuple[str, ...],
+        Parameter(negative=(), help="Only these, as module:Class; may be repeated."),
+    ] = (),
+    data: Annotated[
+        Path | None, Parameter(help="Where decisions are kept; default: beside the kubeconfig.")
+    ] = None,
+    lease: Annotated[
+        str, Parameter(help="NAMESPACE/NAME to hold before acting; '' where there is only one process.")
+    ] = "fathom-system/controllers",
+    record: Annotated[bool, Parameter(negative=(), help="Keep a tape too, for `fathom replay`.")] = False,
+) -> None:
+    """The controllers: keep workloads, endpoints, budgets and nodes as they should be."""
+    from fathom.cli.controllers import serve_controllers  # noqa: PLC0415
+
+    serve_controllers(kubeconfig, only=only, data=data, lease=lease, record=record)
 
 
 def server_at(kubeconfig: Path | None) -> Any:

@@ -1,0 +1,64 @@
+"""The controllers as a command: which of them, where their journal goes, how they end."""
+
+from __future__ import annotations
+
+import socket
+import sys
+from pathlib import Path
+
+from fathom import __version__
+from fathom.cli.problem import Problem
+from fathom.cli.scheduling import data_beside
+from fathom.cli.serve import run_on_uvloop, server_at
+from fathom.control.live import EndedByItself, run_live
+from fathom.control.process import Settings
+from fathom.controllers.all import CONTROLLERS
+from fathom.record.journal import DiskJournal
+from fathom.record.ring import RingBusy
+from fathom.record.tape import DiskTape
+from fathom.schedule.live import journal_directory
+from fathom.seams.log import JsonLog
+from fathom.seams.outside import live
+from fathom.seams.process import NoEntry
+from fathom.stopping import stop_event
+
+WHO = "controllers"
+
+
+def serve_controllers(
+    kubeconfig: Path | None,
+    *,
+    only: tuple[str, ...],
+    data: Path | None,
+    lease: str,
+    record: bool,
+) -> None:
+    if lease and lease.count("/") != 1:
+        raise Problem(f"--lease must read NAMESPACE/NAME, not {lease!r}")
+    folder = data or data_beside(kubeconfig)
+    log = JsonLog(sys.stderr, live().clock)
+    try:
+        journal = DiskJournal(journal_directory(folder, WHO), log=log)
+        tape = DiskTape(folder / "tape" / WHO, log=log) if record else None
+    except RingBusy as error:
+        raise Problem(f"{error}: are these controllers running already?") from error
+
+    async def run() -> None:
+        server = server_at(kubeconfig)
+        settings = Settings(
+            controllers=only or CONTROLLERS,
+            target=server.url,
+            who=socket.gethostname(),
+            lease=lease,
+            user_agent=f"fathom/{__version__} {WHO}",
+        )
+        await run_live(settings, server, stop=stop_event(), tape=tape, journal=journal, log=log)
+
+    try:
+        run_on_uvloop(run())
+    except (EndedByItself, NoEntry) as error:
+        raise Problem(str(error)) from error
+    finally:
+        journal.close()
+        if tape is not None:
+            tape.close()

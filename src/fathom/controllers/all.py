@@ -1,0 +1,29 @@
+"""The controllers that a cluster runs, by the names under which a recorded process finds them."""
+
+from __future__ import annotations
+
+WORKLOADS = (
+    "fathom.controllers.deployments:Deployments",
+    "fathom.controllers.replicasets:ReplicaSets",
+    "fathom.controllers.jobs:Jobs",
+    "fathom.controllers.endpoints:EndpointSlices",
+    "fathom.controllers.endpoints:EndpointsOfServices",
+    "fathom.controllers.disruption:DisruptionBudgets",
+)
+
+NODES = (
+    "fathom.controllers.nodes:Nodes",
+    "fathom.controllers.nodes:Evictions",
+    "fathom.controllers.trust:Trust",
+)
+
+REPAIR = (
+    "fathom.controllers.repair:Reservations",
+    "fathom.controllers.repair:Pods",
+    "fathom.controllers.repair:DeploymentFinalizers",
+    "fathom.controllers.repair:ReplicaSetFinalizers",
+    "fathom.controllers.repair:JobFinalizers",
+    "fathom.controllers.repair:Proposals",
+)
+
+CONTROLLERS = (*WORKLOADS, *NODES, *REPAIR)
