@@ -96,7 +96,7 @@ class ModelQueue:
         before = self.troubles.get(key)
         if before and before.intent != intent:
             before = None
-        attempts = before.attempts + 1 if before else 1
+        attempts = before.attempts + (taken.cause.kind != "event") if before else 1
         since_ns = before.since_ns if before else self.now_ns
         delay_ns = backoff_ns(self.retry, attempts, self.rng)
         too_late = self.now_ns + delay_ns - since_ns > self.retry.deadline_s * 1e9

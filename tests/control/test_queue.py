@@ -242,6 +242,23 @@ def test_a_key_that_keeps_failing_is_given_up_and_stays_visible() -> None:
     assert len(queue) == 0
 
 
+def test_what_changes_bring_about_uses_up_no_attempts() -> None:
+    """Else a busy neighbourhood makes a key give up within seconds, and when there is room at last, nobody
+    comes back to it."""
+    stage = Stage()
+    queue = started(stage, retry=HASTY)
+    stage.do(lambda: queue.add("a", EVENT))
+    for _ in range(20):
+        stage.finish(queue.take())
+        stage.do(lambda: queue.failed("a", reason="Broken", message="why", intent="1"))
+        stage.do(lambda: queue.add("a", EVENT))
+    trouble = queue.troubles["a"]
+    assert (trouble.attempts, trouble.given_up) == (1, False)
+    stage.finish(queue.take())
+    stage.do(lambda: queue.done("a"))
+    assert queue.troubles == {}
+
+
 def test_the_deadline_gives_up_before_the_attempts_do() -> None:
     stage = Stage()
     patient = Retry(backoff_s_min=1, backoff_s_max=8, attempts_max=1000, deadline_s=20)

@@ -186,11 +186,16 @@ class WorkQueue(Generic[K]):
         """One more failure of a key in hand, and what follows from it. Nothing happens yet: there is time to
         say so before it is put down."""
         before, now_ns = self._troubles.get(key), _now_ns()
-        attempts = before.attempts + 1 if before and before.intent == intent else 1
+        taken = self._in_hand.get(key)
+        # What a change brought about says nothing of how often waiting was in vain: 1. Pods of a set come and
+        # go while its quota is full. 2. Each wakes the set, and counts. 3. It gives up within seconds, and
+        # nobody comes back to it when there is room.
+        counts = taken is None or taken.cause.kind != "event"
+        attempts = before.attempts + counts if before and before.intent == intent else 1
         delay_ns = max(backoff_ns(self._retry, attempts, self._rng), round(not_before_s * 1e9))
         return next_trouble(
             self._retry, before, intent=intent, reason=reason, message=message, now_ns=now_ns,
-            delay_ns=delay_ns,
+            delay_ns=delay_ns, counts=counts,
         )  # fmt: skip
 
     def retry(self, key: K, trouble: Trouble) -> None:

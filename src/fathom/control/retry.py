@@ -57,11 +57,12 @@ def next_trouble(
     message: str,
     now_ns: int,
     delay_ns: int,
+    counts: bool = True,
 ) -> Trouble:
     """One more failure. Who has given up on an intent does not start again with the same one."""
     if before is not None and before.intent != intent:
         before = None
-    attempts = before.attempts + 1 if before else 1
+    attempts = before.attempts + counts if before else 1
     since_ns = before.since_ns if before else now_ns
     over = attempts >= policy.attempts_max or now_ns + delay_ns - since_ns > policy.deadline_s * 1e9
     return Trouble(intent, attempts, since_ns, reason, message, None if over else now_ns + delay_ns)
