@@ -28,7 +28,7 @@ def test_a_quota_that_is_changed_through_a_server_that_lags_still_counts_everyth
     async def main(inside: Inside) -> None:
         await asyncio.sleep(2)
         api = Api(inside.seam)
-        while not isinstance(await api.patch(QUOTAS, "default", "room", room(7)), Committed):  # noqa: ASYNC110
+        while not isinstance(await api.patch(QUOTAS, "default", "room", room(7)), Committed):
             await asyncio.sleep(0.5)
 
     async def limits_change_while_a_server_lags(world: World) -> None:
