@@ -27,6 +27,7 @@ from fathom.api.dispatch import Dispatch
 from fathom.api.feeding import Feed
 from fathom.api.kinds.own import OWN_KINDS
 from fathom.api.kinds.registry import Registry
+from fathom.api.ledger.settling import settle_ledger
 from fathom.api.limits import Throttle
 from fathom.api.metrics import Metrics, NoMetrics
 from fathom.api.request import Request, Response
@@ -153,7 +154,9 @@ def _in_process(server: ApiServer) -> Callable[..., Coroutine[Any, Any, Response
 
 
 async def bootstrap(parts: Parts) -> None:
-    """What every cluster starts with: what is missing is made, what lost a rule or a subject is mended."""
+    """What every cluster starts with: what is missing is made, what lost a rule or a subject is mended, and
+    pods from before there was a ledger are counted."""
+    await settle_ledger(parts.core)
     resources = RegistryResources(parts.core.registry)
     for obj in plan_bootstrap(parts.core.cache):
         resource = resources.named(obj["apiVersion"], obj["kind"]) or ""

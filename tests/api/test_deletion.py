@@ -58,6 +58,7 @@ def test_preconditions_guard_against_a_namesake(tmp_path: Path) -> None:
 
 def test_a_pod_on_a_node_waits_for_its_agent(tmp_path: Path) -> None:
     async def story(api: Api) -> None:
+        await api.post("/api/v1/nodes", {"kind": "Node", "apiVersion": "v1", "metadata": {"name": "n1"}})
         await api.post(PODS, pod("p"))
         await api.post(f"{PODS}/p/binding", {"target": {"name": "n1"}})
         marked = (await api.delete(f"{PODS}/p")).obj["metadata"]

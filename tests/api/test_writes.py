@@ -201,14 +201,16 @@ def test_unknown_fields_are_refused_warned_about_or_ignored(tmp_path: Path) -> N
 
 def test_a_pod_is_bound_once(tmp_path: Path) -> None:
     async def story(api: Api) -> None:
+        await api.post("/api/v1/nodes", {"kind": "Node", "apiVersion": "v1", "metadata": {"name": "n1"}})
         await api.post(PODS, pod("p"))
         target = {"target": {"kind": "Node", "name": "n1"}, "metadata": {"annotations": {"d": "1"}}}
         assert (await api.post(f"{PODS}/p/binding", target)).status == 201
         again = await api.post(f"{PODS}/p/binding", {"target": {"name": "n2"}})
         bound = (await api.get(f"{PODS}/p")).obj
         assert (again.status, bound["spec"]["nodeName"]) == (409, "n1")
-        assert bound["metadata"]["annotations"] == {"d": "1"}
-        assert bound["status"]["conditions"][0]["type"] == "PodScheduled"
+        assert bound["metadata"]["annotations"] == {"d": "1", "fathom.dev/account": "default//"}
+        stages = [condition["type"] for condition in bound["status"]["conditions"]]
+        assert stages == ["Admitted", "PodScheduled", "Bound"]
 
     tell(story, tmp_path)
 

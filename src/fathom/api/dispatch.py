@@ -5,15 +5,18 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 
+import msgspec
+
 from fathom.api.auth import reviews
 from fathom.api.auth.authenticate import Authenticator
 from fathom.api.auth.authorize import Authorizer
 from fathom.api.auth.node_writes import restrict_node
+from fathom.api.binding.binder import Binder
 from fathom.api.core import Call, Core
 from fathom.api.kinds.kind import Kind
 from fathom.api.kinds.registry import Registry
 from fathom.api.request import Answer, Response, Target
-from fathom.api.subresources.binding import bind
+from fathom.api.subresources.binding import BATCHES, bind, bind_batch, decode_batch
 from fathom.api.subresources.eviction import evict
 from fathom.api.subresources.finalize import finalize
 from fathom.api.subresources.scale import get_scale, patch_scale, put_scale
@@ -50,7 +53,6 @@ SUBRESOURCES: dict[tuple[str, str], Verb] = {
     ("scale", "get"): get_scale,
     ("scale", "update"): put_scale,
     ("scale", "patch"): patch_scale,
-    ("binding", "create"): bind,
     ("eviction", "create"): evict,
     ("finalize", "update"): finalize,
 }
@@ -82,6 +84,7 @@ class Dispatch:
         self._core = core
         self._authorizer = authorizer
         self._authenticator = authenticator
+        self._binder = Binder(core)
 
     async def serve(self, call: Call) -> Answer:
         target, kind = call.target, call.kind
@@ -89,6 +92,8 @@ class Dispatch:
             return await self._subresource(call)
         if kind.virtual:
             return self._review(call)
+        if kind.resource == BATCHES and target.verb == "create" and not target.name:
+            return await self._bind_batch(call)
         verb = VERBS.get(target.verb)
         if verb is None or target.verb not in kind.verbs or (target.verb == "create" and target.name):
             raise method_not_allowed()
@@ -102,10 +107,22 @@ class Dispatch:
             raise no_such_path()
         if name == "token" and verb == "create":
             return await self._token(call)
+        if name == "binding" and verb == "create":
+            return await bind(self._core, call, self._binder)
         handler = SUBRESOURCES.get((name, verb))
         if handler is None:
             raise method_not_allowed()
         return await handler(self._core, call)
+
+    async def _bind_batch(self, call: Call) -> Response:
+        """Who may send batches may send them anywhere; who may bind is asked for every namespace."""
+        asks = decode_batch(self._core, call)
+        for namespace in dict.fromkeys(ask.namespace for ask in asks):
+            wanted = msgspec.structs.replace(
+                call.target, group="", version="v1", plural="pods", subresource="binding", namespace=namespace
+            )
+            self._authorizer.require(call.caller.user, wanted)
+        return await bind_batch(self._core, call, self._binder, asks)
 
     def _review(self, call: Call) -> Response:
         if call.target.verb != "create":

@@ -46,7 +46,8 @@ def stored(**changes: Any) -> Obj:
 
 def test_a_plain_pod_passes_and_starts_pending() -> None:
     assert at_create("pods", pod()) == []
-    assert stored()["status"] == {"phase": "Pending", "qosClass": "BestEffort"}
+    admitted = {"type": "Admitted", "status": "True", "lastTransitionTime": NOW}
+    assert stored()["status"] == {"phase": "Pending", "qosClass": "BestEffort", "conditions": [admitted]}
 
 
 def test_a_pod_that_uses_most_of_the_api_passes() -> None:
@@ -119,7 +120,7 @@ def test_quality_of_service_follows_from_resources(resources: list[Obj], expecte
 
 
 def test_a_gated_pod_says_so() -> None:
-    assert stored(spec__schedulingGates=[{"name": "a.b/c"}])["status"]["conditions"] == [
+    assert stored(spec__schedulingGates=[{"name": "a.b/c"}])["status"]["conditions"][1:] == [
         {
             "type": "PodScheduled",
             "status": "False",

@@ -19,6 +19,7 @@ from fathom.api.admission.priority import Priority
 from fathom.api.admission.quota import ResourceQuota
 from fathom.api.admission.roles import RoleEscalation
 from fathom.api.auth.authorize import Authorizer
+from fathom.api.ledger.keeper import LedgerKeeper
 
 GROUP = "fathom.admission"
 
@@ -42,6 +43,7 @@ def built_in(authorizer: Authorizer, rng: random.Random) -> tuple[Plugin, ...]:
         LeaseFence(),
         Fencing(),
         ResourceQuota(),
+        LedgerKeeper(),
     )
 
 

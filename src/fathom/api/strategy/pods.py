@@ -26,10 +26,11 @@ class PodStrategy(Strategy):
 
     def prepare_create(self, obj: Obj, moment: Moment) -> None:
         spec = obj["spec"]
-        status: Obj = {"phase": "Pending", "qosClass": qos_class(spec)}
+        # What admission refuses is never stored: the pod's existence is its admission.
+        conditions = [_admitted(moment.now)]
         if spec.get("schedulingGates"):
-            status["conditions"] = [_gated(moment.now)]
-        obj["status"] = status
+            conditions.append(_gated(moment.now))
+        obj["status"] = {"phase": "Pending", "qosClass": qos_class(spec), "conditions": conditions}
         if "affinity" in spec or "topologySpreadConstraints" in spec:
             merge_label_keys(spec, labels_of(obj))
 
@@ -116,6 +117,10 @@ def _check_no_tokens(found: list[Cause], spec: Obj) -> None:
                 where = f"spec.volumes[{index}].projected.sources[{number}].serviceAccountToken"
                 detail = "must not be specified when serviceAccountName is not set"
                 found.append(causes.forbidden(where, detail))
+
+
+def _admitted(now: str) -> Obj:
+    return {"type": "Admitted", "status": "True", "lastTransitionTime": now}
 
 
 def _gated(now: str) -> Obj:

@@ -1,24 +1,46 @@
-"""`pods/binding`: the one way a pod gets its node.
+"""`pods/binding` and `bindingbatches`: the one way a pod gets its node, for one and for many.
 
-The commit expects the pod as it was read, so of two binds one is refused. Predicates beyond the pod's own
-(room on the node, quota, fences) join here: `bindingbatches` will carry many through the same path.
+What is asked is read here, and answered; whether it may be is judged in `api/binding`.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
 
 import msgspec
 
-from fathom.api.core import Call, Core
-from fathom.api.request import Response
+from fathom.api.binding import asking
+from fathom.api.binding.asking import Ask, Bound, Failed, Lost, Refusal
+from fathom.api.binding.binder import Binder
+from fathom.api.core import Call, Core, Verdicts
+from fathom.api.kinds.kind import Kind
+from fathom.api.metadata import annotation_causes, label_causes
+from fathom.api.request import Response, Target
 from fathom.api.verbs import bodies
-from fathom.api.writing import now_of, update
 from fathom.model.body import encode_json
-from fathom.model.errors import ApiError, Cause, bad_request, conflict, invalid
-from fathom.model.objects import Obj, is_deleting, metadata, uid_of, with_metadata
+from fathom.model.errors import (
+    ApiError,
+    Cause,
+    bad_request,
+    conflict,
+    invalid,
+    not_found,
+    timed_out,
+    too_many_requests,
+)
+from fathom.model.own.overrides import USED_OVERRIDES
+from fathom.model.own.policy import POLICY
+from fathom.model.own.shape import API_VERSION
 
 BINDING = ("", "v1", "Binding")
+BATCH = ("fathom.dev", "v1alpha1", "BindingBatch")
+BATCHES = "bindingbatches.fathom.dev"
+
+# Some seconds' work; a client with more sends several.
+BATCH_ITEMS_MAX = 1024
+
+# What a binding changes of a pod, in the words of the audit log.
+CHANGED = ("metadata.annotations", "spec.nodeName", "status.conditions")
 
 
 class _Meta(msgspec.Struct, frozen=True):
@@ -29,9 +51,10 @@ class _Meta(msgspec.Struct, frozen=True):
     labels: dict[str, str] = {}
 
 
-class _Target(msgspec.Struct, frozen=True):
+class _Target(msgspec.Struct, frozen=True, rename="camel"):
     name: str = ""
     kind: str = ""
+    resource_version: str = ""
 
 
 class Binding(msgspec.Struct, frozen=True):
@@ -39,64 +62,134 @@ class Binding(msgspec.Struct, frozen=True):
     metadata: _Meta = _Meta()
 
 
-async def bind(core: Core, call: Call) -> Response:
+class Batch(msgspec.Struct, frozen=True):
+    items: tuple[Ask, ...]
+
+
+async def bind(core: Core, call: Call, binder: Binder) -> Response:
     bodies.check_options(call.request)
-    binding = decode_binding(call, bodies.as_json(core, call, BINDING))
-
-    def bound(pod: Obj) -> Obj:
-        return bind_pod(pod, binding, now=now_of(core))
-
-    await update(core, call, bound, subresource="binding")
+    ask = decode_binding(call, bodies.as_json(core, call, BINDING))
+    [answer] = await binder.bind([ask], call.caller, dry_run=call.dry_run)
+    if not isinstance(answer, Bound):
+        raise refused(ask, answer)
+    call.audit.name, call.audit.uid = ask.name, answer.uid
+    call.audit.revision, call.audit.changed = answer.revision, CHANGED
     success = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}
     return Response(status=201, body=encode_json(success))
 
 
-def decode_binding(call: Call, raw: bytes) -> Binding:
+async def bind_batch(core: Core, call: Call, binder: Binder, asks: Sequence[Ask]) -> Response:
+    answers = await binder.bind(asks, call.caller, dry_run=call.dry_run)
+    if not call.dry_run:
+        kind = core.registry.by_resource("pods")
+        assert kind is not None
+        call.parts += [
+            _written(call, kind, ask, answer)
+            for ask, answer in zip(asks, answers, strict=True)
+            if isinstance(answer, Bound)
+        ]
+    results = [asking.wire(ask, answer) for ask, answer in zip(asks, answers, strict=True)]
+    return Response(
+        status=200, body=encode_json({"kind": "BindingBatch", "apiVersion": API_VERSION, "results": results})
+    )
+
+
+def _written(call: Call, kind: Kind, ask: Ask, answer: Bound) -> Call:
+    """One pod's part of the call, for its audit entry."""
+    target = Target(
+        verb="create",
+        path=call.target.path,
+        version="v1",
+        plural="pods",
+        namespace=ask.namespace,
+        name=ask.name,
+        subresource="binding",
+    )
+    audit = Verdicts(name=ask.name, uid=answer.uid, revision=answer.revision, changed=CHANGED)
+    return msgspec.structs.replace(call, kind=kind, target=target, audit=audit, parts=[])
+
+
+def decode_batch(core: Core, call: Call) -> tuple[Ask, ...]:
+    bodies.check_options(call.request)
+    try:
+        batch = msgspec.json.decode(bodies.as_json(core, call, BATCH), type=Batch)
+    except (msgspec.DecodeError, RecursionError) as error:
+        raise bad_request(f"the body could not be read as a BindingBatch: {error}") from None
+    causes: list[Cause] = []
+    if len(batch.items) > BATCH_ITEMS_MAX:
+        why = f"Too many: {len(batch.items)}: must have at most {BATCH_ITEMS_MAX} items"
+        causes.append(Cause("items", "FieldValueTooMany", why))
+    for index, ask in enumerate(batch.items):
+        causes += _ask_causes(ask, f"items[{index}]")
+    if causes:
+        raise invalid(group="fathom.dev", kind="BindingBatch", name="", causes=causes)
+    return batch.items
+
+
+def _ask_causes(ask: Ask, field: str) -> list[Cause]:
+    missing = [name for name in ("namespace", "name", "node") if not getattr(ask, name)]
+    found = [Cause(f"{field}.{name}", "FieldValueRequired", "Required value") for name in missing]
+    return found + _map_causes(ask, f"{field}.")
+
+
+def _map_causes(ask: Ask, at: str) -> list[Cause]:
+    found = label_causes(ask.labels, f"{at}labels") if ask.labels else []
+    return found + (annotation_causes(ask.annotations, f"{at}annotations") if ask.annotations else [])
+
+
+def decode_binding(call: Call, raw: bytes) -> Ask:
     try:
         binding = msgspec.json.decode(raw, type=Binding)
     except (msgspec.DecodeError, RecursionError) as error:
         raise bad_request(f"the body could not be read as a Binding: {error}") from None
     if binding.metadata.name not in {"", call.target.name}:
         raise bad_request("name in URL does not match name in Binding object")
+    ask = _ask(call, binding)
     causes = []
     if not binding.target.name:
         causes.append(Cause("target.name", "FieldValueRequired", "Required value"))
     if binding.target.kind not in {"", "Node"}:
         why = f'Unsupported value: "{binding.target.kind}": supported values: "Node", "<empty>"'
         causes.append(Cause("target.kind", "FieldValueNotSupported", why))
+    causes += _map_causes(ask, "metadata.")
     if causes:
         raise invalid(group="", kind="Binding", name=call.target.name, causes=causes)
-    return binding
+    return ask
 
 
-def bind_pod(pod: Obj, binding: Binding, *, now: str) -> Obj:
-    """The pod on its node, or why it cannot be there."""
-    name = str(metadata(pod)["name"])
-    if binding.metadata.uid and binding.metadata.uid != uid_of(pod):
-        raise _refused(name, f"the pod has UID {uid_of(pod)}, the binding names {binding.metadata.uid}")
-    if is_deleting(pod):
-        raise _refused(name, f"pod {name} is being deleted, cannot be assigned to a host")
-    spec: dict[str, Any] = pod.get("spec") or {}
-    if spec.get("nodeName"):
-        raise _refused(name, f'pod {name} is already assigned to node "{spec["nodeName"]}"')
-    if spec.get("schedulingGates"):
-        raise _refused(name, f"pod {name} has non-empty .spec.schedulingGates")
-    meta = metadata(pod)
-    annotations = {**(meta.get("annotations") or {}), **binding.metadata.annotations}
-    labels = {**(meta.get("labels") or {}), **binding.metadata.labels}
-    placed = with_metadata(pod, annotations=annotations or None, labels=labels or None)
-    conditions = [
-        condition
-        for condition in (pod.get("status") or {}).get("conditions") or ()
-        if condition.get("type") != "PodScheduled"
-    ]
-    scheduled = {"type": "PodScheduled", "status": "True", "lastProbeTime": None, "lastTransitionTime": now}
-    return {
-        **placed,
-        "spec": {**spec, "nodeName": binding.target.name},
-        "status": {**(pod.get("status") or {}), "conditions": [*conditions, scheduled]},
+def _ask(call: Call, binding: Binding) -> Ask:
+    """A Binding has no fields for what a decision rests on; its annotations say it."""
+    meta, annotations = binding.metadata, binding.metadata.annotations
+    overrides = annotations.get(USED_OVERRIDES, "")
+    return Ask(
+        namespace=call.namespace,
+        name=call.target.name,
+        node=binding.target.name,
+        uid=meta.uid,
+        node_revision=binding.target.resource_version,
+        annotations=annotations,
+        labels=meta.labels,
+        policy=annotations.get(POLICY, ""),
+        overrides=tuple(one.strip() for one in overrides.split(",") if one.strip()),
+        reservation=annotations.get(asking.RESERVATION, ""),
+    )
+
+
+def refused(ask: Ask, answer: Refusal | Lost | Failed) -> ApiError:
+    """Why a single binding did not happen. Only a false predicate is a conflict."""
+    if isinstance(answer, Failed):
+        return answer.error
+    if isinstance(answer, Lost):
+        return timed_out(answer.cause)
+    if answer.check == asking.CONTENDED:
+        return too_many_requests(answer.message)
+    if answer.check == asking.POD_GONE:
+        error = not_found("pods", ask.name)
+    else:
+        error = conflict("pods/binding", ask.name, answer.message)
+    error.details = {
+        **error.details,
+        "causes": [{"reason": answer.check, "message": answer.message}],
+        **({"currentRevision": str(answer.revision)} if answer.revision else {}),
     }
-
-
-def _refused(name: str, why: str) -> ApiError:
-    return conflict("pods/binding", name, why)
+    return error

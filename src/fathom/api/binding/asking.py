@@ -1,0 +1,100 @@
+"""What a caller asks to be bound, and what comes of it."""
+
+from __future__ import annotations
+
+import msgspec
+
+from fathom.model.errors import ApiError
+from fathom.model.objects import Key, Obj
+
+DECISION = "fathom.dev/decision"  # On a bound pod: the id of the decision that placed it.
+RESERVATION = "fathom.dev/reservation"  # On a bound pod: the reservation that it took the place of.
+NODE_REVISION = "fathom.dev/node-revision"  # On a bound pod: the node as the decision saw it.
+
+# The checks, in the order in which they are made. A refusal names the first that fails.
+POD_GONE, POD_UID_CHANGED, POD_DELETING = "PodGone", "PodUidChanged", "PodDeleting"
+POD_BOUND, POD_GATED = "PodBound", "PodGated"
+NODE_GONE, NODE_UNSCHEDULABLE = "NodeGone", "NodeUnschedulable"
+POLICY_INACTIVE, OVERRIDE_INACTIVE = "PolicyInactive", "OverrideInactive"
+RESERVATION_GONE, CLASS_RESERVED = "ReservationGone", "ClassReserved"
+NODE_FULL, NODE_PORTS, QUOTA_EXCEEDED = "NodeFull", "NodePorts", "QuotaExceeded"
+FENCE_LOST = "FenceLost"
+CONTENDED = "Contended"  # No check: races were lost as often as they are run. Trying again may well help.
+
+
+class OverrideRef(msgspec.Struct, frozen=True):
+    name: str
+    namespace: str = ""
+    uid: str = ""
+
+
+class Ask(msgspec.Struct, frozen=True, rename="camel"):
+    """One pod to one node. Also the wire form of a batch's item."""
+
+    namespace: str
+    name: str
+    node: str
+    uid: str = ""
+    node_revision: str | int = ""
+    annotations: dict[str, str] = msgspec.field(default_factory=dict)
+    labels: dict[str, str] = msgspec.field(default_factory=dict)
+    policy: str = ""
+    overrides: tuple[str | OverrideRef, ...] = ()  # 'namespace/name', or 'name' in the pod's namespace.
+    reservation: str = ""  # In the pod's namespace.
+
+    @property
+    def key(self) -> Key:
+        return Key(self.namespace, self.name)
+
+    def override_refs(self) -> list[OverrideRef]:
+        return [self._ref(one) for one in self.overrides]
+
+    def _ref(self, one: str | OverrideRef) -> OverrideRef:
+        if isinstance(one, OverrideRef):
+            return one if one.namespace else OverrideRef(one.name, self.namespace, one.uid)
+        place, _, uid = one.partition("@")
+        namespace, slash, name = place.rpartition("/")
+        return OverrideRef(name, namespace if slash else self.namespace, uid)
+
+
+class Refusal(msgspec.Struct, frozen=True):
+    """A predicate that is false. `revision` is that of the object which made it so; 0 where there is none."""
+
+    check: str
+    message: str
+    revision: int = 0
+    node: str = ""  # Where the pod is already, if that is why.
+
+
+class Bound(msgspec.Struct, frozen=True):
+    revision: int
+    uid: str = ""
+
+
+class Lost(msgspec.Struct, frozen=True):
+    """The commit may or may not have happened: read the pod."""
+
+    cause: str
+
+
+class Failed(msgspec.Struct, frozen=True):
+    """Refused by somebody other than the predicates: an admission plugin, the store."""
+
+    error: ApiError
+
+
+Answer = Bound | Refusal | Lost | Failed
+
+
+def wire(ask: Ask, answer: Answer) -> Obj:
+    """One result of a batch."""
+    head: Obj = {"namespace": ask.namespace, "name": ask.name}
+    if isinstance(answer, Bound):
+        return {**head, "status": "Bound", "revision": str(answer.revision)}
+    if isinstance(answer, Lost):
+        return {**head, "status": "Unknown", "message": answer.cause}
+    if isinstance(answer, Failed):
+        return {**head, "status": "Refused", "check": answer.error.reason, "message": answer.error.message}
+    said = {"check": answer.check, "message": answer.message}
+    revision = {"currentRevision": str(answer.revision)} if answer.revision else {}
+    return {**head, "status": "Refused", **said, **revision, **({"node": answer.node} if answer.node else {})}

@@ -1,0 +1,292 @@
+"""Turns and transactions of binding.
+
+    ask ──> its tenant's queue ──> judge each on the cache ──> one commit of all that passed ──> answers
+                   ^                                               │ Conflict: somebody was faster
+                   └──────── judged again on what is there now <───┘ (at most RACES_MAX times)
+
+Every bind writes its tenant's account, so of one tenant at most one transaction of this server is under way;
+what comes meanwhile waits and shares the next one. Who fails a check is dropped, the rest go on. Other
+servers on the same store are met as lost races: nothing that the judgement rests on may have changed.
+
+A refusal from a cache that may be behind would be a rumour: where others write to the store too, the cache is
+brought up to date and the ask is judged once more before it is refused.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Iterable, Sequence
+
+import msgspec
+
+from fathom.api.admission.attempt import UPDATE, Attempt, Charge
+from fathom.api.binding import asking
+from fathom.api.binding.asking import Answer, Ask, Bound, Failed, Lost, Refusal
+from fathom.api.binding.facts import Facts
+from fathom.api.binding.judging import Moment, Placed, judge
+from fathom.api.core import Core
+from fathom.api.kinds.kind import Kind
+from fathom.api.ledger.books import Books, tenant_key
+from fathom.api.request import Caller
+from fathom.model.body import Body
+from fathom.model.errors import ApiError, refused_by_store, unavailable
+from fathom.model.objects import Obj, uid_of
+from fathom.model.tenancy import tenant_of
+from fathom.seams.outside import timestamp
+from fathom.store.protocol import (
+    BadCommit,
+    Committed,
+    Conflict,
+    Entry,
+    Expect,
+    Put,
+    StoreUnavailable,
+    Unknown,
+    Write,
+)
+
+RACES_MAX = 5
+
+# Pods in one commit: enough to share a disk's sync, few enough that judging them holds nobody up for long.
+TOGETHER_MAX = 128
+
+# Preconditions of one commit: etcd takes a hundred operations.
+EXPECTS_MAX = 96
+EXPECTS_PER_ASK = 12  # Pod, node, two books, quota, and what policies, overrides and reservations add.
+
+
+class _Job:
+    """One ask on its way."""
+
+    __slots__ = ("answer", "ask", "caller", "confirmed", "decoded", "dry_run", "races")
+
+    def __init__(self, ask: Ask, caller: Caller, *, dry_run: bool) -> None:
+        self.ask = ask
+        self.caller = caller
+        self.dry_run = dry_run
+        self.races = 0
+        self.confirmed = False  # Judged on a cache that was up to date when it had been asked already.
+        self.decoded: tuple[int, Obj] | None = None  # The pod at a revision, so that it is decoded once.
+        self.answer: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
+
+
+class _Round(msgspec.Struct):
+    """One transaction in the making."""
+
+    books: Books
+    at: Moment
+    jobs: list[tuple[_Job, Placed]]
+    expects: dict[str, Expect]
+    writes: dict[str, Write]
+
+
+class Binder:
+    """One for each server."""
+
+    def __init__(self, core: Core) -> None:
+        self._core = core
+        self._kind: Kind | None = core.registry.by_resource("pods")
+        self._facts = Facts(core.cache)
+        # Tenant -> who waits. A tenant is here while its turn goes on, and its task is held beside it.
+        self._waiting: dict[str, deque[_Job]] = {}
+        self._turns: dict[str, asyncio.Task[None]] = {}
+
+    async def bind(self, asks: Sequence[Ask], caller: Caller, *, dry_run: bool = False) -> list[Answer]:
+        """Answers in the order of the asks."""
+        jobs = [_Job(ask, caller, dry_run=dry_run) for ask in asks]
+        for job in jobs:
+            tenant = self._tenant(job)
+            self._waiting.setdefault(tenant, deque()).append(job)
+            if tenant not in self._turns:
+                self._turns[tenant] = asyncio.get_running_loop().create_task(self._turn(tenant))
+        return [await job.answer for job in jobs]
+
+    def _tenant(self, job: _Job) -> str:
+        """Which queue it waits in. What it is charged to is judged later, on what is true then."""
+        entry = self._entry(job.ask)
+        pod = (
+            self._decoded(job, entry) if entry is not None else {"metadata": {"namespace": job.ask.namespace}}
+        )
+        return tenant_of(pod, self._facts.namespace(job.ask.namespace))
+
+    async def _turn(self, tenant: str) -> None:
+        queue, together = self._waiting[tenant], TOGETHER_MAX
+        try:
+            while queue:
+                async with self._core.lanes.hold((tenant_key(tenant),)):
+                    together = await self._transact(queue, together)
+        except Exception as error:  # Whatever it was, everyone who waits must hear of it.
+            self._fail(queue, error)
+        finally:
+            del self._waiting[tenant], self._turns[tenant]
+
+    def _fail(self, jobs: Iterable[_Job], error: Exception) -> None:
+        for job in jobs:
+            if not job.answer.done():
+                job.answer.set_exception(error)
+
+    # One transaction.
+
+    async def _transact(self, queue: deque[_Job], together: int) -> int:
+        """Answers how many the next transaction may hold."""
+        made, behind = self._judged(queue, together)
+        try:
+            if made.jobs:
+                together = await self._settle(queue, made)
+            if behind:
+                await self._catch_up(behind)
+                queue.extendleft(reversed(behind))
+        except Exception as error:
+            self._fail([*behind, *(job for job, _ in made.jobs)], error)
+            raise
+        return together
+
+    async def _settle(self, queue: deque[_Job], made: _Round) -> int:
+        try:
+            outcome = await self._commit(made)
+        except BadCommit as error:
+            return self._too_large(queue, made, error)
+        except StoreUnavailable as error:
+            self._answer_all(made, Failed(unavailable(f"the store does not answer: {error}")))
+            return TOGETHER_MAX
+        if isinstance(outcome, Conflict):
+            self._core.counts.commits_retried += 1
+            await self._core.wait_for(outcome.revision)
+            self._again(queue, made)
+        elif isinstance(outcome, Unknown):
+            why = f"the outcome of the write is unknown ({outcome.cause}): read the pod before trying again"
+            self._answer_all(made, Lost(why))
+        else:
+            await self._core.cache.at_least(outcome.revision)
+            for job, placed in made.jobs:
+                _answer(job, Bound(outcome.revision, uid_of(placed.pod)))
+        return TOGETHER_MAX
+
+    async def _commit(self, made: _Round) -> Committed | Conflict | Unknown:
+        charge = made.books.charge()
+        expects = {**made.expects, **{one.key: one for one in charge.preconditions}}
+        writes = [*made.writes.values(), *charge.writes]
+        return await self._core.store.commit(tuple(expects.values()), writes)
+
+    def _judged(self, queue: deque[_Job], together: int) -> tuple[_Round, list[_Job]]:
+        """From here to the commit nothing else runs: what was read is what is expected."""
+        now_ns = self._core.outside.clock.now_ns()
+        at = Moment(timestamp(now_ns), now_ns)
+        made = _Round(Books(self._core.cache), at, [], {}, {})
+        behind: list[_Job] = []
+        while queue and len(made.jobs) < together and self._has_space(made):
+            job = queue.popleft()
+            if job.answer.done():  # Who asked has gone.
+                continue
+            judged = self._judge(job, made)
+            if isinstance(judged, Placed):
+                if not job.dry_run:
+                    made.jobs.append((job, judged))
+                else:
+                    _answer(job, Bound(0, uid_of(judged.pod)))
+            elif isinstance(judged, Refusal) and self._core.shared_store and not job.confirmed:
+                behind.append(job)
+            else:
+                _answer(job, judged)
+        return made, behind
+
+    def _has_space(self, made: _Round) -> bool:
+        """One that asks for a lone pod may have any number of grounds; others leave space for theirs."""
+        if not self._core.shared_store or not made.jobs:
+            return True
+        return len(made.expects) + made.books.size + EXPECTS_PER_ASK <= EXPECTS_MAX
+
+    def _judge(self, job: _Job, made: _Round) -> Placed | Refusal | Failed:
+        ask, entry = job.ask, self._entry(job.ask)
+        if entry is None:
+            return Refusal(asking.POD_GONE, f'pods "{ask.name}" not found')
+        if entry.key in made.writes:
+            return Refusal(asking.POD_BOUND, f"pod {ask.name} is being assigned already", entry.revision)
+        pod = self._decoded(job, entry)
+        judged = judge(ask, pod, entry.revision, facts=self._facts, books=made.books, at=made.at)
+        if isinstance(judged, Refusal):
+            return judged
+        try:
+            pod, charges = self._admitted(job, judged.pod, pod)
+        except ApiError as error:
+            return _refusal(error)
+        if job.dry_run:
+            return judged
+        made.books.post(judged.delta)
+        self._join(made, Charge((Expect(entry.key, entry.revision),), (Put(entry.key, Body(pod)),)))
+        for charge in (Charge(judged.expects, judged.writes), *charges):
+            self._join(made, charge)
+        return judged
+
+    def _join(self, made: _Round, charge: Charge) -> None:
+        made.expects.update({one.key: one for one in charge.preconditions})
+        made.writes.update({one.key: one for one in charge.writes})
+
+    def _admitted(self, job: _Job, pod: Obj, old: Obj) -> tuple[Obj, Sequence[Charge]]:
+        """Fences, and what users' plugins say to bindings."""
+        assert self._kind is not None
+        attempt = Attempt(
+            operation=UPDATE,
+            kind=self._kind,
+            subresource="binding",
+            namespace=job.ask.namespace,
+            name=job.ask.name,
+            obj=pod,
+            old=old,
+            user=job.caller.user,
+            dry_run=job.dry_run,
+            fence=job.caller.fence,
+        )
+        admitted = self._core.chain.admit(attempt, self._core.cache)
+        return admitted.obj or pod, admitted.charges
+
+    # What becomes of those that were judged.
+
+    async def _catch_up(self, behind: Sequence[_Job]) -> None:
+        await self._core.catch_up()
+        for job in behind:
+            job.confirmed = True
+
+    def _again(self, queue: deque[_Job], made: _Round) -> None:
+        """In their old order, before those that came later."""
+        for job, _ in reversed(made.jobs):
+            job.races += 1
+            job.confirmed = False
+            if job.races < RACES_MAX:
+                queue.appendleft(job)
+            else:
+                why = f"lost {RACES_MAX} races for what the binding rests on: try again"
+                _answer(job, Refusal(asking.CONTENDED, why))
+
+    def _too_large(self, queue: deque[_Job], made: _Round, error: BadCommit) -> int:
+        """The engine takes no commit of this size: half of them, down to one alone."""
+        if len(made.jobs) == 1:
+            _answer(made.jobs[0][0], Failed(refused_by_store(str(error))))
+            return TOGETHER_MAX
+        queue.extendleft(job for job, _ in reversed(made.jobs))
+        return len(made.jobs) // 2
+
+    def _answer_all(self, made: _Round, answer: Answer) -> None:
+        for job, _ in made.jobs:
+            _answer(job, answer)
+
+    def _entry(self, ask: Ask) -> Entry | None:
+        return self._core.cache.of("pods").entries.get(f"/registry/pods/{ask.namespace}/{ask.name}")
+
+    def _decoded(self, job: _Job, entry: Entry) -> Obj:
+        if job.decoded is None or job.decoded[0] != entry.revision:
+            job.decoded = (entry.revision, entry.body.obj)
+        return job.decoded[1]
+
+
+def _answer(job: _Job, answer: Answer) -> None:
+    if not job.answer.done():
+        job.answer.set_result(answer)
+
+
+def _refusal(error: ApiError) -> Refusal | Failed:
+    """A lost fence is one of the checks; anything else that admission says is passed on as it is."""
+    if error.details.get("kind") == "fences":
+        return Refusal(asking.FENCE_LOST, error.message)
+    return Failed(error)

@@ -1,0 +1,96 @@
+"""What the predicates need to know, worked out once for each revision of an object.
+
+The memo changes nothing but the time it takes: an object at a revision never says anything else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import msgspec
+
+from fathom.api.ledger.room import NodeFacts, node_facts
+from fathom.model.objects import Key, Obj
+from fathom.model.own.capacity import (
+    CAPACITY_CLASSES,
+    RESERVATIONS,
+    TENANT_QUOTAS,
+    CapacityClass,
+    Reservation,
+    TenantQuota,
+)
+from fathom.model.own.overrides import OVERRIDES, SchedulerOverride
+from fathom.model.own.policy import POLICIES, ROLLOUTS, PolicyRollout, active_policies
+from fathom.model.own.shape import read
+from fathom.model.view import Seen, View
+
+T = TypeVar("T")
+
+MEMO_MAX = 200_000  # Twice the largest cluster that is measured; beyond it, all is worked out anew.
+
+
+class Known(msgspec.Struct, frozen=True):
+    """An object and where it is, for the commit to expect."""
+
+    resource: str
+    key: Key
+    revision: int
+
+
+class Facts:
+    """Over one view. What it was asked since `begin` it can name: the commit rests on it."""
+
+    def __init__(self, view: View) -> None:
+        self._view = view
+        self._memo: dict[tuple[str, Key], tuple[int, Any]] = {}
+        self._classes: tuple[int, tuple[CapacityClass, ...]] = (-1, ())
+
+    def node(self, name: str) -> tuple[NodeFacts | None, int]:
+        return self._of("nodes", Key("", name), node_facts)
+
+    def quota(self, tenant: str) -> tuple[TenantQuota | None, int]:
+        return self._of(TENANT_QUOTAS, Key("", tenant), lambda obj: read(TenantQuota, obj))
+
+    def override(self, key: Key) -> tuple[SchedulerOverride | None, int]:
+        return self._of(OVERRIDES, key, lambda obj: read(SchedulerOverride, obj))
+
+    def reservation(self, key: Key) -> tuple[Reservation | None, Seen | None]:
+        seen = self._view.get(RESERVATIONS, key)
+        return (None, None) if seen is None else (read(Reservation, seen.obj), seen)
+
+    def namespace(self, name: str) -> Obj | None:
+        seen = self._view.get("namespaces", Key("", name))
+        return seen.obj if seen is not None else None
+
+    def classes(self) -> tuple[CapacityClass, ...]:
+        """All of them: there are few, and any may keep something on a node."""
+        revision = self._view.revision(CAPACITY_CLASSES)
+        if self._classes[0] != revision:
+            found = tuple(read(CapacityClass, seen.obj) for seen in self._view.list(CAPACITY_CLASSES))
+            self._classes = (revision, found)
+        return self._classes[1]
+
+    def class_revision(self, name: str) -> int:
+        seen = self._view.get(CAPACITY_CLASSES, Key("", name))
+        return seen.revision if seen is not None else 0
+
+    def policy(self, name: str) -> tuple[int, Known | None]:
+        """The policy's revision (0: there is none) and the rollout by which it is active, if it is."""
+        seen = self._view.get(POLICIES, Key("", name))
+        for one in self._view.list(ROLLOUTS):
+            rollout = read(PolicyRollout, one.obj)
+            if name in active_policies(rollout):
+                return (seen.revision if seen else 0), Known(ROLLOUTS, rollout.metadata.key, one.revision)
+        return (seen.revision if seen else 0), None
+
+    def _of(self, resource: str, key: Key, make: Callable[[Obj], T]) -> tuple[T | None, int]:
+        seen = self._view.get(resource, key)
+        if seen is None:
+            return None, 0
+        known = self._memo.get((resource, key))
+        if known is None or known[0] != seen.revision:
+            if len(self._memo) >= MEMO_MAX:
+                self._memo.clear()
+            known = self._memo[resource, key] = (seen.revision, make(seen.obj))
+        return known[1], seen.revision

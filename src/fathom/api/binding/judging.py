@@ -1,0 +1,285 @@
+"""The predicates of a binding, over what is true now. Pure: the same facts give the same answer.
+
+A `Placed` says what the pod becomes, what changes in the ledger, and every revision that the judgement rests
+on: the commit expects them all.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from fathom.api.binding import asking
+from fathom.api.binding.asking import Ask, OverrideRef, Refusal
+from fathom.api.binding.facts import Facts
+from fathom.api.ledger.books import Books, key_in_store
+from fathom.api.ledger.delta import Delta
+from fathom.api.ledger.holdings import (
+    ACCOUNT,
+    Account,
+    Holding,
+    host_ports,
+    pod_counts,
+    reservation_holding,
+)
+from fathom.api.ledger.room import NodeFacts, exceeds_quota, lacks_room, taken_port
+from fathom.model.body import Body, canonical
+from fathom.model.objects import Key, Obj, is_deleting, labels_of, metadata, uid_of
+from fathom.model.own.capacity import (
+    CAPACITY_CLASS,
+    CAPACITY_CLASSES,
+    RESERVATIONS,
+    TENANT_QUOTAS,
+    Reservation,
+    reservation_usable,
+)
+from fathom.model.own.overrides import (
+    OVERRIDES,
+    SchedulerOverride,
+    override_active,
+    scope_includes,
+    targets_pod,
+)
+from fathom.model.own.policy import BUILT_IN, POLICIES, POLICY
+from fathom.model.tenancy import tenant_of
+from fathom.store.protocol import Expect, Put
+
+UNSCHEDULABLE_TAINT = "node.kubernetes.io/unschedulable"
+
+
+class Placed(msgspec.Struct, frozen=True):
+    """A binding that may be committed, if nothing that it rests on has changed by then."""
+
+    pod: Obj
+    delta: Delta
+    expects: tuple[Expect, ...]
+    writes: tuple[Put, ...] = ()  # Beside the pod and the books: the reservation that the pod takes over.
+
+
+class Moment(msgspec.Struct, frozen=True):
+    now: str  # As conditions have it.
+    now_ns: int
+
+
+class _Case:
+    """One ask before the judge: what is known, and what the judgement comes to rest on."""
+
+    def __init__(
+        self, ask: Ask, pod: Obj, node: NodeFacts, *, facts: Facts, books: Books, at: Moment
+    ) -> None:
+        self.ask, self.pod, self.node = ask, pod, node
+        self.facts, self.books, self.at = facts, books, at
+        self.expects: list[Expect] = []
+        self.writes: list[Put] = []
+        self.released: Holding | None = None
+        self.overrides: list[SchedulerOverride] = []  # Those that are about this pod on this node.
+
+    def rests_on(self, resource: str, key: Key, revision: int) -> None:
+        self.expects.append(Expect(key_in_store(resource, key), revision))
+
+
+def judge(ask: Ask, pod: Obj, revision: int, *, facts: Facts, books: Books, at: Moment) -> Placed | Refusal:
+    """`pod` is the pod as it is stored, at `revision`."""
+    refusal = pod_refusal(ask, pod, revision)
+    if refusal is not None:
+        return refusal
+    node, node_revision = facts.node(ask.node)
+    if node is None:
+        return Refusal(asking.NODE_GONE, f"node {ask.node} does not exist")
+    case = _Case(ask, pod, node, facts=facts, books=books, at=at)
+    case.rests_on("nodes", Key("", ask.node), node_revision)
+    for check in (_node_refusal, _policy_refusal, _override_refusal, _reservation_refusal):
+        refusal = check(case)
+        if refusal is not None:
+            return refusal
+    account = _account(case)
+    if isinstance(account, Refusal):
+        return account
+    wanted = Holding(node.name, account, pod_counts(pod), host_ports(pod))
+    refusal = _room_refusal(case, wanted, node_revision)
+    if refusal is not None:
+        return refusal
+    placed = bound_pod(ask, pod, account=account.text, now=at.now)
+    return Placed(placed, Delta(case.released, wanted), tuple(case.expects), tuple(case.writes))
+
+
+def pod_refusal(ask: Ask, pod: Obj, revision: int) -> Refusal | None:
+    """What the pod itself says against it, in kube-apiserver's words."""
+    name = ask.name
+    if ask.uid and ask.uid != uid_of(pod):
+        why = f"the pod has UID {uid_of(pod)}, the binding names {ask.uid}"
+        return Refusal(asking.POD_UID_CHANGED, why, revision)
+    if is_deleting(pod):
+        why = f"pod {name} is being deleted, cannot be assigned to a host"
+        return Refusal(asking.POD_DELETING, why, revision)
+    spec = pod.get("spec") or {}
+    if spec.get("nodeName"):
+        why = f'pod {name} is already assigned to node "{spec["nodeName"]}"'
+        return Refusal(asking.POD_BOUND, why, revision, node=str(spec["nodeName"]))
+    if spec.get("schedulingGates"):
+        return Refusal(asking.POD_GATED, f"pod {name} has non-empty .spec.schedulingGates", revision)
+    return None
+
+
+def _node_refusal(case: _Case) -> Refusal | None:
+    node, revision = case.node, case.expects[0].revision
+    if node.deleting:
+        return Refusal(asking.NODE_UNSCHEDULABLE, f"node {node.name} is being deleted", revision)
+    if node.unschedulable and not _tolerates_cordon(case.pod):
+        return Refusal(asking.NODE_UNSCHEDULABLE, f"node {node.name} is cordoned", revision)
+    return None
+
+
+def _tolerates_cordon(pod: Obj) -> bool:
+    for one in (pod.get("spec") or {}).get("tolerations") or ():
+        if one.get("effect") not in {None, "", "NoSchedule"}:
+            continue
+        if one.get("operator") == "Exists" and one.get("key") in {None, "", UNSCHEDULABLE_TAINT}:
+            return True
+        if one.get("key") == UNSCHEDULABLE_TAINT and not one.get("value"):
+            return True
+    return False
+
+
+def _policy_refusal(case: _Case) -> Refusal | None:
+    name = case.ask.policy or case.ask.annotations.get(POLICY, "")
+    if name in {"", BUILT_IN}:
+        return None
+    revision, rollout = case.facts.policy(name)
+    if revision == 0 or rollout is None:
+        why = "does not exist" if revision == 0 else "is not active by any rollout"
+        return Refusal(asking.POLICY_INACTIVE, f"policy {name} {why}", revision)
+    case.rests_on(POLICIES, Key("", name), revision)
+    case.rests_on(rollout.resource, rollout.key, rollout.revision)
+    return None
+
+
+def _override_refusal(case: _Case) -> Refusal | None:
+    for ref in case.ask.override_refs():
+        override, revision = case.facts.override(Key(ref.namespace, ref.name))
+        refusal = _one_override(ref, override, revision, case.at)
+        if refusal is not None:
+            return refusal
+        assert override is not None
+        case.rests_on(OVERRIDES, override.metadata.key, revision)
+        if targets_pod(override, case.pod) and scope_includes(override.spec.scope, case.node.labels):
+            case.overrides.append(override)
+    return None
+
+
+def _one_override(
+    ref: OverrideRef, override: SchedulerOverride | None, revision: int, at: Moment
+) -> Refusal | None:
+    name = f"{ref.namespace}/{ref.name}"
+    if override is None or (ref.uid and override.metadata.uid != ref.uid):
+        return Refusal(asking.OVERRIDE_INACTIVE, f"override {name} does not exist any more", revision)
+    if not override_active(override, at.now_ns):
+        return Refusal(asking.OVERRIDE_INACTIVE, f"override {name} is over", revision)
+    return None
+
+
+def _reservation_refusal(case: _Case) -> Refusal | None:
+    ask = case.ask
+    name = ask.reservation or ask.annotations.get(asking.RESERVATION, "")
+    if not name:
+        return None
+    key = Key(ask.namespace, name)
+    reservation, seen = case.facts.reservation(key)
+    if reservation is None or seen is None:
+        return Refusal(asking.RESERVATION_GONE, f"reservation {name} does not exist")
+    if not reservation_usable(reservation, case.at.now_ns):
+        phase = reservation.status.phase or "unconfirmed"
+        return Refusal(asking.RESERVATION_GONE, f"reservation {name} is over ({phase})", seen.revision)
+    if reservation.spec.node_name not in {"", ask.node}:
+        why = f"reservation {name} is for node {reservation.spec.node_name}"
+        return Refusal(asking.RESERVATION_GONE, why, seen.revision)
+    case.rests_on(RESERVATIONS, key, seen.revision)
+    case.released = reservation_holding(seen.obj)
+    case.writes.append(Put(key_in_store(RESERVATIONS, key), Body(_taken_over(seen.obj, reservation))))
+    return None
+
+
+def _taken_over(obj: Obj, reservation: Reservation) -> Obj:
+    """The pod holds in its place from now on; what it was for stays claimed."""
+    status = {
+        **(obj.get("status") or {}),
+        "phase": "Bound",
+        "observedGeneration": reservation.metadata.generation,
+    }
+    return canonical({**obj, "status": status})
+
+
+def _class(ask: Ask, pod: Obj) -> str:
+    own = (metadata(pod).get("annotations") or {}).get(CAPACITY_CLASS, "")
+    return str(ask.annotations.get(CAPACITY_CLASS) or own)
+
+
+def _account(case: _Case) -> Account | Refusal:
+    """Reserved nodes are for their class; a class is for its tenants, and for whom an override lets in."""
+    node, facts, classes = case.node, case.facts, case.facts.classes()
+    tenant = tenant_of(case.pod, facts.namespace(case.ask.namespace))
+    account = Account(tenant, node.zone, _class(case.ask, case.pod))
+    for one in classes:
+        if one.exclusive and one.name != account.capacity_class and one.holds(node.labels):
+            why = f"node {node.name} is reserved for capacity class {one.name}"
+            return Refusal(asking.CLASS_RESERVED, why, facts.class_revision(one.name))
+    if not account.capacity_class:
+        return account
+    used = next((one for one in classes if one.name == account.capacity_class), None)
+    if used is None:
+        return Refusal(asking.CLASS_RESERVED, f"capacity class {account.capacity_class} does not exist")
+    revision = facts.class_revision(used.name)
+    case.rests_on(CAPACITY_CLASSES, Key("", used.name), revision)
+    if used.admits(account.tenant):
+        return account
+    return _let_in(account, case, revision)
+
+
+def _let_in(account: Account, case: _Case, revision: int) -> Account | Refusal:
+    why = f"tenant {account.tenant} may not use capacity class {account.capacity_class}"
+    for override in case.overrides:
+        changes, uid = override.spec.changes, override.metadata.uid
+        if changes.allow_reserved_capacity_class != account.capacity_class:
+            continue
+        most, used = changes.reserved_replicas, case.books.tenant(account.tenant).overrides.get(uid, 0)
+        if most is None or used < most:
+            return account._replace(override=uid)
+        why = f"override {override.metadata.name} lets {most} replicas into the class, and {used} are there"
+    return Refusal(asking.CLASS_RESERVED, why, revision)
+
+
+def _room_refusal(case: _Case, wanted: Holding, node_revision: int) -> Refusal | None:
+    node, facts, released = case.node, case.facts, case.released
+    book = case.books.node(node.name)
+    short = lacks_room(node, book, wanted, released=released, classes=facts.classes())
+    if short is not None:
+        return Refusal(asking.NODE_FULL, f"node {node.name}: {short}", node_revision)
+    port = taken_port(book, wanted.ports) if wanted.ports else None
+    if port is not None:
+        return Refusal(asking.NODE_PORTS, f"node {node.name}: host port {port} is taken", node_revision)
+    tenant = wanted.account.tenant
+    quota, revision = facts.quota(tenant)
+    case.rests_on(TENANT_QUOTAS, Key("", tenant), revision)
+    over = exceeds_quota(quota, case.books.tenant(tenant), wanted, released=released)
+    return None if over is None else Refusal(asking.QUOTA_EXCEEDED, over, revision)
+
+
+def bound_pod(ask: Ask, pod: Obj, *, account: str, now: str) -> Obj:
+    """The pod on its node, as it is stored. Its conditions say both stages: decided, and done."""
+    meta, status = metadata(pod), pod.get("status") or {}
+    annotations = {**(meta.get("annotations") or {}), **ask.annotations, ACCOUNT: account}
+    if ask.node_revision:
+        annotations[asking.NODE_REVISION] = str(ask.node_revision)
+    if ask.reservation:
+        annotations[asking.RESERVATION] = ask.reservation
+    labels = {**labels_of(pod), **ask.labels}
+    kept = [one for one in status.get("conditions") or () if one.get("type") not in {"PodScheduled", "Bound"}]
+    scheduled = {"type": "PodScheduled", "status": "True", "lastProbeTime": None, "lastTransitionTime": now}
+    bound = {"type": "Bound", "status": "True", "lastTransitionTime": now}
+    return canonical(
+        {
+            **pod,
+            "metadata": {**meta, "annotations": annotations, **({"labels": labels} if labels else {})},
+            "spec": {**(pod.get("spec") or {}), "nodeName": ask.node},
+            "status": {**status, "conditions": [*kept, scheduled, bound]},
+        }
+    )

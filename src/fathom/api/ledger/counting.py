@@ -1,0 +1,69 @@
+"""The ledger from scratch: the sums over everything there is. What the kept ledger must be equal to."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from fathom.api.ledger.books import (
+    BOOKS,
+    INTENT_BOOKS,
+    NODE_BOOKS,
+    TENANT_BOOKS,
+    IntentBook,
+    NodeBook,
+    TenantBook,
+    intent_name,
+)
+from fathom.api.ledger.delta import claim_of
+from fathom.api.ledger.holdings import Holding, pod_holding, reservation_holding
+from fathom.model.objects import Key, Obj, key_of
+from fathom.model.own.capacity import RESERVATIONS
+from fathom.model.view import View
+
+Place = tuple[str, Key]  # The resource of a book, and its name.
+Fields = dict[Place, Obj]  # What stands in each; those with nothing on them are not there.
+
+
+def counted(pods: Iterable[Obj], reservations: Iterable[Obj]) -> Fields:
+    nodes: dict[str, NodeBook] = {}
+    tenants: dict[str, TenantBook] = {}
+    intents: dict[Key, IntentBook] = {}
+    reserved = list(reservations)
+    held: list[Holding | None] = [pod_holding(pod) for pod in pods]
+    held += [reservation_holding(one) for one in reserved]
+    for holding in held:
+        if holding is not None:
+            nodes.setdefault(holding.node, NodeBook()).post(holding, 1)
+            tenants.setdefault(holding.account.tenant, TenantBook()).post(holding, 1)
+    for one in reserved:
+        claim = claim_of(one)
+        if claim is not None:
+            intents.setdefault(Key(claim.namespace, intent_name(claim.intent)), IntentBook()).post(claim, 1)
+    return {
+        **{(NODE_BOOKS, Key("", name)): book.fields() for name, book in sorted(nodes.items())},
+        **{(TENANT_BOOKS, Key("", name)): book.fields() for name, book in sorted(tenants.items())},
+        **{(INTENT_BOOKS, key): book.fields() for key, book in sorted(intents.items())},
+    }
+
+
+def written(view: View) -> Fields:
+    """As the ledger has it."""
+    return {
+        (resource, key_of(seen.obj)): fields_of(seen.obj)
+        for resource in BOOKS
+        for seen in view.list(resource)
+    }
+
+
+def fields_of(book: Obj) -> Obj:
+    return {name: part for name, part in book.items() if name not in {"kind", "apiVersion", "metadata"}}
+
+
+def drift(view: View) -> dict[Place, tuple[Obj, Obj]]:
+    """Where the ledger and a count of the view differ: (written, counted). Empty is how it should be, at
+    every revision: pods and books change in one commit."""
+    has = written(view)
+    should = counted((seen.obj for seen in view.list("pods")), (seen.obj for seen in view.list(RESERVATIONS)))
+    places = sorted({*has, *should})
+    pairs = {place: (has.get(place, {}), should.get(place, {})) for place in places}
+    return {place: pair for place, pair in pairs.items() if pair[0] != pair[1]}

@@ -1,0 +1,75 @@
+"""What a write changes in the ledger. Pure: the old and the new object say all of it."""
+
+from __future__ import annotations
+
+import msgspec
+
+from fathom.api.ledger.holdings import Holding, pod_holding, reservation_holding
+from fathom.model.objects import Obj, lookup, metadata
+from fathom.model.own.capacity import RESERVATIONS, VOID, Reservation
+from fathom.model.own.shape import read
+from fathom.model.podresources import is_terminal
+
+PODS = "pods"
+
+
+class Claim(msgspec.Struct, frozen=True):
+    """A reservation that is not void, and what it is for."""
+
+    namespace: str
+    intent: str
+    holder: str
+
+
+class Delta(msgspec.Struct, frozen=True):
+    """What is taken off the books and what is put on them, in one commit."""
+
+    released: Holding | None = None
+    charged: Holding | None = None
+    unclaimed: Claim | None = None
+    claimed: Claim | None = None
+
+    def __bool__(self) -> bool:
+        return any((self.released, self.charged, self.unclaimed, self.claimed))
+
+
+NOTHING = Delta()
+
+
+def ledger_delta(resource: str, old: Obj | None, new: Obj | None) -> Delta:
+    """Charged when a node appears: at creation, by a binding, by a reservation. Released when the object ends
+    or is finally removed, never when its deletion is asked for: until then it may still run."""
+    if resource == PODS:
+        if old is not None and new is not None and _same(old, new):
+            return NOTHING
+        before, after = pod_holding(old), pod_holding(new)
+        return NOTHING if before == after else Delta(before, after)
+    before, after = reservation_holding(old), reservation_holding(new)
+    if before == after:
+        before = after = None
+    left, taken = claim_of(old), claim_of(new)
+    if left == taken:
+        left = taken = None
+    return Delta(before, after, left, taken)
+
+
+def _same(old: Obj, new: Obj) -> bool:
+    """A quick look: nearly all writes to a pod are reports about its status."""
+    if is_terminal(old) != is_terminal(new):
+        return False
+    spec, before = new.get("spec"), old.get("spec")
+    return spec is before or spec == before
+
+
+def claim_of(reservation: Obj | None) -> Claim | None:
+    if reservation is None or (lookup(reservation, "status", "phase") or "") in VOID:
+        return None
+    meta = metadata(reservation)
+    try:
+        intent = read(Reservation, reservation).intent
+    except msgspec.ValidationError:  # No server of ours stores such a one.
+        return None
+    return Claim(str(meta.get("namespace") or ""), intent, str(meta.get("name") or ""))
+
+
+__all__ = ["NOTHING", "PODS", "RESERVATIONS", "Claim", "Delta", "claim_of", "ledger_delta"]

@@ -1,0 +1,115 @@
+"""What one pod or reservation holds: where, on whose account, how much. Read off the object alone, so that
+taking back later finds what was charged then, whatever labels have become of its node and namespace since.
+
+Amounts are whole numbers: thousandths of CPUs, whole units of all else, rounded up as kube-scheduler rounds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import msgspec
+
+from fathom.model.objects import Obj, labels_of, lookup, metadata
+from fathom.model.own.capacity import CAPACITY_CLASS, HOLDING
+from fathom.model.own.overrides import ZONE_LABEL
+from fathom.model.podresources import REQUESTS, amounts, is_terminal, pod_amounts
+from fathom.model.quantity import Quantity
+from fathom.model.tenancy import tenant_of
+
+Counts = dict[str, int]
+
+# On what holds something: 'tenant/zone/class[/override]', as it was charged. Only the server writes it.
+ACCOUNT = "fathom.dev/account"
+
+PODS = "pods"
+
+# More than any node has of anything, and small enough that a thousand of them still fit 64 bits.
+COUNT_MAX = 2**53
+
+
+class Account(NamedTuple):
+    tenant: str
+    zone: str = ""
+    capacity_class: str = ""
+    override: str = ""  # The UID of the override that let it into its class.
+
+    @property
+    def text(self) -> str:
+        place = f"{self.tenant}/{self.zone}/{self.capacity_class}"
+        return f"{place}/{self.override}" if self.override else place
+
+
+class Holding(msgspec.Struct, frozen=True):
+    node: str
+    account: Account
+    counts: Counts  # Never nought; always with `pods`.
+    ports: tuple[str, ...] = ()  # 'TCP/0.0.0.0/80'
+
+
+def count(name: str, amount: Quantity) -> int:
+    return min(amount.milli if name == "cpu" else amount.value, COUNT_MAX)
+
+
+def counts_of(listed: Mapping[str, Any] | None) -> Counts:
+    """A resource list of an object: a node's allocatable, a quota's limit."""
+    return {name: count(name, amount) for name, amount in amounts(listed).items()}
+
+
+def pod_counts(pod: Obj) -> Counts:
+    asked = {name: count(name, amount) for name, amount in pod_amounts(pod, REQUESTS).items()}
+    return {**{name: one for name, one in asked.items() if one > 0}, PODS: 1}
+
+
+def pod_holding(pod: Obj | None) -> Holding | None:
+    """None: it has no node yet, or has ended. One that is being deleted still holds all it has."""
+    node = lookup(pod, "spec", "nodeName")
+    if pod is None or not node or is_terminal(pod):
+        return None
+    return Holding(str(node), account_of(pod), pod_counts(pod), host_ports(pod))
+
+
+def reservation_holding(reservation: Obj | None) -> Holding | None:
+    """None: it has no node yet, is void, or its pod holds in its place."""
+    node = lookup(reservation, "spec", "nodeName")
+    if reservation is None or not node or (lookup(reservation, "status", "phase") or "") not in HOLDING:
+        return None
+    return Holding(str(node), account_of(reservation), reserved_counts(reservation))
+
+
+def reserved_counts(reservation: Obj) -> Counts:
+    """A reservation keeps a pod's place too."""
+    asked = counts_of(lookup(reservation, "spec", "resources"))
+    return {PODS: 1, **{name: one for name, one in asked.items() if one > 0}}
+
+
+def account_of(obj: Obj) -> Account:
+    """As it was charged. What was there before there was a ledger is its namespace's, in no zone."""
+    text = lookup(obj, "metadata", "annotations", ACCOUNT)
+    parts = text.split("/") if isinstance(text, str) else []
+    if len(parts) not in {3, 4}:
+        return Account(str(metadata(obj).get("namespace") or ""))
+    return Account(*parts)
+
+
+def account_for(obj: Obj, *, namespace: Obj | None, node: Obj | None) -> Account:
+    """On whose account it would go now: what is stamped on it when it gets its node."""
+    zone = labels_of(node).get(ZONE_LABEL, "") if node is not None else ""
+    return Account(tenant_of(obj, namespace), zone, class_of(obj))
+
+
+def class_of(obj: Obj) -> str:
+    named = lookup(obj, "spec", "capacityClass")  # A reservation's; a pod has no such field.
+    return str(named or lookup(obj, "metadata", "annotations", CAPACITY_CLASS) or "")
+
+
+def host_ports(pod: Obj) -> tuple[str, ...]:
+    spec = pod.get("spec") or {}
+    sidecars = [one for one in spec.get("initContainers") or () if one.get("restartPolicy") == "Always"]
+    return tuple(
+        f"{port.get('protocol') or 'TCP'}/{port.get('hostIP') or '0.0.0.0'}/{port['hostPort']}"
+        for container in (*(spec.get("containers") or ()), *sidecars)
+        for port in container.get("ports") or ()
+        if port.get("hostPort")
+    )

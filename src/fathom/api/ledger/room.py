@@ -1,0 +1,142 @@
+"""Is there room: on a node, within a tenant's limits. Pure; None is yes, a sentence says what is short."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import msgspec
+
+from fathom.api.ledger.books import NodeBook, TenantBook
+from fathom.api.ledger.holdings import PODS, Account, Counts, Holding, counts_of
+from fathom.model.objects import Obj, is_deleting, labels_of, lookup, metadata
+from fathom.model.own.capacity import CapacityClass, Limit, TenantQuota
+from fathom.model.own.overrides import ZONE_LABEL
+
+EVERY_ADDRESS = frozenset({"0.0.0.0", "::"})
+
+
+class NodeFacts(msgspec.Struct, frozen=True):
+    """What a binding needs to know of a node: worked out once for each of its revisions."""
+
+    name: str
+    zone: str
+    labels: dict[str, str]
+    allocatable: Counts | None  # None: it has never said, so nothing can be too much.
+    unschedulable: bool
+    deleting: bool
+
+
+def node_facts(node: Obj) -> NodeFacts:
+    listed = lookup(node, "status", "allocatable") or lookup(node, "status", "capacity")
+    labels = labels_of(node)
+    return NodeFacts(
+        name=str(metadata(node).get("name") or ""),
+        zone=labels.get(ZONE_LABEL, ""),
+        labels=labels,
+        allocatable=counts_of(listed) if listed else None,
+        unschedulable=bool(lookup(node, "spec", "unschedulable")),
+        deleting=is_deleting(node),
+    )
+
+
+def lacks_room(
+    facts: NodeFacts,
+    book: NodeBook,
+    wanted: Holding,
+    *,
+    released: Holding | None,
+    classes: Sequence[CapacityClass],
+) -> str | None:
+    """`released` goes in the same commit; where it is on the same node its room is there for `wanted`."""
+    if facts.allocatable is None:
+        return None
+    back = released.counts if released is not None and released.node == facts.name else {}
+    kept = _kept_for_others(facts, book, wanted.account.capacity_class, classes)
+    for name, amount in wanted.counts.items():
+        limit = facts.allocatable.get(name)
+        if limit is None:
+            if name == PODS:
+                continue
+            limit = 0
+        held = book.requested.get(name, 0) - back.get(name, 0)
+        if held + amount > limit - kept.get(name, 0):
+            return _short(name, amount, held, limit, kept.get(name, 0))
+    return None
+
+
+def _kept_for_others(
+    facts: NodeFacts, book: NodeBook, own_class: str, classes: Sequence[CapacityClass]
+) -> Counts:
+    """What classes keep free on the node and do not use yet."""
+    kept: Counts = {}
+    for one in classes:
+        if one.name == own_class or one.exclusive or not one.holds(facts.labels):
+            continue
+        used = book.classes.get(one.name, {})
+        for name, amount in counts_of(one.spec.resources).items():
+            kept[name] = kept.get(name, 0) + max(0, amount - used.get(name, 0))
+    return kept
+
+
+def _short(name: str, amount: int, held: int, limit: int, kept: int) -> str:
+    unit = "m" if name == "cpu" else ""
+    of = f"{limit}{unit}" + (f" ({kept}{unit} of it kept for a capacity class)" if kept else "")
+    return f"{name}: {amount}{unit} more do not fit: {held}{unit} of {of} are taken"
+
+
+def taken_port(book: NodeBook, ports: Iterable[str]) -> str | None:
+    """The first of the ports that somebody on the node has. An address that stands for all is in the way of
+    every other."""
+    if not book.ports:
+        return None
+    for port in ports:
+        protocol, address, number = port.split("/")
+        for other in sorted(book.ports):
+            other_protocol, other_address, other_number = other.split("/")
+            if (protocol, number) != (other_protocol, other_number):
+                continue
+            if address == other_address or address in EVERY_ADDRESS or other_address in EVERY_ADDRESS:
+                return port
+    return None
+
+
+def exceeds_quota(
+    quota: TenantQuota | None, book: TenantBook, wanted: Holding, *, released: Holding | None = None
+) -> str | None:
+    """Only what grows can exceed: limits that were lowered below their use still let go."""
+    if quota is None:
+        return None
+    account = wanted.account
+    for limit in quota.spec.limits:
+        if not limit.covers(zone=account.zone, capacity_class=account.capacity_class):
+            continue
+        for name, most in counts_of(limit.resources).items():
+            amount = wanted.counts.get(name, 0)
+            back = _given_back(limit, released, account.tenant, name)
+            used = _used(book, limit, name) - back
+            if amount > back and used + amount > most:
+                return _over(account, limit, name, amount=amount, used=used, most=most)
+    return None
+
+
+def _given_back(limit: Limit, released: Holding | None, tenant: str, name: str) -> int:
+    if released is None or released.account.tenant != tenant:
+        return 0
+    place = released.account
+    covered = limit.covers(zone=place.zone, capacity_class=place.capacity_class)
+    return released.counts.get(name, 0) if covered else 0
+
+
+def _used(book: TenantBook, limit: Limit, name: str) -> int:
+    total = 0
+    for place, counts in book.used.items():
+        zone, _, capacity_class = place.partition("/")
+        if limit.covers(zone=zone, capacity_class=capacity_class):
+            total += counts.get(name, 0)
+    return total
+
+
+def _over(account: Account, limit: Limit, name: str, *, amount: int, used: int, most: int) -> str:
+    unit = "m" if name == "cpu" else ""
+    place = "-".join(part for part in (account.tenant, limit.zone or "", limit.capacity_class or "") if part)
+    return f"quota/{place}: {name}: {amount}{unit} more do not fit: {used}{unit} of {most}{unit} are used"
