@@ -47,7 +47,12 @@ def report(scenario: Scenario, plan: Plan, *, patch: str = "") -> tuple[Report, 
         processes=scenario.menu.processes,
         violation=result.violation,
     )
-    causes = [Cause(n, line.culprit, line.who, line.what) for n, line in enumerate(lines, 1) if line.culprit]
+    until_s = result.violation.at_s if result.violation is not None else result.sim_s
+    causes = [
+        Cause(number, line.culprit, line.who, line.what)
+        for number, line in enumerate(lines, 1)
+        if line.culprit and line.at_s <= until_s
+    ]
     return Report(
         verdict=HOLDS if result.violation is None else BROKEN,
         result=result,

@@ -57,6 +57,9 @@ DEAF = (HoldWatch, StaleServer, Partition)
 STALE_S = 0.05
 
 
+BROKEN = "BROKEN"
+
+
 class Line(msgspec.Struct, frozen=True, kw_only=True):
     at_s: float
     who: str
@@ -87,10 +90,23 @@ def timeline(
     teller = _Teller(chronicle, concern, began_ns)
     lines = teller.lines()
     if violation is not None:
-        because = (len(lines),) if lines else ()
+        before = [number for number, line in enumerate(lines, 1) if line.at_s <= violation.at_s]
         what = f"{violation.invariant}: {violation.message}"
-        lines.append(Line(at_s=violation.at_s, who="BROKEN", what=what, because=because))
-    return _newest(lines)
+        because = teller.last_write(violation.at_s) or tuple(before[-1:])
+        lines.append(Line(at_s=violation.at_s, who=BROKEN, what=what, because=because))
+    return _newest(in_order(lines))
+
+
+def in_order(lines: Sequence[Line]) -> list[Line]:
+    """By time: what was decided is told when what came of it is known. Numbers go with the lines."""
+    order = sorted(range(len(lines)), key=lambda index: lines[index].at_s)
+    numbers = {old + 1: new for new, old in enumerate(order, 1)}
+    return [
+        msgspec.structs.replace(
+            lines[index], because=tuple(sorted(numbers[number] for number in lines[index].because))
+        )
+        for index in order
+    ]
 
 
 def _newest(lines: list[Line]) -> list[Line]:
@@ -116,6 +132,8 @@ class _Teller:
         self._known = answers(chronicle)
         self._news: list[Committed] = []  # Commits that a reader of these objects should have heard of.
         self._deaf: dict[str, int] = {}  # Process -> the line of what last kept news from it.
+        self._stale: dict[tuple[object, ...], int] = {}  # Who had missed what -> the line that says so.
+        self._writes: list[int] = []  # Lines of commits.
 
     def lines(self) -> list[Line]:
         for event in self._chronicle.events:
@@ -124,6 +142,10 @@ class _Teller:
             elif isinstance(event, Committed):
                 self._remember(event)
         return self._lines
+
+    def last_write(self, at_s: float) -> tuple[int, ...]:
+        """The line of the last one until then: what broke is seen at a write, or is missed after it."""
+        return tuple([number for number in self._writes if self._lines[number - 1].at_s <= at_s][-1:])
 
     def _tell(self, event: Event) -> None:
         match event:
@@ -163,6 +185,7 @@ class _Teller:
             self._stale_reads(event, told)
             words = ", ".join(words_of(change) for change in told)
             self._add(event, f"{words}, at revision {event.revision}")
+            self._writes.append(len(self._lines))
         self._remember(event)
 
     def _remember(self, event: Committed) -> None:
@@ -184,12 +207,17 @@ class _Teller:
                 self._stale_line(asked, resource, upto or 0, missed)
 
     def _stale_line(self, asked: Asked, resource: str, upto: int, missed: Sequence[Committed]) -> None:
+        key = (asked.process, asked.incarnation, resource, *(one.id for one in missed))
+        if key in self._stale:  # Said once; whatever else it does meanwhile follows from that line too.
+            self._numbers.setdefault(asked.id, self._stale[key])
+            return
         changes = [change for one in missed for change in one.changes if resource_of(change) == resource]
         what = ", ".join(dict.fromkeys(_object(change) for change in changes))
         because = [self._numbers[one.id] for one in missed if one.id in self._numbers]
         deaf = [self._deaf[who] for who in (asked.process, asked.server) if who in self._deaf]
         text = f"acts on {resource.partition('.')[0]} as of revision {upto}: it has not heard of {what}"
         self._add(asked, text, because=tuple(dict.fromkeys([*because, *deaf])), culprit=STALE)
+        self._stale[key] = len(self._lines)
 
     def _unheard(self, asked: Asked, resource: str, upto: int, older_ns: int) -> list[Committed]:
         return [
