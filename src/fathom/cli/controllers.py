@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import socket
 import sys
 from pathlib import Path
@@ -33,6 +34,22 @@ def serve_controllers(
     lease: str,
     record: bool,
 ) -> None:
+    async def run() -> None:
+        await run_controllers(kubeconfig, stop_event(), only=only, data=data, lease=lease, record=record)
+
+    run_on_uvloop(run())
+
+
+async def run_controllers(
+    kubeconfig: Path | None,
+    stop: asyncio.Event,
+    *,
+    only: tuple[str, ...] = (),
+    data: Path | None = None,
+    lease: str = "fathom-system/controllers",
+    record: bool = False,
+) -> None:
+    """On the running loop, until `stop` is set. Raises Problem."""
     if lease and lease.count("/") != 1:
         raise Problem(f"--lease must read NAMESPACE/NAME, not {lease!r}")
     folder = data or data_beside(kubeconfig)
@@ -42,20 +59,16 @@ def serve_controllers(
         tape = DiskTape(folder / "tape" / WHO, log=log) if record else None
     except RingBusy as error:
         raise Problem(f"{error}: are these controllers running already?") from error
-
-    async def run() -> None:
-        server = server_at(kubeconfig)
-        settings = Settings(
-            controllers=only or CONTROLLERS,
-            target=server.url,
-            who=socket.gethostname(),
-            lease=lease,
-            user_agent=f"fathom/{__version__} {WHO}",
-        )
-        await run_live(settings, server, stop=stop_event(), tape=tape, journal=journal, log=log)
-
+    server = server_at(kubeconfig)
+    settings = Settings(
+        controllers=only or CONTROLLERS,
+        target=server.url,
+        who=socket.gethostname(),
+        lease=lease,
+        user_agent=f"fathom/{__version__} {WHO}",
+    )
     try:
-        run_on_uvloop(run())
+        await run_live(settings, server, stop=stop, tape=tape, journal=journal, log=log)
     except (EndedByItself, NoEntry) as error:
         raise Problem(str(error)) from error
     finally:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 import sys
 import time
@@ -22,6 +23,7 @@ from fathom.stopping import stop_event
 
 SHARD = re.compile(r"(\d{1,4})/(\d{1,4})")
 DEFAULT_DATA = Path(".fathom")
+NAMES = ("default-scheduler", "fathom")  # Of pods that say nothing, and of those that name us.
 
 
 def data_beside(kubeconfig: Path | None) -> Path:
@@ -44,6 +46,25 @@ def serve_scheduler(
     shard: str,
     record: bool,
 ) -> None:
+    async def run() -> None:
+        await run_scheduler(
+            kubeconfig, stop_event(), names=names, data=data, lease=lease, shard=shard, record=record
+        )
+
+    run_on_uvloop(run())
+
+
+async def run_scheduler(
+    kubeconfig: Path | None,
+    stop: asyncio.Event,
+    *,
+    names: tuple[str, ...] = NAMES,
+    data: Path | None = None,
+    lease: str = "fathom-system/scheduler",
+    shard: str = "0/1",
+    record: bool = False,
+) -> None:
+    """On the running loop, until `stop` is set. Raises Problem."""
     part = _shard(shard)
     if lease and lease.count("/") != 1:
         raise Problem(f"--lease must read NAMESPACE/NAME, not {lease!r}")
@@ -56,23 +77,19 @@ def serve_scheduler(
     except RingBusy as error:
         raise Problem(f"{error}: is this scheduler running already?") from error
     timed = TimedJournal(journal)
-
-    async def run() -> None:
-        server = server_at(kubeconfig)
-        settings = Settings(
-            names=names,
-            shard=part[0],
-            shards=part[1],
-            lease=lease if part[1] == 1 else (lease and f"{lease}-{part[0]}of{part[1]}"),
-            who=who,
-            target=server.url,
-            user_agent=f"fathom/{__version__} {who}",
-        )
-        await run_scheduler_live(settings, server, stop_event(), tape=tape, journal=timed, log=log)
-
+    server = server_at(kubeconfig)
+    settings = Settings(
+        names=names,
+        shard=part[0],
+        shards=part[1],
+        lease=lease if part[1] == 1 else (lease and f"{lease}-{part[0]}of{part[1]}"),
+        who=who,
+        target=server.url,
+        user_agent=f"fathom/{__version__} {who}",
+    )
     began_s = time.process_time()
     try:
-        run_on_uvloop(run())
+        await run_scheduler_live(settings, server, stop, tape=tape, journal=timed, log=log)
     except EndedByItself as error:
         raise Problem(str(error)) from error
     finally:

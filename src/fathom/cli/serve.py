@@ -38,6 +38,7 @@ def make_app() -> App:
     app.command(gateway)
     app.command(scheduler)
     app.command(controllers)
+    app.command(deciders)
     return app
 
 
@@ -117,6 +118,19 @@ def controllers(
     from fathom.cli.controllers import serve_controllers  # noqa: PLC0415
 
     serve_controllers(kubeconfig, only=only, data=data, lease=lease, record=record)
+
+
+def deciders(
+    *,
+    scheduler: Annotated[Path, Parameter(help="The scheduler's kubeconfig.")],
+    controllers: Annotated[Path, Parameter(help="The controllers' kubeconfig.")],
+    data: Annotated[Path, Parameter(help="Where decisions and tapes are kept.")],
+    record: Annotated[bool, Parameter(help="Keep tapes, for `fathom replay`.")] = True,
+) -> None:
+    """The scheduler and the controllers in one process, as `fathom up` runs them."""
+    from fathom.cli.deciders import serve_deciders  # noqa: PLC0415
+
+    serve_deciders(scheduler=scheduler, controllers=controllers, data=data, record=record)
 
 
 def server_at(kubeconfig: Path | None) -> Any:

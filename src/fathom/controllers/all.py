@@ -27,3 +27,6 @@ REPAIR = (
 )
 
 CONTROLLERS = (*WORKLOADS, *NODES, *REPAIR)
+
+# For the line that `fathom up` shows.
+SUMMARY = "fathom.controllers.summary:Summary"

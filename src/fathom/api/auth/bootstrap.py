@@ -215,6 +215,14 @@ ROLES: dict[str, tuple[Row, ...]] = {
         *ASK,
     ),
     "system:fathom:agent": ((READ, "fathom.dev", "*"),),
+    "system:fathom:gateway": (
+        (READ, "-", "services nodes pods"),
+        (READ, "discovery.k8s.io", "endpointslices"),
+        (READ, "fathom.dev", "trafficroutes"),
+        ("patch", "-", "pods/status services/status"),
+        ("patch", "fathom.dev", "trafficroutes/status"),
+        EVENTS,
+    ),
 }
 
 AUTHENTICATED, UNAUTHENTICATED = "system:authenticated", "system:unauthenticated"
@@ -233,6 +241,7 @@ BINDINGS: dict[str, tuple[tuple[str, str], ...]] = {
     "system:fathom:scheduler": (("User", "system:fathom:scheduler"),),
     "system:fathom:controllers": (("User", "system:fathom:controllers"),),
     "system:fathom:agent": (("Group", "system:nodes"),),
+    "system:fathom:gateway": (("User", "system:fathom:gateway"),),
 }
 
 AGGREGATE = "rbac.authorization.k8s.io/aggregate-to-"
