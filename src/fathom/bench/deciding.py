@@ -7,7 +7,6 @@ import time
 from fathom.bench.workloads import Obj, Workload
 from fathom.model.objects import with_metadata
 from fathom.schedule.known import Known
-from fathom.schedule.place import place_batch
 from fathom.schedule.pods import PodView
 
 BATCH = 256
@@ -32,4 +31,4 @@ def _view(known: Known, pod: Obj, uid: str) -> PodView:
 def _decide(known: Known, views: list[PodView]) -> None:
     for start in range(0, len(views), BATCH):
         batch = views[start : start + BATCH]
-        place_batch(batch, known.table, known.context(batch[0], now_ns=0))
+        known.decider.place_batch(batch, known.context(batch[0], now_ns=0))

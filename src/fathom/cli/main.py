@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from cyclopts import App, CycloptsError
 
-from fathom.cli import bench, kubeconfig, record, replay, serve, sim, store, up
+from fathom.cli import bench, kubeconfig, record, replay, serve, sim, store, up, why
 from fathom.cli.problem import INTERRUPTED, USAGE_OR_ENVIRONMENT, Problem
 
 DEBUG_VARIABLE = "FATHOM_DEBUG"
@@ -70,6 +70,8 @@ def make_app() -> App:
     app.command(record.make_app())
     app.command(replay.replay)
     app.command(sim.make_app())
+    app.command(why.why)
+    app.command(why.decisions)
     app.command(version)
     return app
 

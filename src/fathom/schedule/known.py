@@ -26,6 +26,7 @@ from fathom.model.own.overrides import USED_OVERRIDES
 from fathom.model.tenancy import TENANT, tenant_of
 from fathom.schedule import rules as events
 from fathom.schedule.context import Context
+from fathom.schedule.place import Decider
 from fathom.schedule.pods import PodView, ShapeReader
 from fathom.schedule.resolve import (
     allowed_by,
@@ -61,6 +62,7 @@ _EVENTS = {
 class Known:
     def __init__(self, *, tie_seed: int = 0) -> None:
         self.table = NodeTable()
+        self.decider = Decider(self.table)
         self._reader = ShapeReader()
         self._tie_seed = tie_seed
         self._own: dict[str, dict[Key, Any]] = {kind: {} for kind in _READ}
@@ -155,6 +157,14 @@ class Known:
             self._rest_on(view, "" if view.finished else used)
         return view
 
+    def put_pod(self, pod: Obj) -> PodView:
+        """A pod that is counted where it is; for whoever keeps no line of those that wait."""
+        view = self.view(pod)
+        self.table.put_pod(view)
+        if not view.node and not view.finished:
+            self.nominate(view)
+        return view
+
     def gone(self, uid: str) -> None:
         if self._users.pop(uid, None) is not None:
             self._contexts.clear()
@@ -193,8 +203,9 @@ class Known:
             if len(self._contexts) >= CONTEXTS_MAX:
                 self._contexts.clear()
             found = self._contexts[key] = self._resolve(pod, now_ns)
-        if found.policy.max_view_age_ms is not None:
-            return msgspec.structs.replace(found, view_age_ms=view_age_ms)
+        holder = pod.uid if pod.uid in self.table.claims else ""
+        if holder or found.policy.max_view_age_ms is not None:
+            return msgspec.structs.replace(found, view_age_ms=view_age_ms, holder=holder)
         return found
 
     def _is_personal(self) -> bool:
@@ -203,6 +214,8 @@ class Known:
 
     def same_context(self, one: PodView, other: PodView) -> bool:
         """Whether pods of one shape are decided under the same context."""
+        if one.uid in self.table.claims or other.uid in self.table.claims:
+            return one.uid == other.uid
         return bool(one.shape.workloads) or not self._is_personal() or one.key == other.key
 
     def _resolve(self, pod: PodView, now_ns: int) -> Context:

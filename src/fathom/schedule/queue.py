@@ -59,10 +59,11 @@ class Entry(msgspec.Struct):
     failures: int = 0  # In a row, of commits; what a backoff grows with.
     waits: tuple[str, ...] = ()  # While parked: events that could help.
     due_ns: int = 0  # While parked or in backoff: when it is looked at anyway.
+    number: int = 0  # Creation is known to the second: within one, who came first.
 
     @property
-    def order(self) -> tuple[int, str]:
-        return (self.pod.created_ns, self.pod.uid)
+    def order(self) -> tuple[int, int, str]:
+        return (self.pod.created_ns, self.number, self.pod.uid)
 
 
 class Happening(msgspec.Struct, frozen=True):
@@ -71,6 +72,8 @@ class Happening(msgspec.Struct, frozen=True):
     name: str
     detail: str = ""
 
+
+Order = tuple[int, int, str]
 
 # How many of these pods, all of one shape and in their order, could be placed now.
 Hint = Callable[[Sequence[Waiting]], int]
@@ -82,8 +85,8 @@ class _Line:
     __slots__ = ("by_age", "by_shape", "size")
 
     def __init__(self) -> None:
-        self.by_age: list[tuple[int, str]] = []
-        self.by_shape: dict[Hashable, list[tuple[int, str]]] = {}
+        self.by_age: list[Order] = []
+        self.by_shape: dict[Hashable, list[Order]] = {}
         self.size = 0  # Of active pods: 0 means that the line is dropped.
 
 
@@ -100,6 +103,7 @@ class SchedulingQueue:
         self._parked_s_max = parked_s_max
         self._entries: dict[str, Entry] = {}  # By UID: every pod once, in one state.
         self._lines: dict[int, dict[str, _Line]] = {}  # Priority -> tenant -> line; no line is empty.
+        self._count = 0  # Of pods that ever came.
         self._turns: dict[str, int] = {}  # Tenant -> pods taken for it; the least is next.
         self._floor = 0  # No tenant's turn counts less: who was away does not catch up.
         self._due: list[tuple[int, str]] = []  # Heap; stale where the entry's own due time differs.
@@ -125,7 +129,8 @@ class SchedulingQueue:
         """A pod that is new, or changed. One in hand keeps going: what changed is found at its commit."""
         known = self._entries.get(pod.uid)
         if known is None:
-            entry = Entry(pod, "gated", cause, now_ns, now_ns)
+            self._count += 1
+            entry = Entry(pod, "gated", cause, now_ns, now_ns, number=self._count)
             self._entries[pod.uid] = entry
             if not pod.gated:
                 self._activate(entry, cause, now_ns)
@@ -169,7 +174,7 @@ class SchedulingQueue:
         taken: list[Entry] = []
         while heap and len(taken) < most:
             order = heapq.heappop(heap)
-            entry = self._entries.get(order[1])
+            entry = self._entries.get(order[-1])
             if entry is not None and _stands(entry, priority, order) and entry.pod.shape == shape:
                 self._leave(entry)
                 entry.state = "in-hand"
@@ -312,9 +317,9 @@ class SchedulingQueue:
         wanting = [entry for entry in entries if name in entry.waits]
         return sorted(wanting, key=lambda entry: (-entry.pod.priority, *entry.order))
 
-    def _head(self, heap: list[tuple[int, str]], priority: int) -> str:
+    def _head(self, heap: list[Order], priority: int) -> str:
         while True:
-            entry = self._entries.get(heap[0][1])
+            entry = self._entries.get(heap[0][-1])
             if entry is not None and _stands(entry, priority, heap[0]):
                 return entry.pod.uid
             heapq.heappop(heap)
@@ -331,7 +336,7 @@ class SchedulingQueue:
         return entry
 
 
-def _stands(entry: Entry, priority: int, order: tuple[int, str]) -> bool:
+def _stands(entry: Entry, priority: int, order: Order) -> bool:
     return entry.state == "active" and entry.pod.priority == priority and entry.order == order
 
 

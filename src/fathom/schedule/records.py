@@ -113,6 +113,7 @@ class Recorder:
                 scores=dict(placement.scores),
                 node=placement.node or "",
                 nodes=placement.nodes,
+                observed_generation=around.generation.get(pod.uid, 0),
                 message=placement.message,
                 **more,
             )

@@ -30,11 +30,11 @@ from fathom.model.objects import Obj, key_of, lookup, metadata, uid_of
 from fathom.schedule import rules as events
 from fathom.schedule.context import Context
 from fathom.schedule.known import Known
-from fathom.schedule.place import Placement, place, place_batch
+from fathom.schedule.place import Placement
 from fathom.schedule.pods import PodView
 from fathom.schedule.queue import Entry, Happening, SchedulingQueue, Waiting
 from fathom.schedule.records import Circumstances, Recorder
-from fathom.schedule.sending import ABOUT_NODE, FENCE_LOST, Answer, Wish, read_outcome, send_batch
+from fathom.schedule.sending import ABOUT_NODE, FENCE_LOST, Answer, Sender, Wish, read_outcome
 from fathom.schedule.voice import QUEUED, QUEUED_AFTER_S, Voice, Word
 from fathom.seams.process import Inside
 
@@ -200,6 +200,7 @@ class Scheduler:
             ids=inside.outside.ids,
             name=self._rules.names[0],
         )
+        self._sender = Sender(api)
         loop = asyncio.get_running_loop()
         await self._recover()
         background = [loop.create_task(self._voice.run()), loop.create_task(self._look_for_ever())]
@@ -315,7 +316,7 @@ class Scheduler:
         """How many of these, of one shape, have a place now. Tried on the table itself, and taken back."""
         views = [self._waiting[pod.uid] for pod in pods[: self._rules.batch_max]]
         context = self._context(views[0])
-        placements = place_batch(views, self.known.table, context)
+        placements = self.known.decider.place_batch(views, context)
         placed = [view for view, placement in zip(views, placements, strict=True) if placement.node]
         for view in placed:
             self.known.table.forget(view.uid)
@@ -326,8 +327,8 @@ class Scheduler:
     def _decide(self, entries: list[Entry]) -> list[Sent]:
         pods = [self._waiting[entry.pod.uid] for entry in entries]
         context = self._context(pods[0])
-        around = self._around(context)
-        placements = place_batch(pods, self.known.table, context)
+        around = self._around(context, pods)
+        placements = self.known.decider.place_batch(pods, context)
         self.counts.batches += 1
         self.counts.attempts += len(pods)
         sent = []
@@ -380,8 +381,8 @@ class Scheduler:
         if entry is None:
             return
         context = self._context(pod)
-        placement = place(pod, self.known.table, context)
-        self._record(entry, pod, placement, self._around(context), "gated")
+        placement = self.known.decider.place(pod, context)
+        self._record(entry, pod, placement, self._around(context, [pod]), "gated")
 
     def _record(
         self,
@@ -404,7 +405,7 @@ class Scheduler:
         age_ms = round(1000 * min(1e6, max(snapshot.age("Node"), snapshot.age("Pod"))))
         return self.known.context(pod, now_ns=now_ns, view_age_ms=age_ms, doubted=tuple(self._doubted))
 
-    def _around(self, context: Context) -> Circumstances:
+    def _around(self, context: Context, pods: Sequence[PodView]) -> Circumstances:
         snapshot = self._caches.snapshot()
         ages = snapshot.ages
         return Circumstances(
@@ -417,12 +418,13 @@ class Scheduler:
             epoch=(self._term.epoch or 0) if self._term is not None else 0,
             need="any: the commit proves it",
             context=context,
+            generation={pod.uid: _generation(snapshot.get("Pod", pod.key)) for pod in pods},
         )
 
     # Committing.
 
     async def _commit(self, api: Api, sent: list[Sent]) -> None:
-        answers = await send_batch(api, [one.wish for one in sent])
+        answers = await self._sender.send([one.wish for one in sent])
         for one, answer in zip(sent, answers, strict=True):
             if answer.status != "Unknown":
                 self._conclude(one, answer)
@@ -441,7 +443,7 @@ class Scheduler:
         while True:
             found = await read_outcome(api, sent.wish)
             if found is not None and found.status == "Unknown":
-                (found,) = await send_batch(api, [sent.wish])
+                (found,) = await self._sender.send([sent.wish])
                 if found.check == "PodBound":
                     found = await read_outcome(api, sent.wish)
             if found is not None and found.status != "Unknown" and found.check not in NOT_SENT:
@@ -508,6 +510,10 @@ def _waiting(view: PodView) -> Waiting:
     return Waiting(
         view.uid, view.key, view.shape, view.tenant, view.priority, view.created_ns, bool(view.shape.gates)
     )
+
+
+def _generation(pod: Obj | None) -> int:
+    return int(metadata(pod or {}).get("generation") or 0)
 
 
 def _is_in_hand(entry: Entry | None) -> bool:

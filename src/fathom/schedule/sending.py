@@ -9,6 +9,7 @@ Nothing here decides: `scheduler` knows what each answer means for the line and 
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from typing import Any, Literal
 
@@ -26,6 +27,7 @@ PODS = Resource("", "v1", "pods")
 ABOUT_POD = frozenset({"PodBound", "PodGone", "PodUidChanged", "PodDeleting", "PodGated"})
 ABOUT_NODE = frozenset({"NodeGone", "NodeUnschedulable", "NodeFull", "NodePorts"})
 FENCE_LOST = "FenceLost"
+NO_BATCHES = "NoBatches"  # The server does not know them.
 
 
 class Wish(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
@@ -64,6 +66,51 @@ class _Result(msgspec.Struct, frozen=True, rename="camel"):
     current_revision: int | str = 0
 
 
+class Sender:
+    """One request for many where the server knows batches; one for each where it does not (a Kubernetes that
+    we are attached to). It finds out by trying."""
+
+    def __init__(self, api: Api) -> None:
+        self._api = api
+        self._batches = True
+
+    async def send(self, wishes: Sequence[Wish]) -> list[Answer]:
+        """One answer per wish, in order, whatever happens."""
+        if self._batches:
+            answers = await send_batch(self._api, wishes)
+            if not all(answer.check == NO_BATCHES for answer in answers):
+                return answers
+            self._batches = False
+        return list(await asyncio.gather(*(send_one(self._api, wish) for wish in wishes)))
+
+
+async def send_one(api: Api, wish: Wish) -> Answer:
+    target = {"apiVersion": "v1", "kind": "Node", "name": wish.node}
+    meta = {
+        "name": wish.name,
+        "namespace": wish.namespace,
+        "uid": wish.uid,
+        "annotations": dict(wish.annotations),
+    }
+    body = {"apiVersion": "v1", "kind": "Binding", "metadata": meta, "target": target}
+    match await api.create(PODS, wish.namespace, body, "binding"):
+        case Committed():
+            return Answer("Bound")
+        case Unknown(cause=cause):
+            return Answer("Unknown", message=cause)
+        case Conflict(why=why):
+            return Answer("Refused", check=_check_in(why), message=why)
+        case Rejected(code=404, message=message):
+            return Answer("Refused", check="PodGone", message=message)
+        case Rejected(reason=reason, message=message):
+            return Answer("Refused", check=reason, message=message)
+
+
+def _check_in(why: str) -> str:
+    """A Kubernetes names no check; its words tell the most frequent one."""
+    return "PodBound" if "already assigned" in why else "Conflict"
+
+
 async def send_batch(api: Api, wishes: Sequence[Wish]) -> list[Answer]:
     """One answer per wish, in order, whatever happens."""
     body = {
@@ -79,6 +126,8 @@ async def send_batch(api: Api, wishes: Sequence[Wish]) -> list[Answer]:
         case Conflict(why=why):
             check = FENCE_LOST if "ence" in why else "Conflict"
             return [Answer("Refused", check=check, message=why)] * len(wishes)
+        case Rejected(code=404, message=message):
+            return [Answer("Refused", check=NO_BATCHES, message=message)] * len(wishes)
         case Rejected(reason=reason, message=message):
             return [Answer("Refused", check=reason, message=message)] * len(wishes)
 

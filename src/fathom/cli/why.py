@@ -1,0 +1,279 @@
+"""`fathom why` and `fathom decisions`: what was decided about an object, from what, and what came of it."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from cyclopts import Parameter
+
+from fathom.cli.problem import ANSWER_IS_NO, Problem
+
+if TYPE_CHECKING:
+    from fathom.client.api import Api
+    from fathom.explain.why import Why
+    from fathom.model.objects import Obj
+    from fathom.record.journal import Kept
+    from fathom.schedule.known import Known
+
+Namespace = Annotated[str, Parameter(name=("--namespace", "-n"), help="The object's namespace.")]
+Kubeconfig = Annotated[Path | None, Parameter(help="Default: where kubectl looks, or .fathom/kubeconfig.")]
+Data = Annotated[
+    Path | None, Parameter(help="Where the scheduler keeps its journal; default: beside the kubeconfig.")
+]
+NODES_SHOWN = 5
+FOUND_IN_DEFAULT = Path(".fathom/kubeconfig")
+
+
+def why(
+    subject: Annotated[str, Parameter(help="pod/NAME")],
+    /,
+    *,
+    namespace: Namespace = "default",
+    output: Annotated[Literal["", "wide", "json"], Parameter(name=("--output", "-o"))] = "",
+    kubeconfig: Kubeconfig = None,
+    data: Data = None,
+) -> int:
+    """Why a pod is where it is, or nowhere: verdict, decisive rule, smallest change. Exits with 1 if no node
+    takes it."""
+    import msgspec  # noqa: PLC0415  # See the room's docstring.
+
+    name = _named(subject)
+    kubeconfig = _kubeconfig(kubeconfig)
+    found = asyncio.run(_asked(name, namespace, kubeconfig, data or _data(kubeconfig)))
+    if output == "json":
+        print(msgspec.json.format(msgspec.json.encode(found), indent=2).decode())
+    else:
+        print("\n".join(_told(found, wide=output == "wide")))
+    return 0 if found.schedulable else ANSWER_IS_NO
+
+
+def decisions(
+    subject: Annotated[
+        str, Parameter(help="KIND/NAME, as in pods/web-1; everything where it is left out.")
+    ] = "",
+    /,
+    *,
+    namespace: Annotated[str | None, Parameter(name=("--namespace", "-n"), help="Only of this one.")] = None,
+    output: Annotated[Literal["", "json"], Parameter(name=("--output", "-o"))] = "",
+    limit: Annotated[int, Parameter(help="The newest so many.")] = 100,
+    kubeconfig: Kubeconfig = None,
+    data: Data = None,
+) -> int:
+    """Decisions on record, oldest first, with what came of them. Exits with 1 if there are none."""
+    import msgspec  # noqa: PLC0415
+
+    from fathom.record.journal import Wanted  # noqa: PLC0415
+
+    kind, _, name = subject.partition("/")
+    wanted = Wanted(resource=_resource(kind), name=name, namespace=namespace)
+    kept = _kept(data or _data(_kubeconfig(kubeconfig)), wanted)[-limit:]
+    if output == "json":
+        print(msgspec.json.format(msgspec.json.encode(kept), indent=2).decode())
+    elif not kept:
+        print("no decisions on record")
+    for one in kept if output != "json" else ():
+        print(_line(one))
+    return 0 if kept else ANSWER_IS_NO
+
+
+# Finding out.
+
+
+async def _asked(name: str, namespace: str, kubeconfig: Path | None, data: Path) -> Why:
+    from fathom.client.kubeconfig import BadKubeconfig  # noqa: PLC0415
+    from fathom.client.once import api_of  # noqa: PLC0415
+    from fathom.client.servers import find_server  # noqa: PLC0415
+    from fathom.explain.why import Evidence, explain_pod  # noqa: PLC0415
+    from fathom.model.errors import ApiError  # noqa: PLC0415
+    from fathom.model.objects import uid_of  # noqa: PLC0415
+    from fathom.record.journal import Wanted  # noqa: PLC0415
+    from fathom.schedule.sending import PODS  # noqa: PLC0415
+    from fathom.seams.outside import live  # noqa: PLC0415
+
+    clock = live().clock
+    try:
+        async with api_of(find_server(kubeconfig, clock=clock, environ=os.environ)) as api:
+            pod = await api.get(PODS, namespace, name)
+            if pod is None:
+                raise Problem(f"there is no pod {namespace}/{name}")
+            known, latest, pods = await look(api)
+    except (BadKubeconfig, ApiError) as error:
+        raise Problem(str(error)) from error
+    wanted = Wanted(resource="pods", namespace=namespace, name=name)
+    kept = tuple(one for one in _kept(data, wanted) if one.decision.subject.uid == uid_of(pod))
+    evidence = Evidence(
+        pod=pod,
+        kept=kept,
+        reasons=_reasons(data, kept),
+        latest=latest,
+        now_ns=clock.now_ns(),
+        queue=_place_in_line(pod, pods),
+    )
+    return explain_pod(evidence, known)
+
+
+async def look(api: Api) -> tuple[Known, dict[str, int], list[Obj]]:
+    """The cluster as a scheduler that has just started would know it; when each kind last changed; the pods."""
+    from fathom.model.errors import ApiError  # noqa: PLC0415
+    from fathom.schedule.kinds import KINDS  # noqa: PLC0415
+    from fathom.schedule.known import Known  # noqa: PLC0415
+
+    known = Known()
+    latest: dict[str, int] = {}
+    pods: list[Obj] = []
+    ordered = sorted(KINDS, key=lambda kind: kind.name == "Pod")  # Tenants are told by namespaces.
+    for kind in ordered:
+        try:
+            listed = await _all(api, kind.resource)
+        except ApiError as error:
+            if error.code != 404 or kind.resource.group != "fathom.dev":
+                raise
+            continue  # Attached to a server without our kinds.
+        latest[kind.name] = max((int(obj["metadata"]["resourceVersion"]) for obj in listed), default=0)
+        for obj in listed:
+            if kind.name == "Pod":
+                pods.append(obj)
+                known.put_pod(obj)
+            else:
+                known.put(kind.name, None, obj)
+    return known, latest, pods
+
+
+async def _all(api: Api, resource: Any) -> list[Obj]:
+    page = await api.list_page(resource)
+    items = page.items
+    while page.token:
+        page = await api.list_page(resource, token=page.token)
+        items += page.items
+    return items
+
+
+def _place_in_line(pod: Obj, pods: list[Obj]) -> tuple[int, int] | None:
+    from fathom.explain.why import unbound_in_line  # noqa: PLC0415
+    from fathom.model.objects import uid_of  # noqa: PLC0415
+
+    uids = [uid_of(one) for one in unbound_in_line(pods)]
+    return (uids.index(uid_of(pod)) + 1, len(uids)) if uid_of(pod) in uids else None
+
+
+def journals(data: Path) -> list[Path]:
+    """The journals of a data directory: one for each process that decides."""
+    from fathom.schedule.live import JOURNALS  # noqa: PLC0415
+
+    root = data / JOURNALS
+    return [path for path in (root, *sorted(root.glob("*"))) if any(path.glob("*.seg"))]
+
+
+def _kept(data: Path, wanted: Any) -> list[Kept]:
+    from fathom.record.journal import read_journal  # noqa: PLC0415
+
+    found = [one for path in journals(data) for one in read_journal(path, wanted)]
+    return sorted(found, key=lambda one: one.decision.time_ns)
+
+
+def _reasons(data: Path, kept: tuple[Kept, ...]) -> dict[str, str] | None:
+    from fathom.record.journal import node_reasons  # noqa: PLC0415
+
+    if not kept:
+        return None
+    for path in journals(data):
+        if (found := node_reasons(path, kept[-1].decision)) is not None:
+            return found
+    return None
+
+
+def _kubeconfig(given: Path | None) -> Path | None:
+    if given is None and not os.environ.get("KUBECONFIG") and FOUND_IN_DEFAULT.exists():
+        return FOUND_IN_DEFAULT
+    return given
+
+
+def _data(kubeconfig: Path | None) -> Path:
+    """`fathom up` writes its kubeconfig into its data directory."""
+    named = kubeconfig or next(
+        (Path(part) for part in os.environ.get("KUBECONFIG", "").split(":") if part), None
+    )
+    return named.absolute().parent if named is not None else FOUND_IN_DEFAULT.parent
+
+
+def _named(subject: str) -> str:
+    kind, slash, name = subject.partition("/")
+    if not slash or not name or kind not in {"pod", "pods", "po"}:
+        raise Problem(f"'why' explains pods: pod/NAME, not {subject!r}")
+    return name
+
+
+def _resource(kind: str) -> str:
+    known = {"": "", "pod": "pods", "po": "pods", "policyrollout": "policyrollouts.fathom.dev"}
+    return known.get(kind, kind)
+
+
+# Telling.
+
+
+def _told(found: Why, *, wide: bool) -> list[str]:
+    lines = [found.summary, ""]
+    for group in found.groups:
+        shown = group.nodes if wide else group.nodes[:NODES_SHOWN]
+        more = "" if len(shown) == group.count else f" and {group.count - len(shown)} more"
+        lines.append(f"  {group.count:>5}  {group.reason}: {', '.join(shown)}{more}")
+    if found.change is not None and found.change.admits_to:
+        lines.append(f"  change: {found.change.what} -> fits {', '.join(found.change.admits_to)}")
+    if (attempt := found.attempt) is not None:
+        lines += _told_attempt(found, wide=wide)
+        considered = [
+            f"{title} {', '.join(listed)}"
+            for title, listed in (
+                ("policy", attempt.policies), ("overrides", attempt.overrides), ("quota", attempt.quotas),
+            )
+            if listed
+        ]  # fmt: skip
+        lines.append(f"considered: {'; '.join(considered)}")
+    else:
+        lines.append("on record: no attempt")
+    if found.queue is not None:
+        lines.append(f"in line: {found.queue[0]} of {found.queue[1]} that wait")
+    if found.now is not None:
+        same = "another answer" if found.now.differs else "the same answer"
+        lines.append(f"asked again now: {same}: {found.now.node or found.now.message}")
+    if found.next_trigger:
+        lines.append(f"next: {found.next_trigger}")
+    return lines
+
+
+def _told_attempt(found: Why, *, wide: bool) -> list[str]:
+    attempt = found.attempt
+    assert attempt is not None
+    lines = [
+        f"on record: {attempt.verdict} {attempt.id} at {attempt.time}, attempt {attempt.attempt}"
+        f" of {found.attempts} seen, after {attempt.queued_ms} ms in line; woken by {attempt.cause}"
+    ]
+    if attempt.outcome:
+        lines.append(f"outcome: {attempt.outcome}")
+    behind = [one for one in found.freshness if wide or one.kind in {"Pod", "Node"} or one.latest > one.used]
+    told = [f"{one.kind} {one.used} (newest {one.latest}, heard {one.age_ms} ms before)" for one in behind]
+    if told:
+        lines.append(f"revisions used: {'; '.join(told)}")
+    return lines
+
+
+def _line(kept: Kept) -> str:
+    from fathom.seams.outside import micro_timestamp  # noqa: PLC0415
+
+    decision = kept.decision
+    subject = decision.subject
+    outcome = "; ".join(_outcome(one.result, one.revision, one.message) for one in kept.outcomes)
+    what = f" {decision.node}" if decision.node else ""
+    said = f": {decision.message}" if decision.message else ""
+    return (
+        f"{micro_timestamp(decision.time_ns)} {decision.id} {decision.controller}"
+        f" {subject.resource}/{subject.namespace}/{subject.name} {decision.verdict}{what}{said}"
+        f" [{decision.cause} {decision.cause_detail}] {outcome or 'no outcome'}"
+    )
+
+
+def _outcome(result: str, revision: int, message: str) -> str:
+    return f"{result}{f' at {revision}' if revision else ''}{f' ({message})' if message else ''}"

@@ -1,0 +1,293 @@
+"""Why a pod is where it is, or nowhere: one line first, then the evidence.
+
+What was decided is taken from the journal. Whether the answer would be another one now is found by asking the
+same decider again about the cluster as it is: `now`. The two together tell a stale view from a real obstacle.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Literal
+
+import msgspec
+import numpy as np
+
+from fathom.explain.obstacles import Change, smallest_change
+from fathom.model.decision import Decision, Seen
+from fathom.model.objects import Obj, key_of, lookup, metadata
+from fathom.record.journal import Kept
+from fathom.schedule.known import Known
+from fathom.schedule.place import Placement
+from fathom.schedule.pods import PodView
+from fathom.seams.outside import timestamp
+
+State = Literal["scheduled", "unschedulable", "gated", "waiting", "finished"]
+
+
+class Group(msgspec.Struct, frozen=True):
+    """Nodes that were kept from the pod for one reason."""
+
+    reason: str
+    count: int
+    nodes: tuple[str, ...]
+
+
+class Used(msgspec.Struct, frozen=True):
+    """How fresh the decision's view of one kind was."""
+
+    kind: str
+    used: int
+    latest: int
+    age_ms: int
+
+
+class Attempt(msgspec.Struct, frozen=True):
+    """The last decision on record."""
+
+    id: str
+    time: str
+    verdict: str
+    attempt: int
+    cause: str
+    queued_ms: float
+    epoch: int
+    node: str
+    scores: dict[str, int]
+    policies: tuple[str, ...]
+    overrides: tuple[str, ...]
+    quotas: tuple[str, ...]
+    outcome: str
+    message: str
+
+
+class Now(msgspec.Struct, frozen=True):
+    """What the decider says of the cluster as it is."""
+
+    node: str | None
+    message: str
+    groups: tuple[Group, ...] = ()
+    differs: bool = False  # From what is on record.
+
+
+class Why(msgspec.Struct, frozen=True, kw_only=True):
+    summary: str
+    pod: str
+    uid: str
+    state: State
+    schedulable: bool
+    node: str = ""
+    decisive: str = ""  # The rule.
+    change: Change | None = None
+    attempt: Attempt | None = None  # None: nothing on record.
+    attempts: int = 0
+    groups: tuple[Group, ...] = ()
+    queue: tuple[int, int] | None = None  # Which in line, of how many.
+    freshness: tuple[Used, ...] = ()
+    now: Now | None = None
+    next_trigger: str = ""
+
+
+class Evidence(msgspec.Struct, frozen=True, kw_only=True):
+    """What the answer is made from."""
+
+    pod: Obj
+    kept: tuple[Kept, ...]  # Decisions about this pod's UID, oldest first.
+    reasons: Mapping[str, str] | None  # Of the last one: node -> reason.
+    latest: Mapping[str, int]  # Kind -> revision now.
+    now_ns: int
+    queue: tuple[int, int] | None = None
+
+
+def explain_pod(evidence: Evidence, known: Known) -> Why:
+    pod = evidence.pod
+    view = known.view(pod)
+    last = evidence.kept[-1] if evidence.kept else None
+    name = "/".join(key_of(pod))
+    attempt = None if last is None else _attempt(last)
+    recorded = _groups(evidence.reasons or {})
+    if view.node or view.finished:
+        return Why(
+            summary=_placed_line(name, view, pod, last),
+            pod=name,
+            uid=view.uid,
+            state="finished" if view.finished else "scheduled",
+            schedulable=True,
+            node=view.node,
+            attempt=attempt,
+            attempts=len(evidence.kept),
+            groups=recorded,
+            freshness=_freshness(last, evidence),
+        )
+    context = known.context(view, now_ns=evidence.now_ns)
+    placement = known.decider.place(view, context)
+    change = smallest_change(view, known.table, context) if placement.node is None else None
+    now = _now(placement, known, last)
+    decisive = _decisive(placement, known, view)
+    state = _state(view, placement)
+    return Why(
+        summary=_waiting_line(name, placement, decisive, change, last),
+        pod=name,
+        uid=view.uid,
+        state=state,
+        schedulable=placement.node is not None,
+        decisive=decisive,
+        change=change,
+        attempt=attempt,
+        attempts=len(evidence.kept),
+        groups=recorded or now.groups,
+        queue=evidence.queue,
+        freshness=_freshness(last, evidence),
+        now=now,
+        next_trigger=_next(view, placement),
+    )
+
+
+def _state(view: PodView, placement: Placement) -> State:
+    if view.shape.gates:
+        return "gated"
+    return "waiting" if placement.node is not None else "unschedulable"
+
+
+def _placed_line(name: str, view: PodView, pod: Obj, last: Kept | None) -> str:
+    where = f"pod {name} is on {view.node}" if view.node else f"pod {name} has finished"
+    if last is None or last.decision.node != view.node:
+        by = (metadata(pod).get("annotations") or {}).get("fathom.dev/decision")
+        return f"{where}: not by a decision on record here" + (f" ({by})" if by else "")
+    decision = last.decision
+    score = decision.scores.get(view.node)
+    others = [f"{node} {points}" for node, points in decision.scores.items() if node != view.node]
+    scored = f"the best of {_fitting(decision)} that fit, with {score} points" if score is not None else ""
+    beside = f" (as {', '.join(others)})" if others else ""
+    return f"{where}: {scored or 'as decided'}{beside}; decision {decision.id}"
+
+
+def _fitting(decision: Decision) -> int:
+    return decision.nodes - sum(decision.filters.values()) if decision.filters else decision.nodes
+
+
+def _waiting_line(
+    name: str, placement: Placement, decisive: str, change: Change | None, last: Kept | None
+) -> str:
+    if placement.node is not None:
+        before = (
+            f", though it did not when it was last tried ({last.decision.message})" if _failed(last) else ""
+        )
+        return f"pod {name} fits {placement.node} now{before}: it waits for its turn"
+    admits = f"; smallest change: {change.what} ({change.who})" if change else "; no single change would do"
+    return f"pod {name} is not schedulable: {placement.message} Decisive: {decisive}{admits}"
+
+
+def _failed(last: Kept | None) -> bool:
+    return last is not None and last.decision.verdict == "unschedulable"
+
+
+def _attempt(kept: Kept) -> Attempt:
+    decision = kept.decision
+    outcome = kept.outcomes[-1] if kept.outcomes else None
+    said = "" if outcome is None else f"{outcome.result} at {outcome.revision}"
+    return Attempt(
+        id=decision.id,
+        time=timestamp(decision.time_ns),
+        verdict=decision.verdict,
+        attempt=decision.attempt,
+        cause=f"{decision.cause}: {decision.cause_detail}",
+        queued_ms=decision.queued_ms,
+        epoch=decision.epoch,
+        node=decision.node,
+        scores=decision.scores,
+        policies=tuple(_considered(one) for one in decision.policies),
+        overrides=tuple(_considered(one) for one in decision.overrides),
+        quotas=tuple(_considered(one) for one in decision.quotas),
+        outcome=said if outcome is None or not outcome.message else f"{said}: {outcome.message}",
+        message=decision.message,
+    )
+
+
+def _considered(one: object) -> str:
+    name, revision, decisive = (getattr(one, field) for field in ("name", "revision", "decisive"))
+    return f"{name}{f' at {revision}' if revision else ''}{', decisive' if decisive else ''}"
+
+
+def _groups(reasons: Mapping[str, str]) -> tuple[Group, ...]:
+    nodes: dict[str, list[str]] = {}
+    for node, reason in reasons.items():
+        if reason:
+            nodes.setdefault(reason, []).append(node)
+    ordered = sorted(nodes.items(), key=lambda one: (-len(one[1]), one[0]))
+    return tuple(Group(reason, len(names), tuple(sorted(names))) for reason, names in ordered)
+
+
+def reasons_of(placement: Placement, known: Known) -> dict[str, str]:
+    """Node -> why not, of a decision just made; '' where it fits."""
+    if placement.verdicts is None:
+        return {}
+    codes, listed = placement.verdicts.codes(), placement.verdicts.reasons()
+    found = {}
+    for row in np.flatnonzero(known.table.alive[: known.table.height]).tolist():
+        reason = listed[int(codes[row])]
+        found[known.table.names[row]] = f"{reason.rule}: {', '.join(reason.texts)}" if reason.rule else ""
+    return found
+
+
+def _now(placement: Placement, known: Known, last: Kept | None) -> Now:
+    groups = _groups(reasons_of(placement, known))
+    if last is None:
+        return Now(placement.node, placement.message, groups)
+    differs = (last.decision.node == "") != (placement.node is None) or (
+        placement.node is None and last.decision.message != placement.message
+    )
+    return Now(placement.node, placement.message, groups, differs)
+
+
+def _decisive(placement: Placement, known: Known, view: PodView) -> str:
+    """The rule that keeps most nodes away; of a gated pod, its gates."""
+    if view.shape.gates:
+        return f"SchedulingGates ({', '.join(view.shape.gates)})"
+    if placement.node is not None:
+        return ""
+    groups = _groups(reasons_of(placement, known))
+    return (
+        f"{groups[0].reason} ({groups[0].count} of {placement.nodes} nodes)"
+        if groups
+        else "there are no nodes"
+    )
+
+
+def _freshness(last: Kept | None, evidence: Evidence) -> tuple[Used, ...]:
+    if last is None:
+        return ()
+    seen: Mapping[str, Seen] = last.decision.seen
+    return tuple(
+        Used(kind, one.revision, evidence.latest.get(kind, one.revision), one.age_ms)
+        for kind, one in seen.items()
+    )
+
+
+def _next(view: PodView, placement: Placement) -> str:
+    if view.shape.gates:
+        return "its gates are removed"
+    if placement.node is not None:
+        return "its turn in line"
+    return ", ".join(placement.helped_by) + (
+        ", or within a minute" if placement.helped_by else "within a minute"
+    )
+
+
+def unbound_in_line(pods: list[Obj]) -> list[Obj]:
+    """Pods that wait, as the queue orders them: by priority, then age."""
+    waiting = [
+        pod
+        for pod in pods
+        if not lookup(pod, "spec", "nodeName")
+        and not metadata(pod).get("deletionTimestamp")
+        and lookup(pod, "status", "phase") not in {"Succeeded", "Failed"}
+        and not lookup(pod, "spec", "schedulingGates")
+    ]
+    return sorted(
+        waiting,
+        key=lambda pod: (
+            -int(lookup(pod, "spec", "priority") or 0),
+            str(metadata(pod).get("creationTimestamp")),
+            key_of(pod),
+        ),
+    )
