@@ -116,7 +116,7 @@ async def _asked(name: str, namespace: str, kubeconfig: Path | None, data: Path)
 
 
 async def look(api: Api) -> tuple[Known, dict[str, int], list[Obj]]:
-    """The cluster as a scheduler that has just started would know it; when each kind last changed; the pods."""
+    """The cluster as a scheduler that has just started knows it; when each kind last changed; the pods."""
     from fathom.model.errors import ApiError  # noqa: PLC0415
     from fathom.schedule.kinds import KINDS  # noqa: PLC0415
     from fathom.schedule.known import Known  # noqa: PLC0415

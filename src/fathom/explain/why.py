@@ -93,7 +93,7 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
     pod: Obj
     kept: tuple[Kept, ...]  # Decisions about this pod's UID, oldest first.
     reasons: Mapping[str, str] | None  # Of the last one: node -> reason.
-    latest: Mapping[str, int]  # Kind -> revision now.
+    latest: Mapping[str, int]  # Kind -> the newest revision of any object of it.
     now_ns: int
     queue: tuple[int, int] | None = None
 
@@ -169,16 +169,16 @@ def _waiting_line(
     name: str, placement: Placement, decisive: str, change: Change | None, last: Kept | None
 ) -> str:
     if placement.node is not None:
-        before = (
-            f", though it did not when it was last tried ({last.decision.message})" if _failed(last) else ""
-        )
+        before = _failed(last)
         return f"pod {name} fits {placement.node} now{before}: it waits for its turn"
     admits = f"; smallest change: {change.what} ({change.who})" if change else "; no single change would do"
     return f"pod {name} is not schedulable: {placement.message} Decisive: {decisive}{admits}"
 
 
-def _failed(last: Kept | None) -> bool:
-    return last is not None and last.decision.verdict == "unschedulable"
+def _failed(last: Kept | None) -> str:
+    if last is None or last.decision.verdict != "unschedulable":
+        return ""
+    return f", though it did not when it was last tried ({last.decision.message})"
 
 
 def _attempt(kept: Kept) -> Attempt:
