@@ -127,7 +127,7 @@ def test_a_service_has_the_addresses_of_ready_pods(kubectl: Kubectl) -> None:
 
     def addresses() -> list[str]:
         slices = kubectl.json("get endpointslices -l kubernetes.io/service-name=web")["items"]
-        return sorted(one["addresses"][0] for part in slices for one in part["endpoints"])
+        return sorted(one["addresses"][0] for part in slices for one in part.get("endpoints") or ())
 
     ips = sorted(pod["status"]["podIP"] for pod in kubectl.json("get pods")["items"])
     eventually(lambda: addresses() == ips)
