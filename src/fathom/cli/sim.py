@@ -200,6 +200,8 @@ def shrink(
     Exits with 0, or with 1 if FILE's run is not broken here.
     """
     patched = apply_recorded(file, patch, trusted=TRUST_PATCH in trust)
+    import msgspec  # noqa: PLC0415
+
     from fathom.sim import report as reports  # noqa: PLC0415  # After the patch.
     from fathom.sim.artifact import artifact_of, write  # noqa: PLC0415
     from fathom.sim.scenario import sweep, tell  # noqa: PLC0415
@@ -218,7 +220,8 @@ def shrink(
     found = shrunken(first, retell)
     report, telling = reports.report(scenario, found.result.plan, patch=str(patched or ""))
     target = out or file.with_suffix(".shrunk.json")
-    write(artifact_of(report, telling, patch=patched), target)
+    kept = artifact_of(report, telling, patch=patched)
+    write(msgspec.structs.replace(kept, patch=artifact.patch if patch is None else kept.patch), target)
     if as_json:
         before = len(artifact.plan.faults)
         more = {"runs": found.runs, "seconds": found.seconds, "proven": found.proven, "faults_before": before}

@@ -53,6 +53,11 @@ Ending = list[BaseException | None]  # Of a story: empty until it has one.
 
 
 class World:
+    """A cluster in virtual time, and all that a story can do with it. docs/simulation.md has it by subject.
+
+    `scale`, `rng` and `checkers` are a story's to use; `engine` is what is underneath, for tests of the world
+    itself. A story is given its world by `@scenario` or by the pytest fixture `world`."""
+
     def __init__(
         self, engine: Engine, *, servers: int = 1, checkers: Sequence[Checker] = (), scale: int = 1
     ) -> None:
@@ -77,9 +82,11 @@ class World:
         return process
 
     def state(self, name: str) -> object:
+        """What the entry of a process returned when it last started: to look into, not to change."""
         return self.engine.processes[name].state
 
     def crash(self, name: str, *, restart_after_s: float = 0.0) -> None:
+        """It is gone between two inputs, without a word; then it starts again with nothing but the store."""
         self.engine.crash(self.engine.processes[name], restart_after_s)
 
     def kill(self, name: str) -> None:
@@ -91,6 +98,7 @@ class World:
         self.engine.stop(self.engine.processes[name], grace_s)
 
     def pause(self, name: str, for_s: float) -> None:
+        """It does not run, but its clock does; what comes meanwhile waits for it."""
         self.engine.pause(self.engine.processes[name], for_s)
 
     def happening(self, name: str, work: Callable[[], object]) -> None:
@@ -106,11 +114,13 @@ class World:
 
     @property
     def api(self) -> Api:
+        """A client of the first server, for what `apply` and `delete` cannot say."""
         assert self._driver is not None
         return Api(self._driver.seam)
 
     @property
     def now_s(self) -> float:
+        """Seconds since the story began."""
         return self.engine.since_s
 
     async def apply(self, resource: Resource, obj: Obj, namespace: str = "default") -> Obj:
@@ -158,6 +168,7 @@ class World:
             there = self.get(resource.name, key)
 
     async def sleep(self, seconds: float) -> None:
+        """Of virtual time: it costs nothing by itself."""
         await asyncio.sleep(seconds)
 
     async def until(self, check: Callable[[], bool], *, within_s: float, what: str) -> None:
@@ -208,17 +219,20 @@ class World:
         return settled
 
     async def heal_and_settle(self, **options: float) -> None:
+        """The end of most stories: safety was looked at all along, now comes liveness."""
         self.heal()
         await self.settle(**options)
 
     # What is true.
 
     def get(self, resource: str, key: Key) -> Obj | None:
+        """From the store. `resource` is 'pods', 'deployments.apps', `Resource.name`."""
         path = f"{key.namespace}/{key.name}" if key.namespace else key.name
         entry = at_once(self.engine.store.get(f"/registry/{resource}/{path}"))
         return None if entry is None else entry.body.obj_at(entry.revision)
 
     def list(self, resource: str, namespace: str = "") -> list[Obj]:
+        """From the store, in the order of names; without a namespace, of all of them."""
         prefix = f"/registry/{resource}/{namespace}/" if namespace else f"/registry/{resource}/"
         page = at_once(self.engine.store.range(prefix))
         return [entry.body.obj_at(entry.revision) for entry in page.entries]
@@ -261,6 +275,7 @@ class World:
         engine.run(until_s=engine.began_ns / SECOND_NS + deadline_s)
         if engine.error is not None:
             raise engine.error
+        engine.check_what_is_shared()
         if not ended and engine.violation is None:
             engine.broken(self._violation("liveness", f"the story did not end within {deadline_s:g} s"))
         if ended and ended[0] is not None:
