@@ -16,6 +16,7 @@ from fathom.control.process import Settings
 from fathom.controllers.all import CONTROLLERS
 from fathom.record.journal import DiskJournal
 from fathom.record.ring import RingBusy
+from fathom.record.shelf import directory_of as tape_directory
 from fathom.record.tape import DiskTape
 from fathom.schedule.live import journal_directory
 from fathom.seams.log import JsonLog
@@ -56,7 +57,7 @@ async def run_controllers(
     log = JsonLog(sys.stderr, live().clock)
     try:
         journal = DiskJournal(journal_directory(folder, WHO), log=log)
-        tape = DiskTape(folder / "tape" / WHO, log=log) if record else None
+        tape = DiskTape(tape_directory(folder, WHO), log=log) if record else None
     except RingBusy as error:
         raise Problem(f"{error}: are these controllers running already?") from error
     server = server_at(kubeconfig)

@@ -14,6 +14,7 @@ from fathom.cli.serve import run_on_uvloop, server_at
 from fathom.control.live import EndedByItself
 from fathom.record.journal import DiskJournal
 from fathom.record.ring import RingBusy
+from fathom.record.shelf import directory_of as tape_directory
 from fathom.record.tape import DiskTape
 from fathom.schedule.live import TimedJournal, journal_directory, run_scheduler_live
 from fathom.schedule.process import Settings
@@ -73,7 +74,7 @@ async def run_scheduler(
     log = JsonLog(sys.stderr, live().clock)
     try:
         journal = DiskJournal(journal_directory(folder, who), log=log)
-        tape = DiskTape(folder / "tape" / who, log=log) if record else None
+        tape = DiskTape(tape_directory(folder, who), log=log) if record else None
     except RingBusy as error:
         raise Problem(f"{error}: is this scheduler running already?") from error
     timed = TimedJournal(journal)
