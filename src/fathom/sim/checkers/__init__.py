@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from fathom.sim.checkers.caches import CachesAreTrue
+from fathom.sim.checkers.capacity import LedgerIsTheSum, NobodyIsBoundBeyondALimit
 from fathom.sim.checkers.leaders import WritesWithinTheTerm
 from fathom.sim.checkers.ledgers import NoQuotaOverItsLimit, QuotaIsTheSum
 from fathom.sim.checkers.objects import NothingIsOrphaned, ObjectsKeepTheirIdentity
@@ -19,5 +20,7 @@ def everywhere() -> list[Checker]:
         CachesAreTrue(),
         QuotaIsTheSum(),
         NoQuotaOverItsLimit(),
+        LedgerIsTheSum(),
+        NobodyIsBoundBeyondALimit(),
         NothingIsOrphaned(),
     ]

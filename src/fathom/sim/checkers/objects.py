@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from fathom.model.objects import Obj, is_deleting, metadata, uid_of
+from fathom.sim.checkers.capacity import LEDGERS
 from fathom.sim.invariants import REGISTRY, Checker, Finding, Found, Seen
 from fathom.sim.storelink import at_once
 
@@ -13,7 +14,7 @@ if TYPE_CHECKING:
     from fathom.sim.world import World
 
 # Records of the server itself, which are no objects: they have neither identity nor owners.
-RECORDS = frozenset({"fences.fathom.dev"})
+RECORDS = frozenset({"fences.fathom.dev", "ledgers.fathom.dev", *LEDGERS})
 
 
 class ObjectsKeepTheirIdentity(Checker):

@@ -1,0 +1,198 @@
+"""The ledger of nodes and tenants: it is the sum of what is there, and nobody is bound beyond a limit.
+
+For whoever writes stories: these are part of `everywhere()`. They add up pods and reservations by themselves,
+one change at a time, and look at a node or a tenant when a commit has touched it: a world of a thousand pods
+costs a few additions a commit. Pods that are created with their node may crowd it, as kubelets' own pods do:
+only a binding must not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from fathom.api.ledger.books import INTENT_BOOKS, NODE_BOOKS, TENANT_BOOKS
+from fathom.api.ledger.holdings import ACCOUNT, counts_of
+from fathom.model.objects import Obj, lookup, metadata
+from fathom.model.own.capacity import RESERVATIONS, TENANT_QUOTAS
+from fathom.model.podresources import REQUESTS, pod_amounts
+from fathom.sim.invariants import Checker, Finding, Found, Seen
+
+if TYPE_CHECKING:
+    from fathom.sim.world import World
+
+LEDGERS = frozenset({NODE_BOOKS, TENANT_BOOKS, INTENT_BOOKS})
+
+Sums = dict[str, dict[str, int]]  # Account -> resource -> amount.
+
+
+def held(resource: str, obj: Obj | None) -> tuple[str, str, dict[str, int]] | None:
+    """(node, account, amounts) of what holds something now. Its own reading of the rule, not the server's."""
+    node = lookup(obj, "spec", "nodeName")
+    if obj is None or not node:
+        return None
+    phase = lookup(obj, "status", "phase") or ""
+    notes = metadata(obj).get("annotations") or {}
+    account = str(notes.get(ACCOUNT) or f"{metadata(obj).get('namespace')}//")
+    if resource == "pods":
+        if phase in {"Succeeded", "Failed"}:
+            return None
+        asked = {
+            name: one.milli if name == "cpu" else one.value
+            for name, one in pod_amounts(obj, REQUESTS).items()
+        }
+        return str(node), account, {**asked, "pods": 1}
+    if phase not in {"", "Active"}:
+        return None
+    return str(node), account, {"pods": 1, **counts_of(lookup(obj, "spec", "resources"))}
+
+
+class _Sums:
+    """What every node and tenant holds, by our own addition."""
+
+    def __init__(self) -> None:
+        self.nodes: Sums = {}
+        self.tenants: dict[str, Sums] = {}  # Tenant -> zone/class -> ...
+
+    def follow(self, change: Seen) -> tuple[list[str], list[str]]:
+        """Which nodes and tenants the change concerns."""
+        nodes, tenants = [], []
+        if change.resource not in {"pods", RESERVATIONS}:
+            return [], []
+        for obj, sign in ((change.old, -1), (change.new, 1)):
+            found = held(change.resource, obj)
+            if found is None:
+                continue
+            node, account, amounts = found
+            tenant, zone, capacity_class = account.split("/")[:3]
+            _add(self.nodes.setdefault(node, {}), amounts, sign)
+            places = self.tenants.setdefault(tenant, {})
+            _add(places.setdefault(f"{zone}/{capacity_class}", {}), amounts, sign)
+            nodes.append(node)
+            tenants.append(tenant)
+        return nodes, tenants
+
+
+def _add(sums: dict[str, int], amounts: dict[str, int], sign: int) -> None:
+    for name, amount in amounts.items():
+        sums[name] = sums.get(name, 0) + sign * amount
+
+
+class LedgerIsTheSum(Checker):
+    """After every commit as a whole: told when the next one begins, or at rest."""
+
+    name = "the ledger is the sum of its pods"
+
+    def __init__(self) -> None:
+        self._sums = _Sums()
+        self._books: dict[tuple[str, str], Obj] = {}
+        self._touched: dict[tuple[str, str], None] = {}
+        self._revision = 0
+
+    def commit(self, change: Seen) -> Found:
+        found = self._judged() if change.revision != self._revision else None
+        self._revision = change.revision
+        if change.resource in {NODE_BOOKS, TENANT_BOOKS}:
+            place = (change.resource, change.key.name)
+            self._books[place] = change.new or {}
+            self._touched[place] = None
+        nodes, tenants = self._sums.follow(change)
+        self._touched |= {(NODE_BOOKS, name): None for name in nodes}
+        self._touched |= {(TENANT_BOOKS, name): None for name in tenants}
+        return found
+
+    def settled(self, world: World) -> Iterable[str | Finding]:
+        found = self._judged()
+        return () if found is None else (found,)
+
+    def _judged(self) -> Finding | None:
+        touched, self._touched = self._touched, {}
+        for resource, name in touched:
+            book = self._books.get((resource, name), {})
+            if resource == NODE_BOOKS:
+                pairs = [(book.get("requested") or {}, self._sums.nodes.get(name, {}))]
+            else:
+                used, sums = book.get("used") or {}, self._sums.tenants.get(name, {})
+                pairs = [(used.get(place, {}), sums.get(place, {})) for place in sorted({*used, *sums})]
+            for written, counted in pairs:
+                wrong = _difference(written, counted)
+                if wrong:
+                    return Finding(f"{resource} of {name}: {wrong}", (f"{resource}/{name}",))
+        return None
+
+
+def _difference(written: dict[str, int], counted: dict[str, int]) -> str:
+    for name in sorted({*written, *counted}):
+        if written.get(name, 0) != counted.get(name, 0):
+            return f"{name}: {written.get(name, 0)} are written down, the sum is {counted.get(name, 0)}"
+    return ""
+
+
+class NobodyIsBoundBeyondALimit(Checker):
+    """When a binding has put a pod on a node: its node and its tenant are within their limits."""
+
+    name = "no node or quota over its limit"
+
+    def __init__(self) -> None:
+        self._sums = _Sums()
+        self._nodes: dict[str, Obj] = {}
+        self._quotas: dict[str, Obj] = {}
+        self._bound: list[tuple[str, str, str]] = []  # (pod, node, tenant) of the commit at `_revision`.
+        self._revision = 0
+
+    def commit(self, change: Seen) -> Found:
+        found = self._judged() if change.revision != self._revision else None
+        self._revision = change.revision
+        if change.resource == "nodes":
+            self._nodes[change.key.name] = change.new or {}
+        elif change.resource == TENANT_QUOTAS:
+            self._quotas[change.key.name] = change.new or {}
+        nodes, tenants = self._sums.follow(change)
+        if change.resource == "pods" and change.old is not None and nodes and _was_bound(change):
+            self._bound.append((change.path, nodes[-1], tenants[-1]))
+        return found
+
+    def settled(self, world: World) -> Iterable[str | Finding]:
+        found = self._judged()
+        return () if found is None else (found,)
+
+    def _judged(self) -> Finding | None:
+        bound, self._bound = self._bound, []
+        for path, node, tenant in bound:
+            over = self._crowded(node) or self._exceeded(tenant)
+            if over:
+                return Finding(over, (path, f"nodes/{node}"))
+        return None
+
+    def _crowded(self, node: str) -> str:
+        listed = lookup(self._nodes.get(node), "status", "allocatable")
+        if not listed:
+            return ""
+        room = counts_of(listed)
+        for name, amount in sorted(self._sums.nodes.get(node, {}).items()):
+            if amount > room.get(name, amount if name == "pods" else 0):
+                return f"{node} has {name}: {room.get(name, 0)}, and {amount} are on it"
+        return ""
+
+    def _exceeded(self, tenant: str) -> str:
+        for limit in lookup(self._quotas.get(tenant), "spec", "limits") or ():
+            for name, most in sorted(counts_of(limit.get("resources")).items()):
+                used = sum(
+                    amounts.get(name, 0)
+                    for place, amounts in sorted(self._sums.tenants.get(tenant, {}).items())
+                    if _covers(limit, place)
+                )
+                if used > most:
+                    return f"{tenant} may have {name}: {most}, and has {used}"
+        return ""
+
+
+def _was_bound(change: Seen) -> bool:
+    before, after = lookup(change.old, "spec", "nodeName"), lookup(change.new, "spec", "nodeName")
+    return bool(after and not before)
+
+
+def _covers(limit: Obj, place: str) -> bool:
+    zone, _, capacity_class = place.partition("/")
+    here = limit.get("zone", zone) == zone
+    return bool(here and limit.get("capacityClass", capacity_class) == capacity_class)
