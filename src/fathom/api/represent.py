@@ -27,16 +27,20 @@ class Form(msgspec.Struct, frozen=True):
     shape: str = PLAIN
     version: str = "v1"
     include: str = "Metadata"  # Of a table's rows: None, Metadata, Object.
+    shared: bool = False  # Only of the plain shape: the object itself is handed over.
 
     @property
     def content_type(self) -> str:
         return JSON
 
 
+_PLAIN, _SHARED = Form(), Form(shared=True)
+
+
 def form_of(request: Request) -> Form:
     accept = request.headers.get("accept", "")
     if not accept or accept == JSON or accept.startswith("*/*"):
-        return Form()
+        return _SHARED if request.shares else _PLAIN
     for choice in accept.split(","):
         media, _, rest = choice.strip().partition(";")
         if media not in {JSON, "*/*", "application/*"}:
@@ -63,6 +67,8 @@ def _include(request: Request) -> str:
 
 def one(kind: Kind, entry: Entry, form: Form, *, now_ns: int, status: int = 200) -> Response:
     """An answer that carries one stored object."""
+    if form.shared:
+        return Response(status=status, body=wire_obj(kind, entry))
     if form.shape == PLAIN:
         return Response(status=status, body=wire(kind, entry))
     obj = wire_obj(kind, entry)
@@ -113,6 +119,11 @@ def _partial(obj: Obj, form: Form) -> Obj:
         "apiVersion": f"meta.k8s.io/{form.version}",
         "metadata": metadata(obj),
     }
+
+
+def shared_list(kind: Kind, entries: Iterable[Entry], list_meta: Obj) -> Obj:
+    items = [wire_obj(kind, entry) for entry in entries]
+    return {"kind": kind.list_kind, "apiVersion": kind.api_version, "metadata": list_meta, "items": items}
 
 
 def plain_list(kind: Kind, encoded: Iterable[bytes], list_meta: Obj) -> bytes:

@@ -20,6 +20,7 @@ class Request(msgspec.Struct):
     body: bytes = b""
     client_certificate: bytes = b""  # DER, already verified against our CA by the TLS layer.
     remote: str = ""
+    shares: bool = False  # In a simulated world: answers may be objects that nobody changes, for bytes.
 
     def param(self, name: str, default: str = "") -> str:
         values = self.query.get(name)
@@ -31,7 +32,7 @@ class Request(msgspec.Struct):
 
 class Response(msgspec.Struct):
     status: int
-    body: bytes
+    body: Any  # Bytes; to whoever shares, an object.
     content_type: str = JSON
     headers: tuple[tuple[str, str], ...] = ()
 
@@ -40,8 +41,8 @@ class Source(Protocol):
     """Where a stream's chunks come from. Not an async generator: those finish when the garbage collector
     feels like it, which no replay can repeat."""
 
-    async def next(self) -> bytes | None:
-        """The next chunk; None at the end."""
+    async def next(self) -> Any:
+        """The next chunk; None at the end. Bytes; to whoever shares, also a list of (type, object)."""
         ...
 
     def close(self) -> None:

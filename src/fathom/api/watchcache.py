@@ -103,6 +103,11 @@ class Logged:
             self._frame = frame(self.type, self.body.encoded_at(self.revision))
         return self._frame
 
+    @property
+    def is_changed(self) -> bool:
+        """Whether somebody who was given the object has changed it."""
+        return self._obj is not None and self._obj != self.body.obj_at(self.revision)
+
     def forget_objects(self) -> None:
         self._obj = self._previous_obj = None
 
@@ -223,6 +228,12 @@ class ResourceCache:
                 self._joined.clear()
             self._joined[wanted] = chunk
         return chunk
+
+    def pairs(self, start: int, end: int, namespace: str | None) -> list[tuple[str, Obj]]:
+        """The same events as (type, object), for whoever shares them."""
+        prefix = self.prefix if namespace is None else f"{self.prefix}{namespace}/"
+        events = self.read(start, end - start)
+        return [(logged.type, logged.obj) for logged in events if logged.key.startswith(prefix)]
 
     def watch(self, cursor: int, trigger: str) -> Watcher:
         watcher = Watcher(cursor, trigger)

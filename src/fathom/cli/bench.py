@@ -143,7 +143,10 @@ def sim(
         Parameter(negative=(), validator=_each_at_least_one, help="Clusters of so many nodes."),
     ] = (10, 100, 1000),
     seconds: Annotated[float, Parameter(validator=Number(gte=100), help="Of the cluster's life.")] = 900.0,
-    seed: str = "1",
+    seed: Annotated[str, Parameter(help="All that is random follows from it.")] = "1",
+    codec: Annotated[
+        bool, Parameter(negative=(), help="Let bytes travel, not objects: slower, with the same trace.")
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
     """Run simulated clusters, and see how much faster than real time. Needs no server."""
@@ -151,7 +154,7 @@ def sim(
     from fathom.sim import bench as simulated  # noqa: PLC0415
 
     sizes = [simulated.Size(count, seconds) for count in nodes]
-    result = simulated.run_sim(sizes, seed=seed, machine=to_builtins(this_machine()))
+    result = simulated.run_sim(sizes, seed=seed, codec=codec, machine=to_builtins(this_machine()))
     print(simulated.as_json(result) if as_json else simulated.as_table(result))
 
 

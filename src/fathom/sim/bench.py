@@ -79,12 +79,15 @@ class SimResult(msgspec.Struct, frozen=True, kw_only=True):
     machine: dict[str, Any]  # What whoever asks knows of it.
 
 
-def run_sim(sizes: Sequence[Size], *, seed: str = "1", machine: dict[str, Any] | None = None) -> SimResult:
+def run_sim(
+    sizes: Sequence[Size], *, seed: str = "1", codec: bool = False, machine: dict[str, Any] | None = None
+) -> SimResult:
     return SimResult(
-        clusters=tuple(measure(size, seed=seed) for size in sizes),
+        clusters=tuple(measure(size, seed=seed, codec=codec) for size in sizes),
         parameters={
             "seconds": [size.seconds for size in sizes],
             "seed": seed,
+            "codec": codec,
             "pods_per_node": PODS_PER_NODE,
         },
         machine=machine or {},
@@ -105,9 +108,10 @@ def as_table(result: SimResult) -> str:
     return "\n".join([head, *lines])
 
 
-def measure(size: Size, *, seed: str = "1") -> Measured:
+def measure(size: Size, *, seed: str = "1", codec: bool = False) -> Measured:
     gc.collect()
     engine = Engine(seed, signing=world_key())
+    engine.codec = codec
     engine.inputs_max = 1 << 62
     started = Started()
     world = World(engine, checkers=[started])
@@ -124,6 +128,7 @@ def measure(size: Size, *, seed: str = "1") -> Measured:
     for _ in ("filling", "steady"):
         engine.run(until_s=until_s)
         marks.append(_Mark(clock.monotonic_ns(), time.process_time_ns(), engine.now_ns))
+    engine.check_what_is_shared()
     if ended != [None] or engine.violation is not None:
         raise RuntimeError(f"the load did not run: {engine.violation or ended}")
     measured = _measured(size, engine, marks, started.pods)

@@ -36,6 +36,7 @@ from fathom.sim.process import Process
 from fathom.sim.servers import SimServer
 from fathom.sim.storelink import Committer, WorldStore
 from fathom.sim.trace import Trace
+from fathom.sim.tripwire import changed_in_place
 from fathom.sim.violation import Violation
 from fathom.store.protocol import Change
 
@@ -77,6 +78,7 @@ class Engine:
         self._queue: list[tuple[int, int, Callable[..., object], tuple[Any, ...]]] = []
         self._order = count().__next__
         self._halted = False
+        self.codec = False  # Answers and events travel as bytes: slower, and nobody can change another's.
         self.inputs_max = INPUTS_MAX
 
     # What happens, and when.
@@ -301,6 +303,15 @@ class Engine:
     def since_s(self) -> float:
         """Seconds of the story."""
         return (self.now_ns - self.began_ns) / SECOND_NS
+
+    def check_what_is_shared(self) -> None:
+        """When the story is over: nobody has changed what others hold too."""
+        servers = [one.state for one in self.processes.values() if one.alive]
+        caches = (state.parts.core.cache for state in servers if isinstance(state, SimServer))
+        key = changed_in_place(self.store.entries(), caches)
+        if key:
+            what = f"{key} was changed by somebody it was only shown to"
+            self.broken(Violation("what is shared is not changed", what, self.since_s))
 
     def failures(self) -> list[dict[str, Any]]:
         """What nobody awaited and what callbacks raised, in any process, alive or dead."""

@@ -109,7 +109,8 @@ class SimServer:
             refused = encode_json(unavailable("the server is starting").status())
             self._network.reply(exchange, 503, refused, fault)
             return
-        answer = await self.parts.server.handle(_request(exchange))
+        shares = not self._process.world.codec
+        answer = await self.parts.server.handle(_request(exchange, shares=shares))
         if isinstance(answer, Response):
             self._network.reply(exchange, answer.status, answer.body, fault)
             return
@@ -121,7 +122,7 @@ class SimServer:
         self._network.end(exchange)
 
 
-def _request(exchange: Exchange) -> Request:
+def _request(exchange: Exchange, *, shares: bool) -> Request:
     ask = exchange.ask
     path, _, query = ask.target.partition("?")
     headers = {name.lower(): value for name, value in ask.headers}
@@ -133,4 +134,5 @@ def _request(exchange: Exchange) -> Request:
         headers=headers,
         body=ask.body,
         remote=exchange.process.name,
+        shares=shares,
     )

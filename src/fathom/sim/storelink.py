@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import weakref
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
@@ -86,6 +86,9 @@ class WorldStore(MemoryStore):
     @property
     def floor(self) -> int:
         return self._feed.floor
+
+    def entries(self) -> Iterator[Entry]:
+        return (entry for key in self._keys if (entry := self._now(key)) is not None)
 
     def compact_now(self) -> None:
         at_once(self.compact(self._revision))

@@ -141,6 +141,8 @@ def _too_old(call: Call, after: str) -> ApiError:
 
 def _answer(core: Core, call: Call, found: Found, choice: Choice) -> Response:
     meta = list_meta(call, found)
+    if call.form.shared:
+        return Response(status=200, body=represent.shared_list(call.kind, found.entries, meta))
     if call.form.shape == represent.PLAIN:
         return Response(status=200, body=represent.plain_list(call.kind, _encoded(call, found.entries), meta))
     objs = [represent.wire_obj(call.kind, entry) for entry in found.entries]

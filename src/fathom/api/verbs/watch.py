@@ -13,6 +13,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Iterator
 from itertools import chain
+from typing import Any
 
 from fathom.api import represent
 from fathom.api.core import Call, Core
@@ -109,7 +110,7 @@ class WatchStream:
         else:
             self._history = self._core.store.watch(self._cache.prefix, after=revision)
 
-    async def next(self) -> bytes | None:
+    async def next(self) -> Any:
         while not self._over:
             ready = next(self._ready, None)
             if ready is not None:
@@ -132,7 +133,7 @@ class WatchStream:
             self._timer.cancel()
             self._timer = None
 
-    def _read(self) -> bytes:
+    def _read(self) -> Any:
         """What the log has for us now; a bookmark when one is due; b'' when there is nothing to send."""
         start, end = self._watcher.cursor, min(self._watcher.cursor + CHUNK_EVENTS_MAX, self._cache.end)
         if start < end or start < self._cache.base:
@@ -153,21 +154,37 @@ class WatchStream:
             return self._bookmark()
         return b""
 
-    def _frames(self, start: int, end: int) -> bytes:
+    def _frames(self, start: int, end: int) -> Any:
+        shared = self._plain and self._call.form.shared
         if self._plain and self._choice.matches is None:
-            return self._cache.joined(start, end, self._choice.namespace)
+            joined = self._cache.pairs if shared else self._cache.joined
+            return joined(start, end, self._choice.namespace)
         events = self._cache.read(start, end - start)
+        if shared:
+            return [seen for logged in events if (seen := self._seen(logged)) is not None]
         return b"".join([self._event(logged) for logged in events])
 
     def _event(self, logged: Logged) -> bytes:
-        """One change as this watcher sees it: an object may enter or leave its selection."""
-        if self._choice.namespace and not logged.key.startswith(
-            f"{self._cache.prefix}{self._choice.namespace}/"
-        ):
+        """One change on the wire; b'' where it does not concern this watcher."""
+        if self._plain and self._choice.matches is None:
+            return logged.frame if self._is_inside(logged) else b""
+        seen = self._seen(logged)
+        if seen is None:
             return b""
+        event, obj = seen
+        return logged.frame if self._plain and seen == (logged.type, logged.obj) else self._shaped(event, obj)
+
+    def _is_inside(self, logged: Logged) -> bool:
+        namespace = self._choice.namespace
+        return not namespace or logged.key.startswith(f"{self._cache.prefix}{namespace}/")
+
+    def _seen(self, logged: Logged) -> tuple[str, Obj] | None:
+        """One change as this watcher sees it: an object may enter or leave its selection."""
+        if not self._is_inside(logged):
+            return None
         matches = self._choice.matches
         if matches is None:
-            return logged.frame if self._plain else self._shaped(logged.type, logged.obj)
+            return logged.type, logged.obj
         before = logged.previous_obj
         was = before is not None and matches(before)
         now = logged.type != DELETED and matches(logged.obj)
@@ -175,14 +192,11 @@ class WatchStream:
             # Nothing known of before: its last state tells.
             was = was or (before is None and matches(logged.obj))
         if now:
-            event = MODIFIED if was else ADDED
-            if event == logged.type and self._plain:
-                return logged.frame
-            return self._shaped(event, logged.obj)
+            return MODIFIED if was else ADDED, logged.obj
         if was:
             gone = logged.obj if logged.type == DELETED or before is None else _at(before, logged.revision)
-            return self._shaped(DELETED, gone)
-        return b""
+            return DELETED, gone
+        return None
 
     def _shaped(self, event: str, obj: Obj) -> bytes:
         obj = represent.as_kind(self._call.kind, obj)

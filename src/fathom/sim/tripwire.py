@@ -1,0 +1,33 @@
+"""Objects travel through a world as they are, shared by all who hold them: so nobody may change one.
+
+Live, every process decodes its own copy, and a change in place would be that process's private mistake. Here
+it would reach everybody, and a run would prove nothing. So when a story is over, what the store and the
+servers' logs hold is compared with what was written: bytes that were made at the commit.
+
+`Engine.codec` lets bytes travel instead: the slow cross-check, with the same trace.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from fathom.api.watchcache import DECODED_EVENTS_MAX, WatchCache
+from fathom.model.body import Body, encode_json
+from fathom.store.protocol import Entry
+
+
+def changed_in_place(entries: Iterator[Entry], caches: Iterator[WatchCache]) -> str:
+    """The key of an object that is not as it was written; '' if all are."""
+    for entry in entries:
+        if is_changed(entry.body):
+            return entry.key
+    for cache in caches:
+        for resource in cache.resources():
+            for logged in cache.of(resource).log[-DECODED_EVENTS_MAX:]:
+                if logged.is_changed or is_changed(logged.body):
+                    return logged.key
+    return ""
+
+
+def is_changed(body: Body) -> bool:
+    return encode_json(body.obj) != body.encoded
