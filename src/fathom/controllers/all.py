@@ -26,7 +26,9 @@ REPAIR = (
     "fathom.controllers.repair:Proposals",
 )
 
-CONTROLLERS = (*WORKLOADS, *NODES, *REPAIR)
+POLICIES = ("fathom.schedule.rollouts:PolicyRollouts",)
+
+CONTROLLERS = (*WORKLOADS, *NODES, *REPAIR, *POLICIES)
 
 # For the line that `fathom up` shows.
 SUMMARY = "fathom.controllers.summary:Summary"

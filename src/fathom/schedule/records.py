@@ -45,6 +45,7 @@ class Circumstances(msgspec.Struct, frozen=True):
     time_ns: int
     now_ns: int  # On the clock that queues count by.
     seen: dict[str, Seen]
+    seen_briefly: dict[str, Seen]  # Without kinds of which there is nothing: for decisions that went well.
     epoch: int
     need: str
     context: Context
@@ -101,7 +102,7 @@ class Recorder:
                 cause=entry.cause.kind,
                 cause_detail=entry.cause.detail,
                 queued_ms=round((around.now_ns - entry.since_ns) / 1e6, 1),
-                seen=around.seen,
+                seen=around.seen if placement.node is None else around.seen_briefly,
                 epoch=around.epoch,
                 need=around.need,
                 policies=_policies(around.context, placement),

@@ -29,21 +29,23 @@ from fathom.model.decision import Result, Seen
 from fathom.model.objects import Obj, key_of, lookup, metadata, uid_of
 from fathom.schedule import rules as events
 from fathom.schedule.context import Context
+from fathom.schedule.kinds import ROLLOUT
 from fathom.schedule.known import Known
+from fathom.schedule.observing import observed
 from fathom.schedule.place import Placement
 from fathom.schedule.pods import PodView
 from fathom.schedule.queue import Entry, Happening, SchedulingQueue, Waiting
 from fathom.schedule.records import Circumstances, Recorder
 from fathom.schedule.sending import ABOUT_NODE, FENCE_LOST, Answer, Sender, Wish, read_outcome
 from fathom.schedule.voice import QUEUED, QUEUED_AFTER_S, Voice, Word
+from fathom.seams.outside import timestamp
 from fathom.seams.process import Inside
 
 CONTROLLER = "scheduler"
+BASE = frozenset({"Pod", "Node"})
 DECISION, POLICY = "fathom.dev/decision", "fathom.dev/policy"
 NOT_SENT = frozenset({breaker.REASON, lease.NOT_LEADER})
 
-# A node that refused us is left alone until our view has caught up with the server's, or for so long.
-DOUBT_S = 5.0
 # A refusal is fresh news, so the pod is tried at once: this often in a row, then with a backoff.
 AT_ONCE_MAX = 3
 # How often an unknown outcome is asked for; it stays assumed meanwhile.
@@ -104,7 +106,7 @@ class Scheduler:
         self._flying: dict[int, asyncio.Task[None]] = {}
         self._flights = 0
         self._news: dict[str, Happening] = {}  # By event: what has happened since the line was last told.
-        self._doubted: dict[str, tuple[int, int]] = {}  # Node -> revision to reach, and until when at most.
+        self._doubted: dict[str, tuple[int, float]] = {}  # Node -> revision to reach, and when it refused.
         self._gated: dict[str, tuple[str, ...]] = {}  # By UID: gates that are on record.
         self._moved = asyncio.Event()
         self._draining = False
@@ -203,7 +205,7 @@ class Scheduler:
         self._sender = Sender(api)
         loop = asyncio.get_running_loop()
         await self._recover()
-        background = [loop.create_task(self._voice.run()), loop.create_task(self._look_for_ever())]
+        background = [loop.create_task(self._voice.run()), loop.create_task(self._look_for_ever(api))]
         try:
             while True:
                 self._moved.clear()
@@ -279,7 +281,7 @@ class Scheduler:
         finally:
             timer.cancel()
 
-    async def _look_for_ever(self) -> None:
+    async def _look_for_ever(self, api: Api) -> None:
         """What no event tells: overrides that expire, doubts that are over, waiting that has lasted."""
         while True:
             await asyncio.sleep(LOOK_S)
@@ -292,6 +294,19 @@ class Scheduler:
             self._say_queued()
             if self._news:
                 self._moved.set()
+            await self._say_observed(api)
+
+    async def _say_observed(self, api: Api) -> None:
+        """That every cache has reached what a rollout has activated."""
+        if "PolicyRollout" not in self._caches.kinds:
+            return
+        snapshot = self._caches.snapshot()
+        reached = min(snapshot.revisions.values())
+        now = timestamp(self._inside.outside.clock.now_ns())
+        for rollout in snapshot.list("PolicyRollout"):
+            patch = observed(rollout, who=self._rules.who, reached=reached, now=now)
+            if patch is not None:
+                await api.patch(ROLLOUT.resource, "", key_of(rollout).name, patch, subresource="status")
 
     def _say_queued(self) -> None:
         now_ns, voice = self._now_ns(), self._voice
@@ -407,14 +422,15 @@ class Scheduler:
 
     def _around(self, context: Context, pods: Sequence[PodView]) -> Circumstances:
         snapshot = self._caches.snapshot()
-        ages = snapshot.ages
+        seen = {
+            kind: Seen(snapshot.revision(kind), round(1000 * min(1e6, snapshot.age(kind))))
+            for kind in snapshot.kinds
+        }
         return Circumstances(
             time_ns=self._inside.outside.clock.now_ns(),
             now_ns=self._now_ns(),
-            seen={
-                kind: Seen(revision, round(1000 * min(1e6, ages[kind])))
-                for kind, revision in snapshot.revisions.items()
-            },
+            seen=seen,
+            seen_briefly={kind: one for kind, one in seen.items() if kind in BASE or snapshot.size(kind)},
             epoch=(self._term.epoch or 0) if self._term is not None else 0,
             need="any: the commit proves it",
             context=context,
@@ -481,18 +497,20 @@ class Scheduler:
         self.queue.retry(uid, cause, now_ns=self._now_ns(), backoff=not at_once)
 
     def _doubt(self, node: str, revision: int) -> None:
-        self._doubted[node] = (revision, self._now_ns() + round(DOUBT_S * 1e9))
+        """The server knows the node better than we do: it is left alone until our view has caught up."""
+        self._doubted[node] = (revision, asyncio.get_running_loop().time())
 
     def _settle_doubts(self) -> None:
-        """A node is taken at its word again when our view is as new as the server's was."""
+        """A node is taken at its word again when both kinds have been heard since, and are as new."""
         if not self._doubted:
             return
         snapshot = self._caches.snapshot()
         reached = min(snapshot.revision("Pod"), snapshot.revision("Node"))
+        heard_s = snapshot.taken_s - max(snapshot.age("Pod"), snapshot.age("Node"))
         over = [
             node
-            for node, (revision, until_ns) in self._doubted.items()
-            if (revision and reached >= revision) or (not revision and self._now_ns() >= until_ns)
+            for node, (revision, refused_s) in self._doubted.items()
+            if heard_s > refused_s and reached >= revision
         ]
         for node in over:
             del self._doubted[node]
