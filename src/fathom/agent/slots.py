@@ -44,8 +44,13 @@ class Slot:
             started=ready or STARTUP not in spec,
             ready=ready or (READINESS not in spec and STARTUP not in spec),
         )
+        if run.exit is not None:
+            health = Health()
         self.change(run=run, previous=previous, health=health, trouble=None, kill_ns=0, killed=False)
-        self._probe(ready)
+        if run.exit is None:
+            self._probe(ready)
+        else:
+            self.stop_probing()
 
     def ended(self, run: Run) -> None:
         """What is told of another run than the one at hand is old news."""

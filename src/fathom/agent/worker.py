@@ -157,6 +157,10 @@ class Worker:
             slot.change(trouble=Trouble(began.reason, began.message, self._around.clock.now_ns(), count))
             self._event(name, "Warning", began.reason, began.message)
             return
+        if began.exit is not None:
+            self._event(name, "Warning", "Failed", f"Error: {began.exit.message or began.exit.code}")
+            slot.began(began)
+            return
         self._event(name, "Normal", "Started", f"Started container {name}")
         if action.crashes > 1:
             self._event(name, "Warning", "BackOff", f"Back-off restarting failed container {name}")
@@ -210,10 +214,6 @@ class Worker:
         if slot is None:
             return
         slot.began(run, ready=run.exit is None and was_ready(self.pod, run))
-        if run.exit is not None:
-            ended = run
-            slot.stop_probing()
-            slot.change(run=ended)
 
     def _event(self, container: str, type_: str, reason: str, message: str) -> None:
         self._around.event(self.pod, container, type_, reason, message)

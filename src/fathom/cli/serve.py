@@ -39,6 +39,7 @@ def make_app() -> App:
     app.command(scheduler)
     app.command(controllers)
     app.command(deciders)
+    app.command("fathom.cli.agents:agent", name="agent")
     return app
 
 

@@ -1,0 +1,107 @@
+"""The agent's backend of the Seam: asks of `runtime:` go to the driver, all others to the API server."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import msgspec
+
+from fathom.agent.host.driver import ProcessDriver
+from fathom.agent.runtime import Launch, NotStarted, Run
+from fathom.agent.seamed import SCHEME, Probing, Signal
+from fathom.client.http import HttpBackend
+from fathom.model.objects import Obj
+from fathom.seams.host import Host
+from fathom.seams.log import Log
+from fathom.seams.seam import Ask, Input
+
+_encode = msgspec.json.encode
+
+
+class AgentBackend:
+    """Make it on the host's loop."""
+
+    def __init__(self, host: Host, http: HttpBackend, driver: ProcessDriver | None, log: Log) -> None:
+        self._host = host
+        self._http = http
+        self._driver = driver
+        self._log = log
+        self._loop = asyncio.get_running_loop()
+        self._tasks: dict[int, asyncio.Task[None]] = {}
+        self._ends: dict[int, None] = {}  # Streams of ends that are open.
+        if driver is not None:
+            driver.on_end = self._ended
+
+    def start(self, number: int, ask: Ask, *, stream: bool) -> None:
+        if not ask.target.startswith(SCHEME):
+            self._http.start(number, ask, stream=stream)
+        elif stream:
+            self._ends[number] = None
+            self._host.post(Input.OPENED, number, 200)
+        else:
+            self._tasks[number] = self._loop.create_task(self._do(number, ask))
+
+    def cancel(self, number: int) -> None:
+        """What the driver has begun it finishes: a start that is cut off would leave nobody's process."""
+        self._ends.pop(number, None)
+        if self._tasks.pop(number, None) is None:
+            self._http.cancel(number)
+
+    async def close(self) -> None:
+        if self._tasks:
+            await asyncio.wait(self._tasks.values(), timeout=5.0)
+        await self._http.close()
+
+    def _ended(self, run: Run) -> None:
+        for number in self._ends:
+            self._host.post(Input.CHUNK, number, 0, _encode(run) + b"\n")
+
+    async def _do(self, number: int, ask: Ask) -> None:
+        assert self._driver is not None
+        try:
+            status, answer = await CALLS[ask.target.removeprefix(f"{SCHEME}/")](self._driver, ask.body)
+            body = _encode(answer)
+        except Exception as error:  # A bug of ours must not stop the other pods: it is said, with its place.
+            self._log.error("the driver failed", ask=ask.target, error=repr(error))
+            status, body = 500, f"{type(error).__name__}: {error}".encode()
+        self._tasks.pop(number, None)
+        self._host.post(Input.REPLY, number, status, body)
+
+
+async def _listing(driver: ProcessDriver, body: bytes) -> tuple[int, Any]:
+    return 200, driver.listing()
+
+
+async def _admit(driver: ProcessDriver, body: bytes) -> tuple[int, Any]:
+    return 200, driver.admit(msgspec.json.decode(body, type=Obj))
+
+
+async def _start(driver: ProcessDriver, body: bytes) -> tuple[int, Any]:
+    began = await driver.start(msgspec.json.decode(body, type=Launch))
+    return (422 if isinstance(began, NotStarted) else 200), began
+
+
+async def _signal(driver: ProcessDriver, body: bytes) -> tuple[int, Any]:
+    driver.signal(msgspec.json.decode(body, type=Signal))
+    return 200, None
+
+
+async def _probe(driver: ProcessDriver, body: bytes) -> tuple[int, Any]:
+    return 200, await driver.probe(msgspec.json.decode(body, type=Probing))
+
+
+async def _remove(driver: ProcessDriver, body: bytes) -> tuple[int, Any]:
+    driver.remove(msgspec.json.decode(body, type=str))
+    return 200, None
+
+
+CALLS: dict[str, Callable[[ProcessDriver, bytes], Awaitable[tuple[int, Any]]]] = {
+    "listing": _listing,
+    "admit": _admit,
+    "start": _start,
+    "signal": _signal,
+    "probe": _probe,
+    "remove": _remove,
+}

@@ -1,0 +1,276 @@
+"""Containers as processes of this machine: the live side of `Runtime`. Everything it must know again after a
+restart is in `records`; what runs is waited for through the shims' pidfds."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import shutil
+import signal
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import msgspec
+
+from fathom.agent.addresses import next_address
+from fathom.agent.host.environment import Surroundings, Unresolved
+from fathom.agent.host.fetching import Fetched, Fetcher, NotFetched
+from fathom.agent.host.files import audiences_of, volume_files, write_volume
+from fathom.agent.host.images import Images, argv_of
+from fathom.agent.host.launch import Rights, Settled, shim_spec, user_of
+from fathom.agent.host.limits import Means, fence_in, remove_groups
+from fathom.agent.host.probes import Prober
+from fathom.agent.host.records import ExitRecord, Records, RunRecord, boot_id, is_alive
+from fathom.agent.host.sockets import family
+from fathom.agent.runtime import Kept, Launch, NotStarted, Probed, Run
+from fathom.agent.seamed import Probing, Signal
+from fathom.agent.views import containers_of
+from fathom.model.objects import Obj, lookup, uid_of
+from fathom.seams.log import Log
+
+SHIM = Path(__file__).parent.parent / "shim.py"
+SPAWN_S_MAX = 30.0
+LOST = "the shim that waited for it is gone: how it ended is not known"
+
+
+class Ground(msgspec.Struct, frozen=True):
+    """What a node's driver stands on."""
+
+    node: str
+    directory: Path
+    pod_range: str
+    host_ip: str
+    images: Images
+    rights: Rights
+    means: Means
+    allocatable: dict[str, str]
+    log_bytes: int = 10 * 1024 * 1024
+
+
+class ProcessDriver:
+    """Make it on the host's loop."""
+
+    def __init__(self, ground: Ground, fetcher: Fetcher, log: Log) -> None:
+        self._ground = ground
+        self._fetcher = fetcher
+        self._log = log
+        self.records = Records(ground.directory)
+        self._prober = Prober(ground.rights)
+        self._loop = asyncio.get_running_loop()
+        self._boot = boot_id()
+        self._watched: dict[str, int] = {}  # Run id -> pidfd of its shim.
+        self._last_ip = ""
+        self.on_end: Callable[[Run], None] = lambda run: None
+        self._adopt_all()
+
+    async def close(self) -> None:
+        for fd in self._watched.values():
+            self._loop.remove_reader(fd)
+            os.close(fd)
+        self._watched.clear()
+        await self._prober.close()
+
+    # What the deciding part asks for.
+
+    def listing(self) -> tuple[Kept, ...]:
+        return tuple(self.records.kept(record) for record in self.records.pods())
+
+    def admit(self, pod: Obj) -> Kept:
+        record = self.records.pod(uid_of(pod))
+        ip = record.ip if record is not None else self._free_ip(pod)
+        if record is None:
+            self.records.keep_pod(pod, ip)
+        return Kept(pod, ip, tuple(self.records.runs(uid_of(pod))))
+
+    def _free_ip(self, pod: Obj) -> str:
+        taken = {record.ip for record in self.records.pods()}
+        ip = next_address(self._ground.pod_range, taken, self._last_ip)
+        if ip is None:
+            raise RuntimeError(f"every address of {self._ground.pod_range}.0/24 is taken")
+        self._last_ip = ip
+        return ip
+
+    async def start(self, launch: Launch) -> Run | NotStarted:
+        uid = uid_of(launch.pod)
+        there = self.records.run(uid, launch.container, launch.attempt)
+        if there is not None:
+            return there  # Begun for an agent that did not live to hear of it.
+        container = next(one.spec for one in containers_of(launch.pod) if one.name == launch.container)
+        found = argv_of(container, self._ground.images)
+        if isinstance(found, str):
+            return NotStarted("ErrImageNeverPull", found)
+        try:
+            fetched = await self._fetcher.fetch(launch.pod, audiences_of(launch.pod))
+            settled = self._settle(launch, container, found, fetched)
+            return await self._spawn(settled, shim_spec(settled))
+        except (Unresolved, NotFetched) as error:
+            return NotStarted("CreateContainerConfigError", str(error))
+        except OSError as error:
+            words = f"{error.strerror}: {error.filename}" if error.filename else str(error)
+            return NotStarted("CreateContainerError", words)
+
+    def signal(self, asked: Signal) -> None:
+        record = self.records.run_record(asked.uid, asked.container, asked.attempt)
+        if record is None or record.id != asked.id or not is_alive(record.pid, record.pid_started):
+            return
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(record.pid, signal.SIGKILL if asked.kill else signal.SIGTERM)
+        if asked.kill:
+            self._kill_family(record)
+
+    def _kill_family(self, record: RunRecord) -> None:
+        """Also those who left the group."""
+        for pid in family(record.shim) if is_alive(record.shim, record.shim_started) else ():
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.kill(pid, signal.SIGKILL)
+
+    async def probe(self, asked: Probing) -> Probed:
+        run = asked.run
+        record = self.records.run_record(run.uid, run.container, run.attempt)
+        if record is None or not is_alive(record.pid, record.pid_started):
+            return Probed(False, "the container is not running")
+        return await self._prober.probe(record, asked.pod, asked.probe, asked.ip)
+
+    def remove(self, uid: str) -> None:
+        self.records.remove(uid)
+        remove_groups(f"{self._ground.node}/{uid}")
+
+    # Starting.
+
+    def _settle(
+        self, launch: Launch, container: Obj, found: tuple[list[str], object], fetched: Fetched
+    ) -> Settled:
+        pod, uid, ground = launch.pod, uid_of(launch.pod), self._ground
+        record = self.records.pod(uid)
+        if record is None:
+            raise Unresolved("the pod was removed meanwhile")
+        around = Surroundings(
+            pod=pod,
+            pod_ip=record.ip,
+            host_ip=ground.host_ip,
+            config_maps=fetched.config_maps,
+            secrets=fetched.secrets,
+            services=fetched.services,
+            allocatable=ground.allocatable,
+            base={"PATH": os.environ.get("PATH", os.defpath), "LANG": os.environ.get("LANG", "C.UTF-8")},
+        )
+        pod_dir, run_dir = (
+            self.records.pod_dir(uid),
+            self.records.run_dir(uid, launch.container, launch.attempt),
+        )
+        user = user_of(pod, container, record.ip, ground.rights)
+        self._make_places(pod_dir, run_dir, container, user)
+        for volume in lookup(pod, "spec", "volumes") or ():
+            if "hostPath" not in volume:
+                files = volume_files(volume, around, fetched.tokens)
+                write_volume(pod_dir / "volumes" / volume["name"], files, user)
+        fence = fence_in(ground.means, f"{ground.node}/{uid}/{launch.container}", container)
+        argv, image = found
+        return Settled(
+            launch, container, argv, image, around, pod_dir, run_dir, fence, ground.rights, self._boot,  # type: ignore[arg-type]  # as `argv_of` says
+            ground.log_bytes,
+        )  # fmt: skip
+
+    def _make_places(
+        self, pod_dir: Path, run_dir: Path, container: Obj, user: tuple[int, int] | None
+    ) -> None:
+        shutil.rmtree(run_dir, ignore_errors=True)  # Of a start that came to nothing.
+        home = pod_dir / "home" / container["name"]
+        for directory in (home, run_dir, run_dir / "root", pod_dir / "volumes"):
+            directory.mkdir(mode=0o755, parents=True, exist_ok=True)
+            directory.chmod(0o755)
+        message = run_dir / "message"
+        message.touch()
+        if user is not None:
+            os.chown(home, *user)
+            os.chown(message, *user)
+
+    async def _spawn(self, settled: Settled, spec: dict[str, object]) -> Run:
+        if not settled.rights.enclosing:
+            self._link_mounts(settled)
+        launch = settled.launch
+        file = settled.run_dir / "spec.json"
+        file.touch(mode=0o600)
+        file.write_bytes(msgspec.json.encode(spec))
+        process = await asyncio.create_subprocess_exec(
+            sys.executable, "-I", "-S", str(SHIM), str(file),
+            stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.STDOUT, start_new_session=True, cwd="/",
+        )  # fmt: skip
+        said, _ = await process.communicate()
+        uid = uid_of(launch.pod)
+        self.records.forget_old_runs(uid, launch.container)
+        run = self.records.run(uid, launch.container, launch.attempt)
+        if run is None:
+            return self._never_ran(settled, said.decode("utf-8", "replace").strip())
+        self._watch(run)
+        return self.records.run(uid, launch.container, launch.attempt) or run
+
+    def _never_ran(self, settled: Settled, said: str) -> Run:
+        """A run all the same: what happens next is for the restart policy to say."""
+        launch, now_ns = settled.launch, time.time_ns()
+        uid = uid_of(launch.pod)
+        ended = self.records.exit_record(uid, launch.container, launch.attempt)
+        record = RunRecord(
+            uid, launch.container, launch.attempt, launch.crashes, self._boot, 0, 0, 0, 0,
+            ended.started_ns if ended is not None else now_ns,
+        )  # fmt: skip
+        (settled.run_dir / "run.json").write_bytes(msgspec.json.encode(record))
+        if ended is None:
+            message = said or "the shim did not start"
+            self.records.write_exit(record.run, ExitRecord(128, now_ns, now_ns, 0, "StartError", message))
+        return self.records.run(uid, launch.container, launch.attempt) or record.run
+
+    def _link_mounts(self, settled: Settled) -> None:
+        """Where nothing can be mounted: below the working directory, by the mount's own path."""
+        home = settled.pod_dir / "home" / settled.container["name"]
+        for mount in settled.container.get("volumeMounts") or ():
+            link = home / mount["mountPath"].strip("/")
+            link.parent.mkdir(parents=True, exist_ok=True)
+            if not link.exists():
+                link.symlink_to(settled.pod_dir / "volumes" / mount["name"])
+
+    # Ends.
+
+    def _adopt_all(self) -> None:
+        for record in self.records.pods():
+            for run in self.records.runs(uid_of(record.pod)):
+                if run.exit is None:
+                    self._watch(run)
+
+    def _watch(self, run: Run) -> None:
+        """Its shim's end is its own. A shim that is gone already is found out now."""
+        record = self.records.run_record(run.uid, run.container, run.attempt)
+        if record is None or run.id in self._watched:
+            return
+        try:
+            fd = os.pidfd_open(record.shim)
+        except OSError:
+            self._ended(run)
+            return
+        if record.boot != self._boot or not is_alive(record.shim, record.shim_started):
+            os.close(fd)
+            self._ended(run)
+            return
+        self._watched[run.id] = fd
+        self._loop.add_reader(fd, self._shim_ended, run)
+
+    def _shim_ended(self, run: Run) -> None:
+        fd = self._watched.pop(run.id)
+        self._loop.remove_reader(fd)
+        os.close(fd)
+        self._ended(run)
+
+    def _ended(self, run: Run) -> None:
+        found = self.records.run(run.uid, run.container, run.attempt)
+        if found is None:
+            return  # Removed meanwhile, with its pod.
+        if found.exit is None:
+            now_ns = time.time_ns()
+            lost = ExitRecord(137, now_ns, run.started_ns, 9, "ContainerStatusUnknown", LOST)
+            self.records.write_exit(run, lost)
+            found = msgspec.structs.replace(found, exit=lost.exit)
+        self.on_end(found)

@@ -1,0 +1,148 @@
+"""Where the API server asks an agent for logs and metrics: HTTPS, both sides known by certificate.
+
+    GET /containerLogs/NAMESPACE/POD/UID/CONTAINER?follow=…      as kubelet has it, but for the UID
+    GET /usage                                                    what the node's containers use
+
+The agent's own certificate is made anew at each start and published in its Node object, which nobody else may
+write; so whoever reads the Node knows whom to believe. The other way round the agent takes only a client that
+the cluster's authority has named the API server.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from ipaddress import ip_address
+from pathlib import Path
+
+import msgspec
+from aiohttp import web
+from cryptography import x509
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.hashes import SHA256
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+
+from fathom.agent.host.logs import LogOptions, read_log
+from fathom.agent.host.records import Records, is_alive
+from fathom.agent.host.usage import NodeUsage
+
+API_SERVER = "system:fathom:apiserver"  # The name of the client that may ask.
+DAYS = 365
+STOP_S = 1.0
+
+
+class Own(msgspec.Struct, frozen=True):
+    """A certificate that only this endpoint has."""
+
+    certificate: str  # PEM
+    file: Path  # With its key.
+
+
+def make_certificate(node: str, address: str, directory: Path) -> Own:
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, f"system:node:{node}"[:64])])
+    now = datetime.now(UTC)
+    certificate = (
+        x509.CertificateBuilder()
+        .subject_name(name)
+        .issuer_name(name)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - timedelta(minutes=5))
+        .not_valid_after(now + timedelta(days=DAYS))
+        .add_extension(x509.SubjectAlternativeName([x509.IPAddress(ip_address(address))]), critical=False)
+        .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)
+        .sign(key, SHA256())
+        .public_bytes(Encoding.PEM)
+    )
+    private = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+    directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+    file = directory / "endpoint.pem"
+    file.touch(mode=0o600)
+    file.write_bytes(private + certificate)
+    return Own(certificate.decode(), file)
+
+
+def tls_context(own: Own, authority: bytes) -> ssl.SSLContext:
+    """`authority`: PEM of the cluster's, from the agent's own kubeconfig."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    context.load_cert_chain(own.file)
+    context.verify_mode = ssl.CERT_REQUIRED
+    context.load_verify_locations(cadata=authority.decode())
+    return context
+
+
+class Endpoint:
+    """Of one node. Make it on the host's loop."""
+
+    def __init__(self, records: Records | None, usage: Callable[[], NodeUsage]) -> None:
+        self._records = records
+        self._usage = usage
+        app = web.Application(middlewares=[_only_the_api_server])
+        app.router.add_get("/containerLogs/{namespace}/{pod}/{uid}/{container}", self._logs)
+        app.router.add_get("/usage", self._used)
+        self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=STOP_S)
+
+    async def listen(self, address: str, port: int, tls: ssl.SSLContext) -> int:
+        """The port it got."""
+        await self._runner.setup()
+        site = web.TCPSite(self._runner, address, port, ssl_context=tls)
+        await site.start()
+        server = site._server
+        assert isinstance(server, asyncio.Server)
+        return int(server.sockets[0].getsockname()[1])
+
+    async def close(self) -> None:
+        await self._runner.cleanup()
+
+    async def _used(self, request: web.Request) -> web.Response:
+        return web.Response(body=msgspec.json.encode(self._usage()), content_type="application/json")
+
+    async def _logs(self, request: web.Request) -> web.StreamResponse:
+        uid, container = request.match_info["uid"], request.match_info["container"]
+        options = msgspec.convert(dict(request.query), LogOptions, strict=False)
+        if self._records is None:
+            text = "simulated containers write nothing\n"
+            return web.Response(text=text)
+        attempts = self._records.attempts(uid, container)
+        if options.previous:
+            attempts = attempts[:-1]
+        if not attempts:
+            which = "previous terminated container" if options.previous else "container"
+            pod = request.match_info["pod"]
+            return web.Response(status=400, text=f'{which} "{container}" in pod "{pod}" not found')
+        attempt = attempts[-1]
+        response = web.StreamResponse(headers={"content-type": "text/plain"})
+        await response.prepare(request)
+        is_over = self._over(uid, container, attempt)
+        async for chunk in read_log(self._records.run_dir(uid, container, attempt), options, is_over):
+            await response.write(chunk)
+        return response
+
+    def _over(self, uid: str, container: str, attempt: int) -> Callable[[], bool]:
+        records = self._records
+        assert records is not None
+        found = records.run_record(uid, container, attempt)
+
+        def is_over() -> bool:
+            ended = records.exit_record(uid, container, attempt) is not None
+            return ended or found is None or not is_alive(found.shim, found.shim_started)
+
+        return is_over
+
+
+@web.middleware
+async def _only_the_api_server(
+    request: web.Request, handler: Callable[[web.Request], object]
+) -> web.StreamResponse:
+    shown = request.get_extra_info("peercert") or {}
+    names = [value for part in shown.get("subject", ()) for field, value in part if field == "commonName"]
+    if names != [API_SERVER]:
+        return web.Response(status=403, text="only the API server may ask here")
+    answer = await handler(request)  # type: ignore[misc]  # aiohttp's handlers are coroutines
+    assert isinstance(answer, web.StreamResponse)
+    return answer

@@ -1,0 +1,225 @@
+"""A container's environment, from its spec and what it refers to. Pure.
+
+As Kubernetes has it: services first, then `envFrom`, then `env` in order; `$(NAME)` is what was said before,
+`$$(NAME)` is the words themselves. POD_IP and friends are always there.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import re
+from collections.abc import Mapping
+
+import msgspec
+
+from fathom.agent.views import containers_of
+from fathom.model.objects import Key, Obj, key_of, labels_of, lookup, metadata, uid_of
+from fathom.model.quantity import parse
+
+_REFERENCE = re.compile(r"\$(\$|\(([^()]*)\))")
+_SUBSCRIPT = re.compile(r"metadata\.(labels|annotations)\['([^']+)'\]")
+_NAME = re.compile(r"[-._a-zA-Z][-._a-zA-Z0-9]*")
+
+
+class Unresolved(Exception):
+    """Something the container refers to is not there; the words are for its status."""
+
+
+class Surroundings(msgspec.Struct, frozen=True):
+    """What is known around a pod when one of its containers starts."""
+
+    pod: Obj
+    pod_ip: str
+    host_ip: str
+    config_maps: Mapping[str, Obj | None] = {}  # By name; None: there is none.
+    secrets: Mapping[str, Obj | None] = {}
+    services: tuple[Obj, ...] = ()
+    allocatable: Mapping[str, str] = {}  # What limits default to.
+    base: Mapping[str, str] = {}  # PATH and such.
+
+
+def expand(text: str, env: Mapping[str, str]) -> str:
+    def found(match: re.Match[str]) -> str:
+        if match[1] == "$":
+            return "$"
+        return env.get(match[2], match[0])
+
+    return _REFERENCE.sub(found, text)
+
+
+def environment(container: Obj, around: Surroundings) -> dict[str, str]:
+    """Raises `Unresolved`."""
+    key = key_of(around.pod)
+    env = {
+        **around.base,
+        "HOSTNAME": lookup(around.pod, "spec", "hostname") or key.name,
+        **service_variables(around.services, key.namespace, links=_has_links(around.pod)),
+        "POD_IP": around.pod_ip,
+        "POD_NAME": key.name,
+        "POD_NAMESPACE": key.namespace,
+        "NODE_NAME": str(lookup(around.pod, "spec", "nodeName") or ""),
+        "HOST_IP": around.host_ip,
+    }
+    for source in container.get("envFrom") or ():
+        env |= _from_whole(source, around)
+    for one in container.get("env") or ():
+        value = _value(one, container, around, env)
+        if value is not None:
+            env[one["name"]] = value
+    return env
+
+
+def _has_links(pod: Obj) -> bool:
+    return lookup(pod, "spec", "enableServiceLinks") is not False
+
+
+def _value(one: Obj, container: Obj, around: Surroundings, env: Mapping[str, str]) -> str | None:
+    source = one.get("valueFrom")
+    if not source:
+        return expand(str(one.get("value") or ""), env)
+    if reference := source.get("fieldRef"):
+        return field_of(str(reference.get("fieldPath")), around)
+    if reference := source.get("resourceFieldRef"):
+        return resource_of(reference, container, around)
+    if reference := source.get("configMapKeyRef"):
+        return _key_of("configmap", reference, around.config_maps)
+    if reference := source.get("secretKeyRef"):
+        return _key_of("secret", reference, around.secrets)
+    raise Unresolved(f"env {one.get('name')}: {', '.join(sorted(source))} is not supported here")
+
+
+def _key_of(kind: str, reference: Obj, there: Mapping[str, Obj | None]) -> str | None:
+    name, key = str(reference.get("name")), str(reference.get("key"))
+    found = there.get(name)
+    if found is None:
+        if reference.get("optional"):
+            return None
+        raise Unresolved(f'{kind} "{name}" not found')
+    texts = contents_of(kind, found)
+    if key not in texts:
+        if reference.get("optional"):
+            return None
+        raise Unresolved(f'couldn\'t find key {key} in {kind} "{name}"')
+    return texts[key].decode("utf-8", "replace")
+
+
+def _from_whole(source: Obj, around: Surroundings) -> dict[str, str]:
+    kind = "configmap" if source.get("configMapRef") else "secret"
+    reference = source.get("configMapRef") or source.get("secretRef") or {}
+    there = around.config_maps if kind == "configmap" else around.secrets
+    found = there.get(str(reference.get("name")))
+    if found is None:
+        if reference.get("optional"):
+            return {}
+        raise Unresolved(f'{kind} "{reference.get("name")}" not found')
+    prefix = str(source.get("prefix") or "")
+    return {
+        prefix + name: raw.decode("utf-8", "replace")
+        for name, raw in sorted(contents_of(kind, found).items())
+        if _NAME.fullmatch(prefix + name)
+    }
+
+
+def contents_of(kind: str, obj: Obj) -> dict[str, bytes]:
+    """Of a ConfigMap or a Secret, by key."""
+    encoded = obj.get("binaryData") if kind == "configmap" else obj.get("data")
+    found = {name: _decoded(text) for name, text in (encoded or {}).items()}
+    if kind == "configmap":
+        found |= {name: str(text).encode() for name, text in (obj.get("data") or {}).items()}
+    return found
+
+
+def _decoded(text: str) -> bytes:
+    try:
+        return base64.b64decode(text)
+    except (binascii.Error, ValueError):
+        return b""
+
+
+# The downward API.
+
+
+def field_of(path: str, around: Surroundings) -> str:
+    pod, meta = around.pod, metadata(around.pod)
+    if match := _SUBSCRIPT.fullmatch(path):
+        return str((meta.get(match[1]) or {}).get(match[2], ""))
+    fields = {
+        "metadata.name": meta.get("name", ""),
+        "metadata.namespace": meta.get("namespace", ""),
+        "metadata.uid": uid_of(pod),
+        "metadata.labels": _listed(labels_of(pod)),
+        "metadata.annotations": _listed(meta.get("annotations") or {}),
+        "spec.nodeName": lookup(pod, "spec", "nodeName") or "",
+        "spec.serviceAccountName": lookup(pod, "spec", "serviceAccountName") or "",
+        "status.hostIP": around.host_ip,
+        "status.hostIPs": around.host_ip,
+        "status.podIP": around.pod_ip,
+        "status.podIPs": around.pod_ip,
+    }
+    if path not in fields:
+        raise Unresolved(f"unsupported fieldPath: {path}")
+    return str(fields[path])
+
+
+def _listed(pairs: Mapping[str, str]) -> str:
+    quoted = (
+        (name, text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n"))
+        for name, text in pairs.items()
+    )
+    return "\n".join(f'{name}="{text}"' for name, text in sorted(quoted))
+
+
+def resource_of(reference: Obj, container: Obj, around: Surroundings) -> str:
+    named = reference.get("containerName")
+    if named:
+        container = next((one.spec for one in containers_of(around.pod) if one.name == named), container)
+    side, _, name = str(reference.get("resource")).partition(".")
+    resources = container.get("resources") or {}
+    text = (resources.get(side) or {}).get(name)
+    if text is None and side == "requests":
+        text = (resources.get("limits") or {}).get(name)
+    if text is None:
+        text = around.allocatable.get(name, "0") if side == "limits" else "0"
+    unit = parse(str(reference.get("divisor") or "1")).nano or parse("1").nano
+    return str(-(-parse(str(text)).nano // unit))  # Rounded up, as kubelet does.
+
+
+# Services.
+
+
+def service_variables(services: tuple[Obj, ...], namespace: str, *, links: bool) -> dict[str, str]:
+    """NAME_SERVICE_HOST and friends. The API server's own is always there."""
+    env: dict[str, str] = {}
+    for service in services:
+        key, spec = key_of(service), service.get("spec") or {}
+        own = key == Key("default", "kubernetes")
+        if not own and (not links or key.namespace != namespace):
+            continue
+        address, ports = spec.get("clusterIP"), spec.get("ports") or []
+        if not address or address == "None" or not ports:
+            continue
+        env |= _variables(key.name.upper().replace("-", "_"), str(address), ports)
+    return env
+
+
+def _variables(prefix: str, address: str, ports: list[Obj]) -> dict[str, str]:
+    first = ports[0]
+    whole = f"{first.get('protocol', 'TCP').lower()}://{address}:{first['port']}"
+    env = {
+        f"{prefix}_SERVICE_HOST": address,
+        f"{prefix}_SERVICE_PORT": str(first["port"]),
+        f"{prefix}_PORT": whole,
+    }
+    for port in ports:
+        protocol = port.get("protocol", "TCP")
+        if port.get("name"):
+            env[f"{prefix}_SERVICE_PORT_{port['name'].upper().replace('-', '_')}"] = str(port["port"])
+        base = f"{prefix}_PORT_{port['port']}_{protocol}"
+        env |= {
+            base: f"{protocol.lower()}://{address}:{port['port']}",
+            f"{base}_PROTO": protocol.lower(),
+            f"{base}_PORT": str(port["port"]),
+            f"{base}_ADDR": address,
+        }
+    return env

@@ -1,0 +1,116 @@
+"""What the host reads from the API for a pod, past the deciding part: ConfigMaps, Secrets, Services, tokens.
+Secrets must not be on the tape of a deciding process, so they never go through it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import aiohttp
+import msgspec
+
+from fathom.agent.views import containers_of
+from fathom.client.credentials import NoCredentials
+from fathom.client.http import CONNECT_S, Server
+from fathom.model.objects import Obj, key_of, lookup, uid_of
+
+TIMEOUT_S = 10.0
+TOKEN_S = 3600
+
+
+class NotFetched(Exception):
+    """The API did not say; trying again later may help."""
+
+
+class Fetched(msgspec.Struct, frozen=True):
+    config_maps: dict[str, Obj | None]
+    secrets: dict[str, Obj | None]
+    services: tuple[Obj, ...]
+    tokens: dict[str, str]
+
+
+def references(pod: Obj) -> tuple[list[str], list[str]]:
+    """The ConfigMaps and Secrets that it names, in order, each once."""
+    maps: dict[str, None] = {}
+    secrets: dict[str, None] = {}
+    for container in containers_of(pod):
+        for source in container.spec.get("envFrom") or ():
+            _note(maps, source.get("configMapRef"), "name")
+            _note(secrets, source.get("secretRef"), "name")
+        for one in container.spec.get("env") or ():
+            _note(maps, lookup(one, "valueFrom", "configMapKeyRef"), "name")
+            _note(secrets, lookup(one, "valueFrom", "secretKeyRef"), "name")
+    for volume in lookup(pod, "spec", "volumes") or ():
+        _note(maps, volume.get("configMap"), "name")
+        _note(secrets, volume.get("secret"), "secretName")
+        for source in lookup(volume, "projected", "sources") or ():
+            _note(maps, source.get("configMap"), "name")
+            _note(secrets, source.get("secret"), "name")
+    return list(maps), list(secrets)
+
+
+def _note(found: dict[str, None], reference: Any, field: str) -> None:
+    if isinstance(reference, dict) and reference.get(field):
+        found[str(reference[field])] = None
+
+
+class Fetcher:
+    def __init__(self, server: Server) -> None:
+        self._server = server
+        self._session = aiohttp.ClientSession(
+            connector=aiohttp.TCPConnector(ssl=server.tls, limit=8, keepalive_timeout=30),
+            timeout=aiohttp.ClientTimeout(total=TIMEOUT_S, sock_connect=CONNECT_S),
+            headers={"User-Agent": "fathom-agent"},
+        )
+
+    async def close(self) -> None:
+        await self._session.close()
+
+    async def fetch(self, pod: Obj, audiences: list[str]) -> Fetched:
+        """Raises `NotFetched`."""
+        namespace = key_of(pod).namespace
+        maps, secrets = references(pod)
+        core = f"/api/v1/namespaces/{namespace}"
+        return Fetched(
+            {name: await self._object(f"{core}/configmaps/{name}") for name in maps},
+            {name: await self._object(f"{core}/secrets/{name}") for name in secrets},
+            await self._services(namespace),
+            {audience: await self._token(pod, audience) for audience in audiences},
+        )
+
+    async def _services(self, namespace: str) -> tuple[Obj, ...]:
+        found = await self._object(f"/api/v1/namespaces/{namespace}/services") or {}
+        own = await self._object("/api/v1/namespaces/default/services/kubernetes")
+        return (*(found.get("items") or ()), *((own,) if own is not None else ()))
+
+    async def _token(self, pod: Obj, audience: str) -> str:
+        key = key_of(pod)
+        account = lookup(pod, "spec", "serviceAccountName") or "default"
+        bound = {"apiVersion": "v1", "kind": "Pod", "name": key.name, "uid": uid_of(pod)}
+        spec: Obj = {"boundObjectRef": bound, "expirationSeconds": TOKEN_S}
+        if audience:
+            spec["audiences"] = [audience]
+        body = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": spec}
+        path = f"/api/v1/namespaces/{key.namespace}/serviceaccounts/{account}/token"
+        answer = await self._ask("POST", path, body)
+        return str(lookup(answer or {}, "status", "token") or "")
+
+    async def _object(self, path: str) -> Obj | None:
+        return await self._ask("GET", path, None)
+
+    async def _ask(self, method: str, path: str, body: Obj | None) -> Obj | None:
+        server = self._server
+        try:
+            if server.renewing is not None:
+                await server.renewing.renew()
+            async with self._session.request(
+                method, server.url + path, json=body, headers=server.credentials(),
+                server_hostname=server.server_name or None, allow_redirects=False,
+            ) as response:  # fmt: skip
+                answer: Obj = await response.json(content_type=None)
+                if response.status == 404:
+                    return None
+                if response.status >= 300:
+                    raise NotFetched(str(answer.get("message") or f"{path}: HTTP {response.status}"))
+                return answer
+        except (aiohttp.ClientError, OSError, TimeoutError, ValueError, NoCredentials) as error:
+            raise NotFetched(f"{path}: {type(error).__name__} {error}") from None

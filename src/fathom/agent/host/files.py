@@ -1,0 +1,143 @@
+"""A pod's volumes as directories of the machine. ConfigMaps, Secrets, the downward API, projections of these,
+emptyDir and hostPath; what else there is, is not supported, and said so.
+
+What a volume shall contain is told by pure functions (`volume_files`); writing it is one function.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+
+import msgspec
+
+from fathom.agent.host.environment import Surroundings, Unresolved, contents_of, field_of, resource_of
+from fathom.model.objects import Obj
+
+MODE = 0o644
+
+
+class File(msgspec.Struct, frozen=True):
+    content: bytes
+    mode: int = MODE
+
+
+Files = dict[str, File]  # By path inside the volume.
+
+
+def volume_files(volume: Obj, around: Surroundings, tokens: Mapping[str, str]) -> Files | None:
+    """None: an empty place that belongs to the pod. `tokens`: of service accounts, by audience."""
+    name = volume.get("name", "")
+    if "emptyDir" in volume:
+        return None
+    if source := volume.get("configMap"):
+        return _from(
+            "configmap", source, str(source.get("name")), around.config_maps, source.get("defaultMode")
+        )
+    if source := volume.get("secret"):
+        return _from(
+            "secret", source, str(source.get("secretName")), around.secrets, source.get("defaultMode")
+        )
+    if source := volume.get("downwardAPI"):
+        return _downward(source, around, source.get("defaultMode"))
+    if source := volume.get("projected"):
+        return _projected(source, around, tokens)
+    kinds = ", ".join(sorted(set(volume) - {"name"})) or "nothing"
+    raise Unresolved(f'volume "{name}" is of a kind that this agent does not have: {kinds}')
+
+
+def _from(kind: str, source: Obj, name: str, there: Mapping[str, Obj | None], mode: int | None) -> Files:
+    found = there.get(name)
+    if found is None:
+        if source.get("optional"):
+            return {}
+        raise Unresolved(f'{kind} "{name}" not found')
+    contents = contents_of(kind, found)
+    items = source.get("items")
+    if not items:
+        return {key: File(raw, mode or MODE) for key, raw in contents.items()}
+    files: Files = {}
+    for item in items:
+        if item["key"] in contents:
+            files[_inside(item["path"])] = File(contents[item["key"]], item.get("mode") or mode or MODE)
+        elif not source.get("optional"):
+            raise Unresolved(f'{kind} "{name}" references non-existent key: {item["key"]}')
+    return files
+
+
+def _downward(source: Obj, around: Surroundings, mode: int | None) -> Files:
+    files: Files = {}
+    for item in source.get("items") or ():
+        if reference := item.get("fieldRef"):
+            text = field_of(str(reference.get("fieldPath")), around)
+        else:
+            text = resource_of(item.get("resourceFieldRef") or {}, {}, around)
+        files[_inside(item["path"])] = File(text.encode(), item.get("mode") or mode or MODE)
+    return files
+
+
+def _projected(volume: Obj, around: Surroundings, tokens: Mapping[str, str]) -> Files:
+    files: Files = {}
+    mode = volume.get("defaultMode")
+    for source in volume.get("sources") or ():
+        if one := source.get("configMap"):
+            files |= _from("configmap", one, str(one.get("name")), around.config_maps, mode)
+        elif one := source.get("secret"):
+            files |= _from("secret", one, str(one.get("name")), around.secrets, mode)
+        elif one := source.get("downwardAPI"):
+            files |= _downward(one, around, mode)
+        elif one := source.get("serviceAccountToken"):
+            token = tokens.get(str(one.get("audience") or ""))
+            if token is None:
+                raise Unresolved("no token could be had for the pod's service account")
+            files[_inside(one["path"])] = File(token.encode(), mode or MODE)
+        else:
+            raise Unresolved(f"a projection of {', '.join(sorted(source))} is not supported here")
+    return files
+
+
+def _inside(path: str) -> str:
+    """The API has checked it; a file is written by it, so it is checked here too."""
+    if path.startswith("/") or ".." in path.split("/"):
+        raise Unresolved(f'"{path}" leads out of its volume')
+    return path
+
+
+def audiences_of(pod: Obj) -> list[str]:
+    """For which tokens of the pod's account are mounted."""
+    return [
+        str(source["serviceAccountToken"].get("audience") or "")
+        for volume in (pod.get("spec") or {}).get("volumes") or ()
+        for source in (volume.get("projected") or {}).get("sources") or ()
+        if source.get("serviceAccountToken")
+    ]
+
+
+def write_volume(directory: Path, files: Files | None, owner: tuple[int, int] | None) -> None:
+    """As a whole: another directory is filled and put in the place of the old one. What is mounted already
+    shows the old one until the container's next run."""
+    if files is None:
+        directory.mkdir(mode=0o755, parents=True, exist_ok=True)
+        directory.chmod(0o777)
+        return
+    new = directory.with_name(f".{directory.name}.new")
+    shutil.rmtree(new, ignore_errors=True)
+    new.mkdir(mode=0o755, parents=True)
+    new.chmod(0o755)
+    for path, file in files.items():
+        where = new / path
+        where.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
+        where.write_bytes(file.content)
+        where.chmod(file.mode)
+        if owner is not None:
+            os.chown(where, *owner)
+    if directory.exists():
+        old = directory.with_name(f".{directory.name}.old")
+        shutil.rmtree(old, ignore_errors=True)
+        directory.rename(old)
+        new.rename(directory)
+        shutil.rmtree(old, ignore_errors=True)
+    else:
+        new.rename(directory)

@@ -1,0 +1,73 @@
+"""Images are names of local commands here: a TOML table says which.
+
+    "nginx" = ["python3", "-m", "http.server", "--bind", "$(POD_IP)", "80"]
+    "registry.example/app:*" = { command = ["./app"], env = { MODE = "local" }, workingDir = "/srv/app" }
+
+A container that says its `command` runs that, whatever its image is called.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from fathom.model.objects import Obj
+
+
+class BadImages(Exception):
+    """The file cannot be used; one line says why."""
+
+
+class Image(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
+    command: tuple[str, ...]
+    env: dict[str, str] = {}
+    working_dir: str = ""
+
+
+Images = dict[str, Image]
+
+
+def read_images(path: Path) -> Images:
+    try:
+        table = tomllib.loads(path.read_text())
+        return {name: _image(found) for name, found in table.items()}
+    except OSError as error:
+        raise BadImages(f"{path}: {error.strerror}") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, msgspec.ValidationError) as error:
+        raise BadImages(f"{path}: {error}; an image is a list of words, or a table with a command") from None
+
+
+def _image(found: Any) -> Image:
+    image = msgspec.convert({"command": found} if isinstance(found, list) else found, Image)
+    if not image.command:
+        raise msgspec.ValidationError("a command has at least one word")
+    return image
+
+
+def find_image(images: Images, name: str) -> Image | None:
+    """By the whole name, without its tag, by its last part, or by a pattern, in this order."""
+    bare = name.partition("@")[0]
+    untagged = bare.rpartition(":")[0] if ":" in bare.rpartition("/")[2] else bare
+    for spelled in (name, bare, untagged, untagged.rpartition("/")[2]):
+        if spelled in images:
+            return images[spelled]
+    return next((image for one, image in images.items() if fnmatch.fnmatchcase(name, one)), None)
+
+
+def argv_of(container: Obj, images: Images) -> tuple[list[str], Image | None] | str:
+    """The words to run, with what the image adds; or, in plain words, why there are none."""
+    image = find_image(images, str(container.get("image") or ""))
+    args = [str(word) for word in container.get("args") or ()]
+    if container.get("command"):
+        return [*map(str, container["command"]), *args], image
+    if image is None:
+        return (
+            f'no local command for image "{container.get("image", "")}": give the container a command, or '
+            "say in the agent's --images file what it runs here"
+        )
+    # As with an entrypoint: args replace what follows the program only where the container has some.
+    return ([image.command[0], *args] if args else list(image.command)), image

@@ -1,0 +1,149 @@
+"""What the shim is told: the words to run, with which environment, rights, limits and view of the files. Pure
+but for the directories that it makes."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from fathom.agent.host.environment import Surroundings, Unresolved, environment, expand
+from fathom.agent.host.images import Image
+from fathom.agent.host.limits import Fence
+from fathom.agent.runtime import Launch
+from fathom.model.objects import Obj, lookup
+
+HOME = "/pod"  # As `enclose` has it.
+LOG_BYTES, LOG_FILES = 10 * 1024 * 1024, 5  # kubelet's.
+UIDS_FROM = 0x70000000  # Above what systems give to people and to user namespaces.
+
+
+class Rights(msgspec.Struct, frozen=True):
+    """What the agent itself may do, found out at its start."""
+
+    root: bool
+    enclosing: bool  # Namespaces of mounts can be had.
+    hide: tuple[str, ...] = ()  # What no pod may see.
+    allow_root: bool = False
+
+
+class Settled(msgspec.Struct, frozen=True):
+    """Of one run, before it is written down for the shim."""
+
+    launch: Launch
+    container: Obj
+    argv: list[str]
+    image: Image | None
+    around: Surroundings
+    pod_dir: Path
+    run_dir: Path
+    fence: Fence
+    rights: Rights
+    boot: str
+    log_bytes: int = LOG_BYTES
+
+
+def uid_for(ip: str) -> int:
+    """One user for each pod address: pods cannot read or signal each other."""
+    numbers = [int(part) for part in ip.split(".")]
+    return UIDS_FROM + (numbers[1] << 16) + (numbers[2] << 8) + numbers[3]
+
+
+def user_of(pod: Obj, container: Obj, ip: str, rights: Rights) -> tuple[int, int] | None:
+    """As whom it runs; None: as the agent does, for want of the right to choose."""
+    own = container.get("securityContext") or {}
+    common = lookup(pod, "spec", "securityContext") or {}
+    user = own.get("runAsUser", common.get("runAsUser"))
+    group = own.get("runAsGroup", common.get("runAsGroup"))
+    if not rights.root:
+        if user is not None and user != os.getuid():
+            raise Unresolved(f"runAsUser {user}: the agent is not root, and runs pods as user {os.getuid()}")
+        return None
+    if user == 0 and not rights.allow_root:
+        raise Unresolved("runAsUser 0: processes of root could read the server's keys; see --allow-root")
+    if not rights.enclosing and user is None:
+        return None
+    found = user if user is not None else uid_for(ip)
+    return found, group if group is not None else found
+
+
+def shim_spec(settled: Settled) -> dict[str, Any]:
+    """Raises `Unresolved`."""
+    container, around, rights = settled.container, settled.around, settled.rights
+    home = settled.pod_dir / "home" / container["name"]
+    mounts = _mounts(settled)
+    env = {
+        **(settled.image.env if settled.image is not None else {}),
+        **environment(container, around),
+    }
+    env.setdefault("HOME", HOME if rights.enclosing else str(home))
+    user = user_of(around.pod, container, around.pod_ip, rights)
+    working = container.get("workingDir") or (settled.image.working_dir if settled.image is not None else "")
+    launch = settled.launch
+    return {
+        "argv": [expand(word, env) for word in settled.argv],
+        "env": env,
+        "cwd": working or (HOME if rights.enclosing else str(home)),
+        "directory": str(settled.run_dir),
+        "log": str(settled.run_dir / "log"),
+        "log_bytes": settled.log_bytes,
+        "log_files": LOG_FILES,
+        "uid": user[0] if user is not None else None,
+        "gid": user[1] if user is not None else None,
+        "no_new_privileges": True,
+        "rlimits": settled.fence.rlimits,
+        "cgroups": list(settled.fence.groups),
+        "oom": settled.fence.oom,
+        "message": str(settled.run_dir / "message"),
+        "record": {
+            "uid": around.pod["metadata"]["uid"],
+            "container": container["name"],
+            "attempt": launch.attempt,
+            "crashes": launch.crashes,
+            "boot": settled.boot,
+        },
+        "enclose": {
+            "userns": not rights.root,
+            "stage": str(settled.run_dir / "root"),
+            "home": str(home),
+            "hide": list(rights.hide),
+            "mounts": mounts,
+        }
+        if rights.enclosing
+        else None,
+    }  # fmt: skip
+
+
+def _refuse_hidden(source: Path, rights: Rights) -> None:
+    for hidden in map(Path, rights.hide):
+        if source.is_relative_to(hidden) or hidden.is_relative_to(source):
+            raise Unresolved(f"hostPath {source}: the server's own files are there")
+
+
+def _mounts(settled: Settled) -> list[dict[str, Any]]:
+    """Where nothing can be mounted, links below the working directory stand in for it; see `driver`."""
+    mounts = []
+    volumes = {one["name"]: one for one in lookup(settled.around.pod, "spec", "volumes") or ()}
+    for mount in settled.container.get("volumeMounts") or ():
+        volume = volumes.get(mount["name"]) or {}
+        source = settled.pod_dir / "volumes" / mount["name"]
+        if given := lookup(volume, "hostPath", "path"):
+            source = Path(given).resolve()
+            _refuse_hidden(source, settled.rights)
+        below = str(mount.get("subPath") or "")
+        if below.startswith("/") or ".." in below.split("/"):
+            raise Unresolved(f'subPath "{below}" leads out of its volume')
+        if below:
+            source = source / below
+            if not source.exists() and "emptyDir" in volume:
+                source.mkdir(parents=True)
+                source.chmod(0o777)
+        if not source.exists():
+            raise Unresolved(f'volume "{mount["name"]}": {source.name} is not there')
+        to = os.path.normpath("/" + mount["mountPath"])
+        mounts.append({"from": str(source), "to": to, "ro": bool(mount.get("readOnly"))})
+    message = os.path.normpath(settled.container.get("terminationMessagePath") or "/dev/termination-log")
+    mounts.append({"from": str(settled.run_dir / "message"), "to": message, "ro": False})
+    return mounts

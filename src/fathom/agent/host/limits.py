@@ -1,0 +1,100 @@
+"""CPU and memory limits of a container, by the means that the system permits: cgroups of version 2 or 1, and
+where there are none, a limit of the process's own data. What cannot be had is said once, at the start."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from pathlib import Path
+
+import msgspec
+
+from fathom.model.objects import Obj, lookup
+from fathom.model.quantity import parse
+
+ROOT = Path("/sys/fs/cgroup")
+PERIOD_US = 100_000
+
+
+class Means(msgspec.Struct, frozen=True):
+    """How limits are kept here."""
+
+    kind: str  # 'v2', 'v1' or '' for none.
+    note: str = ""
+
+
+class Fence(msgspec.Struct, frozen=True):
+    """Of one run."""
+
+    groups: tuple[str, ...] = ()  # Files to which the process writes itself.
+    rlimits: dict[str, int] = {}
+    oom: str = ""  # Where the kernel counts kills for want of memory.
+
+
+def find_means(name: str, root: Path = ROOT) -> Means:
+    """Tried, not guessed: a group is made and removed."""
+    with contextlib.suppress(OSError):
+        if {"cpu", "memory"} <= set((root / "cgroup.controllers").read_text().split()):
+            group = root / "fathom" / name
+            group.mkdir(parents=True, exist_ok=True)
+            for one in (root, root / "fathom", group):
+                (one / "cgroup.subtree_control").write_text("+cpu +memory")
+            return Means("v2")
+    with contextlib.suppress(OSError):
+        for controller in ("cpu", "memory"):
+            (root / controller / "fathom" / name).mkdir(parents=True, exist_ok=True)
+        return Means("v1")
+    return Means("", "no cgroups: memory limits bound each process's data, CPU limits are not kept")
+
+
+def limits_of(container: Obj) -> tuple[int, int]:
+    """CPU in thousandths and memory in bytes; 0: none."""
+    listed = lookup(container, "resources", "limits") or {}
+    cpu, memory = listed.get("cpu"), listed.get("memory")
+    return (parse(str(cpu)).milli if cpu else 0, parse(str(memory)).value if memory else 0)
+
+
+def fence_in(means: Means, name: str, container: Obj, root: Path = ROOT) -> Fence:
+    """`name`: a path below the agent's own group. Raises OSError."""
+    cpu_milli, memory_bytes = limits_of(container)
+    if not cpu_milli and not memory_bytes:
+        return Fence()
+    quota_us = max(1000, cpu_milli * PERIOD_US // 1000)
+    if means.kind == "v2":
+        group = _made(root / "fathom" / name)
+        if cpu_milli:
+            (group / "cpu.max").write_text(f"{quota_us} {PERIOD_US}")
+        if memory_bytes:
+            (group / "memory.max").write_text(str(memory_bytes))
+        return Fence((str(group / "cgroup.procs"),), oom=str(group / "memory.events"))
+    if means.kind == "v1":
+        groups = []
+        if cpu_milli:
+            group = _made(root / "cpu" / "fathom" / name)
+            (group / "cpu.cfs_period_us").write_text(str(PERIOD_US))
+            (group / "cpu.cfs_quota_us").write_text(str(quota_us))
+            groups.append(str(group / "cgroup.procs"))
+        if memory_bytes:
+            group = _made(root / "memory" / "fathom" / name)
+            (group / "memory.limit_in_bytes").write_text(str(memory_bytes))
+            groups.append(str(group / "cgroup.procs"))
+        return Fence(tuple(groups), oom=str(root / "memory" / "fathom" / name / "memory.oom_control"))
+    return Fence(rlimits={"DATA": memory_bytes} if memory_bytes else {})
+
+
+def _made(group: Path) -> Path:
+    group.mkdir(parents=True, exist_ok=True)
+    if (parent := group.parent / "cgroup.subtree_control").exists():
+        with contextlib.suppress(OSError):
+            parent.write_text("+cpu +memory")
+    return group
+
+
+def remove_groups(name: str, root: Path = ROOT) -> None:
+    """Empty ones, deepest first. What is still in use stays, and goes with the machine's next start."""
+    for base in (root / "fathom", root / "cpu" / "fathom", root / "memory" / "fathom"):
+        top = base / name
+        if top.is_dir():
+            for directory, _, _ in os.walk(top, topdown=False):
+                with contextlib.suppress(OSError):
+                    os.rmdir(directory)

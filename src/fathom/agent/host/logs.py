@@ -1,0 +1,171 @@
+"""A container's log, as the shim wrote it, read back the way `kubectl logs` asks for it."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections import deque
+from collections.abc import AsyncIterator, Callable, Iterator
+from pathlib import Path
+
+import msgspec
+
+POLL_S = 0.1
+CHUNK_BYTES = 256 * 1024
+
+
+class LogOptions(msgspec.Struct, frozen=True, omit_defaults=True):
+    """As the API has checked them."""
+
+    follow: bool = False
+    previous: bool = False
+    timestamps: bool = False
+    tail: int = -1  # Lines from the end; -1: all.
+    since: str = ""  # Not older than this: RFC 3339 in UTC, as in the log.
+    bytes_max: int = -1
+    stream: str = ""  # stdout, stderr; '' both.
+
+
+class Filter:
+    """One line of a log, as it is to be shown; parts of a long line are put together again."""
+
+    def __init__(self, options: LogOptions) -> None:
+        self._options = options
+        self._part = False  # The last line shown goes on.
+
+    def shown(self, line: bytes) -> bytes | None:
+        stamp, _, rest = line.partition(b" ")
+        stream, _, rest = rest.partition(b" ")
+        tag, _, text = rest.partition(b" ")
+        options = self._options
+        if options.since and stamp.decode() < options.since:
+            return None
+        if options.stream and stream.decode() != options.stream:
+            return None
+        head = stamp + b" " if options.timestamps and not self._part else b""
+        self._part = tag == b"P"
+        return head + text + (b"" if self._part else b"\n")
+
+
+def log_files(directory: Path) -> list[Path]:
+    """The oldest first."""
+    numbered = sorted(
+        (one for one in directory.glob("log.*") if one.suffix[1:].isdigit()),
+        key=lambda one: -int(one.suffix[1:]),
+    )
+    return [*numbered, directory / "log"]
+
+
+def lines_of(path: Path) -> Iterator[bytes]:
+    try:
+        with path.open("rb") as file:
+            for line in file:
+                if line.endswith(b"\n"):
+                    yield line[:-1]
+    except OSError:
+        return
+
+
+async def read_log(directory: Path, options: LogOptions, is_over: Callable[[], bool]) -> AsyncIterator[bytes]:
+    """What is there, and with `follow` what comes, until the run is over. `is_over` is asked before the last
+    look, so nothing that was written before the end is missed."""
+    left = options.bytes_max
+    filter_ = Filter(options)
+    follower = Follower(directory / "log") if options.follow else None
+    try:
+        there = (
+            shown
+            for path in log_files(directory)
+            for line in lines_of(path)
+            if (shown := filter_.shown(line)) is not None
+        )
+        if follower is not None:
+            follower.begin()
+        for chunk in _chunks(_tail(there, options.tail)):
+            part, left = _bounded(chunk, left)
+            yield part
+            if left == 0:
+                return
+            await asyncio.sleep(0)
+        while follower is not None:
+            over = is_over()
+            lines = follower.read()
+            shown = b"".join(text for line in lines if (text := filter_.shown(line)) is not None)
+            if shown:
+                part, left = _bounded(shown, left)
+                yield part
+            if left == 0 or (over and not lines):
+                return
+            if not lines:
+                await asyncio.sleep(POLL_S)
+    finally:
+        if follower is not None:
+            follower.close()
+
+
+def _tail(lines: Iterator[bytes], count: int) -> Iterator[bytes]:
+    return lines if count < 0 else iter(deque(lines, maxlen=count))
+
+
+def _chunks(lines: Iterator[bytes]) -> Iterator[bytes]:
+    held, size = [], 0
+    for line in lines:
+        held.append(line)
+        size += len(line)
+        if size >= CHUNK_BYTES:
+            yield b"".join(held)
+            held, size = [], 0
+    if held:
+        yield b"".join(held)
+
+
+def _bounded(chunk: bytes, left: int) -> tuple[bytes, int]:
+    if left < 0:
+        return chunk, left
+    return chunk[:left], max(0, left - len(chunk))
+
+
+class Follower:
+    """The growing end of a log, across rotations: a file that was renamed is read to its end first."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._fd = -1
+        self._rest = b""
+
+    def begin(self) -> None:
+        """From the end of what is there now."""
+        self._open()
+        if self._fd >= 0:
+            os.lseek(self._fd, 0, os.SEEK_END)
+
+    def read(self) -> list[bytes]:
+        """Whole lines that came since."""
+        if self._fd < 0:
+            self._open()
+        if self._fd < 0:
+            return []
+        chunk = os.read(self._fd, CHUNK_BYTES)
+        if not chunk and self._was_rotated():
+            self.close()
+            self._open()
+            chunk = os.read(self._fd, CHUNK_BYTES) if self._fd >= 0 else b""
+        *lines, self._rest = (self._rest + chunk).split(b"\n")
+        return lines
+
+    def close(self) -> None:
+        if self._fd >= 0:
+            os.close(self._fd)
+            self._fd = -1
+
+    def _open(self) -> None:
+        try:
+            self._fd = os.open(self._path, os.O_RDONLY)
+        except OSError:
+            self._fd = -1
+
+    def _was_rotated(self) -> bool:
+        try:
+            return os.stat(self._path).st_ino != os.fstat(self._fd).st_ino
+        except OSError:
+            return False

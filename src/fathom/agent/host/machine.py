@@ -1,0 +1,136 @@
+"""What this machine is and permits, found out once when agents start."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import platform
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+import msgspec
+
+from fathom.agent.addresses import candidates
+from fathom.agent.host.launch import Rights
+from fathom.agent.host.records import boot_id
+
+ENCLOSE = Path(__file__).parent.parent / "enclose.py"
+TRY_S = 10.0
+
+
+class AlreadyRuns(Exception):
+    """Another agent has this node, or its addresses."""
+
+
+class Range(msgspec.Struct, frozen=True):
+    pod_range: str
+    lock: socket.socket
+
+
+def facts() -> dict[str, str]:
+    machine = Path("/etc/machine-id")
+    return {
+        "machine": machine.read_text().strip() if machine.is_file() else "",
+        "boot": boot_id(),
+        "kernel": platform.release(),
+        "os": _os_name(),
+        "architecture": {"x86_64": "amd64", "aarch64": "arm64"}.get(platform.machine(), platform.machine()),
+    }
+
+
+def _os_name() -> str:
+    try:
+        return platform.freedesktop_os_release().get("PRETTY_NAME", platform.system())
+    except OSError:
+        return platform.system()
+
+
+def capacity(shares: int, directory: Path) -> dict[str, str]:
+    """Of one of so many nodes on this machine: each gets its share, so that what is promised is there."""
+    pages, page = os.sysconf("SC_PHYS_PAGES"), os.sysconf("SC_PAGE_SIZE")
+    cpus = len(os.sched_getaffinity(0))
+    disk = shutil.disk_usage(directory).total
+    return {
+        "cpu": f"{cpus * 1000 // shares}m",
+        "memory": f"{pages * page // shares // 1024}Ki",
+        "pods": "110",
+        "ephemeral-storage": f"{disk // shares // 1024}Ki",
+    }
+
+
+def find_rights(hide: Sequence[Path], *, allow_root: bool) -> tuple[Rights, str]:
+    """And what an operator should be warned of; '' is nothing."""
+    root = os.geteuid() == 0
+    enclosing, why = _can_enclose(root)
+    paths = tuple(str(path.resolve()) for path in hide)
+    rights = Rights(root, enclosing, paths, allow_root)
+    if enclosing:
+        return rights, ""
+    return rights, f"pods can read the server's files as far as user {os.geteuid()} can: {why}"
+
+
+def _can_enclose(root: bool) -> tuple[bool, str]:
+    """Tried, not guessed."""
+    with tempfile.TemporaryDirectory(prefix="fathom-") as place:
+        stage, home = Path(place, "root"), Path(place, "home")
+        stage.mkdir()
+        home.mkdir()
+        words = [
+            sys.executable,
+            "-I",
+            "-S",
+            str(ENCLOSE),
+            str(stage),
+            str(home),
+            *(() if root else ("users",)),
+        ]
+        try:
+            done = subprocess.run(words, capture_output=True, text=True, timeout=TRY_S, check=False)
+        except (OSError, subprocess.TimeoutExpired) as error:
+            return False, str(error)
+    return done.returncode == 0, done.stderr.strip()
+
+
+def lock_node(directory: Path, node: str) -> int:
+    """One agent per data directory and node; the lock goes with the process."""
+    directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+    fd = os.open(directory / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        os.close(fd)
+        raise AlreadyRuns(f"an agent of node {node} runs already on {directory}") from None
+    return fd
+
+
+def claim_range(directory: Path, node: str) -> Range:
+    """Addresses for the node's pods: those it had before, or some that no other agent of this machine has. A
+    name in the kernel's abstract namespace is the claim: it ends with the process."""
+    kept = directory / "range"
+    if kept.is_file():
+        before = kept.read_text().strip()
+        lock = _claimed(before)
+        if lock is None:
+            raise AlreadyRuns(f"the addresses {before}.0/24 of node {node} are in use by another agent")
+        return Range(before, lock)
+    for candidate in candidates(node):
+        lock = _claimed(candidate)
+        if lock is not None:
+            kept.write_text(candidate)
+            return Range(candidate, lock)
+    raise AlreadyRuns("every range of pod addresses on this machine is taken")
+
+
+def _claimed(pod_range: str) -> socket.socket | None:
+    lock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        lock.bind(f"\0fathom-pods-{pod_range}")
+    except OSError:
+        lock.close()
+        return None
+    return lock

@@ -1,0 +1,138 @@
+"""One try of a probe or a hook, for real."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sys
+from contextlib import suppress
+from pathlib import Path
+
+import aiohttp
+
+from fathom.agent.host.launch import Rights
+from fathom.agent.host.records import RunRecord
+from fathom.agent.host.sockets import Verdict, family, listeners, sockets_of, whose
+from fathom.agent.runtime import Probed
+from fathom.model.objects import Obj, lookup
+
+WITHIN = Path(__file__).parent.parent / "within.py"
+OUTPUT_BYTES_MAX = 10 * 1024
+BODY_BYTES_MAX = 10 * 1024
+
+
+class Prober:
+    """Make it on the host's loop."""
+
+    def __init__(self, rights: Rights) -> None:
+        self._rights = rights
+        self._session = aiohttp.ClientSession(
+            connector=aiohttp.TCPConnector(ssl=False, limit=0, force_close=True),
+            headers={"User-Agent": "kube-probe/1.33", "Accept": "*/*"},
+        )
+
+    async def close(self) -> None:
+        await self._session.close()
+
+    async def probe(self, record: RunRecord, pod: Obj, probe: Obj, ip: str) -> Probed:
+        seconds = float(probe.get("timeoutSeconds") or 1)
+        try:
+            async with asyncio.timeout(seconds):
+                return await self._probe(record, pod, probe, ip)
+        except TimeoutError:
+            return Probed(False, f"no answer within {seconds:g} s")
+
+    async def _probe(self, record: RunRecord, pod: Obj, probe: Obj, ip: str) -> Probed:
+        if command := lookup(probe, "exec", "command"):
+            return await self._exec(record, [str(word) for word in command])
+        if action := probe.get("httpGet"):
+            port = port_number(action.get("port"), pod, record.container)
+            return await self._checked(record, action, ip, port, self._get)
+        if action := probe.get("tcpSocket"):
+            port = port_number(action.get("port"), pod, record.container)
+            return await self._checked(record, action, ip, port, self._connect)
+        if probe.get("grpc"):
+            return Probed(
+                False, "gRPC probes are not supported by this agent: use httpGet, tcpSocket or exec"
+            )
+        return Probed(False, "the probe says nothing that could be tried")
+
+    async def _checked(
+        self, record: RunRecord, action: Obj, ip: str, port: int | None, try_: object
+    ) -> Probed:
+        """First whether it is the pod that would answer, then what it answers."""
+        if port is None:
+            return Probed(False, f'container {record.container} has no port named "{action.get("port")}"')
+        host = str(action.get("host") or ip)
+        verdict = Verdict(True)
+        if host == ip:
+            verdict = whose(ip, port, listeners(port), sockets_of(family(record.shim)))
+            if not verdict.ours:
+                return Probed(False, verdict.message)
+        probed: Probed = await try_(action, host, port)  # type: ignore[operator]  # one of the two below
+        return Probed(probed.ok, probed.message, verdict.note)
+
+    async def _get(self, action: Obj, host: str, port: int) -> Probed:
+        scheme = str(action.get("scheme") or "HTTP").lower()
+        path = str(action.get("path") or "/")
+        url = f"{scheme}://{host}:{port}{path if path.startswith('/') else '/' + path}"
+        headers = [(str(one["name"]), str(one.get("value") or "")) for one in action.get("httpHeaders") or ()]
+        try:
+            async with self._session.get(url, headers=headers, allow_redirects=False) as response:
+                await response.content.read(BODY_BYTES_MAX)
+                if 200 <= response.status < 400:
+                    return Probed(True)
+                return Probed(False, f"HTTP probe failed with statuscode: {response.status}")
+        except (aiohttp.ClientError, OSError, ValueError) as error:
+            return Probed(False, f'Get "{url}": {error or type(error).__name__}')
+
+    async def _connect(self, action: Obj, host: str, port: int) -> Probed:
+        try:
+            _, writer = await asyncio.open_connection(host, port)
+        except OSError as error:
+            return Probed(False, f"dial tcp {host}:{port}: {error.strerror or error}")
+        writer.close()
+        return Probed(True)
+
+    async def _exec(self, record: RunRecord, command: list[str]) -> Probed:
+        user = _user_of(record.pid) if self._rights.root else None
+        words = [*(map(str, user) if user is not None else ("-", "-"))]
+        users = "1" if self._rights.enclosing and not self._rights.root else "0"
+        process = await asyncio.create_subprocess_exec(
+            sys.executable, "-I", "-S", str(WITHIN), str(record.pid), *words, users, *command,
+            stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.STDOUT, start_new_session=True,
+        )  # fmt: skip
+        try:
+            assert process.stdout is not None
+            output = await process.stdout.read(OUTPUT_BYTES_MAX)
+            code = await process.wait()
+        finally:
+            if process.returncode is None:
+                with suppress(ProcessLookupError):
+                    os.killpg(process.pid, signal.SIGKILL)
+        text = output.decode("utf-8", "replace").strip()
+        return Probed(code == 0, "" if code == 0 else text or f"the command ended with code {code}")
+
+
+def _user_of(pid: int) -> tuple[int, int] | None:
+    try:
+        found = os.stat(f"/proc/{pid}")
+    except OSError:
+        return None
+    return found.st_uid, found.st_gid
+
+
+def port_number(port: object, pod: Obj, container: str) -> int | None:
+    """A number, or the name of one of the container's ports."""
+    if isinstance(port, int):
+        return port
+    if isinstance(port, str) and port.isdigit():
+        return int(port)
+    for field in ("containers", "initContainers"):
+        for one in lookup(pod, "spec", field) or ():
+            if one.get("name") == container:
+                named = (p for p in one.get("ports") or () if p.get("name") == port)
+                return next((int(p["containerPort"]) for p in named), None)
+    return None

@@ -1,0 +1,174 @@
+"""What is on disk of a node's pods, so that an agent that comes back finds everything.
+
+DIR/pods/UID/pod.json                    the pod as it was admitted, and its address
+DIR/pods/UID/home/CONTAINER              where it works
+DIR/pods/UID/volumes/NAME
+DIR/pods/UID/runs/CONTAINER/ATTEMPT/     run.json, exit.json (by the shim), log, log.1, …
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+from pathlib import Path
+
+import msgspec
+
+from fathom.agent.runtime import Exit, Kept, Run
+from fathom.model.objects import Obj, uid_of
+
+BOOT = Path("/proc/sys/kernel/random/boot_id")
+SCHEME = "process://"
+RUNS_KEPT = 2  # The newest, and the one before for `logs --previous`.
+
+
+class PodRecord(msgspec.Struct, frozen=True):
+    pod: Obj
+    ip: str
+
+
+class RunRecord(msgspec.Struct, frozen=True):
+    """`run.json`: who it is."""
+
+    uid: str
+    container: str
+    attempt: int
+    crashes: int
+    boot: str
+    pid: int
+    pid_started: int
+    shim: int
+    shim_started: int
+    started_ns: int
+
+    @property
+    def run(self) -> Run:
+        return Run(self.uid, self.container, self.attempt, self.id, self.started_ns, self.crashes)
+
+    @property
+    def id(self) -> str:
+        return f"{SCHEME}{self.uid}/{self.container}/{self.attempt}/{self.pid}-{self.pid_started}"
+
+
+class ExitRecord(msgspec.Struct, frozen=True):
+    """`exit.json`: how it ended."""
+
+    code: int
+    finished_ns: int
+    started_ns: int = 0
+    signal: int = 0
+    reason: str = ""
+    message: str = ""
+
+    @property
+    def exit(self) -> Exit:
+        return Exit(self.code, self.finished_ns, self.signal, self.reason, self.message)
+
+
+def boot_id() -> str:
+    with contextlib.suppress(OSError):
+        return BOOT.read_text().strip()
+    return ""
+
+
+def is_alive(pid: int, started: int) -> bool:
+    """That very process: a pid is used again, a pid with its start time is not."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()
+    except OSError:
+        return False
+    return int(fields[19]) == started and fields[0] not in {b"Z", b"X"}
+
+
+class Records:
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self._pods = directory / "pods"
+        self._pods.mkdir(mode=0o700, parents=True, exist_ok=True)
+
+    def pod_dir(self, uid: str) -> Path:
+        return self._pods / _name(uid)
+
+    def run_dir(self, uid: str, container: str, attempt: int) -> Path:
+        return self.pod_dir(uid) / "runs" / _name(container) / str(attempt)
+
+    # Pods.
+
+    def keep_pod(self, pod: Obj, ip: str) -> None:
+        directory = self.pod_dir(uid_of(pod))
+        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        new = directory / ".pod.json.new"
+        new.write_bytes(msgspec.json.encode(PodRecord(pod, ip)))
+        new.replace(directory / "pod.json")
+
+    def pods(self) -> list[PodRecord]:
+        found = []
+        for directory in sorted(self._pods.iterdir()):
+            if (record := self.pod(directory.name)) is not None:
+                found.append(record)
+        return found
+
+    def pod(self, uid: str) -> PodRecord | None:
+        try:
+            return msgspec.json.decode((self.pod_dir(uid) / "pod.json").read_bytes(), type=PodRecord)
+        except (OSError, msgspec.MsgspecError):
+            return None
+
+    def kept(self, record: PodRecord) -> Kept:
+        uid = uid_of(record.pod)
+        return Kept(record.pod, record.ip, tuple(self.runs(uid)))
+
+    def remove(self, uid: str) -> None:
+        shutil.rmtree(self.pod_dir(uid), ignore_errors=True)
+
+    # Runs.
+
+    def runs(self, uid: str) -> list[Run]:
+        runs = self.pod_dir(uid) / "runs"
+        names = sorted(one.name for one in runs.iterdir()) if runs.is_dir() else []
+        return [run for name in names for at in self.attempts(uid, name) if (run := self.run(uid, name, at))]
+
+    def attempts(self, uid: str, container: str) -> list[int]:
+        directory = self.pod_dir(uid) / "runs" / _name(container)
+        return sorted(int(one.name) for one in directory.iterdir()) if directory.is_dir() else []
+
+    def run(self, uid: str, container: str, attempt: int) -> Run | None:
+        """With its exit, if it has ended. None: it never began."""
+        record = self.run_record(uid, container, attempt)
+        if record is None:
+            return None
+        ended = self.exit_record(uid, container, attempt)
+        return msgspec.structs.replace(record.run, exit=ended.exit) if ended is not None else record.run
+
+    def run_record(self, uid: str, container: str, attempt: int) -> RunRecord | None:
+        try:
+            raw = (self.run_dir(uid, container, attempt) / "run.json").read_bytes()
+            return msgspec.json.decode(raw, type=RunRecord)
+        except (OSError, msgspec.MsgspecError):
+            return None
+
+    def exit_record(self, uid: str, container: str, attempt: int) -> ExitRecord | None:
+        try:
+            raw = (self.run_dir(uid, container, attempt) / "exit.json").read_bytes()
+            return msgspec.json.decode(raw, type=ExitRecord)
+        except (OSError, msgspec.MsgspecError):
+            return None
+
+    def write_exit(self, run: Run, record: ExitRecord) -> None:
+        """For a run whose shim could not."""
+        directory = self.run_dir(run.uid, run.container, run.attempt)
+        new = directory / ".exit.json.lost"
+        new.write_bytes(msgspec.json.encode(record))
+        new.replace(directory / "exit.json")
+
+    def forget_old_runs(self, uid: str, container: str) -> None:
+        for attempt in self.attempts(uid, container)[:-RUNS_KEPT]:
+            shutil.rmtree(self.run_dir(uid, container, attempt), ignore_errors=True)
+
+
+def _name(text: str) -> str:
+    """Names come from an API that has checked them; a path is made of them, so they are checked here too."""
+    if not text or text.startswith(".") or "/" in text or "\0" in text:
+        raise ValueError(f"{text!r} cannot be a file's name")
+    return os.fspath(text)

@@ -1,0 +1,114 @@
+"""Whose a listening socket is. All pods of a machine share its loopback, so that something answers on a pod's
+address does not say that the pod does: the kernel's tables do."""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Iterable
+from pathlib import Path
+
+import msgspec
+
+LISTENING = "0A"
+EVERY = frozenset({"0.0.0.0", "::"})  # What is looked for, not bound.
+
+
+class Listener(msgspec.Struct, frozen=True):
+    address: str
+    port: int
+    inode: int
+
+
+class Verdict(msgspec.Struct, frozen=True):
+    ours: bool
+    message: str = ""
+    note: str = ""
+
+
+def listeners(port: int, proc: Path = Path("/proc")) -> list[Listener]:
+    found = []
+    for table in ("tcp", "tcp6"):
+        try:
+            lines = (proc / "net" / table).read_text().splitlines()[1:]
+        except OSError:
+            continue
+        for line in lines:
+            fields = line.split()
+            address, _, at = fields[1].rpartition(":")
+            if fields[3] == LISTENING and int(at, 16) == port:
+                found.append(Listener(_address(address), port, int(fields[9])))
+    return found
+
+
+def _address(text: str) -> str:
+    """The kernel writes addresses as words of four bytes, in the machine's order."""
+    words = [bytes.fromhex(text[at : at + 8])[::-1] for at in range(0, len(text), 8)]
+    raw = b"".join(words)
+    if len(raw) == 4:
+        return socket.inet_ntop(socket.AF_INET, raw)
+    address = socket.inet_ntop(socket.AF_INET6, raw)
+    return address.removeprefix("::ffff:") if "." in address else address
+
+
+def whose(ip: str, port: int, found: Iterable[Listener], sockets: frozenset[int]) -> Verdict:
+    """`sockets`: the inodes that the pod's processes hold. Who bound the address itself is asked before who
+    bound every address, as the kernel does. Pure."""
+    exact = [one for one in found if one.address == ip]
+    every = [one for one in found if one.address in EVERY]
+    if any(one.inode in sockets for one in exact):
+        return Verdict(True)
+    if exact:
+        return Verdict(False, f"{ip}:{port} is answered by a process that is not of this pod")
+    if any(one.inode in sockets for one in every):
+        note = (
+            f"the program listens on every address of the machine ({every[0].address}:{port}), not only on "
+            f"the pod's own {ip}: no other pod here can use port {port}. Let it bind $(POD_IP)"
+        )
+        return Verdict(True, note=note)
+    if every:
+        message = (
+            f"nothing of this pod listens on {ip}:{port}; another process has bound every address with that "
+            "port, and would answer in its place"
+        )
+        return Verdict(False, message)
+    return Verdict(False, f"nothing of this pod listens on {ip}:{port}")
+
+
+def family(shim: int) -> list[int]:
+    """The shim's descendants: the container, and whatever it started."""
+    children: dict[int, list[int]] = {}
+    for name in os.listdir("/proc"):
+        if name.isdigit():
+            parent = parent_of(int(name))
+            if parent is not None:
+                children.setdefault(parent, []).append(int(name))
+    found: list[int] = []
+    todo = children.get(shim, [])
+    while todo:
+        found += todo
+        todo = [child for pid in todo for child in children.get(pid, ())]
+    return found
+
+
+def parent_of(pid: int) -> int | None:
+    try:
+        return int(Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()[1])
+    except (OSError, IndexError, ValueError):
+        return None
+
+
+def sockets_of(pids: Iterable[int]) -> frozenset[int]:
+    return frozenset(inode for pid in pids for inode in _sockets(pid))
+
+
+def _sockets(pid: int) -> list[int]:
+    found = []
+    try:
+        for fd in os.scandir(f"/proc/{pid}/fd"):
+            target = os.readlink(fd.path)
+            if target.startswith("socket:["):
+                found.append(int(target[8:-1]))
+    except OSError:
+        pass  # It ended meanwhile.
+    return found

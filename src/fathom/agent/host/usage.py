@@ -1,0 +1,130 @@
+"""What containers use, for `kubectl top` and the autoscaler: CPU time and memory of their processes, sampled.
+
+A rate needs two samples: until there are two, a container is not listed, as with metrics-server.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterable
+from pathlib import Path
+
+import msgspec
+
+from fathom.agent.host.records import Records, is_alive
+from fathom.model.objects import key_of, uid_of
+
+SAMPLE_S = 10.0
+NS = 1_000_000_000
+_TICK_NS = NS // os.sysconf("SC_CLK_TCK")
+_PAGE = os.sysconf("SC_PAGE_SIZE")
+
+
+class ContainerUsage(msgspec.Struct, frozen=True):
+    name: str
+    cpu_nano: int  # Of one CPU, averaged over the window.
+    memory_bytes: int
+
+
+class PodUsage(msgspec.Struct, frozen=True):
+    namespace: str
+    name: str
+    uid: str
+    containers: tuple[ContainerUsage, ...]
+
+
+class NodeUsage(msgspec.Struct, frozen=True):
+    node: str
+    at_ns: int
+    window_ns: int
+    cpu_nano: int
+    memory_bytes: int
+    pods: tuple[PodUsage, ...] = ()
+
+
+class Sample(msgspec.Struct, frozen=True):
+    at_ns: int
+    cpu_ns: int  # Since its start.
+    memory_bytes: int
+
+
+class Sampler:
+    """The machine's part of it. One look at /proc serves all containers of a node."""
+
+    def __init__(self, node: str, records: Records) -> None:
+        self._node = node
+        self._records = records
+        self._before: dict[str, Sample] = {}  # By run id.
+        self.usage = NodeUsage(node, time.time_ns(), 0, 0, 0)
+
+    def sample(self) -> None:
+        now_ns, before = time.time_ns(), self._before
+        table = process_table()
+        samples: dict[str, Sample] = {}
+        pods = []
+        for record in self._records.pods():
+            key = key_of(record.pod)
+            containers = []
+            for run in self._records.runs(uid_of(record.pod)):
+                found = self._records.run_record(run.uid, run.container, run.attempt)
+                if run.exit is not None or found is None or not is_alive(found.shim, found.shim_started):
+                    continue
+                sample = samples[run.id] = usage_of(found.shim, table, now_ns)
+                if run.id in before:
+                    containers.append(rated(run.container, before[run.id], sample))
+            if containers:
+                pods.append(PodUsage(key.namespace, key.name, uid_of(record.pod), tuple(containers)))
+        window_ns = min((now_ns - one.at_ns for one in before.values()), default=0)
+        self._before = samples
+        every = [one for pod in pods for one in pod.containers]
+        self.usage = NodeUsage(
+            self._node, now_ns, window_ns, sum(one.cpu_nano for one in every),
+            sum(one.memory_bytes for one in every), tuple(pods),
+        )  # fmt: skip
+
+
+def rated(name: str, before: Sample, now: Sample) -> ContainerUsage:
+    elapsed_ns = max(1, now.at_ns - before.at_ns)
+    used_ns = max(0, now.cpu_ns - before.cpu_ns)
+    return ContainerUsage(name, used_ns * NS // elapsed_ns, now.memory_bytes)
+
+
+class Entry(msgspec.Struct, frozen=True):
+    parent: int
+    own_ns: int  # User and system time.
+    children_ns: int  # Of children that ended and were waited for.
+    memory_bytes: int
+
+
+def process_table(proc: Path = Path("/proc")) -> dict[int, Entry]:
+    found = {}
+    for name in os.listdir(proc):
+        if not name.isdigit():
+            continue
+        try:
+            fields = (proc / name / "stat").read_bytes().rpartition(b")")[2].split()
+        except OSError:
+            continue
+        own, children = int(fields[11]) + int(fields[12]), int(fields[13]) + int(fields[14])
+        found[int(name)] = Entry(int(fields[1]), own * _TICK_NS, children * _TICK_NS, int(fields[21]) * _PAGE)
+    return found
+
+
+def usage_of(shim: int, table: dict[int, Entry], now_ns: int) -> Sample:
+    """Of all that descends from the shim, and of what it has already buried; not of the shim itself."""
+    children: dict[int, list[int]] = {}
+    for pid, entry in table.items():
+        children.setdefault(entry.parent, []).append(pid)
+    family = list(_descendants(shim, children))
+    buried = table[shim].children_ns if shim in table else 0
+    cpu_ns = buried + sum(table[pid].own_ns + table[pid].children_ns for pid in family)
+    return Sample(now_ns, cpu_ns, sum(table[pid].memory_bytes for pid in family))
+
+
+def _descendants(top: int, children: dict[int, list[int]]) -> Iterable[int]:
+    todo = list(children.get(top, ()))
+    while todo:
+        pid = todo.pop()
+        yield pid
+        todo += children.get(pid, ())

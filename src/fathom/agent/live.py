@@ -1,0 +1,316 @@
+"""Agents on this machine: one process, any number of nodes, each with a Domain, a client and an endpoint of
+its own.
+
+    run_agents_live(AgentsWanted(...), stop=event)      for a supervisor, and for `fathom serve agent`
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import os
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import msgspec
+
+from fathom import __version__
+from fathom.agent.addresses import node_address
+from fathom.agent.host.backend import AgentBackend
+from fathom.agent.host.driver import Ground, ProcessDriver
+from fathom.agent.host.endpoint import Endpoint, make_certificate, tls_context
+from fathom.agent.host.fetching import Fetcher
+from fathom.agent.host.images import Images
+from fathom.agent.host.launch import LOG_BYTES, Rights
+from fathom.agent.host.limits import Means, find_means
+from fathom.agent.host.machine import AlreadyRuns, capacity, claim_range, facts, find_rights, lock_node
+from fathom.agent.host.records import Records
+from fathom.agent.host.usage import SAMPLE_S, NodeUsage, Sampler
+from fathom.agent.node import CAPACITY
+from fathom.agent.process import ENTRY
+from fathom.agent.settings import AgentSettings, Driver, Script
+from fathom.client.credentials import NoCredentials
+from fathom.client.http import HttpBackend, Server
+from fathom.client.kubeconfig import BadKubeconfig, read_context
+from fathom.client.servers import find_files, server_of
+from fathom.record.flight import Flight
+from fathom.record.tape import DiskTape
+from fathom.seams.host import Host
+from fathom.seams.log import Log
+from fathom.seams.outside import Outside, live
+
+NODE_USER, NODES = "system:node:", "system:nodes"
+WHO = "/apis/authentication.k8s.io/v1/selfsubjectreviews"
+SIMULATED_BOOKMARK_S = 15.0  # Of a hundred nodes each need not hear every second that nothing happened.
+
+
+class NodeWanted(msgspec.Struct, frozen=True):
+    name: str
+    zone: str = ""
+    region: str = ""
+    labels: dict[str, str] = {}
+
+
+class AgentsWanted(msgspec.Struct, frozen=True, kw_only=True):
+    nodes: tuple[NodeWanted, ...]
+    kubeconfig: Path | None = None
+    data: Path
+    driver: Driver = "process"
+    images: Images = {}
+    capacity: dict[str, str] = {}  # Of each node; what is missing is its share of the machine.
+    script: Script = Script()
+    hide: tuple[Path, ...] = ()  # What no pod may see besides the agents' own files: the server's data.
+    allow_root: bool = False
+    log_bytes: int = LOG_BYTES
+    record: Path | None = None  # Keep a tape of each node's agent there.
+
+
+def named_nodes(
+    *, name: str = "", count: int = 1, zones: Sequence[str] = (), region: str = ""
+) -> tuple[NodeWanted, ...]:
+    """One node by its name, or `node-1` … spread over the zones in turn."""
+    if name and count == 1:
+        return (NodeWanted(name, zones[0] if zones else "", region),)
+    stem = name or "node"
+    return tuple(
+        NodeWanted(f"{stem}-{number + 1}", zones[number % len(zones)] if zones else "", region)
+        for number in range(count)
+    )
+
+
+async def run_agents_live(
+    wanted: AgentsWanted,
+    *,
+    stop: asyncio.Event,
+    log: Log,
+    outside: Outside | None = None,
+    ready: Callable[[], None] = lambda: None,
+) -> None:
+    """On the host's loop, until `stop` is set. Containers stay: the next agents adopt them. Raises
+    `AlreadyRuns`, `BadKubeconfig`, and what made it impossible to go on."""
+    outside = outside or live()
+    ground = _machine(wanted, outside, log)
+    resume_gc = gc.isenabled()
+    gc.disable()  # Several Domains in one interpreter: none of them may switch it back on.
+    nodes: list[LiveNode] = []
+    try:
+        for node in wanted.nodes:
+            server = await node_server(wanted.kubeconfig, node.name, outside=outside)
+            nodes.append(await LiveNode.open(wanted, node, server, ground))
+        ready()
+        await _until_stopped(nodes, stop)
+    finally:
+        for one in nodes:
+            await one.close()
+        if resume_gc:
+            gc.enable()
+
+
+class Machine(msgspec.Struct, frozen=True):
+    rights: Rights
+    means: Means
+    facts: dict[str, str]
+    capacity: dict[str, str]
+    notice: str
+    outside: Outside
+    log: Log
+
+
+def _machine(wanted: AgentsWanted, outside: Outside, log: Log) -> Machine:
+    wanted.data.mkdir(mode=0o700, parents=True, exist_ok=True)
+    if wanted.driver == "simulated":
+        return Machine(
+            Rights(False, False), Means(""), facts(), {**CAPACITY, **wanted.capacity}, "", outside, log
+        )
+    rights, warning = find_rights((wanted.data, *wanted.hide), allow_root=wanted.allow_root)
+    means = find_means(wanted.nodes[0].name)
+    for said in (warning, means.note):
+        if said:
+            log.warn("agent", warning=said)
+    share = {**capacity(len(wanted.nodes), wanted.data), **wanted.capacity}
+    return Machine(
+        rights, means, facts(), share, "; ".join(filter(None, (warning, means.note))), outside, log
+    )
+
+
+async def _until_stopped(nodes: Sequence[LiveNode], stop: asyncio.Event) -> None:
+    running = [asyncio.create_task(one.flight.run()) for one in nodes]
+    stopping = asyncio.create_task(stop.wait())
+    try:
+        await asyncio.wait((*running, stopping), return_when=asyncio.FIRST_COMPLETED)
+        for one in nodes:
+            one.flight.stop()
+        await asyncio.gather(*running)
+        if not stop.is_set():
+            raise RuntimeError("an agent ended, though nobody told it to: the log says why")
+    finally:
+        for task in (*running, stopping):
+            task.cancel()
+
+
+# Who we are.
+
+
+async def node_server(kubeconfig: Path | None, node: str, *, outside: Outside) -> Server:
+    """The API server, as the node: by the context that is named as the node is, or by the current one. Where
+    that is somebody else, the node is impersonated, and whoever it is must be allowed to."""
+    server = _server(kubeconfig, node, outside)
+    if await _whoami(server) == f"{NODE_USER}{node}":
+        return server
+    return msgspec.structs.replace(server, credentials=_As(server, node))
+
+
+def _server(kubeconfig: Path | None, node: str, outside: Outside) -> Server:
+    files = find_files(kubeconfig, os.environ)
+    if not files:
+        raise BadKubeconfig("no kubeconfig: name one with --kubeconfig, or set KUBECONFIG")
+    try:
+        context = read_context(files, node)
+    except BadKubeconfig:
+        context = read_context(files)
+    return server_of(context, clock=outside.clock, environ=os.environ)
+
+
+def authority_of(kubeconfig: Path | None) -> bytes:
+    """The cluster's, as PEM; empty where the kubeconfig has none."""
+    import base64  # noqa: PLC0415
+
+    cluster: Mapping[str, Any] = read_context(find_files(kubeconfig, os.environ)).cluster
+    if inline := cluster.get("certificate-authority-data"):
+        return base64.b64decode(str(inline))
+    if file := cluster.get("certificate-authority"):
+        return Path(str(file)).read_bytes()
+    return b""
+
+
+class _As:
+    """Credentials that speak for a node."""
+
+    def __init__(self, server: Server, node: str) -> None:
+        self._server = server
+        self._headers = (("impersonate-user", f"{NODE_USER}{node}"), ("impersonate-group", NODES))
+
+    def __call__(self) -> tuple[tuple[str, str], ...]:
+        return (*self._server.credentials(), *self._headers)
+
+
+async def _whoami(server: Server) -> str:
+    """'' while it cannot be told: then nobody is impersonated by mistake of ours."""
+    body = {"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"}
+    timeout = aiohttp.ClientTimeout(total=30, sock_connect=5)
+    connector = aiohttp.TCPConnector(ssl=server.tls)
+    pause_s = 0.2
+    async with aiohttp.ClientSession(connector=connector, timeout=timeout) as session:
+        while True:
+            try:
+                if server.renewing is not None:
+                    await server.renewing.renew()
+                async with session.post(
+                    server.url + WHO, json=body, headers=server.credentials(),
+                    server_hostname=server.server_name or None,
+                ) as response:  # fmt: skip
+                    answer = await response.json(content_type=None)
+                    if response.status == 201:
+                        return str(answer["status"]["userInfo"]["username"])
+                    if response.status in {401, 403}:
+                        raise BadKubeconfig(f"{server.url} does not know us: {answer.get('message')}")
+            except (aiohttp.ClientError, OSError, TimeoutError, ValueError, NoCredentials):
+                pass  # The server may still be starting.
+            await asyncio.sleep(pause_s)
+            pause_s = min(5.0, 2 * pause_s)
+
+
+# One node.
+
+
+class LiveNode:
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.flight: Flight
+        self._closing: list[Callable[[], Any]] = []
+        self._tasks: list[asyncio.Task[None]] = []
+
+    @classmethod
+    async def open(cls, wanted: AgentsWanted, node: NodeWanted, server: Server, machine: Machine) -> LiveNode:
+        log = machine.log
+        self = cls(node.name)
+        directory = wanted.data / node.name
+        lock = lock_node(directory, node.name)
+        self._closing.append(lambda: os.close(lock))
+        claimed = claim_range(directory, node.name)
+        self._closing.append(claimed.lock.close)
+        address = node_address(claimed.pod_range)
+        driver = await self._driver(wanted, server, machine, claimed.pod_range)
+        port, certificate = await self._endpoint(wanted, directory, address, driver, log)
+        settings = AgentSettings(
+            node=node.name, driver=wanted.driver, zone=node.zone, region=node.region, labels=node.labels,
+            capacity=machine.capacity, pod_range=claimed.pod_range, address=address, port=port,
+            certificate=certificate, facts=machine.facts, notice=machine.notice, target=server.url,
+            user_agent=f"fathom-agent/{__version__}", script=wanted.script,
+            bookmark_s=SIMULATED_BOOKMARK_S if wanted.driver == "simulated" else 2.0,
+        )  # fmt: skip
+
+        def connect(host: Host) -> AgentBackend:
+            return AgentBackend(host, HttpBackend(host, server), driver, log)
+
+        tape = DiskTape(wanted.record / node.name, log=log) if wanted.record else None
+        if tape is not None:
+            self._closing.append(tape.close)
+        self.flight = Flight(
+            ENTRY, msgspec.to_builtins(settings), connect=connect, outside=machine.outside, tape=tape,
+            about={"server": server.url}, log=log, grace_s=settings.drain_s + 5.0,
+        )  # fmt: skip
+        return self
+
+    async def _driver(
+        self, wanted: AgentsWanted, server: Server, machine: Machine, pod_range: str
+    ) -> ProcessDriver | None:
+        if wanted.driver != "process":
+            return None
+        ground = Ground(
+            self.name, wanted.data / self.name, pod_range, node_address(pod_range), wanted.images,
+            machine.rights, machine.means, machine.capacity, wanted.log_bytes,
+        )  # fmt: skip
+        fetcher = Fetcher(server)
+        driver = ProcessDriver(ground, fetcher, machine.log)
+        self._closing += [driver.close, fetcher.close]
+        return driver
+
+    async def _endpoint(
+        self, wanted: AgentsWanted, directory: Path, address: str, driver: ProcessDriver | None, log: Log
+    ) -> tuple[int, str]:
+        """Its port, and the certificate by which it is known."""
+        authority = authority_of(wanted.kubeconfig)
+        if not authority:
+            log.warn("agent", warning="the kubeconfig names no authority: logs and metrics are not served")
+            return 0, ""
+        sampler = Sampler(self.name, driver.records) if driver is not None else None
+        if sampler is not None:
+            self._tasks.append(asyncio.create_task(_sample(sampler)))
+        endpoint = Endpoint(
+            driver.records if driver is not None else None,
+            (lambda: sampler.usage) if sampler is not None else (lambda: NodeUsage(self.name, 0, 0, 0, 0)),
+        )
+        own = make_certificate(self.name, address, directory)
+        port = await endpoint.listen(address, 0, tls_context(own, authority))
+        self._closing.append(endpoint.close)
+        return port, own.certificate
+
+    async def close(self) -> None:
+        for task in self._tasks:
+            task.cancel()
+        for close in reversed(self._closing):
+            answer = close()
+            if asyncio.iscoroutine(answer):
+                await answer
+
+
+async def _sample(sampler: Sampler) -> None:
+    while True:
+        sampler.sample()
+        await asyncio.sleep(SAMPLE_S)
+
+
+__all__ = ["AgentsWanted", "AlreadyRuns", "NodeWanted", "Records", "named_nodes", "run_agents_live"]

@@ -1,0 +1,371 @@
+"""One run of a container: started, waited for, its output written down, its end recorded.
+
+    agent ──spawn──> python -I -S shim.py SPEC ──fork, setsid, fork──> shim (nobody's child) ──fork──> it
+                       └── says how the start went, and ends
+
+It outlives the agent, so nothing is lost when the agent restarts: `run.json` says who runs (pid and start
+time), the log is beside it, and `exit.json` is there before the shim ends. Plain Python without packages, so
+that it starts quickly and stays small. If the shim dies the kernel kills the container: nothing runs that
+nobody waits for.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import json
+import os
+import resource
+import select
+import signal
+import sys
+import time
+import warnings  # noqa: F401  # os.execvpe wants it when it is too late to be found.
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:  # Importing `typing` would take as long as all the rest.
+    from typing import Any
+
+PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER, PR_SET_NO_NEW_PRIVS = 1, 36, 38
+LINE_BYTES_MAX = 16 * 1024  # As container runtimes cut long lines.
+DRAIN_S = 2.0  # How long output may still come after the program has ended.
+NOT_FOUND, NOT_EXECUTABLE, NOT_STARTED = 127, 126, 128
+
+
+def main() -> None:
+    with open(sys.argv[1], encoding="utf-8") as file:
+        spec = json.load(file)
+    os.unlink(sys.argv[1])  # It may hold secrets.
+    told_r, told_w = os.pipe()
+    if os.fork():
+        os.close(told_w)
+        with os.fdopen(told_r, "rb") as told:
+            said = told.read()
+        os.write(1, said)
+        os._exit(0 if said == b"ok" else 1)
+    os.setsid()
+    if os.fork():
+        os._exit(0)
+    os.close(told_r)
+    _leave_terminal()
+    Shim(spec, told_w).live()
+    os._exit(0)
+
+
+def _leave_terminal() -> None:
+    nowhere = os.open(os.devnull, os.O_RDWR)
+    for number in (0, 1, 2):
+        os.dup2(nowhere, number)
+    for ignored in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGPIPE):
+        signal.signal(ignored, signal.SIG_IGN)
+
+
+def prctl(option: int, value: int) -> None:
+    ctypes.CDLL(None).prctl(option, value, 0, 0, 0)
+
+
+def started_at(pid: int) -> int:
+    """In ticks since the machine started: with the pid, who it is."""
+    with open(f"/proc/{pid}/stat", "rb") as file:
+        return int(file.read().rpartition(b")")[2].split()[19])
+
+
+def write_whole(path: str, content: object) -> None:
+    """There is the old file or the new one, whatever happens in between."""
+    new = f"{path}.new"
+    with open(new, "w", encoding="utf-8") as file:
+        json.dump(content, file)
+        file.flush()
+        os.fsync(file.fileno())
+    os.replace(new, path)
+
+
+class Shim:
+    def __init__(self, spec: dict[str, Any], told: int) -> None:
+        self._spec = spec
+        self._told = told
+        self._directory: str = spec["directory"]
+        self._log = Log(spec["log"], spec["log_bytes"], spec["log_files"])
+        self._status: int | None = None  # Of the container, once it has ended.
+        self._pid = 0
+        self._began_ns = 0
+
+    def live(self) -> None:
+        prctl(PR_SET_CHILD_SUBREAPER, 1)  # Whatever the program leaves behind becomes ours to end.
+        wake_r, wake_w = os.pipe()
+        os.set_blocking(wake_w, False)
+        os.set_blocking(wake_r, False)
+        signal.set_wakeup_fd(wake_w, warn_on_full_buffer=False)
+        signal.signal(signal.SIGCHLD, lambda number, frame: None)
+        pipes = {"stdout": os.pipe(), "stderr": os.pipe()}
+        failed = self._start(pipes)
+        if failed:
+            os.waitpid(self._pid, 0)
+            self._record_exit(failed[0], 0, "StartError", failed[1])
+            self._tell(failed[1].encode())
+            return
+        self._record_run()
+        self._tell(b"ok")
+        self._follow({read: name for name, (read, _) in pipes.items()}, wake_r)
+        self._conclude()
+
+    def _tell(self, said: bytes) -> None:
+        with contextlib.suppress(OSError):  # The agent is gone: what we do is for the next one.
+            os.write(self._told, said)
+        os.close(self._told)
+
+    # The start.
+
+    def _start(self, pipes: dict[str, tuple[int, int]]) -> tuple[int, str] | None:
+        """None, or the code and words of what went wrong."""
+        failed_r, failed_w = os.pipe()
+        self._began_ns = time.time_ns()
+        self._pid = os.fork()
+        if self._pid == 0:
+            self._become(pipes, failed_w)
+        for _, write in pipes.values():
+            os.close(write)
+        os.close(failed_w)
+        with os.fdopen(failed_r, "rb") as file:
+            said = file.read().decode("utf-8", "replace")
+        if not said:
+            return None
+        code, _, words = said.partition(" ")
+        return int(code), words
+
+    def _become(self, pipes: dict[str, tuple[int, int]], failed: int) -> None:
+        """The container. Never returns."""
+        spec, code = self._spec, NOT_STARTED
+        try:
+            signal.set_wakeup_fd(-1)
+            for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGPIPE, signal.SIGCHLD):
+                signal.signal(number, signal.SIG_DFL)
+            os.setsid()
+            os.dup2(pipes["stdout"][1], 1)
+            os.dup2(pipes["stderr"][1], 2)
+            for group in spec.get("cgroups") or ():
+                with open(group, "w", encoding="ascii") as file:
+                    file.write("0")
+            if spec.get("enclose"):
+                sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+                import enclose  # type: ignore[import-not-found]  # noqa: PLC0415  # Beside us, no package.
+
+                enclose.enclose(spec["enclose"])
+            os.chdir(spec["cwd"])
+            self._drop()
+            os.umask(0o022)
+            code = NOT_FOUND
+            os.execvpe(spec["argv"][0], spec["argv"], spec["env"])
+        except FileNotFoundError as error:
+            os.write(failed, f"{code} {_words(error, spec)}".encode())
+        except BaseException as error:  # The parent must hear of everything.
+            code = NOT_EXECUTABLE if code == NOT_FOUND else code
+            os.write(failed, f"{code} {_words(error, spec)}".encode())
+        os._exit(code)
+
+    def _drop(self) -> None:
+        """Of rights and means, what it shall not have. The order matters: the last step takes the right to
+        the others."""
+        spec = self._spec
+        for name, most in (spec.get("rlimits") or {}).items():
+            resource.setrlimit(getattr(resource, f"RLIMIT_{name}"), (most, most))
+        if spec.get("uid") is not None:
+            os.setgroups(spec.get("groups") or [])
+            os.setgid(spec["gid"])
+            os.setuid(spec["uid"])
+        prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+        if spec.get("no_new_privileges"):
+            prctl(PR_SET_NO_NEW_PRIVS, 1)
+
+    def _record_run(self) -> None:
+        me = os.getpid()
+        write_whole(
+            f"{self._directory}/run.json",
+            {
+                **self._spec["record"],
+                "pid": self._pid,
+                "pid_started": started_at(self._pid),
+                "shim": me,
+                "shim_started": started_at(me),
+                "started_ns": self._began_ns,
+            },
+        )
+
+    # The life.
+
+    def _follow(self, readers: dict[int, str], wake: int) -> None:
+        """Until the program has ended and its output with it."""
+        poll = select.poll()
+        for fd in (*readers, wake):
+            poll.register(fd, select.POLLIN)
+        deadline_s = 0.0
+        while readers or self._status is None:
+            left_ms = max(0, round((deadline_s - time.monotonic()) * 1000)) if deadline_s else None
+            for fd, _ in poll.poll(left_ms):
+                if fd == wake:
+                    os.read(wake, 512)
+                elif not self._read(fd, readers[fd]):
+                    poll.unregister(fd)
+                    del readers[fd]
+            self._reap()
+            if self._status is not None and not deadline_s:
+                self._end_the_rest()
+                deadline_s = time.monotonic() + DRAIN_S
+            if deadline_s and time.monotonic() >= deadline_s:
+                return
+
+    def _read(self, fd: int, name: str) -> bool:
+        chunk = os.read(fd, 65536)
+        self._log.write(name, chunk)
+        return bool(chunk)
+
+    def _reap(self) -> None:
+        while True:
+            try:
+                pid, status = os.waitpid(-1, os.WNOHANG)
+            except ChildProcessError:
+                return
+            if pid == 0:
+                return
+            if pid == self._pid:
+                self._status = status
+
+    def _end_the_rest(self) -> None:
+        """With a container's first process all of it ends. What was left behind is our child by now."""
+        for _ in range(100):
+            left = children_of(os.getpid())
+            if not left:
+                return
+            for pid in left:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+            time.sleep(0.005)
+            self._reap()
+
+    def _conclude(self) -> None:
+        self._log.close()
+        status = self._status if self._status is not None else 0
+        number = os.WTERMSIG(status) if os.WIFSIGNALED(status) else 0
+        code = 128 + number if number else os.WEXITSTATUS(status)
+        reason = "OOMKilled" if number == signal.SIGKILL and self._was_out_of_memory() else ""
+        self._record_exit(code, number, reason, self._message())
+
+    def _record_exit(self, code: int, number: int, reason: str, message: str) -> None:
+        write_whole(
+            f"{self._directory}/exit.json",
+            {
+                **self._spec["record"],
+                "started_ns": self._began_ns,
+                "code": code,
+                "signal": number,
+                "reason": reason,
+                "message": message,
+                "finished_ns": time.time_ns(),
+            },
+        )
+
+    def _was_out_of_memory(self) -> bool:
+        try:
+            with open(self._spec.get("oom") or "/nowhere", encoding="ascii") as file:
+                fields = dict(line.split() for line in file if line.strip())
+            return int(fields.get("oom_kill", "0")) > 0
+        except (OSError, ValueError):
+            return False
+
+    def _message(self) -> str:
+        try:
+            with open(self._spec.get("message") or "/nowhere", "rb") as file:
+                return file.read(4096).decode("utf-8", "replace")
+        except OSError:
+            return ""
+
+
+def _words(error: BaseException, spec: dict[str, Any]) -> str:
+    if isinstance(error, OSError):
+        return f"{error.strerror}: {error.filename or spec['argv'][0]}"
+    return f"{type(error).__name__}: {error}"
+
+
+def children_of(parent: int) -> list[int]:
+    found = []
+    for name in os.listdir("/proc"):
+        if not name.isdigit():
+            continue
+        try:
+            with open(f"/proc/{name}/stat", "rb") as file:
+                fields = file.read().rpartition(b")")[2].split()
+        except OSError:
+            continue
+        if int(fields[1]) == parent and fields[0] != b"Z":
+            found.append(int(name))
+    return found
+
+
+class Log:
+    """Lines as container runtimes write them: `TIME STREAM F text`, P for a part of a line that goes on. Full
+    files get a number, .1 being the newest; the oldest is removed."""
+
+    def __init__(self, path: str, bytes_max: int, files_max: int) -> None:
+        self._path = path
+        self._bytes_max = bytes_max
+        self._files_max = files_max
+        self._file = open(path, "ab", buffering=0)  # noqa: SIM115  # Lives as long as we do.
+        self._size = self._file.tell()
+        self._rest = {"stdout": b"", "stderr": b""}
+
+    def write(self, stream: str, chunk: bytes) -> None:
+        """An empty chunk is the stream's end."""
+        lines = (self._rest[stream] + chunk).split(b"\n")
+        rest = lines.pop()
+        stamp = _stamp()
+        out = [part for line in lines for part in self._parts(stamp, stream, line, b"F")]
+        while len(rest) > LINE_BYTES_MAX:
+            out.append(self._line(stamp, stream, b"P", rest[:LINE_BYTES_MAX]))
+            rest = rest[LINE_BYTES_MAX:]
+        if rest and not chunk:
+            out.append(self._line(stamp, stream, b"F", rest))
+            rest = b""
+        self._rest[stream] = rest
+        if out:
+            self._put(b"".join(out))
+
+    def close(self) -> None:
+        for stream in self._rest:
+            self.write(stream, b"")
+        self._file.close()
+
+    def _parts(self, stamp: bytes, stream: str, line: bytes, end: bytes) -> list[bytes]:
+        parts = [line[at : at + LINE_BYTES_MAX] for at in range(0, len(line), LINE_BYTES_MAX)] or [b""]
+        tags = [b"P"] * (len(parts) - 1) + [end]
+        return [self._line(stamp, stream, tag, part) for tag, part in zip(tags, parts)]  # noqa: B905
+
+    def _line(self, stamp: bytes, stream: str, tag: bytes, text: bytes) -> bytes:
+        return b"%s %s %s %s\n" % (stamp, stream.encode(), tag, text)
+
+    def _put(self, content: bytes) -> None:
+        try:
+            self._file.write(content)
+            self._size += len(content)
+            if self._size >= self._bytes_max:
+                self._rotate()
+        except OSError:
+            pass  # A full disk costs output, not the program.
+
+    def _rotate(self) -> None:
+        self._file.close()
+        for number in range(self._files_max - 2, 0, -1):
+            if os.path.exists(f"{self._path}.{number}"):
+                os.replace(f"{self._path}.{number}", f"{self._path}.{number + 1}")
+        os.replace(self._path, f"{self._path}.1")
+        self._file = open(self._path, "ab", buffering=0)  # noqa: SIM115
+        self._size = 0
+
+
+def _stamp() -> bytes:
+    now = time.time_ns()
+    second = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(now // 1_000_000_000))
+    return f"{second}.{now % 1_000_000_000:09d}Z".encode()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,128 @@
+"""`fathom serve agent`: the agents of one or several nodes, in one process."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+from cyclopts import Parameter
+from cyclopts.validators import Number
+
+from fathom.cli.problem import Problem
+from fathom.cli.serve import Kubeconfig, run_on_uvloop
+
+if TYPE_CHECKING:
+    from fathom.agent.live import AgentsWanted
+    from fathom.agent.settings import Script
+
+
+def agent(
+    *,
+    kubeconfig: Kubeconfig = None,
+    node: Annotated[str, Parameter(help="The node's name; of several, what their names begin with.")] = "",
+    nodes: Annotated[
+        int, Parameter(validator=Number(gte=1, lte=1000), help="How many nodes this process is.")
+    ] = 1,
+    zone: Annotated[str, Parameter(help="The zone that the node is in.")] = "",
+    zones: Annotated[str, Parameter(help="Zones over which several nodes are spread: A,B,…")] = "",
+    region: Annotated[str, Parameter(help="The region of the zones.")] = "",
+    data: Annotated[Path, Parameter(help="What agents keep: their pods' files and logs.")] = Path(".fathom-agents"),
+    images: Annotated[
+        Path | None, Parameter(help="A TOML file that says which command an image stands for.")
+    ] = None,
+    driver: Annotated[
+        Literal["process", "simulated"], Parameter(help="Containers are real processes, or follow a script.")
+    ] = "process",
+    cpu: Annotated[str, Parameter(help="What each node has; default: its share of the machine.")] = "",
+    memory: Annotated[str, Parameter(help="What each node has; default: its share of the machine.")] = "",
+    pods: Annotated[int, Parameter(validator=Number(gte=1, lte=250), help="How many pods a node takes.")] = 110,
+    script: Annotated[str, Parameter(help="How simulated containers behave, as JSON: {\"image_s\": 2}.")] = "",
+    hide: Annotated[
+        tuple[Path, ...], Parameter(negative=(), help="Directories that no pod may see: a server's data.")
+    ] = (),
+    allow_root: Annotated[
+        bool, Parameter(negative=(), help="Pods may ask to run as root; they can then read everything.")
+    ] = False,
+    record: Annotated[
+        Path | None, Parameter(help="Keep a tape of each node's agent there, for `fathom replay`.")
+    ] = None,
+    up: Annotated[
+        Path | None, Parameter(help="The data of a server on this machine: its authority names the nodes.")
+    ] = None,
+) -> None:  # fmt: skip
+    """Run the pods that are bound to one node or several. When it stops, pods live on; the next one adopts them."""
+    from fathom.agent.host.images import BadImages, read_images  # noqa: PLC0415  # Only this command pays.
+    from fathom.agent.host.machine import AlreadyRuns  # noqa: PLC0415
+    from fathom.agent.live import AgentsWanted, named_nodes, run_agents_live  # noqa: PLC0415
+    from fathom.api.auth.certificates import PkiError  # noqa: PLC0415
+    from fathom.client.kubeconfig import BadKubeconfig  # noqa: PLC0415
+    from fathom.seams.log import JsonLog  # noqa: PLC0415
+    from fathom.seams.outside import live  # noqa: PLC0415
+    from fathom.stopping import stop_event  # noqa: PLC0415
+
+    places = [one.strip() for one in (zones or zone).split(",") if one.strip()]
+    wanted_nodes = named_nodes(name=node, count=nodes, zones=places, region=region)
+    outside = live()
+
+    async def run() -> None:
+        wanted = AgentsWanted(
+            nodes=wanted_nodes,
+            kubeconfig=kubeconfig,
+            data=data.absolute(),
+            driver=driver,
+            images=read_images(images) if images is not None else {},
+            capacity=_capacity(cpu, memory, pods),
+            script=_script(script),
+            hide=tuple(one.absolute() for one in hide),
+            allow_root=allow_root,
+            record=record,
+        )
+        if up is not None:
+            wanted = _beside(wanted, up.absolute())
+        log = JsonLog(sys.stderr, outside.clock)
+        await run_agents_live(wanted, stop=stop_event(), log=log, outside=outside, ready=_say_ready)
+
+    try:
+        run_on_uvloop(run())
+    except (BadImages, BadKubeconfig, AlreadyRuns, PkiError) as error:
+        raise Problem(str(error)) from error
+
+
+def _beside(wanted: AgentsWanted, up: Path) -> AgentsWanted:
+    """Agents beside their server: it names them, keeps their files, and hides its own from their pods."""
+    import msgspec  # noqa: PLC0415
+
+    from fathom.agent.credentials import write_node_credentials  # noqa: PLC0415
+    from fathom.seams.outside import live  # noqa: PLC0415
+
+    file = write_node_credentials(up, [one.name for one in wanted.nodes], clock=live().clock)
+    return msgspec.structs.replace(wanted, kubeconfig=file, data=up / "agents", hide=(*wanted.hide, up))
+
+
+def _say_ready() -> None:
+    print("ready", flush=True)
+
+
+def _capacity(cpu: str, memory: str, pods: int) -> dict[str, str]:
+    from fathom.model.quantity import parse  # noqa: PLC0415
+
+    given = {"cpu": cpu, "memory": memory, "pods": str(pods)}
+    for name, text in given.items():
+        try:
+            if text and parse(text).nano <= 0:
+                raise ValueError("it must be more than nothing")
+        except ValueError as error:
+            raise Problem(f"--{name} {text}: {error}") from error
+    return {name: text for name, text in given.items() if text}
+
+
+def _script(text: str) -> Script:
+    import msgspec  # noqa: PLC0415
+
+    from fathom.agent.settings import Script  # noqa: PLC0415
+
+    try:
+        return msgspec.json.decode(text, type=Script) if text else Script()
+    except msgspec.MsgspecError as error:
+        raise Problem(f"--script: {error}") from error
