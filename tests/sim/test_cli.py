@@ -261,3 +261,27 @@ def test_ctrl_c_ends_an_exploration_with_what_was_found(tmp_path: Path) -> None:
     said = json.loads(out)
     assert said["interrupted"]
     assert said["runs"] > 0
+
+
+def test_a_patch_that_says_nothing_of_itself_is_hunted_in_all_scenarios(tmp_path: Path) -> None:
+    file = tmp_path / "held_out.py"
+    file.write_text(BLIND.replace("SCENARIOS =", "NOWHERE ="))
+    code, said = answer("sim", "zoo", "--patch", file, "--runs", 40, "-j", 2, folder=tmp_path)
+    assert code == 0
+    assert (said["bugs"][0]["name"], said["bugs"][0]["found"]) == ("held-out", True)
+    assert all(said["bugs"][0]["runs_to_find"].values())
+
+
+@pytest.mark.parametrize(
+    ("words", "why"),
+    [
+        (("--only", "nessie"), "there is no bug 'nessie': there are "),
+        (("--patch", "bad.py"), "bad.py could not be loaded: ModuleNotFoundError"),
+        (("--patch", "none.py"), "none.py is no Python file"),
+    ],
+)
+def test_what_the_zoo_cannot_do_is_said_in_a_line(words: tuple[str, ...], why: str, tmp_path: Path) -> None:
+    (tmp_path / "bad.py").write_text("import nothing_of_that_name")
+    code, out, err = fathom("sim", "zoo", *words, folder=tmp_path)
+    assert (code, out, len(err.splitlines())) == (2, "", 1)
+    assert why in err

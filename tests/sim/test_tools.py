@@ -86,6 +86,17 @@ def test_lineage_strikes_first_what_the_good_outcome_rested_on() -> None:
     assert [fault.kind for fault in found.violations[0].plan.faults] == ["lose-reply"]
 
 
+def test_searches_of_one_seed_take_turns() -> None:
+    sound = msgspec.structs.replace(tickets, name="sound", checkers=tuple)
+    jobs = [Job("sound", "1", "lineage"), Job("tickets", "1", "lineage")]
+    stories = {"sound": sound, **STORIES}
+    alone = explore(stories, jobs, stop_at_first=True)
+    assert alone.runs < 10  # And not after all that could be tried with the first.
+    assert (
+        explore(stories, jobs, stop_at_first=True, workers=2).violations[0].plan == alone.violations[0].plan
+    )
+
+
 def test_lineage_ends_when_there_is_nothing_left_to_take_away() -> None:
     async def nothing(inside: Inside) -> None:
         await asyncio.sleep(100)

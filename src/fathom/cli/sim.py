@@ -237,6 +237,9 @@ def shrink(
 def zoo(
     *,
     folder: Annotated[Path | None, Parameter(help="Another folder of patches.")] = None,
+    patch: Annotated[
+        Path | None, Parameter(help="One patch instead; in all scenarios, where it does not name its own.")
+    ] = None,
     only: Annotated[tuple[str, ...], Parameter(negative=(), help="Only these bugs.")] = (),
     runs: Annotated[int, Parameter(validator=Number(gte=1), help="At most so many runs a strategy.")] = 300,
     jobs: Jobs = 1,
@@ -247,16 +250,21 @@ def zoo(
     Exits with 0 if all are found, with 1 if not.
     """
     from fathom.sim import zoo as here  # noqa: PLC0415
-    from fathom.sim.patches import BadPatch, bugs  # noqa: PLC0415
+    from fathom.sim.patches import BadPatch, bugs, described  # noqa: PLC0415
     from fathom.sim.zooing import hunt  # noqa: PLC0415
 
     try:
-        there = bugs(folder or Path(here.__file__).parent)
+        there = [described(patch)] if patch is not None else bugs(folder or Path(here.__file__).parent)
     except BadPatch as error:
         raise Problem(str(error)) from error
+    if missing := sorted(set(only) - {bug.name for bug in there}):
+        raise Problem(f"there is no bug {missing[0]!r}: there are {', '.join(bug.name for bug in there)}")
     wanted = [bug for bug in there if not only or bug.name in only]
     with live_line(quiet=as_json) as told:
-        hunted = [hunt(bug, runs_max=runs, workers=jobs, told=told) for bug in wanted]
+        try:
+            hunted = [hunt(bug, runs_max=runs, workers=jobs, told=told) for bug in wanted]
+        except RuntimeError as error:  # What `fathom sim explore` said.
+            raise Problem(str(error).removeprefix("fathom: error: ")) from error
     if as_json:
         print_json(
             {"bugs": hunted, "found": sum(one.found for one in hunted), "of": len(hunted), "runs_max": runs}

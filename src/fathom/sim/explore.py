@@ -8,6 +8,7 @@ lineage   take a good run, ask what its outcome rested on, and take that away
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import groupby
 from typing import Any
 
 import msgspec
@@ -107,15 +108,16 @@ def explore(
 
 
 def _results(scenarios: Mapping[str, Scenario], jobs: Iterable[Job], cores: Cores) -> Iterator[Result]:
-    straight: list[Job] = []
-    for job in jobs:
-        if job.strategy != "lineage":
-            straight.append(job)
-            continue
-        yield from cores.each(run_job, straight)
-        straight = []
-        yield from _search(scenarios[job.scenario], job.seed, cores)
-    yield from cores.each(run_job, straight)
+    for (searches, _), group in groupby(jobs, key=lambda job: (job.strategy == "lineage", _turn(job))):
+        if searches:
+            yield from _search([lineage.Search(scenarios[job.scenario], job.seed) for job in group], cores)
+        else:
+            yield from cores.each(run_job, group)
+
+
+def _turn(job: Job) -> str:
+    """Searches of one seed take turns; whatever is no search has its turn at once."""
+    return job.seed if job.strategy == "lineage" else ""
 
 
 def run_job(scenarios: Mapping[str, Scenario], job: Job) -> Result:
@@ -126,16 +128,23 @@ def run_job(scenarios: Mapping[str, Scenario], job: Job) -> Result:
         sweep()
 
 
-def _search(scenario: Scenario, seed: str, cores: Cores) -> Iterator[Result]:
-    """Ends with the first run that breaks something, or when nothing is left to try."""
-    search, runs = lineage.Search(scenario, seed), 0
-    while runs < SEARCH_MAX and (plans := search.next(BATCH)):
-        for result, supports in cores.each(_learn, plans):
-            runs += 1
-            yield result
-            if result.violation is not None:
-                return
-            search.learn(result.plan, supports)
+def _search(searches: Sequence[lineage.Search], cores: Cores) -> Iterator[Result]:
+    """A few runs of each in turn. One ends with the first run that breaks something, or when nothing is left
+    to try."""
+    left = dict.fromkeys(range(len(searches)), SEARCH_MAX)
+    while left:
+        for index in tuple(left):
+            plans = searches[index].next(min(BATCH, left[index]))
+            left[index] -= len(plans)
+            broken = not plans
+            for result, supports in cores.each(_learn, plans):
+                yield result
+                if result.violation is not None:
+                    broken = True
+                    break
+                searches[index].learn(result.plan, supports)
+            if broken or left[index] <= 0:
+                del left[index]
 
 
 def _learn(scenarios: Mapping[str, Scenario], plan: Plan) -> tuple[Result, list[lineage.Support]]:

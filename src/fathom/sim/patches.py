@@ -43,22 +43,30 @@ class Bug(msgspec.Struct, frozen=True):
 def bugs(folder: Path) -> list[Bug]:
     """Read, not loaded. In the order of their names."""
     files = sorted(file for file in folder.glob("*.py") if not file.name.startswith("_"))
-    return [_described(file) for file in files]
+    found = [described(file) for file in files]
+    for bug in found:
+        if not bug.scenarios:
+            raise BadPatch(f"{bug.file} does not say in which SCENARIOS its bug lives")
+    return found
 
 
-def _described(file: Path) -> Bug:
-    tree = ast.parse(file.read_text(), filename=str(file))
+def described(file: Path) -> Bug:
+    """What a patch says of itself. One that nobody wrote for the zoo may say nothing."""
+    try:
+        tree = ast.parse(file.read_text(), filename=str(file))
+    except OSError:
+        raise BadPatch(f"{file} is no Python file") from None
+    except (SyntaxError, ValueError) as error:
+        raise BadPatch(f"{file} could not be loaded: {type(error).__name__}: {error}") from error
     facts = {}
     for node in tree.body:
         name = node.targets[0] if isinstance(node, ast.Assign) else None
         if isinstance(node, ast.Assign) and isinstance(name, ast.Name) and name.id in {"SCENARIOS", "BREAKS"}:
             facts[name.id] = ast.literal_eval(node.value)
-    if "SCENARIOS" not in facts:
-        raise BadPatch(f"{file} does not say in which SCENARIOS its bug lives")
     return Bug(
         name=file.stem.replace("_", "-"),
         about=(ast.get_docstring(tree) or "").partition("\n")[0],
         file=file,
-        scenarios=tuple(facts["SCENARIOS"]),
+        scenarios=tuple(facts.get("SCENARIOS", ())),
         breaks=str(facts.get("BREAKS", "")),
     )

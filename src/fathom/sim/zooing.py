@@ -73,7 +73,7 @@ def hunt(bug: Bug, *, runs_max: int, workers: int, told: Callable[[str], None]) 
 def _explored(bug: Bug, strategy: Strategy, runs_max: int, workers: int, out: Path) -> Any:
     options = ["--strategy", strategy, "--patch", str(bug.file), "--first", "--runs", str(runs_max)]
     where = ["--seeds", f"0..{runs_max}", "-j", str(workers), "--out", str(out), "--json"]
-    return _fathom("sim", "explore", ",".join(bug.scenarios), *options, *where)
+    return _fathom("sim", "explore", ",".join(bug.scenarios) or "all", *options, *where)
 
 
 def _fathom(*words: str) -> Any:
