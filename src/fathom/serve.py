@@ -27,6 +27,7 @@ from fathom.api.core import Core
 from fathom.api.own_service import own_service, own_slice
 from fathom.assembly import Parts, Wanted, assemble, bootstrap
 from fathom.model.errors import ApiError
+from fathom.model.user import User
 from fathom.record.audit import AuditLog
 from fathom.seams.log import JsonLog, Log
 from fathom.seams.outside import Outside, live
@@ -39,6 +40,8 @@ KEEP_ALIVE_S = 300  # Idle connections of clients are cheap; making them anew co
 STOP_S = 3  # What a request under way may still take when we are told to stop.
 TOKENS_CHECK_S = 5.0
 
+CREDENTIALS = "credentials"
+PARTS = ("scheduler", "controllers", "gateway")
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
 
@@ -193,11 +196,21 @@ def _announce(running: Running) -> None:
     url = f"https://[{reachable}]:{port}" if ":" in reachable else f"https://{reachable}:{port}"
     file = running.data / "kubeconfig"
     write_private(file, kubeconfig(running.pki, url, clock=running.outside.clock).encode())
+    _write_credentials(running, url)
     print(f"fathom {__version__} serves the Kubernetes API on {url}, data in {running.data}")  # noqa: T201
     if host not in LOOPBACK:
         print(f"warning: {host} can be reached from other machines")  # noqa: T201
     print(f"export KUBECONFIG={file}")  # noqa: T201
     print("ready", flush=True)  # noqa: T201
+
+
+def _write_credentials(running: Running, url: str) -> None:
+    """For the parts of the control plane that run beside us: DIR/credentials/NAME, a kubeconfig each."""
+    folder = running.data / CREDENTIALS
+    folder.mkdir(mode=0o700, exist_ok=True)
+    for name in PARTS:
+        user = User(f"system:fathom:{name}")
+        write_private(folder / name, kubeconfig(running.pki, url, user, clock=running.outside.clock).encode())
 
 
 async def _reload_tokens(running: Running, file: Path) -> None:

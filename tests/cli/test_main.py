@@ -68,7 +68,7 @@ def test_version_names_fathom_and_python(capsys: pytest.CaptureFixture[str]) -> 
         (["why", "pod/x"], 'Unknown command "why"'),
         (["up", "--port", "many"], "--port"),
         (["up", "--port", "70000"], "--port"),
-        (["up", "--nodes", "3"], "--nodes"),
+        (["up", "--nodes", "many"], "--nodes"),
         (["bench", "api", "--connections", "0"], "--connections"),
         (["bench", "watch", "--writes", "-1"], "--writes"),
         (["bench", "api", "--kubeconfig", "x", "--store", "y"], "do not go with --kubeconfig"),

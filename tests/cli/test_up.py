@@ -1,13 +1,15 @@
-"""`fathom up` as a person starts it, and the driver on a server of its own."""
+"""`fathom up` and `fathom serve api` as a person starts them, and the driver on a server of its own."""
 
 from __future__ import annotations
 
 import json
+import os
 import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -16,13 +18,17 @@ import pytest
 from fathom.cli.main import run
 
 FATHOM = [sys.executable, "-m", "fathom.cli"]
+API, CLUSTER = ("serve", "api"), ("up", "--nodes", "0")
+BOTH = pytest.mark.parametrize("command", [API, CLUSTER], ids=["api", "up"])
 
 
 @contextmanager
-def up(data: Path, *arguments: str) -> Iterator[tuple[subprocess.Popen[str], list[str]]]:
+def up(
+    data: Path, *arguments: str, command: tuple[str, ...] = API
+) -> Iterator[tuple[subprocess.Popen[str], list[str]]]:
     """A server that has said `ready`, and what it said until then."""
-    command = [*FATHOM, "up", "--data", str(data), "--port", "0", *arguments]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+    whole = [*FATHOM, *command, "--data", str(data), "--port", "0", *arguments]
+    with subprocess.Popen(whole, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         said: list[str] = []
         while (line := process.stdout.readline()) and line != "ready\n":
@@ -33,10 +39,13 @@ def up(data: Path, *arguments: str) -> Iterator[tuple[subprocess.Popen[str], lis
             process.kill()
 
 
+@BOTH
 @pytest.mark.parametrize("stop", [signal.SIGINT, signal.SIGTERM])
-def test_up_says_how_to_use_it_and_stops_cleanly_when_told(tmp_path: Path, stop: signal.Signals) -> None:
+def test_it_says_how_to_use_it_and_stops_cleanly_when_told(
+    tmp_path: Path, stop: signal.Signals, command: tuple[str, ...]
+) -> None:
     data = tmp_path / "data"
-    with up(data) as (process, said):
+    with up(data, command=command) as (process, said):
         process.send_signal(stop)
         rest, errors = process.communicate(timeout=20)
     assert said[-1] == f"export KUBECONFIG={data}/kubeconfig"
@@ -44,28 +53,31 @@ def test_up_says_how_to_use_it_and_stops_cleanly_when_told(tmp_path: Path, stop:
     assert "Traceback" not in errors
 
 
-def refused(*arguments: str) -> str:
+def refused(command: tuple[str, ...], *arguments: str) -> str:
     """The one line that a start which cannot be ends with."""
     done = subprocess.run(
-        [*FATHOM, "up", *arguments], capture_output=True, text=True, check=False, timeout=30
+        [*FATHOM, *command, *arguments], capture_output=True, text=True, check=False, timeout=30
     )
     assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
     return done.stderr.removeprefix("fathom: error: ").strip()
 
 
-def test_a_taken_port_is_named_with_the_way_out(tmp_path: Path) -> None:
+@BOTH
+def test_a_taken_port_is_named_with_the_way_out(tmp_path: Path, command: tuple[str, ...]) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        told = refused("--data", str(tmp_path / "data"), "--port", str(port))
+        told = refused(command, "--data", str(tmp_path / "data"), "--port", str(port))
     assert told == f"port {port} on 127.0.0.1 is taken; choose another with --port"
 
 
-def test_a_second_server_on_the_same_data_is_refused(tmp_path: Path) -> None:
-    with up(tmp_path / "data"):
-        told = refused("--data", str(tmp_path / "data"), "--port", "0")
+@BOTH
+def test_a_second_server_on_the_same_data_is_refused(tmp_path: Path, command: tuple[str, ...]) -> None:
+    with up(tmp_path / "data", command=command):
+        told = refused(command, "--data", str(tmp_path / "data"), "--port", "0")
     assert str(tmp_path / "data") in told
 
 
+@BOTH
 @pytest.mark.parametrize(
     "arguments",
     [
@@ -77,11 +89,11 @@ def test_a_second_server_on_the_same_data_is_refused(tmp_path: Path) -> None:
     ],
 )
 def test_what_cannot_be_started_is_one_line(
-    tmp_path: Path, arguments: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, arguments: tuple[str, ...], monkeypatch: pytest.MonkeyPatch, command: tuple[str, ...]
 ) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "file").write_text("not a directory")
-    told = refused("--data", "data", "--port", "0", *arguments)
+    told = refused(command, "--data", "data", "--port", "0", *arguments)
     assert "FATHOM_DEBUG" not in told
 
 
@@ -119,3 +131,49 @@ def test_bench_on_a_server_that_does_not_start_is_one_line(
     shown = capsys.readouterr()
     assert (shown.out, shown.err.count("\n")) == ("", 1)
     assert "`fathom up` ended with 2: fathom: error: " in shown.err
+
+
+# The supervisor.
+
+
+def children(process: subprocess.Popen[str]) -> dict[str, int]:
+    """Part -> process id, of those that the supervisor has started."""
+    found = {}
+    for line in Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split():
+        words = Path(f"/proc/{line}/cmdline").read_text().split("\0")
+        if "serve" in words:  # Else it has just died.
+            found[words[words.index("serve") + 1]] = int(line)
+    return found
+
+
+def until(check: Callable[[], bool], what: str) -> None:
+    deadline_s = time.monotonic() + 30
+    while not check():
+        assert time.monotonic() < deadline_s, what
+        time.sleep(0.1)
+
+
+def _all_new(before: dict[str, int], after: dict[str, int]) -> bool:
+    return before.keys() == after.keys() and not set(before.values()) & set(after.values())
+
+
+def test_a_part_that_dies_is_started_again(tmp_path: Path) -> None:
+    with up(tmp_path / "data", command=CLUSTER) as (process, _):
+        before = children(process)
+        for part in ("api", "deciders", "gateway"):
+            os.kill(before[part], signal.SIGKILL)
+        until(lambda: _all_new(before, children(process)), "they are not all there again")
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(30) == 0
+
+
+def test_parts_whose_supervisor_is_gone_end_by_themselves_and_the_next_one_takes_over(tmp_path: Path) -> None:
+    with up(tmp_path / "data", command=CLUSTER) as (process, _):
+        orphans = children(process).values()
+        process.kill()
+        process.wait()
+        with up(tmp_path / "data", command=CLUSTER) as (second, said):
+            assert said
+            assert not any(Path(f"/proc/{pid}").exists() for pid in orphans)
+            second.send_signal(signal.SIGTERM)
+            assert second.wait(30) == 0

@@ -1,41 +1,90 @@
-"""`fathom up`: the whole control plane on this machine."""
+"""`fathom up`: a working cluster on this machine, in one command."""
 
 from __future__ import annotations
 
-import errno
+import asyncio
+import os
+import socket
+import sys
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 from cyclopts import Parameter
 from cyclopts.validators import Number
 
 from fathom.cli.problem import Problem
+from fathom.cli.serve import DEFAULT_PORT, Admission, Data, Host, Port, Store
 
-DEFAULT_PORT = 6443  # Where kube-apiserver listens.
+ZONES = ("zone-a", "zone-b", "zone-c")
+DEFAULT_NODES = 3
 
 
 def up(
     *,
-    data: Annotated[Path, Parameter(help="What the server keeps, and its kubeconfig.")] = Path(".fathom"),
-    host: Annotated[str, Parameter(help="The address to listen on.")] = "127.0.0.1",
-    port: Annotated[
-        int, Parameter(validator=Number(gte=0, lte=65535), help="The port; 0 takes any free one.")
-    ] = DEFAULT_PORT,
-    store: Annotated[str | None, Parameter(help="Another store than SQLite in DIR, as a URL.")] = None,
-    admission: Annotated[
-        tuple[str, ...], Parameter(negative=(), help="Your own admission plugins, as module:name.")
-    ] = (),
+    data: Data = Path(".fathom"),
+    host: Host = "127.0.0.1",
+    port: Port = DEFAULT_PORT,
+    store: Store = None,
+    nodes: Annotated[
+        int, Parameter(validator=Number(gte=0, lte=1000), help="How many nodes this machine pretends to be.")
+    ] = DEFAULT_NODES,
+    zones: Annotated[str, Parameter(help="Over which zones they are spread: A,B,…")] = ",".join(ZONES),
+    driver: Annotated[
+        Literal["process", "simulated"],
+        Parameter(
+            help="Containers are real processes, or only pretended: for large clusters on a small machine."
+        ),
+    ] = "process",
+    images: Annotated[
+        Path | None, Parameter(help="A TOML file that says which command an image stands for.")
+    ] = None,
+    admission: Admission = (),
 ) -> None:
-    """Start the API server, write DIR/kubeconfig and say `ready`. Ctrl-C stops it."""
-    from fathom import serve  # noqa: PLC0415  # Only this command pays for the server's modules.
-    from fathom.api.admission.plugins import UnknownPlugin  # noqa: PLC0415
-    from fathom.store.protocol import StoreUnavailable  # noqa: PLC0415
+    """Start a cluster: API server, scheduler and controllers, agents, gateway; write DIR/kubeconfig, say
+    `ready`. Ctrl-C stops them; pods live on, and the next `fathom up` on the same DIR adopts them."""
+    from fathom.supervise import Busy, NotStarted  # noqa: PLC0415  # Only this command pays for it.
 
+    wanted = [zone.strip() for zone in zones.split(",")]
+    if not all(wanted):
+        raise Problem(f"--zones must read A,B,…, not {zones!r}")
+    os.umask(0o077)  # Keys, and Secrets in the store, are nobody else's.
+    data = data.absolute()
+    data.mkdir(mode=0o700, parents=True, exist_ok=True)
+    api = ["--data", str(data), "--host", host, "--port", str(port or _free_port(host))]
+    api += ["--store", store] if store else []
+    api += [word for plugin in admission for word in ("--admission", plugin)]
+    agents = ["--nodes", str(nodes), "--zones", ",".join(wanted), "--driver", driver]
+    agents += ["--images", str(images.absolute())] if images else []
     try:
-        serve.run_api(data=data, host=host, port=port, store=store, plugins=list(admission))
-    except (StoreUnavailable, UnknownPlugin) as error:  # Written for people, in one line each.
+        asyncio.run(_run(data, nodes=nodes, api=api, agents=agents))
+    except Busy as error:
         raise Problem(str(error)) from error
-    except OSError as error:
-        if error.errno == errno.EADDRINUSE:
-            raise Problem(f"port {port} on {host} is taken; choose another with --port") from error
-        raise
+    except NotStarted as error:  # Its own last words are written for people.
+        raise Problem(str(error).removeprefix("fathom: error: ")) from error
+
+
+def _free_port(host: str) -> int:
+    """Any; but the same one when the API server is started again, because the others know it."""
+    with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET) as probe:
+        probe.bind((host, 0))
+        return int(probe.getsockname()[1])
+
+
+async def _run(data: Path, *, nodes: int, api: list[str], agents: list[str]) -> None:
+    from fathom.supervise import Part, Supervisor, python  # noqa: PLC0415
+
+    keys = data / "credentials"
+    deciders = ("--scheduler", str(keys / "scheduler"), "--controllers", str(keys / "controllers"))
+    parts = [
+        Part("deciders", python("serve", "deciders", *deciders, "--data", str(data))),
+        Part("gateway", python("serve", "gateway", "--kubeconfig", str(keys / "gateway"))),
+    ]
+    if nodes:
+        parts.append(Part("agents", python("serve", "agent", *agents, "--up", str(data))))
+    await Supervisor(
+        data,
+        api=Part("api", python("serve", "api", *api)),
+        others=parts,
+        nodes=nodes,
+        out=sys.stdout,
+    ).run()
