@@ -1,0 +1,334 @@
+"""A real server and a real scheduler: each rejection names its rule, count and nodes; what is freed wakes
+exactly those it can help."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.clients.running import Server, running
+
+ZONE, HOST = "topology.kubernetes.io/zone", "kubernetes.io/hostname"
+OWN = "/apis/fathom.dev/v1alpha1"
+Obj = dict[str, Any]
+
+
+class Cluster:
+    def __init__(self, server: Server, process: subprocess.Popen[bytes]) -> None:
+        self.server, self.process = server, process
+
+    def create(self, path: str, obj: Obj) -> Obj:
+        made: Obj = self.server.request("POST", path, obj)
+        return made
+
+    def namespace(self, name: str, **labels: str) -> str:
+        self.create("/api/v1/namespaces", {"metadata": {"name": name, "labels": labels}})
+        return name
+
+    def pod(self, namespace: str, name: str, **given: Any) -> Obj:
+        return self.create(f"/api/v1/namespaces/{namespace}/pods", pod(name, **given))
+
+    def get(self, namespace: str, name: str) -> Obj:
+        found: Obj = self.server.request("GET", f"/api/v1/namespaces/{namespace}/pods/{name}")
+        return found
+
+    def delete(self, namespace: str, name: str) -> None:
+        self.server.request(
+            "DELETE", f"/api/v1/namespaces/{namespace}/pods/{name}", {"gracePeriodSeconds": 0}
+        )
+
+    def bound(self, namespace: str, name: str) -> str:
+        return until(lambda: self.get(namespace, name)["spec"].get("nodeName"))
+
+    def waits(self, namespace: str, name: str) -> str:
+        """What its condition says."""
+        return until(lambda: _message(self.get(namespace, name)))
+
+    def why(self, namespace: str, name: str) -> tuple[int, Obj]:
+        code, text = self.fathom("why", f"pod/{name}", "-n", namespace, "-o", "json")
+        return code, json.loads(text)
+
+    def decisions(self, namespace: str, name: str) -> list[Obj]:
+        _, text = self.fathom("decisions", f"pods/{name}", "-n", namespace, "-o", "json")
+        return [one["decision"] for one in json.loads(text)]
+
+    def fathom(self, *words: str) -> tuple[int, str]:
+        command = [sys.executable, "-m", "fathom.cli", *words, "--kubeconfig", str(self.server.kubeconfig)]
+        ran = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+        return ran.returncode, ran.stdout or ran.stderr
+
+    def rejected(self, namespace: str, name: str) -> dict[str, list[str]]:
+        """Rule -> nodes, as `why` groups them; the record and the answer now must agree."""
+        self.waits(namespace, name)
+        code, found = self.why(namespace, name)
+        assert (code, found["schedulable"], found["now"]["differs"]) == (1, False, False), found
+        assert found["groups"] == found["now"]["groups"]
+        groups = {one["reason"].partition(":")[0]: one["nodes"] for one in found["groups"]}
+        assert {one["reason"].partition(":")[0]: one["count"] for one in found["groups"]} == {
+            rule: len(nodes) for rule, nodes in groups.items()
+        }
+        return groups
+
+
+def _message(obj: Obj) -> str:
+    conditions = obj["status"].get("conditions") or ()
+    return next(
+        (
+            str(one.get("message"))
+            for one in conditions
+            if one["type"] == "PodScheduled" and one["status"] == "False" and one["reason"] == "Unschedulable"
+        ),
+        "",
+    )
+
+
+def until(look: Callable[[], Any], seconds: float = 15.0) -> Any:
+    deadline = time.monotonic() + seconds
+    while not (found := look()):
+        assert time.monotonic() < deadline, "not in time"
+        time.sleep(0.05)
+    return found
+
+
+def node(name: str, zone: str, **spec: Any) -> Obj:
+    amounts = {"cpu": "4", "memory": "8Gi", "pods": "110"}
+    return {
+        "metadata": {"name": name, "labels": {HOST: name, ZONE: zone}},
+        "spec": spec,
+        "status": {
+            "capacity": amounts,
+            "allocatable": amounts,
+            "conditions": [{"type": "Ready", "status": "True"}],
+        },
+    }
+
+
+def pod(
+    name: str, *, cpu: str = "10m", ports: tuple[int, ...] = (), labels: Obj | None = None, **spec: Any
+) -> Obj:
+    container = {
+        "name": "main",
+        "image": "pause",
+        "resources": {"requests": {"cpu": cpu}},
+        "ports": [{"containerPort": port, "hostPort": port} for port in ports],
+    }
+    return {"metadata": {"name": name, "labels": labels or {}}, "spec": {"containers": [container], **spec}}
+
+
+ALL = ["a", "b", "c", "tainted"]
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    directory = tmp_path_factory.mktemp("live")
+    with running(directory) as server:
+        process = start(server, directory / "scheduler.log")
+        found = Cluster(server, process)
+        for name in "abc":
+            found.create("/api/v1/nodes", node(name, f"zone-{name}"))
+        taint = {"key": "dedicated", "value": "x", "effect": "NoSchedule"}
+        found.create("/api/v1/nodes", node("tainted", "zone-t", taints=[taint]))
+        try:
+            yield found
+        finally:
+            process.send_signal(signal.SIGTERM)
+            assert process.wait(20) == 0
+            assert "Traceback" not in (directory / "scheduler.log").read_text()
+
+
+def start(server: Server, log: Path) -> subprocess.Popen[bytes]:
+    command = [sys.executable, "-m", "fathom.cli", "serve", "scheduler"]
+    with log.open("wb") as output:
+        return subprocess.Popen(
+            [*command, "--kubeconfig", str(server.kubeconfig)], stdout=output, stderr=output
+        )
+
+
+def test_a_pod_that_fits_is_bound_and_its_decision_says_where_and_why(cluster: Cluster) -> None:
+    space = cluster.namespace("fits")
+    cluster.pod(space, "small", cpu="100m")
+    where = cluster.bound(space, "small")
+    code, found = cluster.why(space, "small")
+    assert (code, found["state"], found["node"]) == (0, "scheduled", where)
+    assert found["groups"] == [
+        {
+            "reason": "TaintToleration: node(s) had untolerated taint {dedicated: x}",
+            "count": 1,
+            "nodes": ["tainted"],
+        }
+    ]
+    (decision,) = cluster.decisions(space, "small")
+    annotations = cluster.get(space, "small")["metadata"]["annotations"]
+    assert annotations["fathom.dev/decision"] == decision["id"]
+    assert (decision["verdict"], decision["node"], decision["epoch"]) == ("bind", where, 1)
+
+
+def test_resources(cluster: Cluster) -> None:
+    space = cluster.namespace("resources")
+    cluster.pod(space, "big", cpu="9")
+    assert cluster.rejected(space, "big") == {
+        "NodeResourcesFit": ["a", "b", "c"],
+        "TaintToleration": ["tainted"],
+    }
+    message = cluster.waits(space, "big")
+    assert message.startswith("0/4 nodes are available: ")
+    assert "3 Insufficient cpu" in message
+    _, found = cluster.why(space, "big")
+    assert found["change"]["rule"] == "NodeResourcesFit"
+    assert "ask for that much less" in found["summary"]
+
+
+def test_taints(cluster: Cluster) -> None:
+    space = cluster.namespace("taints")
+    cluster.pod(space, "p", nodeSelector={HOST: "tainted"})
+    assert cluster.rejected(space, "p") == {"TaintToleration": ["tainted"], "NodeAffinity": ["a", "b", "c"]}
+    _, found = cluster.why(space, "p")
+    assert found["change"]["what"] == "tolerate {dedicated: x}, or take it from tainted"
+
+
+def test_affinity(cluster: Cluster) -> None:
+    space = cluster.namespace("affinity")
+    cluster.pod(space, "p", nodeSelector={"disk": "fast"})
+    assert cluster.rejected(space, "p") == {"NodeAffinity": ["a", "b", "c"], "TaintToleration": ["tainted"]}
+
+
+def test_ports(cluster: Cluster) -> None:
+    space = cluster.namespace("ports")
+    cluster.pod(space, "first", ports=(8099,), nodeSelector={HOST: "a"})
+    assert cluster.bound(space, "first") == "a"
+    cluster.pod(space, "second", ports=(8099,), nodeSelector={HOST: "a"})
+    found = cluster.rejected(space, "second")
+    assert found == {"NodePorts": ["a"], "NodeAffinity": ["b", "c"], "TaintToleration": ["tainted"]}
+
+
+def test_topology(cluster: Cluster) -> None:
+    space = cluster.namespace("topology")
+    spread = {
+        "maxSkew": 1,
+        "topologyKey": ZONE,
+        "whenUnsatisfiable": "DoNotSchedule",
+        "labelSelector": {"matchLabels": {"app": "s"}},
+        "nodeAffinityPolicy": "Ignore",
+    }
+    for name in ("first", "second"):
+        cluster.pod(
+            space, name, labels={"app": "s"}, nodeSelector={HOST: "a"}, topologySpreadConstraints=[spread]
+        )
+        if name == "first":
+            assert cluster.bound(space, name) == "a"
+    found = cluster.rejected(space, "second")
+    assert found == {"PodTopologySpread": ["a"], "NodeAffinity": ["b", "c"], "TaintToleration": ["tainted"]}
+
+
+def test_gates(cluster: Cluster) -> None:
+    space = cluster.namespace("gates")
+    cluster.pod(space, "p", schedulingGates=[{"name": "example.dev/wait"}])
+    code, found = until(lambda: _recorded(cluster.why(space, "p")))
+    assert (code, found["state"], found["attempt"]["verdict"]) == (1, "gated", "gated")
+    assert found["decisive"] == "SchedulingGates (example.dev/wait)"
+    assert found["change"]["what"] == "remove the scheduling gates example.dev/wait"
+    path = f"/api/v1/namespaces/{space}/pods/p"
+    cluster.server.patch(path, {"spec": {"schedulingGates": None}})
+    assert cluster.bound(space, "p") in "abc"
+
+
+def _recorded(answer: tuple[int, Obj]) -> tuple[int, Obj] | None:
+    return answer if answer[1].get("attempt") else None
+
+
+def test_policy(cluster: Cluster) -> None:
+    space = cluster.namespace("policy")
+    cluster.create(f"{OWN}/schedulingpolicies", _own("SchedulingPolicy", "narrow-v1", {"maxZoneSkew": 1}))
+    rollout = {"from": "narrow-v1", "to": "narrow-v2", "scope": {"namespaces": [space]}}
+    cluster.create(f"{OWN}/policyrollouts", _own("PolicyRollout", "narrow", rollout))
+    owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web", "uid": "u-1", "controller": True}
+    time.sleep(1)
+    for name in ("first", "second"):
+        obj = pod(name, labels={"app": "w"}, nodeSelector={HOST: "a"})
+        obj["metadata"]["ownerReferences"] = [owner]
+        cluster.create(f"/api/v1/namespaces/{space}/pods", obj)
+        if name == "first":
+            assert cluster.bound(space, name) == "a"
+    found = cluster.rejected(space, "second")
+    assert found == {"MaxZoneSkew": ["a"], "NodeAffinity": ["b", "c"], "TaintToleration": ["tainted"]}
+    (decision,) = cluster.decisions(space, "second")
+    assert [one["name"] for one in decision["policies"]] == ["narrow-v1"]
+    _, answer = cluster.why(space, "second")
+    assert answer["change"]["what"] == "raise maxZoneSkew of policy narrow-v1 (now 1)"
+
+
+def test_overrides(cluster: Cluster) -> None:
+    space = cluster.namespace("overrides")
+    spec = {
+        "target": "workload/p",
+        "reason": "zones are sick",
+        "expiresAfter": "10m",
+        "changes": {"avoidZones": ["zone-a", "zone-b", "zone-c"]},
+    }
+    made = cluster.create(
+        f"{OWN}/namespaces/{space}/scheduleroverrides", _own("SchedulerOverride", "away", spec)
+    )
+    time.sleep(1)
+    cluster.pod(space, "p")
+    assert cluster.rejected(space, "p") == {"Override": ["a", "b", "c"], "TaintToleration": ["tainted"]}
+    _, found = cluster.why(space, "p")
+    assert found["change"]["what"] == "end the override/overrides/away"
+    assert made["kind"] == "SchedulerOverride"
+    cluster.server.request("DELETE", f"{OWN}/namespaces/{space}/scheduleroverrides/away")
+    assert cluster.bound(space, "p") in "abc"
+    assert cluster.decisions(space, "p")[-1]["cause_detail"].startswith("OverrideChanged SchedulerOverride")
+
+
+def _own(kind: str, name: str, spec: Obj) -> Obj:
+    return {"apiVersion": "fathom.dev/v1alpha1", "kind": kind, "metadata": {"name": name}, "spec": spec}
+
+
+def test_a_freed_quota_wakes_as_many_as_it_can_help(cluster: Cluster) -> None:
+    space = cluster.namespace("quota")
+    limits = {"limits": [{"resources": {"cpu": "20m"}}]}
+    cluster.create(f"{OWN}/tenantquotas", _own("TenantQuota", space, limits))
+    time.sleep(1)
+    for name in ("p1", "p2"):
+        cluster.pod(space, name)
+        cluster.bound(space, name)
+    for name in ("p3", "p4"):
+        cluster.pod(space, name)
+        assert cluster.rejected(space, name) == {
+            "TenantQuota": ["a", "b", "c"],
+            "TaintToleration": ["tainted"],
+        }
+    _, found = cluster.why(space, "p3")
+    assert found["change"]["what"] == "raise quota/quota by 10m cpu (limit 20m cpu), or free as much of it"
+    cluster.delete(space, "p1")
+    cluster.bound(space, "p3")
+    assert cluster.decisions(space, "p3")[-1]["cause_detail"].startswith("PodGone Pod quota/p1")
+    time.sleep(0.5)
+    assert len(cluster.decisions(space, "p4")) == 1
+    raised = {"spec": {"limits": [{"resources": {"cpu": "30m"}}]}}
+    cluster.server.patch(f"{OWN}/tenantquotas/{space}", raised)
+    cluster.bound(space, "p4")
+    assert cluster.decisions(space, "p4")[-1]["cause_detail"].startswith("QuotaChanged TenantQuota quota")
+
+
+def test_a_freed_node_wakes_exactly_those_it_can_help(cluster: Cluster) -> None:
+    space = cluster.namespace("freed")
+    cluster.create("/api/v1/nodes", node("d", "zone-d"))
+    cluster.pod(space, "filler", cpu="3900m", nodeSelector={HOST: "d"})
+    assert cluster.bound(space, "filler") == "d"
+    cluster.pod(space, "helped", cpu="3", nodeSelector={HOST: "d"})
+    cluster.pod(space, "too-big", cpu="7", nodeSelector={HOST: "d"})
+    cluster.pod(space, "elsewhere", cpu="7", nodeSelector={HOST: "b"})
+    for name in ("helped", "too-big", "elsewhere"):
+        cluster.waits(space, name)
+    cluster.delete(space, "filler")
+    assert cluster.bound(space, "helped") == "d"
+    assert cluster.decisions(space, "helped")[-1]["cause_detail"].startswith("PodGone Pod freed/filler")
+    time.sleep(0.5)
+    assert [len(cluster.decisions(space, name)) for name in ("helped", "too-big", "elsewhere")] == [2, 1, 1]
