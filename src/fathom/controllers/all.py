@@ -9,6 +9,9 @@ WORKLOADS = (
     "fathom.controllers.endpoints:EndpointSlices",
     "fathom.controllers.endpoints:EndpointsOfServices",
     "fathom.controllers.disruption:DisruptionBudgets",
+    "fathom.controllers.progress:DeploymentProgress",
+    "fathom.controllers.progress:ReplicaSetProgress",
+    "fathom.controllers.progress:JobProgress",
 )
 
 NODES = (

@@ -1,0 +1,225 @@
+"""How far a workload has come, as one object that others can read instead of guessing. Pure.
+
+Autoscalers, rollouts and people read it: how many replicas have reached each stage, what the others wait for,
+what was last done, what last went wrong, and which boundary holds a stage beyond its deadline.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+import msgspec
+
+from fathom.control.owning import controller_ref, named_after
+from fathom.control.plan import NOTHING, Create, Plan, WriteStatus, contains, target
+from fathom.controllers.podstates import seconds
+from fathom.controllers.stages import DEADLINES_S, STAGES, Stand, reached
+from fathom.model.conditions import Status, conditions_of, set_condition
+from fathom.model.objects import Obj, is_deleting, key_of, lookup, metadata
+from fathom.model.own import LastAction, LastError, PendingReason, Progress
+from fathom.seams.outside import timestamp
+
+REASONS_MAX = 10
+MESSAGE_LENGTH_MAX = 500
+
+
+class Counted(msgspec.Struct, frozen=True):
+    """One generation of a workload, as it is seen now."""
+
+    desired: int
+    stands: Sequence[Stand]
+    missing: tuple[str, str, float] | None = None  # Why pods are not made: boundary, message, since when.
+    last_action: LastAction | None = None
+    last_error: LastError | None = None
+
+
+def progress_name(kind: str, name: str) -> str:
+    return named_after(kind.lower(), name)
+
+
+def progress_of(counted: Counted, *, generation: int, now: str) -> Progress:
+    stands = counted.stands
+    counts = {stage: reached(stands, number) for number, stage in enumerate(STAGES)}
+    deadline_s = _deadline_s(counted)
+    late = deadline_s is not None and deadline_s <= seconds(now)
+    return Progress(
+        generation=generation,
+        desired=counted.desired,
+        **counts,
+        pending_reasons=_pending(counted),
+        last_action=counted.last_action,
+        last_error=counted.last_error,
+        deadline=None if deadline_s is None else timestamp(round(deadline_s * 1e9)),
+        stuck_at=_stuck(counted, seconds(now)) if late else "",
+    )
+
+
+def _lacking(counted: Counted) -> int:
+    return max(0, counted.desired - len(counted.stands))
+
+
+def _deadline_s(counted: Counted) -> float | None:
+    """The first of all those that have not arrived."""
+    deadlines = [one.deadline_s for one in counted.stands if one.deadline_s is not None]
+    if _lacking(counted) and counted.missing is not None:
+        deadlines.append(counted.missing[2] + DEADLINES_S["missing"])
+    return min(deadlines, default=None)
+
+
+def _stuck(counted: Counted, now_s: float) -> str:
+    """The boundary of the earliest stage that holds somebody for too long: what comes after waits for it."""
+    if _lacking(counted) and counted.missing is not None:
+        boundary, _, since_s = counted.missing
+        if since_s + DEADLINES_S["missing"] <= now_s:
+            return boundary
+    late = [one for one in counted.stands if one.deadline_s is not None and one.deadline_s <= now_s]
+    return min(late, key=lambda one: (one.stage, one.boundary)).boundary if late else ""
+
+
+def _pending(counted: Counted) -> tuple[PendingReason, ...]:
+    found: Counter[str] = Counter()
+    words: dict[str, str] = {}
+    if lacking := _lacking(counted):
+        boundary, message = ("admission", "") if counted.missing is None else counted.missing[:2]
+        found[boundary] += lacking
+        words[boundary] = message
+    for one in counted.stands:
+        if one.reason:
+            found[one.reason] += 1
+            words.setdefault(one.reason, one.message)
+    most = sorted(found, key=lambda reason: (-found[reason], reason))[:REASONS_MAX]
+    return tuple(PendingReason(one, found[one], words[one][:MESSAGE_LENGTH_MAX]) for one in most)
+
+
+# The object.
+
+
+def plan_progress(
+    workload: Obj, there: Obj | None, current: Counted, before: Counted | None, *, now: str
+) -> Plan:
+    """`before`: what is left of earlier generations, where they can be told apart."""
+    if is_deleting(workload):
+        return NOTHING
+    if there is None:
+        return Plan(creates=(Create("WorkloadProgress", _made(workload)),), why="first")
+    generation = int(metadata(workload).get("generation") or 0)
+    shown = progress_of(current, generation=generation, now=now)
+    status: Obj = {
+        "current": _plain(shown),
+        "observedGeneration": generation,
+        "conditions": _conditions(there, shown, generation, now),
+    }
+    previous = _previous(there, before, generation, now)
+    if previous is not None:
+        status["previous"] = previous
+    known = there.get("status") or {}
+    if all(_same(known.get(name), value) for name, value in status.items()):
+        return NOTHING
+    return Plan(statuses=(WriteStatus(target("WorkloadProgress", there), status),), why=_why(shown))
+
+
+def _made(workload: Obj) -> Obj:
+    key = key_of(workload)
+    reference = {
+        "apiVersion": workload["apiVersion"],
+        "kind": workload["kind"],
+        "namespace": key.namespace,
+        "name": key.name,
+        "uid": metadata(workload)["uid"],
+    }
+    meta = {
+        "name": progress_name(workload["kind"], key.name),
+        "namespace": key.namespace,
+        "ownerReferences": [controller_ref(workload)],
+    }
+    return {"metadata": meta, "spec": {"workload": reference}}
+
+
+def _plain(shown: Progress) -> Obj:
+    """Every field, so that a merge patch takes back what is no longer so."""
+    found: Obj = {
+        field: getattr(shown, name)
+        for field, name in (
+            ("generation", "generation"), ("desired", "desired"), *((stage, stage) for stage in STAGES),
+        )
+    }  # fmt: skip
+    found["pendingReasons"] = [msgspec.to_builtins(one) for one in shown.pending_reasons]
+    found["lastAction"] = _or_none(shown.last_action)
+    found["lastError"] = _or_none(shown.last_error)
+    found["deadline"] = shown.deadline
+    found["stuckAt"] = shown.stuck_at or None
+    return found
+
+
+def _or_none(struct: msgspec.Struct | None) -> Obj | None:
+    if struct is None:
+        return None
+    plain: Obj = msgspec.to_builtins(struct)
+    return plain
+
+
+def _same(known: object, value: object) -> bool:
+    """Whether writing it would change anything; a list that is empty may be absent."""
+    if isinstance(value, dict):
+        shown = known if isinstance(known, dict) else {}
+        return all(_same(shown.get(name), inner) for name, inner in value.items())
+    return (known or None) == (value or None) or contains(known, value)
+
+
+def _previous(there: Obj, before: Counted | None, generation: int, now: str) -> Obj | None:
+    """What the generation before was, as it is now where its pods can be told from the current ones', else as
+    it was last seen."""
+    known = lookup(there, "status", "current") or {}
+    earlier: Obj | None = lookup(there, "status", "previous")
+    if known and int(known.get("generation") or 0) < generation:
+        earlier = known
+    if earlier is None:
+        return None
+    if before is None:
+        return {**_EMPTY, **earlier}
+    shown = progress_of(before, generation=int(earlier.get("generation") or 0), now=now)
+    return _plain(shown)
+
+
+_EMPTY: Obj = _plain(Progress())
+
+
+def _why(shown: Progress) -> str:
+    counts = " ".join(f"{stage}={getattr(shown, stage)}" for stage in STAGES)
+    return f"desired={shown.desired} {counts}{' stuck at ' + shown.stuck_at if shown.stuck_at else ''}"
+
+
+def _conditions(there: Obj, shown: Progress, generation: int, now: str) -> list[Obj]:
+    """The names that people know them by; each with the generation it is about."""
+    waits = ", ".join(one.reason for one in shown.pending_reasons)
+    found = conditions_of(there)
+    bound: Status = "True" if shown.bound >= shown.desired else "False"
+    unplaced = shown.queued - shown.bound
+    ready: Status = "True" if shown.ready >= shown.desired else "False"
+    for type_, status, reason, message in (
+        ("Bound", bound, "AllBound" if bound == "True" else "Waiting", f"{shown.bound} of {shown.desired}"),
+        (
+            "SchedulingRetrying",
+            "True" if unplaced > 0 else "False",
+            "Unplaced" if unplaced > 0 else "AllPlaced",
+            waits if unplaced > 0 else "",
+        ),
+        ("Ready", ready, "AllReady" if ready == "True" else "Waiting", f"{shown.ready} of {shown.desired}"),
+        (
+            "Stuck",
+            "True" if shown.stuck_at else "False",
+            shown.stuck_at.capitalize() or "WithinDeadlines",
+            waits if shown.stuck_at else "",
+        ),
+    ):
+        found = set_condition(
+            found,
+            type=type_,
+            status=status,
+            reason=reason,
+            message=message,
+            observed_generation=generation,
+            now=now,
+        )
+    return found

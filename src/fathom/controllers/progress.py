@@ -1,0 +1,201 @@
+"""Keep a WorkloadProgress for every workload: Deployments, Jobs, and ReplicaSets that are nobody's.
+
+What it says follows from pods, their ReplicaSets and the slices of their Services. At most one write a second
+for each workload: a rollout of a thousand pods is not a thousand commits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import ClassVar
+
+from fathom.cache.snapshot import Snapshot
+from fathom.client.api import Resource
+from fathom.control.again import Again
+from fathom.control.kit import Kit
+from fathom.control.owning import controller_of
+from fathom.control.watches import (
+    DEPLOYMENT,
+    JOB,
+    POD,
+    REPLICA_SET,
+    SERVICE,
+    Kind,
+    OwnedBy,
+    Primary,
+    Related,
+    View,
+    Watch,
+)
+from fathom.controllers.adopting import FOR_CHILDREN, claims_of, owner_key
+from fathom.controllers.endpoints import ENDPOINT_SLICE
+from fathom.controllers.plan_endpoints import SERVICE_NAME, selects
+from fathom.controllers.plan_jobs import CRITERIA_MET, FAILURE_TARGET, is_finished, is_true
+from fathom.controllers.plan_progress import Counted, plan_progress, progress_name
+from fathom.controllers.plan_replicasets import wanted_of
+from fathom.controllers.podstates import has_ended, is_active, seconds
+from fathom.controllers.revisions import split
+from fathom.controllers.stages import stand_of
+from fathom.controllers.traces import last_action, last_error, why_missing
+from fathom.model.objects import Key, Obj, key_of, labels_of, lookup, metadata, uid_of
+
+WORKLOAD_PROGRESS = Kind("WorkloadProgress", Resource("fathom.dev", "v1alpha1", "workloadprogresses"))
+EVERY_S = 1.0  # No workload is written more often.
+
+
+def _above(pod: Obj, seen: Snapshot, kind: Kind) -> Key | None:
+    """The workload of this kind that a pod belongs to, through its ReplicaSet or not."""
+    key = owner_key(pod, kind)
+    if key is not None or kind is not DEPLOYMENT:
+        return key
+    between = owner_key(pod, REPLICA_SET)
+    replica_set = None if between is None else seen.get("ReplicaSet", between)
+    return None if replica_set is None else owner_key(replica_set, DEPLOYMENT)
+
+
+def watches_of(kind: Kind) -> tuple[Watch, ...]:
+    def of_pod(pod: Obj, view: View) -> Iterable[Key]:
+        key = _above(pod, view(), kind)
+        return () if key is None else (key,)
+
+    def of_slice(one: Obj, view: View) -> Iterable[Key]:
+        seen = view()
+        namespace = str(metadata(one).get("namespace"))
+        names = [str(lookup(each, "targetRef", "name")) for each in one.get("endpoints") or ()]
+        pods = [pod for name in names if (pod := seen.get("Pod", Key(namespace, name))) is not None]
+        keys = [key for pod in pods if (key := _above(pod, seen, kind)) is not None]
+        return tuple(dict.fromkeys(keys))
+
+    beside: tuple[Watch, ...] = (
+        Related(POD, concerns=of_pod, indexes=FOR_CHILDREN),
+        Related(ENDPOINT_SLICE, concerns=of_slice),
+        Related(SERVICE),
+        OwnedBy(WORKLOAD_PROGRESS),
+    )
+    above: tuple[Watch, ...] = (OwnedBy(REPLICA_SET, indexes=FOR_CHILDREN),) if kind is DEPLOYMENT else ()
+    return (Primary(kind, conditions=False), *above, *beside)
+
+
+class _Progress:
+    """`count` is what differs between kinds of workload."""
+
+    kind: ClassVar[Kind]
+
+    def __init__(self, kit: Kit) -> None:
+        self._kit = kit
+        self._wrote_ns: dict[Key, int] = {}  # When each was last written, of those within the last second.
+
+    async def reconcile(self, key: Key) -> Again:
+        view, now = self._kit.snapshot(), self._kit.now()
+        workload = view.get(self.kind.name, key)
+        if workload is None or not self.is_counted(workload):
+            self._wrote_ns.pop(key, None)
+            return Again.never()
+        wait_s = self._wait_s(key)
+        if wait_s > 0:
+            return Again.in_s(wait_s, "it was written within the last second")
+        current, before = self.count(view, workload, now)
+        there = view.get("WorkloadProgress", Key(key.namespace, progress_name(self.kind.name, key.name)))
+        plan = plan_progress(workload, there, current, before, now=now)
+        if plan.statuses:
+            self._wrote_ns[key] = self._kit.now_ns()
+        applied = await self._kit.apply(key, plan, seen=view)
+        return Again.after(applied, in_s=_look_again_s(current, now), why="a stage's deadline")
+
+    def _wait_s(self, key: Key) -> float:
+        wrote_ns = self._wrote_ns.get(key)
+        return 0.0 if wrote_ns is None else EVERY_S - (self._kit.now_ns() - wrote_ns) / 1e9
+
+    def is_counted(self, workload: Obj) -> bool:
+        return True
+
+    def count(self, view: Snapshot, workload: Obj, now: str) -> tuple[Counted, Counted | None]:
+        raise NotImplementedError
+
+
+def _look_again_s(current: Counted, now: str) -> float | None:
+    """When the next deadline that is not over yet ends."""
+    ahead = [one.deadline_s for one in current.stands if one.deadline_s is not None]
+    waits = [end - seconds(now) for end in ahead if end > seconds(now)]
+    return min(waits) + 1.0 if waits else None
+
+
+def counted(view: Snapshot, workload: Obj, sets: Sequence[Obj], pods: Sequence[Obj], desired: int) -> Counted:
+    """`sets`: the ReplicaSets that make these pods; none for a Job."""
+    serving = _serving(view, key_of(workload).namespace, pods)
+    missing = why_missing(workload, sets)
+    live = [pod for pod in pods if is_active(pod)]
+    return Counted(
+        desired=desired,
+        stands=[stand_of(pod, serves=serving is None or uid_of(pod) in serving) for pod in live],
+        missing=missing,
+        last_action=last_action(workload, sets, pods),
+        last_error=last_error(workload, sets, pods),
+    )
+
+
+def _serving(view: Snapshot, namespace: str, pods: Sequence[Obj]) -> set[str] | None:
+    """UIDs of pods that a Service sends traffic to; None where no Service has any of them."""
+    services = [one for one in view.list("Service", namespace) if any(selects(one, pod) for pod in pods[:1])]
+    if not services:
+        return None
+    names = [str(metadata(one)["name"]) for one in services]
+    slices = [
+        one for one in view.list("EndpointSlice", namespace) if labels_of(one).get(SERVICE_NAME) in names
+    ]
+    return {
+        str(lookup(each, "targetRef", "uid"))
+        for one in slices
+        for each in one.get("endpoints") or ()
+        if lookup(each, "conditions", "ready")
+    }
+
+
+class DeploymentProgress(_Progress):
+    name = "deployment-progress"
+    kind = DEPLOYMENT
+    watches: ClassVar[tuple[Watch, ...]] = watches_of(DEPLOYMENT)
+
+    def count(self, view: Snapshot, workload: Obj, now: str) -> tuple[Counted, Counted | None]:
+        sets = split(workload, claims_of(view, "ReplicaSet", workload).mine)
+        new = () if sets.new is None else (sets.new,)
+        old = [one for one in sets.old if wanted_of(one) or lookup(one, "status", "replicas")]
+        pods = [pod for one in new for pod in view.owned("Pod", uid_of(one))]
+        rest = [pod for one in old for pod in view.owned("Pod", uid_of(one))]
+        left = counted(view, workload, old, rest, sum(map(wanted_of, old)))
+        return counted(view, workload, new, pods, wanted_of(workload)), left
+
+
+class ReplicaSetProgress(_Progress):
+    name = "replicaset-progress"
+    kind = REPLICA_SET
+    watches: ClassVar[tuple[Watch, ...]] = watches_of(REPLICA_SET)
+
+    def is_counted(self, workload: Obj) -> bool:
+        return controller_of(workload) is None
+
+    def count(self, view: Snapshot, workload: Obj, now: str) -> tuple[Counted, Counted | None]:
+        pods = view.owned("Pod", uid_of(workload))
+        return counted(view, workload, (workload,), pods, wanted_of(workload)), None
+
+
+class JobProgress(_Progress):
+    name = "job-progress"
+    kind = JOB
+    watches: ClassVar[tuple[Watch, ...]] = watches_of(JOB)
+
+    def count(self, view: Snapshot, workload: Obj, now: str) -> tuple[Counted, Counted | None]:
+        pods = [pod for pod in view.owned("Pod", uid_of(workload)) if not has_ended(pod)]
+        return counted(view, workload, (), pods, _wanted_by(workload)), None
+
+
+def _wanted_by(job: Obj) -> int:
+    """As many as should run now."""
+    over = any(is_true(job, type_) for type_ in (CRITERIA_MET, FAILURE_TARGET))
+    if over or is_finished(job) or lookup(job, "spec", "suspend"):
+        return 0
+    parallelism = int(lookup(job, "spec", "parallelism") or 0)
+    completions = lookup(job, "spec", "completions")
+    if completions is None:
+        return parallelism
+    return max(0, min(parallelism, int(completions) - int(lookup(job, "status", "succeeded") or 0)))

@@ -1,0 +1,163 @@
+"""How far a pod has come, and what holds it there. Pure.
+
+    admitted → queued → scheduled → bound → starting → ready → serving
+
+Each stage but the last has a deadline: a pod that has been in it for longer is stuck, and the boundary says
+whose turn it is: quota, gate, scheduler, topology, capacity, node, image, config, crash, probe, endpoints.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+import msgspec
+
+from fathom.controllers.podstates import created_s, is_ready, phase_of, seconds
+from fathom.model.conditions import conditions_of, find_condition
+from fathom.model.objects import Obj, lookup
+
+STAGES = ("admitted", "queued", "scheduled", "bound", "starting", "ready", "serving")
+ADMITTED, QUEUED, SCHEDULED, BOUND, STARTING, READY, SERVING = range(len(STAGES))
+
+# How long a pod may stay in a stage. Longer than it takes when all is well, shorter than a rollout's own
+# deadline of ten minutes, so that what holds a rollout is said before it is given up.
+DEADLINES_S = {
+    "missing": 30.0,
+    "admitted": 300.0,  # Gates are opened by others.
+    "queued": 60.0,
+    "scheduled": 30.0,
+    "bound": 60.0,
+    "starting": 300.0,
+    "ready": 30.0,
+}
+
+# Boundaries that more replicas do not help against.
+NOT_HELPED_BY_MORE = ("admission", "quota", "gate", "scheduler", "topology", "capacity", "nodes", "node")
+START_UP = ("image", "config", "crash", "probe", "start")
+
+
+class Stand(msgspec.Struct, frozen=True):
+    """Where one pod is. `boundary` and `reason` say what the next stage waits for."""
+
+    stage: int
+    since_s: float
+    boundary: str = ""
+    reason: str = ""  # As pending reasons read: 'quota/risk-zone-c', 'topology', 'image'.
+    message: str = ""
+
+    @property
+    def deadline_s(self) -> float | None:
+        """When it counts as stuck; None for one that has arrived."""
+        return None if self.stage == SERVING else self.since_s + DEADLINES_S[STAGES[self.stage]]
+
+
+def stand_of(pod: Obj, *, serves: bool) -> Stand:
+    """`serves`: it takes traffic, or there is no Service that would send it any."""
+    if not lookup(pod, "spec", "nodeName"):
+        return _waiting(pod)
+    if not _is_taken(pod):
+        node = str(lookup(pod, "spec", "nodeName"))
+        why = f"{node} has not begun with it"
+        return Stand(BOUND, _since(pod, "PodScheduled"), "node", f"node/{node}", why)
+    if not is_ready(pod):
+        return _starting(pod)
+    if not serves:
+        why = "no slice of its Service has it as ready yet"
+        return Stand(READY, _since(pod, "Ready"), "endpoints", "endpoints", why)
+    return Stand(SERVING, _since(pod, "Ready"))
+
+
+def _waiting(pod: Obj) -> Stand:
+    gates = [str(one.get("name")) for one in lookup(pod, "spec", "schedulingGates") or ()]
+    if gates:
+        return Stand(ADMITTED, created_s(pod), "gate", f"gate/{gates[0]}", f"gates: {', '.join(gates)}")
+    condition = find_condition(conditions_of(pod), "PodScheduled")
+    if condition is None or condition.get("status") != "False":
+        return Stand(QUEUED, created_s(pod), "scheduler", "scheduler", "no scheduler has looked at it yet")
+    message = str(condition.get("message") or "")
+    boundary, reason = placed_by(message)
+    # The same verdict in other words is no progress: it waits since it was made.
+    return Stand(QUEUED, created_s(pod), boundary, reason, message)
+
+
+_QUOTA = re.compile(r"quota/[^\s,.]+(?:\.[^\s,.]+)*")
+# What a scheduler's sentence says, and whose boundary that is; the first that is found.
+_WORDS = (
+    ("topology spread", "topology", "topology"),
+    ("zone skew", "topology", "topology/zone"),
+    ("affinity", "topology", "topology/affinity"),
+    ("capacity class", "capacity", "capacity/class"),
+    ("Insufficient", "capacity", "capacity"),
+    ("Too many pods", "capacity", "capacity/pods"),
+    ("free ports", "capacity", "capacity/ports"),
+    ("volume", "topology", "topology/volume"),
+    ("no nodes", "nodes", "nodes"),
+    ("taint", "nodes", "nodes/taint"),
+    ("unschedulable", "nodes", "nodes/unschedulable"),
+)
+
+
+def placed_by(message: str) -> tuple[str, str]:
+    """The boundary and the reason in a scheduler's sentence."""
+    quota = _QUOTA.search(message)
+    if quota is not None:
+        return "quota", quota.group()
+    for words, boundary, reason in _WORDS:
+        if words in message:
+            return boundary, reason
+    return "scheduler", "scheduler"
+
+
+def _is_taken(pod: Obj) -> bool:
+    """The agent has begun with it."""
+    if phase_of(pod) != "Pending" or lookup(pod, "status", "startTime"):
+        return True
+    return find_condition(conditions_of(pod), "Starting") is not None
+
+
+_IMAGE = ("ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull", "ImageNotMapped")
+
+
+def _starting(pod: Obj) -> Stand:
+    since_s = seconds(lookup(pod, "status", "startTime")) or _since(pod, "Starting")
+    reason, message = _trouble(pod)
+    boundary = _boundary(reason)
+    return Stand(STARTING, since_s, boundary, boundary, f"{reason}: {message}" if message else reason)
+
+
+def _trouble(pod: Obj) -> tuple[str, str]:
+    """What its containers say, else what its agent does."""
+    for field in ("initContainerStatuses", "containerStatuses"):
+        for one in lookup(pod, "status", field) or ():
+            waiting = lookup(one, "state", "waiting") or {}
+            if waiting.get("reason") not in {None, "PodInitializing", "ContainerCreating"}:
+                return str(waiting["reason"]), str(waiting.get("message") or "")
+    said = find_condition(conditions_of(pod), "Starting") or {}
+    if said.get("reason") not in {None, "Started"}:
+        return str(said["reason"]), str(said.get("message") or "")
+    ready = find_condition(conditions_of(pod), "Ready") or {}
+    if phase_of(pod) == "Running":
+        return "WaitingForProbe", str(ready.get("message") or "")
+    return str(ready.get("reason") or "ContainerCreating"), str(ready.get("message") or "")
+
+
+def _boundary(reason: str) -> str:
+    if reason in _IMAGE or "Image" in reason:
+        return "image"
+    if reason == "CrashLoopBackOff" or (reason.endswith("Error") and "Config" not in reason):
+        return "crash"
+    if "Config" in reason:
+        return "config"
+    if "Probe" in reason or reason.startswith("ContainersNotReady") or reason == "ReadinessGatesNotReady":
+        return "probe"
+    return "start"
+
+
+def _since(pod: Obj, type_: str) -> float:
+    condition = find_condition(conditions_of(pod), type_) or {}
+    return seconds(condition.get("lastTransitionTime")) or created_s(pod)
+
+
+def reached(stands: Sequence[Stand], stage: int) -> int:
+    return sum(one.stage >= stage for one in stands)

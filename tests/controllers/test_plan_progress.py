@@ -1,0 +1,175 @@
+"""How far workloads and their pods have come, objects in and status out."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from tests.controllers.making import NOW, NOW_S, at, meta, pod, replica_set
+
+from fathom.control.plan import NOTHING, Plan
+from fathom.controllers.plan_progress import Counted, plan_progress, progress_of
+from fathom.controllers.stages import (
+    ADMITTED,
+    BOUND,
+    QUEUED,
+    READY,
+    SERVING,
+    STAGES,
+    STARTING,
+    Stand,
+    placed_by,
+    stand_of,
+)
+from fathom.controllers.traces import last_action, last_error, why_missing
+from fathom.model.objects import Obj
+from fathom.model.own import PendingReason
+
+
+def unplaced(*conditions: Obj, **spec: Any) -> Obj:
+    made = pod("a", node="", phase="Pending")
+    made["status"]["conditions"] = list(conditions)
+    made["spec"] |= spec
+    return made
+
+
+def refused(message: str) -> Obj:
+    return {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": message}
+
+
+def starting(reason: str, message: str = "", **status: Any) -> Obj:
+    made = pod("a", ready=False, phase="Pending", startTime=at(-20), **status)
+    said = {"type": "Starting", "status": "True", "reason": reason, "message": message}
+    made["status"]["conditions"].append(said)
+    return made
+
+
+@pytest.mark.parametrize(
+    ("one", "stage", "boundary", "reason"),
+    [
+        (unplaced(schedulingGates=[{"name": "budget"}]), ADMITTED, "gate", "gate/budget"),
+        (unplaced(), QUEUED, "scheduler", "scheduler"),
+        (unplaced(refused("0/3: 3 quota/risk-zone-c.")), QUEUED, "quota", "quota/risk-zone-c"),
+        (unplaced(refused("0/3 nodes are available: 3 Insufficient cpu.")), QUEUED, "capacity", "capacity"),
+        (pod("a", phase="Pending", ready=False), BOUND, "node", "node/node-1"),
+        (starting("ImagePullBackOff", "no such image"), STARTING, "image", "image"),
+        (starting("WaitingForProbe", "connection refused"), STARTING, "probe", "probe"),
+        (starting("CrashLoopBackOff", "ended with code 1"), STARTING, "crash", "crash"),
+        (starting("CreateContainerConfigError", "no secret"), STARTING, "config", "config"),
+        (pod("a", ready=False), STARTING, "probe", "probe"),
+    ],
+)  # fmt: skip
+def test_a_pod_stands_where_the_next_boundary_holds_it(
+    one: Obj, stage: int, boundary: str, reason: str
+) -> None:
+    stand = stand_of(one, serves=False)
+    assert (stand.stage, stand.boundary, stand.reason) == (stage, boundary, reason)
+
+
+def test_a_ready_pod_serves_when_its_service_says_so() -> None:
+    assert stand_of(pod("a"), serves=False).stage == READY
+    assert stand_of(pod("a"), serves=True) == Stand(SERVING, NOW_S - 50)
+
+
+@pytest.mark.parametrize(
+    ("message", "expected"),
+    [
+        ("0/9 nodes are available: 9 node(s) didn't match pod topology spread constraints.",
+         ("topology", "topology")),
+        ("0/2 nodes are available: 2 node(s) had untolerated taint {a: b}.", ("nodes", "nodes/taint")),
+        ("0/2 nodes are available: 2 quota/web-eu.west/gold.", ("quota", "quota/web-eu.west/gold")),
+        ("no idea", ("scheduler", "scheduler")),
+    ],
+)  # fmt: skip
+def test_a_schedulers_sentence_names_a_boundary(message: str, expected: tuple[str, str]) -> None:
+    assert placed_by(message) == expected
+
+
+def stand(stage: int, *, age_s: float = 5, reason: str = "") -> Stand:
+    return Stand(stage, NOW_S - age_s, reason.partition("/")[0], reason, f"why {reason}" if reason else "")
+
+
+def test_a_replica_counts_in_every_stage_that_it_has_reached() -> None:
+    stands = [stand(SERVING), stand(READY, reason="endpoints"), stand(QUEUED, reason="quota/eu")]
+    found = progress_of(Counted(desired=4, stands=stands), generation=7, now=NOW)
+    assert (found.generation, found.desired) == (7, 4)
+    counts = tuple(getattr(found, stage) for stage in STAGES)
+    assert counts == (3, 3, 2, 2, 2, 2, 1)
+    assert found.pending_reasons == (
+        PendingReason("admission", 1, ""),
+        PendingReason("endpoints", 1, "why endpoints"),
+        PendingReason("quota/eu", 1, "why quota/eu"),
+    )
+    assert (found.deadline, found.stuck_at) == (at(25), "")
+
+
+def test_a_stage_that_lasts_too_long_is_stuck_at_its_boundary() -> None:
+    stands = [stand(STARTING, age_s=1000, reason="image"), stand(QUEUED, age_s=61, reason="topology")]
+    assert progress_of(Counted(2, stands), generation=1, now=NOW).stuck_at == "topology"
+    refusal = ("quota", "exceeded quota", NOW_S - 31.0)
+    assert progress_of(Counted(3, stands, missing=refusal), generation=1, now=NOW).stuck_at == "quota"
+
+
+def planned(there: Obj | None, current: Counted, before: Counted | None = None, generation: int = 1) -> Plan:
+    owner = replica_set(replicas=2)
+    owner["metadata"]["generation"] = generation
+    return plan_progress(owner, there, current, before, now=NOW)
+
+
+def test_it_is_made_once_and_belongs_to_its_workload() -> None:
+    (create,) = planned(None, Counted(2, [])).creates
+    assert create.obj["metadata"]["name"] == "replicaset-web"
+    assert create.obj["metadata"]["ownerReferences"][0]["uid"] == "uid-web"
+    assert create.obj["spec"]["workload"]["kind"] == "ReplicaSet"
+
+
+def there(status: Obj | None = None) -> Obj:
+    return {"metadata": meta("replicaset-web"), "status": status or {}}
+
+
+def test_the_status_names_the_generation_and_is_not_repeated() -> None:
+    current = Counted(2, [stand(SERVING), stand(QUEUED, reason="quota/eu")])
+    (write,) = planned(there(), current, generation=3).statuses
+    assert (write.status["observedGeneration"], write.status["current"]["generation"]) == (3, 3)
+    said = {one["type"]: (one["status"], one["observedGeneration"]) for one in write.status["conditions"]}
+    assert said == {
+        "Bound": ("False", 3),
+        "SchedulingRetrying": ("True", 3),
+        "Ready": ("False", 3),
+        "Stuck": ("False", 3),
+    }
+    assert planned(there(write.status), current, generation=3) == NOTHING
+
+
+def test_the_generation_before_is_kept_and_counted_on_where_it_can_be_told_apart() -> None:
+    old, new = Counted(2, [stand(SERVING), stand(SERVING)]), Counted(2, [stand(QUEUED, reason="scheduler")])
+    (first,) = planned(there(), old, generation=1).statuses
+    (second,) = planned(there(first.status), new, generation=2).statuses
+    assert second.status["previous"]["generation"] == 1
+    assert second.status["previous"]["serving"] == 2
+    left = Counted(2, [stand(SERVING)])
+    (third,) = planned(there(second.status), new, left, generation=2).statuses
+    assert (third.status["previous"]["generation"], third.status["previous"]["serving"]) == (1, 1)
+
+
+def test_what_was_last_done_and_what_last_went_wrong_are_told_from_the_objects() -> None:
+    owner = replica_set()
+    bound = pod("web-0", owner, age_s=50)
+    scheduled = {"type": "PodScheduled", "status": "True", "lastTransitionTime": at(-40)}
+    bound["status"]["conditions"].append(scheduled)
+    bound["metadata"]["annotations"] = {"fathom.dev/decision": "d-1"}
+    action = last_action(owner, (owner,), (bound,))
+    assert action is not None
+    assert (action.controller, action.action, action.decision, action.time) == (
+        "scheduler",
+        "bind Pod web-0 to node-1",
+        "d-1",
+        at(-40),
+    )
+    failure = {"type": "ReplicaFailure", "status": "True", "reason": "FailedCreate",
+               "message": "exceeded quota: small", "lastTransitionTime": at(-10)}  # fmt: skip
+    owner["status"]["conditions"] = [failure]
+    error = last_error(owner, (owner,), (bound,))
+    assert error is not None
+    assert (error.controller, error.reason) == ("replicasets", "FailedCreate")
+    assert why_missing(owner, (owner,)) == ("quota", "exceeded quota: small", NOW_S - 10)
