@@ -45,11 +45,11 @@ class Cluster:
         )
 
     def bound(self, namespace: str, name: str) -> str:
-        return until(lambda: self.get(namespace, name)["spec"].get("nodeName"))
+        return str(until(lambda: self.get(namespace, name)["spec"].get("nodeName")))
 
     def waits(self, namespace: str, name: str) -> str:
         """What its condition says."""
-        return until(lambda: _message(self.get(namespace, name)))
+        return str(until(lambda: _message(self.get(namespace, name))))
 
     def why(self, namespace: str, name: str) -> tuple[int, Obj]:
         code, text = self.fathom("why", f"pod/{name}", "-n", namespace, "-o", "json")
@@ -248,7 +248,18 @@ def test_policy(cluster: Cluster) -> None:
     cluster.create(f"{OWN}/schedulingpolicies", _own("SchedulingPolicy", "narrow-v1", {"maxZoneSkew": 1}))
     rollout = {"from": "narrow-v1", "to": "narrow-v2", "scope": {"namespaces": [space]}}
     cluster.create(f"{OWN}/policyrollouts", _own("PolicyRollout", "narrow", rollout))
-    owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web", "uid": "u-1", "controller": True}
+    template = {**pod("web", labels={"app": "w"}), "metadata": {"labels": {"app": "w"}}}
+    spec = {"replicas": 0, "selector": {"matchLabels": {"app": "w"}}, "template": template}
+    made = cluster.create(
+        f"/apis/apps/v1/namespaces/{space}/replicasets", {"metadata": {"name": "web"}, "spec": spec}
+    )
+    owner = {
+        "apiVersion": "apps/v1",
+        "kind": "ReplicaSet",
+        "name": "web",
+        "uid": made["metadata"]["uid"],
+        "controller": True,
+    }
     time.sleep(1)
     for name in ("first", "second"):
         obj = pod(name, labels={"app": "w"}, nodeSelector={HOST: "a"})
