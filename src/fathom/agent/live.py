@@ -98,7 +98,8 @@ async def run_agents_live(
     try:
         for node in wanted.nodes:
             server = await node_server(wanted.kubeconfig, node.name, outside=outside)
-            nodes.append(await LiveNode.open(wanted, node, server, ground))
+            nodes.append(LiveNode(node.name))
+            await nodes[-1].open(wanted, node, server, ground)
         ready()
         await _until_stopped(nodes, stop)
     finally:
@@ -232,10 +233,8 @@ class LiveNode:
         self._closing: list[Callable[[], Any]] = []
         self._tasks: list[asyncio.Task[None]] = []
 
-    @classmethod
-    async def open(cls, wanted: AgentsWanted, node: NodeWanted, server: Server, machine: Machine) -> LiveNode:
+    async def open(self, wanted: AgentsWanted, node: NodeWanted, server: Server, machine: Machine) -> None:
         log = machine.log
-        self = cls(node.name)
         directory = wanted.data / node.name
         lock = lock_node(directory, node.name)
         self._closing.append(lambda: os.close(lock))
@@ -262,7 +261,6 @@ class LiveNode:
             ENTRY, msgspec.to_builtins(settings), connect=connect, outside=machine.outside, tape=tape,
             about={"server": server.url}, log=log, grace_s=settings.drain_s + 5.0,
         )  # fmt: skip
-        return self
 
     async def _driver(
         self, wanted: AgentsWanted, server: Server, machine: Machine, pod_range: str

@@ -15,6 +15,7 @@ from fathom.model.objects import Obj
 STARTUP, READINESS, LIVENESS = "startupProbe", "readinessProbe", "livenessProbe"
 
 SPREAD_S = 0.1
+MOMENT_S = 1.0
 EAGER_S = 0.1  # Then twice as long each time.
 
 
@@ -67,8 +68,10 @@ class Prober:
         self._tally = Tally()
 
     async def run(self) -> None:
-        # An agent that comes back to many pods must not ask all of them at once.
-        await asyncio.sleep(initial_delay_s(self._probe) + self._rng.random() * SPREAD_S)
+        # An agent that comes back to many pods must not ask all of them at once; and whoever is to be killed
+        # if it does not answer gets a moment to begin.
+        patience_s = 0.0 if self._eager else MOMENT_S
+        await asyncio.sleep(initial_delay_s(self._probe) + patience_s + self._rng.random() * SPREAD_S)
         while await self._once(counts=True):
             rest_s = float(period_s(self._probe))
             pause_s = EAGER_S

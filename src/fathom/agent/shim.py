@@ -33,6 +33,7 @@ NOT_FOUND, NOT_EXECUTABLE, NOT_STARTED = 127, 126, 128
 
 
 def main() -> None:
+    os.closerange(3, 1 << 16)  # What the agent's loop let slip would be held open as long as we live.
     with open(sys.argv[1], encoding="utf-8") as file:
         spec = json.load(file)
     os.unlink(sys.argv[1])  # It may hold secrets.

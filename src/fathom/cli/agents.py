@@ -27,7 +27,7 @@ def agent(
     zone: Annotated[str, Parameter(help="The zone that the node is in.")] = "",
     zones: Annotated[str, Parameter(help="Zones over which several nodes are spread: A,B,…")] = "",
     region: Annotated[str, Parameter(help="The region of the zones.")] = "",
-    data: Annotated[Path, Parameter(help="What agents keep: their pods' files and logs.")] = Path(".fathom-agents"),
+    data: Annotated[Path, Parameter(help="Their pods' files and logs.")] = Path(".fathom-agents"),
     images: Annotated[
         Path | None, Parameter(help="A TOML file that says which command an image stands for.")
     ] = None,
@@ -36,8 +36,8 @@ def agent(
     ] = "process",
     cpu: Annotated[str, Parameter(help="What each node has; default: its share of the machine.")] = "",
     memory: Annotated[str, Parameter(help="What each node has; default: its share of the machine.")] = "",
-    pods: Annotated[int, Parameter(validator=Number(gte=1, lte=250), help="How many pods a node takes.")] = 110,
-    script: Annotated[str, Parameter(help="How simulated containers behave, as JSON: {\"image_s\": 2}.")] = "",
+    pods: Annotated[int, Parameter(validator=Number(gte=1, lte=250), help="Of each node.")] = 110,
+    script: Annotated[str, Parameter(help='How simulated containers behave: {"image_s": 2}.')] = "",
     hide: Annotated[
         tuple[Path, ...], Parameter(negative=(), help="Directories that no pod may see: a server's data.")
     ] = (),
@@ -51,7 +51,7 @@ def agent(
         Path | None, Parameter(help="The data of a server on this machine: its authority names the nodes.")
     ] = None,
 ) -> None:  # fmt: skip
-    """Run the pods that are bound to one node or several. When it stops, pods live on; the next one adopts them."""
+    """Run the pods that are bound to one node or several. When it stops, they live on: the next adopts them."""
     from fathom.agent.host.images import BadImages, read_images  # noqa: PLC0415  # Only this command pays.
     from fathom.agent.host.machine import AlreadyRuns  # noqa: PLC0415
     from fathom.agent.live import AgentsWanted, named_nodes, run_agents_live  # noqa: PLC0415

@@ -10,7 +10,7 @@ the cluster's authority has named the API server.
 
 from __future__ import annotations
 
-import asyncio
+import socket
 import ssl
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
@@ -89,12 +89,11 @@ class Endpoint:
 
     async def listen(self, address: str, port: int, tls: ssl.SSLContext) -> int:
         """The port it got."""
+        listener = socket.socket(socket.AF_INET6 if ":" in address else socket.AF_INET)
+        listener.bind((address, port))
         await self._runner.setup()
-        site = web.TCPSite(self._runner, address, port, ssl_context=tls)
-        await site.start()
-        server = site._server
-        assert isinstance(server, asyncio.Server)
-        return int(server.sockets[0].getsockname()[1])
+        await web.SockSite(self._runner, listener, ssl_context=tls).start()
+        return int(listener.getsockname()[1])
 
     async def close(self) -> None:
         await self._runner.cleanup()
