@@ -65,7 +65,7 @@ def test_version_names_fathom_and_python(capsys: pytest.CaptureFixture[str]) -> 
     ("arguments", "complaint"),
     [
         (["nope"], 'Unknown command "nope"'),
-        (["why", "pod/x"], 'Unknown command "why"'),
+        (["whither", "pod/x"], 'Unknown command "whither"'),
         (["up", "--port", "many"], "--port"),
         (["up", "--port", "70000"], "--port"),
         (["up", "--nodes", "many"], "--nodes"),
