@@ -261,17 +261,18 @@ def test_policy(cluster: Cluster) -> None:
         "controller": True,
     }
     time.sleep(1)
-    for name in ("first", "second"):
-        obj = pod(name, labels={"app": "w"}, nodeSelector={HOST: "a"})
+    for name in ("first", "second", "third", "fourth"):
+        obj = pod(name, labels={"app": "w"})
         obj["metadata"]["ownerReferences"] = [owner]
         cluster.create(f"/api/v1/namespaces/{space}/pods", obj)
-        if name == "first":
-            assert cluster.bound(space, name) == "a"
-    found = cluster.rejected(space, "second")
-    assert found == {"MaxZoneSkew": ["a"], "NodeAffinity": ["b", "c"], "TaintToleration": ["tainted"]}
-    (decision,) = cluster.decisions(space, "second")
+        if name != "fourth":
+            cluster.bound(space, name)
+    # The tainted zone has none, so no other may have two.
+    found = cluster.rejected(space, "fourth")
+    assert found == {"MaxZoneSkew": ["a", "b", "c"], "TaintToleration": ["tainted"]}
+    (decision,) = cluster.decisions(space, "fourth")
     assert [one["name"] for one in decision["policies"]] == ["narrow-v1"]
-    _, answer = cluster.why(space, "second")
+    _, answer = cluster.why(space, "fourth")
     assert answer["change"]["what"] == "raise maxZoneSkew of policy narrow-v1 (now 1)"
 
 
