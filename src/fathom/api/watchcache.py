@@ -206,6 +206,13 @@ class ResourceCache:
         """Where the events after a revision start. The revision must not lie below the floor."""
         return self.base + bisect.bisect_right(self.log, revision, key=attrgetter("revision"))
 
+    def position_from(self, revision: int) -> int:
+        """Where somebody goes on who has been told of the revision, perhaps not of all of it: after it,
+        unless its commit changed several objects."""
+        end = self.position_after(revision)
+        first = self.base + bisect.bisect_left(self.log, revision, key=attrgetter("revision"))
+        return first if end - first > 1 else end
+
     @property
     def end(self) -> int:
         return self.base + len(self.log)

@@ -1,9 +1,12 @@
-"""WATCH: every later change, exactly once and in order.
+"""WATCH: every later change, in order and once.
 
     resourceVersion  ''   all objects as they are now, then changes
                      '0'  all objects as the cache has them, then changes
                      N    changes after N: from the cache's log, or first from the store's history
     sendInitialEvents     all objects, a bookmark that says "that was all", then changes (WatchList)
+
+Twice only this: a commit may change several objects (a batch of bindings does). A client that breaks off
+between two of its events knows but its revision, and resumes from there: it is told the whole commit again.
 
 A watch that asks for what was compacted gets one ERROR event with a 410, as kube-apiserver answers.
 """
@@ -11,7 +14,7 @@ A watch that asks for what was compacted gets one ERROR event with a 410, as kub
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Sequence
 from itertools import chain
 from typing import Any
 
@@ -24,7 +27,7 @@ from fathom.api.watchcache import ADDED, DELETED, MODIFIED, FellBehind, Logged, 
 from fathom.model.body import encode_json
 from fathom.model.errors import ApiError, Cause, bad_request, expired, invalid
 from fathom.model.objects import Obj
-from fathom.store.protocol import Batch, Compacted, Entry, StoreUnavailable
+from fathom.store.protocol import Batch, Change, Compacted, Entry, StoreUnavailable
 
 BOOKMARK, ERROR = "BOOKMARK", "ERROR"
 INITIAL_EVENTS_END = {"k8s.io/initial-events-end": "true"}
@@ -84,6 +87,7 @@ class WatchStream:
         self._cache: ResourceCache = core.cache.of(call.kind.stored_as or call.kind.resource)
         self._ready: Iterator[bytes] = iter(())  # Chunks to send before the log is read on, made lazily.
         self._history: AsyncIterator[Batch] | None = None  # The store's past, while we catch up with it.
+        self._resumed = 0  # The revision that history was opened at; 0 once its first piece has come.
         self._sent = 0  # Every matching change up to this revision has been handed over.
         self._watcher = self._cache.watch(self._cache.end, choice.trigger)
         self._plain = call.form.shape == represent.PLAIN and not call.kind.stored_as
@@ -105,10 +109,11 @@ class WatchStream:
 
     def open_after(self, revision: int) -> None:
         self._sent = revision
-        if revision >= self._cache.floor:
-            self._watcher.cursor = self._cache.position_after(revision)
+        if revision > self._cache.floor:  # At the floor, the log may have but a part of the commit.
+            self._watcher.cursor = self._cache.position_from(revision)
         else:
-            self._history = self._core.store.watch(self._cache.prefix, after=revision)
+            self._resumed = revision
+            self._history = self._core.store.watch(self._cache.prefix, after=revision - 1)
 
     async def next(self) -> Any:
         while not self._over:
@@ -219,6 +224,10 @@ class WatchStream:
         try:
             batch = await self._past(history)
         except Compacted as error:
+            if self._resumed:  # The commit itself may be beyond the floor, what follows it not.
+                self._resumed = 0
+                self._history = self._core.store.watch(self._cache.prefix, after=self._sent)
+                return
             self._ready = iter((_too_old(self._sent, error.floor),))
             self._history = None
             self._end_at = 0.0
@@ -226,13 +235,15 @@ class WatchStream:
         except (StoreUnavailable, TimeoutError):
             self.close()  # A clean end: the client resumes from its last revision.
             return
-        if any(change.entry is None and change.previous is None for change in batch.changes):
+        changes = _without_lone(batch.changes, self._resumed)
+        self._resumed = 0
+        if any(change.entry is None and change.previous is None for change in changes):
             # Compaction took what was deleted while we read: we cannot say what went.
             self._ready = iter((_too_old(self._sent, batch.revision),))
             self._history = None
             self._end_at = 0.0
             return
-        events = (Logged(change, change.previous) for change in batch.changes)
+        events = (Logged(change, change.previous) for change in changes)
         self._ready = _chunks(self._event(logged) for logged in events)
         self._sent = max(self._sent, batch.revision)
         if self._sent < self._cache.floor:
@@ -282,6 +293,12 @@ class WatchStream:
 
     def _now(self) -> float:
         return self._core.outside.clock.monotonic_ns() / 1e9
+
+
+def _without_lone(changes: Sequence[Change], resumed: int) -> Sequence[Change]:
+    """Of the commit that was resumed from: one object's change is known to whoever knows the revision."""
+    again = sum(change.revision == resumed for change in changes)
+    return changes[1:] if again == 1 else changes
 
 
 def _at(obj: Obj, revision: int) -> Obj:
