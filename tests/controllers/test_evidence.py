@@ -22,7 +22,7 @@ def heard(lease_s: float, status_s: float, *reported: tuple[str, str]) -> Heard:
         (25, 25, State.SUSPECT),
         (0, 4000, State.SUSPECT),  # A lease that is renewed proves that the agent lives.
         (45, 45, State.UNREACHABLE),
-        (45, 65, State.LOST),  # Two sources.
+        (45, 80, State.LOST),  # Two sources.
         (299, 10, State.UNREACHABLE),  # One source: however long, not before five minutes.
         (300, 10, State.LOST),
     ],
@@ -49,8 +49,18 @@ def test_signals_about_ourselves_say_nothing_about_a_node() -> None:
 
 
 def test_the_evidence_is_told_strongest_first() -> None:
-    found = assess(heard(45, 65, ("operator", "gone")), now_ns=NOW)
-    assert found.message == ("gone; its lease was not renewed for 45 s; its status was not renewed for 65 s")
+    found = assess(heard(45, 80, ("operator", "gone")), now_ns=NOW)
+    assert found.message == ("gone; its lease was not renewed for 45 s; its status was not renewed for 80 s")
+
+
+def test_only_a_renewal_that_was_heard_makes_a_node_better() -> None:
+    """A new leader, and one that was blind, begin with a time of grace: it must not raise the dead."""
+    grace = Heard(NOW, NOW, before=State.LOST)
+    assert assess(grace, now_ns=NOW).state == State.LOST
+    long_ago = Heard(NOW, NOW, renewed_ns=NOW - 30 * SECOND_NS, before=State.UNREACHABLE)
+    assert assess(long_ago, now_ns=NOW).state == State.UNREACHABLE
+    heard_now = Heard(NOW, NOW, renewed_ns=NOW, before=State.LOST)
+    assert assess(heard_now, now_ns=NOW).state == State.HEALTHY
 
 
 # The brake.

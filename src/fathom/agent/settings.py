@@ -44,7 +44,7 @@ class AgentSettings(msgspec.Struct, frozen=True, kw_only=True):
     script: Script = Script()  # Of the simulated driver.
     lease_s: int = 40  # As kubelet has it.
     renew_s: float = 10.0
-    status_s: float = 60.0  # A status that says nothing new is written this often all the same.
+    status_s: float = 30.0  # A status that says nothing new is written this often all the same.
     bookmark_s: float = 2.0
     workers: int = 4  # That write statuses.
     drain_s: float = 5.0

@@ -60,16 +60,18 @@ class Limits(msgspec.Struct, frozen=True):
 
     suspect_s: float = 20.0  # Two renewals of ten seconds were missed: one may be late.
     unreachable_s: float = 40.0  # The Lease's own duration, as kubelets ask for it.
-    status_s: float = 60.0
+    status_s: float = 75.0  # Agents renew it every thirty: two were missed.
     silent_s: float = 300.0  # So long alone is enough.
 
 
 class Heard(msgspec.Struct, frozen=True):
-    """When we last heard of a node, on our clock."""
+    """When we last heard of a node, on our clock; or since when we could have."""
 
     lease_ns: int
     status_ns: int
     reported: tuple[tuple[str, str], ...] = ()  # What others say, as (signal, words).
+    renewed_ns: int | None = None  # When we really heard a renewal; None: never, since we began to listen.
+    before: State = State.HEALTHY  # What was made of it until now.
 
 
 class Evidence(msgspec.Struct, frozen=True):
@@ -96,7 +98,16 @@ def assess(heard: Heard, *, now_ns: int, limits: Limits = Limits()) -> Assessmen
         evidence.append(Evidence("status", f"its status was not renewed for {status_s:.0f} s"))
     evidence += [Evidence(signal, words) for signal, words in heard.reported if signal in _BY_NAME]
     evidence.sort(key=lambda each: [*_BY_NAME].index(each.signal))
-    return Assessment(_state(evidence, lease_s, limits), tuple(evidence))
+    state = _state(evidence, lease_s, limits)
+    return Assessment(
+        state if _is_alive(heard, now_ns, limits) else max(state, heard.before), tuple(evidence)
+    )
+
+
+def _is_alive(heard: Heard, now_ns: int, limits: Limits) -> bool:
+    """Only a renewal that we heard makes a node better. A time of grace (we have just begun to listen, or
+    were blind) keeps it from getting worse, which is something else."""
+    return heard.renewed_ns is not None and now_ns - heard.renewed_ns < limits.suspect_s * SECOND_NS
 
 
 def _state(evidence: list[Evidence], lease_s: float, limits: Limits) -> State:

@@ -71,6 +71,7 @@ class _Ear(msgspec.Struct):
     lease_ns: int
     status: object
     status_ns: int
+    renewed_ns: int | None = None
 
 
 class Nodes:
@@ -118,7 +119,11 @@ class Nodes:
         ear = self._listen(view, node, now_ns)
         since_ns = self._blind_ns
         heard = Heard(
-            max(ear.lease_ns, since_ns), max(ear.status_ns, since_ns), reported(node, now_ns=now_ns)
+            max(ear.lease_ns, since_ns),
+            max(ear.status_ns, since_ns),
+            reported(node, now_ns=now_ns),
+            renewed_ns=ear.renewed_ns,
+            before=state_of(node),
         )
         return assess(heard, now_ns=now_ns, limits=self._limits)
 
@@ -126,10 +131,10 @@ class Nodes:
         name = key_of(node).name
         lease = view.get("Lease", Key(LEASES, name))
         renewed = lookup(lease, "spec", "renewTime") if lease is not None else None
-        beats = [each.get("lastHeartbeatTime") for each in conditions_of(node)]
+        beats = [each["lastHeartbeatTime"] for each in conditions_of(node) if each.get("lastHeartbeatTime")]
         ear = self._ears.setdefault(name, _Ear(renewed, now_ns, beats, now_ns))
         if ear.lease != renewed:
-            ear.lease, ear.lease_ns = renewed, now_ns
+            ear.lease, ear.lease_ns, ear.renewed_ns = renewed, now_ns, now_ns
         if ear.status != beats:
             ear.status, ear.status_ns = beats, now_ns
         return ear
