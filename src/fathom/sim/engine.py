@@ -29,6 +29,7 @@ from fathom.sim import faults as kinds_of_fault
 from fathom.sim import guard
 from fathom.sim.chronicle import Chronicle
 from fathom.sim.faults import AnyFault
+from fathom.sim.genesis import Genesis, genesis_of, puts
 from fathom.sim.inforce import SECOND_NS, Faults
 from fathom.sim.network import Network
 from fathom.sim.oracle import Oracle, Seeded
@@ -55,7 +56,9 @@ class Engine:
         faults: Sequence[AnyFault] = (),
         oracle: Oracle | None = None,
         chronicle: Chronicle | None = None,
+        genesis: Genesis | None = None,
     ) -> None:
+        """`genesis` is what the store begins with; by default what every cluster starts with."""
         self.now_ns = 0
         self.began_ns = 0  # When the story began: what faults and reports count from.
         self.streams = Streams(seed)
@@ -64,7 +67,7 @@ class Engine:
         self.chronicle = chronicle
         self.faults = Faults(self, faults)
         self.network = Network(self)
-        self.store = WorldStore(self)
+        self.store = WorldStore(self, puts(genesis_of(Engine) if genesis is None else genesis))
         self.processes: dict[str, Process] = {}
         self.graveyard: list[Domain] = []  # Domains of the dead, with their tasks, until the world ends.
         self.watchers: list[CommitWatcher] = []  # Invariants: called after every commit.
@@ -186,6 +189,13 @@ class Engine:
             case kinds_of_fault.Skew():
                 self.lived(process, f"has a clock that is wrong by {fault.skew_s:g} s")
                 process.set_clock(round(fault.skew_s * SECOND_NS))
+
+    def struck_at_write(self, process: Process, fault: kinds_of_fault.CrashAtWrite) -> None:
+        """It has just sent a write: it dies with this input, or is asked to stop while it waits."""
+        if isinstance(fault, kinds_of_fault.StopAtWrite):
+            self.after(0, self.stop, process, fault.for_s)
+        else:
+            process.doom_s = fault.for_s
 
     def crash(self, process: Process, restart_after_s: float | None) -> None:
         """None: for good."""

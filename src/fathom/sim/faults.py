@@ -129,6 +129,10 @@ class CrashAtWrite(Fault, frozen=True, tag="crash-at-write"):
     its n-th commit. It starts again after `for_s`."""
 
 
+class StopAtWrite(CrashAtWrite, frozen=True, tag="stop-at-write"):
+    """A process is asked to stop just after its n-th write, while it waits for the answer; see `Stop`."""
+
+
 class Stop(Fault, frozen=True, tag="stop"):
     """A process is asked to stop, has `for_s` to do so, and starts again."""
 
@@ -176,6 +180,7 @@ AnyFault = (
     | Partition
     | Crash
     | CrashAtWrite
+    | StopAtWrite
     | Stop
     | Rebase
     | Pause

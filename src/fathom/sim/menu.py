@@ -29,6 +29,7 @@ from fathom.sim.faults import (
     SlowRequest,
     StaleServer,
     Stop,
+    StopAtWrite,
 )
 
 METHODS = ("POST", "PUT", "PATCH", "DELETE")
@@ -100,6 +101,14 @@ def _partition_from_store(d: _Draft) -> AnyFault:
     return Partition(at_s=d.at_s, target=d.server, peer=STORE, for_s=d.for_s, drops=d.share < 0.5)
 
 
+def _crash_at_write_of_kind(d: _Draft) -> AnyFault:
+    return CrashAtWrite(at_s=d.at_s, target=d.process, match=d.kind, times=d.number, for_s=d.for_s)
+
+
+def _stop_at_write_of_kind(d: _Draft) -> AnyFault:
+    return StopAtWrite(at_s=d.at_s, target=d.process, match=d.kind, times=d.number, for_s=d.for_s)
+
+
 # What a story may meet, each as likely as the others. Lost replies and crashes at a write stand more often:
 # they are what a control plane most often gets wrong.
 MAKERS: tuple[tuple[str, Callable[[_Draft], AnyFault]], ...] = (
@@ -107,6 +116,7 @@ MAKERS: tuple[tuple[str, Callable[[_Draft], AnyFault]], ...] = (
     ("slow-request", lambda d: SlowRequest(at_s=d.at_s, target=d.process, match=d.asks, delay_s=d.for_s * 4)),
     ("lose-reply", lambda d: LoseReply(at_s=d.at_s, target=d.process, match=d.asks, times=d.often)),
     ("lose-reply", lambda d: LoseReply(at_s=d.at_s, target=d.process, match="POST ")),
+    ("slow-request", lambda d: SlowRequest(at_s=d.at_s, target=d.process, match="/status", delay_s=d.for_s)),
     ("slow-reply", lambda d: SlowReply(at_s=d.at_s, target=d.process, match=d.asks, delay_s=d.for_s)),
     ("refuse", _refuse),
     ("commit-unknown", lambda d: CommitUnknown(at_s=d.at_s, target=d.server)),
@@ -122,6 +132,8 @@ MAKERS: tuple[tuple[str, Callable[[_Draft], AnyFault]], ...] = (
     ("crash-at-write", lambda d: CrashAtWrite(at_s=d.at_s, target=d.process, times=d.number, for_s=d.for_s)),
     ("crash-at-write", lambda d: CrashAtWrite(at_s=0.0, target=d.process, times=d.number, for_s=d.for_s)),
     ("crash-at-write", lambda d: CrashAtWrite(at_s=d.at_s, target=d.server, times=d.number, for_s=d.for_s)),
+    ("crash-at-write", _crash_at_write_of_kind),
+    ("stop-at-write", _stop_at_write_of_kind),
     ("stop", lambda d: Stop(at_s=d.at_s, target=d.process, for_s=d.for_s)),
     ("rebase", lambda d: Rebase(at_s=d.at_s, target=d.process, for_s=d.for_s)),
     ("pause", lambda d: Pause(at_s=d.at_s, target=d.process, for_s=d.for_s * 3)),

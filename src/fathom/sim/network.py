@@ -111,7 +111,7 @@ class Network:
         if ask.method in WRITES:
             crash = world.faults.crash_at_write(process.name, ask)
             if crash is not None:
-                process.doom_s = crash.for_s
+                world.struck_at_write(process, crash)
         fault = world.faults.message(process.name, ask)
         if isinstance(fault, LoseRequest):
             self._struck(exchange, fault, "the request is lost on its way")

@@ -65,7 +65,7 @@ def described(file: Path) -> Bug:
             facts[name.id] = ast.literal_eval(node.value)
     return Bug(
         name=file.stem.replace("_", "-"),
-        about=(ast.get_docstring(tree) or "").partition("\n")[0],
+        about=" ".join((ast.get_docstring(tree) or "").split()),
         file=file,
         scenarios=tuple(facts.get("SCENARIOS", ())),
         breaks=str(facts.get("BREAKS", "")),

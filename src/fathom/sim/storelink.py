@@ -68,13 +68,19 @@ class Committer(msgspec.Struct, frozen=True):
 class WorldStore(MemoryStore):
     """The truth. Tells the world of every commit, before anybody else can act on it."""
 
-    def __init__(self, world: Engine) -> None:
+    def __init__(self, world: Engine, first: Sequence[Write] = ()) -> None:
         super().__init__()
         self._world = world
         self.links: list[StoreLink] = []
+        self._began = False
+        if first:
+            at_once(self.commit((), first))
+        self._began = True
 
     def announce(self, changes: tuple[Change, ...], revision: int) -> None:
         self._feed.publish(changes, revision)
+        if not self._began:
+            return  # It was there before the world was.
         self._world.committed(changes, revision)
         for link in self.links:
             link.hear(changes, revision)
@@ -145,7 +151,7 @@ class StoreLink:
                 return await future  # It dies with this input: what it does from here on never was.
             crash = world.faults.crash_at_write(process.name, COMMIT)
             if crash is not None:
-                process.doom_s = crash.for_s
+                world.struck_at_write(process, crash)
             fate = world.faults.fate_of_commit(process.name)
             if isinstance(fate, CommitLost):
                 self._struck(fate, "a commit never reaches the store, and the server cannot tell")

@@ -12,8 +12,7 @@ from fathom.sim.menu import Menu
 from fathom.sim.scenario import Scenario, scenario
 from fathom.sim.scenarios.basics import CONFIG_MAPS
 from fathom.sim.scenarios.objects import NAMESPACES
-from fathom.sim.scenarios.staff import AGENT, MANAGERS, UNREST, come_to_rest, employ
-from fathom.sim.standins.agent import Weather
+from fathom.sim.scenarios.staff import AT_THE_TOP, MANAGERS, come_to_rest, manage
 from fathom.sim.standins.cleanup import CLAIM, CLOUD, Cleanup
 from fathom.sim.world import World
 
@@ -34,17 +33,14 @@ def checkers() -> Sequence[Checker]:
 
 
 @scenario(
-    Menu(processes=(*MANAGERS, AGENT), kinds=KINDS, happenings=UNREST, seconds=20, most=8),
+    Menu(processes=MANAGERS, kinds=KINDS, happenings=AT_THE_TOP, seconds=20, most=8),
     checkers=checkers,
     scale=20,
 )
 async def claims(world: World) -> None:
     """Claims come and go, and come again under the same names: each has its disk, and no disk is left."""
     await world.apply(NAMESPACES, {"metadata": {"name": CLOUD}})
-    await tell_of_claims(world, employ(world, Cleanup))
-
-
-async def tell_of_claims(world: World, weather: Weather) -> None:
+    manage(world, Cleanup)
     for _ in range(world.scale):
         await world.sleep(1.5 * world.rng.random())
         name = f"claim-{world.rng.randrange(4)}"
@@ -53,7 +49,7 @@ async def tell_of_claims(world: World, weather: Weather) -> None:
             await world.apply(CONFIG_MAPS, claim(name))
         else:
             await world.api.delete(CONFIG_MAPS, "default", name, uid=there["metadata"]["uid"])
-    await come_to_rest(world, weather)
+    await come_to_rest(world)
 
 
 SCENARIOS: tuple[Scenario, ...] = (claims,)

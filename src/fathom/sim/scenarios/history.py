@@ -23,6 +23,7 @@ SECRETS = Resource("", "v1", "secrets")
 READERS = ("reads-1", "reads-2")
 SERVERS = ("api-1", "api-2")
 BEHIND_S = 3.0
+MOVES = 0.15  # How often a balancer sends somebody elsewhere, for each change of an object.
 
 
 class Reader:
@@ -65,6 +66,8 @@ async def informer_relists(world: World) -> None:
     for number in range(world.scale):
         await world.sleep(world.rng.random())
         await _come_or_go(world, number)
+        if world.rng.random() < MOVES:
+            move(world, (world.rng.choice(READERS),))
     await world.heal_and_settle(quiet_s=QUIET_S)
 
 

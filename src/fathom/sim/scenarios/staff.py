@@ -25,11 +25,22 @@ IMAGE_S = 8.0
 
 # Kinds of fault, by what they are done to.
 OF_WATCHES = ("hold-watch", "drop-watch", "stale-server", "slow-request")
-OF_PROCESSES = ("crash", "crash-at-write", "stop", "rebase", "pause", "skew", "partition", "slow-request")
+OF_PROCESSES = (
+    "crash",
+    "crash-at-write",
+    "stop",
+    "stop-at-write",
+    "rebase",
+    "pause",
+    "skew",
+    "partition",
+    "slow-request",
+)
 OF_HISTORY = ("compact", "drop-watch", "partition", "stale-server", "crash")
 
-# What `employ` can make happen, for a menu.
-UNREST = ("lose-lease", "shuffle", "nudge", "slow-image", "failing-probe", "node-dies", "fair")
+# What `manage` and `employ` can make happen, for a menu.
+AT_THE_TOP = ("lose-lease", "shuffle", "nudge")
+UNREST = (*AT_THE_TOP, "slow-image", "failing-probe", "node-dies", "fair")
 
 
 def all_but(*kinds: str) -> tuple[str, ...]:
@@ -40,14 +51,22 @@ def all_but(*kinds: str) -> tuple[str, ...]:
 def employ(world: World, *controllers: Controller, servers: int = 1) -> Weather:
     """The managers, each at an API server of its own where there are several; and the agents."""
     weather = Weather()
-    for index, name in enumerate(MANAGERS):
-        run_controllers(world, name, *controllers, server=1 + index % servers, lease=LEASE, timing=TIMING)
+    manage(world, *controllers, servers=servers)
     run_controllers(world, AGENT, AgentIn(weather))
     for name, work in _unrest(world, weather).items():
         world.happening(name, work)
     if servers > 1:
         world.happening("move", lambda: move(world))
     return weather
+
+
+def manage(world: World, *controllers: Controller, servers: int = 1) -> None:
+    """The managers alone, for stories without pods."""
+    for index, name in enumerate(MANAGERS):
+        run_controllers(world, name, *controllers, server=1 + index % servers, lease=LEASE, timing=TIMING)
+    world.happening("lose-lease", lambda: world.soon(lambda: _lose_lease(world)))
+    world.happening("shuffle", lambda: shuffle(world, *MANAGERS))
+    world.happening("nudge", lambda: nudge(world, *MANAGERS))
 
 
 def _unrest(world: World, weather: Weather) -> dict[str, Callable[[], object]]:
@@ -60,8 +79,6 @@ def _unrest(world: World, weather: Weather) -> dict[str, Callable[[], object]]:
         return changed
 
     return {
-        "lose-lease": lambda: world.soon(lambda: _lose_lease(world)),
-        "shuffle": lambda: shuffle(world, *MANAGERS),
         "nudge": lambda: nudge(world, *MANAGERS, AGENT),
         "slow-image": change(image_s=IMAGE_S),
         "failing-probe": change(probes_fail=True),

@@ -1,0 +1,35 @@
+"""8. What was made outside is taken away when its owner is seen to go, and only then: without a finalizer,
+and without a look at what is left (cassandra-operator#398)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fathom.control.again import Again
+from fathom.control.plan import Plan
+from fathom.model.objects import Key
+from fathom.sim.standins import cleanup
+from fathom.sim.zoo import put_back
+
+SCENARIOS = ("claims",)
+BREAKS = "nothing leaked when settled"
+
+right = cleanup.Cleanup.reconcile
+
+
+async def on_the_edge(self: Any, key: Key) -> Again:
+    """Remembers whom it has seen."""
+    view, seen = self._kit.snapshot(), vars(self).setdefault("seen", {})
+    claim = view.get("ConfigMap", key)
+    gone = seen.pop(key, None) if claim is None else None
+    if claim is not None:
+        seen[key] = claim
+        return await right(self, key)
+    disk = view.get("Secret", Key(cleanup.CLOUD, cleanup.disk_name(gone))) if gone else None
+    plan = cleanup.plan_leftovers([disk]) if disk else Plan()
+    return Again.after(await self._kit.apply(key, plan, seen=view))
+
+
+put_back(cleanup, "has_finalizer", lambda claim, name: True)
+put_back(cleanup, "leftovers", lambda claim, disks: [])
+put_back(cleanup.Cleanup, "reconcile", on_the_edge)

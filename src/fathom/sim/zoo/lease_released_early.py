@@ -1,0 +1,35 @@
+"""11. Told to stop, a leader releases its lease before its workers have put down what they have in hand; and
+no server checks its epoch, as on any other Kubernetes (client-go#728)."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from fathom.control.lease import Fenced
+from fathom.control.process import Controllers
+from fathom.sim.zoo import put_back
+
+SCENARIOS = ("leaders",)
+BREAKS = "no write behind a lost fence"
+
+
+async def lead(self: Any, elector: Any, term: Any, stopping: Any) -> None:
+    loop = asyncio.get_running_loop()
+    self._inside.identity = term.identity
+    keeping = loop.create_task(elector.keep(term))
+    working = loop.create_task(self._work(term, stopping, keeping))
+    await asyncio.wait((working, stopping, keeping), return_when=asyncio.FIRST_COMPLETED)
+    if stopping.done():
+        keeping.cancel()
+        await elector.release(term)
+    await working
+    keeping.cancel()
+
+
+async def unfenced(self: Any, ask: Any, *, timeout_s: float) -> Any:
+    return await self._inner.request(ask, timeout_s=timeout_s)
+
+
+put_back(Controllers, "_lead", lead)
+put_back(Fenced, "request", unfenced)

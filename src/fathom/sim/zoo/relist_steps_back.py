@@ -1,0 +1,41 @@
+"""1. A list may be older than what was seen before: after every end of a watch everything is listed again, at
+whatever revision the server has, and taken for the newest (kubernetes#59848)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from fathom.cache import reflector
+from fathom.cache.indexed import IndexedCache
+from fathom.cache.listing import open_watch_list
+from fathom.sim.zoo import put_back
+
+SCENARIOS = ("informer-relists",)
+BREAKS = "informer revision never goes back"
+
+right = IndexedCache.replace
+
+
+def any_revision(self: IndexedCache, objs: Iterable[Any], revision: int, *rest: Any, **options: Any) -> None:
+    self.safe = self.seen = min(self.seen, revision)
+    right(self, objs, revision, *rest, **options)
+
+
+async def from_any(api: Any, scope: Any, *, watch_s: int) -> Any:
+    return await open_watch_list(_Any(api), scope, watch_s=watch_s)
+
+
+class _Any:
+    """Asks for any revision."""
+
+    def __init__(self, api: Any) -> None:
+        self._api = api
+
+    async def watch(self, resource: Any, namespace: str, **options: str) -> Any:
+        return await self._api.watch(resource, namespace, **options, resourceVersion="0")
+
+
+put_back(IndexedCache, "replace", any_revision)
+put_back(reflector, "open_watch_list", from_any)
+put_back(reflector.Reflector, "_cause", property(lambda self: "again", lambda self, cause: None))
