@@ -15,6 +15,7 @@ from fathom import __version__
 from fathom.api.admission.chain import Chain
 from fathom.api.admission.plugins import built_in, load_plugins
 from fathom.api.admission.quota import drift, recount
+from fathom.api.agents import Agents
 from fathom.api.auth.accounts import AccountTokens
 from fathom.api.auth.authenticate import Authenticator
 from fathom.api.auth.authorize import Authorizer
@@ -33,6 +34,7 @@ from fathom.api.metrics import Metrics, NoMetrics
 from fathom.api.request import Request, Response
 from fathom.api.resources import RegistryResources
 from fathom.api.server import ApiServer
+from fathom.api.usage import USAGE_KINDS
 from fathom.api.watchcache import WatchCache
 from fathom.client.local import LocalClient
 from fathom.controllers.housekeeping import Housekeeping
@@ -57,6 +59,7 @@ class Wanted(msgspec.Struct, frozen=True):
     plugins: tuple[str, ...] = ()
     keep_all_objects: bool = False  # Objects are handed through as they are, never encoded.
     measured: bool = True  # False where nobody looks at metrics: in a simulated world.
+    agents: Agents | None = None  # The way to those who run pods; None where there is none.
 
 
 class Parts(msgspec.Struct, frozen=True):
@@ -78,7 +81,7 @@ def assemble(wanted: Wanted) -> Parts:
     outside, log = wanted.outside, wanted.log
     cache = WatchCache(keep_all_objects=wanted.keep_all_objects)
     registry = Registry.builtin()
-    for kind in OWN_KINDS:
+    for kind in (*OWN_KINDS, *USAGE_KINDS):
         registry.add(kind)
     authorizer = Authorizer(cache)
     accounts = AccountTokens(wanted.signing, cache, outside.clock, outside.ids)
@@ -94,6 +97,7 @@ def assemble(wanted: Wanted) -> Parts:
         outside=outside,
         shared_store=wanted.shared_store,
         audited=wanted.audit is not None,
+        agents=wanted.agents,
     )
     server = ApiServer(
         core,

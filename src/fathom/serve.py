@@ -18,6 +18,7 @@ import uvicorn
 import uvloop
 
 from fathom import __version__
+from fathom.agent.link import AgentsOverHttps
 from fathom.api.asgi import Application, Protocol
 from fathom.api.auth.certificates import Pki, ensure_pki, kubeconfig, write_private
 from fathom.api.auth.jws import SigningKey
@@ -75,6 +76,7 @@ async def _run(*, data: Path, host: str, port: int, store: str | None, plugins: 
     try:
         pki = ensure_pki(data, [] if host in {"", "0.0.0.0", "::"} else [host], clock=outside.clock)
         audit = AuditLog(data / "audit", clock=outside.clock, log=log)
+        agents = AgentsOverHttps(pki, outside.clock)
         parts = assemble(
             Wanted(
                 store=opened,
@@ -85,10 +87,12 @@ async def _run(*, data: Path, host: str, port: int, store: str | None, plugins: 
                 token=secrets.token_urlsafe(32),
                 shared_store=bool(store and store.startswith("etcd")),
                 plugins=tuple(plugins),
+                agents=agents,
             )
         )
         await parts.feed.load()
         await _serve(Running(parts, opened, audit, pki, outside, log, data, listener))
+        await agents.close()
         audit.close()
     finally:
         listener.close()

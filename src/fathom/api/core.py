@@ -9,6 +9,7 @@ import msgspec
 
 from fathom.api.admission.chain import Chain
 from fathom.api.admission.lanes import Lanes
+from fathom.api.agents import Agents, NoAgents
 from fathom.api.kinds.decode import Decoder
 from fathom.api.kinds.kind import Kind
 from fathom.api.kinds.registry import Registry
@@ -61,6 +62,7 @@ class Core:
         shared_store: bool,
         audited: bool = True,
         limits: Limits | None = None,
+        agents: Agents | None = None,
     ) -> None:
         self.store = store
         self.cache = cache
@@ -72,6 +74,7 @@ class Core:
         self.shared_store = shared_store  # Others write to it too: the cache may be behind what they saw.
         self.audited = audited  # Somebody will want to know which fields a write changed.
         self.limits = limits or Limits()
+        self.agents: Agents = agents or NoAgents()  # Who runs the pods.
         self.stopping = False
         self.counts = Counts()
 

@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable
 
 import msgspec
 
+from fathom.api import usage
 from fathom.api.auth import reviews
 from fathom.api.auth.authenticate import Authenticator
 from fathom.api.auth.authorize import Authorizer
@@ -19,6 +20,7 @@ from fathom.api.request import Answer, Response, Target
 from fathom.api.subresources.binding import BATCHES, bind, bind_batch, decode_batch
 from fathom.api.subresources.eviction import evict
 from fathom.api.subresources.finalize import finalize
+from fathom.api.subresources.log import log
 from fathom.api.subresources.scale import get_scale, patch_scale, put_scale
 from fathom.api.verbs import bodies
 from fathom.api.verbs.create import create
@@ -55,11 +57,11 @@ SUBRESOURCES: dict[tuple[str, str], Verb] = {
     ("scale", "patch"): patch_scale,
     ("eviction", "create"): evict,
     ("finalize", "update"): finalize,
+    ("log", "get"): log,
 }
 
 # Known to Kubernetes' clients, not to us: said plainly instead of a puzzling 404.
 UNSUPPORTED = {
-    "log": "pods/log before an agent runs the pod",
     "exec": "exec",
     "attach": "attach",
     "portforward": "port-forward",
@@ -90,6 +92,8 @@ class Dispatch:
         target, kind = call.target, call.kind
         if target.subresource:
             return await self._subresource(call)
+        if kind.group == usage.GROUP:
+            return await usage.serve_usage(self._core, call)
         if kind.virtual:
             return self._review(call)
         if kind.resource == BATCHES and target.verb == "create" and not target.name:

@@ -51,7 +51,7 @@ def agent(
         Path | None, Parameter(help="The data of a server on this machine: its authority names the nodes.")
     ] = None,
 ) -> None:  # fmt: skip
-    """Run the pods that are bound to one node or several. When it stops, they live on: the next adopts them."""
+    """Run the pods that are bound to one node or several. When it stops, they live on."""
     from fathom.agent.host.images import BadImages, read_images  # noqa: PLC0415  # Only this command pays.
     from fathom.agent.host.machine import AlreadyRuns  # noqa: PLC0415
     from fathom.agent.live import AgentsWanted, named_nodes, run_agents_live  # noqa: PLC0415

@@ -56,6 +56,7 @@ class Sampler:
         self._node = node
         self._records = records
         self._before: dict[str, Sample] = {}  # By run id.
+        self._at_ns = 0  # When that was.
         self.usage = NodeUsage(node, time.time_ns(), 0, 0, 0)
 
     def sample(self) -> None:
@@ -75,8 +76,8 @@ class Sampler:
                     containers.append(rated(run.container, before[run.id], sample))
             if containers:
                 pods.append(PodUsage(key.namespace, key.name, uid_of(record.pod), tuple(containers)))
-        window_ns = min((now_ns - one.at_ns for one in before.values()), default=0)
-        self._before = samples
+        window_ns = now_ns - self._at_ns if self._at_ns else 0
+        self._before, self._at_ns = samples, now_ns
         every = [one for pod in pods for one in pod.containers]
         self.usage = NodeUsage(
             self._node, now_ns, window_ns, sum(one.cpu_nano for one in every),

@@ -119,6 +119,7 @@ ROLES: dict[str, tuple[Row, ...]] = {
             " ingresses/status networkpolicies replicasets replicasets/scale replicasets/status"
             " replicationcontrollers/scale",
         ),
+        ("get list", "metrics.k8s.io", "nodes pods"),
         (READ, "policy", "poddisruptionbudgets poddisruptionbudgets/status"),
         (READ, "networking.k8s.io", "ingresses ingresses/status networkpolicies"),
         (READ, "resource.k8s.io", "resourceclaims resourceclaims/status resourceclaimtemplates"),
@@ -278,6 +279,8 @@ def _repaired(wanted: Obj, view: View) -> Obj | None:
     if (metadata(found).get("annotations") or {}).get(AUTO_UPDATE) != "true" or found.get("aggregationRule"):
         return None
     if wanted["kind"] == "ClusterRole":
+        if found.get("rules") == wanted["rules"]:
+            return None  # As nearly always: nobody has touched it.
         missing = uncovered(rules_of(found.get("rules")), rules_of(wanted["rules"]))
         return _extended(found, "rules", [as_wire(rule) for rule in missing or ()])
     subjects = found.get("subjects") or []

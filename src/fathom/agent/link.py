@@ -1,0 +1,121 @@
+"""The API server's way to agents: HTTPS, with a client certificate of its own authority, and each agent's own
+certificate, as its Node object has it, for the only one to believe."""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+import time
+from collections import OrderedDict
+from typing import Any
+
+import aiohttp
+
+from fathom.agent.host.endpoint import API_SERVER
+from fathom.api.agents import AgentAddress, LogAsk
+from fathom.api.auth.certificates import Pki, issue_client
+from fathom.api.request import Source
+from fathom.client.credentials import private_file
+from fathom.model.errors import ApiError, bad_request, unavailable
+from fathom.model.user import User
+from fathom.seams.outside import Clock
+
+CONNECT_S = 3.0
+USAGE_S = 3.0
+KEPT_S = 5.0  # An agent samples every ten seconds: asking it more often says nothing new.
+CONTEXTS_MAX = 2000  # One per agent; a restarted agent has a new one.
+READ_BYTES = 64 * 1024
+
+
+class AgentsOverHttps:
+    def __init__(self, pki: Pki, clock: Clock) -> None:
+        certificate, key = issue_client(pki, User(API_SERVER), clock=clock)
+        self._pair = certificate + b"\n" + key
+        self._contexts: OrderedDict[str, ssl.SSLContext] = OrderedDict()
+        self._session: aiohttp.ClientSession | None = None
+        self._usage: dict[str, tuple[float, dict[str, Any]]] = {}  # By node.
+
+    async def close(self) -> None:
+        if self._session is not None:
+            await self._session.close()
+
+    async def logs(self, at: AgentAddress, ask: LogAsk) -> Source:
+        path = f"/containerLogs/{ask.namespace}/{ask.pod}/{ask.uid}/{ask.container}"
+        response = await self._get(at, path, dict(ask.options), aiohttp.ClientTimeout(sock_connect=CONNECT_S))
+        if response.status != 200:
+            text = (await response.text())[:500]
+            response.release()
+            raise bad_request(text) if response.status == 400 else _silent(at, text)
+        return _Body(response)
+
+    async def usage(self, at: AgentAddress) -> dict[str, Any]:
+        kept = self._usage.get(at.node)
+        if kept is not None and time.monotonic() - kept[0] < KEPT_S:
+            return kept[1]
+        response = await self._get(at, "/usage", {}, aiohttp.ClientTimeout(total=USAGE_S))
+        try:
+            answer: dict[str, Any] = await response.json()
+        except (aiohttp.ClientError, ValueError, TimeoutError) as error:
+            raise _silent(at, str(error)) from None
+        if not answer.get("window_ns"):
+            raise _silent(at, "it has not measured for long enough")
+        self._usage[at.node] = (time.monotonic(), answer)
+        return answer
+
+    async def _get(
+        self, at: AgentAddress, path: str, query: dict[str, str], timeout: aiohttp.ClientTimeout
+    ) -> aiohttp.ClientResponse:
+        if self._session is None:
+            self._session = aiohttp.ClientSession(
+                connector=aiohttp.TCPConnector(limit=0, keepalive_timeout=15)
+            )
+        host = f"[{at.host}]" if ":" in at.host else at.host
+        try:
+            return await self._session.get(
+                f"https://{host}:{at.port}{path}", params=query, ssl=self._context(at), timeout=timeout
+            )
+        except (aiohttp.ClientError, OSError, TimeoutError) as error:
+            raise _silent(at, str(error) or type(error).__name__) from None
+
+    def _context(self, at: AgentAddress) -> ssl.SSLContext:
+        if at.certificate not in self._contexts:
+            try:
+                context = ssl.create_default_context(cadata=at.certificate)
+                with private_file(self._pair) as pair:
+                    context.load_cert_chain(pair)
+            except (ssl.SSLError, OSError) as error:
+                raise _silent(at, f"its certificate cannot be used: {error}") from None
+            self._contexts[at.certificate] = context
+            if len(self._contexts) > CONTEXTS_MAX:
+                self._contexts.popitem(last=False)
+        return self._contexts[at.certificate]
+
+
+class _Body:
+    """An answer that goes on, as the API's streams want it."""
+
+    def __init__(self, response: aiohttp.ClientResponse) -> None:
+        self._response = response
+        self._closed = asyncio.Event()
+
+    async def next(self) -> bytes | None:
+        if self._closed.is_set():
+            return None
+        reading = asyncio.ensure_future(self._response.content.readany())
+        closing = asyncio.ensure_future(self._closed.wait())
+        try:
+            await asyncio.wait((reading, closing), return_when=asyncio.FIRST_COMPLETED)
+            return (reading.result() or None) if reading.done() else None
+        except (aiohttp.ClientError, OSError, TimeoutError):
+            return None
+        finally:
+            reading.cancel()
+            closing.cancel()
+
+    def close(self) -> None:
+        self._closed.set()
+        self._response.close()
+
+
+def _silent(at: AgentAddress, why: str) -> ApiError:
+    return unavailable(f"the agent of node {at.node} does not answer: {why}")

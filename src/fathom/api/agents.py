@@ -1,0 +1,71 @@
+"""How the API server reaches the agents that run pods, for what only they know: logs and what is used.
+
+A protocol: the core has no sockets. Where agents are is in the Node objects, which only they may write; the
+certificate there is the one to believe.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+import msgspec
+
+from fathom.api.request import Source
+from fathom.model.errors import ApiError, unavailable
+from fathom.model.objects import Obj, lookup, metadata
+
+CERTIFICATE = "fathom.dev/agent-certificate"
+
+
+class AgentAddress(msgspec.Struct, frozen=True):
+    node: str
+    host: str
+    port: int
+    certificate: str  # PEM
+
+
+class LogAsk(msgspec.Struct, frozen=True):
+    namespace: str
+    pod: str
+    uid: str
+    container: str
+    options: tuple[tuple[str, str], ...]  # As the agent's endpoint names them.
+
+
+class Agents(Protocol):
+    async def logs(self, at: AgentAddress, ask: LogAsk) -> Source:
+        """Raises ApiError."""
+        ...
+
+    async def usage(self, at: AgentAddress) -> dict[str, Any]:
+        """What the node's containers use, as its agent says it. Raises ApiError."""
+        ...
+
+
+class NoAgents:
+    """Where there is no way to them: in a simulated world."""
+
+    async def logs(self, at: AgentAddress, ask: LogAsk) -> Source:
+        raise _unreachable(at.node, "this server has no way to agents")
+
+    async def usage(self, at: AgentAddress) -> dict[str, Any]:
+        raise _unreachable(at.node, "this server has no way to agents")
+
+
+def address_of(node: Obj) -> AgentAddress:
+    """Raises ApiError where the node does not say."""
+    name = str(metadata(node).get("name"))
+    port = lookup(node, "status", "daemonEndpoints", "kubeletEndpoint", "Port") or 0
+    certificate = (metadata(node).get("annotations") or {}).get(CERTIFICATE, "")
+    hosts = [
+        one["address"]
+        for one in lookup(node, "status", "addresses") or ()
+        if one.get("type") == "InternalIP" and one.get("address")
+    ]
+    if not port or not certificate or not hosts:
+        raise _unreachable(name, "its agent serves neither logs nor metrics")
+    return AgentAddress(name, str(hosts[0]), int(port), str(certificate))
+
+
+def _unreachable(node: str, why: str) -> ApiError:
+    return unavailable(f"the agent of node {node} cannot be asked: {why}")

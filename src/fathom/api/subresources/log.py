@@ -1,0 +1,113 @@
+"""`pods/log`: what a container wrote, asked of the agent that runs it."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from fathom.api.agents import LogAsk, address_of
+from fathom.api.core import Call, Core
+from fathom.api.request import Request, Stream
+from fathom.api.verbs.get import read
+from fathom.model import causes
+from fathom.model.errors import Cause, bad_request, invalid, unavailable
+from fathom.model.objects import Key, Obj, lookup, metadata, uid_of
+from fathom.seams.outside import micro_timestamp
+
+PLAIN = "text/plain"
+SECOND_NS = 1_000_000_000
+
+
+async def log(core: Core, call: Call) -> Stream:
+    pod = (await read(core, call)).body.obj
+    name = str(metadata(pod)["name"])
+    container = container_of(pod, call.request.param("container"))
+    options = log_options(call.request, name, now_ns=core.outside.clock.now_ns())
+    node = lookup(pod, "spec", "nodeName")
+    if not node:
+        raise bad_request(f"pod {name} does not have a host assigned")
+    check_begun(pod, container, previous=call.request.flag("previous"))
+    seen = core.cache.get("nodes", Key("", node))
+    if seen is None:
+        raise unavailable(f"node {node} of pod {name} is gone, and its logs with it")
+    ask = LogAsk(call.namespace, name, uid_of(pod), container, options)
+    source = await core.agents.logs(address_of(seen.obj), ask)
+    return Stream(source=source, content_type=PLAIN)
+
+
+def container_of(pod: Obj, asked: str) -> str:
+    name = metadata(pod)["name"]
+    init = [one["name"] for one in lookup(pod, "spec", "initContainers") or ()]
+    main = [one["name"] for one in lookup(pod, "spec", "containers") or ()]
+    if asked:
+        if asked not in {*init, *main}:
+            raise bad_request(f"container {asked} is not valid for pod {name}")
+        return asked
+    if len(main) == 1:
+        return str(main[0])
+    said = f"a container name must be specified for pod {name}, choose one of: [{' '.join(main)}]"
+    if init:
+        said += f" or one of the init containers: [{' '.join(init)}]"
+    raise bad_request(said)
+
+
+def check_begun(pod: Obj, container: str, *, previous: bool) -> None:
+    """A container that has not begun has no log; the pod's status says why it has not."""
+    name = metadata(pod)["name"]
+    for field in ("containerStatuses", "initContainerStatuses"):
+        for said in lookup(pod, "status", field) or ():
+            if said.get("name") != container:
+                continue
+            waiting = lookup(said, "state", "waiting")
+            if previous and not lookup(said, "lastState", "terminated"):
+                raise bad_request(f'previous terminated container "{container}" in pod "{name}" not found')
+            if waiting and not said.get("containerID"):
+                reason = waiting.get("message") or waiting.get("reason") or ""
+                raise bad_request(f'container "{container}" in pod "{name}" is waiting to start: {reason}')
+            return
+    raise bad_request(f'container "{container}" in pod "{name}" is not available')
+
+
+def log_options(request: Request, pod: str, *, now_ns: int) -> tuple[tuple[str, str], ...]:
+    """As the agent's endpoint names them; a 422 where they make no sense."""
+    found: list[Cause] = []
+    options = {name: "true" for name in ("follow", "previous", "timestamps") if request.flag(name)}
+    for wire, ours in (("tailLines", "tail"), ("limitBytes", "bytes_max")):
+        if text := request.param(wire):
+            least = 0 if wire == "tailLines" else 1
+            number = _number(text, wire, found, least=least)
+            options[ours] = str(number)
+    if seconds := request.param("sinceSeconds"):
+        number = _number(seconds, "sinceSeconds", found, least=1)
+        options["since"] = micro_timestamp(now_ns - number * SECOND_NS)
+    if since := request.param("sinceTime"):
+        if "since" in options:
+            detail = "at most one of `sinceTime` or `sinceSeconds` may be specified"
+            found.append(causes.forbidden("sinceTime", detail))
+        else:
+            options["since"] = _moment(since)
+    if stream := request.param("stream"):
+        if stream not in {"All", "Stdout", "Stderr"}:
+            found.append(causes.not_supported("stream", stream, ("All", "Stderr", "Stdout")))
+        elif stream != "All":
+            options["stream"] = stream.lower()
+    if found:
+        raise invalid(group="", kind="PodLogOptions", name=pod, causes=found)
+    return tuple(sorted(options.items()))
+
+
+def _moment(text: str) -> str:
+    """In UTC and with a fraction, as times are in logs: there they are compared as texts."""
+    try:
+        return micro_timestamp(round(datetime.fromisoformat(text).timestamp() * 1e6) * 1000)
+    except (ValueError, OverflowError):
+        raise bad_request(f"sinceTime must be a time of RFC 3339, not {text!r}") from None
+
+
+def _number(text: str, field: str, found: list[Cause], *, least: int) -> int:
+    try:
+        number = int(text)
+    except ValueError:
+        raise bad_request(f"{field} must be a number, not {text!r}") from None
+    if number < least:
+        found.append(causes.invalid(field, number, f"must be greater than or equal to {least}"))
+    return max(number, least)
