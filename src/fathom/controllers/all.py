@@ -12,6 +12,7 @@ WORKLOADS = (
     "fathom.controllers.progress:DeploymentProgress",
     "fathom.controllers.progress:ReplicaSetProgress",
     "fathom.controllers.progress:JobProgress",
+    "fathom.controllers.autoscaling:Autoscalers",
 )
 
 NODES = (

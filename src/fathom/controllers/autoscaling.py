@@ -1,0 +1,174 @@
+"""HorizontalPodAutoscalers: as many replicas as the use of resources asks for, and no more than can work."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import ClassVar
+
+import msgspec
+
+from fathom.cache.snapshot import Snapshot
+from fathom.client.api import Resource
+from fathom.control.again import Again
+from fathom.control.kit import Kit
+from fathom.control.watches import DEPLOYMENT, POD, REPLICA_SET, Kind, Primary, Related, View, Watch
+from fathom.controllers.adopting import FOR_CHILDREN, selector_of
+from fathom.controllers.behavior import History
+from fathom.controllers.floor import Floor
+from fathom.controllers.plan_autoscaling import Decided, Scene, decide, plan_autoscaler
+from fathom.controllers.plan_progress import progress_name
+from fathom.controllers.podstates import seconds
+from fathom.controllers.progress import WORKLOAD_PROGRESS
+from fathom.controllers.revisions import size_of
+from fathom.controllers.usage import Sample
+from fathom.model.errors import ApiError
+from fathom.model.objects import Key, Obj, key_of, labels_of, lookup, metadata
+from fathom.model.own import SchedulerOverride, named, override_active, read
+from fathom.model.quantity import parse
+
+AUTOSCALER = Kind("HorizontalPodAutoscaler", Resource("autoscaling", "v2", "horizontalpodautoscalers"))
+OVERRIDE = Kind("SchedulerOverride", Resource("fathom.dev", "v1alpha1", "scheduleroverrides"))
+POD_METRICS = Resource("metrics.k8s.io", "v1beta1", "pods")
+
+EVERY_S = 15.0  # Kubernetes' period: its default policies count in it.
+SAMPLE_AGE_S_MAX = 90.0
+SCALABLE = {"Deployment": DEPLOYMENT, "ReplicaSet": REPLICA_SET}
+
+
+def _named_by(workload: Obj, view: View) -> Iterable[Key]:
+    """A target that came, went or was scaled by somebody else."""
+    key = key_of(workload)
+    return tuple(
+        key_of(one)
+        for one in view().list("HorizontalPodAutoscaler", key.namespace)
+        if (lookup(one, "spec", "scaleTargetRef") or {}).get("name") == key.name
+    )
+
+
+class Autoscalers:
+    name = "autoscaling"
+    watches: ClassVar[tuple[Watch, ...]] = (
+        Primary(AUTOSCALER),
+        Related(DEPLOYMENT, concerns=_named_by),
+        Related(REPLICA_SET, indexes=FOR_CHILDREN),
+        Related(POD, indexes=FOR_CHILDREN),
+        Related(WORKLOAD_PROGRESS),
+        Related(OVERRIDE),
+    )
+
+    def __init__(self, kit: Kit) -> None:
+        self._kit = kit
+        self._floor = Floor(kit, AUTOSCALER, DEPLOYMENT, REPLICA_SET, POD)
+        # By autoscaler: what it wished and did in this term, at most an hour back.
+        self._histories: dict[Key, History] = {}
+        self._looked_ns: dict[Key, int] = {}  # When each last decided: not more often than every period.
+
+    async def reconcile(self, key: Key) -> Again:
+        autoscaler = self._kit.snapshot().get("HorizontalPodAutoscaler", key)
+        if autoscaler is None:
+            self._histories.pop(key, None)
+            self._looked_ns.pop(key, None)
+            return Again.never()
+        wait_s = self._wait_s(key)
+        if wait_s > 0:
+            return Again.in_s(wait_s, "an autoscaler's period")
+        await self._floor.fetch()
+        samples, trouble = await self._fetch_samples(key.namespace)
+        return await self._decide(key, samples, trouble)
+
+    async def _decide(self, key: Key, samples: Mapping[str, Sample], trouble: str) -> Again:
+        view, now = self._kit.snapshot(), self._kit.now()
+        autoscaler = view.get("HorizontalPodAutoscaler", key)
+        if autoscaler is None:
+            return Again.never()
+        scene = self._scene(view, autoscaler, samples, trouble)
+        decided = decide(autoscaler, scene, now=now)
+        plan = plan_autoscaler(autoscaler, scene, decided, now=now)
+        applied = await self._kit.apply(key, plan, seen=view)
+        if applied.failure is None:
+            self._looked_ns[key] = self._kit.now_ns()
+            self._remember(key, scene, decided, seconds(now))
+        return Again.after(applied, in_s=EVERY_S, why="an autoscaler's period")
+
+    def _wait_s(self, key: Key) -> float:
+        looked_ns = self._looked_ns.get(key)
+        return 0.0 if looked_ns is None else EVERY_S - (self._kit.now_ns() - looked_ns) / 1e9
+
+    def _scene(self, view: Snapshot, autoscaler: Obj, samples: Mapping[str, Sample], trouble: str) -> Scene:
+        workload = _target(view, autoscaler)
+        key = key_of(autoscaler)
+        if workload is None:
+            return Scene(None)
+        selector = selector_of(workload)
+        now_s = self._kit.now_ns() / 1e9
+        name = progress_name(str(workload["kind"]), key_of(workload).name)
+        return Scene(
+            workload=workload,
+            pods=[pod for pod in view.list("Pod", key.namespace) if selector.matches(labels_of(pod))],
+            samples=samples,
+            trouble=trouble,
+            progress=view.get("WorkloadProgress", Key(key.namespace, name)),
+            paused_by=_paused_by(view, workload, self._kit.now_ns()),
+            history=self._histories.get(key) or History().wished(now_s, size_of(workload)),
+            needs=self._floor.needs,
+        )
+
+    def _remember(self, key: Key, scene: Scene, decided: Decided, now_s: float) -> None:
+        history = scene.history if decided.wish is None else scene.history.wished(now_s, decided.wish)
+        if scene.workload is not None and decided.replicas != size_of(scene.workload):
+            history = history.stepped(now_s, decided.replicas - size_of(scene.workload))
+        self._histories[key] = history
+
+    async def _fetch_samples(self, namespace: str) -> tuple[dict[str, Sample], str]:
+        """By pod, the fresh ones; and why there are none where the API does not answer."""
+        try:
+            page = await self._kit.api.list_page(POD_METRICS, namespace, limit=0)
+        except ApiError as error:
+            return {}, f"unable to get resource metrics: {error.message}"
+        now_s = self._kit.now_ns() / 1e9
+        fresh = [one for one in page.items if now_s - seconds(one.get("timestamp")) <= SAMPLE_AGE_S_MAX]
+        return {str(metadata(one)["name"]): _sample(one) for one in fresh}, ""
+
+
+def _sample(one: Obj) -> Sample:
+    found: dict[str, dict[str, int]] = {}
+    for container in one.get("containers") or ():
+        usage = container.get("usage") or {}
+        found[str(container.get("name"))] = {
+            name: nano for name, text in usage.items() if (nano := _nanos(text)) is not None
+        }
+    return found
+
+
+def _nanos(text: object) -> int | None:
+    """None for what is no quantity: samples come from elsewhere."""
+    try:
+        return parse(str(text)).nano
+    except ValueError:
+        return None
+
+
+def _target(view: Snapshot, autoscaler: Obj) -> Obj | None:
+    reference = lookup(autoscaler, "spec", "scaleTargetRef") or {}
+    kind = SCALABLE.get(str(reference.get("kind")))
+    if kind is None or not str(reference.get("apiVersion", "apps/")).startswith("apps/"):
+        return None
+    found = view.get(kind.name, Key(key_of(autoscaler).namespace, str(reference.get("name"))))
+    return None if found is None else {"kind": kind.name, **found}
+
+
+def _paused_by(view: Snapshot, workload: Obj, now_ns: int) -> str:
+    """The override that pauses growth of this workload, if one holds."""
+    key, kinds = key_of(workload), {"workload", str(workload["kind"]).lower()}
+    for obj in view.list("SchedulerOverride", key.namespace):
+        try:
+            override = read(SchedulerOverride, obj)
+        except msgspec.ValidationError:
+            continue
+        about = named(override.spec.target)
+        pauses = override.spec.changes.pause_autoscaler or override.spec.changes.pause_expansion
+        if not pauses or about is None or about.kind not in kinds or about.name != key.name:
+            continue
+        if override_active(override, now_ns):
+            return key_of(obj).name
+    return ""

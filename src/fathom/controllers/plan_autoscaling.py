@@ -1,0 +1,254 @@
+"""How many replicas a HorizontalPodAutoscaler asks for, and why not more. Pure.
+
+    use ──> wish ──> held back? ──> stabilized ──> policies ──> min and max ──> replicas
+
+Growth is held back while what is there already is not at work: when the scheduler lags, a quota or a topology
+holds replicas, or they are still starting, more of them would wait at the same boundary. That is read from
+the WorkloadProgress, not guessed from readiness.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import msgspec
+
+from fathom.cache.freshness import Need, NoOlderThan
+from fathom.control.plan import NOTHING, OWN_WRITES, Patch, Plan, contains, target
+from fathom.controllers.behavior import History, least, longest_period_s, most, stabilized
+from fathom.controllers.podstates import seconds
+from fathom.controllers.revisions import size_of
+from fathom.controllers.stages import START_UP
+from fathom.controllers.usage import Proposal, Sample, Unknown, propose
+from fathom.model.conditions import Status, conditions_of, set_condition
+from fathom.model.objects import Obj, is_deleting, lookup, metadata
+
+ABLE, ACTIVE, LIMITED = "AbleToScale", "ScalingActive", "ScalingLimited"
+
+FRESH_S = 10.0
+NEEDS: tuple[Need, ...] = (
+    OWN_WRITES,
+    NoOlderThan(FRESH_S, ("HorizontalPodAutoscaler", "Deployment", "ReplicaSet", "Pod", "WorkloadProgress")),
+)
+
+
+class Scene(msgspec.Struct, frozen=True):
+    """What one decision looks at."""
+
+    workload: Obj | None  # None: what it names is not there, or cannot be scaled.
+    pods: Sequence[Obj] = ()
+    samples: Mapping[str, Sample] = {}
+    trouble: str = ""  # Why there are no samples at all.
+    progress: Obj | None = None
+    paused_by: str = ""  # The override that pauses it.
+    history: History = History()
+    needs: tuple[Need, ...] = ()
+
+
+class Said(msgspec.Struct, frozen=True):
+    type: str
+    status: Status
+    reason: str
+    message: str
+
+
+class Decided(msgspec.Struct, frozen=True):
+    replicas: int
+    why: str
+    said: tuple[Said, ...]
+    metrics: tuple[Obj, ...] = ()
+    wish: int | None = None  # By the metrics alone; None where they say nothing.
+
+
+def min_of(autoscaler: Obj) -> int:
+    value = lookup(autoscaler, "spec", "minReplicas")
+    return 1 if value is None else int(value)
+
+
+def max_of(autoscaler: Obj) -> int:
+    return int(lookup(autoscaler, "spec", "maxReplicas") or 1)
+
+
+def decide(autoscaler: Obj, scene: Scene, *, now: str) -> Decided:
+    if scene.workload is None:
+        reference = lookup(autoscaler, "spec", "scaleTargetRef") or {}
+        message = f"there is no {reference.get('kind')} {reference.get('name')} that can be scaled"
+        known = int(lookup(autoscaler, "status", "desiredReplicas") or 0)
+        return Decided(known, message, (Said(ABLE, "False", "FailedGetScale", message),))
+    current = size_of(scene.workload)
+    able = Said(ABLE, "True", "SucceededGetScale", "the target can be scaled")
+    if current == 0 and min_of(autoscaler) != 0:
+        message = "scaling is disabled since the replica count of the target is zero"
+        return Decided(0, message, (able, Said(ACTIVE, "False", "ScalingDisabled", message)))
+    if not min_of(autoscaler) <= current <= max_of(autoscaler):
+        return _into_range(autoscaler, current, able)
+    return _by_metrics(autoscaler, scene, current, now)
+
+
+def _into_range(autoscaler: Obj, current: int, able: Said) -> Decided:
+    low, high = min_of(autoscaler), max_of(autoscaler)
+    replicas = low if current < low else high
+    reason = "TooFewReplicas" if current < low else "TooManyReplicas"
+    message = f"the target has {current} replicas, allowed are {low} to {high}"
+    return Decided(replicas, message, (able, Said(LIMITED, "True", reason, message)))
+
+
+def _by_metrics(autoscaler: Obj, scene: Scene, current: int, now: str) -> Decided:
+    metrics = lookup(autoscaler, "spec", "metrics") or ()
+    found = [propose(metric, scene.pods, scene.samples, current) for metric in metrics]
+    proposals = [one for one in found if isinstance(one, Proposal)]
+    unknown = [one for one in found if isinstance(one, Unknown)]
+    shown = tuple(one.metric for one in proposals)
+    if not proposals:
+        reason = unknown[0].reason if unknown else "FailedGetResourceMetric"
+        message = scene.trouble or (unknown[0].message if unknown else "it has no metrics")
+        return Decided(current, message, (_able(), Said(ACTIVE, "False", reason, message)))
+    best = max(proposals, key=lambda one: one.replicas)
+    active = Said(ACTIVE, "True", "ValidMetricFound", "the target's use could be read")
+    wish = best.replicas
+    if unknown and wish < current:
+        # What cannot be read might have asked for more.
+        return Decided(
+            current, f"{unknown[0].message}: nothing is taken", (_able(), active), shown, wish=current
+        )
+    return _limited(autoscaler, scene, best, current=current, now=now, active=active, shown=shown)
+
+
+def _able() -> Said:
+    return Said(ABLE, "True", "ReadyForNewScale", "the last change is long enough ago")
+
+
+def _limited(
+    autoscaler: Obj,
+    scene: Scene,
+    best: Proposal,
+    *,
+    current: int,
+    now: str,
+    active: Said,
+    shown: tuple[Obj, ...],
+) -> Decided:
+    now_s, wish = seconds(now), best.replicas
+    calm = stabilized(autoscaler, scene.history, wish, current, now_s)
+    able = _able()
+    if calm != wish:
+        words = f"recommended {wish}, held at {calm} by its stabilization window"
+        able = Said(ABLE, "True", "ScaleDownStabilized" if wish < calm else "ScaleUpStabilized", words)
+    held = blocker(scene) if calm > current else None
+    if held is not None:
+        why = f"{best.why}; held at {current}: {held.message}"
+        return Decided(current, why, (able, active, held), shown, wish)
+    replicas, limit = _within(autoscaler, scene.history, calm, current, now_s)
+    return Decided(replicas, best.why, (able, active, limit), shown, wish)
+
+
+def _within(autoscaler: Obj, history: History, wish: int, current: int, now_s: float) -> tuple[int, Said]:
+    low, high = min_of(autoscaler), max_of(autoscaler)
+    fast, slow = most(autoscaler, history, current, now_s), least(autoscaler, history, current, now_s)
+    if _stepped_unseen(autoscaler, history, now_s):
+        fast = current
+    if wish > min(high, fast):
+        if fast < high:
+            return fast, Said(LIMITED, "True", "ScaleUpLimit", f"growth is bounded: {fast} for now")
+        return high, Said(LIMITED, "True", "TooManyReplicas", f"more than {high} are wished for")
+    if wish < max(low, slow):
+        if slow > low:
+            return slow, Said(LIMITED, "True", "ScaleDownLimit", f"shrinking is bounded: {slow} for now")
+        return low, Said(LIMITED, "True", "TooFewReplicas", f"fewer than {low} are wished for")
+    return wish, Said(LIMITED, "False", "DesiredWithinRange", "the desired count is within the allowed range")
+
+
+def _stepped_unseen(autoscaler: Obj, history: History, now_s: float) -> bool:
+    """A step that somebody before us made within a policy's period: how large it was we do not know, so there
+    is none before the period is over. Crashing again and again makes nothing faster."""
+    last_s = seconds(lookup(autoscaler, "status", "lastScaleTime"))
+    if not last_s or now_s - last_s >= longest_period_s(autoscaler):
+        return False
+    return not any(abs(one.at_s - last_s) < 1.0 for one in history.steps)
+
+
+# What holds growth back.
+
+
+def blocker(scene: Scene) -> Said | None:
+    """None where all that was asked for is at work."""
+    if scene.paused_by:
+        return Said(LIMITED, "True", "Paused", f"paused by the override {scene.paused_by}")
+    if scene.workload is None:
+        return None
+    generation = int(metadata(scene.workload).get("generation") or 0)
+    status = (scene.progress or {}).get("status") or {}
+    if int(status.get("observedGeneration") or 0) < generation:
+        message = f"how far generation {generation} has come is not known yet"
+        return Said(LIMITED, "True", "ProgressUnknown", message)
+    current, previous = status.get("current") or {}, status.get("previous") or {}
+    desired, ready = int(current.get("desired") or 0), int(current.get("ready") or 0)
+    if ready >= desired or ready + int(previous.get("ready") or 0) >= desired:
+        return None
+    return _held_by(current, desired=desired, ready=ready)
+
+
+def _held_by(current: Obj, *, desired: int, ready: int) -> Said:
+    reasons = [str(one.get("reason")) for one in current.get("pendingReasons") or ()]
+    first = next((reason for reason in reasons if reason != "endpoints"), "")
+    boundary = first.partition("/")[0] or "scheduler"
+    word = "StartUp" if boundary in START_UP else boundary.capitalize()
+    message = f"{desired - ready} of {desired} replicas are not ready yet ({first or 'no reason given'})"
+    return Said(LIMITED, "True", f"HeldBy{word}", message)
+
+
+# The plan.
+
+
+def plan_autoscaler(autoscaler: Obj, scene: Scene, decided: Decided, *, now: str) -> Plan:
+    """That it was scaled is written down before it is: who comes after a crash must know of it."""
+    if is_deleting(autoscaler):
+        return NOTHING
+    current = decided.replicas if scene.workload is None else size_of(scene.workload)
+    scales = scene.workload is not None and decided.replicas != current
+    status: Obj = {
+        "observedGeneration": metadata(autoscaler).get("generation") or 0,
+        "currentReplicas": current,
+        "desiredReplicas": decided.replicas,
+        "currentMetrics": list(decided.metrics) or None,
+        "conditions": _conditions(autoscaler, decided, scales=scales, now=now),
+    }
+    if scales:
+        status["lastScaleTime"] = now
+    patches: list[Patch] = []
+    if not _is_said(autoscaler, status):
+        patches.append(
+            Patch(target("HorizontalPodAutoscaler", autoscaler), {"status": status}, subresource="status")
+        )
+    if scales and scene.workload is not None:
+        change = {"spec": {"replicas": decided.replicas}}
+        patches.append(Patch(target(str(scene.workload["kind"]), scene.workload), change, destructive=True))
+    return Plan(
+        patches=tuple(patches),
+        needs=(*NEEDS, *scene.needs) if scales else (),
+        why=f"{current} -> {decided.replicas}: {decided.why}" if scales else decided.why,
+    )
+
+
+def _is_said(autoscaler: Obj, status: Obj) -> bool:
+    known = autoscaler.get("status") or {}
+    filled = {**known, **{name: known.get(name) or 0 for name in ("currentReplicas", "desiredReplicas")}}
+    return contains(filled, status)
+
+
+def _conditions(autoscaler: Obj, decided: Decided, *, scales: bool, now: str) -> list[Obj]:
+    found = conditions_of(autoscaler)
+    for one in decided.said:
+        shown = one
+        if one.type == ABLE and scales and one.status == "True":
+            shown = Said(ABLE, "True", "SucceededRescale", f"set to {decided.replicas}: {decided.why}")
+        found = set_condition(
+            found,
+            type=shown.type,
+            status=shown.status,
+            reason=shown.reason,
+            message=shown.message,
+            observed_generation=metadata(autoscaler).get("generation"),
+            now=now,
+        )
+    return found

@@ -1,0 +1,233 @@
+"""How many replicas an autoscaler asks for, objects in and decision out."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from tests.controllers.making import NOW, NOW_S, at, meta, pod
+
+from fathom.controllers.behavior import History, Step, Wish, least, most, stabilized
+from fathom.controllers.plan_autoscaling import NEEDS, Decided, Scene, decide, plan_autoscaler
+from fathom.controllers.usage import Proposal, Unknown, propose
+from fathom.model.objects import Obj
+
+CPU = {
+    "type": "Resource",
+    "resource": {"name": "cpu", "target": {"type": "Utilization", "averageUtilization": 50}},
+}
+MILLI = 1_000_000
+
+
+def autoscaler(
+    low: int = 1, high: int = 10, *, metric: Obj = CPU, status: Obj | None = None, **spec: Any
+) -> Obj:
+    reference = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"}
+    given = {
+        "scaleTargetRef": reference,
+        "minReplicas": low,
+        "maxReplicas": high,
+        "metrics": [metric],
+        **spec,
+    }
+    return {"metadata": meta("web"), "spec": given, "status": status or {}}
+
+
+def workload(replicas: int, generation: int = 1) -> Obj:
+    made = meta("web", generation=generation)
+    return {"kind": "Deployment", "metadata": made, "spec": {"replicas": replicas}}
+
+
+def asking(name: str, *, milli: int = 100, **options: Any) -> Obj:
+    made = pod(name, **options)
+    made["spec"]["containers"][0]["resources"] = {"requests": {"cpu": f"{milli}m"}}
+    return made
+
+
+def scene(replicas: int, *uses: int, ready: int | None = None, **options: Any) -> Scene:
+    """As many pods as replicas, each asking for 100m; the first ones use so much."""
+    pods = [asking(f"p{n}") for n in range(replicas)]
+    samples = {f"p{n}": {"main": {"cpu": use * MILLI}} for n, use in enumerate(uses)}
+    count = replicas if ready is None else ready
+    current = {"desired": replicas, "ready": count, "pendingReasons": [{"reason": "quota/eu"}]}
+    progress = {"status": {"observedGeneration": 1, "current": current}}
+    return Scene(
+        **{"workload": workload(replicas), "pods": pods, "samples": samples, "progress": progress, **options}
+    )
+
+
+def said(found: Decided) -> dict[str, tuple[str, str]]:
+    return {one.type: (one.status, one.reason) for one in found.said}
+
+
+# Use.
+
+
+@pytest.mark.parametrize(
+    ("uses", "replicas"),
+    [((50, 50), 2), ((52, 52), 2), ((100, 100), 4), ((75, 75), 3), ((10, 10), 1), ((60, 60), 3)],
+)
+def test_replicas_follow_the_share_of_what_pods_ask_for(uses: tuple[int, ...], replicas: int) -> None:
+    found = propose(CPU, scene(2).pods, scene(2, *uses).samples, 2)
+    assert isinstance(found, Proposal)
+    assert found.replicas == replicas
+
+
+def test_what_is_shown_is_what_was_measured() -> None:
+    found = propose(CPU, scene(2).pods, scene(2, 80, 60).samples, 2)
+    assert isinstance(found, Proposal)
+    current = {"averageValue": "70m", "averageUtilization": 70}
+    assert found.metric == {"type": "Resource", "resource": {"name": "cpu", "current": current}}
+
+
+def test_a_pod_without_a_sample_is_idle_when_growing_and_busy_when_shrinking() -> None:
+    growing = propose(CPU, scene(2).pods, scene(2, 120).samples, 2)
+    assert isinstance(growing, Proposal)
+    assert growing.replicas == 3  # 120 of 100 wanted over two, not over one.
+    shrinking = propose(CPU, scene(3).pods, scene(3, 10, 10).samples, 3)
+    assert isinstance(shrinking, Proposal)
+    assert shrinking.replicas == 3
+
+
+def test_an_average_value_is_a_target_too() -> None:
+    target = {"type": "AverageValue", "averageValue": "40m"}
+    metric = {"type": "Resource", "resource": {"name": "cpu", "target": target}}
+    found = propose(metric, scene(2).pods, scene(2, 80, 80).samples, 2)
+    assert isinstance(found, Proposal)
+    assert found.replicas == 4
+
+
+def test_without_requests_a_share_means_nothing() -> None:
+    found = propose(CPU, [pod("p0")], {"p0": {"main": {"cpu": 1}}}, 1)
+    assert found == Unknown("FailedGetResourceMetric", "missing request for cpu in a container of Pod p0")
+
+
+# The decision.
+
+
+def test_load_makes_it_grow_within_its_bounds() -> None:
+    found = decide(autoscaler(), scene(2, 100, 100), now=NOW)
+    assert found.replicas == 4
+    assert said(found) == {
+        "AbleToScale": ("True", "ReadyForNewScale"),
+        "ScalingActive": ("True", "ValidMetricFound"),
+        "ScalingLimited": ("False", "DesiredWithinRange"),
+    }
+    assert decide(autoscaler(high=3), scene(2, 100, 100), now=NOW).replicas == 3
+
+
+def test_growth_is_bounded_by_policies_however_high_the_load() -> None:
+    found = decide(autoscaler(high=100), scene(2, 5000, 5000), now=NOW)
+    assert (found.replicas, said(found)["ScalingLimited"]) == (6, ("True", "ScaleUpLimit"))
+
+
+@pytest.mark.parametrize(
+    ("reason", "word"),
+    [("quota/eu", "HeldByQuota"), ("scheduler", "HeldByScheduler"), ("topology/zone", "HeldByTopology"),
+     ("image", "HeldByStartUp"), ("probe", "HeldByStartUp")],
+)  # fmt: skip
+def test_it_does_not_grow_while_what_is_there_is_held(reason: str, word: str) -> None:
+    current = {"desired": 3, "ready": 1, "pendingReasons": [{"reason": reason}]}
+    progress = {"status": {"observedGeneration": 1, "current": current}}
+    found = decide(autoscaler(), scene(3, 100, 100, 100, progress=progress), now=NOW)
+    assert (found.replicas, said(found)["ScalingLimited"]) == (3, ("True", word))
+    assert reason in found.why
+
+
+def test_what_is_left_of_the_generation_before_counts_as_at_work() -> None:
+    current = {"desired": 3, "ready": 1}
+    progress = {"status": {"observedGeneration": 1, "current": current, "previous": {"ready": 2}}}
+    assert decide(autoscaler(), scene(3, 100, 100, 100, progress=progress), now=NOW).replicas == 6
+
+
+def test_progress_of_an_older_generation_says_nothing() -> None:
+    found = decide(autoscaler(), scene(2, 100, 100, workload=workload(2, generation=2)), now=NOW)
+    assert (found.replicas, said(found)["ScalingLimited"]) == (2, ("True", "ProgressUnknown"))
+
+
+def test_it_shrinks_whatever_holds_growth_back() -> None:
+    assert decide(autoscaler(), scene(4, 10, 10, 10, 10, ready=2), now=NOW).replicas == 1
+
+
+def test_an_override_pauses_growth() -> None:
+    found = decide(autoscaler(), scene(2, 100, 100, paused_by="calm"), now=NOW)
+    assert (found.replicas, said(found)["ScalingLimited"]) == (2, ("True", "Paused"))
+
+
+def test_shrinking_waits_for_its_window() -> None:
+    busy = History((Wish(NOW_S - 100, 4),))
+    found = decide(autoscaler(), scene(4, 10, 10, 10, 10, history=busy), now=NOW)
+    assert (found.replicas, said(found)["AbleToScale"]) == (4, ("True", "ScaleDownStabilized"))
+    calm = History((Wish(NOW_S - 301, 4),))
+    assert decide(autoscaler(), scene(4, 10, 10, 10, 10, history=calm), now=NOW).replicas == 1
+
+
+def test_a_step_of_somebody_before_us_is_waited_for() -> None:
+    fresh = autoscaler(status={"lastScaleTime": at(-5)})
+    found = decide(fresh, scene(2, 100, 100), now=NOW)
+    assert (found.replicas, said(found)["ScalingLimited"]) == (2, ("True", "ScaleUpLimit"))
+    ours = History(steps=(Step(NOW_S - 5, 1),))
+    assert decide(fresh, scene(2, 100, 100, history=ours), now=NOW).replicas == 4
+
+
+def test_without_metrics_nothing_happens_and_that_is_said() -> None:
+    found = decide(autoscaler(), scene(2, trouble="unable to get resource metrics: down"), now=NOW)
+    assert (found.replicas, said(found)["ScalingActive"]) == (2, ("False", "FailedGetResourceMetric"))
+    assert found.why == "unable to get resource metrics: down"
+
+
+def test_a_target_outside_its_range_is_brought_into_it() -> None:
+    assert decide(autoscaler(low=3), scene(2), now=NOW).replicas == 3
+    assert decide(autoscaler(high=3), scene(5), now=NOW).replicas == 3
+
+
+def test_a_target_with_no_replicas_is_left_alone() -> None:
+    found = decide(autoscaler(), scene(0), now=NOW)
+    assert (found.replicas, said(found)["ScalingActive"]) == (0, ("False", "ScalingDisabled"))
+
+
+def test_a_target_that_is_not_there_is_said() -> None:
+    assert said(decide(autoscaler(), Scene(None), now=NOW)) == {"AbleToScale": ("False", "FailedGetScale")}
+
+
+# Behaviour.
+
+
+def test_policies_count_what_was_done_within_their_period() -> None:
+    pods = {"policies": [{"type": "Pods", "value": 2, "periodSeconds": 60}]}
+    one = autoscaler(behavior={"scaleUp": pods, "scaleDown": pods})
+    history = History(steps=(Step(NOW_S - 30, 1), Step(NOW_S - 20, -1)))
+    assert (most(one, history, 5, NOW_S), least(one, history, 5, NOW_S)) == (6, 4)
+    assert (most(one, History(), 5, NOW_S), least(one, History(), 5, NOW_S)) == (7, 3)
+    off = autoscaler(behavior={"scaleUp": {"selectPolicy": "Disabled"}})
+    assert most(off, History(), 5, NOW_S) == 5
+
+
+def test_a_window_for_growth_takes_the_lowest_wish() -> None:
+    one = autoscaler(behavior={"scaleUp": {"stabilizationWindowSeconds": 60}})
+    history = History((Wish(NOW_S - 30, 3), Wish(NOW_S - 100, 1)))
+    assert stabilized(one, history, 9, 2, NOW_S) == 3
+
+
+# The plan.
+
+
+def test_a_step_is_written_down_before_it_is_made() -> None:
+    one = autoscaler()
+    seen = scene(2, 100, 100)
+    plan = plan_autoscaler(one, seen, decide(one, seen, now=NOW), now=NOW)
+    assert [patch.line for patch in plan.patches] == [
+        "patch HorizontalPodAutoscaler default/web/status",
+        "patch Deployment default/web",
+    ]
+    assert plan.patches[0].patch["status"]["lastScaleTime"] == NOW
+    assert plan.patches[1].patch == {"spec": {"replicas": 4}}
+    assert plan.needs == NEEDS
+    assert plan.why.startswith("2 -> 4: cpu at 200% of its target over 2 pods")
+
+
+def test_nothing_is_written_where_nothing_is_new() -> None:
+    one, seen = autoscaler(), scene(2, 50, 50)
+    (patch,) = plan_autoscaler(one, seen, decide(one, seen, now=NOW), now=NOW).patches
+    written = {**one, "status": patch.patch["status"]}
+    assert plan_autoscaler(written, seen, decide(written, seen, now=NOW), now=NOW).patches == ()
