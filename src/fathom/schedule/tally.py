@@ -208,10 +208,15 @@ class Tally:
 
 
 def _add(sums: dict[K, dict[str, int]], key: K, needs: Needs, one: int) -> None:
+    """What comes to nothing is not kept."""
     amounts = sums.get(key)
     if amounts is None:
         amounts = sums[key] = {}
     for name, amount in needs:
-        amounts[name] = amounts.get(name, 0) + one * amount
-    if one < 0 and not any(amounts.values()):
+        left = amounts.get(name, 0) + one * amount
+        if left:
+            amounts[name] = left
+        else:
+            del amounts[name]
+    if not amounts:
         del sums[key]
