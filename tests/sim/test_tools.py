@@ -279,10 +279,10 @@ def test_a_file_that_is_no_kept_run_is_refused_in_a_line(tmp_path: Path, text: s
 def test_a_log_too_long_for_the_file_is_kept_as_far_as_it_goes(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(kept, "LOG_BYTES_MAX", 400)
+    monkeypatch.setattr(kept, "LOG_BYTES_MAX", 100)
     artifact = kept.read(write(tmp_path, LOST))
     assert 0 < artifact.logged < artifact.inputs
-    assert len(artifact.log) <= 400
+    assert len(artifact.log) <= 100
     assert replay(artifact, tickets)[0].reproduced
 
 

@@ -8,11 +8,14 @@ from collections.abc import Iterable
 import pytest
 from tests.sim.small import CONFIG_MAPS, config_map, passes, story, told
 
+from fathom.client.api import Resource
 from fathom.model.objects import Key, Obj
 from fathom.sim import engine
 from fathom.sim.faults import Happening
 from fathom.sim.invariants import Checker, Finding, Found, Seen
 from fathom.sim.world import World
+
+NAMESPACES = Resource("", "v1", "namespaces", namespaced=False)
 
 
 class Watching(Checker):
@@ -34,6 +37,8 @@ def test_a_checker_sees_each_commit_with_who_did_it_and_what_was_there() -> None
         await world.sleep(2)
         await world.apply(CONFIG_MAPS, config_map("c", a="2"))
         await world.delete(CONFIG_MAPS, "c")
+        await world.apply(NAMESPACES, {"metadata": {"name": "n"}})
+        await world.sleep(2)
 
     passes(story(tale, checkers=lambda: (watching,)))
     seen = [one for one in watching.seen if one.resource == "configmaps"]
@@ -42,7 +47,8 @@ def test_a_checker_sees_each_commit_with_who_did_it_and_what_was_there() -> None
         ("driver", "configmaps/default/c", "1", "2", 2),
         ("driver", "configmaps/default/c", "2", None, 2),
     ]
-    assert {one.by for one in watching.seen if one.resource != "configmaps"} == {"api-1"}
+    accounts = [(one.by, one.path) for one in watching.seen if one.resource == "serviceaccounts"]
+    assert accounts == [("api-1", "serviceaccounts/n/default")]  # By its housekeeping.
 
 
 def _a(obj: Obj | None) -> str | None:
@@ -84,7 +90,8 @@ class Faulty(Checker):
 
 
 def test_a_checkers_own_bug_is_not_a_violation() -> None:
-    async def tale(world: World) -> None: ...
+    async def tale(world: World) -> None:
+        await world.apply(CONFIG_MAPS, config_map("c"))
 
     with pytest.raises(ZeroDivisionError, match="the checker's own bug"):
         told(story(tale, checkers=lambda: (Faulty(),)))
