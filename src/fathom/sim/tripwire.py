@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from fathom.api.watchcache import DECODED_EVENTS_MAX, WatchCache
-from fathom.model.body import Body, encode_json
+from fathom.model.body import Body, decode_json, encode_json
 from fathom.store.protocol import Entry
 
 
@@ -30,4 +30,5 @@ def changed_in_place(entries: Iterator[Entry], caches: Iterator[WatchCache]) -> 
 
 
 def is_changed(body: Body) -> bool:
-    return encode_json(body.obj) != body.encoded
+    """In what it says. The order of fields may differ: of equal parts only one is kept."""
+    return encode_json(body.obj) != body.encoded and decode_json(body.encoded) != body.obj

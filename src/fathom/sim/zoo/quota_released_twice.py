@@ -6,7 +6,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from fathom.api.admission.attempt import DELETE, Attempt, Charge
-from fathom.api.admission.quota import PODS, ResourceQuota, _settle
+from fathom.api.admission.quota import ResourceQuota, _settle
+from fathom.api.admission.usage import PODS
 from fathom.model.objects import is_deleting
 from fathom.model.view import View
 from fathom.sim.zoo import put_back

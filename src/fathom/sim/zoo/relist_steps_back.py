@@ -8,7 +8,6 @@ from typing import Any
 
 from fathom.cache import reflector
 from fathom.cache.indexed import IndexedCache
-from fathom.cache.listing import open_watch_list
 from fathom.sim.zoo import put_back
 
 SCENARIOS = ("informer-relists",)
@@ -23,17 +22,10 @@ def any_revision(self: IndexedCache, objs: Iterable[Any], revision: int, *rest: 
 
 
 async def from_any(api: Any, scope: Any, *, watch_s: int) -> Any:
-    return await open_watch_list(_Any(api), scope, watch_s=watch_s)
-
-
-class _Any:
-    """Asks for any revision."""
-
-    def __init__(self, api: Any) -> None:
-        self._api = api
-
-    async def watch(self, resource: Any, namespace: str, **options: str) -> Any:
-        return await self._api.watch(resource, namespace, **options, resourceVersion="0")
+    """As `open_watch_list`, at any revision."""
+    options = {"resourceVersionMatch": "NotOlderThan", "resourceVersion": "0", "timeoutSeconds": str(watch_s)}
+    flags = {"allowWatchBookmarks": "true", "sendInitialEvents": "true"}
+    return await api.watch(scope.resource, scope.namespace, **scope.options(), **options, **flags)
 
 
 put_back(IndexedCache, "replace", any_revision)

@@ -6,7 +6,8 @@ from __future__ import annotations
 from typing import Any
 
 from fathom.model.objects import Key, Obj, key_of, lookup
-from fathom.sim.standins.repair import POD_NAME, Repair
+from fathom.sim.standins.repair import Repair
+from fathom.sim.standins.reserver import POD_NAME
 from fathom.sim.zoo import put_back
 
 SCENARIOS = ("reservations",)
