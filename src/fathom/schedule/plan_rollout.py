@@ -160,4 +160,4 @@ def _left_s(rollout: PolicyRollout, now_ns: int) -> float:
 
 def _is(who: str, name: str) -> bool:
     """Several schedulers: each is named after its kind."""
-    return who == name or who.startswith(f"{name}/")
+    return who == name or who.startswith((f"{name}/", f"{name}-"))

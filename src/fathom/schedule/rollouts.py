@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import ClassVar
 
 import msgspec
 
@@ -12,7 +13,7 @@ from fathom.client.api import Resource
 from fathom.control.again import Again
 from fathom.control.kit import Kit
 from fathom.control.plan import OWN_WRITES, Patch, Plan, WriteStatus, target
-from fathom.control.watches import NAMESPACE, NODE, POD, Kind, Primary, Related
+from fathom.control.watches import NAMESPACE, NODE, POD, Kind, Primary, Related, Watch
 from fathom.model.conditions import conditions_of, find_condition, set_condition
 from fathom.model.objects import Key, Obj
 from fathom.model.own import GROUP, VERSION, PolicyRollout, SchedulingPolicy, read, workloads_of
@@ -37,7 +38,13 @@ def identity_of(pod: Obj) -> str:
 
 class PolicyRollouts:
     name = "policy-rollouts"
-    watches = (Primary(ROLLOUT), Related(POLICY), Related(POD), Related(NODE), Related(NAMESPACE))
+    watches: ClassVar[tuple[Watch, ...]] = (
+        Primary(ROLLOUT),
+        Related(POLICY),
+        Related(POD),
+        Related(NODE),
+        Related(NAMESPACE),
+    )
 
     def __init__(self, kit: Kit) -> None:
         self._kit = kit

@@ -23,6 +23,7 @@ from fathom.sim.scenarios import (
     quotas,
     replicas,
     reservations,
+    scheduling,
     serving,
 )
 
@@ -38,6 +39,7 @@ MODULES = (
     claims,
     quotas,
     crashes,
+    scheduling,
 )
 
 SCENARIOS: dict[str, Scenario] = {one.name: one for module in MODULES for one in module.SCENARIOS}

@@ -1,0 +1,240 @@
+"""The scheduler in the world: from stale views, with others beside it, through everything that fails."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from fathom.client.api import Resource
+from fathom.model.objects import Key, Obj, is_deleting, lookup, metadata, uid_of
+from fathom.schedule.process import SchedulerProcess, Settings
+from fathom.schedule.rollouts import PolicyRollouts
+from fathom.seams.process import Inside
+from fathom.sim.checkers import everywhere
+from fathom.sim.checkers.caches import CachesAreTrue, Sight
+from fathom.sim.checkers.leaders import WritesWithinTheTerm
+from fathom.sim.checkers.scheduling import scheduling_checkers
+from fathom.sim.faults import AnyFault, HoldWatch
+from fathom.sim.invariants import Checker
+from fathom.sim.menu import Menu
+from fathom.sim.process import Process
+from fathom.sim.running import run_controllers
+from fathom.sim.scenario import Scenario, scenario
+from fathom.sim.scenarios.objects import NODES, PODS
+from fathom.sim.scenarios.staff import AGENT, OF_WATCHES, QUIET_S, TIMING, all_but
+from fathom.sim.standins.agent import Agent
+from fathom.sim.world import World
+
+SCHEDULERS = ("scheduler-1", "scheduler-2")
+LEASE = "fathom-system/scheduler"
+KINDS = ("/pods", "/nodes", "/tenantquotas", "bindingbatches")
+ZONE = "topology.kubernetes.io/zone"
+
+QUOTAS = Resource("fathom.dev", "v1alpha1", "tenantquotas", namespaced=False)
+POLICIES = Resource("fathom.dev", "v1alpha1", "schedulingpolicies", namespaced=False)
+ROLLOUTS = Resource("fathom.dev", "v1alpha1", "policyrollouts", namespaced=False)
+
+
+def checkers() -> Sequence[Checker]:
+    return [*everywhere(), *scheduling_checkers()]
+
+
+def run_scheduler(world: World, name: str, *, server: int = 1, **settings: Any) -> Process:
+    """From now on. `settings` are those of `schedule.process`."""
+    checker = next((one for one in world.checkers if isinstance(one, CachesAreTrue)), None)
+    lease = str(settings.get("lease", ""))
+    for one in world.checkers:
+        if lease and isinstance(one, WritesWithinTheTerm):
+            one.elected[name] = Key(*lease.split("/"))
+
+    def entry(inside: Inside) -> SchedulerProcess:
+        sight = Sight(checker, world.engine, name) if checker is not None else None
+        options = {"who": name, "user_agent": name, **inside.options}
+        running = SchedulerProcess(inside, msgspec.convert(options, Settings, strict=False), observer=sight)
+        if sight is not None:
+            sight.over(running.caches)
+        running.start()
+        return running
+
+    return world.process(name, entry, server=server, **settings)
+
+
+@scenario(Menu(processes=(*SCHEDULERS, AGENT), kinds=KINDS, seconds=25, most=8), checkers=checkers, scale=30)
+async def scheduling(world: World) -> None:
+    """Pods come and go, nodes are cordoned, a quota is moved, leaders change: nothing is over its limit, and
+    in the end nobody waits who has a place."""
+    for name in SCHEDULERS:
+        run_scheduler(world, name, lease=LEASE, timing=TIMING)
+    await _busy_time(world)
+
+
+@scenario(
+    Menu(processes=SCHEDULERS, kinds=KINDS, seconds=25, most=8, without=all_but(*OF_WATCHES, "lose-reply")),
+    checkers=checkers,
+    scale=30,
+)
+async def two_schedulers_stale_cache(world: World) -> None:
+    """Two schedulers at once, for the same pods, from caches of different ages: both choose, one is right."""
+    for name in SCHEDULERS:
+        run_scheduler(world, name)
+    await _busy_time(world)
+
+
+@scenario(
+    Menu(
+        processes=(*SCHEDULERS, AGENT),
+        servers=("api-1", "api-2"),
+        kinds=KINDS,
+        seconds=25,
+        most=8,
+    ),
+    servers=2,
+    checkers=checkers,
+    scale=30,
+)
+async def schedulers_behind_two_servers(world: World) -> None:
+    """One at each of two API servers, of which one may be far behind."""
+    for number, name in enumerate(SCHEDULERS, start=1):
+        run_scheduler(world, name, server=number)
+    await _busy_time(world)
+
+
+async def _busy_time(world: World) -> None:
+    run_controllers(world, AGENT, Agent)
+    for number in range(1, 5):
+        await world.apply(NODES, node(f"node-{number}", zone=f"zone-{number % 2}"))
+    await world.apply(QUOTAS, quota("default", cpu="10"))
+    for number in range(world.scale):
+        await world.sleep(1.2 * world.rng.random())
+        await _change(world, number)
+    await world.heal_and_settle(quiet_s=QUIET_S)
+
+
+async def _change(world: World, number: int) -> None:
+    what = world.rng.choice(("pod", "pod", "pod", "pod", "delete", "delete", "cordon", "quota"))
+    if what == "pod":
+        await world.apply(PODS, pod(f"p-{number}", cpu=world.rng.choice(("500m", "1", "2", "3"))))
+    elif what == "delete":
+        await _delete_some(world)
+    elif what == "cordon":
+        name = f"node-{world.rng.randrange(1, 5)}"
+        await world.apply(NODES, node(name, zone=_zone(world, name), cordoned=world.rng.random() < 0.5))
+    else:
+        await world.apply(QUOTAS, quota("default", cpu=world.rng.choice(("4", "8", "12"))))
+
+
+async def _delete_some(world: World) -> None:
+    pods = [one for one in world.list("pods", "default") if not is_deleting(one)]
+    if pods:
+        chosen = world.rng.choice(pods)
+        await world.api.delete(PODS, "default", str(metadata(chosen)["name"]), uid=uid_of(chosen))
+
+
+def _zone(world: World, name: str) -> str:
+    there = world.get("nodes", Key("", name))
+    return str(lookup(there or {}, "metadata", "labels", ZONE) or "")
+
+
+def node(name: str, *, zone: str = "", cordoned: bool = False, more: dict[str, str] | None = None) -> Obj:
+    room = {"cpu": "4", "memory": "32Gi", "pods": "110", **(more or {})}
+    return {
+        "kind": "Node",
+        "apiVersion": "v1",
+        "metadata": {"name": name, "labels": {"kubernetes.io/hostname": name, ZONE: zone}},
+        "spec": {"unschedulable": cordoned},
+        "status": {"capacity": room, "allocatable": room},
+    }
+
+
+def pod(name: str, *, cpu: str = "1", labels: Obj | None = None) -> Obj:
+    container = {"name": "main", "image": "example/app", "resources": {"requests": {"cpu": cpu}}}
+    return {
+        "kind": "Pod",
+        "apiVersion": "v1",
+        "metadata": {"name": name, "namespace": "default", "labels": labels or {}},
+        "spec": {"terminationGracePeriodSeconds": 2, "containers": [container]},
+    }
+
+
+def quota(name: str, *, cpu: str) -> Obj:
+    return _own("TenantQuota", name, {"limits": [{"resources": {"cpu": cpu}}]})
+
+
+def _own(kind: str, name: str, spec: Obj) -> Obj:
+    return {"apiVersion": "fathom.dev/v1alpha1", "kind": kind, "metadata": {"name": name}, "spec": spec}
+
+
+# The worked example of the lesson on staleness.
+
+CANARY_FAULTS: tuple[AnyFault, ...] = (
+    HoldWatch(at_s=4.0, target="scheduler-1", match="/api/v1/pods", for_s=20.0),
+    HoldWatch(at_s=4.0, target="scheduler-1", match="/api/v1/nodes", for_s=20.0),
+)
+GPU = "example.com/gpu"
+
+
+@scenario(
+    Menu(processes=("scheduler-1",), kinds=KINDS, seconds=25), scripted=CANARY_FAULTS, checkers=checkers
+)
+async def stale_policy_canary(world: World) -> None:
+    """v5 is active for a canary while the view of nodes is twenty seconds old: a node whose GPU is taken is
+    chosen, refused, and left alone; the rollout waits for caches that have seen its activation."""
+    await _before_the_canary(world)
+    await world.sleep(5)  # What is heard of pods and nodes is held back from now on.
+    steps = [{"percent": 100, "hold": "3s"}]
+    spec = {"from": "v4", "to": "v5", "steps": steps, "scope": {"namespaces": ["default"]}}
+    await world.apply(ROLLOUTS, _own("PolicyRollout", "canary", spec))
+    # Another binding consumes the GPU of node-b7. The scheduler does not hear of it.
+    await world.apply(PODS, gpu_pod("other", node="node-b7"))
+    await world.sleep(1)
+    assert _rollout(world).get("canary") == "v5", f"the canary has not begun: {_rollout(world)}"
+    await world.apply(QUOTAS, quota("default", cpu="100"))
+    await world.sleep(6)
+    placed = lookup(world.get("pods", Key("default", "risk-api-1")) or {}, "spec", "nodeName")
+    assert placed == "node-c1", f"a fresh candidate was there, but risk-api-1 is on {placed}"
+    refused = world.state("scheduler-1").scheduler.counts.refused  # type: ignore[attr-defined]  # Its own.
+    assert refused == {"NodeFull": 1}, f"the stale candidate was not refused once: {refused}"
+    assert _rollout(world).get("phase") == "Canary", f"it went on, unseen by caches: {_rollout(world)}"
+    await world.heal_and_settle(quiet_s=QUIET_S)
+    assert _rollout(world).get("phase") == "Complete", f"every gate holds: {_rollout(world)}"
+
+
+async def _before_the_canary(world: World) -> None:
+    """Two GPUs, of which the first is the better choice, and a pod that its quota keeps waiting."""
+    for name in ("node-b7", "node-c1"):
+        await world.apply(NODES, node(name, zone=name[5], more={GPU: "1"}))
+    busy = pod("busy", cpu="2")
+    busy["spec"]["nodeName"] = "node-c1"
+    await world.apply(PODS, busy)
+    await world.apply(POLICIES, _own("SchedulingPolicy", "v4", {}))
+    await world.apply(POLICIES, _own("SchedulingPolicy", "v5", {"maxZoneSkew": 1}))
+    await world.apply(QUOTAS, quota("default", cpu="2"))
+    run_scheduler(world, "scheduler-1", names=("default-scheduler",))
+    run_controllers(world, "rollouts", PolicyRollouts)
+    run_controllers(world, AGENT, Agent)
+    await world.apply(PODS, gpu_pod("risk-api-1"))
+
+
+def gpu_pod(name: str, *, node: str = "") -> Obj:
+    made = pod(name, labels={"app": name})
+    made["spec"]["containers"][0]["resources"] = {
+        "requests": {"cpu": "1", GPU: "1"},
+        "limits": {GPU: "1"},
+    }
+    if node:
+        made["spec"]["nodeName"] = node
+    return made
+
+
+def _rollout(world: World) -> Obj:
+    return (world.get(ROLLOUTS.name, Key("", "canary")) or {}).get("status") or {}
+
+
+SCENARIOS: tuple[Scenario, ...] = (
+    scheduling,
+    two_schedulers_stale_cache,
+    schedulers_behind_two_servers,
+    stale_policy_canary,
+)
