@@ -190,6 +190,15 @@ def test_the_new_revision_grows_by_the_surge_first() -> None:
     assert plan.needs == NEEDS
 
 
+def test_pods_that_are_not_taken_away_yet_count_towards_the_surge() -> None:
+    owner = deployment(4, tag="2", notes={REVISION: "2"})
+    old, new = revision(owner, "1", 3), revision(owner, "2", 1, number=2)
+    assert sizes(planned(owner, old, new)) == {"web-h2": 2}
+    seen = around(owner, old, new)
+    slow = Around(seen.claims, seen.available, seen.running, live={uid_of(old): 4}, named=seen.named)
+    assert "web-h2" not in sizes(plan_deployment(owner, slow, now=NOW))
+
+
 def test_old_revisions_shrink_as_far_as_enough_others_are_available() -> None:
     owner = deployment(4, tag="2", notes={REVISION: "2"})
     waiting = planned(owner, revision(owner, "1", 4), revision(owner, "2", 1, available=0, number=2))
@@ -209,7 +218,7 @@ def test_a_status_that_is_behind_the_pods_lets_nothing_go() -> None:
     owner = deployment(4, tag="2", notes={REVISION: "2"})
     old, new = revision(owner, "1", 3), revision(owner, "2", 2, number=2)
     seen = around(owner, old, new)
-    lagging = Around(seen.claims, {uid_of(old): 3, uid_of(new): 0}, seen.running, seen.named)
+    lagging = Around(seen.claims, {uid_of(old): 3, uid_of(new): 0}, seen.running, named=seen.named)
     assert sizes(plan_deployment(owner, lagging, now=NOW)) == {}
 
 

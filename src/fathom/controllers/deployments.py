@@ -70,6 +70,7 @@ class Deployments:
             claims=claims,
             available={uid: _available(some, least_s[uid], now_s) for uid, some in pods.items()},
             running={uid: sum(not has_ended(pod) for pod in some) for uid, some in pods.items()},
+            live={uid: sum(is_active(pod) for pod in some) for uid, some in pods.items()},
             named=lambda name: view.get("ReplicaSet", Key(namespace, name)) is not None,
             needs=self._floor.needs,
         )

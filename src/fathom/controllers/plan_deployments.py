@@ -68,6 +68,7 @@ class Around(msgspec.Struct, frozen=True):
     claims: Claims
     available: Mapping[str, int]  # ReplicaSet's UID -> its available pods, as the pods themselves say.
     running: Mapping[str, int]  # ReplicaSet's UID -> its pods that have not ended, the going ones too.
+    live: Mapping[str, int] = {}  # ReplicaSet's UID -> its pods that neither ended nor are going.
     named: Callable[[str], bool] = lambda name: False  # Whether a ReplicaSet of that name is there.
     needs: tuple[Need, ...] = ()
 
@@ -94,13 +95,14 @@ def plan_deployment(deployment: Obj, around: Around, *, now: str) -> Plan:
     steps = _Steps() if is_deleting(deployment) else _steps(deployment, sets, around)
     touches_itself = any(patch.target.kind == "Deployment" for patch in steps.patches)
     statuses = steps.statuses or (() if touches_itself else plan_status(deployment, sets, now=now))
-    destroys = bool(steps.deletes) or any(patch.destructive for patch in steps.patches)
+    # A new revision too: how large it may be follows from what the others have.
+    matters = bool(steps.creates or steps.deletes) or any(patch.destructive for patch in steps.patches)
     return Plan(
         creates=steps.creates,
         patches=steps.patches,
         deletes=steps.deletes,
         statuses=statuses,
-        needs=(*NEEDS, *around.needs) if destroys else (),
+        needs=(*NEEDS, *around.needs) if matters else (),
         why=steps.why,
     )
 
@@ -142,7 +144,7 @@ def _make_new(deployment: Obj, sets: Sets, around: Around) -> _Steps:
         status = WriteStatus(target("Deployment", deployment), {"collisionCount": collisions + 1})
         return _Steps(statuses=(status,), why=f"the name {name} is taken")
     notes = {**new_notes(deployment, sets), **_size_notes(deployment)}
-    made = set_of(deployment, hash_=hash_, replicas=_new_size(deployment, sets), notes=notes)
+    made = set_of(deployment, hash_=hash_, replicas=_new_size(deployment, sets, around), notes=notes)
     return _Steps(creates=(Create("ReplicaSet", made),), why=f"a new revision: {name}")
 
 
@@ -222,18 +224,23 @@ def _is_saturated(deployment: Obj, new: Obj) -> bool:
 # Rolling.
 
 
-def _new_size(deployment: Obj, sets: Sets) -> int:
+def _new_size(deployment: Obj, sets: Sets, around: Around) -> int:
     """As large as the new revision may be now."""
     wanted, size = wanted_of(deployment), 0 if sets.new is None else size_of(sets.new)
     if not is_rolling(deployment) or size > wanted:
         return wanted
-    room = most_of(deployment) - sum(map(size_of, sets.all))
+    room = most_of(deployment) - sum(_there(one, around) for one in sets.all)
     return size if room <= 0 else size + min(room, wanted - size)
+
+
+def _there(one: Obj, around: Around) -> int:
+    """As many as it may have: what it is to make, or what it has not taken away yet."""
+    return max(size_of(one), around.live.get(uid_of(one), 0))
 
 
 def _roll(deployment: Obj, sets: Sets, around: Around) -> _Steps:
     assert sets.new is not None
-    size = _new_size(deployment, sets)
+    size = _new_size(deployment, sets, around)
     if has_timed_out(deployment, sets):
         size = min(size, size_of(sets.new))
     grown = _sized(deployment, sets.new, size)

@@ -60,7 +60,7 @@ class Around(msgspec.Struct, frozen=True):
     claims: Claims
     related: Sequence[Obj] = ()  # Pods of all ReplicaSets of the same workload.
     occupied: Callable[[int], bool] = lambda slot: False  # Whether a slot's name is somebody's.
-    needs: tuple[Need, ...] = ()  # More, for what destroys.
+    needs: tuple[Need, ...] = ()  # Of a new leader, before it makes or takes pods.
 
 
 def wanted_of(owner: Obj) -> int:
@@ -80,15 +80,16 @@ def plan_replicas(owner: Obj, around: Around, *, now: str) -> Plan:
     # Whoever is about to be adopted counts: else another would be made beside it.
     missing = wanted_of(owner) - len(active) - len(around.claims.adopt)
     deletes = tuple(Delete(target("Pod", pod)) for pod in (*_surplus(owner, active, around), *_stale(mine)))
+    creates = tuple(Create("Pod", pod_of(owner, slot)) for slot in _slots(missing, around))
     return Plan(
-        creates=tuple(Create("Pod", pod_of(owner, slot)) for slot in _slots(missing, around)),
+        creates=creates,
         patches=(
             *(adopt("Pod", pod, owner) for pod in around.claims.adopt),
             *(release("Pod", pod, owner) for pod in around.claims.release),
         ),
         deletes=deletes,
         statuses=_status(owner, mine, settled=missing == 0, now=now),
-        needs=(*NEEDS, *around.needs) if deletes else (),
+        needs=(*NEEDS, *around.needs) if deletes else around.needs if creates else (),
         why=f"{len(active)} of {wanted_of(owner)}",
     )
 
