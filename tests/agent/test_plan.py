@@ -77,8 +77,9 @@ ROWS: list[tuple[str, Obj, float, dict[str, Any], PodPlan]] = [
     ("a deadline is looked at when it comes",
      pod(spec={"activeDeadlineSeconds": 60}, status={"startTime": "2026-01-01T00:00:00Z"}), 1,
      {"main": alive()}, PodPlan((), s(60))),
-    ("and ends the pod", pod(spec={"activeDeadlineSeconds": 60}, status={"startTime": "2026-01-01T00:00:00Z"}),
-     60, {"main": alive()}, PodPlan((Stop("main", s(90), "the pod has ended"),), s(90))),
+    ("and ends the pod",
+     pod(spec={"activeDeadlineSeconds": 60}, status={"startTime": "2026-01-01T00:00:00Z"}), 60,
+     {"main": alive()}, PodPlan((Stop("main", s(90), "the pod has ended"),), s(90))),
 ]  # fmt: skip
 
 

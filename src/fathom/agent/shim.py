@@ -20,7 +20,6 @@ import select
 import signal
 import sys
 import time
-import warnings  # noqa: F401  # os.execvpe wants it when it is too late to be found.
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # Importing `typing` would take as long as all the rest.
@@ -156,7 +155,7 @@ class Shim:
             self._drop()
             os.umask(0o022)
             code = NOT_FOUND
-            os.execvpe(spec["argv"][0], spec["argv"], spec["env"])
+            os.execve(_found(spec["argv"][0], spec["env"]), spec["argv"], spec["env"])
         except FileNotFoundError as error:
             os.write(failed, f"{code} {_words(error, spec)}".encode())
         except BaseException as error:  # The parent must hear of everything.
@@ -279,6 +278,17 @@ class Shim:
                 return file.read(4096).decode("utf-8", "replace")
         except OSError:
             return ""
+
+
+def _found(program: str, env: dict[str, str]) -> str:
+    """Along the container's PATH, with its rights: directories that it may not enter have nothing for it."""
+    if "/" in program:
+        return program
+    for directory in env.get("PATH", os.defpath).split(":"):
+        path = f"{directory or '.'}/{program}"
+        if os.path.isfile(path) and os.access(path, os.X_OK):
+            return path
+    raise FileNotFoundError(2, "executable file not found in $PATH (or its user may not go there)", program)
 
 
 def _words(error: BaseException, spec: dict[str, Any]) -> str:

@@ -12,6 +12,7 @@ import msgspec
 
 POLL_S = 0.1
 CHUNK_BYTES = 256 * 1024
+MICROS = len("2026-01-01T00:00:00.000000")  # The log has nanoseconds; who asks has not.
 
 
 class LogOptions(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -38,7 +39,7 @@ class Filter:
         stream, _, rest = rest.partition(b" ")
         tag, _, text = rest.partition(b" ")
         options = self._options
-        if options.since and stamp.decode() < options.since:
+        if options.since and stamp[:MICROS].decode() < options.since[:MICROS]:
             return None
         if options.stream and stream.decode() != options.stream:
             return None

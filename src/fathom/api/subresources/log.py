@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 
 from fathom.api.agents import LogAsk, address_of
 from fathom.api.core import Call, Core
@@ -15,6 +15,7 @@ from fathom.seams.outside import micro_timestamp
 
 PLAIN = "text/plain"
 SECOND_NS = 1_000_000_000
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 async def log(core: Core, call: Call) -> Stream:
@@ -98,8 +99,9 @@ def log_options(request: Request, pod: str, *, now_ns: int) -> tuple[tuple[str, 
 def _moment(text: str) -> str:
     """In UTC and with a fraction, as times are in logs: there they are compared as texts."""
     try:
-        return micro_timestamp(round(datetime.fromisoformat(text).timestamp() * 1e6) * 1000)
-    except (ValueError, OverflowError):
+        micros = (datetime.fromisoformat(text) - EPOCH) // timedelta(microseconds=1)
+        return micro_timestamp(micros * 1000)
+    except (ValueError, TypeError, OverflowError):  # TypeError: without a zone, it is no moment.
         raise bad_request(f"sinceTime must be a time of RFC 3339, not {text!r}") from None
 
 

@@ -1,0 +1,328 @@
+"""Pods as real processes: a server, an agent, and programs."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import threading
+import time
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from tests.agent.living import (
+    PODS,
+    AgentProcess,
+    Cluster,
+    condition,
+    is_root,
+    lives,
+    pid_of,
+    reason,
+    status_of,
+    text,
+)
+from tests.clients.running import Server, running
+
+from fathom.model.objects import lookup
+
+SERVE = ("python3", "-u", "-m", "http.server", "--bind", "$(POD_IP)", "8080")
+HTTP = {"httpGet": {"path": "/", "port": 8080}, "periodSeconds": 1}
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    with running(tmp_path_factory.mktemp("server")) as started:
+        yield started
+
+
+@pytest.fixture(scope="module")
+def agent(server: Server, tmp_path_factory: pytest.TempPathFactory) -> Iterator[AgentProcess]:
+    one = AgentProcess(server, tmp_path_factory.mktemp("agent") / "log")
+    one.start()
+    yield one
+    assert one.end() == 0
+
+
+@pytest.fixture
+def cluster(server: Server, agent: AgentProcess) -> Iterator[Cluster]:
+    made = Cluster(server, agent)
+    yield made
+    made.clean()
+
+
+def fetched(ip: str, path: str = "/", port: int = 8080) -> str:
+    with urllib.request.urlopen(f"http://{ip}:{port}{path}", timeout=5) as answer:
+        return str(answer.read().decode())
+
+
+def test_a_server_becomes_ready_at_its_own_address_says_what_it_does_and_ends(cluster: Cluster) -> None:
+    cluster.run("web", *SERVE, container={"readinessProbe": HTTP, "livenessProbe": HTTP})
+    pod = cluster.until_ready("web")
+    ip = pod["status"]["podIP"]
+    assert ip.startswith("127.")
+    assert "Directory listing" in fetched(ip)
+    assert '"GET / HTTP/1.1" 200' in cluster.logs("web")
+    pid = pid_of(pod)
+    cluster.delete("web")
+    cluster.until_gone("web")
+    assert not lives(pid)
+
+
+def test_two_replicas_share_a_port_number(cluster: Cluster) -> None:
+    for name in ("one", "two"):
+        cluster.run(name, *SERVE, container={"readinessProbe": HTTP})
+    ips = {cluster.until_ready(name)["status"]["podIP"] for name in ("one", "two")}
+    assert len(ips) == 2
+
+
+def test_logs_can_be_followed_until_the_program_ends(cluster: Cluster, server: Server) -> None:
+    program = "import time\nfor n in range(4): print('line', n, flush=True); time.sleep(0.4)"
+    cluster.run("counts", "python3", "-c", program, restartPolicy="Never")
+    cluster.until("counts", lambda pod: status_of(pod).get("containerID"))
+    assert text(server, f"{PODS}/counts/log?follow=true") == "line 0\nline 1\nline 2\nline 3\n"
+    assert cluster.until_ended("counts")["status"]["phase"] == "Succeeded"
+    assert cluster.logs("counts", "tailLines=2") == "line 2\nline 3\n"
+    assert cluster.logs("counts", "limitBytes=8") == "line 0\nl"
+    stamped = cluster.logs("counts", "timestamps=true&tailLines=1")
+    assert stamped.endswith(" line 3\n")
+    assert cluster.logs("counts", f"sinceTime={stamped.split()[0]}") == "line 3\n"
+    assert "must be greater than or equal to 1" in cluster.logs("counts", "sinceSeconds=-1")
+
+
+def test_kubectl_reads_logs(cluster: Cluster, server: Server, kubectl: str) -> None:
+    cluster.run("speaks", "sh", "-c", "echo out; echo err >&2; sleep 60")
+    cluster.until_ready("speaks")
+    words = [kubectl, "--kubeconfig", str(server.kubeconfig), "logs", "speaks"]
+    said = subprocess.run(words, capture_output=True, text=True, timeout=20, check=True).stdout
+    assert sorted(said.splitlines()) == ["err", "out"]
+
+
+def test_an_agent_that_was_killed_finds_everything_as_it_was(cluster: Cluster, agent: AgentProcess) -> None:
+    cluster.run("stays", *SERVE, container={"readinessProbe": HTTP})
+    before = cluster.until_ready("stays")
+    agent.end(signal.SIGKILL)
+    assert lives(pid_of(before))
+    agent.start()
+    time.sleep(3)
+    after = cluster.pod("stays")
+    assert status_of(after) == status_of(before)
+    assert condition(after, "Ready") == "True"
+    assert after["metadata"]["resourceVersion"] == before["metadata"]["resourceVersion"]  # Nothing to say.
+    assert processes(before["status"]["podIP"]) == [pid_of(before)]
+
+
+def processes(word: str) -> list[int]:
+    found = []
+    for name in os.listdir("/proc"):
+        if name.isdigit():
+            try:
+                words = Path(f"/proc/{name}/cmdline").read_bytes().split(b"\0")
+            except OSError:
+                continue
+            if word.encode() in words:
+                found.append(int(name))
+    return found
+
+
+def test_what_ended_and_what_was_deleted_meanwhile_is_settled_by_the_next_agent(
+    cluster: Cluster, agent: AgentProcess
+) -> None:
+    cluster.run("ends", "sh", "-c", "sleep 2; exit 7", restartPolicy="Never")
+    cluster.run("goes", "sleep", "300")
+    ends, goes = cluster.until_ready("ends"), cluster.until_ready("goes")
+    agent.end(signal.SIGKILL)
+    cluster.delete("goes", gracePeriodSeconds=0)
+    cluster.until_gone("goes")
+    assert lives(pid_of(goes))
+    time.sleep(2)
+    assert not lives(pid_of(ends))
+    agent.start()
+    ended = cluster.until_ended("ends")
+    assert lookup(status_of(ended), "state", "terminated", "exitCode") == 7
+    deadline_s = time.monotonic() + 10
+    while lives(pid_of(goes)):
+        assert time.monotonic() < deadline_s, "the orphan lives"
+        time.sleep(0.1)
+
+
+def test_a_process_that_is_killed_is_started_again_and_counted(cluster: Cluster) -> None:
+    cluster.run("dies", "sleep", "300")
+    first = cluster.until_ready("dies")
+    os.kill(pid_of(first), signal.SIGKILL)
+    second = cluster.until(
+        "dies", lambda pod: status_of(pod).get("restartCount") == 1 and status_of(pod)["ready"]
+    )
+    last = status_of(second)["lastState"]["terminated"]
+    assert (last["exitCode"], last["signal"], last["reason"]) == (137, 9, "Error")
+    assert pid_of(second) != pid_of(first)
+
+
+@pytest.mark.parametrize(
+    ("words", "phase", "code"),
+    [
+        (("true",), "Succeeded", 0),
+        (("sh", "-c", "exit 42"), "Failed", 42),
+        (("no-such-program",), "Failed", 127),
+    ],
+)
+def test_exit_codes(cluster: Cluster, words: tuple[str, ...], phase: str, code: int) -> None:
+    name = f"code-{code}"
+    cluster.run(name, *words, restartPolicy="Never")
+    pod = cluster.until_ended(name)
+    assert (pod["status"]["phase"], status_of(pod)["state"]["terminated"]["exitCode"]) == (phase, code)
+
+
+def test_a_program_that_does_not_listen_is_killed_when_its_grace_is_over(cluster: Cluster) -> None:
+    cluster.run("deaf", "sh", "-c", "trap '' TERM; while true; do sleep 1; done")
+    pod = cluster.until_ready("deaf")
+    began_s = time.monotonic()
+    cluster.delete("deaf", gracePeriodSeconds=2)
+    cluster.until_gone("deaf")
+    assert 1.5 < time.monotonic() - began_s < 10
+    assert not lives(pid_of(pod))
+
+
+def test_a_hook_runs_before_the_end(cluster: Cluster) -> None:
+    hook = {"preStop": {"exec": {"command": ["sh", "-c", "echo bye > bye; sleep 0.5"]}}}
+    program = "while [ ! -f bye ]; do sleep 0.1; done; echo hook came first; sleep 60"
+    cluster.run(
+        "hooked", "sh", "-c", program, container={"lifecycle": hook}, terminationGracePeriodSeconds=10
+    )
+    cluster.until_ready("hooked")
+    heard: list[str] = []
+    follow = threading.Thread(target=lambda: heard.append(cluster.logs("hooked", "follow=true")))
+    follow.start()
+    time.sleep(0.5)
+    cluster.delete("hooked")
+    cluster.until_gone("hooked")
+    follow.join(10)
+    assert heard == ["hook came first\n"]
+
+
+def test_configuration_arrives_as_environment_and_files(cluster: Cluster, server: Server) -> None:
+    core = "/api/v1/namespaces/default"
+    server.request(
+        "POST", f"{core}/configmaps", {"metadata": {"name": "conf"}, "data": {"colour": "red", "a": "1"}}
+    )
+    server.request("POST", f"{core}/secrets", {"metadata": {"name": "keys"}, "stringData": {"pin": "1234"}})
+    env = [
+        {"name": "COLOUR", "valueFrom": {"configMapKeyRef": {"name": "conf", "key": "colour"}}},
+        {"name": "PIN", "valueFrom": {"secretKeyRef": {"name": "keys", "key": "pin"}}},
+        {"name": "WHERE", "valueFrom": {"fieldRef": {"fieldPath": "spec.nodeName"}}},
+        {"name": "LIMIT", "valueFrom": {"resourceFieldRef": {"resource": "limits.memory", "divisor": "1Mi"}}},
+        {"name": "ALL", "value": "$(COLOUR)-$(PIN)-$$(PIN)-$(NOBODY)"},
+    ]  # fmt: skip
+    name = {"path": "name", "fieldRef": {"fieldPath": "metadata.name"}}
+    volumes = [
+        {"name": "conf", "configMap": {"name": "conf", "items": [{"key": "colour", "path": "deep/c"}]}},
+        {"name": "keys", "secret": {"secretName": "keys"}},
+        {"name": "me", "downwardAPI": {"items": [name]}},
+        {"name": "room", "emptyDir": {}},
+    ]  # fmt: skip
+    mounts = [
+        {"name": "conf", "mountPath": "/etc/app/conf"},
+        {"name": "keys", "mountPath": "/keys", "readOnly": True},
+        {"name": "me", "mountPath": "/var/run/me"}, {"name": "room", "mountPath": "/room"},
+    ]  # fmt: skip
+    script = (
+        "echo $ALL $WHERE $LIMIT $P_a $POD_IP; cat /etc/app/conf/deep/c /keys/pin /var/run/me/name; echo;"
+        "echo x > /room/x && cat /room/x; echo y > /keys/y || echo read-only; pwd"
+    )
+    cluster.run(
+        "configured", "sh", "-c", script, restartPolicy="Never", volumes=volumes,
+        container={"env": env, "envFrom": [{"prefix": "P_", "configMapRef": {"name": "conf"}}],
+                   "volumeMounts": mounts, "resources": {"limits": {"memory": "64Mi"}}},
+    )  # fmt: skip
+    ip = cluster.until_ended("configured")["status"]["podIP"]
+    said = [line for line in cluster.logs("configured").splitlines() if "cannot create" not in line]
+    assert said == [f"red-1234-$(PIN)-$(NOBODY) n1 64 1 {ip}", "red1234configured", "x", "read-only", "/pod"]
+
+
+def test_what_is_missing_is_said_and_waited_for(cluster: Cluster, server: Server) -> None:
+    env = [{"name": "A", "valueFrom": {"configMapKeyRef": {"name": "later", "key": "a"}}}]
+    cluster.run("waits", "sleep", "300", container={"env": env})
+    pod = cluster.until("waits", lambda pod: lookup(status_of(pod), "state", "waiting", "message"))
+    waiting = status_of(pod)["state"]["waiting"]
+    assert waiting == {"reason": "CreateContainerConfigError", "message": 'configmap "later" not found'}
+    assert reason(pod, "Starting") == 'CreateContainerConfigError: main: configmap "later" not found'
+
+
+def test_an_image_without_a_command_says_what_to_do(cluster: Cluster) -> None:
+    cluster.create("nameless", [{"name": "main", "image": "nginx:1.27"}])
+    pod = cluster.until("nameless", lambda pod: lookup(status_of(pod), "state", "waiting", "message"))
+    assert status_of(pod)["state"]["waiting"]["reason"] == "ErrImageNeverPull"
+    assert 'no local command for image "nginx:1.27"' in status_of(pod)["state"]["waiting"]["message"]
+
+
+def test_a_program_that_binds_every_address_is_told_so(cluster: Cluster, server: Server) -> None:
+    probe = {"tcpSocket": {"port": 18431}, "periodSeconds": 1}
+    cluster.run("greedy", "python3", "-m", "http.server", "18431", container={"readinessProbe": probe})
+    pod = cluster.until_ready("greedy")
+    assert "every address" in reason(
+        cluster.until("greedy", lambda p: "every" in reason(p, "Starting")), "Starting"
+    )
+    cluster.run("robbed", "sleep", "300", container={"readinessProbe": probe})
+    robbed = cluster.until("robbed", lambda pod: "another process" in reason(pod, "Starting"))
+    assert condition(robbed, "Ready") == "False"
+    assert lives(pid_of(pod))
+
+
+def test_a_liveness_probe_that_fails_restarts_the_container(cluster: Cluster) -> None:
+    probe = {"exec": {"command": ["test", "-f", "well"]}, "periodSeconds": 1, "failureThreshold": 2}
+    program = "touch well; sleep 2; rm well; sleep 300"
+    cluster.run("sick", "sh", "-c", program, container={"livenessProbe": probe})
+    pod = cluster.until("sick", lambda pod: status_of(pod).get("restartCount") == 1)
+    assert lookup(status_of(pod), "lastState", "terminated", "exitCode") in {137, 143}
+
+
+def test_init_containers_go_before_and_sidecars_beside(cluster: Cluster) -> None:
+    room = [{"name": "room", "mountPath": "/room"}]
+
+    def one(name: str, script: str, **fields: object) -> dict[str, object]:
+        return {"name": name, "image": "x", "command": ["sh", "-c", script], "volumeMounts": room, **fields}
+
+    cluster.create(
+        "ordered",
+        [one("main", "cat /room/order; ls /room/side; sleep 1")],
+        initContainers=[
+            one("first", "echo first >> /room/order"),
+            one("side", "touch /room/side; sleep 300", restartPolicy="Always"),
+            one("second", "echo second >> /room/order"),
+        ],
+        volumes=[{"name": "room", "emptyDir": {}}],
+        restartPolicy="Never",
+    )
+    pod = cluster.until_ended("ordered")
+    assert pod["status"]["phase"] == "Succeeded"
+    assert cluster.logs("ordered", "container=main") == "first\nsecond\n/room/side\n"
+    assert lookup(status_of(pod, "side"), "state", "terminated") is not None
+
+
+@pytest.mark.skipif(not is_root(), reason="without root a pod is hidden by other means")
+def test_a_pod_cannot_read_the_servers_keys(cluster: Cluster, server: Server) -> None:
+    key = server.data / "pki" / "ca.key"
+    cluster.run("spy", "sh", "-c", f"cat {key}; ls -A {server.data}; id -u", restartPolicy="Never")
+    cluster.until_ended("spy")
+    said = cluster.logs("spy")
+    assert "PRIVATE KEY" not in said
+    assert int(said.split()[-1]) >= 0x70000000
+
+
+def test_metrics_are_served_for_pods_and_nodes(cluster: Cluster, server: Server) -> None:
+    cluster.run(
+        "busy", "sh", "-c", "while true; do :; done", container={"resources": {"limits": {"cpu": "200m"}}}
+    )
+    cluster.until_ready("busy")
+    deadline_s = time.monotonic() + 45
+    found: list[dict[str, object]] = []
+    while not found and time.monotonic() < deadline_s:
+        time.sleep(1)
+        listed = server.request("GET", "/apis/metrics.k8s.io/v1beta1/namespaces/default/pods")["items"]
+        found = [one for one in listed if one["metadata"]["name"] == "busy"]
+    cpu = found[0]["containers"][0]["usage"]["cpu"]  # type: ignore[index]  # JSON
+    assert 20_000_000 < int(cpu.removesuffix("n")) < 400_000_000  # Around its limit of a fifth.
+    nodes = server.request("GET", "/apis/metrics.k8s.io/v1beta1/nodes")["items"]
+    assert [node["metadata"]["name"] for node in nodes] == ["n1"]
