@@ -27,7 +27,7 @@ from fathom.model.objects import Key, Obj, metadata
 from fathom.seams.process import Entry, Inside
 from fathom.sim.engine import Engine
 from fathom.sim.inforce import DRIVER, SECOND_NS
-from fathom.sim.invariants import Checker, Finding, seen, standard
+from fathom.sim.invariants import Checker, Finding, Seen, seen, standard
 from fathom.sim.process import Process
 from fathom.sim.storelink import at_once
 from fathom.sim.violation import Broken, Violation
@@ -254,9 +254,9 @@ class World:
         engine = self.engine
         assert engine.committer is not None
         for change in changes:
-            if not change.key.startswith(RESTLESS):
-                self._moved_ns = engine.now_ns
             shown = seen(change, engine.committer, engine.since_s)
+            if not change.key.startswith(RESTLESS) and not _is_heartbeat(shown):
+                self._moved_ns = engine.now_ns
             if shown is None:
                 continue
             for checker in self.checkers:
@@ -320,3 +320,20 @@ class World:
             page = at_once(engine.store.range("/"))
             self.initial = {entry.key: entry.body.obj_at(entry.revision) for entry in page.entries}
         engine.faults.begin()
+
+
+def _is_heartbeat(change: Seen | None) -> bool:
+    """A node that says once more what it said before."""
+    if change is None or change.resource != "nodes" or change.old is None or change.new is None:
+        return False
+    before, after = change.old.get("spec"), change.new.get("spec")
+    return before == after and _without_beats(change.old) == _without_beats(change.new)
+
+
+def _without_beats(node: Obj) -> Obj:
+    status = node.get("status") or {}
+    told = [
+        {name: value for name, value in each.items() if name != "lastHeartbeatTime"}
+        for each in status.get("conditions") or ()
+    ]
+    return {**status, "conditions": told}

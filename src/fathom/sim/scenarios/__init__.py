@@ -15,6 +15,7 @@ from fathom.sim.scenario import Scenario
 from fathom.sim.scenarios import (
     basics,
     claims,
+    cluster,
     crashes,
     duplicate,
     history,
@@ -37,6 +38,7 @@ MODULES = (
     jobs,
     serving,
     claims,
+    cluster,
     quotas,
     crashes,
     scheduling,

@@ -1,0 +1,96 @@
+"""Nodes: nobody is driven away on weak evidence, and nothing stays where nobody can hear it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from fathom.model.conditions import is_true
+from fathom.model.objects import Obj, is_deleting, key_of, lookup, metadata
+from fathom.sim.invariants import Checker, Finding, Found, Seen
+
+if TYPE_CHECKING:
+    from fathom.sim.world import World
+
+LEASES, NODE_LEASES = "leases.coordination.k8s.io", "kube-node-lease"
+DRIVEN = frozenset({"node.kubernetes.io/unreachable", "fathom.dev/lost"})
+# A node whose lease the store got within this time is alive, whatever anybody has heard: two renewals.
+ALIVE_S = 20.0
+
+
+class NoEvictionOnWeakEvidence(Checker):
+    """A taint that drives pods away is put only on a node whose lease the store has not seen renewed for a
+    while; one late heartbeat is nothing. An operator's word is enough."""
+
+    name = "no eviction on weak evidence"
+
+    def __init__(self) -> None:
+        self._renewed_s: dict[str, float] = {}
+
+    def commit(self, change: Seen) -> Found:
+        if change.resource == LEASES and change.key.namespace == NODE_LEASES:
+            if _renewal(change.new) != _renewal(change.old):
+                self._renewed_s[change.key.name] = change.at_s
+            return None
+        if change.resource != "nodes" or change.new is None or _has_word(change.new):
+            return None
+        new = _driving(change.new) - _driving(change.old or {})
+        silent_s = change.at_s - self._renewed_s.get(change.key.name, change.at_s)
+        if new and silent_s < ALIVE_S:
+            return f"{', '.join(sorted(new))} after {silent_s:.1f} s of silence"
+        return None
+
+
+def _renewal(lease: Obj | None) -> object:
+    return lookup(lease, "spec", "renewTime") if lease is not None else None
+
+
+def _driving(node: Obj) -> set[str]:
+    taints = lookup(node, "spec", "taints") or ()
+    return {str(each["key"]) for each in taints if each.get("effect") == "NoExecute"} & DRIVEN
+
+
+def _has_word(node: Obj) -> bool:
+    return "fathom.dev/declare-lost" in (metadata(node).get("annotations") or {})
+
+
+class EveryWorkloadIsServed(Checker):
+    """At rest: every Deployment has as many ready pods as it wants, each on a node that is heard."""
+
+    name = "every workload has its replicas"
+    patience_s = 400.0  # A node may first have to be lost, and a deadline of a rollout to pass.
+
+    def settled(self, world: World) -> Iterable[str | Finding]:
+        heard = {key_of(node).name for node in world.list("nodes") if is_true(node, "Ready")}
+        for deployment in world.list("deployments.apps"):
+            key, wanted = key_of(deployment), int(lookup(deployment, "spec", "replicas") or 0)
+            pods = [
+                pod
+                for pod in world.list("pods", key.namespace)
+                if (metadata(pod).get("labels") or {}).get("app") == key.name
+                and not is_deleting(pod)
+                and is_true(pod, "Ready")
+                and lookup(pod, "spec", "nodeName") in heard
+            ]
+            if len(pods) != wanted:
+                path = f"deployments.apps/{key.namespace}/{key.name}"
+                yield Finding(
+                    f"{key.name} wants {wanted}, {len(pods)} are ready where they are heard", (path,)
+                )
+
+
+class OneRunPerPod(Checker):
+    """A pod that was bound never changes its node, and one that has ended never runs again."""
+
+    name = "one binding per pod"
+
+    def commit(self, change: Seen) -> Found:
+        if change.resource != "pods" or change.old is None or change.new is None:
+            return None
+        before, after = lookup(change.old, "spec", "nodeName"), lookup(change.new, "spec", "nodeName")
+        if before and after != before:
+            return f"bound to {before}, then to {after}"
+        ended = lookup(change.old, "status", "phase") in {"Succeeded", "Failed"}
+        if ended and lookup(change.new, "status", "phase") in {"Pending", "Running"}:
+            return "it had ended, and runs again"
+        return None

@@ -1,0 +1,85 @@
+"""A whole cluster, real but for its containers: workloads roll and scale, nodes die, everything fails."""
+
+from __future__ import annotations
+
+from fathom.model.objects import Key, lookup
+from fathom.sim.faults import LoseReply, Partition, Pause
+from fathom.sim.menu import Menu
+from fathom.sim.scenario import Scenario, scenario
+from fathom.sim.scenarios.real import (
+    DECIDERS,
+    DEPLOYMENTS,
+    NODES,
+    SCHEDULERS,
+    checkers,
+    deployment,
+    employ_cluster,
+    ready_pods,
+    until_ready,
+)
+from fathom.sim.world import World
+
+KINDS = ("/pods", "/nodes", "/leases", "/replicasets", "/deployments", "/bindingbatches")
+# Nobody who still has something to do is silent for longer: backoffs and open breakers end after 30 s, and a
+# node is lost after 80.
+QUIET_S = 90.0
+
+
+@scenario(Menu(processes=(*DECIDERS, *NODES), kinds=KINDS, seconds=40, most=8), checkers=checkers, scale=6)
+async def cluster(world: World) -> None:
+    """Workloads are rolled out, scaled and rolled again while all parts of a cluster fail: in the end each
+    has its replicas, and never two to a slot."""
+    employ_cluster(world)
+    for name, replicas in (("web", 4), ("api", 3)):
+        await world.apply(DEPLOYMENTS, deployment(name, replicas))
+    for step in range(world.scale):
+        await world.sleep(2 + 6 * world.rng.random())
+        name, replicas = world.rng.choice(("web", "api")), world.rng.randrange(1, 6)
+        await world.apply(DEPLOYMENTS, deployment(name, replicas, tag=2 + step))
+    await world.heal_and_settle(quiet_s=QUIET_S, within_s=900)
+
+
+@scenario(Menu(processes=DECIDERS, kinds=KINDS, seconds=30, most=5), checkers=checkers)
+async def a_node_dies(world: World) -> None:
+    """Its pods are replaced elsewhere, once, and only when it is surely gone."""
+    employ_cluster(world)
+    await world.apply(DEPLOYMENTS, deployment("web", 6))
+    await world.sleep(5 + 20 * world.rng.random())
+    world.kill(world.rng.choice(NODES))
+    await world.sleep(60)
+    world.heal()
+    await until_ready(world, "web", 6, within_s=400)
+    await world.settle(quiet_s=QUIET_S, within_s=900)
+
+
+# The binding is sent and commits, its answer is lost; the node's heartbeat is delayed; the workload is still
+# not ready. A weak scheduler would bind again elsewhere, a weak detector would evict.
+BINDING = (
+    LoseReply(at_s=20.0, for_s=8.0, target=SCHEDULERS[0], match="bindingbatches", times=1),
+    Partition(at_s=22.0, for_s=25.0, target="node-2"),
+    Pause(at_s=26.0, for_s=3.0, target=SCHEDULERS[0]),
+)
+
+
+@scenario(Menu(processes=DECIDERS), scripted=BINDING, checkers=checkers)
+async def binding_during_node_failure(world: World) -> None:
+    """The binding times out though it committed, and the node's heartbeat is late: one binding, nobody is
+    evicted, and the pod's conditions say how far it is."""
+    employ_cluster(world, nodes=("node-1", "node-2", "node-3"))
+    await world.sleep(20.5)
+    await world.apply(DEPLOYMENTS, deployment("risk-api", 3))
+    await world.sleep(4)
+    bound = {pod["metadata"]["uid"]: lookup(pod, "spec", "nodeName") for pod in world.list("pods", "default")}
+    assert len(bound) == 3
+    await world.sleep(16)
+    for pod in world.list("pods", "default"):
+        before = bound.get(pod["metadata"]["uid"])
+        assert before is None or lookup(pod, "spec", "nodeName") == before
+    late = world.get("nodes", Key("", "node-2"))
+    assert late is not None
+    assert not any(taint["effect"] == "NoExecute" for taint in lookup(late, "spec", "taints") or ())
+    await world.heal_and_settle(quiet_s=QUIET_S, within_s=900)
+    assert {pod["metadata"]["uid"] for pod in ready_pods(world, "risk-api")} == set(bound)
+
+
+SCENARIOS: tuple[Scenario, ...] = (cluster, a_node_dies, binding_during_node_failure)

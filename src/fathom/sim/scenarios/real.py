@@ -1,0 +1,111 @@
+"""The real parts in a simulated world: the scheduler, the controllers and an agent for every node, all of
+them the code that runs live. Only the containers are pretended."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from fathom.agent.process import begin as begin_agent
+from fathom.client.api import Resource
+from fathom.control.lease import Timing
+from fathom.control.process import load_controller
+from fathom.controllers.all import CONTROLLERS
+from fathom.model.objects import Obj
+from fathom.schedule.process import begin as begin_scheduler
+from fathom.sim.checkers import everywhere
+from fathom.sim.checkers.nodes import EveryWorkloadIsServed, NoEvictionOnWeakEvidence, OneRunPerPod
+from fathom.sim.checkers.workloads import OnePodPerSlot
+from fathom.sim.invariants import Checker
+from fathom.sim.running import run_controllers
+from fathom.sim.world import World
+
+DEPLOYMENTS = Resource("apps", "v1", "deployments")
+ZONES = ("zone-a", "zone-b", "zone-c")
+NODES = tuple(f"node-{number}" for number in range(1, 6))
+SCHEDULERS = ("scheduler-1", "scheduler-2")
+MANAGERS = ("controllers-1", "controllers-2")
+DECIDERS = (*SCHEDULERS, *MANAGERS)
+
+# Shorter than live ones, so that leaders change while faults last.
+TIMING = Timing(duration_s=6, renew_deadline_s=4.0, retry_s=1.0)
+
+
+def checkers() -> Sequence[Checker]:
+    return [
+        *everywhere(),
+        OneRunPerPod(),
+        OnePodPerSlot(),
+        NoEvictionOnWeakEvidence(),
+        EveryWorkloadIsServed(),
+    ]
+
+
+def employ_cluster(
+    world: World, *, nodes: Sequence[str] = NODES, servers: int = 1, spare: bool = True
+) -> None:
+    """Two schedulers and two processes of controllers, of which one leads each, and the agents."""
+    names = [load_controller(name) for name in CONTROLLERS]
+    for index in range(2 if spare else 1):
+        server = 1 + index % servers
+        world.process(
+            SCHEDULERS[index],
+            begin_scheduler,
+            server=server,
+            lease="fathom-system/scheduler",
+            who=SCHEDULERS[index],
+            timing=TIMING,
+        )
+        run_controllers(
+            world,
+            MANAGERS[index],
+            *names,
+            server=server,
+            lease="fathom-system/controllers",
+            timing=TIMING,
+        )
+    for index, node in enumerate(nodes):
+        world.process(
+            node,
+            begin_agent,
+            server=1 + index % servers,
+            node=node,
+            driver="simulated",
+            zone=ZONES[index % len(ZONES)],
+        )
+
+
+def deployment(
+    name: str, replicas: int, *, tag: int = 1, cpu: str = "100m", notes: dict[str, str] | None = None
+) -> Obj:
+    container = {"name": "main", "image": f"{name}:{tag}", "resources": {"requests": {"cpu": cpu}}}
+    template = {
+        "metadata": {"labels": {"app": name}, "annotations": notes or {}},
+        "spec": {"containers": [container], "terminationGracePeriodSeconds": 5},
+    }
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"name": name, "namespace": "default"},
+        "spec": {"replicas": replicas, "selector": {"matchLabels": {"app": name}}, "template": template},
+    }
+
+
+async def until_ready(world: World, name: str, replicas: int, *, within_s: float = 120.0) -> None:
+    await world.until(
+        lambda: len(ready_pods(world, name)) == replicas,
+        within_s=within_s,
+        what=f"{name} has {replicas} ready",
+    )
+
+
+def ready_pods(world: World, name: str) -> list[Obj]:
+    return [
+        pod
+        for pod in world.list("pods", "default")
+        if pod["metadata"]["labels"].get("app") == name
+        and not pod["metadata"].get("deletionTimestamp")
+        and any(
+            each["type"] == "Ready" and each["status"] == "True"
+            for each in pod["status"].get("conditions", ())
+        )
+    ]
