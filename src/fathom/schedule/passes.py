@@ -104,6 +104,21 @@ class Pass:
             self._joined = joined(self.own, self._coded())
         return self._joined
 
+    def fits_now(self, row: int) -> bool:
+        """Whether the pod could go to a row, as the table is at this moment (with pods lifted for a try)."""
+        if self._judged_one(row) != FITS:
+            return False
+        rows = Rows(self.table)
+        return all(
+            layer.codes[layer.domains[row]] == FITS
+            for one in (self._topology if self._layers else ())
+            for layer in one.layers(self.shape, rows, self.world, self.reasons)
+        )
+
+    @property
+    def has_layers(self) -> bool:
+        return bool(self._layers)
+
     # What a placement changes.
 
     def placed(self, row: int) -> None:

@@ -54,6 +54,7 @@ class Claim(msgspec.Struct, frozen=True):
     priority: int
     tenant: str
     capacity_class: str
+    order: int  # Of two with the same priority, the earlier one has the room.
 
 
 class NodeTable:
@@ -81,6 +82,7 @@ class NodeTable:
         self.pods_on: list[dict[str, Placed]] = []  # By row, by uid.
         self.claims: dict[str, Claim] = {}  # By holder.
         self.claims_on: dict[int, dict[str, Claim]] = {}  # By row; never an empty one.
+        self._claims_made = 0
         self.tally = Tally(self.resources, 8)
         self._labels: dict[str, LabelColumn] = {}
         self._taint_ids: dict[tuple[Taint, ...], int] = {(): 0}
@@ -251,8 +253,13 @@ class NodeTable:
         """Room kept for a nominated pod (pods of lower priority do not get it) or for a Reservation (give it
         the highest int, and its tenant: a Reservation counts against the quota). The pod whose uid is the
         holder does not see it."""
-        self.unclaim(holder)
-        claim = Claim(holder, node, needs, priority, tenant, capacity_class)
+        old = self.claims.get(holder)
+        claim = Claim(holder, node, needs, priority, tenant, capacity_class, self._claims_made)
+        if old is not None:
+            if old == msgspec.structs.replace(claim, order=old.order):
+                return
+            self.unclaim(holder)
+        self._claims_made += 1
         self.claims[holder] = claim
         row = self.row_of.get(node, -1)
         for name, _ in needs:
@@ -276,6 +283,16 @@ class NodeTable:
             self.tally.charge((claim.tenant, self._zone(row), claim.capacity_class), claim.needs, -1)
         self._pods_changed(row)
         return True
+
+    def lift(self, uid: str) -> Placed:
+        """Do not count a pod for a moment: what would be if it went? Whoever lifts puts back, before anybody
+        else looks; so it is no change."""
+        placed = self.placed[uid]
+        self._unseat(placed)
+        return placed
+
+    def put_back(self, placed: Placed) -> None:
+        self._seat(placed, placed.row)
 
     # How it is kept.
 

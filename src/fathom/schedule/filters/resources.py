@@ -16,7 +16,7 @@ from fathom.schedule.context import Context
 from fathom.schedule.filters.steering import draws_on
 from fathom.schedule.rows import Reasons, Rows
 from fathom.schedule.shape import PODS, Needs, Shape
-from fathom.schedule.table import NodeTable
+from fathom.schedule.table import Claim, NodeTable
 from fathom.schedule.verdicts import FITS, Codes, Reason
 
 
@@ -39,7 +39,7 @@ def fit(shape: Shape, rows: Rows, world: Context, reasons: Reasons) -> Codes:
 
 def fit_one(shape: Shape, table: NodeTable, row: int, world: Context, reasons: Reasons) -> int:
     """The same for one row, in plain integers."""
-    if table.claims_on or table.reserved:
+    if row in table.claims_on or table.reserved:
         return int(fit(shape, Rows(table, np.array([row])), world, reasons)[0])
     allocatable, requested = table.allocatable[row].tolist(), table.tally.requested[row].tolist()
     short = 0
@@ -83,10 +83,20 @@ def promised_to_others(shape: Shape, rows: Rows, world: Context) -> Ints | None:
 
 
 def _claimed(shape: Shape, table: NodeTable, world: Context) -> Iterator[tuple[int, Needs]]:
+    own = table.claims.get(world.holder)
     for row in sorted(table.claims_on):
         for claim in table.claims_on[row].values():
-            if claim.priority >= shape.priority and claim.holder != world.holder:
+            if claim.priority >= shape.priority and not _comes_after(claim, own):
                 yield row, claim.needs
+
+
+def _comes_after(claim: Claim, own: Claim | None) -> bool:
+    """Who claimed the node first does not wait for the room of who came later: else two that both fit in the
+    end would wait for each other when only one place is free."""
+    if own is None:
+        return False
+    same_place = claim.node == own.node and claim.priority == own.priority
+    return claim.holder == own.holder or (same_place and claim.order > own.order)
 
 
 def _add_kept(promised: Ints, shape: Shape, rows: Rows, world: Context) -> None:
