@@ -89,7 +89,7 @@ ROWS: list[tuple[str, Obj, float, dict[str, Any], PodPlan]] = [
 def test_the_plan_of_a_pod(
     wanted: Obj, now: float, views: dict[str, ContainerView], expected: PodPlan
 ) -> None:
-    assert plan(wanted, now, **views) == expected
+    assert plan_pod(wanted, views, now_ns=s(now)) == expected
 
 
 def test_a_pod_that_the_api_does_not_have_is_ended_with_its_own_grace() -> None:

@@ -57,7 +57,7 @@ class Reporting:
         return Again.after(await self._kit.apply(key, plan_report(pod, worker), seen=view))
 
     def _wait_s(self, pod: Obj, worker: Worker) -> float:
-        if worker.settled or lookup(pod, "status", "podIP"):
+        if worker.has_news or lookup(pod, "status", "podIP"):
             return 0.0
         age_s = (self._kit.now_ns() - worker.since_ns) / 1e9
         return max(0.0, FIRST_REPORT_S - age_s)

@@ -51,9 +51,12 @@ class Worker:
         return self._plan.over
 
     @property
-    def settled(self) -> bool:
-        """Nothing is being started or ended right now."""
-        return not any(slot.view.busy for slot in self.slots.values())
+    def has_news(self) -> bool:
+        """All of it is up, or something went wrong: not merely on its way."""
+        views = [slot.view for slot in self.slots.values()]
+        if any(view.trouble or (view.run and view.run.exit and view.run.exit.code) for view in views):
+            return True
+        return self.over or all(view.running and view.health.started and view.health.ready for view in views)
 
     def status(self, pod: Obj) -> Obj:
         place = Place(self.ip, self._around.host_ip)

@@ -24,7 +24,7 @@ from fathom.agent.host.launch import Rights, Settled, shim_spec, user_of
 from fathom.agent.host.limits import Means, fence_in, remove_groups
 from fathom.agent.host.probes import Prober
 from fathom.agent.host.records import ExitRecord, Records, RunRecord, boot_id, is_alive
-from fathom.agent.host.sockets import family
+from fathom.agent.host.sockets import family, listening
 from fathom.agent.runtime import Kept, Launch, NotStarted, Probed, Run
 from fathom.agent.seamed import Probing, Signal
 from fathom.agent.views import containers_of
@@ -86,7 +86,7 @@ class ProcessDriver:
         return Kept(pod, ip, tuple(self.records.runs(uid_of(pod))))
 
     def _free_ip(self, pod: Obj) -> str:
-        taken = {record.ip for record in self.records.pods()}
+        taken = {record.ip for record in self.records.pods()} | listening()
         ip = next_address(self._ground.pod_range, taken, self._last_ip)
         if ip is None:
             raise RuntimeError(f"every address of {self._ground.pod_range}.0/24 is taken")

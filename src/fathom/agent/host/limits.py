@@ -83,10 +83,13 @@ def fence_in(means: Means, name: str, container: Obj, root: Path = ROOT) -> Fenc
 
 
 def _made(group: Path) -> Path:
+    """Version 2 passes a controller on only where every group above says so."""
     group.mkdir(parents=True, exist_ok=True)
-    if (parent := group.parent / "cgroup.subtree_control").exists():
-        with contextlib.suppress(OSError):
-            parent.write_text("+cpu +memory")
+    for above in reversed(group.parents):
+        control = above / "cgroup.subtree_control"
+        if control.exists() and "memory" not in control.read_text().split():
+            with contextlib.suppress(OSError):
+                control.write_text("+cpu +memory")
     return group
 
 

@@ -18,6 +18,7 @@ import msgspec
 from fathom.agent.addresses import candidates
 from fathom.agent.host.launch import Rights
 from fathom.agent.host.records import boot_id
+from fathom.agent.host.sockets import listening
 
 ENCLOSE = Path(__file__).parent.parent / "enclose.py"
 TRY_S = 10.0
@@ -118,7 +119,10 @@ def claim_range(directory: Path, node: str) -> Range:
         if lock is None:
             raise AlreadyRuns(f"the addresses {before}.0/24 of node {node} are in use by another agent")
         return Range(before, lock)
-    for candidate in candidates(node):
+    used = listening()
+    for candidate in candidates(f"{node} {directory}"):
+        if any(address.startswith(f"{candidate}.") for address in used):
+            continue  # Pods of an agent that does not run just now.
         lock = _claimed(candidate)
         if lock is not None:
             kept.write_text(candidate)

@@ -67,7 +67,7 @@ class Prober:
         host = str(action.get("host") or ip)
         verdict = Verdict(True)
         if host == ip:
-            verdict = whose(ip, port, listeners(port), sockets_of(family(record.shim)))
+            verdict = _whose(ip, port, record)
             if not verdict.ours:
                 return Probed(False, verdict.message)
         probed: Probed = await try_(action, host, port)  # type: ignore[operator]  # one of the two below
@@ -114,6 +114,13 @@ class Prober:
                     os.killpg(process.pid, signal.SIGKILL)
         text = output.decode("utf-8", "replace").strip()
         return Probed(code == 0, "" if code == 0 else text or f"the command ended with code {code}")
+
+
+def _whose(ip: str, port: int, record: RunRecord) -> Verdict:
+    """Mostly the container's first process listens itself; only else its whole family is looked for."""
+    found = listeners(port)
+    verdict = whose(ip, port, found, sockets_of([record.pid]))
+    return verdict if verdict.ours or not found else whose(ip, port, found, sockets_of(family(record.shim)))
 
 
 def _user_of(pid: int) -> tuple[int, int] | None:

@@ -41,6 +41,16 @@ def listeners(port: int, proc: Path = Path("/proc")) -> list[Listener]:
     return found
 
 
+def listening(proc: Path = Path("/proc")) -> frozenset[str]:
+    """Every address of this machine on which somebody listens."""
+    try:
+        lines = (proc / "net" / "tcp").read_text().splitlines()[1:]
+    except OSError:
+        return frozenset()
+    fields = (line.split() for line in lines)
+    return frozenset(_address(one[1].rpartition(":")[0]) for one in fields if one[3] == LISTENING)
+
+
 def _address(text: str) -> str:
     """The kernel writes addresses as words of four bytes, in the machine's order."""
     words = [bytes.fromhex(text[at : at + 8])[::-1] for at in range(0, len(text), 8)]
