@@ -199,6 +199,15 @@ def test_pods_that_are_not_taken_away_yet_count_towards_the_surge() -> None:
     assert "web-h2" not in sizes(plan_deployment(owner, slow, now=NOW))
 
 
+def test_nothing_grows_while_a_revision_has_not_seen_what_it_was_told() -> None:
+    owner = deployment(4, tag="2", notes={REVISION: "2"})
+    old, new = revision(owner, "1", 3), revision(owner, "2", 1, number=2)
+    old["metadata"]["generation"] = 2
+    assert sizes(planned(owner, old, new)) == {}
+    (create,) = planned(deployment(4, tag="3"), old).creates
+    assert create.obj["spec"]["replicas"] == 0
+
+
 def test_old_revisions_shrink_as_far_as_enough_others_are_available() -> None:
     owner = deployment(4, tag="2", notes={REVISION: "2"})
     waiting = planned(owner, revision(owner, "1", 4), revision(owner, "2", 1, available=0, number=2))
@@ -283,7 +292,8 @@ def _move(one: Obj, rng: random.Random, *, all_of_it: bool = False) -> None:
     ready = min(status["availableReplicas"], size)
     more = size - ready
     ready += more if all_of_it else rng.randrange(more + 1)
-    one["status"] = {"replicas": size, "readyReplicas": ready, "availableReplicas": ready}
+    counts = {"replicas": size, "readyReplicas": ready, "availableReplicas": ready}
+    one["status"] = {**counts, "observedGeneration": 1}
 
 
 # Recreating, pausing, scaling.

@@ -92,7 +92,7 @@ def plan_deployment(deployment: Obj, around: Around, *, now: str) -> Plan:
             why="ReplicaSets are adopted or let go",
         )
     sets = split(deployment, claims.mine)
-    steps = _Steps() if is_deleting(deployment) else _steps(deployment, sets, around)
+    steps = _Steps() if is_deleting(deployment) else _settled(_steps(deployment, sets, around), sets, around)
     touches_itself = any(patch.target.kind == "Deployment" for patch in steps.patches)
     statuses = steps.statuses or (() if touches_itself else plan_status(deployment, sets, now=now))
     # A new revision too: how large it may be follows from what the others have.
@@ -126,6 +126,36 @@ def _steps(deployment: Obj, sets: Sets, around: Around) -> _Steps:
     if is_rolling(deployment):
         return _roll(deployment, sets, around)
     return _recreate(deployment, sets, around)
+
+
+def _settled(steps: _Steps, sets: Sets, around: Around) -> _Steps:
+    """Nothing grows before every revision has done what it was last told:
+
+    1. The old one, told to have five, makes pods. 2. It is told to have four, and the new one to have one.
+    3. What was under way in 1 makes the fifth: six for five wanted.
+
+    Who says that it has seen its newest generation has nothing of an older one under way."""
+    sizes = {metadata(one)["name"]: size_of(one) for one in sets.all}
+    if not any(_is_unsettled(one, around) for one in sets.all):
+        return steps
+    patches = tuple(
+        patch
+        for patch in steps.patches
+        if int(lookup(patch.patch, "spec", "replicas") or 0) <= sizes.get(patch.target.key.name, 0)
+        or patch.target.kind != "ReplicaSet"
+    )
+    creates = tuple(Create("ReplicaSet", _emptied(create.obj)) for create in steps.creates)
+    return msgspec.structs.replace(steps, patches=patches, creates=creates)
+
+
+def _is_unsettled(one: Obj, around: Around) -> bool:
+    seen = int(lookup(one, "status", "observedGeneration") or 0)
+    behind = seen < int(metadata(one).get("generation") or 0)
+    return behind or around.live.get(uid_of(one), 0) > size_of(one)
+
+
+def _emptied(made: Obj) -> Obj:
+    return {**made, "spec": {**made["spec"], "replicas": 0}}
 
 
 # The newest revision.
