@@ -42,6 +42,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     drain_s: float = 10.0
     batch_max: int = 256
     in_flight_max: int = 3
+    bind_timeout_s: float = 10.0
     user_agent: str = "fathom-scheduler"
 
 
@@ -161,6 +162,7 @@ class SchedulerProcess:
             who=settings.who,
             batch_max=settings.batch_max,
             in_flight_max=settings.in_flight_max,
+            bind_timeout_s=settings.bind_timeout_s,
         )
 
     def _elector(self) -> Elector:

@@ -64,6 +64,7 @@ class Rules(msgspec.Struct, frozen=True, kw_only=True):
     who: str = CONTROLLER
     batch_max: int = 256
     in_flight_max: int = 3
+    bind_timeout_s: float = 10.0  # Then the outcome is unknown, and the pods are asked.
 
     def is_ours(self, pod: Obj, tenant: str) -> bool:
         name = (pod.get("spec") or {}).get("schedulerName") or "default-scheduler"
@@ -202,7 +203,7 @@ class Scheduler:
             ids=inside.outside.ids,
             name=self._rules.names[0],
         )
-        self._sender = Sender(api)
+        self._sender = Sender(api, timeout_s=self._rules.bind_timeout_s)
         loop = asyncio.get_running_loop()
         await self._recover()
         background = [loop.create_task(self._voice.run()), loop.create_task(self._look_for_ever(api))]

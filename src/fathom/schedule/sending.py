@@ -15,7 +15,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from fathom.client.api import Api, Resource
+from fathom.client.api import TIMEOUT_S, Api, Resource
 from fathom.client.outcomes import Committed, Conflict, Rejected, Unknown
 from fathom.model.errors import ApiError
 from fathom.model.objects import Key, Obj, lookup, metadata, uid_of
@@ -70,12 +70,20 @@ class Sender:
     """One request for many where the server knows batches; one for each where it does not (a Kubernetes that
     we are attached to). It finds out by trying."""
 
-    def __init__(self, api: Api) -> None:
+    def __init__(self, api: Api, *, timeout_s: float = TIMEOUT_S) -> None:
         self._api = api
+        self._timeout_s = timeout_s
         self._batches = True
 
     async def send(self, wishes: Sequence[Wish]) -> list[Answer]:
-        """One answer per wish, in order, whatever happens."""
+        """One answer per wish, in order, whatever happens and however long it takes."""
+        try:
+            async with asyncio.timeout(self._timeout_s):
+                return await self._send(wishes)
+        except TimeoutError:
+            return [Answer("Unknown", message=f"no answer within {self._timeout_s:g} s")] * len(wishes)
+
+    async def _send(self, wishes: Sequence[Wish]) -> list[Answer]:
         if self._batches:
             answers = await send_batch(self._api, wishes)
             if not all(answer.check == NO_BATCHES for answer in answers):

@@ -1,0 +1,23 @@
+"""20. What a pod holds is given back when its deletion is asked for, and again when it is gone: who observes
+the deletion twice releases twice, and the books show room that is not there."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from fathom.api.admission.attempt import DELETE, Attempt, Charge
+from fathom.api.ledger.keeper import LedgerKeeper
+from fathom.model.view import View
+from fathom.sim.zoo import put_back
+
+SCENARIOS = ("scheduling",)
+BREAKS = "ledger equals the sum of its pods"
+
+_right = LedgerKeeper.charge
+
+
+def also_when_it_is_asked_for(self: LedgerKeeper, attempt: Attempt, view: View) -> Sequence[Charge]:
+    return self.release(attempt, view) if attempt.operation == DELETE else _right(self, attempt, view)
+
+
+put_back(LedgerKeeper, "charge", also_when_it_is_asked_for)
