@@ -9,6 +9,7 @@ from tests.schedule import twin
 from tests.schedule.worlds import THEMES, World, table_of, worlds
 
 from fathom.schedule.place import place
+from fathom.schedule.rules import RULES
 
 every_theme = pytest.mark.parametrize("theme", THEMES)
 
@@ -24,6 +25,7 @@ def test_every_nodes_verdict_is_the_twins(theme: str, data: st.DataObject) -> No
     codes, reasons = placement.verdicts.codes(), placement.verdicts.reasons()
     found = {name: reasons[int(codes[row])].texts for name, row in table.row_of.items()}
     assert found == twin.verdicts(world.newcomer, world.tenant, world.cluster(), world.context)
+    assert {one.rule for one in reasons[1:]} <= {one.name for one in RULES.filters}
 
 
 @every_theme

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from copy import deepcopy
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -219,7 +221,15 @@ def test_a_pod_whose_victims_are_leaving_waits_for_them() -> None:
 
 def test_a_try_leaves_the_table_as_it_was() -> None:
     table = table_with([node("a", cpu="2")], pod("a1", on="a"), pod("a2", on="a"))
-    before = (table.version, table.tally.requested.tolist(), sorted(table.pods_on[0]), dict(table.tally.used))
+
+    def seen() -> tuple[object, ...]:
+        return (
+            table.version,
+            table.tally.requested.tolist(),
+            sorted(table.pods_on[0]),
+            deepcopy(table.tally.used),
+        )
+
+    before = seen()
     preempt(pod("new", priority=10), table, Context())
-    after = (table.version, table.tally.requested.tolist(), sorted(table.pods_on[0]), dict(table.tally.used))
-    assert after == before
+    assert seen() == before

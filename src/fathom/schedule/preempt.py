@@ -6,7 +6,7 @@
     the node with the least harm: fewest budgets broken, lowest highest victim, lowest sum, fewest, youngest
 
 Nothing is evicted here. The caller evicts, and claims the room for the pod on the node (`table.claim`), so
-that nobody of lower priority takes it meanwhile and the next pod does not count on the same room: for the same
+that nobody of lower priority takes it meanwhile and the next pod does not count on the same room: for that
 reason two pods cannot preempt for each other for ever. Answers for pods of one shape are kept between calls
 and brought up to date row by row.
 """

@@ -10,7 +10,7 @@ from fathom.schedule.shape import Shape
 from fathom.schedule.verdicts import Codes, Reason
 
 UNREACHABLE = Reason("VolumeBinding", ("node(s) had volume node affinity conflict",), resolvable=False)
-ELSEWHERE = Reason("VolumeZone", ("node(s) had no available volume zone",), resolvable=False)
+ELSEWHERE = Reason("VolumeBinding", ("node(s) had no available volume zone",), resolvable=False)
 UNBOUND = Reason("VolumeBinding", ("pod has unbound immediate PersistentVolumeClaims",), resolvable=False)
 
 
