@@ -175,6 +175,18 @@ def test_no_pod_no_binding(tmp_path: Path) -> None:
     tell(story, tmp_path)
 
 
+def test_a_pod_that_has_ended_is_not_bound(tmp_path: Path) -> None:
+    async def story(api: Api) -> None:
+        await api.post(NODES, node("n1"))
+        await api.post(PODS, pod("p"))
+        await api.patch(f"{PODS}/p/status", {"status": {"phase": "Failed"}})
+        answer = await bind(api, "p", "n1")
+        assert (answer.status, check_of(answer)) == (409, "PodGone")
+        assert_kept(api)
+
+    tell(story, tmp_path)
+
+
 def test_limits_over_all_zones_count_all_zones(tmp_path: Path) -> None:
     async def story(api: Api) -> None:
         limits = {"limits": [{"resources": {"pods": 2}}]}

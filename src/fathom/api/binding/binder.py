@@ -27,11 +27,11 @@ from fathom.api.binding.facts import Facts
 from fathom.api.binding.judging import Moment, Placed, judge
 from fathom.api.core import Core
 from fathom.api.kinds.kind import Kind
-from fathom.api.ledger.books import Books, tenant_key
+from fathom.api.ledger.books import TENANT_BOOKS, Books, tenant_key
 from fathom.api.request import Caller
 from fathom.model.body import Body
 from fathom.model.errors import ApiError, refused_by_store, unavailable
-from fathom.model.objects import Obj, uid_of
+from fathom.model.objects import Key, Obj, uid_of
 from fathom.model.tenancy import tenant_of
 from fathom.seams.outside import timestamp
 from fathom.store.protocol import (
@@ -47,6 +47,8 @@ from fathom.store.protocol import (
 )
 
 RACES_MAX = 5
+
+ASIDE_S = 0.004  # About what judging and committing takes on etcd.
 
 # Pods in one commit: enough to share a disk's sync, few enough that judging them holds nobody up for long.
 TOGETHER_MAX = 128
@@ -81,6 +83,11 @@ class _Round(msgspec.Struct):
     writes: dict[str, Write]
 
 
+class _Done(msgspec.Struct, frozen=True):
+    together: int = TOGETHER_MAX  # How many the next transaction may hold.
+    revision: int = 0  # That was committed; 0 if nothing was.
+
+
 class Binder:
     """One for each server."""
 
@@ -91,6 +98,7 @@ class Binder:
         # Tenant -> who waits. A tenant is here while its turn goes on, and its task is held beside it.
         self._waiting: dict[str, deque[_Job]] = {}
         self._turns: dict[str, asyncio.Task[None]] = {}
+        self._own: dict[str, int] = {}  # Tenant -> the revision at which we last wrote its account.
 
     async def bind(self, asks: Sequence[Ask], caller: Caller, *, dry_run: bool = False) -> list[Answer]:
         """Answers in the order of the asks."""
@@ -115,7 +123,12 @@ class Binder:
         try:
             while queue:
                 async with self._core.lanes.hold((tenant_key(tenant),)):
-                    together = await self._transact(queue, together)
+                    rival = self._core.shared_store and self._has_rival(tenant)
+                    done = await self._transact(queue, together)
+                    together = done.together
+                    if done.revision:
+                        self._own[tenant] = done.revision
+                        await self._stand_aside(rival=rival)
         except Exception as error:  # Whatever it was, everyone who waits must hear of it.
             self._fail(queue, error)
         finally:
@@ -128,28 +141,28 @@ class Binder:
 
     # One transaction.
 
-    async def _transact(self, queue: deque[_Job], together: int) -> int:
-        """Answers how many the next transaction may hold."""
+    async def _transact(self, queue: deque[_Job], together: int) -> _Done:
         made, behind = self._judged(queue, together)
+        done = _Done(together)
         try:
             if made.jobs:
-                together = await self._settle(queue, made)
+                done = await self._settle(queue, made)
             if behind:
                 await self._catch_up(behind)
                 queue.extendleft(reversed(behind))
         except Exception as error:
             self._fail([*behind, *(job for job, _ in made.jobs)], error)
             raise
-        return together
+        return done
 
-    async def _settle(self, queue: deque[_Job], made: _Round) -> int:
+    async def _settle(self, queue: deque[_Job], made: _Round) -> _Done:
         try:
             outcome = await self._commit(made)
         except BadCommit as error:
             return self._too_large(queue, made, error)
         except StoreUnavailable as error:
             self._answer_all(made, Failed(unavailable(f"the store does not answer: {error}")))
-            return TOGETHER_MAX
+            return _Done()
         if isinstance(outcome, Conflict):
             self._core.counts.commits_retried += 1
             await self._core.wait_for(outcome.revision)
@@ -161,7 +174,8 @@ class Binder:
             await self._core.cache.at_least(outcome.revision)
             for job, placed in made.jobs:
                 _answer(job, Bound(outcome.revision, uid_of(placed.pod)))
-        return TOGETHER_MAX
+            return _Done(revision=outcome.revision)
+        return _Done()
 
     async def _commit(self, made: _Round) -> Committed | Conflict | Unknown:
         charge = made.books.charge()
@@ -248,6 +262,17 @@ class Binder:
         for job in behind:
             job.confirmed = True
 
+    def _has_rival(self, tenant: str) -> bool:
+        """Whether the account was last written by somebody else since we wrote it."""
+        seen = self._core.cache.get(TENANT_BOOKS, Key("", tenant))
+        return tenant in self._own and seen is not None and seen.revision != self._own[tenant]
+
+    async def _stand_aside(self, *, rival: bool) -> None:
+        """A server that goes on at once when it has won would win again: the others have only just heard.
+        So it waits as long as they need for one turn, more or less."""
+        if rival:
+            await asyncio.sleep((0.5 + self._core.outside.rng.random()) * ASIDE_S)
+
     def _again(self, queue: deque[_Job], made: _Round) -> None:
         """In their old order, before those that came later."""
         for job, _ in reversed(made.jobs):
@@ -259,13 +284,13 @@ class Binder:
                 why = f"lost {RACES_MAX} races for what the binding rests on: try again"
                 _answer(job, Refusal(asking.CONTENDED, why))
 
-    def _too_large(self, queue: deque[_Job], made: _Round, error: BadCommit) -> int:
+    def _too_large(self, queue: deque[_Job], made: _Round, error: BadCommit) -> _Done:
         """The engine takes no commit of this size: half of them, down to one alone."""
         if len(made.jobs) == 1:
             _answer(made.jobs[0][0], Failed(refused_by_store(str(error))))
-            return TOGETHER_MAX
+            return _Done()
         queue.extendleft(job for job, _ in reversed(made.jobs))
-        return len(made.jobs) // 2
+        return _Done(together=len(made.jobs) // 2)
 
     def _answer_all(self, made: _Round, answer: Answer) -> None:
         for job, _ in made.jobs:

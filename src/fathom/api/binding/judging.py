@@ -40,6 +40,7 @@ from fathom.model.own.overrides import (
     targets_pod,
 )
 from fathom.model.own.policy import BUILT_IN, POLICIES, POLICY
+from fathom.model.podresources import is_terminal
 from fathom.model.tenancy import tenant_of
 from fathom.store.protocol import Expect, Put
 
@@ -111,6 +112,8 @@ def pod_refusal(ask: Ask, pod: Obj, revision: int) -> Refusal | None:
     if is_deleting(pod):
         why = f"pod {name} is being deleted, cannot be assigned to a host"
         return Refusal(asking.POD_DELETING, why, revision)
+    if is_terminal(pod):
+        return Refusal(asking.POD_GONE, f"pod {name} has ended ({pod['status']['phase']})", revision)
     spec = pod.get("spec") or {}
     if spec.get("nodeName"):
         why = f'pod {name} is already assigned to node "{spec["nodeName"]}"'

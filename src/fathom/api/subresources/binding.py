@@ -183,7 +183,7 @@ def refused(ask: Ask, answer: Refusal | Lost | Failed) -> ApiError:
         return timed_out(answer.cause)
     if answer.check == asking.CONTENDED:
         return too_many_requests(answer.message)
-    if answer.check == asking.POD_GONE:
+    if answer.check == asking.POD_GONE and not answer.revision:
         error = not_found("pods", ask.name)
     else:
         error = conflict("pods/binding", ask.name, answer.message)
