@@ -18,6 +18,7 @@ from fathom.sim.scenarios import (
     cluster,
     crashes,
     duplicate,
+    failures,
     history,
     jobs,
     leaders,
@@ -26,6 +27,7 @@ from fathom.sim.scenarios import (
     reservations,
     scheduling,
     serving,
+    workloads,
 )
 
 MODULES = (
@@ -35,6 +37,7 @@ MODULES = (
     leaders,
     reservations,
     duplicate,
+    failures,
     jobs,
     serving,
     claims,
@@ -42,6 +45,7 @@ MODULES = (
     quotas,
     crashes,
     scheduling,
+    workloads,
 )
 
 SCENARIOS: dict[str, Scenario] = {one.name: one for module in MODULES for one in module.SCENARIOS}

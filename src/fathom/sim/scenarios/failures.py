@@ -1,0 +1,227 @@
+"""How control planes fail in operation, one story each, with the real parts: what must not happen, what must.
+
+timeout-means-failure             a write committed, its answer is lost: it is not done again
+retry-storm                       a server is down: who retries waits longer each time, and not in step
+duplicate-ownership               a leader wakes up after its lease is gone: it writes nothing
+permanent-partial-state           what nobody owns any more is found and removed
+progress-hidden-in-logs           where a workload is stuck stands in its WorkloadProgress
+failure-detector-too-aggressive   many heartbeats are late at once: nobody is evicted
+late-heartbeats                   some are late, here and there: nobody is evicted
+"""
+
+from __future__ import annotations
+
+from fathom.client.api import Resource
+from fathom.model.objects import Key, Obj, lookup
+from fathom.sim.faults import LoseReply, Partition, Pause, Refuse
+from fathom.sim.menu import Menu
+from fathom.sim.scenario import Scenario, scenario
+from fathom.sim.scenarios.objects import PODS
+from fathom.sim.scenarios.real import (
+    DECIDERS,
+    DEPLOYMENTS,
+    MANAGERS,
+    NODES,
+    SCHEDULERS,
+    checkers,
+    deployment,
+    employ_cluster,
+    ready_pods,
+    standard,
+    until_ready,
+)
+from fathom.sim.scenarios.staff import all_but
+from fathom.sim.world import World
+
+NODE, RESERVATIONS = Resource("", "v1", "nodes", False), Resource("fathom.dev", "v1alpha1", "reservations")
+QUIET_S = 90.0
+MENU = Menu(processes=DECIDERS)
+
+
+@scenario(
+    MENU,
+    checkers=checkers,
+    scripted=[
+        LoseReply(at_s=0.0, target=who, match="POST", times=3, told_s=told_s)
+        for who, told_s in ((SCHEDULERS[0], 0.0), (MANAGERS[0], 1.0))
+    ],
+)
+async def timeout_means_failure(world: World) -> None:
+    """Creates and bindings commit, and nobody is told: each is done once."""
+    employ_cluster(world)
+    await world.apply(DEPLOYMENTS, deployment("web", 5))
+    await world.heal_and_settle(quiet_s=QUIET_S, within_s=900)
+    assert len(world.list("pods", "default")) == 5
+
+
+STORM_S = 40.0
+# So many requests in a second, of each process, are no storm.
+CALM = 2.0
+
+
+@scenario(
+    MENU,
+    checkers=checkers,
+    scripted=[Refuse(at_s=10.0, for_s=STORM_S, target="*", status=503, times=1_000_000)],
+)
+async def retry_storm(world: World) -> None:
+    """The API answers 503 to everybody for forty seconds: there are few requests, and all is well after."""
+    employ_cluster(world)
+    await world.apply(DEPLOYMENTS, deployment("web", 5))
+    await world.sleep(10.0 + STORM_S)
+    asked = sum(count for (fault, _), count in world.engine.faults.fired.items() if fault == "refuse")
+    processes = len(DECIDERS) + len(NODES)
+    assert asked <= CALM * STORM_S * processes, f"{asked} requests of {processes} processes in {STORM_S:g} s"
+    assert asked, "nobody asked for anything: the story tells nothing"
+    await world.heal_and_settle(quiet_s=QUIET_S, within_s=900)
+
+
+@scenario(
+    MENU,
+    checkers=checkers,
+    scripted=[
+        Pause(at_s=12.3, for_s=15.0, target=MANAGERS[0]),
+        Pause(at_s=12.1, for_s=15.0, target=SCHEDULERS[0]),
+    ],
+)
+async def duplicate_ownership(world: World) -> None:
+    """Leaders stand still in the middle of a rollout, others take over, and the old ones wake up: no write of
+    theirs is taken."""
+    employ_cluster(world)
+    await world.apply(DEPLOYMENTS, deployment("web", 5))
+    await world.sleep(12)
+    await world.apply(DEPLOYMENTS, deployment("web", 5, tag=2))
+    await world.sleep(25)
+    await world.heal_and_settle(quiet_s=QUIET_S, within_s=900)
+
+
+@scenario(
+    Menu(processes=DECIDERS, kinds=("/pods", "/reservations", "/nodes"), seconds=20, most=4),
+    checkers=checkers,
+)
+async def permanent_partial_state(world: World) -> None:
+    """A reservation whose pod is gone, a reservation whose time is over, a pod on a node that vanished:
+    nothing of it is there when all is quiet."""
+    employ_cluster(world)
+    await world.apply(DEPLOYMENTS, deployment("web", 3))
+    await world.apply(RESERVATIONS, reservation("orphan", pod="gone", uid="gone-uid"))
+    await world.apply(RESERVATIONS, reservation("late", expires="2026-01-01T00:01:00Z"))
+    await world.apply(NODE, {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "ghost"}})
+    await world.apply(PODS, pod_on("stranded", "ghost"))
+    await world.delete(NODE, "ghost")
+    await world.heal_and_settle(quiet_s=QUIET_S, within_s=900)
+    await world.until(
+        lambda: world.get("pods", Key("default", "stranded")) is None,
+        within_s=120,
+        what="the ghost's pod goes",
+    )
+    await world.until(
+        lambda: not world.list("reservations.fathom.dev"), within_s=180, what="reservations are given back"
+    )
+
+
+def reservation(name: str, *, pod: str = "", uid: str = "", expires: str = "") -> Obj:
+    notes = {"fathom.dev/pod": pod, "fathom.dev/pod-uid": uid} if pod else {}
+    return {
+        "apiVersion": "fathom.dev/v1alpha1",
+        "kind": "Reservation",
+        "metadata": {"name": name, "namespace": "default", "annotations": notes},
+        "spec": {
+            "workload": {"uid": f"workload-of-{name}", "name": name, "generation": 1},
+            "intent": "recovery",
+            "nodeName": "node-1",
+            "resources": {"cpu": "100m"},
+            **({"expiresAt": expires} if expires else {}),
+        },
+    }
+
+
+def pod_on(name: str, node: str) -> Obj:
+    container = {"name": "main", "image": "main:1"}
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": name, "namespace": "default"},
+        "spec": {"nodeName": node, "containers": [container]},
+    }
+
+
+@scenario(
+    MENU,
+    checkers=checkers,
+    scripted=[Partition(at_s=20.0, for_s=120.0, target=node) for node in NODES[:3]],
+)
+async def failure_detector_too_aggressive(world: World) -> None:
+    """Three of five nodes are silent for two minutes, all at once: the brake holds, and nobody is evicted."""
+    employ_cluster(world)
+    await world.apply(DEPLOYMENTS, deployment("web", 5))
+    await until_ready(world, "web", 5)
+    before = {pod["metadata"]["uid"] for pod in ready_pods(world, "web")}
+    await world.sleep(150)
+    node = world.get("nodes", Key("", NODES[0]))
+    assert node is not None
+    await world.heal_and_settle(quiet_s=QUIET_S, within_s=900)
+    assert {pod["metadata"]["uid"] for pod in ready_pods(world, "web")} == before
+    held = [
+        each for each in lookup(node, "status", "conditions") or () if each["type"] == "fathom.dev/Suspect"
+    ]
+    assert held, "nobody noticed"
+
+
+@scenario(
+    Menu(
+        processes=NODES,
+        kinds=("/leases", "/nodes"),
+        seconds=60,
+        most=8,
+        without=all_but("partition", "pause", "slow-request", "lose-request"),
+    ),
+    checkers=checkers,
+)
+async def late_heartbeats(world: World) -> None:
+    """Heartbeats come late, one here and one there: nobody is taken for lost."""
+    employ_cluster(world, spare=False)
+    await world.apply(DEPLOYMENTS, deployment("web", 5))
+    await world.sleep(90)
+    await world.heal_and_settle(quiet_s=QUIET_S, within_s=900)
+
+
+# What a workload's containers do, and what its progress must say holds it.
+HELD = {"image": '{"fail": "image"}', "probe": '{"fail": "readiness"}', "crash": '{"fail": "crash"}'}
+
+
+@scenario(
+    Menu(processes=DECIDERS, kinds=("/pods", "/workloadprogresses"), seconds=30, most=3), checkers=standard
+)
+async def progress_hidden_in_logs(world: World) -> None:
+    """Workloads that cannot fetch their image, fail their probe or crash: each says so itself, where anybody
+    can read it, for the generation it is about."""
+    employ_cluster(world)
+    for name, script in HELD.items():
+        await world.apply(DEPLOYMENTS, deployment(name, 2, notes={"fathom.dev/simulated": script}))
+    await world.sleep(60)
+    world.heal()
+    for name in HELD:
+        await world.until(
+            lambda name=name: stuck_at(world, name) == name,  # type: ignore[misc]  # Bound for this turn.
+            within_s=600,
+            what=f"the progress of {name} says that it is held by it (now {stuck_at(world, name)!r})",
+        )
+
+
+def stuck_at(world: World, name: str) -> str:
+    for progress in world.list("workloadprogresses.fathom.dev", "default"):
+        if lookup(progress, "spec", "workload", "name") == name:
+            return str(lookup(progress, "status", "current", "stuckAt") or "")
+    return "nobody"
+
+
+SCENARIOS: tuple[Scenario, ...] = (
+    timeout_means_failure,
+    retry_storm,
+    duplicate_ownership,
+    permanent_partial_state,
+    progress_hidden_in_logs,
+    failure_detector_too_aggressive,
+    late_heartbeats,
+)

@@ -1,0 +1,23 @@
+"""19. A node is declared lost when one heartbeat is late, and its pods are driven away."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fathom.controllers import nodes
+from fathom.controllers.evidence import SECOND_NS, Assessment, Evidence, Heard, State, assess
+from fathom.sim.zoo import put_back
+
+SCENARIOS = ("cluster", "late-heartbeats")
+BREAKS = "no eviction on weak evidence"
+
+LATE_S = 12.0
+
+
+def hasty(heard: Heard, *, now_ns: int, **limits: Any) -> Assessment:
+    if now_ns - heard.lease_ns > LATE_S * SECOND_NS:
+        return Assessment(State.LOST, (Evidence("lease", "it is late"),))
+    return assess(heard, now_ns=now_ns, **limits)
+
+
+put_back(nodes, "assess", hasty)
