@@ -1,0 +1,195 @@
+"""Rollouts: bounded in both directions, whoever crashes in the middle of one; and growth that is earned."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from fathom.controllers.podstates import is_active, is_ready
+from fathom.controllers.proportions import max_unavailable, most_of, wanted_of
+from fathom.controllers.revisions import HASH_LABEL, split, template_of
+from fathom.model.conditions import find_condition
+from fathom.model.objects import Obj, is_deleting, key_of, labels_of, lookup, metadata, uid_of
+from fathom.sim.checkers.workloads import PODS, owner_uid
+from fathom.sim.invariants import Checker, Finding, Found, Seen
+
+if TYPE_CHECKING:
+    from fathom.sim.world import World
+
+DEPLOYMENTS, REPLICA_SETS = "deployments.apps", "replicasets.apps"
+
+
+class _Known(msgspec.Struct):
+    """One Deployment: what it ever allowed at once, the least it ever asked for, and its live pods."""
+
+    most: int
+    least: int
+    pods: dict[str, Obj]  # By name, those that are live.
+
+
+class _Rollouts(Checker):
+    """Follows the live pods of every Deployment. What was wanted before counts too: nobody can call back what
+    was decided then. For the same reason a pod does not count that comes when its sender has given up on it
+    and gone on."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, _Known] = {}  # By the Deployment's UID.
+        self._sets: dict[str, str] = {}  # ReplicaSet's UID -> its Deployment's.
+        self._late: set[str] = set()
+
+    def commit(self, change: Seen) -> Found:
+        if change.resource == DEPLOYMENTS and change.new is not None:
+            self._wanted(change.new)
+        elif change.resource == REPLICA_SETS and change.new is not None:
+            self._sets.setdefault(uid_of(change.new), owner_uid(change.new))
+        elif change.resource == PODS:
+            return self._moved(change)
+        return None
+
+    def _wanted(self, deployment: Obj) -> None:
+        most, least = most_of(deployment), wanted_of(deployment) - max_unavailable(deployment)
+        known = self._known.setdefault(uid_of(deployment), _Known(most, least, {}))
+        known.most, known.least = max(most, known.most), min(least, known.least)
+
+    def _moved(self, change: Seen) -> Found:
+        pod = change.new if change.new is not None else change.old
+        known = self._known.get(self._sets.get(owner_uid(pod or {}), ""))
+        if known is None or pod is None:
+            return None
+        if change.old is None and change.late:
+            self._late.add(uid_of(pod))
+        before = known.pods.pop(change.key.name, None)
+        if change.new is not None and is_active(change.new) and uid_of(pod) not in self._late:
+            known.pods[change.key.name] = change.new
+        return self.judged(change, before, known)
+
+    def judged(self, change: Seen, before: Obj | None, known: _Known) -> Found:
+        return None
+
+
+class ChildrenWithinSurge(_Rollouts):
+    """Never more live pods than wanted and the surge."""
+
+    name = "children ≤ desired + surge"
+
+    def judged(self, change: Seen, before: Obj | None, known: _Known) -> Found:
+        if change.key.name not in known.pods or len(known.pods) <= known.most:
+            return None
+        paths = tuple(f"{PODS}/{change.key.namespace}/{name}" for name in known.pods)
+        return Finding(f"{', '.join(known.pods)}: {len(known.pods)} live, at most {known.most} wanted", paths)
+
+
+class MinimumAvailable(_Rollouts):
+    """None that is available is taken when fewer would be left than must be."""
+
+    name = "never below minimum available"
+
+    def __init__(self, takers: Iterable[str]) -> None:
+        super().__init__()
+        self._takers = frozenset(takers)  # Processes that are to keep the minimum.
+
+    def judged(self, change: Seen, before: Obj | None, known: _Known) -> Found:
+        taken = before is not None and is_ready(before) and change.key.name not in known.pods
+        if not taken or change.by not in self._takers:
+            return None
+        left = sum(is_ready(pod) for pod in known.pods.values())
+        if left >= known.least:
+            return None
+        return f"{change.key.name} was taken, {left} are left, {known.least} must be"
+
+
+class RolledOut(Checker):
+    """At rest every Deployment has as many ready pods as it wants, all of its template, and says so about the
+    generation that it has."""
+
+    name = "every rollout comes to its end"
+
+    def settled(self, world: World) -> Iterable[str | Finding]:
+        sets, pods = world.list(REPLICA_SETS), world.list(PODS)
+        for deployment in world.list(DEPLOYMENTS):
+            if is_deleting(deployment):
+                continue
+            path = f"{DEPLOYMENTS}/{'/'.join(key_of(deployment))}"
+            mine = [one for one in sets if owner_uid(one) == uid_of(deployment)]
+            for problem in _unfinished(deployment, mine, pods):
+                yield Finding(f"{key_of(deployment).name} {problem}", (path,))
+
+
+def _unfinished(deployment: Obj, sets: list[Obj], pods: list[Obj]) -> Iterable[str]:
+    new = split(deployment, sets).new
+    if new is None:
+        yield "has no revision of its template"
+        return
+    uids = {uid_of(one) for one in sets}
+    mine = [pod for pod in pods if owner_uid(pod) in uids and is_active(pod)]
+    ready = [pod for pod in mine if owner_uid(pod) == uid_of(new) and is_ready(pod)]
+    wanted = wanted_of(deployment)
+    if not len(ready) == len(mine) == wanted:
+        yield f"wants {wanted}, has {len(mine)}, of which {len(ready)} are of its template and ready"
+    status, generation = deployment.get("status") or {}, metadata(deployment)["generation"]
+    if status.get("observedGeneration") != generation:
+        yield f"is at generation {generation}, and says {status.get('observedGeneration')}"
+    progressing = find_condition(status.get("conditions") or [], "Progressing") or {}
+    if progressing.get("reason") != "NewReplicaSetAvailable":
+        yield f"says {progressing.get('reason')} about its progress"
+
+
+class OneRevisionPerTemplate(Checker):
+    """A template has one ReplicaSet, however often its making was tried."""
+
+    name = "one revision per template"
+
+    def __init__(self) -> None:
+        self._made: dict[tuple[str, str], str] = {}  # (Deployment's UID, template) -> the ReplicaSet's name.
+
+    def commit(self, change: Seen) -> Found:
+        if change.resource != REPLICA_SETS:
+            return None
+        if change.new is None:
+            self._made = {mark: name for mark, name in self._made.items() if name != change.key.name}
+            return None
+        if HASH_LABEL not in labels_of(change.new):
+            return None
+        mark = owner_uid(change.new), msgspec.json.encode(template_of(change.new), order="sorted").decode()
+        other = self._made.setdefault(mark, change.key.name)
+        return None if other == change.key.name else f"{other} and {change.key.name} have one template"
+
+
+class GrowthIsEarned(Checker):
+    """An autoscaler asks for more only when all that was asked for is at work: while replicas wait for the
+    scheduler or are still starting, more of them would only wait too."""
+
+    name = "bounded growth"
+
+    def __init__(self, growers: Iterable[str]) -> None:
+        self._growers = frozenset(growers)
+        self._ready: dict[str, set[str]] = {}  # Namespace/app -> UIDs of ready pods.
+
+    def commit(self, change: Seen) -> Found:
+        if change.resource == PODS:
+            self._moved(change)
+        if change.resource != DEPLOYMENTS or change.old is None or change.new is None:
+            return None
+        before, after = wanted_of(change.old), wanted_of(change.new)
+        if after <= before or change.by not in self._growers:
+            return None
+        ready = len(self._ready.get(_app(change.new, change.key.namespace), ()))
+        if ready >= before:
+            return None
+        return f"{change.key.name} was grown from {before} to {after} while {ready} were ready"
+
+    def _moved(self, change: Seen) -> None:
+        pod = change.new if change.new is not None else change.old
+        assert pod is not None
+        ready = self._ready.setdefault(_app(pod, change.key.namespace), set())
+        if change.new is not None and is_active(change.new) and is_ready(change.new):
+            ready.add(uid_of(pod))
+        else:
+            ready.discard(uid_of(pod))
+
+
+def _app(obj: Obj, namespace: str) -> str:
+    labels = lookup(obj, "spec", "template", "metadata", "labels") or labels_of(obj)
+    return f"{namespace}/{labels.get('app')}"

@@ -1,0 +1,364 @@
+"""The real controllers of workloads, with agents that only pretend: rollouts, jobs, endpoints and autoscalers
+under faults. Pods name their node themselves, but where the story is about a scheduler that lags."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+
+from fathom.client.api import Resource
+from fathom.control.kit import Kit
+from fathom.controllers.autoscaling import Autoscalers
+from fathom.controllers.deployments import Deployments
+from fathom.controllers.disruption import DisruptionBudgets
+from fathom.controllers.endpoints import EndpointSlices, EndpointsOfServices
+from fathom.controllers.jobs import Jobs
+from fathom.controllers.podstates import is_active, is_ready
+from fathom.controllers.progress import DeploymentProgress
+from fathom.controllers.replicasets import ReplicaSets
+from fathom.controllers.usage import Sample
+from fathom.model.objects import Key, Obj, lookup, metadata
+from fathom.sim.checkers import everywhere
+from fathom.sim.checkers.rollouts import (
+    ChildrenWithinSurge,
+    GrowthIsEarned,
+    MinimumAvailable,
+    OneRevisionPerTemplate,
+    RolledOut,
+)
+from fathom.sim.checkers.settled import WhenSettled, unfinished_jobs, untrue_endpoints
+from fathom.sim.checkers.workloads import CountedOnce, OnePodPerSlot
+from fathom.sim.invariants import Checker
+from fathom.sim.menu import Menu
+from fathom.sim.scenario import Scenario, scenario
+from fathom.sim.scenarios.crashes import nth_write
+from fathom.sim.scenarios.jobs import JOBS, job
+from fathom.sim.scenarios.objects import NODES, PODS, node, template
+from fathom.sim.scenarios.serving import SERVICES, service
+from fathom.sim.scenarios.staff import (
+    AGENT,
+    AT_THE_TOP,
+    MANAGERS,
+    OF_WATCHES,
+    all_but,
+    come_to_rest,
+    employ,
+)
+from fathom.sim.world import World
+
+DEPLOYMENTS = Resource("apps", "v1", "deployments")
+AUTOSCALERS = Resource("autoscaling", "v2", "horizontalpodautoscalers")
+KINDS = ("/pods", "/replicasets", "/deployments")
+OF_JOBS = ("/pods", "/jobs")
+WORKLOADS = ("web", "api")
+
+
+def deployment(name: str, replicas: int, *, tag: int = 1, surge: int = 1, missing: int = 1) -> Obj:
+    rolling = {"maxSurge": surge, "maxUnavailable": missing}
+    return {
+        "kind": "Deployment",
+        "apiVersion": "apps/v1",
+        "metadata": {"name": name},
+        "spec": {
+            "replicas": replicas,
+            "revisionHistoryLimit": 2,
+            "selector": {"matchLabels": {"app": name}},
+            "strategy": {"type": "RollingUpdate", "rollingUpdate": rolling},
+            "template": template(name, tag=str(tag)),
+        },
+    }
+
+
+# Rollouts.
+
+
+def checkers() -> Sequence[Checker]:
+    return [
+        *everywhere(),
+        ChildrenWithinSurge(),
+        MinimumAvailable(MANAGERS),
+        OneRevisionPerTemplate(),
+        OnePodPerSlot(),
+        RolledOut(),
+    ]
+
+
+@scenario(
+    Menu(processes=(*MANAGERS, AGENT), kinds=KINDS, happenings=AT_THE_TOP, seconds=25, most=8),
+    checkers=checkers,
+    scale=12,
+)
+async def rollouts(world: World) -> None:
+    """Deployments are rolled forward and back and scaled while everything fails: never too many pods, never
+    too few that are available, and in the end what was asked for."""
+    weather = employ(world, Deployments, ReplicaSets)
+    await _roll(world)
+    await come_to_rest(world, weather)
+
+
+@scenario(
+    Menu(
+        processes=MANAGERS,
+        kinds=KINDS,
+        happenings=("lose-lease", "nudge"),
+        seconds=20,
+        most=8,
+        without=all_but(*OF_WATCHES, "happening", "crash-at-write", "pause"),
+    ),
+    checkers=checkers,
+    scale=12,
+)
+async def rollouts_seen_late(world: World) -> None:
+    """The same, while managers hear of one kind late and of another at once, and leaders change."""
+    weather = employ(world, Deployments, ReplicaSets)
+    await _roll(world)
+    await come_to_rest(world, weather)
+
+
+async def _roll(world: World) -> None:
+    bounds = {name: world.rng.choice(((1, 0), (0, 1), (1, 1), (2, 1))) for name in WORKLOADS}
+    for name, (surge, missing) in bounds.items():
+        await world.apply(DEPLOYMENTS, deployment(name, 3, surge=surge, missing=missing))
+    for _ in range(world.scale):
+        await world.sleep(3 * world.rng.random())
+        name = world.rng.choice(WORKLOADS)
+        surge, missing = bounds[name]
+        # Three templates, so that some rollouts go back to a revision that is there.
+        tag, replicas = world.rng.randrange(1, 4), world.rng.randrange(2, 6)
+        await world.apply(DEPLOYMENTS, deployment(name, replicas, tag=tag, surge=surge, missing=missing))
+
+
+@scenario(Menu(processes=(*MANAGERS, AGENT), kinds=KINDS), faults_of=nth_write, checkers=checkers)
+async def a_crash_at_any_write_of_a_rollout(world: World) -> None:
+    """A Deployment is made, rolled forward, back and scaled; somebody dies after a write, the seed says who
+    and after which: seeds 0, 1, 2, … go through all of them."""
+    weather = employ(world, Deployments, ReplicaSets)
+    await world.apply(DEPLOYMENTS, deployment("web", 3))
+    await world.sleep(6)
+    await world.apply(DEPLOYMENTS, deployment("web", 3, tag=2))
+    await world.sleep(10)
+    await world.apply(DEPLOYMENTS, deployment("web", 2, tag=1))
+    await world.sleep(10)
+    await come_to_rest(world, weather)
+
+
+# Jobs and endpoints.
+
+
+def of_jobs() -> Sequence[Checker]:
+    return [*everywhere(), CountedOnce(), WhenSettled("every job comes to its end", unfinished_jobs)]
+
+
+@scenario(
+    Menu(processes=(*MANAGERS, AGENT), kinds=OF_JOBS, happenings=AT_THE_TOP, seconds=20, most=8),
+    checkers=of_jobs,
+    scale=8,
+)
+async def real_jobs(world: World) -> None:
+    """Jobs run, some of their pods are shot, some jobs are deleted: no success is counted twice."""
+    await _run_jobs(world)
+
+
+@scenario(
+    Menu(
+        processes=MANAGERS,
+        kinds=OF_JOBS,
+        happenings=("lose-lease", "nudge"),
+        seconds=20,
+        most=8,
+        without=all_but(*OF_WATCHES, "happening", "crash-at-write", "pause"),
+    ),
+    checkers=of_jobs,
+    scale=8,
+)
+async def real_jobs_seen_late(world: World) -> None:
+    """The same, while managers hear of one kind late and of another at once, and leaders change."""
+    await _run_jobs(world)
+
+
+async def _run_jobs(world: World) -> None:
+    weather = employ(world, Jobs)
+    for number in range(3):
+        runs_s = 1 + 2 * world.rng.random()
+        await world.apply(JOBS, job(f"job-{number}", completions=3 + number, parallelism=2, runs_s=runs_s))
+    for number in range(world.scale):
+        await world.sleep(2 * world.rng.random())
+        await disturb(world, number)
+    await come_to_rest(world, weather)
+
+
+async def disturb(world: World, number: int) -> None:
+    """A pod is shot; or a job goes with all that it has, and another one comes."""
+    if world.rng.random() < 0.7:
+        pods = [pod for pod in world.list("pods", "default") if is_active(pod)]
+        if pods:
+            meta = metadata(world.rng.choice(pods))
+            await world.api.delete(PODS, "default", meta["name"], uid=meta["uid"])
+        return
+    name = f"job-{world.rng.randrange(3)}"
+    await world.delete(JOBS, name)
+    await world.apply(JOBS, job(name, completions=1 + number % 4, parallelism=2, runs_s=1.0))
+
+
+def of_endpoints() -> Sequence[Checker]:
+    return [
+        *everywhere(),
+        WhenSettled("endpoints converge", untrue_endpoints),
+        WhenSettled("slices converge", untrue_slices),
+    ]
+
+
+def untrue_slices(world: World) -> list[str]:
+    """Each ready pod is in one slice of its Service, as ready, and nobody else is."""
+    found = []
+    for one in world.list("services", "default"):
+        name = metadata(one)["name"]
+        pods = [pod for pod in _pods(world, name) if is_active(pod) and is_ready(pod)]
+        wanted = sorted(str(metadata(pod)["uid"]) for pod in pods)
+        slices = [each for each in world.list("endpointslices.discovery.k8s.io", "default")
+                  if metadata(each)["labels"].get("kubernetes.io/service-name") == name]  # fmt: skip
+        there = sorted(
+            str(lookup(each, "targetRef", "uid"))
+            for part in slices
+            for each in part.get("endpoints") or ()
+            if lookup(each, "conditions", "ready")
+        )
+        if there != wanted and lookup(one, "spec", "selector"):
+            found.append(f"{name} has {there}, ready are {wanted}")
+    return found
+
+
+def _pods(world: World, app: str) -> list[Obj]:
+    return [pod for pod in world.list("pods", "default") if lookup(pod, "metadata", "labels", "app") == app]
+
+
+@scenario(
+    Menu(
+        processes=(*MANAGERS, AGENT),
+        kinds=(*KINDS, "/endpoints", "/endpointslices"),
+        happenings=(*AT_THE_TOP, "failing-probe", "fair"),
+        seconds=20,
+        most=8,
+    ),
+    checkers=of_endpoints,
+    scale=8,
+)
+async def real_endpoints(world: World) -> None:
+    """Pods come, go, fail their probes and recover: in the end each Service has those that are ready."""
+    weather = employ(world, Deployments, ReplicaSets, EndpointSlices, EndpointsOfServices, DisruptionBudgets)
+    for name in WORKLOADS:
+        await world.apply(SERVICES, service(name))
+        await world.apply(DEPLOYMENTS, deployment(name, 2))
+    for step in range(world.scale):
+        await world.sleep(3 * world.rng.random())
+        name = world.rng.choice(WORKLOADS)
+        await world.apply(
+            DEPLOYMENTS, deployment(name, world.rng.randrange(0, 5), tag=world.rng.randrange(1, 2 + step))
+        )
+    await come_to_rest(world, weather)
+
+
+# Autoscaling.
+
+
+class LoadedAutoscalers(Autoscalers):
+    """Every pod that is ready uses twice its target: the load is more than any number of them could carry."""
+
+    def __init__(self, kit: Kit) -> None:
+        super().__init__(kit)
+        self._own = kit
+
+    async def _fetch_samples(self, namespace: str) -> tuple[dict[str, Sample], str]:
+        pods = self._own.snapshot().list("Pod", namespace)
+        use: Mapping[str, Mapping[str, int]] = {"main": {"cpu": 100_000_000}}
+        return {str(metadata(pod)["name"]): use for pod in pods if is_active(pod) and is_ready(pod)}, ""
+
+
+def autoscaler(name: str, most: int) -> Obj:
+    target = {"type": "Utilization", "averageUtilization": 50}
+    return {
+        "kind": "HorizontalPodAutoscaler",
+        "apiVersion": "autoscaling/v2",
+        "metadata": {"name": name},
+        "spec": {
+            "scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": name},
+            "minReplicas": 1,
+            "maxReplicas": most,
+            "metrics": [{"type": "Resource", "resource": {"name": "cpu", "target": target}}],
+        },
+    }
+
+
+def unplaced(name: str, replicas: int) -> Obj:
+    """Its pods wait for somebody to give them a node."""
+    made = deployment(name, replicas)
+    spec = {key: value for key, value in made["spec"]["template"]["spec"].items() if key != "nodeName"}
+    containers = [{**spec["containers"][0], "resources": {"requests": {"cpu": "100m"}}}]
+    made["spec"]["template"] = {**made["spec"]["template"], "spec": {**spec, "containers": containers}}
+    return made
+
+
+def of_growth() -> Sequence[Checker]:
+    return [*everywhere(), GrowthIsEarned(MANAGERS)]
+
+
+MOST = 12
+
+
+@scenario(
+    Menu(
+        processes=(*MANAGERS, AGENT),
+        kinds=(*KINDS, "/workloadprogresses", "/horizontalpodautoscalers"),
+        happenings=AT_THE_TOP,
+        seconds=90,
+        most=8,
+    ),
+    checkers=of_growth,
+    scale=3,
+)
+async def autoscaler_under_lag(world: World) -> None:
+    """The load is high and the scheduler lags: the autoscaler asks for more only when what it asked for is at
+    work, and gets to its limit all the same."""
+    weather = employ(world, Deployments, ReplicaSets, DeploymentProgress, LoadedAutoscalers)
+    await world.apply(NODES, node("node-1"))
+    await world.apply(DEPLOYMENTS, unplaced("web", 2))
+    await world.apply(AUTOSCALERS, autoscaler("web", MOST))
+    for _ in range(world.scale):
+        await world.sleep(10 + 30 * world.rng.random())
+        await _place(world, "web")
+    world.heal()
+    weather.clear_up()
+    for _ in range(20):
+        await world.sleep(15)
+        await _place(world, "web")
+    await come_to_rest(world, weather)
+    found = world.get(DEPLOYMENTS.name, Key("default", "web"))
+    assert found is not None
+    assert found["spec"]["replicas"] == MOST, f"it stands at {found['spec']['replicas']}"
+
+
+async def _place(world: World, app: str) -> None:
+    """The scheduler, at last."""
+    for pod in _pods(world, app):
+        if lookup(pod, "spec", "nodeName") or not is_active(pod):
+            continue
+        name = metadata(pod)["name"]
+        binding = {
+            "kind": "Binding",
+            "apiVersion": "v1",
+            "metadata": {"name": name},
+            "target": {"kind": "Node", "name": "node-1"},
+        }
+        await world.api.create(PODS, "default", binding, subresource="binding")
+        await asyncio.sleep(0)
+
+
+SCENARIOS: tuple[Scenario, ...] = (
+    rollouts,
+    rollouts_seen_late,
+    a_crash_at_any_write_of_a_rollout,
+    real_jobs,
+    real_jobs_seen_late,
+    real_endpoints,
+    autoscaler_under_lag,
+)
