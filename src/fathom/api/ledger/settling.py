@@ -14,7 +14,7 @@ from fathom.api.ledger.counting import Place, drift
 from fathom.model.body import Body
 from fathom.model.objects import Key, Obj
 from fathom.model.own.shape import API_VERSION
-from fathom.store.protocol import Conflict, Delete, Expect, Put, Write
+from fathom.store.protocol import Committed, Conflict, Delete, Expect, Put, Write
 
 # Says that a count was made once: from then on the ledger is kept, and starting need not count again.
 MARKER_RESOURCE = "ledgers.fathom.dev"
@@ -64,7 +64,8 @@ async def _commit(core: Core, expect: Expect, write: Write) -> int:
     if isinstance(outcome, Conflict):
         await core.wait_for(outcome.revision)
         return 0
-    await core.catch_up()
+    if isinstance(outcome, Committed):
+        await core.cache.at_least(outcome.revision)
     return 1
 
 
