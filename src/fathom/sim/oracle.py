@@ -6,7 +6,7 @@ move the others.
 
 from __future__ import annotations
 
-import random
+from collections.abc import Callable
 from typing import Protocol
 
 from fathom.seams.streams import Streams
@@ -41,17 +41,17 @@ class Seeded:
 
     def __init__(self, streams: Streams) -> None:
         self._streams = streams
-        self._links: dict[tuple[str, str], random.Random] = {}
+        self._links: dict[tuple[str, str], Callable[[], float]] = {}
 
     @property
     def streams(self) -> tuple[str, ...]:
         return tuple(_name(source, target) for source, target in self._links)
 
     def latency_ns(self, source: str, target: str, now_ns: int) -> int:
-        rng = self._links.get((source, target))
-        if rng is None:
-            rng = self._links[source, target] = self._streams.stream(_name(source, target))
-        draw = rng.random()
+        drawn = self._links.get((source, target))
+        if drawn is None:
+            drawn = self._links[source, target] = self._streams.stream(_name(source, target)).random
+        draw = drawn()
         latency_ns = 200 * US + int(draw * 2 * MS)
         if draw > 0.04:
             return latency_ns

@@ -143,7 +143,7 @@ class StoreLink:
 
     async def commit(self, preconditions: Sequence[Expect], writes: Sequence[Write]) -> Outcome:
         world, process = self._world, self._process
-        future: asyncio.Future[Outcome] = process.domain.create_future()
+        future: asyncio.Future[Outcome] = process.domain.private_future()
         delay_ns = world.oracle.latency_ns(process.name, STORE, world.now_ns)
         fate = None
         if not world.faults.store_quiet:
@@ -183,7 +183,7 @@ class StoreLink:
     def _read(self, work: Callable[[], T]) -> asyncio.Future[T]:
         """There, done, and back. An exception is an answer too."""
         world, process = self._world, self._process
-        future: asyncio.Future[T] = process.domain.create_future()
+        future: asyncio.Future[T] = process.domain.private_future()
         name, now_ns, latency_ns = process.name, world.now_ns, world.oracle.latency_ns
         delay_ns = latency_ns(name, STORE, now_ns) + latency_ns(STORE, name, now_ns)
         if not world.faults.store_quiet:
@@ -350,7 +350,7 @@ class _Watch(AsyncIterator[Batch]):
         if not self._opened:
             await self._open()
         while not self._batches:
-            self._waiter = self._link._process.domain.create_future()
+            self._waiter = self._link._process.domain.private_future()
             await self._waiter
         batch = self._batches.popleft()
         self._position = batch.revision
