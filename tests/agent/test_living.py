@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
+import sys
 import threading
 import time
 import urllib.request
@@ -13,6 +14,7 @@ from pathlib import Path
 
 import pytest
 from tests.agent.living import (
+    NODE,
     PODS,
     AgentProcess,
     Cluster,
@@ -40,10 +42,15 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 
 @pytest.fixture(scope="module")
 def agent(server: Server, tmp_path_factory: pytest.TempPathFactory) -> Iterator[AgentProcess]:
-    one = AgentProcess(server, tmp_path_factory.mktemp("agent") / "log")
+    place = tmp_path_factory.mktemp("agent")
+    one = AgentProcess(server, place / "log", "--record", str(place / "tape"))
     one.start()
     yield one
     assert one.end() == 0
+    # All that it did since it was last started follows from what is on its tape.
+    words = [sys.executable, "-m", "fathom.cli", "replay", str(place / "tape" / NODE)]
+    replayed = subprocess.run(words, capture_output=True, text=True, timeout=60, check=False)
+    assert replayed.stdout.startswith("reproduced: "), replayed.stdout + replayed.stderr
 
 
 @pytest.fixture

@@ -12,7 +12,8 @@ from fathom.agent.views import ContainerView, Health, Trouble
 from fathom.model.objects import Obj
 
 INIT, SIDECAR = container("prepare"), container("proxy", restartPolicy="Always")
-DELETED = {"deletionTimestamp": "2026-01-01T00:00:30Z"}
+# A server leaves out fractions: the grace is over a second later.
+DELETED = {"deletionTimestamp": "2026-01-01T00:00:29Z"}
 SICK = Health(sick="liveness")
 
 
@@ -67,7 +68,7 @@ ROWS: list[tuple[str, Obj, float, dict[str, Any], PodPlan]] = [
      {"proxy": alive("proxy"), "main": over(143)},
      PodPlan((Stop("proxy", s(30), "the pod is being deleted"),), s(30))),
     ("a shorter grace, given later, counts",
-     pod(metadata={"deletionTimestamp": "2026-01-01T00:00:01Z"}), 1, {"main": alive(kill_ns=s(30))},
+     pod(metadata={"deletionTimestamp": "2026-01-01T00:00:01Z", "deletionGracePeriodSeconds": 0}), 1, {"main": alive(kill_ns=s(30))},
      PodPlan((Kill("main"),))),
     ("a deleted pod of which nothing runs is over", pod(metadata=DELETED), 0, {"main": over(143)},
      PodPlan(over=True)),

@@ -91,6 +91,10 @@ def ns_of(stamp: str) -> int:
 
 
 def deletion_ns(pod: Obj) -> int | None:
-    """When its time of grace is over, if it is being deleted: a server writes down the end, not the start."""
-    stamp = metadata(pod).get("deletionTimestamp")
-    return ns_of(stamp) if stamp else None
+    """When its time of grace is over, if it is being deleted: a server writes down the end, not the start. It
+    leaves out the fraction of a second; nobody is to be killed before his time."""
+    meta = metadata(pod)
+    stamp = meta.get("deletionTimestamp")
+    if not stamp:
+        return None
+    return ns_of(stamp) + (SECOND_NS if meta.get("deletionGracePeriodSeconds") != 0 else 0)

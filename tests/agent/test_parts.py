@@ -1,0 +1,313 @@
+"""Small parts of the agent: probes' thresholds, whose a socket is, addresses, statuses, logs."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from tests.agent.objects import T0, WELL, alive, container, ended, over, pod, s
+
+from fathom.agent import shim
+from fathom.agent.addresses import candidates, next_address
+from fathom.agent.host.logs import Filter, LogOptions, log_files
+from fathom.agent.host.sockets import Listener, Verdict, listeners, whose
+from fathom.agent.host.usage import Entry, Sample, rated, usage_of
+from fathom.agent.probing import Tally, judge
+from fathom.agent.settings import Script
+from fathom.agent.simulated import script_of
+from fathom.agent.status import Place, pod_status
+from fathom.agent.views import ContainerView, Health, Trouble, Views
+from fathom.model.objects import Obj, lookup
+
+# Probes.
+
+
+@pytest.mark.parametrize(
+    ("results", "expected"),
+    [
+        ("", None), ("+", True), ("-", None), ("--", None), ("---", False), ("--+", True), ("---+", True),
+        ("+--", True), ("+---", False), ("-+--", True),
+    ],
+)  # fmt: skip
+def test_a_verdict_needs_as_many_results_in_a_row_as_the_probe_asks_for(
+    results: str, expected: bool | None
+) -> None:
+    tally = Tally()
+    for result in results:
+        tally = judge(tally, result == "+", {"failureThreshold": 3})
+    assert tally.verdict is expected
+
+
+def test_successes_can_be_asked_for_in_a_row_too() -> None:
+    probe, tally, verdicts = {"successThreshold": 2, "failureThreshold": 1}, Tally(), []
+    for ok in (True, False, True, True, False):
+        tally = judge(tally, ok, probe)
+        verdicts.append(tally.verdict)
+    assert verdicts == [None, False, False, True, False]
+
+
+# Sockets.
+
+OURS = frozenset({7})
+IP = "127.130.0.2"
+
+
+@pytest.mark.parametrize(
+    ("found", "ours", "words"),
+    [
+        ([Listener(IP, 80, 7)], True, ""),
+        ([Listener(IP, 80, 8)], False, "answered by a process that is not of this pod"),
+        ([Listener("0.0.0.0", 80, 7)], True, "listens on every address"),
+        ([Listener("::", 80, 7)], True, "listens on every address"),
+        ([Listener("0.0.0.0", 80, 8)], False, "another process has bound every address"),
+        ([Listener("0.0.0.0", 80, 7), Listener(IP, 80, 8)], False, "not of this pod"),
+        ([Listener("0.0.0.0", 80, 8), Listener(IP, 80, 7)], True, ""),
+        ([Listener("127.130.0.3", 80, 7)], False, "nothing of this pod listens"),
+        ([], False, "nothing of this pod listens"),
+    ],
+)  # fmt: skip
+def test_whose_socket_would_answer(found: list[Listener], ours: bool, words: str) -> None:
+    verdict = whose(IP, 80, found, OURS)
+    assert verdict.ours is ours
+    assert words in verdict.message + verdict.note
+    assert bool(words) or verdict == Verdict(True)
+
+
+def test_the_kernels_tables_are_read_as_they_are_written(tmp_path: Path) -> None:
+    net = tmp_path / "net"
+    net.mkdir()
+    head = (
+        "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode\n"
+    )
+    rest = "00000000:00000000 00:00000000 00000000     0        0"
+    (net / "tcp").write_text(
+        f"{head}   0: 0200827F:1F90 00000000:0000 0A {rest} 4711 1 0\n"
+        f"   1: 0200827F:1F90 0100007F:9999 01 {rest} 4712 1 0\n"
+    )
+    (net / "tcp6").write_text(f"{head}   0: {'0' * 32}:1F90 {'0' * 32}:0000 0A {rest} 4713 1 0\n")
+    assert listeners(8080, tmp_path) == [Listener(IP, 8080, 4711), Listener("::", 8080, 4713)]
+    assert listeners(80, tmp_path) == []
+
+
+# Addresses.
+
+
+def test_addresses_go_round_and_skip_who_is_there() -> None:
+    taken = {"127.130.0.2", "127.130.0.4"}
+    assert next_address("127.130.0", set()) == "127.130.0.2"
+    assert next_address("127.130.0", taken) == "127.130.0.3"
+    assert next_address("127.130.0", taken, "127.130.0.3") == "127.130.0.5"
+    assert next_address("127.130.0", taken, "127.130.0.254") == "127.130.0.3"
+    assert next_address("127.130.0", {f"127.130.0.{n}" for n in range(255)}) is None
+
+
+def test_ranges_are_all_different_and_away_from_services() -> None:
+    found = list(candidates("node-1"))
+    assert len(set(found)) == len(found) == 127 * 256
+    assert {one.split(".")[1] for one in found} == {str(high) for high in range(128, 255)}
+    assert next(candidates("node-1")) == found[0] != next(candidates("node-2"))
+
+
+# Status.
+
+PLACE = Place("127.130.0.2", "127.130.0.1")
+
+
+def brief(of: Obj, views: Views, *, now: float = 0, over_: bool = False) -> tuple[str, dict[str, str], Obj]:
+    """Phase, conditions and the first container's state."""
+    status = pod_status(of, views, PLACE, now_ns=s(now), over=over_)
+    conditions = {one["type"]: one["status"] for one in status["conditions"]}
+    return status["phase"], conditions, status["containerStatuses"][0]["state"]
+
+
+READY = {
+    "Starting": "True",
+    "Initialized": "True",
+    "ContainersReady": "True",
+    "Ready": "True",
+    "PodScheduled": "True",
+}
+UNREADY = {**READY, "ContainersReady": "False", "Ready": "False"}
+
+
+def test_a_pod_on_its_way() -> None:
+    began = {"running": {"startedAt": "2026-01-01T00:00:00Z"}}
+    waiting = {"waiting": {"reason": "ContainerCreating"}}
+    assert brief(pod(), {}) == ("Pending", UNREADY, waiting)
+    assert brief(pod(), {"main": alive(health=Health(started=True))}) == ("Running", UNREADY, began)
+    assert brief(pod(), {"main": alive()}) == ("Running", READY, began)
+
+
+def test_init_containers_hold_it_up() -> None:
+    whole = pod(container(), init=(container("prepare"),))
+    phase, conditions, state = brief(whole, {"prepare": alive("prepare")})
+    assert (phase, conditions["Initialized"]) == ("Pending", "False")
+    assert state == {"waiting": {"reason": "PodInitializing"}}
+
+
+def test_a_crash_loop_is_waiting_with_what_happened_as_its_last_state() -> None:
+    view = ContainerView(run=ended(1, attempt=2, crashes=2, after=3))
+    status = pod_status(pod(), {"main": view}, PLACE, now_ns=s(5))
+    said = status["containerStatuses"][0]
+    assert said["state"] == {
+        "waiting": {
+            "reason": "CrashLoopBackOff",
+            "message": "back-off 20s restarting failed container=main pod=web_default(u1)",
+        }
+    }
+    assert said["lastState"]["terminated"] == {
+        "exitCode": 1, "reason": "Error", "startedAt": "2026-01-01T00:00:00Z",
+        "finishedAt": "2026-01-01T00:00:03Z", "containerID": "process://u1/main/2",
+    }  # fmt: skip
+    assert (said["restartCount"], said["ready"], status["phase"]) == (2, False, "Running")
+
+
+def test_how_it_ended() -> None:
+    never = pod(policy="Never")
+    assert brief(never, {"main": over(0)}, over_=True)[0] == "Succeeded"
+    assert brief(never, {"main": over(2)}, over_=True)[0] == "Failed"
+    deleted = pod(metadata={"deletionTimestamp": "2026-01-01T00:00:30Z"})
+    assert brief(deleted, {"main": over(143)}, over_=True)[0] == "Failed"
+    assert brief(deleted, {"main": over(0)}, over_=True)[0] == "Succeeded"
+
+
+def test_the_starting_condition_says_what_holds_it_up() -> None:
+    def said(view: ContainerView) -> tuple[str, str]:
+        status = pod_status(pod(), {"main": view}, PLACE, now_ns=s(0))
+        found = next(one for one in status["conditions"] if one["type"] == "Starting")
+        return found["reason"], found.get("message", "")
+
+    waiting = Health(started=True, said="readiness probe failed: connection refused")
+    assert said(ContainerView(trouble=Trouble("ErrImageNeverPull", "no command", T0))) == (
+        "ErrImageNeverPull", "main: no command")  # fmt: skip
+    assert said(alive(health=waiting)) == (
+        "WaitingForProbe",
+        "main: readiness probe failed: connection refused",
+    )
+    assert said(alive()) == ("Started", "")
+
+
+def test_what_others_wrote_is_kept_and_times_move_only_with_the_status() -> None:
+    first = pod_status(pod(), {"main": alive()}, PLACE, now_ns=s(0))
+    bound = {"type": "Bound", "status": "True", "lastTransitionTime": "2025-12-31T23:59:59Z"}
+    before = {**first, "conditions": [bound, *first["conditions"]], "qosClass": "BestEffort"}
+    again = pod_status(pod(status=before), {"main": alive()}, PLACE, now_ns=s(60))
+    assert again == before
+    sick = alive(health=Health(started=True))
+    later = pod_status(pod(status=before), {"main": sick}, PLACE, now_ns=s(60))
+    ready = next(one for one in later["conditions"] if one["type"] == "Ready")
+    assert (ready["status"], ready["lastTransitionTime"]) == ("False", "2026-01-01T00:01:00Z")
+
+
+def test_readiness_gates_are_waited_for() -> None:
+    gated = pod(spec={"readinessGates": [{"conditionType": "x/ok"}]})
+    assert brief(gated, {"main": alive()})[1]["Ready"] == "False"
+    gated["status"] = {"conditions": [{"type": "x/ok", "status": "True"}]}
+    assert brief(gated, {"main": alive(health=WELL)})[1]["Ready"] == "True"
+
+
+# Scripts, usage.
+
+
+def test_a_pods_script_changes_the_default_and_nonsense_changes_nothing() -> None:
+    default = Script(image_s=3.0)
+
+    def script(**annotations: str) -> Script:
+        return script_of(pod(metadata={"annotations": annotations}), default)
+
+    assert script(**{"fathom.dev/simulated": '{"fail": "crash"}'}) == Script(image_s=3.0, fail="crash")
+    assert script(**{"fathom.dev/runs-seconds": "5"}) == Script(image_s=3.0, runs_s=5.0)
+    for wrong in ("{", "[]", '{"fail": "loudly"}', '{"image_s": "x"}'):
+        assert script(**{"fathom.dev/simulated": wrong}) == default
+
+
+def test_usage_counts_the_family_and_the_buried_but_not_the_shim() -> None:
+    table = {
+        10: Entry(1, 999, 50, 9_000), 11: Entry(10, 100, 20, 1_000), 12: Entry(11, 30, 0, 500),
+        13: Entry(1, 7, 7, 7),
+    }  # fmt: skip
+    assert usage_of(10, table, 5) == Sample(5, 50 + 100 + 20 + 30, 1_500)
+    used = rated("main", Sample(0, 0, 1), Sample(2_000_000_000, 500_000_000, 4096))
+    assert (used.cpu_nano, used.memory_bytes) == (250_000_000, 4096)
+
+
+# Logs.
+
+
+def test_lines_are_shown_whole_chosen_and_stamped() -> None:
+    lines = [b"2026-01-01T00:00:01.000000001Z stdout P long ", b"2026-01-01T00:00:01.5Z stdout F line",
+             b"2026-01-01T00:00:02.000000000Z stderr F oops"]  # fmt: skip
+
+    def shown(**options: object) -> bytes:
+        one = Filter(LogOptions(**options))  # type: ignore[arg-type]  # as a test says
+        return b"".join(text for line in lines if (text := one.shown(line)) is not None)
+
+    assert shown() == b"long line\noops\n"
+    assert shown(stream="stderr") == b"oops\n"
+    assert shown(since="2026-01-01T00:00:02.000000Z") == b"oops\n"
+    assert shown(timestamps=True).startswith(b"2026-01-01T00:00:01.000000001Z long line\n2026")
+
+
+def test_full_logs_are_rotated_and_the_oldest_goes(tmp_path: Path) -> None:
+    log = shim.Log(str(tmp_path / "log"), 200, 3)
+    for number in range(40):
+        log.write("stdout", b"line %d\n" % number)
+    log.close()
+    assert [one.name for one in log_files(tmp_path)] == ["log.2", "log.1", "log"]
+    kept = b"".join(one.read_bytes() for one in log_files(tmp_path)).splitlines()
+    numbers = [int(line.rpartition(b" ")[2]) for line in kept]
+    assert numbers == list(range(numbers[0], 40))
+    assert 5 <= len(numbers) < 40
+
+
+def test_a_shim_records_who_runs_and_how_it_ended_and_leaves_nobody_behind(tmp_path: Path) -> None:
+    script = "sleep 60 & (setsid sleep 60 &) ; echo $$; echo bad >&2; exit 5"
+    code, said = launched(tmp_path, "sh", "-c", script)
+    assert (code, said) == (0, "ok")
+    exit_ = waited(tmp_path / "exit.json")
+    who = json.loads((tmp_path / "run.json").read_text())
+    assert (exit_["code"], exit_["signal"], exit_["uid"]) == (5, 0, "u1")
+    lines = [line.split(" ", 3)[1:] for line in (tmp_path / "log").read_text().splitlines()]
+    assert sorted(lines) == [["stderr", "F", "bad"], ["stdout", "F", str(who["pid"])]]
+    assert not [pid for pid in os.listdir("/proc") if pid.isdigit() and _started_by(pid, tmp_path)]
+    assert not (tmp_path / "spec").exists()
+
+
+def test_a_shim_says_why_a_program_cannot_be_started(tmp_path: Path) -> None:
+    code, said = launched(tmp_path, "./not-there")
+    assert (code, said) == (1, "No such file or directory: ./not-there")
+    assert waited(tmp_path / "exit.json")["code"] == 127
+
+
+def launched(directory: Path, *argv: str) -> tuple[int, str]:
+    spec = {
+        "argv": argv, "env": {"PATH": os.environ["PATH"], "MARK": str(directory)}, "cwd": str(directory),
+        "directory": str(directory), "log": str(directory / "log"), "log_bytes": 1000, "log_files": 2,
+        "record": {"uid": "u1"},
+    }  # fmt: skip
+    (directory / "spec").write_text(json.dumps(spec))
+    words = [sys.executable, "-I", "-S", shim.__file__, str(directory / "spec")]
+    done = subprocess.run(words, capture_output=True, text=True, timeout=20, check=False)
+    return done.returncode, done.stdout
+
+
+def waited(path: Path) -> Obj:
+    deadline_s = time.monotonic() + 10
+    while not path.exists():
+        assert time.monotonic() < deadline_s, f"no {path.name}"
+        time.sleep(0.02)
+    found: Obj = json.loads(path.read_text())
+    return found
+
+
+def _started_by(pid: str, directory: Path) -> bool:
+    try:
+        state = lookup({"s": Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]}, "s")
+        return state != "Z" and f"MARK={directory}\0".encode() in Path(f"/proc/{pid}/environ").read_bytes()
+    except OSError:
+        return False
