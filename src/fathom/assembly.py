@@ -28,6 +28,7 @@ from fathom.api.dispatch import Dispatch
 from fathom.api.feeding import Feed
 from fathom.api.kinds.own import OWN_KINDS
 from fathom.api.kinds.registry import Registry
+from fathom.api.ledger.reporting import tenant_status
 from fathom.api.ledger.settling import settle_ledger
 from fathom.api.limits import Throttle
 from fathom.api.metrics import Metrics, NoMetrics
@@ -117,6 +118,7 @@ def assemble(wanted: Wanted) -> Parts:
         outside=outside,
         log=log,
         mend_quota=lambda quota, view: recount(quota, view) if drift(quota, view) else None,
+        tenant_status=tenant_status,
     )
     feed = Feed(wanted.store, cache, log, (CustomKinds(registry).observe, housekeeping.observe))
     return Parts(server, feed, housekeeping, client, authenticator, own_tokens)

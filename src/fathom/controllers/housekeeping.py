@@ -19,6 +19,8 @@ from fathom.controllers.garbage import Ref
 from fathom.controllers.namespaces import RECHECK_S, NamespaceController
 from fathom.controllers.quotas import EVERY_S as RECOUNT_S
 from fathom.controllers.quotas import Mend, QuotaController
+from fathom.controllers.tenants import EVERY_S as REPORT_S
+from fathom.controllers.tenants import TenantController
 from fathom.model.body import Body
 from fathom.model.errors import ApiError
 from fathom.model.view import Resources, View
@@ -40,6 +42,7 @@ class Housekeeping:
         outside: Outside,
         log: Log,
         mend_quota: Mend,
+        tenant_status: Mend,
     ) -> None:
         self._outside = outside
         self._log = log
@@ -51,6 +54,7 @@ class Housekeeping:
         self._collector = Collector(client=client, view=view, resources=resources, queue=self._garbage)
         self._namespace = NamespaceController(client=client, view=view, resources=resources)
         self._quotas = QuotaController(client=client, view=view, mend=mend_quota)
+        self._tenants = TenantController(client=client, view=view, status=tenant_status)
         self._events = EventController(client=client, view=view)
         self._definition = DefinitionController(client=client, view=view, resources=resources)
 
@@ -68,6 +72,7 @@ class Housekeeping:
             group.create_task(self._work("namespaces", self._namespaces, self._empty))
             group.create_task(self._work("definitions", self._definitions, self._retire))
             group.create_task(self._now_and_then("quotas", self._quotas.recount, RECOUNT_S))
+            group.create_task(self._now_and_then("tenants", self._tenants.report, REPORT_S))
             group.create_task(self._now_and_then("events", self._expire, EXPIRE_S))
 
     async def _now_and_then(self, who: str, work: Callable[[], Awaitable[None]], every_s: float) -> None:
