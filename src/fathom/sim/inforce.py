@@ -83,6 +83,12 @@ class Faults:
             if one.fault.momentary:
                 self._world.at(one.begin_ns, self._happen, one.fault)
 
+    def hold_now(self, fault: HoldWatch) -> None:
+        """One more, that the story itself makes."""
+        if not self._healed:
+            self._holds.append(Planned(fault, self._world.began_ns))
+            self.quiet = False
+
     def heal(self) -> None:
         """From now on nothing goes wrong any more: liveness is judged after this."""
         self._healed = self.quiet = self.store_quiet = True

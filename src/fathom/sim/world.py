@@ -26,6 +26,7 @@ from fathom.model.conditions import is_true
 from fathom.model.objects import Key, Obj, metadata
 from fathom.seams.process import Entry, Inside
 from fathom.sim.engine import Engine
+from fathom.sim.faults import HoldWatch
 from fathom.sim.inforce import DRIVER, SECOND_NS
 from fathom.sim.invariants import Checker, Finding, Seen, seen, standard
 from fathom.sim.process import Process
@@ -100,6 +101,11 @@ class World:
     def pause(self, name: str, for_s: float) -> None:
         """It does not run, but its clock does; what comes meanwhile waits for it."""
         self.engine.pause(self.engine.processes[name], for_s)
+
+    def deafen(self, name: str, match: str, *, for_s: float) -> None:
+        """What the watches of a process say about a kind ('/pods') is held back for a while."""
+        fault = HoldWatch(at_s=self.now_s, target=name, match=match, for_s=for_s)
+        self.engine.faults.hold_now(fault)
 
     def happening(self, name: str, work: Callable[[], object]) -> None:
         """What a `Happening` of that name does: faults can make it come at any moment."""

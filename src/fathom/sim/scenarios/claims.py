@@ -33,14 +33,14 @@ def checkers() -> Sequence[Checker]:
 
 
 @scenario(
-    Menu(processes=MANAGERS, kinds=KINDS, happenings=AT_THE_TOP, seconds=20, most=8),
+    Menu(processes=MANAGERS, kinds=KINDS, happenings=AT_THE_TOP, seconds=14, most=8),
     checkers=checkers,
     scale=20,
 )
 async def claims(world: World) -> None:
     """Claims come and go, and come again under the same names: each has its disk, and no disk is left."""
     await world.apply(NAMESPACES, {"metadata": {"name": CLOUD}})
-    manage(world, Cleanup)
+    manage(world, Cleanup, kinds=KINDS)
     for _ in range(world.scale):
         await world.sleep(1.5 * world.rng.random())
         name = f"claim-{world.rng.randrange(4)}"

@@ -49,7 +49,7 @@ def checkers() -> Sequence[Checker]:
         servers=SERVERS,
         kinds=("/configmaps", "/secrets"),
         happenings=("move", "forget"),
-        seconds=20,
+        seconds=15,
         most=8,
         without=all_but(*OF_HISTORY, "hold-watch", "happening"),
     ),

@@ -13,7 +13,7 @@ from fathom.sim.invariants import Checker
 from fathom.sim.menu import Menu
 from fathom.sim.scenario import Scenario, scenario
 from fathom.sim.scenarios.objects import PODS, pod_spec
-from fathom.sim.scenarios.staff import AGENT, MANAGERS, OF_WATCHES, UNREST, all_but, come_to_rest, employ
+from fathom.sim.scenarios.staff import AGENT, MANAGERS, UNREST, all_but, come_to_rest, employ
 from fathom.sim.standins.agent import RUNS_S, Weather
 from fathom.sim.standins.finisher import Finisher
 from fathom.sim.world import World
@@ -45,30 +45,30 @@ def checkers() -> Sequence[Checker]:
 
 
 @scenario(
-    Menu(processes=(*MANAGERS, AGENT), kinds=KINDS, happenings=UNREST, seconds=20, most=8),
+    Menu(processes=(*MANAGERS, AGENT), kinds=KINDS, happenings=UNREST, seconds=10, most=8),
     checkers=checkers,
     scale=10,
 )
 async def finished_jobs(world: World) -> None:
     """Jobs run, some of their pods are shot, some jobs are deleted: no success is counted twice."""
-    await _told(world, employ(world, Finisher))
+    await _told(world, employ(world, Finisher, kinds=KINDS))
 
 
 @scenario(
     Menu(
         processes=MANAGERS,
         kinds=KINDS,
-        happenings=("lose-lease", "nudge"),
-        seconds=20,
-        most=8,
-        without=all_but(*OF_WATCHES, "happening", "crash-at-write", "pause"),
+        happenings=("handover",),
+        seconds=10,
+        most=6,
+        without=all_but("hold-watch", "happening", "crash-at-write"),
     ),
     checkers=checkers,
     scale=10,
 )
 async def jobs_seen_late(world: World) -> None:
     """The same, while managers hear of one kind late and of another at once, and leaders change."""
-    await _told(world, employ(world, Finisher))
+    await _told(world, employ(world, Finisher, kinds=KINDS))
 
 
 async def _told(world: World, weather: Weather) -> None:

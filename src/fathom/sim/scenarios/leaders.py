@@ -28,7 +28,7 @@ def checkers() -> Sequence[Checker]:
         servers=("api-1", "api-2"),
         kinds=("/leases", "/pods", "/replicasets"),
         happenings=("lose-lease", "move"),
-        seconds=25,
+        seconds=14,
         most=8,
         without=all_but(*OF_PROCESSES, "happening", "slow-reply", "stale-server"),
     ),

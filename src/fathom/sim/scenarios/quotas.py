@@ -48,7 +48,7 @@ def checkers() -> Sequence[Checker]:
         servers=("api-1", "api-2"),
         kinds=("/pods", "/replicasets"),
         happenings=(*CHANGES, *UNREST, "move"),
-        seconds=20,
+        seconds=14,
         most=10,
     ),
     servers=2,

@@ -5,14 +5,23 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from fathom.model.conditions import find_condition
-from fathom.model.objects import Key, Obj, is_deleting, labels_of, lookup, metadata
+from fathom.model.objects import Key, Obj, is_deleting, labels_of, lookup, metadata, uid_of
 from fathom.sim.checkers import everywhere
 from fathom.sim.checkers.workloads import ChildrenWithinBounds, OnePodPerSlot, SaysWhatItSaw
 from fathom.sim.invariants import Checker
 from fathom.sim.menu import Menu
 from fathom.sim.scenario import Scenario, scenario
 from fathom.sim.scenarios.objects import PODS, REPLICA_SETS, replica_set
-from fathom.sim.scenarios.staff import AGENT, MANAGERS, OF_WATCHES, UNREST, all_but, come_to_rest, employ
+from fathom.sim.scenarios.staff import (
+    AGENT,
+    MANAGERS,
+    OF_ANSWERS,
+    OF_WATCHES,
+    UNREST,
+    all_but,
+    come_to_rest,
+    employ,
+)
 from fathom.sim.standins.agent import Weather
 from fathom.sim.standins.replicator import SCALED, TEMPLATE, Replicator, surge_of, template_mark, wanted_of
 from fathom.sim.world import World
@@ -38,7 +47,7 @@ def _said(owner: Obj) -> tuple[int, object] | None:
 
 
 @scenario(
-    Menu(processes=(*MANAGERS, AGENT), kinds=KINDS, happenings=UNREST, seconds=25, most=8),
+    Menu(processes=(*MANAGERS, AGENT), kinds=KINDS, happenings=UNREST, seconds=20, most=8),
     checkers=checkers,
     scale=30,
 )
@@ -58,12 +67,33 @@ async def replicas_seen_late(world: World) -> None:
 
 
 @scenario(
+    Menu(processes=MANAGERS, kinds=("/pods",), seconds=10, most=12, without=all_but(*OF_ANSWERS)),
+    checkers=checkers,
+    scale=30,
+)
+async def answers_come_late(world: World) -> None:
+    """Answers to writes come when much has happened since: the youngest pods are shot before their makers
+    have heard of them."""
+    weather = employ(world, Replicator)
+    for name in WORKLOADS:
+        await world.apply(REPLICA_SETS, replica_set(name, 3))
+    for _ in range(world.scale):
+        await world.sleep(0.7 * world.rng.random())
+        pods = sorted(world.list("pods"), key=lambda pod: int(metadata(pod)["resourceVersion"]))
+        for pod in [pod for pod in pods if not is_deleting(pod)][-1:]:
+            await world.api.delete(PODS, "default", metadata(pod)["name"], uid=uid_of(pod))
+    await come_to_rest(world, weather)
+    for name in WORKLOADS:
+        look_at_the_end(world, name)
+
+
+@scenario(
     Menu(
         processes=(*MANAGERS, AGENT),
         servers=("api-1", "api-2"),
         kinds=KINDS,
         happenings=("move", *UNREST),
-        seconds=25,
+        seconds=20,
         most=8,
     ),
     servers=2,
@@ -136,4 +166,9 @@ def tag_of(owner: Obj) -> int:
     return int(image.rpartition(":")[2])
 
 
-SCENARIOS: tuple[Scenario, ...] = (replicas, replicas_seen_late, replicas_behind_two_servers)
+SCENARIOS: tuple[Scenario, ...] = (
+    replicas,
+    replicas_seen_late,
+    replicas_behind_two_servers,
+    answers_come_late,
+)

@@ -36,13 +36,13 @@ def checkers() -> Sequence[Checker]:
 
 
 @scenario(
-    Menu(processes=(*MANAGERS, REPAIR, AGENT), kinds=KINDS, happenings=UNREST, seconds=20, most=8),
+    Menu(processes=(*MANAGERS, REPAIR, AGENT), kinds=KINDS, happenings=UNREST, seconds=11, most=8),
     checkers=checkers,
     scale=15,
 )
 async def reservations(world: World) -> None:
     """Replicas reserve before they are bound, while they are scaled, rolled and shot at."""
-    await _told(world, employ(world, Replicator, Reserver))
+    await _told(world, employ(world, Replicator, Reserver, kinds=KINDS))
 
 
 @scenario(
@@ -51,7 +51,7 @@ async def reservations(world: World) -> None:
         servers=("api-1", "api-2"),
         kinds=KINDS,
         happenings=("move", *UNREST),
-        seconds=20,
+        seconds=11,
         most=8,
     ),
     servers=2,
@@ -60,7 +60,7 @@ async def reservations(world: World) -> None:
 )
 async def reservations_behind_two_servers(world: World) -> None:
     """The same behind two API servers, of which one may be far behind."""
-    await _told(world, employ(world, Replicator, Reserver, servers=2))
+    await _told(world, employ(world, Replicator, Reserver, kinds=KINDS, servers=2))
 
 
 async def _told(world: World, weather: Weather) -> None:

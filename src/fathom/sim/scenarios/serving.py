@@ -14,7 +14,7 @@ from fathom.sim.menu import Menu
 from fathom.sim.scenario import Scenario, scenario
 from fathom.sim.scenarios.objects import replica_set
 from fathom.sim.scenarios.replicas import keep_changing
-from fathom.sim.scenarios.staff import AGENT, MANAGERS, OF_WATCHES, UNREST, all_but, come_to_rest, employ
+from fathom.sim.scenarios.staff import AGENT, MANAGERS, UNREST, all_but, come_to_rest, employ
 from fathom.sim.standins.agent import Weather
 from fathom.sim.standins.endpoints import EndpointsCopier
 from fathom.sim.standins.replicator import Replicator
@@ -22,7 +22,7 @@ from fathom.sim.world import World
 
 SERVICES = Resource("", "v1", "services")
 WORKLOADS = ("web", "api")
-KINDS = ("/pods", "/endpoints", "/services")
+KINDS = ("/pods", "/endpoints")
 
 
 def service(name: str) -> Obj:
@@ -35,30 +35,30 @@ def checkers() -> Sequence[Checker]:
 
 
 @scenario(
-    Menu(processes=(*MANAGERS, AGENT), kinds=KINDS, happenings=UNREST, seconds=20, most=8),
+    Menu(processes=(*MANAGERS, AGENT), kinds=KINDS, happenings=UNREST, seconds=11, most=8),
     checkers=checkers,
     scale=15,
 )
 async def endpoints(world: World) -> None:
     """Pods come, go and fail their probes: in the end endpoints are exactly those that are ready."""
-    await _told(world, employ(world, Replicator, EndpointsCopier))
+    await _told(world, employ(world, Replicator, EndpointsCopier, kinds=KINDS))
 
 
 @scenario(
     Menu(
         processes=MANAGERS,
         kinds=KINDS,
-        happenings=("lose-lease", "failing-probe", "fair"),
-        seconds=20,
-        most=8,
-        without=all_but(*OF_WATCHES, "happening", "crash-at-write"),
+        happenings=("handover", "blink"),
+        seconds=11,
+        most=6,
+        without=all_but("hold-watch", "happening", "crash-at-write"),
     ),
     checkers=checkers,
     scale=15,
 )
 async def endpoints_seen_late(world: World) -> None:
     """The same, while what managers hear of one kind is held back and of another is not."""
-    await _told(world, employ(world, Replicator, EndpointsCopier))
+    await _told(world, employ(world, Replicator, EndpointsCopier, kinds=KINDS))
 
 
 async def _told(world: World, weather: Weather) -> None:

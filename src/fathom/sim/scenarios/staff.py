@@ -3,7 +3,7 @@ to them that is not the network's fault."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 
 from fathom.control.lease import LEASES, Timing
 from fathom.control.process import Controller
@@ -18,10 +18,12 @@ AGENT = "agent"
 LEASE = "kube-system/manager"
 
 # Shorter than live ones, so that leaders change while faults last.
-TIMING = Timing(duration_s=6, renew_deadline_s=4.0, retry_s=1.0)
+TIMING = Timing(duration_s=4, renew_deadline_s=3.0, retry_s=0.8)
 # Nobody who still has something to do is silent for longer: backoffs and open breakers end after 30 s.
 QUIET_S = 35.0
 IMAGE_S = 8.0
+DEAF_S = 9.0
+BLINK_S = 2.5
 
 # Kinds of fault, by what they are done to.
 OF_WATCHES = ("hold-watch", "drop-watch", "stale-server", "slow-request")
@@ -36,11 +38,12 @@ OF_PROCESSES = (
     "partition",
     "slow-request",
 )
+OF_ANSWERS = ("slow-reply", "lose-reply", "slow-request", "hold-watch")
 OF_HISTORY = ("compact", "drop-watch", "partition", "stale-server", "crash")
 
 # What `manage` and `employ` can make happen, for a menu.
-AT_THE_TOP = ("lose-lease", "shuffle", "nudge")
-UNREST = (*AT_THE_TOP, "slow-image", "failing-probe", "node-dies", "fair")
+AT_THE_TOP = ("lose-lease", "handover", "shuffle", "nudge")
+UNREST = (*AT_THE_TOP, "slow-image", "failing-probe", "blink", "node-dies", "fair")
 
 
 def all_but(*kinds: str) -> tuple[str, ...]:
@@ -48,10 +51,12 @@ def all_but(*kinds: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(name for name, _ in MAKERS if name not in kinds))
 
 
-def employ(world: World, *controllers: Controller, servers: int = 1) -> Weather:
+def employ(
+    world: World, *controllers: Controller, kinds: Sequence[str] = ("/pods",), servers: int = 1
+) -> Weather:
     """The managers, each at an API server of its own where there are several; and the agents."""
     weather = Weather()
-    manage(world, *controllers, servers=servers)
+    manage(world, *controllers, kinds=kinds, servers=servers)
     run_controllers(world, AGENT, AgentIn(weather))
     for name, work in _unrest(world, weather).items():
         world.happening(name, work)
@@ -60,10 +65,11 @@ def employ(world: World, *controllers: Controller, servers: int = 1) -> Weather:
     return weather
 
 
-def manage(world: World, *controllers: Controller, servers: int = 1) -> None:
-    """The managers alone, for stories without pods."""
+def manage(world: World, *controllers: Controller, kinds: Sequence[str], servers: int = 1) -> None:
+    """The managers alone, for stories without pods. `kinds`: what they follow."""
     for index, name in enumerate(MANAGERS):
         run_controllers(world, name, *controllers, server=1 + index % servers, lease=LEASE, timing=TIMING)
+    world.happening("handover", lambda: world.soon(lambda: _hand_over(world, kinds)))
     world.happening("lose-lease", lambda: world.soon(lambda: _lose_lease(world)))
     world.happening("shuffle", lambda: shuffle(world, *MANAGERS))
     world.happening("nudge", lambda: nudge(world, *MANAGERS))
@@ -82,16 +88,46 @@ def _unrest(world: World, weather: Weather) -> dict[str, Callable[[], object]]:
         "nudge": lambda: nudge(world, *MANAGERS, AGENT),
         "slow-image": change(image_s=IMAGE_S),
         "failing-probe": change(probes_fail=True),
+        "blink": lambda: world.soon(lambda: _blink(world, weather)),
         "node-dies": change(dead={"node-1": None}),
         "fair": change(image_s=0.0, probes_fail=False, dead={}),
     }
 
 
+async def _blink(world: World, weather: Weather) -> None:
+    """Probes fail, and after a moment they do not."""
+    for fail in (True, False):
+        weather.probes_fail = fail
+        nudge(world, AGENT)
+        await world.sleep(BLINK_S)
+
+
+async def _hand_over(world: World, kinds: Sequence[str]) -> None:
+    """The leader dies, and the next one has not heard of one kind for a while: of another it has."""
+    leaders = [name for name in MANAGERS if _leads(world, name)]
+    if not leaders:
+        return
+    draw = int(world.now_s * 1000)
+    kind = kinds[draw // 2 % len(kinds)]
+    for name in MANAGERS:
+        if name not in leaders:
+            world.deafen(name, kind, for_s=DEAF_S)
+    await world.sleep(DEAF_S / 3)
+    world.crash(leaders[0], restart_after_s=DEAF_S)
+    if draw % 2:
+        await _lose_lease(world)  # Else it is free when its time is up.
+
+
+def _leads(world: World, name: str) -> bool:
+    standing = getattr(world.state(name), "standing", None)
+    return world.engine.processes[name].alive and standing is not None and standing.state == "leading"
+
+
 async def _lose_lease(world: World) -> None:
-    """Somebody takes the lease away from whoever holds it, and does nothing with it."""
+    """Somebody takes the lease away from whoever holds it: the next one to ask has it."""
     lease = Key(*LEASE.split("/"))
     if world.get(LEASES.name, lease) is not None:
-        patch = {"spec": {"holderIdentity": "somebody-else"}}
+        patch = {"spec": {"holderIdentity": None}}
         await world.api.patch(LEASES, lease.namespace, lease.name, patch)
 
 

@@ -7,7 +7,7 @@ from fathom.control import loop
 from fathom.control.commit import Commit
 from fathom.sim.zoo import put_back
 
-SCENARIOS = ("replicas",)
+SCENARIOS = ("replicas-seen-late",)
 BREAKS = "children ≤ desired + surge"
 
 put_back(Commit, "_remember", lambda self, action, outcome, owner: None)
