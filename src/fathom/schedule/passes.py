@@ -1,13 +1,15 @@
 """One shape looked at over all nodes: filtered, scored, and then kept right while pods are placed.
 
-A pass is made once for many pods. Placing one changes the chosen row (its room, its score) and a few domains'
-codes; only those are worked out again. Where no topology rule applies, the best rows are a list that shrinks,
-and a choice costs no look at the other nodes at all.
+A pass is made once for many pods. Placing one changes the chosen row (its room, its score) and the codes of a
+few domains; only the rows of those are worked out again. Where no score depends on which nodes are left, the
+best rows are a list that shrinks, and a choice costs no look at the other nodes at all.
 """
 
 from __future__ import annotations
 
+from array import array
 from bisect import bisect_left
+from collections.abc import Sequence
 
 import msgspec
 import numpy as np
@@ -21,8 +23,11 @@ from fathom.schedule.rules import RULES, Filter, Rules, Score, SoftScore, Topolo
 from fathom.schedule.scores.soft import Soft
 from fathom.schedule.shape import Shape
 from fathom.schedule.table import NodeTable
-from fathom.schedule.verdicts import FITS, Change, Codes, Domains, VerdictLog, Verdicts, joined
+from fathom.schedule.verdicts import CODES_MAX, FITS, Change, Codes, Domains, VerdictLog, Verdicts, joined
 
+CODES = CODES_MAX + 1
+# Rows that are quicker to look at one by one than all at once.
+FEW = 8
 OUT = -1  # The total of a row that is not feasible; real totals are never negative.
 FULL = 100
 # More changed rows than this share of all: looking at all of them is quicker.
@@ -34,7 +39,7 @@ LOG_CHANGES_MAX = 4096
 class Choice(msgspec.Struct, frozen=True):
     row: int
     total: int
-    best: list[int]  # Rows with that total, in order. To be read before the next placement.
+    best: Sequence[int]  # Rows with that total, in order. To be read before the next placement.
 
 
 class Pass:
@@ -50,13 +55,13 @@ class Pass:
     _constant: int  # What the others come to.
     _layers: list[Layer]
     _softs: list[tuple[int, Soft]]
-    _plain: bool  # Neither layers nor softs. Then the next four are in use.
+    _joined: Codes  # Own and layers together; the same array as `own` where there are no layers.
+    _counts: list[int]  # By code: rows of `_joined` that have it.
+    _rejected: dict[str, int] | None  # The same in words; None: to be worked out.
+    _steady: bool  # No score depends on which nodes are left. Then the next three are in use.
     _totals: Ints
-    _extra: Ints  # Total less base, for rows that are feasible.
-    _best: list[int]  # Rows of the best total, in order. Empty: not looked for yet.
+    _best: array[int]  # Rows of the best total, in order. Empty: not looked for yet.
     _best_total: int
-    _joined: Codes | None  # Own and layers together; None: to be worked out.
-    _rejected: dict[str, int] | None
 
     def __init__(self, shape: Shape, table: NodeTable, world: Context, rules: Rules = RULES) -> None:
         self.shape, self.table, self.world, self.rules = shape, table, world, rules
@@ -68,18 +73,13 @@ class Pass:
 
     def choose(self, seed: int) -> Choice | None:
         """The best row; among equals the seed decides. None: no node fits."""
-        if not self._plain:
-            return self._choose_over_domains(seed)
-        if not self._best:
+        if not self._steady:
+            self._best_total, self._best = _tops(self._totals_of(self._joined == FITS))
+        elif not self._best:
             self._best_total, self._best = _tops(self._totals)
         if not self._best:
             return None
         return Choice(self._best[seed % len(self._best)], self._best_total, self._best)
-
-    def _choose_over_domains(self, seed: int) -> Choice | None:
-        feasible = self.codes() == FITS
-        best_total, best = _tops(self._totals_of(feasible))
-        return Choice(best[seed % len(best)], best_total, best) if best else None
 
     def verdicts(self) -> Verdicts:
         return Verdicts(self.log, self.log.decisions - 1)
@@ -87,8 +87,7 @@ class Pass:
     def rejected(self) -> dict[str, int]:
         """Reason -> nodes, as of now. Shared between decisions until something changes."""
         if self._rejected is None:
-            counts = np.bincount(self.codes(), minlength=len(self.reasons.listed)).tolist()
-            self._rejected = _by_text(self.reasons, counts)
+            self._rejected = _by_text(self.reasons, self._counts)
         return self._rejected
 
     def rejecting_rules(self) -> list[str]:
@@ -98,10 +97,6 @@ class Pass:
 
     def codes(self) -> Codes:
         """Every row's verdict, as of now. Not to be written to."""
-        if self._plain:
-            return self.own
-        if self._joined is None:
-            self._joined = joined(self.own, self._coded())
         return self._joined
 
     def fits_now(self, row: int) -> bool:
@@ -130,27 +125,58 @@ class Pass:
         self.log.decisions += 1
         self._look_again(row, decision)
         for number, layer in enumerate(self._layers, start=1):
-            for domain, code in layer.placed(row):
-                self.log.changes.append(Change(decision, number, domain, code))
-        for one in self._softs:
-            one[1].placed(row)
-        self._joined = None
-        if self._layers:
-            self._rejected = None
+            moved = layer.placed(row)
+            if moved:
+                self.log.changes += [Change(decision, number, domain, code) for domain, code in moved]
+                self._settle_all(_rows_in(layer, [domain for domain, _ in moved]))
+        for _, one in self._softs:
+            one.placed(row)
+        self._settle(row)
 
     def _look_again(self, row: int, decision: int) -> None:
-        code, points = self._judged_one(row), self._scored_one(row)
+        code, self._base[row] = self._judged_one(row), self._scored_one(row)
         if code != self.own[row]:
+            if not self._layers:  # Else `_settle` counts it.
+                self._recount(int(self.own[row]), code)
             self.own[row] = code
             self.log.changes.append(Change(decision, 0, row, code))
-            self._rejected = None
-            if self._scaled and self._plain:
-                self._base[row] = points
-                self._start_over()
-                return
-        self._base[row] = points
-        if self._plain:
-            self._retotal(row, points + int(self._extra[row]) if code == FITS else OUT)
+
+    def _settle(self, row: int) -> None:
+        """One row's verdict and total, from its own and its domains' codes."""
+        code = int(self.own[row])
+        if self._layers:
+            for layer in self._layers:
+                if code == FITS:
+                    code = int(layer.codes[layer.domains[row]])
+            if code != self._joined[row]:
+                self._recount(int(self._joined[row]), code)
+                self._joined[row] = code
+        if self._steady:
+            self._retotal(row, int(self._base[row]) + self._constant if code == FITS else OUT)
+
+    def _settle_all(self, rows: NDArray[np.intp]) -> None:
+        if rows.size > FEW:
+            self._settle_many(rows)
+            return
+        for row in rows.tolist():
+            self._settle(row)
+
+    def _settle_many(self, rows: NDArray[np.intp]) -> None:
+        old = self._joined[rows]
+        new = joined(self.own[rows], [(domains[rows], codes) for domains, codes in self._coded()])
+        self._joined[rows] = new
+        changed = np.bincount(new, minlength=CODES) - np.bincount(old, minlength=CODES)
+        for code in np.flatnonzero(changed).tolist():
+            self._counts[code] += int(changed[code])
+        self._rejected = None
+        if self._steady:
+            self._totals[rows] = np.where(new == FITS, self._base[rows] + self._constant, OUT)
+            self._best = array("q")
+
+    def _recount(self, old: int, new: int) -> None:
+        self._counts[old] -= 1
+        self._counts[new] += 1
+        self._rejected = None
 
     def _retotal(self, row: int, total: int) -> None:
         self._totals[row] = total
@@ -159,7 +185,7 @@ class Pass:
         at = bisect_left(self._best, row)
         listed = at < len(self._best) and self._best[at] == row
         if total > self._best_total:
-            self._best_total, self._best = total, [row]
+            self._best_total, self._best = total, array("q", [row])
         elif total == self._best_total and not listed:
             self._best.insert(at, row)
         elif total < self._best_total and listed:
@@ -265,17 +291,19 @@ class Pass:
             for weight, one in self._soft_rules
             for made in one.softs(self.shape, rows, self.world)
         ]
-        self._plain = not self._layers and not self._softs
-        own_feasible = self.own == FITS
-        self._scaled = []
-        self._constant = 0
+        self._scaled, self._constant = [], 0
         for weight, raw, down in self._raw:
-            self._keep_scaled(weight, raw, down, own_feasible)
+            self._keep_scaled(weight, raw, down, self.own == FITS)
+        self._joined = joined(self.own, self._coded()) if self._layers else self.own
+        self._counts = np.bincount(self._joined, minlength=CODES).tolist()
+        self._rejected = None
         self._new_log()
-        self._joined = None
         # Making layers may have made the table give up counters, which counts as a change: read it after.
         self.version = self.table.version
-        self._start_over()
+        self._best, self._best_total = array("q"), OUT
+        self._steady = not self._softs and not self._scaled
+        if self._steady:
+            self._totals = self._totals_of(self._joined == FITS)
 
     def _new_log(self) -> None:
         self.log = VerdictLog(self.own.copy(), [(d, c.copy()) for d, c in self._coded()], self.reasons.listed)
@@ -289,29 +317,24 @@ class Pass:
             most = int(judged.max())
             self._constant += weight * (FULL if bool(most) is not down else 0)
 
-    def _start_over(self) -> None:
-        self._rejected = None
-        self._best = []
-        self._best_total = OUT
-        if self._plain:
-            feasible = self.own == FITS
-            self._extra = self._extra_of(feasible)
-            self._totals = np.where(feasible, self._base + self._extra, OUT)
-
     def _totals_of(self, feasible: Bools) -> Ints:
-        return np.where(feasible, self._base + self._extra_of(feasible), OUT)
-
-    def _extra_of(self, feasible: Bools) -> Ints:
-        """Points that depend on which nodes are left."""
-        extra = np.full(feasible.size, self._constant, dtype=np.int64)
+        totals = self._base + self._constant
         for weight, raw, down in self._scaled:
-            extra += weight * _scaled(raw, feasible, down)
+            totals += weight * _scaled(raw, feasible, down)
         for weight, one in self._softs:
-            extra += weight * one.points(feasible)
-        return extra
+            totals += weight * one.points(feasible)
+        return np.where(feasible, totals, OUT)
 
     def _coded(self) -> list[tuple[Domains, Codes]]:
         return [(one.domains, one.codes) for one in self._layers]
+
+
+def _rows_in(layer: Layer, domains: list[int]) -> NDArray[np.intp]:
+    if len(domains) == 1:
+        return np.flatnonzero(layer.domains == domains[0])
+    some = np.zeros(layer.codes.size, dtype=np.bool_)
+    some[domains] = True
+    return np.flatnonzero(some[layer.domains])
 
 
 def _scaled(raw: Ints, feasible: Bools, down: bool) -> Ints:
@@ -321,12 +344,14 @@ def _scaled(raw: Ints, feasible: Bools, down: bool) -> Ints:
     return FULL - points if down else points
 
 
-def _tops(totals: Ints) -> tuple[int, list[int]]:
-    if not totals.size:
-        return OUT, []
-    best = int(totals.max())
-    rows: NDArray[np.intp] = np.flatnonzero(totals == best)
-    return (best, rows.tolist()) if best > OUT else (OUT, [])
+def _tops(totals: Ints) -> tuple[int, array[int]]:
+    """The best total and its rows: an array, since making a list of a hundred thousand rows takes longer than
+    finding them."""
+    best = int(totals.max()) if totals.size else OUT
+    rows = array("q")
+    if best > OUT:
+        rows.frombytes(np.flatnonzero(totals == best).astype(np.int64, copy=False).tobytes())
+    return best, rows
 
 
 def _by_text(reasons: Reasons, counts: list[int]) -> dict[str, int]:

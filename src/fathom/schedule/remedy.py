@@ -90,6 +90,10 @@ def _lacking(rule: str, shape: Shape, rows: Rows, world: Context) -> Iterator[Re
         if short and (nearest is None or (len(short), parts) < nearest[0]):
             nearest = ((len(short), parts), row, short)
     if nearest is None:
+        text = (
+            f"wait: room on {rows.names[0]} is promised to a nominated pod, a Reservation or a capacity class"
+        )
+        yield Remedy(rule, text, "time", rows.size, WAIT)
         return
     rank, row, short = nearest
     name = rows.table.names[row]
