@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import fcntl
 import os
 import platform
@@ -19,6 +20,7 @@ from fathom.agent.addresses import candidates
 from fathom.agent.host.launch import Rights
 from fathom.agent.host.records import boot_id
 from fathom.agent.host.sockets import listening
+from fathom.agent.shim import LANDLOCK_CREATE
 
 ENCLOSE = Path(__file__).parent.parent / "enclose.py"
 TRY_S = 10.0
@@ -70,9 +72,14 @@ def find_rights(hide: Sequence[Path], *, allow_root: bool) -> tuple[Rights, str]
     enclosing, why = _can_enclose(root)
     paths = tuple(str(path.resolve()) for path in hide)
     rights = Rights(root, enclosing, paths, allow_root)
-    if enclosing:
+    if enclosing and (root or _has_landlock()):
         return rights, ""
+    why = why or "the kernel has no Landlock, and /proc shows what other processes of the user see"
     return rights, f"pods can read the server's files as far as user {os.geteuid()} can: {why}"
+
+
+def _has_landlock() -> bool:
+    return ctypes.CDLL(None, use_errno=True).syscall(LANDLOCK_CREATE, None, 0, 1) > 0
 
 
 def _can_enclose(root: bool) -> tuple[bool, str]:
