@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Callable, Sequence
 
 from hypothesis import settings
 from hypothesis import strategies as st
@@ -32,8 +33,12 @@ def taken(queue: SchedulingQueue, most: int = 256) -> list[str]:
     return [entry.pod.uid for entry in queue.take(most=most)]
 
 
-def everything(_: object) -> int:
-    return 1_000_000
+def first(count: int) -> Callable[[Sequence[Waiting]], list[str]]:
+    """So many of those who wait."""
+    return lambda pods: [pod.uid for pod in pods[:count]]
+
+
+everything = first(1_000_000)
 
 
 def test_higher_priority_goes_first_and_then_the_older() -> None:
@@ -67,7 +72,7 @@ def test_an_event_wakes_only_who_waits_for_it_and_only_as_many_as_it_can_help() 
     for waits in (("pod-removed", "node-added"), ("quota-changed",)):
         for entry in queue.take():
             queue.park(entry.pod.uid, waits, now_ns=0)
-    woken = queue.happened(FREED, lambda pods: 1, now_ns=5 * S)
+    woken = queue.happened(FREED, first(1), now_ns=5 * S)
     assert woken == ["a"]
     (entry,) = queue.take()
     assert (entry.pod.uid, entry.cause, entry.since_ns, entry.attempt) == (
@@ -81,7 +86,7 @@ def test_a_hint_of_nothing_wakes_nobody() -> None:
     queue = queue_of(pod("a"))
     queue.take()
     queue.park("a", ("pod-removed",), now_ns=0)
-    assert queue.happened(FREED, lambda pods: 0, now_ns=0) == []
+    assert queue.happened(FREED, first(0), now_ns=0) == []
     assert queue.counts["parked"] == 1
 
 
@@ -212,7 +217,7 @@ class Line(RuleBasedStateMachine):
     @rule(name=st.sampled_from(["x", "y"]), could=st.integers(0, 2))
     def event(self, name: str, could: int) -> None:
         waiting = {uid for uid in self.alive if name in self.entry(uid).waits}
-        woken = self.queue.happened(Happening(name), lambda pods: could, now_ns=self.now_ns)
+        woken = self.queue.happened(Happening(name), first(could), now_ns=self.now_ns)
         assert set(woken) <= waiting
 
     @rule(seconds=st.integers(0, 70))

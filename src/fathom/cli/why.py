@@ -220,8 +220,10 @@ def _told(found: Why, *, wide: bool) -> list[str]:
         shown = group.nodes if wide else group.nodes[:NODES_SHOWN]
         more = "" if len(shown) == group.count else f" and {group.count - len(shown)} more"
         lines.append(f"  {group.count:>5}  {group.reason}: {', '.join(shown)}{more}")
-    if found.change is not None and found.change.admits_to:
-        lines.append(f"  change: {found.change.what} -> fits {', '.join(found.change.admits_to)}")
+    if found.change is not None and found.change.nodes:
+        lines.append(
+            f"  change: {found.change.what}, by {found.change.who}: opens {found.change.nodes} nodes"
+        )
     if (attempt := found.attempt) is not None:
         lines += _told_attempt(found, wide=wide)
         considered = [

@@ -12,13 +12,14 @@ from typing import Literal
 import msgspec
 import numpy as np
 
-from fathom.explain.obstacles import Change, smallest_change
 from fathom.model.decision import Decision, Seen
 from fathom.model.objects import Obj, key_of, lookup, metadata
 from fathom.record.journal import Kept
+from fathom.schedule.context import Context
 from fathom.schedule.known import Known
 from fathom.schedule.place import Placement
 from fathom.schedule.pods import PodView
+from fathom.schedule.remedy import OWNER, remedies
 from fathom.seams.outside import timestamp
 
 State = Literal["scheduled", "unschedulable", "gated", "waiting", "finished"]
@@ -30,6 +31,15 @@ class Group(msgspec.Struct, frozen=True):
     reason: str
     count: int
     nodes: tuple[str, ...]
+
+
+class Change(msgspec.Struct, frozen=True):
+    """What would admit the pod, by whom it can be made, and how many nodes it would open."""
+
+    what: str
+    who: str
+    rule: str
+    nodes: int = 0
 
 
 class Used(msgspec.Struct, frozen=True):
@@ -120,7 +130,7 @@ def explain_pod(evidence: Evidence, known: Known) -> Why:
         )
     context = known.context(view, now_ns=evidence.now_ns)
     placement = known.decider.place(view, context)
-    change = smallest_change(view, known.table, context) if placement.node is None else None
+    change = _smallest(view, known, context) if placement.node is None else None
     now = _now(placement, known, last)
     decisive = _decisive(placement, known, view)
     state = _state(view, placement)
@@ -140,6 +150,13 @@ def explain_pod(evidence: Evidence, known: Known) -> Why:
         now=now,
         next_trigger=_next(view, placement),
     )
+
+
+def _smallest(view: PodView, known: Known, context: Context) -> Change | None:
+    if view.shape.gates:
+        return Change(f"remove the scheduling gates {', '.join(view.shape.gates)}", OWNER, "SchedulingGates")
+    found = remedies(view.shape, known.table, context)
+    return Change(found[0].change, found[0].by, found[0].rule, found[0].nodes) if found else None
 
 
 def _state(view: PodView, placement: Placement) -> State:
@@ -233,8 +250,9 @@ def _now(placement: Placement, known: Known, last: Kept | None) -> Now:
     groups = _groups(reasons_of(placement, known))
     if last is None:
         return Now(placement.node, placement.message, groups)
-    differs = (last.decision.node == "") != (placement.node is None) or (
-        placement.node is None and last.decision.message != placement.message
+    was_placed = last.decision.verdict == "bind"
+    differs = was_placed == (placement.node is None) or (
+        placement.node is None and not last.decision.message.startswith(placement.message)
     )
     return Now(placement.node, placement.message, groups, differs)
 

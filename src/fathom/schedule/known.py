@@ -13,8 +13,10 @@ import msgspec
 
 from fathom.model.objects import Key, Obj, key_of, labels_of, lookup, metadata
 from fathom.model.own import (
+    HOLDING,
     CapacityClass,
     PolicyRollout,
+    Reservation,
     SchedulerOverride,
     SchedulingPolicy,
     TenantQuota,
@@ -28,9 +30,12 @@ from fathom.schedule import rules as events
 from fathom.schedule.context import Context
 from fathom.schedule.place import Decider
 from fathom.schedule.pods import PodView, ShapeReader
+from fathom.schedule.preempt import Budget, Preempter, Preemption
+from fathom.schedule.preempting import budget_of
 from fathom.schedule.resolve import (
     allowed_by,
     avoided_by,
+    needs_of,
     policy_for,
     quota_of,
     reserved_of,
@@ -39,6 +44,7 @@ from fathom.schedule.resolve import (
 from fathom.schedule.table import NodeTable
 
 CONTEXTS_MAX = 10_000
+HIGHEST = 2**31 - 1  # Nobody has priority over what is reserved.
 DOUBTED = 100  # As a node that is quarantined: nothing is placed there while we know it better than our view.
 
 _READ: Mapping[str, type[Any]] = {
@@ -63,17 +69,20 @@ class Known:
     def __init__(self, *, tie_seed: int = 0) -> None:
         self.table = NodeTable()
         self.decider = Decider(self.table)
+        self.preempter = Preempter(self.table)
         self._reader = ShapeReader()
         self._tie_seed = tie_seed
         self._own: dict[str, dict[Key, Any]] = {kind: {} for kind in _READ}
         self._volumes: dict[str, Obj] = {}
         self._claims: dict[Key, Obj] = {}
         self._namespaces: dict[str, Obj] = {}
-        self.budgets: dict[Key, Obj] = {}  # PodDisruptionBudgets.
+        self._budgets: dict[Key, Budget] = {}
         self._users: dict[str, str] = {}  # UID of a bound pod -> the overrides that it rests on.
         self._contexts: dict[
             Any, Context
         ] = {}  # Of shapes; dropped whenever anything that they hold changes.
+        self._nominated: dict[str, str] = {}  # UID -> the node that we have chosen; see `nominate`.
+        self._lowest = HIGHEST  # No pod on a node has ever had a lower priority.
         self._doubted: tuple[str, ...] = ()
         self._expiries: list[int] = []  # When overrides end, soonest first.
 
@@ -86,8 +95,11 @@ class Known:
                 return self._put_node(before, after)
             case "Namespace":
                 return self._put_namespace(before, after)
+            case "Reservation":
+                return self._put_reservation(before, after)
             case "PodDisruptionBudget":
-                _keep(self.budgets, key_of(after or before or {}), after)
+                budget = None if after is None else budget_of(after)
+                _keep(self._budgets, key_of(after or before or {}), budget)
                 return ()
             case "PersistentVolume":
                 _keep(self._volumes, key_of(after or before or {}).name, after)
@@ -152,6 +164,8 @@ class Known:
     def view(self, pod: Obj) -> PodView:
         namespace = str(metadata(pod).get("namespace") or "")
         view = self._reader.view(pod, tenant=tenant_of(pod, self._namespaces.get(namespace)))
+        if view.node and view.priority < self._lowest:
+            self._lowest = view.priority
         used = (metadata(pod).get("annotations") or {}).get(USED_OVERRIDES)
         if used and view.node:
             self._rest_on(view, "" if view.finished else used)
@@ -174,20 +188,46 @@ class Known:
             self._contexts.clear()
             _keep(self._users, view.uid, used or None)
 
-    def nominate(self, view: PodView) -> None:
-        """Room that was made for it is kept for it."""
-        if view.nominated:
-            self.table.claim(
-                view.uid, view.nominated, view.shape.requests, priority=view.priority, tenant=view.tenant
-            )
-        else:
-            self.unnominate(view.uid)
+    def nominate(self, view: PodView, node: str = "") -> None:
+        """Room that is made for it is kept for it: by us, before anybody is told; else as its status says."""
+        if node:
+            self._nominated[view.uid] = node
+        where = self._nominated.get(view.uid) or view.nominated
+        if where:
+            self.table.claim(view.uid, where, view.shape.requests, priority=view.priority)
+        elif view.uid in self.table.claims:
+            self.table.unclaim(view.uid)
 
     def unnominate(self, uid: str) -> None:
+        self._nominated.pop(uid, None)
         if uid in self.table.claims:
             self.table.unclaim(uid)
 
+    def _put_reservation(self, before: Obj | None, after: Obj | None) -> tuple[str, ...]:
+        """What is held for somebody is free for nobody else."""
+        holder = "/".join(("reservation", *key_of(after or before or {})))
+        held = _held(after)
+        if held is None:
+            return (events.POD_GONE,) if self.table.unclaim(holder) else ()
+        tenant = tenant_of(after or {}, self._namespaces.get(held.metadata.namespace))
+        self.table.claim(
+            holder,
+            held.spec.node_name,
+            needs_of(held.spec.resources),
+            priority=HIGHEST,
+            tenant=tenant,
+            capacity_class=held.spec.capacity_class,
+        )
+        return ()
+
     # Being asked.
+
+    def preemption(self, pod: PodView, world: Context) -> Preemption:
+        """Whom to ask to leave, for a pod that has no place."""
+        if pod.shape.gates or pod.priority <= self._lowest:
+            return Preemption(None)  # Nobody could be in its way by rank: not worth a look at every node.
+        budgets = tuple(one for _, one in sorted(self._budgets.items()))
+        return self.preempter.preempt(pod, world, budgets)
 
     def context(
         self, pod: PodView, *, now_ns: int, view_age_ms: int = 0, doubted: tuple[str, ...] = ()
@@ -212,11 +252,9 @@ class Known:
         """Whether pods without a workload may be called by their own names."""
         return bool(self._own["SchedulerOverride"] or self._own["PolicyRollout"])
 
-    def same_context(self, one: PodView, other: PodView) -> bool:
-        """Whether pods of one shape are decided under the same context."""
-        if one.uid in self.table.claims or other.uid in self.table.claims:
-            return one.uid == other.uid
-        return bool(one.shape.workloads) or not self._is_personal() or one.key == other.key
+    def is_alone(self, pod: PodView) -> bool:
+        """Whether others of its shape may be decided under another context."""
+        return pod.uid in self.table.claims or (not pod.shape.workloads and self._is_personal())
 
     def _resolve(self, pod: PodView, now_ns: int) -> Context:
         overrides = [one for one in self._of("SchedulerOverride") if override_active(one, now_ns)]
@@ -247,6 +285,17 @@ class Known:
     def _of(self, kind: str) -> list[Any]:
         """Sorted by key: the order must not depend on who came first."""
         return [one for _, one in sorted(self._own[kind].items())]
+
+
+def _held(obj: Obj | None) -> Reservation | None:
+    """The reservation, if it holds something on a node."""
+    try:
+        found = None if obj is None else read(Reservation, obj)
+    except msgspec.ValidationError:
+        return None
+    if found is None or not found.spec.node_name or found.status.phase not in HOLDING:
+        return None
+    return found
 
 
 def _keep(where: dict[Any, Any], key: Any, value: Any) -> None:

@@ -8,7 +8,7 @@
      └──> gated ──> its gates are gone
 
 Pods of one shape get the same answer, so they are taken together. Nothing here looks at a clock or at the
-cluster: times come in, and so does the hint that says how many pods of a shape an event could help. Each move
+cluster: times come in, and so does the hint that says which pods of a shape an event could help. Each move
 has a cause, which the next decision about the pod records.
 """
 
@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import heapq
 import random
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Collection, Hashable, Sequence
 from typing import Literal
 
 import msgspec
@@ -75,8 +75,8 @@ class Happening(msgspec.Struct, frozen=True):
 
 Order = tuple[int, int, str]
 
-# How many of these pods, all of one shape and in their order, could be placed now.
-Hint = Callable[[Sequence[Waiting]], int]
+# Which of these pods, all of one shape and in their order, could be placed now: their UIDs.
+Hint = Callable[[Sequence[Waiting]], Collection[str]]
 
 
 class _Line:
@@ -219,12 +219,12 @@ class SchedulingQueue:
     # Waking.
 
     def happened(self, happening: Happening, hint: Hint, *, now_ns: int) -> list[str]:
-        """Wake the pods that it could help: as many of each shape as the hint says, oldest first."""
+        """Wake the pods that it could help, as the hint says, oldest first."""
         woken: list[str] = []
         for shape in tuple(self._waits.get(happening.name, ())):
             entries = self._waiting_for(shape, happening.name)
-            could = min(hint([entry.pod for entry in entries]), len(entries))
-            for entry in entries[:could]:
+            could = hint([entry.pod for entry in entries])
+            for entry in [entry for entry in entries if entry.pod.uid in could]:
                 self._leave(entry)
                 self._activate(entry, Cause("event", _told(happening)), now_ns)
                 woken.append(entry.pod.uid)

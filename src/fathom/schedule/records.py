@@ -86,6 +86,7 @@ class Recorder:
         verdict: str,
         names: Sequence[str],
         nodes_version: int,
+        chosen: str = "",
         **more: Any,
     ) -> str:
         """Its id, which travels with the binding."""
@@ -112,7 +113,7 @@ class Recorder:
                 verdicts=table,
                 differs=differs,
                 scores=dict(placement.scores),
-                node=placement.node or "",
+                node=chosen or placement.node or "",
                 nodes=placement.nodes,
                 observed_generation=around.generation.get(pod.uid, 0),
                 message=placement.message,

@@ -15,8 +15,9 @@ from __future__ import annotations
 
 import asyncio
 import zlib
-from collections.abc import Sequence
+from collections.abc import Coroutine, Sequence
 from functools import partial
+from typing import Any
 
 import msgspec
 
@@ -34,6 +35,8 @@ from fathom.schedule.known import Known
 from fathom.schedule.observing import observed
 from fathom.schedule.place import Placement
 from fathom.schedule.pods import PodView
+from fathom.schedule.preempt import Preemption, Victim
+from fathom.schedule.preempting import FRESH_S, carry_out, not_fresh
 from fathom.schedule.queue import Entry, Happening, SchedulingQueue, Waiting
 from fathom.schedule.records import Circumstances, Recorder
 from fathom.schedule.sending import ABOUT_NODE, FENCE_LOST, Answer, Sender, Wish, read_outcome
@@ -90,6 +93,10 @@ class Counts(msgspec.Struct):
     refused: dict[str, int] = {}  # By check.
     unknown: int = 0
     batches: int = 0
+    preempted: int = 0  # Victims that were asked to leave.
+
+
+Refused = tuple[Entry, PodView, Placement, Circumstances]
 
 
 class Scheduler:
@@ -246,22 +253,35 @@ class Scheduler:
             entries = self.queue.take(most=self._rules.batch_max)
             if not entries:
                 return
-            sent = [one for group in self._groups(entries) for one in self._decide(group)]
-            if sent:
-                self._fly(api, sent)
+            self._decide_all(api, entries)
 
-    def _groups(self, entries: list[Entry]) -> list[list[Entry]]:
-        """Pods of one shape that are decided under one context. More than one group only where something
-        calls pods by their own names."""
-        first = self._waiting[entries[0].pod.uid]
-        if all(self.known.same_context(first, self._waiting[entry.pod.uid]) for entry in entries[1:]):
-            return [entries]
-        return [[entry] for entry in entries]
+    def _decide_all(self, api: Api, entries: list[Entry]) -> None:
+        by_uid = {entry.pod.uid: entry for entry in entries}
+        sent: list[Sent] = []
+        for pods in self._groups([self._waiting[uid] for uid in by_uid]):
+            decided, refused = self._decide([by_uid[pod.uid] for pod in pods], pods)
+            sent += decided
+            for entry, pod, placement, around in refused:
+                self._cannot(api, entry, pod, placement, around)
+        if sent:
+            self._fly(self._commit(api, sent))
 
-    def _fly(self, api: Api, sent: list[Sent]) -> None:
+    def _groups(self, pods: list[PodView]) -> list[list[PodView]]:
+        """Pods of one shape that are decided under one context: all together, but for those that something
+        calls by name, or has kept room for."""
+        together: list[PodView] = []
+        groups: list[list[PodView]] = [together]
+        for pod in pods:
+            if self.known.is_alone(pod):
+                groups.append([pod])
+            else:
+                together.append(pod)
+        return [group for group in groups if group]
+
+    def _fly(self, work: Coroutine[Any, Any, None]) -> None:
         self._flights += 1
         number = self._flights
-        task = asyncio.get_running_loop().create_task(self._commit(api, sent), name=f"bind {number}")
+        task = asyncio.get_running_loop().create_task(work, name=f"flight {number}")
         self._flying[number] = task
         task.add_done_callback(lambda _: self._landed_flight(number))
 
@@ -328,32 +348,37 @@ class Scheduler:
             if self.queue.waited_for(happening.name):
                 self.queue.happened(happening, self._could_place, now_ns=now_ns)
 
-    def _could_place(self, pods: Sequence[Waiting]) -> int:
-        """How many of these, of one shape, have a place now. Tried on the table itself, and taken back."""
+    def _could_place(self, pods: Sequence[Waiting]) -> list[str]:
+        """Which of these, of one shape, have a place now. Tried on the table itself, and taken back."""
         views = [self._waiting[pod.uid] for pod in pods[: self._rules.batch_max]]
-        context = self._context(views[0])
-        placements = self.known.decider.place_batch(views, context)
-        placed = [view for view, placement in zip(views, placements, strict=True) if placement.node]
-        for view in placed:
-            self.known.table.forget(view.uid)
-        return len(placed)
+        placed = [
+            view.uid
+            for group in self._groups(views)
+            for view, placement in zip(
+                group, self.known.decider.place_batch(group, self._context(group[0])), strict=True
+            )
+            if placement.node
+        ]
+        for uid in placed:
+            self.known.table.forget(uid)
+        return placed
 
     # Deciding.
 
-    def _decide(self, entries: list[Entry]) -> list[Sent]:
-        pods = [self._waiting[entry.pod.uid] for entry in entries]
+    def _decide(self, entries: list[Entry], pods: list[PodView]) -> tuple[list[Sent], list[Refused]]:
         context = self._context(pods[0])
         around = self._around(context, pods)
         placements = self.known.decider.place_batch(pods, context)
         self.counts.batches += 1
         self.counts.attempts += len(pods)
-        sent = []
+        sent: list[Sent] = []
+        refused: list[Refused] = []
         for entry, pod, placement in zip(entries, pods, placements, strict=True):
             if placement.node is None:
-                self._cannot(entry, pod, placement, around)
+                refused.append((entry, pod, placement, around))
             else:
                 sent.append(self._send(entry, pod, placement, around))
-        return sent
+        return sent, refused
 
     def _send(self, entry: Entry, pod: PodView, placement: Placement, around: Circumstances) -> Sent:
         id_ = self._record(entry, pod, placement, around, "bind")
@@ -379,14 +404,52 @@ class Scheduler:
             found["fathom.dev/capacity-class"] = placement.capacity_class
         return found
 
-    def _cannot(self, entry: Entry, pod: PodView, placement: Placement, around: Circumstances) -> None:
+    def _cannot(
+        self, api: Api, entry: Entry, pod: PodView, placement: Placement, around: Circumstances
+    ) -> None:
         self.counts.unschedulable += 1
-        id_ = self._record(entry, pod, placement, around, "unschedulable", condition="PodScheduled=False")
-        self.queue.park(pod.uid, placement.helped_by, now_ns=around.now_ns)
+        found = self.known.preemption(pod, around.context)
+        stale = found.node is not None and not_fresh(self._caches.snapshot(), now_s=_now_s())
+        helped_by = (*placement.helped_by, events.VIEW_FRESH) if stale else placement.helped_by
+        message = f"{placement.message} {found.message}".strip()
+        placement = msgspec.structs.replace(placement, message=message)
+        if found.node is not None and not stale:
+            id_ = self._make_room(api, entry, pod, placement, around, found)
+        else:
+            id_ = self._record(entry, pod, placement, around, "unschedulable", condition="PodScheduled=False")
+        self.queue.park(pod.uid, (*helped_by, events.POD_GONE), now_ns=around.now_ns)
         if self._voice is not None:
-            waits = ", ".join(placement.helped_by) or "a change of the pod"
+            waits = ", ".join(helped_by) or "a change of the pod"
             retry = f"attempt {entry.attempt}; looked at again after {waits}, or within a minute"
-            self._voice.waits(Word(pod.key, pod.uid, "Unschedulable", placement.message, retry, id_))
+            self._voice.waits(Word(pod.key, pod.uid, "Unschedulable", message, retry, id_))
+
+    def _make_room(  # noqa: PLR0917 - what a decision is recorded with
+        self,
+        api: Api,
+        entry: Entry,
+        pod: PodView,
+        placement: Placement,
+        around: Circumstances,
+        found: Preemption,
+    ) -> str:
+        """The room is ours in our own table from now on, so that the next pod does not count on it too."""
+        self.counts.preempted += len(found.victims)
+        self.known.nominate(pod, found.node or "")
+        id_ = self._recorder.decided(
+            entry, pod, placement, msgspec.structs.replace(around, need=f"no older than {FRESH_S:g} s: met"),
+            verdict="preempt", names=self.known.table.names, nodes_version=self.known.table.nodes_version,
+            chosen=found.node or "", victims=tuple(_victim(one) for one in found.victims),
+            condition="PodScheduled=False",
+        )  # fmt: skip
+        self._fly(self._evict(api, pod, found, id_))
+        return id_
+
+    async def _evict(self, api: Api, pod: PodView, found: Preemption, id_: str) -> None:
+        done = await carry_out(api, pod.key, pod.uid, found)
+        said = "; ".join(f"{'/'.join(one.victim.key)} {one.outcome}" for one in done)
+        result: Result = "committed" if all(one.outcome in {"asked", "gone"} for one in done) else "unknown"
+        now_ns = self._inside.outside.clock.now_ns()
+        self._recorder.concluded(id_, now_ns, result, message=said)
 
     def _record_gates(self, pod: PodView) -> None:
         """Once for each set of gates: a gated pod is not in line."""
@@ -529,6 +592,14 @@ def _waiting(view: PodView) -> Waiting:
     return Waiting(
         view.uid, view.key, view.shape, view.tenant, view.priority, view.created_ns, bool(view.shape.gates)
     )
+
+
+def _victim(one: Victim) -> str:
+    return f"{'/'.join(one.key)}: {one.reason}"
+
+
+def _now_s() -> float:
+    return asyncio.get_running_loop().time()
 
 
 def _generation(pod: Obj | None) -> int:
