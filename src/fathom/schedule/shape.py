@@ -106,7 +106,10 @@ class Shape(msgspec.Struct, frozen=True, cache_hash=True, kw_only=True):
     gates: tuple[str, ...] = ()
 
     def amount(self, resource: str) -> int:
-        return next((amount for name, amount in self.requests if name == resource), 0)
+        for name, amount in self.requests:
+            if name == resource:
+                return amount
+        return 0
 
     def tolerates(self, taint: Taint) -> bool:
         return any(one.tolerates(taint) for one in self.tolerations)
@@ -114,4 +117,4 @@ class Shape(msgspec.Struct, frozen=True, cache_hash=True, kw_only=True):
     @property
     def best_effort(self) -> bool:
         """Asks for neither CPU nor memory."""
-        return not any(name in {CPU, MEMORY} for name, _ in self.requests)
+        return not self.amount(CPU) and not self.amount(MEMORY)
