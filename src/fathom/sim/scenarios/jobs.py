@@ -61,7 +61,7 @@ async def finished_jobs(world: World) -> None:
         happenings=("handover",),
         seconds=10,
         most=6,
-        without=all_but("hold-watch", "happening", "crash-at-write"),
+        without=all_but("hold-watch", "happening"),
     ),
     checkers=checkers,
     scale=10,
