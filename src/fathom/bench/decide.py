@@ -210,7 +210,7 @@ def as_table(result: DecideResult | ScaleResult) -> str:
     if isinstance(result, DecideResult):
         rows = [
             f"{one.workload:14} {one.nodes:>8} nodes {one.init_pods:>7} + {one.pods:<7} pods "
-            f"{one.decisions_per_s:>10,.0f}/s {one.decisions_per_cpu_s:>10,.0f}/CPU s, 1st {one.1st_ms} ms"
+            f"{one.decisions_per_s:>10,.0f}/s {one.decisions_per_cpu_s:>10,.0f}/CPU s, 1st {one.first_ms} ms"
             for one in result.rates
         ]
         return "\n".join(rows)
