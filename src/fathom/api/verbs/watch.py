@@ -14,6 +14,7 @@ A watch that asks for what was compacted gets one ERROR event with a 410, as kub
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import AsyncIterator, Iterator, Sequence
 from itertools import chain
 from typing import Any
@@ -39,6 +40,7 @@ CHUNK_EVENTS_MAX = 500
 BOOKMARK_HEADER = "fathom-bookmark-seconds"
 TIMER_S_MIN = 1e-6
 BOOKMARK_S_MIN = 0.1
+BOOKMARK_PHASES = 8  # Few wake-ups where there are many watches, and no burst of all of them at once.
 
 
 async def watch(core: Core, call: Call) -> Stream:
@@ -94,7 +96,7 @@ class WatchStream:
         self._bookmarks = call.request.flag("allowWatchBookmarks")
         self._bookmark_s = _bookmark_interval(core, call)
         self._end_at = self._now() + _timeout(core, call.request)
-        self._bookmark_at = self._now() + self._bookmark_s
+        self._bookmark_at = self._next_bookmark()
         self._timer: asyncio.TimerHandle | None = None
         self._over = False
 
@@ -155,7 +157,7 @@ class WatchStream:
             self.close()
             return self._bookmark() if self._bookmarks else b""
         if self._bookmarks and self._now() >= self._bookmark_at:
-            self._bookmark_at = self._now() + self._bookmark_s
+            self._bookmark_at = self._next_bookmark()
             return self._bookmark()
         return b""
 
@@ -277,7 +279,12 @@ class WatchStream:
         self._timer = None
         self._watcher.wake(self._cache.end)
 
-    def _bookmark(self, annotations: dict[str, str] | None = None) -> bytes:
+    def _next_bookmark(self) -> float:
+        """On a grid that all watches share: many are then woken by one timer, and not all by the same."""
+        grid_s = self._bookmark_s / BOOKMARK_PHASES
+        return math.ceil((self._now() + self._bookmark_s) / grid_s) * grid_s
+
+    def _bookmark(self, annotations: dict[str, str] | None = None) -> Any:
         meta: Obj = {"resourceVersion": str(self._sent), "creationTimestamp": None}
         if annotations:
             meta["annotations"] = annotations
@@ -289,6 +296,8 @@ class WatchStream:
             obj = represent.shaped(kind, [], form, now_ns=now_ns, list_meta=meta)
         elif form.shape == represent.METADATA:
             obj |= {"kind": form.shape, "apiVersion": f"meta.k8s.io/{form.version}"}
+        if form.shared:
+            return [(BOOKMARK, obj)]
         return frame(BOOKMARK, encode_json(obj))
 
     def _now(self) -> float:
