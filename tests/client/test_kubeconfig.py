@@ -10,8 +10,9 @@ import pytest
 import yaml
 from tests.bench.tiny_server import make_certificate
 
+from fathom.api.auth.certificates import ensure_pki
 from fathom.client.credentials import PluginCredentials
-from fathom.client.kubeconfig import BadKubeconfig, read_context
+from fathom.client.kubeconfig import BadKubeconfig, read_context, tls_of
 from fathom.client.servers import find_files, find_server, in_cluster, server_of
 from fathom.seams.outside import SystemClock
 
@@ -173,3 +174,11 @@ def test_what_cannot_be_used_is_one_line(tmp_path: Path, content: dict[str, Any]
     with pytest.raises(BadKubeconfig, match=complaint) as caught:
         find_server(path, clock=CLOCK, environ={})
     assert "\n" not in str(caught.value)
+
+
+def test_where_an_authority_is_named_no_other_is_believed(tmp_path: Path) -> None:
+    authority = ensure_pki(tmp_path, clock=SystemClock()).ca_file
+    cluster = {"server": "https://h:1", "certificate-authority": str(authority)}
+    path = write(tmp_path / "config", config(clusters=[{"name": "c", "cluster": cluster}]))
+    believed = tls_of(read_context([path])).get_ca_certs()
+    assert [one["subject"] for one in believed] == [((("commonName", "fathom-ca"),),)]

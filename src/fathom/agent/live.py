@@ -7,6 +7,7 @@ its own.
 from __future__ import annotations
 
 import asyncio
+import base64
 import gc
 import os
 from collections.abc import Callable, Mapping, Sequence
@@ -155,12 +156,19 @@ async def _until_stopped(nodes: Sequence[LiveNode], stop: asyncio.Event) -> None
 
 
 async def node_server(kubeconfig: Path | None, node: str, *, outside: Outside) -> Server:
-    """The API server, as the node: by the context that is named as the node is, or by the current one. Where
-    that is somebody else, the node is impersonated, and whoever it is must be allowed to."""
+    """The API server, as the node. A directory has a kubeconfig for each node. Of a file the context is used
+    that is named as the node is, or the current one; where that is somebody else, the node is impersonated,
+    and whoever it is must be allowed to."""
+    if _has_one_for_each(kubeconfig):
+        return _server(kubeconfig / node, "", outside)  # type: ignore[operator]  # it is there
     server = _server(kubeconfig, node, outside)
     if await _whoami(server) == f"{NODE_USER}{node}":
         return server
     return msgspec.structs.replace(server, credentials=_As(server, node))
+
+
+def _has_one_for_each(kubeconfig: Path | None) -> bool:
+    return kubeconfig is not None and kubeconfig.is_dir()
 
 
 def _server(kubeconfig: Path | None, node: str, outside: Outside) -> Server:
@@ -174,15 +182,14 @@ def _server(kubeconfig: Path | None, node: str, outside: Outside) -> Server:
     return server_of(context, clock=outside.clock, environ=os.environ)
 
 
-def authority_of(kubeconfig: Path | None) -> bytes:
+def authority_of(kubeconfig: Path | None, node: str) -> bytes:
     """The cluster's, as PEM; empty where the kubeconfig has none."""
-    import base64  # noqa: PLC0415
-
-    cluster: Mapping[str, Any] = read_context(find_files(kubeconfig, os.environ)).cluster
+    file = kubeconfig / node if kubeconfig is not None and _has_one_for_each(kubeconfig) else kubeconfig
+    cluster: Mapping[str, Any] = read_context(find_files(file, os.environ)).cluster
     if inline := cluster.get("certificate-authority-data"):
         return base64.b64decode(str(inline))
-    if file := cluster.get("certificate-authority"):
-        return Path(str(file)).read_bytes()
+    if named := cluster.get("certificate-authority"):
+        return Path(str(named)).read_bytes()
     return b""
 
 
@@ -280,7 +287,7 @@ class LiveNode:
         self, wanted: AgentsWanted, directory: Path, address: str, driver: ProcessDriver | None, log: Log
     ) -> tuple[int, str]:
         """Its port, and the certificate by which it is known."""
-        authority = authority_of(wanted.kubeconfig)
+        authority = authority_of(wanted.kubeconfig, self.name)
         if not authority:
             log.warn("agent", warning="the kubeconfig names no authority: logs and metrics are not served")
             return 0, ""

@@ -126,14 +126,13 @@ def _named(config: Part, kind: str, name: str, source: str) -> Part:
 
 def tls_of(context: Context) -> ssl.SSLContext:
     cluster, user, source = context.cluster, context.user, context.source
-    tls = ssl.create_default_context()
-    if cluster.get("insecure-skip-tls-verify"):
-        tls.check_hostname = False
-        tls.verify_mode = ssl.CERT_NONE
     try:
         with _file(cluster, "certificate-authority", source) as authority:
-            if authority:
-                tls.load_verify_locations(cafile=authority)
+            # Where an authority is named, no other is believed: not those that the system knows either.
+            tls = ssl.create_default_context(cafile=authority)
+        if cluster.get("insecure-skip-tls-verify"):
+            tls.check_hostname = False
+            tls.verify_mode = ssl.CERT_NONE
         with (
             _file(user, "client-certificate", source) as certificate,
             _file(user, "client-key", source) as key,

@@ -79,7 +79,7 @@ def find_rights(hide: Sequence[Path], *, allow_root: bool) -> tuple[Rights, str]
 
 
 def _has_landlock() -> bool:
-    return ctypes.CDLL(None, use_errno=True).syscall(LANDLOCK_CREATE, None, 0, 1) > 0
+    return bool(ctypes.CDLL(None, use_errno=True).syscall(LANDLOCK_CREATE, None, 0, 1) > 0)
 
 
 def _can_enclose(root: bool) -> tuple[bool, str]:
