@@ -74,8 +74,11 @@ def test_a_pod_with_its_events(kubectl: Kubectl, server: Server, namespace: str)
               cpu:     100m
               memory:  64Mi
             Environment:
-              A:         b
-            Mounts:      <none>
+              A:     b
+            Mounts:  <none>
+        Conditions:
+          Type           Status
+          Admitted       True
         Volumes:         <none>
         QoS Class:       Burstable
         Node-Selectors:  <none>
