@@ -31,8 +31,10 @@ class _Known(msgspec.Struct):
 
 class _Rollouts(Checker):
     """Follows the live pods of every Deployment. What was wanted before counts too: nobody can call back what
-    was decided then. For the same reason a pod does not count that comes when its sender has given up on it
-    and gone on."""
+    was decided then. For the same reason a pod is not one too many that comes when its sender has given up on
+    it and gone on."""
+
+    counts_late = True
 
     def __init__(self) -> None:
         self._known: dict[str, _Known] = {}  # By the Deployment's UID.
@@ -61,7 +63,8 @@ class _Rollouts(Checker):
         if change.old is None and change.late:
             self._late.add(uid_of(pod))
         before = known.pods.pop(change.key.name, None)
-        if change.new is not None and is_active(change.new) and uid_of(pod) not in self._late:
+        counts = self.counts_late or uid_of(pod) not in self._late
+        if change.new is not None and is_active(change.new) and counts:
             known.pods[change.key.name] = change.new
         return self.judged(change, before, known)
 
@@ -73,6 +76,7 @@ class ChildrenWithinSurge(_Rollouts):
     """Never more live pods than wanted and the surge."""
 
     name = "children ≤ desired + surge"
+    counts_late = False
 
     def judged(self, change: Seen, before: Obj | None, known: _Known) -> Found:
         if change.key.name not in known.pods or len(known.pods) <= known.most:
