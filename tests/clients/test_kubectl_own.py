@@ -1,0 +1,69 @@
+"""Our own kinds through kubectl."""
+
+from __future__ import annotations
+
+import pytest
+from tests.clients.kubectl import Kubectl
+from tests.clients.objects import pod
+from tests.clients.running import Server
+
+pytestmark = pytest.mark.kubectl
+
+# Lesson 021's, given an apiVersion and metadata.
+OVERRIDE = """\
+apiVersion: fathom.dev/v1alpha1
+kind: SchedulerOverride
+metadata:
+  name: risk-api-eu-west-recovery
+spec:
+  target: workload/risk-api
+  scope: region/eu-west
+  reason: recovery-capacity
+  expiresAfter: 45m
+  changes:
+    pauseAutoscaler: true
+    avoidZones: [eu-west-a]
+    allowReservedCapacityClass: recovery
+status:
+  observedGeneration: 12
+  active: true
+  affectedControllers: [scheduler, autoscaler, quota-controller]
+"""
+
+
+def test_an_override_is_applied_as_it_stands_and_shown(kubectl: Kubectl) -> None:
+    assert kubectl.ok("apply -f -", stdin=OVERRIDE).strip() == (
+        "scheduleroverride.fathom.dev/risk-api-eu-west-recovery created"
+    )
+    titles, line = kubectl.ok("get scheduleroverrides").splitlines()
+    assert titles.split() == ["NAME", "TARGET", "SCOPE", "REASON", "AUTHOR", "ACTIVE", "EXPIRES", "AGE"]
+    assert line.split()[:5] == [
+        "risk-api-eu-west-recovery",
+        "workload/risk-api",
+        "region/eu-west",
+        "recovery-capacity",
+        "fathom-admin",
+    ]
+    assert "risk-api-eu-west-recovery" in kubectl.ok("get fathom")
+    assert "expiresAfter" in kubectl.ok("explain scheduleroverride.spec")
+
+
+def test_what_an_override_cannot_do_is_refused_by_name(kubectl: Kubectl) -> None:
+    wrong = OVERRIDE.replace("pauseAutoscaler: true", "makeItWork: true").replace("45m", "for ever")
+    answer = kubectl.run("apply --validate=false -f -", stdin=wrong)
+    assert answer.code != 0
+    assert 'spec.changes: Unsupported value: "makeItWork"' in answer.err
+    assert "spec.expiresAfter: Invalid value" in answer.err
+
+
+def test_a_bound_pods_stages_are_shown(kubectl: Kubectl, server: Server, namespace: str) -> None:
+    kubectl.create(pod("p"))
+    node = {"kind": "Node", "apiVersion": "v1", "metadata": {"name": f"node-of-{namespace}"}}
+    server.request("POST", "/api/v1/nodes", node)
+    binding = {"target": {"kind": "Node", "name": f"node-of-{namespace}"}}
+    server.request("POST", f"/api/v1/namespaces/{namespace}/pods/p/binding", binding)
+    text = kubectl.ok("describe pod p")
+    shown = [line.split() for line in text.partition("Conditions:")[2].splitlines()[1:5]]
+    assert shown == [["Type", "Status"], ["Admitted", "True"], ["PodScheduled", "True"], ["Bound", "True"]]
+    kubectl.ok("wait pod/p --for=condition=Bound --timeout=5s")
+    server.request("DELETE", f"/api/v1/nodes/node-of-{namespace}")
