@@ -16,6 +16,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar
 
+from fathom.cache.freshness import NoOlderThan
 from fathom.cache.snapshot import Snapshot
 from fathom.control.again import Again, Failure
 from fathom.control.kit import Kit
@@ -26,6 +27,8 @@ from fathom.model.objects import Key, Obj, is_deleting, lookup, metadata, uid_of
 from fathom.sim.standins.replicator import is_live
 
 TRACKED = "batch.kubernetes.io/job-tracking"
+# A new leader may have heard of little for a while: what it does not see may run already.
+FRESH_S = 2.5
 BEHIND = Failure(
     "BehindRevision", "pods are seen as of before the job's status", blame="held", lacks=("Pod",)
 )
@@ -47,6 +50,7 @@ def plan_job(job: Obj, pods: Sequence[Obj], *, now: str) -> Plan:
         creates=tuple(Create("Pod", pod_of(job, slot)) for slot in slots),
         patches=_let_go(done),
         statuses=_status(job, pods, counted + len(through), [*kept, *fresh], now),
+        needs=(NoOlderThan(FRESH_S, ("Job", "Pod")),) if slots else (),
         why=f"{counted} counted, {len(uncounted)} uncounted, {len(fresh)} new",
     )
 
