@@ -97,7 +97,7 @@ class WatchStream:
         self._bookmark_s = _bookmark_interval(core, call)
         self._end_at = self._now() + _timeout(core, call.request)
         self._bookmark_at = self._next_bookmark()
-        self._timer: asyncio.TimerHandle | None = None
+        self._timer: asyncio.TimerHandle | None = None  # For the next bookmark, or the end.
         self._over = False
 
     def open_with_objects(self, *, say_end: bool) -> None:
@@ -142,8 +142,9 @@ class WatchStream:
 
     def _read(self) -> Any:
         """What the log has for us now; a bookmark when one is due; b'' when there is nothing to send."""
-        start, end = self._watcher.cursor, min(self._watcher.cursor + CHUNK_EVENTS_MAX, self._cache.end)
+        start, end = self._watcher.cursor, self._cache.end
         if start < end or start < self._cache.base:
+            end = min(start + CHUNK_EVENTS_MAX, end)
             try:
                 chunk = self._frames(start, end)
             except FellBehind:
@@ -153,10 +154,11 @@ class WatchStream:
             self._watcher.cursor = end
             return chunk or self._read()
         self._sent = self._core.cache.reached
-        if self._core.stopping or self._now() >= self._end_at:
+        now = self._now()
+        if self._core.stopping or now >= self._end_at:
             self.close()
             return self._bookmark() if self._bookmarks else b""
-        if self._bookmarks and self._now() >= self._bookmark_at:
+        if self._bookmarks and now >= self._bookmark_at:
             self._bookmark_at = self._next_bookmark()
             return self._bookmark()
         return b""
