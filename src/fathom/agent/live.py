@@ -28,10 +28,11 @@ from fathom.agent.host.launch import LOG_BYTES, Rights
 from fathom.agent.host.limits import Means, find_means
 from fathom.agent.host.machine import AlreadyRuns, capacity, claim_range, facts, find_rights, lock_node
 from fathom.agent.host.records import Records
-from fathom.agent.host.usage import SAMPLE_S, NodeUsage, Sampler
+from fathom.agent.host.usage import SAMPLE_S, Sampler
 from fathom.agent.node import CAPACITY
 from fathom.agent.process import ENTRY
 from fathom.agent.settings import AgentSettings, Driver, Script
+from fathom.agent.usage import NodeUsage
 from fathom.client.credentials import NoCredentials
 from fathom.client.http import HttpBackend, Server
 from fathom.client.kubeconfig import BadKubeconfig, read_context
@@ -239,6 +240,7 @@ class LiveNode:
         self.flight: Flight
         self._closing: list[Callable[[], Any]] = []
         self._tasks: list[asyncio.Task[None]] = []
+        self._told = NodeUsage(name, 0, 0, 0, 0)  # By simulated containers.
 
     async def open(self, wanted: AgentsWanted, node: NodeWanted, server: Server, machine: Machine) -> None:
         log = machine.log
@@ -259,7 +261,7 @@ class LiveNode:
         )  # fmt: skip
 
         def connect(host: Host) -> AgentBackend:
-            return AgentBackend(host, HttpBackend(host, server), driver, log)
+            return AgentBackend(host, HttpBackend(host, server), driver, log, used=self._used)
 
         tape = DiskTape(wanted.record / node.name, log=log) if wanted.record else None
         if tape is not None:
@@ -296,12 +298,15 @@ class LiveNode:
             self._tasks.append(asyncio.create_task(_sample(sampler)))
         endpoint = Endpoint(
             driver.records if driver is not None else None,
-            (lambda: sampler.usage) if sampler is not None else (lambda: NodeUsage(self.name, 0, 0, 0, 0)),
+            (lambda: sampler.usage) if sampler is not None else (lambda: self._told),
         )
         own = make_certificate(self.name, address, directory)
         port = await endpoint.listen(address, 0, tls_context(own, authority))
         self._closing.append(endpoint.close)
         return port, own.certificate
+
+    def _used(self, usage: NodeUsage) -> None:
+        self._told = usage
 
     async def close(self) -> None:
         for task in self._tasks:

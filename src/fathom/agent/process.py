@@ -12,7 +12,7 @@ from fathom.agent.node import address_of
 from fathom.agent.pods import Pods
 from fathom.agent.reporter import Reporter
 from fathom.agent.runtime import Runtime
-from fathom.agent.seamed import SeamRuntime
+from fathom.agent.seamed import USED, SeamRuntime
 from fathom.agent.settings import AgentSettings
 from fathom.agent.simulated import SimulatedRuntime
 from fathom.client.api import Api
@@ -21,8 +21,10 @@ from fathom.control.process import Controllers
 from fathom.control.process import Settings as Kit
 from fathom.model.objects import Obj
 from fathom.seams.process import Inside
+from fathom.seams.seam import Ask
 
 ENTRY = "fathom.agent.process:begin"
+USAGE_S = 15.0
 
 
 def begin(inside: Inside) -> Agent:
@@ -74,6 +76,8 @@ class Agent:
         try:
             await listening
             self._tasks.append(loop.create_task(self._end_orphans()))
+            if isinstance(self.runtime, SimulatedRuntime) and self.settings.port:
+                self._tasks.append(loop.create_task(self._tell_usage(self.runtime)))
             await self.controllers.run()
         finally:
             self.pods.cancel()
@@ -82,6 +86,13 @@ class Agent:
 
     def _say(self, pod: Obj, container: str, type_: str, reason: str, message: str) -> None:
         self.events.say(pod, container, type_, reason, message)
+
+    async def _tell_usage(self, runtime: SimulatedRuntime) -> None:
+        """The host measures processes; of scripts only we know."""
+        while True:
+            usage = runtime.usage(self.settings.node, USAGE_S)
+            await self._inside.seam.request(Ask("POST", USED, msgspec.json.encode(usage)), timeout_s=USAGE_S)
+            await asyncio.sleep(USAGE_S)
 
     async def _end_orphans(self) -> None:
         while await self.controllers.caches.until_synced(timeout_s=60.0):

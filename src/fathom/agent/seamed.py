@@ -14,6 +14,7 @@ from fathom.model.objects import Obj, uid_of
 from fathom.seams.seam import Ask, Reply, Seam
 
 SCHEME = "runtime:"
+USED = f"{SCHEME}/used"  # Where simulated containers tell the host what they use.
 # Longer than anything takes that the host does for us by itself: an image, a hook.
 TIMEOUT_S = 120.0
 AGAIN_S = 1.0

@@ -16,8 +16,11 @@ import msgspec
 from fathom.agent.addresses import next_address
 from fathom.agent.runtime import Exit, Kept, Launch, NotStarted, Probed, Run
 from fathom.agent.settings import Script
-from fathom.agent.views import SECOND_NS, ns_of
-from fathom.model.objects import Obj, lookup, metadata, uid_of
+from fathom.agent.usage import ContainerUsage, NodeUsage, PodUsage
+from fathom.agent.views import SECOND_NS, containers_of, ns_of
+from fathom.model.objects import Obj, key_of, lookup, metadata, uid_of
+from fathom.model.podresources import REQUESTS, container_amounts
+from fathom.model.quantity import of_milli, of_value
 from fathom.seams.outside import Clock
 
 SCRIPT = "fathom.dev/simulated"
@@ -114,6 +117,30 @@ class SimulatedRuntime:
 
     async def remove(self, uid: str) -> None:
         self._pods.pop(uid, None)
+
+    def usage(self, node: str, window_s: float) -> NodeUsage:
+        """What its script says that each uses; without a word of it, half of what it asked for."""
+        pods = []
+        for uid, kept in self._pods.items():
+            alive = [run.container for run in self._runs.values() if run.uid == uid]
+            used = tuple(self._container_usage(kept.pod, name) for name in alive)
+            if used:
+                key = key_of(kept.pod)
+                pods.append(PodUsage(key.namespace, key.name, uid, used))
+        every = [one for pod in pods for one in pod.containers]
+        cpu_nano, memory = sum(one.cpu_nano for one in every), sum(one.memory_bytes for one in every)
+        window_ns = round(window_s * SECOND_NS)
+        return NodeUsage(node, self._clock.now_ns(), window_ns, cpu_nano, memory, tuple(pods))
+
+    def _container_usage(self, pod: Obj, name: str) -> ContainerUsage:
+        script = script_of(pod, self._script)
+        container = next((one.spec for one in containers_of(pod) if one.name == name), {})
+        asked = container_amounts(container, REQUESTS)
+        cpu = script.cpu_milli if script.cpu_milli >= 0 else asked.get("cpu", of_milli(10)).milli // 2
+        memory = script.memory_bytes
+        if memory < 0:
+            memory = asked.get("memory", of_value(16 << 20)).value // 2
+        return ContainerUsage(name, cpu * 1_000_000, memory)
 
     # Lives.
 

@@ -10,7 +10,8 @@ import msgspec
 
 from fathom.agent.host.driver import ProcessDriver
 from fathom.agent.runtime import Launch, NotStarted, Run
-from fathom.agent.seamed import SCHEME, Probing, Signal
+from fathom.agent.seamed import SCHEME, USED, Probing, Signal
+from fathom.agent.usage import NodeUsage
 from fathom.client.http import HttpBackend
 from fathom.model.objects import Obj
 from fathom.seams.host import Host
@@ -23,11 +24,20 @@ _encode = msgspec.json.encode
 class AgentBackend:
     """Make it on the host's loop."""
 
-    def __init__(self, host: Host, http: HttpBackend, driver: ProcessDriver | None, log: Log) -> None:
+    def __init__(
+        self,
+        host: Host,
+        http: HttpBackend,
+        driver: ProcessDriver | None,
+        log: Log,
+        *,
+        used: Callable[[NodeUsage], None] = lambda usage: None,
+    ) -> None:
         self._host = host
         self._http = http
         self._driver = driver
         self._log = log
+        self._used = used  # Told what simulated containers use: real ones are measured.
         self._loop = asyncio.get_running_loop()
         self._tasks: dict[int, asyncio.Task[None]] = {}
         self._ends: dict[int, None] = {}  # Streams of ends that are open.
@@ -37,6 +47,9 @@ class AgentBackend:
     def start(self, number: int, ask: Ask, *, stream: bool) -> None:
         if not ask.target.startswith(SCHEME):
             self._http.start(number, ask, stream=stream)
+        elif ask.target == USED:
+            self._used(msgspec.json.decode(ask.body, type=NodeUsage))
+            self._host.post(Input.REPLY, number, 200, b"null")
         elif stream:
             self._ends[number] = None
             self._host.post(Input.OPENED, number, 200)

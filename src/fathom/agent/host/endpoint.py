@@ -27,7 +27,7 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from fathom.agent.host.logs import LogOptions, read_log
 from fathom.agent.host.records import Records, is_alive
-from fathom.agent.host.usage import NodeUsage
+from fathom.agent.usage import NodeUsage
 
 API_SERVER = "system:fathom:apiserver"  # The name of the client that may ask.
 DAYS = 365

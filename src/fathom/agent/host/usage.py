@@ -13,34 +13,13 @@ from pathlib import Path
 import msgspec
 
 from fathom.agent.host.records import Records, is_alive
+from fathom.agent.usage import ContainerUsage, NodeUsage, PodUsage
 from fathom.model.objects import key_of, uid_of
 
 SAMPLE_S = 10.0
 NS = 1_000_000_000
 _TICK_NS = NS // os.sysconf("SC_CLK_TCK")
 _PAGE = os.sysconf("SC_PAGE_SIZE")
-
-
-class ContainerUsage(msgspec.Struct, frozen=True):
-    name: str
-    cpu_nano: int  # Of one CPU, averaged over the window.
-    memory_bytes: int
-
-
-class PodUsage(msgspec.Struct, frozen=True):
-    namespace: str
-    name: str
-    uid: str
-    containers: tuple[ContainerUsage, ...]
-
-
-class NodeUsage(msgspec.Struct, frozen=True):
-    node: str
-    at_ns: int
-    window_ns: int
-    cpu_nano: int
-    memory_bytes: int
-    pods: tuple[PodUsage, ...] = ()
 
 
 class Sample(msgspec.Struct, frozen=True):
