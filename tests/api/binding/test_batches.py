@@ -7,6 +7,7 @@ from pathlib import Path
 
 from tests.api.binding.cluster import BATCHES, NODES, PODS, assert_kept, batch, bind, book, item, node, pod
 from tests.api.harness import JANE, Api, tell
+from tests.api.test_fences import take
 
 from fathom.api.ledger.books import NODE_BOOKS
 from fathom.record.reading import read_entries
@@ -102,5 +103,22 @@ def test_who_may_not_bind_in_a_namespace_may_not_do_so_by_batch(tmp_path: Path) 
         answer = await api.post(BATCHES, {"items": [item("p", "n")]}, token=JANE)
         assert answer.status == 403
         assert "pods/binding" in answer.obj["message"]
+
+    tell(story, tmp_path)
+
+
+def test_who_has_lost_its_lease_binds_nothing(tmp_path: Path) -> None:
+    async def story(api: Api) -> None:
+        await api.post(NODES, node("n1"))
+        await _pods(api, 2)
+        first = await take(api, "a")
+        [bound] = await batch(api, item("p0", "n1"), headers={"fathom-fence": first})
+        assert bound["status"] == "Bound"
+        await take(api, "b")
+        [late] = await batch(api, item("p1", "n1"), headers={"fathom-fence": first})
+        assert (late["status"], late["check"]) == ("Refused", "FenceLost")
+        alone = await bind(api, "p1", "n1", headers={"fathom-fence": first})
+        assert (alone.status, alone.causes) == (409, [("", "FenceLost")])
+        assert_kept(api)
 
     tell(story, tmp_path)

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 
 from fathom.api.admission.attempt import CREATE, DELETE, UPDATE, Attempt, Charge
 from fathom.api.admission.plugin import Plugin
+from fathom.api.kinds.kind import Kind
 from fathom.api.ledger.books import Books
 from fathom.api.ledger.delta import PODS, Delta, ledger_delta
 from fathom.api.ledger.holdings import ACCOUNT, account_for
@@ -34,6 +35,9 @@ class LedgerKeeper(Plugin):
     subresources = None
     trusted = True
 
+    def concerns(self, kind: Kind, operation: str, subresource: str) -> bool:
+        return subresource != "binding" and super().concerns(kind, operation, subresource)
+
     def mutate(self, attempt: Attempt, view: View) -> Obj:
         """Whose account it is on is stamped when it gets its node, and is nobody's to change."""
         assert attempt.obj is not None
@@ -46,7 +50,7 @@ class LedgerKeeper(Plugin):
         return _stamped(obj, lookup(old, "metadata", "annotations", ACCOUNT))
 
     def charge(self, attempt: Attempt, view: View) -> Sequence[Charge]:
-        if attempt.operation == DELETE or attempt.subresource == "binding":
+        if attempt.operation == DELETE:
             return ()
         delta = ledger_delta(attempt.kind.resource, attempt.old, attempt.obj)
         if not delta:
