@@ -123,15 +123,24 @@ class Process:
     def paused(self) -> bool:
         return self._inbox is not None
 
-    # Inputs.
+    # Inputs: now; or, while the process is paused, when it runs again. The dead hear nothing.
 
     def deliver(self, kind: Input, number: int, status: int, payload: Any) -> None:
         """An answer, a piece of a stream, a signal: what live processes have too, through the same door."""
-        self._take(kind, number, self._door.way_of(kind, number, status, payload))
+        if self.alive:
+            way = self._door.way_of(kind, number, status, payload)
+            if self._inbox is None:
+                self._input(kind, number, way)
+            else:
+                self._inbox.append((kind, number, way))
 
     def call(self, number: int, work: Callable[..., object], *args: Any) -> None:
         """Something that is no answer to an ask: a request that arrives at a server."""
-        self._take(ARRIVED, number, (work, *args))
+        if self.alive:
+            if self._inbox is None:
+                self._input(ARRIVED, number, (work, *args))
+            else:
+                self._inbox.append((ARRIVED, number, (work, *args)))
 
     def tick(self) -> None:
         if self._inbox is None:  # Time passes by itself.
@@ -145,15 +154,6 @@ class Process:
         self.skew_ns = skew_ns
         self.deliver(Input.CLOCK, 0, 0, clock_payload(EPOCH_NS + skew_ns))
 
-    def _take(self, kind: int, number: int, way: tuple[Any, ...]) -> None:
-        """One input, now; or, while the process is paused, when it runs again. The dead hear nothing."""
-        if not self.alive:
-            return
-        if self._inbox is not None:
-            self._inbox.append((kind, number, way))
-            return
-        self._input(kind, number, way)
-
     def _input(self, kind: int, number: int, way: tuple[Any, ...]) -> None:
         world = self.world
         world.note(self, kind, number)
@@ -166,7 +166,9 @@ class Process:
             world.could_not_go_on(self, error)
         if self.doom_s is not None:
             world.crash(self, self.doom_s)
-        else:
+            return
+        deadline_ns = self.domain.next_deadline_ns()
+        if deadline_ns is not None and not 0 <= self.armed_ns <= deadline_ns:
             world.arm(self)
 
 
