@@ -43,6 +43,7 @@ class ScheduleLoad(msgspec.Struct, frozen=True):
     init_pods: int
     pods: int
     connections: int
+    schedulers: int = 1  # Several: all for all pods, without a lease, so that they collide.
 
 
 class Recording(msgspec.Struct, frozen=True):
@@ -80,12 +81,15 @@ def run_schedule(against: Against, load: ScheduleLoad) -> ScheduleResult:
     with session(against) as open_session, tempfile.TemporaryDirectory(dir=against.parent) as scratch:
         data = Path(scratch)
         with contextlib.ExitStack() as stack:
-            own = None
-            if against.kubeconfig is None:
-                own = stack.enter_context(own_scheduler(open_session, data))
+            own: list[OwnScheduler] = []
+            for number in range(load.schedulers if against.kubeconfig is None else 0):
+                place = data / f"scheduler-{number}"
+                place.mkdir()
+                made = own_scheduler(open_session, place, alone=load.schedulers == 1)
+                own.append(stack.enter_context(made))
             measured = _measure(open_session, workload, load, own)
-        if own is not None:
-            measured = _with_journal(measured, data, own)
+        if own:
+            measured = _with_journal(measured, own)
         rate = decisions_per_s(workload, nodes=load.nodes, init_pods=load.init_pods, pods=load.pods)
         return msgspec.structs.replace(measured, decisions_per_s=round(rate, 1))
 
@@ -95,19 +99,24 @@ def run_schedule(against: Against, load: ScheduleLoad) -> ScheduleResult:
 
 class OwnScheduler(msgspec.Struct, frozen=True):
     process: subprocess.Popen[bytes]
-    log: Path
+    data: Path
+
+    @property
+    def log(self) -> Path:
+        return self.data / "scheduler.log"
 
 
 @contextlib.contextmanager
-def own_scheduler(open_session: Session, data: Path) -> Iterator[OwnScheduler]:
+def own_scheduler(open_session: Session, data: Path, *, alone: bool) -> Iterator[OwnScheduler]:
     """`fathom serve scheduler` beside the server; stopped, and its log complete, afterwards."""
     log = data / "scheduler.log"
     command = [sys.executable, "-m", "fathom.cli", "serve", "scheduler"]
     command += ["--kubeconfig", str(open_session.kubeconfig), "--data", str(data)]
+    command += [] if alone else ["--lease", ""]
     with log.open("wb") as output:
         process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=output, stderr=output)
     try:
-        yield OwnScheduler(process, log)
+        yield OwnScheduler(process, data)
         if process.poll() is not None:
             raise BenchFailed(f"the scheduler died while it was measured: {_last_line(log)}")
     finally:
@@ -164,7 +173,7 @@ class Bound:
 
 
 def _measure(
-    open_session: Session, workload: Workload, load: ScheduleLoad, own: OwnScheduler | None
+    open_session: Session, workload: Workload, load: ScheduleLoad, own: list[OwnScheduler]
 ) -> ScheduleResult:
     space = _namespace(open_session)
     connections = open_session.connect(load.connections)
@@ -179,10 +188,11 @@ def _measure(
         _make_all(open_session, connections, pods, [stuck_pod(number) for number in range(workload.stuck)])
         wanted = [workload.pod(number) for number in range(load.pods)]
         before = open_session.usage()
-        scheduler_before_s = cpu_s([own.process.pid]) if own is not None else 0.0
+        pids = [one.process.pid for one in own]
+        scheduler_before_s = cpu_s(pids)
         run = _bind_all(open_session, connections, pods, wanted, churns=workload.churns)
         after = open_session.usage()
-        scheduler_s = cpu_s([own.process.pid]) - scheduler_before_s if own is not None else None
+        scheduler_s = cpu_s(pids) - scheduler_before_s if own else None
     finally:
         if not open_session.server.own:
             _clean(open_session, space, load.nodes)
@@ -361,8 +371,8 @@ class _JournalLine(msgspec.Struct):
     cpu_seconds: float = 0.0
 
 
-def _with_journal(measured: ScheduleResult, data: Path, own: OwnScheduler) -> ScheduleResult:
-    kept = read_journal(journal_directory(data))
+def _with_journal(measured: ScheduleResult, own: list[OwnScheduler]) -> ScheduleResult:
+    kept = [one for each in own for one in read_journal(journal_directory(each.data))]
     latencies_ns: list[int] = []
     checks: dict[str, int] = {}
     for one in kept:
@@ -379,7 +389,7 @@ def _with_journal(measured: ScheduleResult, data: Path, own: OwnScheduler) -> Sc
         attempts=len(kept),
         conflicts=sum(checks.values()),
         conflicts_by_check=checks,
-        recording=_recording(own.log, len(kept)),
+        recording=_recording(own[0].log, len(kept) // len(own)),
     )
 
 

@@ -168,13 +168,16 @@ def schedule(
     init_pods: Annotated[int, Parameter(validator=Number(gte=0), help="Bound before measuring.")] = 1000,
     pods: Annotated[int, Parameter(validator=AT_LEAST_ONE, help="To create and bind.")] = 10_000,
     connections: Connections = 16,
+    schedulers: Annotated[
+        int, Parameter(validator=AT_LEAST_ONE, help="Several take the same pods at once, and collide.")
+    ] = 1,
     where: Where = NEW_SERVER,
     as_json: AsJson = False,
 ) -> None:
     """Create pods and see how fast the scheduler binds them; with --kubeconfig, that cluster's own."""
     from fathom.bench import schedule as scheduling  # noqa: PLC0415
 
-    load = scheduling.ScheduleLoad(workload, nodes, init_pods, pods, connections)
+    load = scheduling.ScheduleLoad(workload, nodes, init_pods, pods, connections, schedulers)
     result = _measured(lambda: scheduling.run_schedule(where.against(), load))
     print(scheduling.as_json(result) if as_json else scheduling.as_table(result))
 

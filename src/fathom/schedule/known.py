@@ -27,7 +27,7 @@ from fathom.model.own import (
 from fathom.model.own.overrides import USED_OVERRIDES
 from fathom.model.tenancy import TENANT, tenant_of
 from fathom.schedule import rules as events
-from fathom.schedule.context import Context
+from fathom.schedule.context import QUARANTINED, Context
 from fathom.schedule.place import Decider
 from fathom.schedule.pods import PodView, ShapeReader
 from fathom.schedule.preempt import Budget, Preempter, Preemption
@@ -41,11 +41,12 @@ from fathom.schedule.resolve import (
     reserved_of,
     volume_of,
 )
+from fathom.schedule.rules import RULES, Rules
 from fathom.schedule.table import NodeTable
 
 CONTEXTS_MAX = 10_000
 HIGHEST = 2**31 - 1  # Nobody has priority over what is reserved.
-DOUBTED = 100  # As a node that is quarantined: nothing is placed there while we know it better than our view.
+DOUBTED = QUARANTINED + 1  # Nothing is placed there while the server knows the node better than our view.
 
 _READ: Mapping[str, type[Any]] = {
     "TenantQuota": TenantQuota,
@@ -66,10 +67,10 @@ _EVENTS = {
 
 
 class Known:
-    def __init__(self, *, tie_seed: int = 0) -> None:
+    def __init__(self, *, tie_seed: int = 0, rules: Rules = RULES) -> None:
         self.table = NodeTable()
-        self.decider = Decider(self.table)
-        self.preempter = Preempter(self.table)
+        self.decider = Decider(self.table, rules)
+        self.preempter = Preempter(self.table, rules)
         self._reader = ShapeReader()
         self._tie_seed = tie_seed
         self._own: dict[str, dict[Key, Any]] = {kind: {} for kind in _READ}

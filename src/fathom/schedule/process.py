@@ -21,6 +21,9 @@ from fathom.control.breaker import Breaker, BreakerView, Guarded
 from fathom.control.lease import Elector, Fenced, Standing, Term, Timing
 from fathom.model.objects import Key
 from fathom.schedule.kinds import KINDS
+from fathom.schedule.plugins import installed_rules
+from fathom.schedule.rules import RULES
+from fathom.schedule.rules import Rules as JudgingRules
 from fathom.schedule.scheduler import Rules, Scheduler
 from fathom.seams.process import Inside
 
@@ -48,13 +51,21 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
 
 def begin(inside: Inside) -> SchedulerProcess:
     """The entry: see `seams.process`."""
-    running = SchedulerProcess(inside, msgspec.convert(inside.options, Settings, strict=False))
+    settings = msgspec.convert(inside.options, Settings, strict=False)
+    running = SchedulerProcess(inside, settings, judging=installed_rules())
     running.start()
     return running
 
 
 class SchedulerProcess:
-    def __init__(self, inside: Inside, settings: Settings, *, observer: CacheObserver | None = None) -> None:
+    def __init__(
+        self,
+        inside: Inside,
+        settings: Settings,
+        *,
+        observer: CacheObserver | None = None,
+        judging: JudgingRules = RULES,
+    ) -> None:
         self._inside = inside
         self._settings = settings
         self.standing: Standing | None = None
@@ -70,7 +81,7 @@ class SchedulerProcess:
         for kind in KINDS:
             if settings.own_kinds or kind.resource.group != "fathom.dev":
                 self.caches.add(kind.name, Scope(kind.resource), indexes={})
-        self.scheduler = Scheduler(inside, self.caches, self._rules())
+        self.scheduler = Scheduler(inside, self.caches, self._rules(), judging=judging)
         self.task: asyncio.Task[None] | None = None
 
     def start(self) -> None:

@@ -100,12 +100,14 @@ Refused = tuple[Entry, PodView, Placement, Circumstances]
 
 
 class Scheduler:
-    def __init__(self, inside: Inside, caches: Caches, rules: Rules) -> None:
+    def __init__(
+        self, inside: Inside, caches: Caches, rules: Rules, *, judging: events.Rules = events.RULES
+    ) -> None:
         self._inside = inside
         self._caches = caches
         self._rules = rules
         self.counts = Counts()
-        self.known = Known(tie_seed=inside.streams.stream("ties").getrandbits(31))
+        self.known = Known(tie_seed=inside.streams.stream("ties").getrandbits(31), rules=judging)
         self.queue = SchedulingQueue(inside.streams.stream("line"))
         self._rng = inside.streams.stream("settle")
         self._recorder = Recorder(inside.journal, prefix=inside.outside.ids.uid()[:8], controller=rules.who)
@@ -114,6 +116,7 @@ class Scheduler:
         self._flying: dict[int, asyncio.Task[None]] = {}
         self._flights = 0
         self._news: dict[str, Happening] = {}  # By event: what has happened since the line was last told.
+        self._freed: dict[str, None] = {}  # Nodes that pods have left since.
         self._doubted: dict[str, tuple[int, float]] = {}  # Node -> revision to reach, and when it refused.
         self._gated: dict[str, tuple[str, ...]] = {}  # By UID: gates that are on record.
         self._moved = asyncio.Event()
@@ -167,6 +170,7 @@ class Scheduler:
         node = lookup(last, "spec", "nodeName") or self.known.table.assumed(uid)
         self.known.table.forget(uid)
         if self.known.table.remove_pod(uid) or node:
+            self._freed[str(node)] = None
             self._tell(events.POD_GONE, "Pod", last, f" from {node}")
         self._moved.set()
 
@@ -179,6 +183,7 @@ class Scheduler:
         where = f"pods {view.key.namespace}/{view.key.name} on {view.node}"
         if view.finished:
             if counted:
+                self._freed[view.node] = None
                 self._news[events.POD_GONE] = Happening(events.POD_GONE, where)
         elif was_free:
             self._news.setdefault(events.POD_PLACED, Happening(events.POD_PLACED, where))
@@ -344,13 +349,22 @@ class Scheduler:
 
     def _wake_helped(self, now_ns: int) -> None:
         news, self._news = self._news, {}
+        freed, self._freed = self._freed, {}
         for happening in news.values():
             if self.queue.waited_for(happening.name):
-                self.queue.happened(happening, self._could_place, now_ns=now_ns)
+                only = freed if happening.name == events.POD_GONE else None
+                self.queue.happened(happening, partial(self._could_place, only), now_ns=now_ns)
 
-    def _could_place(self, pods: Sequence[Waiting]) -> list[str]:
-        """Which of these, of one shape, have a place now. Tried on the table itself, and taken back."""
-        views = [self._waiting[pod.uid] for pod in pods[: self._rules.batch_max]]
+    def _could_place(self, freed: dict[str, None] | None, pods: Sequence[Waiting]) -> list[str]:
+        """Which of these, of one shape, have a place now. Tried on the table itself, and taken back. Those for
+        which room is being made wait for their own node: where others go does not concern them."""
+        claims = self.known.table.claims
+        listed = [self._waiting[pod.uid] for pod in pods]
+        views = [
+            view
+            for view in listed
+            if freed is None or view.uid not in claims or claims[view.uid].node in freed
+        ][: self._rules.batch_max]
         placed = [
             view.uid
             for group in self._groups(views)

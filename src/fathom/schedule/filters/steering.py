@@ -39,10 +39,15 @@ def _words(one: Avoided) -> str:
 
 def quarantine(_: Shape, rows: Rows, world: Context, reasons: Reasons) -> Codes:
     codes = rows.codes()
-    reason = Reason("NodeTrust", ("node(s) were quarantined after failed starts",), resolvable=False)
     for name in sorted(name for name, lost in world.trust_lost.items() if lost >= QUARANTINED):
-        codes[rows.named(name)] = reasons.code(reason)
+        text = _REFUSED if world.trust_lost[name] > QUARANTINED else _FAILED
+        codes[rows.named(name)] = reasons.code(Reason("NodeTrust", (text,), resolvable=False))
     return codes
+
+
+_FAILED = "node(s) were quarantined after failed starts"
+# Whoever gives more than all trust as lost says that the server has just known a node better than our view.
+_REFUSED = "node(s) refused a placement that our view allows; a fresh view is waited for"
 
 
 def reserved(shape: Shape, rows: Rows, world: Context, reasons: Reasons) -> Codes:
