@@ -504,8 +504,9 @@ def over_quota(pod: Obj, tenant: str, node: Obj, cluster: Cluster, world: Contex
                     used += requests(one).get(resource, 0)
             asked = requests(pod).get(resource)
             if asked and used + asked > most:
-                where_text = tenant if limit.zone is None else f"{tenant}-{limit.zone}"
-                return (f"quota/{where_text}" + (f"/{limit.capacity_class}" if limit.capacity_class else ""),)
+                return (
+                    "quota/" + "-".join(part for part in (tenant, limit.zone, limit.capacity_class) if part),
+                )
     return ()
 
 
@@ -581,8 +582,8 @@ def balanced(pod: Obj, name: str, cluster: Cluster) -> int:
         if room_here <= 0:
             return 100
         used = taken(node, resource, cluster) + asked.get(resource, 0)
-        parts.append(min(used, room_here) * 4096 // room_here)
-    return math.floor(100 - 50 * abs(parts[0] - parts[1]) / 4096)
+        parts.append(min(used, room_here) * 512 // room_here)
+    return math.floor(100 - 50 * abs(parts[0] - parts[1]) / 512)
 
 
 def images(pod: Obj, name: str, cluster: Cluster) -> int:

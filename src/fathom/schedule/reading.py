@@ -43,7 +43,8 @@ from fathom.schedule.shape import (
 )
 
 _OPERATORS = {"In": IN, "NotIn": NOT_IN, "Exists": EXISTS, "DoesNotExist": MISSING, "Gt": GREATER, "Lt": LESS}
-_INT64_MAX = 2**63 - 1
+# More than any node has of anything, and small enough that sums and scores of them fit 64 bits. The ledger's.
+_COUNT_MAX = 2**53
 
 
 def shape_of(pod: Obj, *, tenant: str) -> Shape:
@@ -91,7 +92,7 @@ def needs_of(pod: Obj) -> Needs:
 def units(resource: str, amount: Quantity) -> int:
     """Whole units of a column: thousandths of a CPU, ones of the rest. Beyond the column: its most."""
     counted = amount.milli if resource == CPU else amount.value
-    return max(-_INT64_MAX, min(counted, _INT64_MAX))
+    return max(-_COUNT_MAX, min(counted, _COUNT_MAX))
 
 
 def image_name(image: str) -> str:
@@ -185,7 +186,8 @@ def _ports(spec: Obj) -> Iterator[HostPort]:
     for container in (*(spec.get("containers") or ()), *sidecars):
         for port in container.get("ports") or ():
             if port.get("hostPort"):
-                address = str(port.get("hostIP") or "") or ANY_ADDRESS
+                address = str(port.get("hostIP") or ANY_ADDRESS)
+                address = ANY_ADDRESS if address == "::" else address  # As the ledger sees it.
                 protocol = str(port.get("protocol") or "TCP")
                 yield HostPort(int(port["hostPort"]), protocol, address)
 
@@ -255,5 +257,5 @@ def _claims(pod: Obj) -> Iterator[str]:
         claim = volume.get("persistentVolumeClaim")
         if claim:
             yield str(claim.get("claimName") or "")
-        elif volume.get("ephemeral"):
+        elif volume.get("ephemeral") is not None:
             yield f"{metadata(pod).get('name')}-{volume.get('name')}"

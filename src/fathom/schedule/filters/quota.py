@@ -24,8 +24,8 @@ def quotas(shape: Shape, rows: Rows, world: Context, reasons: Reasons) -> Sequen
 
 
 def quota_reason(tenant: str, limit: QuotaLimit) -> str:
-    where = f"{tenant}-{limit.zone}" if limit.zone is not None else tenant
-    return f"quota/{where}" if not limit.capacity_class else f"quota/{where}/{limit.capacity_class}"
+    """As the ledger names it."""
+    return "quota/" + "-".join(one for one in (tenant, limit.zone, limit.capacity_class) if one)
 
 
 def covers(limit: QuotaLimit, zone: str, capacity_class: str) -> bool:

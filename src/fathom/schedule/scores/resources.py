@@ -12,8 +12,8 @@ from fathom.schedule.shape import CPU, MEMORY, Shape
 from fathom.schedule.table import NodeTable
 
 FULL = 100
-# Fractions are counted in this many parts: what is left of 63 bits holds a pebibyte.
-PARTS = 4096
+# Fractions are counted in this many parts: times the largest amount there is, they still fit 64 bits.
+PARTS = 512
 
 
 def least_allocated(shape: Shape, rows: Rows, _: Context) -> Ints:
