@@ -171,15 +171,36 @@ def schedule(
     schedulers: Annotated[
         int, Parameter(validator=AT_LEAST_ONE, help="Several take the same pods at once, and collide.")
     ] = 1,
+    decide_only: Annotated[
+        bool, Parameter(negative=(), help="No server: nodes and pods in memory, only the deciding.")
+    ] = False,
+    growth: Annotated[
+        bool, Parameter(negative=(), help="With --decide-only: time and memory as the cluster fills up.")
+    ] = False,
     where: Where = NEW_SERVER,
     as_json: AsJson = False,
 ) -> None:
     """Create pods and see how fast the scheduler binds them; with --kubeconfig, that cluster's own."""
+    if decide_only or growth:
+        _decide(workload, nodes, init_pods, pods, growth=growth, as_json=as_json)
+        return
     from fathom.bench import schedule as scheduling  # noqa: PLC0415
 
     load = scheduling.ScheduleLoad(workload, nodes, init_pods, pods, connections, schedulers)
     result = _measured(lambda: scheduling.run_schedule(where.against(), load))
     print(scheduling.as_json(result) if as_json else scheduling.as_table(result))
+
+
+def _decide(workload: str, nodes: int, init_pods: int, pods: int, *, growth: bool, as_json: bool) -> None:
+    from fathom.bench import decide as deciding  # noqa: PLC0415
+
+    def measure() -> deciding.DecideResult | deciding.ScaleResult:
+        if growth:
+            return deciding.run_scale(deciding.ScaleLoad(nodes, pods))
+        return deciding.run_decide(deciding.DecideLoad(nodes, init_pods, pods, (workload,)))
+
+    result = _measured(measure)
+    print(deciding.as_json(result) if as_json else deciding.as_table(result))
 
 
 def _report(measure: Callable[[], Result], *, as_json: bool) -> None:
