@@ -1,0 +1,66 @@
+"""The world finds known bugs when they are put back: soon, by the right invariant, with few faults."""
+
+from __future__ import annotations
+
+import pytest
+from tests.sim.putting_back import ZOO, in_a_child
+
+from fathom.sim.patches import Bug, bugs
+from fathom.sim.scenario import plan_of, sweep, tell
+from fathom.sim.scenarios import SCENARIOS
+
+# Seeds that are tried, of the bugs whose stories are this file's; it takes but a few of them.
+SEEDS = {
+    "cleanup-on-edge": 10,
+    "counted-from-stale-cache": 40,
+    "deaf-informer": 60,
+    "quota-released-twice": 10,
+    "relist-without-deletes": 80,
+    "repair-trusts-its-cache": 40,
+    "resumes-from-last-item": 20,
+    "status-of-old-spec": 20,
+}
+# Those that are found only now and then.
+RARE = {
+    "equal-skips-update": 200,
+    "expectations-expire": 200,
+    "late-answer-rolls-back": 200,
+    "lease-released-early": 200,
+    "marker-before-work": 300,
+    "own-writes-unseen": 200,
+    "random-child-name": 200,
+    "relist-steps-back": 300,
+    "second-reservation": 200,
+}
+BUGS = {bug.name: bug for bug in bugs(ZOO)}
+
+
+def hunted(bug: Bug, seeds: int) -> str:
+    """The invariant that is broken first; '' if none is."""
+    for seed in range(seeds):
+        for name in bug.scenarios:
+            result = tell(SCENARIOS[name], plan_of(SCENARIOS[name], str(seed)))
+            sweep()
+            if result.violation is not None:
+                return result.violation.invariant
+    return ""
+
+
+@pytest.mark.parametrize("name", sorted(SEEDS))
+def test_a_bug_that_is_put_back_is_found(name: str) -> None:
+    bug = BUGS[name]
+    assert in_a_child(bug.file.stem, lambda: hunted(bug, SEEDS[name])) == bug.breaks
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("name", sorted(RARE))
+def test_a_bug_that_shows_seldom_is_found_too(name: str) -> None:
+    bug = BUGS[name]
+    assert in_a_child(bug.file.stem, lambda: hunted(bug, RARE[name])) == bug.breaks
+
+
+@pytest.mark.parametrize("bug", BUGS.values(), ids=lambda bug: str(bug.name))
+def test_every_bug_says_what_it_is_where_it_lives_and_what_it_breaks(bug: Bug) -> None:
+    assert bug.about
+    assert bug.breaks
+    assert [name for name in bug.scenarios if name not in SCENARIOS] == []
