@@ -356,8 +356,8 @@ class Scheduler:
                 self.queue.happened(happening, partial(self._could_place, only), now_ns=now_ns)
 
     def _could_place(self, freed: dict[str, None] | None, pods: Sequence[Waiting]) -> list[str]:
-        """Which of these, of one shape, have a place now. Tried on the table itself, and taken back. Those for
-        which room is being made wait for their own node: where others go does not concern them."""
+        """Which of these, of one shape, have a place now. Tried on the table itself, and taken back. Those
+        for which room is being made wait for their own node: where others go does not concern them."""
         claims = self.known.table.claims
         listed = [self._waiting[pod.uid] for pod in pods]
         views = [

@@ -1,0 +1,160 @@
+"""What a scheduler knows: which policy, quota and override concern a pod, and when that changes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fathom.schedule.context import Allowed, Avoided, Quota, QuotaLimit
+from fathom.schedule.known import Known
+from fathom.schedule.observing import observed
+from fathom.schedule.pods import PodView
+from fathom.schedule.resolve import volume_of
+from fathom.schedule.sending import Answer, answers_in
+
+S = 1_000_000_000
+CREATED = "2026-01-01T00:00:00Z"
+NOW = 1_767_225_600 * S  # The same moment.
+Obj = dict[str, Any]
+
+
+def own(kind: str, name: str, spec: Obj, *, namespace: str = "", status: Obj | None = None) -> Obj:
+    meta = {"name": name, "namespace": namespace, "resourceVersion": "7", "creationTimestamp": CREATED}
+    return {"kind": kind, "metadata": {**meta, "generation": 1}, "spec": spec, "status": status or {}}
+
+
+def pod(known: Known, name: str = "web-1", *, owner: str = "web", **given: Any) -> PodView:
+    references = [{"kind": "ReplicaSet", "name": owner, "uid": "o", "controller": True}] if owner else []
+    meta = {"name": name, "namespace": "shop", "uid": name, "ownerReferences": references, **given}
+    return known.view({"metadata": meta, "spec": {"containers": []}})
+
+
+def test_a_pods_tenant_is_its_namespaces_label() -> None:
+    known = Known()
+    assert pod(known).tenant == "shop"
+    space = {"metadata": {"name": "shop", "labels": {"fathom.dev/tenant": "risk"}}}
+    known.put("Namespace", None, space)
+    assert pod(known).tenant == "risk"
+    assert known.tenant_changed(None, space)
+
+
+def test_the_quota_of_its_tenant_concerns_a_pod() -> None:
+    known = Known()
+    limits = [{"zone": "c", "resources": {"cpu": "1500m"}}]
+    assert known.put("TenantQuota", None, own("TenantQuota", "shop", {"limits": limits})) == ("QuotaChanged",)
+    context = known.context(pod(known), now_ns=NOW)
+    assert context.quota == Quota("shop", (QuotaLimit((("cpu", 1500),), "c", None),), 7)
+
+
+def test_a_quota_whose_usage_alone_was_counted_anew_wakes_nobody() -> None:
+    known = Known()
+    quota = own("TenantQuota", "shop", {"limits": []})
+    known.put("TenantQuota", None, quota)
+    assert known.put("TenantQuota", quota, {**quota, "status": {"used": [{"zone": "c"}]}}) == ()
+
+
+def test_the_narrowest_rollout_says_which_policy_holds() -> None:
+    known = Known()
+    for name in ("wide", "narrow"):
+        known.put("SchedulingPolicy", None, own("SchedulingPolicy", name, {"maxZoneSkew": 1}))
+    known.put("PolicyRollout", None, own("PolicyRollout", "a", {"from": "wide", "to": "x"}))
+    assert known.context(pod(known), now_ns=NOW).policy.name == "wide"
+    spec = {"from": "narrow", "to": "x", "scope": {"workloads": ["web"]}}
+    known.put("PolicyRollout", None, own("PolicyRollout", "b", spec))
+    assert known.context(pod(known), now_ns=NOW).policy.name == "narrow"
+    assert known.context(pod(known, "other", owner="other"), now_ns=NOW).policy.name == "wide"
+
+
+def test_a_workload_is_in_the_canary_as_a_whole_and_always_the_same_ones() -> None:
+    known = Known()
+    for name in ("v4", "v5"):
+        known.put("SchedulingPolicy", None, own("SchedulingPolicy", name, {}))
+    status = {"phase": "Canary", "active": "v4", "canary": "v5", "percent": 30}
+    known.put("PolicyRollout", None, own("PolicyRollout", "r", {"from": "v4", "to": "v5"}, status=status))
+
+    def chosen(number: int) -> str:
+        return known.context(pod(known, f"p{number}", owner=f"w{number}"), now_ns=NOW).policy.name
+
+    first = [chosen(number) for number in range(200)]
+    assert first == [chosen(number) for number in range(200)]
+    assert 40 <= first.count("v5") <= 80
+
+
+def test_an_override_holds_until_it_expires_and_its_end_is_news() -> None:
+    known = Known()
+    changes = {"avoidZones": ["a"], "allowReservedCapacityClass": "recovery", "reservedReplicas": 2}
+    spec = {"target": "workload/web", "scope": "region/eu", "expiresAfter": "45m", "changes": changes}
+    known.put("SchedulerOverride", None, own("SchedulerOverride", "o", spec, namespace="shop"))
+    scope = (("topology.kubernetes.io/region", "eu"),)
+    context = known.context(pod(known), now_ns=NOW)
+    assert context.avoided == (Avoided("shop/o", "topology.kubernetes.io/zone", ("a",), scope),)
+    assert context.allowed == (Allowed("shop/o", "recovery", 2, scope),)
+    assert known.context(pod(known, "x", owner="other"), now_ns=NOW).avoided == ()
+    assert known.passing(now_ns=NOW + 44 * 60 * S) == ()
+    assert known.passing(now_ns=NOW + 45 * 60 * S) == ("OverrideChanged",)
+    assert known.context(pod(known), now_ns=NOW + 45 * 60 * S).avoided == ()
+
+
+def test_pods_that_an_override_has_let_in_count_against_it() -> None:
+    known = Known()
+    changes = {"allowReservedCapacityClass": "recovery", "reservedReplicas": 2}
+    spec = {"target": "workload/web", "expiresAfter": "45m", "changes": changes}
+    known.put("SchedulerOverride", None, own("SchedulerOverride", "o", spec, namespace="shop"))
+    meta = {"name": "in", "namespace": "shop", "uid": "in", "annotations": {"fathom.dev/overrides": "shop/o"}}
+    known.view({"metadata": meta, "spec": {"nodeName": "n", "containers": []}})
+    assert known.context(pod(known), now_ns=NOW).allowed[0].left == 1
+    known.gone("in")
+    assert known.context(pod(known), now_ns=NOW).allowed[0].left == 2
+
+
+def test_a_context_is_the_same_object_until_something_in_it_changes() -> None:
+    known = Known()
+    before = known.context(pod(known), now_ns=NOW)
+    assert known.context(pod(known, "web-2"), now_ns=NOW) is before
+    doubting = known.context(pod(known), now_ns=NOW, doubted=("n1",))
+    assert doubting.trust_lost == {"n1": 101}
+    assert known.context(pod(known), now_ns=NOW, doubted=("n1",)) is doubting
+
+
+def test_what_a_reservation_holds_is_free_for_nobody_else() -> None:
+    known = Known()
+    room = {"cpu": "4", "pods": "10"}
+    known.put("Node", None, {"metadata": {"name": "n"}, "status": {"allocatable": room}})
+    spec = {"nodeName": "n", "resources": {"cpu": "3"}, "intent": "recovery"}
+    held = own("Reservation", "r", spec, namespace="shop")
+    known.put("Reservation", None, held)
+    container = {"name": "c", "resources": {"requests": {"cpu": "2"}}}
+    meta = {"name": "p", "namespace": "shop", "uid": "p"}
+    view = known.view({"metadata": meta, "spec": {"containers": [container]}})
+    assert known.decider.place(view, known.context(view, now_ns=NOW)).node is None
+    assert known.put("Reservation", held, {**held, "status": {"phase": "Released"}}) == ("PodGone",)
+    assert known.decider.place(view, known.context(view, now_ns=NOW)).node == "n"
+
+
+def test_a_claim_without_a_volume_is_said_to_be_so() -> None:
+    assert volume_of(None, {}).missing
+    assert volume_of({"spec": {}}, {}).unbound
+    labels = {"topology.kubernetes.io/zone": "a__b"}
+    found = volume_of({"spec": {"volumeName": "v"}}, {"v": {"metadata": {"labels": labels}}})
+    assert found.zones == (("topology.kubernetes.io/zone", ("a", "b")),)
+
+
+def test_a_scheduler_says_once_that_its_caches_have_reached_an_activation() -> None:
+    rollout = own("PolicyRollout", "r", {}, status={"activationRevision": 20})
+    assert observed(rollout, who="s", reached=19, now="t") is None
+    patch = observed(rollout, who="s", reached=21, now="t")
+    said = {"controller": "s", "observedGeneration": 1, "revision": 21, "time": "t"}
+    assert patch == {"metadata": {"resourceVersion": "7"}, "status": {"observedBy": [said]}}
+    told = {**rollout, "status": {"activationRevision": 20, "observedBy": [said]}}
+    assert observed(told, who="s", reached=30, now="t") is None
+    assert observed(told, who="other", reached=30, now="t") is not None
+
+
+def test_an_answer_that_cannot_be_read_leaves_the_outcome_unknown() -> None:
+    good = {"status": "Bound", "revision": "12"}
+    refused = {"status": "Refused", "check": "NodeFull", "message": "no", "currentRevision": 9}
+    assert answers_in({"results": [good, refused]}, 2) == [
+        Answer("Bound", 12),
+        Answer("Refused", 0, "NodeFull", "no", 9),
+    ]
+    for odd in ({}, {"results": [good]}, {"results": [good, 7]}, {"results": [good, {"status": "?"}]}):
+        assert answers_in(odd, 2)[1].status == "Unknown"
