@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import pytest
 from tests.agent.objects import container
 from tests.sim.small import passes, story
 
@@ -13,6 +14,8 @@ from fathom.client.api import Resource
 from fathom.model.conditions import conditions_of
 from fathom.model.objects import Key, Obj, lookup
 from fathom.sim.faults import Partition
+from fathom.sim.menu import Menu
+from fathom.sim.scenario import Scenario, plan_of, tell
 from fathom.sim.world import World
 
 PODS = Resource("", "v1", "pods")
@@ -117,3 +120,44 @@ def test_pods_live_on_and_are_restarted_while_no_server_answers() -> None:
 def _first(world: World, name: str) -> Obj:
     found = lookup(pod_of(world, name), "status", "containerStatuses") or [{}]
     return found[0] if isinstance(found[0], dict) else {}
+
+
+async def busy_node(world: World) -> None:
+    """Pods come, crash, end and go, whatever happens to their agent and to the network."""
+    agent(world)
+    await world.apply(PODS, bound("stays", readinessProbe=READINESS))
+    await world.apply(PODS, bound("goes"))
+    await world.apply(PODS, bound("once", script={"runs_s": 3}, policy="Never"))
+    await world.apply(PODS, bound("falls", script={"fail": "crash", "fails": 1, "crash_s": 4}))
+    await world.sleep(6)
+    await world.delete(PODS, "goes")
+    await world.sleep(20)
+    await world.heal_and_settle(quiet_s=45)
+    assert not pod_of(world, "goes")
+    assert ready(world, "stays")
+    assert ready(world, "falls")
+    assert lookup(pod_of(world, "once"), "status", "phase") == "Succeeded"
+    for pod in world.list("pods"):
+        for status in lookup(pod, "status", "containerStatuses") or ():
+            assert status["restartCount"] <= 2, "started over more often than it failed"
+
+
+FAULTS = Scenario(
+    name="busy_node",
+    about="",
+    story=busy_node,
+    menu=Menu(processes=("agent",)),
+    servers=1,
+    checkers=tuple,
+)
+
+
+@pytest.mark.parametrize("seed", range(25))
+def test_a_node_comes_to_the_same_end_whatever_happens_on_the_way(seed: int) -> None:
+    result = tell(FAULTS, plan_of(FAULTS, str(seed)))
+    assert result.violation is None, result.violation
+
+
+def test_the_same_seed_is_the_same_run() -> None:
+    first, second = (tell(FAULTS, plan_of(FAULTS, "7")) for _ in range(2))
+    assert first.trace == second.trace
