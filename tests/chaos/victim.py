@@ -17,7 +17,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import msgspec
-from tests.clients.running import _tls, _until_ready
+from tests.clients.running import tls_of, _until_ready
 
 from fathom.model.objects import Obj
 
@@ -80,7 +80,7 @@ class Victim:
         assert said, f"`fathom serve api` did not get ready:\n{self.log.read_text()}"
         self.url = said[0].split(" on ")[1].split(",")[0]
         self._port = urlsplit(self.url).port or 0
-        self.tls = _tls(self.kubeconfig)
+        self.tls = tls_of(self.kubeconfig)
 
     def kill(self) -> None:
         assert self._process is not None

@@ -1,4 +1,4 @@
-"""A real `fathom serve api` in another process, as every client test meets it: over TLS, with its kubeconfig."""
+"""A real `fathom serve api` in another process, as client tests meet it: over TLS, with its kubeconfig."""
 
 from __future__ import annotations
 
@@ -56,14 +56,25 @@ class Server:
 def running(directory: Path, *arguments: str) -> Iterator[Server]:
     """A server that has said `ready`. At the end it must stop cleanly, having logged no traceback."""
     data, log = directory / "data", directory / "log"
-    command = [sys.executable, "-m", "fathom.cli", "serve", "api", "--data", str(data), "--port", "0", *arguments]
+    command = [
+        sys.executable,
+        "-m",
+        "fathom.cli",
+        "serve",
+        "api",
+        "--data",
+        str(data),
+        "--port",
+        "0",
+        *arguments,
+    ]
     with log.open("w") as errors:
         process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors, text=True)
     try:
         said = _until_ready(process)
         assert said, f"`fathom serve api` did not get ready:\n{log.read_text()}"
         url = said[0].split(" on ")[1].split(",")[0]
-        yield Server(process, url, data, log, _tls(data / "kubeconfig"))
+        yield Server(process, url, data, log, tls_of(data / "kubeconfig"))
         assert process.poll() is None, f"the server died:\n{log.read_text()}"
         process.send_signal(signal.SIGTERM)
         assert process.wait(STOP_S_MAX) == 0, log.read_text()
@@ -84,7 +95,7 @@ def _until_ready(process: subprocess.Popen[str]) -> list[str]:
     return []
 
 
-def _tls(kubeconfig: Path) -> ssl.SSLContext:
+def tls_of(kubeconfig: Path) -> ssl.SSLContext:
     config = yaml.safe_load(kubeconfig.read_text())
     user, cluster = config["users"][0]["user"], config["clusters"][0]["cluster"]
     authority = base64.b64decode(cluster["certificate-authority-data"]).decode()

@@ -152,12 +152,12 @@ class Mortal:
 
     @property
     def server(self) -> Server:
-        from tests.clients.running import _tls
+        from tests.clients.running import tls_of
 
         kubeconfig = self.data / "kubeconfig"
         text = kubeconfig.read_text()
         url = text.split("server: ")[1].split()[0].strip('"')
-        return Server(self.process, url, self.data, self.log, _tls(kubeconfig))
+        return Server(self.process, url, self.data, self.log, tls_of(kubeconfig))
 
 
 def test_the_tutorial_converges_through_the_death_of_its_server(tmp_path: Path) -> None:
