@@ -45,7 +45,7 @@ def test_a_story_holds_whatever_goes_wrong(name: str) -> None:
 @pytest.mark.parametrize("name", NAMES)
 def test_a_story_holds_under_many_seeds(name: str) -> None:
     for seed in range(100):
-        holds(name, str(seed), ("random", "pct")[seed % 2])  # type: ignore[arg-type]  # one of them
+        holds(name, str(seed), ("random", "pct")[seed % 2])
 
 
 # A crash after any single write.

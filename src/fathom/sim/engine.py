@@ -248,6 +248,7 @@ class Engine:
     def heal(self) -> None:
         """No fault from now on; everybody is up, awake, on time and within reach."""
         self.faults.heal()
+        self.oracle.heal()
         self.network.heal()
         for link in tuple(self.store.links):
             link.heal()
