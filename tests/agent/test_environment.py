@@ -135,10 +135,13 @@ def test_a_volume_of_another_kind_is_refused_in_words() -> None:
         volume_files(evil, around(config_maps={"c": {"data": {"a": "1"}}}), {})
 
 
-def test_a_volume_is_replaced_as_a_whole(tmp_path: Path) -> None:
+def test_a_volume_changes_under_those_who_have_it_mounted(tmp_path: Path) -> None:
     place = tmp_path / "v"
-    write_volume(place, {"old": File(b"1"), "kept/x": File(b"2")}, None)
-    write_volume(place, {"kept/x": File(b"3", 0o600)}, None)
+    assert write_volume(place, {"old": File(b"1"), "kept/x": File(b"2"), "gone/y": File(b"")}, None)
+    before = place.stat().st_ino
+    assert write_volume(place, {"kept/x": File(b"3", 0o600)}, None)
+    assert not write_volume(place, {"kept/x": File(b"3", 0o600)}, None)
+    assert place.stat().st_ino == before
     assert {str(one.relative_to(place)) for one in place.rglob("*")} == {"kept", "kept/x"}
     assert (place / "kept/x").read_bytes() == b"3"
     assert (place / "kept/x").stat().st_mode & 0o777 == 0o600

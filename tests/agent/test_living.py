@@ -315,7 +315,7 @@ def test_a_pod_cannot_read_the_servers_keys(cluster: Cluster, server: Server) ->
     cluster.until_ended("spy")
     said = cluster.logs("spy")
     assert "PRIVATE KEY" not in said
-    assert int(said.split()[-1]) >= 0x70000000
+    assert int(cluster.logs("spy", "stream=Stdout").split()[-1]) >= 0x70000000
 
 
 def test_metrics_are_served_for_pods_and_nodes(cluster: Cluster, server: Server) -> None:
@@ -333,3 +333,11 @@ def test_metrics_are_served_for_pods_and_nodes(cluster: Cluster, server: Server)
     assert 20_000_000 < int(cpu.removesuffix("n")) < 400_000_000  # Around its limit of a fifth.
     nodes = server.request("GET", "/apis/metrics.k8s.io/v1beta1/nodes")["items"]
     assert [node["metadata"]["name"] for node in nodes] == ["n1"]
+
+
+def test_the_end_of_the_log_is_the_message_of_who_left_none(cluster: Cluster) -> None:
+    said = {"terminationMessagePolicy": "FallbackToLogsOnError"}
+    cluster.run("mute", "sh", "-c", "echo one; echo two; exit 1", container=said, restartPolicy="Never")
+    cluster.run("spoke", "sh", "-c", "echo mine > /dev/termination-log; exit 1", restartPolicy="Never")
+    for name, message in (("mute", "one\ntwo"), ("spoke", "mine\n")):
+        assert status_of(cluster.until_ended(name))["state"]["terminated"]["message"] == message

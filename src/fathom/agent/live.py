@@ -45,6 +45,7 @@ from fathom.seams.outside import Outside, live
 
 NODE_USER, NODES = "system:node:", "system:nodes"
 WHO = "/apis/authentication.k8s.io/v1/selfsubjectreviews"
+REFRESH_S = 30.0  # How old a mounted ConfigMap may be.
 SIMULATED_BOOKMARK_S = 15.0  # Of a hundred nodes each need not hear every second that nothing happened.
 
 
@@ -283,6 +284,7 @@ class LiveNode:
         fetcher = Fetcher(server)
         driver = ProcessDriver(ground, fetcher, machine.log)
         self._closing += [driver.close, fetcher.close]
+        self._tasks.append(asyncio.create_task(_refresh(driver)))
         return driver
 
     async def _endpoint(
@@ -315,6 +317,12 @@ class LiveNode:
             answer = close()
             if asyncio.iscoroutine(answer):
                 await answer
+
+
+async def _refresh(driver: ProcessDriver) -> None:
+    while True:
+        await asyncio.sleep(REFRESH_S)
+        await driver.refresh()
 
 
 async def _sample(sampler: Sampler) -> None:

@@ -29,6 +29,7 @@ PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER, PR_SET_NO_NEW_PRIVS = 1, 36, 38
 LANDLOCK_CREATE, LANDLOCK_RESTRICT = 444, 446
 MAKE_BLOCK_DEVICES, SIGNALS = 1 << 11, 1 << 1  # A right that nobody here has anyway; a scope.
 LINE_BYTES_MAX = 16 * 1024  # As container runtimes cut long lines.
+FALLBACK_BYTES, FALLBACK_LINES = 2048, 80  # kubelet's.
 DRAIN_S = 2.0  # How long output may still come after the program has ended.
 NOT_FOUND, NOT_EXECUTABLE, NOT_STARTED = 127, 126, 128
 
@@ -266,7 +267,10 @@ class Shim:
         number = os.WTERMSIG(status) if os.WIFSIGNALED(status) else 0
         code = 128 + number if number else os.WEXITSTATUS(status)
         reason = "OOMKilled" if number == signal.SIGKILL and self._was_out_of_memory() else ""
-        self._record_exit(code, number, reason, self._message())
+        message = self._message()
+        if not message and code and self._spec.get("fallback"):
+            message = last_words(self._spec["log"])
+        self._record_exit(code, number, reason, message)
 
     def _record_exit(self, code: int, number: int, reason: str, message: str) -> None:
         write_whole(
@@ -313,6 +317,17 @@ def _words(error: BaseException, spec: dict[str, Any]) -> str:
     if isinstance(error, OSError):
         return f"{error.strerror}: {error.filename or spec['argv'][0]}"
     return f"{type(error).__name__}: {error}"
+
+
+def last_words(path: str) -> str:
+    """The end of a log, for a container that left no other message."""
+    try:
+        with open(path, "rb") as file:
+            file.seek(max(0, file.seek(0, os.SEEK_END) - FALLBACK_BYTES))
+            lines = file.read().decode("utf-8", "replace").splitlines()[-FALLBACK_LINES:]
+    except OSError:
+        return ""
+    return "\n".join(line.split(" ", 3)[-1] for line in lines)
 
 
 def children_of(parent: int) -> list[int]:

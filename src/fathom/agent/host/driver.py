@@ -17,13 +17,13 @@ import msgspec
 
 from fathom.agent.addresses import next_address
 from fathom.agent.host.environment import Surroundings, Unresolved
-from fathom.agent.host.fetching import Fetched, Fetcher, NotFetched
-from fathom.agent.host.files import audiences_of, volume_files, write_volume
+from fathom.agent.host.fetching import TOKEN_S, Fetched, Fetcher, NotFetched
+from fathom.agent.host.files import audiences_of, changes_by_itself, volume_files, write_volume
 from fathom.agent.host.images import Images, argv_of
 from fathom.agent.host.launch import Rights, Settled, shim_spec, user_of
 from fathom.agent.host.limits import Means, fence_in, remove_groups
 from fathom.agent.host.probes import Prober
-from fathom.agent.host.records import ExitRecord, Records, RunRecord, boot_id, is_alive
+from fathom.agent.host.records import ExitRecord, PodRecord, Records, RunRecord, boot_id, is_alive
 from fathom.agent.host.sockets import family, listening
 from fathom.agent.runtime import Kept, Launch, NotStarted, Probed, Run
 from fathom.agent.seamed import Probing, Signal
@@ -33,6 +33,7 @@ from fathom.seams.log import Log
 
 SHIM = Path(__file__).parent.parent / "shim.py"
 SPAWN_S_MAX = 30.0
+TOKEN_RENEW_S = 0.7 * TOKEN_S  # Before they expire.
 LOST = "the shim that waited for it is gone: how it ended is not known"
 
 
@@ -63,6 +64,7 @@ class ProcessDriver:
         self._boot = boot_id()
         self._watched: dict[str, int] = {}  # Run id -> pidfd of its shim.
         self._last_ip = ""
+        self._refreshed_s: dict[str, float] = {}  # When a pod's files were last made, by UID.
         self.on_end: Callable[[Run], None] = lambda run: None
         self._adopt_all()
 
@@ -135,8 +137,48 @@ class ProcessDriver:
         return await self._prober.probe(record, asked.pod, asked.probe, asked.ip)
 
     def remove(self, uid: str) -> None:
+        self._refreshed_s.pop(uid, None)
         self.records.remove(uid)
         remove_groups(f"{self._ground.node}/{uid}")
+
+    # While they live.
+
+    async def refresh(self) -> None:
+        """Mounted ConfigMaps, Secrets and tokens follow what the API has. What cannot be had now stays."""
+        for record in self.records.pods():
+            pod, uid = record.pod, uid_of(record.pod)
+            volumes = [one for one in lookup(pod, "spec", "volumes") or () if changes_by_itself(one)]
+            audiences = audiences_of(pod)
+            age_s = time.monotonic() - self._refreshed_s.get(uid, -1e9)
+            lives = any(run.exit is None for run in self.records.runs(uid))
+            if not volumes or not lives or (audiences and age_s < TOKEN_RENEW_S):
+                continue
+            self._refreshed_s[uid] = time.monotonic()
+            try:
+                fetched = await self._fetcher.fetch(pod, audiences, services=False)
+                self._write_volumes(pod, volumes, self._around(record, fetched), fetched)
+            except (NotFetched, Unresolved, OSError) as error:
+                self._log.warn("volumes not refreshed", pod=uid, error=str(error))
+
+    def _write_volumes(self, pod: Obj, volumes: list[Obj], around: Surroundings, fetched: Fetched) -> None:
+        first = containers_of(pod)[0].spec
+        user = user_of(pod, first, around.pod_ip, self._ground.rights)
+        for volume in volumes:
+            files = volume_files(volume, around, fetched.tokens)
+            write_volume(self.records.pod_dir(uid_of(pod)) / "volumes" / volume["name"], files, user)
+
+    def _around(self, record: PodRecord, fetched: Fetched) -> Surroundings:
+        ground = self._ground
+        return Surroundings(
+            pod=record.pod,
+            pod_ip=record.ip,
+            host_ip=ground.host_ip,
+            config_maps=fetched.config_maps,
+            secrets=fetched.secrets,
+            services=fetched.services,
+            allocatable=ground.allocatable,
+            base={"PATH": os.environ.get("PATH", os.defpath), "LANG": os.environ.get("LANG", "C.UTF-8")},
+        )
 
     # Starting.
 
@@ -147,26 +189,16 @@ class ProcessDriver:
         record = self.records.pod(uid)
         if record is None:
             raise Unresolved("the pod was removed meanwhile")
-        around = Surroundings(
-            pod=pod,
-            pod_ip=record.ip,
-            host_ip=ground.host_ip,
-            config_maps=fetched.config_maps,
-            secrets=fetched.secrets,
-            services=fetched.services,
-            allocatable=ground.allocatable,
-            base={"PATH": os.environ.get("PATH", os.defpath), "LANG": os.environ.get("LANG", "C.UTF-8")},
-        )
+        around = self._around(PodRecord(pod, record.ip), fetched)
         pod_dir, run_dir = (
             self.records.pod_dir(uid),
             self.records.run_dir(uid, launch.container, launch.attempt),
         )
         user = user_of(pod, container, record.ip, ground.rights)
         self._make_places(pod_dir, run_dir, container, user)
-        for volume in lookup(pod, "spec", "volumes") or ():
-            if "hostPath" not in volume:
-                files = volume_files(volume, around, fetched.tokens)
-                write_volume(pod_dir / "volumes" / volume["name"], files, user)
+        volumes = [one for one in lookup(pod, "spec", "volumes") or () if "hostPath" not in one]
+        self._write_volumes(pod, volumes, around, fetched)
+        self._refreshed_s[uid] = time.monotonic()
         fence = fence_in(ground.means, f"{ground.node}/{uid}/{launch.container}", container)
         argv, image = found
         return Settled(

@@ -65,7 +65,7 @@ class Fetcher:
     async def close(self) -> None:
         await self._session.close()
 
-    async def fetch(self, pod: Obj, audiences: list[str]) -> Fetched:
+    async def fetch(self, pod: Obj, audiences: list[str], *, services: bool = True) -> Fetched:
         """Raises `NotFetched`."""
         namespace = key_of(pod).namespace
         maps, secrets = references(pod)
@@ -73,7 +73,7 @@ class Fetcher:
         return Fetched(
             {name: await self._object(f"{core}/configmaps/{name}") for name in maps},
             {name: await self._object(f"{core}/secrets/{name}") for name in secrets},
-            await self._services(namespace),
+            await self._services(namespace) if services else (),
             {audience: await self._token(pod, audience) for audience in audiences},
         )
 

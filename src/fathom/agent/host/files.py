@@ -7,7 +7,6 @@ What a volume shall contain is told by pure functions (`volume_files`); writing 
 from __future__ import annotations
 
 import os
-import shutil
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -115,29 +114,46 @@ def audiences_of(pod: Obj) -> list[str]:
     ]
 
 
-def write_volume(directory: Path, files: Files | None, owner: tuple[int, int] | None) -> None:
-    """As a whole: another directory is filled and put in the place of the old one. What is mounted already
-    shows the old one until the container's next run."""
+def write_volume(directory: Path, files: Files | None, owner: tuple[int, int] | None) -> bool:
+    """Each file as a whole: a reader sees the old one or the new one. The directory itself stays, because it
+    is what containers have mounted: they see the change. Whether there was one."""
     if files is None:
         directory.mkdir(mode=0o755, parents=True, exist_ok=True)
         directory.chmod(0o777)
-        return
-    new = directory.with_name(f".{directory.name}.new")
-    shutil.rmtree(new, ignore_errors=True)
-    new.mkdir(mode=0o755, parents=True)
-    new.chmod(0o755)
+        return False
+    directory.mkdir(mode=0o755, parents=True, exist_ok=True)
+    directory.chmod(0o755)
+    changed = False
     for path, file in files.items():
-        where = new / path
-        where.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
-        where.write_bytes(file.content)
+        changed |= _write(directory / path, file, owner)
+    for there in sorted(directory.rglob("*"), reverse=True):
+        if there.is_file() and str(there.relative_to(directory)) not in files:
+            there.unlink()
+            changed = True
+        elif there.is_dir() and not any(there.iterdir()):
+            there.rmdir()
+    return changed
+
+
+def _write(where: Path, file: File, owner: tuple[int, int] | None) -> bool:
+    if where.is_symlink():
+        where.unlink()  # Not ours.
+    if where.is_file() and where.read_bytes() == file.content:
         where.chmod(file.mode)
-        if owner is not None:
-            os.chown(where, *owner)
-    if directory.exists():
-        old = directory.with_name(f".{directory.name}.old")
-        shutil.rmtree(old, ignore_errors=True)
-        directory.rename(old)
-        new.rename(directory)
-        shutil.rmtree(old, ignore_errors=True)
-    else:
-        new.rename(directory)
+        return False
+    for above in reversed(where.parents):
+        if not above.exists():
+            above.mkdir(mode=0o755)
+            above.chmod(0o755)
+    new = where.with_name(f".{where.name}.new")
+    new.write_bytes(file.content)
+    new.chmod(file.mode)
+    if owner is not None:
+        os.chown(new, *owner)
+    new.replace(where)
+    return True
+
+
+def changes_by_itself(volume: Obj) -> bool:
+    """Whether what it shows may change while a container runs."""
+    return any(kind in volume for kind in ("configMap", "secret", "projected"))

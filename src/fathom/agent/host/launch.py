@@ -97,6 +97,7 @@ def shim_spec(settled: Settled) -> dict[str, Any]:
         "cgroups": list(settled.fence.groups),
         "oom": settled.fence.oom,
         "message": str(settled.run_dir / "message"),
+        "fallback": container.get("terminationMessagePolicy") == "FallbackToLogsOnError",
         "record": {
             "uid": around.pod["metadata"]["uid"],
             "container": container["name"],
@@ -143,7 +144,9 @@ def _mounts(settled: Settled) -> list[dict[str, Any]]:
         if not source.exists():
             raise Unresolved(f'volume "{mount["name"]}": {source.name} is not there')
         to = os.path.normpath("/" + mount["mountPath"])
-        mounts.append({"from": str(source), "to": to, "ro": bool(mount.get("readOnly"))})
+        # What the agent keeps writing to belongs to it alone: kubelet mounts these read-only too.
+        ours = any(kind in volume for kind in ("configMap", "secret", "projected", "downwardAPI"))
+        mounts.append({"from": str(source), "to": to, "ro": ours or bool(mount.get("readOnly"))})
     message = os.path.normpath(settled.container.get("terminationMessagePath") or "/dev/termination-log")
     mounts.append({"from": str(settled.run_dir / "message"), "to": message, "ro": False})
     return mounts
