@@ -216,13 +216,14 @@ class World:
             await asyncio.sleep(PATIENCE_S)
 
     def _is_settled(self, quiet_for_s: float) -> bool:
-        settled = True
-        for checker in self.checkers:
-            for problem in checker.settled(self):
-                if quiet_for_s >= checker.patience_s:
-                    self.broken(checker.name, problem)
-                settled = False
-        return settled
+        """While somebody has time left to notice something, nobody else is judged: a controller whose cache
+        is behind without knowing it has nothing to do yet."""
+        found = [(checker, problem) for checker in self.checkers for problem in checker.settled(self)]
+        if any(quiet_for_s < checker.patience_s for checker, _ in found):
+            return False
+        for checker, problem in found:
+            self.broken(checker.name, problem)
+        return not found
 
     async def heal_and_settle(self, **options: float) -> None:
         """The end of most stories: safety was looked at all along, now comes liveness."""
