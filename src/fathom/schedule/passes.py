@@ -58,6 +58,8 @@ class Pass:
     _joined: Codes  # Own and layers together; the same array as `own` where there are no layers.
     _counts: list[int]  # By code: rows of `_joined` that have it.
     _rejected: dict[str, int] | None  # The same in words; None: to be worked out.
+    _stamp: int  # Another one whenever other rows are feasible.
+    _rescaled: tuple[int, Ints] | None  # What `_scaled` comes to, with its stamp.
     _steady: bool  # No score depends on which nodes are left. Then the next three are in use.
     _totals: Ints
     _best: array[int]  # Rows of the best total, in order. Empty: not looked for yet.
@@ -169,11 +171,14 @@ class Pass:
         for code in np.flatnonzero(changed).tolist():
             self._counts[code] += int(changed[code])
         self._rejected = None
+        self._stamp += 1
         if self._steady:
             self._totals[rows] = np.where(new == FITS, self._base[rows] + self._constant, OUT)
             self._best = array("q")
 
     def _recount(self, old: int, new: int) -> None:
+        if FITS in {old, new}:
+            self._stamp += 1
         self._counts[old] -= 1
         self._counts[new] += 1
         self._rejected = None
@@ -296,7 +301,7 @@ class Pass:
             self._keep_scaled(weight, raw, down, self.own == FITS)
         self._joined = joined(self.own, self._coded()) if self._layers else self.own
         self._counts = np.bincount(self._joined, minlength=CODES).tolist()
-        self._rejected = None
+        self._rejected, self._rescaled, self._stamp = None, None, 0
         self._new_log()
         # Making layers may have made the table give up counters, which counts as a change: read it after.
         self.version = self.table.version
@@ -319,11 +324,20 @@ class Pass:
 
     def _totals_of(self, feasible: Bools) -> Ints:
         totals = self._base + self._constant
-        for weight, raw, down in self._scaled:
-            totals += weight * _scaled(raw, feasible, down)
+        if self._scaled:
+            totals += self._scaled_points(feasible)
         for weight, one in self._softs:
-            totals += weight * one.points(feasible)
-        return np.where(feasible, totals, OUT)
+            totals += weight * one.points(feasible, self._stamp)
+        totals[~feasible] = OUT
+        return totals
+
+    def _scaled_points(self, feasible: Bools) -> Ints:
+        if self._rescaled is None or self._rescaled[0] != self._stamp:
+            points = np.zeros(feasible.size, dtype=np.int64)
+            for weight, raw, down in self._scaled:
+                points += weight * _scaled(raw, feasible, down)
+            self._rescaled = (self._stamp, points)
+        return self._rescaled[1]
 
     def _coded(self) -> list[tuple[Domains, Codes]]:
         return [(one.domains, one.codes) for one in self._layers]

@@ -1,16 +1,18 @@
 """Preferences about domains: spread that need not hold (ScheduleAnyway), and pods liked or disliked nearby.
 
-Scaled over the nodes that are left after filtering, so they are worked out for every choice; what a placement
-changes is one number per topology label.
+Scaled over the nodes that are left after filtering, so they are worked out for every choice. What a placement
+changes is one number per topology label, and the raw points of the rows in that domain; what depends on which
+nodes are left is kept while those stay the same.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fathom.schedule.columns import HOSTNAME, MISSING, ZONE, Bools, Ids, Ints
 from fathom.schedule.context import Context
@@ -23,16 +25,41 @@ from fathom.schedule.shape import Shape, Spread
 
 FULL = 100
 # Weights are logarithms; counted in this many parts they are whole numbers, the same on every machine.
-PARTS = 1024
+PARTS_BITS = 10
+PARTS = 1 << PARTS_BITS
 TOGETHER_WEIGHT = 1  # kube-scheduler's hardPodAffinityWeight.
 
 
 class Soft(Protocol):
-    def points(self, feasible: Bools) -> Ints:
-        """0 to 100 per row; rows that are not feasible may have any number."""
+    def points(self, feasible: Bools, stamp: int) -> Ints:
+        """0 to 100 per row; rows that are not feasible may have any number. The stamp is another one when
+        other rows are feasible."""
         ...
 
     def placed(self, row: int) -> None: ...
+
+
+class Places:
+    """The rows of a column's domains, looked up once each."""
+
+    def __init__(self, domains: Ids) -> None:
+        self._domains = domains
+        self._rows: dict[int, NDArray[np.intp]] = {}
+
+    def rows(self, domain: int) -> NDArray[np.intp]:
+        found = self._rows.get(domain)
+        if found is None:
+            found = self._rows[domain] = np.flatnonzero(self._domains == domain)
+        return found
+
+
+def divided(numerators: Ints, least: int, most: int, formula: Callable[[Ints], Ints]) -> Ints:
+    """The formula for every one of many numbers between two bounds. Where they are close together the answers
+    are looked up: a division takes ten times as long as that."""
+    if most - least > numerators.size:
+        return formula(numerators)
+    answers = formula(np.arange(least, most + 1, dtype=np.int64))
+    return answers.take(numerators - least, mode="clip")
 
 
 def spreads(shape: Shape, rows: Rows, world: Context) -> Sequence[Soft]:
@@ -72,31 +99,51 @@ class SoftSpread:
         ]
         for counts in self._counts:
             counts[MISSING] = 0
+        self._places = [Places(domains) for domains in self._domains]
+        # What depends on which rows are feasible, right for `_stamp`.
+        self._stamp = -1
+        self._left: Bools = alive
+        self._everyone = False
+        self._weights: list[int] = []
+        self._raw: Ints = np.zeros(rows.size, dtype=np.int64)  # In PARTS.
 
-    def points(self, feasible: Bools) -> Ints:
-        concerned = feasible & self._concerned
-        raw = np.zeros(feasible.size, dtype=np.int64)
+    def points(self, feasible: Bools, stamp: int) -> Ints:
+        if stamp != self._stamp:
+            self._stamp = stamp
+            self._look_again(feasible)
+        raw = (self._raw + PARTS // 2) >> PARTS_BITS
+        judged = raw if self._everyone else raw[self._left]
+        if not judged.size:
+            return np.zeros(feasible.size, dtype=np.int64)
+        most, least = int(judged.max()), int(judged.min())
+        if not most:
+            return np.where(self._left, FULL, 0)
+        points = divided(raw, least, most, lambda one: FULL * (most + least - one) // most)
+        return points if self._everyone else np.where(self._left, points, 0)
+
+    def _look_again(self, feasible: Bools) -> None:
+        self._left = feasible & self._concerned
+        self._everyone = bool(self._left.all())
+        self._weights = []
+        self._raw = np.zeros(feasible.size, dtype=np.int64)
         for domains, counts, skew in zip(self._domains, self._counts, self._skews, strict=True):
-            present = np.bincount(domains[concerned], minlength=counts.size) > 0
+            present = np.bincount(domains[self._left], minlength=counts.size) > 0
             present[MISSING] = False
             weight = round(math.log(int(present.sum()) + 2) * PARTS)
             by_domain = counts * weight + (skew - 1) * PARTS
             by_domain[MISSING] = 0
-            raw += by_domain[domains]
-        raw = (raw + PARTS // 2) // PARTS
-        judged = raw[concerned]
-        if not judged.size:
-            return np.zeros(feasible.size, dtype=np.int64)
-        most, least = int(judged.max()), int(judged.min())
-        points = FULL * (most + least - raw) // most if most else np.full(raw.size, FULL, dtype=np.int64)
-        return np.where(concerned, points, 0)
+            self._raw += by_domain[domains]
+            self._weights.append(weight)
 
     def placed(self, row: int) -> None:
-        for domains, counts, own, counted in zip(
-            self._domains, self._counts, self._own, self._counted, strict=True
+        for number, (domains, own, counted) in enumerate(
+            zip(self._domains, self._own, self._counted, strict=True)
         ):
-            if own and counted[row] and domains[row] != MISSING:
-                counts[domains[row]] += 1
+            domain = int(domains[row])
+            if own and counted[row] and domain != MISSING:
+                self._counts[number][domain] += 1
+                if self._weights:
+                    self._raw[self._places[number].rows(domain)] += self._weights[number]
 
 
 def neighbours(shape: Shape, rows: Rows, _: Context) -> Sequence[Soft]:
@@ -131,23 +178,26 @@ def _add(values: dict[str, Ints], key: str, more: Ints) -> None:
 class Neighbours:
     def __init__(self, values: dict[str, Ints], steps: dict[str, int], rows: Rows) -> None:
         self._layers = [
-            (rows.table.label_column(key).ids[rows.index].copy(), values[key], steps.get(key, 0))
-            for key in sorted(values)
+            (rows.table.label_column(key).ids[rows.index].copy(), steps.get(key, 0)) for key in sorted(values)
         ]
-        for _, by_domain, _ in self._layers:
+        self._places = [Places(domains) for domains, _ in self._layers]
+        self._raw: Ints = np.zeros(rows.size, dtype=np.int64)
+        for (domains, _), key in zip(self._layers, sorted(values), strict=True):
+            by_domain = values[key]
             by_domain[MISSING] = 0
+            self._raw += by_domain[domains]
 
-    def points(self, feasible: Bools) -> Ints:
-        raw = np.zeros(feasible.size, dtype=np.int64)
-        for domains, by_domain, _ in self._layers:
-            raw += by_domain[domains]
-        judged = raw[feasible]
+    def points(self, feasible: Bools, stamp: int) -> Ints:
+        judged = self._raw[feasible]
         if not judged.size:
-            return raw
-        least, span = int(judged.min()), int(judged.max()) - int(judged.min())
-        return FULL * (raw - least) // span if span else np.zeros(raw.size, dtype=np.int64)
+            return self._raw
+        least, most = int(judged.min()), int(judged.max())
+        if most == least:
+            return np.zeros(self._raw.size, dtype=np.int64)
+        return divided(self._raw, least, most, lambda one: FULL * (one - least) // (most - least))
 
     def placed(self, row: int) -> None:
-        for domains, by_domain, step in self._layers:
-            if domains[row] != MISSING:
-                by_domain[domains[row]] += step
+        for (domains, step), places in zip(self._layers, self._places, strict=True):
+            domain = int(domains[row])
+            if step and domain != MISSING:
+                self._raw[places.rows(domain)] += step
