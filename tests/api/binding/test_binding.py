@@ -309,6 +309,8 @@ def test_a_policy_counts_while_a_rollout_has_it_active(tmp_path: Path) -> None:
         status = {"phase": "Canary", "active": "v4", "canary": "v5", "percent": 10}
         await api.patch(f"{OWN}/policyrollouts/next/status", {"status": status})
         assert (await bind(api, "b", "n1", annotations=asked)).status == 201
+        await api.patch(f"{OWN}/policyrollouts/next/status", {"status": {"canary": "", "percent": 0}})
+        assert check_of(await bind(api, "c", "n1", annotations=asked)) == "PolicyInactive"
         assert (await api.get(f"{PODS}/b")).obj["metadata"]["annotations"]["fathom.dev/policy"] == "v5"
 
     tell(story, tmp_path)
@@ -346,5 +348,8 @@ def test_nominating_a_node_is_a_report_like_any_other(tmp_path: Path) -> None:
         change = {"status": {"nominatedNodeName": "n1"}}
         assert (await api.patch(f"{PODS}/p/status", change)).obj["status"]["nominatedNodeName"] == "n1"
         assert_kept(api)
+        await api.post(NODES, node("n2"))
+        assert (await bind(api, "p", "n2")).status == 201
+        assert "nominatedNodeName" not in (await api.get(f"{PODS}/p")).obj["status"]
 
     tell(story, tmp_path)

@@ -108,7 +108,7 @@ class Binder:
             self._waiting.setdefault(tenant, deque()).append(job)
             if tenant not in self._turns:
                 self._turns[tenant] = asyncio.get_running_loop().create_task(self._turn(tenant))
-        return [await job.answer for job in jobs]
+        return list(await asyncio.gather(*(job.answer for job in jobs)))
 
     def _tenant(self, job: _Job) -> str:
         """Which queue it waits in. What it is charged to is judged later, on what is true then."""

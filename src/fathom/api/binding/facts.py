@@ -45,6 +45,10 @@ class Facts:
         self._view = view
         self._memo: dict[tuple[str, Key], tuple[int, Any]] = {}
         self._classes: tuple[int, tuple[CapacityClass, ...]] = (-1, ())
+        self._active: tuple[int, dict[str, Known]] = (
+            -1,
+            {},
+        )  # Policy -> the first rollout that has it active.
 
     def node(self, name: str) -> tuple[NodeFacts | None, int]:
         return self._of("nodes", Key("", name), node_facts)
@@ -78,11 +82,18 @@ class Facts:
     def policy(self, name: str) -> tuple[int, Known | None]:
         """The policy's revision (0: there is none) and the rollout by which it is active, if it is."""
         seen = self._view.get(POLICIES, Key("", name))
+        revision = self._view.revision(ROLLOUTS)
+        if self._active[0] != revision:
+            self._active = (revision, self._by_policy())
+        return (seen.revision if seen else 0), self._active[1].get(name)
+
+    def _by_policy(self) -> dict[str, Known]:
+        active: dict[str, Known] = {}
         for one in self._view.list(ROLLOUTS):
             rollout = read(PolicyRollout, one.obj)
-            if name in active_policies(rollout):
-                return (seen.revision if seen else 0), Known(ROLLOUTS, rollout.metadata.key, one.revision)
-        return (seen.revision if seen else 0), None
+            for name in active_policies(rollout):
+                active.setdefault(name, Known(ROLLOUTS, rollout.metadata.key, one.revision))
+        return active
 
     def _of(self, resource: str, key: Key, make: Callable[[Obj], T]) -> tuple[T | None, int]:
         seen = self._view.get(resource, key)

@@ -268,7 +268,8 @@ def _room_refusal(case: _Case, wanted: Holding, node_revision: int) -> Refusal |
 
 def bound_pod(ask: Ask, pod: Obj, *, account: str, now: str) -> Obj:
     """The pod on its node, as it is stored. Its conditions say both stages: decided, and done."""
-    meta, status = metadata(pod), pod.get("status") or {}
+    meta, status = metadata(pod), {**(pod.get("status") or {})}
+    status.pop("nominatedNodeName", None)  # It has a node: what was kept for it elsewhere is free again.
     annotations = {**(meta.get("annotations") or {}), **ask.annotations, ACCOUNT: account}
     if ask.node_revision:
         annotations[asking.NODE_REVISION] = str(ask.node_revision)
