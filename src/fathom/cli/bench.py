@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, TypeVar
+from typing import TYPE_CHECKING, Annotated, Literal, TypeVar
 
 from cyclopts import App, Parameter
 from cyclopts.validators import Number
@@ -66,6 +66,7 @@ def make_app() -> App:
     app.command(cache)
     app.command(schedule)
     app.command(sim)
+    app.command(cluster)
     return app
 
 
@@ -156,6 +157,27 @@ def sim(
     sizes = [simulated.Size(count, seconds) for count in nodes]
     result = simulated.run_sim(sizes, seed=seed, codec=codec, machine=to_builtins(this_machine()))
     print(simulated.as_json(result) if as_json else simulated.as_table(result))
+
+
+def cluster(
+    *,
+    nodes: Annotated[int, Parameter(validator=AT_LEAST_ONE, help="Of `fathom up`.")] = 3,
+    driver: Annotated[
+        Literal["process", "simulated"], Parameter(help="Real processes, or pretended ones.")
+    ] = "process",
+    replicas: Annotated[int, Parameter(validator=AT_LEAST_ONE, help="Of the Deployment to apply.")] = 3,
+    idle_seconds: Annotated[float, Parameter(validator=Number(gt=0), help="How long to do nothing.")] = 20.0,
+    lost: Annotated[
+        bool, Parameter(help="Kill a node's agent, and wait until its pods are replaced.")
+    ] = True,
+    as_json: AsJson = False,
+) -> None:
+    """Start a whole cluster: what it costs idle, how soon work runs, how soon a lost node is replaced."""
+    from fathom.bench import cluster as whole  # noqa: PLC0415
+
+    load = whole.ClusterLoad(nodes, driver, replicas, idle_seconds, lost)
+    result = _measured(lambda: whole.run_cluster(load))
+    print(whole.as_json(result) if as_json else whole.as_table(result))
 
 
 def schedule(
