@@ -36,6 +36,9 @@ class Input(IntEnum):
     CLOCK = 8  # The wall clock was set.
 
 
+ANSWERS = frozenset({Input.REPLY, Input.OPENED})  # What an ask waits for.
+
+
 class Ask(msgspec.Struct, frozen=True):
     """One request, complete: what is sent follows from it alone."""
 
@@ -151,7 +154,7 @@ class Seam:
     def deliver(self, kind: Input, number: int, status: int, payload: Any) -> None:
         """One input, inside `Domain.input`. What nobody waits for any more is dropped."""
         self.asked.pop(number, None)
-        if kind in {Input.REPLY, Input.OPENED}:
+        if kind in ANSWERS:
             future = self._waiting.pop(number, None)
             if future is not None and not future.done():
                 future.set_result(Reply(status, payload))

@@ -262,12 +262,9 @@ class Engine:
 
     # What is remembered.
 
-    def note(self, process: Process, kind: int, number: int) -> None:
-        if self.trace.input((self.now_ns, process.index, kind, number)) > self.inputs_max:
-            what = f"more than {self.inputs_max:,} inputs; the last was for {process.name}"
-            self.broken(Violation("the story comes to an end", what, self.since_s))
-        if self.chronicle is not None:
-            self.chronicle.input(process, kind, number)
+    def too_many(self, process: Process) -> None:
+        what = f"more than {self.inputs_max:,} inputs; the last was for {process.name}"
+        self.broken(Violation("the story comes to an end", what, self.since_s))
 
     def committed(self, changes: tuple[Change, ...], revision: int) -> None:
         self.trace.commit(self.now_ns, changes)

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 SECOND_NS = 1_000_000_000
 WRITES = frozenset({"POST", "PUT", "PATCH", "DELETE"})
 
+LAST = frozenset({Input.REPLY, Input.ENDED})  # Nothing comes after it.
+
 _REASONS = {409: "Conflict", 429: "TooManyRequests", 500: "InternalError", 503: "ServiceUnavailable"}
 
 
@@ -363,7 +365,7 @@ class Network:
         process = exchange.process
         if process.incarnation != exchange.incarnation:
             return
-        if kind in {Input.REPLY, Input.ENDED} or (kind is Input.OPENED and status != 200):
+        if kind in LAST or (kind is Input.OPENED and status != 200):
             process.asks.pop(exchange.number, None)
         if self._world.chronicle is None:
             process.deliver(kind, exchange.number, status, payload)

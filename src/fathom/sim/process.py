@@ -156,10 +156,14 @@ class Process:
 
     def _input(self, kind: int, number: int, way: tuple[Any, ...]) -> None:
         world = self.world
-        world.note(self, kind, number)
-        if world.trace.log is not None:
+        trace, chronicle = world.trace, world.chronicle
+        if trace.input((world.now_ns, self.index, kind, number)) > world.inputs_max:
+            world.too_many(self)
+        if chronicle is not None:
+            chronicle.input(self, kind, number)
+        if trace.log is not None:
             payload = way[-1] if kind in WITH_PAYLOAD else b""
-            world.trace.log.append((world.now_ns, self.name, int(kind), number, checksum(payload)))
+            trace.log.append((world.now_ns, self.name, int(kind), number, checksum(payload)))
         try:
             self.domain.input(world.now_ns, *way)
         except Exception as error:  # Not of a task: of the loop itself, or of the code's first call.

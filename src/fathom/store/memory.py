@@ -66,6 +66,9 @@ class MemoryStore:
         return self._now(key)
 
     async def commit(self, preconditions: Sequence[Expect], writes: Sequence[Write]) -> Outcome:
+        return self.commit_now(preconditions, writes)
+
+    def commit_now(self, preconditions: Sequence[Expect], writes: Sequence[Write]) -> Outcome:
         self._check_open()
         check_commit(preconditions, writes)
         current = {expect.key: self._now(expect.key) for expect in preconditions}
