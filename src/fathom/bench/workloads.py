@@ -64,6 +64,7 @@ def pod(
                     },
                 }
             ],
+            "terminationGracePeriodSeconds": 0,  # Nobody is there to end them.
             **spec,
         },
     }
@@ -110,9 +111,7 @@ WORKLOADS: dict[str, Workload] = {
     "affinity": Workload(zoned(1), plain("init"), _near),
     "preemption": Workload(
         node,
-        lambda number: pod(
-            f"low-{number:06d}", cpu="900m", priorityClassName="bench-low", terminationGracePeriodSeconds=0
-        ),
+        lambda number: pod(f"low-{number:06d}", cpu="900m", priorityClassName="bench-low"),
         lambda number: pod(f"high-{number:06d}", cpu="3", priorityClassName="bench-high"),
         extra=(_class("bench-low", 1), _class("bench-high", 1000)),
     ),

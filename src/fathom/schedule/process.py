@@ -44,7 +44,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     resync_s: float = 0.0
     drain_s: float = 10.0
     batch_max: int = 256
-    in_flight_max: int = 3
+    in_flight_max: int = 2
     bind_timeout_s: float = 10.0
     user_agent: str = "fathom-scheduler"
 

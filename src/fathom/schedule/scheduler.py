@@ -66,7 +66,7 @@ class Rules(msgspec.Struct, frozen=True, kw_only=True):
     shards: int = 1
     who: str = CONTROLLER
     batch_max: int = 256
-    in_flight_max: int = 3
+    in_flight_max: int = 2
     bind_timeout_s: float = 10.0  # Then the outcome is unknown, and the pods are asked.
 
     def is_ours(self, pod: Obj, tenant: str) -> bool:
@@ -115,6 +115,7 @@ class Scheduler:
         self._landed: dict[str, int] = {}  # By UID: bound by us, not yet seen so in the cache.
         self._flying: dict[int, asyncio.Task[None]] = {}
         self._flights = 0
+        self._binding = 0  # Of those that fly, batches of bindings: there is a most of these.
         self._news: dict[str, Happening] = {}  # By event: what has happened since the line was last told.
         self._freed: dict[str, None] = {}  # Nodes that pods have left since.
         self._doubted: dict[str, tuple[int, float]] = {}  # Node -> revision to reach, and when it refused.
@@ -230,6 +231,7 @@ class Scheduler:
                 task.cancel()
             await asyncio.wait(flying)
             self._flying.clear()
+            self._binding = 0
 
     async def _recover(self) -> None:
         """What an earlier term left in hand: its requests are fenced off by now, so what the cache shows once
@@ -254,7 +256,7 @@ class Scheduler:
         now_ns = self._now_ns()
         self.queue.come_due(now_ns=now_ns)
         self._wake_helped(now_ns)
-        while len(self._flying) < self._rules.in_flight_max and not self._draining:
+        while self._binding < self._rules.in_flight_max and not self._draining:
             entries = self.queue.take(most=self._rules.batch_max)
             if not entries:
                 return
@@ -269,7 +271,8 @@ class Scheduler:
             for entry, pod, placement, around in refused:
                 self._cannot(api, entry, pod, placement, around)
         if sent:
-            self._fly(self._commit(api, sent))
+            self._binding += 1
+            self._fly(self._bind(api, sent))
 
     def _groups(self, pods: list[PodView]) -> list[list[PodView]]:
         """Pods of one shape that are decided under one context: all together, but for those that something
@@ -516,6 +519,12 @@ class Scheduler:
         )
 
     # Committing.
+
+    async def _bind(self, api: Api, sent: list[Sent]) -> None:
+        try:
+            await self._commit(api, sent)
+        finally:
+            self._binding -= 1
 
     async def _commit(self, api: Api, sent: list[Sent]) -> None:
         answers = await self._sender.send([one.wish for one in sent])
