@@ -1,0 +1,252 @@
+"""Rules told as stories: what the random worlds seldom come to, and the words that people read."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from fathom.model.objects import Obj
+from fathom.schedule.context import Allowed, Context, Policy, Quota, QuotaLimit, Reserved
+from fathom.schedule.place import Decider, Placement, place, place_batch, verdict_on
+from fathom.schedule.pods import PodView, pod_view
+from fathom.schedule.table import NodeTable
+from fathom.schedule.verdicts import Reason
+
+ZONE, HOST = "topology.kubernetes.io/zone", "kubernetes.io/hostname"
+
+
+def node(name: str, zone: str = "", *, cpu: str = "4", taints: Any = (), **labels: str) -> Obj:
+    return {
+        "metadata": {"name": name, "labels": {HOST: name, **({ZONE: zone} if zone else {}), **labels}},
+        "spec": {"taints": list(taints)},
+        "status": {"allocatable": {"cpu": cpu, "memory": "8Gi", "pods": "10"}},
+    }
+
+
+def pod(
+    name: str, *, on: str = "", cpu: str = "100m", app: str = "web", meta: Any = None, **spec: Any
+) -> PodView:
+    container = {"name": "c", "image": "i", "resources": {"requests": {"cpu": cpu}}}
+    body = {"containers": [container], **spec, **({"nodeName": on} if on else {})}
+    metadata = {"name": name, "uid": name, "namespace": "ns", "labels": {"app": app}, **(meta or {})}
+    return pod_view({"metadata": metadata, "spec": body}, tenant="ns")
+
+
+def table_of(*nodes: Obj, pods: tuple[PodView, ...] = ()) -> NodeTable:
+    table = NodeTable()
+    for one in nodes:
+        table.put_node(one)
+    for view in pods:
+        table.put_pod(view)
+    return table
+
+
+def spread(max_skew: int = 1, key: str = ZONE, **more: Any) -> list[Obj]:
+    selector = {"matchLabels": {"app": "web"}}
+    return [
+        {
+            "maxSkew": max_skew,
+            "topologyKey": key,
+            "whenUnsatisfiable": "DoNotSchedule",
+            "labelSelector": selector,
+            **more,
+        }
+    ]
+
+
+def brief(placement: Placement) -> tuple[str | None, dict[str, int]]:
+    return placement.node, dict(placement.rejected)
+
+
+SKEWED = "node(s) didn't match pod topology spread constraints"
+
+
+def test_fewer_domains_than_min_domains_count_as_if_one_were_empty() -> None:
+    table = table_of(node("a", "x"), node("b", "y"), pods=(pod("p1", on="a"), pod("p2", on="b")))
+    assert place(pod("new", topologySpreadConstraints=spread()), table, Context()).node is not None
+    found = place(pod("new", topologySpreadConstraints=spread(minDomains=3)), table, Context())
+    assert brief(found) == (None, {SKEWED: 2})
+    table.put_node(node("c", "z"))
+    assert place(pod("new", topologySpreadConstraints=spread(minDomains=3)), table, Context()).node == "c"
+
+
+def test_tainted_nodes_count_for_spread_unless_the_constraint_honours_taints() -> None:
+    taint = [{"key": "off", "effect": "NoSchedule"}]
+    table = table_of(node("a", "x"), node("b", "y", taints=taint), pods=(pod("p1", on="a"),))
+    ignoring = pod("new", topologySpreadConstraints=spread())
+    honouring = pod("new", topologySpreadConstraints=spread(nodeTaintsPolicy="Honor"))
+    assert place(ignoring, table, Context()).node is None
+    assert place(honouring, table, Context()).node == "a"
+
+
+def test_zones_differ_by_no_more_than_the_policy_says_whatever_the_pod_wants() -> None:
+    table = table_of(node("a", "x"), node("b", "y"), pods=(pod("p1", on="a"),))
+    world = Context(policy=Policy(name="v5-canary", max_zone_skew=1))
+    placed = place_batch([pod(f"n{i}") for i in range(3)], table, world)
+    assert [one.node for one in placed][:1] == ["b"]
+    assert sum(one.node == "b" for one in placed) == 2
+    text = "policy/v5-canary: zones would differ by more than maxZoneSkew=1"
+    assert placed[0].rejected == {text: 1}
+
+
+def test_the_first_of_a_group_that_wants_to_be_together_may_go_anywhere_and_the_rest_follow() -> None:
+    term = {"topologyKey": ZONE, "labelSelector": {"matchLabels": {"app": "web"}}}
+    affinity = {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
+    table = table_of(node("a", "x"), node("b", "y"), node("c", "y"), node("d"))
+    placed = place_batch([pod(f"n{i}", affinity=affinity) for i in range(5)], table, Context())
+    zones = {{"a": "x", "b": "y", "c": "y"}[one.node or ""] for one in placed}
+    assert len(zones) == 1
+    assert placed[0].rejected == {"node(s) didn't match pod affinity rules": 1}
+
+
+def test_pods_that_are_there_keep_away_whom_they_do_not_want() -> None:
+    term = {"topologyKey": ZONE, "labelSelector": {"matchLabels": {"app": "noisy"}}}
+    affinity = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
+    table = table_of(node("a", "x"), node("b", "y"), pods=(pod("quiet", on="a", affinity=affinity),))
+    found = place(pod("new", app="noisy"), table, Context())
+    assert brief(found) == ("b", {"node(s) didn't satisfy existing pods anti-affinity rules": 1})
+    assert place(pod("new"), table, Context()).rejected == {}
+
+
+def test_a_placed_pod_attracts_the_next_one_twice_as_a_neighbour_and_by_its_own_wish() -> None:
+    """A plain pod counts once. So after one placement the two sides are not as they would be with one more
+    plain pod."""
+    term = {"topologyKey": HOST, "labelSelector": {"matchLabels": {"app": "web"}}}
+    liked = [{"weight": 50, "podAffinityTerm": term}]
+    affinity = {"podAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": liked}}
+    table = table_of(
+        node("a"), node("b"), node("c"), pods=(pod("p1", on="a"), pod("p2", on="a"), pod("p3", on="b"))
+    )
+    in_turn = table_of(
+        node("a"), node("b"), node("c"), pods=(pod("p1", on="a"), pod("p2", on="a"), pod("p3", on="b"))
+    )
+    pods = [pod(f"n{i}", affinity=affinity) for i in range(4)]
+    expected = []
+    for one in pods:
+        found = place(one, in_turn, Context())
+        expected.append((found.node, found.scores))
+        in_turn.assume(one, found.node or "")
+    assert [(one.node, one.scores) for one in place_batch(pods, table, Context())] == expected
+
+
+def test_what_a_class_keeps_of_a_node_is_for_its_own_pods_and_shrinks_as_they_take_it() -> None:
+    shared = Reserved("burst", (("pool", "blue"),), kept=(("cpu", 3000),), tenants=("*",))
+    mine = {"annotations": {"fathom.dev/capacity-class": "burst"}}
+    table = table_of(node("a", pool="blue"))
+    table.set_reserved([shared])
+    assert brief(place(pod("new", cpu="1500m"), table, Context())) == (None, {"Insufficient cpu": 1})
+    found = place(pod("own", cpu="2", meta=mine), table, Context())
+    assert (found.node, found.capacity_class) == ("a", "burst")
+    table.put_pod(pod("own", cpu="2", on="a", meta=mine))
+    # 4 CPU: 2 are used by the class, which keeps 1 more; 1 is left for others.
+    assert place(pod("new", cpu="1"), table, Context()).node == "a"
+    assert place(pod("new", cpu="1100m"), table, Context()).node is None
+
+
+def test_an_override_opens_a_reserved_class_for_so_many_pods_and_the_placement_says_so() -> None:
+    table = table_of(node("a", pool="spare"))
+    table.set_reserved([Reserved("recovery", (("pool", "spare"),))])
+    closed = place(pod("new"), table, Context())
+    assert closed.rejected == {"capacity/recovery: node(s) were reserved for the capacity class": 1}
+    world = Context(allowed=(Allowed("ns/incident", "recovery", left=2),))
+    placed = place_batch([pod(f"n{i}") for i in range(3)], table, world)
+    assert [(one.node, one.capacity_class, one.overrides) for one in placed] == [
+        ("a", "recovery", ("ns/incident",)),
+        ("a", "recovery", ("ns/incident",)),
+        (None, "", ()),
+    ]
+
+
+def test_quota_is_counted_from_bound_and_assumed_pods_and_reservations() -> None:
+    table = table_of(node("a", "zone-c"), pods=(pod("p1", on="a", cpu="500m"),))
+    world = Context(quota=Quota("ns", (QuotaLimit((("cpu", 1000),), "zone-c"),)))
+    assert place(pod("new", cpu="500m"), table, world).node == "a"
+    table.claim("somebody", "a", (("cpu", 200),), priority=2**31, tenant="ns")
+    assert brief(place(pod("new", cpu="500m"), table, world)) == (None, {"quota/ns-zone-c": 1})
+    table.unclaim("somebody")
+    table.assume(pod("p2", cpu="300m"), "a")
+    assert place(pod("new", cpu="500m"), table, world).node is None
+    table.forget("p2")
+    assert place(pod("new", cpu="500m"), table, world).node == "a"
+
+
+def test_a_pods_own_reservation_is_neither_its_obstacle_nor_counted_twice_against_its_quota() -> None:
+    table = table_of(node("a", "zone-c", cpu="1"))
+    world = Context(quota=Quota("ns", (QuotaLimit((("cpu", 1000),), "zone-c"),)))
+    table.claim("new", "a", (("cpu", 1000), ("pods", 1)), priority=2**31, tenant="ns")
+    assert place(pod("other", cpu="1"), table, world).node is None
+    assert place(pod("new", cpu="1"), table, world).node == "a"
+
+
+def test_a_node_that_is_not_ready_takes_nothing_even_without_a_taint() -> None:
+    sick = node("a")
+    sick["status"]["conditions"] = [{"type": "Ready", "status": "Unknown"}]
+    found = place(pod("new"), table_of(sick), Context())
+    text = "node(s) had untolerated taint {node.kubernetes.io/unreachable: }"
+    assert brief(found) == (None, {text: 1})
+    tolerant = pod("new", tolerations=[{"operator": "Exists"}])
+    assert place(tolerant, table_of(sick), Context()).node == "a"
+
+
+def test_the_message_is_kube_schedulers_sentence() -> None:
+    table = table_of(
+        node("a", cpu="50m"), node("b", cpu="50m"), node("c", taints=[{"key": "k", "effect": "NoSchedule"}])
+    )
+    found = place(pod("new"), table, Context())
+    assert found.message == (
+        "0/3 nodes are available: 1 node(s) had untolerated taint {k: }, 2 Insufficient cpu."
+    )
+    assert found.helped_by == ("CapacityClassChanged", "NodeAdded", "NodeChanged", "PodChanged", "PodGone")
+    assert place(pod("new"), NodeTable(), Context()).message == "no nodes available to schedule pods"
+
+
+def test_a_node_short_of_two_things_is_counted_under_both() -> None:
+    view = pod("new", cpu="9", overhead={"memory": "90Gi"})
+    found = place(view, table_of(node("a")), Context())
+    assert brief(found) == (None, {"Insufficient cpu": 1, "Insufficient memory": 1})
+
+
+def test_a_gated_pod_is_not_looked_at() -> None:
+    found = place(pod("new", schedulingGates=[{"name": "later"}]), table_of(node("a")), Context())
+    assert (found.node, found.verdicts, found.helped_by) == (None, None, ("PodChanged",))
+    assert found.message == "Scheduling is blocked due to non-empty scheduling gates"
+
+
+def test_one_node_can_be_asked_about() -> None:
+    table = table_of(node("a"), node("b", cpu="50m"))
+    assert verdict_on(pod("new"), "a", table, Context()) is None
+    assert verdict_on(pod("new"), "b", table, Context()) == Reason("NodeResourcesFit", ("Insufficient cpu",))
+    with pytest.raises(KeyError):
+        verdict_on(pod("new"), "nowhere", table, Context())
+
+
+def test_ties_are_decided_by_the_seed_and_the_pod_and_nothing_else() -> None:
+    nodes = [node(f"n{i}") for i in range(9)]
+    chosen = [place(pod(f"p{i}"), table_of(*nodes), Context(tie_seed=5)).node for i in range(30)]
+    again = [place(pod(f"p{i}"), table_of(*nodes), Context(tie_seed=5)).node for i in range(30)]
+    assert chosen == again
+    assert len(set(chosen)) > 4
+
+
+def test_every_decision_of_a_batch_keeps_every_nodes_reason_as_it_was_then() -> None:
+    table = table_of(node("a", cpu="100m"), node("b", cpu="200m"))
+    placed = place_batch([pod(f"n{i}") for i in range(4)], table, Context())
+    why = []
+    for one in placed:
+        assert one.verdicts is not None
+        codes, reasons = one.verdicts.codes(), one.verdicts.reasons()
+        why.append([reasons[int(codes[row])].texts for row in (0, 1)])
+    assert [one.node is not None for one in placed] == [True, True, True, False]
+    assert why[0] == [(), ()]
+    assert why[3] == [("Insufficient cpu",), ("Insufficient cpu",)]
+    assert sum(reason == () for row in why for reason in row) == 2 + sum(
+        2 - one.rejected.get("Insufficient cpu", 0) for one in placed[1:]
+    )
+
+
+def test_passes_are_kept_within_bounds() -> None:
+    decider = Decider(table_of(node("a")))
+    for number in range(600):
+        decider.place(pod("p", app=f"app-{number}"), Context())
+    assert len(decider._passes) <= 256
