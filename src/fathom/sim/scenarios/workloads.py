@@ -28,18 +28,18 @@ from fathom.sim.checkers.rollouts import (
 )
 from fathom.sim.checkers.settled import WhenSettled, unfinished_jobs, untrue_endpoints
 from fathom.sim.checkers.workloads import CountedOnce, OnePodPerSlot
+from fathom.sim.faults import AnyFault, Crash, CrashAtWrite, HoldWatch
 from fathom.sim.invariants import Checker
 from fathom.sim.menu import Menu
 from fathom.sim.scenario import Scenario, scenario
 from fathom.sim.scenarios.crashes import nth_write
 from fathom.sim.scenarios.jobs import JOBS, job
-from fathom.sim.scenarios.objects import NODES, PODS, node, template
+from fathom.sim.scenarios.objects import NODES, PODS, REPLICA_SETS, node, replica_set, template
 from fathom.sim.scenarios.serving import SERVICES, service
 from fathom.sim.scenarios.staff import (
     AGENT,
     AT_THE_TOP,
     MANAGERS,
-    OF_WATCHES,
     all_but,
     come_to_rest,
     employ,
@@ -91,7 +91,7 @@ def checkers() -> Sequence[Checker]:
 async def rollouts(world: World) -> None:
     """Deployments are rolled forward and back and scaled while everything fails: never too many pods, never
     too few that are available, and in the end what was asked for."""
-    weather = employ(world, Deployments, ReplicaSets)
+    weather = employ(world, Deployments, ReplicaSets, kinds=KINDS)
     await _roll(world)
     await come_to_rest(world, weather)
 
@@ -100,17 +100,17 @@ async def rollouts(world: World) -> None:
     Menu(
         processes=MANAGERS,
         kinds=KINDS,
-        happenings=("lose-lease", "nudge"),
-        seconds=20,
-        most=8,
-        without=all_but(*OF_WATCHES, "happening", "crash-at-write", "pause"),
+        happenings=("handover", "lose-lease"),
+        seconds=15,
+        most=6,
+        without=all_but("hold-watch", "happening", "crash-at-write"),
     ),
     checkers=checkers,
     scale=12,
 )
 async def rollouts_seen_late(world: World) -> None:
     """The same, while managers hear of one kind late and of another at once, and leaders change."""
-    weather = employ(world, Deployments, ReplicaSets)
+    weather = employ(world, Deployments, ReplicaSets, kinds=KINDS)
     await _roll(world)
     await come_to_rest(world, weather)
 
@@ -132,7 +132,7 @@ async def _roll(world: World) -> None:
 async def a_crash_at_any_write_of_a_rollout(world: World) -> None:
     """A Deployment is made, rolled forward, back and scaled; somebody dies after a write, the seed says who
     and after which: seeds 0, 1, 2, … go through all of them."""
-    weather = employ(world, Deployments, ReplicaSets)
+    weather = employ(world, Deployments, ReplicaSets, kinds=KINDS)
     await world.apply(DEPLOYMENTS, deployment("web", 3))
     await world.sleep(6)
     await world.apply(DEPLOYMENTS, deployment("web", 3, tag=2))
@@ -163,24 +163,42 @@ async def real_jobs(world: World) -> None:
     Menu(
         processes=MANAGERS,
         kinds=OF_JOBS,
-        happenings=("lose-lease", "nudge"),
-        seconds=20,
+        happenings=("handover",),
+        seconds=10,
         most=8,
-        without=all_but(*OF_WATCHES, "happening", "crash-at-write", "pause"),
+        without=all_but("hold-watch", "happening", "crash-at-write", "slow-request"),
     ),
     checkers=of_jobs,
-    scale=8,
+    scale=6,
 )
 async def real_jobs_seen_late(world: World) -> None:
     """The same, while managers hear of one kind late and of another at once, and leaders change."""
     await _run_jobs(world)
 
 
+def deaf_successor(seed: str) -> Sequence[AnyFault]:
+    """The first leader dies after its n-th write about Jobs; the next one is deaf to pods for a while."""
+    number = int(seed) if seed.isdigit() else 0
+    crash = CrashAtWrite(at_s=0.0, target=MANAGERS[0], match="/jobs", times=1 + number, for_s=30.0)
+    return (crash, HoldWatch(at_s=1.8, target=MANAGERS[1], match="/pods", for_s=14.0))
+
+
+@scenario(Menu(processes=MANAGERS, kinds=OF_JOBS), faults_of=deaf_successor, checkers=of_jobs)
+async def a_job_with_a_deaf_successor(world: World) -> None:
+    """Whoever takes over a Job has not heard of its pods for a while: it counts none of them twice."""
+    weather = employ(world, Jobs, kinds=OF_JOBS)
+    await world.sleep(1.9)
+    await world.apply(JOBS, job("once", completions=6, parallelism=2, runs_s=1.0))
+    await world.sleep(25)
+    await come_to_rest(world, weather)
+
+
 async def _run_jobs(world: World) -> None:
-    weather = employ(world, Jobs)
+    weather = employ(world, Jobs, kinds=OF_JOBS)
     for number in range(3):
-        runs_s = 1 + 2 * world.rng.random()
-        await world.apply(JOBS, job(f"job-{number}", completions=3 + number, parallelism=2, runs_s=runs_s))
+        # Short ones and many, so that at every moment somebody is being counted.
+        made = job(f"job-{number}", completions=6 + number, parallelism=3, runs_s=world.rng.random())
+        await world.apply(JOBS, made)
     for number in range(world.scale):
         await world.sleep(2 * world.rng.random())
         await disturb(world, number)
@@ -232,11 +250,14 @@ def _pods(world: World, app: str) -> list[Obj]:
     return [pod for pod in world.list("pods", "default") if lookup(pod, "metadata", "labels", "app") == app]
 
 
+OF_ENDPOINTS = (*KINDS, "/services", "/endpoints", "/endpointslices")
+
+
 @scenario(
     Menu(
         processes=(*MANAGERS, AGENT),
-        kinds=(*KINDS, "/endpoints", "/endpointslices"),
-        happenings=(*AT_THE_TOP, "failing-probe", "fair"),
+        kinds=OF_ENDPOINTS,
+        happenings=(*AT_THE_TOP, "failing-probe", "blink", "fair"),
         seconds=20,
         most=8,
     ),
@@ -245,7 +266,49 @@ def _pods(world: World, app: str) -> list[Obj]:
 )
 async def real_endpoints(world: World) -> None:
     """Pods come, go, fail their probes and recover: in the end each Service has those that are ready."""
-    weather = employ(world, Deployments, ReplicaSets, EndpointSlices, EndpointsOfServices, DisruptionBudgets)
+    await _serve(world)
+
+
+@scenario(
+    Menu(
+        processes=MANAGERS,
+        kinds=OF_ENDPOINTS,
+        happenings=("handover", "blink"),
+        seconds=20,
+        most=6,
+        without=all_but("hold-watch", "happening"),
+    ),
+    checkers=of_endpoints,
+    scale=8,
+)
+async def real_endpoints_seen_late(world: World) -> None:
+    """The same, while what managers hear of one kind is held back and of another is not."""
+    await _serve(world)
+
+
+def deaf_to_endpoints(seed: str) -> Sequence[AnyFault]:
+    """The first leader dies at some moment; the next one is deaf to endpoints until long after."""
+    number = int(seed) if seed.isdigit() else 0
+    crash = Crash(at_s=5.0 + 0.25 * (number % 16), target=MANAGERS[0], for_s=60.0)
+    return (HoldWatch(at_s=3.0, target=MANAGERS[1], match="/endpoints", for_s=25.0), crash)
+
+
+@scenario(Menu(processes=MANAGERS, kinds=OF_ENDPOINTS), faults_of=deaf_to_endpoints, checkers=of_endpoints)
+async def endpoints_with_a_deaf_successor(world: World) -> None:
+    """Whoever takes over compares with endpoints from before: when it hears of them, it looks again."""
+    weather = employ(world, ReplicaSets, EndpointSlices, EndpointsOfServices, kinds=OF_ENDPOINTS)
+    await world.apply(SERVICES, service("web"))
+    await world.sleep(3.2)
+    await world.apply(REPLICA_SETS, replica_set("web", 2))
+    await world.sleep(4)
+    await world.delete(REPLICA_SETS, "web")  # The collector takes its pods, whoever leads.
+    await world.sleep(30)
+    await come_to_rest(world, weather)
+
+
+async def _serve(world: World) -> None:
+    controllers = (Deployments, ReplicaSets, EndpointSlices, EndpointsOfServices, DisruptionBudgets)
+    weather = employ(world, *controllers, kinds=OF_ENDPOINTS)
     for name in WORKLOADS:
         await world.apply(SERVICES, service(name))
         await world.apply(DEPLOYMENTS, deployment(name, 2))
@@ -359,6 +422,9 @@ SCENARIOS: tuple[Scenario, ...] = (
     a_crash_at_any_write_of_a_rollout,
     real_jobs,
     real_jobs_seen_late,
+    a_job_with_a_deaf_successor,
     real_endpoints,
+    real_endpoints_seen_late,
+    endpoints_with_a_deaf_successor,
     autoscaler_under_lag,
 )

@@ -1,0 +1,13 @@
+"""9, in the real controllers. "Equal, so nothing to do" is said against a cache that is behind, and nobody
+looks again when it catches up (kubernetes#124547)."""
+
+from __future__ import annotations
+
+from fathom.control.watches import Related
+from fathom.controllers.endpoints import ENDPOINTS, EndpointsOfServices
+from fathom.sim.zoo import put_back
+
+SCENARIOS = ("endpoints-with-a-deaf-successor", "real-endpoints-seen-late")
+BREAKS = "endpoints converge"
+
+put_back(EndpointsOfServices, "watches", (*EndpointsOfServices.watches[:2], Related(ENDPOINTS)))

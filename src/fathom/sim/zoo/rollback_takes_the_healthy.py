@@ -1,0 +1,21 @@
+"""18. A rollout, or a rollback, takes the old replicas before the new ones are healthy."""
+
+from __future__ import annotations
+
+from fathom.control.plan import Patch
+from fathom.controllers import plan_deployments
+from fathom.controllers.plan_deployments import Around
+from fathom.controllers.revisions import Sets, size_of
+from fathom.model.objects import Obj
+from fathom.sim.zoo import put_back
+
+SCENARIOS = ("rollouts",)
+BREAKS = "never below minimum available"
+
+
+def at_once(deployment: Obj, sets: Sets, around: Around) -> tuple[Patch, ...]:
+    sized = plan_deployments._sized
+    return tuple(patch for one in sets.old if size_of(one) for patch in sized(deployment, one, 0))
+
+
+put_back(plan_deployments, "_shrunk", at_once)
