@@ -98,6 +98,8 @@ def test_the_first_of_a_group_that_wants_to_be_together_may_go_anywhere_and_the_
     zones = {{"a": "x", "b": "y", "c": "y"}[one.node or ""] for one in placed}
     assert len(zones) == 1
     assert placed[0].rejected == {"node(s) didn't match pod affinity rules": 1}
+    elsewhere = 3 if zones == {"x"} else 2
+    assert placed[1].rejected == {"node(s) didn't match pod affinity rules": elsewhere}
 
 
 def test_pods_that_are_there_keep_away_whom_they_do_not_want() -> None:
@@ -109,25 +111,22 @@ def test_pods_that_are_there_keep_away_whom_they_do_not_want() -> None:
     assert place(pod("new"), table, Context()).rejected == {}
 
 
-def test_a_placed_pod_attracts_the_next_one_twice_as_a_neighbour_and_by_its_own_wish() -> None:
-    """A plain pod counts once. So after one placement the two sides are not as they would be with one more
-    plain pod."""
+def test_a_placed_pod_keeps_the_next_one_away_twice_as_a_neighbour_and_by_its_own_wish() -> None:
+    """A plain pod counts once. So after one placement on 'b', 'a' with its two plain pods is as good."""
     term = {"topologyKey": HOST, "labelSelector": {"matchLabels": {"app": "web"}}}
-    liked = [{"weight": 50, "podAffinityTerm": term}]
-    affinity = {"podAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": liked}}
-    table = table_of(
-        node("a"), node("b"), node("c"), pods=(pod("p1", on="a"), pod("p2", on="a"), pod("p3", on="b"))
-    )
-    in_turn = table_of(
-        node("a"), node("b"), node("c"), pods=(pod("p1", on="a"), pod("p2", on="a"), pod("p3", on="b"))
-    )
-    pods = [pod(f"n{i}", affinity=affinity) for i in range(4)]
+    disliked = [{"weight": 50, "podAffinityTerm": term}]
+    affinity = {"podAntiAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": disliked}}
+    there = (*(pod(f"a{i}", on="a") for i in range(2)), *(pod(f"c{i}", on="c") for i in range(3)))
+    nodes = (node("a"), node("b"), node("c"))
+    together, in_turn = table_of(*nodes, pods=there), table_of(*nodes, pods=there)
+    pods = [pod(f"n{i}", affinity=affinity) for i in range(5)]
     expected = []
     for one in pods:
         found = place(one, in_turn, Context())
         expected.append((found.node, found.scores))
         in_turn.assume(one, found.node or "")
-    assert [(one.node, one.scores) for one in place_batch(pods, table, Context())] == expected
+    assert expected[0][0] == "b"
+    assert [(one.node, one.scores) for one in place_batch(pods, together, Context())] == expected
 
 
 def test_what_a_class_keeps_of_a_node_is_for_its_own_pods_and_shrinks_as_they_take_it() -> None:
