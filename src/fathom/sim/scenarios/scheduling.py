@@ -36,6 +36,7 @@ KINDS = ("/pods", "/nodes", "/tenantquotas", "bindingbatches")
 ZONE = "topology.kubernetes.io/zone"
 
 QUOTAS = Resource("fathom.dev", "v1alpha1", "tenantquotas", namespaced=False)
+CLASSES = Resource("scheduling.k8s.io", "v1", "priorityclasses", namespaced=False)
 POLICIES = Resource("fathom.dev", "v1alpha1", "schedulingpolicies", namespaced=False)
 ROLLOUTS = Resource("fathom.dev", "v1alpha1", "policyrollouts", namespaced=False)
 
@@ -87,7 +88,7 @@ async def scheduling(world: World) -> None:
 async def one_scheduler(world: World) -> None:
     """Alone, so that only its own memory of what is under way keeps it from giving room away twice."""
     run_scheduler(world, SCHEDULERS[0])
-    await _busy_time(world)
+    await _busy_time(world, high=0.0)
 
 
 @scenario(
@@ -121,21 +122,23 @@ async def schedulers_behind_two_servers(world: World) -> None:
     await _busy_time(world)
 
 
-async def _busy_time(world: World) -> None:
+async def _busy_time(world: World, *, high: float = 0.3) -> None:
     run_controllers(world, AGENT, Agent)
     for number in range(1, NODE_COUNT + 1):
         await world.apply(NODES, node(f"node-{number}", zone=f"zone-{number % 2}"))
     await world.apply(QUOTAS, quota("default", cpu="20"))
+    await world.apply(CLASSES, {"kind": "PriorityClass", "metadata": {"name": "high"}, "value": 1000})
     for number in range(world.scale):
         await world.sleep(1.2 * world.rng.random())
-        await _change(world, number)
+        await _change(world, number, high=high)
     await world.heal_and_settle(quiet_s=QUIET_S)
 
 
-async def _change(world: World, number: int) -> None:
+async def _change(world: World, number: int, *, high: float) -> None:
     what = world.rng.choice(("pod", "pod", "burst", "burst", "delete", "delete", "delete", "cordon", "quota"))
     if what == "pod":
-        await world.apply(PODS, pod(f"p-{number}", cpu=world.rng.choice(("500m", "1", "2", "3"))))
+        cpu = world.rng.choice(("500m", "1", "2", "3"))
+        await world.apply(PODS, pod(f"p-{number}", cpu=cpu, high=world.rng.random() < high))
     elif what == "burst":  # Several at one moment: two schedulers begin at different ends.
         made = [pod(f"b-{number}-{one}", cpu=world.rng.choice(("2", "3"))) for one in range(3)]
         await asyncio.gather(*(world.apply(PODS, one) for one in made))
@@ -171,13 +174,17 @@ def node(name: str, *, zone: str = "", cordoned: bool = False, more: dict[str, s
     }
 
 
-def pod(name: str, *, cpu: str = "1", labels: Obj | None = None) -> Obj:
+def pod(name: str, *, cpu: str = "1", labels: Obj | None = None, high: bool = False) -> Obj:
     container = {"name": "main", "image": "example/app", "resources": {"requests": {"cpu": cpu}}}
     return {
         "kind": "Pod",
         "apiVersion": "v1",
         "metadata": {"name": name, "namespace": "default", "labels": labels or {}},
-        "spec": {"terminationGracePeriodSeconds": 2, "containers": [container]},
+        "spec": {
+            "terminationGracePeriodSeconds": 2,
+            "containers": [container],
+            **({"priorityClassName": "high"} if high else {}),
+        },
     }
 
 
