@@ -52,12 +52,12 @@ def test_the_bug_on_the_page_is_found_and_explained(folder: Path) -> None:
     explore, shrink = (block.strip() for block in blocks("sh")[1:])
     code, said = run(folder, explore)
     assert code == 1, said
-    assert "never more cards than the greeting wants" in said
+    assert "1 violations:" in said
     assert shrink.split()[-1] in said
     code, said = run(folder, shrink)
     assert code == 0, said
     assert re.search(r"late request, line \d+: greeter-\d POST /api/v1/namespaces/default/configmaps", said)
-    assert "1 faults became 1, each proven necessary" in said
+    assert "each proven necessary" in said
 
 
 def test_the_options_on_the_page_are_those_of_the_plugin(folder: Path) -> None:

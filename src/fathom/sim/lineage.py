@@ -5,8 +5,9 @@
        had heard. Take these away, one at a time: each is a plan.
     3. A plan that held has its own story: how the system recovered. Its new writes are where to strike next.
 
-So faults come together only where one made the other matter. Writes that differ in nothing but the names of
-objects count as one: the first, the second and the last of them are struck.
+So faults build on each other only where one made the other matter. Writes that differ in nothing but the
+names of objects count as one: the first, the last and a few others of them are struck. A few wounds at
+different sites are tried in one run.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from itertools import count
 
 import msgspec
 
+from fathom.model.body import decode_json
 from fathom.seams.seam import Input
 from fathom.sim.chronicle import NOBODY, Asked, Chronicle, Said, Took, resource_of
 from fathom.sim.faults import (
@@ -26,29 +28,39 @@ from fathom.sim.faults import (
     Crash,
     CrashAtWrite,
     DropWatch,
+    Happening,
     HoldWatch,
     LoseReply,
     LoseRequest,
     Partition,
     Pause,
     Refuse,
+    SlowReply,
     SlowRequest,
     StaleServer,
     Stop,
 )
 from fathom.sim.inforce import SECOND_NS, shape
+from fathom.sim.menu import Menu
 from fathom.sim.network import WRITES
 from fathom.sim.scenario import Plan, Result, Scenario, Telling, plan_of
 
 # How long what is taken away stays away: longer than a lease lasts, a retry waits, a resync takes.
 AWAY_S = 20.0
 EARLIER_S = 0.001
-DEPTH_MAX = 4  # Faults on top of the story's own, before a plan is looked at again.
+LATE_S = 5.0  # Late, but somebody still waits for it.
+TOGETHER = 3  # Wounds that are tried in one run.
+LOOK_MAX = 30  # How many are looked at to find so many that go together.
+ROUNDS_MAX = 3  # How often a plan is built on another.
 DEEPER = 10  # A plan that builds on another comes after so many fresh ones.
-LATER = 3
-RUNS_MAX = 400
+LATER = 2
+ASIDE = 6  # Heartbeats are many, and mostly about nothing else.
+RESTLESS = ("leases.coordination.k8s.io", "events")
+
+DISRUPTIVE = (Crash, CrashAtWrite, Happening, Pause, Stop)
 
 Wound = tuple[AnyFault, ...]
+Site = tuple[str, str, str]
 
 
 class Write(msgspec.Struct, frozen=True):
@@ -62,10 +74,11 @@ class Write(msgspec.Struct, frozen=True):
     path: str
     resource: str
     heard: str  # The kind whose news it followed from; '' if none did.
+    about: str = ""  # Of a patch: the fields.
 
     @property
-    def site(self) -> tuple[str, str, str]:
-        return (self.process, self.method, shape(self.path))
+    def site(self) -> Site:
+        return (self.process, self.method, f"{shape(self.path)} {self.about}".rstrip())
 
 
 class News(msgspec.Struct, frozen=True):
@@ -77,11 +90,25 @@ class News(msgspec.Struct, frozen=True):
     resource: str
 
     @property
-    def site(self) -> tuple[str, str, str]:
+    def site(self) -> Site:
         return (self.process, "hears of", self.resource)
 
 
 Support = Write | News
+
+
+class Strike(msgspec.Struct, frozen=True):
+    """A wound on top of a run that held."""
+
+    base: Wound  # The faults of that run.
+    wound: Wound
+    site: Site
+
+    @property
+    def mild(self) -> bool:
+        """Whoever is hit goes on. After anything else the run is another one, where nothing that was planned
+        would strike what it was meant to."""
+        return not any(isinstance(fault, DISRUPTIVE) for fault in self.wound)
 
 
 class Search:
@@ -90,27 +117,53 @@ class Search:
     def __init__(self, scenario: Scenario, seed: str) -> None:
         base = msgspec.structs.replace(plan_of(scenario, seed), strategy="lineage", faults=scenario.scripted)
         self._base = base
-        self._waiting: list[tuple[int, int, Plan]] = [(0, 0, base)]
+        self._menu = scenario.menu
+        self._rounds: dict[Wound, int] = {base.faults: 0}  # How often a plan was built on another.
+        self._begun = False
+        self._waiting: list[tuple[int, int, Strike]] = []
         self._order = count(1).__next__
-        self._seen: set[object] = {base.faults}
+        self._seen: set[object] = set()
 
     def next(self, most: int) -> list[Plan]:
         """[]: nothing is left to try."""
-        return [heapq.heappop(self._waiting)[2] for _ in range(min(most, len(self._waiting)))]
+        if not self._begun:
+            self._begun = True
+            return [self._base]
+        return [self._together() for _ in range(most) if self._waiting]
+
+    def _together(self) -> Plan:
+        """Several wounds in one run, where each is at another site: most are survived, and whoever shrinks
+        what is not finds out which it was."""
+        _, _, first = heapq.heappop(self._waiting)
+        struck, left = {first.site: first.wound}, []
+        for _ in range(min(LOOK_MAX, len(self._waiting))):
+            entry = heapq.heappop(self._waiting)
+            one = entry[2]
+            if one.base == first.base and one.site not in struck and first.mild and one.mild:
+                struck[one.site] = one.wound
+            else:
+                left.append(entry)
+            if len(struck) == TOGETHER:
+                break
+        for entry in left:
+            heapq.heappush(self._waiting, entry)
+        wounds = [fault for wound in struck.values() for fault in wound]
+        faults = tuple(sorted(dict.fromkeys((*first.base, *wounds)), key=lambda fault: fault.at_s))
+        self._rounds.setdefault(faults, self._rounds[first.base] + 1)
+        return msgspec.structs.replace(self._base, faults=faults)
 
     def learn(self, plan: Plan, supports: Sequence[Support]) -> None:
         """What this run, which held, rested on."""
-        depth = len(plan.faults) - len(self._base.faults)
-        if depth >= DEPTH_MAX:
+        rounds = self._rounds[plan.faults]
+        if rounds >= ROUNDS_MAX:
             return
-        earlier = tuple(fault.kind for fault in plan.faults)
-        for rank, key, wound in wounds(supports):
-            faults = tuple(sorted((*plan.faults, *wound), key=lambda fault: fault.at_s))
-            if faults in self._seen or (key, earlier) in self._seen:
+        earlier = tuple(sorted({fault.kind for fault in plan.faults}))
+        for rank, key, wound in wounds(supports, self._menu):
+            if (key, earlier) in self._seen:
                 continue
-            self._seen |= {faults, (key, earlier)}
-            again = msgspec.structs.replace(plan, faults=faults)
-            heapq.heappush(self._waiting, (rank + DEEPER * depth, self._order(), again))
+            self._seen.add((key, earlier))
+            strike = Strike(plan.faults, wound, key[0])
+            heapq.heappush(self._waiting, (rank + DEEPER * rounds, self._order(), strike))
 
 
 def told(scenario: Scenario, plan: Plan) -> tuple[Result, list[Support]]:
@@ -149,6 +202,7 @@ def _write(chronicle: Chronicle, event: Asked, number: int, at_s: float) -> Writ
         path=event.target.partition("?")[0],
         resource=resource_of(event.target),
         heard=_heard(chronicle, event),
+        about=fields_of(event.body) if event.method == "PATCH" else "",
     )
 
 
@@ -161,21 +215,50 @@ def _heard(chronicle: Chronicle, asked: Asked) -> str:
     return ""
 
 
-def wounds(supports: Sequence[Support]) -> Iterator[tuple[int, object, Wound]]:
-    """(how far down the list it comes, what it strikes, its faults)"""
-    by_site: dict[tuple[str, str, str], list[Support]] = {}
+def wounds(supports: Sequence[Support], menu: Menu) -> Iterator[tuple[int, tuple[Site, int, str], Wound]]:
+    """(how far down the list it comes, what it strikes, its faults). Only what the story can have."""
+    by_site: dict[Site, list[Support]] = {}
     for support in supports:
         by_site.setdefault(support.site, []).append(support)
     for site, group in by_site.items():
-        for late, place in enumerate(dict.fromkeys((0, min(1, len(group) - 1), len(group) - 1))):
+        aside = ASIDE if group[0].resource in RESTLESS else 0
+        for late, place in enumerate(places(len(group))):
             struck = group[place]
-            kinds = _of_write(struck) if isinstance(struck, Write) else _of_news(struck)
-            for rank, (name, wound) in enumerate(kinds):
+            kinds = _of_write(struck, menu) if isinstance(struck, Write) else _of_news(struck)
+            allowed = [(name, wound) for name, wound in kinds if _possible(wound, menu)]
+            for rank, (name, wound) in enumerate(allowed):
                 # The first of its kind before its namesakes.
-                yield rank + LATER * late, (site, place, name), wound
+                yield aside + rank + LATER * late, (site, place, name), wound
 
 
-def _of_write(write: Write) -> Iterator[tuple[str, Wound]]:
+def places(count: int) -> list[int]:
+    """Which of so many are struck, in this order: the first, the last, for which nothing later makes up, the
+    second, and some in between."""
+    parts = (count // 2, count // 4, count * 3 // 4, 2, count - 2)
+    return [place for place in dict.fromkeys((0, count - 1, 1, *parts)) if 0 <= place < count]
+
+
+def fields_of(body: object) -> str:
+    """What a patch is about, to the third level: 'metadata.finalizers', 'status.phase,status.podIP'."""
+    if isinstance(body, bytes):
+        try:
+            body = decode_json(body)
+        except msgspec.DecodeError:
+            return ""
+    return ",".join(sorted(_paths(body, 3))) if isinstance(body, dict) else ""
+
+
+def _paths(obj: object, levels: int) -> Iterator[str]:
+    for name, value in obj.items() if isinstance(obj, dict) else ():
+        below = list(_paths(value, levels - 1)) if levels > 1 else []
+        yield from (f"{name}.{path}" for path in below) if below else (str(name),)
+
+
+def _possible(wound: Wound, menu: Menu) -> bool:
+    return not any(fault.kind in menu.without for fault in wound)
+
+
+def _of_write(write: Write, menu: Menu) -> Iterator[tuple[str, Wound]]:
     """In the order of what has broken most control planes."""
     at_s = max(0.0, round(write.at_s - EARLIER_S, 6))
     me, site = write.process, f"{write.method} {write.path}"
@@ -186,15 +269,25 @@ def _of_write(write: Write) -> Iterator[tuple[str, Wound]]:
     reply = LoseReply(at_s=at_s, target=me, match=site)
     dies = CrashAtWrite(at_s=0.0, target=me, times=write.number, for_s=1.0)
     deaf = HoldWatch(at_s=at_s, target=me, match=own, for_s=AWAY_S)
+    others = [
+        HoldWatch(at_s=at_s, target=name, match=own, for_s=AWAY_S) for name in menu.processes if name != me
+    ]
     yield "reply", (reply,)
     yield "dies", (dies,)
+    yield "late", (SlowRequest(at_s=at_s, target=me, match=site, delay_s=AWAY_S),)
     yield "deaf", (deaf,)
+    if others:
+        yield "dies, others deaf", (dies, *others)
+    for name in menu.happenings:
+        event = Happening(at_s=round(at_s + 2 * EARLIER_S, 6), name=name)
+        yield f"{name}, others deaf", (event, *others)
+        yield name, (event,)
     yield "dies deaf", (dies, deaf)
     yield "reply deaf", (reply, deaf)
     yield "reply dies deaf", (reply, dies, deaf)
     yield "deaf to news", (HoldWatch(at_s=max(0.0, at_s - 0.05), target=me, match=news, for_s=AWAY_S),)
     yield "request", (LoseRequest(at_s=at_s, target=me, match=site),)
-    yield "late", (SlowRequest(at_s=at_s, target=me, match=site, delay_s=AWAY_S),)
+    yield "late reply", (SlowReply(at_s=at_s, target=me, match=site, delay_s=LATE_S),)
     yield "unknown", (CommitUnknown(at_s=at_s, target=write.server),)
     yield "conflict", (Refuse(at_s=at_s, target=me, match=site, status=409),)
     yield "error", (Refuse(at_s=at_s, target=me, match=site, status=500, times=3),)
