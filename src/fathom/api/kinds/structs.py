@@ -8,7 +8,6 @@ What it refuses is looked at again by the slow and wordy `walk`.
 from __future__ import annotations
 
 import keyword
-from abc import ABCMeta
 from collections.abc import Callable
 from typing import Annotated, Any, Final
 
@@ -32,11 +31,19 @@ INT32_MAX: Final = 2**31 - 1
 INT64_MAX: Final = 2**63 - 1
 
 
+class _Marking(type):
+    """Plain JSON values pass for instances: msgspec looks at what `normalise` answers."""
+
+    plain: tuple[type, ...]
+
+    def __instancecheck__(cls, value: object) -> bool:
+        return isinstance(value, cls.plain)
+
+
 def _mark(name: str, *plain: type) -> type:
     """A type that msgspec does not know, so that it asks `normalise`; its values stay plain JSON."""
-    made = ABCMeta(name, (), {})
-    for one in plain:
-        made.register(one)
+    made = _Marking(name, (), {})
+    made.plain = plain
     return made
 
 
