@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
-from fathom.schedule.context import QUARANTINED
-from fathom.schedule.trust import HALF_LIFE_S, Lost, after_failure, after_start, faded
+from tests.schedule.test_remedy import node, table_of
+from tests.schedule.test_remedy import pod as a_pod
+
+from fathom.model.objects import Obj
+from fathom.schedule.context import QUARANTINED, Context
+from fathom.schedule.place import place
+from fathom.schedule.trust import HALF_LIFE_S, Lost, Trust, after_failure, after_start, faded, start_outcome
 
 
 def test_a_node_that_fails_four_workloads_is_quarantined() -> None:
@@ -32,3 +37,48 @@ def test_good_starts_give_trust_back() -> None:
     lost = after_failure(Lost(), "web", now_s=0)
     lost = after_start(lost, now_s=0)
     assert after_start(lost, now_s=0) == Lost(0, 0)
+
+
+def pod(name: str, node: str = "n", *, waiting: str = "", running: bool = False, **status: str) -> Obj:
+    state: Obj = {"running": {"startedAt": "now"}} if running else {"waiting": {"reason": waiting}}
+    return {
+        "metadata": {"name": name, "namespace": "ns", "uid": name},
+        "spec": {"nodeName": node, "containers": []},
+        "status": {"containerStatuses": [{"state": state}], **status},
+    }
+
+
+def test_a_start_is_news_once() -> None:
+    creating, running = pod("p", waiting="ContainerCreating"), pod("p", running=True)
+    failing = pod("p", waiting="CreateContainerError")
+    assert start_outcome(creating, running) == "started"
+    assert start_outcome(running, running) is None
+    assert start_outcome(creating, failing) == "failed"
+    assert start_outcome(failing, failing) is None
+    assert start_outcome(None, pod("p", phase="Failed", reason="OutOfcpu")) == "failed"
+    assert start_outcome(None, pod("p", node="", waiting="CreateContainerError")) is None
+
+
+def test_a_node_that_fails_everyones_starts_is_avoided_then_quarantined_then_forgiven() -> None:
+    table = table_of(node("good"), node("gray"))
+    trust = Trust()
+    assert trust.observe(None, pod("a", "gray", waiting="CreateContainerError"), now_s=0)
+    newcomer = a_pod("new")
+    assert place(newcomer, table, Context(trust_lost=trust.lost)).node == "good"
+    table.remove_node("good")
+    assert place(newcomer, table, Context(trust_lost=trust.lost)).node == "gray"
+    for name in ("b", "c", "d"):
+        trust.observe(None, pod(name, "gray", waiting="CreateContainerError"), now_s=1)
+    found = place(newcomer, table, Context(trust_lost=trust.lost))
+    assert (found.node, dict(found.rejected)) == (None, {"node(s) were quarantined after failed starts": 1})
+    assert found.helped_by == ("NodeAdded", "TrustChanged")
+    assert trust.fade(now_s=HALF_LIFE_S)
+    assert place(newcomer, table, Context(trust_lost=trust.lost)).node == "gray"
+    assert trust.pardon("gray", now_s=HALF_LIFE_S)
+    assert trust.lost == {}
+
+
+def test_good_starts_elsewhere_cost_nothing() -> None:
+    trust = Trust()
+    assert not trust.observe(pod("p"), pod("p", running=True), now_s=0)
+    assert (trust.lost, trust.fade(now_s=10**6)) == ({}, False)

@@ -7,16 +7,35 @@ everywhere is its own fault: it costs a node at most once until the node has fai
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from typing import Literal
+
 import msgspec
 
+from fathom.model.objects import Obj
+from fathom.model.own.overrides import workloads_of
 from fathom.schedule.context import QUARANTINED
 
 # Four different workloads failing within the half-life are a quarantine; two already come last.
 FAILED_COSTS = 30
 STARTED_GIVES = 15
 HALF_LIFE_S = 600
-# A quarantined node is tried again when this much is left: trust comes back slowly, not with one good start.
+# So little is forgotten altogether, and scores see steps of this size: passes are not made anew every second.
 FORGIVEN = 5
+
+# Why a container waits, when it is its node or its own fault that it does.
+FAILING = frozenset(
+    {
+        "CrashLoopBackOff",
+        "CreateContainerError",
+        "CreatePodSandboxError",
+        "ErrImagePull",
+        "ImagePullBackOff",
+        "RunContainerError",
+    }
+)
+# Why a node turned a pod away that was bound to it.
+TURNED_AWAY = frozenset({"NodeAffinity", "OutOfcpu", "OutOfmemory", "OutOfpods", "UnexpectedAdmissionError"})
 
 
 class Lost(msgspec.Struct, frozen=True):
@@ -48,3 +67,72 @@ def faded(lost: Lost, *, now_s: int) -> Lost:
     left = lost.points >> min(halves, 32)
     left -= left * rest_s // (2 * HALF_LIFE_S)
     return Lost(left, now_s, lost.blamed) if left > FORGIVEN else Lost(0, now_s)
+
+
+def start_outcome(before: Obj | None, after: Obj) -> Literal["started", "failed"] | None:
+    """What a change of a pod says about its start, if it is news."""
+    if not (after.get("spec") or {}).get("nodeName"):
+        return None
+    old, new = _says(before) if before is not None else None, _says(after)
+    return new if new != old else None
+
+
+def _says(pod: Obj) -> Literal["started", "failed"] | None:
+    status = pod.get("status") or {}
+    if status.get("phase") == "Failed" and status.get("reason") in TURNED_AWAY:
+        return "failed"
+    states = list(_states(status))
+    if any((state.get("waiting") or {}).get("reason") in FAILING for state in states):
+        return "failed"
+    return "started" if any(state.get("running") for state in states) else None
+
+
+def _states(status: Obj) -> Iterator[Obj]:
+    for listed in ("initContainerStatuses", "containerStatuses"):
+        for one in status.get(listed) or ():
+            yield one.get("state") or {}
+
+
+class Trust:
+    """What all nodes have lost, as rules read it: node -> points. Another mapping when it changes."""
+
+    def __init__(self) -> None:
+        self.lost: dict[str, int] = {}
+        self._nodes: dict[str, Lost] = {}  # Only those that have lost some.
+
+    def observe(self, before: Obj | None, after: Obj, *, now_s: int) -> bool:
+        """A pod changed. Whether trust did."""
+        outcome = start_outcome(before, after)
+        if outcome is None:
+            return False
+        node = str(after["spec"]["nodeName"])
+        known = self._nodes.get(node)
+        if outcome == "failed":
+            self._nodes[node] = after_failure(known or Lost(), workloads_of(after)[-1], now_s=now_s)
+        elif known is not None:
+            self._nodes[node] = after_start(known, now_s=now_s)
+        return self.fade(now_s=now_s)
+
+    def fade(self, *, now_s: int) -> bool:
+        """Time has passed. Whether any rule would notice."""
+        if not self._nodes:
+            return False
+        faint = {node: faded(one, now_s=now_s) for node, one in self._nodes.items()}
+        self._nodes = {node: self._nodes[node] for node, one in faint.items() if one.points}
+        lost = {node: _in_steps(one.points) for node, one in sorted(faint.items()) if one.points}
+        changed = lost != self.lost
+        if changed:
+            self.lost = lost
+        return changed
+
+    def pardon(self, node: str, *, now_s: int) -> bool:
+        """Somebody has repaired it."""
+        return self._nodes.pop(node, None) is not None and (self.fade(now_s=now_s) or self._forget(node))
+
+    def _forget(self, node: str) -> bool:
+        self.lost = {name: points for name, points in self.lost.items() if name != node}
+        return True
+
+
+def _in_steps(points: int) -> int:
+    return points // FORGIVEN * FORGIVEN
