@@ -56,9 +56,10 @@ class _Sums:
 
     def follow(self, change: Seen) -> tuple[list[str], list[str]]:
         """Which nodes and tenants the change concerns."""
-        nodes, tenants = [], []
-        if change.resource not in {"pods", RESERVATIONS}:
-            return [], []
+        nodes: list[str] = []
+        tenants: list[str] = []
+        if change.resource not in {"pods", RESERVATIONS} or _holds_the_same(change):
+            return nodes, tenants
         for obj, sign in ((change.old, -1), (change.new, 1)):
             found = held(change.resource, obj)
             if found is None:
@@ -71,6 +72,19 @@ class _Sums:
             nodes.append(node)
             tenants.append(tenant)
         return nodes, tenants
+
+
+def _holds_the_same(change: Seen) -> bool:
+    """A quick look: nearly all changes of a pod are reports."""
+    old, new = change.old, change.new
+    if old is None or new is None:
+        return False
+    phases = [lookup(obj, "status", "phase") or "" for obj in (old, new)]
+    ended = [phase in {"Succeeded", "Failed"} for phase in phases]
+    moved = ended[0] != ended[1] if change.resource == "pods" else phases[0] != phases[1]
+    accounts = [lookup(obj, "metadata", "annotations", ACCOUNT) for obj in (old, new)]
+    spec, before = new.get("spec"), old.get("spec")
+    return not moved and accounts[0] == accounts[1] and (spec is before or spec == before)
 
 
 def _add(sums: dict[str, int], amounts: dict[str, int], sign: int) -> None:
