@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -341,3 +342,34 @@ def test_the_end_of_the_log_is_the_message_of_who_left_none(cluster: Cluster) ->
     cluster.run("spoke", "sh", "-c", "echo mine > /dev/termination-log; exit 1", restartPolicy="Never")
     for name, message in (("mute", "one\ntwo"), ("spoke", "mine\n")):
         assert status_of(cluster.until_ended(name))["state"]["terminated"]["message"] == message
+
+
+def test_a_pods_life_takes_few_writes_and_a_finalizer_is_waited_for_in_silence(
+    cluster: Cluster, server: Server
+) -> None:
+    held = {"finalizers": ["example.dev/held"]}
+    spec = {
+        "nodeName": NODE,
+        "terminationGracePeriodSeconds": 1,
+        "containers": [{**SLEEPS, "readinessProbe": HERE}],
+    }
+    server.request("POST", PODS, {"metadata": {"name": "held", **held}, "spec": spec})
+    cluster.until_ready("held")
+    cluster.delete("held")
+    cluster.until_ended("held")
+    time.sleep(4)
+    written = audited(server, "held")
+    server.patch(f"{PODS}/held", {"metadata": {"finalizers": None}})
+    cluster.until_gone("held")
+    assert written == ["create", "patch status", "delete", "patch status", "delete"]
+
+
+SLEEPS = {"name": "main", "image": "x", "command": ["sleep", "300"]}
+HERE = {"exec": {"command": ["true"]}}
+
+
+def audited(server: Server, name: str) -> list[str]:
+    """What was written to a pod, in order."""
+    entries = [json.loads(line) for file in sorted((server.data / "audit").iterdir()) for line in file.open()]
+    own = [one for one in entries if one.get("name") == name and one.get("resource") == "pods"]
+    return [f"{one['verb']} {one.get('subresource', '')}".strip() for one in own if one["code"] < 300]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from fathom.agent.pods import Pods
 from fathom.agent.views import TERMINAL
 from fathom.agent.worker import Worker
+from fathom.cache.snapshot import Snapshot
 from fathom.control.again import Again
 from fathom.control.cause import Cause
 from fathom.control.kit import Kit
@@ -15,17 +16,35 @@ from fathom.model.objects import Key, Obj, is_deleting, lookup, uid_of
 # A pod whose containers are just being started is reported when they have, or after this long: most pods are
 # up by then, and need one write less.
 FIRST_REPORT_S = 1.0
+LET_GO_S = 30.0
 
 
 def plan_report(pod: Obj, worker: Worker) -> Plan:
     status = worker.status(pod)
     written = write_status("Pod", pod, status)
-    if written:
+    if written and not (is_deleting(pod) and _same(pod.get("status") or {}, status)):
         return Plan(statuses=written, why=f"{status['phase']}")
-    if worker.over and is_deleting(pod) and lookup(pod, "status", "phase") in TERMINAL:
+    if _may_go(pod, worker):
         # A server removes a pod that has ended at once; only the agent may say that nothing of it runs.
         return Plan(deletes=(Delete(target("Pod", pod)),), needs=(OWN_WRITES,), why="nothing of it runs")
     return NOTHING
+
+
+def _may_go(pod: Obj, worker: Worker) -> bool:
+    return worker.over and is_deleting(pod) and lookup(pod, "status", "phase") in TERMINAL
+
+
+def _same(before: Obj, after: Obj) -> bool:
+    """But for the generation: that a pod is being deleted makes a new one, and needs no word of ours."""
+    return _ungenerated(before) == _ungenerated(after)
+
+
+def _ungenerated(status: Obj) -> Obj:
+    conditions = [
+        {name: value for name, value in one.items() if name != "observedGeneration"}
+        for one in status.get("conditions") or ()
+    ]
+    return {**status, "observedGeneration": 0, "conditions": conditions}
 
 
 class Reporter:
@@ -44,17 +63,34 @@ class Reporting:
     def __init__(self, kit: Kit, pods: Pods) -> None:
         self._kit = kit
         self._pods = pods
+        self._let: dict[Key, tuple[str, int]] = {}  # Pods that were let go: UID, and when.
         pods.wake = lambda key: kit.wake(key, Cause("event", "runtime"))
 
     async def reconcile(self, key: Key) -> Again:
         view = self._kit.snapshot()
         pod = view.get("Pod", key)
         worker = self._pods.worker(uid_of(pod)) if pod is not None else None
+        if pod is None:
+            self._let.pop(key, None)
         if pod is None or worker is None:
             return Again.never()  # The worker wakes us when there is one.
         if wait_s := self._wait_s(pod, worker):
             return Again.in_s(wait_s, "its containers are being started")
-        return Again.after(await self._kit.apply(key, plan_report(pod, worker), seen=view))
+        plan = plan_report(pod, worker)
+        if plan.deletes:
+            return await self._let_go(key, uid_of(pod), plan, view)
+        return Again.after(await self._kit.apply(key, plan, seen=view))
+
+    async def _let_go(self, key: Key, uid: str, plan: Plan, view: Snapshot) -> Again:
+        """Not twice in a row: the pod is gone as soon as the watch says so, or a finalizer holds it."""
+        now_ns = self._kit.now_ns()
+        told, at_ns = self._let.get(key, ("", 0))
+        if told == uid and now_ns - at_ns < LET_GO_S * 1e9:
+            return Again.in_s(LET_GO_S, "a finalizer holds it")
+        applied = await self._kit.apply(key, plan, seen=view)
+        if applied.failure is None and applied.outcomes:
+            self._let[key] = (uid, now_ns)
+        return Again.after(applied)
 
     def _wait_s(self, pod: Obj, worker: Worker) -> float:
         if worker.has_news or lookup(pod, "status", "podIP"):
