@@ -6,8 +6,9 @@ import pytest
 
 from fathom.sim.chronicle import Chronicle
 from fathom.sim.faults import CrashAtWrite
+from fathom.sim.keeping import must_hold
 from fathom.sim.lineage import Write, supports_of
-from fathom.sim.scenario import Plan, Strategy, Telling, plan_of, sweep, tell
+from fathom.sim.scenario import Plan, Strategy, Telling, plan_of
 from fathom.sim.scenarios import (
     SCENARIOS,
     claims,
@@ -29,10 +30,7 @@ NAMES = [one.name for module in MODULES for one in module.SCENARIOS]
 
 
 def holds(name: str, seed: str, strategy: Strategy = "random") -> None:
-    scenario = SCENARIOS[name]
-    result = tell(scenario, plan_of(scenario, seed, strategy))
-    sweep()
-    assert result.violation is None, (name, seed, strategy, result.violation)
+    must_hold(SCENARIOS[name], plan_of(SCENARIOS[name], seed, strategy))
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -64,9 +62,7 @@ def writes_of(process: str) -> int:
 def dies_at(process: str, number: int) -> None:
     scenario = SCENARIOS["crash-after-any-write"]
     crash = CrashAtWrite(at_s=0.0, target=process, times=number, for_s=1.0)
-    result = tell(scenario, Plan(scenario=scenario.name, seed="0", faults=(crash,)))
-    sweep()
-    assert result.violation is None, (process, number, result.violation)
+    result = must_hold(scenario, Plan(scenario=scenario.name, seed="0", faults=(crash,)))
     assert any("crash-at-write" in site for site in result.fired), (process, number, "did not happen")
 
 

@@ -20,6 +20,7 @@ from fathom.sim import artifact as kept
 from fathom.sim.explore import Job, as_json, explore
 from fathom.sim.faults import AnyFault, Crash, HoldWatch, LoseReply, Pause, Skew
 from fathom.sim.invariants import Checker, Finding, Found, Seen
+from fathom.sim.keeping import must_hold
 from fathom.sim.kept import NotAnArtifact, is_artifact
 from fathom.sim.menu import Menu
 from fathom.sim.replaying import replay
@@ -393,3 +394,13 @@ def test_a_report_names_the_stale_read_and_what_kept_the_news_away() -> None:
     ]
     assert [line.because for line in told.timeline] == [(), (), (1, 2), (3,), (4,)]
     assert [(one.kind, one.line) for one in told.causes] == [("stale read", 3)]
+
+
+def test_a_run_that_must_hold_and_does_not_leaves_its_file_and_its_command(tmp_path: Path) -> None:
+    assert must_hold(tickets, plan(), out=tmp_path).violation is None
+    assert list(tmp_path.iterdir()) == []
+    with pytest.raises(AssertionError) as caught:
+        must_hold(tickets, plan(LOST), out=tmp_path)
+    file = tmp_path / "tickets-1-random.json"
+    assert str(caught.value).endswith(f"replay:  fathom replay {file}")
+    assert kept.read(file).plan == plan(LOST)

@@ -9,8 +9,8 @@ from pathlib import Path
 import msgspec
 
 from fathom.sim.artifact import artifact_of, write
-from fathom.sim.report import Report, report
-from fathom.sim.scenario import Plan, Result, Scenario, Telling
+from fathom.sim.report import Report, as_lines, report
+from fathom.sim.scenario import Plan, Result, Scenario, Telling, sweep, tell
 
 FAILURES = Path(".fathom-failures")
 
@@ -52,3 +52,14 @@ def keep_some(
             again, telling = report(scenarios[result.plan.scenario], result.plan, patch=str(patch or ""))
             kept.append(keep(again, telling, patch=patch, out=out))
     return kept
+
+
+def must_hold(scenario: Scenario, plan: Plan, *, out: Path = FAILURES) -> Result:
+    """For tests: a run that breaks fails them with its story, and leaves its file."""
+    result = tell(scenario, plan)
+    sweep()
+    if result.violation is not None:
+        found, telling = report(scenario, plan)
+        kept = keep(found, telling, out=out)
+        raise AssertionError("\n".join(as_lines(found, artifact=str(kept.file))))
+    return result
