@@ -268,15 +268,19 @@ def opened(one: Reserved, tenant: str, node: Obj, world: Context) -> bool:
 
 
 def reserved(pod: Obj, tenant: str, node: Obj, cluster: Cluster, world: Context) -> tuple[str, ...]:
-    wanted, its = drawn(pod), exclusive_class(node, cluster)
+    wanted = drawn(pod)
     if wanted:
         own = next((one for one in cluster.classes if one.name == wanted), None)
         if own is None or not in_class(node, own):
             return (f"capacity/{wanted}: node(s) were not in the capacity class",)
         if not opened(own, tenant, node, world):
             return (f"capacity/{wanted}: tenant {tenant} may not use the capacity class",)
-    if its is not None and its.name != wanted and (wanted or not opened(its, tenant, node, world)):
-        return (f"capacity/{its.name}: node(s) were reserved for the capacity class",)
+    whole = [one for one in cluster.classes if not one.kept and in_class(node, one)]
+    for number, one in enumerate(whole):
+        # Without a class of its own it would be of the first, which the others do not let in.
+        closed = wanted or number > 0 or not opened(one, tenant, node, world)
+        if one.name != wanted and closed:
+            return (f"capacity/{one.name}: node(s) were reserved for the capacity class",)
     return ()
 
 

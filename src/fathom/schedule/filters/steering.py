@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-import numpy as np
-
 from fathom.schedule.columns import Bools
 from fathom.schedule.context import QUARANTINED, Allowed, Avoided, Context, Reserved
 from fathom.schedule.filters.nodes import rejected
@@ -61,12 +59,14 @@ def reserved(shape: Shape, rows: Rows, world: Context, reasons: Reasons) -> Code
             closed = there & ~_open(own, shape, rows, world)
             codes[closed] = _code(reasons, wanted, f"tenant {shape.tenant} may not use the capacity class")
     of_class = rows.table.exclusive[rows.index]
-    for number in np.unique(of_class[of_class > 0]).tolist():
-        one = rows.table.reserved[number - 1]
-        if one.name != wanted:
-            closed = (of_class == number) & ~(rows.no() if wanted else _open(one, shape, rows, world))
-            code = _code(reasons, one.name, "node(s) were reserved for the capacity class")
-            codes[closed & (codes == FITS)] = code
+    for number, one in enumerate(rows.table.reserved, start=1):
+        if one.kept or not one.node_selector or one.name == wanted:
+            continue
+        # A node of two classes is of the first for who asks for none, and so closed by the second: nobody
+        # can be of both.
+        open_here = rows.no() if wanted else (of_class == number) & _open(one, shape, rows, world)
+        code = _code(reasons, one.name, "node(s) were reserved for the capacity class")
+        codes[rows.having(one.node_selector) & ~open_here & (codes == FITS)] = code
     return codes
 
 
