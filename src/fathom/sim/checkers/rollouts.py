@@ -21,6 +21,10 @@ if TYPE_CHECKING:
 DEPLOYMENTS, REPLICA_SETS = "deployments.apps", "replicasets.apps"
 
 
+# As long as it takes at most, when nothing is wrong, until everybody has heard of a change.
+KNOWN_S = 1.0
+
+
 class _Known(msgspec.Struct):
     """One Deployment: what it ever allowed at once, the least it ever asked for, and its live pods."""
 
@@ -86,17 +90,23 @@ class ChildrenWithinSurge(_Rollouts):
 
 
 class MinimumAvailable(_Rollouts):
-    """None that is available is taken when fewer would be left than must be."""
+    """None that is available is taken when fewer would be left than must be. One that became ready just now
+    does not count: whoever decided that it may go could not know."""
 
     name = "never below minimum available"
 
     def __init__(self, takers: Iterable[str]) -> None:
         super().__init__()
         self._takers = frozenset(takers)  # Processes that are to keep the minimum.
+        self._ready_s: dict[str, float] = {}  # Pod's UID -> since when it is ready.
 
     def judged(self, change: Seen, before: Obj | None, known: _Known) -> Found:
+        if change.new is not None and is_ready(change.new):
+            self._ready_s.setdefault(uid_of(change.new), change.at_s)
         taken = before is not None and is_ready(before) and change.key.name not in known.pods
-        if not taken or change.by not in self._takers:
+        if not taken or before is None or change.by not in self._takers:
+            return None
+        if change.at_s - self._ready_s.get(uid_of(before), change.at_s) < KNOWN_S:
             return None
         left = sum(is_ready(pod) for pod in known.pods.values())
         if left >= known.least:
