@@ -9,6 +9,7 @@ from fathom.schedule.known import Known
 from fathom.schedule.observing import observed
 from fathom.schedule.pods import PodView
 from fathom.schedule.resolve import volume_of
+from fathom.schedule.scheduler import is_only_bound
 from fathom.schedule.sending import Answer, answers_in
 
 S = 1_000_000_000
@@ -158,3 +159,14 @@ def test_an_answer_that_cannot_be_read_leaves_the_outcome_unknown() -> None:
     ]
     for odd in ({}, {"results": [good]}, {"results": [good, 7]}, {"results": [good, {"status": "?"}]}):
         assert answers_in(odd, 2)[1].status == "Unknown"
+
+
+def test_a_pod_that_came_to_its_node_is_told_from_one_that_changed_otherwise() -> None:
+    before = {"metadata": {"labels": {"a": "b"}}, "spec": {"containers": [1]}, "status": {}}
+    after = {**before, "spec": {"containers": [1], "nodeName": "n"}}
+    assert is_only_bound(before, after, "n")
+    assert not is_only_bound(before, after, "m")
+    assert not is_only_bound(after, after, "n")
+    assert not is_only_bound(before, {**after, "spec": {"containers": [2], "nodeName": "n"}}, "n")
+    assert not is_only_bound(before, {**after, "metadata": {"labels": {"a": "c"}}}, "n")
+    assert not is_only_bound(before, {**after, "status": {"phase": "Failed"}}, "n")

@@ -11,7 +11,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from fathom.control.cause import Cause
 from fathom.model.objects import Key
-from fathom.schedule.queue import PARKED_S_MAX, Happening, SchedulingQueue, Waiting
+from fathom.schedule.queue import PARKED_S_MAX, Happening, Hinted, SchedulingQueue, Waiting
 
 S = 1_000_000_000
 NEW = Cause("event", "added")
@@ -33,9 +33,9 @@ def taken(queue: SchedulingQueue, most: int = 256) -> list[str]:
     return [entry.pod.uid for entry in queue.take(most=most)]
 
 
-def first(count: int) -> Callable[[Sequence[Waiting]], list[str]]:
+def first(count: int, waits: tuple[str, ...] = ()) -> Callable[[Sequence[Waiting]], Hinted]:
     """So many of those who wait."""
-    return lambda pods: [pod.uid for pod in pods[:count]]
+    return lambda pods: Hinted([pod.uid for pod in pods[:count]], waits)
 
 
 everything = first(1_000_000)
@@ -80,6 +80,17 @@ def test_an_event_wakes_only_who_waits_for_it_and_only_as_many_as_it_can_help() 
     )  # fmt: skip
     assert queue.happened(Happening("override-changed"), everything, now_ns=6 * S) == []
     assert queue.happened(Happening("quota-changed"), everything, now_ns=6 * S) == ["gpu"]
+
+
+def test_who_is_not_helped_may_wait_for_something_else_from_then_on() -> None:
+    queue = queue_of(pod("a"))
+    queue.take()
+    queue.park("a", ("node-changed",), now_ns=0)
+    assert queue.happened(Happening("quota-changed"), everything, now_ns=1) == []
+    assert queue.happened(Happening("node-changed"), first(0, ("quota-changed",)), now_ns=2) == []
+    assert queue.happened(Happening("quota-changed"), everything, now_ns=3) == ["a"]
+    assert not queue.waited_for("quota-changed")
+    assert not queue.waited_for("node-changed")
 
 
 def test_a_hint_of_nothing_wakes_nobody() -> None:
@@ -214,10 +225,10 @@ class Line(RuleBasedStateMachine):
         if uid in self.in_hand:
             self.in_hand.remove(uid)
 
-    @rule(name=st.sampled_from(["x", "y"]), could=st.integers(0, 2))
-    def event(self, name: str, could: int) -> None:
+    @rule(name=st.sampled_from(["x", "y"]), could=st.integers(0, 2), more=st.sampled_from([(), ("y",)]))
+    def event(self, name: str, could: int, more: tuple[str, ...]) -> None:
         waiting = {uid for uid in self.alive if name in self.entry(uid).waits}
-        woken = self.queue.happened(Happening(name), first(could), now_ns=self.now_ns)
+        woken = self.queue.happened(Happening(name), first(could, more), now_ns=self.now_ns)
         assert set(woken) <= waiting
 
     @rule(seconds=st.integers(0, 70))

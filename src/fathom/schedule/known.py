@@ -83,7 +83,7 @@ class Known:
             Any, Context
         ] = {}  # Of shapes; dropped whenever anything that they hold changes.
         self._nominated: dict[str, str] = {}  # UID -> the node that we have chosen; see `nominate`.
-        self._lowest = HIGHEST  # No pod on a node has ever had a lower priority.
+        self._lowest = HIGHEST  # No pod has ever had a lower priority.
         self._doubted: tuple[str, ...] = ()
         self._expiries: list[int] = []  # When overrides end, soonest first.
 
@@ -165,8 +165,7 @@ class Known:
     def view(self, pod: Obj) -> PodView:
         namespace = str(metadata(pod).get("namespace") or "")
         view = self._reader.view(pod, tenant=tenant_of(pod, self._namespaces.get(namespace)))
-        if view.node and view.priority < self._lowest:
-            self._lowest = view.priority
+        self._lowest = min(self._lowest, view.priority)
         used = (metadata(pod).get("annotations") or {}).get(USED_OVERRIDES)
         if used and view.node:
             self._rest_on(view, "" if view.finished else used)

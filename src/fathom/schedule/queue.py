@@ -75,8 +75,20 @@ class Happening(msgspec.Struct, frozen=True):
 
 Order = tuple[int, int, str]
 
-# Which of these pods, all of one shape and in their order, could be placed now: their UIDs.
-Hint = Callable[[Sequence[Waiting]], Collection[str]]
+
+class Hinted(msgspec.Struct, frozen=True):
+    """What a look at pods of one shape says after something happened.
+
+    `waits` is for those that still have no place, and is as important as `could`:
+    1. A pod is parked: its nodes are cordoned. 2. A node is uncordoned: now its quota is in the way. 3. The
+    quota is raised, and nobody would think of the pod that waits for nodes."""
+
+    could: Collection[str] = ()  # UIDs of those that have a place now.
+    waits: tuple[str, ...] = ()  # What the others wait for besides.
+
+
+# Asked about pods of one shape, in their order.
+Hint = Callable[[Sequence[Waiting]], Hinted]
 
 
 class _Line:
@@ -191,11 +203,9 @@ class SchedulingQueue:
             entry.state = "gated"
             return
         entry.state, entry.since_ns, entry.failures = "parked", now_ns, 0
-        entry.waits = tuple(dict.fromkeys(waits))
+        entry.waits = ()
         self._parked.setdefault(entry.pod.shape, {})[uid] = None
-        for name in entry.waits:
-            shapes = self._waits.setdefault(name, {})
-            shapes[entry.pod.shape] = shapes.get(entry.pod.shape, 0) + 1
+        self._wait_for(entry, waits)
         # A tenth of chance: pods that were parked together are not all looked at together again.
         self._set_due(entry, now_ns + round(self._parked_s_max * (0.9 + 0.1 * self._rng.random()) * 1e9))
 
@@ -223,12 +233,24 @@ class SchedulingQueue:
         woken: list[str] = []
         for shape in tuple(self._waits.get(happening.name, ())):
             entries = self._waiting_for(shape, happening.name)
-            could = hint([entry.pod for entry in entries])
-            for entry in [entry for entry in entries if entry.pod.uid in could]:
-                self._leave(entry)
-                self._activate(entry, Cause("event", _told(happening)), now_ns)
-                woken.append(entry.pod.uid)
+            hinted = hint([entry.pod for entry in entries])
+            for entry in entries:
+                if entry.pod.uid in hinted.could:
+                    self._leave(entry)
+                    self._activate(entry, Cause("event", _told(happening)), now_ns)
+                    woken.append(entry.pod.uid)
+                else:
+                    self._wait_for(entry, hinted.waits)
         return woken
+
+    def _wait_for(self, entry: Entry, names: Sequence[str]) -> None:
+        more = [name for name in dict.fromkeys(names) if name not in entry.waits]
+        if not more:
+            return
+        entry.waits = (*entry.waits, *more)
+        for name in more:
+            shapes = self._waits.setdefault(name, {})
+            shapes[entry.pod.shape] = shapes.get(entry.pod.shape, 0) + 1
 
     def waited_for(self, name: str) -> bool:
         return bool(self._waits.get(name))

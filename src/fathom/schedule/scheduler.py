@@ -28,6 +28,7 @@ from fathom.control.cause import Cause
 from fathom.control.lease import Term
 from fathom.model.decision import Result, Seen
 from fathom.model.objects import Obj, key_of, lookup, metadata, uid_of
+from fathom.model.own.overrides import USED_OVERRIDES
 from fathom.schedule import rules as events
 from fathom.schedule.context import Context
 from fathom.schedule.kinds import ROLLOUT
@@ -37,7 +38,7 @@ from fathom.schedule.place import Placement
 from fathom.schedule.pods import PodView
 from fathom.schedule.preempt import Preemption, Victim
 from fathom.schedule.preempting import FRESH_S, carry_out, not_fresh
-from fathom.schedule.queue import Entry, Happening, SchedulingQueue, Waiting
+from fathom.schedule.queue import Entry, Happening, Hinted, SchedulingQueue, Waiting
 from fathom.schedule.records import Circumstances, Recorder
 from fathom.schedule.sending import ABOUT_NODE, FENCE_LOST, Answer, Sender, Wish, read_outcome
 from fathom.schedule.voice import QUEUED, QUEUED_AFTER_S, Voice, Word
@@ -112,6 +113,7 @@ class Scheduler:
         self._rng = inside.streams.stream("settle")
         self._recorder = Recorder(inside.journal, prefix=inside.outside.ids.uid()[:8], controller=rules.who)
         self._waiting: dict[str, PodView] = {}  # By UID: ours, without a node, as the cache has them.
+        self._sent: dict[str, Sent] = {}  # By UID: on its way, or not yet seen to have landed.
         self._landed: dict[str, int] = {}  # By UID: bound by us, not yet seen so in the cache.
         self._flying: dict[int, asyncio.Task[None]] = {}
         self._flights = 0
@@ -149,7 +151,7 @@ class Scheduler:
         if after is None:
             self._pod_gone(before or {})
             return
-        view = self.known.view(after)
+        view = self._confirmed(before, after) or self.known.view(after)
         if view.node or view.finished:
             self._pod_placed(before, view)
         elif view.deleting or not self._rules.is_ours(after, view.tenant):
@@ -163,10 +165,21 @@ class Scheduler:
                 self._record_gates(view)
         self._moved.set()
 
+    def _confirmed(self, before: Obj | None, after: Obj) -> PodView | None:
+        """The view of a pod that is where we sent it and otherwise as it was. Half of all that is heard under
+        load is this, and need not be read anew."""
+        sent = self._sent.get(uid_of(after))
+        if sent is None or before is None or not is_only_bound(before, after, sent.wish.node):
+            return None
+        return msgspec.structs.replace(
+            sent.pod, node=sent.wish.node, revision=int(metadata(after).get("resourceVersion") or 0)
+        )
+
     def _pod_gone(self, last: Obj) -> None:
         uid = uid_of(last)
         self._leave(uid)
         self._landed.pop(uid, None)
+        self._sent.pop(uid, None)
         self.known.gone(uid)
         node = lookup(last, "spec", "nodeName") or self.known.table.assumed(uid)
         self.known.table.forget(uid)
@@ -179,6 +192,7 @@ class Scheduler:
         """Bound or finished, by whomever."""
         self._leave(view.uid)
         self._landed.pop(view.uid, None)
+        self._sent.pop(view.uid, None)
         was_free = before is None or not lookup(before, "spec", "nodeName")
         counted = self.known.table.put_pod(view)
         where = f"pods {view.key.namespace}/{view.key.name} on {view.node}"
@@ -358,9 +372,10 @@ class Scheduler:
                 only = freed if happening.name == events.POD_GONE else None
                 self.queue.happened(happening, partial(self._could_place, only), now_ns=now_ns)
 
-    def _could_place(self, freed: dict[str, None] | None, pods: Sequence[Waiting]) -> list[str]:
-        """Which of these, of one shape, have a place now. Tried on the table itself, and taken back. Those
-        for which room is being made wait for their own node: where others go does not concern them."""
+    def _could_place(self, freed: dict[str, None] | None, pods: Sequence[Waiting]) -> Hinted:
+        """Which of these, of one shape, have a place now, and what the others wait for. Tried on the table
+        itself, and taken back. Those for which room is being made wait for their own node: where others go
+        does not concern them."""
         claims = self.known.table.claims
         listed = [self._waiting[pod.uid] for pod in pods]
         views = [
@@ -368,17 +383,18 @@ class Scheduler:
             for view in listed
             if freed is None or view.uid not in claims or claims[view.uid].node in freed
         ][: self._rules.batch_max]
-        placed = [
-            view.uid
-            for group in self._groups(views)
-            for view, placement in zip(
-                group, self.known.decider.place_batch(group, self._context(group[0])), strict=True
-            )
-            if placement.node
-        ]
+        placed: list[str] = []
+        waits: dict[str, None] = {}
+        for group in self._groups(views):
+            placements = self.known.decider.place_batch(group, self._context(group[0]))
+            for view, placement in zip(group, placements, strict=True):
+                if placement.node:
+                    placed.append(view.uid)
+                else:
+                    waits.update(dict.fromkeys(placement.helped_by))
         for uid in placed:
             self.known.table.forget(uid)
-        return placed
+        return Hinted(placed, tuple(waits))
 
     # Deciding.
 
@@ -409,7 +425,8 @@ class Scheduler:
             policy=placement.policy if placement.policy != "builtin" else "",
             overrides=placement.overrides,
         )
-        return Sent(pod, wish, id_)
+        sent = self._sent[pod.uid] = Sent(pod, wish, id_)
+        return sent
 
     def _annotations(self, id_: str, placement: Placement) -> dict[str, str]:
         found = {DECISION: id_}
@@ -570,6 +587,7 @@ class Scheduler:
         self.counts.refused[answer.check] = self.counts.refused.get(answer.check, 0) + 1
         self._note(sent, "conflict", answer.current_revision, f"{answer.check}: {answer.message}")
         self.known.table.forget(uid)
+        self._sent.pop(uid, None)
         if answer.check in ABOUT_NODE:
             self._doubt(sent.wish.node, answer.current_revision)
         if answer.check == FENCE_LOST and self._term is not None:
@@ -614,6 +632,22 @@ class Scheduler:
 def _waiting(view: PodView) -> Waiting:
     return Waiting(
         view.uid, view.key, view.shape, view.tenant, view.priority, view.created_ns, bool(view.shape.gates)
+    )
+
+
+def is_only_bound(before: Obj, after: Obj, node: str) -> bool:
+    """Whether a pod came to this node and nothing else that rules read has changed. What rests on an override
+    is read in full: it is counted."""
+    spec, was = after.get("spec") or {}, before.get("spec") or {}
+    meta, old = metadata(after), metadata(before)
+    if spec.get("nodeName") != node or "nodeName" in was or meta.get("labels") != old.get("labels"):
+        return False
+    if "deletionTimestamp" in meta or USED_OVERRIDES in (meta.get("annotations") or {}):
+        return False
+    if lookup(after, "status", "phase") in {"Succeeded", "Failed"}:
+        return False
+    return len(spec) == len(was) + 1 and all(
+        was.get(name) == spec[name] for name in spec if name != "nodeName"
     )
 
 
