@@ -31,6 +31,7 @@ RARE = {
     "random-child-name": 200,
     "relist-steps-back": 300,
     "second-reservation": 200,
+    "stale-next-leader": 200,
 }
 BUGS = {bug.name: bug for bug in bugs(ZOO)}
 

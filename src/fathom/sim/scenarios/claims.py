@@ -39,8 +39,8 @@ def checkers() -> Sequence[Checker]:
 )
 async def claims(world: World) -> None:
     """Claims come and go, and come again under the same names: each has its disk, and no disk is left."""
-    await world.apply(NAMESPACES, {"metadata": {"name": CLOUD}})
     manage(world, Cleanup, kinds=KINDS)
+    await world.apply(NAMESPACES, {"metadata": {"name": CLOUD}})
     for _ in range(world.scale):
         await world.sleep(1.5 * world.rng.random())
         name = f"claim-{world.rng.randrange(4)}"

@@ -67,6 +67,23 @@ async def replicas_seen_late(world: World) -> None:
 
 
 @scenario(
+    Menu(
+        processes=MANAGERS,
+        kinds=KINDS,
+        happenings=("handover",),
+        seconds=20,
+        most=5,
+        without=all_but("happening", "hold-watch"),
+    ),
+    checkers=checkers,
+    scale=30,
+)
+async def replicas_handed_over(world: World) -> None:
+    """The same, while leaders die, and those who follow them have not heard of one kind for a while."""
+    await tell_of_changes(world, employ(world, Replicator, kinds=KINDS))
+
+
+@scenario(
     Menu(processes=MANAGERS, kinds=("/pods",), seconds=10, most=12, without=all_but(*OF_ANSWERS)),
     checkers=checkers,
     scale=30,
@@ -170,5 +187,6 @@ SCENARIOS: tuple[Scenario, ...] = (
     replicas,
     replicas_seen_late,
     replicas_behind_two_servers,
+    replicas_handed_over,
     answers_come_late,
 )

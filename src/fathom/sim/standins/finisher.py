@@ -16,7 +16,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar
 
-from fathom.cache.freshness import NoOlderThan
 from fathom.cache.snapshot import Snapshot
 from fathom.control.again import Again, Failure
 from fathom.control.kit import Kit
@@ -25,10 +24,9 @@ from fathom.control.plan import Create, Patch, Plan, WriteStatus, remove_finaliz
 from fathom.control.watches import JOB, POD, OwnedBy, Primary, Watch
 from fathom.model.objects import Key, Obj, is_deleting, lookup, metadata, uid_of, with_metadata
 from fathom.sim.standins.replicator import is_live
+from fathom.sim.standins.term import Floor
 
 TRACKED = "batch.kubernetes.io/job-tracking"
-# A new leader may have heard of little for a while: what it does not see may run already.
-FRESH_S = 2.5
 BEHIND = Failure(
     "BehindRevision", "pods are seen as of before the job's status", blame="held", lacks=("Pod",)
 )
@@ -50,14 +48,15 @@ def plan_job(job: Obj, pods: Sequence[Obj], *, now: str) -> Plan:
         creates=tuple(Create("Pod", pod_of(job, slot)) for slot in slots),
         patches=_let_go(done),
         statuses=_status(job, pods, counted + len(through), [*kept, *fresh], now),
-        needs=(NoOlderThan(FRESH_S, ("Job", "Pod")),) if slots else (),
         why=f"{counted} counted, {len(uncounted)} uncounted, {len(fresh)} new",
     )
 
 
-def too_old(job: Obj, view: Snapshot) -> bool:
-    """Whether pods are seen as of before what the Job's status says of them."""
-    return view.revision("Pod") < int(metadata(job)["resourceVersion"])
+def too_old(job: Obj, view: Snapshot, floor: int) -> bool:
+    """Whether pods are seen as of before what the Job's status says of them, or either as of before our
+    term."""
+    written = int(metadata(job)["resourceVersion"])
+    return view.revision("Pod") < max(written, floor) or view.revision("Job") < floor
 
 
 def pod_of(job: Obj, slot: int) -> Obj:
@@ -121,15 +120,17 @@ class Finisher:
 
     def __init__(self, kit: Kit) -> None:
         self._kit = kit
+        self._floor = Floor(kit)
 
     async def reconcile(self, key: Key) -> Again:
+        floor = await self._floor.revision()
         view = self._kit.snapshot()
         job = view.get("Job", key)
         if strangers(key, job, view.list("Pod", key.namespace)):
             return await self._let_strangers_go(key)
         if job is None:
             return Again.never()
-        if too_old(job, view):
+        if too_old(job, view, floor):
             return Again(failure=BEHIND)
         plan = plan_job(job, view.owned("Pod", uid_of(job)), now=self._kit.now())
         return Again.after(await self._kit.apply(key, plan, seen=view))

@@ -6,7 +6,7 @@ the choice of a slot depends on what is seen, and a view without our own last po
     1. Slot 0 is going, so slot 2 is filled. 2. Slot 0 is gone; our view shows that, but not yet the new pod.
     3. Slot 0 is free: a third pod for two wanted.
 
-The loop's wait for own writes is what keeps 3 from happening.
+The loop's wait for own writes is what keeps 3 from happening; and for those of the leader before us, `term`.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from fathom.control.plan import NOTHING, Create, Delete, Plan, WriteStatus, targ
 from fathom.control.watches import POD, REPLICA_SET, OwnedBy, Primary, Watch
 from fathom.model.conditions import conditions_of, is_true, set_condition
 from fathom.model.objects import Key, Obj, is_deleting, labels_of, lookup, metadata, uid_of
+from fathom.sim.standins.term import Floor, since
 
 TEMPLATE = "fathom.dev/template"  # Label: which template a pod was made from.
 SLOT = "fathom.dev/slot"  # Annotation of a pod.
@@ -34,6 +35,7 @@ SCALED = "Scaled"
 
 # Deleting needs a view that is not from long ago: what looks like a surplus may be gone.
 FRESH_S = 10.0
+KINDS = ("ReplicaSet", "Pod")
 
 
 def is_live(pod: Obj) -> bool:
@@ -55,7 +57,7 @@ def wanted_of(owner: Obj) -> int:
     return int(lookup(owner, "spec", "replicas") or 0)
 
 
-def plan_replicas(owner: Obj, children: Sequence[Obj], *, now: str) -> Plan:
+def plan_replicas(owner: Obj, children: Sequence[Obj], *, now: str, floor: int = 0) -> Plan:
     if is_deleting(owner):
         return NOTHING  # The collector takes the children.
     live = [child for child in children if is_live(child)]
@@ -74,7 +76,7 @@ def plan_replicas(owner: Obj, children: Sequence[Obj], *, now: str) -> Plan:
         creates=tuple(Create("Pod", child_of(owner, slot, mark)) for slot in slots),
         deletes=deletes,
         statuses=_status(owner, live, now),
-        needs=(NoOlderThan(FRESH_S, ("ReplicaSet", "Pod")),) if deletes else (),
+        needs=(NoOlderThan(FRESH_S, KINDS), since(floor, *KINDS)) if deletes else (since(floor, *KINDS),),
         why=f"{len(current)} current and {len(outdated)} outdated of {wanted}",
     )
 
@@ -153,11 +155,13 @@ class Replicator:
 
     def __init__(self, kit: Kit) -> None:
         self._kit = kit
+        self._floor = Floor(kit)
 
     async def reconcile(self, key: Key) -> Again:
+        floor = await self._floor.revision()
         view = self._kit.snapshot()
         owner = view.get("ReplicaSet", key)
         if owner is None:
             return Again.never()
-        plan = plan_replicas(owner, view.owned("Pod", uid_of(owner)), now=self._kit.now())
+        plan = plan_replicas(owner, view.owned("Pod", uid_of(owner)), now=self._kit.now(), floor=floor)
         return Again.after(await self._kit.apply(key, plan, seen=view))

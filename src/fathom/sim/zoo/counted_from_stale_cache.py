@@ -9,4 +9,4 @@ from fathom.sim.zoo import put_back
 SCENARIOS = ("jobs-seen-late",)
 BREAKS = "succeeded ≤ distinct UIDs"
 
-put_back(finisher, "too_old", lambda job, view: False)
+put_back(finisher, "too_old", lambda job, view, floor: False)

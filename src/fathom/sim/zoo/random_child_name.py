@@ -7,9 +7,10 @@ import asyncio
 from typing import Any
 
 from fathom.sim.standins import replicator
+from fathom.sim.standins.term import Floor
 from fathom.sim.zoo import put_back
 
-SCENARIOS = ("replicas",)
+SCENARIOS = ("replicas-handed-over",)
 BREAKS = "one pod per slot"
 
 right = replicator.pod_name
@@ -19,4 +20,10 @@ def another_each_time(owner: Any, slot: int, mark: str) -> str:
     return f"{right(owner, slot, mark)}-{round(asyncio.get_running_loop().time() * 1e6):x}"
 
 
+async def any_view(self: Any) -> int:
+    """Names that are drawn are as unsafe in the next leader's hands."""
+    return 0
+
+
 put_back(replicator, "pod_name", another_each_time)
+put_back(Floor, "revision", any_view)
