@@ -29,6 +29,7 @@ from tests.agent.living import (
 )
 from tests.clients.running import Server, running
 
+from fathom.agent.host.limits import find_means
 from fathom.model.objects import lookup
 
 SERVE = ("python3", "-u", "-m", "http.server", "--bind", "$(POD_IP)", "8080")
@@ -44,7 +45,9 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 @pytest.fixture(scope="module")
 def agent(server: Server, tmp_path_factory: pytest.TempPathFactory) -> Iterator[AgentProcess]:
     place = tmp_path_factory.mktemp("agent")
-    one = AgentProcess(server, place / "log", "--record", str(place / "tape"))
+    images = place / "images.toml"
+    images.write_text('greeter = ["sh", "-c", "echo hello from $(POD_NAME)"]')
+    one = AgentProcess(server, place / "log", "--record", str(place / "tape"), "--images", str(images))
     one.start()
     yield one
     assert one.end() == 0
@@ -373,3 +376,20 @@ def audited(server: Server, name: str) -> list[str]:
     entries = [json.loads(line) for file in sorted((server.data / "audit").iterdir()) for line in file.open()]
     own = [one for one in entries if one.get("name") == name and one.get("resource") == "pods"]
     return [f"{one['verb']} {one.get('subresource', '')}".strip() for one in own if one["code"] < 300]
+
+
+def test_images_stand_for_local_commands(cluster: Cluster) -> None:
+    cluster.create(
+        "imaged", [{"name": "main", "image": "registry.example/greeter:v3"}], restartPolicy="Never"
+    )
+    assert cluster.until_ended("imaged")["status"]["phase"] == "Succeeded"
+    assert cluster.logs("imaged") == "hello from imaged\n"
+
+
+@pytest.mark.skipif(not find_means("tests").kind, reason="no cgroups here")
+def test_who_takes_more_memory_than_its_limit_is_killed_and_it_is_said_why(cluster: Cluster) -> None:
+    program = "x = bytearray(300 << 20); print(len(x))"
+    limit = {"resources": {"limits": {"memory": "64Mi"}}}
+    cluster.run("greedy-memory", "python3", "-c", program, container=limit, restartPolicy="Never")
+    ended = status_of(cluster.until_ended("greedy-memory"))["state"]["terminated"]
+    assert (ended["exitCode"], ended["reason"]) == (137, "OOMKilled")
