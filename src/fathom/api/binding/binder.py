@@ -46,9 +46,10 @@ from fathom.store.protocol import (
     Write,
 )
 
-RACES_MAX = 5
+RACES_MAX = 5  # So often a lost race is run again.
 
 ASIDE_S = 0.004  # About what judging and committing takes on etcd.
+POLITE_TURNS = 8
 
 # Pods in one commit: enough to share a disk's sync, few enough that judging them holds nobody up for long.
 TOGETHER_MAX = 128
@@ -99,6 +100,7 @@ class Binder:
         self._waiting: dict[str, deque[_Job]] = {}
         self._turns: dict[str, asyncio.Task[None]] = {}
         self._own: dict[str, int] = {}  # Tenant -> the revision at which we last wrote its account.
+        self._polite: dict[str, int] = {}  # Tenant -> after how many more commits others are let go first.
 
     async def bind(self, asks: Sequence[Ask], caller: Caller, *, dry_run: bool = False) -> list[Answer]:
         """Answers in the order of the asks."""
@@ -123,12 +125,12 @@ class Binder:
         try:
             while queue:
                 async with self._core.lanes.hold((tenant_key(tenant),)):
-                    rival = self._core.shared_store and self._has_rival(tenant)
+                    self._look_for_rivals(tenant)
                     done = await self._transact(queue, together)
                     together = done.together
                     if done.revision:
                         self._own[tenant] = done.revision
-                        await self._stand_aside(rival=rival)
+                        await self._stand_aside(tenant)
         except Exception as error:  # Whatever it was, everyone who waits must hear of it.
             self._fail(queue, error)
         finally:
@@ -262,15 +264,19 @@ class Binder:
         for job in behind:
             job.confirmed = True
 
-    def _has_rival(self, tenant: str) -> bool:
-        """Whether the account was last written by somebody else since we wrote it."""
+    def _look_for_rivals(self, tenant: str) -> None:
+        """Whether the account was written by somebody else since we wrote it. Who loses every race is no longer
+        seen, so having seen one is remembered for a while."""
         seen = self._core.cache.get(TENANT_BOOKS, Key("", tenant))
-        return tenant in self._own and seen is not None and seen.revision != self._own[tenant]
+        if tenant in self._own and seen is not None and seen.revision != self._own[tenant]:
+            self._polite[tenant] = POLITE_TURNS
 
-    async def _stand_aside(self, *, rival: bool) -> None:
+    async def _stand_aside(self, tenant: str) -> None:
         """A server that goes on at once when it has won would win again: the others have only just heard.
         So it waits as long as they need for one turn, more or less."""
-        if rival:
+        turns = self._polite.pop(tenant, 0)
+        if turns and self._core.shared_store:
+            self._polite[tenant] = turns - 1
             await asyncio.sleep((0.5 + self._core.outside.rng.random()) * ASIDE_S)
 
     def _again(self, queue: deque[_Job], made: _Round) -> None:
@@ -278,10 +284,10 @@ class Binder:
         for job, _ in reversed(made.jobs):
             job.races += 1
             job.confirmed = False
-            if job.races < RACES_MAX:
+            if job.races <= RACES_MAX:
                 queue.appendleft(job)
             else:
-                why = f"lost {RACES_MAX} races for what the binding rests on: try again"
+                why = f"lost {job.races} races for what the binding rests on: try again"
                 _answer(job, Refusal(asking.CONTENDED, why))
 
     def _too_large(self, queue: deque[_Job], made: _Round, error: BadCommit) -> _Done:
