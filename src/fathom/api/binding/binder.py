@@ -265,8 +265,8 @@ class Binder:
             job.confirmed = True
 
     def _look_for_rivals(self, tenant: str) -> None:
-        """Whether the account was written by somebody else since we wrote it. Who loses every race is no longer
-        seen, so having seen one is remembered for a while."""
+        """Whether the account was written by somebody else since we wrote it. Who loses every race is not
+        seen again, so having seen one is remembered for a while."""
         seen = self._core.cache.get(TENANT_BOOKS, Key("", tenant))
         if tenant in self._own and seen is not None and seen.revision != self._own[tenant]:
             self._polite[tenant] = POLITE_TURNS
