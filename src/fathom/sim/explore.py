@@ -24,7 +24,8 @@ from fathom.sim.scenario import Plan, Result, Scenario, Strategy, plan_of, sweep
 # How many plans of one search are told before what they say is learnt from. It does not follow from the
 # number of cores, so that a search is the same on any machine.
 BATCH = 4
-SEARCH_MAX = 400  # Runs of one search.
+SEARCH_MAX = 1000  # Runs of one search.
+SEEDS_TOGETHER = 4  # That one search begins with.
 
 
 class Job(msgspec.Struct, frozen=True):
@@ -108,16 +109,17 @@ def explore(
 
 
 def _results(scenarios: Mapping[str, Scenario], jobs: Iterable[Job], cores: Cores) -> Iterator[Result]:
-    for (searches, _), group in groupby(jobs, key=lambda job: (job.strategy == "lineage", _turn(job))):
-        if searches:
-            yield from _search([lineage.Search(scenarios[job.scenario], job.seed) for job in group], cores)
-        else:
+    for searches, group in groupby(jobs, key=lambda job: job.strategy == "lineage"):
+        if not searches:
             yield from cores.each(run_job, group)
-
-
-def _turn(job: Job) -> str:
-    """Searches of one seed take turns; whatever is no search has its turn at once."""
-    return job.seed if job.strategy == "lineage" else ""
+            continue
+        seeds: dict[str, list[str]] = {}
+        for job in group:
+            seeds.setdefault(job.scenario, []).append(job.seed)
+        for start in range(0, max(map(len, seeds.values())), SEEDS_TOGETHER):
+            block = {name: of[start : start + SEEDS_TOGETHER] for name, of in seeds.items()}
+            made = [lineage.Search(scenarios[name], some) for name, some in block.items() if some]
+            yield from _search(made, cores)
 
 
 def run_job(scenarios: Mapping[str, Scenario], job: Job) -> Result:
@@ -129,12 +131,12 @@ def run_job(scenarios: Mapping[str, Scenario], job: Job) -> Result:
 
 
 def _search(searches: Sequence[lineage.Search], cores: Cores) -> Iterator[Result]:
-    """A few runs of each in turn. One ends with the first run that breaks something, or when nothing is left
-    to try."""
+    """A few runs of each scenario in turn. One ends with the first run that breaks something, or when nothing
+    is left to try."""
     left = dict.fromkeys(range(len(searches)), SEARCH_MAX)
     while left:
         for index in tuple(left):
-            plans = searches[index].next(min(BATCH, left[index]))
+            plans = searches[index].next(BATCH)
             left[index] -= len(plans)
             broken = not plans
             for result, supports in cores.each(_learn, plans):

@@ -54,6 +54,7 @@ LOOK_MAX = 30  # How many are looked at to find so many that go together.
 ROUNDS_MAX = 3  # How often a plan is built on another.
 DEEPER = 10  # A plan that builds on another comes after so many fresh ones.
 LATER = 2
+DEALT = 8  # The same in another seed's run comes after so many.
 ASIDE = 6  # Heartbeats are many, and mostly about nothing else.
 RESTLESS = ("leases.coordination.k8s.io", "events")
 
@@ -100,7 +101,7 @@ Support = Write | News
 class Strike(msgspec.Struct, frozen=True):
     """A wound on top of a run that held."""
 
-    base: Wound  # The faults of that run.
+    base: Plan  # Of that run.
     wound: Wound
     site: Site
 
@@ -114,21 +115,27 @@ class Strike(msgspec.Struct, frozen=True):
 class Search:
     """Plans, the likeliest to break first. Whoever tells them says what each rested on."""
 
-    def __init__(self, scenario: Scenario, seed: str) -> None:
-        base = msgspec.structs.replace(plan_of(scenario, seed), strategy="lineage", faults=scenario.scripted)
-        self._base = base
+    def __init__(self, scenario: Scenario, seeds: Sequence[str]) -> None:
+        """Several seeds are several good runs of one story: what is struck in one of them comes much later in
+        the others, so that more different runs are struck for the same price."""
+        self._bases = [
+            msgspec.structs.replace(plan_of(scenario, seed), strategy="lineage", faults=scenario.scripted)
+            for seed in seeds
+        ]
         self._menu = scenario.menu
-        self._rounds: dict[Wound, int] = {base.faults: 0}  # How often a plan was built on another.
+        self._rounds: dict[Plan, int] = dict.fromkeys(self._bases, 0)  # How often it was built on another.
+        self._places = {base.seed: place for place, base in enumerate(self._bases)}
         self._begun = False
         self._waiting: list[tuple[int, int, Strike]] = []
         self._order = count(1).__next__
+        self._numbers: dict[object, int] = {}  # Of what can be struck, in the order of first sight.
         self._seen: set[object] = set()
 
     def next(self, most: int) -> list[Plan]:
         """[]: nothing is left to try."""
         if not self._begun:
             self._begun = True
-            return [self._base]
+            return list(self._bases)
         return [self._together() for _ in range(most) if self._waiting]
 
     def _together(self) -> Plan:
@@ -148,22 +155,26 @@ class Search:
         for entry in left:
             heapq.heappush(self._waiting, entry)
         wounds = [fault for wound in struck.values() for fault in wound]
-        faults = tuple(sorted(dict.fromkeys((*first.base, *wounds)), key=lambda fault: fault.at_s))
-        self._rounds.setdefault(faults, self._rounds[first.base] + 1)
-        return msgspec.structs.replace(self._base, faults=faults)
+        faults = tuple(sorted(dict.fromkeys((*first.base.faults, *wounds)), key=lambda fault: fault.at_s))
+        plan = msgspec.structs.replace(first.base, faults=faults)
+        self._rounds.setdefault(plan, self._rounds[first.base] + 1)
+        return plan
 
     def learn(self, plan: Plan, supports: Sequence[Support]) -> None:
         """What this run, which held, rested on."""
-        rounds = self._rounds[plan.faults]
+        rounds = self._rounds[plan]
         if rounds >= ROUNDS_MAX:
             return
         earlier = tuple(sorted({fault.kind for fault in plan.faults}))
         for rank, key, wound in wounds(supports, self._menu):
-            if (key, earlier) in self._seen:
+            if (plan.seed, key, earlier) in self._seen:
                 continue
-            self._seen.add((key, earlier))
-            strike = Strike(plan.faults, wound, key[0])
-            heapq.heappush(self._waiting, (rank + DEEPER * rounds, self._order(), strike))
+            self._seen.add((plan.seed, key, earlier))
+            turn = (self._numbers.setdefault(key, len(self._numbers)) + self._places[plan.seed]) % len(
+                self._bases
+            )
+            entry = (rank + DEEPER * rounds + DEALT * turn, self._order(), Strike(plan, wound, key[0]))
+            heapq.heappush(self._waiting, entry)
 
 
 def told(scenario: Scenario, plan: Plan) -> tuple[Result, list[Support]]:
