@@ -166,3 +166,30 @@ def test_a_job_that_fails_too_often_has_failed(kubectl: Kubectl) -> None:
     assert kubectl.value("get job sum", ".status.conditions[?(@.type=='Failed')].reason") == (
         "BackoffLimitExceeded"
     )
+
+
+def test_how_far_a_workload_has_come_is_an_object(kubectl: Kubectl) -> None:
+    made = deployment("web", replicas=2, image="broken:1")
+    kubectl.create(made, service("web"))
+
+    def progress() -> dict[str, object]:
+        found = kubectl.json("get workloadprogresses")["items"]
+        (current,) = [one["status"].get("current") or {} for one in found if "status" in one] or [{}]
+        reasons = [one["reason"] for one in current.get("pendingReasons") or ()]
+        return {**{name: current.get(name, 0) for name in ("bound", "ready", "serving")}, "why": reasons}
+
+    eventually(lambda: progress() == {"bound": 2, "ready": 0, "serving": 0, "why": ["probe"]}, seconds=20)
+    kubectl.ok("set image deploy/web main=nginx:2")
+    eventually(lambda: progress() == {"bound": 2, "ready": 2, "serving": 2, "why": []}, seconds=20)
+    kubectl.ok("wait --for=condition=Ready workloadprogress/deployment-web --timeout=20s")
+    (shown,) = kubectl.rows("get wp")
+    assert (shown["NAME"], shown["DESIRED"], shown["SERVING"]) == ("deployment-web", "2", "2")
+
+
+def test_an_autoscaler_keeps_its_target_within_bounds_and_says_what_it_lacks(kubectl: Kubectl) -> None:
+    kubectl.create(deployment("web", replicas=1))
+    kubectl.ok("autoscale deploy/web --min=2 --max=4 --cpu-percent=50")
+    eventually(lambda: kubectl.value("get deploy web", ".spec.replicas") == "2", seconds=30)
+    kubectl.ok(STATUS)
+    reason = ".status.conditions[?(@.type=='ScalingActive')].reason"
+    eventually(lambda: kubectl.value("get hpa web", reason) == "FailedGetResourceMetric", seconds=30)
