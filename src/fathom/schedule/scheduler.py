@@ -154,6 +154,8 @@ class Scheduler:
         view = self._confirmed(before, after) or self.known.view(after)
         if view.node or view.finished:
             self._pod_placed(before, view)
+            if self.known.start_seen(before, after, now_ns=self._inside.outside.clock.now_ns()):
+                self._tell(events.TRUST_CHANGED, "Pod", after)
         elif view.deleting or not self._rules.is_ours(after, view.tenant):
             self._leave(view.uid)
         elif view.uid not in self._landed:
@@ -194,17 +196,34 @@ class Scheduler:
         self._landed.pop(view.uid, None)
         self._sent.pop(view.uid, None)
         was_free = before is None or not lookup(before, "spec", "nodeName")
+        assumed = self.known.table.assumed(view.uid)
         counted = self.known.table.put_pod(view)
+        if assumed and assumed != view.node:
+            self._tell_of_room(assumed, f"pods {view.key.namespace}/{view.key.name} went to {view.node}")
         where = f"pods {view.key.namespace}/{view.key.name} on {view.node}"
         if view.finished:
             if counted:
-                self._freed[view.node] = None
-                self._news[events.POD_GONE] = Happening(events.POD_GONE, where)
+                self._tell_of_room(view.node, where)
         elif was_free:
             self._news.setdefault(events.POD_PLACED, Happening(events.POD_PLACED, where))
 
+    def _forget(self, uid: str) -> None:
+        """A placement that did not come true: what it would have taken is there for others, and no event of
+        the server's will say so."""
+        node = self.known.table.assumed(uid)
+        if self.known.table.forget(uid) and node:
+            self._tell_of_room(node, f"a placement on {node} that did not come true")
+
+    def _tell_of_room(self, node: str, what: str) -> None:
+        self._freed[node] = None
+        self._news[events.POD_GONE] = Happening(events.POD_GONE, what)
+        self._moved.set()
+
     def _leave(self, uid: str) -> None:
         """It is not ours to place any more."""
+        claim = self.known.table.claims.get(uid)
+        if claim is not None:
+            self._tell_of_room(claim.node, f"room on {claim.node} that is not kept any more")
         self._waiting.pop(uid, None)
         self._gated.pop(uid, None)
         self.queue.remove(uid)
@@ -256,7 +275,7 @@ class Scheduler:
         await self._caches.probe("Pod", timeout_s=PROBE_S)
         for uid in left:
             if _is_in_hand(self.queue.entry(uid)):
-                self.known.table.forget(uid)
+                self._forget(uid)
                 self.queue.retry(uid, Cause("start", "left by an earlier term"), now_ns=self._now_ns())
 
     async def drain(self, seconds: float) -> bool:
@@ -586,7 +605,7 @@ class Scheduler:
             return
         self.counts.refused[answer.check] = self.counts.refused.get(answer.check, 0) + 1
         self._note(sent, "conflict", answer.current_revision, f"{answer.check}: {answer.message}")
-        self.known.table.forget(uid)
+        self._forget(uid)
         self._sent.pop(uid, None)
         if answer.check in ABOUT_NODE:
             self._doubt(sent.wish.node, answer.current_revision)
