@@ -43,6 +43,7 @@ from fathom.schedule.resolve import (
 )
 from fathom.schedule.rules import RULES, Rules
 from fathom.schedule.table import NodeTable
+from fathom.schedule.trust import Trust
 
 CONTEXTS_MAX = 10_000
 HIGHEST = 2**31 - 1  # Nobody has priority over what is reserved.
@@ -85,6 +86,7 @@ class Known:
         self._nominated: dict[str, str] = {}  # UID -> the node that we have chosen; see `nominate`.
         self._lowest = HIGHEST  # No pod has ever had a lower priority.
         self._doubted: tuple[str, ...] = ()
+        self.trust = Trust()
         self._expiries: list[int] = []  # When overrides end, soonest first.
 
     # Being told.
@@ -148,12 +150,23 @@ class Known:
             self._expiries = sorted(end for end in ends if end is not None)
 
     def passing(self, *, now_ns: int) -> tuple[str, ...]:
-        """What came to pass by itself since the last call: overrides that ended."""
-        if not self._expiries or self._expiries[0] > now_ns:
-            return ()
-        self._expiries = [end for end in self._expiries if end > now_ns]
-        self._contexts.clear()
-        return (events.OVERRIDE_CHANGED,)
+        """What came to pass by itself since the last call: overrides that ended, trust that came back."""
+        found = []
+        if self._expiries and self._expiries[0] <= now_ns:
+            self._expiries = [end for end in self._expiries if end > now_ns]
+            found.append(events.OVERRIDE_CHANGED)
+        if self.trust.fade(now_s=now_ns // 10**9, nodes=len(self.table)):
+            found.append(events.TRUST_CHANGED)
+        if found:
+            self._contexts.clear()
+        return tuple(found)
+
+    def start_seen(self, before: Obj | None, after: Obj, *, now_ns: int) -> bool:
+        """What a pod says about its start may change what its node is trusted with. Whether it did."""
+        changed = self.trust.observe(before, after, now_s=now_ns // 10**9, nodes=len(self.table))
+        if changed:
+            self._contexts.clear()
+        return changed
 
     # Pods.
 
@@ -227,6 +240,9 @@ class Known:
         if pod.shape.gates or pod.priority <= self._lowest:
             return Preemption(None)  # Nobody could be in its way by rank: not worth a look at every node.
         budgets = tuple(one for _, one in sorted(self._budgets.items()))
+        nominated = self._nominated.get(pod.uid)
+        if nominated and not pod.nominated:  # Its status will say so; whom we have asked must not be doubled.
+            pod = msgspec.structs.replace(pod, nominated=nominated)
         return self.preempter.preempt(pod, world, budgets)
 
     def context(
@@ -265,7 +281,7 @@ class Known:
             quota=None if quota is None else quota_of(quota),
             avoided=tuple(one for each in overrides for one in avoided_by(each, pod)),
             allowed=tuple(one for each in overrides for one in self._allowed(each, pod)),
-            trust_lost=dict.fromkeys(self._doubted, DOUBTED),
+            trust_lost={**self.trust.lost, **dict.fromkeys(self._doubted, DOUBTED)},
             volumes=self._volumes_of(pod),
             tie_seed=self._tie_seed,
         )

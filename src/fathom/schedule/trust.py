@@ -1,8 +1,9 @@
 """What nodes have taught us: starts that fail on one node again and again are the node's fault.
 
 A failed start costs trust, a good one gives some back, time gives back the rest. Less trust is a lower score;
-none is a quarantine, visible as the node's reason and lifted by time or by hand. One workload that fails
-everywhere is its own fault: it costs a node at most once until the node has failed another.
+none is a quarantine, visible as the node's reason and lifted by time or by hand. A workload costs a node once;
+one that fails on node after node is its own fault. At most a tenth of the nodes is quarantined: when more
+seem to fail, it is rather something they share.
 """
 
 from __future__ import annotations
@@ -23,10 +24,14 @@ HALF_LIFE_S = 600
 # So little is forgotten altogether, and scores see steps of this size: passes are not made anew every second.
 FORGIVEN = 5
 
-# Why a container waits, when it is its node or its own fault that it does.
+# A workload that has failed on this many nodes is to blame for it itself.
+NODES_BLAMED_MAX = 2
+WORKLOADS_MAX = 1000  # Of which is remembered where they failed.
+QUARANTINED_SHARE = 10
+
+# Why a container waits, when it is its node or its own fault that it does. (Crashing is mostly its own.)
 FAILING = frozenset(
     {
-        "CrashLoopBackOff",
         "CreateContainerError",
         "CreatePodSandboxError",
         "ErrImagePull",
@@ -49,8 +54,8 @@ class Lost(msgspec.Struct, frozen=True):
 def after_failure(lost: Lost, workload: str, *, now_s: int) -> Lost:
     """A pod of the workload did not start there."""
     now = faded(lost, now_s=now_s)
-    if workload in now.blamed and len(now.blamed) == 1:
-        return msgspec.structs.replace(now, at_s=now_s)
+    if workload in now.blamed:
+        return now
     points = min(QUARANTINED, now.points + FAILED_COSTS)
     return Lost(points, now_s, tuple(sorted({*now.blamed, workload})))
 
@@ -99,39 +104,59 @@ class Trust:
     def __init__(self) -> None:
         self.lost: dict[str, int] = {}
         self._nodes: dict[str, Lost] = {}  # Only those that have lost some.
+        self._failed: dict[
+            str, tuple[str, ...]
+        ] = {}  # Workload -> nodes it failed on, oldest workload first.
 
-    def observe(self, before: Obj | None, after: Obj, *, now_s: int) -> bool:
-        """A pod changed. Whether trust did."""
+    def observe(self, before: Obj | None, after: Obj, *, now_s: int, nodes: int) -> bool:
+        """A pod changed, in a cluster of so many nodes. Whether trust did."""
         outcome = start_outcome(before, after)
         if outcome is None:
             return False
         node = str(after["spec"]["nodeName"])
         known = self._nodes.get(node)
-        if outcome == "failed":
-            self._nodes[node] = after_failure(known or Lost(), workloads_of(after)[-1], now_s=now_s)
-        elif known is not None:
-            self._nodes[node] = after_start(known, now_s=now_s)
-        return self.fade(now_s=now_s)
+        if outcome == "started":
+            if known is not None:
+                self._nodes[node] = after_start(known, now_s=now_s)
+        elif self._is_nodes_fault(_workload(after), node):
+            self._nodes[node] = after_failure(known or Lost(), _workload(after), now_s=now_s)
+        return self.fade(now_s=now_s, nodes=nodes)
 
-    def fade(self, *, now_s: int) -> bool:
+    def _is_nodes_fault(self, workload: str, node: str) -> bool:
+        failed = tuple(dict.fromkeys((*self._failed.pop(workload, ()), node)))[: NODES_BLAMED_MAX + 1]
+        self._failed[workload] = failed
+        if len(self._failed) > WORKLOADS_MAX:
+            del self._failed[next(iter(self._failed))]
+        return node in failed[:NODES_BLAMED_MAX]
+
+    def fade(self, *, now_s: int, nodes: int) -> bool:
         """Time has passed. Whether any rule would notice."""
-        if not self._nodes:
+        if not self._nodes and not self.lost:
             return False
-        faint = {node: faded(one, now_s=now_s) for node, one in self._nodes.items()}
+        faint = {node: faded(one, now_s=now_s) for node, one in sorted(self._nodes.items())}
         self._nodes = {node: self._nodes[node] for node, one in faint.items() if one.points}
-        lost = {node: _in_steps(one.points) for node, one in sorted(faint.items()) if one.points}
+        lost = _braked({node: _in_steps(one.points) for node, one in faint.items() if one.points}, nodes)
         changed = lost != self.lost
         if changed:
             self.lost = lost
         return changed
 
-    def pardon(self, node: str, *, now_s: int) -> bool:
+    def pardon(self, node: str, *, now_s: int, nodes: int) -> bool:
         """Somebody has repaired it."""
-        return self._nodes.pop(node, None) is not None and (self.fade(now_s=now_s) or self._forget(node))
+        return self._nodes.pop(node, None) is not None and self.fade(now_s=now_s, nodes=nodes)
 
-    def _forget(self, node: str) -> bool:
-        self.lost = {name: points for name, points in self.lost.items() if name != node}
-        return True
+
+def _workload(pod: Obj) -> str:
+    meta = pod.get("metadata") or {}
+    return f"{meta.get('namespace')}/{workloads_of(pod)[-1]}"
+
+
+def _braked(lost: dict[str, int], nodes: int) -> dict[str, int]:
+    """At most a tenth of the nodes in quarantine, and always one; the others only come last."""
+    over = [node for node, points in lost.items() if points >= QUARANTINED]
+    for node in over[max(1, nodes // QUARANTINED_SHARE) :]:
+        lost[node] = QUARANTINED - FORGIVEN
+    return lost
 
 
 def _in_steps(points: int) -> int:
