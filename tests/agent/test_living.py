@@ -393,3 +393,18 @@ def test_who_takes_more_memory_than_its_limit_is_killed_and_it_is_said_why(clust
     cluster.run("greedy-memory", "python3", "-c", program, container=limit, restartPolicy="Never")
     ended = status_of(cluster.until_ended("greedy-memory"))["state"]["terminated"]
     assert (ended["exitCode"], ended["reason"]) == (137, "OOMKilled")
+
+
+def test_an_agent_that_dies_while_it_starts_pods_leaves_none_running_twice(
+    cluster: Cluster, agent: AgentProcess
+) -> None:
+    names = [f"crowd-{number}" for number in range(8)]
+    for name in names:
+        cluster.run(name, "python3", "-c", "import time; time.sleep(600)", name)
+    for _ in range(3):
+        time.sleep(0.15)
+        agent.end(signal.SIGKILL)
+        agent.start()
+    pods = [cluster.until_ready(name) for name in names]
+    time.sleep(0.5)
+    assert [processes(name) for name in names] == [[pid_of(pod)] for pod in pods]

@@ -284,10 +284,20 @@ def test_a_shim_says_why_a_program_cannot_be_started(tmp_path: Path) -> None:
     assert waited(tmp_path / "exit.json")["code"] == 127
 
 
+def test_a_second_run_beside_one_that_lives_is_refused(tmp_path: Path) -> None:
+    assert launched(tmp_path, "sleep", "300") == (0, "ok")
+    first = json.loads((tmp_path / "run.json").read_text())
+    assert launched(tmp_path, "sleep", "300") == (1, "another run of this container is alive")
+    assert json.loads((tmp_path / "run.json").read_text()) == first
+    os.kill(first["pid"], 15)
+    assert waited(tmp_path / "exit.json")["signal"] == 15
+
+
 def launched(directory: Path, *argv: str) -> tuple[int, str]:
     spec = {
         "argv": argv, "env": {"PATH": os.environ["PATH"], "MARK": str(directory)}, "cwd": str(directory),
-        "directory": str(directory), "log": str(directory / "log"), "log_bytes": 1000, "log_files": 2,
+        "directory": str(directory), "lock": str(directory / "lock"),
+        "log": str(directory / "log"), "log_bytes": 1000, "log_files": 2,
         "record": {"uid": "u1"},
     }  # fmt: skip
     (directory / "spec").write_text(json.dumps(spec))

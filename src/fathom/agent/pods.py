@@ -82,7 +82,7 @@ class Pods:
         self._wanted.pop(uid, None)
         if uid in self._workers:
             self._workers[uid].orphaned()
-        else:
+        elif uid not in self._admitting:  # Else it becomes an orphan when it is admitted.
             asyncio.get_running_loop().create_task(self._forget(uid))
 
     async def _forget(self, uid: str) -> None:

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import fcntl
 import json
 import os
 import resource
@@ -109,6 +110,9 @@ class Shim:
         self._began_ns = 0
 
     def live(self) -> None:
+        if not self._claim():
+            self._tell(b"another run of this container is alive")
+            return
         prctl(PR_SET_CHILD_SUBREAPER, 1)  # Whatever the program leaves behind becomes ours to end.
         wake_r, wake_w = os.pipe()
         os.set_blocking(wake_w, False)
@@ -126,6 +130,16 @@ class Shim:
         self._tell(b"ok")
         self._follow({read: name for name, (read, _) in pipes.items()}, wake_r)
         self._conclude()
+
+    def _claim(self) -> bool:
+        """One run of a container at a time, whatever agents come and go: 1. an agent starts us and is killed
+        before it hears of it; 2. the next one finds no run, and starts another; 3. that finds this lock."""
+        lock = os.open(self._spec["lock"], os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)  # Held as long as we live.
+        except OSError:
+            return False
+        return True
 
     def _tell(self, said: bytes) -> None:
         with contextlib.suppress(OSError):  # The agent is gone: what we do is for the next one.

@@ -45,6 +45,7 @@ class Worker:
         for run in sorted(kept.runs, key=lambda run: run.attempt):
             self._adopt(run)
         self.task = asyncio.get_running_loop().create_task(self._run(), name=f"pod {uid_of(pod)}")
+        self.task.add_done_callback(self._stopped)
 
     @property
     def over(self) -> bool:
@@ -140,6 +141,12 @@ class Worker:
         task = asyncio.get_running_loop().create_task(work)
         self._actions[task] = None
         task.add_done_callback(lambda done: self._done(done, slot, action))
+
+    def _stopped(self, task: asyncio.Task[None]) -> None:
+        """Nobody waits for it: a bug must not end a pod's care in silence."""
+        if not task.cancelled() and (error := task.exception()) is not None:
+            message = f"the worker of pod {uid_of(self.pod)} failed"
+            asyncio.get_running_loop().call_exception_handler({"message": message, "exception": error})
 
     def _done(self, task: asyncio.Task[None], slot: Slot, action: Action) -> None:
         self._actions.pop(task, None)

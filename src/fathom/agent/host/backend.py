@@ -88,7 +88,7 @@ async def _listing(driver: ProcessDriver, body: bytes) -> tuple[int, Any]:
 
 
 async def _admit(driver: ProcessDriver, body: bytes) -> tuple[int, Any]:
-    return 200, driver.admit(msgspec.json.decode(body, type=Obj))
+    return 200, await driver.admit(msgspec.json.decode(body, type=Obj))
 
 
 async def _start(driver: ProcessDriver, body: bytes) -> tuple[int, Any]:

@@ -32,7 +32,7 @@ from fathom.model.objects import Obj, lookup, uid_of
 from fathom.seams.log import Log
 
 SHIM = Path(__file__).parent.parent / "shim.py"
-SPAWN_S_MAX = 30.0
+BEGUN_S, POLL_S = 5.0, 0.05
 TOKEN_RENEW_S = 0.7 * TOKEN_S  # Before they expire.
 LOST = "the shim that waited for it is gone: how it ended is not known"
 
@@ -64,6 +64,7 @@ class ProcessDriver:
         self._boot = boot_id()
         self._watched: dict[str, int] = {}  # Run id -> pidfd of its shim.
         self._last_ip = ""
+        self._locks: dict[tuple[str, str], asyncio.Lock] = {}  # Of starts, by pod and container.
         self._refreshed_s: dict[str, float] = {}  # When a pod's files were last made, by UID.
         self.on_end: Callable[[Run], None] = lambda run: None
         self._adopt_all()
@@ -80,7 +81,12 @@ class ProcessDriver:
     def listing(self) -> tuple[Kept, ...]:
         return tuple(self.records.kept(record) for record in self.records.pods())
 
-    def admit(self, pod: Obj) -> Kept:
+    async def admit(self, pod: Obj) -> Kept:
+        """A start that is under way is waited for: whoever asks must not think that nothing runs."""
+        for (uid, _), lock in list(self._locks.items()):
+            if uid == uid_of(pod):
+                async with lock:
+                    pass
         record = self.records.pod(uid_of(pod))
         ip = record.ip if record is not None else self._free_ip(pod)
         if record is None:
@@ -96,10 +102,24 @@ class ProcessDriver:
         return ip
 
     async def start(self, launch: Launch) -> Run | NotStarted:
-        uid = uid_of(launch.pod)
-        there = self.records.run(uid, launch.container, launch.attempt)
-        if there is not None:
-            return there  # Begun for an agent that did not live to hear of it.
+        async with self._locks.setdefault((uid_of(launch.pod), launch.container), asyncio.Lock()):
+            there = await self._begun(launch)
+            return there if there is not None else await self._start(launch)
+
+    async def _begun(self, launch: Launch) -> Run | NotStarted | None:
+        """What an agent before us began, and did not live to hear of."""
+        uid, name = uid_of(launch.pod), launch.container
+        for _ in range(round(BEGUN_S / POLL_S)):
+            there = self.records.run(uid, name, launch.attempt)
+            if there is not None:
+                self._watch(there)
+                return self.records.run(uid, name, launch.attempt)
+            if not self.records.is_held(uid, name):
+                return None
+            await asyncio.sleep(POLL_S)
+        return NotStarted("RunContainerError", "another run of this container is still alive")
+
+    async def _start(self, launch: Launch) -> Run | NotStarted:
         container = next(one.spec for one in containers_of(launch.pod) if one.name == launch.container)
         found = argv_of(container, self._ground.images)
         if isinstance(found, str):
@@ -138,6 +158,8 @@ class ProcessDriver:
 
     def remove(self, uid: str) -> None:
         self._refreshed_s.pop(uid, None)
+        for key in [key for key in self._locks if key[0] == uid]:
+            del self._locks[key]
         self.records.remove(uid)
         remove_groups(f"{self._ground.node}/{uid}")
 

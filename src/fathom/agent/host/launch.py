@@ -87,6 +87,7 @@ def shim_spec(settled: Settled) -> dict[str, Any]:
         "env": env,
         "cwd": working or (HOME if rights.enclosing else str(home)),
         "directory": str(settled.run_dir),
+        "lock": str(settled.run_dir.parent / "lock"),
         "log": str(settled.run_dir / "log"),
         "log_bytes": settled.log_bytes,
         "log_files": LOG_FILES,

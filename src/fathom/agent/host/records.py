@@ -9,6 +9,7 @@ DIR/pods/UID/runs/CONTAINER/ATTEMPT/     run.json, exit.json (by the shim), log,
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import os
 import shutil
 from pathlib import Path
@@ -93,6 +94,23 @@ class Records:
     def run_dir(self, uid: str, container: str, attempt: int) -> Path:
         return self.pod_dir(uid) / "runs" / _name(container) / str(attempt)
 
+    def lock_file(self, uid: str, container: str) -> Path:
+        """Held by the shim of the run that is alive."""
+        return self.pod_dir(uid) / "runs" / _name(container) / "lock"
+
+    def is_held(self, uid: str, container: str) -> bool:
+        try:
+            fd = os.open(self.lock_file(uid, container), os.O_RDWR | os.O_CLOEXEC)
+        except OSError:
+            return False
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            return True
+        finally:
+            os.close(fd)
+        return False
+
     # Pods.
 
     def keep_pod(self, pod: Obj, ip: str) -> None:
@@ -131,7 +149,8 @@ class Records:
 
     def attempts(self, uid: str, container: str) -> list[int]:
         directory = self.pod_dir(uid) / "runs" / _name(container)
-        return sorted(int(one.name) for one in directory.iterdir()) if directory.is_dir() else []
+        names = [one.name for one in directory.iterdir()] if directory.is_dir() else []
+        return sorted(int(name) for name in names if name.isdigit())
 
     def run(self, uid: str, container: str, attempt: int) -> Run | None:
         """With its exit, if it has ended. None: it never began."""
