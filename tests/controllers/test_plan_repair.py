@@ -6,6 +6,8 @@ import pytest
 
 from fathom.control.plan import NOTHING, Delete, target
 from fathom.controllers.plan_repair import (
+    loose_ends,
+    plan_complete,
     plan_finalizers,
     plan_pod,
     plan_proposal,
@@ -139,3 +141,34 @@ def test_a_proposal_whose_subject_is_gone_is_over() -> None:
     approved = {**proposed, "status": {"phase": "Approved"}}
     (write,) = plan_proposal(approved, None, now=NOW).statuses
     assert write.status["phase"] == "Done"
+
+
+def progress(generation: int = 42, **condition: object) -> Obj:
+    said = [{"type": "RepairComplete", **condition}] if condition else []
+    return {
+        "metadata": {"name": "deployment-risk-api", "namespace": "shop", "uid": "p"},
+        "status": {"observedGeneration": generation, "conditions": said},
+    }
+
+
+def test_a_workload_of_which_nothing_is_left_behind_says_so_for_its_generation() -> None:
+    ends = loose_ends([reservation()], [pod()], [], now_ns=NOW_NS)
+    (write,) = plan_complete(progress(), ends, now=NOW).statuses
+    (condition,) = write.status["conditions"]
+    assert (condition["type"], condition["status"], condition["observedGeneration"]) == (
+        "RepairComplete", "True", 42,
+    )  # fmt: skip
+
+
+def test_a_reservation_for_nobody_and_an_open_proposal_are_loose_ends() -> None:
+    proposed = proposal(pod(), "Pod", "Delete", "…")
+    assert loose_ends([reservation()], [], [proposed], now_ns=NOW_NS) == [
+        "reservation r1 holds capacity for nobody",
+        f"proposal {proposed['metadata']['name']} waits for a person",
+    ]
+    done = {**proposed, "status": {"phase": "Done"}}
+    assert loose_ends([reservation(phase="Released")], [], [done], now_ns=NOW_NS) == []
+
+
+def test_of_a_workload_whose_progress_says_nothing_yet_nothing_is_said() -> None:
+    assert plan_complete(progress(generation=0), [], now=NOW) == NOTHING

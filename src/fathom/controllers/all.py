@@ -28,6 +28,7 @@ REPAIR = (
     "fathom.controllers.repair:ReplicaSetFinalizers",
     "fathom.controllers.repair:JobFinalizers",
     "fathom.controllers.repair:Proposals",
+    "fathom.controllers.repair:Completion",
 )
 
 POLICIES = ("fathom.schedule.rollouts:PolicyRollouts",)

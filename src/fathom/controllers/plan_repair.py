@@ -19,6 +19,7 @@ from collections.abc import Sequence
 
 from fathom.cache.freshness import NoOlderThan
 from fathom.control.plan import NOTHING, Create, Delete, Plan, WriteStatus, target, write_status
+from fathom.model.conditions import conditions_of, set_condition
 from fathom.model.objects import Key, Obj, is_deleting, key_of, lookup, metadata, uid_of
 from fathom.model.own import HOLDING, VOID, Reservation, moment_ns, read
 
@@ -33,6 +34,9 @@ VANISHED_S = 40.0
 
 # Finalizers whose owners are here and alive: they need no proposal.
 KNOWN = ("kubernetes", "foregroundDeletion", "orphan")
+# Condition of a WorkloadProgress.
+COMPLETE = "RepairComplete"
+LOOSE_TOLD = 5
 POD_NAME, POD_UID = "fathom.dev/pod", "fathom.dev/pod-uid"
 
 
@@ -223,3 +227,40 @@ def _phase(proposed: Obj, phase: str, now: str) -> tuple[WriteStatus, ...]:
 def subject_key(proposed: Obj) -> Key:
     subject = lookup(proposed, "spec", "subject") or {}
     return Key(str(subject.get("namespace") or ""), str(subject.get("name") or ""))
+
+
+# What is said of a workload.
+
+
+def plan_complete(progress: Obj, loose: Sequence[str], *, now: str) -> Plan:
+    """`loose`: what was left behind of the workload, in words. Said for the generation that the progress is
+    about: who rolls back waits for that one."""
+    generation = int(lookup(progress, "status", "observedGeneration") or 0)
+    if not generation:
+        return NOTHING
+    conditions = set_condition(
+        conditions_of(progress),
+        type=COMPLETE,
+        status="False" if loose else "True",
+        reason="Repairing" if loose else "NothingLeft",
+        message="; ".join(sorted(loose)[:LOOSE_TOLD]),
+        observed_generation=generation,
+        now=now,
+    )
+    return Plan(statuses=write_status("WorkloadProgress", progress, {"conditions": conditions}), why=COMPLETE)
+
+
+def loose_ends(
+    reservations: Sequence[Obj], pods: Sequence[Obj], proposals: Sequence[Obj], *, now_ns: int
+) -> list[str]:
+    """Of one workload: reservations that hold capacity for nobody, and proposals that wait for a person."""
+    alive = {uid_of(pod) for pod in pods}
+    found = []
+    for reservation in reservations:
+        held, holder = read(Reservation, reservation), lookup(reservation, "metadata", "annotations", POD_UID)
+        if held.status.phase in HOLDING and (_expired(held, now_ns) or (holder and holder not in alive)):
+            found.append(f"reservation {key_of(reservation).name} holds capacity for nobody")
+    for proposed in proposals:
+        if str(lookup(proposed, "status", "phase") or "") in {"", "Proposed", "Approved"}:
+            found.append(f"proposal {key_of(proposed).name} waits for a person")
+    return found

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from fathom.cache.indexes import FOR_PODS, STANDARD
+from fathom.cache.indexes import FOR_PODS, STANDARD, by_owner
 from fathom.client.api import MERGE, Resource
 from fathom.client.outcomes import Committed, Rejected
 from fathom.control.again import Again
@@ -28,7 +28,9 @@ from fathom.control.watches import (
 from fathom.controllers.plan_repair import (
     POD_NAME,
     STUCK_S,
+    loose_ends,
     overdue,
+    plan_complete,
     plan_finalizers,
     plan_pod,
     plan_proposal,
@@ -40,6 +42,7 @@ from fathom.model.objects import Key, Obj, is_deleting, key_of, lookup, metadata
 from fathom.model.own import Reservation, read
 
 RESERVATION = Kind("Reservation", Resource("fathom.dev", "v1alpha1", "reservations"))
+PROGRESS = Kind("WorkloadProgress", Resource("fathom.dev", "v1alpha1", "workloadprogresses"))
 PROPOSAL = Kind("RepairProposal", Resource("fathom.dev", "v1alpha1", "repairproposals"))
 
 # Nothing tells us of a pod that has gone which we never saw: everything is looked at again this often.
@@ -213,3 +216,66 @@ class Proposals:
         if isinstance(outcome, Committed) or (isinstance(outcome, Rejected) and outcome.code == 404):
             return Again.in_s(1.0, "to see that it is done")
         return Again.failed("NotRepaired", str(outcome))
+
+
+def by_workload(reservation: Obj) -> tuple[str, ...]:
+    return (read(Reservation, reservation).spec.workload.uid,)
+
+
+def by_subject(proposed: Obj) -> tuple[str, ...]:
+    return (str(lookup(proposed, "spec", "subject", "uid") or ""),)
+
+
+def _owners(uids: set[str], view: View) -> tuple[Key, ...]:
+    """The progresses of the workloads with these UIDs, or of those above them."""
+    seen = view()
+    above = {uid for one in seen.list("ReplicaSet") if uid_of(one) in uids for uid in by_owner(one)}
+    found = [
+        each for uid in sorted(uids | above) for each in seen.by_index("WorkloadProgress", "workload", uid)
+    ]
+    return tuple(key_of(each) for each in found)
+
+
+def _of_reservation(reservation: Obj, view: View) -> tuple[Key, ...]:
+    return _owners({*by_workload(reservation), *by_owner(reservation)}, view)
+
+
+def _of_proposal(proposed: Obj, view: View) -> tuple[Key, ...]:
+    pod = view().get("Pod", subject_key(proposed))
+    return _owners({*by_subject(proposed), *(by_owner(pod) if pod is not None else ())}, view)
+
+
+def _workload_of(progress: Obj) -> tuple[str, ...]:
+    return (str(lookup(progress, "spec", "workload", "uid") or ""),)
+
+
+class Completion:
+    """Says of each workload whether anything of it is left to repair."""
+
+    name = "repair-completion"
+    watches: ClassVar[tuple[Watch, ...]] = (
+        Primary(PROGRESS, conditions=False, indexes={**STANDARD, "workload": _workload_of}),
+        Related(RESERVATION, concerns=_of_reservation, indexes={**STANDARD, "workload": by_workload}),
+        Related(PROPOSAL, concerns=_of_proposal, indexes={**STANDARD, "subject": by_subject}),
+        Related(REPLICA_SET),
+        Related(POD, indexes=FOR_PODS),
+    )
+
+    def __init__(self, kit: Kit) -> None:
+        self._kit = kit
+
+    async def reconcile(self, key: Key) -> Again:
+        view = self._kit.snapshot()
+        progress = view.get("WorkloadProgress", key)
+        if progress is None:
+            return Again.never()
+        uid = _workload_of(progress)[0]
+        uids = [uid, *(uid_of(each) for each in view.owned("ReplicaSet", uid))]
+        pods = [pod for each in uids for pod in view.owned("Pod", each)]
+        held = [one for each in uids for one in view.by_index("Reservation", "workload", each)]
+        subjects = [*uids, *(uid_of(pod) for pod in pods)]
+        proposed = [one for each in subjects for one in view.by_index("RepairProposal", "subject", each)]
+        loose = loose_ends(held, pods, proposed, now_ns=self._kit.now_ns())
+        plan = plan_complete(progress, loose, now=self._kit.now())
+        applied = await self._kit.apply(key, plan, seen=view)
+        return Again.after(applied, in_s=SCAN_S if held or loose else None, why="a scan")
