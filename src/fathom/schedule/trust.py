@@ -1,7 +1,7 @@
 """What nodes have taught us: starts that fail on one node again and again are the node's fault.
 
 A failed start costs trust, a good one gives some back, time gives back the rest. Less trust is a lower score;
-none is a quarantine, visible as the node's reason and lifted by time or by hand. A workload costs a node once;
+none is a quarantine, seen as the node's reason and lifted by time or by hand. A workload costs a node once;
 one that fails on node after node is its own fault. At most a tenth of the nodes is quarantined: when more
 seem to fail, it is rather something they share.
 """
