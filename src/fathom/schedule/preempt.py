@@ -67,6 +67,7 @@ class Preemption(msgspec.Struct, frozen=True):
     victims: tuple[Victim, ...] = ()
     message: str = ""
     candidates: int = 0  # Nodes where it would have worked, of those looked at.
+    leaving: bool = False  # Victims of an earlier one are still on their way out.
 
 
 class _Candidate(msgspec.Struct, frozen=True):
@@ -91,7 +92,8 @@ class Preempter:
     def preempt(self, pod: PodView, world: Context, budgets: Sequence[Budget] = ()) -> Preemption:
         refusal = _not_eligible(pod, self._table, world)
         if refusal:
-            return Preemption(None, message=f"preemption: {refusal}")
+            leaving = "terminating" in refusal
+            return Preemption(None, message=f"preemption: {refusal}", leaving=leaving)
         looked = self._look(pod, world, tuple(budgets))
         if not looked.candidates:
             return Preemption(None, message=looked.refusals(len(self._table)))

@@ -469,6 +469,8 @@ class Scheduler:
         if found.node is not None and not stale:
             id_ = self._make_room(api, entry, pod, placement, around, found)
         else:
+            if not found.leaving:
+                self._give_up_room(pod)
             id_ = self._record(entry, pod, placement, around, "unschedulable", condition="PodScheduled=False")
         self.queue.park(pod.uid, (*helped_by, events.POD_GONE), now_ns=around.now_ns)
         if self._voice is not None:
@@ -487,6 +489,7 @@ class Scheduler:
     ) -> str:
         """The room is ours in our own table from now on, so that the next pod does not count on it too."""
         self.counts.preempted += len(found.victims)
+        self._give_up_room(pod, but=found.node or "")
         self.known.nominate(pod, found.node or "")
         id_ = self._recorder.decided(
             entry, pod, placement, msgspec.structs.replace(around, need=f"no older than {FRESH_S:g} s: met"),
@@ -496,6 +499,13 @@ class Scheduler:
         )  # fmt: skip
         self._fly(self._evict(api, pod, found, id_))
         return id_
+
+    def _give_up_room(self, pod: PodView, *, but: str = "") -> None:
+        """Room that was to be made for it elsewhere is not waited for any more."""
+        claim = self.known.table.claims.get(pod.uid)
+        if claim is not None and claim.node != but:
+            self.known.unnominate(pod.uid)
+            self._tell_of_room(claim.node, f"room on {claim.node} that is not kept any more")
 
     async def _evict(self, api: Api, pod: PodView, found: Preemption, id_: str) -> None:
         done = await carry_out(api, pod.key, pod.uid, found)
