@@ -172,6 +172,9 @@ def test_rows_changed_since_a_version_are_named_until_nodes_change() -> None:
     table.assume(pod_view(pod("q"), tenant="n1"), "a")
     assert table.changed_since(seen) == ["a", "c"]
     assert table.changed_since(table.version) == []
+    before = table.version
+    table.put_pod(pod_view(pod("r", "nowhere"), tenant="n1"))
+    assert (table.version > before, table.changed_since(before)) == (True, [])
     table.remove_node("b")
     assert table.changed_since(seen) is None
 

@@ -134,14 +134,15 @@ class NodeTable:
         return found.node if found is not None and found.assumed else None
 
     def changed_rows(self, version: int) -> list[int] | None:
-        """Rows whose pods changed since; None: too long ago, or nodes changed too. Then look at all."""
+        """Rows whose pods changed since (-1: pods on no known node); None: too long ago, or nodes too.
+        Then look at all."""
         if version < self.nodes_version or version < self._changes_from:
             return None
         return sorted(set(self._changes[version - self._changes_from :]))
 
     def changed_since(self, version: int) -> list[str] | None:
         rows = self.changed_rows(version)
-        return None if rows is None else [self.names[row] for row in rows]
+        return None if rows is None else [self.names[row] for row in rows if row >= 0]
 
     # Nodes.
 
