@@ -94,6 +94,22 @@ def test_the_plan_of_a_pod(
     assert plan_pod(wanted, views, now_ns=s(now)) == expected
 
 
+def test_a_pod_that_asks_for_it_is_stopped_when_no_server_has_been_heard_for_so_long() -> None:
+    shy = pod(metadata={"annotations": {"fathom.dev/stop-when-alone-seconds": "60"}})
+
+    def planned(wanted: Obj, now: float, view: ContainerView) -> PodPlan:
+        return plan_pod(wanted, {"main": view}, now_ns=s(now), heard_ns=s(0))
+
+    why = "no server has been heard for too long"
+    assert planned(shy, 59, alive()) == PodPlan((), s(60))
+    assert planned(shy, 60, alive()) == PodPlan((Stop("main", s(90), why),), s(90))
+    assert planned(shy, 61, over(143)) == PodPlan()  # It waits, and is not started again.
+    assert plan_pod(shy, {"main": over(143)}, now_ns=s(61), heard_ns=s(61)).actions == (Start("main", 1, 1),)
+    assert planned(pod(), 10_000, alive()) == PodPlan()
+    hasty = pod(metadata={"annotations": {"fathom.dev/stop-when-alone-seconds": "1"}})
+    assert planned(hasty, 29, alive()) == PodPlan((), s(30))
+
+
 def test_a_pod_that_the_api_does_not_have_is_ended_with_its_own_grace() -> None:
     assert plan(pod(), orphan=True, main=alive()) == PodPlan(
         (Stop("main", s(30), "the pod is gone from the API"),), s(30)

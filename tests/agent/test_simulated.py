@@ -117,6 +117,22 @@ def test_pods_live_on_and_are_restarted_while_no_server_answers() -> None:
     passes(story(tale, processes=("agent",)), [partition])
 
 
+def test_a_partitioned_agent_stops_only_who_asks_for_it_and_starts_him_again() -> None:
+    async def tale(world: World) -> None:
+        agent(world)
+        shy = bound("shy")
+        shy["metadata"]["annotations"] = {"fathom.dev/stop-when-alone-seconds": "30"}
+        await world.apply(PODS, shy)
+        await world.apply(PODS, bound("bold"))
+        await world.until(lambda: ready(world, "shy") and ready(world, "bold"), within_s=20, what="ready")
+        await world.sleep(110)
+        assert (_first(world, "shy")["restartCount"], _first(world, "bold")["restartCount"]) == (1, 0)
+        assert ready(world, "shy")
+
+    partition = Partition(at_s=10.0, for_s=70.0, target="agent")
+    passes(story(tale, processes=("agent",)), [partition])
+
+
 def _first(world: World, name: str) -> Obj:
     found = lookup(pod_of(world, name), "status", "containerStatuses") or [{}]
     return found[0] if isinstance(found[0], dict) else {}

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+from collections.abc import Callable
 
 from fathom.agent.node import LEASES, is_news, lease_of, new_node, node_patch, node_status
 from fathom.agent.settings import AgentSettings
@@ -35,6 +36,8 @@ class Heartbeat:
         self._lease: Obj | None = None
         self._status_s = -1e9  # When the status was last written.
         self.registered = asyncio.Event()
+        self.heard_ns: int | None = None  # When a server last took a sign of life.
+        self.on_heard: Callable[[], None] = lambda: None  # Again, after a silence.
 
     async def run(self) -> None:
         pause_s = REGISTER_S_MIN
@@ -115,8 +118,14 @@ class Heartbeat:
             )
         if isinstance(outcome, Committed):
             self._lease = outcome.obj
+            self._heard()
         elif not isinstance(outcome, Unknown):
             self._lease = None  # Gone, or not as we think: looked at before the next renewal.
+
+    def _heard(self) -> None:
+        before_ns, self.heard_ns = self.heard_ns, self._clock.now_ns()
+        if before_ns is not None and self.heard_ns - before_ns > 2 * self._settings.renew_s * 1e9:
+            self.on_heard()
 
     def _now(self) -> str:
         return timestamp(self._clock.now_ns())

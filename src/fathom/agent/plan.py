@@ -21,6 +21,7 @@ from fathom.agent.views import (
     Container,
     ContainerView,
     Views,
+    alone_until_ns,
     containers_of,
     deletion_ns,
     grace_s,
@@ -61,17 +62,23 @@ class PodPlan(msgspec.Struct, frozen=True):
 NEVER_STARTED = ContainerView()
 
 
-def plan_pod(pod: Obj, views: Views, *, now_ns: int, orphan: bool = False) -> PodPlan:
-    """`orphan`: the API has no such pod any more."""
+def plan_pod(
+    pod: Obj, views: Views, *, now_ns: int, orphan: bool = False, heard_ns: int | None = None
+) -> PodPlan:
+    """`orphan`: the API has no such pod any more. `heard_ns`: when a server was last heard."""
     ending = _ending(pod, views, now_ns, orphan=orphan)
     if ending is not None:
         return _plan_end(pod, views, *ending, now_ns=now_ns)
+    alone_ns = alone_until_ns(pod, heard_ns)
+    if alone_ns is not None and now_ns >= alone_ns:
+        kill_ns = now_ns + grace_s(pod) * SECOND_NS
+        paused = _plan_end(pod, views, kill_ns, "no server has been heard for too long", now_ns=now_ns)
+        return msgspec.structs.replace(paused, over=False)
     steps = [*_plan_stops(pod, views, now_ns), *_plan_starts(pod, views, now_ns)]
     actions = tuple(step for step in steps if not isinstance(step, int))
     times = [step for step in steps if isinstance(step, int)]
     deadline_ns = _active_until_ns(pod)
-    if deadline_ns is not None:
-        times.append(deadline_ns)
+    times += [at_ns for at_ns in (deadline_ns, alone_ns) if at_ns is not None]
     return PodPlan(actions, min(times, default=None))
 
 

@@ -28,10 +28,11 @@ class Pods:
         rng: random.Random,
         event: Callable[[Obj, str, str, str, str], None],
         log: Log,
+        heard_ns: Callable[[], int | None] = lambda: None,
     ) -> None:
         self._runtime = runtime
         self._log = log
-        self._around = Around(runtime, clock, host_ip, self._changed, event, self._removed, rng)
+        self._around = Around(runtime, clock, host_ip, self._changed, event, self._removed, rng, heard_ns)
         self._workers: dict[str, Worker] = {}  # By UID.
         self._admitting: dict[str, asyncio.Task[None]] = {}
         self._wanted: dict[str, Obj] = {}  # As the API has them, by UID.
@@ -53,6 +54,11 @@ class Pods:
         elif uid not in self._admitting and not self._is_history(after):
             task = asyncio.get_running_loop().create_task(self._admit(uid))
             self._admitting[uid] = task
+
+    def look_at_all(self) -> None:
+        """A server is heard again: who was stopped because none was may go on."""
+        for worker in self._workers.values():
+            worker.look()
 
     def ended(self, run: Run) -> None:
         if run.uid in self._workers:

@@ -47,6 +47,7 @@ class Agent:
             rng=streams.stream("probes"),
             event=self._say,
             log=inside.log,
+            heard_ns=lambda: self.heartbeat.heard_ns,
         )
         self.controllers = Controllers(inside, [Reporter(self.pods)], self._kit())
         self.controllers.caches.on_change("Pod", self.pods.observe)
@@ -57,6 +58,7 @@ class Agent:
             rng=streams.stream("heartbeat"),
             log=inside.log,
         )
+        self.heartbeat.on_heard = self.pods.look_at_all
         self.events = Events(settings, self._api(vital=False), clock=outside.clock, ids=outside.ids)
         self._tasks: list[asyncio.Task[None]] = []
 

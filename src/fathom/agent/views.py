@@ -90,6 +90,23 @@ def ns_of(stamp: str) -> int:
     return round(datetime.fromisoformat(stamp).timestamp() * SECOND_NS)
 
 
+ALONE_S = "fathom.dev/stop-when-alone-seconds"  # Annotation.
+ALONE_S_MIN = 30.0  # Three signs of life: one that is late is no partition.
+
+
+def alone_until_ns(pod: Obj, heard_ns: int | None) -> int | None:
+    """Until when it may run on a node that hears from no server; None: for ever, as is usual. For programs of
+    which a second one elsewhere must not run at the same time."""
+    text = (metadata(pod).get("annotations") or {}).get(ALONE_S)
+    if text is None or heard_ns is None:
+        return None
+    try:
+        seconds = float(text)
+    except ValueError:
+        return None
+    return heard_ns + round(max(ALONE_S_MIN, seconds) * SECOND_NS)
+
+
 def deletion_ns(pod: Obj) -> int | None:
     """When its time of grace is over, if it is being deleted: a server writes down the end, not the start. It
     leaves out the fraction of a second; nobody is to be killed before his time."""

@@ -29,6 +29,7 @@ class Around(msgspec.Struct, frozen=True):
     event: Callable[[Obj, str, str, str, str], None]  # pod, container, type, reason, message
     removed: Callable[[str], None]  # Nothing is left of the pod with this UID.
     rng: random.Random
+    heard_ns: Callable[[], int | None] = lambda: None  # When a server was last heard.
 
 
 class Worker:
@@ -68,6 +69,9 @@ class Worker:
         self.pod = pod
         self._dirty.set()
 
+    def look(self) -> None:
+        self._dirty.set()
+
     def orphaned(self) -> None:
         self.orphan = True
         self._dirty.set()
@@ -95,7 +99,9 @@ class Worker:
             now_ns = self._around.clock.now_ns()
             views = {name: slot.view for name, slot in self.slots.items()}
             was_over = self._plan.over
-            self._plan = plan_pod(self.pod, views, now_ns=now_ns, orphan=self.orphan)
+            self._plan = plan_pod(
+                self.pod, views, now_ns=now_ns, orphan=self.orphan, heard_ns=self._around.heard_ns()
+            )
             for action in self._plan.actions:
                 self._begin(action)
             if self._plan.over and not was_over:
