@@ -51,7 +51,7 @@ def test_a_node_registers_itself_and_a_pod_on_it_becomes_ready_and_goes() -> Non
         await world.until(lambda: ready(world, "web"), within_s=10, what="ready")
         node, pod = world.get("nodes", Key("", "n1")) or {}, pod_of(world, "web")
         assert node["metadata"]["labels"]["topology.kubernetes.io/zone"] == "a"
-        assert pod["status"]["podIP"].startswith("127.128.0.")
+        assert node["spec"]["podCIDR"] == pod["status"]["podIP"].rpartition(".")[0] + ".0/24"
         assert pod["status"]["phase"] == "Running"
         lease = world.get("leases.coordination.k8s.io", Key("kube-node-lease", "n1")) or {}
         assert lease["spec"]["holderIdentity"] == "n1"

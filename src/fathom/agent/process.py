@@ -6,6 +6,7 @@ import asyncio
 
 import msgspec
 
+from fathom.agent.addresses import candidates
 from fathom.agent.events import Events
 from fathom.agent.heartbeat import Heartbeat
 from fathom.agent.node import address_of
@@ -29,7 +30,10 @@ USAGE_S = 15.0
 
 def begin(inside: Inside) -> Agent:
     """The entry: see `seams.process`. Options are `AgentSettings`."""
-    agent = Agent(inside, msgspec.convert(inside.options, AgentSettings))
+    settings = msgspec.convert(inside.options, AgentSettings)
+    if not settings.pod_range:
+        settings = msgspec.structs.replace(settings, pod_range=next(candidates(settings.node)))
+    agent = Agent(inside, settings)
     agent.start()
     return agent
 

@@ -33,7 +33,7 @@ class AgentSettings(msgspec.Struct, frozen=True, kw_only=True):
     region: str = ""
     labels: dict[str, str] = {}
     capacity: dict[str, str] = {}  # cpu, memory, pods, ...; what is missing the machine or the script says.
-    pod_range: str = "127.128.0"  # See `addresses`.
+    pod_range: str = ""  # See `addresses`; '' follows from the node's name.
     address: str = ""  # At which the node is reached; '' is the first of its range.
     port: int = 0  # Of its endpoint for logs and metrics; 0: there is none.
     certificate: str = ""  # With which that endpoint shows that it is this node's: PEM.
