@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from pathlib import Path
 
 import msgspec
@@ -17,7 +16,7 @@ from fathom.record.redact import secret_data
 from fathom.record.tape import DiskTape
 from fathom.schedule.process import Settings
 from fathom.seams.log import Log
-from fathom.seams.outside import Outside, live
+from fathom.seams.outside import Outside, SystemClock, live
 
 ENTRY = "fathom.schedule.process:begin"
 # Beside the server's data: one folder for each scheduler.
@@ -34,22 +33,23 @@ class TimedJournal:
 
     def __init__(self, inner: DiskJournal) -> None:
         self._inner = inner
+        self._clock = SystemClock()
         self.spent_ns = 0
 
     def decided(self, decision: Decision) -> None:
-        began_ns = time.perf_counter_ns()
+        began_ns = self._clock.monotonic_ns()
         self._inner.decided(decision)
-        self.spent_ns += time.perf_counter_ns() - began_ns
+        self.spent_ns += self._clock.monotonic_ns() - began_ns
 
     def concluded(self, outcome: Outcome) -> None:
-        began_ns = time.perf_counter_ns()
+        began_ns = self._clock.monotonic_ns()
         self._inner.concluded(outcome)
-        self.spent_ns += time.perf_counter_ns() - began_ns
+        self.spent_ns += self._clock.monotonic_ns() - began_ns
 
     def tabled(self, table: Table) -> None:
-        began_ns = time.perf_counter_ns()
+        began_ns = self._clock.monotonic_ns()
         self._inner.tabled(table)
-        self.spent_ns += time.perf_counter_ns() - began_ns
+        self.spent_ns += self._clock.monotonic_ns() - began_ns
 
 
 async def run_scheduler_live(
