@@ -133,6 +133,7 @@ async def a_crash_at_any_write_of_a_rollout(world: World) -> None:
     """A Deployment is made, rolled forward, back and scaled; somebody dies after a write, the seed says who
     and after which: seeds 0, 1, 2, … go through all of them."""
     weather = employ(world, Deployments, ReplicaSets, kinds=KINDS)
+    await let_the_first_lead(world)
     await world.apply(DEPLOYMENTS, deployment("web", 3))
     await world.sleep(6)
     await world.apply(DEPLOYMENTS, deployment("web", 3, tag=2))
@@ -140,6 +141,12 @@ async def a_crash_at_any_write_of_a_rollout(world: World) -> None:
     await world.apply(DEPLOYMENTS, deployment("web", 2, tag=1))
     await world.sleep(10)
     await come_to_rest(world, weather)
+
+
+async def let_the_first_lead(world: World) -> None:
+    """Whom the faults of the story are about."""
+    await world.sleep(0.01)
+    world.pause(MANAGERS[1], 4.0)
 
 
 # Jobs and endpoints.
@@ -180,14 +187,15 @@ def deaf_successor(seed: str) -> Sequence[AnyFault]:
     """The first leader dies after its n-th write about Jobs; the next one is deaf to pods for a while."""
     number = int(seed) if seed.isdigit() else 0
     crash = CrashAtWrite(at_s=0.0, target=MANAGERS[0], match="/jobs", times=1 + number, for_s=30.0)
-    return (crash, HoldWatch(at_s=1.8, target=MANAGERS[1], match="/pods", for_s=14.0))
+    return (crash, HoldWatch(at_s=4.2, target=MANAGERS[1], match="/pods", for_s=14.0))
 
 
 @scenario(Menu(processes=MANAGERS, kinds=OF_JOBS), faults_of=deaf_successor, checkers=of_jobs)
 async def a_job_with_a_deaf_successor(world: World) -> None:
     """Whoever takes over a Job has not heard of its pods for a while: it counts none of them twice."""
     weather = employ(world, Jobs, kinds=OF_JOBS)
-    await world.sleep(1.9)
+    await let_the_first_lead(world)
+    await world.sleep(4.1)
     await world.apply(JOBS, job("once", completions=6, parallelism=2, runs_s=1.0))
     await world.sleep(25)
     await come_to_rest(world, weather)
@@ -289,16 +297,17 @@ async def real_endpoints_seen_late(world: World) -> None:
 def deaf_to_endpoints(seed: str) -> Sequence[AnyFault]:
     """The first leader dies at some moment; the next one is deaf to endpoints until long after."""
     number = int(seed) if seed.isdigit() else 0
-    crash = Crash(at_s=5.0 + 0.25 * (number % 16), target=MANAGERS[0], for_s=60.0)
-    return (HoldWatch(at_s=3.0, target=MANAGERS[1], match="/endpoints", for_s=25.0), crash)
+    crash = Crash(at_s=7.0 + 0.25 * (number % 16), target=MANAGERS[0], for_s=60.0)
+    return (HoldWatch(at_s=5.0, target=MANAGERS[1], match="/endpoints", for_s=25.0), crash)
 
 
 @scenario(Menu(processes=MANAGERS, kinds=OF_ENDPOINTS), faults_of=deaf_to_endpoints, checkers=of_endpoints)
 async def endpoints_with_a_deaf_successor(world: World) -> None:
     """Whoever takes over compares with endpoints from before: when it hears of them, it looks again."""
     weather = employ(world, ReplicaSets, EndpointSlices, EndpointsOfServices, kinds=OF_ENDPOINTS)
+    await let_the_first_lead(world)
     await world.apply(SERVICES, service("web"))
-    await world.sleep(3.2)
+    await world.sleep(5.2)
     await world.apply(REPLICA_SETS, replica_set("web", 2))
     await world.sleep(4)
     await world.delete(REPLICA_SETS, "web")  # The collector takes its pods, whoever leads.

@@ -1,11 +1,22 @@
-"""15. An autoscaler reacts to what is ready alone: while the scheduler lags it asks for more and more."""
+"""15. An autoscaler looks at those that are ready alone: while the scheduler lags, they are too few for the
+load, so it asks for more and more."""
 
 from __future__ import annotations
 
-from fathom.controllers import plan_autoscaling
+from math import ceil
+from typing import Any
+
+from fathom.controllers import plan_autoscaling, usage
 from fathom.sim.zoo import put_back
 
 SCENARIOS = ("autoscaler-under-lag",)
 BREAKS = "bounded growth"
 
+
+def of_the_ready(pods: Any, goal: Any, current: int) -> int:
+    ratio = usage._ratio(pods, goal, pods.used)
+    return current if ratio is None else ceil(ratio * current)
+
+
 put_back(plan_autoscaling, "blocker", lambda scene: None)
+put_back(usage, "_replicas", of_the_ready)
