@@ -17,7 +17,7 @@ import numpy as np
 
 from fathom.bench.errors import BenchFailed
 from fathom.bench.result import Machine, this_machine
-from fathom.bench.workloads import WORKLOADS, Obj, pod, zoned
+from fathom.bench.workloads import WORKLOADS, Obj, Workload, plain, pod, zoned
 from fathom.model.objects import with_metadata
 from fathom.schedule.context import Context
 from fathom.schedule.place import Decider
@@ -31,7 +31,18 @@ DECIDED = {
     "spread": (5000, 5000),
     "antiaffinity": (1000, 2000),
     "affinity": (5000, 1000),
+    "replicas": (1000, 5000),
 }
+
+
+def _replica(number: int) -> Obj:
+    """A pod of a ReplicaSet, which prefers other hosts and zones than its siblings'."""
+    owner = {"kind": "ReplicaSet", "name": "web", "controller": True}
+    return with_metadata(pod(f"web-{number:06d}", labels={"app": "web"}), ownerReferences=[owner])
+
+
+# scheduler_perf's pods belong to nobody; most pods do.
+MEASURED = {**WORKLOADS, "replicas": Workload(zoned(3), plain("init"), _replica)}
 
 
 class DecideLoad(msgspec.Struct, frozen=True):
@@ -93,14 +104,14 @@ class ScaleResult(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def run_decide(load: DecideLoad) -> DecideResult:
-    unknown = [one for one in load.workloads if one not in WORKLOADS]
+    unknown = [one for one in load.workloads if one not in MEASURED]
     if unknown:
-        raise BenchFailed(f"no workload {unknown[0]!r}; there are {', '.join(WORKLOADS)}")
+        raise BenchFailed(f"no workload {unknown[0]!r}; there are {', '.join(MEASURED)}")
     return DecideResult(rates=tuple(_rate(one, load) for one in load.workloads), machine=this_machine())
 
 
 def _rate(name: str, load: DecideLoad) -> Rate:
-    workload, (init_pods, pods) = WORKLOADS[name], load.sizes(name)
+    workload, (init_pods, pods) = MEASURED[name], load.sizes(name)
     table, reader = NodeTable(), ShapeReader()
     for number in range(load.nodes):
         table.put_node(workload.node(number))
