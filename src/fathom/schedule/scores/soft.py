@@ -44,13 +44,19 @@ class Places:
 
     def __init__(self, domains: Ids) -> None:
         self._domains = domains
+        self._sizes = np.bincount(domains)
         self._rows: dict[int, NDArray[np.intp]] = {}
 
-    def rows(self, domain: int) -> NDArray[np.intp]:
+    def add(self, points: Ints, row: int, step: int) -> None:
+        """To all rows of the domain that a row is in; on a host of its own that is the row."""
+        domain = int(self._domains[row])
+        if self._sizes[domain] == 1:
+            points[row] += step
+            return
         found = self._rows.get(domain)
         if found is None:
             found = self._rows[domain] = np.flatnonzero(self._domains == domain)
-        return found
+        points[found] += step
 
 
 def divided(numerators: Ints, least: int, most: int, formula: Callable[[Ints], Ints]) -> Ints:
@@ -143,7 +149,7 @@ class SoftSpread:
             if own and counted[row] and domain != MISSING:
                 self._counts[number][domain] += 1
                 if self._weights:
-                    self._raw[self._places[number].rows(domain)] += self._weights[number]
+                    self._places[number].add(self._raw, row, self._weights[number])
 
 
 def neighbours(shape: Shape, rows: Rows, _: Context) -> Sequence[Soft]:
@@ -198,6 +204,5 @@ class Neighbours:
 
     def placed(self, row: int) -> None:
         for (domains, step), places in zip(self._layers, self._places, strict=True):
-            domain = int(domains[row])
-            if step and domain != MISSING:
-                self._raw[places.rows(domain)] += step
+            if step and domains[row] != MISSING:
+                places.add(self._raw, row, step)
