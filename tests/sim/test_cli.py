@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
+import pty
+import re
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
@@ -238,29 +240,29 @@ def test_a_scenario_may_import_what_is_beside_it(tmp_path: Path) -> None:
     assert answer("sim", "check-determinism", "mine/own.py:mine", "--seeds", "0..2", folder=tmp_path)[0] == 0
 
 
-def test_ctrl_c_ends_an_exploration_with_what_was_found(tmp_path: Path) -> None:
-    command = [
-        sys.executable,
-        "-m",
-        "fathom.cli",
-        "sim",
-        "explore",
-        "--seeds",
-        "0..100000",
-        "-j",
-        "2",
-        "--json",
-    ]
+def test_a_terminal_shows_progress_and_ctrl_c_ends_an_exploration_with_what_was_found(tmp_path: Path) -> None:
+    ours, theirs = pty.openpty()
+    words = ("sim", "explore", "shared-counter", "--seeds", "0..100000", "-j", "2")
     exploring = subprocess.Popen(
-        command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        [sys.executable, "-m", "fathom.cli", *words],
+        cwd=tmp_path,
+        stdout=subprocess.PIPE,
+        stderr=theirs,
+        text=True,
     )
-    time.sleep(4)
+    shown = b""
+    while b" sometimes" not in shown:
+        shown += os.read(ours, 1000)
     exploring.send_signal(signal.SIGINT)
-    out, err = exploring.communicate(timeout=30)
-    assert (exploring.returncode, err) == (130, "")
-    said = json.loads(out)
-    assert said["interrupted"]
-    assert said["runs"] > 0
+    out, _ = exploring.communicate(timeout=60)
+    os.close(theirs)
+    os.close(ours)
+    assert re.search(
+        r"\] \d+/100,000 runs  [\d.]+/s  0 violations  \d+ fault × site", shown.decode(errors="replace")
+    )
+    assert exploring.returncode == 130
+    assert re.match(r"\d+ runs \(interrupted\), ", out)
+    assert "everything held" in out
 
 
 def test_a_patch_that_says_nothing_of_itself_is_hunted_in_all_scenarios(tmp_path: Path) -> None:
