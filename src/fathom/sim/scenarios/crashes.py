@@ -71,14 +71,15 @@ def checkers() -> Sequence[Checker]:
     checkers=checkers,
 )
 async def crash_after_any_write(world: World) -> None:
-    """A workload is rolled out, scaled and served, a job runs, a claim comes and goes; somebody dies."""
+    """A workload is rolled out, scaled and served, a job runs, claims come and go; somebody dies."""
     weather = employ(world, Replicator, Reserver, Repair, Finisher, EndpointsCopier, Cleanup)
     await world.apply(NAMESPACES, {"metadata": {"name": CLOUD}})
     for number in (1, 2, 3):
         await world.apply(NODES, node(f"node-{number}"))
     await world.apply(SERVICES, service("web"))
     await world.apply(REPLICA_SETS, reserving("web", 2, surge=1))
-    await world.apply(CONFIG_MAPS, claim("data"))
+    for name in ("data", "more-data"):
+        await world.apply(CONFIG_MAPS, claim(name))
     await world.apply(JOBS, job("once", completions=2, parallelism=1, runs_s=1.0))
     await world.sleep(4)
     await world.apply(REPLICA_SETS, reserving("web", 3, tag="2", surge=1))

@@ -11,7 +11,7 @@ from fathom.model.objects import Key, labels_of
 from fathom.sim.standins import cleanup
 from fathom.sim.zoo import put_back
 
-SCENARIOS = ("claims",)
+SCENARIOS = ("crash-after-any-write",)
 BREAKS = "converges after a crash at any write"
 
 right, reconcile = cleanup.plan_claim, cleanup.Cleanup.reconcile
