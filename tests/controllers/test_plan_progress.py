@@ -23,7 +23,7 @@ from fathom.controllers.stages import (
 )
 from fathom.controllers.traces import last_action, last_error, why_missing
 from fathom.model.objects import Obj
-from fathom.model.own import PendingReason
+from fathom.model.own import LastAction, PendingReason
 
 
 def unplaced(*conditions: Obj, **spec: Any) -> Obj:
@@ -150,6 +150,30 @@ def test_the_generation_before_is_kept_and_counted_on_where_it_can_be_told_apart
     left = Counted(2, [stand(SERVING)])
     (third,) = planned(there(second.status), new, left, generation=2).statuses
     assert (third.status["previous"]["generation"], third.status["previous"]["serving"]) == (1, 1)
+
+
+def test_what_an_earlier_action_had_is_taken_back() -> None:
+    bound = LastAction(controller="scheduler", action="bind Pod web-0 to node-1", decision="d-1", time=NOW)
+    (first,) = planned(there(), Counted(1, [stand(SERVING)], last_action=bound)).statuses
+    made = LastAction(controller="replicasets", action="create Pod web-1", time=NOW)
+    (second,) = planned(there(first.status), Counted(1, [stand(SERVING)], last_action=made)).statuses
+    assert second.status["current"]["lastAction"] == {
+        "controller": "replicasets",
+        "action": "create Pod web-1",
+        "decision": None,
+        "time": NOW,
+    }
+
+
+def test_a_bind_within_the_second_of_its_create_comes_after_it() -> None:
+    owner = replica_set()
+    bound = pod("web-0", owner, age_s=40)
+    bound["status"]["conditions"].append(
+        {"type": "PodScheduled", "status": "True", "lastTransitionTime": at(-40)}
+    )
+    action = last_action(owner, (), (bound,))
+    assert action is not None
+    assert action.action == "bind Pod web-0 to node-1"
 
 
 def test_what_was_last_done_and_what_last_went_wrong_are_told_from_the_objects() -> None:

@@ -17,7 +17,7 @@ from fathom.controllers.podstates import seconds
 from fathom.controllers.stages import DEADLINES_S, STAGES, Stand, reached
 from fathom.model.conditions import Status, conditions_of, set_condition
 from fathom.model.objects import Obj, is_deleting, key_of, lookup, metadata
-from fathom.model.own import LastAction, LastError, PendingReason, Progress
+from fathom.model.own import LastAction, LastError, PendingReason, Progress, read
 from fathom.seams.outside import timestamp
 
 REASONS_MAX = 10
@@ -153,10 +153,10 @@ def _plain(shown: Progress) -> Obj:
 
 
 def _or_none(struct: msgspec.Struct | None) -> Obj | None:
+    """Every field here too: what an action before had, this one may not have."""
     if struct is None:
         return None
-    plain: Obj = msgspec.to_builtins(struct)
-    return plain
+    return {one.encode_name: getattr(struct, one.name) or None for one in msgspec.structs.fields(struct)}
 
 
 def _same(known: object, value: object) -> bool:
@@ -177,12 +177,9 @@ def _previous(there: Obj, before: Counted | None, generation: int, now: str) -> 
     if earlier is None:
         return None
     if before is None:
-        return {**_EMPTY, **earlier}
+        return _plain(read(Progress, earlier))
     shown = progress_of(before, generation=int(earlier.get("generation") or 0), now=now)
     return _plain(shown)
-
-
-_EMPTY: Obj = _plain(Progress())
 
 
 def _why(shown: Progress) -> str:

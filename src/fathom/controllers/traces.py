@@ -15,8 +15,12 @@ MESSAGE_LENGTH_MAX = 500
 
 
 def last_action(workload: Obj, sets: Sequence[Obj], pods: Sequence[Obj]) -> LastAction | None:
-    found = [*_made(sets, "deployments"), *_made(pods, _maker(workload)), *_bound(pods)]
-    return max(found, key=lambda one: (seconds(one.time), one.action), default=None)
+    """The newest; of what happened within one second, what comes later in a pod's life."""
+    in_order = (_made(sets, "deployments"), _made(pods, _maker(workload)), _bound(pods))
+    found = [
+        (seconds(one.time), number, one.action, one) for number, some in enumerate(in_order) for one in some
+    ]
+    return max(found, key=lambda one: one[:3])[3] if found else None
 
 
 def _maker(workload: Obj) -> str:
