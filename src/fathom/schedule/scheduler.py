@@ -393,27 +393,31 @@ class Scheduler:
 
     def _could_place(self, freed: dict[str, None] | None, pods: Sequence[Waiting]) -> Hinted:
         """Which of these, of one shape, have a place now, and what the others wait for. Tried on the table
-        itself, and taken back. Those for which room is being made wait for their own node: where others go
-        does not concern them."""
-        claims = self.known.table.claims
-        listed = [self._waiting[pod.uid] for pod in pods]
-        views = [
-            view
-            for view in listed
-            if freed is None or view.uid not in claims or claims[view.uid].node in freed
-        ][: self._rules.batch_max]
+        itself, and taken back."""
+        views = [self._waiting[pod.uid] for pod in pods[: self._rules.batch_max]]
         placed: list[str] = []
         waits: dict[str, None] = {}
+        full = False  # No node but the one that is kept for it would take a pod of this shape.
         for group in self._groups(views):
+            elsewhere = freed is not None and self._waits_elsewhere(group[0].uid, freed)
+            if elsewhere and full:
+                continue
             placements = self.known.decider.place_batch(group, self._context(group[0]))
             for view, placement in zip(group, placements, strict=True):
                 if placement.node:
                     placed.append(view.uid)
                 else:
                     waits.update(dict.fromkeys(placement.helped_by))
+                    full = full or elsewhere
         for uid in placed:
             self.known.table.forget(uid)
         return Hinted(placed, tuple(waits))
+
+    def _waits_elsewhere(self, uid: str, freed: dict[str, None]) -> bool:
+        """Whether room is being made for it on a node that nobody has left just now. Of many such pods, the
+        first that finds no other place answers for all: asking each costs a pass over the nodes."""
+        claim = self.known.table.claims.get(uid)
+        return claim is not None and claim.node not in freed
 
     # Deciding.
 
