@@ -124,7 +124,16 @@ def test_it_is_made_once_and_belongs_to_its_workload() -> None:
 
 
 def there(status: Obj | None = None) -> Obj:
-    return {"metadata": meta("replicaset-web"), "status": status or {}}
+    return {"metadata": meta("replicaset-web"), "status": stored(status or {})}
+
+
+def stored(patch: Obj) -> Obj:
+    """As a server keeps it: without what a merge patch takes away."""
+    return {
+        name: stored(value) if isinstance(value, dict) else value
+        for name, value in patch.items()
+        if value is not None
+    }
 
 
 def test_the_status_names_the_generation_and_is_not_repeated() -> None:
