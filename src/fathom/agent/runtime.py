@@ -30,6 +30,7 @@ class Run(msgspec.Struct, frozen=True, omit_defaults=True):
     started_ns: int
     crashes: int = 0  # In a row, before this one: how long the next start has to wait.
     exit: Exit | None = None
+    note: str = ""  # What people should know of how it runs.
 
 
 class Kept(msgspec.Struct, frozen=True, omit_defaults=True):

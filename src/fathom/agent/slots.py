@@ -44,6 +44,7 @@ class Slot:
             started=ready or STARTUP not in spec,
             ready=ready or (READINESS not in spec and STARTUP not in spec),
         )
+        health = msgspec.structs.replace(health, note=run.note)
         if run.exit is not None:
             health = Health()
         self.change(run=run, previous=previous, health=health, trouble=None, kill_ns=0, killed=False)

@@ -178,6 +178,8 @@ class Worker:
             slot.began(began)
             return
         self._event(name, "Normal", "Started", f"Started container {name}")
+        if began.note:
+            self._event(name, "Warning", "NotMounted", began.note)
         if action.crashes > 1:
             self._event(name, "Warning", "BackOff", f"Back-off restarting failed container {name}")
         hook = lookup(slot.container.spec, "lifecycle", "postStart")

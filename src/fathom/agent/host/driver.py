@@ -51,6 +51,18 @@ class Ground(msgspec.Struct, frozen=True):
     log_bytes: int = 10 * 1024 * 1024
 
 
+def _mount_note(settled: Settled) -> str:
+    """Said where nothing can be mounted."""
+    places = [str(one["mountPath"]) for one in settled.container.get("volumeMounts") or ()]
+    if settled.rights.enclosing or not places:
+        return ""
+    below = ", ".join(place.strip("/") for place in places)
+    return (
+        "the system does not let the agent mount anything for pods: volumes are not at their mount paths, "
+        f"but below the container's own directory, which $HOME names: {below}"
+    )
+
+
 class ProcessDriver:
     """Make it on the host's loop."""
 
@@ -261,7 +273,8 @@ class ProcessDriver:
         if run is None:
             return self._never_ran(settled, said.decode("utf-8", "replace").strip())
         self._watch(run)
-        return self.records.run(uid, launch.container, launch.attempt) or run
+        began = self.records.run(uid, launch.container, launch.attempt) or run
+        return msgspec.structs.replace(began, note=_mount_note(settled))
 
     def _never_ran(self, settled: Settled, said: str) -> Run:
         """A run all the same: what happens next is for the restart policy to say."""
