@@ -119,6 +119,7 @@ class Scheduler:
         self._flights = 0
         self._binding = 0  # Of those that fly, batches of bindings: there is a most of these.
         self._news: dict[str, Happening] = {}  # By event: what has happened since the line was last told.
+        self._cut_short = False  # More pods of a shape waited than were asked about.
         self._freed: dict[str, None] = {}  # Nodes that pods have left since.
         self._doubted: dict[str, tuple[int, float]] = {}  # Node -> revision to reach, and when it refused.
         self._gated: dict[str, tuple[str, ...]] = {}  # By UID: gates that are on record.
@@ -389,7 +390,12 @@ class Scheduler:
         for happening in news.values():
             if self.queue.waited_for(happening.name):
                 only = freed if happening.name == events.POD_GONE else None
+                self._cut_short = False
                 self.queue.happened(happening, partial(self._could_place, only), now_ns=now_ns)
+                if self._cut_short:  # There was room for all that were asked about: ask about the rest too.
+                    self._news.setdefault(happening.name, happening)
+                    self._freed.update(freed)
+                    self._moved.set()
 
     def _could_place(self, freed: dict[str, None] | None, pods: Sequence[Waiting]) -> Hinted:
         """Which of these, of one shape, have a place now, and what the others wait for. Tried on the table
@@ -411,6 +417,7 @@ class Scheduler:
                     full = full or elsewhere
         for uid in placed:
             self.known.table.forget(uid)
+        self._cut_short |= len(placed) == len(views) < len(pods)
         return Hinted(placed, tuple(waits))
 
     def _waits_elsewhere(self, uid: str, freed: dict[str, None]) -> bool:
