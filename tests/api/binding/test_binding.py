@@ -294,6 +294,41 @@ def test_a_pod_takes_the_place_of_its_reservation(tmp_path: Path) -> None:
     tell(story, tmp_path)
 
 
+def test_the_room_of_pods_that_leave_is_kept_for_who_awaits_them(tmp_path: Path) -> None:
+    async def story(api: Api) -> None:
+        await api.post(NODES, node("n1"))
+        limits = {"limits": [{"resources": {"cpu": "4"}}]}
+        await api.post(f"{OWN}/tenantquotas", own("TenantQuota", "default", limits))
+        victim = (await api.post(PODS, pod("victim", cpu="3", node_name="n1"))).obj["metadata"]
+        important = (await api.post(PODS, pod("important", cpu="4"))).obj["metadata"]
+        await api.post(PODS, pod("stranger", cpu="1"))
+        path = f"{OWN}/namespaces/default/reservations"
+        spec = {
+            "workload": {"uid": important["uid"]},
+            "intent": "preempt",
+            "nodeName": "n1",
+            "resources": {"cpu": "4"},
+            "awaits": [{"name": "victim", "namespace": "default", "uid": victim["uid"]}],
+        }
+        notes = {"fathom.dev/pod": "important", "fathom.dev/pod-uid": important["uid"]}
+        early = await api.post(path, own("Reservation", "r", spec, annotations=notes))
+        assert (early.status, check_of(early)) == (409, "NodeFull")
+        await api.delete(f"{PODS}/victim")
+        assert (await api.post(path, own("Reservation", "r", spec, annotations=notes))).status == 201
+        assert check_of(await bind(api, "stranger", "n1")) == "NodeFull"
+        [stranger] = await batch(api, item("stranger", "n1", reservation="r"))
+        assert stranger["check"] == "ReservationGone"
+        [early_bind] = await batch(api, item("important", "n1", reservation="r"))
+        assert early_bind["check"] == "NodeFull"  # The victim still runs.
+        await api.delete(f"{PODS}/victim", {"gracePeriodSeconds": 0})
+        assert check_of(await bind(api, "stranger", "n1")) == "NodeFull"
+        [result] = await batch(api, item("important", "n1", reservation="r"))
+        assert result["status"] == "Bound", result
+        assert_kept(api)
+
+    tell(story, tmp_path)
+
+
 def test_a_policy_counts_while_a_rollout_has_it_active(tmp_path: Path) -> None:
     async def story(api: Api) -> None:
         await api.post(NODES, node("n1"))

@@ -27,6 +27,7 @@ from fathom.model.objects import Key, Obj, is_deleting, labels_of, metadata, uid
 from fathom.model.own.capacity import (
     CAPACITY_CLASS,
     CAPACITY_CLASSES,
+    HOLDER_UID,
     RESERVATIONS,
     TENANT_QUOTAS,
     Reservation,
@@ -195,6 +196,9 @@ def _reservation_refusal(case: _Case) -> Refusal | None:
     if reservation.spec.node_name not in {"", ask.node}:
         why = f"reservation {name} is for node {reservation.spec.node_name}"
         return Refusal(asking.RESERVATION_GONE, why, seen.revision)
+    holder = (metadata(seen.obj).get("annotations") or {}).get(HOLDER_UID)
+    if holder and holder != uid_of(case.pod):
+        return Refusal(asking.RESERVATION_GONE, f"reservation {name} is another pod's", seen.revision)
     case.rests_on(RESERVATIONS, key, seen.revision)
     case.released = reservation_holding(seen.obj)
     case.writes.append(Put(key_in_store(RESERVATIONS, key), Body(_taken_over(seen.obj, reservation))))

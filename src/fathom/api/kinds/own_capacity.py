@@ -94,6 +94,10 @@ RESERVATION = own_kind(
         nodeName=said(TEXT, "Where the capacity is held."),
         resources=said(AMOUNTS, "How much is held."),
         capacityClass=said(TEXT, "The reserved pool it draws on; none is ordinary capacity."),
+        awaits=said(
+            listed(group("name", "uid", name=TEXT, namespace=TEXT, uid=TEXT)),
+            "Pods that are being deleted from the node: what they still hold counts as free for this one.",
+        ),
         expiresAt=said(TIME, "When it is void by itself."),
     ),
     status=group(

@@ -6,6 +6,7 @@ An account with nothing on it is no key at all: a cluster at rest keeps no resid
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterable
 from typing import Any
 
 from fathom.api.admission.attempt import Charge
@@ -58,6 +59,13 @@ class NodeBook:
         if holding.ports:
             add(self.ports, dict.fromkeys(holding.ports, 1), sign)
 
+    def without(self, holdings: Iterable[Holding]) -> NodeBook:
+        """Another one, as if these had gone."""
+        made = NodeBook(self.fields())
+        for holding in holdings:
+            made.post(holding, -1)
+        return made
+
     def fields(self) -> Obj:
         parts = {"requested": self.requested, "classes": self.classes, "ports": self.ports}
         return {name: part for name, part in parts.items() if part}
@@ -80,6 +88,12 @@ class TenantBook:
         add_under(self.used, place_of(holding.account), holding.counts, sign)
         if holding.account.override:
             add(self.overrides, {holding.account.override: 1}, sign)
+
+    def without(self, holdings: Iterable[Holding]) -> TenantBook:
+        made = TenantBook(self.fields())
+        for holding in holdings:
+            made.post(holding, -1)
+        return made
 
     def fields(self) -> Obj:
         parts = {"used": self.used, "overrides": self.overrides}

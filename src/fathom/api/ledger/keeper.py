@@ -13,15 +13,16 @@ from fathom.api.admission.plugin import Plugin
 from fathom.api.kinds.kind import Kind
 from fathom.api.ledger.books import Books
 from fathom.api.ledger.delta import PODS, Delta, ledger_delta
-from fathom.api.ledger.holdings import ACCOUNT, account_for
+from fathom.api.ledger.holdings import ACCOUNT, Holding, account_for, pod_holding
 from fathom.api.ledger.room import exceeds_quota, lacks_room, node_facts
 from fathom.model.errors import ApiError, conflict
-from fathom.model.objects import Key, Obj, lookup, metadata, with_metadata
+from fathom.model.objects import Key, Obj, is_deleting, lookup, metadata, uid_of, with_metadata
 from fathom.model.own.capacity import (
     CAPACITY_CLASSES,
     RESERVATIONS,
     TENANT_QUOTAS,
     CapacityClass,
+    Reservation,
     TenantQuota,
 )
 from fathom.model.own.shape import read
@@ -91,16 +92,18 @@ def _stamped(obj: Obj, account: str | None) -> Obj:
 
 def _check_reservation(attempt: Attempt, delta: Delta, books: Books, view: View) -> None:
     """A reservation that is not covered promises what is not there. (A node that is not there either holds
-    nothing: such a one is for repair.)"""
+    nothing: such a one is for repair.) What pods still hold that are leaving, and that it says it awaits, is
+    as good as there: nobody else gets it, and the pod itself is bound when they are gone."""
     wanted = delta.charged
     assert wanted is not None
+    leaving = _leaving(attempt, wanted.node, view)
     node = view.get("nodes", Key("", wanted.node))
     quota = view.get(TENANT_QUOTAS, Key("", wanted.account.tenant))
     if node is not None:
         classes = [read(CapacityClass, seen.obj) for seen in view.list(CAPACITY_CLASSES)]
         short = lacks_room(
             node_facts(node.obj),
-            books.node(wanted.node),
+            books.node(wanted.node).without(leaving),
             wanted,
             released=delta.released,
             classes=classes,
@@ -108,9 +111,24 @@ def _check_reservation(attempt: Attempt, delta: Delta, books: Books, view: View)
         if short is not None:
             raise _refused(attempt, "NodeFull", f"node {wanted.node}: {short}")
     limits = read(TenantQuota, quota.obj) if quota is not None else None
-    over = exceeds_quota(limits, books.tenant(wanted.account.tenant), wanted, released=delta.released)
+    book = books.tenant(wanted.account.tenant).without(
+        [one for one in leaving if one.account.tenant == wanted.account.tenant]
+    )
+    over = exceeds_quota(limits, book, wanted, released=delta.released)
     if over is not None:
         raise _refused(attempt, "QuotaExceeded", over)
+
+
+def _leaving(attempt: Attempt, node: str, view: View) -> list[Holding]:
+    """What the awaited pods hold on the node. Who is leaving does not stay after all; and when it has left,
+    the books have changed, and the commit fails: so no precondition on the pods is needed."""
+    found: dict[str, Holding] = {}
+    for ref in read(Reservation, attempt.obj or {}).spec.awaits:
+        seen = view.get(PODS, Key(ref.namespace or attempt.namespace, ref.name))
+        holding = pod_holding(seen.obj) if seen is not None and is_deleting(seen.obj) else None
+        if seen is not None and holding is not None and uid_of(seen.obj) == ref.uid and holding.node == node:
+            found[ref.uid] = holding
+    return list(found.values())
 
 
 def _refused(attempt: Attempt, check: str, why: str) -> ApiError:

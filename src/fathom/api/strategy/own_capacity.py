@@ -81,7 +81,7 @@ class ReservationStrategy(Strategy):
     def validate_update(self, obj: Obj, old: Obj) -> list[Cause]:
         """What it is for names it, and what it holds is charged: a change of either makes another one."""
         found = self.validate_create(obj)
-        for field in ("workload", "slot", "intent", "resources", "capacityClass"):
+        for field in ("workload", "slot", "intent", "resources", "capacityClass", "awaits"):
             before = lookup(old, "spec", field)
             found += causes.unchanged(f"spec.{field}", lookup(obj, "spec", field), before)
         before = lookup(old, "spec", "nodeName")

@@ -20,6 +20,9 @@ CAPACITY_CLASS = "fathom.dev/capacity-class"
 HOLDING = frozenset({"", "Active"})
 VOID = frozenset({"Released", "Expired"})
 
+# Annotations of a reservation: the pod that it is held for. Nobody else is bound on its strength.
+HOLDER, HOLDER_UID = "fathom.dev/pod", "fathom.dev/pod-uid"
+
 ANYONE = "*"
 
 
@@ -101,6 +104,12 @@ class WorkloadRef(Shape, frozen=True):
     generation: int = 0
 
 
+class PodRef(Shape, frozen=True):
+    name: str = ""
+    namespace: str = ""
+    uid: str = ""
+
+
 class ReservationSpec(Shape, frozen=True):
     workload: WorkloadRef = WorkloadRef()
     slot: int = 0
@@ -108,6 +117,7 @@ class ReservationSpec(Shape, frozen=True):
     node_name: str = ""
     resources: dict[str, Amount] = msgspec.field(default_factory=dict)
     capacity_class: str = ""
+    awaits: tuple[PodRef, ...] = ()  # Who is leaving the node: their room counts as there.
     expires_at: str | None = None
 
 
