@@ -12,7 +12,7 @@ from fathom.control.kit import Kit
 from fathom.control.plan import Delete, Plan, target
 from fathom.control.watches import CONFIG_MAP, Primary
 from fathom.model.objects import Key, metadata
-from fathom.sim.faults import HoldWatch, LoseReply, Partition, Refuse
+from fathom.sim.faults import HoldWatch, LoseReply, Partition, Refuse, SlowReply
 from fathom.sim.world import World
 
 QUOTAS = Resource("", "v1", "resourcequotas")
@@ -113,7 +113,14 @@ def test_an_own_delete_that_the_cache_does_not_show_holds_the_next_decision_and_
         )
         assert is_ready(world, "hi")
 
-    told(story, faults=[HoldWatch(at_s=9.5, target="kit", match="/configmaps", for_s=20)])
+    told(
+        story,
+        faults=[
+            HoldWatch(at_s=9.5, target="kit", match="/configmaps", for_s=20),
+            # Who is held for long lists again: that answer takes a while.
+            SlowReply(at_s=9.5, target="kit", match="GET /api/v1/configmaps?limit", delay_s=5),
+        ],
+    )
 
 
 class Sweeper:
