@@ -53,6 +53,7 @@ async def run_controllers(
     """On the running loop, until `stop` is set. Raises Problem."""
     if lease and lease.count("/") != 1:
         raise Problem(f"--lease must read NAMESPACE/NAME, not {lease!r}")
+    server = server_at(kubeconfig)  # Before anything is made beside a kubeconfig that is not there.
     folder = data or data_beside(kubeconfig)
     log = JsonLog(sys.stderr, live().clock)
     try:
@@ -60,7 +61,6 @@ async def run_controllers(
         tape = DiskTape(tape_directory(folder, WHO), log=log) if record else None
     except RingBusy as error:
         raise Problem(f"{error}: are these controllers running already?") from error
-    server = server_at(kubeconfig)
     settings = Settings(
         controllers=only or CONTROLLERS,
         target=server.url,
