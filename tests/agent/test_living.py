@@ -423,3 +423,14 @@ def test_an_agent_that_dies_while_it_starts_pods_leaves_none_running_twice(
     pods = [cluster.until_ready(name) for name in names]
     time.sleep(0.5)
     assert [processes(name) for name in names] == [[pid_of(pod)] for pod in pods]
+
+
+def test_a_new_image_is_a_new_run(cluster: Cluster, server: Server) -> None:
+    cluster.run("changes", "sleep", "300")
+    before = cluster.until_ready("changes")
+    patch = {"spec": {"containers": [{"name": "main", "image": "program:2"}]}}
+    server.request("PATCH", f"{PODS}/changes", patch, media="application/strategic-merge-patch+json")
+    after = cluster.until(
+        "changes", lambda pod: status_of(pod).get("restartCount") == 1 and status_of(pod)["ready"]
+    )
+    assert (status_of(after)["image"], pid_of(after) == pid_of(before)) == ("program:2", False)

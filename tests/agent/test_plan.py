@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import pytest
-from tests.agent.objects import T0, alive, container, ended, over, pod, s
+from tests.agent.objects import T0, alive, container, ended, over, pod, run, s
 
 from fathom.agent.plan import Kill, PodPlan, Start, Stop, fate, plan_pod
 from fathom.agent.views import ContainerView, Health, Trouble
@@ -57,6 +58,9 @@ ROWS: list[tuple[str, Obj, float, dict[str, Any], PodPlan]] = [
      PodPlan((Stop("proxy", s(32), "the pod has ended"),), s(32))),
     ("a sick container is ended with its grace", pod(), 5, {"main": alive(health=SICK)},
      PodPlan((Stop("main", s(35), "liveness"),))),
+    ("a container whose image changed is started anew", pod(), 5,
+     {"main": ContainerView(run=msgspec.structs.replace(run(), image="old"))},
+     PodPlan((Stop("main", s(35), "Container main definition changed, will be restarted"),))),
     ("who was told to end is waited for", pod(), 10, {"main": alive(kill_ns=s(35))}, PodPlan((), s(35))),
     ("and killed when its time is over", pod(), 35, {"main": alive(kill_ns=s(35))},
      PodPlan((Kill("main"),))),

@@ -177,8 +177,15 @@ def _plan_stops(pod: Obj, views: Views, now_ns: int) -> Iterator[Action | int]:
                 if view.kill_ns <= now_ns and not view.killed
                 else max(view.kill_ns, now_ns + 1)
             )
-        elif view.health.sick and not view.busy:
-            yield Stop(container.name, now_ns + _own_grace_s(pod, container) * SECOND_NS, view.health.sick)
+        elif (why := view.health.sick or _outdated(container, view)) and not view.busy:
+            yield Stop(container.name, now_ns + _own_grace_s(pod, container) * SECOND_NS, why)
+
+
+def _outdated(container: Container, view: ContainerView) -> str:
+    """Of all that makes a container only its image may change while it runs."""
+    if view.run is None or not view.run.image or view.run.image == container.spec.get("image"):
+        return ""
+    return f"Container {container.name} definition changed, will be restarted"
 
 
 def _own_grace_s(pod: Obj, container: Container) -> int:

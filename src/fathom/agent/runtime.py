@@ -31,6 +31,7 @@ class Run(msgspec.Struct, frozen=True, omit_defaults=True):
     crashes: int = 0  # In a row, before this one: how long the next start has to wait.
     exit: Exit | None = None
     note: str = ""  # What people should know of how it runs.
+    image: str = ""  # That it was started from; '' where nobody wrote it down.
 
 
 class Kept(msgspec.Struct, frozen=True, omit_defaults=True):

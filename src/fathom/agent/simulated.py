@@ -90,7 +90,9 @@ class SimulatedRuntime:
             return NotStarted("RunContainerError", "the script says that the container cannot be started")
         uid, now_ns = uid_of(launch.pod), self._clock.now_ns()
         id_ = f"{SCHEME}{uid}/{launch.container}/{attempt}"
-        run = Run(uid, launch.container, attempt, id_, now_ns, launch.crashes)
+        container = next((one.spec for one in containers_of(launch.pod) if one.name == launch.container), {})
+        image = str(container.get("image") or "")
+        run = Run(uid, launch.container, attempt, id_, now_ns, launch.crashes, image=image)
         self._live(run, launch.pod)
         return run
 

@@ -67,6 +67,9 @@ class Worker:
 
     def update(self, pod: Obj) -> None:
         self.pod = pod
+        for container in containers_of(pod):
+            if container.name in self.slots:
+                self.slots[container.name].container = container
         self._dirty.set()
 
     def look(self) -> None:

@@ -57,12 +57,16 @@ def agent(
     from fathom.agent.live import AgentsWanted, named_nodes, run_agents_live  # noqa: PLC0415
     from fathom.api.auth.certificates import PkiError  # noqa: PLC0415
     from fathom.client.kubeconfig import BadKubeconfig  # noqa: PLC0415
+    from fathom.model.formats import dns_subdomain  # noqa: PLC0415
     from fathom.seams.log import JsonLog  # noqa: PLC0415
     from fathom.seams.outside import live  # noqa: PLC0415
     from fathom.stopping import stop_event  # noqa: PLC0415
 
     places = [one.strip() for one in (zones or zone).split(",") if one.strip()]
     wanted_nodes = named_nodes(name=node, count=nodes, zones=places, region=region)
+    for one in wanted_nodes:
+        if wrong := dns_subdomain(one.name):
+            raise Problem(f"{one.name!r} cannot be a node's name: {wrong[0]}")
     outside = live()
 
     async def run() -> None:

@@ -105,6 +105,7 @@ def shim_spec(settled: Settled) -> dict[str, Any]:
             "attempt": launch.attempt,
             "crashes": launch.crashes,
             "boot": settled.boot,
+            "image": str(container.get("image") or ""),
         },
         "enclose": {
             "userns": not rights.root,

@@ -42,10 +42,13 @@ class RunRecord(msgspec.Struct, frozen=True):
     shim: int
     shim_started: int
     started_ns: int
+    image: str = ""
 
     @property
     def run(self) -> Run:
-        return Run(self.uid, self.container, self.attempt, self.id, self.started_ns, self.crashes)
+        return Run(
+            self.uid, self.container, self.attempt, self.id, self.started_ns, self.crashes, image=self.image
+        )
 
     @property
     def id(self) -> str:
