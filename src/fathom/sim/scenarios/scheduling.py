@@ -16,7 +16,7 @@ from fathom.seams.process import Inside
 from fathom.sim.checkers import everywhere
 from fathom.sim.checkers.caches import CachesAreTrue, Sight
 from fathom.sim.checkers.leaders import WritesWithinTheTerm
-from fathom.sim.checkers.scheduling import scheduling_checkers
+from fathom.sim.checkers.scheduling import NoSchedulablePodIdles
 from fathom.sim.faults import AnyFault, HoldWatch
 from fathom.sim.invariants import Checker
 from fathom.sim.menu import Menu
@@ -42,7 +42,7 @@ ROLLOUTS = Resource("fathom.dev", "v1alpha1", "policyrollouts", namespaced=False
 
 
 def checkers() -> Sequence[Checker]:
-    return [*everywhere(), *scheduling_checkers()]
+    return [*everywhere(), NoSchedulablePodIdles()]
 
 
 def run_scheduler(world: World, name: str, *, server: int = 1, **settings: Any) -> Process:

@@ -11,7 +11,7 @@ from fathom.schedule.scheduler import Scheduler, Sent
 from fathom.sim.zoo import put_back
 
 SCENARIOS = ("one-scheduler",)
-BREAKS = "no node over its limit"
+BREAKS = "no node or quota over its limit"
 
 EXPIRES_S = 0.3
 

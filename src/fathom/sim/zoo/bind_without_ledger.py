@@ -7,6 +7,6 @@ from fathom.api.binding import judging
 from fathom.sim.zoo import put_back
 
 SCENARIOS = ("two-schedulers-stale-cache",)
-BREAKS = "no node over its limit"
+BREAKS = "no node or quota over its limit"
 
 put_back(judging, "lacks_room", lambda *given, **named: None)
