@@ -18,8 +18,10 @@ SEEDS = {
     "quota-released-twice": 10,
     "random-child-name": 40,
     "relist-without-deletes": 80,
+    "relist-steps-back": 80,
     "repair-trusts-its-cache": 40,
     "resumes-from-last-item": 20,
+    "second-reservation": 40,
     "status-of-old-spec": 20,
 }
 # Those that are found only now and then.
@@ -29,8 +31,6 @@ RARE = {
     "late-answer-rolls-back": 200,
     "lease-released-early": 200,
     "own-writes-unseen": 200,
-    "relist-steps-back": 300,
-    "second-reservation": 200,
     "stale-next-leader": 200,
 }
 BUGS = {bug.name: bug for bug in bugs(ZOO)}

@@ -18,7 +18,7 @@ from fathom.sim.running import run_controllers
 from fathom.sim.scenario import Scenario, scenario
 from fathom.sim.scenarios.objects import NODES, node, reserving
 from fathom.sim.scenarios.replicas import keep_changing, look_at_the_end
-from fathom.sim.scenarios.staff import AGENT, MANAGERS, UNREST, come_to_rest, employ
+from fathom.sim.scenarios.staff import AGENT, MANAGERS, UNREST, all_but, come_to_rest, employ
 from fathom.sim.standins.agent import Weather
 from fathom.sim.standins.repair import Repair
 from fathom.sim.standins.replicator import Replicator
@@ -63,6 +63,23 @@ async def reservations_behind_two_servers(world: World) -> None:
     await _told(world, employ(world, Replicator, Reserver, kinds=KINDS, servers=2))
 
 
+@scenario(
+    Menu(
+        processes=(*MANAGERS, REPAIR),
+        kinds=("/reservations", "/pods"),
+        happenings=("handover",),
+        seconds=11,
+        most=5,
+        without=all_but("happening", "hold-watch", "lose-reply"),
+    ),
+    checkers=checkers,
+    scale=15,
+)
+async def reservations_handed_over(world: World) -> None:
+    """The same, while leaders die, and those who follow them have not heard of what is reserved."""
+    await _told(world, employ(world, Replicator, Reserver, kinds=("/reservations",)))
+
+
 async def _told(world: World, weather: Weather) -> None:
     run_controllers(world, REPAIR, Repair)  # Apart: what it has heard differs from what the reserver has.
     for number in (1, 2, 3):
@@ -79,4 +96,8 @@ def is_placed(pod: Obj) -> bool:
     return bool(lookup(pod, "spec", "nodeName"))
 
 
-SCENARIOS: tuple[Scenario, ...] = (reservations, reservations_behind_two_servers)
+SCENARIOS: tuple[Scenario, ...] = (
+    reservations,
+    reservations_behind_two_servers,
+    reservations_handed_over,
+)

@@ -9,7 +9,7 @@ import asyncio
 from fathom.sim.standins import reserver
 from fathom.sim.zoo import put_back
 
-SCENARIOS = ("reservations",)
+SCENARIOS = ("reservations-handed-over",)
 BREAKS = "at most one active reservation per intent and generation"
 
 
