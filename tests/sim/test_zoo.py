@@ -33,6 +33,8 @@ RARE = {
     "own-writes-unseen": 200,
     "stale-next-leader": 200,
 }
+# Who goes back to an older list is told of the dead in it before the list is taken: either shows it.
+OR = {"relist-steps-back": "no ADDED for a dead UID"}
 BUGS = {bug.name: bug for bug in bugs(ZOO)}
 
 
@@ -50,7 +52,8 @@ def hunted(bug: Bug, seeds: int) -> str:
 @pytest.mark.parametrize("name", sorted(SEEDS))
 def test_a_bug_that_is_put_back_is_found(name: str) -> None:
     bug = BUGS[name]
-    assert in_a_child(bug.file.stem, lambda: hunted(bug, SEEDS[name])) == bug.breaks
+    found = in_a_child(bug.file.stem, lambda: hunted(bug, SEEDS[name]))
+    assert found in {bug.breaks, OR.get(name, bug.breaks)}
 
 
 @pytest.mark.full

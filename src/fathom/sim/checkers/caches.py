@@ -93,9 +93,6 @@ class Sight:
         died = self._checker.deaths.get(uid_of(after))
         if before is None and died is not None and died <= self._reached.get(kind, 0):
             reached = self._reached[kind]
-            if self.caches is not None and (now := self.caches.snapshot().revision(kind)) < reached:
-                self._broken(BACK, f"{kind} had come to {reached} and is at {now}")
-                return
             self._broken(DEAD, f"{kind} {'/'.join(key)} died at {died}, and was added after {reached}")
 
     def _broken(self, invariant: str, message: str) -> None:

@@ -18,9 +18,9 @@ from collections.abc import Iterator, Sequence
 from typing import TypeVar
 
 from fathom.sim.chronicle import Asked, Chronicle, Committed, Event, Lived, Said, Took, resource_of
+from fathom.sim.evidence import hearing
 from fathom.sim.inforce import SECOND_NS
 from fathom.sim.invariants import RESERVATIONS
-from fathom.sim.timeline import hearing
 
 LEADER, NEXT, REPAIR = "scheduler-1", "scheduler-2", "repair"
 COUNTS = {1: "one reservation", 2: "two reservations"}
