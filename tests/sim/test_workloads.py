@@ -12,10 +12,10 @@ from fathom.sim.keeping import must_hold
 from fathom.sim.lineage import Write, supports_of
 from fathom.sim.patches import Bug, bugs
 from fathom.sim.scenario import Plan, Telling, plan_of, sweep, tell
-from fathom.sim.scenarios import SCENARIOS, workloads
+from fathom.sim.scenarios import SCENARIOS, rollback, workloads
 from fathom.sim.scenarios.staff import AGENT, MANAGERS
 
-NAMES = [one.name for one in workloads.SCENARIOS]
+NAMES = [one.name for one in (*workloads.SCENARIOS, *rollback.SCENARIOS)]
 ROLLOUT = SCENARIOS["a-crash-at-any-write-of-a-rollout"]
 
 # Seeds that are tried.

@@ -25,6 +25,7 @@ from fathom.sim.scenarios import (
     quotas,
     replicas,
     reservations,
+    rollback,
     scheduling,
     serving,
     workloads,
@@ -46,6 +47,7 @@ MODULES = (
     crashes,
     scheduling,
     workloads,
+    rollback,
 )
 
 SCENARIOS: dict[str, Scenario] = {one.name: one for module in MODULES for one in module.SCENARIOS}

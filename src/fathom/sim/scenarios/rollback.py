@@ -1,0 +1,93 @@
+"""A rollback that meets everything else that is under way: repair, a quota that changes, leaders that die."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from fathom.client.api import Resource
+from fathom.model.objects import Obj, lookup
+from fathom.sim.checkers.rollouts import MinimumAvailable, OneRevisionPerTemplate
+from fathom.sim.invariants import Checker
+from fathom.sim.menu import Menu
+from fathom.sim.scenario import Scenario, scenario
+from fathom.sim.scenarios.failures import RESERVATIONS, reservation
+from fathom.sim.scenarios.real import (
+    DECIDERS,
+    DEPLOYMENTS,
+    MANAGERS,
+    checkers,
+    deployment,
+    employ_cluster,
+    ready_pods,
+    until_ready,
+)
+from fathom.sim.world import World
+
+QUOTAS = Resource("fathom.dev", "v1alpha1", "tenantquotas", namespaced=False)
+SIMULATED = "fathom.dev/simulated"
+NAME, REPLICAS = "risk-api", 4
+QUIET_S = 90.0
+KINDS = ("/pods", "/deployments", "/replicasets", "/reservations", "/tenantquotas", "/bindingbatches")
+
+
+def bounded() -> Sequence[Checker]:
+    return [*checkers(), MinimumAvailable(MANAGERS), OneRevisionPerTemplate()]
+
+
+@scenario(
+    Menu(processes=DECIDERS, kinds=KINDS, seconds=90, most=6),
+    checkers=bounded,
+    scale=6,
+)
+async def rollback_races_repair(world: World) -> None:
+    """Version 5 never gets ready and is rolled back, while repair gives back what leaked and the quota
+    changes: the healthy capacity of 4 stays, and in the end nothing of 5 and nothing leaked is there."""
+    employ_cluster(world)
+    await world.apply(QUOTAS, quota("10"))
+    await world.apply(DEPLOYMENTS, version(4))
+    await until_ready(world, NAME, REPLICAS, within_s=300)
+    await world.apply(DEPLOYMENTS, version(5))
+    back_at = world.rng.randrange(world.scale)
+    for step in range(world.scale):
+        await world.sleep(6 * world.rng.random())
+        if step == back_at:
+            await world.apply(DEPLOYMENTS, version(4))
+        await disturb(world, step)
+    await world.apply(DEPLOYMENTS, version(4))
+    await world.apply(QUOTAS, quota("10"))
+    await world.heal_and_settle(quiet_s=QUIET_S, within_s=900)
+    images = {str(lookup(pod, "spec", "containers")[0]["image"]) for pod in ready_pods(world, NAME)}
+    assert images == {f"{NAME}:4"}, f"{images} are at work"
+    await world.until(
+        lambda: not world.list(RESERVATIONS.name), within_s=180, what="what leaked is given back"
+    )
+
+
+async def disturb(world: World, step: int) -> None:
+    """A reservation leaks whose pod nobody knows; or the quota allows less, or more again."""
+    if world.rng.random() < 0.5:
+        leaked = reservation(f"leaked-{step}", pod=f"{NAME}-gone-{step}", uid=f"gone-{step}")
+        await world.api.create(RESERVATIONS, "default", leaked)  # Refused where the quota has no room.
+    else:
+        await world.apply(QUOTAS, quota(world.rng.choice(("400m", "500m", "10"))))
+
+
+def version(number: int) -> Obj:
+    """Only the fifth is broken. A merge patch takes its note away by setting it to nothing."""
+    made = deployment(NAME, REPLICAS, tag=number)
+    note = '{"fail": "readiness"}' if number == 5 else None
+    made["spec"]["template"]["metadata"]["annotations"] = {SIMULATED: note}
+    return made
+
+
+def quota(cpu: str) -> Obj:
+    limits = [{"resources": {"cpu": cpu}}]
+    return {
+        "apiVersion": "fathom.dev/v1alpha1",
+        "kind": "TenantQuota",
+        "metadata": {"name": "default"},
+        "spec": {"limits": limits},
+    }
+
+
+SCENARIOS: tuple[Scenario, ...] = (rollback_races_repair,)
