@@ -341,6 +341,8 @@ def test_a_freed_node_wakes_exactly_those_it_can_help(cluster: Cluster) -> None:
         cluster.waits(space, name)
     cluster.delete(space, "filler")
     assert cluster.bound(space, "helped") == "d"
+    types = {one["type"] for one in cluster.get(space, "helped")["status"]["conditions"]}
+    assert types == {"Admitted", "PodScheduled", "Bound"}  # Nothing is left of its waiting.
     assert cluster.decisions(space, "helped")[-1]["cause_detail"].startswith("PodGone Pod freed/filler")
     time.sleep(0.5)
     assert [len(cluster.decisions(space, name)) for name in ("helped", "too-big", "elsewhere")] == [2, 1, 1]

@@ -48,6 +48,10 @@ from fathom.store.protocol import Expect, Put
 UNSCHEDULABLE_TAINT = "node.kubernetes.io/unschedulable"
 
 
+# What a pod's conditions said while it waited for a node; what they say now follows.
+OVER = frozenset({"PodScheduled", "Bound", "SchedulingRetrying", "Queued"})
+
+
 class Placed(msgspec.Struct, frozen=True):
     """A binding that may be committed, if nothing that it rests on has changed by then."""
 
@@ -280,7 +284,7 @@ def bound_pod(ask: Ask, pod: Obj, *, account: str, now: str) -> Obj:
     if ask.reservation:
         annotations[asking.RESERVATION] = ask.reservation
     labels = {**labels_of(pod), **ask.labels}
-    kept = [one for one in status.get("conditions") or () if one.get("type") not in {"PodScheduled", "Bound"}]
+    kept = [one for one in status.get("conditions") or () if one.get("type") not in OVER]
     scheduled = {"type": "PodScheduled", "status": "True", "lastProbeTime": None, "lastTransitionTime": now}
     bound = {"type": "Bound", "status": "True", "lastTransitionTime": now}
     return canonical(
