@@ -16,8 +16,9 @@ from pathlib import Path
 import msgspec
 
 from fathom.agent.addresses import next_address
+from fathom.agent.host.account import with_account
 from fathom.agent.host.environment import Surroundings, Unresolved
-from fathom.agent.host.fetching import TOKEN_S, Fetched, Fetcher, NotFetched
+from fathom.agent.host.fetching import TOKEN_S, Fetched, Fetcher, NotFetched, references
 from fathom.agent.host.files import audiences_of, changes_by_itself, volume_files, write_volume
 from fathom.agent.host.images import Images, argv_of
 from fathom.agent.host.launch import Rights, Settled, shim_spec, user_of
@@ -51,6 +52,22 @@ class Ground(msgspec.Struct, frozen=True):
     log_bytes: int = 10 * 1024 * 1024
 
 
+class Tokens(msgspec.Struct, frozen=True):
+    by_audience: dict[str, str]
+    made_s: float
+
+
+def _make(directory: Path, below: Path | None = None) -> None:
+    """With what is missing above it; whatever our umask, others may go there. What is above that is not ours
+    to change."""
+    missing = [one for one in (directory, *directory.parents) if not one.exists()]
+    for one in reversed(missing):
+        one.mkdir()
+        one.chmod(0o755)
+    if directory != below:
+        directory.chmod(0o755)
+
+
 def _mount_note(settled: Settled) -> str:
     """Said where nothing can be mounted."""
     places = [str(one["mountPath"]) for one in settled.container.get("volumeMounts") or ()]
@@ -77,7 +94,7 @@ class ProcessDriver:
         self._watched: dict[str, int] = {}  # Run id -> pidfd of its shim.
         self._last_ip = ""
         self._locks: dict[tuple[str, str], asyncio.Lock] = {}  # Of starts, by pod and container.
-        self._refreshed_s: dict[str, float] = {}  # When a pod's files were last made, by UID.
+        self._tokens: dict[str, Tokens] = {}  # That pods have, by UID.
         self.on_end: Callable[[Run], None] = lambda run: None
         self._adopt_all()
 
@@ -132,12 +149,13 @@ class ProcessDriver:
         return NotStarted("RunContainerError", "another run of this container is still alive")
 
     async def _start(self, launch: Launch) -> Run | NotStarted:
+        launch = msgspec.structs.replace(launch, pod=self._whole(launch.pod))
         container = next(one.spec for one in containers_of(launch.pod) if one.name == launch.container)
         found = argv_of(container, self._ground.images)
         if isinstance(found, str):
             return NotStarted("ErrImageNeverPull", found)
         try:
-            fetched = await self._fetcher.fetch(launch.pod, audiences_of(launch.pod))
+            fetched = await self._fetch(launch.pod)
             settled = self._settle(launch, container, found, fetched)
             return await self._spawn(settled, shim_spec(settled))
         except (Unresolved, NotFetched) as error:
@@ -169,10 +187,11 @@ class ProcessDriver:
         return await self._prober.probe(record, asked.pod, asked.probe, asked.ip)
 
     def remove(self, uid: str) -> None:
-        self._refreshed_s.pop(uid, None)
+        self._tokens.pop(uid, None)
         for key in [key for key in self._locks if key[0] == uid]:
             del self._locks[key]
         self.records.remove(uid)
+        shutil.rmtree(self._place(uid), ignore_errors=True)
         remove_groups(f"{self._ground.node}/{uid}")
 
     # While they live.
@@ -180,26 +199,46 @@ class ProcessDriver:
     async def refresh(self) -> None:
         """Mounted ConfigMaps, Secrets and tokens follow what the API has. What cannot be had now stays."""
         for record in self.records.pods():
-            pod, uid = record.pod, uid_of(record.pod)
+            pod, uid = self._whole(record.pod), uid_of(record.pod)
             volumes = [one for one in lookup(pod, "spec", "volumes") or () if changes_by_itself(one)]
-            audiences = audiences_of(pod)
-            age_s = time.monotonic() - self._refreshed_s.get(uid, -1e9)
-            lives = any(run.exit is None for run in self.records.runs(uid))
-            if not volumes or not lives or (audiences and age_s < TOKEN_RENEW_S):
+            news = any(references(pod)) or (audiences_of(pod) and not self._has_tokens(uid))
+            if not volumes or not news or all(run.exit is not None for run in self.records.runs(uid)):
                 continue
-            self._refreshed_s[uid] = time.monotonic()
             try:
-                fetched = await self._fetcher.fetch(pod, audiences, services=False)
+                fetched = await self._fetch(pod, services=False)
                 self._write_volumes(pod, volumes, self._around(record, fetched), fetched)
             except (NotFetched, Unresolved, OSError) as error:
                 self._log.warn("volumes not refreshed", pod=uid, error=str(error))
+
+    def _whole(self, pod: Obj) -> Obj:
+        """With its account's volume, where there can be one."""
+        return with_account(pod) if self._ground.rights.enclosing else pod
+
+    async def _fetch(self, pod: Obj, *, services: bool = True) -> Fetched:
+        """Tokens are asked for when they are to be renewed, the rest each time."""
+        uid, now_s = uid_of(pod), time.monotonic()
+        if self._has_tokens(uid):
+            fetched = await self._fetcher.fetch(pod, [], services=services)
+            return msgspec.structs.replace(fetched, tokens=self._tokens[uid].by_audience)
+        fetched = await self._fetcher.fetch(pod, audiences_of(pod), services=services)
+        self._tokens[uid] = Tokens(fetched.tokens, now_s)
+        return fetched
+
+    def _has_tokens(self, uid: str) -> bool:
+        kept = self._tokens.get(uid)
+        return kept is not None and time.monotonic() - kept.made_s < TOKEN_RENEW_S
 
     def _write_volumes(self, pod: Obj, volumes: list[Obj], around: Surroundings, fetched: Fetched) -> None:
         first = containers_of(pod)[0].spec
         user = user_of(pod, first, around.pod_ip, self._ground.rights)
         for volume in volumes:
             files = volume_files(volume, around, fetched.tokens)
-            write_volume(self.records.pod_dir(uid_of(pod)) / "volumes" / volume["name"], files, user)
+            write_volume(self._place(uid_of(pod)) / "volumes" / volume["name"], files, user)
+
+    def _place(self, uid: str) -> Path:
+        """Where a pod's own files are. A user of its own must be able to go there, if nothing is mounted."""
+        places = self._ground.rights.places
+        return Path(places, uid) if places else self.records.pod_dir(uid)
 
     def _around(self, record: PodRecord, fetched: Fetched) -> Surroundings:
         ground = self._ground
@@ -225,14 +264,13 @@ class ProcessDriver:
             raise Unresolved("the pod was removed meanwhile")
         around = self._around(PodRecord(pod, record.ip), fetched)
         pod_dir, run_dir = (
-            self.records.pod_dir(uid),
+            self._place(uid),
             self.records.run_dir(uid, launch.container, launch.attempt),
         )
         user = user_of(pod, container, record.ip, ground.rights)
         self._make_places(pod_dir, run_dir, container, user)
         volumes = [one for one in lookup(pod, "spec", "volumes") or () if "hostPath" not in one]
         self._write_volumes(pod, volumes, around, fetched)
-        self._refreshed_s[uid] = time.monotonic()
         fence = fence_in(ground.means, f"{ground.node}/{uid}/{launch.container}", container)
         argv, image = found
         return Settled(
@@ -246,12 +284,12 @@ class ProcessDriver:
         shutil.rmtree(run_dir, ignore_errors=True)  # Of a start that came to nothing.
         home = pod_dir / "home" / container["name"]
         for directory in (home, run_dir, run_dir / "root", pod_dir / "volumes"):
-            directory.mkdir(mode=0o755, parents=True, exist_ok=True)
-            directory.chmod(0o755)
+            _make(directory)
         message = run_dir / "message"
         message.touch()
         if user is not None:
             os.chown(home, *user)
+            home.chmod(0o700)
             os.chown(message, *user)
 
     async def _spawn(self, settled: Settled, spec: dict[str, object]) -> Run:
@@ -296,7 +334,7 @@ class ProcessDriver:
         home = settled.pod_dir / "home" / settled.container["name"]
         for mount in settled.container.get("volumeMounts") or ():
             link = home / mount["mountPath"].strip("/")
-            link.parent.mkdir(parents=True, exist_ok=True)
+            _make(link.parent, below=home)
             if not link.exists():
                 link.symlink_to(settled.pod_dir / "volumes" / mount["name"])
 

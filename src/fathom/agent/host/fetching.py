@@ -8,6 +8,7 @@ from typing import Any
 import aiohttp
 import msgspec
 
+from fathom.agent.host.account import ROOT_CA, root_ca
 from fathom.agent.views import containers_of
 from fathom.client.credentials import NoCredentials
 from fathom.client.http import CONNECT_S, Server
@@ -29,7 +30,7 @@ class Fetched(msgspec.Struct, frozen=True):
 
 
 def references(pod: Obj) -> tuple[list[str], list[str]]:
-    """The ConfigMaps and Secrets that it names, in order, each once."""
+    """The ConfigMaps and Secrets that it names and that must be asked for, in order, each once."""
     maps: dict[str, None] = {}
     secrets: dict[str, None] = {}
     for container in containers_of(pod):
@@ -45,6 +46,7 @@ def references(pod: Obj) -> tuple[list[str], list[str]]:
         for source in lookup(volume, "projected", "sources") or ():
             _note(maps, source.get("configMap"), "name")
             _note(secrets, source.get("secret"), "name")
+    maps.pop(ROOT_CA, None)
     return list(maps), list(secrets)
 
 
@@ -71,7 +73,10 @@ class Fetcher:
         maps, secrets = references(pod)
         core = f"/api/v1/namespaces/{namespace}"
         return Fetched(
-            {name: await self._object(f"{core}/configmaps/{name}") for name in maps},
+            {
+                ROOT_CA: root_ca(self._server.tls),
+                **{name: await self._object(f"{core}/configmaps/{name}") for name in maps},
+            },
             {name: await self._object(f"{core}/secrets/{name}") for name in secrets},
             await self._services(namespace) if services else (),
             {audience: await self._token(pod, audience) for audience in audiences},
@@ -92,7 +97,9 @@ class Fetcher:
         body = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": spec}
         path = f"/api/v1/namespaces/{key.namespace}/serviceaccounts/{account}/token"
         answer = await self._ask("POST", path, body)
-        return str(lookup(answer or {}, "status", "token") or "")
+        if answer is None:
+            raise NotFetched(f'serviceaccount "{account}" not found')
+        return str(lookup(answer, "status", "token") or "")
 
     async def _object(self, path: str) -> Obj | None:
         return await self._ask("GET", path, None)

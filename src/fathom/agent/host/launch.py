@@ -26,6 +26,7 @@ class Rights(msgspec.Struct, frozen=True):
     root: bool
     enclosing: bool  # Namespaces of mounts can be had.
     hide: tuple[str, ...] = ()  # What no pod may see.
+    places: str = ""  # For what pods work with, where they cannot be enclosed but have users of their own.
     allow_root: bool = False
 
 
@@ -63,7 +64,7 @@ def user_of(pod: Obj, container: Obj, ip: str, rights: Rights) -> tuple[int, int
         return None
     if user == 0 and not rights.allow_root:
         raise Unresolved("runAsUser 0: processes of root could read the server's keys; see --allow-root")
-    if not rights.enclosing and user is None:
+    if not rights.enclosing and not rights.places and user is None:
         return None
     found = user if user is not None else uid_for(ip)
     return found, group if group is not None else found

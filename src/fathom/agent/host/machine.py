@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import ctypes
 import fcntl
+import hashlib
 import os
 import platform
 import shutil
 import socket
+import stat
 import subprocess
 import sys
 import tempfile
@@ -71,11 +73,30 @@ def find_rights(hide: Sequence[Path], *, allow_root: bool) -> tuple[Rights, str]
     root = os.geteuid() == 0
     enclosing, why = _can_enclose(root)
     paths = tuple(str(path.resolve()) for path in hide)
-    rights = Rights(root, enclosing, paths, allow_root)
-    if enclosing and (root or _has_landlock()):
+    places = _places(paths) if root and not enclosing else ""
+    rights = Rights(root, enclosing, paths, places, allow_root)
+    if places or (enclosing and (root or _has_landlock())):
         return rights, ""
     why = why or "the kernel has no Landlock, and /proc shows what other processes of the user see"
     return rights, f"pods can read the server's files as far as user {os.geteuid()} can: {why}"
+
+
+def _places(hide: Sequence[str]) -> str:
+    """A directory that every user may go through, for pods' files: with users of their own, pods cannot read
+    what only root may. '' where that would not keep them off."""
+    if any(os.stat(path).st_mode & 0o007 for path in hide if os.path.exists(path)):
+        return ""
+    name = hashlib.sha256("\n".join(hide).encode()).hexdigest()[:16]
+    place = Path("/var", "tmp", f"fathom-pods-{name}")
+    try:
+        place.mkdir(mode=0o711, exist_ok=True)
+        found = os.lstat(place)
+    except OSError:
+        return ""
+    if found.st_uid != 0 or not stat.S_ISDIR(found.st_mode) or found.st_mode & 0o022:
+        return ""  # Somebody else was faster.
+    place.chmod(0o711)
+    return str(place)
 
 
 def _has_landlock() -> bool:
