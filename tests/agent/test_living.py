@@ -120,7 +120,8 @@ def test_kubectl_reads_logs(cluster: Cluster, server: Server, kubectl: str) -> N
     assert following.stdout is not None
     begun = following.stdout.readline()  # It is there: only now may what it follows end.
     cluster.delete("speaks")
-    followed, _ = following.communicate(timeout=20)
+    followed = following.stdout.read()
+    assert following.wait(20) == 0
     assert sorted(line.partition(" ")[2] for line in [begun.rstrip(), *followed.splitlines()]) == [
         "err",
         "out",
