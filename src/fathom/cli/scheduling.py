@@ -11,11 +11,15 @@ from pathlib import Path
 from fathom import __version__
 from fathom.cli.problem import Problem
 from fathom.cli.serve import run_on_uvloop, server_at
+from fathom.client.http import Server
+from fathom.client.once import api_of
 from fathom.control.live import EndedByItself
+from fathom.model.errors import ApiError
 from fathom.record.journal import DiskJournal
 from fathom.record.ring import RingBusy
 from fathom.record.shelf import directory_of as tape_directory
 from fathom.record.tape import DiskTape
+from fathom.schedule.kinds import QUOTA
 from fathom.schedule.live import TimedJournal, journal_directory, run_scheduler_live
 from fathom.schedule.process import Settings
 from fathom.seams.log import JsonLog
@@ -86,6 +90,7 @@ async def run_scheduler(
         lease=lease if part[1] == 1 else (lease and f"{lease}-{part[0]}of{part[1]}"),
         who=who,
         target=server.url,
+        own_kinds=await _knows_our_kinds(server),
         user_agent=f"fathom/{__version__} {who}",
     )
     began_s = time.process_time()
@@ -106,6 +111,17 @@ async def run_scheduler(
         journal.close()
         if tape is not None:
             tape.close()
+
+
+async def _knows_our_kinds(server: Server) -> bool:
+    """A Kubernetes without them is scheduled for too, without quotas, policies and overrides. One that
+    does not answer now may know them: then the caches wait for it."""
+    async with api_of(server) as api:
+        try:
+            await api.list_page(QUOTA.resource, limit=1)
+        except ApiError as error:
+            return error.code != 404
+    return True
 
 
 def _shard(text: str) -> tuple[int, int]:
