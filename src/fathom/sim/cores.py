@@ -11,6 +11,8 @@ from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from typing import TypeVar
 
+from fathom.sim.engine import Engine
+from fathom.sim.genesis import genesis_of
 from fathom.sim.scenario import Scenario
 
 Asked = TypeVar("Asked")
@@ -32,6 +34,7 @@ class Cores:
         self._scenarios = scenarios
         self._workers = workers
         self._pool: ProcessPoolExecutor | None = None
+        genesis_of(Engine)  # What every run needs is made here, once, and not in each worker.
         if workers > 1:
             # Forked, so that a patch that was loaded here is in force there too.
             context = multiprocessing.get_context("fork")
@@ -56,6 +59,8 @@ class Cores:
             raise WorkerDied("a worker process died: was it killed, for want of memory?") from None
 
     def __enter__(self) -> Cores:
+        if self._pool is None:
+            freeze()
         return self
 
     def __exit__(self, *how: object) -> None:
@@ -64,6 +69,8 @@ class Cores:
             for worker in list((self._pool._processes or {}).values()):
                 worker.terminate()
             self._pool.shutdown(wait=True, cancel_futures=True)
+        else:
+            gc.unfreeze()
 
 
 _SCENARIOS: dict[str, Scenario] = {}  # Of a worker process; set once, when it starts.

@@ -133,8 +133,7 @@ def _status(owner: Obj, live: Sequence[Obj], now: str) -> tuple[WriteStatus, ...
         status="True" if len(live) == wanted else "False",
         reason="AsWanted" if len(live) == wanted else "OnTheWay",
         message=f"{wanted} wanted",
-        observed_generation=generation,
-        now=now,
+        now=now,  # A ReplicaSet's conditions have no generation: the server would drop it.
     )
     status: Obj = {
         "replicas": len(live),
