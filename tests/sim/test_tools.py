@@ -17,7 +17,7 @@ from fathom.client.outcomes import Committed
 from fathom.control.owning import owned
 from fathom.seams.process import Inside
 from fathom.sim import artifact as kept
-from fathom.sim.explore import Job, as_json, explore
+from fathom.sim.explore import Job, as_json, everyone, explore, in_turn
 from fathom.sim.faults import AnyFault, Crash, HoldWatch, LoseReply, Pause, Skew
 from fathom.sim.invariants import Checker, Finding, Found, Seen
 from fathom.sim.keeping import must_hold
@@ -404,3 +404,9 @@ def test_a_run_that_must_hold_and_does_not_leaves_its_file_and_its_command(tmp_p
     file = tmp_path / "tickets-1-random.json"
     assert str(caught.value).endswith(f"replay:  fathom replay {file}")
     assert kept.read(file).plan == plan(LOST)
+
+
+def test_of_all_stories_each_seed_is_for_one_in_turn_and_nobody_is_left_out() -> None:
+    assert in_turn(["a", "b"], range(4)) == [("a", "0"), ("b", "1"), ("a", "2"), ("b", "3")]
+    assert in_turn(["a", "b", "c"], range(5, 7)) == [("a", "5"), ("b", "6"), ("c", "5")]
+    assert everyone(["a", "b"], range(2)) == [("a", "0"), ("b", "0"), ("a", "1"), ("b", "1")]

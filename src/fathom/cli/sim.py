@@ -91,12 +91,15 @@ def _tell(scenario: Scenario, plan: Plan, *, patch: Path | None, out: Path, as_j
 
 
 def explore(
-    scenario: Annotated[str, Parameter(help="A name, several with commas, or all.")] = "all",
+    scenario: Annotated[
+        str, Parameter(help="A name, several with commas, or all: then each seed is for one, in turn.")
+    ] = "all",
     /,
     *,
     seeds: Seeds,
     jobs: Jobs = 1,
     strategy: Strategy = "random",
+    every: Annotated[bool, Parameter(negative=(), help="Of all, every story under every seed.")] = False,
     patch: Patch = None,
     first: Annotated[bool, Parameter(negative=(), help="Stop at the first violation.")] = False,
     runs: Annotated[int | None, Parameter(validator=Number(gte=1), help="At most so many runs.")] = None,
@@ -113,7 +116,8 @@ def explore(
     from fathom.sim.keeping import keep_some  # noqa: PLC0415
 
     found = {one.name: one for one in chosen(scenario)}
-    todo = [explorer.Job(name, str(seed), strategy) for seed in seeds_of(seeds) for name in found]
+    told = explorer.in_turn if scenario == "all" and not every else explorer.everyone
+    todo = [explorer.Job(name, seed, strategy) for name, seed in told(list(found), seeds_of(seeds))]
     freeze()
     with exploring(len(todo) if strategy != "lineage" else None, quiet=as_json) as shown:
         try:

@@ -34,6 +34,17 @@ class Job(msgspec.Struct, frozen=True):
     strategy: Strategy = "random"
 
 
+def everyone(names: Sequence[str], seeds: range) -> list[tuple[str, str]]:
+    return [(name, str(seed)) for seed in seeds for name in names]
+
+
+def in_turn(names: Sequence[str], seeds: range) -> list[tuple[str, str]]:
+    """Each seed for one story, in turn; every story and every seed at least once. So a thousand seeds are a
+    thousand runs, however many stories there are."""
+    count = max(len(names), len(seeds))
+    return [(names[at % len(names)], str(seeds[at % len(seeds)])) for at in range(count)]
+
+
 class Summary(msgspec.Struct):
     runs: int = 0
     violations: list[Result] = msgspec.field(default_factory=list)
