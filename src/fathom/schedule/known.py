@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from fathom.model.objects import Key, Obj, key_of, labels_of, lookup, metadata
+from fathom.model.objects import Key, Obj, key_of, labels_of, lookup, metadata, uid_of
 from fathom.model.own import (
     HOLDING,
     CapacityClass,
@@ -21,9 +21,11 @@ from fathom.model.own import (
     SchedulingPolicy,
     TenantQuota,
     expiry_ns,
+    moment_ns,
     override_active,
     read,
 )
+from fathom.model.own.capacity import HOLDER_UID
 from fathom.model.own.overrides import USED_OVERRIDES
 from fathom.model.tenancy import TENANT, tenant_of
 from fathom.schedule import rules as events
@@ -32,6 +34,7 @@ from fathom.schedule.place import Decider
 from fathom.schedule.pods import PodView, ShapeReader
 from fathom.schedule.preempt import Budget, Preempter, Preemption
 from fathom.schedule.preempting import budget_of
+from fathom.schedule.reserving import holder_of
 from fathom.schedule.resolve import (
     allowed_by,
     avoided_by,
@@ -42,6 +45,7 @@ from fathom.schedule.resolve import (
     volume_of,
 )
 from fathom.schedule.rules import RULES, Rules
+from fathom.schedule.shape import Needs
 from fathom.schedule.table import NodeTable
 from fathom.schedule.trust import Trust
 
@@ -67,6 +71,28 @@ _EVENTS = {
 }
 
 
+class Held(msgspec.Struct, frozen=True):
+    """What a Reservation holds, and for whom."""
+
+    key: Key
+    uid: str  # The reservation's own.
+    node: str
+    needs: Needs
+    tenant: str
+    capacity_class: str
+    expires_ns: int = 0  # 0: never.
+
+    @property
+    def holder(self) -> str:
+        return "/".join(("reservation", *self.key))
+
+    def as_object(self, pod: str) -> Obj:
+        """As much of it as is read here."""
+        notes = {HOLDER_UID: pod}
+        meta = {"namespace": self.key.namespace, "name": self.key.name, "uid": self.uid, "annotations": notes}
+        return {"metadata": meta, "spec": {"nodeName": self.node}}
+
+
 class Known:
     def __init__(self, *, tie_seed: int = 0, rules: Rules = RULES) -> None:
         self.table = NodeTable()
@@ -84,6 +110,7 @@ class Known:
             Any, Context
         ] = {}  # Of shapes; dropped whenever anything that they hold changes.
         self._nominated: dict[str, str] = {}  # UID -> the node that we have chosen; see `nominate`.
+        self.held_for: dict[str, Held] = {}  # UID of a pod -> what is reserved for it.
         self._lowest = HIGHEST  # No pod has ever had a lower priority.
         self._doubted: tuple[str, ...] = ()
         self.trust = Trust()
@@ -202,36 +229,76 @@ class Known:
             _keep(self._users, view.uid, used or None)
 
     def nominate(self, view: PodView, node: str = "") -> None:
-        """Room that is made for it is kept for it: by us, before anybody is told; else as its status says."""
+        """Room that is made for it is kept for it: by us, before anybody is told; by its reservation; else as
+        its status says."""
         if node:
             self._nominated[view.uid] = node
-        where = self._nominated.get(view.uid) or view.nominated
-        if where:
+        held = self.held_for.get(view.uid)
+        where = self._nominated.get(view.uid) or (held.node if held is not None else view.nominated)
+        if held is not None and held.node == where:
+            self.table.unclaim(held.holder)  # The room is the pod's own, and no obstacle to it.
+            self._claim(view.uid, held)
+        elif where:
             self.table.claim(view.uid, where, view.shape.requests, priority=view.priority)
         elif view.uid in self.table.claims:
             self.table.unclaim(view.uid)
 
     def unnominate(self, uid: str) -> None:
+        """What is reserved for it stays taken until the reservation is gone."""
         self._nominated.pop(uid, None)
         if uid in self.table.claims:
             self.table.unclaim(uid)
+        if uid in self.held_for:
+            self._claim(self.held_for[uid].holder, self.held_for[uid])
+
+    def _claim(self, holder: str, held: Held) -> None:
+        self.table.claim(
+            holder,
+            held.node,
+            held.needs,
+            priority=HIGHEST,
+            tenant=held.tenant,
+            capacity_class=held.capacity_class,
+        )
 
     def _put_reservation(self, before: Obj | None, after: Obj | None) -> tuple[str, ...]:
         """What is held for somebody is free for nobody else."""
-        holder = "/".join(("reservation", *key_of(after or before or {})))
-        held = _held(after)
+        held = self._held(after)
+        was = "" if before is None else holder_of(before)
+        pod = "" if after is None or held is None else holder_of(after)
+        freed = False
+        if was and was != pod and was in self.held_for and self.held_for[was].uid == uid_of(before or {}):
+            del self.held_for[was]
+            freed = was not in self._nominated and self.table.unclaim(was)
         if held is None:
-            return (events.POD_GONE,) if self.table.unclaim(holder) else ()
-        tenant = tenant_of(after or {}, self._namespaces.get(held.metadata.namespace))
-        self.table.claim(
-            holder,
-            held.spec.node_name,
-            needs_of(held.spec.resources),
-            priority=HIGHEST,
-            tenant=tenant,
-            capacity_class=held.spec.capacity_class,
-        )
+            freed |= self.table.unclaim("/".join(("reservation", *key_of(after or before or {}))))
+            return (events.POD_GONE,) if freed or was else ()
+        if pod:
+            self.held_for[pod] = held
+        if pod and pod in self.table.claims and self._nominated.get(pod, held.node) == held.node:
+            self.table.unclaim(held.holder)
+            self._claim(pod, held)
+        else:
+            self._claim(held.holder, held)
         return ()
+
+    def _held(self, obj: Obj | None) -> Held | None:
+        """None: it holds nothing on a node."""
+        try:
+            found = None if obj is None else read(Reservation, obj)
+        except msgspec.ValidationError:
+            return None
+        if obj is None or found is None or not found.spec.node_name or found.status.phase not in HOLDING:
+            return None
+        return Held(
+            key=key_of(obj),
+            uid=found.metadata.uid,
+            node=found.spec.node_name,
+            needs=needs_of(found.spec.resources),
+            tenant=tenant_of(obj, self._namespaces.get(found.metadata.namespace)),
+            capacity_class=found.spec.capacity_class,
+            expires_ns=moment_ns(found.spec.expires_at) or 0,
+        )
 
     # Being asked.
 
@@ -240,7 +307,8 @@ class Known:
         if pod.shape.gates or pod.priority <= self._lowest:
             return Preemption(None)  # Nobody could be in its way by rank: not worth a look at every node.
         budgets = tuple(one for _, one in sorted(self._budgets.items()))
-        nominated = self._nominated.get(pod.uid)
+        held = self.held_for.get(pod.uid)
+        nominated = self._nominated.get(pod.uid) or (held.node if held is not None else "")
         if nominated and not pod.nominated:  # Its status will say so; whom we have asked must not be doubled.
             pod = msgspec.structs.replace(pod, nominated=nominated)
         return self.preempter.preempt(pod, world, budgets)
@@ -301,17 +369,6 @@ class Known:
     def _of(self, kind: str) -> list[Any]:
         """Sorted by key: the order must not depend on who came first."""
         return [one for _, one in sorted(self._own[kind].items())]
-
-
-def _held(obj: Obj | None) -> Reservation | None:
-    """The reservation, if it holds something on a node."""
-    try:
-        found = None if obj is None else read(Reservation, obj)
-    except msgspec.ValidationError:
-        return None
-    if found is None or not found.spec.node_name or found.status.phase not in HOLDING:
-        return None
-    return found
 
 
 def _keep(where: dict[Any, Any], key: Any, value: Any) -> None:

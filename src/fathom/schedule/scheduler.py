@@ -23,6 +23,7 @@ import msgspec
 
 from fathom.cache.caches import Caches
 from fathom.client.api import Api
+from fathom.client.outcomes import Unknown
 from fathom.control import breaker, lease
 from fathom.control.cause import Cause
 from fathom.control.lease import Term
@@ -32,7 +33,7 @@ from fathom.model.own.overrides import USED_OVERRIDES
 from fathom.schedule import rules as events
 from fathom.schedule.context import Context
 from fathom.schedule.kinds import ROLLOUT
-from fathom.schedule.known import Known
+from fathom.schedule.known import Held, Known
 from fathom.schedule.observing import observed
 from fathom.schedule.place import Placement
 from fathom.schedule.pods import PodView
@@ -40,7 +41,16 @@ from fathom.schedule.preempt import Preemption, Victim
 from fathom.schedule.preempting import FRESH_S, carry_out, not_fresh
 from fathom.schedule.queue import Entry, Happening, Hinted, SchedulingQueue, Waiting
 from fathom.schedule.records import Circumstances, Recorder
-from fathom.schedule.sending import ABOUT_NODE, FENCE_LOST, Answer, Sender, Wish, read_outcome
+from fathom.schedule.reserving import holder_of, is_due, release, reservation_for, reserve
+from fathom.schedule.sending import (
+    ABOUT_NODE,
+    FENCE_LOST,
+    RESERVATION_GONE,
+    Answer,
+    Sender,
+    Wish,
+    read_outcome,
+)
 from fathom.schedule.voice import QUEUED, QUEUED_AFTER_S, Voice, Word
 from fathom.seams.outside import timestamp
 from fathom.seams.process import Inside
@@ -124,6 +134,7 @@ class Scheduler:
         self._doubted: dict[str, tuple[int, float]] = {}  # Node -> revision to reach, and when it refused.
         self._gated: dict[str, tuple[str, ...]] = {}  # By UID: gates that are on record.
         self._moved = asyncio.Event()
+        self._making_room: dict[str, bool] = {}  # By UID: whether its turn came meanwhile.
         self._draining = False
         self._voice: Voice | None = None
         self._term: Term | None = None
@@ -136,10 +147,24 @@ class Scheduler:
         if kind == "Pod":
             self._pod_changed(before, after)
             return
+        if kind == "Reservation":
+            self._reservation_changed(before, after)
+            return
         for name in self.known.put(kind, before, after):
             self._tell(name, kind, after or before or {})
         if kind == "Namespace" and self.known.tenant_changed(before, after):
             self._look_again(key_of(after or before or {}).name)
+        self._moved.set()
+
+    def _reservation_changed(self, before: Obj | None, after: Obj | None) -> None:
+        """The pod that it is for may be among those that wait: to that one it is no obstacle."""
+        obj = after or before or {}
+        for name in self.known.put("Reservation", before, after):
+            self._freed[str(lookup(obj, "spec", "nodeName"))] = None
+            self._tell(name, "Reservation", obj)
+        view = self._waiting.get(holder_of(obj))
+        if view is not None:
+            self.known.nominate(view)
         self._moved.set()
 
     def _look_again(self, namespace: str) -> None:
@@ -297,7 +322,7 @@ class Scheduler:
             self._decide_all(api, entries)
 
     def _decide_all(self, api: Api, entries: list[Entry]) -> None:
-        by_uid = {entry.pod.uid: entry for entry in entries}
+        by_uid = {entry.pod.uid: entry for entry in entries if not self._is_held_back(entry.pod.uid)}
         sent: list[Sent] = []
         for pods in self._groups([self._waiting[uid] for uid in by_uid]):
             decided, refused = self._decide([by_uid[pod.uid] for pod in pods], pods)
@@ -454,9 +479,15 @@ class Scheduler:
             annotations=self._annotations(id_, placement),
             policy=placement.policy if placement.policy != "builtin" else "",
             overrides=placement.overrides,
+            reservation=self._reserved(pod.uid, placement.node or ""),
         )
         sent = self._sent[pod.uid] = Sent(pod, wish, id_)
         return sent
+
+    def _reserved(self, uid: str, node: str) -> str:
+        """The reservation on whose strength it goes there, if any."""
+        held = self.known.held_for.get(uid)
+        return held.key.name if held is not None and held.node == node else ""
 
     def _annotations(self, id_: str, placement: Placement) -> dict[str, str]:
         found = {DECISION: id_}
@@ -480,8 +511,10 @@ class Scheduler:
         if found.node is not None and not stale:
             id_ = self._make_room(api, entry, pod, placement, around, found)
         else:
-            if not found.leaving:
-                self._give_up_room(pod)
+            if found.leaving:
+                self._reserve_soon(api, pod)
+            else:
+                self._give_up_room(api, pod)
             id_ = self._record(entry, pod, placement, around, "unschedulable", condition="PodScheduled=False")
         self.queue.park(pod.uid, (*helped_by, events.POD_GONE), now_ns=around.now_ns)
         if self._voice is not None:
@@ -500,7 +533,7 @@ class Scheduler:
     ) -> str:
         """The room is ours in our own table from now on, so that the next pod does not count on it too."""
         self.counts.preempted += len(found.victims)
-        self._give_up_room(pod, but=found.node or "")
+        self._give_up_room(api, pod, but=found.node or "")
         self.known.nominate(pod, found.node or "")
         id_ = self._recorder.decided(
             entry, pod, placement, msgspec.structs.replace(around, need=f"no older than {FRESH_S:g} s: met"),
@@ -508,22 +541,92 @@ class Scheduler:
             chosen=found.node or "", victims=tuple(_victim(one) for one in found.victims),
             condition="PodScheduled=False",
         )  # fmt: skip
+        self._making_room[pod.uid] = False
         self._fly(self._evict(api, pod, found, id_))
         return id_
 
-    def _give_up_room(self, pod: PodView, *, but: str = "") -> None:
+    def _give_up_room(self, api: Api, pod: PodView, *, but: str = "") -> None:
         """Room that was to be made for it elsewhere is not waited for any more."""
+        self._release(api, pod.uid, but=but)
         claim = self.known.table.claims.get(pod.uid)
         if claim is not None and claim.node != but:
             self.known.unnominate(pod.uid)
             self._tell_of_room(claim.node, f"room on {claim.node} that is not kept any more")
 
     async def _evict(self, api: Api, pod: PodView, found: Preemption, id_: str) -> None:
+        try:
+            await self._ask_to_leave(api, pod, found, id_)
+        finally:
+            self._room_is_made(pod.uid)
+
+    async def _ask_to_leave(self, api: Api, pod: PodView, found: Preemption, id_: str) -> None:
         done = await carry_out(api, pod.key, pod.uid, found)
         said = "; ".join(f"{'/'.join(one.victim.key)} {one.outcome}" for one in done)
         result: Result = "committed" if all(one.outcome in {"asked", "gone"} for one in done) else "unknown"
         now_ns = self._inside.outside.clock.now_ns()
         self._recorder.concluded(id_, now_ns, result, message=said)
+        await self._reserve(api, pod.uid, found.node or "")
+
+    # Reserving.
+
+    def _is_held_back(self, uid: str) -> bool:
+        """While room is made for it and reserved: a binding that does not name the reservation finds the node
+        full of it. Its turn comes when that is done."""
+        if uid not in self._making_room:
+            return False
+        self._making_room[uid] = True
+        return True
+
+    def _room_is_made(self, uid: str) -> None:
+        entry = self.queue.entry(uid)
+        if self._making_room.pop(uid, False) and entry is not None and _is_in_hand(entry):
+            self.queue.retry(uid, entry.cause, now_ns=self._now_ns(), backoff=False)
+            self._moved.set()
+
+    def _reserve_soon(self, api: Api, pod: PodView) -> None:
+        """Who is to make room was asked already, maybe by an earlier leader that got no further than that."""
+        held, now_ns = self.known.held_for.get(pod.uid), self._inside.outside.clock.now_ns()
+        claim = self.known.table.claims.get(pod.uid)
+        if claim is not None and (held is None or is_due(held.expires_ns, now_ns=now_ns)):
+            self._making_room[pod.uid] = False
+            self._fly(self._reserve_again(api, pod.uid, claim.node))
+
+    async def _reserve_again(self, api: Api, uid: str, node: str) -> None:
+        try:
+            await self._reserve(api, uid, node)
+        finally:
+            self._room_is_made(uid)
+
+    async def _reserve(self, api: Api, uid: str, node: str) -> None:
+        """What they leave is kept for the pod, in the ledger that all schedulers share."""
+        view, table = self._waiting.get(uid), self.known.table
+        pod = None if view is None else self._caches.snapshot().get("Pod", view.key)
+        row = table.row_of.get(node)
+        if pod is None or row is None or uid in self._sent or "Reservation" not in self._caches.kinds:
+            return
+        if self._making_room.get(uid):
+            return  # There is room for it already: its binding takes it in one step.
+        priority = view.priority if view is not None else 0
+        leaving = [one.view for _, one in sorted(table.pods_on[row].items()) if one.view.priority < priority]
+        now_ns = self._inside.outside.clock.now_ns()
+        made = await reserve(api, reservation_for(pod, node, leaving, now_ns=now_ns), now_ns=now_ns)
+        if made is None:
+            return
+        self._reservation_changed(None, made)
+        if uid not in self._waiting:  # It has a place meanwhile, or is gone.
+            self._release(api, uid)
+
+    def _release(self, api: Api, uid: str, *, but: str = "") -> None:
+        """What is reserved for it on other nodes than `but` is not needed any more. Where this fails, repair
+        does it."""
+        held = self.known.held_for.get(uid)
+        if held is not None and held.node != but:
+            self._fly(self._let_go(api, uid, held))
+
+    async def _let_go(self, api: Api, uid: str, held: Held) -> None:
+        outcome = await release(api, held.key, held.uid)
+        if not isinstance(outcome, Unknown) and self.known.held_for.get(uid) == held:
+            self._reservation_changed(held.as_object(uid), None)
 
     def _record_gates(self, pod: PodView) -> None:
         """Once for each set of gates: a gated pod is not in line."""
@@ -587,7 +690,7 @@ class Scheduler:
         answers = await self._sender.send([one.wish for one in sent])
         for one, answer in zip(sent, answers, strict=True):
             if answer.status != "Unknown":
-                self._conclude(one, answer)
+                self._conclude(api, one, answer)
         unknown = [
             (one, answer) for one, answer in zip(sent, answers, strict=True) if answer.status == "Unknown"
         ]
@@ -607,14 +710,16 @@ class Scheduler:
                 if found.check == "PodBound":
                     found = await read_outcome(api, sent.wish)
             if found is not None and found.status != "Unknown" and found.check not in NOT_SENT:
-                self._conclude(sent, found, settled=True)
+                self._conclude(api, sent, found, settled=True)
                 return
             await asyncio.sleep(pause_s * (0.5 + self._rng.random() / 2))
             pause_s = min(SETTLE_S_MAX, pause_s * 2)
 
-    def _conclude(self, sent: Sent, answer: Answer, *, settled: bool = False) -> None:
+    def _conclude(self, api: Api, sent: Sent, answer: Answer, *, settled: bool = False) -> None:
         """An outcome is known."""
         uid = sent.pod.uid
+        if answer.check == RESERVATION_GONE or (answer.status == "Bound" and not sent.wish.reservation):
+            self._release(api, uid)
         if answer.status == "Bound":
             self.counts.bound += 1
             self._note(sent, "settled" if settled else "committed", answer.revision)

@@ -27,6 +27,7 @@ PODS = Resource("", "v1", "pods")
 ABOUT_POD = frozenset({"PodBound", "PodGone", "PodUidChanged", "PodDeleting", "PodGated"})
 ABOUT_NODE = frozenset({"NodeGone", "NodeUnschedulable", "NodeFull", "NodePorts"})
 FENCE_LOST = "FenceLost"
+RESERVATION_GONE = "ReservationGone"
 NO_BATCHES = "NoBatches"  # The server does not know them.
 
 
