@@ -103,7 +103,8 @@ def taken_port(book: NodeBook, ports: Iterable[str]) -> str | None:
 def exceeds_quota(
     quota: TenantQuota | None, book: TenantBook, wanted: Holding, *, released: Holding | None = None
 ) -> str | None:
-    """Only what grows can exceed: limits that were lowered below their use still let go."""
+    """Limits that were lowered below their use still let go. A pod that takes the place of its reservation is
+    judged as one that comes: what was promised under an older limit is not owed."""
     if quota is None:
         return None
     account = wanted.account
@@ -114,7 +115,7 @@ def exceeds_quota(
             amount = wanted.counts.get(name, 0)
             back = _given_back(limit, released, account.tenant, name)
             used = _used(book, limit, name) - back
-            if amount > back and used + amount > most:
+            if amount and used + amount > most:
                 return _over(account, limit, name, amount=amount, used=used, most=most)
     return None
 
