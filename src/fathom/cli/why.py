@@ -255,6 +255,7 @@ def _told_attempt(found: Why, *, wide: bool) -> list[str]:
     ]
     if attempt.outcome:
         lines.append(f"outcome: {attempt.outcome}")
+    lines += [f"asked to leave: {victim}" for victim in attempt.victims]
     behind = [one for one in found.freshness if wide or one.kind in {"Pod", "Node"} or one.latest > one.used]
     told = [f"{one.kind} {one.used} (newest {one.latest}, heard {one.age_ms} ms before)" for one in behind]
     if told:

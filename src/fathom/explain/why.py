@@ -68,6 +68,7 @@ class Attempt(msgspec.Struct, frozen=True):
     quotas: tuple[str, ...]
     outcome: str
     message: str
+    victims: tuple[str, ...] = ()  # Who was asked to leave for it.
 
 
 class Now(msgspec.Struct, frozen=True):
@@ -217,6 +218,7 @@ def _attempt(kept: Kept) -> Attempt:
         quotas=tuple(_considered(one) for one in decision.quotas),
         outcome=said if outcome is None or not outcome.message else f"{said}: {outcome.message}",
         message=decision.message,
+        victims=decision.victims,
     )
 
 

@@ -1,0 +1,124 @@
+"""Why a pod is where it is, or nowhere: what was on record, and what would be decided now."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fathom.explain.why import Change, Evidence, Group, Used, explain_pod, unbound_in_line
+from fathom.model.decision import Decision, Outcome, Seen, Subject
+from fathom.record.journal import Kept
+from fathom.schedule.known import Known
+
+Obj = dict[str, Any]
+
+
+def cluster(**cpu: str) -> Known:
+    known = Known()
+    for name, amount in cpu.items():
+        room = {"cpu": amount, "memory": "8Gi", "pods": "110"}
+        known.put("Node", None, {"metadata": {"name": name}, "status": {"allocatable": room}})
+    return known
+
+
+def pod(cpu: str = "2", *, node: str = "", **spec: Any) -> Obj:
+    container = {"name": "c", "resources": {"requests": {"cpu": cpu}}}
+    placed = {"nodeName": node} if node else {}
+    meta = {"name": "web", "namespace": "shop", "uid": "u", "creationTimestamp": "2026-01-01T00:00:00Z"}
+    return {"metadata": meta, "spec": {"containers": [container], **placed, **spec}}
+
+
+def kept(verdict: str, *, node: str = "", message: str = "", **more: Any) -> Kept:
+    decision = Decision(
+        id="d-1",
+        time_ns=0,
+        controller="scheduler",
+        subject=Subject("pods", "shop", "web", "u"),
+        verdict=verdict,
+        cause="event",
+        cause_detail="pods shop/web at 3",
+        seen={"Node": Seen(7, 20)},
+        node=node,
+        nodes=2,
+        message=message,
+        **more,
+    )
+    return Kept(decision, (Outcome(id="d-1", time_ns=1, result="committed", revision=9),) if node else ())
+
+
+def why(known: Known, obj: Obj, *records: Kept, reasons: dict[str, str] | None = None) -> Any:
+    evidence = Evidence(
+        pod=obj, kept=records, reasons=reasons, latest={"Node": 12}, now_ns=0, queue=None
+    )  # fmt: skip
+    return explain_pod(evidence, known)
+
+
+SHORT = "0/2 nodes are available: 2 Insufficient cpu."
+
+
+def test_a_pod_that_fits_nowhere_is_told_the_rule_and_the_smallest_change() -> None:
+    found = why(cluster(a="1", b="1500m"), pod())
+    assert (found.state, found.schedulable) == ("unschedulable", False)
+    assert found.decisive == "NodeResourcesFit: Insufficient cpu (2 of 2 nodes)"
+    assert isinstance(found.change, Change)
+    assert found.change.rule == "NodeResourcesFit"
+    assert "b lacks 500m cpu" in found.change.what  # The nearest of the two.
+    assert found.summary.startswith(f"pod shop/web is not schedulable: {SHORT} Decisive: NodeResourcesFit")
+    assert found.groups == (Group("NodeResourcesFit: Insufficient cpu", 2, ("a", "b")),)
+    assert "PodGone" in found.next_trigger
+
+
+def test_the_same_answer_now_as_on_record_does_not_differ() -> None:
+    record = kept("unschedulable", message=SHORT)
+    found = why(cluster(a="1", b="1"), pod(), record, reasons={"a": "Old: reason", "b": ""})
+    assert found.now is not None
+    assert not found.now.differs
+    assert found.groups == (Group("Old: reason", 1, ("a",)),)
+    assert found.freshness == (Used("Node", 7, 12, 20),)
+
+
+def test_a_view_that_was_stale_shows_in_another_answer_now() -> None:
+    found = why(cluster(a="1", b="4"), pod(), kept("unschedulable", message=SHORT))
+    assert found.now is not None
+    assert (found.state, found.schedulable, found.now.node, found.now.differs) == ("waiting", True, "b", True)
+    assert found.summary == (
+        f"pod shop/web fits b now, though it did not when it was last tried ({SHORT}): it waits for its turn"
+    )
+
+
+def test_a_gated_pod_waits_for_its_gates() -> None:
+    found = why(cluster(a="4"), pod(schedulingGates=[{"name": "x/y"}]))
+    assert (found.state, found.decisive, found.next_trigger) == (
+        "gated", "SchedulingGates (x/y)", "its gates are removed",
+    )  # fmt: skip
+    assert found.change == Change("remove the scheduling gates x/y", "the pod's owner", "SchedulingGates")
+
+
+def test_a_pod_on_its_node_is_told_why_there() -> None:
+    record = kept("bind", node="a", scores={"a": 120, "b": 120})
+    found = why(cluster(a="4", b="4"), pod(node="a"), record)
+    assert (found.state, found.schedulable, found.node) == ("scheduled", True, "a")
+    assert found.summary == (
+        "pod shop/web is on a: the best of 2 that fit, with 120 points (as b 120); decision d-1"
+    )
+    assert found.attempt is not None
+    assert found.attempt.outcome == "committed at 9"
+
+
+def test_a_pod_that_somebody_else_placed_is_said_to_be_so() -> None:
+    found = why(cluster(a="4"), pod(node="a"))
+    assert found.summary == "pod shop/web is on a: not by a decision on record here"
+
+
+def test_the_line_is_by_priority_and_then_age_without_those_who_are_gated() -> None:
+    def waiting(name: str, *, priority: int = 0, age: int = 0, **spec: Any) -> Obj:
+        meta = {"name": name, "namespace": "a", "creationTimestamp": f"2026-01-01T00:00:{50 - age}Z"}
+        return {"metadata": meta, "spec": {"priority": priority, **spec}, "status": {}}
+
+    pods = [
+        waiting("young"),
+        waiting("old", age=9),
+        waiting("vip", priority=5),
+        waiting("gated", age=20, schedulingGates=[{"name": "x"}]),
+        waiting("placed", age=20, nodeName="n"),
+    ]
+    assert [one["metadata"]["name"] for one in unbound_in_line(pods)] == ["vip", "old", "young"]
