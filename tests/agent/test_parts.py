@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import subprocess
@@ -14,7 +15,7 @@ from tests.agent.objects import T0, WELL, alive, container, ended, over, pod, s
 
 from fathom.agent import shim
 from fathom.agent.addresses import candidates, next_address
-from fathom.agent.host.logs import Filter, LogOptions, log_files
+from fathom.agent.host.logs import Filter, LogOptions, older_files, read_log
 from fathom.agent.host.sockets import Listener, Verdict, listeners, whose
 from fathom.agent.host.usage import Entry, Sample, rated, usage_of
 from fathom.agent.probing import Tally, judge
@@ -258,11 +259,38 @@ def test_full_logs_are_rotated_and_the_oldest_goes(tmp_path: Path) -> None:
     for number in range(40):
         log.write("stdout", b"line %d\n" % number)
     log.close()
-    assert [one.name for one in log_files(tmp_path)] == ["log.2", "log.1", "log"]
-    kept = b"".join(one.read_bytes() for one in log_files(tmp_path)).splitlines()
-    numbers = [int(line.rpartition(b" ")[2]) for line in kept]
+    assert [one.name for one in older_files(tmp_path, 0)] == ["log.2", "log.1"]
+    numbers = [int(line.rpartition(b" ")[2]) for line in asyncio.run(read_all(tmp_path)).splitlines()]
     assert numbers == list(range(numbers[0], 40))
     assert 5 <= len(numbers) < 40
+
+
+async def read_all(directory: Path, **options: bool) -> bytes:
+    over = iter([False] * 3 + [True] * 100)
+    return b"".join([chunk async for chunk in read_log(directory, LogOptions(**options), lambda: next(over))])  # type: ignore[arg-type]  # as a test says
+
+
+def test_a_log_that_is_written_and_rotated_while_it_is_followed_is_told_once_and_whole(
+    tmp_path: Path,
+) -> None:
+    log = shim.Log(str(tmp_path / "log"), 3000, 50)
+
+    async def followed() -> bytes:
+        async def write() -> None:
+            for number in range(300, 900):
+                log.write("stdout", b"line %d\n" % number)
+                if number % 10 == 0:
+                    await asyncio.sleep(0.001)
+            log.close()
+
+        for number in range(300):
+            log.write("stdout", b"line %d\n" % number)
+        writing = asyncio.create_task(write())
+        reading = read_log(tmp_path, LogOptions(follow=True), writing.done)
+        return b"".join([chunk async for chunk in reading])
+
+    said = [int(line.rpartition(b" ")[2]) for line in asyncio.run(followed()).splitlines()]
+    assert said == list(range(900))
 
 
 def test_a_shim_records_who_runs_and_how_it_ended_and_leaves_nobody_behind(tmp_path: Path) -> None:

@@ -6,12 +6,14 @@ import asyncio
 import os
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Iterator
+from itertools import chain
 from pathlib import Path
 
 import msgspec
 
 POLL_S = 0.1
 CHUNK_BYTES = 256 * 1024
+TRIES = 5
 MICROS = len("2026-01-01T00:00:00.000000")  # The log has nanoseconds; who asks has not.
 
 
@@ -48,13 +50,18 @@ class Filter:
         return head + text + (b"" if self._part else b"\n")
 
 
-def log_files(directory: Path) -> list[Path]:
-    """The oldest first."""
-    numbered = sorted(
-        (one for one in directory.glob("log.*") if one.suffix[1:].isdigit()),
-        key=lambda one: -int(one.suffix[1:]),
-    )
-    return [*numbered, directory / "log"]
+def older_files(directory: Path, current: int) -> list[Path]:
+    """Full ones, the oldest first; not the file with this inode, which was `log` when it was opened."""
+    numbered = [one for one in directory.glob("log.*") if one.suffix[1:].isdigit()]
+    inodes = {one: _inode(one) for one in numbered}
+    return sorted((one for one in numbered if inodes[one] != current), key=lambda one: -int(one.suffix[1:]))
+
+
+def _inode(path: Path) -> int:
+    try:
+        return path.stat().st_ino
+    except OSError:
+        return -1
 
 
 def lines_of(path: Path) -> Iterator[bytes]:
@@ -69,26 +76,27 @@ def lines_of(path: Path) -> Iterator[bytes]:
 
 async def read_log(directory: Path, options: LogOptions, is_over: Callable[[], bool]) -> AsyncIterator[bytes]:
     """What is there, and with `follow` what comes, until the run is over. `is_over` is asked before the last
-    look, so nothing that was written before the end is missed."""
+    look, so nothing that was written before the end is missed; and what is there ends where following begins,
+    so nothing is told twice."""
     left = options.bytes_max
     filter_ = Filter(options)
-    follower = Follower(directory / "log") if options.follow else None
+    follower = Follower(directory / "log")
     try:
         there = (
             shown
-            for path in log_files(directory)
-            for line in lines_of(path)
+            for line in chain(
+                (line for path in older_files(directory, follower.inode) for line in lines_of(path)),
+                follower.there(),
+            )
             if (shown := filter_.shown(line)) is not None
         )
-        if follower is not None:
-            follower.begin()
         for chunk in _chunks(_tail(there, options.tail)):
             part, left = _bounded(chunk, left)
             yield part
             if left == 0:
                 return
             await asyncio.sleep(0)
-        while follower is not None:
+        while options.follow:
             over = is_over()
             lines = follower.read()
             shown = b"".join(text for line in lines if (text := filter_.shown(line)) is not None)
@@ -100,8 +108,7 @@ async def read_log(directory: Path, options: LogOptions, is_over: Callable[[], b
             if not lines:
                 await asyncio.sleep(POLL_S)
     finally:
-        if follower is not None:
-            follower.close()
+        follower.close()
 
 
 def _tail(lines: Iterator[bytes], count: int) -> Iterator[bytes]:
@@ -126,19 +133,34 @@ def _bounded(chunk: bytes, left: int) -> tuple[bytes, int]:
     return chunk[:left], max(0, left - len(chunk))
 
 
+def _opened(path: Path) -> int:
+    try:
+        return os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return -1
+
+
 class Follower:
-    """The growing end of a log, across rotations: a file that was renamed is read to its end first."""
+    """The newest file of a log and what is added to it, across rotations: a file that was renamed is read to
+    its end first."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
         self._fd = -1
         self._rest = b""
-
-    def begin(self) -> None:
-        """From the end of what is there now."""
         self._open()
-        if self._fd >= 0:
-            os.lseek(self._fd, 0, os.SEEK_END)
+
+    @property
+    def inode(self) -> int:
+        return os.fstat(self._fd).st_ino if self._fd >= 0 else 0
+
+    def there(self) -> Iterator[bytes]:
+        """Whole lines up to where the file ends now."""
+        left = os.fstat(self._fd).st_size if self._fd >= 0 else 0
+        while left > 0 and (chunk := os.read(self._fd, min(left, CHUNK_BYTES))):
+            left -= len(chunk)
+            *lines, self._rest = (self._rest + chunk).split(b"\n")
+            yield from lines
 
     def read(self) -> list[bytes]:
         """Whole lines that came since."""
@@ -148,8 +170,7 @@ class Follower:
             return []
         chunk = os.read(self._fd, CHUNK_BYTES)
         if not chunk and self._was_rotated():
-            self.close()
-            self._open()
+            self._go_on()
             chunk = os.read(self._fd, CHUNK_BYTES) if self._fd >= 0 else b""
         *lines, self._rest = (self._rest + chunk).split(b"\n")
         return lines
@@ -160,10 +181,28 @@ class Follower:
             self._fd = -1
 
     def _open(self) -> None:
-        try:
-            self._fd = os.open(self._path, os.O_RDONLY)
-        except OSError:
-            self._fd = -1
+        self._fd = _opened(self._path)
+
+    def _go_on(self) -> None:
+        """To the file that came after ours; there may be several by now. Whoever writes may rename them under
+        our hands: then it is looked at again."""
+        for _ in range(TRIES):
+            path, inode = self._next()
+            fd = _opened(path)
+            if fd >= 0 and os.fstat(fd).st_ino == inode:
+                self.close()
+                self._fd = fd
+                return
+            if fd >= 0:
+                os.close(fd)
+
+    def _next(self) -> tuple[Path, int]:
+        mine = self.inode
+        files = [*older_files(self._path.parent, 0), self._path]  # The oldest first.
+        inodes = [_inode(one) for one in files]
+        at = inodes.index(mine) + 1 if mine in inodes else 0  # Ours is gone: with the oldest that is there.
+        at = min(at, len(files) - 1)
+        return files[at], inodes[at]
 
     def _was_rotated(self) -> bool:
         try:
