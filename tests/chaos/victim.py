@@ -17,7 +17,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import msgspec
-from tests.clients.running import tls_of, _until_ready
+from tests.clients.running import _until_ready, tls_of
 
 from fathom.model.objects import Obj
 

@@ -88,9 +88,7 @@ class Maker:
             if field not in {"kind", "apiVersion"} and self._rng.random() < chance
         }
         if inner := schema.get("additionalProperties"):
-            made |= {
-                key: self.value(inner, depth + 1) for key in ("a", "cpu") if self._rng.random() < chance
-            }
+            made |= {key: self.value(inner, depth + 1) for key in ("a", "cpu") if self._rng.random() < chance}
         return made
 
 
