@@ -321,6 +321,20 @@ def test_a_paused_deployment_is_scaled_but_not_rolled() -> None:
     assert (progressing["status"], progressing["reason"]) == ("Unknown", "DeploymentPaused")
 
 
+def test_an_override_pauses_a_rollout_and_is_named() -> None:
+    owner = deployment(4, tag="2")
+    seen = around(owner, revision(owner, "1", 4))
+    held = Around(seen.claims, seen.available, seen.running, named=seen.named, paused_by="calm")
+    plan = plan_deployment(owner, held, now=NOW)
+    assert (plan.creates, plan.patches) == ((), ())
+    progressing = find_condition(plan.statuses[0].status["conditions"], "Progressing")
+    assert progressing is not None
+    assert (progressing["reason"], progressing["message"]) == (
+        "DeploymentPaused",
+        "Deployment is paused by the override calm",
+    )
+
+
 def test_scaling_in_the_middle_of_a_rollout_is_shared_out_in_proportion() -> None:
     before = deployment(10, strategy=_rolling(3, 2))
     old, new = revision(before, "1", 8), revision(before, "2", 5, number=2)

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import ClassVar
 
-import msgspec
-
 from fathom.cache.snapshot import Snapshot
 from fathom.client.api import Resource
 from fathom.control.again import Again
@@ -15,6 +13,7 @@ from fathom.control.watches import DEPLOYMENT, POD, REPLICA_SET, Kind, Primary, 
 from fathom.controllers.adopting import FOR_CHILDREN, selector_of
 from fathom.controllers.behavior import History
 from fathom.controllers.floor import Floor
+from fathom.controllers.pauses import OVERRIDE, paused
 from fathom.controllers.plan_autoscaling import Decided, Scene, decide, plan_autoscaler
 from fathom.controllers.plan_progress import progress_name
 from fathom.controllers.podstates import seconds
@@ -23,13 +22,12 @@ from fathom.controllers.revisions import size_of
 from fathom.controllers.usage import Sample
 from fathom.model.errors import ApiError
 from fathom.model.objects import Key, Obj, key_of, labels_of, lookup, metadata
-from fathom.model.own import SchedulerOverride, named, override_active, read
 from fathom.model.quantity import parse
 
 AUTOSCALER = Kind("HorizontalPodAutoscaler", Resource("autoscaling", "v2", "horizontalpodautoscalers"))
-OVERRIDE = Kind("SchedulerOverride", Resource("fathom.dev", "v1alpha1", "scheduleroverrides"))
 POD_METRICS = Resource("metrics.k8s.io", "v1beta1", "pods")
 
+PAUSES = ("pause_autoscaler", "pause_expansion")
 EVERY_S = 15.0  # Kubernetes' period: its default policies count in it.
 SAMPLE_AGE_S_MAX = 90.0
 SCALABLE = {"Deployment": DEPLOYMENT, "ReplicaSet": REPLICA_SET}
@@ -101,14 +99,16 @@ class Autoscalers:
             return Scene(None)
         selector = selector_of(workload)
         now_s = self._kit.now_ns() / 1e9
-        name = progress_name(str(workload["kind"]), key_of(workload).name)
+        kind, overrides = str(workload["kind"]), view.list("SchedulerOverride", key.namespace)
+        pause = paused(overrides, kind, key_of(workload), *PAUSES, now_ns=self._kit.now_ns())
+        name = progress_name(kind, key_of(workload).name)
         return Scene(
             workload=workload,
             pods=[pod for pod in view.list("Pod", key.namespace) if selector.matches(labels_of(pod))],
             samples=samples,
             trouble=trouble,
             progress=view.get("WorkloadProgress", Key(key.namespace, name)),
-            paused_by=_paused_by(view, workload, self._kit.now_ns()),
+            paused_by="" if pause is None else pause.override,
             history=self._histories.get(key) or History().wished(now_s, size_of(workload)),
             needs=self._floor.needs,
         )
@@ -155,20 +155,3 @@ def _target(view: Snapshot, autoscaler: Obj) -> Obj | None:
         return None
     found = view.get(kind.name, Key(key_of(autoscaler).namespace, str(reference.get("name"))))
     return None if found is None else {"kind": kind.name, **found}
-
-
-def _paused_by(view: Snapshot, workload: Obj, now_ns: int) -> str:
-    """The override that pauses growth of this workload, if one holds."""
-    key, kinds = key_of(workload), {"workload", str(workload["kind"]).lower()}
-    for obj in view.list("SchedulerOverride", key.namespace):
-        try:
-            override = read(SchedulerOverride, obj)
-        except msgspec.ValidationError:
-            continue
-        about = named(override.spec.target)
-        pauses = override.spec.changes.pause_autoscaler or override.spec.changes.pause_expansion
-        if not pauses or about is None or about.kind not in kinds or about.name != key.name:
-            continue
-        if override_active(override, now_ns):
-            return key_of(obj).name
-    return ""

@@ -12,6 +12,7 @@ from fathom.control.watches import DEPLOYMENT, POD, REPLICA_SET, Primary, Relate
 from fathom.controllers.adopting import FOR_CHILDREN, claims_of, concerned, owner_key
 from fathom.controllers.deploymentstatus import look_again_s
 from fathom.controllers.floor import Floor
+from fathom.controllers.pauses import OVERRIDE, Pause, paused, workload_of
 from fathom.controllers.plan_deployments import Around, plan_create_failure, plan_deployment
 from fathom.controllers.plan_replicasets import min_ready_s_of
 from fathom.controllers.podstates import has_ended, is_active, is_available, seconds
@@ -33,12 +34,18 @@ def _recreated(pod: Obj, view: View) -> Iterable[Key]:
     return () if above is None or deployment is None or is_rolling(deployment) else (above,)
 
 
+def _overridden(override: Obj, view: View) -> Iterable[Key]:
+    key = workload_of(override)
+    return () if key is None else (key,)
+
+
 class Deployments:
     name = "deployments"
     watches: ClassVar[tuple[Watch, ...]] = (
         Primary(DEPLOYMENT),
         Related(REPLICA_SET, concerns=concerned(DEPLOYMENT), indexes=FOR_CHILDREN),
         Related(POD, concerns=_recreated, indexes=FOR_CHILDREN),
+        Related(OVERRIDE, concerns=_overridden),
     )
 
     def __init__(self, kit: Kit) -> None:
@@ -53,15 +60,25 @@ class Deployments:
         deployment = view.get("Deployment", key)
         if deployment is None:
             return Again.never()
-        plan = plan_deployment(deployment, self._around(view, deployment, now), now=now)
+        pause = self._pause(view, deployment)
+        around = self._around(view, deployment, now, pause)
+        plan = plan_deployment(deployment, around, now=now)
         applied = await self._kit.apply(key, plan, seen=view)
         failure = applied.failure
         if plan.creates and failure is not None and failure.blame == "failed" and failure.reason not in RACES:
             failed = plan_create_failure(deployment, failure, now=now)
             await self._kit.apply(key, failed, seen=self._kit.snapshot())
+        if pause is not None:
+            left_s = (pause.until_ns - self._kit.now_ns()) / 1e9
+            return Again.after(applied, in_s=max(0.0, left_s) + 0.1, why="the end of an override")
         return Again.after(applied, in_s=look_again_s(deployment, now=now), why="the progress deadline")
 
-    def _around(self, view: Snapshot, deployment: Obj, now: str) -> Around:
+    def _pause(self, view: Snapshot, deployment: Obj) -> Pause | None:
+        key = key_of(deployment)
+        overrides = view.list("SchedulerOverride", key.namespace)
+        return paused(overrides, "Deployment", key, "pause_rollout", now_ns=self._kit.now_ns())
+
+    def _around(self, view: Snapshot, deployment: Obj, now: str, pause: Pause | None) -> Around:
         claims, namespace = claims_of(view, "ReplicaSet", deployment), key_of(deployment).namespace
         pods = {uid_of(one): view.owned("Pod", uid_of(one)) for one in claims.mine}
         least_s = {uid_of(one): min_ready_s_of(one) for one in claims.mine}
@@ -73,6 +90,7 @@ class Deployments:
             live={uid: sum(is_active(pod) for pod in some) for uid, some in pods.items()},
             named=lambda name: view.get("ReplicaSet", Key(namespace, name)) is not None,
             needs=self._floor.needs,
+            paused_by="" if pause is None else pause.override,
         )
 
     async def _may_adopt(self, key: Key) -> bool:

@@ -74,11 +74,14 @@ def is_complete(deployment: Obj, counts: Obj) -> bool:
     return bool(counts["updatedReplicas"] == counts["replicas"] == counts["availableReplicas"] == wanted)
 
 
-def plan_status(deployment: Obj, sets: Sets, *, now: str) -> tuple[WriteStatus, ...]:
+def plan_status(deployment: Obj, sets: Sets, *, now: str, paused_by: str = "") -> tuple[WriteStatus, ...]:
+    """`paused_by`: an override that pauses it, beside its own spec."""
     counts = counts_of(deployment, sets)
     conditions = _available(deployment, counts, conditions_of(deployment), now)
     conditions = _replica_failure(sets, conditions, now)
-    conditions = _progressing(deployment, sets, counts, conditions, now)
+    why = f"Deployment is paused by the override {paused_by}" if paused_by else "Deployment is paused"
+    paused = why if paused_by or lookup(deployment, "spec", "paused") else ""
+    conditions = _progressing(deployment, sets, counts, conditions, now=now, paused=paused)
     before = deployment.get("status") or {}
     if contains({name: before.get(name) or 0 for name in counts}, counts) and conditions == (
         before.get("conditions") or []
@@ -127,13 +130,15 @@ def has_timed_out(deployment: Obj, sets: Sets) -> bool:
     return is_about(condition, sets.new)
 
 
-def _progressing(deployment: Obj, sets: Sets, counts: Obj, conditions: list[Obj], now: str) -> list[Obj]:
+def _progressing(
+    deployment: Obj, sets: Sets, counts: Obj, conditions: list[Obj], *, now: str, paused: str
+) -> list[Obj]:
     if deadline_s_of(deployment) is None:
         return without_condition(conditions, PROGRESSING)
     current = find_condition(conditions, PROGRESSING)
-    paused = _paused(deployment, current, conditions, now)
-    if paused is not None:
-        return paused
+    waiting = _paused(paused, current, conditions, now)
+    if waiting is not None:
+        return waiting
     if sets.new is None:
         return conditions
     name = metadata(sets.new)["name"]
@@ -160,12 +165,12 @@ def _begun(new: Obj, conditions: list[Obj], now: str) -> list[Obj]:
     return said(conditions, PROGRESSING, "True", FOUND if found else CREATED, message, now=now, refresh=True)
 
 
-def _paused(deployment: Obj, current: Obj | None, conditions: list[Obj], now: str) -> list[Obj] | None:
+def _paused(paused: str, current: Obj | None, conditions: list[Obj], now: str) -> list[Obj] | None:
     """Time that it is paused is no time without progress. A rollout that has failed stays so."""
     if current is not None and current.get("reason") == TIMED_OUT:
-        return conditions if lookup(deployment, "spec", "paused") else None
-    if lookup(deployment, "spec", "paused"):
-        return said(conditions, PROGRESSING, "Unknown", PAUSED, "Deployment is paused", now=now)
+        return conditions if paused else None
+    if paused:
+        return said(conditions, PROGRESSING, "Unknown", PAUSED, paused, now=now)
     if current is not None and current.get("reason") == PAUSED:
         return said(conditions, PROGRESSING, "Unknown", RESUMED, "Deployment is resumed", now=now)
     return None

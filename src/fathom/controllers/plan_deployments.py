@@ -71,6 +71,7 @@ class Around(msgspec.Struct, frozen=True):
     live: Mapping[str, int] = {}  # ReplicaSet's UID -> its pods that neither ended nor are going.
     named: Callable[[str], bool] = lambda name: False  # Whether a ReplicaSet of that name is there.
     needs: tuple[Need, ...] = ()
+    paused_by: str = ""  # The override that pauses its rollouts.
 
 
 class _Steps(msgspec.Struct, frozen=True):
@@ -94,7 +95,9 @@ def plan_deployment(deployment: Obj, around: Around, *, now: str) -> Plan:
     sets = split(deployment, claims.mine)
     steps = _Steps() if is_deleting(deployment) else _settled(_steps(deployment, sets, around), sets, around)
     touches_itself = any(patch.target.kind == "Deployment" for patch in steps.patches)
-    statuses = steps.statuses or (() if touches_itself else plan_status(deployment, sets, now=now))
+    statuses = steps.statuses
+    if not statuses and not touches_itself:
+        statuses = plan_status(deployment, sets, now=now, paused_by=around.paused_by)
     # A new revision too: how large it may be follows from what the others have.
     matters = bool(steps.creates or steps.deletes) or any(patch.destructive for patch in steps.patches)
     return Plan(
@@ -109,7 +112,7 @@ def plan_deployment(deployment: Obj, around: Around, *, now: str) -> Plan:
 
 def _steps(deployment: Obj, sets: Sets, around: Around) -> _Steps:
     """The first of these that has something to do."""
-    paused = bool(lookup(deployment, "spec", "paused"))
+    paused = bool(lookup(deployment, "spec", "paused") or around.paused_by)
     if not paused and _is_to_be_reverted(deployment, sets):
         return _reverted(deployment, sets)
     if sets.new is not None and is_deleting(sets.new):
