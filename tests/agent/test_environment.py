@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from tests.agent.objects import container, pod
 
+from fathom.agent.host.account import PLACE, ROOT_CA, with_account
 from fathom.agent.host.environment import Surroundings, Unresolved, environment, expand, service_variables
 from fathom.agent.host.fetching import references
 from fathom.agent.host.files import File, volume_files, write_volume
@@ -159,6 +160,26 @@ def test_what_a_pod_refers_to_is_found_in_all_places() -> None:
     ]  # fmt: skip
     whole = pod(container(env=env, envFrom=[{"configMapRef": {"name": "m4"}}]), spec={"volumes": volumes})
     assert references(whole) == (["m4", "m1", "m2", "m3"], ["s1", "s2"])
+
+
+def test_every_container_finds_its_account_where_clients_look() -> None:
+    own = {"name": "mine", "mountPath": f"{PLACE}/"}
+    plain = pod(container(), container("other", volumeMounts=[own]), init=(container("before"),))
+    whole = with_account(plain)
+    mount = {"name": "kube-api-access", "mountPath": PLACE, "readOnly": True}
+    assert whole["spec"]["containers"] == [
+        container(volumeMounts=[mount]), container("other", volumeMounts=[own]),
+    ]  # fmt: skip
+    assert whole["spec"]["initContainers"] == [container("before", volumeMounts=[mount])]
+    (volume,) = whole["spec"]["volumes"]
+    maps: dict[str, Obj | None] = {ROOT_CA: {"data": {"ca.crt": "PEM"}}}
+    assert volume_files(volume, around(config_maps=maps), {"": "T"}) == {
+        "token": File(b"T"), "ca.crt": File(b"PEM"), "namespace": File(b"default"),
+    }  # fmt: skip
+    assert references(whole) == ([], [])
+    assert with_account(whole) == whole
+    silent = pod(spec={"automountServiceAccountToken": False})
+    assert with_account(silent) == silent
 
 
 # Images.

@@ -108,6 +108,16 @@ def test_a_mirror_pod_has_no_account() -> None:
     assert create(ACCOUNTS, World(), mirror) == Admitted(mirror)
 
 
+def test_whether_tokens_are_mounted_is_said_by_the_pod_or_else_by_its_account() -> None:
+    account = obj("ServiceAccount", "shy", namespace="default", automountServiceAccountToken=False)
+    asked = pod(serviceAccountName="shy")
+    assert create(ACCOUNTS, World(account), asked).obj == pod(
+        serviceAccountName="shy", automountServiceAccountToken=False
+    )
+    wants = pod(serviceAccountName="shy", automountServiceAccountToken=True)
+    assert create(ACCOUNTS, World(account), wants).obj == wants
+
+
 TOLERATIONS = Chain([DefaultTolerationSeconds()])
 
 

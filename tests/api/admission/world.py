@@ -36,6 +36,7 @@ KINDS = {
         kind("Pod", "pods"),
         kind("Service", "services"),
         kind("ConfigMap", "configmaps"),
+        kind("ServiceAccount", "serviceaccounts"),
         kind("PersistentVolumeClaim", "persistentvolumeclaims"),
         kind("LimitRange", "limitranges"),
         kind("ResourceQuota", "resourcequotas"),

@@ -1,7 +1,7 @@
 """What a pod needs to speak to the server as its service account, where Kubernetes' clients look for it.
 
-kube-apiserver writes this volume into every pod's spec. Here the agent adds it when it starts a container: the
-same files at the same place, without a copy of it in each of a million pods.
+kube-apiserver writes this volume into every pod's spec. Here the agent adds it when it starts a container:
+the same files at the same place, without a copy of it in each of a million pods.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fathom.api.admission.attempt import CREATE, UPDATE, Attempt
 from fathom.api.admission.plugin import Plugin
-from fathom.model.objects import Obj, metadata
+from fathom.model.objects import Key, Obj, metadata
 from fathom.model.view import View
 
 MIRROR = "kubernetes.io/config.mirror"
@@ -16,7 +16,8 @@ TOLERATION_S = 300
 
 
 class ServiceAccount(Plugin):
-    """A pod runs as its namespace's `default` account unless it says otherwise. That need not exist."""
+    """A pod runs as its namespace's `default` account unless it says otherwise. That need not exist. One that
+    says nothing about tokens does as its account says; the agent, which mounts them, knows pods only."""
 
     name = "ServiceAccount"
     resources = frozenset({"pods"})
@@ -24,15 +25,23 @@ class ServiceAccount(Plugin):
     trusted = True
 
     def mutate(self, attempt: Attempt, view: View) -> Obj:
-        assert attempt.obj is not None
-        spec = attempt.obj.get("spec") or {}
-        if spec.get("serviceAccountName") or MIRROR in (metadata(attempt.obj).get("annotations") or ()):
-            return attempt.obj
-        account = spec.get("serviceAccount") or "default"
-        return {
-            **attempt.obj,
-            "spec": {**spec, "serviceAccountName": account, "serviceAccount": account},
-        }
+        pod = attempt.obj
+        assert pod is not None
+        spec = pod.get("spec") or {}
+        if MIRROR in (metadata(pod).get("annotations") or ()):
+            return pod
+        name = spec.get("serviceAccountName") or spec.get("serviceAccount") or "default"
+        added: Obj = {}
+        if not spec.get("serviceAccountName"):
+            added = {"serviceAccountName": name, "serviceAccount": name}
+        if "automountServiceAccountToken" not in spec and not _mounts_tokens(view, attempt.namespace, name):
+            added["automountServiceAccountToken"] = False
+        return {**pod, "spec": {**spec, **added}} if added else pod
+
+
+def _mounts_tokens(view: View, namespace: str, name: str) -> bool:
+    found = view.get("serviceaccounts", Key(namespace, name))
+    return found is None or found.obj.get("automountServiceAccountToken") is not False
 
 
 class DefaultTolerationSeconds(Plugin):
