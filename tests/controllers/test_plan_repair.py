@@ -54,8 +54,14 @@ def phase_after(held: Obj, holder: Obj | None, *twins: Obj) -> tuple[str, str]:
     return str(write.status["phase"]), plan.why
 
 
-def test_a_reservation_whose_pod_lives_is_left_alone() -> None:
-    assert plan_reservation(reservation(), pod(), [reservation()], now_ns=NOW_NS, now=NOW) == NOTHING
+def test_a_reservation_whose_pod_waits_or_has_taken_it_is_left_alone() -> None:
+    waiting, bound = pod(node=""), reservation(phase="Bound")
+    assert plan_reservation(reservation(), waiting, [reservation()], now_ns=NOW_NS, now=NOW) == NOTHING
+    assert plan_reservation(bound, pod(), [bound], now_ns=NOW_NS, now=NOW) == NOTHING
+
+
+def test_a_reservation_whose_pod_has_a_place_without_it_is_released() -> None:
+    assert phase_after(reservation(), pod()) == ("Released", "its pod has a place without it")
 
 
 def test_one_whose_pod_is_gone_is_released_also_when_a_namesake_is_there() -> None:
@@ -73,8 +79,8 @@ def test_one_whose_time_is_over_expires_but_a_bound_one_belongs_to_its_pod() -> 
 
 def test_of_two_for_one_intent_the_younger_is_released() -> None:
     old, young = reservation(), reservation("r2", made=EARLIER)
-    assert phase_after(young, pod(), old) == ("Released", "the same intent has an older reservation")
-    assert plan_reservation(old, pod(), [old, young], now_ns=NOW_NS, now=NOW) == NOTHING
+    assert phase_after(young, pod(node=""), old) == ("Released", "the same intent has an older reservation")
+    assert plan_reservation(old, pod(node=""), [old, young], now_ns=NOW_NS, now=NOW) == NOTHING
 
 
 def test_what_holds_nothing_any_more_is_removed_after_a_while() -> None:

@@ -2,6 +2,7 @@
 
     clear                                                   repaired
       a reservation whose time is over, or whose pod is gone  released, then removed
+      or has a place without it
       two reservations for one intent                         the younger is released
       a pod bound to a node that is not there                 removed at once: nobody is left to end it
     ambiguous                                               proposed, and done when a person approves
@@ -22,6 +23,7 @@ from fathom.control.plan import NOTHING, Create, Delete, Plan, WriteStatus, targ
 from fathom.model.conditions import conditions_of, set_condition
 from fathom.model.objects import Key, Obj, is_deleting, key_of, lookup, metadata, uid_of
 from fathom.model.own import HOLDING, VOID, Reservation, moment_ns, read
+from fathom.model.own.capacity import HOLDER, HOLDER_UID
 
 FRESH_S = 10.0
 SECOND_NS = 1_000_000_000
@@ -37,7 +39,7 @@ KNOWN = ("kubernetes", "foregroundDeletion", "orphan")
 # Condition of a WorkloadProgress.
 COMPLETE = "RepairComplete"
 LOOSE_TOLD = 5
-POD_NAME, POD_UID = "fathom.dev/pod", "fathom.dev/pod-uid"
+POD_NAME, POD_UID = HOLDER, HOLDER_UID
 
 
 def plan_reservation(
@@ -53,6 +55,8 @@ def plan_reservation(
         return _voided(reservation, "Expired", f"its time was over at {held.spec.expires_at}", now)
     if _is_orphaned(reservation, pod):
         return _voided(reservation, "Released", "its pod is gone", now)
+    if held.status.phase in HOLDING and _has_a_place(reservation, pod):
+        return _voided(reservation, "Released", "its pod has a place without it", now)
     if _is_younger(reservation, twins):
         return _voided(reservation, "Released", "the same intent has an older reservation", now)
     return NOTHING
@@ -67,6 +71,13 @@ def _is_orphaned(reservation: Obj, pod: Obj | None) -> bool:
     """One that names no pod belongs to its owner, with which the collector takes it."""
     wanted = lookup(reservation, "metadata", "annotations", POD_UID)
     return bool(wanted) and (pod is None or uid_of(pod) != wanted or _has_ended(pod))
+
+
+def _has_a_place(reservation: Obj, pod: Obj | None) -> bool:
+    """A binding that names its reservation makes it Bound in the same commit: one that still holds was not
+    named. (If our view of it is older than that binding, what we write names a revision that is past.)"""
+    named = lookup(reservation, "metadata", "annotations", POD_UID)
+    return bool(named) and pod is not None and bool(lookup(pod, "spec", "nodeName"))
 
 
 def _has_ended(pod: Obj) -> bool:

@@ -22,6 +22,7 @@ from fathom.sim.scenarios import (
     history,
     jobs,
     leaders,
+    preempting,
     quotas,
     replicas,
     reservations,
@@ -46,6 +47,7 @@ MODULES = (
     quotas,
     crashes,
     scheduling,
+    preempting,
     workloads,
     rollback,
 )

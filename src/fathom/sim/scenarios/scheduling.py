@@ -143,7 +143,7 @@ async def _change(world: World, number: int, *, high: float) -> None:
         made = [pod(f"b-{number}-{one}", cpu=world.rng.choice(("2", "3"))) for one in range(3)]
         await asyncio.gather(*(world.apply(PODS, one) for one in made))
     elif what == "delete":
-        await _delete_some(world)
+        await delete_some(world)
     elif what == "cordon":
         name = f"node-{world.rng.randrange(1, NODE_COUNT + 1)}"
         await world.apply(NODES, node(name, zone=_zone(world, name), cordoned=world.rng.random() < 0.5))
@@ -151,7 +151,7 @@ async def _change(world: World, number: int, *, high: float) -> None:
         await world.apply(QUOTAS, quota("default", cpu=world.rng.choice(("6", "12", "20"))))
 
 
-async def _delete_some(world: World) -> None:
+async def delete_some(world: World) -> None:
     pods = [one for one in world.list("pods", "default") if not is_deleting(one)]
     if pods:
         chosen = world.rng.choice(pods)

@@ -1,0 +1,137 @@
+"""Room is made for pods of higher priority, by pods that take their time to leave, while another scheduler
+looks for room too: what is reserved for one is nobody else's, and nothing is held for nobody in the end."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from fathom.controllers.repair import Reservations
+from fathom.model.objects import Key, Obj, lookup, metadata, uid_of
+from fathom.sim.faults import AnyFault, Crash, HoldWatch, LoseRequest
+from fathom.sim.invariants import RESERVATIONS, Checker, Finding
+from fathom.sim.menu import Menu
+from fathom.sim.running import run_controllers
+from fathom.sim.scenario import Scenario, scenario
+from fathom.sim.scenarios import scheduling
+from fathom.sim.scenarios.objects import NODES, PODS
+from fathom.sim.scenarios.scheduling import (
+    CLASSES,
+    LEASE,
+    QUOTAS,
+    SCHEDULERS,
+    node,
+    pod,
+    quota,
+    run_scheduler,
+)
+from fathom.sim.scenarios.staff import AGENT, TIMING
+from fathom.sim.standins.agent import Agent
+from fathom.sim.world import World
+
+RIVAL, REPAIR = "rival", "repair"
+KINDS = ("/pods", "/reservations", "/nodes", "bindingbatches")
+OURS = "/apis/fathom.dev/v1alpha1/namespaces/default/reservations"
+GRACE_S = 6  # Victims take it all.
+# Longer than a void reservation is kept, and a scan: what is left then is left for ever.
+QUIET_S = 90.0
+# So long that leaders change between the two steps.
+RESTART_S = 8.0
+
+
+class NothingIsHeldForNobody(Checker):
+    """At rest: whatever a reservation holds, its pod is there and waits for it."""
+
+    name = "repair removes every orphan"
+
+    def settled(self, world: World) -> Iterable[str | Finding]:
+        waiting = {uid_of(one) for one in world.list("pods") if not lookup(one, "spec", "nodeName")}
+        for one in world.list(RESERVATIONS):
+            name, phase = metadata(one)["name"], lookup(one, "status", "phase") or ""
+            holder = lookup(one, "metadata", "annotations", "fathom.dev/pod-uid")
+            if phase in {"", "Active"} and holder not in waiting:
+                yield Finding(
+                    f"{name} holds room for nobody", (f"{RESERVATIONS}/{metadata(one)['namespace']}/{name}",)
+                )
+
+
+def checkers() -> Sequence[Checker]:
+    return [*scheduling.checkers(), NothingIsHeldForNobody()]
+
+
+@scenario(
+    Menu(processes=(*SCHEDULERS, RIVAL, REPAIR, AGENT), kinds=KINDS, seconds=25, most=8),
+    checkers=checkers,
+    scale=16,
+)
+async def preemption(world: World) -> None:
+    """Everything is full when important pods come; victims are slow, rivals quick, leaders die."""
+    await _employed(world)
+    for number in range(world.scale):
+        await world.sleep(2.5 * world.rng.random())
+        what = world.rng.choice(("high", "high", "rival", "rival", "low", "delete"))
+        if what == "delete":
+            await scheduling.delete_some(world)
+            continue
+        cpu = world.rng.choice(("1", "2", "3"))
+        await world.apply(PODS, _pod(f"{what}-{number}", cpu=cpu, high=what == "high", rival=what == "rival"))
+    await world.heal_and_settle(quiet_s=QUIET_S, within_s=900)
+
+
+# The victims have been asked to leave; the leader dies before it can say what the room is for.
+EVICTED: tuple[AnyFault, ...] = (
+    LoseRequest(at_s=0.0, target=SCHEDULERS[0], match=f"POST {OURS}", times=99),
+    HoldWatch(at_s=3.0, target=RIVAL, match="/reservations", for_s=20.0),
+    Crash(at_s=4.0, target=SCHEDULERS[0], for_s=RESTART_S),
+)
+
+
+@scenario(Menu(processes=SCHEDULERS, kinds=KINDS), scripted=EVICTED, checkers=checkers)
+async def evicted_and_not_yet_reserved(world: World) -> None:
+    """The next leader reserves what is being made free, and the rival, who has not heard of that, is refused:
+    one victim for one pod."""
+    await _employed(world, full=False)
+    victim = _pod("victim", cpu="4", node="node-1")
+    victim["spec"]["terminationGracePeriodSeconds"] = 20
+    await world.apply(PODS, victim)
+    await world.sleep(3.2 - world.now_s)
+    await world.apply(PODS, _pod("important", cpu="4", high=True))
+    await world.sleep(0.5)
+    assert lookup(world.get("pods", Key("default", "victim")), "metadata", "deletionTimestamp")
+    await world.sleep(4)
+    await world.apply(PODS, _pod("rival", cpu="4", rival=True))
+    await world.sleep(13)
+    (held,) = world.list(RESERVATIONS)
+    assert held["spec"]["nodeName"] == "node-1"
+    await world.heal_and_settle(quiet_s=QUIET_S, within_s=900)
+    placed = {metadata(one)["name"]: lookup(one, "spec", "nodeName") for one in world.list("pods")}
+    assert placed == {"important": "node-1", "rival": None}, placed
+    assert [lookup(one, "status", "phase") for one in world.list(RESERVATIONS)] == ["Bound"]
+
+
+async def _employed(world: World, *, full: bool = True) -> None:
+    for name in SCHEDULERS:
+        run_scheduler(world, name, lease=LEASE, timing=TIMING)
+        await world.sleep(0.3)  # The first one leads.
+    run_scheduler(world, RIVAL, names=(RIVAL,))
+    run_controllers(world, REPAIR, Reservations)
+    run_controllers(world, AGENT, Agent)
+    await world.apply(CLASSES, {"kind": "PriorityClass", "metadata": {"name": "high"}, "value": 1000})
+    await world.apply(QUOTAS, quota("default", cpu="40"))
+    for number in range(1, scheduling.NODE_COUNT + 1) if full else (1,):
+        await world.apply(NODES, node(f"node-{number}"))
+        if full:
+            for one in ("a", "b"):
+                await world.apply(PODS, _pod(f"old-{number}-{one}", cpu="2", node=f"node-{number}"))
+
+
+def _pod(name: str, *, cpu: str, high: bool = False, rival: bool = False, node: str = "") -> Obj:
+    made = pod(name, cpu=cpu, high=high)
+    made["spec"]["terminationGracePeriodSeconds"] = GRACE_S
+    if node:
+        made["spec"]["nodeName"] = node
+    if rival:
+        made["spec"]["schedulerName"] = RIVAL
+    return made
+
+
+SCENARIOS: tuple[Scenario, ...] = (preemption, evicted_and_not_yet_reserved)
