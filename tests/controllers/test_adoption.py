@@ -1,0 +1,86 @@
+"""Adopting and letting go, by the real controllers on a real server in a simulated world."""
+
+from __future__ import annotations
+
+from tests.control.worlds import told
+
+from fathom.control.owning import controller_of
+from fathom.controllers.deployments import Deployments
+from fathom.controllers.replicasets import ReplicaSets
+from fathom.model.objects import Key, Obj, lookup, metadata, uid_of
+from fathom.sim.scenarios.objects import PODS, REPLICA_SETS, replica_set, template
+from fathom.sim.scenarios.staff import come_to_rest, employ
+from fathom.sim.scenarios.workloads import DEPLOYMENTS, deployment
+from fathom.sim.world import World
+
+
+def names(world: World) -> list[str]:
+    return [str(metadata(pod)["name"]) for pod in world.list("pods", "default")]
+
+
+def owner(world: World, name: str) -> str:
+    pod = world.get("pods", Key("default", name))
+    return str((controller_of(pod or {}) or {}).get("name", ""))
+
+
+def bare(name: str) -> Obj:
+    made = template("web")
+    return {"metadata": {"name": name, "labels": made["metadata"]["labels"]}, "spec": made["spec"]}
+
+
+def test_a_pod_that_matches_is_adopted_and_counts() -> None:
+    async def story(world: World) -> None:
+        await world.apply(PODS, bare("stray"))
+        employ(world, ReplicaSets)
+        await world.apply(REPLICA_SETS, replica_set("web", 2))
+        await come_to_rest(world)
+        assert (names(world), owner(world, "stray")) == (["stray", "web-0"], "web")
+
+    told(story)
+
+
+def test_a_pod_that_is_relabelled_is_let_go_and_replaced() -> None:
+    async def story(world: World) -> None:
+        employ(world, ReplicaSets)
+        await world.apply(REPLICA_SETS, replica_set("web", 2))
+        await come_to_rest(world)
+        await world.api.patch(PODS, "default", "web-0", {"metadata": {"labels": {"app": "debug"}}})
+        await come_to_rest(world)
+        assert names(world) == ["web-0", "web-1", "web-2"]
+        assert [owner(world, name) for name in names(world)] == ["", "web", "web"]
+
+    told(story)
+
+
+def test_what_was_orphaned_is_adopted_by_the_next_of_the_name() -> None:
+    async def story(world: World) -> None:
+        employ(world, Deployments, ReplicaSets)
+        await world.apply(DEPLOYMENTS, deployment("web", 2))
+        await come_to_rest(world)
+        before = {metadata(pod)["uid"] for pod in world.list("pods", "default")}
+        old = world.get(DEPLOYMENTS.name, Key("default", "web"))
+        assert old is not None
+        await world.api.delete(DEPLOYMENTS, "default", "web", uid=uid_of(old), policy="Orphan")
+        await come_to_rest(world)
+        assert world.get(DEPLOYMENTS.name, Key("default", "web")) is None
+        await world.apply(DEPLOYMENTS, deployment("web", 2))
+        await come_to_rest(world)
+        assert {metadata(pod)["uid"] for pod in world.list("pods", "default")} == before
+        found = world.get(DEPLOYMENTS.name, Key("default", "web"))
+        assert lookup(found, "status", "availableReplicas") == 2
+
+    told(story)
+
+
+def test_a_name_that_is_somebody_elses_is_worked_around() -> None:
+    async def story(world: World) -> None:
+        stranger = bare("web-0")
+        stranger["metadata"]["labels"] = {"app": "other"}
+        await world.apply(PODS, stranger)
+        employ(world, ReplicaSets)
+        await world.apply(REPLICA_SETS, replica_set("web", 2))
+        await come_to_rest(world)
+        assert names(world) == ["web-0", "web-1", "web-2"]
+        assert owner(world, "web-0") == ""
+
+    told(story)
