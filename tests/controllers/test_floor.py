@@ -1,0 +1,40 @@
+"""How far a new leader's view must have come."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+from tests.control.stage import Stage
+
+from fathom.cache.freshness import AtLeast
+from fathom.client.api import Page, Resource
+from fathom.control.kit import Kit
+from fathom.control.watches import POD, REPLICA_SET
+from fathom.controllers.floor import Floor
+
+
+class Store:
+    """A server whose revision grows with every question."""
+
+    def __init__(self) -> None:
+        self.asked: list[str] = []
+
+    async def list_page(self, resource: Resource, *, limit: int) -> Page:
+        self.asked.append(f"{resource.plural} {limit}")
+        return Page([], 40 + len(self.asked))
+
+
+class Asking:
+    def __init__(self, store: Store) -> None:
+        self.api: Any = store
+
+
+def test_the_server_is_asked_once_and_every_kind_must_have_come_so_far() -> None:
+    store = Store()
+    floor = Floor(cast(Kit, Asking(store)), REPLICA_SET, POD)
+    assert floor.needs == ()
+    stage = Stage()
+    stage.finish(floor.fetch())
+    stage.finish(floor.fetch())
+    assert store.asked == ["replicasets 1"]
+    assert floor.needs == (AtLeast({"ReplicaSet": 41, "Pod": 41}),)
