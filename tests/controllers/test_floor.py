@@ -32,7 +32,7 @@ class Asking:
 def test_the_server_is_asked_once_and_every_kind_must_have_come_so_far() -> None:
     store = Store()
     floor = Floor(cast(Kit, Asking(store)), REPLICA_SET, POD)
-    assert floor.needs == ()
+    assert not floor.needs
     stage = Stage()
     stage.finish(floor.fetch())
     stage.finish(floor.fetch())
