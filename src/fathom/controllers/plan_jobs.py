@@ -13,7 +13,6 @@ from collections.abc import Callable, Sequence
 import msgspec
 
 from fathom.cache.freshness import Need, NoOlderThan
-from fathom.control.owning import child_name, owned
 from fathom.control.plan import (
     NOTHING,
     OWN_WRITES,
@@ -26,14 +25,13 @@ from fathom.control.plan import (
     remove_finalizer,
     target,
 )
+from fathom.controllers.jobpods import BURST_PODS_MAX, new_pods
 from fathom.controllers.jobtally import (
-    INDEX,
     TRACKED,
     Tally,
     counted,
     has_failed,
     index_of,
-    is_indexed,
     tally,
 )
 from fathom.controllers.leaving import leaving_first
@@ -45,7 +43,6 @@ COMPLETE, FAILED, SUSPENDED = "Complete", "Failed", "Suspended"
 CRITERIA_MET, FAILURE_TARGET = "SuccessCriteriaMet", "FailureTarget"
 CONTROLLER = "kubernetes.io/job-controller"
 
-BURST_PODS_MAX = 500
 # After a failure: 10 s, then twice as long each time; Kubernetes' numbers.
 BACKOFF_S, BACKOFF_S_MAX = 10.0, 600.0
 
@@ -238,7 +235,7 @@ def _run(job: Obj, around: Around, found: Tally, needs: tuple[Need, ...], now: s
     surplus = leaving_first(active, active, index_of)[: max(0, len(active) - wanted)]
     paused_s = backoff_left_s(job, pods, now)
     missing = 0 if paused_s else max(0, wanted - len(active))
-    creates = tuple(Create("Pod", pod) for pod in _new_pods(job, around, found, missing))
+    creates = tuple(Create("Pod", pod) for pod in new_pods(job, around.pods, around.occupied, found, missing))
     deletes = tuple(Delete(target("Pod", pod)) for pod in surplus[:BURST_PODS_MAX])
     status = {**_counts(job, pods), **_suspension(job, now)}
     writes = () if contains(job.get("status") or {}, status) else (WriteStatus(target("Job", job), status),)
@@ -262,72 +259,6 @@ def wanted_active(job: Obj, pods: Sequence[Obj], found: Tally) -> int:
         active = sum(is_active(pod) for pod in pods)
         return min(active, parallelism) if found.succeeded_in_all else max(0, parallelism - going)
     return max(0, min(parallelism, int(completions) - found.succeeded_in_all) - going)
-
-
-def _new_pods(job: Obj, around: Around, found: Tally, missing: int) -> list[Obj]:
-    number = min(missing, BURST_PODS_MAX)
-    if not is_indexed(job):
-        return [_pod(job, name) for name in _free(metadata(job)["name"], number, around)]
-    taken = {index_of(pod) for pod in around.pods if not has_ended(pod) and not has_failed(pod, job)}
-    done = set(found.indexes or ())
-    free = [
-        index
-        for index in range(int(lookup(job, "spec", "completions") or 0))
-        if index not in done and index not in taken
-    ]
-    made = []
-    for index in free[:number]:
-        (name,) = _free(f"{metadata(job)['name']}-{index}", 1, around)
-        made.append(_pod(job, name, index))
-    return made
-
-
-def _free(stem: str, number: int, around: Around) -> list[str]:
-    found: list[str] = []
-    slot = 0
-    while len(found) < number:
-        name = child_name(stem, slot)
-        if not around.occupied(name):
-            found.append(name)
-        slot += 1
-    return found
-
-
-def _pod(job: Obj, name: str, index: int | None = None) -> Obj:
-    template = lookup(job, "spec", "template") or {}
-    given = template.get("metadata") or {}
-    meta: Obj = {
-        "name": name,
-        "namespace": metadata(job)["namespace"],
-        "labels": {**(given.get("labels") or {})},
-        "finalizers": [*(given.get("finalizers") or ()), TRACKED],
-    }
-    if given.get("annotations"):
-        meta["annotations"] = given["annotations"]
-    spec = template["spec"]
-    if index is not None:
-        meta["annotations"] = {**meta.get("annotations", {}), INDEX: str(index)}
-        meta["labels"][INDEX] = str(index)
-        spec = _with_index(spec, f"{metadata(job)['name']}-{index}")
-    return owned({"metadata": meta, "spec": spec}, job)
-
-
-def _with_index(spec: Obj, hostname: str) -> Obj:
-    """Its containers know their index, and others can find it by name."""
-    source = {"fieldRef": {"fieldPath": f"metadata.annotations['{INDEX}']"}}
-    variable = {"name": "JOB_COMPLETION_INDEX", "valueFrom": source}
-
-    def told(container: Obj) -> Obj:
-        env = container.get("env") or []
-        if any(one.get("name") == variable["name"] for one in env):
-            return container
-        return {**container, "env": [*env, variable]}
-
-    changed = {**spec, "hostname": spec.get("hostname") or hostname}
-    for name in ("containers", "initContainers"):
-        if spec.get(name):
-            changed[name] = [told(container) for container in spec[name]]
-    return changed
 
 
 def _suspension(job: Obj, now: str) -> Obj:
