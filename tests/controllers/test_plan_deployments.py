@@ -15,11 +15,11 @@ from fathom.controllers.deploymentstatus import TIMED_OUT, plan_status
 from fathom.controllers.plan_deployments import (
     NEEDS,
     Around,
-    difference,
     plan_create_failure,
     plan_deployment,
 )
 from fathom.controllers.proportions import Limits, limits_of, most_of, resolved, shared_out
+from fathom.controllers.reverting import difference
 from fathom.controllers.revisions import (
     DESIRED,
     HISTORY,

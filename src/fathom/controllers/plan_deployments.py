@@ -35,6 +35,7 @@ from fathom.controllers.proportions import (
     shared_out,
     wanted_of,
 )
+from fathom.controllers.reverting import is_to_be_reverted, reverted
 from fathom.controllers.revisions import (
     DESIRED,
     MOST,
@@ -43,19 +44,14 @@ from fathom.controllers.revisions import (
     new_notes,
     notes_of,
     outdated,
-    revision_of,
     set_name,
     set_of,
     size_of,
     split,
     template_hash,
-    template_of,
 )
 from fathom.model.conditions import conditions_of
 from fathom.model.objects import Obj, is_deleting, lookup, metadata, uid_of
-
-AUTO_REVERT = "fathom.dev/auto-revert"
-REVERTED_FROM, REVERTED_TO = "fathom.dev/reverted-from", "fathom.dev/reverted-to"
 
 # To scale a revision down on an old view could take what is the last that is healthy.
 FRESH_S = 10.0
@@ -113,8 +109,9 @@ def plan_deployment(deployment: Obj, around: Around, *, now: str) -> Plan:
 def _steps(deployment: Obj, sets: Sets, around: Around) -> _Steps:
     """The first of these that has something to do."""
     paused = bool(lookup(deployment, "spec", "paused") or around.paused_by)
-    if not paused and _is_to_be_reverted(deployment, sets):
-        return _reverted(deployment, sets)
+    if not paused and is_to_be_reverted(deployment, sets):
+        patch, why = reverted(deployment, sets)
+        return _Steps(patches=(patch,), why=why)
     if sets.new is not None and is_deleting(sets.new):
         return _Steps(why="the newest ReplicaSet is going")
     if paused or _was_scaled(deployment, sets):
@@ -343,47 +340,6 @@ def _tidied(deployment: Obj, sets: Sets) -> _Steps:
         return _Steps()
     deletes = tuple(Delete(target("ReplicaSet", one)) for one in outdated(deployment, sets))
     return _Steps(deletes=deletes, why="history beyond its limit" if deletes else "")
-
-
-# Going back by itself.
-
-
-def _is_to_be_reverted(deployment: Obj, sets: Sets) -> bool:
-    if notes_of(deployment).get(AUTO_REVERT) != "true" or not has_timed_out(deployment, sets):
-        return False
-    assert sets.new is not None
-    # What we went back to ourselves is where it ends: no swinging between two that both fail.
-    return notes_of(deployment).get(REVERTED_TO) != metadata(sets.new)["name"] and bool(sets.old)
-
-
-def _reverted(deployment: Obj, sets: Sets) -> _Steps:
-    assert sets.new is not None
-    before = max(sets.old, key=lambda one: (revision_of(one), metadata(one)["name"]))
-    notes = {
-        REVERTED_FROM: f"{metadata(sets.new)['name']}: exceeded its progress deadline",
-        REVERTED_TO: metadata(before)["name"],
-    }
-    change = {
-        "metadata": {"annotations": notes},
-        "spec": {"template": difference(lookup(deployment, "spec", "template"), template_of(before))},
-    }
-    patch = Patch(target("Deployment", deployment), change, destructive=True)
-    return _Steps(
-        patches=(patch,), why=f"back to {metadata(before)['name']}: no progress within the deadline"
-    )
-
-
-def difference(before: Obj, after: Obj) -> Obj:
-    """The merge patch that makes one of the other."""
-    found: Obj = {name: None for name in before if name not in after}
-    for name, value in after.items():
-        was = before.get(name)
-        if isinstance(value, dict) and isinstance(was, dict):
-            if inner := difference(was, value):
-                found[name] = inner
-        elif name not in before or was != value:
-            found[name] = value
-    return found
 
 
 def plan_create_failure(deployment: Obj, failure: Failure, *, now: str) -> Plan:
