@@ -10,6 +10,7 @@ import msgspec
 from fathom.api.admission.chain import Chain
 from fathom.api.admission.lanes import Lanes
 from fathom.api.agents import Agents, NoAgents
+from fathom.api.bells import Bells
 from fathom.api.kinds.decode import Decoder
 from fathom.api.kinds.kind import Kind
 from fathom.api.kinds.registry import Registry
@@ -70,6 +71,7 @@ class Core:
         self.decoder = decoder
         self.chain = chain
         self.lanes = Lanes()
+        self.bells = Bells()
         self.outside = outside
         self.shared_store = shared_store  # Others write to it too: the cache may be behind what they saw.
         self.audited = audited  # Somebody will want to know which fields a write changed.

@@ -225,7 +225,8 @@ class Reflector:
             self._observer.note(Dropped(self.kind, "overtaken", applied.overtaken))
         for lag_s in applied.echoes_s:
             self._observer.note(Echoed(self.kind, lag_s))
-        self._publish(applied.changes)
+        if applied.changes:
+            self._publish(applied.changes)
 
     def _take_list(self, objs: list[Obj], revision: int, cause: str, asked_s: float) -> None:
         changed = self._replace(objs, revision, asked_s)

@@ -34,6 +34,8 @@ import msgspec
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
 
+_get_running_loop, _set_running_loop = events._get_running_loop, events._set_running_loop
+
 # A drain that runs longer is a loop that feeds itself. Counted, not timed: the same in a replay.
 CALLBACKS_PER_INPUT_MAX = 1_000_000
 
@@ -131,9 +133,8 @@ class Domain(asyncio.AbstractEventLoop):
         """One input, and everything that follows from it. Without `deliver`: time alone has passed."""
         if self._inside:
             raise RuntimeError("an input cannot be delivered while another is being worked on")
-        outer = events._get_running_loop()
-        hooks = sys.get_asyncgen_hooks()
-        events._set_running_loop(self)
+        outer, hooks = _get_running_loop(), sys.get_asyncgen_hooks()
+        _set_running_loop(self)
         sys.set_asyncgen_hooks(None, self._finish_generator)
         self._inside = True
         try:
@@ -149,7 +150,7 @@ class Domain(asyncio.AbstractEventLoop):
         finally:
             self._inside = False
             sys.set_asyncgen_hooks(*hooks)
-            events._set_running_loop(outer)
+            _set_running_loop(outer)
 
     def collect(self, generation: int = 2) -> None:
         """Collect garbage; to be delivered as an input, so that what finalizers begin is finished with it."""
@@ -209,7 +210,8 @@ class Domain(asyncio.AbstractEventLoop):
         *args: *Ts,
         context: contextvars.Context | None = None,
     ) -> asyncio.TimerHandle:
-        return self.call_at_ns(self.now_ns + _ns(delay), callback, *args, context=context)
+        when_ns = self.now_ns + (round(delay * 1e9) if 0 < delay < FAR_S else _ns(delay))
+        return self._at(when_ns, callback, args, context)
 
     def call_at(
         self,
@@ -218,7 +220,7 @@ class Domain(asyncio.AbstractEventLoop):
         *args: *Ts,
         context: contextvars.Context | None = None,
     ) -> asyncio.TimerHandle:
-        return self.call_at_ns(max(self.now_ns, _ns(when)), callback, *args, context=context)
+        return self._at(max(self.now_ns, _ns(when)), callback, args, context)
 
     def call_at_ns(
         self,
@@ -227,8 +229,16 @@ class Domain(asyncio.AbstractEventLoop):
         *args: *Ts,
         context: contextvars.Context | None = None,
     ) -> asyncio.TimerHandle:
-        context = contextvars.copy_context() if context is None else context
-        handle = _Handle(callback, args, context, when_ns)
+        return self._at(when_ns, callback, args, context)
+
+    def _at(
+        self,
+        when_ns: int,
+        callback: Callable[..., object],
+        args: tuple[Any, ...],
+        context: contextvars.Context | None,
+    ) -> asyncio.TimerHandle:
+        handle = _Handle(callback, args, contextvars.copy_context() if context is None else context, when_ns)
         heapq.heappush(self._timers, (when_ns, self._order(), handle))
         if len(self._timers) > self._timers_max:
             self._sweep()
@@ -277,8 +287,8 @@ class Domain(asyncio.AbstractEventLoop):
         """Let go of a process that was cut off. Dropping a suspended coroutine runs its `finally`; here that
         can touch nothing but this loop, which runs nothing any more. What it says of it is not worth hearing.
         """
-        outer, unraisable = events._get_running_loop(), sys.unraisablehook
-        events._set_running_loop(self)
+        outer, unraisable = _get_running_loop(), sys.unraisablehook
+        _set_running_loop(self)
         sys.unraisablehook = lambda _: None
         self._handler = lambda loop, context: None  # Failures would hold on to the tasks they are about.
         try:
@@ -289,7 +299,7 @@ class Domain(asyncio.AbstractEventLoop):
                     gc.collect()
         finally:
             sys.unraisablehook = unraisable
-            events._set_running_loop(outer)
+            _set_running_loop(outer)
 
     @property
     def tasks(self) -> tuple[asyncio.Task[Any], ...]:

@@ -38,7 +38,6 @@ CHUNK_EVENTS_MAX = 500
 
 # fathom's own caches ask for bookmarks this often, in seconds; other servers do not know the header.
 BOOKMARK_HEADER = "fathom-bookmark-seconds"
-TIMER_S_MIN = 1e-6
 BOOKMARK_S_MIN = 0.1
 BOOKMARK_PHASES = 8  # Few wake-ups where there are many watches, and no burst of all of them at once.
 
@@ -84,6 +83,7 @@ class WatchStream:
 
     def __init__(self, core: Core, call: Call, choice: Choice) -> None:
         self._core = core
+        self._clock = core.outside.clock
         self._call = call
         self._choice = choice
         self._cache: ResourceCache = core.cache.of(call.kind.stored_as or call.kind.resource)
@@ -97,7 +97,7 @@ class WatchStream:
         self._bookmark_s = _bookmark_interval(core, call)
         self._end_at = self._now() + _timeout(core, call.request)
         self._bookmark_at = self._next_bookmark()
-        self._timer: asyncio.TimerHandle | None = None  # For the next bookmark, or the end.
+        self._due = 0.0  # When it is woken for the next bookmark, or the end; 0 when nobody does.
         self._over = False
 
     def open_with_objects(self, *, say_end: bool) -> None:
@@ -136,9 +136,9 @@ class WatchStream:
         self._over = True
         self._cache.unwatch(self._watcher)
         self._watcher.wake()
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
+        if self._due:
+            self._core.bells.leave(self, at_s=self._due)
+            self._due = 0.0
 
     def _read(self) -> Any:
         """What the log has for us now; a bookmark when one is due; b'' when there is nothing to send."""
@@ -269,16 +269,13 @@ class WatchStream:
             return await anext(history)
 
     async def _wait(self) -> None:
-        if self._timer is None:
-            due = min(self._end_at, self._bookmark_at) if self._bookmarks else self._end_at
-            # Not less than the clock's own grain: where time stands still until the next timer, a remainder
-            # that rounds to nothing would be waited for without end.
-            delay = max(TIMER_S_MIN, due - self._now())
-            self._timer = asyncio.get_running_loop().call_later(delay, self._ring)
+        if not self._due:
+            self._due = min(self._end_at, self._bookmark_at) if self._bookmarks else self._end_at
+            self._core.bells.wake(self, at_s=self._due, now_s=self._now())
         await self._watcher.wait()
 
-    def _ring(self) -> None:
-        self._timer = None
+    def ring(self) -> None:
+        self._due = 0.0
         self._watcher.wake(self._cache.end)
 
     def _next_bookmark(self) -> float:
@@ -303,7 +300,7 @@ class WatchStream:
         return frame(BOOKMARK, encode_json(obj))
 
     def _now(self) -> float:
-        return self._core.outside.clock.monotonic_ns() / 1e9
+        return self._clock.monotonic_ns() / 1e9
 
 
 def _without_lone(changes: Sequence[Change], resumed: int) -> Sequence[Change]:

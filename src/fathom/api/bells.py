@@ -1,0 +1,51 @@
+"""One timer for all who want to be woken at the same moment.
+
+Bookmarks are due on a grid that watches share, many of them at once: a timer for each moment takes the place
+of one for each watch.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Protocol
+
+import msgspec
+
+# Not less than the clock's own grain: where time stands still until the next timer, a remainder that rounds
+# to nothing would be waited for without end.
+TIMER_S_MIN = 1e-6
+
+
+class Sleeper(Protocol):
+    def ring(self) -> None: ...
+
+
+class Moment(msgspec.Struct, eq=False):
+    timer: asyncio.TimerHandle
+    sleepers: dict[Sleeper, None]  # In the order they asked.
+
+
+class Bells:
+    def __init__(self) -> None:
+        self._moments: dict[float, Moment] = {}  # Each has a sleeper, and a timer that is armed.
+
+    def wake(self, sleeper: Sleeper, *, at_s: float, now_s: float) -> None:
+        moment = self._moments.get(at_s)
+        if moment is None:
+            delay_s = max(TIMER_S_MIN, at_s - now_s)
+            timer = asyncio.get_running_loop().call_later(delay_s, self._ring, at_s)
+            moment = self._moments[at_s] = Moment(timer, {})
+        moment.sleepers[sleeper] = None
+
+    def leave(self, sleeper: Sleeper, *, at_s: float) -> None:
+        """It need not be woken any more."""
+        moment = self._moments.get(at_s)
+        if moment is not None:
+            moment.sleepers.pop(sleeper, None)
+            if not moment.sleepers:
+                moment.timer.cancel()
+                del self._moments[at_s]
+
+    def _ring(self, at_s: float) -> None:
+        for sleeper in self._moments.pop(at_s).sleepers:
+            sleeper.ring()
