@@ -11,9 +11,10 @@ from fathom import __version__
 from fathom.cli.problem import Problem
 from fathom.cli.scheduling import data_beside
 from fathom.cli.serve import run_on_uvloop, server_at
-from fathom.control.live import EndedByItself, run_live
+from fathom.control.live import run_live
 from fathom.control.process import Settings
 from fathom.controllers.all import CONTROLLERS
+from fathom.record.flight import EndedByItself
 from fathom.record.journal import DiskJournal
 from fathom.record.ring import RingBusy
 from fathom.record.shelf import directory_of as tape_directory

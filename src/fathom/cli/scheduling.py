@@ -13,8 +13,8 @@ from fathom.cli.problem import Problem
 from fathom.cli.serve import run_on_uvloop, server_at
 from fathom.client.http import Server
 from fathom.client.once import api_of
-from fathom.control.live import EndedByItself
 from fathom.model.errors import ApiError
+from fathom.record.flight import EndedByItself
 from fathom.record.journal import DiskJournal
 from fathom.record.ring import RingBusy
 from fathom.record.shelf import directory_of as tape_directory

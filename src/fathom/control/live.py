@@ -25,7 +25,7 @@ from fathom.client.kubeconfig import BadKubeconfig
 from fathom.client.servers import find_server
 from fathom.control.process import Settings, load_controller
 from fathom.model.decision import Journal
-from fathom.record.flight import Flight
+from fathom.record.flight import EndedByItself, Flight, fly
 from fathom.record.journal import DiskJournal
 from fathom.record.redact import secret_data
 from fathom.record.tape import DiskTape
@@ -34,10 +34,6 @@ from fathom.seams.outside import Outside, live
 from fathom.seams.process import NoEntry
 
 ENTRY = "fathom.control.process:begin"
-
-
-class EndedByItself(Exception):
-    """A bug: deciding code does not end unless it is told to."""
 
 
 async def run_live(
@@ -66,18 +62,7 @@ async def run_live(
         redact=secret_data if tape is not None else None,
         grace_s=settings.drain_s + 5.0,
     )
-    running = asyncio.create_task(flight.run())
-    stopping = asyncio.create_task(stop.wait())
-    try:
-        await asyncio.wait((running, stopping), return_when=asyncio.FIRST_COMPLETED)
-        told = stop.is_set()
-        flight.stop()
-        await running
-        if not told:
-            raise EndedByItself("the controllers ended, though nobody told them to: the log says why")
-    finally:
-        stopping.cancel()
-        running.cancel()
+    await fly(flight, stop, who="the controllers")
 
 
 def main(arguments: Sequence[str] | None = None, environ: Mapping[str, str] | None = None) -> int:

@@ -26,6 +26,7 @@ from fathom.client.api import Api, Transport
 from fathom.control.breaker import Breaker, BreakerView, Guarded
 from fathom.control.commit import Commit
 from fathom.control.kit import Kit
+from fathom.control.leading import Ends, Leading
 from fathom.control.lease import Elector, Fenced, Standing, Term, Timing
 from fathom.control.loop import Loop, LoopObserver, NoLoopObserver, Reconciler, Shared
 from fathom.control.pace import Rate
@@ -35,8 +36,6 @@ from fathom.control.waking import Waker
 from fathom.control.watches import Kind, Primary, Watch
 from fathom.model.objects import Key
 from fathom.seams.process import Inside, NoEntry
-
-STOP, REBASE = "stop", "rebase"
 
 
 class Controller(Protocol):
@@ -149,16 +148,8 @@ class Controllers:
 
     async def run(self) -> None:
         """Until told to stop."""
-        self.caches.start()
-        stopping = asyncio.get_running_loop().create_task(self._told_to_stop())
-        try:
-            if self._settings.lease:
-                await self._take_terms(stopping)
-            else:
-                await self._work(None, stopping)
-        finally:
-            stopping.cancel()
-            await self.caches.stop()
+        elector = self._elector() if self._settings.lease else None
+        await Leading(self._inside, self.caches, elector, self._work).run()
 
     @property
     def view(self) -> View:
@@ -176,49 +167,13 @@ class Controllers:
 
     # Leading.
 
-    async def _take_terms(self, stopping: asyncio.Task[str]) -> None:
-        elector = self._elector()
-        predecessor = self._inside.birth.predecessor
-        while not stopping.done():
-            campaign = asyncio.get_running_loop().create_task(elector.campaign(predecessor))
-            predecessor = ""
-            await asyncio.wait((campaign, stopping), return_when=asyncio.FIRST_COMPLETED)
-            if not campaign.done():
-                campaign.cancel()
-                return
-            await self._lead(elector, campaign.result(), stopping)
-
-    async def _lead(self, elector: Elector, term: Term, stopping: asyncio.Task[str]) -> None:
-        """While it lasts. The lease is released only after the last worker has put down what it had."""
-        self._inside.identity = term.identity
-        keeping = asyncio.get_running_loop().create_task(elector.keep(term))
-        try:
-            drained = await self._work(term, stopping, keeping)
-            if drained and stopping.result() == STOP:
-                keeping.cancel()
-                await asyncio.wait((keeping,))
-                await elector.release(term)
-        finally:
-            keeping.cancel()
-
-    async def _work(
-        self, term: Term | None, stopping: asyncio.Task[str], keeping: asyncio.Task[str] | None = None
-    ) -> bool:
-        """Run the loops until told to stop, or until the lease is lost. Whether all came to a good end."""
-        ends = (stopping, keeping) if keeping is not None else (stopping,)
-        syncing = asyncio.get_running_loop().create_task(self._synced())
-        await asyncio.wait((syncing, *ends), return_when=asyncio.FIRST_COMPLETED)
-        syncing.cancel()
-        if any(end.done() for end in ends):
-            return stopping.done()
+    async def _work(self, term: Term | None, ends: Ends) -> bool:
         self.loops = [self._loop(controller, term) for controller in self._controllers]
         for loop in self.loops:
             loop.start()
         try:
-            await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
-            if keeping is not None and keeping.done():
-                return False
-            return await self._drain(keeping)
+            await asyncio.wait(ends.all, return_when=asyncio.FIRST_COMPLETED)
+            return False if ends.lost else await self._drain(ends.keeping)
         finally:
             for loop in self.loops:
                 await loop.cut_off()
@@ -238,15 +193,6 @@ class Controllers:
         async with asyncio.TaskGroup() as group:
             drains = [group.create_task(loop.drain(self._settings.drain_s)) for loop in self.loops]
         return all(drain.result() for drain in drains)
-
-    async def _synced(self) -> None:
-        while late := await self.caches.until_synced(timeout_s=60.0):
-            self._inside.log.warn("waiting for the first list", kinds=list(late))
-
-    async def _told_to_stop(self) -> str:
-        while (word := await self._inside.seam.signal()) not in {STOP, REBASE}:
-            self._inside.log.warn("an unknown signal", word=word)
-        return word
 
     # Making.
 

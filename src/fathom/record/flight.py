@@ -169,6 +169,27 @@ class Flight:
         return True
 
 
+class EndedByItself(Exception):
+    """A bug: deciding code does not end unless it is told to."""
+
+
+async def fly(flight: Flight, stop: asyncio.Event, *, who: str) -> None:
+    """On the host's loop, until `stop` is set and what was under way is done. Raises what made it impossible
+    to go on."""
+    running = asyncio.create_task(flight.run())
+    stopping = asyncio.create_task(stop.wait())
+    try:
+        await asyncio.wait((running, stopping), return_when=asyncio.FIRST_COMPLETED)
+        told = stop.is_set()
+        flight.stop()
+        await running
+        if not told:
+            raise EndedByItself(f"{who} ended, though nobody said so: the log says why")
+    finally:
+        stopping.cancel()
+        running.cancel()
+
+
 async def _is_done(host: Host) -> bool:
     """After a while."""
     await asyncio.wait([host.done], timeout=LOOK_S)

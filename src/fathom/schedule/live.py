@@ -8,9 +8,8 @@ from pathlib import Path
 import msgspec
 
 from fathom.client.http import HttpBackend, Server
-from fathom.control.live import EndedByItself
 from fathom.model.decision import Decision, Journal, Outcome, Table
-from fathom.record.flight import Flight
+from fathom.record.flight import Flight, fly
 from fathom.record.journal import DiskJournal
 from fathom.record.redact import secret_data
 from fathom.record.tape import DiskTape
@@ -76,15 +75,4 @@ async def run_scheduler_live(
         redact=secret_data if tape is not None else None,
         grace_s=settings.drain_s + 5.0,
     )
-    running = asyncio.create_task(flight.run())
-    stopping = asyncio.create_task(stop.wait())
-    try:
-        await asyncio.wait((running, stopping), return_when=asyncio.FIRST_COMPLETED)
-        told = stop.is_set()
-        flight.stop()
-        await running
-        if not told:
-            raise EndedByItself("the scheduler ended, though nobody told it to: the log says why")
-    finally:
-        stopping.cancel()
-        running.cancel()
+    await fly(flight, stop, who="the scheduler")

@@ -18,6 +18,7 @@ from fathom.cache.observer import CacheObserver
 from fathom.cache.scope import Pace, Scope
 from fathom.client.api import Api, Transport
 from fathom.control.breaker import Breaker, BreakerView, Guarded
+from fathom.control.leading import Ends, Leading
 from fathom.control.lease import Elector, Fenced, Standing, Term, Timing
 from fathom.model.objects import Key
 from fathom.schedule.kinds import KINDS
@@ -26,8 +27,6 @@ from fathom.schedule.rules import RULES
 from fathom.schedule.rules import Rules as JudgingRules
 from fathom.schedule.scheduler import Rules, Scheduler
 from fathom.seams.process import Inside
-
-STOP, REBASE = "stop", "rebase"
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True):
@@ -95,74 +94,22 @@ class SchedulerProcess:
 
     async def run(self) -> None:
         """Until told to stop."""
-        self.caches.start()
-        stopping = asyncio.get_running_loop().create_task(self._told_to_stop())
-        try:
-            if self._settings.lease:
-                await self._take_terms(stopping)
-            else:
-                await self._work(None, stopping)
-        finally:
-            stopping.cancel()
-            await self.caches.stop()
+        elector = self._elector() if self._settings.lease else None
+        await Leading(self._inside, self.caches, elector, self._work).run()
 
-    async def _take_terms(self, stopping: asyncio.Task[str]) -> None:
-        elector = self._elector()
-        predecessor = self._inside.birth.predecessor
-        while not stopping.done():
-            campaign = asyncio.get_running_loop().create_task(elector.campaign(predecessor))
-            predecessor = ""
-            await asyncio.wait((campaign, stopping), return_when=asyncio.FIRST_COMPLETED)
-            if not campaign.done():
-                campaign.cancel()
-                return
-            await self._lead(elector, campaign.result(), stopping)
-
-    async def _lead(self, elector: Elector, term: Term, stopping: asyncio.Task[str]) -> None:
-        self._inside.identity = term.identity
-        keeping = asyncio.get_running_loop().create_task(elector.keep(term))
-        try:
-            drained = await self._work(term, stopping, keeping)
-            if drained and stopping.result() == STOP:
-                keeping.cancel()
-                await asyncio.wait((keeping,))
-                await elector.release(term)
-        finally:
-            keeping.cancel()
-
-    async def _work(
-        self, term: Term | None, stopping: asyncio.Task[str], keeping: asyncio.Task[str] | None = None
-    ) -> bool:
-        """Schedule until told to stop, or until the lease is lost. Whether all came to a good end."""
-        ends = (stopping, keeping) if keeping is not None else (stopping,)
-        loop = asyncio.get_running_loop()
-        syncing = loop.create_task(self._synced())
-        await asyncio.wait((syncing, *ends), return_when=asyncio.FIRST_COMPLETED)
-        syncing.cancel()
-        if any(end.done() for end in ends):
-            return stopping.done()
+    async def _work(self, term: Term | None, ends: Ends) -> bool:
+        """Schedule until told to stop, or until the lease is lost."""
         guarded: Transport = Guarded(self._inside.seam, self.breaker)
         api = self._api(Fenced(guarded, term) if term is not None else guarded)
-        working = loop.create_task(self.scheduler.run(api, term), name="scheduling")
+        working = asyncio.get_running_loop().create_task(self.scheduler.run(api, term), name="scheduling")
         try:
-            await asyncio.wait((working, *ends), return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait((working, *ends.all), return_when=asyncio.FIRST_COMPLETED)
             if working.done():
                 working.result()  # It ends by itself only by failing.
-            if keeping is not None and keeping.done():
-                return False
-            return await self.scheduler.drain(self._settings.drain_s)
+            return False if ends.lost else await self.scheduler.drain(self._settings.drain_s)
         finally:
             working.cancel()
             await asyncio.wait((working,))
-
-    async def _synced(self) -> None:
-        while late := await self.caches.until_synced(timeout_s=60.0):
-            self._inside.log.warn("waiting for the first list", kinds=list(late))
-
-    async def _told_to_stop(self) -> str:
-        while (word := await self._inside.seam.signal()) not in {STOP, REBASE}:
-            self._inside.log.warn("an unknown signal", word=word)
-        return word
 
     def _rules(self) -> Rules:
         settings = self._settings

@@ -10,7 +10,7 @@ from fathom.agent.gateway.following import OBSERVED, TABLE, Observation
 from fathom.agent.gateway.proxy import Proxy
 from fathom.agent.gateway.routes import Table
 from fathom.client.http import HttpBackend, Server
-from fathom.record.flight import Flight
+from fathom.record.flight import Flight, fly
 from fathom.seams.host import Host
 from fathom.seams.log import Log
 from fathom.seams.outside import live
@@ -22,15 +22,7 @@ ENTRY = "fathom.agent.gateway.following:begin"
 async def run_gateway(server: Server, *, stop: asyncio.Event, log: Log) -> None:
     """On the host's loop, until `stop` is set."""
     flight = Flight(ENTRY, {}, connect=lambda host: _Backend(host, server, log), outside=live(), log=log)
-    running = asyncio.create_task(flight.run())
-    stopping = asyncio.create_task(stop.wait())
-    try:
-        await asyncio.wait((running, stopping), return_when=asyncio.FIRST_COMPLETED)
-        flight.stop()
-        await running
-    finally:
-        stopping.cancel()
-        running.cancel()
+    await fly(flight, stop, who="the gateway")
 
 
 class _Backend:

@@ -1,0 +1,101 @@
+"""A process that leads or stands by, and ends when told: what the controllers' and the scheduler's share.
+
+caches follow ──> stand by ──the lease is ours──> work ──lost──> cut off ──> stand by
+                                                    └──"stop"──> drain ──> release ──> end
+                                                    └──"rebase"──> drain ──> end, the lease is kept
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+import msgspec
+
+from fathom.cache.caches import Caches
+from fathom.control.lease import Elector, Term
+from fathom.seams.process import Inside
+
+STOP, REBASE = "stop", "rebase"
+SYNC_TOLD_S = 60.0
+
+
+class Ends(msgspec.Struct, frozen=True):
+    """What may end a piece of work."""
+
+    stopping: asyncio.Task[str]
+    keeping: asyncio.Task[str] | None = None  # Of the lease; None where nobody leads.
+
+    @property
+    def all(self) -> tuple[asyncio.Task[str], ...]:
+        return (self.stopping,) if self.keeping is None else (self.stopping, self.keeping)
+
+    @property
+    def lost(self) -> bool:
+        return self.keeping is not None and self.keeping.done()
+
+
+# Works until one of the ends; whether all came to a good end.
+Work = Callable[[Term | None, Ends], Awaitable[bool]]
+
+
+class Leading:
+    def __init__(self, inside: Inside, caches: Caches, elector: Elector | None, work: Work) -> None:
+        self._inside = inside
+        self._caches = caches
+        self._elector = elector  # None: there is only one process, or several work side by side.
+        self._work = work
+
+    async def run(self) -> None:
+        """Until told to stop."""
+        self._caches.start()
+        stopping = asyncio.get_running_loop().create_task(self._told_to_stop())
+        try:
+            if self._elector is None:
+                await self._work_when_synced(None, Ends(stopping))
+            else:
+                await self._take_terms(self._elector, stopping)
+        finally:
+            stopping.cancel()
+            await self._caches.stop()
+
+    async def _take_terms(self, elector: Elector, stopping: asyncio.Task[str]) -> None:
+        predecessor = self._inside.birth.predecessor
+        while not stopping.done():
+            campaign = asyncio.get_running_loop().create_task(elector.campaign(predecessor))
+            predecessor = ""
+            await asyncio.wait((campaign, stopping), return_when=asyncio.FIRST_COMPLETED)
+            if not campaign.done():
+                campaign.cancel()
+                return
+            await self._lead(elector, campaign.result(), stopping)
+
+    async def _lead(self, elector: Elector, term: Term, stopping: asyncio.Task[str]) -> None:
+        """While it lasts. The lease is released only after the last worker has put down what it had."""
+        self._inside.identity = term.identity
+        keeping = asyncio.get_running_loop().create_task(elector.keep(term))
+        try:
+            drained = await self._work_when_synced(term, Ends(stopping, keeping))
+            if drained and stopping.result() == STOP:
+                keeping.cancel()
+                await asyncio.wait((keeping,))
+                await elector.release(term)
+        finally:
+            keeping.cancel()
+
+    async def _work_when_synced(self, term: Term | None, ends: Ends) -> bool:
+        syncing = asyncio.get_running_loop().create_task(self._synced())
+        await asyncio.wait((syncing, *ends.all), return_when=asyncio.FIRST_COMPLETED)
+        syncing.cancel()
+        if any(end.done() for end in ends.all):
+            return ends.stopping.done()
+        return await self._work(term, ends)
+
+    async def _synced(self) -> None:
+        while late := await self._caches.until_synced(timeout_s=SYNC_TOLD_S):
+            self._inside.log.warn("waiting for the first list", kinds=list(late))
+
+    async def _told_to_stop(self) -> str:
+        while (word := await self._inside.seam.signal()) not in {STOP, REBASE}:
+            self._inside.log.warn("an unknown signal", word=word)
+        return word
