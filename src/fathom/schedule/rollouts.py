@@ -26,7 +26,8 @@ from fathom.schedule.plan_rollout import CANARY, Next, Share, Signals, plan_roll
 POLICY = Kind("SchedulingPolicy", Resource(GROUP, VERSION, "schedulingpolicies", namespaced=False))
 ROLLOUT = Kind("PolicyRollout", Resource(GROUP, VERSION, "policyrollouts", namespaced=False))
 
-# A rollout that nothing moves is looked at again in this time: signals get older by themselves.
+# A rollout that nothing moves is looked at again in this time: signals get older by themselves, and pods that
+# begin to wait must not wait for the end of a step.
 LOOK_S = 5.0
 
 
@@ -57,7 +58,7 @@ class PolicyRollouts:
         rollout = read(PolicyRollout, obj)
         following = plan_rollout(rollout, gather(rollout, view, now_ns=self._kit.now_ns()))
         applied = await self._kit.apply(key, as_plan(obj, rollout, following, self._kit.now()), seen=view)
-        return Again.after(applied, in_s=following.after_s or LOOK_S, why=following.why)
+        return Again.after(applied, in_s=min(following.after_s or LOOK_S, LOOK_S), why=following.why)
 
 
 def as_plan(obj: Obj, rollout: PolicyRollout, following: Next, now: str) -> Plan:

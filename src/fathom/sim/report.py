@@ -59,8 +59,14 @@ def report(scenario: Scenario, plan: Plan, *, patch: str = "") -> tuple[Report, 
         timeline=tuple(lines),
         causes=tuple(causes),
         rerun=rerun(scenario, plan, patch=patch),
-        tale=() if scenario.tale is None else tuple(scenario.tale(chronicle, telling.engine.began_ns)),
+        tale=_tale(scenario, plan, chronicle, began_ns=telling.engine.began_ns),
     ), telling
+
+
+def _tale(scenario: Scenario, plan: Plan, chronicle: Chronicle, *, began_ns: int) -> tuple[str, ...]:
+    if scenario.tale is None:
+        return ()
+    return tuple(line.replace("{seed}", plan.seed) for line in scenario.tale(chronicle, began_ns))
 
 
 def rerun(scenario: Scenario, plan: Plan, *, patch: str = "") -> str:

@@ -24,6 +24,7 @@ from fathom.sim.scenarios import (
     leaders,
     preempting,
     quotas,
+    racing,
     replicas,
     reservations,
     rollback,
@@ -50,6 +51,7 @@ MODULES = (
     preempting,
     workloads,
     rollback,
+    racing,
 )
 
 SCENARIOS: dict[str, Scenario] = {one.name: one for module in MODULES for one in module.SCENARIOS}

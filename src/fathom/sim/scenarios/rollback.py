@@ -39,7 +39,7 @@ def bounded() -> Sequence[Checker]:
     checkers=bounded,
     scale=6,
 )
-async def rollback_races_repair(world: World) -> None:
+async def rollback_among_others(world: World) -> None:
     """Version 5 never gets ready and is rolled back, while repair gives back what leaked and the quota
     changes: the healthy capacity of 4 stays, and in the end nothing of 5 and nothing leaked is there."""
     employ_cluster(world)
@@ -90,4 +90,4 @@ def quota(cpu: str) -> Obj:
     }
 
 
-SCENARIOS: tuple[Scenario, ...] = (rollback_races_repair,)
+SCENARIOS: tuple[Scenario, ...] = (rollback_among_others,)

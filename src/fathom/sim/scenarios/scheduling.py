@@ -189,10 +189,10 @@ def pod(name: str, *, cpu: str = "1", labels: Obj | None = None, high: bool = Fa
 
 
 def quota(name: str, *, cpu: str) -> Obj:
-    return _own("TenantQuota", name, {"limits": [{"resources": {"cpu": cpu}}]})
+    return own("TenantQuota", name, {"limits": [{"resources": {"cpu": cpu}}]})
 
 
-def _own(kind: str, name: str, spec: Obj) -> Obj:
+def own(kind: str, name: str, spec: Obj) -> Obj:
     return {"apiVersion": "fathom.dev/v1alpha1", "kind": kind, "metadata": {"name": name}, "spec": spec}
 
 
@@ -215,7 +215,7 @@ async def stale_policy_canary(world: World) -> None:
     await world.sleep(5)  # What is heard of pods and nodes is held back from now on.
     steps = [{"percent": 100, "hold": "3s"}]
     spec = {"from": "v4", "to": "v5", "steps": steps, "scope": {"namespaces": ["default"]}}
-    await world.apply(ROLLOUTS, _own("PolicyRollout", "canary", spec))
+    await world.apply(ROLLOUTS, own("PolicyRollout", "canary", spec))
     # Another binding consumes the GPU of node-b7. The scheduler does not hear of it.
     await world.apply(PODS, gpu_pod("other", node="node-b7"))
     await world.sleep(1)
@@ -238,8 +238,8 @@ async def _before_the_canary(world: World) -> None:
     busy = pod("busy", cpu="2")
     busy["spec"]["nodeName"] = "node-c1"
     await world.apply(PODS, busy)
-    await world.apply(POLICIES, _own("SchedulingPolicy", "v4", {}))
-    await world.apply(POLICIES, _own("SchedulingPolicy", "v5", {"maxZoneSkew": 1}))
+    await world.apply(POLICIES, own("SchedulingPolicy", "v4", {}))
+    await world.apply(POLICIES, own("SchedulingPolicy", "v5", {"maxZoneSkew": 1}))
     await world.apply(QUOTAS, quota("default", cpu="2"))
     run_scheduler(world, "scheduler-1", names=("default-scheduler",))
     run_controllers(world, "rollouts", PolicyRollouts)

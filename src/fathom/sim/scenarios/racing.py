@@ -1,0 +1,278 @@
+"""A rollback races repair: the event list of the lesson on replay, told from a run of the real
+scheduler, policy rollout and repair.
+
+seed: 82219
+00:01 admit risk-api generation 42
+00:02 delay quota watch by 8 seconds
+00:03 schedule replica-042
+00:04 timeout binding write after commit
+00:05 restart scheduler leader
+00:07 rollback policy to v4
+00:08 repair scans reservations
+
+The faults are the story's own; the seed drives the rest. Each line is told from an event of the run, and what
+did not happen is not told.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+
+from fathom.control.lease import Timing
+from fathom.control.owning import owned
+from fathom.controllers.repair import Reservations
+from fathom.model.objects import Key, Obj, is_deleting, lookup, metadata, uid_of, with_metadata
+from fathom.schedule.rollouts import PolicyRollouts
+from fathom.sim.chronicle import Asked, Chronicle, Committed, Decided, Event, Lived, Said, Struck, Took
+from fathom.sim.faults import AnyFault, Crash, HoldWatch, LoseReply, LoseRequest
+from fathom.sim.inforce import SECOND_NS
+from fathom.sim.invariants import RESERVATIONS, Checker, Found, Seen
+from fathom.sim.menu import Menu
+from fathom.sim.running import run_controllers
+from fathom.sim.scenario import Scenario, scenario
+from fathom.sim.scenarios import preempting
+from fathom.sim.scenarios.failures import RESERVATIONS as RESERVATION
+from fathom.sim.scenarios.failures import reservation
+from fathom.sim.scenarios.objects import NODES, PODS, REPLICA_SETS, replica_set
+from fathom.sim.scenarios.scheduling import (
+    CLASSES,
+    LEASE,
+    POLICIES,
+    QUOTAS,
+    ROLLOUTS,
+    SCHEDULERS,
+    node,
+    own,
+    pod,
+    quota,
+    run_scheduler,
+)
+from fathom.sim.scenarios.staff import AGENT
+from fathom.sim.standins.agent import Agent
+from fathom.sim.world import World
+
+LEADER, NEXT = SCHEDULERS
+REPAIR, ROLLING = "repair", "rollouts"
+# So short that the next leader is there a second after the first one died.
+TIMING = Timing(duration_s=1, renew_deadline_s=0.8, retry_s=0.2)
+REPLICA = "/api/v1/namespaces/default/pods/replica-042"
+WORKLOAD, GENERATION = "risk-api", 42
+
+SCRIPT: tuple[AnyFault, ...] = (
+    HoldWatch(at_s=0.8, target=REPAIR, match="/reservations", for_s=7.3),
+    HoldWatch(at_s=2.0, target=LEADER, match="/tenantquotas", for_s=8.0),
+    LoseReply(at_s=3.0, target=LEADER, match="bindingbatches", told_s=0.4),
+    LoseRequest(at_s=3.0, target=LEADER, match=f"GET {REPLICA}", times=99),  # It cannot find out.
+    Crash(at_s=5.1, target=LEADER, for_s=4.0),
+)
+
+
+class HealthyCapacityStays(Checker):
+    """Once a replica of the workload is healthy, there is always one."""
+
+    name = "rollback never removes the only healthy capacity"
+
+    def __init__(self) -> None:
+        self._healthy: dict[str, None] = {}
+
+    def commit(self, change: Seen) -> Found:
+        obj = change.new or change.old
+        if change.resource != "pods" or lookup(obj, "metadata", "labels", "app") != WORKLOAD:
+            return None
+        before = len(self._healthy)
+        if change.new is not None and _is_healthy(change.new):
+            self._healthy[change.path] = None
+        else:
+            self._healthy.pop(change.path, None)
+        return f"{change.path} was the last healthy one" if before and not self._healthy else None
+
+
+def _is_healthy(one: Obj) -> bool:
+    return lookup(one, "status", "phase") == "Running" and not is_deleting(one)
+
+
+def checkers() -> Sequence[Checker]:
+    return [*preempting.checkers(), HealthyCapacityStays()]
+
+
+def tale(chronicle: Chronicle, began_ns: int) -> Sequence[str]:
+    """`{seed}` is filled in by whoever knows it."""
+    events = [event for event in chronicle.events if event.at_ns >= began_ns]
+    told = [(event, line) for find in LINES for event, line in _first(find, events, chronicle)]
+    clock = ((event.at_ns - began_ns) // SECOND_NS for event, _ in told)
+    return [
+        "seed: {seed}",
+        *(f"{s // 60:02d}:{s % 60:02d} {what}" for s, (_, what) in zip(clock, told, strict=True)),
+    ]
+
+
+Finder = Callable[[Event, Chronicle], str]
+
+
+def _first(find: Finder, events: Sequence[Event], chronicle: Chronicle) -> Iterator[tuple[Event, str]]:
+    for event in events:
+        if line := find(event, chronicle):
+            yield event, line
+            return
+
+
+def _admitted(event: Event, _: Chronicle) -> str:
+    if not isinstance(event, Committed):
+        return ""
+    made = [
+        one.entry.body.obj
+        for one in event.changes
+        if one.entry is not None and "/replicasets.apps/" in one.key
+    ]
+    numbers = [int(metadata(one).get("generation") or 0) for one in made]
+    return f"admit {WORKLOAD} generation {GENERATION}" if GENERATION in numbers else ""
+
+
+def _delayed(event: Event, _: Chronicle) -> str:
+    if isinstance(event, Struck) and isinstance(event.fault, HoldWatch) and "quota" in event.fault.match:
+        return f"delay quota watch by {event.fault.for_s:.0f} seconds"
+    return ""
+
+
+def _scheduled(event: Event, _: Chronicle) -> str:
+    named = (
+        isinstance(event, Decided)
+        and event.process == LEADER
+        and event.decision.subject.name == "replica-042"
+    )
+    return "schedule replica-042" if named else ""
+
+
+def _timed_out(event: Event, chronicle: Chronicle) -> str:
+    if not isinstance(event, Took) or event.process != LEADER or event.cause < 0:
+        return ""
+    said = chronicle.events[event.cause]
+    return "timeout binding write after commit" if isinstance(said, Said) and said.status == 504 else ""
+
+
+def _restarted(event: Event, _: Chronicle) -> str:
+    died = isinstance(event, Lived) and event.process == LEADER and event.what == "dies"
+    return "restart scheduler leader" if died else ""
+
+
+def _rolled_back(event: Event, _: Chronicle) -> str:
+    if not isinstance(event, Committed):
+        return ""
+    for one in event.changes:
+        if "/policyrollouts." not in one.key or one.entry is None or one.previous is None:
+            continue
+        before, after = (lookup(entry.body.obj, "status", "canary") for entry in (one.previous, one.entry))
+        if before == "v5" and after != "v5":
+            return "rollback policy to v4"
+    return ""
+
+
+def _scanned(event: Event, _: Chronicle) -> str:
+    if not isinstance(event, Asked) or event.process != REPAIR or event.method != "GET":
+        return ""
+    return "repair scans reservations" if event.target.startswith(REPLICA) else ""
+
+
+LINES: tuple[Finder, ...] = (
+    _admitted, _delayed, _scheduled, _timed_out, _restarted, _rolled_back, _scanned,
+)  # fmt: skip
+
+
+@scenario(
+    Menu(
+        processes=(LEADER, NEXT, REPAIR, ROLLING),
+        kinds=("/pods", "/reservations", "bindingbatches"),
+        seconds=9,
+    ),
+    scripted=SCRIPT,
+    checkers=checkers,
+    aftermath_s=3.0,
+    tale=tale,
+)
+async def rollback_races_repair(world: World) -> None:
+    """A binding commits, its client sees a timeout and dies, the policy that it was decided under is rolled
+    back, and repair looks at what is reserved: one binding, one reservation, nothing healthy is lost."""
+    workload = await _before(world)
+    await _at(world, 1.05)
+    admitted = await world.apply(REPLICA_SETS, _sized(GENERATION))
+    assert metadata(admitted)["generation"] == GENERATION, metadata(admitted)
+    await _at(world, 2.1)
+    await world.apply(QUOTAS, quota("default", cpu="20"))  # The leader does not hear of it,
+    await world.apply(
+        ROLLOUTS, own("PolicyRollout", "v5", _rollout())
+    )  # so it cannot say that it has seen this.
+    await _at(world, 3.05)
+    await world.apply(PODS, _replica("replica-042", workload))
+    await _at(world, 6.5)
+    await world.apply(PODS, _replica("replica-043", workload))  # It waits, under v5: no node has room.
+    await _at(world, 11.0)
+    await world.heal_and_settle(quiet_s=preempting.QUIET_S, within_s=900)
+    placed = {str(metadata(one)["name"]): lookup(one, "spec", "nodeName") for one in world.list("pods")}
+    assert placed == {"replica-041": "node-2", "replica-042": "node-1", "replica-043": None}, placed
+    held = {uid_of(one): lookup(one, "status", "phase") for one in world.list(RESERVATIONS)}
+    assert list(held.values()) == ["Bound"], held
+    status = lookup(world.get(ROLLOUTS.name, Key("", "v5")), "status")
+    assert (status["active"], status["phase"]) == ("v4", "RolledBack"), status
+
+
+async def _before(world: World) -> Obj:
+    """One healthy replica, one node that others fill, a policy on trial, and a reservation that leaked."""
+    run_controllers(world, REPAIR, Reservations)
+    run_scheduler(world, LEADER, lease=LEASE, timing=TIMING)
+    run_controllers(world, AGENT, Agent)
+    run_controllers(world, ROLLING, PolicyRollouts)
+    await world.apply(CLASSES, {"kind": "PriorityClass", "metadata": {"name": "high"}, "value": 1000})
+    await world.apply(QUOTAS, quota("default", cpu="12"))
+    for name in ("node-1", "node-2"):
+        await world.apply(NODES, node(name, more={"cpu": "5"}))
+    for name in ("v4", "v5"):
+        await world.apply(
+            POLICIES, own("SchedulingPolicy", name, {"weights": {"LeastAllocated": int(name[1])}})
+        )
+    workload = await world.apply(REPLICA_SETS, _sized(1))
+    await world.apply(PODS, _replica("replica-041", workload, node="node-2"))
+    others = pod("batch", cpu="4")
+    others["spec"] |= {"nodeName": "node-1", "terminationGracePeriodSeconds": 1}
+    await world.apply(PODS, others)
+    for generation in range(2, GENERATION):
+        await world.apply(REPLICA_SETS, _sized(generation))
+    run_scheduler(world, NEXT, lease=LEASE, timing=TIMING)
+    await _at(world, 0.9)
+    await world.api.create(RESERVATION, "default", reservation("leaked", pod="replica-040", uid="gone"))
+    return workload
+
+
+def _rollout() -> Obj:
+    """Judged when schedulers have seen it: the second leader is the first that has."""
+    return {
+        "from": "v4",
+        "to": "v5",
+        "steps": [{"percent": 100, "hold": "10m"}],
+        "scope": {"workloads": [WORKLOAD]},
+        "gates": {"noPendingRegression": True, "observedBy": ["scheduler"]},
+    }
+
+
+def _sized(generation: int) -> Obj:
+    """Each differs from the one before, so that the server counts."""
+    made = replica_set(WORKLOAD, 2)
+    made["spec"]["minReadySeconds"] = generation
+    return made
+
+
+def _replica(name: str, workload: Obj, *, node: str = "") -> Obj:
+    made = with_metadata(
+        pod(name, cpu="4", labels={"app": WORKLOAD}, high=True),
+        annotations={"fathom.dev/slot": name[-2:], "fathom.dev/generation": str(GENERATION)},
+    )
+    if node:
+        made["spec"]["nodeName"] = node
+    return owned(made, workload)
+
+
+async def _at(world: World, second: float) -> None:
+    """So that the story's times read as the lesson's do, however long its beginnings took."""
+    await world.sleep(max(0.0, second - world.now_s))
+
+
+SCENARIOS: tuple[Scenario, ...] = (rollback_races_repair,)

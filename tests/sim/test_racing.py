@@ -1,0 +1,40 @@
+"""The lesson's event list, as `fathom sim run rollback-races-repair --seed 82219` tells it."""
+
+from __future__ import annotations
+
+from fathom.sim.report import Report, report
+from fathom.sim.scenario import plan_of, tell
+from fathom.sim.scenarios.preempting import evicted_and_not_yet_reserved, preemption
+from fathom.sim.scenarios.racing import rollback_races_repair
+
+EVENTS = (
+    "00:01 admit risk-api generation 42",
+    "00:02 delay quota watch by 8 seconds",
+    "00:03 schedule replica-042",
+    "00:04 timeout binding write after commit",
+    "00:05 restart scheduler leader",
+    "00:07 rollback policy to v4",
+    "00:08 repair scans reservations",
+)
+
+
+def told(seed: str) -> Report:
+    return report(rollback_races_repair, plan_of(rollback_races_repair, seed))[0]
+
+
+def test_a_rollback_races_repair_as_the_lesson_has_it() -> None:
+    for seed in ("82219", "1"):
+        found = told(seed)
+        assert (found.verdict, found.tale) == ("holds", (f"seed: {seed}", *EVENTS))
+
+
+def test_who_leads_next_reserves_what_its_predecessor_had_made_free() -> None:
+    for seed in ("0", "1"):
+        assert (
+            run(evicted_and_not_yet_reserved, plan_of(evicted_and_not_yet_reserved, seed)).violation is None
+        )
+
+
+def test_what_is_reserved_for_one_is_nobody_elses() -> None:
+    for seed in ("0", "1", "2"):
+        assert tell(preemption, plan_of(preemption, seed)).violation is None
