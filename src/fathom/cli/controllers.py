@@ -68,6 +68,7 @@ async def run_controllers(
         who=socket.gethostname(),
         lease=lease,
         user_agent=f"fathom/{__version__} {WHO}",
+        events=True,
     )
     try:
         await run_live(settings, server, stop=stop, tape=tape, journal=journal, log=log)

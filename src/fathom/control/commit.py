@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import msgspec
 
@@ -27,6 +27,7 @@ from fathom.control import breaker, lease
 from fathom.control.again import Failure
 from fathom.control.cause import UNSTATED, Cause
 from fathom.control.plan import OWN_WRITES, Action, Create, Delete, Patch, Plan, WriteStatus, is_done
+from fathom.control.telling import Change
 from fathom.control.watches import Kind
 from fathom.model import decision
 from fathom.model.decision import Decision, Journal, Result, Seen, Subject
@@ -77,6 +78,7 @@ class Commit:
         ids: Ids,
         rng: random.Random,
         journal: Journal,
+        tell: Callable[[Change], None] = lambda change: None,
     ) -> None:
         self._api = api
         self._kinds = kinds
@@ -86,6 +88,7 @@ class Commit:
         self._ids = ids
         self._rng = rng
         self._journal = journal
+        self._tell = tell
         self._unsure: dict[str, dict[str, None]] = {}  # Owner -> kinds with a write that nobody knows of.
         self._holding: dict[str, tuple[tuple[str, str], ...]] = {}  # Owner -> what its last plan waits for.
 
@@ -104,6 +107,9 @@ class Commit:
             if _first_failure(outcomes) is not None:
                 break
         outcomes += await sender.in_batches(plan.statuses)
+        if (subject := seen.get(here.kind.name, here.key)) is not None:
+            for action, outcome in outcomes:
+                self._tell(Change(subject, seen, action, outcome, plan.why))
         failure = held(lacking) if lacking else _first_failure(outcomes)
         return Applied(tuple((action.line, outcome) for action, outcome in outcomes), failure)
 

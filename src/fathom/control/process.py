@@ -32,6 +32,7 @@ from fathom.control.loop import Loop, LoopObserver, NoLoopObserver, Reconciler, 
 from fathom.control.pace import Rate
 from fathom.control.queue import NoQueueMetrics, QueueMetrics, WorkQueue
 from fathom.control.retry import Retry, Trouble
+from fathom.control.telling import Change, Teller
 from fathom.control.waking import Waker
 from fathom.control.watches import Kind, Primary, Watch
 from fathom.model.objects import Key
@@ -43,6 +44,7 @@ class Controller(Protocol):
 
     name: str
     watches: tuple[Watch, ...]  # The first is the Primary.
+    # And `news`, a function of what it did, where people want to hear of that: see `telling`.
     # And `writes: tuple[Kind, ...]`, where there are kinds that it writes without watching them.
 
     def __call__(self, kit: Kit) -> Reconciler: ...
@@ -65,6 +67,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     resync_s: float = 600.0
     drain_s: float = 10.0
     user_agent: str = "fathom-controllers"
+    events: bool = False  # Whether controllers that have something to tell write Events.
 
 
 class Watchers(msgspec.Struct, frozen=True):
@@ -168,7 +171,9 @@ class Controllers:
     # Leading.
 
     async def _work(self, term: Term | None, ends: Ends) -> bool:
-        self.loops = [self._loop(controller, term) for controller in self._controllers]
+        teller = self._teller()
+        telling = asyncio.get_running_loop().create_task(teller.run()) if self._settings.events else None
+        self.loops = [self._loop(controller, term, teller) for controller in self._controllers]
         for loop in self.loops:
             loop.start()
         try:
@@ -177,6 +182,8 @@ class Controllers:
         finally:
             for loop in self.loops:
                 await loop.cut_off()
+            if telling is not None:
+                telling.cancel()
 
     async def _drain(self, keeping: asyncio.Task[str] | None) -> bool:
         """The lease goes on being renewed meanwhile; if it is lost all the same, nothing may finish."""
@@ -196,7 +203,18 @@ class Controllers:
 
     # Making.
 
-    def _loop(self, controller: Controller, term: Term | None) -> Loop:
+    def _teller(self) -> Teller:
+        inside = self._inside
+        api = self._api(Guarded(inside.seam, self.breaker))
+        return Teller(api, clock=inside.outside.clock, ids=inside.outside.ids)
+
+    def _tell(self, controller: Controller, teller: Teller, change: Change) -> None:
+        news = getattr(controller, "news", None)
+        found = news(change) if news is not None and self._settings.events else None
+        if found is not None:
+            teller.tell(f"fathom-{controller.name}", found)
+
+    def _loop(self, controller: Controller, term: Term | None, teller: Teller) -> Loop:
         inside, settings, name = self._inside, self._settings, controller.name
         guarded: Transport = Guarded(inside.seam, self.breaker)
         api = self._api(Fenced(guarded, term) if term is not None else guarded)
@@ -217,6 +235,7 @@ class Controllers:
             ids=inside.outside.ids,
             rng=inside.streams.stream(f"settle/{name}"),
             journal=inside.journal,
+            tell=lambda change: self._tell(controller, teller, change),
         )
         primary = primary_of(controller)
         rng = inside.streams.stream(f"controller/{name}")

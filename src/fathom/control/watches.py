@@ -40,6 +40,7 @@ SECRET = core("Secret", "secrets")
 SERVICE = core("Service", "services")
 DEPLOYMENT = Kind("Deployment", Resource("apps", "v1", "deployments"))
 REPLICA_SET = Kind("ReplicaSet", Resource("apps", "v1", "replicasets"))
+AUTOSCALER = Kind("HorizontalPodAutoscaler", Resource("autoscaling", "v2", "horizontalpodautoscalers"))
 JOB = Kind("Job", Resource("batch", "v1", "jobs"))
 LEASE = Kind("Lease", Resource("coordination.k8s.io", "v1", "leases"))
 

@@ -9,10 +9,20 @@ from fathom.cache.snapshot import Snapshot
 from fathom.client.api import Resource
 from fathom.control.again import Again
 from fathom.control.kit import Kit
-from fathom.control.watches import DEPLOYMENT, POD, REPLICA_SET, Kind, Primary, Related, View, Watch
+from fathom.control.watches import (
+    AUTOSCALER,
+    DEPLOYMENT,
+    POD,
+    REPLICA_SET,
+    Primary,
+    Related,
+    View,
+    Watch,
+)
 from fathom.controllers.adopting import FOR_CHILDREN, selector_of
 from fathom.controllers.behavior import History
 from fathom.controllers.floor import Floor
+from fathom.controllers.news import of_autoscaler
 from fathom.controllers.pauses import OVERRIDE, paused
 from fathom.controllers.plan_autoscaling import Decided, Scene, decide, plan_autoscaler
 from fathom.controllers.plan_progress import progress_name
@@ -24,7 +34,6 @@ from fathom.model.errors import ApiError
 from fathom.model.objects import Key, Obj, key_of, labels_of, lookup, metadata
 from fathom.model.quantity import parse
 
-AUTOSCALER = Kind("HorizontalPodAutoscaler", Resource("autoscaling", "v2", "horizontalpodautoscalers"))
 POD_METRICS = Resource("metrics.k8s.io", "v1beta1", "pods")
 
 PAUSES = ("pause_autoscaler", "pause_expansion")
@@ -45,6 +54,7 @@ def _named_by(workload: Obj, view: View) -> Iterable[Key]:
 
 class Autoscalers:
     name = "autoscaling"
+    news = staticmethod(of_autoscaler)
     watches: ClassVar[tuple[Watch, ...]] = (
         Primary(AUTOSCALER),
         Related(DEPLOYMENT, concerns=_named_by),

@@ -12,6 +12,7 @@ from fathom.control.watches import DEPLOYMENT, POD, REPLICA_SET, Primary, Relate
 from fathom.controllers.adopting import FOR_CHILDREN, claims_of, concerned, owner_key
 from fathom.controllers.deploymentstatus import look_again_s
 from fathom.controllers.floor import Floor
+from fathom.controllers.news import of_deployment
 from fathom.controllers.pauses import OVERRIDE, Pause, paused, workload_of
 from fathom.controllers.plan_deployments import Around, plan_create_failure, plan_deployment
 from fathom.controllers.plan_replicasets import min_ready_s_of
@@ -41,6 +42,7 @@ def _overridden(override: Obj, view: View) -> Iterable[Key]:
 
 class Deployments:
     name = "deployments"
+    news = staticmethod(of_deployment)
     watches: ClassVar[tuple[Watch, ...]] = (
         Primary(DEPLOYMENT),
         Related(REPLICA_SET, concerns=concerned(DEPLOYMENT), indexes=FOR_CHILDREN),

@@ -12,6 +12,7 @@ from fathom.control.watches import JOB, POD, OwnedBy, Primary, Watch
 from fathom.controllers.adopting import FOR_CHILDREN, owner_key
 from fathom.controllers.floor import Floor
 from fathom.controllers.jobtally import TRACKED
+from fathom.controllers.news import of_job
 from fathom.controllers.plan_jobs import Around, let_go, look_again_s, plan_job
 from fathom.model.objects import Key, Obj, uid_of
 
@@ -25,6 +26,7 @@ def _by_job(pod: Obj) -> tuple[str, ...]:
 
 class Jobs:
     name = "jobs"
+    news = staticmethod(of_job)
     watches: ClassVar[tuple[Watch, ...]] = (
         # A Job's conditions are validated as a whole by Kubernetes, which knows only its own.
         Primary(JOB, conditions=False),

@@ -20,6 +20,7 @@ from fathom.control.plan import Delete, Plan, target
 from fathom.control.watches import CONFIG_MAP, LEASE, NODE, POD, Primary, Related, View, Watch
 from fathom.controllers.brake import BrakeLimits, Permit, Stand, limits_of, permit
 from fathom.controllers.evidence import SECOND_NS, Assessment, Heard, Limits, State, assess
+from fathom.controllers.news import of_eviction
 from fathom.controllers.plan_evictions import leaving
 from fathom.controllers.plan_nodes import (
     FRESH_S,
@@ -201,6 +202,7 @@ class Evictions:
     """Carries out what NoExecute taints ask for, whoever put them there."""
 
     name = "taint-evictions"
+    news = staticmethod(of_eviction)
     watches: ClassVar[tuple[Watch, ...]] = (
         Primary(NODE, conditions=False, indexes=FOR_NODES),
         Related(POD, concerns=_here, indexes=FOR_PODS),

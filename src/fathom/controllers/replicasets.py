@@ -12,6 +12,7 @@ from fathom.control.owning import child_name, controller_of
 from fathom.control.watches import POD, REPLICA_SET, Primary, Related, Watch
 from fathom.controllers.adopting import FOR_CHILDREN, claims_of, concerned
 from fathom.controllers.floor import Floor
+from fathom.controllers.news import of_replica_set
 from fathom.controllers.plan_replicasets import (
     Around,
     min_ready_s_of,
@@ -27,6 +28,7 @@ RACES = frozenset({"Conflict", "OutcomeUnknown", "NameTaken"})
 
 class ReplicaSets:
     name = "replicasets"
+    news = staticmethod(of_replica_set)
     watches: ClassVar[tuple[Watch, ...]] = (
         Primary(REPLICA_SET),
         Related(POD, concerns=concerned(REPLICA_SET), indexes=FOR_CHILDREN),

@@ -559,8 +559,14 @@ class Scheduler:
         finally:
             self._room_is_made(pod.uid)
 
+    def _say_preempted(self, victim: Victim, pod: PodView, node: str) -> None:
+        if self._voice is not None:
+            self._voice.preempted(victim.key, victim.uid, by=pod.uid, node=node)
+
     async def _ask_to_leave(self, api: Api, pod: PodView, found: Preemption, id_: str) -> None:
         done = await carry_out(api, pod.key, pod.uid, found)
+        for one in done:
+            self._say_preempted(one.victim, pod, found.node or "")
         said = "; ".join(f"{'/'.join(one.victim.key)} {one.outcome}" for one in done)
         result: Result = "committed" if all(one.outcome in {"asked", "gone"} for one in done) else "unknown"
         now_ns = self._inside.outside.clock.now_ns()

@@ -93,6 +93,10 @@ class Voice:
         message = f"Successfully assigned {key.namespace}/{key.name} to {node}"
         self._event(key, uid, "Scheduled", "Normal", message)
 
+    def preempted(self, key: Key, uid: str, *, by: str, node: str) -> None:
+        """A pod is asked to leave for another. (kube-scheduler's word.)"""
+        self._event(key, uid, "Preempted", "Normal", f"Preempted by pod {by} on node {node}")
+
     def forget(self, uid: str) -> None:
         self._line.pop(uid, None)
         self._told.pop(uid, None)

@@ -1,0 +1,133 @@
+"""Events about what controllers did, for `kubectl describe`. Best effort: nothing waits for them, and what
+there is no time for is dropped. What was said before is a count on the first event, not another one.
+
+A controller that has something to tell has an attribute `news`: a pure function of a `Change`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import OrderedDict, deque
+
+import msgspec
+
+from fathom.cache.snapshot import Snapshot
+from fathom.client.api import Api
+from fathom.client.outcomes import Committed, Outcome
+from fathom.control.plan import Action
+from fathom.control.watches import Kind, core
+from fathom.model.objects import Obj, key_of, metadata, uid_of
+from fathom.seams.outside import Clock, Ids, timestamp
+
+EVENT = core("Event", "events")
+
+NORMAL, WARNING = "Normal", "Warning"
+# What a small server hardly notices. A burst is the news of one rollout.
+PER_S, BURST = 20.0, 100.0
+WAITING_MAX, KNOWN_MAX = 500, 2000
+REPEAT_S = 20.0  # The same thing is not counted up more often.
+MESSAGE_MAX = 1000
+SHARED = "default"  # The namespace of events about what is in none, as Kubernetes has it.
+
+
+class Change(msgspec.Struct, frozen=True):
+    """One action of a plan, and what came of it."""
+
+    subject: Obj  # Whom the plan was about, as it was seen.
+    before: Snapshot  # What was seen.
+    action: Action
+    outcome: Outcome
+    why: str = ""  # The plan's.
+
+
+class News(msgspec.Struct, frozen=True):
+    kind: Kind
+    about: Obj
+    reason: str
+    message: str
+    type: str = NORMAL
+
+    @property
+    def identity(self) -> tuple[str, ...]:
+        return (uid_of(self.about), self.reason, self.message)
+
+
+class Told(msgspec.Struct):
+    namespace: str
+    name: str
+    count: int
+    at_s: float
+
+
+class Teller:
+    def __init__(self, api: Api, *, clock: Clock, ids: Ids) -> None:
+        self._api = api
+        self._clock = clock
+        self._ids = ids
+        self._waiting: deque[tuple[str, str, News]] = deque(maxlen=WAITING_MAX)  # Source, time, what.
+        self._known: OrderedDict[tuple[str, ...], Told] = OrderedDict()
+        self._some = asyncio.Event()
+
+    def tell(self, source: str, news: News) -> None:
+        self._waiting.append((source, timestamp(self._clock.now_ns()), news))
+        self._some.set()
+
+    async def run(self) -> None:
+        """For ever."""
+        while True:
+            await self._some.wait()
+            self._some.clear()
+            burst = BURST
+            while self._waiting:
+                await self._say(*self._waiting.popleft())
+                burst -= 1.0
+                if burst < 0:
+                    await asyncio.sleep(1.0 / PER_S)
+
+    async def _say(self, source: str, now: str, news: News) -> None:
+        now_s = asyncio.get_running_loop().time()
+        told = self._known.get(news.identity)
+        if told is None:
+            await self._first(source, now, news, now_s)
+            return
+        told.count += 1
+        if now_s - told.at_s < REPEAT_S:
+            return
+        told.at_s = now_s
+        patch = {"count": told.count, "lastTimestamp": now}
+        await self._api.patch(EVENT.resource, told.namespace, told.name, patch)
+
+    async def _first(self, source: str, now: str, news: News, now_s: float) -> None:
+        name = f"{key_of(news.about).name[:200]}.{self._ids.uid().replace('-', '')[:16]}"
+        event = event_of(source, now, news, name)
+        namespace = metadata(event)["namespace"]
+        if isinstance(await self._api.create(EVENT.resource, namespace, event), Committed):
+            self._known[news.identity] = Told(namespace, name, 1, now_s)
+            if len(self._known) > KNOWN_MAX:
+                self._known.popitem(last=False)
+
+
+def event_of(source: str, now: str, news: News, name: str) -> Obj:
+    key = key_of(news.about)
+    return {
+        "apiVersion": "v1",
+        "kind": "Event",
+        "metadata": {"name": name, "namespace": key.namespace or SHARED},
+        "involvedObject": {
+            "apiVersion": news.kind.api_version,
+            "kind": news.kind.name,
+            **({"namespace": key.namespace} if key.namespace else {}),
+            "name": key.name,
+            "uid": uid_of(news.about),
+            "resourceVersion": str(metadata(news.about).get("resourceVersion") or ""),
+        },
+        "type": news.type,
+        "reason": news.reason,
+        "message": news.message[:MESSAGE_MAX],
+        "source": {"component": source},
+        "reportingComponent": source,
+        "reportingInstance": "",
+        "firstTimestamp": now,
+        "lastTimestamp": now,
+        "count": 1,
+    }

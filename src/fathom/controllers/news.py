@@ -1,0 +1,119 @@
+"""What the controllers of workloads tell of what they did, in kube-controller-manager's words. Pure."""
+
+from __future__ import annotations
+
+from fathom.client.outcomes import Committed, Rejected
+from fathom.control.commit import NOT_SENT
+from fathom.control.plan import Create, Delete, Patch, WriteStatus
+from fathom.control.telling import WARNING, Change, News
+from fathom.control.watches import AUTOSCALER, DEPLOYMENT, JOB, POD, REPLICA_SET, Kind
+from fathom.model.conditions import conditions_of
+from fathom.model.objects import Obj, key_of, lookup, metadata
+
+
+def of_replica_set(change: Change) -> News | None:
+    return _of_pods(REPLICA_SET, change)
+
+
+def of_deployment(change: Change) -> News | None:
+    """Who grew or shrank, from what to what; and a return to an older revision."""
+    action = change.action
+    if not isinstance(change.outcome, Committed):
+        return None
+    if isinstance(action, Create) and action.kind == REPLICA_SET.name:
+        name, size = metadata(action.obj)["name"], lookup(action.obj, "spec", "replicas")
+        return _scaled(change.subject, name, 0, size)
+    if not isinstance(action, Patch):
+        return None
+    if action.target.kind == REPLICA_SET.name:
+        before = change.before.get(REPLICA_SET.name, action.target.key) or {}
+        after = lookup(action.patch, "spec", "replicas")
+        return _scaled(change.subject, action.target.key.name, _size(before), after)
+    if action.target.kind == DEPLOYMENT.name and lookup(action.patch, "spec", "template"):
+        return News(DEPLOYMENT, change.subject, "DeploymentRollback", f"Rolled {change.why}", WARNING)
+    return None
+
+
+def of_job(change: Change) -> News | None:
+    action = change.action
+    if not (isinstance(action, Patch | WriteStatus) and action.target.kind == JOB.name):
+        return _of_pods(JOB, change)
+    if not isinstance(change.outcome, Committed):
+        return None
+    after = action.status if isinstance(action, WriteStatus) else action.patch.get("status") or {}
+    before = _statuses(change.subject)
+    for one in after.get("conditions") or ():
+        kind, status = one.get("type"), one.get("status")
+        if kind in _OF_JOBS and status != before.get(kind, "False"):
+            return _OF_JOBS[kind](change.subject, one)
+    return None
+
+
+def of_autoscaler(change: Change) -> News | None:
+    """It was the target that was changed; who reads of it looks at the autoscaler."""
+    action = change.action
+    if not isinstance(action, Patch) or action.target.kind == "HorizontalPodAutoscaler":
+        return None
+    size, reason = lookup(action.patch, "spec", "replicas"), change.why.partition(": ")[2]
+    if isinstance(change.outcome, Committed):
+        return News(AUTOSCALER, change.subject, "SuccessfulRescale", f"New size: {size}; reason: {reason}")
+    if isinstance(change.outcome, Rejected) and change.outcome.reason not in NOT_SENT:
+        words = f"New size: {size}; reason: {reason}; error: {change.outcome.message}"
+        return News(AUTOSCALER, change.subject, "FailedRescale", words, WARNING)
+    return None
+
+
+def of_eviction(change: Change) -> News | None:
+    action = change.action
+    if not isinstance(action, Delete) or not isinstance(change.outcome, Committed):
+        return None
+    pod = change.before.get(POD.name, action.target.key)
+    if pod is None:
+        return None
+    where = "/".join(action.target.key)
+    return News(POD, pod, "TaintManagerEviction", f"Marking for deletion Pod {where}: {change.why}")
+
+
+def _of_pods(kind: Kind, change: Change) -> News | None:
+    action, outcome, owner = change.action, change.outcome, change.subject
+    if isinstance(action, Create) and action.kind == POD.name:
+        if isinstance(outcome, Committed):
+            return News(kind, owner, "SuccessfulCreate", f"Created pod: {key_of(action.obj).name}")
+        if isinstance(outcome, Rejected) and outcome.reason not in NOT_SENT:
+            return News(kind, owner, "FailedCreate", f"Error creating: {outcome.message}", WARNING)
+    if isinstance(action, Delete) and action.target.kind == POD.name and isinstance(outcome, Committed):
+        return News(kind, owner, "SuccessfulDelete", f"Deleted pod: {action.target.key.name}")
+    return None
+
+
+def _scaled(deployment: Obj, name: str, before: int, after: object) -> News | None:
+    if not isinstance(after, int) or after == before:
+        return None
+    way = "up" if after > before else "down"
+    words = f"Scaled {way} replica set {name} from {before} to {after}"
+    return News(DEPLOYMENT, deployment, "ScalingReplicaSet", words)
+
+
+def _size(replica_set: Obj) -> int:
+    return int(lookup(replica_set, "spec", "replicas") or 0)
+
+
+def _statuses(obj: Obj) -> dict[str, str]:
+    return {str(one.get("type")): str(one.get("status")) for one in conditions_of(obj)}
+
+
+def _failed(job: Obj, condition: Obj) -> News:
+    return News(JOB, job, str(condition.get("reason")), str(condition.get("message")), WARNING)
+
+
+def _completed(job: Obj, condition: Obj) -> News:
+    return News(JOB, job, "Completed", "Job completed")
+
+
+def _suspended(job: Obj, condition: Obj) -> News:
+    if condition.get("status") == "True":
+        return News(JOB, job, "Suspended", "Job suspended")
+    return News(JOB, job, "Resumed", "Job resumed")
+
+
+_OF_JOBS = {"Failed": _failed, "Complete": _completed, "Suspended": _suspended}
