@@ -178,6 +178,7 @@ class Shim:
             for group in spec.get("cgroups") or ():
                 with open(group, "w", encoding="ascii") as file:
                     file.write("0")
+            os.umask(0o022)  # Also for the directories that are made on the way to a mount.
             if spec.get("enclose"):
                 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
                 import enclose  # type: ignore[import-not-found]  # noqa: PLC0415  # Beside us, no package.
@@ -185,7 +186,6 @@ class Shim:
                 enclose.enclose(spec["enclose"])
             os.chdir(spec["cwd"])
             self._drop()
-            os.umask(0o022)
             code = NOT_FOUND
             os.execve(_found(spec["argv"][0], spec["env"]), spec["argv"], spec["env"])
         except FileNotFoundError as error:
