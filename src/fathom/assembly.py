@@ -94,7 +94,7 @@ def assemble(wanted: Wanted) -> Parts:
         cache=cache,
         registry=registry,
         decoder=registry.decoder(),
-        chain=Chain(plugins, on_fault=_complain(log)),
+        chain=Chain(plugins, on_fault=_complain(log), audited=wanted.audit is not None),
         outside=outside,
         shared_store=wanted.shared_store,
         audited=wanted.audit is not None,

@@ -139,6 +139,20 @@ def test_only_a_change_of_the_spec_raises_the_generation(tmp_path: Path) -> None
     tell(story, tmp_path)
 
 
+def test_a_report_that_says_nothing_new_leaves_the_status_as_it_was(tmp_path: Path) -> None:
+    async def story(api: Api) -> None:
+        await api.post(DEPLOYMENTS, deployment("web"))
+        path = f"{DEPLOYMENTS}/web"
+        before = await api.patch(f"{path}/status", {"status": {"replicas": 2}})
+        for said in ({"metadata": {"labels": {"a": "b"}}}, {"spec": {"replicas": 7}}, {}):
+            after = await api.patch(f"{path}/status", said)
+            assert (after.status, after.obj) == (200, before.obj)
+        wrong = await api.patch(f"{path}/status", {"spec": {"replicas": "many"}})
+        assert wrong.status in {400, 422}
+
+    tell(story, tmp_path)
+
+
 def test_status_and_spec_are_written_through_their_own_doors(tmp_path: Path) -> None:
     async def story(api: Api) -> None:
         body = {**deployment("web"), "status": {"replicas": 9}}

@@ -56,7 +56,8 @@ SERVER_OWNED = ("uid", "creationTimestamp", "deletionTimestamp", "deletionGraceP
 # Subresources whose writers report: they have no say in what is wanted.
 REPORTS = frozenset({"status", "approval"})
 
-Change = Callable[[Obj], Obj]  # From the object as it is to the object as the caller wants it.
+# From the object as it is, which everyone shares, to the object as the caller wants it.
+Change = Callable[[Obj], Obj]
 
 
 class Written(msgspec.Struct, frozen=True):
@@ -179,19 +180,18 @@ async def _see_what_it_counts(core: Core, call: Call, entry: Entry) -> None:
 async def _update_once(
     core: Core, call: Call, entry: Entry, change: Change, subresource: str
 ) -> Written | Conflict:
-    old = entry.body.fresh_at(entry.revision)
+    old = entry.body.obj_at(entry.revision)
     draft = _revised(core, call, change(old), old, entry=entry, subresource=subresource)
-    operation_old = entry.body.obj_at(entry.revision)
-    admitted, charges = _admit(core, call, "UPDATE", obj=draft, old=operation_old, subresource=subresource)
-    _validate_update(core, call, admitted, operation_old, subresource)
+    admitted, charges = _admit(core, call, "UPDATE", obj=draft, old=old, subresource=subresource)
+    _validate_update(core, call, admitted, old, subresource)
     strategy = core.strategy(call.kind)
     gone = is_over(admitted, strategy)
     stored = canonical(admitted)
     if not gone and stored == entry.body.obj:
-        return Written(obj=operation_old, entry=entry)
+        return Written(obj=old, entry=entry)
     call.audit.name, call.audit.uid = call.target.name, metadata(admitted).get("uid", "")
     if core.audited:
-        call.audit.changed = changed_paths(operation_old, admitted, limit=CHANGED_PATHS_MAX)
+        call.audit.changed = changed_paths(old, admitted, limit=CHANGED_PATHS_MAX)
     if call.dry_run:
         metadata(admitted)["resourceVersion"] = str(entry.revision)  # Still this one.
         return Written(obj=admitted)
@@ -201,7 +201,7 @@ async def _update_once(
     body = Body(stored)
     async with core.lanes.hold(lanes_of(charges)) as waited:
         if waited:
-            _, charges = _admit(core, call, "UPDATE", obj=draft, old=operation_old, subresource=subresource)
+            _, charges = _admit(core, call, "UPDATE", obj=draft, old=old, subresource=subresource)
         outcome = await commit(core, Expect(entry.key, entry.revision), Put(entry.key, body), charges)
     if isinstance(outcome, Conflict):
         return outcome
@@ -230,7 +230,8 @@ async def renew(core: Core, call: Call) -> Written | None:
 
 def _revised(core: Core, call: Call, new: Obj, old: Obj, *, entry: Entry, subresource: str) -> Obj:
     """The caller's object with everything that is not the caller's to change put back."""
-    meta, old_meta = new.setdefault("metadata", {}), metadata(old)
+    meta, old_meta = {**metadata(new)}, metadata(old)
+    new = {**new, "metadata": meta}
     _check_identity(call, meta, old_meta, entry)
     for field in SERVER_OWNED:
         _put_back(meta, old_meta, field)

@@ -33,12 +33,16 @@ class Steps(msgspec.Struct, frozen=True):
 
 
 class Chain:
-    def __init__(self, plugins: Sequence[Plugin], *, on_fault: OnFault | None = None) -> None:
+    def __init__(
+        self, plugins: Sequence[Plugin], *, on_fault: OnFault | None = None, audited: bool = True
+    ) -> None:
+        """`audited`: somebody will want to know which fields each plugin changed."""
         names = [plugin.name for plugin in plugins]
         if "" in names or len(set(names)) != len(names):
             raise ValueError(f"admission plugins need names of their own: {', '.join(names)}")
         self.plugins = tuple(plugins)
         self._on_fault = on_fault
+        self._audited = audited
         # A memo of what the plugins' class attributes say; at most one entry per kind, verb and subresource.
         self._steps: dict[tuple[str, str, str], Steps] = {}
 
@@ -81,11 +85,11 @@ class Chain:
         after = self._run(
             plugin, plugin.mutate if plugin.trusted else _checked(plugin), attempt, view, verdicts
         )
-        if after is before:
+        if after is before or after == before:
             return
-        mutated = changed_paths(before, after)
-        if mutated:
-            attempt.obj = after
+        attempt.obj = after
+        if self._audited:
+            mutated = changed_paths(before, after)
             notes = _notes_of(verdicts, plugin)
             verdicts.append(Verdict(plugin.name, mutated=mutated, notes=notes))
 

@@ -11,7 +11,7 @@ from fathom.api.renewal import LEASES
 from fathom.api.request import JSON, Request, Response
 from fathom.api.verbs import bodies
 from fathom.api.verbs.create import answer
-from fathom.api.writing import Change, renew, update
+from fathom.api.writing import REPORTS, Change, renew, update
 from fathom.api.writing import create as write_new
 from fathom.model.body import encode_json
 from fathom.model.errors import ApiError, bad_request, too_large
@@ -30,6 +30,9 @@ CREATED_BY_PUT = frozenset(
         "clusterrolebindings.rbac.authorization.k8s.io",
     }
 )
+
+# Which object it is, and what a report of it says.
+REPORTED = frozenset({"kind", "apiVersion", "metadata", "status"})
 
 
 async def put(core: Core, call: Call) -> Response:
@@ -81,6 +84,8 @@ def patching(core: Core, call: Call) -> Change:
         current = represent.as_kind(kind, old)
         result = apply_patch(media, call.request.body, current, schema)
         _check_size(core, encode_json(result))
+        if call.target.subresource in REPORTS:
+            result = _touched(result, current)
         try:
             return bodies.complete(core, call, kind, core.decoder.decode_obj(kind, result))
         except ApiError as error:
@@ -89,6 +94,14 @@ def patching(core: Core, call: Call) -> Change:
             raise unreadable(media, call.request.body, result, error) from None
 
     return patched
+
+
+def _touched(result: Obj, current: Obj) -> Obj:
+    """Of a report, which is about the status alone: without what the patch has left as it was. That is put
+    back in any case, and need not be read again."""
+    return {
+        name: value for name, value in result.items() if name in REPORTED or value is not current.get(name)
+    }
 
 
 def _check_size(core: Core, encoded: bytes) -> None:
