@@ -37,9 +37,14 @@ def at(kind: str, name: str) -> Target:
 
 
 def change(
-    action: Action, outcome: Outcome = DONE, *, why: str = "", subject: Obj | None = None, **seen: Obj
+    action: Action,
+    outcome: Outcome = DONE,
+    *,
+    why: str = "",
+    subject: Obj | None = None,
+    seen: dict[str, Obj] | None = None,
 ) -> Change:
-    before: Snapshot = Seen(**seen)  # type: ignore[assignment]  # all that is asked of it
+    before: Snapshot = Seen(**(seen or {}))  # type: ignore[assignment]  # all that is asked of it
     return Change(subject if subject is not None else obj("web"), before, action, outcome, why)
 
 
@@ -72,7 +77,7 @@ def test_a_rollout_is_told_step_by_step() -> None:
     shrunk = Patch(at("ReplicaSet", "web-1"), {"spec": {"replicas": 0}})
     noted = Patch(at("ReplicaSet", "web-1"), {"metadata": {"annotations": {"a": "b"}}})
     there = {"ReplicaSet_web-1": obj("web-1", spec={"replicas": 2})}
-    told = [of_deployment(change(one, **there)) for one in (made, grown, shrunk, noted)]
+    told = [of_deployment(change(one, seen=there)) for one in (made, grown, shrunk, noted)]
     words = [None if one is None else one.message for one in told]
     assert words == [
         "Scaled up replica set web-1 from 0 to 2",
@@ -126,7 +131,7 @@ def test_an_autoscaler_says_why() -> None:
 
 def test_a_pod_hears_what_drove_it_away() -> None:
     pod = obj("web-0")
-    found = of_eviction(change(Delete(at("Pod", "web-0")), why="driven away by bad", **{"Pod_web-0": pod}))
+    found = of_eviction(change(Delete(at("Pod", "web-0")), why="driven away by bad", seen={"Pod_web-0": pod}))
     words = "Marking for deletion Pod default/web-0: driven away by bad"
     assert found == News(POD, pod, "TaintManagerEviction", words)
 
