@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from fathom.explain.why import Change, Evidence, Group, Used, explain_pod, unbound_in_line
+from fathom.explain.why import Change, Evidence, Group, Reached, Used, explain_pod, unbound_in_line
 from fathom.model.decision import Decision, Outcome, Seen, Subject
 from fathom.record.journal import Kept
 from fathom.schedule.known import Known
@@ -47,7 +47,7 @@ def kept(verdict: str, *, node: str = "", message: str = "", **more: Any) -> Kep
 
 def why(known: Known, obj: Obj, *records: Kept, reasons: dict[str, str] | None = None) -> Any:
     evidence = Evidence(
-        pod=obj, kept=records, reasons=reasons, latest={"Node": 12}, now_ns=0, queue=None
+        pod=obj, kept=records, reasons=reasons, latest={"Node": Reached(12, 6)}, now_ns=0, queue=None
     )  # fmt: skip
     return explain_pod(evidence, known)
 
@@ -73,7 +73,7 @@ def test_the_same_answer_now_as_on_record_does_not_differ() -> None:
     assert found.now is not None
     assert not found.now.differs
     assert found.groups == (Group("Old: reason", 1, ("a",)),)
-    assert found.freshness == (Used("Node", 7, 12, 20),)
+    assert found.freshness == (Used("Node", 7, 12, 20, 6),)
 
 
 def test_a_view_that_was_stale_shows_in_another_answer_now() -> None:
@@ -122,3 +122,12 @@ def test_the_line_is_by_priority_and_then_age_without_those_who_are_gated() -> N
         waiting("placed", age=20, nodeName="n"),
     ]
     assert [one["metadata"]["name"] for one in unbound_in_line(pods)] == ["vip", "old", "young"]
+
+
+def test_a_quiet_kind_is_as_new_as_its_list_and_not_as_its_newest_object() -> None:
+    """A list is never older than what a decision used, unless it is another server's that is behind."""
+    record = kept("unschedulable", message=SHORT)
+    for listed, latest in ((Reached(12, 3), 12), (Reached(5, 3), 7)):
+        evidence = Evidence(pod=pod(), kept=(record,), reasons=None, latest={"Node": listed}, now_ns=0)
+        (used,) = explain_pod(evidence, cluster(a="1", b="1")).freshness
+        assert used == Used("Node", 7, latest, 20, 3)

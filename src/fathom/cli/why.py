@@ -13,7 +13,7 @@ from fathom.cli.problem import ANSWER_IS_NO, Problem
 
 if TYPE_CHECKING:
     from fathom.client.api import Api
-    from fathom.explain.why import Why
+    from fathom.explain.why import Reached, Why
     from fathom.model.objects import Obj
     from fathom.record.journal import Kept
     from fathom.schedule.known import Known
@@ -115,24 +115,26 @@ async def _asked(name: str, namespace: str, kubeconfig: Path | None, data: Path)
     return explain_pod(evidence, known)
 
 
-async def look(api: Api) -> tuple[Known, dict[str, int], list[Obj]]:
-    """The cluster as a scheduler that has just started knows it; when each kind last changed; the pods."""
+async def look(api: Api) -> tuple[Known, dict[str, Reached], list[Obj]]:
+    """The cluster as a scheduler that has just started knows it; how new each kind is; the pods."""
+    from fathom.explain.why import Reached  # noqa: PLC0415
     from fathom.model.errors import ApiError  # noqa: PLC0415
     from fathom.schedule.kinds import KINDS  # noqa: PLC0415
     from fathom.schedule.known import Known  # noqa: PLC0415
 
     known = Known()
-    latest: dict[str, int] = {}
+    latest: dict[str, Reached] = {}
     pods: list[Obj] = []
     ordered = sorted(KINDS, key=lambda kind: kind.name == "Pod")  # Tenants are told by namespaces.
     for kind in ordered:
         try:
-            listed = await _all(api, kind.resource)
+            listed, revision = await _all(api, kind.resource)
         except ApiError as error:
             if error.code != 404 or kind.resource.group != "fathom.dev":
                 raise
             continue  # Attached to a server without our kinds.
-        latest[kind.name] = max((int(obj["metadata"]["resourceVersion"]) for obj in listed), default=0)
+        changed = max((int(obj["metadata"]["resourceVersion"]) for obj in listed), default=0)
+        latest[kind.name] = Reached(revision, changed)
         for obj in listed:
             if kind.name == "Pod":
                 pods.append(obj)
@@ -142,13 +144,13 @@ async def look(api: Api) -> tuple[Known, dict[str, int], list[Obj]]:
     return known, latest, pods
 
 
-async def _all(api: Api, resource: Any) -> list[Obj]:
+async def _all(api: Api, resource: Any) -> tuple[list[Obj], int]:
     page = await api.list_page(resource)
     items = page.items
     while page.token:
         page = await api.list_page(resource, token=page.token)
         items += page.items
-    return items
+    return items, page.revision
 
 
 def _place_in_line(pod: Obj, pods: list[Obj]) -> tuple[int, int] | None:
@@ -256,8 +258,11 @@ def _told_attempt(found: Why, *, wide: bool) -> list[str]:
     if attempt.outcome:
         lines.append(f"outcome: {attempt.outcome}")
     lines += [f"asked to leave: {victim}" for victim in attempt.victims]
-    behind = [one for one in found.freshness if wide or one.kind in {"Pod", "Node"} or one.latest > one.used]
-    told = [f"{one.kind} {one.used} (newest {one.latest}, heard {one.age_ms} ms before)" for one in behind]
+    behind = [one for one in found.freshness if wide or one.kind in {"Pod", "Node"} or one.changed > one.used]
+    told = [
+        f"{one.kind} {one.used} (latest {one.latest}, changed {one.changed}, heard {one.age_ms} ms before)"
+        for one in behind
+    ]
     if told:
         lines.append(f"revisions used: {'; '.join(told)}")
     return lines

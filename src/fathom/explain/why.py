@@ -47,8 +47,11 @@ class Used(msgspec.Struct, frozen=True):
 
     kind: str
     used: int
-    latest: int
+    latest: (
+        int  # Of the store, when the kind was listed now: what the decision could have used, had it waited.
+    )
     age_ms: int
+    changed: int = 0  # The newest of any object of the kind: beyond `used`, it was decided without it.
 
 
 class Attempt(msgspec.Struct, frozen=True):
@@ -98,13 +101,20 @@ class Why(msgspec.Struct, frozen=True, kw_only=True):
     next_trigger: str = ""
 
 
+class Reached(msgspec.Struct, frozen=True):
+    """One kind as it was listed."""
+
+    revision: int  # Of the list.
+    changed: int = 0  # Of its newest object. A kind that is quiet is older than the list.
+
+
 class Evidence(msgspec.Struct, frozen=True, kw_only=True):
     """What the answer is made from."""
 
     pod: Obj
     kept: tuple[Kept, ...]  # Decisions about this pod's UID, oldest first.
     reasons: Mapping[str, str] | None  # Of the last one: node -> reason.
-    latest: Mapping[str, int]  # Kind -> the newest revision of any object of it.
+    latest: Mapping[str, Reached]
     now_ns: int
     queue: tuple[int, int] | None = None
 
@@ -277,10 +287,13 @@ def _freshness(last: Kept | None, evidence: Evidence) -> tuple[Used, ...]:
     if last is None:
         return ()
     seen: Mapping[str, Seen] = last.decision.seen
-    return tuple(
-        Used(kind, one.revision, evidence.latest.get(kind, one.revision), one.age_ms)
-        for kind, one in seen.items()
-    )
+    return tuple(_used(kind, one, evidence.latest.get(kind)) for kind, one in seen.items())
+
+
+def _used(kind: str, seen: Seen, reached: Reached | None) -> Used:
+    """A server that is behind the decision's says less than the decision knew."""
+    latest = max(seen.revision, reached.revision if reached is not None else 0)
+    return Used(kind, seen.revision, latest, seen.age_ms, reached.changed if reached is not None else 0)
 
 
 def _next(view: PodView, placement: Placement) -> str:
