@@ -6,8 +6,8 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
+from fathom.control.leading import Ends, Leading
 from fathom.control.lease import Fenced
-from fathom.control.process import Controllers
 from fathom.sim.zoo import put_back
 
 SCENARIOS = ("leaders",)
@@ -18,7 +18,7 @@ async def lead(self: Any, elector: Any, term: Any, stopping: Any) -> None:
     loop = asyncio.get_running_loop()
     self._inside.identity = term.identity
     keeping = loop.create_task(elector.keep(term))
-    working = loop.create_task(self._work(term, stopping, keeping))
+    working = loop.create_task(self._work_when_synced(term, Ends(stopping, keeping)))
     await asyncio.wait((working, stopping, keeping), return_when=asyncio.FIRST_COMPLETED)
     if stopping.done():
         keeping.cancel()
@@ -31,5 +31,5 @@ async def unfenced(self: Any, ask: Any, *, timeout_s: float) -> Any:
     return await self._inner.request(ask, timeout_s=timeout_s)
 
 
-put_back(Controllers, "_lead", lead)
+put_back(Leading, "_lead", lead)
 put_back(Fenced, "request", unfenced)

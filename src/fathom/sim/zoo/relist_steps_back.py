@@ -8,7 +8,7 @@ from typing import Any
 
 from fathom.cache import reflector
 from fathom.cache.indexed import IndexedCache
-from fathom.sim.zoo import put_back
+from fathom.sim.zoo import pin, put_back
 
 SCENARIOS = ("informer-relists",)
 BREAKS = "informer revision never goes back"
@@ -30,4 +30,4 @@ async def from_any(api: Any, scope: Any, *, watch_s: int) -> Any:
 
 put_back(IndexedCache, "replace", any_revision)
 put_back(reflector, "open_watch_list", from_any)
-put_back(reflector.Reflector, "_cause", property(lambda self: "again", lambda self, cause: None))
+pin(reflector.Reflector, "_cause", "again")

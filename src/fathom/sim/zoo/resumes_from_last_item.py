@@ -9,7 +9,7 @@ from typing import Any
 from fathom.cache.indexed import IndexedCache
 from fathom.cache.reflector import Reflector
 from fathom.client.events import revision_of
-from fathom.sim.zoo import put_back
+from fathom.sim.zoo import pin, put_back
 
 SCENARIOS = ("informer-relists",)
 BREAKS = "no ADDED for a dead UID"
@@ -26,4 +26,4 @@ def from_last_item(
 
 
 put_back(IndexedCache, "replace", from_last_item)
-put_back(Reflector, "_has_watch_list", property(lambda self: False, lambda self, has: None))
+pin(Reflector, "_has_watch_list", False)
