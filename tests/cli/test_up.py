@@ -97,6 +97,24 @@ def test_what_cannot_be_started_is_one_line(
     assert "FATHOM_DEBUG" not in told
 
 
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("--zones", "a,,b"), "--zones must read A,B,…, not 'a,,b'"),
+        (("--zones", "a,b c"), "'b c' cannot be a zone's name: "),
+        (("--images", "none.toml"), "none.toml: No such file or directory"),
+        (("--images", "bad.toml"), "bad.toml: Invalid"),
+    ],
+)
+def test_a_cluster_whose_nodes_cannot_be_is_refused_before_anything_is_made(
+    tmp_path: Path, arguments: tuple[str, ...], words: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "bad.toml").write_text("x = [")
+    assert words in refused(("up",), "--data", "data", "--port", "0", *arguments)
+    assert not (tmp_path / "data").exists()
+
+
 def test_bench_measures_a_server_of_its_own_and_leaves_nothing_behind(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -44,9 +44,8 @@ def up(
     `ready`. Ctrl-C stops them; pods live on, and the next `fathom up` on the same DIR adopts them."""
     from fathom.supervise import Busy, NotStarted  # noqa: PLC0415  # Only this command pays for it.
 
-    wanted = [zone.strip() for zone in zones.split(",")]
-    if not all(wanted):
-        raise Problem(f"--zones must read A,B,…, not {zones!r}")
+    wanted = _zones(zones)
+    _look_at(images)
     os.umask(0o077)  # Keys, and Secrets in the store, are nobody else's.
     data = data.absolute()
     data.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -61,6 +60,29 @@ def up(
         raise Problem(str(error)) from error
     except NotStarted as error:  # Its own last words are written for people.
         raise Problem(str(error).removeprefix("fathom: error: ")) from error
+
+
+def _zones(text: str) -> list[str]:
+    """Agents would say what is wrong too, but again and again: they are started again."""
+    from fathom.model.formats import label_value  # noqa: PLC0415
+
+    found = [zone.strip() for zone in text.split(",")]
+    if not all(found):
+        raise Problem(f"--zones must read A,B,…, not {text!r}")
+    for zone in found:
+        if wrong := label_value(zone):
+            raise Problem(f"{zone!r} cannot be a zone's name: {wrong[0]}")
+    return found
+
+
+def _look_at(images: Path | None) -> None:
+    from fathom.agent.host.images import BadImages, read_images  # noqa: PLC0415
+
+    try:
+        if images is not None:
+            read_images(images)
+    except BadImages as error:
+        raise Problem(str(error)) from error
 
 
 def _free_port(host: str) -> int:
