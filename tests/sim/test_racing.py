@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import pytest
+
 from fathom.sim.report import Report, report
 from fathom.sim.scenario import Scenario, plan_of, tell
-from fathom.sim.scenarios.preempting import evicted_and_not_yet_reserved, preemption
+from fathom.sim.scenarios.preempting import SCENARIOS
 from fathom.sim.scenarios.racing import rollback_races_repair
 
 EVENTS = (
@@ -28,13 +30,6 @@ def test_a_rollback_races_repair_as_the_lesson_has_it() -> None:
         assert (found.verdict, found.tale) == ("holds", (f"seed: {seed}", *EVENTS))
 
 
-def held(story: Scenario, seed: str) -> bool:
-    return tell(story, plan_of(story, seed)).violation is None
-
-
-def test_who_leads_next_reserves_what_its_predecessor_had_made_free() -> None:
-    assert all(held(evicted_and_not_yet_reserved, seed) for seed in ("0", "1"))
-
-
-def test_what_is_reserved_for_one_is_nobody_elses() -> None:
-    assert all(held(preemption, seed) for seed in ("0", "1", "2"))
+@pytest.mark.parametrize("story", SCENARIOS, ids=lambda story: story.name)
+def test_what_is_reserved_for_one_is_nobody_elses(story: Scenario) -> None:
+    assert [tell(story, plan_of(story, seed)).violation for seed in ("0", "1")] == [None, None]

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 
 from fathom.controllers.repair import Reservations
 from fathom.model.objects import Key, Obj, lookup, metadata, uid_of
-from fathom.sim.faults import AnyFault, Crash, HoldWatch, LoseRequest
+from fathom.sim.faults import AnyFault, Crash, HoldWatch, LoseReply, LoseRequest, SlowRequest
 from fathom.sim.invariants import RESERVATIONS, Checker, Finding
 from fathom.sim.menu import Menu
 from fathom.sim.running import run_controllers
@@ -24,7 +24,7 @@ from fathom.sim.scenarios.scheduling import (
     quota,
     run_scheduler,
 )
-from fathom.sim.scenarios.staff import AGENT, TIMING
+from fathom.sim.scenarios.staff import AGENT, TIMING, all_but
 from fathom.sim.standins.agent import Agent
 from fathom.sim.world import World
 
@@ -65,6 +65,26 @@ def checkers() -> Sequence[Checker]:
 )
 async def preemption(world: World) -> None:
     """Everything is full when important pods come; victims are slow, rivals quick, leaders die."""
+    await _told(world)
+
+
+@scenario(
+    Menu(
+        processes=(*SCHEDULERS, REPAIR),
+        kinds=("/reservations", "/pods"),
+        seconds=25,
+        most=6,
+        without=all_but("crash", "hold-watch", "lose-reply", "slow-reply"),
+    ),
+    checkers=checkers,
+    scale=16,
+)
+async def preemption_handed_over(world: World) -> None:
+    """The same, while leaders die with requests under way, and repair has not heard of everything."""
+    await _told(world)
+
+
+async def _told(world: World) -> None:
     await _employed(world)
     for number in range(world.scale):
         await world.sleep(2.5 * world.rng.random())
@@ -89,23 +109,60 @@ EVICTED: tuple[AnyFault, ...] = (
 async def evicted_and_not_yet_reserved(world: World) -> None:
     """The next leader reserves what is being made free, and the rival, who has not heard of that, is refused:
     one victim for one pod."""
+    await _one_victim(world, grace_s=20)
+
+
+# The reservation is made, its maker never learns, and dies; the next leader hears of no reservations.
+NOT_TOLD: tuple[AnyFault, ...] = (
+    LoseReply(at_s=0.0, target=SCHEDULERS[0], match=f"POST {OURS}", told_s=1.0),
+    LoseRequest(at_s=0.0, target=SCHEDULERS[0], match=f"GET {OURS}/", times=99),
+    HoldWatch(at_s=3.0, target=SCHEDULERS[1], match="/reservations", for_s=20.0),
+    Crash(at_s=5.0, target=SCHEDULERS[0], for_s=RESTART_S),
+)
+
+
+@scenario(Menu(processes=SCHEDULERS, kinds=KINDS), scripted=NOT_TOLD, checkers=checkers)
+async def reserved_and_not_told(world: World) -> None:
+    """The next leader asks for the same name and meets the first reservation: there is one, though two would
+    have room."""
+    await _one_victim(world, grace_s=20, cpu="2")
+
+
+# Repair has not heard of the pod, the scheduler does not hear of reservations, and its binding takes long.
+DEAF_REPAIR: tuple[AnyFault, ...] = (
+    HoldWatch(at_s=2.0, target=REPAIR, match="/api/v1/pods", for_s=20.0),
+    HoldWatch(at_s=3.0, target=SCHEDULERS[0], match="/reservations", for_s=20.0),
+    SlowRequest(at_s=4.0, target=SCHEDULERS[0], match="bindingbatches", delay_s=1.0),
+)
+
+
+@scenario(Menu(processes=(*SCHEDULERS, REPAIR), kinds=KINDS), scripted=DEAF_REPAIR, checkers=checkers)
+async def reserved_while_repair_is_deaf(world: World) -> None:
+    """Repair asks the server for the pod that it has not heard of, and leaves alone what its binding, under
+    way, rests on."""
+    await _one_victim(world, grace_s=GRACE_S)
+
+
+async def _one_victim(world: World, *, grace_s: int, cpu: str = "4") -> None:
+    """It fills the only node; an important pod comes, and then a rival for its room."""
     await _employed(world, full=False)
     victim = _pod("victim", cpu="4", node="node-1")
-    victim["spec"]["terminationGracePeriodSeconds"] = 20
+    victim["spec"]["terminationGracePeriodSeconds"] = grace_s
     await world.apply(PODS, victim)
     await world.sleep(3.2 - world.now_s)
-    await world.apply(PODS, _pod("important", cpu="4", high=True))
+    await world.apply(PODS, _pod("important", cpu=cpu, high=True))
     await world.sleep(0.5)
     assert lookup(world.get("pods", Key("default", "victim")), "metadata", "deletionTimestamp")
     await world.sleep(4)
     await world.apply(PODS, _pod("rival", cpu="4", rival=True))
-    await world.sleep(13)
-    (held,) = world.list(RESERVATIONS)
-    assert held["spec"]["nodeName"] == "node-1"
+    await world.sleep(grace_s)
     await world.heal_and_settle(quiet_s=QUIET_S, within_s=900)
     placed = {metadata(one)["name"]: lookup(one, "spec", "nodeName") for one in world.list("pods")}
     assert placed == {"important": "node-1", "rival": None}, placed
-    assert [lookup(one, "status", "phase") for one in world.list(RESERVATIONS)] == ["Bound"]
+    held = [
+        (lookup(one, "spec", "nodeName"), lookup(one, "status", "phase")) for one in world.list(RESERVATIONS)
+    ]
+    assert held == [("node-1", "Bound")], held
 
 
 async def _employed(world: World, *, full: bool = True) -> None:
@@ -134,4 +191,10 @@ def _pod(name: str, *, cpu: str, high: bool = False, rival: bool = False, node: 
     return made
 
 
-SCENARIOS: tuple[Scenario, ...] = (preemption, evicted_and_not_yet_reserved)
+SCENARIOS: tuple[Scenario, ...] = (
+    preemption,
+    preemption_handed_over,
+    evicted_and_not_yet_reserved,
+    reserved_and_not_told,
+    reserved_while_repair_is_deaf,
+)

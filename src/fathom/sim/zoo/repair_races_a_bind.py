@@ -1,0 +1,45 @@
+"""17, in repair itself. A reservation is given back because repair's cache does not show the pod that it is
+held for, whose binding is under way; and the binding takes the room for granted, without looking whether the
+reservation is still there. As it was there, nobody proves it at the commit."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fathom.api.binding import judging
+from fathom.api.binding.asking import RESERVATION_GONE
+from fathom.control.again import Again
+from fathom.controllers.plan_repair import plan_reservation
+from fathom.controllers.repair import Reservations, _pod_named
+from fathom.model.objects import Key
+from fathom.sim.zoo import put_back
+
+SCENARIOS = ("reserved-while-repair-is-deaf",)
+BREAKS = "no node or quota over its limit"
+
+_reserved, _room = judging._reservation_refusal, judging._room_refusal
+
+
+async def from_cache(self: Any, key: Key) -> Again:
+    view = self._kit.snapshot()
+    known = view.get("Reservation", key)
+    if known is None:
+        return Again.never()
+    pod = view.get("Pod", Key(key.namespace, _pod_named(known)))
+    plan = plan_reservation(known, pod, (known,), now_ns=self._kit.now_ns(), now=self._kit.now())
+    return Again.after(await self._kit.apply(key, plan, seen=view), in_s=15.0, why="a scan")
+
+
+def at_its_word(case: Any) -> Any:
+    refusal = _reserved(case)
+    case.trusted = refusal is not None and refusal.check == RESERVATION_GONE
+    return None if case.trusted else refusal
+
+
+def room_for_granted(case: Any, *given: Any) -> Any:
+    return None if case.trusted else _room(case, *given)
+
+
+put_back(Reservations, "reconcile", from_cache)
+put_back(judging, "_reservation_refusal", at_its_word)
+put_back(judging, "_room_refusal", room_for_granted)
