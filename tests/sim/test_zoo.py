@@ -19,9 +19,11 @@ SEEDS = {
     "random-child-name": 40,
     "relist-without-deletes": 80,
     "relist-steps-back": 80,
+    "repair-races-a-bind": 2,
     "repair-trusts-its-cache": 40,
     "resumes-from-last-item": 20,
     "second-reservation": 40,
+    "second-reservation-for-room": 2,
     "status-of-old-spec": 20,
 }
 # Those that are found only now and then.
