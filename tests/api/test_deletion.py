@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 from typing import Any
 
@@ -180,6 +181,19 @@ def test_an_object_made_with_an_owner_that_never_was_is_collected(tmp_path: Path
             return await _left(api) == []
 
         await api.eventually(gone)
+
+    tell(story, tmp_path)
+
+
+def test_of_a_family_that_is_well_nobody_is_asked_anything(tmp_path: Path) -> None:
+    async def story(api: Api) -> None:
+        await _family(api)
+        await asyncio.sleep(0.05)  # For what its making set off.
+        before = api.parts.server._count
+        for value in "abc":
+            await api.patch(f"{MAPS}/child", {"data": {"x": value}})
+            await asyncio.sleep(0.02)
+        assert api.parts.server._count - before == 3
 
     tell(story, tmp_path)
 

@@ -85,12 +85,30 @@ class Collector:
                 self._queue.add(owner)
 
     async def reconcile(self, ref: Ref) -> None:
+        if self._is_well(ref):
+            return
         obj = await self._read(ref)
         if obj is None:
             return
         await self._as_dependent(ref, obj)
         if waits_for_dependents(obj) or orphans_dependents(obj):
             await self._as_owner(ref, obj)
+
+    def _is_well(self, ref: Ref) -> bool:
+        """Whether all its owners are there and nobody waits, as our view has it: of most changes no more need
+        be known. A view that is behind does no harm: when it hears that an owner goes, `observe` says again
+        whom to look at. What is done about it follows from reading anew."""
+        seen = self._view.get(ref.resource, Key(ref.namespace, ref.name))
+        if seen is None or waits_for_dependents(seen.obj) or orphans_dependents(seen.obj):
+            return False
+        return all(self._is_there(seen.obj, reference) for reference in _references(seen.obj))
+
+    def _is_there(self, obj: Obj, reference: Obj) -> bool:
+        ref = self._owner_ref(obj, reference)
+        owner = None if ref is None else self._view.get(ref.resource, Key(ref.namespace, ref.name))
+        if owner is None or uid_of(owner.obj) != reference["uid"]:
+            return False
+        return not waits_for_dependents(owner.obj)
 
     async def _as_dependent(self, ref: Ref, obj: Obj) -> None:
         owners = []
