@@ -56,6 +56,7 @@ class Caches:
         self._untold: deque[tuple[str, Change]] = deque()  # In order; told by one teller at a time.
         self._telling = False
         self._tasks: list[asyncio.Task[None]] = []
+        self._held: dict[str, Held] | None = None  # For snapshots, until any of the caches moves.
 
     def add(self, kind: str, scope: Scope, *, indexes: Mapping[str, Index] = STANDARD) -> None:
         """Before `start`. `kind` is how snapshots name it: the objects' own kind, or any name and
@@ -66,7 +67,7 @@ class Caches:
             kind,
             scope,
             self._api,
-            IndexedCache(indexes, shared_revisions=self._shared_revisions),
+            IndexedCache(indexes, shared_revisions=self._shared_revisions, on_move=self._forget_held),
             lambda changes: self._publish(kind, changes),
             rng=self._streams.stream(f"reflector/{kind}"),
             observer=self._observer,
@@ -74,6 +75,7 @@ class Caches:
             share=self._share,
         )
         self._handlers[kind] = []
+        self._forget_held()
 
     def on_change(self, kind: str, handler: Handler) -> None:
         """Called for every change, in order; for what is there already, at once. Must not block."""
@@ -110,8 +112,12 @@ class Caches:
         return not self._unsynced()
 
     def snapshot(self) -> Snapshot:
-        held: dict[str, Held] = {kind: one.cache.held() for kind, one in self._reflectors.items()}
-        return Snapshot(held, taken_s=_now())
+        if self._held is None:
+            self._held = {kind: one.cache.held() for kind, one in self._reflectors.items()}
+        return Snapshot(self._held, taken_s=_now())
+
+    def _forget_held(self) -> None:
+        self._held = None
 
     # Waiting.
 

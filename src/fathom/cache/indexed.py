@@ -21,7 +21,7 @@ objects is needed for it.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 import msgspec
 
@@ -70,7 +70,15 @@ class WentBack(Exception):
 
 
 class IndexedCache:
-    def __init__(self, indexes: Mapping[str, Index], *, shared_revisions: bool = True) -> None:
+    def __init__(
+        self,
+        indexes: Mapping[str, Index],
+        *,
+        shared_revisions: bool = True,
+        on_move: Callable[[], None] | None = None,
+    ) -> None:
+        """`on_move` is called when what `held` answers is no longer so."""
+        self._on_move = on_move
         self._shared = shared_revisions  # The server may change several objects at one revision.
         self._draft = Draft(indexes)
         self.safe = 0
@@ -244,6 +252,8 @@ class IndexedCache:
 
     def _moved(self) -> None:
         self._held = None
+        if self._on_move is not None:
+            self._on_move()
         move, self._next_move = self._next_move, None
         if move is not None and not move.done():
             move.set_result(None)

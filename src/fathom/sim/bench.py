@@ -175,13 +175,13 @@ class Started(Checker):
     """Counts the pods that run."""
 
     name = "pods start"
+    resources = frozenset({"pods"})
 
     def __init__(self) -> None:
         self.pods = 0
 
     def commit(self, change: Seen) -> Found:
-        if change.resource == "pods":
-            self.pods += _runs(change.new) - _runs(change.old)
+        self.pods += _runs(change.new) - _runs(change.old)
         return None
 
 

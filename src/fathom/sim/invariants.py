@@ -62,7 +62,13 @@ class Checker:
     """Override what you need. Answers are what is wrong, in words; None is well."""
 
     name = ""
+    resources: frozenset[str] | None = None  # Whose commits it wants to see; None: all of them.
     patience_s = 0.0  # How long after the world has come to rest `settled` may still find something wrong.
+
+    def concerns(self, resource: str) -> bool:
+        if type(self).commit is Checker.commit:
+            return False
+        return self.resources is None or resource in self.resources
 
     def commit(self, change: Seen) -> Found:
         """After every commit, for each object in it."""
@@ -101,9 +107,10 @@ class OneBinding(Checker):
     """A pod that has a node keeps it."""
 
     name = "one binding per pod"
+    resources = frozenset({"pods"})
 
     def commit(self, change: Seen) -> Found:
-        if change.resource != "pods" or change.old is None or change.new is None:
+        if change.old is None or change.new is None:
             return None
         was, now = lookup(change.old, "spec", "nodeName"), lookup(change.new, "spec", "nodeName")
         if was and now != was and uid_of(change.old) == uid_of(change.new):
@@ -115,13 +122,12 @@ class OneReservation(Checker):
     """At most one active reservation per intent and generation."""
 
     name = "at most one active reservation per intent and generation"
+    resources = frozenset({RESERVATIONS})
 
     def __init__(self) -> None:
         self._active: dict[tuple[str, ...], str] = {}  # Intent -> the reservation that has it.
 
     def commit(self, change: Seen) -> Found:
-        if change.resource != RESERVATIONS:
-            return None
         if change.old is not None and _is_active(change.old):
             intent = intent_of(change.old)
             if self._active.get(intent) == change.key.name:

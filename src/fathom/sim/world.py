@@ -64,7 +64,8 @@ class World:
     ) -> None:
         self.engine = engine
         self.scale = scale  # How much of everything the story makes; shrinking makes it less.
-        self.checkers: list[Checker] = [*standard(), *checkers]
+        self.checkers: tuple[Checker, ...] = (*standard(), *checkers)
+        self._by_resource: dict[str, tuple[Checker, ...]] = {}  # Of those, who wants to see its commits.
         self.hits: dict[str, int] = {}  # `sometimes`: what happened at least once.
         self.rng: random.Random = engine.streams.stream("workload")
         self.servers = [engine.add_server(f"api-{n + 1}", alone=servers == 1) for n in range(servers)]
@@ -266,11 +267,18 @@ class World:
                 self._moved_ns = engine.now_ns
             if shown is None:
                 continue
-            for checker in self.checkers:
+            for checker in self._concerned(shown.resource):
                 found = checker.commit(shown)
                 if found is not None:
                     objects = () if isinstance(found, Finding) else (shown.path,)
                     engine.broken(self._violation(checker.name, found, *objects))
+
+    def _concerned(self, resource: str) -> tuple[Checker, ...]:
+        found = self._by_resource.get(resource)
+        if found is None:
+            found = tuple(one for one in self.checkers if one.concerns(resource))
+            self._by_resource[resource] = found
+        return found
 
     # How it runs.
 

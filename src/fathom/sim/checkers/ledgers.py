@@ -55,9 +55,10 @@ class NoQuotaOverItsLimit(Checker):
     """Growth beyond what is allowed; a limit that is lowered below its use is nobody's fault."""
 
     name = "no quota over its limit"
+    resources = frozenset({QUOTAS})
 
     def commit(self, change: Seen) -> Found:
-        if change.resource != QUOTAS or change.new is None or change.old is None:
+        if change.new is None or change.old is None:
             return None
         if lookup(change.old, "spec") != lookup(change.new, "spec"):
             return None

@@ -72,13 +72,12 @@ class OnePodPerSlot(Checker):
     """A pod that is going still occupies its slot."""
 
     name = "one pod per slot"
+    resources = frozenset({PODS})
 
     def __init__(self) -> None:
         self._taken: dict[tuple[str, ...], Key] = {}
 
     def commit(self, change: Seen) -> Found:
-        if change.resource != PODS:
-            return None
         slot = _slot(change.old)
         if slot is not None and self._taken.get(slot) == change.key:
             del self._taken[slot]
@@ -103,6 +102,7 @@ class CountedOnce(Checker):
     """A Job says at most as many successes as pods of it have succeeded, and never fewer than before."""
 
     name = "succeeded ≤ distinct UIDs"
+    resources = frozenset({PODS, JOBS})
 
     def __init__(self) -> None:
         self._succeeded: dict[str, set[str]] = {}  # Job's UID -> UIDs of pods.
