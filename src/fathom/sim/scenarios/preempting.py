@@ -84,8 +84,25 @@ async def preemption_handed_over(world: World) -> None:
     await _told(world)
 
 
-async def _told(world: World) -> None:
-    await _employed(world)
+@scenario(
+    Menu(
+        processes=(*SCHEDULERS, RIVAL, REPAIR, AGENT),
+        servers=("api-1", "api-2"),
+        kinds=KINDS,
+        seconds=25,
+        most=8,
+    ),
+    servers=2,
+    checkers=checkers,
+    scale=16,
+)
+async def preemption_behind_two_servers(world: World) -> None:
+    """The same behind two API servers, of which one may be far behind."""
+    await _told(world, servers=2)
+
+
+async def _told(world: World, *, servers: int = 1) -> None:
+    await _employed(world, servers=servers)
     for number in range(world.scale):
         await world.sleep(2.5 * world.rng.random())
         what = world.rng.choice(("high", "high", "rival", "rival", "low", "delete"))
@@ -165,12 +182,12 @@ async def _one_victim(world: World, *, grace_s: int, cpu: str = "4") -> None:
     assert held == [("node-1", "Bound")], held
 
 
-async def _employed(world: World, *, full: bool = True) -> None:
+async def _employed(world: World, *, full: bool = True, servers: int = 1) -> None:
     for name in SCHEDULERS:
         run_scheduler(world, name, lease=LEASE, timing=TIMING)
         await world.sleep(0.3)  # The first one leads.
-    run_scheduler(world, RIVAL, names=(RIVAL,))
-    run_controllers(world, REPAIR, Reservations)
+    run_scheduler(world, RIVAL, server=servers, names=(RIVAL,))
+    run_controllers(world, REPAIR, Reservations, server=servers)
     run_controllers(world, AGENT, Agent)
     await world.apply(CLASSES, {"kind": "PriorityClass", "metadata": {"name": "high"}, "value": 1000})
     await world.apply(QUOTAS, quota("default", cpu="40"))
@@ -194,6 +211,7 @@ def _pod(name: str, *, cpu: str, high: bool = False, rival: bool = False, node: 
 SCENARIOS: tuple[Scenario, ...] = (
     preemption,
     preemption_handed_over,
+    preemption_behind_two_servers,
     evicted_and_not_yet_reserved,
     reserved_and_not_told,
     reserved_while_repair_is_deaf,
