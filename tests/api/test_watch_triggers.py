@@ -80,3 +80,30 @@ def test_a_watch_is_not_dropped_for_what_others_wrote_while_it_slept(
         assert api.core.counts.watches_dropped == 0
 
     tell(story, tmp_path)
+
+
+def test_a_list_of_a_nodes_pods_is_of_those_and_looks_at_no_others(tmp_path: Path) -> None:
+    async def story(api: Api) -> None:
+        async def here(path: str = PODS) -> list[str]:
+            answer = await api.get(f"{path}?fieldSelector=spec.nodeName%3Dhere")
+            return [item["metadata"]["name"] for item in answer.obj["items"]]
+
+        await nodes(api, "here", "there")
+        cache = api.core.cache.of("pods")
+        assert (await api.post(PODS, bound("b", "here"))).status == 201
+        assert await here() == ["b"]
+        for name, node in (("a", "here"), ("c", "there")):
+            assert (await api.post(PODS, bound(name, node))).status == 201
+        assert (await api.post(PODS, pod("d"))).status == 201
+        assert await here() == ["a", "b"]
+        binding = {"metadata": {"name": "d"}, "target": {"kind": "Node", "name": "here"}}
+        assert (await api.post(f"{PODS}/d/binding", binding)).status == 201
+        await api.delete(f"{PODS}/a?gracePeriodSeconds=0")
+        await api.patch(f"{PODS}/b/status", {"status": {"phase": "Running"}})
+        assert await here() == await here("/api/v1/pods") == ["b", "d"]
+        assert await here("/api/v1/namespaces/kube-public/pods") == []
+        assert cache.keys_on("here", None) == [f"{cache.prefix}default/{name}" for name in "bd"]
+        await api.delete(f"{PODS}/c?gracePeriodSeconds=0")
+        assert sorted(cache._on_nodes or {}) == ["here"]
+
+    tell(story, tmp_path)

@@ -116,6 +116,10 @@ def frame(event: str, encoded: bytes) -> bytes:
     return b'{"type":"%b","object":%b}\n' % (event.encode(), encoded)
 
 
+def _node_of(obj: Obj | None) -> str:
+    return str(lookup(obj, "spec", "nodeName") or "")
+
+
 class Watcher:
     """A place in a resource's log. `wake` is called when there is something that may concern it, or when it
     is time; so whatever was logged while it slept did not concern it, and need not be looked at again."""
@@ -163,11 +167,14 @@ class ResourceCache:
         self._watchers: dict[str, dict[Watcher, None]] = {}
         self._by_node = 0  # How many of them watch one node's objects.
         self._joined: dict[tuple[int, int, str | None], bytes] = {}
+        # Node -> the keys of what is on it. Made when somebody first asks, and kept in step from then on.
+        self._on_nodes: dict[str, dict[str, None]] | None = None
 
     def load(self, entries: Iterable[Entry], revision: int) -> None:
         self.entries = {entry.key: entry for entry in entries}
         self._keys = sorted(self.entries)
         self._unsorted, self._gone = False, 0
+        self._on_nodes = None
         self.base += len(self.log) + 1  # One more, so that no watcher's place survives a gap.
         self.log.clear()
         self.floor = revision
@@ -188,6 +195,8 @@ class ResourceCache:
                 self._keys.append(change.key)
         self.revision = change.revision
         self._append(logged)
+        if self._on_nodes is not None:
+            self._move(logged, self._on_nodes)
         return logged
 
     def keys(self, namespace: str | None) -> list[str]:
@@ -201,6 +210,23 @@ class ResourceCache:
         low = bisect.bisect_left(self._keys, prefix)
         high = bisect.bisect_left(self._keys, f"{self.prefix}{namespace}0")  # '0' follows '/'.
         return self._keys[low:high]
+
+    def keys_on(self, node: str, namespace: str | None) -> list[str]:
+        """As `keys`, of what is on one node: thousands of kubelets list what is theirs."""
+        if self._on_nodes is None:
+            self._on_nodes = {}
+            for key, entry in self.entries.items():
+                self._on_nodes.setdefault(_node_of(entry.body.obj), {})[key] = None
+        prefix = self.prefix if namespace is None else f"{self.prefix}{namespace}/"
+        return sorted(key for key in self._on_nodes.get(node, ()) if key.startswith(prefix))
+
+    def _move(self, logged: Logged, on_nodes: dict[str, dict[str, None]]) -> None:
+        left = on_nodes.get(_node_of(logged.previous_obj), {})
+        left.pop(logged.key, None)
+        if not left:
+            on_nodes.pop(_node_of(logged.previous_obj), None)
+        if logged.type != DELETED:
+            on_nodes.setdefault(_node_of(logged.obj), {})[logged.key] = None
 
     def position_after(self, revision: int) -> int:
         """Where the events after a revision start. The revision must not lie below the floor."""
@@ -279,7 +305,7 @@ class ResourceCache:
             concerned.append(logged.key[start:slash])
         if self._by_node:
             for obj in (logged.obj, logged.previous_obj):
-                node = lookup(obj, "spec", "nodeName")
+                node = _node_of(obj)
                 if node:
                     concerned.append(node_trigger(node))
         return concerned

@@ -9,7 +9,7 @@ import msgspec
 from fathom.api.core import Call, Core
 from fathom.api.kinds.kind import Kind
 from fathom.api.strategy.base import Strategy
-from fathom.api.watchcache import node_trigger
+from fathom.api.watchcache import ResourceCache, node_trigger
 from fathom.model.errors import ApiError, bad_request
 from fathom.model.objects import Obj, labels_of, lookup, metadata
 from fathom.model.selectors import FieldSelector, LabelSelector, parse_field_selector, parse_label_selector
@@ -29,6 +29,10 @@ class Choice(msgspec.Struct, frozen=True):
     def trigger(self) -> str:
         """Which events can concern a watch at all."""
         return node_trigger(self.node) if self.node else self.namespace or ""
+
+    def keys(self, cache: ResourceCache) -> list[str]:
+        """Sorted, of those among which it chooses."""
+        return cache.keys_on(self.node, self.namespace) if self.node else cache.keys(self.namespace)
 
 
 def choice_of(core: Core, call: Call) -> Choice:

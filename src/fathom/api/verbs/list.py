@@ -89,7 +89,7 @@ def _from_cache(core: Core, call: Call, choice: Choice, limit: int) -> Found:
 def _keys(core: Core, call: Call, choice: Choice) -> Sequence[str]:
     if choice.name and (choice.namespace or not call.kind.namespaced):
         return (call.kind.store_key(choice.namespace or "", choice.name),)
-    return core.cache.of(call.kind.stored_as or call.kind.resource).keys(choice.namespace)
+    return choice.keys(core.cache.of(call.kind.stored_as or call.kind.resource))
 
 
 def _wanted(choice: Choice, entry: Entry) -> bool:

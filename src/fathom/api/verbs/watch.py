@@ -102,7 +102,7 @@ class WatchStream:
 
     def open_with_objects(self, *, say_end: bool) -> None:
         # The entries are taken now, so that they and the cursor are of one revision; bytes are made later.
-        entries = [self._cache.entries[key] for key in self._cache.keys(self._choice.namespace)]
+        entries = [self._cache.entries[key] for key in self._choice.keys(self._cache)]
         self._ready = _chunks(self._added(entry) for entry in entries if self._wants(entry))
         self._watcher.cursor = self._cache.end
         self._sent = self._core.cache.reached
