@@ -366,3 +366,24 @@ def test_a_pod_of_higher_priority_makes_room_and_says_whose(cluster: Cluster) ->
     (victim,) = first["victims"]
     assert victim == "preempts/victim: preempted on e to make room for preempts/vip (priority 1000)"
     assert last["cause_detail"].startswith("PodGone Pod preempts/victim")
+
+
+def test_what_victims_leave_is_reserved_until_the_pod_is_bound(cluster: Cluster) -> None:
+    space = cluster.namespace("reserves")
+    cluster.create("/api/v1/nodes", node("f", "zone-f"))
+    cluster.create("/apis/scheduling.k8s.io/v1/priorityclasses", {"metadata": {"name": "top"}, "value": 900})
+    cluster.pod(space, "victim", cpu="3", nodeSelector={HOST: "f"})
+    assert cluster.bound(space, "victim") == "f"
+    cluster.pod(space, "vip", cpu="3", priorityClassName="top", nodeSelector={HOST: "f"})
+    path = f"/apis/fathom.dev/v1alpha1/namespaces/{space}/reservations"
+    (held,) = until(lambda: cluster.server.request("GET", path)["items"])
+    assert (held["spec"]["nodeName"], held["spec"]["awaits"][0]["name"]) == ("f", "victim")
+    assert held["metadata"]["annotations"]["fathom.dev/pod"] == "vip"
+    assert not cluster.get(space, "vip")["spec"].get("nodeName")  # Nobody has ended the victim yet.
+    cluster.delete(space, "victim")
+    assert cluster.bound(space, "vip") == "f"
+    assert (
+        cluster.get(space, "vip")["metadata"]["annotations"]["fathom.dev/reservation"]
+        == held["metadata"]["name"]
+    )
+    assert [one["status"]["phase"] for one in cluster.server.request("GET", path)["items"]] == ["Bound"]
