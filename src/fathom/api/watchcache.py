@@ -138,9 +138,10 @@ class Watcher:
             self._waiter.set_result(None)
 
     async def wait(self) -> None:
-        self._waiter = asyncio.get_running_loop().create_future()
+        # Not the loop's own sort of future: nobody but us has it, so how it hashes never matters.
+        waiter = self._waiter = asyncio.Future(loop=asyncio.get_running_loop())
         try:
-            await self._waiter
+            await waiter
         finally:
             self._waiter = None
 

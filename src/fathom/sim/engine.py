@@ -97,7 +97,7 @@ class Engine:
         """Let things happen until somebody halts the world, the time is up, or nothing happens any more."""
         until_ns, queue, pop = round(until_s * SECOND_NS), self._queue, heapq.heappop
         self._halted = self.violation is not None or self.error is not None
-        with _undisturbed(), guard.shut(self._side_door):
+        with undisturbed(), guard.shut(self._side_door):
             while not self._halted:
                 if not queue or queue[0][0] > until_ns:
                     self.now_ns = max(self.now_ns, until_ns)
@@ -353,7 +353,7 @@ def _bury(domain: Domain) -> None:
 
 
 @contextmanager
-def _undisturbed() -> Iterator[None]:
+def undisturbed() -> Iterator[None]:
     """Without automatic collections: finalizers are behaviour, and must not run when memory fills up."""
     collecting = gc.isenabled()
     gc.disable()

@@ -19,7 +19,7 @@ from fathom.sim.cores import Cores
 from fathom.sim.inforce import SECOND_NS
 from fathom.sim.keeping import Kept
 from fathom.sim.menu import MAKERS
-from fathom.sim.scenario import Plan, Result, Scenario, Strategy, plan_of, sweep, tell
+from fathom.sim.scenario import Plan, Result, Scenario, Strategy, plan_of, swept, tell
 
 # How many plans of one search are told before what they say is learnt from. It does not follow from the
 # number of cores, so that a search is the same on any machine.
@@ -135,10 +135,8 @@ def _results(scenarios: Mapping[str, Scenario], jobs: Iterable[Job], cores: Core
 
 def run_job(scenarios: Mapping[str, Scenario], job: Job) -> Result:
     scenario = scenarios[job.scenario]
-    try:
+    with swept():
         return tell(scenario, plan_of(scenario, job.seed, job.strategy))
-    finally:
-        sweep()
 
 
 def _search(searches: Sequence[lineage.Search], cores: Cores) -> Iterator[Result]:
@@ -161,10 +159,8 @@ def _search(searches: Sequence[lineage.Search], cores: Cores) -> Iterator[Result
 
 
 def _learn(scenarios: Mapping[str, Scenario], plan: Plan) -> tuple[Result, list[lineage.Support]]:
-    try:
+    with swept():
         return lineage.told(scenarios[plan.scenario], plan)
-    finally:
-        sweep()
 
 
 # As a program and as a person want to read it.

@@ -5,7 +5,8 @@ from __future__ import annotations
 import gc
 import re
 import traceback
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Literal
 
@@ -15,7 +16,7 @@ from fathom.api.auth.jws import SigningKey
 from fathom.seams.outside import SystemClock
 from fathom.seams.streams import Streams
 from fathom.sim.chronicle import Chronicle
-from fathom.sim.engine import Engine
+from fathom.sim.engine import Engine, undisturbed
 from fathom.sim.faults import AnyFault
 from fathom.sim.inforce import SECOND_NS
 from fathom.sim.invariants import Checker
@@ -203,3 +204,13 @@ def tell(scenario: Scenario, plan: Plan) -> Result:
 def sweep() -> None:
     """Between runs: what the last world left behind goes now, and not in the middle of the next one."""
     gc.collect()
+
+
+@contextmanager
+def swept() -> Iterator[None]:
+    """A run in here is swept up after, once: nothing is collected between its end and that."""
+    with undisturbed():
+        try:
+            yield
+        finally:
+            sweep()

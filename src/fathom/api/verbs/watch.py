@@ -129,7 +129,8 @@ class WatchStream:
             if chunk:
                 return chunk
             if not self._over:
-                await self._wait()
+                self._set_alarm()
+                await self._watcher.wait()
         return None
 
     def close(self) -> None:
@@ -268,11 +269,10 @@ class WatchStream:
                 await self._core.store.request_progress()
             return await anext(history)
 
-    async def _wait(self) -> None:
+    def _set_alarm(self) -> None:
         if not self._due:
             self._due = min(self._end_at, self._bookmark_at) if self._bookmarks else self._end_at
             self._core.bells.wake(self, at_s=self._due, now_s=self._now())
-        await self._watcher.wait()
 
     def ring(self) -> None:
         self._due = 0.0
