@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 
 from fathom.client.api import Resource
+from fathom.controllers.repair import Reservations
 from fathom.model.objects import Key, Obj, is_deleting, lookup, metadata, uid_of
 from fathom.schedule.process import SchedulerProcess, Settings
 from fathom.schedule.rollouts import PolicyRollouts
@@ -124,6 +125,8 @@ async def schedulers_behind_two_servers(world: World) -> None:
 
 async def _busy_time(world: World, *, high: float = 0.3) -> None:
     run_controllers(world, AGENT, Agent)
+    if high:  # Room is made, and reserved: what a leader leaves behind is given back.
+        run_controllers(world, "repair", Reservations)
     for number in range(1, NODE_COUNT + 1):
         await world.apply(NODES, node(f"node-{number}", zone=f"zone-{number % 2}"))
     await world.apply(QUOTAS, quota("default", cpu="20"))
