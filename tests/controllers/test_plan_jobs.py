@@ -220,6 +220,7 @@ def test_two_successes_of_one_index_are_one() -> None:
 
 def test_lists_of_indexes_are_written_as_ranges() -> None:
     assert shown_indexes([0, 2, 3, 4, 9]) == "0,2-4,9"
+    assert shown_indexes([0, 1, 5, 6, 7]) == "0,1,5-7"  # Kubernetes shows two as two.
     assert parse_indexes("0,2-4,9") == [0, 2, 3, 4, 9]
     assert parse_indexes("") == parse_indexes("x,-1") == []
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fathom.control.plan import Patch, target
 from fathom.controllers.evidence import Assessment, Evidence, State
-from fathom.controllers.plan_evictions import Leaving, leaving, tolerated_s
+from fathom.controllers.plan_evictions import Leaving, leaving, mark_of, tolerated_s
 from fathom.controllers.plan_nodes import entered, plan_node, plan_out_of_service, state_of
 from fathom.model.objects import Obj
 
@@ -138,6 +138,25 @@ def test_pods_leave_when_their_time_beside_the_taint_is_over() -> None:
     found = leaving(node(UNREACHABLE), [forever, late, soon, at_once, done], now_ns=NOW_NS)
     key = "node.kubernetes.io/unreachable"
     assert found == [Leaving(at_once, key, -60.0), Leaving(soon, key, -30.0), Leaving(late, key, 240.0)]
+
+
+def test_a_taint_that_does_not_say_since_when_counts_from_when_it_was_first_heard_of() -> None:
+    bare, soon = (
+        {"key": "bad", "effect": "NoExecute"},
+        {"key": "bad", "operator": "Exists", "tolerationSeconds": 30},
+    )
+    patient = pod("patient", soon)
+    heard = {mark_of(bare): NOW_NS - 20 * 1_000_000_000}
+    assert leaving(node(bare), [patient], heard=heard, now_ns=NOW_NS) == [Leaving(patient, "bad", 10.0)]
+    assert leaving(node(bare), [patient], now_ns=NOW_NS) == [Leaving(patient, "bad", 30.0)]
+
+
+def test_who_came_after_the_taint_has_its_whole_time() -> None:
+    """Its pod would else be made, driven away and made again, for ever."""
+    placed = {"type": "PodScheduled", "status": "True", "lastTransitionTime": "2026-01-01T00:09:50Z"}
+    late = pod("late", default_toleration(30), conditions=[placed])
+    found = leaving(node(UNREACHABLE), [late], now_ns=NOW_NS)
+    assert found == [Leaving(late, "node.kubernetes.io/unreachable", 20.0)]
 
 
 def test_who_is_going_already_is_not_told_again() -> None:

@@ -118,7 +118,14 @@ def shown_indexes(indexes: Sequence[int]) -> str:
             runs[-1][1] = index
         else:
             runs.append([index, index])
-    return ",".join(str(first) if first == last else f"{first}-{last}" for first, last in runs)
+    return ",".join(_run(first, last) for first, last in runs)
+
+
+def _run(first: int, last: int) -> str:
+    """As Kubernetes writes it: two of them are no range."""
+    if first == last:
+        return str(first)
+    return f"{first}{',' if last == first + 1 else '-'}{last}"
 
 
 def counted(found: Tally) -> Obj:

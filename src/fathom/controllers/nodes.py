@@ -21,7 +21,7 @@ from fathom.control.watches import CONFIG_MAP, LEASE, NODE, POD, Primary, Relate
 from fathom.controllers.brake import BrakeLimits, Permit, Stand, limits_of, permit
 from fathom.controllers.evidence import SECOND_NS, Assessment, Heard, Limits, State, assess
 from fathom.controllers.news import of_eviction
-from fathom.controllers.plan_evictions import leaving
+from fathom.controllers.plan_evictions import leaving, mark_of, no_execute
 from fathom.controllers.plan_nodes import (
     FRESH_S,
     NEEDS,
@@ -210,13 +210,18 @@ class Evictions:
 
     def __init__(self, kit: Kit) -> None:
         self._kit = kit
+        # By node: since when its taints are known. kubectl does not say when it added one.
+        self._heard: dict[str, dict[str, int]] = {}
 
     async def reconcile(self, key: Key) -> Again:
         view = self._kit.snapshot()
         node = view.get("Node", key)
         if node is None:
+            self._heard.pop(key.name, None)
             return Again.never()
-        going = leaving(node, view.by_index("Pod", "node", key.name), now_ns=self._kit.now_ns())
+        now_ns = self._kit.now_ns()
+        heard = self._listen(node)
+        going = leaving(node, view.by_index("Pod", "node", key.name), heard=heard, now_ns=now_ns)
         if not going:
             return Again.never()
         now = [each for each in going if each.after_s <= 0][:PODS_AT_ONCE]
@@ -228,3 +233,14 @@ class Evictions:
         applied = await self._kit.apply(key, plan, seen=view)
         later = [each.after_s for each in going if each.after_s > 0]
         return Again.after(applied, in_s=min(later, default=None), why="somebody's time to stay ends")
+
+    def _listen(self, node: Obj) -> dict[str, int]:
+        """A taint that went and came again counts anew."""
+        name, now_ns = key_of(node).name, self._kit.now_ns()
+        known = self._heard.get(name, {})
+        heard = {mark: known.get(mark, now_ns) for mark in map(mark_of, no_execute(node))}
+        if heard:
+            self._heard[name] = heard
+        else:
+            self._heard.pop(name, None)
+        return heard

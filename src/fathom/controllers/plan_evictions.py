@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 
 import msgspec
 
+from fathom.model.conditions import conditions_of
 from fathom.model.objects import Obj, is_deleting, lookup
 
 SECOND_NS = 1_000_000_000
+EMPTY: Mapping[str, int] = {}
 
 
 class Leaving(msgspec.Struct, frozen=True):
@@ -20,40 +22,58 @@ class Leaving(msgspec.Struct, frozen=True):
     after_s: float
 
 
-def leaving(node: Obj, pods: Sequence[Obj], *, now_ns: int) -> list[Leaving]:
-    """Everybody who has to go, soonest first."""
-    taints = [
-        each
-        for each in lookup(node, "spec", "taints") or ()
-        if isinstance(each, dict) and each.get("effect") == "NoExecute"
-    ]
+def leaving(
+    node: Obj, pods: Sequence[Obj], *, now_ns: int, heard: Mapping[str, int] = EMPTY
+) -> list[Leaving]:
+    """Everybody who has to go, soonest first. `heard`: since when taints are known, by mark, for those that
+    do not say when they were added."""
+    taints = no_execute(node)
     found = [
         one
         for pod in pods
         if taints and not is_deleting(pod) and lookup(pod, "status", "phase") not in {"Succeeded", "Failed"}
-        for one in _first(pod, taints, now_ns)
+        for one in _first(pod, taints, heard, now_ns)
     ]
     return sorted(found, key=lambda each: each.after_s)
 
 
-def _first(pod: Obj, taints: Sequence[Obj], now_ns: int) -> list[Leaving]:
+def no_execute(node: Obj) -> list[Obj]:
+    return [
+        each
+        for each in lookup(node, "spec", "taints") or ()
+        if isinstance(each, dict) and each.get("effect") == "NoExecute"
+    ]
+
+
+def mark_of(taint: Obj) -> str:
+    return f"{taint.get('key')}={taint.get('value') or ''}"
+
+
+def _first(pod: Obj, taints: Sequence[Obj], heard: Mapping[str, int], now_ns: int) -> list[Leaving]:
     due = []
     for taint in taints:
         stays_s = tolerated_s(taint, lookup(pod, "spec", "tolerations") or ())
         if stays_s is not None:
-            due.append(Leaving(pod, str(taint.get("key")), _since(taint, now_ns) + stays_s))
+            added_ns = _moment_ns(taint.get("timeAdded")) or heard.get(mark_of(taint), now_ns)
+            # Who was put beside a taint that was there already has its whole time, as in Kubernetes.
+            since_ns = max(added_ns, _placed_ns(pod))
+            due.append(Leaving(pod, str(taint.get("key")), (since_ns - now_ns) / SECOND_NS + stays_s))
     return [min(due, key=lambda each: each.after_s)] if due else []
 
 
-def _since(taint: Obj, now_ns: int) -> float:
-    """Seconds until (below nought: since) the taint was added. One without a time counts from now."""
-    added = taint.get("timeAdded")
-    if not isinstance(added, str):
-        return 0.0
+def _placed_ns(pod: Obj) -> int:
+    placed = next((one for one in conditions_of(pod) if one.get("type") == "PodScheduled"), {})
+    return _moment_ns(placed.get("lastTransitionTime")) if placed.get("status") == "True" else 0
+
+
+def _moment_ns(text: object) -> int:
+    """Nought where nobody can tell."""
+    if not isinstance(text, str):
+        return 0
     try:
-        return datetime.fromisoformat(added).timestamp() - now_ns / SECOND_NS
+        return int(datetime.fromisoformat(text).timestamp()) * SECOND_NS
     except ValueError:
-        return 0.0
+        return 0
 
 
 def tolerated_s(taint: Obj, tolerations: Sequence[Obj]) -> float | None:
