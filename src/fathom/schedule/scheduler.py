@@ -14,10 +14,8 @@ needs a fresh one.
 from __future__ import annotations
 
 import asyncio
-import zlib
-from collections.abc import Coroutine, Sequence
+from collections.abc import Sequence
 from functools import partial
-from typing import Any
 
 import msgspec
 
@@ -32,6 +30,8 @@ from fathom.model.objects import Obj, key_of, lookup, metadata, uid_of
 from fathom.model.own.overrides import USED_OVERRIDES
 from fathom.schedule import rules as events
 from fathom.schedule.context import Context
+from fathom.schedule.desk import Counts, Desk, Rules, Sent
+from fathom.schedule.flights import Flights
 from fathom.schedule.kinds import ROLLOUT
 from fathom.schedule.known import Held, Known
 from fathom.schedule.observing import observed
@@ -40,7 +40,7 @@ from fathom.schedule.pods import PodView
 from fathom.schedule.preempt import Preemption, Victim
 from fathom.schedule.preempting import FRESH_S, carry_out, not_fresh
 from fathom.schedule.queue import Entry, Happening, Hinted, SchedulingQueue, Waiting
-from fathom.schedule.records import Circumstances, Recorder
+from fathom.schedule.records import Circumstances
 from fathom.schedule.reserving import holder_of, is_due, release, reservation_for, reserve
 from fathom.schedule.sending import (
     ABOUT_NODE,
@@ -55,7 +55,8 @@ from fathom.schedule.voice import QUEUED, QUEUED_AFTER_S, Voice, Word
 from fathom.seams.outside import timestamp
 from fathom.seams.process import Inside
 
-CONTROLLER = "scheduler"
+__all__ = ["Rules", "Scheduler"]
+
 BASE = frozenset({"Pod", "Node"})
 DECISION, POLICY = "fathom.dev/decision", "fathom.dev/policy"
 NOT_SENT = frozenset({breaker.REASON, lease.NOT_LEADER})
@@ -69,44 +70,6 @@ LOOK_S = 1.0
 PROBE_S = 5.0
 
 
-class Rules(msgspec.Struct, frozen=True, kw_only=True):
-    """Which pods are ours, and how they are sent."""
-
-    names: tuple[str, ...]
-    shard: int = 0
-    shards: int = 1
-    who: str = CONTROLLER
-    batch_max: int = 256
-    in_flight_max: int = 2
-    bind_timeout_s: float = 10.0  # Then the outcome is unknown, and the pods are asked.
-
-    def is_ours(self, pod: Obj, tenant: str) -> bool:
-        name = (pod.get("spec") or {}).get("schedulerName") or "default-scheduler"
-        return name in self.names and (
-            self.shards == 1 or zlib.crc32(tenant.encode()) % self.shards == self.shard
-        )
-
-
-class Sent(msgspec.Struct, frozen=True):
-    """A placement on its way."""
-
-    pod: PodView
-    wish: Wish
-    decision: str
-
-
-class Counts(msgspec.Struct):
-    """For people and metrics."""
-
-    attempts: int = 0
-    bound: int = 0
-    unschedulable: int = 0
-    refused: dict[str, int] = {}  # By check.
-    unknown: int = 0
-    batches: int = 0
-    preempted: int = 0  # Victims that were asked to leave.
-
-
 Refused = tuple[Entry, PodView, Placement, Circumstances]
 
 
@@ -115,31 +78,26 @@ class Scheduler:
         self, inside: Inside, caches: Caches, rules: Rules, *, judging: events.Rules = events.RULES
     ) -> None:
         self._inside = inside
-        self._caches = caches
-        self._rules = rules
-        self.counts = Counts()
-        self.known = Known(tie_seed=inside.streams.stream("ties").getrandbits(31), rules=judging)
-        self.queue = SchedulingQueue(inside.streams.stream("line"))
+        self._desk = Desk(inside, caches, rules, judging=judging)
         self._rng = inside.streams.stream("settle")
-        self._recorder = Recorder(inside.journal, prefix=inside.outside.ids.uid()[:8], controller=rules.who)
-        self._waiting: dict[str, PodView] = {}  # By UID: ours, without a node, as the cache has them.
-        self._sent: dict[str, Sent] = {}  # By UID: on its way, or not yet seen to have landed.
-        self._landed: dict[str, int] = {}  # By UID: bound by us, not yet seen so in the cache.
-        self._flying: dict[int, asyncio.Task[None]] = {}
-        self._flights = 0
-        self._binding = 0  # Of those that fly, batches of bindings: there is a most of these.
-        self._news: dict[str, Happening] = {}  # By event: what has happened since the line was last told.
+        self._flights = Flights(inside.domain, self._desk.news.moved)
         self._cut_short = False  # More pods of a shape waited than were asked about.
-        self._freed: dict[str, None] = {}  # Nodes that pods have left since.
-        self._doubted: dict[str, tuple[int, float]] = {}  # Node -> revision to reach, and when it refused.
-        self._gated: dict[str, tuple[str, ...]] = {}  # By UID: gates that are on record.
-        self._moved = asyncio.Event()
         self._making_room: dict[str, bool] = {}  # By UID: whether its turn came meanwhile.
-        self._draining = False
-        self._voice: Voice | None = None
-        self._term: Term | None = None
+        self._draining = False  # Then nothing more is taken from the line.
         for kind in caches.kinds:
             caches.on_change(kind, partial(self._changed, kind))
+
+    @property
+    def counts(self) -> Counts:
+        return self._desk.counts
+
+    @property
+    def known(self) -> Known:
+        return self._desk.known
+
+    @property
+    def queue(self) -> SchedulingQueue:
+        return self._desk.queue
 
     # What the caches tell.
 
@@ -150,26 +108,26 @@ class Scheduler:
         if kind == "Reservation":
             self._reservation_changed(before, after)
             return
-        for name in self.known.put(kind, before, after):
-            self._tell(name, kind, after or before or {})
-        if kind == "Namespace" and self.known.tenant_changed(before, after):
+        for name in self._desk.known.put(kind, before, after):
+            self._desk.news.tell(name, kind, after or before or {})
+        if kind == "Namespace" and self._desk.known.tenant_changed(before, after):
             self._look_again(key_of(after or before or {}).name)
-        self._moved.set()
+        self._desk.news.moved.set()
 
     def _reservation_changed(self, before: Obj | None, after: Obj | None) -> None:
         """The pod that it is for may be among those that wait: to that one it is no obstacle."""
         obj = after or before or {}
-        for name in self.known.put("Reservation", before, after):
-            self._freed[str(lookup(obj, "spec", "nodeName"))] = None
-            self._tell(name, "Reservation", obj)
-        view = self._waiting.get(holder_of(obj))
+        for name in self._desk.known.put("Reservation", before, after):
+            self._desk.news.tell_left(str(lookup(obj, "spec", "nodeName")))
+            self._desk.news.tell(name, "Reservation", obj)
+        view = self._desk.waiting.get(holder_of(obj))
         if view is not None:
-            self.known.nominate(view)
-        self._moved.set()
+            self._desk.known.nominate(view)
+        self._desk.news.moved.set()
 
     def _look_again(self, namespace: str) -> None:
         """Its pods are another tenant's now. Also when the namespace is heard of after its pods."""
-        snapshot = self._caches.snapshot()
+        snapshot = self._desk.caches.snapshot()
         for pod in snapshot.list("Pod", namespace) if snapshot.synced("Pod") else ():
             self._pod_changed(pod, pod)
 
@@ -177,26 +135,26 @@ class Scheduler:
         if after is None:
             self._pod_gone(before or {})
             return
-        view = self._confirmed(before, after) or self.known.view(after)
+        view = self._confirmed(before, after) or self._desk.known.view(after)
         if view.node or view.finished:
             self._pod_placed(before, view)
-            if self.known.start_seen(before, after, now_ns=self._inside.outside.clock.now_ns()):
-                self._tell(events.TRUST_CHANGED, "Pod", after)
-        elif view.deleting or not self._rules.is_ours(after, view.tenant):
-            self._leave(view.uid)
-        elif view.uid not in self._landed:
-            self._waiting[view.uid] = view
-            self.known.nominate(view)
+            if self._desk.known.start_seen(before, after, now_ns=self._desk.clock.now_ns()):
+                self._desk.news.tell(events.TRUST_CHANGED, "Pod", after)
+        elif view.deleting or not self._desk.rules.is_ours(after, view.tenant):
+            self._desk.leave(view.uid)
+        elif view.uid not in self._desk.landed:
+            self._desk.waiting[view.uid] = view
+            self._desk.known.nominate(view)
             cause = Cause("event", f"pods {view.key.namespace}/{view.key.name} at {view.revision}")
-            self.queue.add(_waiting(view), cause, now_ns=self._now_ns())
+            self._desk.queue.add(_waiting(view), cause, now_ns=self._desk.clock.monotonic_ns())
             if view.shape.gates:
                 self._record_gates(view)
-        self._moved.set()
+        self._desk.news.moved.set()
 
     def _confirmed(self, before: Obj | None, after: Obj) -> PodView | None:
         """The view of a pod that is where we sent it and otherwise as it was. Half of all that is heard under
         load is this, and need not be read anew."""
-        sent = self._sent.get(uid_of(after))
+        sent = self._desk.sent.get(uid_of(after))
         if sent is None or before is None or not is_only_bound(before, after, sent.wish.node):
             return None
         return msgspec.structs.replace(
@@ -205,118 +163,87 @@ class Scheduler:
 
     def _pod_gone(self, last: Obj) -> None:
         uid = uid_of(last)
-        self._leave(uid)
-        self._landed.pop(uid, None)
-        self._sent.pop(uid, None)
-        self.known.gone(uid)
-        node = lookup(last, "spec", "nodeName") or self.known.table.assumed(uid)
-        self.known.table.forget(uid)
-        if self.known.table.remove_pod(uid) or node:
-            self._freed[str(node)] = None
-            self._tell(events.POD_GONE, "Pod", last, f" from {node}")
-        self._moved.set()
+        self._desk.leave(uid)
+        self._desk.landed.pop(uid, None)
+        self._desk.sent.pop(uid, None)
+        self._desk.known.gone(uid)
+        node = lookup(last, "spec", "nodeName") or self._desk.known.table.assumed(uid)
+        self._desk.known.table.forget(uid)
+        if self._desk.known.table.remove_pod(uid) or node:
+            self._desk.news.tell_left(str(node))
+            self._desk.news.tell(events.POD_GONE, "Pod", last, f" from {node}")
+        self._desk.news.moved.set()
 
     def _pod_placed(self, before: Obj | None, view: PodView) -> None:
         """Bound or finished, by whomever."""
-        self._leave(view.uid)
-        self._landed.pop(view.uid, None)
-        self._sent.pop(view.uid, None)
+        self._desk.leave(view.uid)
+        self._desk.landed.pop(view.uid, None)
+        self._desk.sent.pop(view.uid, None)
         was_free = before is None or not lookup(before, "spec", "nodeName")
-        assumed = self.known.table.assumed(view.uid)
-        counted = self.known.table.put_pod(view)
+        assumed = self._desk.known.table.assumed(view.uid)
+        counted = self._desk.known.table.put_pod(view)
         if assumed and assumed != view.node:
-            self._tell_of_room(assumed, f"pods {view.key.namespace}/{view.key.name} went to {view.node}")
+            self._desk.news.tell_of_room(
+                assumed, f"pods {view.key.namespace}/{view.key.name} went to {view.node}"
+            )
         where = f"pods {view.key.namespace}/{view.key.name} on {view.node}"
         if view.finished:
             if counted:
-                self._tell_of_room(view.node, where)
+                self._desk.news.tell_of_room(view.node, where)
         elif was_free:
-            self._news.setdefault(events.POD_PLACED, Happening(events.POD_PLACED, where))
-
-    def _forget(self, uid: str) -> None:
-        """A placement that did not come true: what it would have taken is there for others, and no event of
-        the server's will say so."""
-        node = self.known.table.assumed(uid)
-        if self.known.table.forget(uid) and node:
-            self._tell_of_room(node, f"a placement on {node} that did not come true")
-
-    def _tell_of_room(self, node: str, what: str) -> None:
-        self._freed[node] = None
-        self._news[events.POD_GONE] = Happening(events.POD_GONE, what)
-        self._moved.set()
-
-    def _leave(self, uid: str) -> None:
-        """It is not ours to place any more."""
-        claim = self.known.table.claims.get(uid)
-        if claim is not None:
-            self._tell_of_room(claim.node, f"room on {claim.node} that is not kept any more")
-        self._waiting.pop(uid, None)
-        self._gated.pop(uid, None)
-        self.queue.remove(uid)
-        self.known.unnominate(uid)
-        if self._voice is not None:
-            self._voice.forget(uid)
-
-    def _tell(self, name: str, kind: str, obj: Obj, more: str = "") -> None:
-        path = "/".join(part for part in key_of(obj) if part)
-        self._news[name] = Happening(name, f"{kind} {path} at {metadata(obj).get('resourceVersion')}{more}")
+            self._desk.news.add(Happening(events.POD_PLACED, where))
 
     # The loop.
 
     async def run(self, api: Api, term: Term | None) -> None:
         """For ever, or until cancelled."""
         inside = self._inside
-        self._term = term
+        self._desk.term = term
         self._draining = False
-        self._voice = Voice(
+        self._desk.voice = Voice(
             api,
-            find=lambda key: self._caches.snapshot().get("Pod", key),
+            find=lambda key: self._desk.caches.snapshot().get("Pod", key),
             clock=inside.outside.clock,
             ids=inside.outside.ids,
-            name=self._rules.names[0],
+            name=self._desk.rules.names[0],
         )
-        self._sender = Sender(api, timeout_s=self._rules.bind_timeout_s)
+        self._sender = Sender(api, timeout_s=self._desk.rules.bind_timeout_s)
         loop = asyncio.get_running_loop()
         await self._recover()
-        background = [loop.create_task(self._voice.run()), loop.create_task(self._look_for_ever(api))]
+        background = [loop.create_task(self._desk.voice.run()), loop.create_task(self._look_for_ever(api))]
         try:
             while True:
-                self._moved.clear()
+                self._desk.news.moved.clear()
                 self._go_round(api)
                 await self._until_moved()
         finally:
-            flying = [*self._flying.values(), *background]
-            for task in flying:
-                task.cancel()
-            await asyncio.wait(flying)
-            self._flying.clear()
-            self._binding = 0
+            await self._flights.cancel(background)
 
     async def _recover(self) -> None:
         """What an earlier term left in hand: its requests are fenced off by now, so what the cache shows once
         it has caught up is what came of them."""
-        left = [uid for uid in self._waiting if _is_in_hand(self.queue.entry(uid))]
-        if not left and not self._landed:
+        left = [uid for uid in self._desk.waiting if self._desk.is_in_hand(uid)]
+        if not left and not self._desk.landed:
             return
-        await self._caches.probe("Pod", timeout_s=PROBE_S)
+        await self._desk.caches.probe("Pod", timeout_s=PROBE_S)
         for uid in left:
-            if _is_in_hand(self.queue.entry(uid)):
-                self._forget(uid)
-                self.queue.retry(uid, Cause("start", "left by an earlier term"), now_ns=self._now_ns())
+            if self._desk.is_in_hand(uid):
+                self._desk.forget(uid)
+                self._desk.queue.retry(
+                    uid, Cause("start", "left by an earlier term"), now_ns=self._desk.clock.monotonic_ns()
+                )
 
     async def drain(self, seconds: float) -> bool:
         """Take nothing more, and wait for what is under way. Whether all of it came to an end."""
         self._draining = True
-        if self._flying:
-            await asyncio.wait(tuple(self._flying.values()), timeout=seconds)
-        return not self._flying
+        return await self._flights.wait(seconds)
 
     def _go_round(self, api: Api) -> None:
-        now_ns = self._now_ns()
-        self.queue.come_due(now_ns=now_ns)
+        now_ns = self._desk.clock.monotonic_ns()
+        self._desk.queue.come_due(now_ns=now_ns)
         self._wake_helped(now_ns)
-        while self._binding < self._rules.in_flight_max and not self._draining:
-            entries = self.queue.take(most=self._rules.batch_max)
+        while self._flights.binding < self._desk.rules.in_flight_max and not self._draining:
+            entries = self._desk.queue.take(most=self._desk.rules.batch_max)
             if not entries:
                 return
             self._decide_all(api, entries)
@@ -324,14 +251,14 @@ class Scheduler:
     def _decide_all(self, api: Api, entries: list[Entry]) -> None:
         by_uid = {entry.pod.uid: entry for entry in entries if not self._is_held_back(entry.pod.uid)}
         sent: list[Sent] = []
-        for pods in self._groups([self._waiting[uid] for uid in by_uid]):
+        for pods in self._groups([self._desk.waiting[uid] for uid in by_uid]):
             decided, refused = self._decide([by_uid[pod.uid] for pod in pods], pods)
             sent += decided
             for entry, pod, placement, around in refused:
                 self._cannot(api, entry, pod, placement, around)
         if sent:
-            self._binding += 1
-            self._fly(self._bind(api, sent))
+            self._flights.binding += 1
+            self._flights.fly(self._bind(api, sent))
 
     def _groups(self, pods: list[PodView]) -> list[list[PodView]]:
         """Pods of one shape that are decided under one context: all together, but for those that something
@@ -339,33 +266,20 @@ class Scheduler:
         together: list[PodView] = []
         groups: list[list[PodView]] = [together]
         for pod in pods:
-            if self.known.is_alone(pod):
+            if self._desk.known.is_alone(pod):
                 groups.append([pod])
             else:
                 together.append(pod)
         return [group for group in groups if group]
 
-    def _fly(self, work: Coroutine[Any, Any, None]) -> None:
-        self._flights += 1
-        number = self._flights
-        task = asyncio.get_running_loop().create_task(work, name=f"flight {number}")
-        self._flying[number] = task
-        task.add_done_callback(lambda _: self._landed_flight(number))
-
-    def _landed_flight(self, number: int) -> None:
-        task = self._flying.pop(number, None)
-        self._moved.set()
-        if task is not None and not task.cancelled() and (error := task.exception()) is not None:
-            self._inside.domain.call_exception_handler({"message": "a commit died", "exception": error})
-
     async def _until_moved(self) -> None:
-        due_ns = self.queue.next_due_ns
+        due_ns = self._desk.queue.next_due_ns
         if due_ns is None:
-            await self._moved.wait()
+            await self._desk.news.moved.wait()
             return
-        timer = asyncio.get_running_loop().call_at(due_ns / 1e9, self._moved.set)
+        timer = asyncio.get_running_loop().call_at(due_ns / 1e9, self._desk.news.moved.set)
         try:
-            await self._moved.wait()
+            await self._desk.news.moved.wait()
         finally:
             timer.cancel()
 
@@ -373,35 +287,36 @@ class Scheduler:
         """What no event tells: overrides that expire, doubts that are over, waiting that has lasted."""
         while True:
             await asyncio.sleep(LOOK_S)
-            now_ns = self._inside.outside.clock.now_ns()
-            for name in self.known.passing(now_ns=now_ns):
-                self._news.setdefault(name, Happening(name, "with time"))
-            self._settle_doubts()
-            if self.queue.waited_for(events.VIEW_FRESH):
-                self._news.setdefault(events.VIEW_FRESH, Happening(events.VIEW_FRESH))
+            now_ns = self._desk.clock.now_ns()
+            for name in self._desk.known.passing(now_ns=now_ns):
+                self._desk.news.add(Happening(name, "with time"))
+            for node in self._desk.doubts.settle(self._desk.caches.snapshot()):
+                self._desk.news.put(Happening(events.TRUST_CHANGED, f"nodes {node}"))
+            if self._desk.queue.waited_for(events.VIEW_FRESH):
+                self._desk.news.add(Happening(events.VIEW_FRESH))
             self._say_queued()
-            if self._news:
-                self._moved.set()
+            if self._desk.news:
+                self._desk.news.moved.set()
             await self._say_observed(api)
 
     async def _say_observed(self, api: Api) -> None:
         """That every cache has reached what a rollout has activated."""
-        if "PolicyRollout" not in self._caches.kinds:
+        if "PolicyRollout" not in self._desk.caches.kinds:
             return
-        snapshot = self._caches.snapshot()
+        snapshot = self._desk.caches.snapshot()
         reached = min(snapshot.revisions.values())
-        now = timestamp(self._inside.outside.clock.now_ns())
+        now = timestamp(self._desk.clock.now_ns())
         for rollout in snapshot.list("PolicyRollout"):
-            patch = observed(rollout, who=self._rules.who, reached=reached, now=now)
+            patch = observed(rollout, who=self._desk.rules.who, reached=reached, now=now)
             if patch is not None:
                 await api.patch(ROLLOUT.resource, "", key_of(rollout).name, patch, subresource="status")
 
     def _say_queued(self) -> None:
-        now_ns, voice = self._now_ns(), self._voice
+        now_ns, voice = self._desk.clock.monotonic_ns(), self._desk.voice
         if voice is None:
             return
-        for uid, view in self._waiting.items():
-            entry = self.queue.entry(uid)
+        for uid, view in self._desk.waiting.items():
+            entry = self._desk.queue.entry(uid)
             if entry is None or entry.attempt or now_ns - entry.added_ns < QUEUED_AFTER_S * 1e9:
                 continue
             if entry.state == "active":
@@ -410,22 +325,19 @@ class Scheduler:
     # Waking.
 
     def _wake_helped(self, now_ns: int) -> None:
-        news, self._news = self._news, {}
-        freed, self._freed = self._freed, {}
-        for happening in news.values():
-            if self.queue.waited_for(happening.name):
+        happened, freed = self._desk.news.take()
+        for happening in happened:
+            if self._desk.queue.waited_for(happening.name):
                 only = freed if happening.name == events.POD_GONE else None
                 self._cut_short = False
-                self.queue.happened(happening, partial(self._could_place, only), now_ns=now_ns)
+                self._desk.queue.happened(happening, partial(self._could_place, only), now_ns=now_ns)
                 if self._cut_short:  # There was room for all that were asked about: ask about the rest too.
-                    self._news.setdefault(happening.name, happening)
-                    self._freed.update(freed)
-                    self._moved.set()
+                    self._desk.news.ask_again(happening, freed)
 
     def _could_place(self, freed: dict[str, None] | None, pods: Sequence[Waiting]) -> Hinted:
         """Which of these, of one shape, have a place now, and what the others wait for. Tried on the table
         itself, and taken back."""
-        views = [self._waiting[pod.uid] for pod in pods[: self._rules.batch_max]]
+        views = [self._desk.waiting[pod.uid] for pod in pods[: self._desk.rules.batch_max]]
         placed: list[str] = []
         waits: dict[str, None] = {}
         full = False  # No node but the one that is kept for it would take a pod of this shape.
@@ -433,7 +345,7 @@ class Scheduler:
             elsewhere = freed is not None and self._waits_elsewhere(group[0].uid, freed)
             if elsewhere and full:
                 continue
-            placements = self.known.decider.place_batch(group, self._context(group[0]))
+            placements = self._desk.known.decider.place_batch(group, self._context(group[0]))
             for view, placement in zip(group, placements, strict=True):
                 if placement.node:
                     placed.append(view.uid)
@@ -441,14 +353,14 @@ class Scheduler:
                     waits.update(dict.fromkeys(placement.helped_by))
                     full = full or elsewhere
         for uid in placed:
-            self.known.table.forget(uid)
+            self._desk.known.table.forget(uid)
         self._cut_short |= len(placed) == len(views) < len(pods)
         return Hinted(placed, tuple(waits))
 
     def _waits_elsewhere(self, uid: str, freed: dict[str, None]) -> bool:
         """Whether room is being made for it on a node that nobody has left just now. Of many such pods, the
         first that finds no other place answers for all: asking each costs a pass over the nodes."""
-        claim = self.known.table.claims.get(uid)
+        claim = self._desk.known.table.claims.get(uid)
         return claim is not None and claim.node not in freed
 
     # Deciding.
@@ -456,9 +368,9 @@ class Scheduler:
     def _decide(self, entries: list[Entry], pods: list[PodView]) -> tuple[list[Sent], list[Refused]]:
         context = self._context(pods[0])
         around = self._around(context, pods)
-        placements = self.known.decider.place_batch(pods, context)
-        self.counts.batches += 1
-        self.counts.attempts += len(pods)
+        placements = self._desk.known.decider.place_batch(pods, context)
+        self._desk.counts.batches += 1
+        self._desk.counts.attempts += len(pods)
         sent: list[Sent] = []
         refused: list[Refused] = []
         for entry, pod, placement in zip(entries, pods, placements, strict=True):
@@ -481,12 +393,12 @@ class Scheduler:
             overrides=placement.overrides,
             reservation=self._reserved(pod.uid, placement.node or ""),
         )
-        sent = self._sent[pod.uid] = Sent(pod, wish, id_)
+        sent = self._desk.sent[pod.uid] = Sent(pod, wish, id_)
         return sent
 
     def _reserved(self, uid: str, node: str) -> str:
         """The reservation on whose strength it goes there, if any."""
-        held = self.known.held_for.get(uid)
+        held = self._desk.known.held_for.get(uid)
         return held.key.name if held is not None and held.node == node else ""
 
     def _annotations(self, id_: str, placement: Placement) -> dict[str, str]:
@@ -502,9 +414,9 @@ class Scheduler:
     def _cannot(
         self, api: Api, entry: Entry, pod: PodView, placement: Placement, around: Circumstances
     ) -> None:
-        self.counts.unschedulable += 1
-        found = self.known.preemption(pod, around.context)
-        stale = found.node is not None and not_fresh(self._caches.snapshot(), now_s=_now_s())
+        self._desk.counts.unschedulable += 1
+        found = self._desk.known.preemption(pod, around.context)
+        stale = found.node is not None and not_fresh(self._desk.caches.snapshot(), now_s=_now_s())
         helped_by = (*placement.helped_by, events.VIEW_FRESH) if stale else placement.helped_by
         message = f"{placement.message} {found.message}".strip()
         placement = msgspec.structs.replace(placement, message=message)
@@ -516,11 +428,11 @@ class Scheduler:
             else:
                 self._give_up_room(api, pod)
             id_ = self._record(entry, pod, placement, around, "unschedulable", condition="PodScheduled=False")
-        self.queue.park(pod.uid, (*helped_by, events.POD_GONE), now_ns=around.now_ns)
-        if self._voice is not None:
+        self._desk.queue.park(pod.uid, (*helped_by, events.POD_GONE), now_ns=around.now_ns)
+        if self._desk.voice is not None:
             waits = ", ".join(helped_by) or "a change of the pod"
             retry = f"attempt {entry.attempt}; looked at again after {waits}, or within a minute"
-            self._voice.waits(Word(pod.key, pod.uid, "Unschedulable", message, retry, id_))
+            self._desk.voice.waits(Word(pod.key, pod.uid, "Unschedulable", message, retry, id_))
 
     def _make_room(  # noqa: PLR0917 - what a decision is recorded with
         self,
@@ -532,26 +444,27 @@ class Scheduler:
         found: Preemption,
     ) -> str:
         """The room is ours in our own table from now on, so that the next pod does not count on it too."""
-        self.counts.preempted += len(found.victims)
+        self._desk.counts.preempted += len(found.victims)
         self._give_up_room(api, pod, but=found.node or "")
-        self.known.nominate(pod, found.node or "")
-        id_ = self._recorder.decided(
+        self._desk.known.nominate(pod, found.node or "")
+        table = self._desk.known.table
+        id_ = self._desk.recorder.decided(
             entry, pod, placement, msgspec.structs.replace(around, need=f"no older than {FRESH_S:g} s: met"),
-            verdict="preempt", names=self.known.table.names, nodes_version=self.known.table.nodes_version,
+            verdict="preempt", names=table.names, nodes_version=table.nodes_version,
             chosen=found.node or "", victims=tuple(_victim(one) for one in found.victims),
             condition="PodScheduled=False",
         )  # fmt: skip
         self._making_room[pod.uid] = False
-        self._fly(self._evict(api, pod, found, id_))
+        self._flights.fly(self._evict(api, pod, found, id_))
         return id_
 
     def _give_up_room(self, api: Api, pod: PodView, *, but: str = "") -> None:
         """Room that was to be made for it elsewhere is not waited for any more."""
         self._release(api, pod.uid, but=but)
-        claim = self.known.table.claims.get(pod.uid)
+        claim = self._desk.known.table.claims.get(pod.uid)
         if claim is not None and claim.node != but:
-            self.known.unnominate(pod.uid)
-            self._tell_of_room(claim.node, f"room on {claim.node} that is not kept any more")
+            self._desk.known.unnominate(pod.uid)
+            self._desk.news.tell_of_room(claim.node, f"room on {claim.node} that is not kept any more")
 
     async def _evict(self, api: Api, pod: PodView, found: Preemption, id_: str) -> None:
         try:
@@ -560,8 +473,8 @@ class Scheduler:
             self._room_is_made(pod.uid)
 
     def _say_preempted(self, victim: Victim, pod: PodView, node: str) -> None:
-        if self._voice is not None:
-            self._voice.preempted(victim.key, victim.uid, by=pod.uid, node=node)
+        if self._desk.voice is not None:
+            self._desk.voice.preempted(victim.key, victim.uid, by=pod.uid, node=node)
 
     async def _ask_to_leave(self, api: Api, pod: PodView, found: Preemption, id_: str) -> None:
         done = await carry_out(api, pod.key, pod.uid, found)
@@ -569,8 +482,8 @@ class Scheduler:
             self._say_preempted(one.victim, pod, found.node or "")
         said = "; ".join(f"{'/'.join(one.victim.key)} {one.outcome}" for one in done)
         result: Result = "committed" if all(one.outcome in {"asked", "gone"} for one in done) else "unknown"
-        now_ns = self._inside.outside.clock.now_ns()
-        self._recorder.concluded(id_, now_ns, result, message=said)
+        now_ns = self._desk.clock.now_ns()
+        self._desk.recorder.concluded(id_, now_ns, result, message=said)
         await self._reserve(api, pod.uid, found.node or "")
 
     # Reserving.
@@ -584,18 +497,18 @@ class Scheduler:
         return True
 
     def _room_is_made(self, uid: str) -> None:
-        entry = self.queue.entry(uid)
-        if self._making_room.pop(uid, False) and entry is not None and _is_in_hand(entry):
-            self.queue.retry(uid, entry.cause, now_ns=self._now_ns(), backoff=False)
-            self._moved.set()
+        entry = self._desk.queue.entry(uid)
+        if self._making_room.pop(uid, False) and entry is not None and entry.state == "in-hand":
+            self._desk.queue.retry(uid, entry.cause, now_ns=self._desk.clock.monotonic_ns(), backoff=False)
+            self._desk.news.moved.set()
 
     def _reserve_soon(self, api: Api, pod: PodView) -> None:
         """Who is to make room was asked already, maybe by an earlier leader that got no further than that."""
-        held, now_ns = self.known.held_for.get(pod.uid), self._inside.outside.clock.now_ns()
-        claim = self.known.table.claims.get(pod.uid)
+        held, now_ns = self._desk.known.held_for.get(pod.uid), self._desk.clock.now_ns()
+        claim = self._desk.known.table.claims.get(pod.uid)
         if claim is not None and (held is None or is_due(held.expires_ns, now_ns=now_ns)):
             self._making_room[pod.uid] = False
-            self._fly(self._reserve_again(api, pod.uid, claim.node))
+            self._flights.fly(self._reserve_again(api, pod.uid, claim.node))
 
     async def _reserve_again(self, api: Api, uid: str, node: str) -> None:
         try:
@@ -605,45 +518,50 @@ class Scheduler:
 
     async def _reserve(self, api: Api, uid: str, node: str) -> None:
         """What they leave is kept for the pod, in the ledger that all schedulers share."""
-        view, table = self._waiting.get(uid), self.known.table
-        pod = None if view is None else self._caches.snapshot().get("Pod", view.key)
+        view, table = self._desk.waiting.get(uid), self._desk.known.table
+        pod = None if view is None else self._desk.caches.snapshot().get("Pod", view.key)
         row = table.row_of.get(node)
-        if pod is None or row is None or uid in self._sent or "Reservation" not in self._caches.kinds:
+        if (
+            pod is None
+            or row is None
+            or uid in self._desk.sent
+            or "Reservation" not in self._desk.caches.kinds
+        ):
             return
         if self._making_room.get(uid):
             return  # There is room for it already: its binding takes it in one step.
         priority = view.priority if view is not None else 0
         leaving = [one.view for _, one in sorted(table.pods_on[row].items()) if one.view.priority < priority]
-        now_ns = self._inside.outside.clock.now_ns()
+        now_ns = self._desk.clock.now_ns()
         made = await reserve(api, reservation_for(pod, node, leaving, now_ns=now_ns), now_ns=now_ns)
         if made is None:
             return
         self._reservation_changed(None, made)
-        if uid not in self._waiting:  # It has a place meanwhile, or is gone.
+        if uid not in self._desk.waiting:  # It has a place meanwhile, or is gone.
             self._release(api, uid)
 
     def _release(self, api: Api, uid: str, *, but: str = "") -> None:
         """What is reserved for it on other nodes than `but` is not needed any more. Where this fails, repair
         does it."""
-        held = self.known.held_for.get(uid)
+        held = self._desk.known.held_for.get(uid)
         if held is not None and held.node != but:
-            self._fly(self._let_go(api, uid, held))
+            self._flights.fly(self._let_go(api, uid, held))
 
     async def _let_go(self, api: Api, uid: str, held: Held) -> None:
         outcome = await release(api, held.key, held.uid)
-        if not isinstance(outcome, Unknown) and self.known.held_for.get(uid) == held:
+        if not isinstance(outcome, Unknown) and self._desk.known.held_for.get(uid) == held:
             self._reservation_changed(held.as_object(uid), None)
 
     def _record_gates(self, pod: PodView) -> None:
         """Once for each set of gates: a gated pod is not in line."""
-        if self._gated.get(pod.uid) == pod.shape.gates:
+        if self._desk.gated.get(pod.uid) == pod.shape.gates:
             return
-        self._gated[pod.uid] = pod.shape.gates
-        entry = self.queue.entry(pod.uid)
+        self._desk.gated[pod.uid] = pod.shape.gates
+        entry = self._desk.queue.entry(pod.uid)
         if entry is None:
             return
         context = self._context(pod)
-        placement = self.known.decider.place(pod, context)
+        placement = self._desk.known.decider.place(pod, context)
         self._record(entry, pod, placement, self._around(context, [pod]), "gated")
 
     def _record(
@@ -655,30 +573,32 @@ class Scheduler:
         verdict: str,
         **more: str,
     ) -> str:
-        table = self.known.table
-        return self._recorder.decided(
+        table = self._desk.known.table
+        return self._desk.recorder.decided(
             entry, pod, placement, around,
             verdict=verdict, names=table.names, nodes_version=table.nodes_version, **more,
         )  # fmt: skip
 
     def _context(self, pod: PodView) -> Context:
-        now_ns = self._inside.outside.clock.now_ns()
-        snapshot = self._caches.snapshot()
+        now_ns = self._desk.clock.now_ns()
+        snapshot = self._desk.caches.snapshot()
         age_ms = round(1000 * min(1e6, max(snapshot.age("Node"), snapshot.age("Pod"))))
-        return self.known.context(pod, now_ns=now_ns, view_age_ms=age_ms, doubted=tuple(self._doubted))
+        return self._desk.known.context(
+            pod, now_ns=now_ns, view_age_ms=age_ms, doubted=self._desk.doubts.nodes
+        )
 
     def _around(self, context: Context, pods: Sequence[PodView]) -> Circumstances:
-        snapshot = self._caches.snapshot()
+        snapshot = self._desk.caches.snapshot()
         seen = {
             kind: Seen(snapshot.revision(kind), round(1000 * min(1e6, snapshot.age(kind))))
             for kind in snapshot.kinds
         }
         return Circumstances(
-            time_ns=self._inside.outside.clock.now_ns(),
-            now_ns=self._now_ns(),
+            time_ns=self._desk.clock.now_ns(),
+            now_ns=self._desk.clock.monotonic_ns(),
             seen=seen,
             seen_briefly={kind: one for kind, one in seen.items() if kind in BASE or snapshot.size(kind)},
-            epoch=(self._term.epoch or 0) if self._term is not None else 0,
+            epoch=(self._desk.term.epoch or 0) if self._desk.term is not None else 0,
             need="any: the commit proves it",
             context=context,
             generation={pod.uid: _generation(snapshot.get("Pod", pod.key)) for pod in pods},
@@ -690,7 +610,7 @@ class Scheduler:
         try:
             await self._commit(api, sent)
         finally:
-            self._binding -= 1
+            self._flights.binding -= 1
 
     async def _commit(self, api: Api, sent: list[Sent]) -> None:
         answers = await self._sender.send([one.wish for one in sent])
@@ -701,7 +621,7 @@ class Scheduler:
             (one, answer) for one, answer in zip(sent, answers, strict=True) if answer.status == "Unknown"
         ]
         if unknown:
-            self.counts.unknown += len(unknown)
+            self._desk.counts.unknown += len(unknown)
             await asyncio.gather(*(self._settle(api, one, answer) for one, answer in unknown))
 
     async def _settle(self, api: Api, sent: Sent, answer: Answer) -> None:
@@ -727,57 +647,34 @@ class Scheduler:
         if answer.check == RESERVATION_GONE or (answer.status == "Bound" and not sent.wish.reservation):
             self._release(api, uid)
         if answer.status == "Bound":
-            self.counts.bound += 1
+            self._desk.counts.bound += 1
             self._note(sent, "settled" if settled else "committed", answer.revision)
-            if uid in self._waiting:  # Else the cache has told us more already.
-                self._landed[uid] = answer.revision
-                self._leave(uid)
-            if self._voice is not None:
-                self._voice.placed(sent.pod.key, uid, sent.wish.node)
+            if uid in self._desk.waiting:  # Else the cache has told us more already.
+                self._desk.landed[uid] = answer.revision
+                self._desk.leave(uid)
+            if self._desk.voice is not None:
+                self._desk.voice.placed(sent.pod.key, uid, sent.wish.node)
             return
-        self.counts.refused[answer.check] = self.counts.refused.get(answer.check, 0) + 1
+        self._desk.counts.refused[answer.check] = self._desk.counts.refused.get(answer.check, 0) + 1
         self._note(sent, "conflict", answer.current_revision, f"{answer.check}: {answer.message}")
-        self._forget(uid)
-        self._sent.pop(uid, None)
+        self._desk.forget(uid)
+        self._desk.sent.pop(uid, None)
         if answer.check in ABOUT_NODE:
-            self._doubt(sent.wish.node, answer.current_revision)
-        if answer.check == FENCE_LOST and self._term is not None:
-            self._term.end("fenced")
-        if uid in self._waiting:
+            self._desk.doubts.add(sent.wish.node, answer.current_revision, now_s=_now_s())
+        if answer.check == FENCE_LOST and self._desk.term is not None:
+            self._desk.term.end("fenced")
+        if uid in self._desk.waiting:
             self._try_again(uid, answer)
 
     def _try_again(self, uid: str, answer: Answer) -> None:
-        entry = self.queue.entry(uid)
+        entry = self._desk.queue.entry(uid)
         at_once = answer.check in ABOUT_NODE and entry is not None and entry.failures < AT_ONCE_MAX
         cause = Cause("retry", f"{answer.check}: {answer.message}"[:200])
-        self.queue.retry(uid, cause, now_ns=self._now_ns(), backoff=not at_once)
-
-    def _doubt(self, node: str, revision: int) -> None:
-        """The server knows the node better than we do: it is left alone until our view has caught up."""
-        self._doubted[node] = (revision, asyncio.get_running_loop().time())
-
-    def _settle_doubts(self) -> None:
-        """A node is taken at its word again when both kinds have been heard since, and are as new."""
-        if not self._doubted:
-            return
-        snapshot = self._caches.snapshot()
-        reached = min(snapshot.revision("Pod"), snapshot.revision("Node"))
-        heard_s = snapshot.taken_s - max(snapshot.age("Pod"), snapshot.age("Node"))
-        over = [
-            node
-            for node, (revision, refused_s) in self._doubted.items()
-            if heard_s > refused_s and reached >= revision
-        ]
-        for node in over:
-            del self._doubted[node]
-            self._news[events.TRUST_CHANGED] = Happening(events.TRUST_CHANGED, f"nodes {node}")
+        self._desk.queue.retry(uid, cause, now_ns=self._desk.clock.monotonic_ns(), backoff=not at_once)
 
     def _note(self, sent: Sent, result: Result, revision: int, message: str = "") -> None:
-        now_ns = self._inside.outside.clock.now_ns()
-        self._recorder.concluded(sent.decision, now_ns, result, revision=revision, message=message)
-
-    def _now_ns(self) -> int:
-        return self._inside.outside.clock.monotonic_ns()
+        now_ns = self._desk.clock.now_ns()
+        self._desk.recorder.concluded(sent.decision, now_ns, result, revision=revision, message=message)
 
 
 def _waiting(view: PodView) -> Waiting:
@@ -812,7 +709,3 @@ def _now_s() -> float:
 
 def _generation(pod: Obj | None) -> int:
     return int(metadata(pod or {}).get("generation") or 0)
-
-
-def _is_in_hand(entry: Entry | None) -> bool:
-    return entry is not None and entry.state == "in-hand"

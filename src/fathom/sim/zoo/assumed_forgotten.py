@@ -7,7 +7,8 @@ import asyncio
 
 from fathom.api.binding import judging
 from fathom.client.api import Api
-from fathom.schedule.scheduler import Scheduler, Sent
+from fathom.schedule.desk import Sent
+from fathom.schedule.scheduler import Scheduler
 from fathom.sim.zoo import put_back
 
 SCENARIOS = ("one-scheduler",)
@@ -21,8 +22,8 @@ _right = Scheduler._commit
 async def while_it_lasts(self: Scheduler, api: Api, sent: list[Sent]) -> None:
     def forget() -> None:
         for one in sent:
-            if one.pod.uid in self._waiting:
-                self.known.table.forget(one.pod.uid)
+            if one.pod.uid in self._desk.waiting:
+                self._desk.known.table.forget(one.pod.uid)
 
     asyncio.get_running_loop().call_later(EXPIRES_S, forget)
     await _right(self, api, sent)
