@@ -388,7 +388,7 @@ def test_a_finished_rollout_is_available_and_has_progressed() -> None:
         "updatedReplicas": 4,
         "readyReplicas": 4,
         "availableReplicas": 4,
-        "unavailableReplicas": 0,
+        "unavailableReplicas": None,
         "terminatingReplicas": 0,
     }
     assert said(owner, revision(owner, "1", 4)) == {

@@ -62,7 +62,7 @@ def test_as_many_pods_run_as_parallelism_allows() -> None:
     plan = planned(job(status={}))
     assert lines(plan) == ["create Pod default/sum-0", "create Pod default/sum-1"]
     assert plan.creates[0].obj["metadata"]["finalizers"] == [TRACKED]
-    assert statuses(plan) == [{"active": 0, "ready": 0, "terminating": 0, "startTime": NOW}]
+    assert statuses(plan) == [{"active": None, "ready": 0, "terminating": 0, "startTime": NOW}]
 
 
 def test_no_more_run_than_are_missing() -> None:
@@ -109,6 +109,8 @@ def test_a_pod_is_put_down_then_let_go_then_counted() -> None:
     first = planned(owner, done)
     assert lines(first) == ["patch Job default/sum/status"]
     assert statuses(first)[0]["uncountedTerminatedPods"] == {"succeeded": ["uid-sum-0"], "failed": None}
+    # Clients ask whether there is a number at all: Kubernetes does not write one that is nought.
+    assert [statuses(first)[0][name] for name in ("active", "succeeded", "failed")] == [None, None, None]
     put_down = {**owner, "status": {**owner["status"], **statuses(first)[0]}}
     second = planned(put_down, done)
     assert lines(second)[0] == "patch Pod default/sum-0"

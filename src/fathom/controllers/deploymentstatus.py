@@ -64,7 +64,8 @@ def counts_of(deployment: Obj, sets: Sets) -> Obj:
         "updatedReplicas": 0 if sets.new is None else total((sets.new,), "replicas"),
         "readyReplicas": total(everyone, "readyReplicas"),
         "availableReplicas": available,
-        "unavailableReplicas": max(0, sum(map(size_of, everyone)) - available),
+        # Left out where it is nought, as in Kubernetes: clients wait for that.
+        "unavailableReplicas": max(0, sum(map(size_of, everyone)) - available) or None,
         "terminatingReplicas": total(everyone, "terminatingReplicas"),
     }
 

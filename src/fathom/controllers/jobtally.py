@@ -133,9 +133,10 @@ def counted(found: Tally) -> Obj:
     succeeded = [uid for uid in found.uncounted_succeeded if uid not in found.through]
     failed = [uid for uid in found.uncounted_failed if uid not in found.through]
     moved = len(found.uncounted_succeeded) - len(succeeded)
+    # Nought is left out, as in Kubernetes: clients take any number for news.
     status: Obj = {
-        "succeeded": found.succeeded + moved if found.indexes is None else len(found.indexes),
-        "failed": found.failed + len(found.uncounted_failed) - len(failed),
+        "succeeded": (found.succeeded + moved if found.indexes is None else len(found.indexes)) or None,
+        "failed": found.failed + len(found.uncounted_failed) - len(failed) or None,
         "uncountedTerminatedPods": {
             "succeeded": [*succeeded, *found.fresh_succeeded] or None,
             "failed": [*failed, *found.fresh_failed] or None,

@@ -120,7 +120,7 @@ def _status_patch(job: Obj, status: Obj) -> Patch:
 def _counts(job: Obj, pods: Sequence[Obj]) -> Obj:
     active = [pod for pod in pods if is_active(pod)]
     return {
-        "active": len(active),
+        "active": len(active) or None,
         "ready": sum(is_ready(pod) for pod in active),
         "terminating": sum(is_terminating(pod) for pod in pods),
     }
