@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from fathom.schedule.context import Allowed, Avoided, Quota, QuotaLimit
+from fathom.schedule.hearing import is_only_bound
 from fathom.schedule.known import Known
 from fathom.schedule.observing import observed
 from fathom.schedule.pods import PodView
 from fathom.schedule.resolve import volume_of
-from fathom.schedule.scheduler import is_only_bound
 from fathom.schedule.sending import Answer, answers_in
 
 S = 1_000_000_000

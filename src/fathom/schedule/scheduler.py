@@ -25,13 +25,13 @@ from fathom.client.outcomes import Unknown
 from fathom.control import breaker, lease
 from fathom.control.cause import Cause
 from fathom.control.lease import Term
-from fathom.model.decision import Result, Seen
-from fathom.model.objects import Obj, key_of, lookup, metadata, uid_of
-from fathom.model.own.overrides import USED_OVERRIDES
+from fathom.model.decision import Result
+from fathom.model.objects import key_of
 from fathom.schedule import rules as events
-from fathom.schedule.context import Context
+from fathom.schedule.attempts import Attempts
 from fathom.schedule.desk import Counts, Desk, Rules, Sent
 from fathom.schedule.flights import Flights
+from fathom.schedule.hearing import Hearing
 from fathom.schedule.kinds import ROLLOUT
 from fathom.schedule.known import Held, Known
 from fathom.schedule.observing import observed
@@ -41,7 +41,7 @@ from fathom.schedule.preempt import Preemption, Victim
 from fathom.schedule.preempting import FRESH_S, carry_out, not_fresh
 from fathom.schedule.queue import Entry, Happening, Hinted, SchedulingQueue, Waiting
 from fathom.schedule.records import Circumstances
-from fathom.schedule.reserving import holder_of, is_due, release, reservation_for, reserve
+from fathom.schedule.reserving import is_due, release, reservation_for, reserve
 from fathom.schedule.sending import (
     ABOUT_NODE,
     FENCE_LOST,
@@ -57,7 +57,6 @@ from fathom.seams.process import Inside
 
 __all__ = ["Rules", "Scheduler"]
 
-BASE = frozenset({"Pod", "Node"})
 DECISION, POLICY = "fathom.dev/decision", "fathom.dev/policy"
 NOT_SENT = frozenset({breaker.REASON, lease.NOT_LEADER})
 
@@ -84,8 +83,8 @@ class Scheduler:
         self._cut_short = False  # More pods of a shape waited than were asked about.
         self._making_room: dict[str, bool] = {}  # By UID: whether its turn came meanwhile.
         self._draining = False  # Then nothing more is taken from the line.
-        for kind in caches.kinds:
-            caches.on_change(kind, partial(self._changed, kind))
+        self._attempts = Attempts(self._desk)
+        self._hearing = Hearing(self._desk, self._attempts)
 
     @property
     def counts(self) -> Counts:
@@ -98,100 +97,6 @@ class Scheduler:
     @property
     def queue(self) -> SchedulingQueue:
         return self._desk.queue
-
-    # What the caches tell.
-
-    def _changed(self, kind: str, before: Obj | None, after: Obj | None) -> None:
-        if kind == "Pod":
-            self._pod_changed(before, after)
-            return
-        if kind == "Reservation":
-            self._reservation_changed(before, after)
-            return
-        for name in self._desk.known.put(kind, before, after):
-            self._desk.news.tell(name, kind, after or before or {})
-        if kind == "Namespace" and self._desk.known.tenant_changed(before, after):
-            self._look_again(key_of(after or before or {}).name)
-        self._desk.news.moved.set()
-
-    def _reservation_changed(self, before: Obj | None, after: Obj | None) -> None:
-        """The pod that it is for may be among those that wait: to that one it is no obstacle."""
-        obj = after or before or {}
-        for name in self._desk.known.put("Reservation", before, after):
-            self._desk.news.tell_left(str(lookup(obj, "spec", "nodeName")))
-            self._desk.news.tell(name, "Reservation", obj)
-        view = self._desk.waiting.get(holder_of(obj))
-        if view is not None:
-            self._desk.known.nominate(view)
-        self._desk.news.moved.set()
-
-    def _look_again(self, namespace: str) -> None:
-        """Its pods are another tenant's now. Also when the namespace is heard of after its pods."""
-        snapshot = self._desk.caches.snapshot()
-        for pod in snapshot.list("Pod", namespace) if snapshot.synced("Pod") else ():
-            self._pod_changed(pod, pod)
-
-    def _pod_changed(self, before: Obj | None, after: Obj | None) -> None:
-        if after is None:
-            self._pod_gone(before or {})
-            return
-        view = self._confirmed(before, after) or self._desk.known.view(after)
-        if view.node or view.finished:
-            self._pod_placed(before, view)
-            if self._desk.known.start_seen(before, after, now_ns=self._desk.clock.now_ns()):
-                self._desk.news.tell(events.TRUST_CHANGED, "Pod", after)
-        elif view.deleting or not self._desk.rules.is_ours(after, view.tenant):
-            self._desk.leave(view.uid)
-        elif view.uid not in self._desk.landed:
-            self._desk.waiting[view.uid] = view
-            self._desk.known.nominate(view)
-            cause = Cause("event", f"pods {view.key.namespace}/{view.key.name} at {view.revision}")
-            self._desk.queue.add(_waiting(view), cause, now_ns=self._desk.clock.monotonic_ns())
-            if view.shape.gates:
-                self._record_gates(view)
-        self._desk.news.moved.set()
-
-    def _confirmed(self, before: Obj | None, after: Obj) -> PodView | None:
-        """The view of a pod that is where we sent it and otherwise as it was. Half of all that is heard under
-        load is this, and need not be read anew."""
-        sent = self._desk.sent.get(uid_of(after))
-        if sent is None or before is None or not is_only_bound(before, after, sent.wish.node):
-            return None
-        return msgspec.structs.replace(
-            sent.pod, node=sent.wish.node, revision=int(metadata(after).get("resourceVersion") or 0)
-        )
-
-    def _pod_gone(self, last: Obj) -> None:
-        uid = uid_of(last)
-        self._desk.leave(uid)
-        self._desk.landed.pop(uid, None)
-        self._desk.sent.pop(uid, None)
-        self._desk.known.gone(uid)
-        node = lookup(last, "spec", "nodeName") or self._desk.known.table.assumed(uid)
-        self._desk.known.table.forget(uid)
-        if self._desk.known.table.remove_pod(uid) or node:
-            self._desk.news.tell_left(str(node))
-            self._desk.news.tell(events.POD_GONE, "Pod", last, f" from {node}")
-        self._desk.news.moved.set()
-
-    def _pod_placed(self, before: Obj | None, view: PodView) -> None:
-        """Bound or finished, by whomever."""
-        self._desk.leave(view.uid)
-        self._desk.landed.pop(view.uid, None)
-        self._desk.sent.pop(view.uid, None)
-        was_free = before is None or not lookup(before, "spec", "nodeName")
-        assumed = self._desk.known.table.assumed(view.uid)
-        counted = self._desk.known.table.put_pod(view)
-        if assumed and assumed != view.node:
-            self._desk.news.tell_of_room(
-                assumed, f"pods {view.key.namespace}/{view.key.name} went to {view.node}"
-            )
-        where = f"pods {view.key.namespace}/{view.key.name} on {view.node}"
-        if view.finished:
-            if counted:
-                self._desk.news.tell_of_room(view.node, where)
-        elif was_free:
-            self._desk.news.add(Happening(events.POD_PLACED, where))
 
     # The loop.
 
@@ -345,7 +250,7 @@ class Scheduler:
             elsewhere = freed is not None and self._waits_elsewhere(group[0].uid, freed)
             if elsewhere and full:
                 continue
-            placements = self._desk.known.decider.place_batch(group, self._context(group[0]))
+            placements = self._desk.known.decider.place_batch(group, self._attempts.context(group[0]))
             for view, placement in zip(group, placements, strict=True):
                 if placement.node:
                     placed.append(view.uid)
@@ -366,8 +271,8 @@ class Scheduler:
     # Deciding.
 
     def _decide(self, entries: list[Entry], pods: list[PodView]) -> tuple[list[Sent], list[Refused]]:
-        context = self._context(pods[0])
-        around = self._around(context, pods)
+        context = self._attempts.context(pods[0])
+        around = self._attempts.around(context, pods)
         placements = self._desk.known.decider.place_batch(pods, context)
         self._desk.counts.batches += 1
         self._desk.counts.attempts += len(pods)
@@ -381,7 +286,7 @@ class Scheduler:
         return sent, refused
 
     def _send(self, entry: Entry, pod: PodView, placement: Placement, around: Circumstances) -> Sent:
-        id_ = self._record(entry, pod, placement, around, "bind")
+        id_ = self._attempts.record(entry, pod, placement, around, "bind")
         wish = Wish(
             namespace=pod.key.namespace,
             name=pod.key.name,
@@ -427,7 +332,9 @@ class Scheduler:
                 self._reserve_soon(api, pod)
             else:
                 self._give_up_room(api, pod)
-            id_ = self._record(entry, pod, placement, around, "unschedulable", condition="PodScheduled=False")
+            id_ = self._attempts.record(
+                entry, pod, placement, around, "unschedulable", condition="PodScheduled=False"
+            )
         self._desk.queue.park(pod.uid, (*helped_by, events.POD_GONE), now_ns=around.now_ns)
         if self._desk.voice is not None:
             waits = ", ".join(helped_by) or "a change of the pod"
@@ -484,7 +391,7 @@ class Scheduler:
         result: Result = "committed" if all(one.outcome in {"asked", "gone"} for one in done) else "unknown"
         now_ns = self._desk.clock.now_ns()
         self._desk.recorder.concluded(id_, now_ns, result, message=said)
-        await self._reserve(api, pod.uid, found.node or "")
+        await self._reserve(api, pod.uid, found.node or "", asked={one.uid for one in found.victims})
 
     # Reserving.
 
@@ -516,8 +423,9 @@ class Scheduler:
         finally:
             self._room_is_made(uid)
 
-    async def _reserve(self, api: Api, uid: str, node: str) -> None:
-        """What they leave is kept for the pod, in the ledger that all schedulers share."""
+    async def _reserve(self, api: Api, uid: str, node: str, *, asked: Set[str] = frozenset()) -> None:
+        """What they leave is kept for the pod, in the ledger that all schedulers share. `asked`: who leaves,
+        though our view may not show it yet."""
         view, table = self._desk.waiting.get(uid), self._desk.known.table
         pod = None if view is None else self._desk.caches.snapshot().get("Pod", view.key)
         row = table.row_of.get(node)
@@ -536,7 +444,7 @@ class Scheduler:
         made = await reserve(api, reservation_for(pod, node, leaving, now_ns=now_ns), now_ns=now_ns)
         if made is None:
             return
-        self._reservation_changed(None, made)
+        self._hearing.reservation_changed(None, made)
         if uid not in self._desk.waiting:  # It has a place meanwhile, or is gone.
             self._release(api, uid)
 
@@ -550,59 +458,7 @@ class Scheduler:
     async def _let_go(self, api: Api, uid: str, held: Held) -> None:
         outcome = await release(api, held.key, held.uid)
         if not isinstance(outcome, Unknown) and self._desk.known.held_for.get(uid) == held:
-            self._reservation_changed(held.as_object(uid), None)
-
-    def _record_gates(self, pod: PodView) -> None:
-        """Once for each set of gates: a gated pod is not in line."""
-        if self._desk.gated.get(pod.uid) == pod.shape.gates:
-            return
-        self._desk.gated[pod.uid] = pod.shape.gates
-        entry = self._desk.queue.entry(pod.uid)
-        if entry is None:
-            return
-        context = self._context(pod)
-        placement = self._desk.known.decider.place(pod, context)
-        self._record(entry, pod, placement, self._around(context, [pod]), "gated")
-
-    def _record(
-        self,
-        entry: Entry,
-        pod: PodView,
-        placement: Placement,
-        around: Circumstances,
-        verdict: str,
-        **more: str,
-    ) -> str:
-        table = self._desk.known.table
-        return self._desk.recorder.decided(
-            entry, pod, placement, around,
-            verdict=verdict, names=table.names, nodes_version=table.nodes_version, **more,
-        )  # fmt: skip
-
-    def _context(self, pod: PodView) -> Context:
-        now_ns = self._desk.clock.now_ns()
-        snapshot = self._desk.caches.snapshot()
-        age_ms = round(1000 * min(1e6, max(snapshot.age("Node"), snapshot.age("Pod"))))
-        return self._desk.known.context(
-            pod, now_ns=now_ns, view_age_ms=age_ms, doubted=self._desk.doubts.nodes
-        )
-
-    def _around(self, context: Context, pods: Sequence[PodView]) -> Circumstances:
-        snapshot = self._desk.caches.snapshot()
-        seen = {
-            kind: Seen(snapshot.revision(kind), round(1000 * min(1e6, snapshot.age(kind))))
-            for kind in snapshot.kinds
-        }
-        return Circumstances(
-            time_ns=self._desk.clock.now_ns(),
-            now_ns=self._desk.clock.monotonic_ns(),
-            seen=seen,
-            seen_briefly={kind: one for kind, one in seen.items() if kind in BASE or snapshot.size(kind)},
-            epoch=(self._desk.term.epoch or 0) if self._desk.term is not None else 0,
-            need="any: the commit proves it",
-            context=context,
-            generation={pod.uid: _generation(snapshot.get("Pod", pod.key)) for pod in pods},
-        )
+            self._hearing.reservation_changed(held.as_object(uid), None)
 
     # Committing.
 
@@ -677,35 +533,9 @@ class Scheduler:
         self._desk.recorder.concluded(sent.decision, now_ns, result, revision=revision, message=message)
 
 
-def _waiting(view: PodView) -> Waiting:
-    return Waiting(
-        view.uid, view.key, view.shape, view.tenant, view.priority, view.created_ns, bool(view.shape.gates)
-    )
-
-
-def is_only_bound(before: Obj, after: Obj, node: str) -> bool:
-    """Whether a pod came to this node and nothing else that rules read has changed. What rests on an override
-    is read in full: it is counted."""
-    spec, was = after.get("spec") or {}, before.get("spec") or {}
-    meta, old = metadata(after), metadata(before)
-    if spec.get("nodeName") != node or "nodeName" in was or meta.get("labels") != old.get("labels"):
-        return False
-    if "deletionTimestamp" in meta or USED_OVERRIDES in (meta.get("annotations") or {}):
-        return False
-    if lookup(after, "status", "phase") in {"Succeeded", "Failed"}:
-        return False
-    return len(spec) == len(was) + 1 and all(
-        was.get(name) == spec[name] for name in spec if name != "nodeName"
-    )
-
-
 def _victim(one: Victim) -> str:
     return f"{'/'.join(one.key)}: {one.reason}"
 
 
 def _now_s() -> float:
     return asyncio.get_running_loop().time()
-
-
-def _generation(pod: Obj | None) -> int:
-    return int(metadata(pod or {}).get("generation") or 0)

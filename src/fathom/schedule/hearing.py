@@ -1,0 +1,143 @@
+"""What the caches tell: the desk is kept in step with it, and whoever may be helped by it will be asked.
+
+Changes come one at a time, in the order of each kind's own revisions; of two kinds in any order. Nothing here
+waits or sends, so what is decided next is decided with all that has been heard.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+
+import msgspec
+
+from fathom.control.cause import Cause
+from fathom.model.objects import Obj, key_of, lookup, metadata, uid_of
+from fathom.model.own.overrides import USED_OVERRIDES
+from fathom.schedule import rules as events
+from fathom.schedule.attempts import Attempts
+from fathom.schedule.desk import Desk
+from fathom.schedule.pods import PodView
+from fathom.schedule.queue import Happening, Waiting
+from fathom.schedule.reserving import holder_of
+
+
+class Hearing:
+    def __init__(self, desk: Desk, attempts: Attempts) -> None:
+        self._desk = desk
+        self._attempts = attempts
+        for kind in desk.caches.kinds:
+            desk.caches.on_change(kind, partial(self._changed, kind))
+
+    def _changed(self, kind: str, before: Obj | None, after: Obj | None) -> None:
+        if kind == "Pod":
+            self._pod_changed(before, after)
+            return
+        if kind == "Reservation":
+            self.reservation_changed(before, after)
+            return
+        for name in self._desk.known.put(kind, before, after):
+            self._desk.news.tell(name, kind, after or before or {})
+        if kind == "Namespace" and self._desk.known.tenant_changed(before, after):
+            self._look_again(key_of(after or before or {}).name)
+        self._desk.news.moved.set()
+
+    def reservation_changed(self, before: Obj | None, after: Obj | None) -> None:
+        """The pod that it is for may be among those that wait: to that one it is no obstacle."""
+        obj = after or before or {}
+        for name in self._desk.known.put("Reservation", before, after):
+            self._desk.news.tell_left(str(lookup(obj, "spec", "nodeName")))
+            self._desk.news.tell(name, "Reservation", obj)
+        view = self._desk.waiting.get(holder_of(obj))
+        if view is not None:
+            self._desk.known.nominate(view)
+        self._desk.news.moved.set()
+
+    def _look_again(self, namespace: str) -> None:
+        """Its pods are another tenant's now. Also when the namespace is heard of after its pods."""
+        snapshot = self._desk.caches.snapshot()
+        for pod in snapshot.list("Pod", namespace) if snapshot.synced("Pod") else ():
+            self._pod_changed(pod, pod)
+
+    def _pod_changed(self, before: Obj | None, after: Obj | None) -> None:
+        if after is None:
+            self._pod_gone(before or {})
+            return
+        view = self._confirmed(before, after) or self._desk.known.view(after)
+        if view.node or view.finished:
+            self._pod_placed(before, view)
+            if self._desk.known.start_seen(before, after, now_ns=self._desk.clock.now_ns()):
+                self._desk.news.tell(events.TRUST_CHANGED, "Pod", after)
+        elif view.deleting or not self._desk.rules.is_ours(after, view.tenant):
+            self._desk.leave(view.uid)
+        elif view.uid not in self._desk.landed:
+            self._desk.waiting[view.uid] = view
+            self._desk.known.nominate(view)
+            cause = Cause("event", f"pods {view.key.namespace}/{view.key.name} at {view.revision}")
+            self._desk.queue.add(_waiting(view), cause, now_ns=self._desk.clock.monotonic_ns())
+            if view.shape.gates:
+                self._attempts.record_gates(view)
+        self._desk.news.moved.set()
+
+    def _confirmed(self, before: Obj | None, after: Obj) -> PodView | None:
+        """The view of a pod that is where we sent it and otherwise as it was. Half of all that is heard under
+        load is this, and need not be read anew."""
+        sent = self._desk.sent.get(uid_of(after))
+        if sent is None or before is None or not is_only_bound(before, after, sent.wish.node):
+            return None
+        return msgspec.structs.replace(
+            sent.pod, node=sent.wish.node, revision=int(metadata(after).get("resourceVersion") or 0)
+        )
+
+    def _pod_gone(self, last: Obj) -> None:
+        uid = uid_of(last)
+        self._desk.leave(uid)
+        self._desk.landed.pop(uid, None)
+        self._desk.sent.pop(uid, None)
+        self._desk.known.gone(uid)
+        node = lookup(last, "spec", "nodeName") or self._desk.known.table.assumed(uid)
+        self._desk.known.table.forget(uid)
+        if self._desk.known.table.remove_pod(uid) or node:
+            self._desk.news.tell_left(str(node))
+            self._desk.news.tell(events.POD_GONE, "Pod", last, f" from {node}")
+        self._desk.news.moved.set()
+
+    def _pod_placed(self, before: Obj | None, view: PodView) -> None:
+        """Bound or finished, by whomever."""
+        self._desk.leave(view.uid)
+        self._desk.landed.pop(view.uid, None)
+        self._desk.sent.pop(view.uid, None)
+        was_free = before is None or not lookup(before, "spec", "nodeName")
+        assumed = self._desk.known.table.assumed(view.uid)
+        counted = self._desk.known.table.put_pod(view)
+        if assumed and assumed != view.node:
+            self._desk.news.tell_of_room(
+                assumed, f"pods {view.key.namespace}/{view.key.name} went to {view.node}"
+            )
+        where = f"pods {view.key.namespace}/{view.key.name} on {view.node}"
+        if view.finished:
+            if counted:
+                self._desk.news.tell_of_room(view.node, where)
+        elif was_free:
+            self._desk.news.add(Happening(events.POD_PLACED, where))
+
+
+def _waiting(view: PodView) -> Waiting:
+    return Waiting(
+        view.uid, view.key, view.shape, view.tenant, view.priority, view.created_ns, bool(view.shape.gates)
+    )
+
+
+def is_only_bound(before: Obj, after: Obj, node: str) -> bool:
+    """Whether a pod came to this node and nothing else that rules read has changed. What rests on an override
+    is read in full: it is counted."""
+    spec, was = after.get("spec") or {}, before.get("spec") or {}
+    meta, old = metadata(after), metadata(before)
+    if spec.get("nodeName") != node or "nodeName" in was or meta.get("labels") != old.get("labels"):
+        return False
+    if "deletionTimestamp" in meta or USED_OVERRIDES in (meta.get("annotations") or {}):
+        return False
+    if lookup(after, "status", "phase") in {"Succeeded", "Failed"}:
+        return False
+    return len(spec) == len(was) + 1 and all(
+        was.get(name) == spec[name] for name in spec if name != "nodeName"
+    )
