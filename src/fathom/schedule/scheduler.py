@@ -14,7 +14,7 @@ needs a fresh one.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from functools import partial
 
 import msgspec
@@ -438,8 +438,8 @@ class Scheduler:
             return
         if self._making_room.get(uid):
             return  # There is room for it already: its binding takes it in one step.
-        priority = view.priority if view is not None else 0
-        leaving = [one.view for _, one in sorted(table.pods_on[row].items()) if one.view.priority < priority]
+        there = [one.view for _, one in sorted(table.pods_on[row].items())]
+        leaving = [one for one in there if one.deleting or one.uid in asked]
         now_ns = self._desk.clock.now_ns()
         made = await reserve(api, reservation_for(pod, node, leaving, now_ns=now_ns), now_ns=now_ns)
         if made is None:
