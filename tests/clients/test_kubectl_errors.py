@@ -113,7 +113,7 @@ def test_a_quota_that_is_used_up(kubectl: Kubectl) -> None:
     )
 
 
-@pytest.mark.parametrize("command", ["logs p", "exec p -- true", "attach p", "port-forward p 1:1"])
+@pytest.mark.parametrize("command", ["exec p -- true", "attach p", "port-forward p 1:1"])
 def test_what_fathom_has_not_is_said_plainly(kubectl: Kubectl, server: Server, command: str) -> None:
     kubectl.create(pod("p", node="somewhere"))
     path = f"/api/v1/namespaces/{kubectl.namespace}/pods/p/status"

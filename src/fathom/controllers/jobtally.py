@@ -87,7 +87,7 @@ def tally(job: Obj, pods: Sequence[Obj]) -> Tally:
         uncounted_failed=failed,
         fresh_succeeded=tuple(uid_of(pod) for pod in done),
         fresh_failed=tuple(uid_of(pod) for pod in fresh if has_failed(pod, job)),
-        through=frozenset(uid for uid in known if uid not in tracked),
+        through=frozenset(known.difference(tracked)),
         to_release=tuple(pod for uid, pod in tracked.items() if uid in known),
         indexes=_indexes(job, done) if is_indexed(job) else None,
     )
@@ -98,7 +98,7 @@ def _indexes(job: Obj, done: Iterable[Obj]) -> tuple[int, ...]:
     limit = int(lookup(job, "spec", "completions") or 0)
     found = set(parse_indexes(str(lookup(job, "status", "completedIndexes") or "")))
     found |= {index for pod in done if (index := index_of(pod)) is not None}
-    return tuple(sorted(index for index in found if index < limit))
+    return tuple(index for index in sorted(found) if index < limit)
 
 
 def parse_indexes(text: str) -> list[int]:

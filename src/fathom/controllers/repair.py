@@ -226,12 +226,12 @@ def by_subject(proposed: Obj) -> tuple[str, ...]:
     return (str(lookup(proposed, "spec", "subject", "uid") or ""),)
 
 
-def _owners(uids: set[str], view: View) -> tuple[Key, ...]:
+def _owners(named: set[str], view: View) -> tuple[Key, ...]:
     """The progresses of the workloads with these UIDs, or of those above them."""
     seen = view()
-    above = {uid for one in seen.list("ReplicaSet") if uid_of(one) in uids for uid in by_owner(one)}
+    above = {uid for one in seen.list("ReplicaSet") if uid_of(one) in named for uid in by_owner(one)}
     found = [
-        each for uid in sorted(uids | above) for each in seen.by_index("WorkloadProgress", "workload", uid)
+        each for uid in sorted(named | above) for each in seen.by_index("WorkloadProgress", "workload", uid)
     ]
     return tuple(key_of(each) for each in found)
 
