@@ -20,6 +20,18 @@ class Attempts:
     def __init__(self, desk: Desk) -> None:
         self._desk = desk
 
+    def groups(self, pods: list[PodView]) -> list[list[PodView]]:
+        """Pods of one shape that are decided under one context: all together, but for those that something
+        calls by name, or has kept room for."""
+        together: list[PodView] = []
+        groups: list[list[PodView]] = [together]
+        for pod in pods:
+            if self._desk.known.is_alone(pod):
+                groups.append([pod])
+            else:
+                together.append(pod)
+        return [group for group in groups if group]
+
     def record_gates(self, pod: PodView) -> None:
         """Once for each set of gates: a gated pod is not in line."""
         if self._desk.gated.get(pod.uid) == pod.shape.gates:

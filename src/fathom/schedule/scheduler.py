@@ -14,8 +14,7 @@ needs a fresh one.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence, Set
-from functools import partial
+from collections.abc import Set
 
 import msgspec
 
@@ -39,7 +38,7 @@ from fathom.schedule.place import Placement
 from fathom.schedule.pods import PodView
 from fathom.schedule.preempt import Preemption, Victim
 from fathom.schedule.preempting import FRESH_S, carry_out, not_fresh
-from fathom.schedule.queue import Entry, Happening, Hinted, SchedulingQueue, Waiting
+from fathom.schedule.queue import Entry, Happening, SchedulingQueue
 from fathom.schedule.records import Circumstances
 from fathom.schedule.reserving import is_due, release, reservation_for, reserve
 from fathom.schedule.sending import (
@@ -52,6 +51,7 @@ from fathom.schedule.sending import (
     read_outcome,
 )
 from fathom.schedule.voice import QUEUED, QUEUED_AFTER_S, Voice, Word
+from fathom.schedule.waking import Waking
 from fathom.seams.outside import timestamp
 from fathom.seams.process import Inside
 
@@ -80,11 +80,11 @@ class Scheduler:
         self._desk = Desk(inside, caches, rules, judging=judging)
         self._rng = inside.streams.stream("settle")
         self._flights = Flights(inside.domain, self._desk.news.moved)
-        self._cut_short = False  # More pods of a shape waited than were asked about.
         self._making_room: dict[str, bool] = {}  # By UID: whether its turn came meanwhile.
         self._draining = False  # Then nothing more is taken from the line.
         self._attempts = Attempts(self._desk)
         self._hearing = Hearing(self._desk, self._attempts)
+        self._waking = Waking(self._desk, self._attempts)
 
     @property
     def counts(self) -> Counts:
@@ -146,7 +146,7 @@ class Scheduler:
     def _go_round(self, api: Api) -> None:
         now_ns = self._desk.clock.monotonic_ns()
         self._desk.queue.come_due(now_ns=now_ns)
-        self._wake_helped(now_ns)
+        self._waking.wake_helped(now_ns=now_ns)
         while self._flights.binding < self._desk.rules.in_flight_max and not self._draining:
             entries = self._desk.queue.take(most=self._desk.rules.batch_max)
             if not entries:
@@ -156,7 +156,7 @@ class Scheduler:
     def _decide_all(self, api: Api, entries: list[Entry]) -> None:
         by_uid = {entry.pod.uid: entry for entry in entries if not self._is_held_back(entry.pod.uid)}
         sent: list[Sent] = []
-        for pods in self._groups([self._desk.waiting[uid] for uid in by_uid]):
+        for pods in self._attempts.groups([self._desk.waiting[uid] for uid in by_uid]):
             decided, refused = self._decide([by_uid[pod.uid] for pod in pods], pods)
             sent += decided
             for entry, pod, placement, around in refused:
@@ -164,18 +164,6 @@ class Scheduler:
         if sent:
             self._flights.binding += 1
             self._flights.fly(self._bind(api, sent))
-
-    def _groups(self, pods: list[PodView]) -> list[list[PodView]]:
-        """Pods of one shape that are decided under one context: all together, but for those that something
-        calls by name, or has kept room for."""
-        together: list[PodView] = []
-        groups: list[list[PodView]] = [together]
-        for pod in pods:
-            if self._desk.known.is_alone(pod):
-                groups.append([pod])
-            else:
-                together.append(pod)
-        return [group for group in groups if group]
 
     async def _until_moved(self) -> None:
         due_ns = self._desk.queue.next_due_ns
@@ -226,47 +214,6 @@ class Scheduler:
                 continue
             if entry.state == "active":
                 voice.waits(Word(view.key, uid, QUEUED, "waits for its turn"))
-
-    # Waking.
-
-    def _wake_helped(self, now_ns: int) -> None:
-        happened, freed = self._desk.news.take()
-        for happening in happened:
-            if self._desk.queue.waited_for(happening.name):
-                only = freed if happening.name == events.POD_GONE else None
-                self._cut_short = False
-                self._desk.queue.happened(happening, partial(self._could_place, only), now_ns=now_ns)
-                if self._cut_short:  # There was room for all that were asked about: ask about the rest too.
-                    self._desk.news.ask_again(happening, freed)
-
-    def _could_place(self, freed: dict[str, None] | None, pods: Sequence[Waiting]) -> Hinted:
-        """Which of these, of one shape, have a place now, and what the others wait for. Tried on the table
-        itself, and taken back."""
-        views = [self._desk.waiting[pod.uid] for pod in pods[: self._desk.rules.batch_max]]
-        placed: list[str] = []
-        waits: dict[str, None] = {}
-        full = False  # No node but the one that is kept for it would take a pod of this shape.
-        for group in self._groups(views):
-            elsewhere = freed is not None and self._waits_elsewhere(group[0].uid, freed)
-            if elsewhere and full:
-                continue
-            placements = self._desk.known.decider.place_batch(group, self._attempts.context(group[0]))
-            for view, placement in zip(group, placements, strict=True):
-                if placement.node:
-                    placed.append(view.uid)
-                else:
-                    waits.update(dict.fromkeys(placement.helped_by))
-                    full = full or elsewhere
-        for uid in placed:
-            self._desk.known.table.forget(uid)
-        self._cut_short |= len(placed) == len(views) < len(pods)
-        return Hinted(placed, tuple(waits))
-
-    def _waits_elsewhere(self, uid: str, freed: dict[str, None]) -> bool:
-        """Whether room is being made for it on a node that nobody has left just now. Of many such pods, the
-        first that finds no other place answers for all: asking each costs a pass over the nodes."""
-        claim = self._desk.known.table.claims.get(uid)
-        return claim is not None and claim.node not in freed
 
     # Deciding.
 

@@ -1,0 +1,61 @@
+"""Who is woken by what happened: the decider itself is asked who has a place now, and only those are woken.
+
+news ──> shapes that wait for it ──placed for trial──> has a place: back in line
+                                        └─ has none: parked for what is in the way now
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+
+from fathom.schedule import rules as events
+from fathom.schedule.attempts import Attempts
+from fathom.schedule.desk import Desk
+from fathom.schedule.queue import Hinted, Waiting
+
+
+class Waking:
+    def __init__(self, desk: Desk, attempts: Attempts) -> None:
+        self._desk = desk
+        self._attempts = attempts
+        self._cut_short = False  # About one happening: more pods of a shape waited than were asked about.
+
+    def wake_helped(self, *, now_ns: int) -> None:
+        happened, freed = self._desk.news.take()
+        for happening in happened:
+            if self._desk.queue.waited_for(happening.name):
+                only = freed if happening.name == events.POD_GONE else None
+                self._cut_short = False
+                self._desk.queue.happened(happening, partial(self._could_place, only), now_ns=now_ns)
+                if self._cut_short:  # There was room for all that were asked about: ask about the rest too.
+                    self._desk.news.ask_again(happening, freed)
+
+    def _could_place(self, freed: dict[str, None] | None, pods: Sequence[Waiting]) -> Hinted:
+        """Which of these, of one shape, have a place now, and what the others wait for. Tried on the table
+        itself, and taken back."""
+        views = [self._desk.waiting[pod.uid] for pod in pods[: self._desk.rules.batch_max]]
+        placed: list[str] = []
+        waits: dict[str, None] = {}
+        full = False  # No node but the one that is kept for it would take a pod of this shape.
+        for group in self._attempts.groups(views):
+            elsewhere = freed is not None and self._waits_elsewhere(group[0].uid, freed)
+            if elsewhere and full:
+                continue
+            placements = self._desk.known.decider.place_batch(group, self._attempts.context(group[0]))
+            for view, placement in zip(group, placements, strict=True):
+                if placement.node:
+                    placed.append(view.uid)
+                else:
+                    waits.update(dict.fromkeys(placement.helped_by))
+                    full = full or elsewhere
+        for uid in placed:
+            self._desk.known.table.forget(uid)
+        self._cut_short |= len(placed) == len(views) < len(pods)
+        return Hinted(placed, tuple(waits))
+
+    def _waits_elsewhere(self, uid: str, freed: dict[str, None]) -> bool:
+        """Whether room is being made for it on a node that nobody has left just now. Of many such pods, the
+        first that finds no other place answers for all: asking each costs a pass over the nodes."""
+        claim = self._desk.known.table.claims.get(uid)
+        return claim is not None and claim.node not in freed
