@@ -50,6 +50,8 @@ class Housekeeping:
         # stay for ever, so there is room for all that a store can hold.
         self._garbage: WorkQueue[Ref] = WorkQueue(outside.rng, retry=FOREVER, keys_max=KEYS_MAX)
         self._namespaces: WorkQueue[str] = WorkQueue(outside.rng, retry=FOREVER)
+        # Who has just come does not wait until others are gone: its first pods need their account.
+        self._new_namespaces: WorkQueue[str] = WorkQueue(outside.rng, retry=FOREVER)
         self._definitions: WorkQueue[str] = WorkQueue(outside.rng, retry=FOREVER)
         self._collector = Collector(client=client, view=view, resources=resources, queue=self._garbage)
         self._namespace = NamespaceController(client=client, view=view, resources=resources)
@@ -62,7 +64,7 @@ class Housekeeping:
         """`key` is the object's path below its resource: 'default/web', or 'kube-system'."""
         self._collector.observe(resource, body, previous)
         if resource == NAMESPACES:
-            self._namespaces.add(key)
+            (self._new_namespaces if previous is None else self._namespaces).add(key)
         elif resource == DEFINITIONS:
             self._definitions.add(key)
 
@@ -70,6 +72,7 @@ class Housekeeping:
         async with asyncio.TaskGroup() as group:
             group.create_task(self._work("garbage", self._garbage, self._collect))
             group.create_task(self._work("namespaces", self._namespaces, self._empty))
+            group.create_task(self._work("namespaces", self._new_namespaces, self._empty))
             group.create_task(self._work("definitions", self._definitions, self._retire))
             group.create_task(self._now_and_then("quotas", self._quotas.recount, RECOUNT_S))
             group.create_task(self._now_and_then("tenants", self._tenants.report, REPORT_S))

@@ -3,6 +3,7 @@ Secrets must not be on the tape of a deciding process, so they never go through 
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import aiohttp
@@ -16,6 +17,8 @@ from fathom.model.objects import Obj, key_of, lookup, uid_of
 
 TIMEOUT_S = 10.0
 TOKEN_S = 3600
+# The account of a namespace that was made a moment ago comes a moment later.
+ACCOUNT_TRIES, ACCOUNT_S = 4, 0.25
 
 
 class NotFetched(Exception):
@@ -97,6 +100,11 @@ class Fetcher:
         body = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": spec}
         path = f"/api/v1/namespaces/{key.namespace}/serviceaccounts/{account}/token"
         answer = await self._ask("POST", path, body)
+        for _ in range(ACCOUNT_TRIES):
+            if answer is not None:
+                break
+            await asyncio.sleep(ACCOUNT_S)
+            answer = await self._ask("POST", path, body)
         if answer is None:
             raise NotFetched(f'serviceaccount "{account}" not found')
         return str(lookup(answer, "status", "token") or "")
