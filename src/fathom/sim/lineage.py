@@ -49,13 +49,14 @@ from fathom.sim.scenario import Plan, Result, Scenario, Telling, plan_of
 AWAY_S = 20.0
 EARLIER_S = 0.001
 LATE_S = 5.0  # Late, but somebody still waits for it.
-TOGETHER = 3  # Wounds that are tried in one run.
+TOGETHER = 5  # Wounds that are tried in one run.
 LOOK_MAX = 30  # How many are looked at to find so many that go together.
 ROUNDS_MAX = 3  # How often a plan is built on another.
-DEEPER = 10  # A plan that builds on another comes after so many fresh ones.
-LATER = 2
+DEEPER = 20  # A plan that builds on another comes after so many fresh ones.
+LATER = 1
 DEALT = 8  # The same in another seed's run comes after so many.
 ASIDE = 6  # Heartbeats are many, and mostly about nothing else.
+HAPPENINGS_SOON = 2  # The first of a menu; where there are many, the others come last.
 RESTLESS = ("leases.coordination.k8s.io", "events")
 
 DISRUPTIVE = (Crash, CrashAtWrite, Happening, Pause, Stop)
@@ -103,7 +104,7 @@ class Strike(msgspec.Struct, frozen=True):
 
     base: Plan  # Of that run.
     wound: Wound
-    site: Site
+    spot: tuple[Site, int]  # A site, and which of its namesakes.
 
     @property
     def mild(self) -> bool:
@@ -125,29 +126,28 @@ class Search:
         self._menu = scenario.menu
         self._rounds: dict[Plan, int] = dict.fromkeys(self._bases, 0)  # How often it was built on another.
         self._places = {base.seed: place for place, base in enumerate(self._bases)}
-        self._begun = False
+        self._untold = list(self._bases)
         self._waiting: list[tuple[int, int, Strike]] = []
         self._order = count(1).__next__
         self._numbers: dict[object, int] = {}  # Of what can be struck, in the order of first sight.
         self._seen: set[object] = set()
 
     def next(self, most: int) -> list[Plan]:
-        """[]: nothing is left to try."""
-        if not self._begun:
-            self._begun = True
-            return list(self._bases)
-        return [self._together() for _ in range(most) if self._waiting]
+        """[]: nothing is left to try. Good runs are told one at a time, between strikes: what breaks easily
+        breaks in the first of them."""
+        told = [self._untold.pop(0)] if self._untold else []
+        return [*(self._together() for _ in range(most - len(told)) if self._waiting), *told]
 
     def _together(self) -> Plan:
-        """Several wounds in one run, where each is at another site: most are survived, and whoever shrinks
+        """Several wounds in one run, where each is at another spot: most are survived, and whoever shrinks
         what is not finds out which it was."""
         _, _, first = heapq.heappop(self._waiting)
-        struck, left = {first.site: first.wound}, []
+        struck, left = {first.spot: first.wound}, []
         for _ in range(min(LOOK_MAX, len(self._waiting))):
             entry = heapq.heappop(self._waiting)
             one = entry[2]
-            if one.base == first.base and one.site not in struck and first.mild and one.mild:
-                struck[one.site] = one.wound
+            if one.base == first.base and one.spot not in struck and first.mild and one.mild:
+                struck[one.spot] = one.wound
             else:
                 left.append(entry)
             if len(struck) == TOGETHER:
@@ -173,7 +173,7 @@ class Search:
             turn = (self._numbers.setdefault(key, len(self._numbers)) + self._places[plan.seed]) % len(
                 self._bases
             )
-            entry = (rank + DEEPER * rounds + DEALT * turn, self._order(), Strike(plan, wound, key[0]))
+            entry = (rank + DEEPER * rounds + DEALT * turn, self._order(), Strike(plan, wound, key[:2]))
             heapq.heappush(self._waiting, entry)
 
 
@@ -235,7 +235,7 @@ def wounds(supports: Sequence[Support], menu: Menu) -> Iterator[tuple[int, tuple
         aside = ASIDE if group[0].resource in RESTLESS else 0
         for late, place in enumerate(places(len(group))):
             struck = group[place]
-            kinds = _of_write(struck, menu) if isinstance(struck, Write) else _of_news(struck)
+            kinds = _of_write(struck, menu) if isinstance(struck, Write) else _of_news(struck, menu)
             allowed = [(name, wound) for name, wound in kinds if _possible(wound, menu)]
             for rank, (name, wound) in enumerate(allowed):
                 # The first of its kind before its namesakes.
@@ -243,10 +243,10 @@ def wounds(supports: Sequence[Support], menu: Menu) -> Iterator[tuple[int, tuple
 
 
 def places(count: int) -> list[int]:
-    """Which of so many are struck, in this order: the first, the last, for which nothing later makes up, the
-    second, and some in between."""
-    parts = (count // 2, count // 4, count * 3 // 4, 2, count - 2)
-    return [place for place in dict.fromkeys((0, count - 1, 1, *parts)) if 0 <= place < count]
+    """Which of so many are struck, in this order: the first, the last, for which nothing later makes up, one
+    in the middle, the second, and some in between."""
+    parts = (count // 2, 1, count // 4, count * 3 // 4, 2, count - 2)
+    return [place for place in dict.fromkeys((0, count - 1, *parts)) if 0 <= place < count]
 
 
 def fields_of(body: object) -> str:
@@ -283,42 +283,60 @@ def _of_write(write: Write, menu: Menu) -> Iterator[tuple[str, Wound]]:
     others = [
         HoldWatch(at_s=at_s, target=name, match=own, for_s=AWAY_S) for name in menu.processes if name != me
     ]
+    gone = msgspec.structs.replace(dies, for_s=AWAY_S)  # So that one of the others follows it.
     yield "reply", (reply,)
     yield "dies", (dies,)
-    yield "late", (SlowRequest(at_s=at_s, target=me, match=site, delay_s=AWAY_S),)
-    yield "deaf", (deaf,)
     if others:
-        yield "dies, others deaf", (dies, *others)
-    for name in menu.happenings:
-        event = Happening(at_s=round(at_s + 2 * EARLIER_S, 6), name=name)
-        yield f"{name}, others deaf", (event, *others)
-        yield name, (event,)
+        yield "gone, others deaf", (gone, *others)
+    for name in menu.happenings[:HAPPENINGS_SOON]:
+        yield from _event(name, at_s, others)
+    yield "late", (SlowRequest(at_s=at_s, target=me, match=site, delay_s=LATE_S),)
+    yield "deaf", (deaf,)
+    yield "late reply", (SlowReply(at_s=at_s, target=me, match=site, delay_s=LATE_S),)
+    yield "far too late", (SlowRequest(at_s=at_s, target=me, match=site, delay_s=AWAY_S),)
     yield "dies deaf", (dies, deaf)
     yield "reply deaf", (reply, deaf)
-    yield "reply dies deaf", (reply, dies, deaf)
     yield "deaf to news", (HoldWatch(at_s=max(0.0, at_s - 0.05), target=me, match=news, for_s=AWAY_S),)
+    yield "reply dies deaf", (reply, dies, deaf)
     yield "request", (LoseRequest(at_s=at_s, target=me, match=site),)
-    yield "late reply", (SlowReply(at_s=at_s, target=me, match=site, delay_s=LATE_S),)
     yield "unknown", (CommitUnknown(at_s=at_s, target=write.server),)
+    yield "stop", (Stop(at_s=at_s, target=me, for_s=5.0),)
     yield "conflict", (Refuse(at_s=at_s, target=me, match=site, status=409),)
     yield "error", (Refuse(at_s=at_s, target=me, match=site, status=500, times=3),)
     yield "pause", (Pause(at_s=at_s, target=me, for_s=2 * AWAY_S),)
-    yield "stop", (Stop(at_s=at_s, target=me, for_s=5.0),)
     yield "server dies", (CrashAtWrite(at_s=at_s, target=write.server, times=1, for_s=1.0),)
+    for name in menu.happenings[HAPPENINGS_SOON:]:
+        yield from _event(name, at_s, others)
 
 
-def _of_news(news: News) -> Iterator[tuple[str, Wound]]:
+def _event(name: str, at_s: float, others: Sequence[AnyFault]) -> Iterator[tuple[str, Wound]]:
+    event = Happening(at_s=round(at_s + 2 * EARLIER_S, 6), name=name)
+    yield f"{name}, others deaf", (event, *others)
+    yield name, (event,)
+
+
+def _of_news(news: News, menu: Menu) -> Iterator[tuple[str, Wound]]:
     at_s = max(0.0, round(news.at_s - EARLIER_S, 6))
     me, kind = news.process, f"/{news.resource.partition('.')[0]}"
     stale = StaleServer(at_s=at_s, target=news.server, for_s=AWAY_S)
+    elsewhere = [
+        StaleServer(at_s=at_s, target=one, for_s=AWAY_S) for one in menu.servers if one != news.server
+    ]
+    yield "half open", (Partition(at_s=at_s, target=me, for_s=3.0, drops=True),)
+    for name in menu.happenings[:HAPPENINGS_SOON]:
+        event = Happening(at_s=at_s + 1.0, name=name)
+        yield name, (event,)
+        if elsewhere:
+            yield f"{name}, others stale", (*elsewhere, event)
+    yield "starts anew", (Crash(at_s=at_s, target=me, for_s=2.0),)
     yield "drop", (DropWatch(at_s=at_s, target=me, match=kind),)
     yield "deaf", (HoldWatch(at_s=at_s, target=me, match=kind, for_s=AWAY_S),)
-    yield "half open", (Partition(at_s=at_s, target=me, for_s=3.0, drops=True),)
     yield (
-        "forget",
+        "forgotten",
         (
             Partition(at_s=at_s, target=me, for_s=3.0),
             Compact(at_s=at_s + 1.0),
+            Crash(at_s=at_s + 1.5, target=news.server, for_s=0.5),  # It forgets too.
             DropWatch(at_s=at_s + 0.5, target=me, match=kind),
         ),
     )

@@ -11,6 +11,7 @@ from fathom.model.podresources import is_terminal
 from fathom.schedule.kinds import KINDS
 from fathom.schedule.known import Known
 from fathom.sim.invariants import Checker, Finding
+from fathom.sim.process import EPOCH_NS
 
 if TYPE_CHECKING:
     from fathom.sim.world import World
@@ -23,7 +24,7 @@ class NoSchedulablePodIdles(Checker):
 
     def settled(self, world: World) -> Iterable[str | Finding]:
         known = the_truth(world)
-        now_ns = world.engine.now_ns
+        now_ns = EPOCH_NS + world.engine.now_ns
         for pod in world.list("pods"):
             if lookup(pod, "spec", "nodeName") or is_deleting(pod) or is_terminal(pod):
                 continue

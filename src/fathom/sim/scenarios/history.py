@@ -88,7 +88,7 @@ async def fall_behind(world: World) -> None:
 async def _come_or_go(world: World, number: int) -> None:
     """The same few names all the time: whoever misses a deletion takes a namesake for the one that went."""
     resource = world.rng.choice((CONFIG_MAPS, CONFIG_MAPS, SECRETS))
-    name = f"x{world.rng.randrange(5)}"
+    name = f"x{world.rng.randrange(8)}"
     there = world.get(resource.name, Key("default", name))
     if there is None or world.rng.random() < 0.3:
         await world.apply(resource, thing(name, number))

@@ -1,0 +1,145 @@
+"""Overrides come, end by themselves and are taken back, while schedulers hear late and clocks are wrong: what
+an override allows is over with it, and what it forbids is forbidden no longer."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from fathom.client.api import Resource
+from fathom.model.objects import Obj, lookup, metadata
+from fathom.sim.invariants import Checker, Found, Seen
+from fathom.sim.menu import Menu
+from fathom.sim.running import run_controllers
+from fathom.sim.scenario import Scenario, scenario
+from fathom.sim.scenarios import scheduling
+from fathom.sim.scenarios.objects import NODES, PODS
+from fathom.sim.scenarios.scheduling import LEASE, SCHEDULERS, delete_some, node, pod, run_scheduler
+from fathom.sim.scenarios.staff import AGENT, OF_WATCHES, QUIET_S, TIMING, all_but
+from fathom.sim.standins.agent import Agent
+from fathom.sim.world import World
+
+OVERRIDES = Resource("fathom.dev", "v1alpha1", "scheduleroverrides")
+CAPACITY_CLASSES = Resource("fathom.dev", "v1alpha1", "capacityclasses", namespaced=False)
+KINDS = ("/pods", "/scheduleroverrides", "bindingbatches")
+OPEN, SET_ASIDE = "node-1", "node-2"
+ZONE_OF_OPEN = "zone-a"
+LASTS_S_MAX = 14
+# Times are on record in whole seconds, and a binding takes a moment from its check to the store.
+LATE_S = 2.5
+USED = "fathom.dev/overrides"
+
+
+class OverridesEnd(Checker):
+    """Its own clock, and its own reading of what ends when."""
+
+    name = "no placement by an override that has ended"
+
+    def __init__(self) -> None:
+        self._ends_s: dict[str, float] = {}
+
+    def commit(self, change: Seen) -> Found:
+        if change.resource == OVERRIDES.name:
+            name = "/".join(change.key)
+            lasts = str(lookup(change.new, "spec", "expiresAfter") or "0s")
+            if change.new is None:
+                self._ends_s[name] = change.at_s
+            elif change.old is None:
+                self._ends_s[name] = change.at_s + float(lasts.removesuffix("s"))
+            return None
+        return self._bound(change) if change.resource == "pods" else None
+
+    def _bound(self, change: Seen) -> Found:
+        where = lookup(change.new, "spec", "nodeName")
+        if where != SET_ASIDE or lookup(change.old, "spec", "nodeName"):
+            return None
+        used = str((metadata(change.new or {}).get("annotations") or {}).get(USED) or "")
+        names = [one.partition("@")[0] for one in used.split(",") if one]
+        if any(change.at_s <= self._ends_s.get(name, 0.0) + LATE_S for name in names):
+            return None
+        return f"{change.key.name} was bound to {where}, which is set aside, by {used or 'no override'}"
+
+
+def checkers() -> Sequence[Checker]:
+    return [*scheduling.checkers(), OverridesEnd()]
+
+
+@scenario(
+    Menu(
+        processes=SCHEDULERS,
+        kinds=KINDS,
+        seconds=25,
+        most=8,
+        without=all_but(*OF_WATCHES, "lose-reply", "crash", "crash-at-write", "stop", "pause", "skew"),
+    ),
+    checkers=checkers,
+    scale=20,
+)
+async def overrides_end(world: World) -> None:
+    """Overrides let pods into nodes that are set aside, or keep them away from others: for as long as they
+    last, and not a moment longer."""
+    for name in SCHEDULERS:
+        run_scheduler(world, name, lease=LEASE, timing=TIMING)
+    run_controllers(world, AGENT, Agent)
+    await world.apply(NODES, node(OPEN, zone=ZONE_OF_OPEN, more={"cpu": "64"}))
+    aside = node(SET_ASIDE, zone="zone-b", more={"cpu": "64"})
+    aside["metadata"]["labels"]["pool"] = "gold"
+    await world.apply(NODES, aside)
+    await world.apply(
+        CAPACITY_CLASSES, _own("CapacityClass", "gold", {"nodeSelector": {"pool": "gold"}, "tenants": []})
+    )
+    for number in range(world.scale):
+        await world.sleep(1.5 * world.rng.random())
+        await _change(world, number)
+    await world.sleep(LASTS_S_MAX)
+    await world.heal_and_settle(quiet_s=QUIET_S)
+    waiting = [metadata(one)["name"] for one in world.list("pods") if not lookup(one, "spec", "nodeName")]
+    kept = [name for name in waiting if str(name).startswith("kept-away")]
+    assert not kept, f"{kept} wait, though the overrides that kept them away have ended"
+
+
+async def _change(world: World, number: int) -> None:
+    what = world.rng.choice(("kept-away", "kept-away", "let-in", "let-in", "late", "delete", "take-back"))
+    name, lasts_s = f"{what}-{number}", world.rng.randrange(1, LASTS_S_MAX)
+    if what == "delete":
+        await delete_some(world)
+    elif what == "take-back":
+        await _take_back(world)
+    elif what == "kept-away":
+        await world.apply(OVERRIDES, override(name, {"avoidZones": [ZONE_OF_OPEN]}, lasts_s=lasts_s))
+        await world.apply(PODS, pod(name))
+    else:
+        await world.apply(OVERRIDES, override(name, {"allowReservedCapacityClass": "gold"}, lasts_s=lasts_s))
+        if what == "late":  # It is over, or nearly so, when its pod comes.
+            await world.sleep(lasts_s * (0.5 + world.rng.random()))
+        await world.apply(PODS, golden(name))
+
+
+async def _take_back(world: World) -> None:
+    there = world.list(OVERRIDES.name, "default")
+    if there:
+        chosen = metadata(world.rng.choice(there))
+        await world.api.delete(OVERRIDES, "default", chosen["name"], uid=chosen["uid"])
+
+
+def override(name: str, changes: Obj, *, lasts_s: int) -> Obj:
+    """Of a pod that nobody owns, which is its own workload."""
+    spec = {
+        "target": f"workload/{name}",
+        "reason": "a test",
+        "expiresAfter": f"{lasts_s}s",
+        "changes": changes,
+    }
+    return _own("SchedulerOverride", name, spec)
+
+
+def golden(name: str) -> Obj:
+    made = pod(name)
+    made["metadata"]["annotations"] = {"fathom.dev/capacity-class": "gold"}
+    return made
+
+
+def _own(kind: str, name: str, spec: Obj) -> Obj:
+    return {"apiVersion": "fathom.dev/v1alpha1", "kind": kind, "metadata": {"name": name}, "spec": spec}
+
+
+SCENARIOS: tuple[Scenario, ...] = (overrides_end,)
