@@ -1,0 +1,30 @@
+"""A canary that keeps pods waiting is ended soon, and not when its step is over."""
+
+from __future__ import annotations
+
+from fathom.model.objects import Key, lookup
+from fathom.schedule.rollouts import LOOK_S, PolicyRollouts
+from fathom.sim.menu import Menu
+from fathom.sim.running import run_controllers
+from fathom.sim.scenario import scenario
+from fathom.sim.scenarios.objects import NODES, PODS
+from fathom.sim.scenarios.scheduling import POLICIES, ROLLOUTS, node, own, pod, run_scheduler
+from fathom.sim.world import World
+
+
+@scenario(Menu(processes=("scheduler-1",), most=0))
+async def pods_wait_under_a_canary(world: World) -> None:
+    """A step of ten minutes, and a pod that begins to wait in it: it is rolled back within seconds."""
+    run_scheduler(world, "scheduler-1")
+    run_controllers(world, "rollouts", PolicyRollouts)
+    await world.apply(NODES, node("node-1"))
+    for name in ("v4", "v5"):
+        await world.apply(POLICIES, own("SchedulingPolicy", name, {}))
+    steps, gates = [{"percent": 100, "hold": "10m"}], {"noPendingRegression": True}
+    spec = {"from": "v4", "to": "v5", "steps": steps, "gates": gates}
+    await world.apply(ROLLOUTS, own("PolicyRollout", "canary", spec))
+    await world.sleep(LOOK_S + 1)
+    await world.apply(PODS, pod("too-large", cpu="40"))
+    await world.sleep(2 * LOOK_S)
+    phase = lookup(world.get(ROLLOUTS.name, Key("", "canary")), "status", "phase")
+    assert phase == "RolledBack", phase
