@@ -14,13 +14,11 @@ needs a fresh one.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Set
 
 import msgspec
 
 from fathom.cache.caches import Caches
 from fathom.client.api import Api
-from fathom.client.outcomes import Unknown
 from fathom.control import breaker, lease
 from fathom.control.cause import Cause
 from fathom.control.lease import Term
@@ -32,15 +30,14 @@ from fathom.schedule.desk import Counts, Desk, Rules, Sent
 from fathom.schedule.flights import Flights
 from fathom.schedule.hearing import Hearing
 from fathom.schedule.kinds import ROLLOUT
-from fathom.schedule.known import Held, Known
+from fathom.schedule.known import Known
 from fathom.schedule.observing import observed
 from fathom.schedule.place import Placement
 from fathom.schedule.pods import PodView
-from fathom.schedule.preempt import Preemption, Victim
-from fathom.schedule.preempting import FRESH_S, carry_out, not_fresh
+from fathom.schedule.preempting import not_fresh
 from fathom.schedule.queue import Entry, Happening, SchedulingQueue
 from fathom.schedule.records import Circumstances
-from fathom.schedule.reserving import is_due, release, reservation_for, reserve
+from fathom.schedule.roommaking import RoomMaking
 from fathom.schedule.sending import (
     ABOUT_NODE,
     FENCE_LOST,
@@ -80,7 +77,6 @@ class Scheduler:
         self._desk = Desk(inside, caches, rules, judging=judging)
         self._rng = inside.streams.stream("settle")
         self._flights = Flights(inside.domain, self._desk.news.moved)
-        self._making_room: dict[str, bool] = {}  # By UID: whether its turn came meanwhile.
         self._draining = False  # Then nothing more is taken from the line.
         self._attempts = Attempts(self._desk)
         self._hearing = Hearing(self._desk, self._attempts)
@@ -112,6 +108,7 @@ class Scheduler:
             ids=inside.outside.ids,
             name=self._desk.rules.names[0],
         )
+        self._rooms = RoomMaking(self._desk, self._flights, self._hearing, api)
         self._sender = Sender(api, timeout_s=self._desk.rules.bind_timeout_s)
         loop = asyncio.get_running_loop()
         await self._recover()
@@ -154,7 +151,7 @@ class Scheduler:
             self._decide_all(api, entries)
 
     def _decide_all(self, api: Api, entries: list[Entry]) -> None:
-        by_uid = {entry.pod.uid: entry for entry in entries if not self._is_held_back(entry.pod.uid)}
+        by_uid = {entry.pod.uid: entry for entry in entries if not self._rooms.is_held_back(entry.pod.uid)}
         sent: list[Sent] = []
         for pods in self._attempts.groups([self._desk.waiting[uid] for uid in by_uid]):
             decided, refused = self._decide([by_uid[pod.uid] for pod in pods], pods)
@@ -273,12 +270,12 @@ class Scheduler:
         message = f"{placement.message} {found.message}".strip()
         placement = msgspec.structs.replace(placement, message=message)
         if found.node is not None and not stale:
-            id_ = self._make_room(api, entry, pod, placement, around, found)
+            id_ = self._rooms.make(entry, pod, placement, around, found)
         else:
             if found.leaving:
-                self._reserve_soon(api, pod)
+                self._rooms.reserve_soon(pod)
             else:
-                self._give_up_room(api, pod)
+                self._rooms.give_up(pod)
             id_ = self._attempts.record(
                 entry, pod, placement, around, "unschedulable", condition="PodScheduled=False"
             )
@@ -287,125 +284,6 @@ class Scheduler:
             waits = ", ".join(helped_by) or "a change of the pod"
             retry = f"attempt {entry.attempt}; looked at again after {waits}, or within a minute"
             self._desk.voice.waits(Word(pod.key, pod.uid, "Unschedulable", message, retry, id_))
-
-    def _make_room(  # noqa: PLR0917 - what a decision is recorded with
-        self,
-        api: Api,
-        entry: Entry,
-        pod: PodView,
-        placement: Placement,
-        around: Circumstances,
-        found: Preemption,
-    ) -> str:
-        """The room is ours in our own table from now on, so that the next pod does not count on it too."""
-        self._desk.counts.preempted += len(found.victims)
-        self._give_up_room(api, pod, but=found.node or "")
-        self._desk.known.nominate(pod, found.node or "")
-        table = self._desk.known.table
-        id_ = self._desk.recorder.decided(
-            entry, pod, placement, msgspec.structs.replace(around, need=f"no older than {FRESH_S:g} s: met"),
-            verdict="preempt", names=table.names, nodes_version=table.nodes_version,
-            chosen=found.node or "", victims=tuple(_victim(one) for one in found.victims),
-            condition="PodScheduled=False",
-        )  # fmt: skip
-        self._making_room[pod.uid] = False
-        self._flights.fly(self._evict(api, pod, found, id_))
-        return id_
-
-    def _give_up_room(self, api: Api, pod: PodView, *, but: str = "") -> None:
-        """Room that was to be made for it elsewhere is not waited for any more."""
-        self._release(api, pod.uid, but=but)
-        claim = self._desk.known.table.claims.get(pod.uid)
-        if claim is not None and claim.node != but:
-            self._desk.known.unnominate(pod.uid)
-            self._desk.news.tell_of_room(claim.node, f"room on {claim.node} that is not kept any more")
-
-    async def _evict(self, api: Api, pod: PodView, found: Preemption, id_: str) -> None:
-        try:
-            await self._ask_to_leave(api, pod, found, id_)
-        finally:
-            self._room_is_made(pod.uid)
-
-    def _say_preempted(self, victim: Victim, pod: PodView, node: str) -> None:
-        if self._desk.voice is not None:
-            self._desk.voice.preempted(victim.key, victim.uid, by=pod.uid, node=node)
-
-    async def _ask_to_leave(self, api: Api, pod: PodView, found: Preemption, id_: str) -> None:
-        done = await carry_out(api, pod.key, pod.uid, found)
-        for one in done:
-            self._say_preempted(one.victim, pod, found.node or "")
-        said = "; ".join(f"{'/'.join(one.victim.key)} {one.outcome}" for one in done)
-        result: Result = "committed" if all(one.outcome in {"asked", "gone"} for one in done) else "unknown"
-        now_ns = self._desk.clock.now_ns()
-        self._desk.recorder.concluded(id_, now_ns, result, message=said)
-        await self._reserve(api, pod.uid, found.node or "", asked={one.uid for one in found.victims})
-
-    # Reserving.
-
-    def _is_held_back(self, uid: str) -> bool:
-        """While room is made for it and reserved: a binding that does not name the reservation finds the node
-        full of it. Its turn comes when that is done."""
-        if uid not in self._making_room:
-            return False
-        self._making_room[uid] = True
-        return True
-
-    def _room_is_made(self, uid: str) -> None:
-        entry = self._desk.queue.entry(uid)
-        if self._making_room.pop(uid, False) and entry is not None and entry.state == "in-hand":
-            self._desk.queue.retry(uid, entry.cause, now_ns=self._desk.clock.monotonic_ns(), backoff=False)
-            self._desk.news.moved.set()
-
-    def _reserve_soon(self, api: Api, pod: PodView) -> None:
-        """Who is to make room was asked already, maybe by an earlier leader that got no further than that."""
-        held, now_ns = self._desk.known.held_for.get(pod.uid), self._desk.clock.now_ns()
-        claim = self._desk.known.table.claims.get(pod.uid)
-        if claim is not None and (held is None or is_due(held.expires_ns, now_ns=now_ns)):
-            self._making_room[pod.uid] = False
-            self._flights.fly(self._reserve_again(api, pod.uid, claim.node))
-
-    async def _reserve_again(self, api: Api, uid: str, node: str) -> None:
-        try:
-            await self._reserve(api, uid, node)
-        finally:
-            self._room_is_made(uid)
-
-    async def _reserve(self, api: Api, uid: str, node: str, *, asked: Set[str] = frozenset()) -> None:
-        """What they leave is kept for the pod, in the ledger that all schedulers share. `asked`: who leaves,
-        though our view may not show it yet."""
-        view, table = self._desk.waiting.get(uid), self._desk.known.table
-        pod = None if view is None else self._desk.caches.snapshot().get("Pod", view.key)
-        row = table.row_of.get(node)
-        if (
-            pod is None
-            or row is None
-            or uid in self._desk.sent
-            or "Reservation" not in self._desk.caches.kinds
-        ):
-            return
-        if self._making_room.get(uid):
-            return  # There is room for it already: its binding takes it in one step.
-        there = [one.view for _, one in sorted(table.pods_on[row].items())]
-        leaving = [one for one in there if one.deleting or one.uid in asked]
-        now_ns = self._desk.clock.now_ns()
-        made = await reserve(api, reservation_for(pod, node, leaving, now_ns=now_ns), now_ns=now_ns)
-        if made is None:
-            return
-        self._hearing.reservation_changed(None, made)
-        if uid not in self._desk.waiting:  # It has a place meanwhile, or is gone.
-            self._release(api, uid)
-
-    def _release(self, api: Api, uid: str, *, but: str = "") -> None:
-        """What is reserved for it on other nodes than `but` is not needed any more. Where this fails, repair
-        does it."""
-        held = self._desk.known.held_for.get(uid)
-        if held is not None and held.node != but:
-            self._flights.fly(self._let_go(api, uid, held))
-
-    async def _let_go(self, api: Api, uid: str, held: Held) -> None:
-        outcome = await release(api, held.key, held.uid)
-        if not isinstance(outcome, Unknown) and self._desk.known.held_for.get(uid) == held:
-            self._hearing.reservation_changed(held.as_object(uid), None)
 
     # Committing.
 
@@ -448,7 +326,7 @@ class Scheduler:
         """An outcome is known."""
         uid = sent.pod.uid
         if answer.check == RESERVATION_GONE or (answer.status == "Bound" and not sent.wish.reservation):
-            self._release(api, uid)
+            self._rooms.release(uid)
         if answer.status == "Bound":
             self._desk.counts.bound += 1
             self._note(sent, "settled" if settled else "committed", answer.revision)
@@ -478,10 +356,6 @@ class Scheduler:
     def _note(self, sent: Sent, result: Result, revision: int, message: str = "") -> None:
         now_ns = self._desk.clock.now_ns()
         self._desk.recorder.concluded(sent.decision, now_ns, result, revision=revision, message=message)
-
-
-def _victim(one: Victim) -> str:
-    return f"{'/'.join(one.key)}: {one.reason}"
 
 
 def _now_s() -> float:

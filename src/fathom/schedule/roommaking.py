@@ -1,0 +1,162 @@
+"""Room is made for a pod of higher priority, kept for it, and given up when it is not needed any more.
+
+    make ──> victims are asked to leave ──> reserved ──> is made: the pod's turn may come
+                                               └─ bound, elsewhere, or gone: release
+
+Whom to ask is decided in `preempt`; how that is asked and what they leave reserved is in `preempting` and
+`reserving`; here is when. It serves one term: what is under way ends with that, and the next leader finds
+nominations and reservations where everybody sees them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Set
+
+import msgspec
+
+from fathom.client.api import Api
+from fathom.client.outcomes import Unknown
+from fathom.model.decision import Result
+from fathom.schedule.desk import Desk
+from fathom.schedule.flights import Flights
+from fathom.schedule.hearing import Hearing
+from fathom.schedule.known import Held
+from fathom.schedule.place import Placement
+from fathom.schedule.pods import PodView
+from fathom.schedule.preempt import Preemption, Victim
+from fathom.schedule.preempting import FRESH_S, carry_out
+from fathom.schedule.queue import Entry
+from fathom.schedule.records import Circumstances
+from fathom.schedule.reserving import is_due, release, reservation_for, reserve
+
+
+class RoomMaking:
+    def __init__(self, desk: Desk, flights: Flights, hearing: Hearing, api: Api) -> None:
+        self._desk = desk
+        self._flights = flights
+        self._hearing = hearing
+        self._api = api
+        # By UID: whether its turn came meanwhile. Each has a flight, which takes it out however it ends.
+        self._being_made: dict[str, bool] = {}
+
+    def make(
+        self,
+        entry: Entry,
+        pod: PodView,
+        placement: Placement,
+        around: Circumstances,
+        found: Preemption,
+    ) -> str:
+        """The room is ours in our own table from now on, so that the next pod does not count on it too."""
+        self._desk.counts.preempted += len(found.victims)
+        self.give_up(pod, but=found.node or "")
+        self._desk.known.nominate(pod, found.node or "")
+        table = self._desk.known.table
+        id_ = self._desk.recorder.decided(
+            entry, pod, placement, msgspec.structs.replace(around, need=f"no older than {FRESH_S:g} s: met"),
+            verdict="preempt", names=table.names, nodes_version=table.nodes_version,
+            chosen=found.node or "", victims=tuple(_victim(one) for one in found.victims),
+            condition="PodScheduled=False",
+        )  # fmt: skip
+        self._being_made[pod.uid] = False
+        self._flights.fly(self._evict(pod, found, id_))
+        return id_
+
+    def give_up(self, pod: PodView, *, but: str = "") -> None:
+        """Room that was to be made for it elsewhere is not waited for any more."""
+        self.release(pod.uid, but=but)
+        claim = self._desk.known.table.claims.get(pod.uid)
+        if claim is not None and claim.node != but:
+            self._desk.known.unnominate(pod.uid)
+            self._desk.news.tell_of_room(claim.node, f"room on {claim.node} that is not kept any more")
+
+    async def _evict(self, pod: PodView, found: Preemption, id_: str) -> None:
+        try:
+            await self._ask_to_leave(pod, found, id_)
+        finally:
+            self._is_made(pod.uid)
+
+    def _say_preempted(self, victim: Victim, pod: PodView, node: str) -> None:
+        if self._desk.voice is not None:
+            self._desk.voice.preempted(victim.key, victim.uid, by=pod.uid, node=node)
+
+    async def _ask_to_leave(self, pod: PodView, found: Preemption, id_: str) -> None:
+        done = await carry_out(self._api, pod.key, pod.uid, found)
+        for one in done:
+            self._say_preempted(one.victim, pod, found.node or "")
+        said = "; ".join(f"{'/'.join(one.victim.key)} {one.outcome}" for one in done)
+        result: Result = "committed" if all(one.outcome in {"asked", "gone"} for one in done) else "unknown"
+        now_ns = self._desk.clock.now_ns()
+        self._desk.recorder.concluded(id_, now_ns, result, message=said)
+        await self._reserve(pod.uid, found.node or "", asked={one.uid for one in found.victims})
+
+    # Reserving.
+
+    def is_held_back(self, uid: str) -> bool:
+        """While room is made for it and reserved: a binding that does not name the reservation finds the node
+        full of it. Its turn comes when that is done."""
+        if uid not in self._being_made:
+            return False
+        self._being_made[uid] = True
+        return True
+
+    def _is_made(self, uid: str) -> None:
+        entry = self._desk.queue.entry(uid)
+        if self._being_made.pop(uid, False) and entry is not None and entry.state == "in-hand":
+            self._desk.queue.retry(uid, entry.cause, now_ns=self._desk.clock.monotonic_ns(), backoff=False)
+            self._desk.news.moved.set()
+
+    def reserve_soon(self, pod: PodView) -> None:
+        """Who is to make room was asked already, maybe by an earlier leader that got no further than that."""
+        held, now_ns = self._desk.known.held_for.get(pod.uid), self._desk.clock.now_ns()
+        claim = self._desk.known.table.claims.get(pod.uid)
+        if claim is not None and (held is None or is_due(held.expires_ns, now_ns=now_ns)):
+            self._being_made[pod.uid] = False
+            self._flights.fly(self._reserve_again(pod.uid, claim.node))
+
+    async def _reserve_again(self, uid: str, node: str) -> None:
+        try:
+            await self._reserve(uid, node)
+        finally:
+            self._is_made(uid)
+
+    async def _reserve(self, uid: str, node: str, *, asked: Set[str] = frozenset()) -> None:
+        """What they leave is kept for the pod, in the ledger that all schedulers share. `asked`: who leaves,
+        though our view may not show it yet."""
+        view, table = self._desk.waiting.get(uid), self._desk.known.table
+        pod = None if view is None else self._desk.caches.snapshot().get("Pod", view.key)
+        row = table.row_of.get(node)
+        if (
+            pod is None
+            or row is None
+            or uid in self._desk.sent
+            or "Reservation" not in self._desk.caches.kinds
+        ):
+            return
+        if self._being_made.get(uid):
+            return  # There is room for it already: its binding takes it in one step.
+        there = [one.view for _, one in sorted(table.pods_on[row].items())]
+        leaving = [one for one in there if one.deleting or one.uid in asked]
+        now_ns = self._desk.clock.now_ns()
+        made = await reserve(self._api, reservation_for(pod, node, leaving, now_ns=now_ns), now_ns=now_ns)
+        if made is None:
+            return
+        self._hearing.reservation_changed(None, made)
+        if uid not in self._desk.waiting:  # It has a place meanwhile, or is gone.
+            self.release(uid)
+
+    def release(self, uid: str, *, but: str = "") -> None:
+        """What is reserved for it on other nodes than `but` is not needed any more. Where this fails, repair
+        does it."""
+        held = self._desk.known.held_for.get(uid)
+        if held is not None and held.node != but:
+            self._flights.fly(self._let_go(uid, held))
+
+    async def _let_go(self, uid: str, held: Held) -> None:
+        outcome = await release(self._api, held.key, held.uid)
+        if not isinstance(outcome, Unknown) and self._desk.known.held_for.get(uid) == held:
+            self._hearing.reservation_changed(held.as_object(uid), None)
+
+
+def _victim(one: Victim) -> str:
+    return f"{'/'.join(one.key)}: {one.reason}"
