@@ -4,25 +4,12 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Iterator
 from pathlib import Path
 
-import pytest
 from tests.cluster.living import Cluster, deployment, service, until
 
 DEPLOYMENTS = "/apis/apps/v1/namespaces/default/deployments"
 SERVICES = "/api/v1/namespaces/default/services"
-
-
-@pytest.fixture(scope="module")
-def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    made = Cluster(tmp_path_factory.mktemp("cluster"), "--nodes", "3", "--zones", "a,b")
-    try:
-        made.start()
-        yield made
-        made.stop()
-    finally:
-        made.end()
 
 
 def run(cluster: Cluster, app: str, replicas: int) -> None:

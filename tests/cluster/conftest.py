@@ -1,0 +1,46 @@
+"""One cluster for all tests, and for each test a namespace and a kubectl that works in it."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from tests.clients.kubectl import Kubectl
+from tests.cluster.living import Cluster
+
+
+@pytest.fixture(scope="session")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    made = Cluster(tmp_path_factory.mktemp("cluster"), "--nodes", "3", "--zones", "a,b")
+    try:
+        made.start()
+        yield made
+        made.stop()
+    finally:
+        made.end()
+
+
+@pytest.fixture(scope="session")
+def numbers() -> Iterator[int]:
+    return itertools.count(1)
+
+
+@pytest.fixture
+def namespace(cluster: Cluster, numbers: Iterator[int]) -> Iterator[str]:
+    """It goes afterwards, with what runs in it, and nobody waits for that."""
+    name = f"live-{next(numbers)}"
+    cluster.ask("POST", "/api/v1/namespaces", {"metadata": {"name": name}})
+    yield name
+    cluster.ask("DELETE", f"/api/v1/namespaces/{name}")
+
+
+@pytest.fixture(scope="session")
+def kubectl_home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("home")
+
+
+@pytest.fixture
+def kubectl(kubectl: str, cluster: Cluster, namespace: str, kubectl_home: Path) -> Kubectl:
+    return Kubectl(kubectl, cluster.data / "kubeconfig", kubectl_home, namespace)
