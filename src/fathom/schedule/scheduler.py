@@ -19,13 +19,12 @@ import msgspec
 
 from fathom.cache.caches import Caches
 from fathom.client.api import Api
-from fathom.control import breaker, lease
 from fathom.control.cause import Cause
 from fathom.control.lease import Term
-from fathom.model.decision import Result
 from fathom.model.objects import key_of
 from fathom.schedule import rules as events
 from fathom.schedule.attempts import Attempts
+from fathom.schedule.committing import Committing
 from fathom.schedule.desk import Counts, Desk, Rules, Sent
 from fathom.schedule.flights import Flights
 from fathom.schedule.hearing import Hearing
@@ -39,13 +38,7 @@ from fathom.schedule.queue import Entry, Happening, SchedulingQueue
 from fathom.schedule.records import Circumstances
 from fathom.schedule.roommaking import RoomMaking
 from fathom.schedule.sending import (
-    ABOUT_NODE,
-    FENCE_LOST,
-    RESERVATION_GONE,
-    Answer,
-    Sender,
     Wish,
-    read_outcome,
 )
 from fathom.schedule.voice import QUEUED, QUEUED_AFTER_S, Voice, Word
 from fathom.schedule.waking import Waking
@@ -55,12 +48,6 @@ from fathom.seams.process import Inside
 __all__ = ["Rules", "Scheduler"]
 
 DECISION, POLICY = "fathom.dev/decision", "fathom.dev/policy"
-NOT_SENT = frozenset({breaker.REASON, lease.NOT_LEADER})
-
-# A refusal is fresh news, so the pod is tried at once: this often in a row, then with a backoff.
-AT_ONCE_MAX = 3
-# How often an unknown outcome is asked for; it stays assumed meanwhile.
-SETTLE_S_MIN, SETTLE_S_MAX = 0.05, 2.0
 # Things that come to pass by themselves (expiries, ages, waiting that has lasted) are looked at this often.
 LOOK_S = 1.0
 PROBE_S = 5.0
@@ -109,7 +96,7 @@ class Scheduler:
             name=self._desk.rules.names[0],
         )
         self._rooms = RoomMaking(self._desk, self._flights, self._hearing, api)
-        self._sender = Sender(api, timeout_s=self._desk.rules.bind_timeout_s)
+        self._committing = Committing(self._desk, self._flights, self._rooms, api, rng=self._rng)
         loop = asyncio.get_running_loop()
         await self._recover()
         background = [loop.create_task(self._desk.voice.run()), loop.create_task(self._look_for_ever(api))]
@@ -159,8 +146,7 @@ class Scheduler:
             for entry, pod, placement, around in refused:
                 self._cannot(api, entry, pod, placement, around)
         if sent:
-            self._flights.binding += 1
-            self._flights.fly(self._bind(api, sent))
+            self._committing.begin(sent)
 
     async def _until_moved(self) -> None:
         due_ns = self._desk.queue.next_due_ns
@@ -284,78 +270,6 @@ class Scheduler:
             waits = ", ".join(helped_by) or "a change of the pod"
             retry = f"attempt {entry.attempt}; looked at again after {waits}, or within a minute"
             self._desk.voice.waits(Word(pod.key, pod.uid, "Unschedulable", message, retry, id_))
-
-    # Committing.
-
-    async def _bind(self, api: Api, sent: list[Sent]) -> None:
-        try:
-            await self._commit(api, sent)
-        finally:
-            self._flights.binding -= 1
-
-    async def _commit(self, api: Api, sent: list[Sent]) -> None:
-        answers = await self._sender.send([one.wish for one in sent])
-        for one, answer in zip(sent, answers, strict=True):
-            if answer.status != "Unknown":
-                self._conclude(api, one, answer)
-        unknown = [
-            (one, answer) for one, answer in zip(sent, answers, strict=True) if answer.status == "Unknown"
-        ]
-        if unknown:
-            self._desk.counts.unknown += len(unknown)
-            await asyncio.gather(*(self._settle(api, one, answer) for one, answer in unknown))
-
-    async def _settle(self, api: Api, sent: Sent, answer: Answer) -> None:
-        """Until it is known. The pod is asked; if it has no node, the same binding is sent again: whichever
-        of the two comes first, the other finds the pod bound."""
-        self._note(sent, "unknown", 0, answer.message)
-        pause_s = SETTLE_S_MIN
-        while True:
-            found = await read_outcome(api, sent.wish)
-            if found is not None and found.status == "Unknown":
-                (found,) = await self._sender.send([sent.wish])
-                if found.check == "PodBound":
-                    found = await read_outcome(api, sent.wish)
-            if found is not None and found.status != "Unknown" and found.check not in NOT_SENT:
-                self._conclude(api, sent, found, settled=True)
-                return
-            await asyncio.sleep(pause_s * (0.5 + self._rng.random() / 2))
-            pause_s = min(SETTLE_S_MAX, pause_s * 2)
-
-    def _conclude(self, api: Api, sent: Sent, answer: Answer, *, settled: bool = False) -> None:
-        """An outcome is known."""
-        uid = sent.pod.uid
-        if answer.check == RESERVATION_GONE or (answer.status == "Bound" and not sent.wish.reservation):
-            self._rooms.release(uid)
-        if answer.status == "Bound":
-            self._desk.counts.bound += 1
-            self._note(sent, "settled" if settled else "committed", answer.revision)
-            if uid in self._desk.waiting:  # Else the cache has told us more already.
-                self._desk.landed[uid] = answer.revision
-                self._desk.leave(uid)
-            if self._desk.voice is not None:
-                self._desk.voice.placed(sent.pod.key, uid, sent.wish.node)
-            return
-        self._desk.counts.refused[answer.check] = self._desk.counts.refused.get(answer.check, 0) + 1
-        self._note(sent, "conflict", answer.current_revision, f"{answer.check}: {answer.message}")
-        self._desk.forget(uid)
-        self._desk.sent.pop(uid, None)
-        if answer.check in ABOUT_NODE:
-            self._desk.doubts.add(sent.wish.node, answer.current_revision, now_s=_now_s())
-        if answer.check == FENCE_LOST and self._desk.term is not None:
-            self._desk.term.end("fenced")
-        if uid in self._desk.waiting:
-            self._try_again(uid, answer)
-
-    def _try_again(self, uid: str, answer: Answer) -> None:
-        entry = self._desk.queue.entry(uid)
-        at_once = answer.check in ABOUT_NODE and entry is not None and entry.failures < AT_ONCE_MAX
-        cause = Cause("retry", f"{answer.check}: {answer.message}"[:200])
-        self._desk.queue.retry(uid, cause, now_ns=self._desk.clock.monotonic_ns(), backoff=not at_once)
-
-    def _note(self, sent: Sent, result: Result, revision: int, message: str = "") -> None:
-        now_ns = self._desk.clock.now_ns()
-        self._desk.recorder.concluded(sent.decision, now_ns, result, revision=revision, message=message)
 
 
 def _now_s() -> float:

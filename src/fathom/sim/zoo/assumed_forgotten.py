@@ -6,9 +6,8 @@ from __future__ import annotations
 import asyncio
 
 from fathom.api.binding import judging
-from fathom.client.api import Api
+from fathom.schedule.committing import Committing
 from fathom.schedule.desk import Sent
-from fathom.schedule.scheduler import Scheduler
 from fathom.sim.zoo import put_back
 
 SCENARIOS = ("one-scheduler",)
@@ -16,18 +15,18 @@ BREAKS = "no node or quota over its limit"
 
 EXPIRES_S = 0.3
 
-_right = Scheduler._commit
+_right = Committing._commit
 
 
-async def while_it_lasts(self: Scheduler, api: Api, sent: list[Sent]) -> None:
+async def while_it_lasts(self: Committing, sent: list[Sent]) -> None:
     def forget() -> None:
         for one in sent:
             if one.pod.uid in self._desk.waiting:
                 self._desk.known.table.forget(one.pod.uid)
 
     asyncio.get_running_loop().call_later(EXPIRES_S, forget)
-    await _right(self, api, sent)
+    await _right(self, sent)
 
 
-put_back(Scheduler, "_commit", while_it_lasts)
+put_back(Committing, "_commit", while_it_lasts)
 put_back(judging, "lacks_room", lambda *given, **named: None)

@@ -1,0 +1,128 @@
+"""Placements are committed: a batch is sent, and each outcome comes to be known.
+
+    begin ──> Bound: it has landed
+          ├─> Refused: it is taken back, a node that refused is doubted, the pod is tried again
+          └─> Unknown: the pod is asked, the same binding is sent again, until it is one of the two
+
+What was sent is counted on its node until then. There is no expiry:
+1. A binding is sent, its answer is lost. 2. A timer forgets it, and its room is given to another pod. 3. The
+first binding lands after all: the node is over its limit.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+
+from fathom.client.api import Api
+from fathom.control import breaker, lease
+from fathom.control.cause import Cause
+from fathom.model.decision import Result
+from fathom.schedule.desk import Desk, Sent
+from fathom.schedule.flights import Flights
+from fathom.schedule.roommaking import RoomMaking
+from fathom.schedule.sending import ABOUT_NODE, FENCE_LOST, RESERVATION_GONE, Answer, Sender, read_outcome
+
+NOT_SENT = frozenset({breaker.REASON, lease.NOT_LEADER})
+
+# A refusal is fresh news, so the pod is tried at once: this often in a row, then with a backoff.
+AT_ONCE_MAX = 3
+# How often an unknown outcome is asked for; it stays assumed meanwhile.
+SETTLE_S_MIN, SETTLE_S_MAX = 0.05, 2.0
+
+
+class Committing:
+    """For one term."""
+
+    def __init__(
+        self, desk: Desk, flights: Flights, rooms: RoomMaking, api: Api, *, rng: random.Random
+    ) -> None:
+        self._desk = desk
+        self._flights = flights
+        self._rooms = rooms
+        self._api = api
+        self._rng = rng
+        self._sender = Sender(api, timeout_s=desk.rules.bind_timeout_s)
+
+    def begin(self, sent: list[Sent]) -> None:
+        """It flies while the next batch is decided."""
+        self._flights.binding += 1
+        self._flights.fly(self._bind(sent))
+
+    async def _bind(self, sent: list[Sent]) -> None:
+        try:
+            await self._commit(sent)
+        finally:
+            self._flights.binding -= 1
+
+    async def _commit(self, sent: list[Sent]) -> None:
+        answers = await self._sender.send([one.wish for one in sent])
+        for one, answer in zip(sent, answers, strict=True):
+            if answer.status != "Unknown":
+                self._conclude(one, answer)
+        unknown = [
+            (one, answer) for one, answer in zip(sent, answers, strict=True) if answer.status == "Unknown"
+        ]
+        if unknown:
+            self._desk.counts.unknown += len(unknown)
+            await asyncio.gather(*(self._settle(one, answer) for one, answer in unknown))
+
+    async def _settle(self, sent: Sent, answer: Answer) -> None:
+        """Until it is known. The pod is asked; if it has no node, the same binding is sent again: whichever
+        of the two comes first, the other finds the pod bound."""
+        self._note(sent, "unknown", 0, answer.message)
+        pause_s = SETTLE_S_MIN
+        while True:
+            found = await read_outcome(self._api, sent.wish)
+            if found is not None and found.status == "Unknown":
+                (found,) = await self._sender.send([sent.wish])
+                if found.check == "PodBound":
+                    found = await read_outcome(self._api, sent.wish)
+            if found is not None and found.status != "Unknown" and found.check not in NOT_SENT:
+                self._conclude(sent, found, settled=True)
+                return
+            await asyncio.sleep(pause_s * (0.5 + self._rng.random() / 2))
+            pause_s = min(SETTLE_S_MAX, pause_s * 2)
+
+    def _conclude(self, sent: Sent, answer: Answer, *, settled: bool = False) -> None:
+        """An outcome is known."""
+        uid = sent.pod.uid
+        if answer.check == RESERVATION_GONE or (answer.status == "Bound" and not sent.wish.reservation):
+            self._rooms.release(uid)
+        if answer.status == "Bound":
+            self._note(sent, "settled" if settled else "committed", answer.revision)
+            self._has_landed(sent, answer)
+        else:
+            self._note(sent, "conflict", answer.current_revision, f"{answer.check}: {answer.message}")
+            self._take_back(sent, answer)
+
+    def _has_landed(self, sent: Sent, answer: Answer) -> None:
+        uid = sent.pod.uid
+        self._desk.counts.bound += 1
+        if uid in self._desk.waiting:  # Else the cache has told us more already.
+            self._desk.landed[uid] = answer.revision
+            self._desk.leave(uid)
+        if self._desk.voice is not None:
+            self._desk.voice.placed(sent.pod.key, uid, sent.wish.node)
+
+    def _take_back(self, sent: Sent, answer: Answer) -> None:
+        uid, counts, now_s = sent.pod.uid, self._desk.counts, asyncio.get_running_loop().time()
+        counts.refused[answer.check] = counts.refused.get(answer.check, 0) + 1
+        self._desk.forget(uid)
+        self._desk.sent.pop(uid, None)
+        if answer.check in ABOUT_NODE:
+            self._desk.doubts.add(sent.wish.node, answer.current_revision, now_s=now_s)
+        if answer.check == FENCE_LOST and self._desk.term is not None:
+            self._desk.term.end("fenced")
+        if uid in self._desk.waiting:
+            self._try_again(uid, answer)
+
+    def _try_again(self, uid: str, answer: Answer) -> None:
+        entry = self._desk.queue.entry(uid)
+        at_once = answer.check in ABOUT_NODE and entry is not None and entry.failures < AT_ONCE_MAX
+        cause = Cause("retry", f"{answer.check}: {answer.message}"[:200])
+        self._desk.queue.retry(uid, cause, now_ns=self._desk.clock.monotonic_ns(), backoff=not at_once)
+
+    def _note(self, sent: Sent, result: Result, revision: int, message: str = "") -> None:
+        now_ns = self._desk.clock.now_ns()
+        self._desk.recorder.concluded(sent.decision, now_ns, result, revision=revision, message=message)
