@@ -18,6 +18,8 @@ from fathom.agent.views import SECOND_NS, Container, Trouble, containers_of
 from fathom.model.objects import Obj, is_deleting, lookup, uid_of
 from fathom.seams.outside import Clock
 
+NEVER_RAN = "StartError"  # The reason of an exit without a run.
+
 
 class Around(msgspec.Struct, frozen=True):
     """What all workers of an agent share."""
@@ -176,15 +178,18 @@ class Worker:
             slot.change(trouble=Trouble(began.reason, began.message, self._around.clock.now_ns(), count))
             self._event(name, "Warning", began.reason, began.message)
             return
-        if began.exit is not None:
+        if began.exit is not None and began.exit.reason == NEVER_RAN:
             self._event(name, "Warning", "Failed", f"Error: {began.exit.message or began.exit.code}")
             slot.began(began)
             return
         self._event(name, "Normal", "Started", f"Started container {name}")
         if began.note:
             self._event(name, "Warning", "NotMounted", began.note)
-        if action.crashes > 1:
+        if action.crashes > 0:
             self._event(name, "Warning", "BackOff", f"Back-off restarting failed container {name}")
+        if began.exit is not None:  # A short life.
+            slot.began(began)
+            return
         hook = lookup(slot.container.spec, "lifecycle", "postStart")
         if hook:
             probed = await self._hook(began, hook, 30)
