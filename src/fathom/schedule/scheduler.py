@@ -1,9 +1,11 @@
-"""The scheduler: keeps what it knows in step with the caches, decides for pods in line, sends, goes on.
+"""The scheduler: a loop that wakes whom the news helps, takes pods from the line, decides, sends, goes on.
 
-    caches ──> known (table, policies, quotas) ──┐
-       └─────> queue ──take──> place_batch ──> journal ──> bindingbatches ──> Bound: done
-                 ^                └─ no node: condition, parked                 Refused: fresh candidate
-                 └───────────── backoff <───────────────────────────────────────┘ Unknown: read the pod
+    caches ──hearing──> desk (known: table, policies, quotas; queue; news) <──waking
+                          └──take──> deciding ──> journal ──> committing ──> Bound: done
+                          ^             └─ no node: condition, parked; room may be made (roommaking)
+                          └── backoff <─────────────────────── Refused: fresh candidate. Unknown: read the pod
+
+Each arrow's word is a file; all of them share one `desk`. Those that send are made anew for each term.
 
 From taking pods to what is to be sent nothing waits. Requests fly while the next batch is decided: the table
 counts what was decided (assumed) until the outcome is *known*: the cache shows it, the server refused it, or

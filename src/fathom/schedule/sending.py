@@ -4,7 +4,7 @@
     Refused    a predicate failed when the server looked: which one, and how new its view was
     Unknown    it may have happened: only the pod itself tells
 
-Nothing here decides: `scheduler` knows what each answer means for the line and the table.
+Nothing here decides: `committing` knows what each answer means for the line and the table.
 """
 
 from __future__ import annotations
