@@ -10,8 +10,8 @@ from fathom.cache.snapshot import Snapshot
 from fathom.client.outcomes import Committed, Outcome, Rejected
 from fathom.control.plan import Action, Create, Delete, Patch, Target, WriteStatus
 from fathom.control.telling import Change, News, event_of
-from fathom.control.watches import AUTOSCALER, DEPLOYMENT, JOB, POD, REPLICA_SET
-from fathom.controllers.news import of_autoscaler, of_deployment, of_eviction, of_job, of_replica_set
+from fathom.control.watches import AUTOSCALER, DEPLOYMENT, JOB, NODE, POD, REPLICA_SET
+from fathom.controllers.news import of_autoscaler, of_deployment, of_eviction, of_job, of_node, of_replica_set
 from fathom.model.objects import Key, Obj
 
 DONE = Committed({})
@@ -134,6 +134,19 @@ def test_a_pod_hears_what_drove_it_away() -> None:
     found = of_eviction(change(Delete(at("Pod", "web-0")), why="driven away by bad", seen={"Pod_web-0": pod}))
     words = "Marking for deletion Pod default/web-0: driven away by bad"
     assert found == News(POD, pod, "TaintManagerEviction", words)
+
+
+def test_a_node_that_falls_silent_is_told_of_once() -> None:
+    silent = WriteStatus(
+        at("Node", "web"), {"conditions": [condition("Ready", "Unknown"), condition("Suspect")]}
+    )
+    ready, gone = (
+        obj("web", status={"conditions": [condition("Ready", one)]}) for one in ("True", "Unknown")
+    )
+    words = "Node web status is now: NodeNotReady"
+    assert of_node(change(silent, subject=ready)) == News(NODE, ready, "NodeNotReady", words)
+    assert of_node(change(silent, subject=gone)) is None
+    assert of_node(change(silent, REFUSED, subject=ready)) is None
 
 
 def test_an_event_names_whom_it_is_about() -> None:

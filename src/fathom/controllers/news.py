@@ -6,8 +6,8 @@ from fathom.client.outcomes import Committed, Rejected
 from fathom.control.commit import NOT_SENT
 from fathom.control.plan import Create, Delete, Patch, WriteStatus
 from fathom.control.telling import WARNING, Change, News
-from fathom.control.watches import AUTOSCALER, DEPLOYMENT, JOB, POD, REPLICA_SET, Kind
-from fathom.model.conditions import conditions_of
+from fathom.control.watches import AUTOSCALER, DEPLOYMENT, JOB, NODE, POD, REPLICA_SET, Kind
+from fathom.model.conditions import conditions_of, find_condition
 from fathom.model.objects import Obj, key_of, lookup, metadata
 
 
@@ -61,6 +61,19 @@ def of_autoscaler(change: Change) -> News | None:
         words = f"New size: {size}; reason: {reason}; error: {change.outcome.message}"
         return News(AUTOSCALER, change.subject, "FailedRescale", words, WARNING)
     return None
+
+
+def of_node(change: Change) -> News | None:
+    """That it is heard no more. (That it is ready it says itself.)"""
+    action = change.action
+    if not isinstance(action, WriteStatus | Patch) or not isinstance(change.outcome, Committed):
+        return None
+    status = action.status if isinstance(action, WriteStatus) else action.patch.get("status") or {}
+    ready = find_condition(status.get("conditions") or (), "Ready")
+    if ready is None or ready.get("status") == "True" or _statuses(change.subject).get("Ready") != "True":
+        return None
+    name = key_of(change.subject).name
+    return News(NODE, change.subject, "NodeNotReady", f"Node {name} status is now: NodeNotReady")
 
 
 def of_eviction(change: Change) -> News | None:

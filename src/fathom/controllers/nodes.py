@@ -20,7 +20,7 @@ from fathom.control.plan import Delete, Plan, target
 from fathom.control.watches import CONFIG_MAP, LEASE, NODE, POD, Primary, Related, View, Watch
 from fathom.controllers.brake import BrakeLimits, Permit, Stand, limits_of, permit
 from fathom.controllers.evidence import SECOND_NS, Assessment, Heard, Limits, State, assess
-from fathom.controllers.news import of_eviction
+from fathom.controllers.news import of_eviction, of_node
 from fathom.controllers.plan_evictions import leaving, mark_of, no_execute
 from fathom.controllers.plan_nodes import (
     FRESH_S,
@@ -77,6 +77,7 @@ class _Ear(msgspec.Struct):
 
 class Nodes:
     name = "nodes"
+    news = staticmethod(of_node)
     watches: ClassVar[tuple[Watch, ...]] = (
         Primary(NODE, conditions=False, indexes=FOR_NODES),
         Related(LEASE, concerns=_leased),
