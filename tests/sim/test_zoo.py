@@ -15,6 +15,7 @@ SEEDS = {
     "counted-from-stale-cache": 40,
     "deaf-informer": 60,
     "marker-before-work": 60,
+    "override-never-ends": 10,
     "quota-released-twice": 10,
     "random-child-name": 40,
     "relist-without-deletes": 80,
@@ -25,6 +26,7 @@ SEEDS = {
     "second-reservation": 40,
     "second-reservation-for-room": 2,
     "status-of-old-spec": 20,
+    "wake-lost-in-hand": 20,
 }
 # Those that are found only now and then.
 RARE = {
