@@ -11,6 +11,7 @@ import os
 import secrets
 import socket
 import sys
+from collections.abc import Awaitable
 from pathlib import Path
 
 import msgspec
@@ -25,7 +26,7 @@ from fathom.api.auth.jws import SigningKey
 from fathom.api.auth.static_tokens import BadTokens, parse_tokens
 from fathom.api.auth.tls import server_context
 from fathom.api.core import Core
-from fathom.api.own_service import own_service, own_slice
+from fathom.api.own_service import own_endpoints, own_service, own_slice
 from fathom.assembly import Parts, Wanted, assemble, bootstrap
 from fathom.model.errors import ApiError
 from fathom.model.user import User
@@ -174,19 +175,34 @@ async def _stop_when_told(http: _Http, core: Core) -> None:
 
 async def _publish(running: Running) -> None:
     """Where programs inside of pods find us. What an earlier life left, at another port, is taken back."""
-    client, slices = running.parts.client, "/apis/discovery.k8s.io/v1/namespaces/default/endpointslices"
-    mine = own_slice(*_reachable(running))
-    shared = running.parts.core.shared_store
+    client, namespace = running.parts.client, "/api/v1/namespaces/default"
+    slices, endpoints = (
+        "/apis/discovery.k8s.io/v1/namespaces/default/endpointslices",
+        f"{namespace}/endpoints",
+    )
+    where = _reachable(running)
+    mine = own_slice(*where)
     found = await client.call("GET", slices, query="labelSelector=kubernetes.io/service-name%3Dkubernetes")
-    for old in found["items"]:
-        if not shared or old["metadata"]["name"] == mine["metadata"]["name"]:
-            await client.call("DELETE", f"{slices}/{old['metadata']['name']}")
-    for path, obj in (("/api/v1/namespaces/default/services", own_service()), (slices, mine)):
-        try:
-            await client.call("POST", path, body=obj)
-        except ApiError as error:
-            if error.code != 409:
-                raise
+    old = [str(each["metadata"]["name"]) for each in found["items"]]
+    if running.parts.core.shared_store:  # The other slices are other servers'.
+        old = [name for name in old if name == mine["metadata"]["name"]]
+    for path in (*(f"{slices}/{name}" for name in old), f"{endpoints}/kubernetes"):
+        await _unless(404, client.call("DELETE", path))
+    for path, obj in (
+        (f"{namespace}/services", own_service()),
+        (endpoints, own_endpoints(*where)),
+        (slices, mine),
+    ):
+        await _unless(409, client.call("POST", path, body=obj))
+
+
+async def _unless(code: int, call: Awaitable[object]) -> None:
+    """That it is gone already, or made by another, is as good."""
+    try:
+        await call
+    except ApiError as error:
+        if error.code != code:
+            raise
 
 
 def _reachable(running: Running) -> tuple[str, int]:

@@ -12,7 +12,7 @@ ZONE, REGION = "topology.kubernetes.io/zone", "topology.kubernetes.io/region"
 CERTIFICATE = "fathom.dev/agent-certificate"
 NOTICE = "fathom.dev/agent-notice"
 LEASES = "kube-node-lease"
-VERSION = "v1.33.0+fathom"  # Whose behaviour clients may expect of the pods here.
+VERSION = "v1.37.0+fathom"  # Whose behaviour clients may expect of the pods here.
 
 CAPACITY = {"cpu": "8", "memory": "32Gi", "pods": "110", "ephemeral-storage": "100Gi"}
 

@@ -23,6 +23,17 @@ def own_service() -> Obj:
     }
 
 
+def own_endpoints(address: str, port: int) -> Obj:
+    """The same for clients that read the older kind; of several servers, the one that came last."""
+    ports = [{"name": "https", "port": port, "protocol": "TCP"}]
+    return {
+        "apiVersion": "v1",
+        "kind": "Endpoints",
+        "metadata": {"name": "kubernetes", "namespace": "default", "labels": LABELS},
+        "subsets": [{"addresses": [{"ip": address}], "ports": ports}],
+    }
+
+
 def own_slice(address: str, port: int) -> Obj:
     """Where the server really listens. Several servers of one store each have a slice of their own."""
     return {
