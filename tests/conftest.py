@@ -4,6 +4,7 @@ last line that says what was skipped and why."""
 from __future__ import annotations
 
 import shutil
+import signal
 from collections import Counter
 from collections.abc import Sequence
 
@@ -30,6 +31,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    # A shell that starts us in the background has us, and all that we start, ignore Ctrl-C.
+    if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     # A profile or seed given by hand wins; a seed means nothing to a derandomized profile.
     if not config.getoption("--hypothesis-profile"):
         deep = config.getoption("--full") or config.getoption("--hypothesis-seed") is not None

@@ -119,6 +119,7 @@ class RolledOut(Checker):
     generation that it has."""
 
     name = "every rollout comes to its end"
+    patience_s = 90.0  # A leader whose list is never answered asks again after sixty.
 
     def settled(self, world: World) -> Iterable[str | Finding]:
         sets, pods = world.list(REPLICA_SETS), world.list(PODS)

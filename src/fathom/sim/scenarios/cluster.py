@@ -69,8 +69,8 @@ async def binding_during_node_failure(world: World) -> None:
     await world.sleep(20.5)
     await world.apply(DEPLOYMENTS, deployment("risk-api", 3))
     await world.sleep(4)
-    bound = {pod["metadata"]["uid"]: lookup(pod, "spec", "nodeName") for pod in world.list("pods", "default")}
-    assert len(bound) == 3
+    pods = world.list("pods", "default")
+    bound = {pod["metadata"]["uid"]: where for pod in pods if (where := lookup(pod, "spec", "nodeName"))}
     await world.sleep(16)
     for pod in world.list("pods", "default"):
         before = bound.get(pod["metadata"]["uid"])
@@ -79,7 +79,9 @@ async def binding_during_node_failure(world: World) -> None:
     assert late is not None
     assert not any(taint["effect"] == "NoExecute" for taint in lookup(late, "spec", "taints") or ())
     await world.heal_and_settle(quiet_s=QUIET_S, within_s=900)
-    assert {pod["metadata"]["uid"] for pod in ready_pods(world, "risk-api")} == set(bound)
+    ready = {pod["metadata"]["uid"] for pod in ready_pods(world, "risk-api")}
+    assert len(ready) == 3
+    assert bound.keys() <= ready, "somebody was evicted"
 
 
 SCENARIOS: tuple[Scenario, ...] = (cluster, a_node_dies, binding_during_node_failure)

