@@ -14,6 +14,7 @@ SEEDS = {
     "cleanup-on-edge": 10,
     "counted-from-stale-cache": 40,
     "deaf-informer": 60,
+    "deletes-by-name": 10,
     "marker-before-work": 60,
     "override-never-ends": 10,
     "quota-released-twice": 10,

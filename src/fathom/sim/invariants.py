@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from fathom.model.objects import Key, Obj, lookup, metadata, uid_of
+from fathom.seams.seam import Ask
 from fathom.store.protocol import Change
 
 if TYPE_CHECKING:
@@ -42,6 +43,7 @@ class Seen(msgspec.Struct, frozen=True):
     incarnation: int  # Of that process.
     headers: tuple[tuple[str, str], ...] = ()  # What it sent along: the fence it claims, the decision.
     late: bool = False  # Whoever asked for it has long given up on it, and lives on.
+    ask: Ask | None = None  # What was asked for; None where a server did it by itself.
 
     @property
     def path(self) -> str:
@@ -94,6 +96,7 @@ def seen(change: Change, by: Committer, at_s: float) -> Seen | None:
         incarnation=by.incarnation,
         headers=() if by.exchange is None else by.exchange.ask.headers,
         late=_is_late(by.exchange),
+        ask=None if by.exchange is None else by.exchange.ask,
     )
 
 

@@ -9,8 +9,17 @@ from fathom.sim.checkers.caches import CachesAreTrue
 from fathom.sim.checkers.capacity import LedgerIsTheSum, NobodyIsBoundBeyondALimit
 from fathom.sim.checkers.leaders import WritesWithinTheTerm
 from fathom.sim.checkers.ledgers import NoQuotaOverItsLimit, QuotaIsTheSum
-from fathom.sim.checkers.objects import NothingIsOrphaned, ObjectsKeepTheirIdentity
+from fathom.sim.checkers.objects import (
+    NothingIsOrphaned,
+    ObjectsKeepTheirIdentity,
+    WhoDeletesNamesTheObject,
+)
 from fathom.sim.invariants import Checker
+
+
+def at_home() -> list[Checker]:
+    """In fathom's own stories: its code also keeps to rules that it does not ask of others."""
+    return [*everywhere(), WhoDeletesNamesTheObject()]
 
 
 def everywhere() -> list[Checker]:

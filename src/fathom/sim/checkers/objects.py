@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from fathom.model.objects import Obj, is_deleting, metadata, uid_of
+from fathom.model.body import decode_json
+from fathom.model.objects import Obj, is_deleting, lookup, metadata, uid_of
 from fathom.sim.checkers.capacity import LEDGERS
+from fathom.sim.inforce import DRIVER
 from fathom.sim.invariants import REGISTRY, Checker, Finding, Found, Seen
 from fathom.sim.storelink import at_once
 
@@ -49,6 +51,25 @@ def _added_finalizers(old: Obj, new: Obj) -> str | None:
     before = metadata(old).get("finalizers") or []
     added = [one for one in metadata(new).get("finalizers") or [] if one not in before]
     return f"got the finalizer {added[0]} while it was being deleted" if added else None
+
+
+class WhoDeletesNamesTheObject(Checker):
+    """By its UID: the name may be another's by the time that the request arrives. For code that knows what it
+    deletes; a person's `kubectl delete` may go by name."""
+
+    name = "who deletes names the object"
+
+    def commit(self, change: Seen) -> Found:
+        ask, old = change.ask, change.old
+        if ask is None or ask.method != "DELETE" or old is None or change.by == DRIVER:
+            return None
+        if change.resource in RECORDS or not ask.target.partition("?")[0].endswith(f"/{change.key.name}"):
+            return None
+        options = decode_json(ask.body) if isinstance(ask.body, bytes) and ask.body else ask.body
+        named = lookup(options, "preconditions", "uid") if isinstance(options, dict) else None
+        if named == uid_of(old):
+            return None
+        return f"{change.by} deleted {change.path} " + ("by its name alone" if not named else f"for {named}")
 
 
 class NothingIsOrphaned(Checker):

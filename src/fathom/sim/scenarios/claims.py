@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from fathom.model.objects import Key, Obj
-from fathom.sim.checkers import everywhere
+from fathom.sim.checkers import at_home
 from fathom.sim.checkers.settled import WhenSettled, claims_that_stay, claims_without_disk, leaked_disks
 from fathom.sim.invariants import Checker
 from fathom.sim.menu import Menu
@@ -25,7 +25,7 @@ def claim(name: str) -> Obj:
 
 def checkers() -> Sequence[Checker]:
     return [
-        *everywhere(),
+        *at_home(),
         WhenSettled("nothing leaked when settled", leaked_disks),
         WhenSettled("converges after a crash at any write", claims_without_disk),
         WhenSettled("what is deleted goes", claims_that_stay),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from fathom.sim.checkers import everywhere
+from fathom.sim.checkers import at_home
 from fathom.sim.checkers.settled import (
     WhenSettled,
     claims_that_stay,
@@ -51,7 +51,7 @@ def nth_write(seed: str) -> Sequence[AnyFault]:
 
 def checkers() -> Sequence[Checker]:
     return [
-        *everywhere(),
+        *at_home(),
         ChildrenWithinBounds(),
         OnePodPerSlot(),
         CountedOnce(),

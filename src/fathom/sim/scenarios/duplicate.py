@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from fathom.control.lease import Timing
 from fathom.control.owning import owned
 from fathom.model.objects import Key, Obj, lookup, with_metadata
-from fathom.sim.checkers import everywhere
+from fathom.sim.checkers import at_home
 from fathom.sim.checkers.workloads import BoundOnlyWithCapacity, NoOrphanedReservations
 from fathom.sim.faults import AnyFault, Crash, HoldWatch, LoseReply, LoseRequest, SlowRequest
 from fathom.sim.invariants import RESERVATIONS, Checker
@@ -48,7 +48,7 @@ SCRIPT: tuple[AnyFault, ...] = (
 
 
 def checkers() -> Sequence[Checker]:
-    return [*everywhere(), BoundOnlyWithCapacity(INTENT), NoOrphanedReservations()]
+    return [*at_home(), BoundOnlyWithCapacity(INTENT), NoOrphanedReservations()]
 
 
 @scenario(

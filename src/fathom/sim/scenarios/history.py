@@ -10,7 +10,7 @@ from fathom.control.again import Again
 from fathom.control.kit import Kit
 from fathom.control.watches import CONFIG_MAP, SECRET, Primary, Related, Watch
 from fathom.model.objects import Key, Obj, metadata
-from fathom.sim.checkers import everywhere
+from fathom.sim.checkers import at_home
 from fathom.sim.invariants import Checker
 from fathom.sim.menu import Menu
 from fathom.sim.running import run_controllers
@@ -40,7 +40,7 @@ class Reader:
 
 
 def checkers() -> Sequence[Checker]:
-    return everywhere()
+    return at_home()
 
 
 @scenario(

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from fathom.client.api import Resource
 from fathom.model.objects import Obj, is_deleting, metadata
-from fathom.sim.checkers import everywhere
+from fathom.sim.checkers import at_home
 from fathom.sim.checkers.settled import WhenSettled, unfinished_jobs
 from fathom.sim.checkers.workloads import CountedOnce
 from fathom.sim.invariants import Checker
@@ -41,7 +41,7 @@ def job(name: str, *, completions: int, parallelism: int, runs_s: float) -> Obj:
 
 
 def checkers() -> Sequence[Checker]:
-    return [*everywhere(), CountedOnce(), WhenSettled("every job comes to its end", unfinished_jobs)]
+    return [*at_home(), CountedOnce(), WhenSettled("every job comes to its end", unfinished_jobs)]
 
 
 @scenario(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from fathom.sim.checkers import everywhere
+from fathom.sim.checkers import at_home
 from fathom.sim.checkers.workloads import ChildrenWithinBounds, OnePodPerSlot
 from fathom.sim.invariants import Checker
 from fathom.sim.menu import Menu
@@ -19,7 +19,7 @@ WORKLOADS = ("web", "api")
 
 
 def checkers() -> Sequence[Checker]:
-    return [*everywhere(), ChildrenWithinBounds(), OnePodPerSlot()]
+    return [*at_home(), ChildrenWithinBounds(), OnePodPerSlot()]
 
 
 @scenario(

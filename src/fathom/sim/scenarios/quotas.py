@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 from fathom.client.api import Resource
 from fathom.model.objects import Obj, key_of, lookup
-from fathom.sim.checkers import everywhere
+from fathom.sim.checkers import at_home
 from fathom.sim.checkers.workloads import ChildrenWithinBounds, OnePodPerSlot
 from fathom.sim.invariants import Checker
 from fathom.sim.menu import Menu
@@ -39,7 +39,7 @@ def defaults(cpu: str) -> Obj:
 
 
 def checkers() -> Sequence[Checker]:
-    return [*everywhere(), ChildrenWithinBounds(), OnePodPerSlot()]
+    return [*at_home(), ChildrenWithinBounds(), OnePodPerSlot()]
 
 
 @scenario(

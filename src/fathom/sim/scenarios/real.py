@@ -12,7 +12,7 @@ from fathom.control.process import load_controller
 from fathom.controllers.all import CONTROLLERS
 from fathom.model.objects import Obj
 from fathom.schedule.process import begin as begin_scheduler
-from fathom.sim.checkers import everywhere
+from fathom.sim.checkers import at_home
 from fathom.sim.checkers.nodes import EveryWorkloadIsServed, NoEvictionOnWeakEvidence, OneRunPerPod
 from fathom.sim.checkers.workloads import OnePodPerSlot
 from fathom.sim.invariants import Checker
@@ -31,7 +31,7 @@ TIMING = Timing(duration_s=6, renew_deadline_s=4.0, retry_s=1.0)
 
 
 def standard() -> Sequence[Checker]:
-    return [*everywhere(), OneRunPerPod(), OnePodPerSlot(), NoEvictionOnWeakEvidence()]
+    return [*at_home(), OneRunPerPod(), OnePodPerSlot(), NoEvictionOnWeakEvidence()]
 
 
 def checkers() -> Sequence[Checker]:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 from fathom.model.conditions import find_condition
 from fathom.model.objects import Key, Obj, is_deleting, labels_of, lookup, metadata, uid_of
-from fathom.sim.checkers import everywhere
+from fathom.sim.checkers import at_home
 from fathom.sim.checkers.workloads import ChildrenWithinBounds, OnePodPerSlot, SaysWhatItSaw
 from fathom.sim.invariants import Checker
 from fathom.sim.menu import Menu
@@ -35,7 +35,7 @@ Make = Callable[..., Obj]  # Of a workload: (name, replicas, *, tag, surge).
 
 def checkers() -> Sequence[Checker]:
     echo = SaysWhatItSaw(REPLICA_SETS.name, wanted_of, _said)
-    return [*everywhere(), ChildrenWithinBounds(), OnePodPerSlot(), echo]
+    return [*at_home(), ChildrenWithinBounds(), OnePodPerSlot(), echo]
 
 
 def _said(owner: Obj) -> tuple[int, object] | None:

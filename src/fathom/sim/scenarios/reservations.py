@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from fathom.model.objects import Obj, key_of, lookup
-from fathom.sim.checkers import everywhere
+from fathom.sim.checkers import at_home
 from fathom.sim.checkers.workloads import (
     BoundOnlyWithCapacity,
     ChildrenWithinBounds,
@@ -32,7 +32,7 @@ KINDS = ("/pods", "/reservations", "/replicasets")
 
 def checkers() -> Sequence[Checker]:
     capacity = [BoundOnlyWithCapacity(INTENT), NoOrphanedReservations()]
-    return [*everywhere(), *capacity, ChildrenWithinBounds(), OnePodPerSlot()]
+    return [*at_home(), *capacity, ChildrenWithinBounds(), OnePodPerSlot()]
 
 
 @scenario(

@@ -14,7 +14,7 @@ from fathom.model.objects import Key, Obj, is_deleting, lookup, metadata, uid_of
 from fathom.schedule.process import SchedulerProcess, Settings
 from fathom.schedule.rollouts import PolicyRollouts
 from fathom.seams.process import Inside
-from fathom.sim.checkers import everywhere
+from fathom.sim.checkers import at_home
 from fathom.sim.checkers.caches import CachesAreTrue, Sight
 from fathom.sim.checkers.leaders import WritesWithinTheTerm
 from fathom.sim.checkers.scheduling import NoSchedulablePodIdles
@@ -43,7 +43,7 @@ ROLLOUTS = Resource("fathom.dev", "v1alpha1", "policyrollouts", namespaced=False
 
 
 def checkers() -> Sequence[Checker]:
-    return [*everywhere(), NoSchedulablePodIdles()]
+    return [*at_home(), NoSchedulablePodIdles()]
 
 
 def run_scheduler(world: World, name: str, *, server: int = 1, **settings: Any) -> Process:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from fathom.client.api import Resource
 from fathom.model.objects import Obj
-from fathom.sim.checkers import everywhere
+from fathom.sim.checkers import at_home
 from fathom.sim.checkers.settled import WhenSettled, untrue_endpoints
 from fathom.sim.checkers.workloads import ChildrenWithinBounds
 from fathom.sim.invariants import Checker
@@ -32,7 +32,7 @@ def service(name: str) -> Obj:
 
 def checkers() -> Sequence[Checker]:
     converge = WhenSettled("endpoints converge", untrue_endpoints)
-    return [*everywhere(), ChildrenWithinBounds(), converge]
+    return [*at_home(), ChildrenWithinBounds(), converge]
 
 
 @scenario(

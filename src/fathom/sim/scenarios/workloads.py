@@ -18,7 +18,7 @@ from fathom.controllers.progress import DeploymentProgress
 from fathom.controllers.replicasets import ReplicaSets
 from fathom.controllers.usage import Sample
 from fathom.model.objects import Key, Obj, lookup, metadata
-from fathom.sim.checkers import everywhere
+from fathom.sim.checkers import at_home
 from fathom.sim.checkers.rollouts import (
     ChildrenWithinSurge,
     GrowthIsEarned,
@@ -74,7 +74,7 @@ def deployment(name: str, replicas: int, *, tag: int = 1, surge: int = 1, missin
 
 def checkers() -> Sequence[Checker]:
     return [
-        *everywhere(),
+        *at_home(),
         ChildrenWithinSurge(),
         MinimumAvailable(MANAGERS),
         OneRevisionPerTemplate(),
@@ -153,7 +153,7 @@ async def let_the_first_lead(world: World) -> None:
 
 
 def of_jobs() -> Sequence[Checker]:
-    return [*everywhere(), CountedOnce(), WhenSettled("every job comes to its end", unfinished_jobs)]
+    return [*at_home(), CountedOnce(), WhenSettled("every job comes to its end", unfinished_jobs)]
 
 
 @scenario(
@@ -228,7 +228,7 @@ async def disturb(world: World, number: int) -> None:
 
 def of_endpoints() -> Sequence[Checker]:
     return [
-        *everywhere(),
+        *at_home(),
         WhenSettled("endpoints converge", untrue_endpoints),
         WhenSettled("slices converge", untrue_slices),
     ]
@@ -371,7 +371,7 @@ def unplaced(name: str, replicas: int) -> Obj:
 
 
 def of_growth() -> Sequence[Checker]:
-    return [*everywhere(), GrowthIsEarned(MANAGERS)]
+    return [*at_home(), GrowthIsEarned(MANAGERS)]
 
 
 MOST = 12
