@@ -106,7 +106,10 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def plan_of(scenario: Scenario, seed: str, strategy: Strategy = "random") -> Plan:
-    """The faults of a seed: the story's own, or some drawn from its menu."""
+    """The faults of a seed: the story's own, or some drawn from its menu. A story that scripts its faults to
+    the second is about what happens then: nobody is starved in it."""
+    if scenario.scripted and strategy == "pct":
+        strategy = "random"
     if scenario.faults_of is not None:
         faults = tuple(scenario.faults_of(seed))
     else:

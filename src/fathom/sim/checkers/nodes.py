@@ -34,8 +34,9 @@ class NoEvictionOnWeakEvidence(Checker):
             return None
         if change.resource != "nodes" or change.new is None or _has_word(change.new):
             return None
+        # One that never had a lease is silent since it was made.
+        silent_s = change.at_s - self._renewed_s.setdefault(change.key.name, change.at_s)
         new = _driving(change.new) - _driving(change.old or {})
-        silent_s = change.at_s - self._renewed_s.get(change.key.name, change.at_s)
         if new and silent_s < ALIVE_S:
             return f"{', '.join(sorted(new))} after {silent_s:.1f} s of silence"
         return None
