@@ -25,8 +25,8 @@ def added(*objs: Obj) -> list[Event]:
     return [Event("ADDED", one) for one in objs]
 
 
-def synced(*objs: Obj, revision: int = 10, **options: bool) -> IndexedCache:
-    cache = IndexedCache(STANDARD, **options)
+def synced(*objs: Obj, revision: int = 10, shared_revisions: bool = True) -> IndexedCache:
+    cache = IndexedCache(STANDARD, shared_revisions=shared_revisions)
     cache.replace(objs, revision, [], asked_s=0.0)
     return cache
 

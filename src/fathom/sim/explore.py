@@ -7,8 +7,12 @@ lineage   take a good run, ask what its outcome rested on, and take that away
 
 from __future__ import annotations
 
+import signal
+import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from itertools import groupby
+from types import FrameType
 from typing import Any
 
 import msgspec
@@ -105,18 +109,34 @@ def explore(
     early: what was found until then is the answer."""
     clock = SystemClock()
     summary, started_ns = Summary(), clock.monotonic_ns()
-    with Cores(workers, scenarios) as cores:
-        try:
-            for result in _results(scenarios, jobs, cores):
-                summary.add(result)
-                summary.real_s = (clock.monotonic_ns() - started_ns) / SECOND_NS
-                if progress is not None:
-                    progress(summary)
-                if (stop_at_first and summary.violations) or summary.runs == runs_max:
-                    break
-        except KeyboardInterrupt:
-            summary.interrupted = True
+    with Cores(workers, scenarios) as cores, _noting_ctrl_c(summary):
+        for result in _results(scenarios, jobs, cores):
+            summary.add(result)
+            summary.real_s = (clock.monotonic_ns() - started_ns) / SECOND_NS
+            if progress is not None:
+                progress(summary)
+            if (stop_at_first and summary.violations) or summary.runs == runs_max or summary.interrupted:
+                break
     return summary
+
+
+@contextmanager
+def _noting_ctrl_c(summary: Summary) -> Iterator[None]:
+    """An exception in the midst of the machinery that hands out work would leave it broken: the first Ctrl-C
+    is noted, and acted on when a run has ended; the second one is Python's own."""
+
+    def note(number: int, frame: FrameType | None) -> None:
+        signal.signal(signal.SIGINT, before)
+        summary.interrupted = True
+
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGINT, note)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def _results(scenarios: Mapping[str, Scenario], jobs: Iterable[Job], cores: Cores) -> Iterator[Result]:
