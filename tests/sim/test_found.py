@@ -12,6 +12,9 @@ from fathom.model.objects import Obj
 from fathom.seams.process import Inside
 from fathom.sim.checkers.ledgers import QuotaIsTheSum
 from fathom.sim.faults import StaleServer
+from fathom.sim.keeping import must_hold
+from fathom.sim.scenario import plan_of
+from fathom.sim.scenarios import SCENARIOS
 from fathom.sim.scenarios.basics import CONFIG_MAPS
 from fathom.sim.scenarios.quotas import QUOTAS
 from fathom.sim.world import World
@@ -44,3 +47,9 @@ def test_a_quota_that_is_changed_through_a_server_that_lags_still_counts_everyth
 
     told = story(limits_change_while_a_server_lags, servers=2, checkers=lambda: (QuotaIsTheSum(),))
     passes(told, [StaleServer(at_s=1.0, target="api-2", for_s=4.0)])
+
+
+def test_a_pod_is_not_kept_out_of_its_quota_by_room_that_is_reserved_for_itself_elsewhere() -> None:
+    """1. Room is made for it on one node, and reserved. 2. Another node has room sooner. 3. Its tenant's
+    quota is used up, by its own reservation: that is given back."""
+    must_hold(SCENARIOS["scheduling"], plan_of(SCENARIOS["scheduling"], "300"))

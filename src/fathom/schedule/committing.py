@@ -21,7 +21,15 @@ from fathom.model.decision import Result
 from fathom.schedule.desk import Desk, Sent
 from fathom.schedule.flights import Flights
 from fathom.schedule.roommaking import RoomMaking
-from fathom.schedule.sending import ABOUT_NODE, FENCE_LOST, RESERVATION_GONE, Answer, Sender, read_outcome
+from fathom.schedule.sending import (
+    ABOUT_NODE,
+    FENCE_LOST,
+    QUOTA_EXCEEDED,
+    RESERVATION_GONE,
+    Answer,
+    Sender,
+    read_outcome,
+)
 
 NOT_SENT = frozenset({breaker.REASON, lease.NOT_LEADER})
 
@@ -87,7 +95,7 @@ class Committing:
     def _conclude(self, sent: Sent, answer: Answer, *, settled: bool = False) -> None:
         """An outcome is known."""
         uid = sent.pod.uid
-        if answer.check == RESERVATION_GONE or (answer.status == "Bound" and not sent.wish.reservation):
+        if answer.check == RESERVATION_GONE or _has_no_use_for_it(sent, answer):
             self._rooms.release(uid)
         if answer.status == "Bound":
             self._note(sent, "settled" if settled else "committed", answer.revision)
@@ -126,3 +134,9 @@ class Committing:
     def _note(self, sent: Sent, result: Result, revision: int, message: str = "") -> None:
         now_ns = self._desk.clock.now_ns()
         self._desk.recorder.concluded(sent.decision, now_ns, result, revision=revision, message=message)
+
+
+def _has_no_use_for_it(sent: Sent, answer: Answer) -> bool:
+    """Of a pod that went, or would go, elsewhere than to what is reserved for it. Reserved room counts
+    against its tenant's quota: for want of that very share it may be refused."""
+    return not sent.wish.reservation and (answer.status == "Bound" or answer.check == QUOTA_EXCEEDED)

@@ -28,6 +28,7 @@ ABOUT_POD = frozenset({"PodBound", "PodGone", "PodUidChanged", "PodDeleting", "P
 ABOUT_NODE = frozenset({"NodeGone", "NodeUnschedulable", "NodeFull", "NodePorts"})
 FENCE_LOST = "FenceLost"
 RESERVATION_GONE = "ReservationGone"
+QUOTA_EXCEEDED = "QuotaExceeded"
 NO_BATCHES = "NoBatches"  # The server does not know them.
 
 

@@ -18,6 +18,10 @@ Look = Callable[["World"], Iterable[str | Finding]]
 class WhenSettled(Checker):
     """An invariant that is one function of the world at rest."""
 
+    patience_s = (
+        90.0  # A clock that was wrong, or a list that is never answered, holds things up for a minute.
+    )
+
     def __init__(self, name: str, look: Look) -> None:
         self.name = name
         self._look = look

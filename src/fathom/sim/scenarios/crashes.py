@@ -88,7 +88,7 @@ async def crash_after_any_write(world: World) -> None:
     await world.apply(REPLICA_SETS, reserving("web", 1, tag="2", surge=1))
     await world.sleep(4)
     await come_to_rest(world, weather)
-    look_at_the_end(world, "web")
+    await look_at_the_end(world, "web")
 
 
 SCENARIOS: tuple[Scenario, ...] = (crash_after_any_write,)

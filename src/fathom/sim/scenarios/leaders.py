@@ -42,7 +42,7 @@ async def leaders(world: World) -> None:
     await keep_changing(world, WORKLOADS, replica_set)
     await come_to_rest(world, weather)
     for name in WORKLOADS:
-        look_at_the_end(world, name)
+        await look_at_the_end(world, name)
 
 
 SCENARIOS: tuple[Scenario, ...] = (leaders,)

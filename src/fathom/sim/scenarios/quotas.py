@@ -66,7 +66,7 @@ async def quota_changes(world: World) -> None:
     await world.apply(QUOTAS, quota(ENOUGH))
     await come_to_rest(world, weather)
     for name in WORKLOADS:
-        look_at_the_end(world, name)
+        await look_at_the_end(world, name)
     used = [lookup(one, "status", "used", "pods") for one in world.list("resourcequotas")]
     assert used == [str(len(world.list("pods")))], f"the quota says {used}"
     assert all(lookup(pod, "spec", "containers")[0]["resources"]["requests"] for pod in world.list("pods")), [

@@ -87,7 +87,7 @@ async def _told(world: World, weather: Weather) -> None:
     await keep_changing(world, WORKLOADS, reserving)
     await come_to_rest(world, weather)
     for name in WORKLOADS:
-        look_at_the_end(world, name)
+        await look_at_the_end(world, name)
     idle = [key_of(pod).name for pod in world.list("pods") if not is_placed(pod)]
     assert not idle, f"{idle} wait, though there is room"
 
