@@ -15,6 +15,7 @@ import socket
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Protocol
 
 import msgspec
 import uvloop
@@ -50,8 +51,30 @@ async def run_live(
     to go on."""
     for name in settings.controllers:
         load_controller(name)  # Now, and not when it is too late to say so.
-    flight = Flight(
-        ENTRY,
+    flight = flight_to(server, ENTRY, settings, outside=outside, tape=tape, journal=journal, log=log)
+    await fly(flight, stop, who="the controllers")
+
+
+class Drained(Protocol):
+    """Settings of a process that puts down what it has in hand before it ends."""
+
+    @property
+    def drain_s(self) -> float: ...
+
+
+def flight_to(
+    server: Server,
+    entry: str,
+    settings: Drained,
+    *,
+    outside: Outside | None = None,
+    tape: DiskTape | None = None,
+    journal: Journal | None = None,
+    log: Log | None = None,
+) -> Flight:
+    """A deciding process whose outside is this server."""
+    return Flight(
+        entry,
         msgspec.to_builtins(settings),
         connect=lambda host: HttpBackend(host, server),
         outside=outside or live(),
@@ -62,7 +85,6 @@ async def run_live(
         redact=secret_data if tape is not None else None,
         grace_s=settings.drain_s + 5.0,
     )
-    await fly(flight, stop, who="the controllers")
 
 
 def main(arguments: Sequence[str] | None = None, environ: Mapping[str, str] | None = None) -> int:

@@ -22,16 +22,16 @@ from fathom.cache.indexes import Index
 from fathom.cache.observer import CacheObserver
 from fathom.cache.scope import Pace, Scope
 from fathom.cache.written import WriteLog
-from fathom.client.api import Api, Transport
-from fathom.control.breaker import Breaker, BreakerView, Guarded
+from fathom.control.breaker import Breaker, BreakerView
 from fathom.control.commit import Commit
 from fathom.control.kit import Kit
 from fathom.control.leading import Ends, Leading
-from fathom.control.lease import Elector, Fenced, Standing, Term, Timing
+from fathom.control.lease import Standing, Term, Timing
 from fathom.control.loop import Loop, LoopObserver, NoLoopObserver, Reconciler, Shared
 from fathom.control.pace import Rate
 from fathom.control.queue import NoQueueMetrics, QueueMetrics, WorkQueue
 from fathom.control.retry import Retry, Trouble
+from fathom.control.station import Station
 from fathom.control.telling import Change, Teller
 from fathom.control.waking import Waker
 from fathom.control.watches import Kind, Primary, Watch
@@ -119,13 +119,10 @@ class Controllers:
         self._controllers = controllers
         self._settings = settings
         self._watchers = watchers
-        self.standing: Standing | None = None
         self.loops: list[Loop] = []
-        self.breaker = Breaker(
-            settings.target, inside.streams.stream("breaker"), on_change=self._breaker_changed
-        )
+        self._station = Station(inside, settings)
         self.caches = Caches(
-            self._api(Guarded(inside.seam, self.breaker)),
+            self._station.api(),
             streams=inside.streams,
             observer=watchers.caches,
             pace=Pace(resync=settings.resync_s, bookmark=settings.bookmark_s),
@@ -151,8 +148,15 @@ class Controllers:
 
     async def run(self) -> None:
         """Until told to stop."""
-        elector = self._elector() if self._settings.lease else None
-        await Leading(self._inside, self.caches, elector, self._work).run()
+        await Leading(self._inside, self.caches, self._station.elector(), self._work).run()
+
+    @property
+    def standing(self) -> Standing | None:
+        return self._station.standing
+
+    @property
+    def breaker(self) -> Breaker:
+        return self._station.breaker
 
     @property
     def view(self) -> View:
@@ -205,7 +209,7 @@ class Controllers:
 
     def _teller(self) -> Teller:
         inside = self._inside
-        api = self._api(Guarded(inside.seam, self.breaker))
+        api = self._station.api()
         return Teller(api, clock=inside.outside.clock, ids=inside.outside.ids)
 
     def _tell(self, controller: Controller, teller: Teller, change: Change) -> None:
@@ -216,8 +220,7 @@ class Controllers:
 
     def _loop(self, controller: Controller, term: Term | None, teller: Teller) -> Loop:
         inside, settings, name = self._inside, self._settings, controller.name
-        guarded: Transport = Guarded(inside.seam, self.breaker)
-        api = self._api(Fenced(guarded, term) if term is not None else guarded)
+        api = self._station.api(term)
         queue: WorkQueue[Key] = WorkQueue(
             inside.streams.stream(f"queue/{name}"),
             retry=settings.retry,
@@ -265,32 +268,6 @@ class Controllers:
             rng=inside.streams.stream(f"loop/{name}"),
             shared=shared,
         )
-
-    def _elector(self) -> Elector:
-        inside, settings = self._inside, self._settings
-        namespace, _, name = settings.lease.partition("/")
-        return Elector(
-            self._api(Guarded(inside.seam, self.breaker, vital=True)),
-            Key(namespace, name),
-            who=settings.who,
-            clock=inside.outside.clock,
-            ids=inside.outside.ids,
-            rng=inside.streams.stream("lease"),
-            timing=settings.timing,
-            on_change=self._standing_changed,
-        )
-
-    def _api(self, transport: Transport) -> Api:
-        return Api(transport, headers=(("user-agent", self._settings.user_agent),))
-
-    def _standing_changed(self, standing: Standing) -> None:
-        self.standing = standing
-        self._inside.log.info("lease", state=standing.state, identity=standing.identity,
-                              epoch=standing.epoch, why=standing.why)  # fmt: skip
-
-    def _breaker_changed(self, view: BreakerView) -> None:
-        self._inside.log.warn("breaker", target=view.target, state=view.state, opened=view.opened,
-                              refused=view.refused, last_failure=view.last_failure)  # fmt: skip
 
 
 def primary_of(controller: Controller) -> Primary:

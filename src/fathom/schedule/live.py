@@ -5,17 +5,15 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
-import msgspec
-
-from fathom.client.http import HttpBackend, Server
+from fathom.client.http import Server
+from fathom.control.live import flight_to
 from fathom.model.decision import Decision, Journal, Outcome, Table
-from fathom.record.flight import Flight, fly
+from fathom.record.flight import fly
 from fathom.record.journal import DiskJournal
-from fathom.record.redact import secret_data
 from fathom.record.tape import DiskTape
 from fathom.schedule.process import Settings
 from fathom.seams.log import Log
-from fathom.seams.outside import Outside, SystemClock, live
+from fathom.seams.outside import Outside, SystemClock
 
 ENTRY = "fathom.schedule.process:begin"
 # Beside the server's data: one folder for each scheduler.
@@ -63,16 +61,5 @@ async def run_scheduler_live(
 ) -> None:
     """On the host's loop, until `stop` is set and what was under way is done. Raises what made it impossible
     to go on."""
-    flight = Flight(
-        ENTRY,
-        msgspec.to_builtins(settings),
-        connect=lambda host: HttpBackend(host, server),
-        outside=outside or live(),
-        tape=tape,
-        about={"server": server.url},
-        journal=journal,
-        log=log,
-        redact=secret_data if tape is not None else None,
-        grace_s=settings.drain_s + 5.0,
-    )
+    flight = flight_to(server, ENTRY, settings, outside=outside, tape=tape, journal=journal, log=log)
     await fly(flight, stop, who="the scheduler")

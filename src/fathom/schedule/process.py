@@ -16,11 +16,9 @@ import msgspec
 from fathom.cache.caches import Caches
 from fathom.cache.observer import CacheObserver
 from fathom.cache.scope import Pace, Scope
-from fathom.client.api import Api, Transport
-from fathom.control.breaker import Breaker, BreakerView, Guarded
 from fathom.control.leading import Ends, Leading
-from fathom.control.lease import Elector, Fenced, Standing, Term, Timing
-from fathom.model.objects import Key
+from fathom.control.lease import Term, Timing
+from fathom.control.station import Station
 from fathom.schedule.kinds import KINDS
 from fathom.schedule.plugins import installed_rules
 from fathom.schedule.rules import RULES
@@ -67,12 +65,9 @@ class SchedulerProcess:
     ) -> None:
         self._inside = inside
         self._settings = settings
-        self.standing: Standing | None = None
-        self.breaker = Breaker(
-            settings.target, inside.streams.stream("breaker"), on_change=self._breaker_changed
-        )
+        self._station = Station(inside, settings)
         self.caches = Caches(
-            self._api(Guarded(inside.seam, self.breaker)),
+            self._station.api(),
             streams=inside.streams,
             observer=observer,
             pace=Pace(resync=settings.resync_s),
@@ -94,13 +89,11 @@ class SchedulerProcess:
 
     async def run(self) -> None:
         """Until told to stop."""
-        elector = self._elector() if self._settings.lease else None
-        await Leading(self._inside, self.caches, elector, self._work).run()
+        await Leading(self._inside, self.caches, self._station.elector(), self._work).run()
 
     async def _work(self, term: Term | None, ends: Ends) -> bool:
         """Schedule until told to stop, or until the lease is lost."""
-        guarded: Transport = Guarded(self._inside.seam, self.breaker)
-        api = self._api(Fenced(guarded, term) if term is not None else guarded)
+        api = self._station.api(term)
         working = asyncio.get_running_loop().create_task(self.scheduler.run(api, term), name="scheduling")
         try:
             await asyncio.wait((working, *ends.all), return_when=asyncio.FIRST_COMPLETED)
@@ -122,29 +115,3 @@ class SchedulerProcess:
             in_flight_max=settings.in_flight_max,
             bind_timeout_s=settings.bind_timeout_s,
         )
-
-    def _elector(self) -> Elector:
-        inside, settings = self._inside, self._settings
-        namespace, _, name = settings.lease.partition("/")
-        return Elector(
-            self._api(Guarded(inside.seam, self.breaker, vital=True)),
-            Key(namespace, name),
-            who=settings.who,
-            clock=inside.outside.clock,
-            ids=inside.outside.ids,
-            rng=inside.streams.stream("lease"),
-            timing=settings.timing,
-            on_change=self._standing_changed,
-        )
-
-    def _api(self, transport: Transport) -> Api:
-        return Api(transport, headers=(("user-agent", self._settings.user_agent),))
-
-    def _standing_changed(self, standing: Standing) -> None:
-        self.standing = standing
-        self._inside.log.info("lease", state=standing.state, identity=standing.identity,
-                              epoch=standing.epoch, why=standing.why)  # fmt: skip
-
-    def _breaker_changed(self, view: BreakerView) -> None:
-        self._inside.log.warn("breaker", target=view.target, state=view.state, opened=view.opened,
-                              refused=view.refused, last_failure=view.last_failure)  # fmt: skip

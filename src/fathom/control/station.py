@@ -1,0 +1,71 @@
+"""Where a deciding process stands towards its API server: the breaker before it, who it says it is, and the
+lease it may hold. What the controllers' and the scheduler's process have in common."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from fathom.client.api import Api, Transport
+from fathom.control.breaker import Breaker, BreakerView, Guarded
+from fathom.control.lease import Elector, Fenced, Standing, Term, Timing
+from fathom.model.objects import Key
+from fathom.seams.process import Inside
+
+
+class Wanted(Protocol):
+    """What the settings of either process say about it."""
+
+    @property
+    def target(self) -> str: ...  # What the breaker calls the server.
+    @property
+    def who(self) -> str: ...  # Begins the identity under which the lease is held.
+    @property
+    def lease(self) -> str: ...  # namespace/name; '' where nobody leads.
+    @property
+    def timing(self) -> Timing: ...
+    @property
+    def user_agent(self) -> str: ...
+
+
+class Station:
+    def __init__(self, inside: Inside, wanted: Wanted) -> None:
+        self._inside = inside
+        self._wanted = wanted
+        self.standing: Standing | None = None
+        self.breaker = Breaker(
+            wanted.target, inside.streams.stream("breaker"), on_change=self._breaker_changed
+        )
+
+    def api(self, term: Term | None = None) -> Api:
+        """Behind the breaker; in a term of leadership, with its fence."""
+        guarded: Transport = Guarded(self._inside.seam, self.breaker)
+        return self._named(Fenced(guarded, term) if term is not None else guarded)
+
+    def elector(self) -> Elector | None:
+        """None where nobody leads."""
+        inside, wanted = self._inside, self._wanted
+        if not wanted.lease:
+            return None
+        namespace, _, name = wanted.lease.partition("/")
+        return Elector(
+            self._named(Guarded(inside.seam, self.breaker, vital=True)),
+            Key(namespace, name),
+            who=wanted.who,
+            clock=inside.outside.clock,
+            ids=inside.outside.ids,
+            rng=inside.streams.stream("lease"),
+            timing=wanted.timing,
+            on_change=self._standing_changed,
+        )
+
+    def _named(self, transport: Transport) -> Api:
+        return Api(transport, headers=(("user-agent", self._wanted.user_agent),))
+
+    def _standing_changed(self, standing: Standing) -> None:
+        self.standing = standing
+        self._inside.log.info("lease", state=standing.state, identity=standing.identity,
+                              epoch=standing.epoch, why=standing.why)  # fmt: skip
+
+    def _breaker_changed(self, view: BreakerView) -> None:
+        self._inside.log.warn("breaker", target=view.target, state=view.state, opened=view.opened,
+                              refused=view.refused, last_failure=view.last_failure)  # fmt: skip
