@@ -16,6 +16,8 @@ def run(cluster: Cluster, app: str, replicas: int) -> None:
     cluster.ask("POST", DEPLOYMENTS, deployment(app, replicas))
     cluster.ask("POST", SERVICES, service(app))
     cluster.until_ready(app, replicas)
+    # A ready pod is not yet behind its Service: the endpoints and the gateway hear of it a moment later.
+    until(lambda: _answers(cluster, app), lambda: f"the service does not answer: {cluster.told()}")
 
 
 def remove(cluster: Cluster, app: str) -> None:

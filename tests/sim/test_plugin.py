@@ -90,7 +90,7 @@ async def test_a_lost_answer(world: World) -> None:
 
 def pytest_in(folder: Path, *words: str) -> tuple[int, str]:
     command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", *words]
-    environment = {**os.environ, "COLUMNS": "300"}
+    environment = {**os.environ, "COLUMNS": "300", "CI": "true"}  # Where pytest's summary is uncut.
     ran = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False, env=environment)
     return ran.returncode, ran.stdout + ran.stderr
 

@@ -10,7 +10,7 @@ What is done with a story is in `storytests`.
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -126,7 +126,21 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
     return True
 
 
-# What is said at the end.
+# What is said of a failure, and at the end.
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    call: pytest.CallInfo[None],
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """A story's own report is enough; where it came from in pytest is of no interest."""
+    report = yield
+    if "fathom.sim.storytests" in sys.modules and call.excinfo is not None:
+        from fathom.sim.storytests import Broken, Told  # noqa: PLC0415
+
+        if isinstance(call.excinfo.value, Broken):
+            report.longrepr = Told(str(call.excinfo.value))
+    return report
 
 
 @pytest.hookimpl(trylast=True)

@@ -11,6 +11,9 @@ from typing import Any, NoReturn, cast
 
 import msgspec
 import pytest
+from _pytest._code.code import ReprFileLocation, TerminalRepr
+from _pytest._io import TerminalWriter
+from _pytest.outcomes import Failed
 
 from fathom.sim import artifact as artifacts
 from fathom.sim.cores import freeze
@@ -61,6 +64,22 @@ def ledger_of(config: pytest.Config) -> Ledger:
     return config.stash[LEDGER]
 
 
+class Broken(Failed):
+    """A story did not hold. Its message is the whole report."""
+
+
+class Told(TerminalRepr):
+    """A report that is shown once, in whole: pytest's summary, which a build server gets uncut, repeats its
+    first line only."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self.reprcrash = ReprFileLocation("", 0, text.partition("\n")[0])
+
+    def toterminal(self, tw: TerminalWriter) -> None:
+        tw.line(self._text)
+
+
 class StoryTest(pytest.Item):
     """One scenario under one seed."""
 
@@ -72,12 +91,6 @@ class StoryTest(pytest.Item):
 
     def runtest(self) -> None:
         _Teller(self, self._scenario, self._seed, test="").tell()
-
-    def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:
-        """The story's own report is enough; where it came from in pytest is of no interest."""
-        if isinstance(excinfo.value, pytest.fail.Exception):
-            return str(excinfo.value)
-        return super().repr_failure(excinfo, style)
 
     def reportinfo(self) -> tuple[Path, int | None, str]:
         line = inspect.getsourcelines(self._scenario.story)[1]
@@ -151,7 +164,7 @@ class _Teller:
         kept = keep(told, telling, patch=Path(patch) if patch else None, out=out)
         again = self._again(str(kept.file))
         self._ledger.failures.append(told.rerun or again)
-        pytest.fail("\n".join([*as_lines(told), f"replay:  {again}"]), pytrace=False)
+        raise Broken("\n".join([*as_lines(told), f"replay:  {again}"]), pytrace=False)
 
     def _rerun(self) -> str:
         strategy = self._config.getoption("--fathom-strategy")
@@ -177,8 +190,8 @@ class _Teller:
         replayed, result = replay(artifact, self._story)
         notes = "".join(f"\nnote: {warning}" for warning in replayed.warnings)
         if not replayed.reproduced:
-            pytest.fail(f"NOT reproduced: {replayed.divergence}{notes}", pytrace=False)
+            raise Broken(f"NOT reproduced: {replayed.divergence}{notes}", pytrace=False)
         if result.violation is not None:
             told, _ = report(self._story, artifact.plan)
             lines = ["reproduced, input for input", *as_lines(msgspec.structs.replace(told, rerun=""))]
-            pytest.fail("\n".join(lines) + notes, pytrace=False)
+            raise Broken("\n".join(lines) + notes, pytrace=False)
