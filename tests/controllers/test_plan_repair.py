@@ -6,6 +6,7 @@ import pytest
 
 from fathom.control.plan import NOTHING, Delete, target
 from fathom.controllers.plan_repair import (
+    STRANDED,
     loose_ends,
     plan_complete,
     plan_finalizers,
@@ -124,7 +125,8 @@ def test_one_that_may_still_go_by_itself_is_left_alone(since: str, ready: str) -
 def test_a_foreign_finalizer_that_holds_for_long_is_proposed_for_removal() -> None:
     held = pod(deletionTimestamp=LONG_AGO, finalizers=["example.com/disk"])
     (create,) = plan_finalizers("Pod", held, now_ns=NOW_NS).creates
-    assert create.obj["spec"]["problem"] == (
+    assert create.obj["spec"]["problem"] == "HeldByFinalizers"
+    assert create.obj["spec"]["evidence"][0]["message"] == (
         f"it should be gone since {LONG_AGO}, but is held by example.com/disk"
     )
     ours = pod(deletionTimestamp=LONG_AGO, finalizers=["foregroundDeletion"])
@@ -133,7 +135,7 @@ def test_a_foreign_finalizer_that_holds_for_long_is_proposed_for_removal() -> No
 
 @pytest.mark.parametrize(("approved", "phase"), [(None, "Proposed"), (True, "Approved"), (False, "Refused")])
 def test_a_proposal_is_carried_out_only_when_a_person_says_so(approved: bool | None, phase: str) -> None:
-    proposed = proposal(pod(), "Pod", "Delete", "…")
+    proposed = proposal(pod(), "Pod", STRANDED, "…")
     if approved is not None:
         proposed["spec"]["approved"] = approved
     (write,) = plan_proposal(proposed, pod(), now=NOW).statuses
@@ -141,7 +143,7 @@ def test_a_proposal_is_carried_out_only_when_a_person_says_so(approved: bool | N
 
 
 def test_a_proposal_whose_subject_is_gone_is_over() -> None:
-    proposed = proposal(pod(), "Pod", "Delete", "…")
+    proposed = proposal(pod(), "Pod", STRANDED, "…")
     (write,) = plan_proposal(proposed, pod(uid="another"), now=NOW).statuses
     assert write.status["phase"] == "Obsolete"
     approved = {**proposed, "status": {"phase": "Approved"}}
@@ -167,7 +169,7 @@ def test_a_workload_of_which_nothing_is_left_behind_says_so_for_its_generation()
 
 
 def test_a_reservation_for_nobody_and_an_open_proposal_are_loose_ends() -> None:
-    proposed = proposal(pod(), "Pod", "Delete", "…")
+    proposed = proposal(pod(), "Pod", STRANDED, "…")
     assert loose_ends([reservation()], [], [proposed], now_ns=NOW_NS) == [
         "reservation r1 holds capacity for nobody",
         f"proposal {proposed['metadata']['name']} waits for a person",

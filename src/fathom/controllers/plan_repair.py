@@ -36,6 +36,9 @@ VANISHED_S = 40.0
 
 # Finalizers whose owners are here and alive: they need no proposal.
 KNOWN = ("kubernetes", "foregroundDeletion", "orphan")
+# What may be wrong with an object, in a word, and what would be done about it.
+STRANDED, HELD = "TerminatingOnSilentNode", "HeldByFinalizers"
+ACTIONS = {STRANDED: "Delete", HELD: "RemoveFinalizer"}
 # Condition of a WorkloadProgress.
 COMPLETE = "RepairComplete"
 LOOSE_TOLD = 5
@@ -140,8 +143,8 @@ def plan_pod(pod: Obj, node: Obj | None, *, node_is_gone: bool, now_ns: int) -> 
         )
     if node is None or not overdue(pod, now_ns=now_ns) or not _is_unheard(node):
         return NOTHING
-    problem = f"it should be gone, but node {where} cannot be heard: it may still run there"
-    return Plan(creates=(Create("RepairProposal", proposal(pod, "Pod", "Delete", problem)),), why=problem)
+    why = f"it should be gone, but node {where} cannot be heard: it may still run there"
+    return Plan(creates=(Create("RepairProposal", proposal(pod, "Pod", STRANDED, why)),), why=why)
 
 
 def waits_for_node_s(pod: Obj, *, now_ns: int) -> float:
@@ -171,12 +174,9 @@ def plan_finalizers(kind: str, obj: Obj, *, now_ns: int) -> Plan:
     foreign = [each for each in metadata(obj).get("finalizers") or () if each not in KNOWN]
     if not foreign or not overdue(obj, now_ns=now_ns):
         return NOTHING
-    problem = (
-        f"it should be gone since {metadata(obj)['deletionTimestamp']}, but is held by {', '.join(foreign)}"
-    )
-    return Plan(
-        creates=(Create("RepairProposal", proposal(obj, kind, "RemoveFinalizer", problem)),), why=problem
-    )
+    since = metadata(obj)["deletionTimestamp"]
+    why = f"it should be gone since {since}, but is held by {', '.join(foreign)}"
+    return Plan(creates=(Create("RepairProposal", proposal(obj, kind, HELD, why)),), why=why)
 
 
 # Proposals.
@@ -187,8 +187,9 @@ def proposal_name(kind: str, uid: str, action: str) -> str:
     return f"{kind.lower()}-{action.lower()}-{zlib.crc32(f'{kind}/{uid}/{action}'.encode()):08x}"
 
 
-def proposal(obj: Obj, kind: str, action: str, problem: str) -> Obj:
-    key, meta = key_of(obj), metadata(obj)
+def proposal(obj: Obj, kind: str, problem: str, why: str) -> Obj:
+    """`problem` is a word; what was seen is the evidence."""
+    key, meta, action = key_of(obj), metadata(obj), ACTIONS[problem]
     return {
         "metadata": {
             "name": proposal_name(kind, uid_of(obj), action),
@@ -207,7 +208,7 @@ def proposal(obj: Obj, kind: str, action: str, problem: str) -> Obj:
             "evidence": [
                 {
                     "source": "repair",
-                    "message": problem,
+                    "message": why,
                     "revision": int(meta.get("resourceVersion") or 0),
                 }
             ],

@@ -33,6 +33,7 @@ from fathom.sim.scenarios.real import (
 from fathom.sim.scenarios.staff import all_but
 from fathom.sim.world import World
 
+PROPOSALS = Resource("fathom.dev", "v1alpha1", "repairproposals")
 NODE, RESERVATIONS = Resource("", "v1", "nodes", False), Resource("fathom.dev", "v1alpha1", "reservations")
 QUIET_S = 90.0
 MENU = Menu(processes=DECIDERS)
@@ -184,6 +185,36 @@ async def late_heartbeats(world: World) -> None:
     await world.heal_and_settle(quiet_s=QUIET_S, within_s=900)
 
 
+HOLDERS = [f"{'very-' * 8}long-name-{number}.example.com/disk" for number in range(4)]
+
+
+@scenario(
+    Menu(processes=DECIDERS, kinds=("/repairproposals", "/deployments"), seconds=30, most=3),
+    checkers=standard,
+)
+async def a_persons_decision(world: World) -> None:
+    """A workload that should be gone is held by somebody's finalizers: repair proposes, does nothing by
+    itself, and does it when a person has approved."""
+    employ_cluster(world)
+    held = deployment("held", 0)
+    held["metadata"]["finalizers"] = HOLDERS
+    made = await world.apply(DEPLOYMENTS, held)
+    await world.api.delete(DEPLOYMENTS, "default", "held", uid=made["metadata"]["uid"])
+    await world.sleep(60)
+    world.heal()
+    await world.until(lambda: proposed(world) == ["Proposed"], within_s=900, what="it is proposed")
+    await world.sleep(60)
+    assert world.get("deployments.apps", Key("default", "held")) is not None, "nobody had approved that"
+    (one,) = world.list(PROPOSALS.name)
+    await world.apply(PROPOSALS, {"metadata": {"name": one["metadata"]["name"]}, "spec": {"approved": True}})
+    await world.until(lambda: proposed(world) == ["Done"], within_s=120, what="it is done")
+    assert world.get("deployments.apps", Key("default", "held")) is None
+
+
+def proposed(world: World) -> list[str]:
+    return [str(lookup(one, "status", "phase") or "") for one in world.list(PROPOSALS.name)]
+
+
 # What a workload's containers do, and what its progress must say holds it.
 HELD = {"image": '{"fail": "image"}', "probe": '{"fail": "readiness"}', "crash": '{"fail": "crash"}'}
 
@@ -222,4 +253,5 @@ SCENARIOS: tuple[Scenario, ...] = (
     progress_hidden_in_logs,
     failure_detector_too_aggressive,
     late_heartbeats,
+    a_persons_decision,
 )
