@@ -117,6 +117,26 @@ def test_a_journal_is_bounded_and_the_oldest_go_first(tmp_path: Path) -> None:
     assert journal.lost == 0
 
 
+def test_near_the_budget_detail_goes_first_where_nobody_will_ask_for_it(tmp_path: Path) -> None:
+    journal = DiskJournal(tmp_path, budget_bytes=128 * 1024)
+    journal.tabled(Roster(id="r", names=("a", "b")))
+    journal.tabled(Verdicts(id="v", roster="r", reasons=("", "full"), codes=zlib.compress(bytes([1, 1]))))
+    failed = decision(0, verdict="unschedulable", verdicts="v", filters={"full": 2})
+    journal.decided(failed)
+    for number in range(1, 1500):
+        journal.decided(decision(number, verdict="bind", node="a", message=os.urandom(100).hex()))
+        journal.concluded(outcome(number))
+    journal.close()
+    assert sum(path.stat().st_size for path in tmp_path.iterdir()) <= 128 * 1024
+    first, *others = read_journal(tmp_path)
+    assert first == Kept(failed)
+    assert node_reasons(tmp_path, failed) == {"a": "full", "b": "full"}
+    assert others[0] == Kept(decision(1, verdict="bind", node="a", brief=True), (outcome(1),))
+    whole = [not kept.decision.brief for kept in others]
+    assert whole == sorted(whole)  # What is brief is older than what is whole.
+    assert whole[-1]
+
+
 def test_what_no_json_can_hold_is_counted_and_stops_nothing(tmp_path: Path) -> None:
     journal = DiskJournal(tmp_path)
     journal.decided(decision(1, message="\ud800"))

@@ -68,6 +68,8 @@ class Decision(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     observed_generation: int = 0
     condition: str = ""  # The condition that goes with it: 'Ready=False/Waiting'.
     message: str = ""
+    priority: int = 0  # Of the pod.
+    brief: bool = False  # The journal has let its detail go: it went as usual, long ago.
 
 
 class Outcome(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):

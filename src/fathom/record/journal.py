@@ -1,4 +1,5 @@
-"""The decision journal: what was decided and what came of it, in bounded space, through crashes.
+"""The decision journal: what was decided and what came of it, in bounded space, through crashes. When the
+space is nearly used up, what is old keeps its detail only where that matters (`worth`).
 
 A record is in the page cache when `decided` returns, so it is there before the commit that it describes is
 sent. Reading joins the outcomes to their decisions; a decision without one belongs to a commit that is under
@@ -9,27 +10,42 @@ from __future__ import annotations
 
 import zlib
 from array import array
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import msgspec
 
 from fathom.model.decision import Column, Decision, Outcome, Roster, Table, Verdicts
 from fathom.record.ring import Ring, runs
-from fathom.record.segment import JOURNAL, NotASegment, segments
+from fathom.record.segment import JOURNAL, NotASegment, segments, thin
+from fathom.record.worth import Record, thinned
 from fathom.seams.log import Log
 
 # At 400 bytes a decision and its outcome, packed ten times smaller: several million.
 BUDGET_BYTES = 256 << 20
 
 _DECISION, _OUTCOME, _ROSTER, _COLUMN, _VERDICTS = b"D", b"O", b"R", b"C", b"V"
-_TABLES: dict[type, bytes] = {Roster: _ROSTER, Column: _COLUMN, Verdicts: _VERDICTS}
+_LETTERS: dict[type, bytes] = {
+    Decision: _DECISION,
+    Outcome: _OUTCOME,
+    Roster: _ROSTER,
+    Column: _COLUMN,
+    Verdicts: _VERDICTS,
+}
 
 _decode_decision = msgspec.json.Decoder(Decision).decode
 _decode_outcome = msgspec.json.Decoder(Outcome).decode
 _decode_roster = msgspec.json.Decoder(Roster).decode
 _decode_column = msgspec.json.Decoder(Column).decode
 _decode_verdicts = msgspec.json.Decoder(Verdicts).decode
+
+_KINDS: dict[bytes, Callable[[bytes], Record]] = {
+    _DECISION: _decode_decision,
+    _OUTCOME: _decode_outcome,
+    _ROSTER: _decode_roster,
+    _COLUMN: _decode_column,
+    _VERDICTS: _decode_verdicts,
+}
 
 
 class DiskJournal:
@@ -38,26 +54,26 @@ class DiskJournal:
     def __init__(self, directory: Path, *, budget_bytes: int = BUDGET_BYTES, log: Log | None = None) -> None:
         self.written = 0
         self.bytes = 0  # Before they are packed.
-        self._ring = Ring(directory, JOURNAL, budget_bytes=budget_bytes, long_runs=False, log=log)
+        self._ring = Ring(directory, JOURNAL, budget_bytes=budget_bytes, long_runs=False, log=log, thin=_thin)
         self._encode = msgspec.json.Encoder().encode
         self._unfit = 0  # Records that no JSON can hold: half a surrogate pair in a name.
 
     def decided(self, decision: Decision) -> None:
-        self._keep(_DECISION, decision)
+        self._keep(decision)
 
     def concluded(self, outcome: Outcome) -> None:
-        self._keep(_OUTCOME, outcome)
+        self._keep(outcome)
 
     def tabled(self, table: Table) -> None:
-        self._keep(_TABLES[type(table)], table)
+        self._keep(table)
 
-    def _keep(self, kind: bytes, record: Decision | Outcome | Table) -> None:
+    def _keep(self, record: Record) -> None:
         try:
             body = self._encode(record)
         except (TypeError, ValueError):
             self._unfit += 1
             return
-        if self._ring.append(kind + body):
+        if self._ring.append(_LETTERS[type(record)] + body):
             self.written += 1
             self.bytes += len(body) + 1
 
@@ -148,6 +164,15 @@ def _joined(
         codes = [code or by_domain[domain] for code, domain in zip(codes, domains, strict=True)]
     names = rosters[found.roster].names
     return {name: found.reasons[code] for name, code in zip(names, codes, strict=True) if name}
+
+
+def _thin(path: Path) -> int:
+    return thin(path, _that_matter)
+
+
+def _that_matter(bodies: list[bytes]) -> Iterator[bytes]:
+    for record in thinned([_KINDS[body[:1]](body[1:]) for body in bodies]):
+        yield _LETTERS[type(record)] + msgspec.json.encode(record)
 
 
 def _bodies(directory: Path) -> Iterator[bytes]:

@@ -1,6 +1,8 @@
 """A ring of segments within a byte budget, written through memory: the mechanism under tape and journal.
 
     append ──> the newest segment, mapped into memory ──full──> the next; the full one is packed in a thread
+                                                        ├─nearly at the budget──> the oldest is thinned, if
+                                                        │                         there is a way to thin it
                                                         └─over budget──> the oldest *run* goes, whole
 
 When `append` returns, the record is in the page cache: it outlives the process, whatever kills that. The
@@ -30,6 +32,9 @@ SEGMENT_BYTES = 16 << 20
 # So that what is dropped at a time stays a small part of what is kept.
 SEGMENTS_MIN = 8
 
+# From this part of the budget on, what is old is thinned: so the rest of it holds far more than it would.
+THIN_FROM = 0.75
+
 # Where every record is a beginning, a disk that was full is asked again now and then.
 LOST_PER_TRY = 1000
 
@@ -55,6 +60,7 @@ class Ring:
         long_runs: bool = True,
         log: Log | None = None,
         pack: Callable[[Path], int] = pack,
+        thin: Callable[[Path], int] | None = None,
     ) -> None:
         self.lost = 0  # Records that could not be kept.
         self.run = 0
@@ -64,7 +70,8 @@ class Ring:
         self._long_runs = long_runs  # Else each segment is a run of its own: every record stands for itself.
         self._segment_bytes = min(SEGMENT_BYTES, max(mmap.PAGESIZE, budget_bytes // SEGMENTS_MIN))
         self._log = log or NoLog()
-        self._pack = pack
+        self._pack, self._thin = pack, thin
+        self._thinned: set[Path] = set()
         self._packer = ThreadPoolExecutor(1, thread_name_prefix="fathom-pack")
         self._packing: dict[Path, Future[int]] = {}
         self._sizes: dict[Path, int] = {}  # Every segment of the directory; oldest first.
@@ -89,6 +96,8 @@ class Ring:
         for path in ring_files(self._directory):
             self._sizes[path] = path.stat().st_size
             self.run = max(self.run, run_of(path))
+            if _is_thinned(path):
+                self._thinned.add(path)
             self._pack_later(path)  # What a process that was killed has left.
         return lock
 
@@ -183,9 +192,27 @@ class Ring:
         self._sizes[self._path] = self._at
         self._pack_later(self._path)
         self._map, self._path, self._at, self._end = None, None, 0, 0
+        self._thin_ahead()
 
     def _pack_later(self, path: Path) -> None:
         self._packing[path] = self._packer.submit(self._pack, path)
+
+    def _thin_ahead(self) -> None:
+        """One for each that is sealed, so that nobody has to wait for it when the budget is used up."""
+        if sum(self._sizes.values()) > self._budget_bytes * THIN_FROM:
+            self._thin_oldest()
+
+    def _thin_oldest(self) -> bool:
+        """Whether there is one to thin: what is whole may have half of the budget."""
+        whole = [path for path in self._sizes if path not in self._thinned]
+        if self._thin is None or sum(self._sizes[path] for path in whole) <= self._budget_bytes // 2:
+            return False
+        oldest = next((path for path in whole if path not in self._packing and path != self._path), None)
+        if oldest is None:
+            return False
+        self._thinned.add(oldest)
+        self._packing[oldest] = self._packer.submit(self._thin, oldest)
+        return True
 
     def _settle(self, *, wait_for_all: bool = False) -> None:
         """Take note of what has been packed meanwhile."""
@@ -209,6 +236,8 @@ class Ring:
                 self._settle(wait_for_all=True)  # What is being packed would come back if it were dropped.
             elif oldest == self.run:
                 return False
+            elif self._thin_oldest():
+                self._settle(wait_for_all=True)
             else:
                 self._drop(members)
         return True
@@ -217,6 +246,7 @@ class Ring:
         for path in members:
             path.unlink(missing_ok=True)
             del self._sizes[path]
+            self._thinned.discard(path)
 
 
 def _mapped(path: Path, size: int) -> mmap.mmap:
@@ -226,6 +256,13 @@ def _mapped(path: Path, size: int) -> mmap.mmap:
         return mmap.mmap(handle, size)
     finally:
         os.close(handle)
+
+
+def _is_thinned(path: Path) -> bool:
+    try:
+        return bool(read_header(path).thinned)
+    except NotASegment:
+        return False  # Allocated and never begun.
 
 
 def run_of(path: Path) -> int:

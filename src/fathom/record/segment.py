@@ -12,7 +12,7 @@ from __future__ import annotations
 import os
 import struct
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import BinaryIO
 
@@ -43,9 +43,12 @@ class Header(msgspec.Struct, frozen=True):
     chain: int  # The check that the first frame's builds on.
     codec: int = RAW
     stored: int = 0  # Bytes that follow; 0: all of them.
+    thinned: int = 0  # 1: what mattered least in it has been let go.
 
     def encode(self) -> bytes:
-        fields = _HEADER.pack(MAGIC, self.what, self.codec, 0, self.run, self.part, self.chain, self.stored)
+        fields = _HEADER.pack(
+            MAGIC, self.what, self.codec, self.thinned, self.run, self.part, self.chain, self.stored
+        )
         return fields + _CRC.pack(zlib.crc32(fields))
 
 
@@ -54,10 +57,10 @@ def decode_header(raw: bytes) -> Header:
         raise NotASegment("not a recording of fathom's")
     if _CRC.unpack_from(raw, _HEADER.size)[0] != zlib.crc32(raw[: _HEADER.size]):
         raise NotASegment("a recording whose beginning is damaged")
-    _, what, codec, _, run, part, chain, stored = _HEADER.unpack_from(raw)
+    _, what, codec, thinned, run, part, chain, stored = _HEADER.unpack_from(raw)
     if codec not in {RAW, ZLIB}:
         raise NotASegment("a recording that is packed in a way this fathom does not know")
-    return Header(what, run, part, chain, codec, stored)
+    return Header(what, run, part, chain, codec, stored, thinned)
 
 
 class Frames:
@@ -120,8 +123,12 @@ def packed(segment: Segment) -> bytes:
     """The segment as it is kept for long: without what follows its last good frame."""
     for _ in segment.frames:
         pass
-    body = zlib.compress(segment.frames._block[: segment.frames.end], LEVEL)
-    return msgspec.structs.replace(segment.header, codec=ZLIB, stored=len(body)).encode() + body
+    return _packed(segment.header, segment.frames._block[: segment.frames.end])
+
+
+def _packed(header: Header, block: bytes) -> bytes:
+    body = zlib.compress(block, LEVEL)
+    return msgspec.structs.replace(header, codec=ZLIB, stored=len(body)).encode() + body
 
 
 def pack(path: Path) -> int:
@@ -130,11 +137,31 @@ def pack(path: Path) -> int:
     (segment,) = segments(path)
     if segment.header.codec != RAW:
         return path.stat().st_size
-    block = packed(segment)
+    return _replace(path, packed(segment))
+
+
+def thin(path: Path, keep: Callable[[list[bytes]], Iterable[bytes]]) -> int:
+    """Replace a segment by what `keep` leaves of its records; its new size. In the same thread as `pack`."""
+    (segment,) = segments(path)
+    if segment.header.thinned:
+        return path.stat().st_size
+    header = msgspec.structs.replace(segment.header, thinned=1)
+    return _replace(path, _packed(header, framed(keep(list(segment.frames)), header.chain)))
+
+
+def framed(bodies: Iterable[bytes], chain: int) -> bytes:
+    block = bytearray()
+    for body in bodies:
+        chain = zlib.crc32(body, chain) or 1
+        block += FRAME.pack(len(body), chain) + body
+    return bytes(block)
+
+
+def _replace(path: Path, content: bytes) -> int:
     beside = path.with_suffix(".packing")
     with os.fdopen(os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
-        file.write(block)
+        file.write(content)
         file.flush()
         os.fsync(file.fileno())  # Else a power cut could leave the new name without the old content.
     beside.replace(path)
-    return len(block)
+    return len(content)

@@ -117,6 +117,7 @@ class Recorder:
                 nodes=placement.nodes,
                 observed_generation=around.generation.get(pod.uid, 0),
                 message=placement.message,
+                priority=pod.priority,
                 **more,
             )
         )
