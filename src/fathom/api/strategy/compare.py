@@ -9,7 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from fathom.model import causes
 from fathom.model.causes import shown
+from fathom.model.errors import Cause
+from fathom.model.objects import Obj
 
 _ZERO_IS_ABSENT = frozenset(
     {
@@ -29,6 +32,14 @@ _LINES_MAX = 10
 
 def same(new: Any, old: Any) -> bool:
     return new == old or next(_differences(new, old, ""), None) is None
+
+
+def check_fixed(found: list[Cause], spec: Obj, old: Obj, *names: str) -> None:
+    """Fields of the spec that stay as they were made."""
+    before = old.get("spec") or {}
+    for name in names:
+        if not same(spec.get(name), before.get(name)):
+            found.append(causes.invalid(f"spec.{name}", spec.get(name), causes.IMMUTABLE))
 
 
 def difference(new: Any, old: Any, field: str) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from fathom.api.strategy.base import Strategy
-from fathom.api.strategy.compare import same
+from fathom.api.strategy.compare import check_fixed
 from fathom.api.strategy.poddefaults import default_template
 from fathom.api.strategy.rollout import (
     check_at_most,
@@ -60,9 +60,7 @@ class DeploymentStrategy(Strategy):
 
     def validate_update(self, obj: Obj, old: Obj) -> list[Cause]:
         found = self.validate_create(obj)
-        selector, before = obj["spec"].get("selector"), (old.get("spec") or {}).get("selector")
-        if not same(selector, before):
-            found.append(causes.invalid("spec.selector", selector, causes.IMMUTABLE))
+        check_fixed(found, obj["spec"], old, "selector")
         return found
 
     def validate_status(self, obj: Obj, old: Obj) -> list[Cause]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from fathom.api.strategy.base import Moment, Strategy
-from fathom.api.strategy.compare import same
+from fathom.api.strategy.compare import check_fixed, same
 from fathom.api.strategy.jobspec import check_job_spec, default_job_spec
 from fathom.api.strategy.jobstatus import check_job_status, is_true
 from fathom.api.strategy.rollout import check_template_labels
@@ -47,9 +47,7 @@ class JobStrategy(Strategy):
         spec, before = obj["spec"], old.get("spec") or {}
         _check_spec(found, spec)
         _check_completions(found, spec, before)
-        for name in ("selector", *_IMMUTABLE):
-            if not same(spec.get(name), before.get(name)):
-                found.append(causes.invalid(f"spec.{name}", spec.get(name), causes.IMMUTABLE))
+        check_fixed(found, spec, old, "selector", *_IMMUTABLE)
         _check_template(found, spec.get("template") or {}, old)
         _check_name(found, obj)
         return found

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fathom.api.metadata import label_causes
 from fathom.api.strategy.base import Moment, Strategy
-from fathom.api.strategy.compare import same
+from fathom.api.strategy.compare import check_fixed
 from fathom.api.strategy.poddefaults import default_template
 from fathom.api.strategy.podspec import check_pod_template
 from fathom.api.strategy.rollout import (
@@ -44,9 +44,7 @@ class ReplicaSetStrategy(Strategy):
 
     def validate_update(self, obj: Obj, old: Obj) -> list[Cause]:
         found = self.validate_create(obj)
-        selector, before = obj["spec"].get("selector"), (old.get("spec") or {}).get("selector")
-        if not same(selector, before):
-            found.append(causes.invalid("spec.selector", selector, causes.IMMUTABLE))
+        check_fixed(found, obj["spec"], old, "selector")
         return found
 
     def validate_status(self, obj: Obj, old: Obj) -> list[Cause]:

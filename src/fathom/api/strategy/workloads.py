@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from fathom.api.strategy.base import Moment, Strategy
-from fathom.api.strategy.compare import same
+from fathom.api.strategy.compare import check_fixed
 from fathom.api.strategy.poddefaults import default_template
 from fathom.api.strategy.podspec import check_pod_template
 from fathom.api.strategy.rollout import (
@@ -79,10 +79,8 @@ class StatefulSetStrategy(Strategy):
 
     def validate_update(self, obj: Obj, old: Obj) -> list[Cause]:
         found = self.validate_create(obj)
-        spec, before = obj["spec"], old.get("spec") or {}
-        for name in ("selector", "volumeClaimTemplates", "serviceName", "podManagementPolicy"):
-            if not same(spec.get(name), before.get(name)):
-                found.append(causes.invalid(f"spec.{name}", spec.get(name), causes.IMMUTABLE))
+        names = ("selector", "volumeClaimTemplates", "serviceName", "podManagementPolicy")
+        check_fixed(found, obj["spec"], old, *names)
         return found
 
     def validate_status(self, obj: Obj, old: Obj) -> list[Cause]:
@@ -180,9 +178,7 @@ class DaemonSetStrategy(Strategy):
 
     def validate_update(self, obj: Obj, old: Obj) -> list[Cause]:
         found = self.validate_create(obj)
-        selector, before = obj["spec"].get("selector"), (old.get("spec") or {}).get("selector")
-        if not same(selector, before):
-            found.append(causes.invalid("spec.selector", selector, causes.IMMUTABLE))
+        check_fixed(found, obj["spec"], old, "selector")
         return found
 
     def validate_status(self, obj: Obj, old: Obj) -> list[Cause]:
