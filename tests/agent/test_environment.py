@@ -86,6 +86,15 @@ def test_what_is_not_there_is_named_unless_it_is_optional() -> None:
         environment(container(envFrom=[{"secretRef": {"name": "none"}}]), there)
 
 
+def test_variables_are_a_config_maps_texts_and_never_hold_a_nul() -> None:
+    both = {"data": {"a": "1"}, "binaryData": {"raw": base64.b64encode(b"\0\1").decode()}}
+    where = around(config_maps={"conf": both}, secrets={"keys": {"data": {"raw": both["binaryData"]["raw"]}}})
+    found = environment(container(envFrom=[{"configMapRef": {"name": "conf"}}]), where)
+    assert (found["a"], "raw" in found) == ("1", False)
+    with pytest.raises(Unresolved, match="env S_raw: its value has a NUL byte, which no variable can hold"):
+        environment(container(envFrom=[{"prefix": "S_", "secretRef": {"name": "keys"}}]), where)
+
+
 def service(name: str, address: str, *ports: Obj) -> Obj:
     meta = {"name": name, "namespace": "default"}
     return {"metadata": meta, "spec": {"clusterIP": address, "ports": list(ports)}}
@@ -211,6 +220,12 @@ def test_a_command_wins_and_args_follow_the_program() -> None:
     assert argv_of(container(image="nginx", args=["80"]), IMAGES) == (["python3", "80"], IMAGES["nginx"])
     assert argv_of(container(image="nginx"), IMAGES) == (["python3", "-m", "http.server"], IMAGES["nginx"])
     assert "--images" in str(argv_of(container(image="unknown"), IMAGES))
+
+
+def test_args_of_an_unknown_image_are_the_program_as_with_images_without_entrypoint() -> None:
+    """`kubectl run --image busybox -- sleep 10` has no command."""
+    assert argv_of(container(image="busybox", args=["sleep", "10"]), IMAGES) == (["sleep", "10"], None)
+    assert "--images" in str(argv_of(container(image="app", args=["--port=80"]), IMAGES))
 
 
 def test_an_images_file_is_read_or_refused_in_one_line(tmp_path: Path) -> None:

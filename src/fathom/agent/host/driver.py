@@ -12,6 +12,7 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
@@ -78,6 +79,15 @@ def _mount_note(settled: Settled) -> str:
         "the system does not let the agent mount anything for pods: volumes are not at their mount paths, "
         f"but below the container's own directory, which $HOME names: {below}"
     )
+
+
+def link_mounts(home: Path, mounts: list[dict[str, Any]]) -> None:
+    """Where nothing can be mounted: below the working directory, by the mount's own path."""
+    for mount in mounts:
+        link = home / mount["to"].strip("/")
+        _make(link.parent, below=home)
+        if not link.is_symlink() and not link.exists():
+            link.symlink_to(mount["from"])
 
 
 class ProcessDriver:
@@ -292,9 +302,9 @@ class ProcessDriver:
             home.chmod(0o700)
             os.chown(message, *user)
 
-    async def _spawn(self, settled: Settled, spec: dict[str, object]) -> Run:
+    async def _spawn(self, settled: Settled, spec: dict[str, Any]) -> Run:
         if not settled.rights.enclosing:
-            self._link_mounts(settled)
+            link_mounts(settled.pod_dir / "home" / settled.container["name"], spec["mounts"])
         launch = settled.launch
         file = settled.run_dir / "spec.json"
         file.touch(mode=0o600)
@@ -328,15 +338,6 @@ class ProcessDriver:
             message = said or "the shim did not start"
             self.records.write_exit(record.run, ExitRecord(128, now_ns, now_ns, 0, "StartError", message))
         return self.records.run(uid, launch.container, launch.attempt) or record.run
-
-    def _link_mounts(self, settled: Settled) -> None:
-        """Where nothing can be mounted: below the working directory, by the mount's own path."""
-        home = settled.pod_dir / "home" / settled.container["name"]
-        for mount in settled.container.get("volumeMounts") or ():
-            link = home / mount["mountPath"].strip("/")
-            _make(link.parent, below=home)
-            if not link.exists():
-                link.symlink_to(settled.pod_dir / "volumes" / mount["name"])
 
     # Ends.
 

@@ -67,6 +67,8 @@ def environment(container: Obj, around: Surroundings) -> dict[str, str]:
         value = _value(one, container, around, env)
         if value is not None:
             env[one["name"]] = value
+    if bad := next((name for name, value in env.items() if "\0" in value), None):
+        raise Unresolved(f"env {bad}: its value has a NUL byte, which no variable can hold")
     return env
 
 
@@ -96,12 +98,12 @@ def _key_of(kind: str, reference: Obj, there: Mapping[str, Obj | None]) -> str |
         if reference.get("optional"):
             return None
         raise Unresolved(f'{kind} "{name}" not found')
-    texts = contents_of(kind, found)
+    texts = _texts_of(kind, found)
     if key not in texts:
         if reference.get("optional"):
             return None
         raise Unresolved(f'couldn\'t find key {key} in {kind} "{name}"')
-    return texts[key].decode("utf-8", "replace")
+    return texts[key]
 
 
 def _from_whole(source: Obj, around: Surroundings) -> dict[str, str]:
@@ -115,10 +117,17 @@ def _from_whole(source: Obj, around: Surroundings) -> dict[str, str]:
         raise Unresolved(f'{kind} "{reference.get("name")}" not found')
     prefix = str(source.get("prefix") or "")
     return {
-        prefix + name: raw.decode("utf-8", "replace")
-        for name, raw in sorted(contents_of(kind, found).items())
+        prefix + name: text
+        for name, text in sorted(_texts_of(kind, found).items())
         if _NAME.fullmatch(prefix + name)
     }
+
+
+def _texts_of(kind: str, obj: Obj) -> dict[str, str]:
+    """For variables, which have no use for a ConfigMap's `binaryData`."""
+    if kind == "configmap":
+        return {name: str(text) for name, text in (obj.get("data") or {}).items()}
+    return {name: raw.decode("utf-8", "replace") for name, raw in contents_of(kind, obj).items()}
 
 
 def contents_of(kind: str, obj: Obj) -> dict[str, bytes]:

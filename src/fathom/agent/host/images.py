@@ -3,7 +3,8 @@
     "nginx" = ["python3", "-m", "http.server", "--bind", "$(POD_IP)", "80"]
     "registry.example/app:*" = { command = ["./app"], env = { MODE = "local" }, workingDir = "/srv/app" }
 
-A container that says its `command` runs that, whatever its image is called.
+A container that says its `command` runs that, whatever its image is called. So it is with `args` alone when
+the image is not in the table: many images (busybox, debian, python) have no entrypoint.
 """
 
 from __future__ import annotations
@@ -64,6 +65,8 @@ def argv_of(container: Obj, images: Images) -> tuple[list[str], Image | None] | 
     args = [str(word) for word in container.get("args") or ()]
     if container.get("command"):
         return [*map(str, container["command"]), *args], image
+    if image is None and args and not args[0].startswith("-"):
+        return args, None
     if image is None:
         return (
             f'no local command for image "{container.get("image", "")}": give the container a command, or '

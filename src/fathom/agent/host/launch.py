@@ -12,6 +12,7 @@ import msgspec
 from fathom.agent.host.environment import Surroundings, Unresolved, environment, expand
 from fathom.agent.host.images import Image
 from fathom.agent.host.limits import Fence
+from fathom.agent.host.mounts import Grounds, mounts_of
 from fathom.agent.runtime import Launch
 from fathom.model.objects import Obj, lookup
 
@@ -70,17 +71,24 @@ def user_of(pod: Obj, container: Obj, ip: str, rights: Rights) -> tuple[int, int
     return found, group if group is not None else found
 
 
+def grounds_of(settled: Settled) -> Grounds:
+    return Grounds(settled.pod_dir / "volumes", settled.run_dir / "message", settled.rights.hide)
+
+
 def shim_spec(settled: Settled) -> dict[str, Any]:
     """Raises `Unresolved`."""
     container, around, rights = settled.container, settled.around, settled.rights
     home = settled.pod_dir / "home" / container["name"]
-    mounts = _mounts(settled)
     env = {
         **(settled.image.env if settled.image is not None else {}),
         **environment(container, around),
     }
     env.setdefault("HOME", HOME if rights.enclosing else str(home))
     user = user_of(around.pod, container, around.pod_ip, rights)
+    mounts = [
+        {"from": str(one.source), "to": one.to, "ro": one.read_only}
+        for one in mounts_of(container, around, env, grounds_of(settled))
+    ]
     working = container.get("workingDir") or (settled.image.working_dir if settled.image is not None else "")
     launch = settled.launch
     return {
@@ -108,6 +116,7 @@ def shim_spec(settled: Settled) -> dict[str, Any]:
             "boot": settled.boot,
             "image": str(container.get("image") or ""),
         },
+        "mounts": mounts,  # For the driver, where nothing can be enclosed.
         "enclose": {
             "userns": not rights.root,
             "stage": str(settled.run_dir / "root"),
@@ -118,38 +127,3 @@ def shim_spec(settled: Settled) -> dict[str, Any]:
         if rights.enclosing
         else None,
     }  # fmt: skip
-
-
-def _refuse_hidden(source: Path, rights: Rights) -> None:
-    for hidden in map(Path, rights.hide):
-        if source.is_relative_to(hidden) or hidden.is_relative_to(source):
-            raise Unresolved(f"hostPath {source}: the server's own files are there")
-
-
-def _mounts(settled: Settled) -> list[dict[str, Any]]:
-    """Where nothing can be mounted, links below the working directory stand in for it; see `driver`."""
-    mounts = []
-    volumes = {one["name"]: one for one in lookup(settled.around.pod, "spec", "volumes") or ()}
-    for mount in settled.container.get("volumeMounts") or ():
-        volume = volumes.get(mount["name"]) or {}
-        source = settled.pod_dir / "volumes" / mount["name"]
-        if given := lookup(volume, "hostPath", "path"):
-            source = Path(given).resolve()
-            _refuse_hidden(source, settled.rights)
-        below = str(mount.get("subPath") or "")
-        if below.startswith("/") or ".." in below.split("/"):
-            raise Unresolved(f'subPath "{below}" leads out of its volume')
-        if below:
-            source = source / below
-            if not source.exists() and "emptyDir" in volume:
-                source.mkdir(parents=True)
-                source.chmod(0o777)
-        if not source.exists():
-            raise Unresolved(f'volume "{mount["name"]}": {source.name} is not there')
-        to = os.path.normpath("/" + mount["mountPath"])
-        # What the agent keeps writing to belongs to it alone: kubelet mounts these read-only too.
-        ours = any(kind in volume for kind in ("configMap", "secret", "projected", "downwardAPI"))
-        mounts.append({"from": str(source), "to": to, "ro": ours or bool(mount.get("readOnly"))})
-    message = os.path.normpath(settled.container.get("terminationMessagePath") or "/dev/termination-log")
-    mounts.append({"from": str(settled.run_dir / "message"), "to": message, "ro": False})
-    return mounts

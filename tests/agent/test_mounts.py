@@ -1,0 +1,64 @@
+"""What a container mounts, and from where."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from tests.agent.objects import container, pod
+
+from fathom.agent.host.driver import link_mounts
+from fathom.agent.host.environment import Surroundings, Unresolved
+from fathom.agent.host.mounts import Grounds, Mount, mounts_of
+from fathom.model.objects import Obj
+
+
+def mounted(place: Path, volume: Obj, **mount: object) -> Mount:
+    around = Surroundings(pod(spec={"volumes": [{"name": "v", **volume}]}), "127.130.0.2", "127.130.0.1")
+    whole = container(volumeMounts=[{"name": "v", "mountPath": "/in/", **mount}])
+    grounds = Grounds(place / "volumes", place / "message", hide=(str(place / "keys"),))
+    first, told = mounts_of(whole, around, {"POD_NAME": "web"}, grounds)
+    assert told == Mount(place / "message", "/dev/termination-log")
+    return first
+
+
+def test_a_volume_is_mounted_whole_or_by_a_path_in_it(tmp_path: Path) -> None:
+    volumes = tmp_path / "volumes"
+    (volumes / "v").mkdir(parents=True)
+    (volumes / "v/key").touch()
+    assert mounted(tmp_path, {"emptyDir": {}}) == Mount(volumes / "v", "/in")
+    assert mounted(tmp_path, {"secret": {}}, subPath="key") == Mount(volumes / "v/key", "/in", read_only=True)
+    assert mounted(tmp_path, {"emptyDir": {}}, subPathExpr="$(POD_NAME)/logs") == Mount(
+        volumes / "v/web/logs", "/in"
+    )
+    with pytest.raises(Unresolved, match='volume "v": other is not there'):
+        mounted(tmp_path, {"configMap": {}}, subPath="other")
+    with pytest.raises(Unresolved, match="leads out of its volume"):
+        mounted(tmp_path, {"emptyDir": {}}, subPath="a/../../b")
+
+
+def test_a_host_path_is_of_the_type_it_says_and_made_where_it_says_so(tmp_path: Path) -> None:
+    def host(name: str, kind: str = "") -> Mount:
+        return mounted(tmp_path, {"hostPath": {"path": str(tmp_path / name), "type": kind}})
+
+    assert host("made", "DirectoryOrCreate") == Mount(tmp_path / "made", "/in")
+    assert host("made/file", "FileOrCreate") == Mount(tmp_path / "made/file", "/in")
+    assert host("made") == host("made", "Directory") == Mount(tmp_path / "made", "/in")
+    assert ((tmp_path / "made").is_dir(), (tmp_path / "made/file").is_file()) == (True, True)
+    for name, kind, words in (
+        ("none", "", "none is not there"),
+        ("none", "Directory", "none is not there"),
+        ("made", "File", "made is not a File"),
+        ("made/file", "DirectoryOrCreate", "made/file is not a Directory"),
+        ("keys/x", "DirectoryOrCreate", "the server's own files are there"),
+    ):
+        with pytest.raises(Unresolved, match=words):
+            host(name, kind)
+
+
+def test_where_nothing_can_be_mounted_links_lead_to_the_same_places(tmp_path: Path) -> None:
+    (tmp_path / "volume").mkdir()
+    (tmp_path / "volume/key").write_text("1")
+    for _ in range(2):  # As each run of a container does.
+        link_mounts(tmp_path / "home", [{"from": str(tmp_path / "volume/key"), "to": "/etc/app/key"}])
+    assert (tmp_path / "home/etc/app/key").read_text() == "1"
