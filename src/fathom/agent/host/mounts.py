@@ -66,9 +66,9 @@ def _of_host(host: Obj, grounds: Grounds) -> Path:
     for hidden in map(Path, grounds.hide):
         if path.is_relative_to(hidden) or hidden.is_relative_to(path):
             raise Unresolved(f"hostPath {path}: the server's own files are there")
-    if kind == "DirectoryOrCreate":
-        path.mkdir(mode=0o755, parents=True, exist_ok=True)
-    elif kind == "FileOrCreate" and path.parent.is_dir():
+    if kind == "DirectoryOrCreate" and not path.exists():
+        path.mkdir(mode=0o755, parents=True)
+    elif kind == "FileOrCreate" and not path.exists() and path.parent.is_dir():
         path.touch(mode=0o644)
     if not path.exists():
         raise Unresolved(f"hostPath {path} is not there")
