@@ -427,6 +427,16 @@ def test_without_an_epoch_no_fence_is_named_and_with_one_only_on_writes() -> Non
         assert [ask.headers for ask in wire.asks] == [(), wanted]
 
 
+def test_where_there_are_fences_a_term_knows_how_far_the_store_was_when_it_began() -> None:
+    def floor(**meta: Any) -> int | None:
+        return Term(Key("ns", "l"), "me", {"metadata": meta, "spec": {}}, until_ns=10 * S).floor
+
+    fenced = {"fathom.dev/epoch": "4"}
+    assert floor(resourceVersion="41", annotations=fenced) == 41
+    assert floor(resourceVersion="41") is None
+    assert floor(annotations=fenced) is None
+
+
 def test_nothing_is_sent_once_the_lease_may_be_lost() -> None:
     stage, wire = Stage(), Noting()
     term = Term(Key("ns", "l"), "me", {"spec": {}}, until_ns=10 * S)

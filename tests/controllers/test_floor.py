@@ -25,8 +25,17 @@ class Store:
 
 
 class Asking:
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: Store, floor: int | None = None) -> None:
         self.api: Any = store
+        self.floor = floor
+
+
+def test_a_term_that_knows_where_it_began_asks_nobody() -> None:
+    store = Store()
+    floor = Floor(cast(Kit, Asking(store, floor=7)), REPLICA_SET, POD)
+    Stage().finish(floor.fetch())
+    assert store.asked == []
+    assert floor.needs == (AtLeast({"ReplicaSet": 7, "Pod": 7}),)
 
 
 def test_the_server_is_asked_once_and_every_kind_must_have_come_so_far() -> None:

@@ -34,8 +34,10 @@ class Kit:
         rng: random.Random,
         log: Log,
         epoch: Callable[[], int] = lambda: 0,
+        floor: int | None = None,
     ) -> None:
         self.api = api  # For what is not cached. Writes go through `apply`.
+        self.floor = floor  # What earlier terms wrote is from before this revision; None: not known.
         self.rng = rng
         self.log = log
         self._controller = controller

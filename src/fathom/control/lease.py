@@ -27,7 +27,7 @@ import msgspec
 from fathom.client.api import Api, Resource, Transport
 from fathom.client.outcomes import Committed, Conflict, Outcome, Rejected, Unknown
 from fathom.model.errors import ApiError
-from fathom.model.objects import Key, Obj, lookup
+from fathom.model.objects import Key, Obj, lookup, metadata
 from fathom.seams.outside import Clock, Ids, micro_timestamp
 from fathom.seams.seam import Ask, Reply, Stream
 
@@ -114,6 +114,10 @@ class Term:
         self.key = key
         self.identity = identity
         self.epoch = epoch_of(lease)
+        # Where the store was when it began: whatever earlier terms wrote is from before, since the fence moved
+        # in that commit. None where there are no fences: then nothing keeps a late write out.
+        revision = int(metadata(lease).get("resourceVersion") or 0)
+        self.floor = revision if revision and self.epoch is not None else None
         self.lease = lease  # As last read or written: its revision is the next renewal's precondition.
         self.until_ns = until_ns  # Moves with every renewal that is known to have been made.
         self.ended = ""  # Why; '' while it goes on.

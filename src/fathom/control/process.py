@@ -253,6 +253,7 @@ class Controllers:
             rng=rng,
             log=inside.log,
             epoch=lambda: term.epoch or 0 if term is not None else 0,
+            floor=None if term is None else term.floor,
         )
         shared = Shared(
             self.caches, written, self.breaker, inside.log, self._watchers.loops, settings.workers

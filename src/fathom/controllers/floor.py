@@ -4,7 +4,8 @@
     scales down another. Each was right by itself; together they are too much.
 
 What the old leader did was done before the new one's term began (the server fences what comes later). So a
-view that has reached the revision at which the store was when the term began shows all of it.
+view that has reached the revision at which the store was when the term began shows all of it. The lease says
+which that was: it changed hands in that commit. A server without fences is asked.
 """
 
 from __future__ import annotations
@@ -20,10 +21,10 @@ class Floor:
     def __init__(self, kit: Kit, *kinds: Kind) -> None:
         self._kit = kit
         self._kinds = kinds
-        self._revision: int | None = None  # Of the store, at some moment after the term began.
+        self._revision = kit.floor  # Of the store, when the term began or at some moment after that.
 
     async def fetch(self) -> None:
-        """Asks the server once; raises the ApiError with which it did not answer."""
+        """Asks the server, at most once; raises the ApiError with which it did not answer."""
         if self._revision is None:
             page = await self._kit.api.list_page(self._kinds[0].resource, limit=1)
             self._revision = page.revision
