@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import pytest
+from tests.sim.crashing import survived
 
-from fathom.sim.chronicle import Chronicle
-from fathom.sim.faults import CrashAtWrite
 from fathom.sim.keeping import must_hold
-from fathom.sim.lineage import Write, supports_of
-from fathom.sim.scenario import Plan, Strategy, Telling, plan_of
+from fathom.sim.scenario import Strategy, plan_of
 from fathom.sim.scenarios import (
     SCENARIOS,
     claims,
@@ -49,34 +47,15 @@ def test_a_story_holds_under_many_seeds(name: str) -> None:
 # A crash after any single write.
 
 
-def writes_of(process: str) -> int:
-    """How many writes a process sends in the story when nothing goes wrong."""
-    scenario = SCENARIOS["crash-after-any-write"]
-    chronicle = Chronicle()
-    telling = Telling(scenario, Plan(scenario=scenario.name, seed="0"), chronicle=chronicle)
-    assert telling.run().violation is None
-    supports = supports_of(chronicle, telling.engine.began_ns, frozenset({process}))
-    return sum(isinstance(one, Write) for one in supports)
-
-
-def dies_at(process: str, number: int) -> None:
-    scenario = SCENARIOS["crash-after-any-write"]
-    crash = CrashAtWrite(at_s=0.0, target=process, times=number, for_s=1.0)
-    result = must_hold(scenario, Plan(scenario=scenario.name, seed="0", faults=(crash,)))
-    assert any("crash-at-write" in site for site in result.fired), (process, number, "did not happen")
-
-
 def test_a_crash_after_some_writes_of_a_rollout_still_converges() -> None:
-    assert writes_of(MANAGERS[0]) > 30
-    for number in (1, 2, 7, 13, 19, 29):
-        dies_at(MANAGERS[0], number)
+    numbers = (1, 2, 7, 13, 19, 29)
+    assert survived(SCENARIOS["crash-after-any-write"], MANAGERS[0], numbers) == len(numbers)
 
 
 @pytest.mark.full
-@pytest.mark.parametrize("process", [MANAGERS[0], AGENT])
-def test_a_crash_after_any_write_of_a_rollout_still_converges(process: str) -> None:
-    for number in range(1, writes_of(process) + 1):
-        dies_at(process, number)
+@pytest.mark.parametrize(("process", "writes"), [(MANAGERS[0], 40), (AGENT, 10)])
+def test_a_crash_after_any_write_of_a_rollout_still_converges(process: str, writes: int) -> None:
+    assert survived(SCENARIOS["crash-after-any-write"], process) > writes
 
 
 def test_seeds_go_through_all_writes_of_all_victims() -> None:

@@ -4,14 +4,12 @@ a few seeds here, many with --full."""
 from __future__ import annotations
 
 import pytest
+from tests.sim.crashing import survived
 from tests.sim.putting_back import ZOO, in_a_child
 
-from fathom.sim.chronicle import Chronicle
-from fathom.sim.faults import CrashAtWrite
 from fathom.sim.keeping import must_hold
-from fathom.sim.lineage import Write, supports_of
 from fathom.sim.patches import Bug, bugs
-from fathom.sim.scenario import Plan, Telling, plan_of, sweep, tell
+from fathom.sim.scenario import plan_of, sweep, tell
 from fathom.sim.scenarios import SCENARIOS, rollback, workloads
 from fathom.sim.scenarios.staff import AGENT, MANAGERS
 
@@ -41,32 +39,15 @@ def test_a_story_holds_under_many_seeds(name: str) -> None:
         must_hold(SCENARIOS[name], plan_of(SCENARIOS[name], str(seed), ("random", "pct")[seed % 2]))
 
 
-def writes_of(process: str) -> int:
-    """How many writes a process sends in the rollout when nothing goes wrong."""
-    chronicle = Chronicle()
-    telling = Telling(ROLLOUT, Plan(scenario=ROLLOUT.name, seed="0"), chronicle=chronicle)
-    assert telling.run().violation is None
-    supports = supports_of(chronicle, telling.engine.began_ns, frozenset({process}))
-    return sum(isinstance(one, Write) for one in supports)
-
-
-def dies_at(process: str, number: int) -> None:
-    crash = CrashAtWrite(at_s=0.0, target=process, times=number, for_s=1.0)
-    result = must_hold(ROLLOUT, Plan(scenario=ROLLOUT.name, seed="0", faults=(crash,)))
-    assert any("crash-at-write" in site for site in result.fired), (process, number, "did not happen")
-
-
 def test_a_crash_after_some_writes_of_a_rollout_still_converges() -> None:
-    assert writes_of(MANAGERS[0]) > 40
-    for number in (3, 11, 23, 37):
-        dies_at(MANAGERS[0], number)
+    numbers = (3, 11, 23, 37)
+    assert survived(ROLLOUT, MANAGERS[0], numbers) == len(numbers)
 
 
 @pytest.mark.full
-@pytest.mark.parametrize("process", [MANAGERS[0], AGENT])
-def test_a_crash_after_any_write_of_a_rollout_still_converges(process: str) -> None:
-    for number in range(1, writes_of(process) + 1):
-        dies_at(process, number)
+@pytest.mark.parametrize(("process", "writes"), [(MANAGERS[0], 40), (AGENT, 10)])
+def test_a_crash_after_any_write_of_a_rollout_still_converges(process: str, writes: int) -> None:
+    assert survived(ROLLOUT, process) > writes
 
 
 def hunted(bug: Bug, seeds: int) -> str:
