@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Protocol
 
 import msgspec
@@ -105,18 +105,20 @@ async def until_fresh(
 
 
 class Probes:
-    """Asks for some kinds again and again, but not too often, while somebody waits for them."""
+    """Asks for some kinds again and again, but not too often, while somebody waits for them. One question a
+    kind at a time, whoever waits for the answer."""
 
     def __init__(self, caches: Source, timeout_s: float) -> None:
         self._caches = caches
         self._timeout_s = timeout_s
-        self._asking: dict[str, asyncio.Task[bool]] = {}
+        self._asking: dict[str, asyncio.Task[None]] = {}
         self._asked_s: dict[str, float] = {}
+        self.answered: list[Callable[[str], None]] = []  # Told of kinds that came as far as the server was.
 
     async def moved(self, kinds: Iterable[str]) -> None:
         """Wait until one of these has moved, or could be asked again."""
         for kind in kinds:
-            self._ask(kind)
+            self.ask(kind)
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(PROBE_EVERY_S):
                 await self._caches.moved(kinds)
@@ -125,14 +127,19 @@ class Probes:
         for task in self._asking.values():
             task.cancel()
 
-    def _ask(self, kind: str) -> None:
+    def ask(self, kind: str) -> None:
         loop = asyncio.get_running_loop()
         task = self._asking.get(kind)
         is_asked = task is not None and not task.done()
         if is_asked or loop.time() < self._asked_s.get(kind, float("-inf")) + PROBE_EVERY_S:
             return
         self._asked_s[kind] = loop.time()
-        self._asking[kind] = loop.create_task(self._caches.probe(kind, timeout_s=self._timeout_s))
+        self._asking[kind] = loop.create_task(self._probe(kind))
+
+    async def _probe(self, kind: str) -> None:
+        if await self._caches.probe(kind, timeout_s=self._timeout_s):
+            for tell in self.answered:
+                tell(kind)
 
 
 def _forget_seen(needs: Sequence[Need], snapshot: Snapshot, written: WriteLog) -> None:

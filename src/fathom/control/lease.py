@@ -114,8 +114,8 @@ class Term:
         self.key = key
         self.identity = identity
         self.epoch = epoch_of(lease)
-        # Where the store was when it began: whatever earlier terms wrote is from before, since the fence moved
-        # in that commit. None where there are no fences: then nothing keeps a late write out.
+        # Where the store was when it began: what earlier terms wrote is from before, since the fence moved in
+        # that commit. None where there are no fences: then nothing keeps a late write out.
         revision = int(metadata(lease).get("resourceVersion") or 0)
         self.floor = revision if revision and self.epoch is not None else None
         self.lease = lease  # As last read or written: its revision is the next renewal's precondition.

@@ -18,17 +18,17 @@ from __future__ import annotations
 import asyncio
 import random
 import traceback
-from typing import Any, Protocol
+from typing import Protocol
 
 import msgspec
 
 from fathom.cache.caches import Caches
-from fathom.cache.freshness import OwnWrites, unmet
+from fathom.cache.freshness import OwnWrites, Probes, unmet
 from fathom.cache.written import WriteLog
 from fathom.control.again import Again, Failure
 from fathom.control.breaker import Breaker
 from fathom.control.cause import Cause
-from fathom.control.commit import PROBE_S, Commit, held
+from fathom.control.commit import Commit, held
 from fathom.control.kit import Kit
 from fathom.control.plan import Plan, WriteStatus, target
 from fathom.control.progress import differs_in_words_only, progress
@@ -45,13 +45,18 @@ WORKERS = 4
 PASS_S_MAX = 60.0
 # One lost race is nothing to tell; what lasts is.
 REPORT_FROM_ATTEMPT = 2
-# Longer than it takes to hear of a change, or of a bookmark. Who is still held says so, and asks the server
-# how far it is: it may send bookmarks seldom, or be silent because the connection died.
+# Of kinds where nothing happens only a bookmark tells how new they are. Who is held for lack of one asks the
+# server instead, unless the watch has told within a moment.
+ASKED_FOR = frozenset({"BehindRevision", "Stale"})
+ASK_AFTER_S = 0.03
+# Longer than it takes to hear of a change, or of a bookmark. Who is still held, for whatever reason, says so
+# and asks: the server may be silent because the connection died.
 HELD_LONG_S = 1.0
 # The same reason with other numbers in its message is not said more often than this.
 REPEAT_REPORT_S = 30.0
-# A change wakes who is held. This is for when none comes.
+# A change or an answer wakes who is held. This is for when none comes.
 HELD_S_MIN, HELD_S_MAX = 0.2, 2.0
+ASKING_S_MIN = 0.05
 
 
 class Reconciler(Protocol):
@@ -81,12 +86,20 @@ class Shared(msgspec.Struct, frozen=True):
     """What all loops of a process have in common."""
 
     caches: Caches
+    probes: Probes
     written: WriteLog
     breaker: Breaker
     log: Log
     observer: LoopObserver = NoLoopObserver()
     workers: int = WORKERS  # Of each loop.
     pass_s_max: float = PASS_S_MAX
+
+
+class Held(msgspec.Struct):
+    """A key that waits for its view."""
+
+    since_ns: int
+    lacks: set[str] = set()  # Kinds that the server has not been asked for with success since the last look.
 
 
 class Loop:
@@ -116,10 +129,10 @@ class Loop:
         self._shared = shared
         self._workers: list[asyncio.Task[None]] = []
         self._busy: dict[asyncio.Task[None], None] = {}  # Those of them that have a key in hand.
-        # Keys that are held, since when; keys whose trouble was told, when. Both end with the first success.
-        self._held_ns: dict[Key, int] = {}
+        # Keys that are held; keys whose trouble was told, when. Both end with the first success.
+        self._held: dict[Key, Held] = {}
         self._told_ns: dict[Key, int] = {}
-        self._asking: dict[str, asyncio.Task[bool]] = {}  # By kind.
+        shared.probes.answered.append(self._answered)
 
     def start(self) -> None:
         self._waker.queue = self.queue
@@ -148,11 +161,10 @@ class Loop:
     async def cut_off(self) -> None:
         """At once, wherever they are: the lease may be lost."""
         self.close()
-        tasks: list[asyncio.Task[Any]] = [*self._workers, *self._asking.values()]
-        self._workers, self._asking = [], {}
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        workers, self._workers = self._workers, []
+        for worker in workers:
+            worker.cancel()
+        await asyncio.gather(*workers, return_exceptions=True)
 
     async def _work(self) -> None:
         while True:
@@ -249,14 +261,14 @@ class Loop:
             self._commit.forget(self._kit.passing(key).owner)
         else:
             await self._report(key, obj, None, given_up=False)
-        self._held_ns.pop(key, None)
+        self._held.pop(key, None)
         self._told_ns.pop(key, None)
         self.queue.done(key)
         if again.after_s is not None:
             self.queue.add_after(key, again.after_s, Cause("timer", again.why))
 
     async def _failed(self, key: Key, failure: Failure) -> str:
-        self._held_ns.pop(key, None)
+        self._held.pop(key, None)
         obj = self._primary_of(key)
         trouble = self.queue.judge(
             key,
@@ -275,25 +287,29 @@ class Loop:
 
     async def _not_tried(self, key: Key, failure: Failure) -> None:
         """Held, or not sent: no attempt was made, and none is counted."""
-        since_ns = self._held_ns.setdefault(key, _now_ns())
-        held_s = (_now_ns() - since_ns) / 1e9
-        if failure.blame == "held" and held_s >= HELD_LONG_S:
+        waits = self._held.setdefault(key, Held(_now_ns()))
+        waits.lacks = set(failure.lacks)
+        held_s = (_now_ns() - waits.since_ns) / 1e9
+        asks = failure.reason in ASKED_FOR
+        if held_s >= (ASK_AFTER_S if asks else HELD_LONG_S):
+            # A kind that fits on a page is read in full: even with its watch dead, what is held goes on.
             for kind in failure.lacks:
-                self._ask_how_far(kind)
-            obj = self._primary_of(key)
-            if obj is not None:
-                await self._report(key, obj, failure, given_up=False)
-        pause_s = max(failure.retry_after_s, min(HELD_S_MAX, max(HELD_S_MIN, held_s)))
+                self._shared.probes.ask(kind)
+        obj = self._primary_of(key)
+        if obj is not None and failure.blame == "held" and held_s >= HELD_LONG_S:
+            await self._report(key, obj, failure, given_up=False)
+        least_s = ASKING_S_MIN if asks else HELD_S_MIN
+        pause_s = max(failure.retry_after_s, min(HELD_S_MAX, max(least_s, held_s)))
         cause = Cause("freshness" if failure.blame == "held" else "retry", failure.reason)
         self.queue.put_back(key, pause_s * (0.75 + self._rng.random() / 2), cause)
 
-    def _ask_how_far(self, kind: str) -> None:
-        """One question a kind at a time, whoever waits for the answer. A kind that fits on a page is read
-        in full: even with its watch dead, what is held goes on."""
-        asking = self._asking.get(kind)
-        if asking is None or asking.done():
-            loop = asyncio.get_running_loop()
-            self._asking[kind] = loop.create_task(self._shared.caches.probe(kind, timeout_s=PROBE_S))
+    def _answered(self, kind: str) -> None:
+        """A kind has come as far as the server was. Who lacks nothing else looks again."""
+        for key, waits in self._held.items():
+            if kind in waits.lacks:
+                waits.lacks.remove(kind)
+                if not waits.lacks:
+                    self.queue.add(key, Cause("freshness", f"{kind} is known to be new"))
 
     async def _report(self, key: Key, obj: Obj, failure: Failure | None, *, given_up: bool) -> None:
         """In the object's own conditions. What comes of the report changes nothing: it is said again."""

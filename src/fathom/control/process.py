@@ -18,12 +18,13 @@ from typing import Protocol
 import msgspec
 
 from fathom.cache.caches import Caches
+from fathom.cache.freshness import Probes
 from fathom.cache.indexes import Index
 from fathom.cache.observer import CacheObserver
 from fathom.cache.scope import Pace, Scope
 from fathom.cache.written import WriteLog
 from fathom.control.breaker import Breaker, BreakerView
-from fathom.control.commit import Commit
+from fathom.control.commit import PROBE_S, Commit
 from fathom.control.kit import Kit
 from fathom.control.leading import Ends, Leading
 from fathom.control.lease import Standing, Term, Timing
@@ -177,7 +178,8 @@ class Controllers:
     async def _work(self, term: Term | None, ends: Ends) -> bool:
         teller = self._teller()
         telling = asyncio.get_running_loop().create_task(teller.run()) if self._settings.events else None
-        self.loops = [self._loop(controller, term, teller) for controller in self._controllers]
+        probes = Probes(self.caches, PROBE_S)
+        self.loops = [self._loop(controller, term, teller, probes) for controller in self._controllers]
         for loop in self.loops:
             loop.start()
         try:
@@ -186,6 +188,7 @@ class Controllers:
         finally:
             for loop in self.loops:
                 await loop.cut_off()
+            probes.stop()
             if telling is not None:
                 telling.cancel()
 
@@ -218,7 +221,7 @@ class Controllers:
         if found is not None:
             teller.tell(f"fathom-{controller.name}", found)
 
-    def _loop(self, controller: Controller, term: Term | None, teller: Teller) -> Loop:
+    def _loop(self, controller: Controller, term: Term | None, teller: Teller, probes: Probes) -> Loop:
         inside, settings, name = self._inside, self._settings, controller.name
         api = self._station.api(term)
         queue: WorkQueue[Key] = WorkQueue(
@@ -256,7 +259,7 @@ class Controllers:
             floor=None if term is None else term.floor,
         )
         shared = Shared(
-            self.caches, written, self.breaker, inside.log, self._watchers.loops, settings.workers
+            self.caches, probes, written, self.breaker, inside.log, self._watchers.loops, settings.workers
         )
         return Loop(
             name,
