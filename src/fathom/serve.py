@@ -43,9 +43,9 @@ KEEP_ALIVE_S = 300  # Idle connections of clients are cheap; making them anew co
 STOP_S = 3  # What a request under way may still take when we are told to stop.
 TOKENS_CHECK_S = 5.0
 
-# A server's garbage is a tree and goes by itself; what lives, lives long. Python's own threshold of 700 had a
-# sixth of the CPU time go into looking at the same living objects again and again. So many containers more than
-# before are some megabytes, and a look at them some milliseconds.
+# A server's garbage is trees, which go by themselves; what lives, lives long. With Python's own threshold of
+# 700 a sixth of the CPU time went into looking at the same living objects again and again. So many containers
+# are some megabytes, and a look at them takes some milliseconds.
 GC_CONTAINERS = 50_000
 
 CREDENTIALS = "credentials"

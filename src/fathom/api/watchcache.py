@@ -52,8 +52,10 @@ LOOKED_INTO = frozenset(
 # store. At most twice as many are held between two trims.
 LOG_EVENTS_MAX = 4096
 
-# Decoded objects are kept on the newest events only: watchers with selectors pass them at about one time.
-DECODED_EVENTS_MAX = 256
+# The newest events keep their objects: watchers with selectors pass them at about one time, and what has just
+# been made is soon read and changed again. Large ones are decoded when they are wanted.
+DECODED_EVENTS_MAX = 512
+DECODED_BYTES_MAX = 8 << 10
 
 JOINED_MAX = 4
 
@@ -108,8 +110,10 @@ class Logged:
         """Whether somebody who was given the object has changed it."""
         return self._obj is not None and self._obj != self.body.obj_at(self.revision)
 
-    def forget_objects(self) -> None:
+    def forget_objects(self, *, keep_body: bool) -> None:
         self._obj = self._previous_obj = None
+        if not keep_body:
+            self.body.forget_obj()
 
 
 def frame(event: str, encoded: bytes) -> bytes:
@@ -181,7 +185,10 @@ class ResourceCache:
         self.floor = revision
         self.revision = max((entry.revision for entry in self.entries.values()), default=0)
         for entry in self.entries.values():
-            self._store_form(entry.body)
+            if self._keep:
+                entry.body.keep_obj()
+            else:
+                entry.body.forget_obj()
 
     def apply(self, change: Change) -> Logged:
         previous = self.entries.get(change.key)
@@ -313,20 +320,17 @@ class ResourceCache:
 
     def _append(self, logged: Logged) -> None:
         self.log.append(logged)
+        if self._keep:
+            logged.body.keep_obj()
+        elif len(logged.body.encoded) > DECODED_BYTES_MAX:
+            logged.body.forget_obj()
         stale = len(self.log) - DECODED_EVENTS_MAX - 1
         if stale >= 0:
-            self.log[stale].forget_objects()
-        self._store_form(logged.body)
+            self.log[stale].forget_objects(keep_body=self._keep)
         if len(self.log) >= 2 * LOG_EVENTS_MAX:
             self.floor = self.log[LOG_EVENTS_MAX - 1].revision
             del self.log[:LOG_EVENTS_MAX]
             self.base += LOG_EVENTS_MAX
-
-    def _store_form(self, body: Body) -> None:
-        if self._keep:
-            body.keep_obj()
-        else:
-            body.forget_obj()
 
 
 class WatchCache:

@@ -182,7 +182,11 @@ class WatchStream:
         if seen is None:
             return b""
         event, obj = seen
-        return logged.frame if self._plain and seen == (logged.type, logged.obj) else self._shaped(event, obj)
+        if not self._plain or obj is not logged.obj:
+            return self._shaped(event, obj)
+        if event == logged.type:
+            return logged.frame
+        return frame(event, logged.body.encoded_at(logged.revision))  # It came into, or left, the selection.
 
     def _is_inside(self, logged: Logged) -> bool:
         namespace = self._choice.namespace
