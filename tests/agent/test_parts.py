@@ -15,6 +15,7 @@ from tests.agent.objects import T0, WELL, alive, container, ended, over, pod, s
 
 from fathom.agent import shim
 from fathom.agent.addresses import candidates, next_address
+from fathom.agent.host import probes
 from fathom.agent.host.logs import Filter, LogOptions, older_files, read_log
 from fathom.agent.host.sockets import Listener, Verdict, listeners, whose
 from fathom.agent.host.usage import Entry, Sample, rated, usage_of
@@ -149,6 +150,31 @@ def test_init_containers_hold_it_up() -> None:
     phase, conditions, state = brief(whole, {"prepare": alive("prepare")})
     assert (phase, conditions["Initialized"]) == ("Pending", "False")
     assert state == {"waiting": {"reason": "PodInitializing"}}
+
+
+def test_what_an_init_container_kept_from_starting_still_waits_when_the_pod_has_failed() -> None:
+    whole = pod(container(), init=(container("prepare"),), policy="Never")
+    views = {"prepare": over(1, "prepare")}
+    status = pod_status(whole, views, Place("127.130.0.2", "127.130.0.1"), now_ns=s(5), over=True)
+    assert (status["phase"], status["containerStatuses"][0]["state"]) == (
+        "Failed",
+        {"waiting": {"reason": "PodInitializing"}},
+    )
+
+
+def test_all_that_a_command_says_is_read_and_its_beginning_kept() -> None:
+    async def read() -> bytes:
+        stream, output = asyncio.StreamReader(), bytearray()
+        reading = asyncio.ensure_future(probes.read_output(stream, output))
+        for piece in (b"cat: ", b"/pod/ok: ", b"No such file", b"x" * probes.OUTPUT_BYTES_MAX):
+            stream.feed_data(piece)
+            await asyncio.sleep(0)
+        stream.feed_eof()
+        await reading
+        return bytes(output)
+
+    said = asyncio.run(read())
+    assert (said[:27], len(said)) == (b"cat: /pod/ok: No such filex", probes.OUTPUT_BYTES_MAX)
 
 
 def test_a_crash_loop_is_waiting_with_what_happened_as_its_last_state() -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from tests.agent.objects import T0, alive, container, ended, over, pod, run, s
+from tests.agent.objects import T0, WELL, alive, container, ended, over, pod, run, s
 
 from fathom.agent.plan import Kill, PodPlan, Start, Stop, fate, plan_pod
 from fathom.agent.views import ContainerView, Health, Trouble
@@ -114,10 +114,27 @@ def test_a_pod_that_asks_for_it_is_stopped_when_no_server_has_been_heard_for_so_
     assert planned(hasty, 29, alive()) == PodPlan((), s(30))
 
 
-def test_a_pod_that_the_api_does_not_have_is_ended_with_its_own_grace() -> None:
+def test_a_pod_that_the_api_does_not_have_any_more_is_ended_at_once() -> None:
+    """`kubectl delete --force --grace-period=0` does not leave a program behind for its time of grace."""
     assert plan(pod(), orphan=True, main=alive()) == PodPlan(
-        (Stop("main", s(30), "the pod is gone from the API"),), s(30)
+        (Stop("main", s(1), "the pod is gone from the API"),), s(1)
     )
+
+
+def test_the_probe_that_ends_a_container_says_how_long_that_may_take() -> None:
+    probes = {
+        "startupProbe": {"terminationGracePeriodSeconds": 3},
+        "livenessProbe": {"terminationGracePeriodSeconds": 7},
+    }
+    outdated = ContainerView(run=msgspec.structs.replace(run(), image="old"), health=WELL)
+    for view, at in (
+        (alive(health=Health(started=True, sick="dead")), 7),
+        (alive(health=Health(sick="slow")), 3),
+        (outdated, 30),
+    ):
+        wanted = pod({**container(), **probes})
+        stops = [one for one in plan(wanted, main=view).actions if isinstance(one, Stop)]
+        assert [one.kill_ns for one in stops] == [s(at)]
 
 
 @pytest.mark.parametrize(

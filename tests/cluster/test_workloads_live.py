@@ -139,8 +139,8 @@ def test_logs_are_read_as_kubectl_asks_for_them(kubectl: Kubectl) -> None:
     assert kubectl.ok("logs talks --tail=2") == "line 3\nlast\n"
     assert kubectl.ok("logs talks -c main --since=1h --limit-bytes=6") == "line 1"
     eventually(lambda: kubectl.run("logs dies --previous").out == "words\n")
-    waits = ("BackOff", "Back-off restarting failed container main")
-    eventually(lambda: waits in reasons(kubectl, "Pod", "dies"))
+    waits = f"Back-off restarting failed container main in pod dies_{kubectl.namespace}("
+    eventually(lambda: any(said.startswith(waits) for _, said in reasons(kubectl, "Pod", "dies")))
     assert "Failed" not in {reason for reason, _ in reasons(kubectl, "Pod", "dies")}, "it was started"
     assert "container nope is not valid for pod talks" in kubectl.fails("logs talks -c nope")
 

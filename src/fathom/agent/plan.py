@@ -60,6 +60,7 @@ class PodPlan(msgspec.Struct, frozen=True):
 
 
 NEVER_STARTED = ContainerView()
+ORPHAN_GRACE_S = 1  # kubelet's: whoever removed the pod from the API did not want to wait.
 
 
 def plan_pod(
@@ -125,7 +126,8 @@ def _ending(pod: Obj, views: Views, now_ns: int, *, orphan: bool) -> tuple[int, 
     if deleted_ns is not None:
         return deleted_ns, "the pod is being deleted"
     if orphan:
-        return now_ns + grace_s(pod) * SECOND_NS, "the pod is gone from the API"
+        wait_s = min(ORPHAN_GRACE_S, grace_s(pod))
+        return now_ns + wait_s * SECOND_NS, "the pod is gone from the API"
     if fate(pod, views, now_ns=now_ns):
         return now_ns + grace_s(pod) * SECOND_NS, "the pod has ended"
     return None
@@ -178,7 +180,7 @@ def _plan_stops(pod: Obj, views: Views, now_ns: int) -> Iterator[Action | int]:
                 else max(view.kill_ns, now_ns + 1)
             )
         elif (why := view.health.sick or _outdated(container, view)) and not view.busy:
-            yield Stop(container.name, now_ns + _own_grace_s(pod, container) * SECOND_NS, why)
+            yield Stop(container.name, now_ns + _own_grace_s(pod, container, view) * SECOND_NS, why)
 
 
 def _outdated(container: Container, view: ContainerView) -> str:
@@ -188,8 +190,10 @@ def _outdated(container: Container, view: ContainerView) -> str:
     return f"Container {container.name} definition changed, will be restarted"
 
 
-def _own_grace_s(pod: Obj, container: Container) -> int:
-    found = lookup(container.spec, "livenessProbe", "terminationGracePeriodSeconds")
+def _own_grace_s(pod: Obj, container: Container, view: ContainerView) -> int:
+    """A probe that ends a container may say how long that takes."""
+    probe = "livenessProbe" if view.health.started else "startupProbe"
+    found = lookup(container.spec, probe, "terminationGracePeriodSeconds") if view.health.sick else None
     return found if isinstance(found, int) else grace_s(pod)
 
 

@@ -227,10 +227,11 @@ def _state(pod: Obj, container: Container, view: ContainerView, now_ns: int, *, 
         return {"waiting": _waiting(pod, container, view)}
     if run is not None:
         return {"terminated": terminated(run)}
-    if over:
+    if over and _was_initialized(pod):
         return {
             "terminated": {"exitCode": 137, "reason": "ContainerStatusUnknown", "message": "never started"}
         }
+    # Also for ever, as kubelet leaves it when an init container has failed.
     return {"waiting": {"reason": "PodInitializing" if _after_init(pod, container) else "ContainerCreating"}}
 
 
@@ -260,6 +261,11 @@ def _waiting(pod: Obj, container: Container, view: ContainerView) -> Obj:
 def _spoken(seconds: int) -> str:
     minutes, rest = divmod(seconds, 60)
     return f"{minutes}m{rest}s" if minutes else f"{rest}s"
+
+
+def _was_initialized(pod: Obj) -> bool:
+    said = find_condition(lookup(pod, "status", "conditions") or (), "Initialized")
+    return not lookup(pod, "spec", "initContainers") or (said is not None and said.get("status") == "True")
 
 
 def _after_init(pod: Obj, container: Container) -> bool:

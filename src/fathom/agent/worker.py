@@ -10,12 +10,12 @@ from typing import Any
 
 import msgspec
 
-from fathom.agent.plan import Action, Kill, PodPlan, Start, Stop, plan_pod
+from fathom.agent.plan import Action, Kill, PodPlan, Start, Stop, plan_pod, start_ns
 from fathom.agent.runtime import Kept, Launch, NotStarted, Probed, Run, Runtime
 from fathom.agent.slots import Slot
 from fathom.agent.status import Place, pod_status
 from fathom.agent.views import SECOND_NS, Container, Trouble, containers_of
-from fathom.model.objects import Obj, is_deleting, lookup, uid_of
+from fathom.model.objects import Obj, is_deleting, key_of, lookup, uid_of
 from fathom.seams.outside import Clock
 
 NEVER_RAN = "StartError"  # The reason of an exit without a run.
@@ -89,6 +89,19 @@ class Worker:
         if run.exit is not None and run.exit.code and not is_deleting(self.pod):
             words = f"{run.container} ended with code {run.exit.code}"
             self._event(run.container, "Warning", "Exited", f"{words}: {run.exit.message or 'see its log'}")
+        self._tell_of_back_off(slot)
+
+    def _tell_of_back_off(self, slot: Slot) -> None:
+        """In kubelet's words, when the next run has to wait."""
+        view = slot.view
+        if view.run is None or view.run.exit is None or is_deleting(self.pod):
+            return
+        due_ns = start_ns(self.pod, slot.container, view)
+        if due_ns is None or due_ns <= self._around.clock.now_ns():
+            return
+        whose = f"{key_of(self.pod).name}_{key_of(self.pod).namespace}({uid_of(self.pod)})"
+        message = f"Back-off restarting failed container {slot.container.name} in pod {whose}"
+        self._event(slot.container.name, "Warning", "BackOff", message)
 
     def cancel(self) -> None:
         for slot in self.slots.values():
@@ -181,14 +194,14 @@ class Worker:
         if began.exit is not None and began.exit.reason == NEVER_RAN:
             self._event(name, "Warning", "Failed", f"Error: {began.exit.message or began.exit.code}")
             slot.began(began)
+            self._tell_of_back_off(slot)
             return
         self._event(name, "Normal", "Started", f"Started container {name}")
         if began.note:
             self._event(name, "Warning", "NotMounted", began.note)
-        if action.crashes > 0:
-            self._event(name, "Warning", "BackOff", f"Back-off restarting failed container {name}")
         if began.exit is not None:  # A short life.
             slot.began(began)
+            self._tell_of_back_off(slot)
             return
         hook = lookup(slot.container.spec, "lifecycle", "postStart")
         if hook:

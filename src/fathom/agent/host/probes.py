@@ -20,6 +20,7 @@ from fathom.model.objects import Obj, lookup
 WITHIN = Path(__file__).parent.parent / "within.py"
 OUTPUT_BYTES_MAX = 10 * 1024
 BODY_BYTES_MAX = 10 * 1024
+DRAIN_S = 0.2
 
 
 class Prober:
@@ -104,16 +105,25 @@ class Prober:
             stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.STDOUT, start_new_session=True,
         )  # fmt: skip
+        assert process.stdout is not None
+        output = bytearray()
+        reading = asyncio.ensure_future(read_output(process.stdout, output))
         try:
-            assert process.stdout is not None
-            output = await process.stdout.read(OUTPUT_BYTES_MAX)
             code = await process.wait()
+            await asyncio.wait((reading,), timeout=DRAIN_S)  # Whom it left behind may hold its output open.
         finally:
+            reading.cancel()
             if process.returncode is None:
                 with suppress(ProcessLookupError):
                     os.killpg(process.pid, signal.SIGKILL)
-        text = output.decode("utf-8", "replace").strip()
+        text = bytes(output).decode("utf-8", "replace").strip()
         return Probed(code == 0, "" if code == 0 else text or f"the command ended with code {code}")
+
+
+async def read_output(stream: asyncio.StreamReader, into: bytearray) -> None:
+    """All of it, so that nobody waits for us; the beginning is kept."""
+    while piece := await stream.read(OUTPUT_BYTES_MAX):
+        into += piece[: OUTPUT_BYTES_MAX - len(into)]
 
 
 def _whose(ip: str, port: int, record: RunRecord) -> Verdict:
