@@ -14,6 +14,7 @@ from collections.abc import Callable
 import msgspec
 
 from fathom.client.api import Api, Resource
+from fathom.client.outcomes import Conflict
 from fathom.model.conditions import Status, conditions_of, set_condition
 from fathom.model.objects import Key, Obj, metadata, uid_of
 from fathom.seams.outside import Clock, Ids, timestamp
@@ -31,6 +32,8 @@ AGAIN_NS = 30_000_000_000
 # Waiting shorter than this is not worth a commit.
 QUEUED_AFTER_S = 5.0
 LINE_MAX = 10_000
+# A word about a pod that has changed is looked at again when our view has had time to hear of that.
+LATER_S = 1.0
 
 
 class Word(msgspec.Struct, frozen=True):
@@ -153,8 +156,11 @@ class Voice:
             return
         # Conditions are merged by type at the server, so what others say stays as it is.
         changed = [one for one in said if one not in conditions_of(pod)]
-        patch = {"metadata": {"uid": word.uid}, "status": {"conditions": changed}}
-        await self._api.patch(
+        # 1. We have no place for the pod, in a view that is behind. 2. Another scheduler binds it. 3. We say
+        # that it has no node, and nobody takes that back. So it is said of the pod as we know it.
+        guard = {"uid": word.uid, "resourceVersion": metadata(pod).get("resourceVersion")}
+        patch = {"metadata": guard, "status": {"conditions": changed}}
+        outcome = await self._api.patch(
             PODS,
             word.key.namespace,
             word.key.name,
@@ -162,6 +168,16 @@ class Voice:
             subresource="status",
             media="application/strategic-merge-patch+json",
         )
+        if isinstance(outcome, Conflict):
+            asyncio.get_running_loop().call_later(LATER_S, self._again, word)
+
+    def _again(self, word: Word) -> None:
+        """Unless something newer was said, or there is nothing to say any more."""
+        told = self._told.get(word.uid)
+        newest = told is not None and (told.reason, told.message) == (word.reason, word.message)
+        if newest and word.uid not in self._line and len(self._line) < LINE_MAX:
+            self._line[word.uid] = word
+            self._stir.set()
 
 
 def is_no_news(told: Told, word: Word, *, now_ns: int) -> bool:
