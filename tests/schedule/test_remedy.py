@@ -12,6 +12,7 @@ from fathom.schedule.place import place
 from fathom.schedule.pods import PodView, pod_view
 from fathom.schedule.remedy import Remedy, remedies, smallest_change
 from fathom.schedule.table import NodeTable
+from fathom.schedule.trial import BUILD, WISH
 
 ZONE = "topology.kubernetes.io/zone"
 
@@ -73,7 +74,7 @@ def test_the_taint_that_keeps_most_nodes_closed_is_named() -> None:
         "tolerate the taint spot=yes:NoSchedule of 2 nodes, or remove it",
         "the pod's owner",
         2,
-        2,
+        WISH,
     )
 
 
@@ -98,7 +99,7 @@ def test_quota_says_by_how_much_it_is_short() -> None:
             [node("a")],
             pod(nodeSelector={"disk": "ssd"}),
             Context(),
-            "drop disk=ssd from the nodeSelector, or label one of 1 node with it (by the pod's owner)",
+            "drop disk=ssd from the nodeSelector, or label a with it (by the pod's owner)",
         ),
         (
             [node("a")],
@@ -118,7 +119,7 @@ def test_quota_says_by_how_much_it_is_short() -> None:
             Context(policy=Policy(max_view_age_ms=100), view_age_ms=2500),
             "wait until the scheduler's view is fresh again (it is 2500 ms old) (by time)",
         ),
-        ([], pod(), Context(), "add a node: there is none"),
+        ([], pod(), Context(), "add a node: there is none (by a cluster operator)"),
     ],
 )
 def test_each_rule_has_its_own_advice(nodes: list[Obj], view: PodView, world: Context, expected: str) -> None:
@@ -128,17 +129,172 @@ def test_each_rule_has_its_own_advice(nodes: list[Obj], view: PodView, world: Co
 def test_a_port_that_is_taken_is_named() -> None:
     ports = [{"hostPort": 80}]
     table = table_of(node("a"), pods=(pod("old", on="a", ports=ports),))
-    text = "free host port 80/TCP on one of 1 node (such as a) (by a cluster operator)"
+    text = "free host port 80/TCP on a (by a cluster operator)"
     assert advice(pod(ports=ports), table) == text
 
 
 def test_reserved_nodes_name_the_class_that_an_override_would_have_to_open() -> None:
     table = table_of(node("a", labels={"pool": "spare"}))
     table.set_reserved([Reserved("recovery", (("pool", "spare"),))])
-    text = "an override that allows capacity class recovery would open 1 node (by a cluster operator)"
-    assert advice(pod(), table) == text
+    assert advice(pod(), table) == (
+        "an override that allows capacity class recovery would open 1 node,"
+        " and so would admitting tenant risk to it (by a cluster operator)"
+    )
 
 
-def test_where_two_rules_object_on_every_node_both_are_named() -> None:
-    table = table_of(node("a", cpu="100m", unschedulable=True))
-    assert advice(pod(), table).startswith("no single change admits it: NodeUnschedulable")
+def test_where_two_rules_object_on_every_node_all_that_the_nearest_needs_is_named() -> None:
+    cordoned: Any = {"unschedulable": True, "taints": [UNSCHEDULABLE]}
+    table = table_of(node("a", cpu="100m", **cordoned), node("b", cpu="100m", labels={"x": "y"}, **cordoned))
+    assert advice(pod(nodeSelector={"x": "y"}), table) == (
+        "uncordon b; and node b lacks 400m cpu (500m cpu asked for, 100m free) (by a cluster operator)"
+    )
+
+
+UNSCHEDULABLE = {"key": "node.kubernetes.io/unschedulable", "effect": "NoSchedule"}
+
+
+def test_a_cordon_is_one_change_though_it_puts_a_taint_on_the_node_too() -> None:
+    table = table_of(node("a", unschedulable=True, taints=[UNSCHEDULABLE]), node("b", cpu="100m"))
+    found = remedies(pod(cpu="4").shape, table, Context())
+    assert [(one.rule, one.change, one.nodes) for one in found] == [
+        ("NodeUnschedulable", "uncordon a", 1),
+        ("NodeResourcesFit", "node b lacks 3900m cpu (4 cpu asked for, 100m free)", 1),
+    ]
+
+
+def test_what_the_pod_asks_for_itself_is_changed_last() -> None:
+    """It named its zone: the quota there is in its way, not its own wish."""
+    table = table_of(node("a"), node("b", zone="zone-b"), node("c", zone="zone-c"))
+    world = Context(quota=Quota("risk", (QuotaLimit((("cpu", 100),), "zone-c"),)))
+    found = remedies(pod(nodeSelector={ZONE: "zone-c"}).shape, table, world)
+    assert [(one.rule, one.change) for one in found] == [
+        ("TenantQuota", "quota/risk-zone-c is short by 400m cpu"),
+        (
+            "NodeAffinity",
+            f"drop {ZONE}=zone-c from the nodeSelector, or label one of 2 nodes (such as a) with it",
+        ),
+    ]
+
+
+def test_all_limits_that_are_short_in_one_place_are_named_together() -> None:
+    table = table_of(node("c", zone="zone-c"), pods=(pod("old", cpu="900m", on="c"),))
+    limits = (QuotaLimit((("cpu", 1000),), "zone-c"), QuotaLimit((("pods", 1),)))
+    assert advice(pod(), table, Context(quota=Quota("risk", limits))) == (
+        "quota/risk-zone-c is short by 400m cpu and quota/risk is short by 1 pod"
+        " (by who grants the tenant's quota)"
+    )
+
+
+def test_room_that_is_promised_to_others_does_not_count_as_free() -> None:
+    table = table_of(node("a", cpu="1"))
+    table.claim("somebody", "a", (("cpu", 700),), priority=10)
+    assert advice(pod(), table) == (
+        "node a lacks 200m cpu (500m cpu asked for, 300m free) (by a cluster operator)"
+    )
+
+
+def test_room_that_a_class_keeps_comes_by_an_override_not_by_waiting() -> None:
+    table = table_of(node("a", cpu="1", labels={"pool": "spare"}))
+    table.set_reserved([Reserved("recovery", (("pool", "spare"),), (("cpu", 800),))])
+    assert advice(pod(), table) == (
+        "an override that allows capacity class recovery would open 1 node, parts of which are kept for it"
+        " (by a cluster operator)"
+    )
+
+
+def test_of_two_overrides_the_one_is_named_whose_end_is_enough() -> None:
+    table = table_of(node("a"), node("b", zone="zone-b"))
+    both = Avoided("risk/both", ZONE, ("zone-a", "zone-b"))
+    world = Context(avoided=(both, Avoided("risk/one", ZONE, ("zone-a",))))
+    assert advice(pod(), table, world) == ("end override risk/both, or let it expire (by a cluster operator)")
+    same = Context(avoided=(both, Avoided("risk/again", ZONE, ("zone-a", "zone-b"))))
+    assert advice(pod(), table, same) == (
+        "end override risk/both and risk/again, or let it expire (by a cluster operator)"
+    )
+
+
+def spread(skew: int = 1, **more: Any) -> list[Obj]:
+    selector = {"matchLabels": {"app": "risk-api"}}
+    return [
+        {"topologyKey": ZONE, "maxSkew": skew, "whenUnsatisfiable": "DoNotSchedule", **more}
+        | {"labelSelector": selector}
+    ]
+
+
+def test_the_skew_that_would_be_needed_is_said_and_where_there_would_be_room() -> None:
+    there = (pod("a1", on="a"), pod("a2", on="a"), pod("a3", on="a"), pod("b1", on="b"), pod("b2", on="b"))
+    nodes = (node("a"), node("b", zone="zone-b"), node("c", zone="zone-c", cpu="100m"))
+    view = pod(topologySpreadConstraints=spread())
+    found = remedies(view.shape, table_of(*nodes, pods=there), Context())
+    assert [(one.rule, one.change, one.nodes) for one in found] == [
+        ("NodeResourcesFit", "node c lacks 400m cpu (500m cpu asked for, 100m free)", 1),
+        (
+            "PodTopologySpread",
+            f"raise maxSkew over {ZONE} from 1 to 3,"
+            " or open a node in zone-c, with the fewest such pods, to it",
+            1,
+        ),
+    ]
+    assert (
+        place(pod(topologySpreadConstraints=spread(2)), table_of(*nodes, pods=there), Context()).node is None
+    )
+    assert (
+        place(pod(topologySpreadConstraints=spread(3)), table_of(*nodes, pods=there), Context()).node == "b"
+    )
+
+
+def test_domains_that_are_missing_are_counted() -> None:
+    table = table_of(node("a"), pods=(pod("a1", on="a"),))
+    view = pod(topologySpreadConstraints=spread(minDomains=3))
+    assert advice(view, table) == (
+        f"raise maxSkew over {ZONE} from 1 to 2, or add 2 more to the 1 domains (by the pod's owner)"
+    )
+
+
+def test_a_policys_zone_skew_is_told_in_its_own_words() -> None:
+    table = table_of(node("a"), node("b", zone="zone-b", cpu="100m"), pods=(pod("a1", on="a"),))
+    found = remedies(pod().shape, table, Context(policy=Policy(name="v5", max_zone_skew=1)))
+    assert found[-1] == Remedy(
+        "MaxZoneSkew",
+        "raise maxZoneSkew of policy v5 from 1 to 2,"
+        " or open a node in zone-b, with the fewest such pods, to it",
+        "a cluster operator",
+        1,
+        BUILD,
+        2,
+    )
+
+
+APART = {"topologyKey": ZONE, "labelSelector": {"matchLabels": {"app": "risk-api"}}}
+
+
+def away(kind: str = "podAntiAffinity") -> Obj:
+    return {kind: {"requiredDuringSchedulingIgnoredDuringExecution": [APART]}}
+
+
+def test_pods_that_are_in_the_way_are_named_where_they_are_fewest() -> None:
+    there = (pod("a1", on="a"), pod("a2", on="a"), pod("b1", on="b"))
+    table = table_of(node("a"), node("b", zone="zone-b"), pods=there)
+    assert advice(pod(affinity=away()), table) == (
+        "let risk/b1 leave the neighbourhood of b (by a cluster operator)"
+    )
+
+
+def test_pods_that_do_not_want_this_one_near_are_named_too() -> None:
+    table = table_of(node("a"), pods=(pod("lone", on="a", affinity=away()),))
+    assert advice(pod(), table) == "let risk/lone leave the neighbourhood of a (by a cluster operator)"
+
+
+def test_affinity_that_is_met_where_another_pod_is_in_the_way_is_not_asked_for() -> None:
+    """It is near whom it wants to be near; somebody else there is the obstacle."""
+    table = table_of(node("a"), pods=(pod("friend", on="a"), pod("lone", on="a", affinity=away())))
+    assert advice(pod(affinity=away("podAffinity")), table) == (
+        "let risk/lone leave the neighbourhood of a (by a cluster operator)"
+    )
+
+
+def test_a_node_that_is_not_ready_is_to_be_repaired_rather_than_tolerated() -> None:
+    taint = {"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"}
+    assert advice(pod(), table_of(node("a", taints=[taint]))) == (
+        "repair a, of which the taint node.kubernetes.io/not-ready:NoSchedule tells (by a cluster operator)"
+    )

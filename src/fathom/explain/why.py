@@ -143,7 +143,7 @@ def explain_pod(evidence: Evidence, known: Known) -> Why:
     placement = known.decider.place(view, context)
     change = _smallest(view, known, context) if placement.node is None else None
     now = _now(placement, known, last)
-    decisive = _decisive(placement, known, view)
+    decisive = _decisive(placement, now.groups, view, change)
     state = _state(view, placement)
     return Why(
         summary=_waiting_line(name, placement, decisive, change, last),
@@ -166,7 +166,7 @@ def explain_pod(evidence: Evidence, known: Known) -> Why:
 def _smallest(view: PodView, known: Known, context: Context) -> Change | None:
     if view.shape.gates:
         return Change(f"remove the scheduling gates {', '.join(view.shape.gates)}", OWNER, "SchedulingGates")
-    found = remedies(view.shape, known.table, context)
+    found = remedies(view.shape, known.table, context, known.decider.rules)
     return Change(found[0].change, found[0].by, found[0].rule, found[0].nodes) if found else None
 
 
@@ -199,8 +199,11 @@ def _waiting_line(
     if placement.node is not None:
         before = _failed(last)
         return f"pod {name} fits {placement.node} now{before}: it waits for its turn"
-    admits = f"; smallest change: {change.what} ({change.who})" if change else "; no single change would do"
-    return f"pod {name} is not schedulable: {placement.message} Decisive: {decisive}{admits}"
+    admits = (
+        f"; smallest change: {change.what} ({change.who})" if change else "; no change is known that would do"
+    )
+    message = placement.message.removesuffix(".")
+    return f"pod {name} is not schedulable: {message}. Decisive: {decisive}{admits}"
 
 
 def _failed(last: Kept | None) -> str:
@@ -269,18 +272,18 @@ def _now(placement: Placement, known: Known, last: Kept | None) -> Now:
     return Now(placement.node, placement.message, groups, differs)
 
 
-def _decisive(placement: Placement, known: Known, view: PodView) -> str:
-    """The rule that keeps most nodes away; of a gated pod, its gates."""
+def _decisive(placement: Placement, groups: tuple[Group, ...], view: PodView, change: Change | None) -> str:
+    """The rule that the smallest change is about: it is what the nearest nodes lack. Of a gated pod, its
+    gates."""
     if view.shape.gates:
         return f"SchedulingGates ({', '.join(view.shape.gates)})"
     if placement.node is not None:
         return ""
-    groups = _groups(reasons_of(placement, known))
-    return (
-        f"{groups[0].reason} ({groups[0].count} of {placement.nodes} nodes)"
-        if groups
-        else "there are no nodes"
-    )
+    if not groups:
+        return "there are no nodes"
+    rule = change.rule if change is not None else ""
+    found = next((one for one in groups if one.reason.startswith(f"{rule}:")), groups[0])
+    return f"{found.reason} ({found.count} of {placement.nodes} nodes)"
 
 
 def _freshness(last: Kept | None, evidence: Evidence) -> tuple[Used, ...]:

@@ -26,7 +26,7 @@ UNWELCOME = Reason("InterPodAffinity", ("node(s) didn't satisfy existing pods an
 
 def layers(shape: Shape, rows: Rows, _: Context, reasons: Reasons) -> Sequence[Layer]:
     return [
-        *_together(shape, rows, reasons),
+        *together(shape, rows, reasons),
         *_apart(shape, rows, reasons),
         *_unwelcome(shape, rows, reasons),
     ]
@@ -37,7 +37,7 @@ def is_own(term: Term, shape: Shape, table: NodeTable) -> bool:
     return matches(term, shape.namespace, dict(shape.labels), table.namespaces)
 
 
-def _together(shape: Shape, rows: Rows, reasons: Reasons) -> list[TogetherLayer]:
+def together(shape: Shape, rows: Rows, reasons: Reasons) -> list[TogetherLayer]:
     if not shape.affinity:
         return []
     counter = rows.table.counter(Wanted(shape.affinity))

@@ -3,7 +3,7 @@ and Reservations. The ledger decides at the commit; this rule keeps the schedule
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
@@ -85,10 +85,21 @@ class QuotaLayer:
         return codes
 
     def _is_full(self, limit: QuotaLimit) -> bool:
-        asked = dict(self._shape.requests)
-        return any(
-            name in asked and self._used(limit, name) + asked[name] > most for name, most in limit.needs
-        )
+        return next(self._short(limit), None) is not None
+
+    def _short(self, limit: QuotaLimit) -> Iterator[tuple[str, int]]:
+        """What the pod would be beyond the limit, and by how much."""
+        for name, most in limit.needs:
+            asked = self._shape.amount(name)
+            over = self._used(limit, name) + asked - most if asked else 0
+            if over > 0:
+                yield name, over
+
+    def short_at(self, domain: int) -> list[tuple[QuotaLimit, str, int]]:
+        """All that would have to be granted in one place."""
+        place = self._domain_of[domain]
+        limits = [one for one in self._quota.limits if covers(one, *place)]
+        return [(limit, name, over) for limit in limits for name, over in self._short(limit)]
 
     def _used(self, limit: QuotaLimit, resource: str) -> int:
         own = self._table.claims.get(self._world.holder)

@@ -47,20 +47,33 @@ def spreads(shape: Shape, rows: Rows, _: Context, reasons: Reasons) -> Sequence[
 def zone_skew(shape: Shape, rows: Rows, world: Context, reasons: Reasons) -> Sequence[Layer]:
     """Zones differ by at most so many pods of a workload. Nodes without a zone, or outside the policy's
     regions, are not concerned."""
-    selector = workload_selector(shape)
-    if world.policy.max_zone_skew is None or selector is None:
+    constraint = zone_spread(shape, world)
+    if constraint is None:
         return ()
-    most = world.policy.max_zone_skew
+    most = constraint.max_skew
     text = f"policy/{world.policy.name}: zones would differ by more than maxZoneSkew={most}"
     code = reasons.code(Reason("MaxZoneSkew", (text,)))
-    constraint = Spread(ZONE, world.policy.max_zone_skew, True, selector)
+    concerned = zones_concerned(rows, world)
+    return [SpreadLayer(constraint, shape, rows, concerned, skewed=code, missing=FITS, only=concerned)]
+
+
+def zone_spread(shape: Shape, world: Context) -> Spread | None:
+    """What the policy asks of the pod's zones. None: nothing."""
+    selector = workload_selector(shape)
+    if world.policy.max_zone_skew is None or selector is None:
+        return None
+    return Spread(ZONE, world.policy.max_zone_skew, True, selector)
+
+
+def zones_concerned(rows: Rows, world: Context) -> Bools:
+    """Nodes that the policy's zones are counted over."""
     concerned = with_labels((ZONE,), rows)
     if world.policy.regions:
         inside = rows.no()
         for region in world.policy.regions:
             inside |= rows.having(((REGION, region),))
         concerned &= inside
-    return [SpreadLayer(constraint, shape, rows, concerned, skewed=code, missing=FITS, only=concerned)]
+    return concerned
 
 
 def workload_selector(shape: Shape) -> LabelSelector | None:
@@ -141,15 +154,15 @@ class SpreadLayer:
 class Skew(msgspec.Struct, frozen=True):
     """How full the domains of a constraint are, for explanations."""
 
-    topology_key: str
     counts: dict[str, int]
+    least: int  # What a domain is compared with.
+    own: int  # What the pod itself would add.
 
 
-def skew_of(constraint: Spread, shape: Shape, rows: Rows) -> Skew:
-    eligible = with_labels((constraint.topology_key,), rows)
-    layer = SpreadLayer(constraint, shape, rows, eligible, skewed=1, missing=1)
+def skew_of(constraint: Spread, shape: Shape, rows: Rows, *, only: Bools | None = None) -> Skew:
+    eligible = with_labels((constraint.topology_key,), rows) if only is None else only
+    layer = SpreadLayer(constraint, shape, rows, eligible, skewed=1, missing=1, only=only)
     values = rows.label_values(constraint.topology_key)
     counts = layer._counts.tolist()
-    return Skew(
-        constraint.topology_key, {values[at]: counts[at] for at in np.flatnonzero(layer._present).tolist()}
-    )
+    present = np.flatnonzero(layer._present).tolist()
+    return Skew({values[at]: counts[at] for at in present}, layer._least(), layer._own)
