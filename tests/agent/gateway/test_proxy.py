@@ -143,3 +143,44 @@ def test_pods_are_looked_at_before_anybody_asks_for_them() -> None:
             await gateway.close()
 
     run(story)
+
+
+def test_a_pod_that_says_it_is_ready_before_it_listens_is_reached_as_soon_as_it_does() -> None:
+    async def story() -> None:
+        seen: Seen = []
+        gateway = proxy(seen)
+        looking = asyncio.create_task(gateway.look_for_ever())
+        here, port = await free_port("127.97.0.9"), await free_port("127.64.0.1")
+        late = Endpoint("127.64.0.1", port, "s/late")
+        await gateway.apply((Listener("127.97.0.9", here, "s/web", endpoints=(late,)),))
+        await asyncio.sleep(0.05)
+        assert seen == []
+        server = await asyncio.start_server(lambda _, writer: writer.close(), "127.64.0.1", port)
+        while not seen:
+            await asyncio.sleep(0.01)
+        assert seen == [("s/late", True)]
+        looking.cancel()
+        server.close()
+        await gateway.close()
+
+    asyncio.run(asyncio.wait_for(story(), 4))  # Sooner than everybody is looked at again.
+
+
+def test_an_endpoint_that_has_left_the_table_is_not_looked_at_any_more() -> None:
+    async def story() -> None:
+        seen: Seen = []
+        gateway = proxy(seen)
+        looking = asyncio.create_task(gateway.look_for_ever())
+        here, port = await free_port("127.97.0.9"), await free_port("127.64.0.1")
+        gone = Endpoint("127.64.0.1", port, "s/gone")
+        await gateway.apply((Listener("127.97.0.9", here, "s/web", endpoints=(gone,)),))
+        await asyncio.sleep(0.05)
+        await gateway.apply((Listener("127.97.0.9", here, "s/web"),))
+        server = await asyncio.start_server(lambda _, writer: writer.close(), "127.64.0.1", port)
+        await asyncio.sleep(0.5)
+        assert seen == []
+        looking.cancel()
+        server.close()
+        await gateway.close()
+
+    run(story)

@@ -18,6 +18,7 @@ from fathom.seams.log import Log
 CONNECT_S = 2.0
 PIECE_BYTES = 256 << 10
 LOOK_S = 5.0
+SOON_S = 0.1  # Then twice as long each time.
 LOOKS_AT_ONCE = 64
 # So many looks in a row must fail: one may meet a full backlog.
 UNSEEN_MAX = 3
@@ -43,6 +44,9 @@ class Proxy:
         self._unseen: dict[Endpoint, int] = {}  # Looks in a row that failed. Nought: it was reached.
         self._said: dict[Endpoint, bool] = {}  # What was told of it last.
         self._connections: set[asyncio.Task[None]] = set()
+        self._news = asyncio.Event()  # There is a table that was not looked at yet.
+        self._meeting: set[Endpoint] = set()  # New ones that are being looked at.
+        self._looks = asyncio.Semaphore(LOOKS_AT_ONCE)
 
     # The table.
 
@@ -60,6 +64,7 @@ class Proxy:
         known = {endpoint for listener in table for endpoint in listener.endpoints}
         self._unseen = {each: count for each, count in self._unseen.items() if each in known}
         self._said = {each: said for each, said in self._said.items() if each in known}
+        self._news.set()
         return Applied(len(self._servers), failed)
 
     async def _listen(self, where: Where, balancer: Balancer) -> str:
@@ -119,35 +124,53 @@ class Proxy:
 
     async def look_for_ever(self) -> None:
         """New ones at once, all others now and then."""
-        while True:
-            await asyncio.gather(*(self._look(each) for each in self._due(new=True)))
-            for _ in range(round(LOOK_S / 0.25)):
-                await asyncio.sleep(0.25)
-                await asyncio.gather(*(self._look(each) for each in self._due(new=True)))
-            old = self._due(new=False)
-            for start in range(0, len(old), LOOKS_AT_ONCE):
-                await asyncio.gather(*(self._look(each) for each in old[start : start + LOOKS_AT_ONCE]))
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._look_around())
+            while True:
+                await self._news.wait()
+                self._news.clear()
+                for each in self._everybody():
+                    if each not in self._unseen and each not in self._meeting:
+                        self._meeting.add(each)
+                        group.create_task(self._meet(each))
 
-    def _due(self, *, new: bool) -> list[Endpoint]:
-        everybody = dict.fromkeys(
-            endpoint for balancer in self._balancers.values() for endpoint in balancer.listener.endpoints
-        )
-        return [each for each in everybody if (each not in self._unseen) == new][
-            : LOOKS_AT_ONCE if new else None
-        ]
+    async def _look_around(self) -> None:
+        while True:
+            await asyncio.sleep(LOOK_S)
+            await asyncio.gather(*(self._look(each) for each in self._everybody() if each in self._unseen))
+
+    async def _meet(self, endpoint: Endpoint) -> None:
+        """A pod may say that it is ready a moment before it listens: until it is reached it is looked at more
+        often. Such a look counts only if it succeeds."""
+        await self._look(endpoint)
+        self._meeting.discard(endpoint)
+        pause_s = SOON_S
+        while pause_s < LOOK_S:
+            await asyncio.sleep(pause_s)
+            pause_s *= 2
+            if not self._unseen.get(endpoint):
+                return  # It was reached, or has left the table.
+            if await self._is_there(endpoint):
+                self._seen(endpoint, True)
+
+    def _everybody(self) -> list[Endpoint]:
+        balancers = self._balancers.values()
+        return list(dict.fromkeys(each for balancer in balancers for each in balancer.listener.endpoints))
 
     async def _look(self, endpoint: Endpoint) -> None:
+        self._seen(endpoint, await self._is_there(endpoint))
+
+    async def _is_there(self, endpoint: Endpoint) -> bool:
         if not endpoint.real:
-            self._seen(endpoint, True)
-            return
-        try:
-            async with asyncio.timeout(CONNECT_S):
-                _, writer = await asyncio.open_connection(endpoint.address, endpoint.port)
-        except (OSError, TimeoutError):
-            self._seen(endpoint, False)
-        else:
-            self._seen(endpoint, True)
-            writer.close()
+            return True
+        async with self._looks:
+            try:
+                async with asyncio.timeout(CONNECT_S):
+                    _, writer = await asyncio.open_connection(endpoint.address, endpoint.port)
+            except (OSError, TimeoutError):
+                return False
+        writer.close()
+        return True
 
     def _seen(self, endpoint: Endpoint, reached: bool) -> None:
         count = self._unseen[endpoint] = 0 if reached else self._unseen.get(endpoint, 0) + 1
