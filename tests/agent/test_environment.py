@@ -10,9 +10,16 @@ import pytest
 from tests.agent.objects import container, pod
 
 from fathom.agent.host.account import PLACE, ROOT_CA, with_account
-from fathom.agent.host.environment import Surroundings, Unresolved, environment, expand, service_variables
+from fathom.agent.host.environment import (
+    Surroundings,
+    Unresolved,
+    environment,
+    expand,
+    hosts_file,
+    service_variables,
+)
 from fathom.agent.host.fetching import references
-from fathom.agent.host.files import File, volume_files, write_volume
+from fathom.agent.host.files import File, shows_metadata, volume_files, write_volume
 from fathom.agent.host.images import BadImages, Image, argv_of, find_image, read_images
 from fathom.model.objects import Obj
 
@@ -156,6 +163,28 @@ def test_a_volume_changes_under_those_who_have_it_mounted(tmp_path: Path) -> Non
     assert (place / "kept/x").read_bytes() == b"3"
     assert (place / "kept/x").stat().st_mode & 0o777 == 0o600
     assert [one.name for one in tmp_path.iterdir()] == ["v"]
+
+
+def test_a_pod_finds_itself_by_its_hosts_name() -> None:
+    aliases = [{"ip": "127.130.0.9", "hostnames": ["db", "db.example"]}]
+    plain = pod(spec={"hostAliases": aliases})
+    below = pod(metadata={"name": f"{'w' * 62}-0"}, spec={"subdomain": "all"})
+    loopback = "127.0.0.1 localhost\n::1 localhost ip6-localhost ip6-loopback\n"
+    assert hosts_file(plain, "127.130.0.2") == f"{loopback}127.130.0.2 web\n127.130.0.9 db db.example\n"
+    assert hosts_file(below, "127.130.0.2") == (
+        f"{loopback}127.130.0.2 {'w' * 62}.all.default.svc.cluster.local {'w' * 62}\n"
+    )
+
+
+def test_labels_in_a_volume_are_looked_at_again() -> None:
+    def shown(path: str) -> Obj:
+        return {"items": [{"path": "x", "fieldRef": {"fieldPath": path}}]}
+
+    seen = pod(spec={"volumes": [{"name": "v", "downwardAPI": shown("metadata.labels['a']")}]})
+    projected = {"name": "v", "projected": {"sources": [{"downwardAPI": shown("metadata.annotations")}]}}
+    assert shows_metadata(seen)
+    assert shows_metadata(pod(spec={"volumes": [projected]}))
+    assert not shows_metadata(with_account(pod()))
 
 
 def test_what_a_pod_refers_to_is_found_in_all_places() -> None:

@@ -231,6 +231,17 @@ def test_a_hook_runs_before_the_end(cluster: Cluster) -> None:
 
 
 @enclosed
+def test_a_pods_host_has_its_name_and_its_address(cluster: Cluster) -> None:
+    program = "import socket; name = socket.gethostname(); print(name, socket.gethostbyname(name))"
+    probe = {"exec": {"command": ["sh", "-c", '[ "$(hostname)" = named ]']}, "periodSeconds": 1}
+    cluster.run("named", "python3", "-c", f"{program}; import time; time.sleep(60)", container={
+        "readinessProbe": probe, "env": [{"name": "PYTHONUNBUFFERED", "value": "1"}],
+    })  # fmt: skip
+    ready = cluster.until_ready("named")
+    assert cluster.logs("named") == f"named {ready['status']['podIP']}\n"
+
+
+@enclosed
 def test_configuration_arrives_as_environment_and_files(cluster: Cluster, server: Server) -> None:
     core = "/api/v1/namespaces/default"
     server.request(

@@ -56,6 +56,18 @@ def test_a_host_path_is_of_the_type_it_says_and_made_where_it_says_so(tmp_path: 
             host(name, kind)
 
 
+def test_a_pod_has_its_own_hosts_file_unless_it_mounts_one(tmp_path: Path) -> None:
+    (tmp_path / "v").mkdir()
+    around = Surroundings(
+        pod(spec={"volumes": [{"name": "v", "emptyDir": {}}]}), "127.130.0.2", "127.130.0.1"
+    )
+    grounds = Grounds(tmp_path, tmp_path / "message", tmp_path / "hosts")
+    hosts, told = Mount(tmp_path / "hosts", "/etc/hosts", read_only=True), Mount(tmp_path / "message", "/t")
+    assert mounts_of(container(terminationMessagePath="/t"), around, {}, grounds) == [hosts, told]
+    own = container(terminationMessagePath="/t", volumeMounts=[{"name": "v", "mountPath": "/etc/hosts"}])
+    assert mounts_of(own, around, {}, grounds) == [Mount(tmp_path / "v", "/etc/hosts"), told]
+
+
 def test_where_nothing_can_be_mounted_links_lead_to_the_same_places(tmp_path: Path) -> None:
     (tmp_path / "volume").mkdir()
     (tmp_path / "volume/key").write_text("1")

@@ -1,6 +1,6 @@
 """A container's own view of the files: what a pod must not see is covered, what it mounts is where it says.
 
-    1. a namespace of mounts of our own (and, without root, one of users)
+    1. a namespace of mounts of our own, one with the host's name (and, without root, one of users)
     2. a new root, empty, in which everything of the old one is shown again: so mount points can be made
        anywhere without touching the machine's own files
     3. what is to be hidden gets an empty directory over it; the pod's own directory is at /pod
@@ -19,15 +19,18 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:  # Importing `typing` would take as long as all the rest.
     from typing import Any
 
-CLONE_NEWNS, CLONE_NEWUSER = 0x20000, 0x10000000
+CLONE_NEWNS, CLONE_NEWUTS, CLONE_NEWUSER = 0x20000, 0x4000000, 0x10000000
 MS_RDONLY, MS_NOSUID, MS_NODEV, MS_REMOUNT, MS_BIND, MS_REC, MS_PRIVATE = 1, 2, 4, 32, 4096, 16384, 1 << 18
 
 HOME = "/pod"
 
 
 def enclose(plan: dict[str, Any]) -> None:
-    """`plan`: userns, stage (an empty directory), home, hide: paths, mounts: [{from, to, ro}]."""
+    """`plan`: userns, stage (an empty directory), home, hide: paths, mounts: [{from, to, ro}], hostname: ''
+    is the machine's own."""
     _unshare(bool(plan["userns"]))
+    if name := os.fsencode(plan["hostname"]):
+        _call("sethostname", name, ctypes.c_size_t(len(name)))
     _mount(None, "/", None, MS_REC | MS_PRIVATE)
     sources = {
         path: os.open(path, os.O_PATH) for path in [plan["home"], *(m["from"] for m in plan["mounts"])]
@@ -47,7 +50,7 @@ def enclose(plan: dict[str, Any]) -> None:
 
 def _unshare(users: bool) -> None:
     uid, gid = os.getuid(), os.getgid()
-    _call("unshare", CLONE_NEWNS | (CLONE_NEWUSER if users else 0))
+    _call("unshare", CLONE_NEWNS | CLONE_NEWUTS | (CLONE_NEWUSER if users else 0))
     if users:
         for name, text in (
             ("setgroups", "deny"),
@@ -145,7 +148,15 @@ def main() -> None:
     """Whether it can be done here: `enclose.py STAGE HOME [users]` tries it, and says what failed."""
     stage, home, *users = sys.argv[1:]
     try:
-        enclose({"userns": bool(users), "stage": stage, "home": home, "hide": [], "mounts": []})
+        plan = {
+            "userns": bool(users),
+            "stage": stage,
+            "home": home,
+            "hostname": "x",
+            "hide": [],
+            "mounts": [],
+        }
+        enclose(plan)
     except OSError as error:
         sys.exit(f"{error.strerror} {error.filename or ''}".strip())
 

@@ -38,9 +38,11 @@ def _enter(pid: str, users: bool) -> None:
     here = os.open(f"/proc/{pid}/cwd", os.O_PATH)
     same = os.stat(f"/proc/{pid}/ns/mnt").st_ino == os.stat("/proc/self/ns/mnt").st_ino
     mounts = os.open(f"/proc/{pid}/ns/mnt", os.O_RDONLY)
+    names = os.open(f"/proc/{pid}/ns/uts", os.O_RDONLY)
     if users:
         _setns(os.open(f"/proc/{pid}/ns/user", os.O_RDONLY))
     if not same:
+        _setns(names)
         _setns(mounts)
         os.fchdir(root)
         os.chroot(".")

@@ -18,9 +18,15 @@ import msgspec
 
 from fathom.agent.addresses import next_address
 from fathom.agent.host.account import with_account
-from fathom.agent.host.environment import Surroundings, Unresolved
+from fathom.agent.host.environment import Surroundings, Unresolved, hosts_file
 from fathom.agent.host.fetching import TOKEN_S, Fetched, Fetcher, NotFetched, references
-from fathom.agent.host.files import audiences_of, changes_by_itself, volume_files, write_volume
+from fathom.agent.host.files import (
+    audiences_of,
+    changes_by_itself,
+    shows_metadata,
+    volume_files,
+    write_volume,
+)
 from fathom.agent.host.images import Images, argv_of
 from fathom.agent.host.launch import Rights, Settled, shim_spec, user_of
 from fathom.agent.host.limits import Means, fence_in, remove_groups
@@ -207,16 +213,19 @@ class ProcessDriver:
     # While they live.
 
     async def refresh(self) -> None:
-        """Mounted ConfigMaps, Secrets and tokens follow what the API has. What cannot be had now stays."""
+        """Mounted ConfigMaps, Secrets, tokens, labels and annotations follow what the API has. What cannot be
+        had now stays."""
         for record in self.records.pods():
             pod, uid = self._whole(record.pod), uid_of(record.pod)
             volumes = [one for one in lookup(pod, "spec", "volumes") or () if changes_by_itself(one)]
-            news = any(references(pod)) or (audiences_of(pod) and not self._has_tokens(uid))
+            itself = shows_metadata(pod)
+            news = any(references(pod)) or itself or (audiences_of(pod) and not self._has_tokens(uid))
             if not volumes or not news or all(run.exit is not None for run in self.records.runs(uid)):
                 continue
             try:
                 fetched = await self._fetch(pod, services=False)
-                self._write_volumes(pod, volumes, self._around(record, fetched), fetched)
+                now = self._whole(await self._fetcher.pod(pod)) if itself else pod
+                self._write_volumes(pod, volumes, self._around(PodRecord(now, record.ip), fetched), fetched)
             except (NotFetched, Unresolved, OSError) as error:
                 self._log.warn("volumes not refreshed", pod=uid, error=str(error))
 
@@ -281,6 +290,9 @@ class ProcessDriver:
         self._make_places(pod_dir, run_dir, container, user)
         volumes = [one for one in lookup(pod, "spec", "volumes") or () if "hostPath" not in one]
         self._write_volumes(pod, volumes, around, fetched)
+        hosts = pod_dir / "hosts"
+        hosts.write_text(hosts_file(pod, record.ip))
+        hosts.chmod(0o644)
         fence = fence_in(ground.means, f"{ground.node}/{uid}/{launch.container}", container)
         argv, image = found
         return Settled(

@@ -53,7 +53,7 @@ def environment(container: Obj, around: Surroundings) -> dict[str, str]:
     key = key_of(around.pod)
     env = {
         **around.base,
-        "HOSTNAME": lookup(around.pod, "spec", "hostname") or key.name,
+        "HOSTNAME": hostname_of(around.pod),
         **service_variables(around.services, key.namespace, links=_has_links(around.pod)),
         "POD_IP": around.pod_ip,
         "POD_NAME": key.name,
@@ -70,6 +70,23 @@ def environment(container: Obj, around: Surroundings) -> dict[str, str]:
     if bad := next((name for name, value in env.items() if "\0" in value), None):
         raise Unresolved(f"env {bad}: its value has a NUL byte, which no variable can hold")
     return env
+
+
+def hostname_of(pod: Obj) -> str:
+    """As kubelet cuts it: a host's name has at most 63 characters."""
+    name = str(lookup(pod, "spec", "hostname") or key_of(pod).name)
+    return name[:63].rstrip("-.")
+
+
+def hosts_file(pod: Obj, ip: str) -> str:
+    """A pod's own /etc/hosts, so that a program finds itself by its host's name."""
+    names = [hostname_of(pod)]
+    if below := lookup(pod, "spec", "subdomain"):
+        names.insert(0, f"{names[0]}.{below}.{key_of(pod).namespace}.svc.cluster.local")
+    lines = ["127.0.0.1 localhost", "::1 localhost ip6-localhost ip6-loopback", f"{ip} {' '.join(names)}"]
+    for alias in lookup(pod, "spec", "hostAliases") or ():
+        lines.append(f"{alias['ip']} {' '.join(alias.get('hostnames') or ())}")
+    return "\n".join(lines) + "\n"
 
 
 def _has_links(pod: Obj) -> bool:

@@ -85,6 +85,12 @@ class Fetcher:
             {audience: await self._token(pod, audience) for audience in audiences},
         )
 
+    async def pod(self, pod: Obj) -> Obj:
+        """As it is now; one that is gone is as it was."""
+        key = key_of(pod)
+        found = await self._object(f"/api/v1/namespaces/{key.namespace}/pods/{key.name}")
+        return found if found is not None and uid_of(found) == uid_of(pod) else pod
+
     async def _services(self, namespace: str) -> tuple[Obj, ...]:
         found = await self._object(f"/api/v1/namespaces/{namespace}/services") or {}
         own = await self._object("/api/v1/namespaces/default/services/kubernetes")

@@ -13,7 +13,7 @@ from pathlib import Path
 import msgspec
 
 from fathom.agent.host.environment import Surroundings, Unresolved, contents_of, field_of, resource_of
-from fathom.model.objects import Obj
+from fathom.model.objects import Obj, lookup
 
 MODE = 0o644
 
@@ -156,4 +156,17 @@ def _write(where: Path, file: File, owner: tuple[int, int] | None) -> bool:
 
 def changes_by_itself(volume: Obj) -> bool:
     """Whether what it shows may change while a container runs."""
-    return any(kind in volume for kind in ("configMap", "secret", "projected"))
+    return any(kind in volume for kind in ("configMap", "secret", "projected", "downwardAPI"))
+
+
+def shows_metadata(pod: Obj) -> bool:
+    """Whether a volume shows what people change about a pod while it runs: labels and annotations."""
+    volumes = (pod.get("spec") or {}).get("volumes") or ()
+    shown = [one.get("downwardAPI") for one in volumes]
+    shown += [
+        each.get("downwardAPI")
+        for one in volumes
+        for each in (one.get("projected") or {}).get("sources") or ()
+    ]
+    paths = (lookup(item, "fieldRef", "fieldPath") for one in shown if one for item in one.get("items") or ())
+    return any(str(path).startswith(("metadata.labels", "metadata.annotations")) for path in paths)

@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from fathom.agent.host.environment import Surroundings, Unresolved, environment, expand
+from fathom.agent.host.environment import Surroundings, Unresolved, environment, expand, hostname_of
 from fathom.agent.host.images import Image
 from fathom.agent.host.limits import Fence
 from fathom.agent.host.mounts import Grounds, mounts_of
@@ -72,7 +72,13 @@ def user_of(pod: Obj, container: Obj, ip: str, rights: Rights) -> tuple[int, int
 
 
 def grounds_of(settled: Settled) -> Grounds:
-    return Grounds(settled.pod_dir / "volumes", settled.run_dir / "message", settled.rights.hide)
+    own = settled.rights.enclosing and not lookup(settled.around.pod, "spec", "hostNetwork")
+    return Grounds(
+        settled.pod_dir / "volumes",
+        settled.run_dir / "message",
+        settled.pod_dir / "hosts" if own else None,
+        settled.rights.hide,
+    )
 
 
 def shim_spec(settled: Settled) -> dict[str, Any]:
@@ -121,6 +127,7 @@ def shim_spec(settled: Settled) -> dict[str, Any]:
             "userns": not rights.root,
             "stage": str(settled.run_dir / "root"),
             "home": str(home),
+            "hostname": "" if lookup(around.pod, "spec", "hostNetwork") else hostname_of(around.pod),
             "hide": list(rights.hide),
             "mounts": mounts,
         }

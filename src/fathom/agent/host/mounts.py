@@ -14,7 +14,7 @@ from fathom.model.objects import Obj, lookup
 
 # What the agent keeps writing to belongs to it alone: kubelet mounts these read-only too.
 OURS = ("configMap", "secret", "projected", "downwardAPI")
-MESSAGE = "/dev/termination-log"
+MESSAGE, HOSTS = "/dev/termination-log", "/etc/hosts"
 
 
 class Mount(msgspec.Struct, frozen=True):
@@ -28,6 +28,7 @@ class Grounds(msgspec.Struct, frozen=True):
 
     volumes: Path  # Of the pod, each in a directory by its name.
     message: Path  # What the container says as it ends.
+    hosts: Path | None = None  # The pod's own /etc/hosts.
     hide: tuple[str, ...] = ()  # What no pod may see.
 
 
@@ -41,6 +42,8 @@ def mounts_of(container: Obj, around: Surroundings, env: Mapping[str, str], grou
         read_only = bool(mount.get("readOnly")) or any(kind in volume for kind in OURS)
         mounts.append(Mount(source, os.path.normpath("/" + mount["mountPath"].lstrip("/")), read_only))
     told = os.path.normpath(container.get("terminationMessagePath") or MESSAGE)
+    if grounds.hosts is not None and not any(one.to == HOSTS for one in mounts):
+        mounts.append(Mount(grounds.hosts, HOSTS, read_only=True))
     return [*mounts, Mount(grounds.message, told)]
 
 
