@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -16,6 +17,7 @@ from fathom.cli.simulated import seeds as seeds_of
 
 if TYPE_CHECKING:
     from fathom.sim.explore import Job
+    from fathom.sim.patches import Bug
     from fathom.sim.scenario import Plan, Result, Scenario
     from fathom.sim.twins import Comparison
     from fathom.sim.zooing import Hunted
@@ -30,6 +32,7 @@ Out = Annotated[Path, Parameter(help="Where failing runs are kept, a file each."
 Seeds = Annotated[str, Parameter(help="A..B: from A up to and without B.")]
 Jobs = Annotated[int, Parameter(name=["-j", "--jobs"], validator=Number(gte=1), help="Worker processes.")]
 FAILURES = Path(".fathom-failures")
+RUNS, RUNS_EVERYWHERE = 100, 600  # Of a strategy, for a bug of the zoo.
 
 
 def make_app() -> App:
@@ -197,6 +200,7 @@ def shrink(
         tuple[Literal["patch"], ...], Parameter(negative=(), help="'patch': run the patch that is in FILE.")
     ] = (),
     out: Annotated[Path | None, Parameter(help="Where to write it; by default beside FILE.")] = None,
+    seconds: Annotated[float, Parameter(validator=Number(gt=0), help="It takes at most so long.")] = 55.0,
     as_json: AsJson = False,
 ) -> int:
     """Find the smallest run that breaks the same invariant.
@@ -221,7 +225,7 @@ def shrink(
         sweep()
         return tell(scenario, plan)
 
-    found = shrunken(first, retell)
+    found = shrunken(first, retell, seconds_max=seconds)
     report, telling = reports.report(scenario, found.result.plan, patch=str(patched or ""))
     target = out or file.with_suffix(".shrunk.json")
     kept = artifact_of(report, telling, patch=patched)
@@ -245,17 +249,54 @@ def zoo(
         Path | None, Parameter(help="One patch instead; in all scenarios, where it does not name its own.")
     ] = None,
     only: Annotated[tuple[str, ...], Parameter(negative=(), help="Only these bugs.")] = (),
-    runs: Annotated[int, Parameter(validator=Number(gte=1), help="At most so many runs a strategy.")] = 300,
-    jobs: Jobs = 1,
+    strategy: Annotated[tuple[Strategy, ...], Parameter(negative=(), help="Only these; else all.")] = (),
+    runs: Annotated[
+        int | None,
+        Parameter(validator=Number(gte=1), help="At most so many a strategy: 100; or 600 in all scenarios."),
+    ] = None,
+    repeats: Annotated[
+        int, Parameter(validator=Number(gte=1), help="Sets of seeds to hunt with; the median counts.")
+    ] = 1,
+    control: Annotated[bool, Parameter(help="Tell the same stories without any bug, as often.")] = True,
+    jobs: Annotated[
+        int | None, Parameter(name=["-j", "--jobs"], validator=Number(gte=1), help="By default, all cores.")
+    ] = None,
     as_json: AsJson = False,
 ) -> int:
     """Put known bugs back, one at a time, and see how soon each is found.
 
-    Exits with 0 if all are found, with 1 if not.
+    Every strategy stops when it has found the bug. Exits with 0 if all are found and nothing is found without
+    them, with 1 if not; Ctrl-C ends it with what there is.
     """
+    from fathom.sim import zooing, zooreport  # noqa: PLC0415
+
+    wanted = _wanted(folder, patch, only)
+    everywhere = any(not bug.scenarios for bug in wanted)
+    effort = zooing.Effort(
+        runs_max=runs or (RUNS_EVERYWHERE if everywhere else RUNS),
+        strategies=tuple(one for one in zooing.STRATEGIES if not strategy or one in strategy),
+        repeats=repeats,
+        workers=jobs or os.cpu_count() or 1,
+        control=control,
+    )
+    table = _Table(wanted, quiet=as_json)
+    with live_line(quiet=False) as told:
+        try:
+            made = zooing.visit(wanted, effort, shown=table.row, told=told)
+        except zooing.NotHunted as error:  # What `fathom sim explore` said.
+            raise Problem(str(error).removeprefix("fathom: error: ")) from error
+    document = zooreport.as_json(made, wanted, effort)
+    if as_json:
+        print_json(document)
+    else:
+        print("\n".join(zooreport.as_lines(document)))
+    good = document["found"] == document["of"] and not (made.control and made.control.violations)
+    return INTERRUPTED if made.interrupted else 0 if good else ANSWER_IS_NO
+
+
+def _wanted(folder: Path | None, patch: Path | None, only: tuple[str, ...]) -> list[Bug]:
     from fathom.sim import zoo as here  # noqa: PLC0415
     from fathom.sim.patches import BadPatch, bugs, described  # noqa: PLC0415
-    from fathom.sim.zooing import hunt  # noqa: PLC0415
 
     try:
         there = [described(patch)] if patch is not None else bugs(folder or Path(here.__file__).parent)
@@ -263,32 +304,31 @@ def zoo(
         raise Problem(str(error)) from error
     if missing := sorted(set(only) - {bug.name for bug in there}):
         raise Problem(f"there is no bug {missing[0]!r}: there are {', '.join(bug.name for bug in there)}")
-    wanted = [bug for bug in there if not only or bug.name in only]
-    with live_line(quiet=as_json) as told:
-        try:
-            hunted = [hunt(bug, runs_max=runs, workers=jobs, told=told) for bug in wanted]
-        except RuntimeError as error:  # What `fathom sim explore` said.
-            raise Problem(str(error).removeprefix("fathom: error: ")) from error
-    if as_json:
-        print_json(
-            {"bugs": hunted, "found": sum(one.found for one in hunted), "of": len(hunted), "runs_max": runs}
+    return [bug for bug in there if not only or bug.name in only]
+
+
+class _Table:
+    """Rows as they come."""
+
+    def __init__(self, bugs: Sequence[Bug], *, quiet: bool) -> None:
+        self._width = max((len(bug.name) for bug in bugs), default=3)
+        self._quiet = quiet
+        self._begun = False
+
+    def row(self, one: Hunted) -> None:
+        if self._quiet:
+            return
+        if not self._begun:
+            print(f"{'bug':<{self._width}}  found  random   pct  lineage  faults  seconds  invariant")
+        self._begun = True
+        random, pct, lineage = (
+            "-" if (count := one.runs_to_find.get(strategy)) is None else str(count)
+            for strategy in ("random", "pct", "lineage")
         )
-    else:
-        print("\n".join(_zoo_lines(hunted)))
-    return 0 if all(one.found for one in hunted) else ANSWER_IS_NO
-
-
-def _zoo_lines(hunted: list[Hunted]) -> Iterator[str]:
-    if not hunted:
-        yield "the zoo is empty"
-        return
-    width = max(len(one.name) for one in hunted)
-    yield f"{'bug':<{width}}  found  random   pct  lineage  faults  seconds  invariant"
-    for one in hunted:
-        counts = [one.runs_to_find[strategy] for strategy in ("random", "pct", "lineage")]
-        random, pct, lineage = ("-" if count is None else str(count) for count in counts)
         faults = "-" if one.shrunk_faults is None else str(one.shrunk_faults)
-        yield (
-            f"{one.name:<{width}}  {'yes' if one.found else 'NO':<5}  {random:>6}  {pct:>4}  {lineage:>7}  "
-            f"{faults:>6}  {one.seconds:>7.1f}  {one.invariant or f'(expected: {one.expected})'}"
+        found = "yes" if one.found else "NO"
+        print(
+            f"{one.name:<{self._width}}  {found:<5}  {random:>6}  {pct:>4}  {lineage:>7}  "
+            f"{faults:>6}  {one.seconds:>7.1f}  {one.invariant or f'(expected: {one.expected})'}",
+            flush=True,
         )

@@ -19,8 +19,9 @@ STORE = "store"  # As the peer of a partition: between an API server and the sto
 
 
 class Fault(msgspec.Struct, frozen=True, tag_field="fault", kw_only=True, omit_defaults=True):
-    """`target` is a process; '*' means any but the story itself. `match` narrows it to asks whose "METHOD
-    path" contains it."""
+    """`target` is a process; '*' means any but the story itself; 'manager-*', of what is done to messages,
+    watches and writes, any whose name begins so. `match` narrows it to asks whose "METHOD path" contains
+    it."""
 
     at_s: float
     target: str = "*"
@@ -33,7 +34,8 @@ class Fault(msgspec.Struct, frozen=True, tag_field="fault", kw_only=True, omit_d
     momentary: ClassVar[bool] = False  # Happens at a moment, not to messages.
 
     def concerns(self, process: str, ask: Ask) -> bool:
-        if self.target not in {"*", process}:
+        like = self.target.endswith("*") and process.startswith(self.target[:-1])
+        if not like and self.target != process:
             return False
         return not self.match or self.match in f"{ask.method} {ask.target}"
 

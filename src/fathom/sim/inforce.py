@@ -64,6 +64,7 @@ class Faults:
         self._holds: list[Planned] = []
         self._stale: list[Planned] = []
         self._healed = False
+        self.healed_ns = FOREVER_NS
         self.quiet = True  # No message or stream can be hit: nobody needs to ask.
         self.store_quiet = True  # Nor anything between a server and the store.
 
@@ -92,6 +93,7 @@ class Faults:
     def heal(self) -> None:
         """From now on nothing goes wrong any more: liveness is judged after this."""
         self._healed = self.quiet = self.store_quiet = True
+        self.healed_ns = self._world.now_ns
         for of_kind in (
             self._of_messages,
             self._of_commits,

@@ -1,16 +1,20 @@
 """Go through the zoo: is every bug found, how soon by which strategy, and how small does its story get?
 
-Each bug is hunted in an interpreter of its own, by the commands that a person would use: a patch cannot be
-taken back.
+Each bug is hunted in interpreters of its own, by the commands that a person would use: a patch cannot be
+taken back. In the end the same stories are told without any bug, as often: nobody may cry wolf.
 """
 
 from __future__ import annotations
 
+import math
+import statistics
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from threading import Lock
 from typing import Any
 
 import msgspec
@@ -21,6 +25,35 @@ from fathom.sim.patches import Bug
 from fathom.sim.scenario import Strategy
 
 STRATEGIES: tuple[Strategy, ...] = ("random", "pct", "lineage")
+SHRINK_S = 15  # Of each bug. Most need less; a person who wants a smaller one has a minute.
+SETS_APART = 1000  # The seeds of one hunt begin so far from those of the next.
+
+
+class Effort(msgspec.Struct, frozen=True):
+    runs_max: int = 100  # A strategy, for each set of seeds.
+    strategies: tuple[Strategy, ...] = STRATEGIES
+    repeats: int = 1  # Sets of seeds; of several, the median counts.
+    workers: int = 1
+    control: bool = True
+
+
+class Exploration(msgspec.Struct, frozen=True, kw_only=True):
+    """One call of `fathom sim explore`."""
+
+    scenarios: tuple[str, ...]  # (): all.
+    strategy: Strategy
+    runs: int
+    out: Path
+    patch: Path | None = None  # Then it stops when something is found.
+    nth: int = 0  # Set of seeds.
+    workers: int = 1
+
+    def words(self) -> list[str]:
+        first = self.nth * SETS_APART
+        seeds = ["--seeds", f"{first}..{first + self.runs}", "--runs", str(self.runs)]
+        how = ["--strategy", self.strategy, "-j", str(self.workers), "--out", str(self.out), "--json"]
+        bug = ["--patch", str(self.patch), "--first"] if self.patch is not None else []
+        return ["sim", "explore", ",".join(self.scenarios) or "all", *seeds, *how, *bug]
 
 
 class Hunted(msgspec.Struct, frozen=True):
@@ -39,46 +72,170 @@ class Hunted(msgspec.Struct, frozen=True):
     faults: Sequence[dict[str, Any]] = ()  # Those that were left.
 
 
-def hunt(bug: Bug, *, runs_max: int, workers: int, told: Callable[[str], None]) -> Hunted:
-    started_ns = SystemClock().monotonic_ns()
-    counts: dict[str, int | None] = {}
-    invariants: list[str] = []
-    shrunk: dict[str, Any] | None = None
+class Control(msgspec.Struct):
+    """The same without any bug."""
+
+    runs: int = 0
+    violations: list[dict[str, Any]] = msgspec.field(default_factory=list)
+
+
+class Visit(msgspec.Struct):
+    """What is known so far; after Ctrl-C, that is all."""
+
+    hunted: dict[str, Hunted] = msgspec.field(default_factory=dict)
+    control: Control | None = None
+    interrupted: bool = False
+    seconds: float = 0.0
+
+    def note(self, hunted: Hunted) -> None:
+        self.hunted[hunted.name] = hunted
+
+
+class NotHunted(Exception):
+    """One line: what `fathom` said instead of an answer."""
+
+
+def visit(
+    bugs: Sequence[Bug],
+    effort: Effort,
+    *,
+    shown: Callable[[Hunted], None],
+    told: Callable[[str], None],
+) -> Visit:
+    """`shown` gets each bug when it and those before it are done with, `told` what is going on. Ctrl-C ends
+    it with what there is."""
+    clock, made = SystemClock(), Visit()
+    started_ns = clock.monotonic_ns()
+    abreast = max(1, min(effort.workers, len(bugs)))
+    each = msgspec.structs.replace(effort, workers=max(1, effort.workers // abreast))
+    commands, pool = Commands(), ThreadPoolExecutor(abreast)
+    try:
+        hunts = [pool.submit(hunt, bug, each, commands, made.note) for bug in bugs]
+        for number, (bug, future) in enumerate(zip(bugs, hunts, strict=True)):
+            told(f"{number}/{len(bugs)} bugs  {bug.name}")
+            shown(future.result())
+        if effort.control:
+            told("the same stories without any bug")
+            made.control = _without(list(made.hunted.values()), each, commands, pool)
+    except KeyboardInterrupt:
+        made.interrupted = True
+    finally:
+        commands.end()
+        pool.shutdown(wait=True, cancel_futures=True)
+    made.seconds = round((clock.monotonic_ns() - started_ns) / SECOND_NS, 1)
+    return made
+
+
+def hunt(bug: Bug, effort: Effort, commands: Commands, note: Callable[[Hunted], None]) -> Hunted:
+    """What is found is noted after each step, for whoever cannot wait."""
+    clock = SystemClock()
+    started_ns = clock.monotonic_ns()
+    so_far = Hunted(bug.name, bug.about, bug.scenarios, False, {}, "", bug.breaks, 0.0, None)
+    kept: list[tuple[int, str]] = []  # (How many faults, the file.)
     with tempfile.TemporaryDirectory() as folder:
-        for strategy in STRATEGIES:
-            told(f"{bug.name}: {strategy}")
-            out = Path(folder) / strategy
-            answer = _explored(bug, strategy, runs_max, workers, out)
-            counts[strategy] = answer["runs"] if answer["violations"] else None
-            invariants += [one["invariant"] for one in answer["violations"][:1]]
-            if shrunk is None and answer["artifacts"]:
-                told(f"{bug.name}: shrinking")
-                shrunk = _fathom("sim", "shrink", answer["artifacts"][0], "--patch", str(bug.file), "--json")
-    seconds = (SystemClock().monotonic_ns() - started_ns) / SECOND_NS
-    return Hunted(
-        name=bug.name,
-        about=bug.about,
+        for strategy in effort.strategies:
+            answers = [
+                commands.answer(*_exploration(bug, strategy, effort, Path(folder), nth=nth).words())
+                for nth in range(effort.repeats)
+            ]
+            found = [one for one in answers if one["violations"]]
+            kept += [(one["violations"][0]["faults"], one["artifacts"][0]) for one in found]
+            invariants = [one["violations"][0]["invariant"] for one in found]
+            so_far = msgspec.structs.replace(
+                so_far,
+                found=so_far.found or bool(found),
+                runs_to_find={**so_far.runs_to_find, strategy: median(map(runs_to_find, answers))},
+                invariant=so_far.invariant or next(iter(invariants), ""),
+                seconds=round((clock.monotonic_ns() - started_ns) / SECOND_NS, 1),
+            )
+            note(so_far)
+        if kept:
+            words = ("--patch", str(bug.file), "--seconds", str(SHRINK_S), "--json")
+            shrunk = commands.answer("sim", "shrink", min(kept)[1], *words)
+            so_far = msgspec.structs.replace(
+                so_far,
+                shrunk_faults=len(shrunk["faults"]),
+                shrunk_runs=shrunk["runs"],
+                faults=shrunk["faults"],
+                seconds=round((clock.monotonic_ns() - started_ns) / SECOND_NS, 1),
+            )
+            note(so_far)
+    return so_far
+
+
+def _exploration(bug: Bug, strategy: Strategy, effort: Effort, folder: Path, *, nth: int) -> Exploration:
+    return Exploration(
         scenarios=bug.scenarios,
-        found=any(count is not None for count in counts.values()),
-        runs_to_find=counts,
-        invariant=invariants[0] if invariants else "",
-        expected=bug.breaks,
-        seconds=round(seconds, 1),
-        shrunk_faults=None if shrunk is None else len(shrunk["faults"]),
-        shrunk_runs=None if shrunk is None else shrunk["runs"],
-        faults=() if shrunk is None else shrunk["faults"],
+        strategy=strategy,
+        runs=effort.runs_max,
+        out=folder / f"{strategy}-{nth}",
+        patch=bug.file,
+        nth=nth,
+        workers=effort.workers,
     )
 
 
-def _explored(bug: Bug, strategy: Strategy, runs_max: int, workers: int, out: Path) -> Any:
-    options = ["--strategy", strategy, "--patch", str(bug.file), "--first", "--runs", str(runs_max)]
-    where = ["--seeds", f"0..{runs_max}", "-j", str(workers), "--out", str(out), "--json"]
-    return _fathom("sim", "explore", ",".join(bug.scenarios) or "all", *options, *where)
+def runs_to_find(answer: Any) -> int | None:
+    return int(answer["runs"]) if answer["violations"] else None
 
 
-def _fathom(*words: str) -> Any:
-    """Its answer, whether it is good or bad news."""
-    ran = subprocess.run([sys.executable, "-m", "fathom.cli", *words], capture_output=True, check=False)
-    if ran.returncode not in {0, 1}:
-        raise RuntimeError(ran.stderr.decode(errors="replace").strip() or f"exit code {ran.returncode}")
-    return msgspec.json.decode(ran.stdout)
+def median(counts: Iterable[int | None]) -> int | None:
+    """None is more than any number."""
+    middle = statistics.median_high(math.inf if count is None else count for count in counts)
+    return None if middle == math.inf else int(middle)
+
+
+def _without(
+    hunted: Sequence[Hunted], effort: Effort, commands: Commands, pool: ThreadPoolExecutor
+) -> Control:
+    """As many runs of the same stories as it took to find the last bug in them."""
+    needed: dict[tuple[tuple[str, ...], Strategy], int] = {}
+    for one in hunted:
+        for strategy in effort.strategies:
+            where, count = (one.scenarios, strategy), one.runs_to_find.get(strategy) or effort.runs_max
+            needed[where] = max(needed.get(where, 0), count)
+    with tempfile.TemporaryDirectory() as folder:
+        told = [
+            Exploration(
+                scenarios=names, strategy=strategy, runs=runs, out=Path(folder), workers=effort.workers
+            )
+            for (names, strategy), runs in needed.items()
+        ]
+        answers = list(pool.map(lambda one: commands.answer(*one.words()), told))
+    violations = [found for one in answers for found in one["violations"]]
+    return Control(sum(one["runs"] for one in answers), violations)
+
+
+class Commands:
+    """Runs of `fathom`, which can be ended all at once."""
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._live: set[subprocess.Popen[bytes]] = set()
+        self._ended = False
+
+    def answer(self, *words: str) -> Any:
+        """Whether it is good or bad news."""
+        with self._lock:
+            if self._ended:
+                raise NotHunted("it was ended")
+            # In a session of its own, so that Ctrl-C is for the one who asked to answer.
+            child = subprocess.Popen(
+                [sys.executable, "-m", "fathom.cli", *words],
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                start_new_session=True,
+            )
+            self._live.add(child)
+        out, err = child.communicate()
+        with self._lock:
+            self._live.discard(child)
+        if child.returncode not in {0, 1}:
+            raise NotHunted(err.decode(errors="replace").strip() or f"exit code {child.returncode}")
+        return msgspec.json.decode(out)
+
+    def end(self) -> None:
+        with self._lock:
+            self._ended = True
+            for child in self._live:
+                child.terminate()

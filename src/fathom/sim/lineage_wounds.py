@@ -1,0 +1,198 @@
+"""What can be taken away from a write or from a piece of news: the faults of each wound.
+
+All that one wound does is about one object's chain of causes: the write, who sent it, who hears of it. It is
+aimed at a moment of a run that was told, and at whoever of several like processes comes by then: after an
+earlier wound another one may lead.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+import msgspec
+
+from fathom.sim.faults import (
+    AnyFault,
+    CommitLost,
+    CommitUnknown,
+    Compact,
+    Crash,
+    CrashAtWrite,
+    DropWatch,
+    Happening,
+    HoldWatch,
+    LoseReply,
+    LoseRequest,
+    Partition,
+    Pause,
+    Refuse,
+    Skew,
+    SlowReply,
+    SlowRequest,
+    StaleServer,
+    Stop,
+    StopAtWrite,
+)
+from fathom.sim.lineage_sites import News, Support, Write, role_of
+from fathom.sim.menu import Menu
+
+RESTLESS = ("leases.coordination.k8s.io", "events")
+EARLIER_S = 0.001
+AWAY_S = 8.0  # Longer than a lease lasts and a retry waits, shorter than most stories.
+LATE_S = 4.0  # Late, but somebody still waits for it.
+TOO_LATE_S = 12.0  # Its sender has given up: after ten seconds.
+SHORTLY_S = 1.5
+EVENT_S = 0.5
+APART_S = 1.5
+LASTING_S = 3.0
+TOLD_S = 1.0  # So long until a proxy says that a request took too long.
+
+# A wound of these comes after fewer others: it is what has broken most control planes.
+FEW = 3  # Of things that a story can make happen: then also two of them are tried.
+FIRST, OFTEN, SELDOM, RARELY = 1, 2, 5, 9
+
+
+class Wound(msgspec.Struct, frozen=True):
+    name: str
+    stride: int  # Of two names, the one with half the stride has twice as many turns.
+    faults: tuple[AnyFault, ...]
+    aspect: str = ""  # Which of several of its name.
+    restless: bool = False  # About what is written all the time.
+
+    @property
+    def at_s(self) -> float:
+        return self.faults[0].at_s
+
+    @property
+    def until_s(self) -> float:
+        return max(fault.at_s + _lasts_s(fault) for fault in self.faults)
+
+    def apart_from(self, other: Wound) -> bool:
+        """Whether both can be in one run: each begins when what the other did at once has shown, and of two
+        that last, one is over before the other begins."""
+        if abs(self.at_s - other.at_s) < APART_S:
+            return False
+        over = self.until_s <= other.at_s or other.until_s <= self.at_s
+        return over or min(self.until_s - self.at_s, other.until_s - other.at_s) < LASTING_S
+
+
+def _lasts_s(fault: AnyFault) -> float:
+    """What a story makes happen may take as long as anything."""
+    return AWAY_S if isinstance(fault, Happening) else fault.for_s
+
+
+Hearers = Mapping[str, frozenset[str]]  # Kind -> the roles that hear of it.
+
+
+def wounds(struck: Support, menu: Menu, hearers: Hearers) -> list[Wound]:
+    """Only what the story can have."""
+    made = _of_write(struck, menu, hearers) if isinstance(struck, Write) else _of_news(struck, menu)
+    possible = [one for one in made if not any(fault.kind in menu.without for fault in one.faults)]
+    if struck.resource not in RESTLESS:
+        return possible
+    return [msgspec.structs.replace(one, restless=True) for one in possible]
+
+
+def target_of(process: str, menu: Menu) -> str:
+    """Whoever of its like comes by, where there are several."""
+    role = role_of(process)
+    return f"{role}*" if sum(role_of(name) == role for name in menu.processes) > 1 else process
+
+
+def _of_write(write: Write, menu: Menu, hearers: Hearers) -> Iterator[Wound]:
+    at_s = max(0.0, round(write.at_s - EARLIER_S, 6))
+    me, site = target_of(write.process, menu), f"{write.method} {_place(write)}"
+    reply = LoseReply(at_s=at_s, target=me, match=site, told_s=TOLD_S)
+    dies = CrashAtWrite(at_s=at_s, target=me, match=site, for_s=1.0)
+    yield Wound("reply", OFTEN, (reply,))
+    yield Wound("dies", OFTEN, (dies,))
+    yield from _unheard(write, menu, hearers, reply)
+    yield from _happenings(at_s, menu)
+    yield Wound("late", OFTEN, (SlowRequest(at_s=at_s, target=me, match=site, delay_s=LATE_S),))
+    yield Wound("late reply", OFTEN, (SlowReply(at_s=at_s, target=me, match=site, delay_s=LATE_S),))
+    yield Wound("stops", SELDOM, (StopAtWrite(at_s=at_s, target=me, match=site, for_s=5.0),))
+    yield Wound("too late", SELDOM, (SlowRequest(at_s=at_s, target=me, match=site, delay_s=TOO_LATE_S),))
+    yield Wound("silent", SELDOM, (LoseReply(at_s=at_s, target=me, match=site),))
+    yield Wound("request", SELDOM, (LoseRequest(at_s=at_s, target=me, match=site),))
+    yield Wound("conflict", SELDOM, (Refuse(at_s=at_s, target=me, match=site, status=409),))
+    yield Wound("error", RARELY, (Refuse(at_s=at_s, target=me, match=site, status=500, times=3),))
+    yield Wound("unknown", SELDOM, (CommitUnknown(at_s=at_s, target=write.server),))
+    yield Wound("lost", RARELY, (CommitLost(at_s=at_s, target=write.server),))
+    yield Wound("pause", SELDOM, (Pause(at_s=at_s, target=write.process, for_s=AWAY_S),))
+    yield Wound("stop", RARELY, (Stop(at_s=at_s, target=write.process, for_s=5.0),))
+    yield Wound("skew", RARELY, (Skew(at_s=at_s, target=write.process, skew_s=40.0),))
+    yield Wound("server dies", RARELY, (CrashAtWrite(at_s=at_s, target=write.server, times=1, for_s=1.0),))
+
+
+def _unheard(write: Write, menu: Menu, hearers: Hearers, reply: LoseReply) -> Iterator[Wound]:
+    """Somebody decides by what was before the write, or after it by what was before something else: its
+    sender; who follows when its sender dies; those who do something else."""
+    role = role_of(write.process)
+    peers = [name for name in menu.processes if role_of(name) == role and name != write.process]
+    gone = CrashAtWrite(at_s=reply.at_s, target=write.process, match=reply.match, for_s=AWAY_S)
+    for kind in [kind for kind, roles in hearers.items() if role in roles]:
+        deaf = HoldWatch(at_s=reply.at_s, target=write.process, match=_watched(kind), for_s=AWAY_S)
+        next_ones = tuple(msgspec.structs.replace(deaf, target=name) for name in peers)
+        yield Wound("deaf", OFTEN, (deaf,), kind)
+        yield Wound("not told, and deaf", SELDOM, (reply, deaf), kind)
+        if peers:
+            yield Wound("gone, the next one deaf", OFTEN, (gone, *next_ones), kind)
+            yield Wound("the other one deaf", SELDOM, next_ones, kind)
+            for name in menu.happenings[:FEW]:
+                event = Happening(at_s=round(reply.at_s + EVENT_S, 6), name=name)
+                yield Wound("happening, the next one deaf", OFTEN, (*next_ones, event), f"{name} {kind}")
+    others = [
+        HoldWatch(at_s=reply.at_s, target=target_of(name, menu), match=_watched(kind), for_s=AWAY_S)
+        for kind in write.changed
+        for name in menu.processes
+        if role_of(name) != role and role_of(name) in hearers.get(kind, ())
+    ]
+    if others:
+        yield Wound("others deaf", SELDOM, tuple(dict.fromkeys(others)))
+
+
+def _happenings(at_s: float, menu: Menu) -> Iterator[Wound]:
+    """One, or two of them shortly after each other."""
+    soon_s, later_s = round(at_s + 2 * EARLIER_S, 6), round(at_s + SHORTLY_S, 6)
+    for name in menu.happenings:
+        event = Happening(at_s=soon_s, name=name)
+        yield Wound("happening", FIRST, (event,), name)
+        for other in menu.happenings if len(menu.happenings) <= FEW else ():
+            if other != name:
+                both = (event, Happening(at_s=later_s, name=other))
+                yield Wound("two happenings", SELDOM, both, f"{name} {other}")
+
+
+def _place(write: Write) -> str:
+    """Its path, without the object's name: after an earlier wound it may be another one's turn."""
+    parts = write.path.split("/")
+    at = 4 if parts[1] == "api" else 5
+    at += 2 if parts[at - 1] == "namespaces" and len(parts) > at + 1 else 0
+    return "/".join(parts[:at]) + ("/" if len(parts) > at else "")
+
+
+def _watched(resource: str) -> str:
+    return f"/{resource.partition('.')[0]}"
+
+
+def _of_news(news: News, menu: Menu) -> Iterator[Wound]:
+    at_s = max(0.0, round(news.at_s - EARLIER_S, 6))
+    me, kind = news.process, _watched(news.resource)
+    drop = DropWatch(at_s=round(at_s + 0.5, 6), target=me, match=kind)
+    stale = StaleServer(at_s=at_s, target=news.server, for_s=AWAY_S)
+    yield Wound("half open", OFTEN, (Partition(at_s=at_s, target=me, for_s=3.0, drops=True),))
+    yield Wound("deaf for once", OFTEN, (HoldWatch(at_s=at_s, target=me, match=kind, for_s=AWAY_S),))
+    yield from _happenings(at_s, menu)
+    yield Wound("starts anew", SELDOM, (Crash(at_s=at_s, target=me, for_s=2.0),))
+    yield Wound("drop", SELDOM, (DropWatch(at_s=at_s, target=me, match=kind),))
+    yield Wound("resumes from a stale server", SELDOM, (stale, drop))
+    yield Wound("lists from a stale server", SELDOM, (stale, Crash(at_s=at_s + 0.5, target=me, for_s=0.5)))
+    forgotten = (
+        Partition(at_s=at_s, target=me, for_s=3.0),
+        drop,
+        Compact(at_s=at_s + 1.0),
+        Crash(at_s=at_s + 1.5, target=news.server, for_s=0.5),  # It forgets too.
+    )
+    yield Wound("forgotten", SELDOM, forgotten)
+    yield Wound("cut off", SELDOM, (Partition(at_s=at_s, target=me, for_s=AWAY_S),))
+    yield Wound("server dies", RARELY, (Crash(at_s=at_s, target=news.server, for_s=2.0),))
