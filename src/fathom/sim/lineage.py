@@ -116,10 +116,10 @@ def own_faults(scenario: Scenario, seed: str) -> Sequence[object]:
 
 
 def in_turn(moments: Sequence[Wound], turn: int) -> Iterator[Wound]:
-    """Which moment is struck in this turn, or else: one in the middle, the first, some in between, the last,
+    """Which moment is struck in this turn, or else: the first, one in the middle, some in between, the last,
     for which nothing later makes up."""
     count = len(moments)
-    parts = (count // 2, 0, count * 3 // 4, count // 4, count - 1, count // 8, count * 5 // 8, count * 3 // 8)
+    parts = (0, count // 2, count * 3 // 4, count // 4, count - 1, count // 8, count * 5 // 8, count * 3 // 8)
     places = list(dict.fromkeys(parts))
     first = turn % len(places)
     return (moments[place] for place in places[first:] + places[:first])

@@ -44,7 +44,7 @@ TOO_LATE_S = 12.0  # Its sender has given up: after ten seconds.
 SHORTLY_S = 1.5
 EVENT_S = 0.5
 APART_S = 1.5
-LASTING_S = 3.0
+LASTING_S = 5.0
 TOLD_S = 1.0  # So long until a proxy says that a request took too long.
 
 # A wound of these comes after fewer others: it is what has broken most control planes.
@@ -64,21 +64,13 @@ class Wound(msgspec.Struct, frozen=True):
         return self.faults[0].at_s
 
     @property
-    def until_s(self) -> float:
-        return max(fault.at_s + _lasts_s(fault) for fault in self.faults)
+    def lasts(self) -> bool:
+        """What a story makes happen may take as long as anything."""
+        return any(isinstance(fault, Happening) or fault.for_s >= LASTING_S for fault in self.faults)
 
     def apart_from(self, other: Wound) -> bool:
-        """Whether both can be in one run: each begins when what the other did at once has shown, and of two
-        that last, one is over before the other begins."""
-        if abs(self.at_s - other.at_s) < APART_S:
-            return False
-        over = self.until_s <= other.at_s or other.until_s <= self.at_s
-        return over or min(self.until_s - self.at_s, other.until_s - other.at_s) < LASTING_S
-
-
-def _lasts_s(fault: AnyFault) -> float:
-    """What a story makes happen may take as long as anything."""
-    return AWAY_S if isinstance(fault, Happening) else fault.for_s
+        """Whether both can be in one run: what the first one did shows before the second comes."""
+        return abs(self.at_s - other.at_s) >= (LASTING_S if self.lasts and other.lasts else APART_S)
 
 
 Hearers = Mapping[str, frozenset[str]]  # Kind -> the roles that hear of it.
@@ -86,6 +78,8 @@ Hearers = Mapping[str, frozenset[str]]  # Kind -> the roles that hear of it.
 
 def wounds(struck: Support, menu: Menu, hearers: Hearers) -> list[Wound]:
     """Only what the story can have."""
+    if isinstance(struck, News) and not singled_out(struck.resource, menu):
+        return []
     made = _of_write(struck, menu, hearers) if isinstance(struck, Write) else _of_news(struck, menu)
     possible = [one for one in made if not any(fault.kind in menu.without for fault in one.faults)]
     if struck.resource not in RESTLESS:
@@ -130,7 +124,7 @@ def _unheard(write: Write, menu: Menu, hearers: Hearers, reply: LoseReply) -> It
     role = role_of(write.process)
     peers = [name for name in menu.processes if role_of(name) == role and name != write.process]
     gone = CrashAtWrite(at_s=reply.at_s, target=write.process, match=reply.match, for_s=AWAY_S)
-    for kind in [kind for kind, roles in hearers.items() if role in roles]:
+    for kind in [kind for kind, roles in hearers.items() if role in roles and singled_out(kind, menu)]:
         deaf = HoldWatch(at_s=reply.at_s, target=write.process, match=_watched(kind), for_s=AWAY_S)
         next_ones = tuple(msgspec.structs.replace(deaf, target=name) for name in peers)
         yield Wound("deaf", OFTEN, (deaf,), kind)
@@ -160,7 +154,7 @@ def _happenings(at_s: float, menu: Menu) -> Iterator[Wound]:
         for other in menu.happenings if len(menu.happenings) <= FEW else ():
             if other != name:
                 both = (event, Happening(at_s=later_s, name=other))
-                yield Wound("two happenings", SELDOM, both, f"{name} {other}")
+                yield Wound("two happenings", OFTEN, both, f"{name} {other}")
 
 
 def _place(write: Write) -> str:
@@ -169,6 +163,10 @@ def _place(write: Write) -> str:
     at = 4 if parts[1] == "api" else 5
     at += 2 if parts[at - 1] == "namespaces" and len(parts) > at + 1 else 0
     return "/".join(parts[:at]) + ("/" if len(parts) > at else "")
+
+
+def singled_out(kind: str, menu: Menu) -> bool:
+    return any(_watched(kind).startswith(part) for part in menu.kinds)
 
 
 def _watched(resource: str) -> str:
