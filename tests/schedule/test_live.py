@@ -348,6 +348,45 @@ def test_a_freed_node_wakes_exactly_those_it_can_help(cluster: Cluster) -> None:
     assert [len(cluster.decisions(space, name)) for name in ("helped", "too-big", "elsewhere")] == [2, 1, 1]
 
 
+def test_a_pod_that_is_relabelled_wakes_those_who_kept_away_from_it(cluster: Cluster) -> None:
+    space = cluster.namespace("relabelled")
+    apart = {"topologyKey": HOST, "labelSelector": {"matchLabels": {"app": "noisy"}}}
+    cluster.pod(space, "noisy", labels={"app": "noisy"}, nodeSelector={HOST: "a"})
+    assert cluster.bound(space, "noisy") == "a"
+    cluster.pod(
+        space,
+        "shy",
+        nodeSelector={HOST: "a"},
+        affinity={"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [apart]}},
+    )
+    cluster.waits(space, "shy")
+    cluster.server.patch(f"/api/v1/namespaces/{space}/pods/noisy", {"metadata": {"labels": {"app": "calm"}}})
+    assert cluster.bound(space, "shy") == "a"
+    cause = cluster.decisions(space, "shy")[-1]["cause_detail"]
+    assert cause == f"NeighbourChanged pods {space}/noisy on a"
+
+
+def test_room_that_a_class_keeps_is_opened_by_an_override(cluster: Cluster) -> None:
+    space = cluster.namespace("kept")
+    cluster.create("/api/v1/nodes", node("k", "zone-k"))
+    kept = _own("CapacityClass", "kept", {"nodeSelector": {HOST: "k"}, "resources": {"cpu": "3"}})
+    cluster.create(f"{OWN}/capacityclasses", kept)
+    cluster.pod(space, "p", cpu="2", nodeSelector={HOST: "k"})
+    cluster.waits(space, "p")
+    _, found = cluster.why(space, "p")
+    assert found["decisive"].startswith("NodeResourcesFit: Insufficient cpu (1 of ")
+    spec = {
+        "target": "workload/p",
+        "reason": "recovery",
+        "expiresAfter": "10m",
+        "changes": {"allowReservedCapacityClass": "kept"},
+    }
+    cluster.create(f"{OWN}/namespaces/{space}/scheduleroverrides", _own("SchedulerOverride", "open", spec))
+    assert cluster.bound(space, "p") == "k"
+    cause = cluster.decisions(space, "p")[-1]["cause_detail"]
+    assert cause.startswith(f"OverrideChanged SchedulerOverride {space}/open at ")
+
+
 def test_a_pod_of_higher_priority_makes_room_and_says_whose(cluster: Cluster) -> None:
     space = cluster.namespace("preempts")
     cluster.create("/api/v1/nodes", node("e", "zone-e"))

@@ -12,7 +12,7 @@ from fathom.schedule.place import place
 from fathom.schedule.pods import PodView, pod_view
 from fathom.schedule.remedy import Remedy, remedies, smallest_change
 from fathom.schedule.table import NodeTable
-from fathom.schedule.trial import BUILD, WISH
+from fathom.schedule.trial import ROOM, WISH
 
 ZONE = "topology.kubernetes.io/zone"
 
@@ -254,13 +254,13 @@ def test_domains_that_are_missing_are_counted() -> None:
 def test_a_policys_zone_skew_is_told_in_its_own_words() -> None:
     table = table_of(node("a"), node("b", zone="zone-b", cpu="100m"), pods=(pod("a1", on="a"),))
     found = remedies(pod().shape, table, Context(policy=Policy(name="v5", max_zone_skew=1)))
-    assert found[-1] == Remedy(
+    assert found[0] == Remedy(
         "MaxZoneSkew",
         "raise maxZoneSkew of policy v5 from 1 to 2,"
         " or open a node in zone-b, with the fewest such pods, to it",
         "a cluster operator",
         1,
-        BUILD,
+        ROOM,
         2,
     )
 
@@ -298,3 +298,10 @@ def test_a_node_that_is_not_ready_is_to_be_repaired_rather_than_tolerated() -> N
     assert advice(pod(), table_of(node("a", taints=[taint]))) == (
         "repair a, of which the taint node.kubernetes.io/not-ready:NoSchedule tells (by a cluster operator)"
     )
+
+
+def test_a_taint_on_the_node_that_it_asked_for_comes_before_asking_for_another() -> None:
+    taint = {"key": "dedicated", "value": "x", "effect": "NoSchedule"}
+    table = table_of(node("a", taints=[taint]), node("b"), node("c"))
+    found = remedies(pod(nodeSelector={"kubernetes.io/hostname": "a"}).shape, table, Context())
+    assert [one.rule for one in found] == ["TaintToleration", "NodeAffinity"]

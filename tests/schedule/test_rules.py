@@ -10,6 +10,7 @@ from fathom.model.objects import Obj
 from fathom.schedule.context import Allowed, Context, Policy, Quota, QuotaLimit, Reserved
 from fathom.schedule.place import Decider, Placement, place, place_batch, verdict_on
 from fathom.schedule.pods import PodView, pod_view
+from fathom.schedule.rules import RULES
 from fathom.schedule.table import NodeTable
 from fathom.schedule.verdicts import Reason
 
@@ -196,7 +197,9 @@ def test_the_message_is_kube_schedulers_sentence() -> None:
     assert found.message == (
         "0/3 nodes are available: 1 node(s) had untolerated taint {k: }, 2 Insufficient cpu."
     )
-    assert found.helped_by == ("CapacityClassChanged", "NodeAdded", "NodeChanged", "PodChanged", "PodGone")
+    assert found.helped_by == (
+        "CapacityClassChanged", "NodeAdded", "NodeChanged", "OverrideChanged", "PodChanged", "PodGone",
+    )  # fmt: skip
     assert place(pod("new"), NodeTable(), Context()).message == "no nodes available to schedule pods"
 
 
@@ -249,3 +252,8 @@ def test_passes_are_kept_within_bounds() -> None:
     for number in range(600):
         decider.place(pod("p", app=f"app-{number}"), Context())
     assert len(decider._passes) <= 256
+
+
+def test_a_policy_can_help_whom_a_rule_rejects_that_it_may_switch_off() -> None:
+    assert "PolicyChanged" in RULES.helped_by(["PodTopologySpread"])
+    assert "PolicyChanged" not in RULES.helped_by(["NodeAffinity"])

@@ -108,6 +108,8 @@ class Hearing:
         self._desk.sent.pop(view.uid, None)
         was_free = before is None or not lookup(before, "spec", "nodeName")
         assumed = self._desk.known.table.assumed(view.uid)
+        was = self._desk.known.table.placed.get(view.uid)
+        held = was.view.shape.requests if was is not None else ()
         counted = self._desk.known.table.put_pod(view)
         if assumed and assumed != view.node:
             self._desk.news.tell_of_room(
@@ -119,6 +121,10 @@ class Hearing:
                 self._desk.news.tell_of_room(view.node, where)
         elif was_free:
             self._desk.news.add(Happening(events.POD_PLACED, where))
+        elif counted:
+            self._desk.news.add(Happening(events.NEIGHBOUR_CHANGED, where))
+            if held != view.shape.requests:  # Resized: it may have given something back.
+                self._desk.news.tell_of_room(view.node, where)
 
 
 def _waiting(view: PodView) -> Waiting:

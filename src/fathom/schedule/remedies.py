@@ -19,7 +19,7 @@ from fathom.schedule.pods import PodView
 from fathom.schedule.rows import Reasons, Rows
 from fathom.schedule.shape import CPU, MEMORY, PODS, Shape, Spread, Taint, Toleration
 from fathom.schedule.table import NodeTable
-from fathom.schedule.trial import BUILD, GRANT, ROOM, WAIT, WISH, Remedy, Trial
+from fathom.schedule.trial import ELSEWHERE, GRANT, ROOM, WAIT, WISH, Remedy, Trial
 from fathom.schedule.verdicts import FITS
 
 OWNER, OPERATOR, TENANT_ADMIN = "the pod's owner", "a cluster operator", "who grants the tenant's quota"
@@ -81,11 +81,11 @@ def affinity(trial: Trial) -> Iterator[Remedy]:
         rows = trial.opened(node_selector=fewer)
         if len(rows):
             text = f"drop {key}={value} from the nodeSelector, or label {_one_of(rows)} with it"
-            yield Remedy(AFFINITY, text, OWNER, len(rows), WISH)
+            yield Remedy(AFFINITY, text, OWNER, len(rows), ELSEWHERE)
             return
     rows = trial.opened(node_selector=(), node_terms=None)
     text = f"change the pod's node affinity so that {_one_of(rows)} matches"
-    yield from _if_any(AFFINITY, rows, text, OWNER, effort=WISH)
+    yield from _if_any(AFFINITY, rows, text, OWNER, effort=ELSEWHERE)
 
 
 # Ours.
@@ -235,7 +235,7 @@ def volumes(trial: Trial) -> Iterator[Remedy]:
     rows = trial.opened(without=("VolumeBinding",))
     claims = ", ".join(trial.shape.claims)
     text = f"bind claim {claims} to a volume that {_one_of(rows)} reaches"
-    yield from _if_any("VolumeBinding", rows, text, OPERATOR, effort=BUILD)
+    yield from _if_any("VolumeBinding", rows, text, OPERATOR, effort=ROOM)
 
 
 # Topology.
@@ -270,7 +270,7 @@ def zone_skew(trial: Trial) -> Iterator[Remedy]:
     rows = trial.opened(world={"policy": msgspec.structs.replace(policy, max_zone_skew=most)})
     text = _relaxed(constraint, skew, most, rows)
     text = text.replace(f"maxSkew over {ZONE}", f"maxZoneSkew of policy {policy.name}")
-    yield Remedy("MaxZoneSkew", text, OPERATOR, len(rows), BUILD, most)
+    yield Remedy("MaxZoneSkew", text, OPERATOR, len(rows), ROOM, most)
 
 
 def _skew_needed(constraint: Spread, skew: Skew, rows: Rows) -> int:
@@ -296,7 +296,7 @@ def neighbours(trial: Trial) -> Iterator[Remedy]:
     rule = "InterPodAffinity"
     rows = trial.opened(affinity=())
     text = f"place a pod that its affinity asks for near {_one_of(rows)}"
-    yield from _if_any(rule, rows, text, OWNER, effort=BUILD)
+    yield from _if_any(rule, rows, text, OWNER, effort=WISH)
     near = _with_company(trial, trial.opened(without=(rule,)))
     if not near:
         return
@@ -353,7 +353,7 @@ def lifted(rule: str) -> Callable[[Trial], Iterator[Remedy]]:
     def found(trial: Trial) -> Iterator[Remedy]:
         rows = trial.opened(without=(rule,))
         text = f"rule {rule} alone keeps it from {_one_of(rows)}"
-        yield from _if_any(rule, rows, text, OPERATOR, effort=BUILD)
+        yield from _if_any(rule, rows, text, OPERATOR, effort=WISH)
 
     return found
 

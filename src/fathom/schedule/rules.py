@@ -35,6 +35,7 @@ NODE_ADDED: Final = "NodeAdded"
 NODE_CHANGED: Final = "NodeChanged"  # Labels, taints, allocatable, unschedulable, conditions.
 POD_GONE: Final = "PodGone"  # From a node: deleted, finished, forgotten.
 POD_PLACED: Final = "PodPlaced"  # On a node: somebody's affinity may be met now.
+NEIGHBOUR_CHANGED: Final = "NeighbourChanged"  # A placed pod has other labels, or is being deleted.
 POD_CHANGED: Final = "PodChanged"  # The waiting pod itself.
 QUOTA_CHANGED: Final = "QuotaChanged"
 POLICY_CHANGED: Final = "PolicyChanged"
@@ -107,26 +108,30 @@ FILTERS: tuple[Filter | TopologyFilter, ...] = (
     Filter(
         "NodeResourcesFit",
         resources.fit,
-        (NODE_ADDED, NODE_CHANGED, POD_GONE, CLASS_CHANGED, POD_CHANGED),
+        (NODE_ADDED, NODE_CHANGED, POD_GONE, CLASS_CHANGED, OVERRIDE_CHANGED, POD_CHANGED),
         reads="pods",
         judge_one=resources.fit_one,
         optional=False,
     ),
     TopologyFilter(
-        "PodTopologySpread", spread.spreads, (NODE_ADDED, NODE_CHANGED, POD_GONE, POD_PLACED, POD_CHANGED)
+        "PodTopologySpread",
+        spread.spreads,
+        (NODE_ADDED, NODE_CHANGED, POD_GONE, POD_PLACED, NEIGHBOUR_CHANGED, POD_CHANGED),
     ),
     TopologyFilter(
         "InterPodAffinity",
         podaffinity.layers,
-        (NODE_ADDED, NODE_CHANGED, POD_GONE, POD_PLACED, POD_CHANGED, NAMESPACE_CHANGED),
+        (NODE_ADDED, NODE_CHANGED, POD_GONE, POD_PLACED, NEIGHBOUR_CHANGED, POD_CHANGED, NAMESPACE_CHANGED),
     ),
     TopologyFilter(
-        "MaxZoneSkew", spread.zone_skew, (NODE_ADDED, NODE_CHANGED, POD_GONE, POD_PLACED, POLICY_CHANGED)
+        "MaxZoneSkew",
+        spread.zone_skew,
+        (NODE_ADDED, NODE_CHANGED, POD_GONE, POD_PLACED, NEIGHBOUR_CHANGED, POLICY_CHANGED),
     ),
     TopologyFilter(
         "TenantQuota",
         quota.quotas,
-        (NODE_ADDED, NODE_CHANGED, POD_GONE, QUOTA_CHANGED, CLASS_CHANGED),
+        (NODE_ADDED, NODE_CHANGED, POD_GONE, QUOTA_CHANGED, CLASS_CHANGED, OVERRIDE_CHANGED),
         optional=False,
     ),
 )
@@ -178,8 +183,12 @@ class Rules(msgspec.Struct, frozen=True):
         )
 
     def helped_by(self, names: Sequence[str]) -> tuple[str, ...]:
-        """Events that could help a pod which these rules rejected."""
-        found = {event: None for one in self.filters if one.name in names for event in one.helped_by}
+        """Events that could help a pod which these rules rejected. What a policy may switch off, another
+        policy can help."""
+        rejecting = [one for one in self.filters if one.name in names]
+        found = {event for one in rejecting for event in one.helped_by}
+        if any(one.optional for one in rejecting):
+            found.add(POLICY_CHANGED)
         return tuple(sorted(found))
 
 

@@ -20,8 +20,9 @@ from fathom.schedule.table import NodeTable
 from fathom.schedule.verdicts import FITS
 
 # How hard a remedy is, for ordering. The pod is as its owner wants it: what somebody can grant comes before
-# room that must be found, both before a change of its wishes, and all before what has to be built.
-WAIT, GRANT, ROOM, WISH, BUILD = range(5)
+# room that must be found, both before a change of its wishes, and last of those where it wants to be: what is
+# in its way on the nodes that it named is the answer, not that it could have named others.
+WAIT, GRANT, ROOM, WISH, ELSEWHERE, BUILD = range(6)
 
 
 class Remedy(msgspec.Struct, frozen=True):
