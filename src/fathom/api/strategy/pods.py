@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
+import msgspec
+
 from fathom.api.strategy.affinity import merge_label_keys
 from fathom.api.strategy.base import Moment, Strategy
 from fathom.api.strategy.poddefaults import default_pod
 from fathom.api.strategy.podspec import check_annotations, check_pod_spec
 from fathom.api.strategy.podstatus import check_pod_status, keep_observed, settle_addresses
 from fathom.api.strategy.podupdate import check_annotation_update, check_pod_update
-from fathom.api.strategy.podwarnings import pod_warnings
+from fathom.api.strategy.podwarnings import annotation_warnings, spec_warnings
 from fathom.api.strategy.resources import qos_class
 from fathom.model import causes, formats
+from fathom.model.body import decode_json, encode_json
 from fathom.model.errors import Cause
 from fathom.model.objects import Obj, labels_of, metadata
 
 TERMINAL_PHASES = frozenset({"Succeeded", "Failed"})
+
+SPEC_BYTES_MAX = 16 << 10  # Larger ones are not remembered: all that is takes some megabytes at most.
 
 
 class PodStrategy(Strategy):
@@ -75,8 +82,11 @@ class PodStrategy(Strategy):
         return found
 
     def warnings(self, obj: Obj) -> list[str]:
-        found = pod_warnings(obj)
-        if reasons := formats.dns_label(metadata(obj).get("name", "")):
+        meta = metadata(obj)
+        annotations = meta.get("annotations")
+        found = annotation_warnings(annotations) if annotations else []
+        found += _judged(obj).warnings
+        if reasons := formats.dns_label(meta.get("name", "")):
             why = "this is used in the Pod's hostname, which can result in surprising behavior"
             found.insert(0, f"metadata.name: {why}; a DNS label is recommended: [{' '.join(reasons)}]")
         return found
@@ -98,16 +108,44 @@ class PodStrategy(Strategy):
         return None
 
 
+class Judged(msgspec.Struct, frozen=True):
+    """What is to be said of a spec."""
+
+    causes: tuple[Cause, ...]
+    warnings: tuple[str, ...]
+
+
 def _spec_causes(obj: Obj) -> list[Cause]:
-    found: list[Cause] = []
+    return list(_judged(obj).causes)
+
+
+def _judged(obj: Obj) -> Judged:
+    """Pods come by the hundred from one template: what was said of a spec is said again."""
     spec = obj["spec"]
-    check_pod_spec(found, spec, "spec", metadata(obj))
+    # The name of the pod is part of the names of claims that are made for it; nothing else looks at it.
+    name = metadata(obj).get("name", "") if _has_ephemeral(spec) else ""
+    encoded = encode_json(spec)
+    return _remembered(encoded, name) if len(encoded) <= SPEC_BYTES_MAX else judge_spec(spec, name)
+
+
+def _has_ephemeral(spec: Obj) -> bool:
+    return any("ephemeral" in volume for volume in spec.get("volumes") or ())
+
+
+@lru_cache(maxsize=512)
+def _remembered(encoded: bytes, name: str) -> Judged:
+    return judge_spec(decode_json(encoded), name)
+
+
+def judge_spec(spec: Obj, name: str) -> Judged:
+    found: list[Cause] = []
+    check_pod_spec(found, spec, "spec", {"name": name})
     found += causes.not_negative(
         "spec.terminationGracePeriodSeconds", spec.get("terminationGracePeriodSeconds")
     )
     if not spec.get("serviceAccountName"):
         _check_no_tokens(found, spec)
-    return found
+    return Judged(tuple(found), tuple(spec_warnings(spec)))
 
 
 def _check_no_tokens(found: list[Cause], spec: Obj) -> None:

@@ -31,14 +31,20 @@ _OLD_ANNOTATIONS = {
 
 def pod_warnings(pod: Obj, at: str = "") -> list[str]:
     """Of a pod, or of a template that stands at `at` ('spec.template.')."""
-    spec = pod.get("spec") or {}
-    annotations = (pod.get("metadata") or {}).get("annotations") or {}
+    annotations = (pod.get("metadata") or {}).get("annotations")
+    return [*annotation_warnings(annotations or {}, at), *spec_warnings(pod.get("spec") or {}, at)]
+
+
+def annotation_warnings(annotations: Obj, at: str = "") -> list[str]:
     return [
-        *(
-            f"{at}metadata.annotations[{key}]: {why}"
-            for key, why in _OLD_ANNOTATIONS.items()
-            if key in annotations
-        ),
+        f"{at}metadata.annotations[{key}]: {why}"
+        for key, why in _OLD_ANNOTATIONS.items()
+        if key in annotations
+    ]
+
+
+def spec_warnings(spec: Obj, at: str = "") -> list[str]:
+    return [
         *_placement(spec, f"{at}spec"),
         *(
             f"{at}spec.volumes[{index}].gitRepo: deprecated in v1.11, and disabled by default in v1.33+"
