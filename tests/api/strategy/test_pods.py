@@ -411,3 +411,19 @@ def test_a_usual_pod_is_cheap() -> None:
             once()
         best = min(best, (time.perf_counter() - start) / rounds)
     assert best < 120e-6  # Some 12 µs on an idle machine; the margin is for a busy one.
+
+
+def test_pods_of_one_template_are_judged_by_what_is_their_own_too() -> None:
+    claim = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
+    volumes = [{"name": "data", "ephemeral": {"volumeClaimTemplate": {"spec": claim}}}]
+    assert at_create("pods", pod(spec__volumes=volumes)) == []
+    [cause] = at_create("pods", pod(spec__volumes=volumes, metadata__name="w" * 252))
+    assert cause.field == "spec.volumes[0].name"
+    assert cause.message.startswith(f'Invalid value: "data": PVC name "{"w" * 252}-data": must be no more')
+
+
+def test_a_spec_that_was_refused_is_refused_again_in_the_same_words() -> None:
+    wrong = pod(spec__restartPolicy="Sometimes", spec__containers__0__image="")
+    first = at_create("pods", wrong)
+    assert first
+    assert at_create("pods", deepcopy(wrong)) == first
