@@ -27,7 +27,7 @@ from fathom.api.auth.jws import SigningKey
 from fathom.api.auth.static_tokens import BadTokens, parse_tokens
 from fathom.api.auth.tls import server_context
 from fathom.api.core import Core
-from fathom.api.own_service import own_endpoints, own_service, own_slice
+from fathom.api.own_service import KEY, PORT, own_addresses, own_endpoints, own_service, own_slice
 from fathom.assembly import Parts, Wanted, assemble, bootstrap
 from fathom.model.errors import ApiError
 from fathom.model.user import User
@@ -74,6 +74,7 @@ class Running(msgspec.Struct, frozen=True):
     log: Log
     data: Path
     listener: socket.socket
+    own_address: str  # By which pods find us.
 
 
 async def _run(*, data: Path, host: str, port: int, store: str | None, plugins: list[str]) -> None:
@@ -82,7 +83,9 @@ async def _run(*, data: Path, host: str, port: int, store: str | None, plugins: 
     listener = _listen(host, port)
     opened = await open_store(store or f"sqlite:{data}")
     try:
-        pki = ensure_pki(data, [] if host in {"", "0.0.0.0", "::"} else [host], clock=outside.clock)
+        own = await _own_address(opened, listener.getsockname()[1])
+        names = [own] if host in {"", "0.0.0.0", "::"} else [own, host]
+        pki = ensure_pki(data, names, clock=outside.clock)
         audit = AuditLog(data / "audit", clock=outside.clock, log=log)
         agents = AgentsOverHttps(pki, outside.clock)
         parts = assemble(
@@ -99,12 +102,26 @@ async def _run(*, data: Path, host: str, port: int, store: str | None, plugins: 
             )
         )
         await parts.feed.load()
-        await _serve(Running(parts, opened, audit, pki, outside, log, data, listener))
+        await _serve(Running(parts, opened, audit, pki, outside, log, data, listener, own))
         await agents.close()
         audit.close()
     finally:
         listener.close()
         await opened.close()
+
+
+async def _own_address(store: Store, port: int) -> str:
+    """The one that it has already: programs that run know it. Else one at which no other cluster answers."""
+    found = await store.get(KEY)
+    if found is not None:
+        return str(found.body.obj["spec"]["clusterIP"])
+    for address in own_addresses(port):
+        try:
+            _, writer = await asyncio.open_connection(address, PORT)
+            writer.close()
+        except OSError:
+            return address
+    return next(own_addresses(port))
 
 
 def _listen(host: str, port: int) -> socket.socket:
@@ -197,7 +214,7 @@ async def _publish(running: Running) -> None:
     for path in (*(f"{slices}/{name}" for name in old), f"{endpoints}/kubernetes"):
         await _unless(404, client.call("DELETE", path))
     for path, obj in (
-        (f"{namespace}/services", own_service()),
+        (f"{namespace}/services", own_service(running.own_address)),
         (endpoints, own_endpoints(*where)),
         (slices, mine),
     ):

@@ -14,6 +14,7 @@ import asyncio
 import contextlib
 import fcntl
 import os
+import signal
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -160,9 +161,33 @@ class Status(msgspec.Struct, frozen=True):
         return f"{nodes} · {pods} · {self.pending} pending"
 
 
-class _Said(msgspec.Struct):
-    event: str = ""
+class Said(msgspec.Struct, frozen=True):
+    """What a line of a part's log has for people."""
+
+    level: str = ""
+    warning: str = ""  # Something they should know, in their words.
     status: Status | None = None
+
+
+def heard(line: bytes) -> Said:
+    """Most lines are for the log alone, and are not looked at."""
+    if b'"status"' not in line and b'"warning"' not in line:
+        return Said()
+    try:
+        return msgspec.json.decode(line, type=Said)
+    except msgspec.DecodeError:
+        return Said()
+
+
+def end_words(part: str, code: int, last: str) -> str:
+    """How a part ended. Its last line is the reason only if it ended by itself, and was no everyday line."""
+    if code < 0:
+        return f"{part} was killed by {signal.Signals(-code).name}"
+    try:
+        everyday = msgspec.json.decode(last.encode(), type=Said).level in {"info", "warn"}
+    except msgspec.DecodeError:
+        everyday = not last
+    return f"{part} ended with {code}" + ("" if everyday else f": {last[:300]}")
 
 
 class Supervisor:
@@ -178,6 +203,7 @@ class Supervisor:
         self._api_ready = asyncio.Event()
         self._nodes_ready = asyncio.Event()
         self._restarts: dict[str, int] = {}
+        self._warnings: dict[str, None] = {}  # That were said: parts that start again say them again.
 
     async def run(self) -> None:
         """Until told to stop. Raises NotStarted, Busy."""
@@ -233,8 +259,8 @@ class Supervisor:
             code = await one.ended()
             failures = 1 if loop.time() - began_s >= STEADY_S else failures + 1
             self._restarts[one.part.name] = self._restarts.get(one.part.name, 0) + 1
-            why = f": {one.last_words[-1]}" if one.last_words else ""
-            self._say(f"{one.part.name} ended with {code}{why[:300]}; it is started again")
+            last = one.last_words[-1] if one.last_words else ""
+            self._say(f"{end_words(one.part.name, code, last)}; it is started again")
             await asyncio.sleep(restart_pause_s(failures))
 
     async def _stop(self, running: Sequence[Running], keepers: Sequence[asyncio.Task[None]]) -> None:
@@ -257,13 +283,11 @@ class Supervisor:
             self._say(text)
 
     def _heard(self, which: str, line: bytes) -> None:
-        if which == "out" or b'"status"' not in line:
-            return
-        try:
-            said = msgspec.json.decode(line, type=_Said)
-        except msgspec.DecodeError:
-            return
-        if said.event == "status" and said.status is not None:
+        said = heard(line) if which == "err" else Said()
+        if said.warning and said.warning not in self._warnings:
+            self._warnings[said.warning] = None
+            self._say(f"warning: {said.warning}")
+        if said.status is not None:
             self._status = said.status
             if said.status.ready >= self._nodes:
                 self._nodes_ready.set()

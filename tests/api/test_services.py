@@ -10,6 +10,7 @@ from typing import Any
 from tests.api.harness import Api, tell
 
 from fathom.api.admission.addresses import ADDRESSES
+from fathom.api.own_service import own_addresses, own_service
 from fathom.model.objects import Obj
 
 SERVICES = "/api/v1/namespaces/default/services"
@@ -93,3 +94,12 @@ def test_a_dry_run_claims_nothing(tmp_path: Path) -> None:
         assert (await api.post(SERVICES, service("b", clusterIP="127.96.2.2"))).status == 201
 
     tell(story, tmp_path)
+
+
+def test_clusters_of_one_machine_have_addresses_of_their_own() -> None:
+    usual, other = list(own_addresses(6443)), list(own_addresses(7447))
+    assert (usual[:2], other[:2]) == (["127.96.0.1", "127.96.0.2"], ["127.96.0.112", "127.96.0.113"])
+    assert sorted(usual) == sorted(other)
+    assert len(set(usual)) == 254
+    service = own_service(other[0])
+    assert service["spec"]["clusterIPs"] == [service["spec"]["clusterIP"]] == ["127.96.0.112"]

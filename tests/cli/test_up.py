@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 
 from fathom.cli.main import run
+from fathom.supervise import Said, Status, end_words, heard
 
 FATHOM = [sys.executable, "-m", "fathom.cli"]
 API, CLUSTER = ("serve", "api"), ("up", "--nodes", "0")
@@ -195,3 +196,16 @@ def test_parts_whose_supervisor_is_gone_end_by_themselves_and_the_next_one_takes
             assert not any(Path(f"/proc/{pid}").exists() for pid in orphans)
             second.send_signal(signal.SIGTERM)
             assert second.wait(30) == 0
+
+
+def test_what_parts_have_to_say_to_people_is_said_and_the_rest_is_for_their_log() -> None:
+    assert heard(b'{"level":"warn","event":"agent","warning":"pods can read everything"}').warning == (
+        "pods can read everything"
+    )
+    assert heard(b'{"event":"status","status":{"nodes":3,"ready":2}}').status == Status(nodes=3, ready=2)
+    assert heard(b'{"level":"warn","event":"request","status":501}') == Said()
+    assert heard(b"Traceback with a warning") == Said()
+    everyday = '{"level":"info","event":"node"}'
+    assert [end_words("api", code, last) for code, last in ((-9, "x"), (1, everyday), (2, "port taken"))] == [
+        "api was killed by SIGKILL", "api ended with 1", "api ended with 2: port taken",
+    ]  # fmt: skip

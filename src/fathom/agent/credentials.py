@@ -18,7 +18,7 @@ def write_node_credentials(data: Path, nodes: Sequence[str], *, clock: Clock) ->
     """DIR/credentials/agents: a directory with a kubeconfig for each node, named as the node is. DIR is a
     server's data directory, with its authority and its kubeconfig."""
     url = read_context([data / "kubeconfig"]).url.geturl()
-    pki = ensure_pki(data, clock=clock)
+    pki = ensure_pki(data, None, clock=clock)
     folder = data / "credentials" / FOLDER
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     for node in nodes:

@@ -1,25 +1,38 @@
 """The API server as a Service: `default/kubernetes`, by which programs inside of pods find it. Pure.
 
-Its address is the first of the services' range, as everywhere; the gateway answers there like for any other.
+Its address is one of the first of the services' range, as everywhere; the gateway answers there like for any.
+Clusters of one machine share the loopback, so each has one of its own.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from fathom.api.admission.addresses import ADDRESSES
 from fathom.model.objects import Obj
 
-ADDRESS = str(ADDRESSES.network_address + 1)
+KEY = "/registry/services/default/kubernetes"
 PORT = 443
+USUAL_PORT = 6443  # Of an API server.
+CHOICES = 254  # Fewer than the range keeps for us.
 LABELS = {"component": "apiserver", "provider": "kubernetes"}
 
 
-def own_service() -> Obj:
+def own_addresses(port: int) -> Iterator[str]:
+    """Those that a server at this port may have, the likeliest first: the first of all for the usual port.
+    Others begin elsewhere, so that two that are made at the same moment do not meet."""
+    first = 0 if port == USUAL_PORT else 1 + port % (CHOICES - 1)
+    for step in range(CHOICES):
+        yield str(ADDRESSES.network_address + 1 + (first + step) % CHOICES)
+
+
+def own_service(address: str) -> Obj:
     port = {"name": "https", "port": PORT, "protocol": "TCP", "targetPort": PORT}
     return {
         "apiVersion": "v1",
         "kind": "Service",
         "metadata": {"name": "kubernetes", "namespace": "default", "labels": LABELS},
-        "spec": {"type": "ClusterIP", "clusterIP": ADDRESS, "clusterIPs": [ADDRESS], "ports": [port]},
+        "spec": {"type": "ClusterIP", "clusterIP": address, "clusterIPs": [address], "ports": [port]},
     }
 
 

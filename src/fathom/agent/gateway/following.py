@@ -9,6 +9,7 @@ A change waits a moment for others: a rollout changes an endpoint slice many tim
 from __future__ import annotations
 
 import asyncio
+import contextlib
 
 import msgspec
 
@@ -18,12 +19,13 @@ from fathom.cache.caches import Caches
 from fathom.cache.scope import Scope
 from fathom.client.api import STRATEGIC, Api, Resource
 from fathom.client.outcomes import Committed, Rejected
-from fathom.control.watches import NODE, POD, SERVICE
-from fathom.model.objects import Key, Obj, key_of, metadata
+from fathom.control.watches import NODE, POD, SERVICE, core
+from fathom.model.objects import Key, Obj, key_of, metadata, uid_of
 from fathom.seams.outside import timestamp
 from fathom.seams.process import Inside
 from fathom.seams.seam import Ask, Reply
 
+EVENT = core("Event", "events")
 SLICES = Resource("discovery.k8s.io", "v1", "endpointslices")
 ROUTES = Resource("fathom.dev", "v1alpha1", "trafficroutes")
 SERVING = "fathom.dev/Serving"
@@ -32,6 +34,7 @@ ME = "gateway"
 TABLE, OBSERVED = "/gateway/table", "/gateway/observed"
 GATHER_S = 0.02
 AGAIN_S = 1.0
+RETRY_S = 5.0
 ANSWER_S = 30.0
 TRIES = 5  # To say something about a pod that is being written to by its agent at the same time.
 
@@ -87,7 +90,7 @@ class Gateway:
             self._inside.log.warn("waiting for the first list", kinds=list(late))
         self._dirty.set()
         while True:
-            await self._dirty.wait()
+            await self._wait()
             self._dirty.clear()
             await asyncio.sleep(GATHER_S)
             view = self._caches.snapshot()
@@ -104,6 +107,13 @@ class Gateway:
             for route in view.list("TrafficRoute"):
                 await self._acknowledge(route)
 
+    async def _wait(self) -> None:
+        """For a change; or a while, when whoever has an address that is ours may be gone."""
+        failed = self.applied is not None and self.applied.failed
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(RETRY_S if failed else None):
+                await self._dirty.wait()
+
     async def _tell(self, table: Table) -> None:
         ask = Ask("PUT", TABLE, msgspec.json.encode(table))
         reply = await self._inside.seam.request(ask, timeout_s=ANSWER_S)
@@ -111,10 +121,30 @@ class Gateway:
         if reply.status != 200:
             return
         applied = msgspec.json.decode(reply.body, type=Applied)
+        before, self.applied = self.applied, applied
         for service, why in applied.failed.items():
-            if self.applied is None or self.applied.failed.get(service) != why:
-                self._inside.log.warn("cannot listen for a service", service=service, why=why)
-        self.applied = applied
+            if before is None or before.failed.get(service) != why:
+                await self._complain(service, why)
+
+    async def _complain(self, service: str, why: str) -> None:
+        """To whoever started us, and to whoever describes the service."""
+        words = f"service {service} does not answer at its address: {why}"
+        self._inside.log.warn("cannot listen for a service", service=service, warning=words)
+        key = Key(*service.split("/", 1))
+        found = self._caches.snapshot().get("Service", key)
+        now = timestamp(self._inside.outside.clock.now_ns())
+        event = {
+            "apiVersion": "v1", "kind": "Event",
+            "metadata": {"generateName": f"{key.name}.", "namespace": key.namespace},
+            "involvedObject": {
+                "apiVersion": "v1", "kind": "Service", "namespace": key.namespace, "name": key.name,
+                "uid": uid_of(found or {}),
+            },
+            "type": "Warning", "reason": "NotListening", "message": f"the gateway cannot listen: {why}",
+            "source": {"component": "fathom-gateway"}, "reportingComponent": "fathom-gateway",
+            "firstTimestamp": now, "lastTimestamp": now, "count": 1,
+        }  # fmt: skip
+        await self._api.create(EVENT.resource, key.namespace, event)
 
     async def _acknowledge(self, route: Obj) -> None:
         """That its weights are in force here, and of which generation."""

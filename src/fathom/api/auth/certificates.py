@@ -78,16 +78,17 @@ class Pki(msgspec.Struct, frozen=True):
         return self.ca.public_bytes(Encoding.PEM)
 
 
-def ensure_pki(directory: Path, names: Sequence[str] = (), *, clock: Clock) -> Pki:
+def ensure_pki(directory: Path, names: Sequence[str] | None = (), *, clock: Clock) -> Pki:
     """Load what is in DIRECTORY/pki; make what is not there yet. `names`: further DNS names and addresses
-    that clients use for this server. Raises PkiError."""
+    that clients use for this server; None: its certificate is somebody else's to make. Raises PkiError."""
     pki = directory / "pki"
     now = datetime.fromtimestamp(clock.now_ns() // 1_000_000_000, UTC)
     try:
         pki.mkdir(mode=0o700, parents=True, exist_ok=True)
         pki.chmod(0o700)
         ca, ca_key = _ensure_ca(pki, now)
-        _ensure_server(pki / "server.pem", ca, ca_key, sorted(_names(names)), now)
+        if names is not None:
+            _ensure_server(pki / "server.pem", ca, ca_key, sorted(_names(names)), now)
         accounts_key = _ensure_accounts_key(pki / "sa.key")
     except OSError as error:
         raise PkiError(
