@@ -18,6 +18,7 @@ from __future__ import annotations
 import asyncio
 
 from fathom.cache.caches import Caches
+from fathom.cache.freshness import Probes
 from fathom.client.api import Api
 from fathom.control.cause import Cause
 from fathom.control.lease import Term
@@ -44,6 +45,7 @@ __all__ = ["Rules", "Scheduler"]
 # Things that come to pass by themselves (expiries, ages, waiting that has lasted) are looked at this often.
 LOOK_S = 1.0
 PROBE_S = 5.0
+ASK_FROM_S = 2.0  # Longer than a watch that is well says nothing: our servers send a bookmark a second.
 
 
 class Scheduler:
@@ -55,6 +57,9 @@ class Scheduler:
         self._rng = inside.streams.stream("settle")
         self._flights = Flights(inside.domain, self._desk.news.moved)
         self._draining = False  # Then nothing more is taken from the line.
+        # Asked while somebody waits for a fresh view: a server may send bookmarks seldom, or a watch be dead.
+        self._probes = Probes(caches, PROBE_S)
+        self._probes.answered.append(self._answered)
         self._attempts = Attempts(self._desk)
         self._hearing = Hearing(self._desk, self._attempts)
         self._waking = Waking(self._desk, self._attempts)
@@ -93,6 +98,7 @@ class Scheduler:
                 self._go_round(deciding)
                 await self._until_moved()
         finally:
+            self._probes.stop()
             await self._flights.cancel(background)
 
     def _deciding(self, api: Api) -> Deciding:
@@ -152,10 +158,21 @@ class Scheduler:
                 self._desk.news.put(Happening(events.TRUST_CHANGED, f"nodes {node}"))
             if self._desk.queue.waited_for(events.VIEW_FRESH):
                 self._desk.news.add(Happening(events.VIEW_FRESH))
+                self._ask_how_far()
             self._say_queued()
             if self._desk.news:
                 self._desk.news.moved.set()
             await self._say_observed(api)
+
+    def _ask_how_far(self) -> None:
+        snapshot = self._desk.caches.snapshot()
+        for kind in snapshot.kinds:
+            if snapshot.age(kind) > ASK_FROM_S:
+                self._probes.ask(kind)
+
+    def _answered(self, kind: str) -> None:
+        self._desk.news.put(Happening(events.VIEW_FRESH, f"{kind} is known to be new"))
+        self._desk.news.moved.set()
 
     async def _say_observed(self, api: Api) -> None:
         """That every cache has reached what a rollout has activated."""

@@ -6,13 +6,15 @@ news ──> shapes that wait for it ──placed for trial──> has a place: 
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from functools import partial
 
 from fathom.schedule import rules as events
 from fathom.schedule.attempts import Attempts
 from fathom.schedule.desk import Desk
-from fathom.schedule.queue import Hinted, Waiting
+from fathom.schedule.preempting import not_fresh
+from fathom.schedule.queue import Hint, Hinted, Waiting
 
 
 class Waking:
@@ -27,7 +29,10 @@ class Waking:
             if self._desk.queue.waited_for(happening.name):
                 only = freed if happening.name == events.POD_GONE else None
                 self._cut_short = False
-                self._desk.queue.happened(happening, partial(self._could_place, only), now_ns=now_ns)
+                hint: Hint = partial(self._could_place, only)
+                if happening.name == events.VIEW_FRESH and self._may_evict():
+                    hint = self._could_evict
+                self._desk.queue.happened(happening, hint, now_ns=now_ns)
                 if self._cut_short:  # There was room for all that were asked about: ask about the rest too.
                     self._desk.news.ask_again(happening, freed)
 
@@ -53,6 +58,17 @@ class Waking:
             self._desk.known.table.forget(uid)
         self._cut_short |= len(placed) == len(views) < len(pods)
         return Hinted(placed, tuple(waits))
+
+    def _may_evict(self) -> bool:
+        return not not_fresh(self._desk.caches.snapshot(), now_s=asyncio.get_running_loop().time())
+
+    def _could_evict(self, pods: Sequence[Waiting]) -> Hinted:
+        """A trial makes no room: who waits for a fresh view, though none of the rules asks for one, waits to
+        make some."""
+        hinted = self._could_place(None, pods)
+        if events.VIEW_FRESH in hinted.waits:
+            return hinted
+        return Hinted([pod.uid for pod in pods])
 
     def _waits_elsewhere(self, uid: str, freed: dict[str, None]) -> bool:
         """Whether room is being made for it on a node that nobody has left just now. Of many such pods, the
