@@ -4,7 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
-from fathom.explain.why import Change, Evidence, Group, Reached, Used, explain_pod, unbound_in_line
+from fathom.explain.why import (
+    Change,
+    Evidence,
+    Group,
+    Reached,
+    Used,
+    explain_gone,
+    explain_pod,
+    unbound_in_line,
+)
 from fathom.model.decision import Decision, Outcome, Seen, Subject
 from fathom.record.journal import Kept
 from fathom.schedule.known import Known
@@ -131,3 +140,46 @@ def test_a_quiet_kind_is_as_new_as_its_list_and_not_as_its_newest_object() -> No
         evidence = Evidence(pod=pod(), kept=(record,), reasons=None, latest={"Node": listed}, now_ns=0)
         (used,) = explain_pod(evidence, cluster(a="1", b="1")).freshness
         assert used == Used("Node", 7, latest, 20, 3)
+
+
+def test_of_a_pod_that_is_gone_the_record_is_told() -> None:
+    found = explain_gone("shop/web", [kept("unschedulable", message=SHORT), kept("bind", node="a")], {})
+    assert found.summary == (
+        "pod shop/web is not there any more;"
+        " the last decision d-1 was to bind a at 1970-01-01T00:00:00Z: committed at 9"
+    )
+    assert (found.state, found.schedulable, found.node, found.attempts) == ("gone", False, "a", 2)
+
+
+def test_a_scheduler_that_nobody_runs_is_named() -> None:
+    evidence = Evidence(
+        pod=pod(schedulerName="nosuch"), kept=(), reasons=None, latest={}, now_ns=0, heard=False
+    )
+    assert explain_pod(evidence, cluster(a="4")).summary == (
+        "pod shop/web fits a now: it waits for scheduler 'nosuch', of which nothing is on record here"
+    )
+
+
+def test_the_line_is_that_of_the_pods_own_scheduler() -> None:
+    pods = [pod(), pod(schedulerName="other")]
+    assert unbound_in_line(pods, "other") == [pods[1]]
+
+
+def test_whom_a_pod_displaced_is_still_told_when_it_has_its_node() -> None:
+    asked = kept("preempt", victims=("shop/low: preempted",))
+    found = why(cluster(a="4"), pod(node="a"), asked, kept("bind", node="a", scores={"a": 1}))
+    assert found.attempt is not None
+    assert found.attempt.victims == ("shop/low: preempted",)
+
+
+def test_decisive_is_the_rule_that_the_smallest_change_is_about() -> None:
+    """It asked for b: that b is full is the answer, not that it asked for b."""
+    known = cluster(a="4", b="1", c="4")
+    for name in "abc":
+        room = {"cpu": "1" if name == "b" else "4", "memory": "8Gi", "pods": "110"}
+        labels = {"kubernetes.io/hostname": name}
+        known.put(
+            "Node", None, {"metadata": {"name": name, "labels": labels}, "status": {"allocatable": room}}
+        )
+    found = why(known, pod(nodeSelector={"kubernetes.io/hostname": "b"}))
+    assert found.decisive == "NodeResourcesFit: Insufficient cpu (1 of 3 nodes)"

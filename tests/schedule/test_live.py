@@ -387,6 +387,37 @@ def test_room_that_a_class_keeps_is_opened_by_an_override(cluster: Cluster) -> N
     assert cause.startswith(f"OverrideChanged SchedulerOverride {space}/open at ")
 
 
+def test_a_pod_that_is_gone_is_told_from_the_record(cluster: Cluster) -> None:
+    space = cluster.namespace("gone")
+    cluster.pod(space, "p", nodeSelector={HOST: "b"})
+    assert cluster.bound(space, "p") == "b"
+    cluster.delete(space, "p")
+    code, found = until(lambda: _gone(cluster.why(space, "p")))
+    assert (code, found["state"], found["node"], found["attempts"]) == (1, "gone", "b", 1)
+    assert found["summary"].startswith(f"pod {space}/p is not there any more; the last decision ")
+    code, text = cluster.fathom("why", "pod/never", "-n", space)
+    assert (code, text) == (
+        2,
+        f"fathom: error: there is no pod {space}/never, and nothing is on record about one\n",
+    )
+
+
+def _gone(answer: tuple[int, Obj]) -> tuple[int, Obj] | None:
+    return answer if answer[1]["state"] == "gone" else None
+
+
+def test_decisions_as_json_have_all_their_fields(cluster: Cluster) -> None:
+    space = cluster.namespace("fields")
+    cluster.pod(space, "p")
+    cluster.bound(space, "p")
+    code, text = cluster.fathom("decisions", "Pod/p", "-n", space, "-o", "json", "--limit", "1")
+    (only,) = json.loads(text)
+    assert (code, set(only)) == (0, {"decision", "outcomes"})
+    assert {"attempt", "filters", "victims", "overrides", "quotas", "message"} <= set(only["decision"])
+    assert only["decision"]["attempt"] == 1
+    assert cluster.fathom("decisions", "--limit", "0")[0] != 0
+
+
 def test_a_pod_of_higher_priority_makes_room_and_says_whose(cluster: Cluster) -> None:
     space = cluster.namespace("preempts")
     cluster.create("/api/v1/nodes", node("e", "zone-e"))

@@ -7,11 +7,13 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from cyclopts import Parameter
+from cyclopts import Parameter, validators
 
 from fathom.cli.problem import ANSWER_IS_NO, Problem
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from fathom.client.api import Api
     from fathom.explain.why import Reached, Why
     from fathom.model.objects import Obj
@@ -24,6 +26,8 @@ Data = Annotated[
     Path | None, Parameter(help="Where the scheduler keeps its journal; default: beside the kubeconfig.")
 ]
 NODES_SHOWN = 5
+SCHEDULER = "scheduler"  # What the names of schedulers begin with, in records.
+WAITING = frozenset({"unschedulable", "gated"})  # Verdicts of which nothing comes but a word to the pod.
 FOUND_IN_DEFAULT = Path(".fathom/kubeconfig")
 
 
@@ -58,7 +62,7 @@ def decisions(
     *,
     namespace: Annotated[str | None, Parameter(name=("--namespace", "-n"), help="Only of this one.")] = None,
     output: Annotated[Literal["", "json"], Parameter(name=("--output", "-o"))] = "",
-    limit: Annotated[int, Parameter(help="The newest so many.")] = 100,
+    limit: Annotated[int, Parameter(help="The newest so many.", validator=validators.Number(gte=1))] = 100,
     kubeconfig: Kubeconfig = None,
     data: Data = None,
 ) -> int:
@@ -68,10 +72,10 @@ def decisions(
     from fathom.record.journal import Wanted  # noqa: PLC0415
 
     kind, _, name = subject.partition("/")
-    wanted = Wanted(resource=_resource(kind), name=name, namespace=namespace)
-    kept = _kept(data or _data(_kubeconfig(kubeconfig)), wanted)[-limit:]
+    found = _kept(data or _data(_kubeconfig(kubeconfig)), Wanted(name=name, namespace=namespace))
+    kept = [one for one in found if not kind or is_of(kind, one.decision.subject.resource)][-limit:]
     if output == "json":
-        print(msgspec.json.format(msgspec.json.encode(kept), indent=2).decode())
+        print(msgspec.json.format(msgspec.json.encode(whole(kept)), indent=2).decode())
     elif not kept:
         print("no decisions on record")
     for one in kept if output != "json" else ():
@@ -86,7 +90,7 @@ async def _asked(name: str, namespace: str, kubeconfig: Path | None, data: Path)
     from fathom.client.kubeconfig import BadKubeconfig  # noqa: PLC0415
     from fathom.client.once import api_of  # noqa: PLC0415
     from fathom.client.servers import find_server  # noqa: PLC0415
-    from fathom.explain.why import Evidence, explain_pod  # noqa: PLC0415
+    from fathom.explain.why import Evidence, explain_gone, explain_pod, scheduler_of  # noqa: PLC0415
     from fathom.model.errors import ApiError  # noqa: PLC0415
     from fathom.model.objects import uid_of  # noqa: PLC0415
     from fathom.record.journal import Wanted  # noqa: PLC0415
@@ -94,16 +98,23 @@ async def _asked(name: str, namespace: str, kubeconfig: Path | None, data: Path)
     from fathom.seams.outside import live  # noqa: PLC0415
 
     clock = live().clock
+    every = [
+        one
+        for one in _kept(data, Wanted(resource="pods", namespace=namespace, name=name))
+        if one.decision.controller.startswith(SCHEDULER)
+    ]
     try:
         async with api_of(find_server(kubeconfig, clock=clock, environ=os.environ)) as api:
             pod = await api.get(PODS, namespace, name)
+            if pod is None and not every:
+                raise Problem(f"there is no pod {namespace}/{name}, and nothing is on record about one")
             if pod is None:
-                raise Problem(f"there is no pod {namespace}/{name}")
+                return explain_gone(f"{namespace}/{name}", every, _reasons(data, every))
             known, latest, pods = await look(api)
     except (BadKubeconfig, ApiError) as error:
-        raise Problem(str(error)) from error
-    wanted = Wanted(resource="pods", namespace=namespace, name=name)
-    kept = tuple(one for one in _kept(data, wanted) if one.decision.subject.uid == uid_of(pod))
+        on_record = f". The last on record: {_line(every[-1])}" if every else ""
+        raise Problem(f"{error}{on_record}") from error
+    kept = tuple(one for one in every if one.decision.subject.uid == uid_of(pod))
     evidence = Evidence(
         pod=pod,
         kept=kept,
@@ -111,8 +122,17 @@ async def _asked(name: str, namespace: str, kubeconfig: Path | None, data: Path)
         latest=latest,
         now_ns=clock.now_ns(),
         queue=_place_in_line(pod, pods),
+        heard=bool(kept) or _is_heard(data, scheduler_of(pod)),
     )
     return explain_pod(evidence, known)
+
+
+def _is_heard(data: Path, scheduler: str) -> bool:
+    """Whether a scheduler of that name keeps its journal here: see `who_is` for how they are called."""
+    from fathom.cli.scheduling import NAMES, who_is  # noqa: PLC0415
+
+    who = who_is(NAMES if scheduler in NAMES else (scheduler,), (0, 1))
+    return any(path.name == who or path.name.startswith(f"{who}-") for path in journals(data))
 
 
 async def look(api: Api) -> tuple[Known, dict[str, Reached], list[Obj]]:
@@ -121,8 +141,12 @@ async def look(api: Api) -> tuple[Known, dict[str, Reached], list[Obj]]:
     from fathom.model.errors import ApiError  # noqa: PLC0415
     from fathom.schedule.kinds import KINDS  # noqa: PLC0415
     from fathom.schedule.known import Known  # noqa: PLC0415
+    from fathom.schedule.plugins import RuleError, installed_rules  # noqa: PLC0415
 
-    known = Known()
+    try:
+        known = Known(rules=installed_rules())
+    except RuleError as error:
+        raise Problem(str(error)) from error
     latest: dict[str, Reached] = {}
     pods: list[Obj] = []
     ordered = sorted(KINDS, key=lambda kind: kind.name == "Pod")  # Tenants are told by namespaces.
@@ -154,10 +178,10 @@ async def _all(api: Api, resource: Any) -> tuple[list[Obj], int]:
 
 
 def _place_in_line(pod: Obj, pods: list[Obj]) -> tuple[int, int] | None:
-    from fathom.explain.why import unbound_in_line  # noqa: PLC0415
+    from fathom.explain.why import scheduler_of, unbound_in_line  # noqa: PLC0415
     from fathom.model.objects import uid_of  # noqa: PLC0415
 
-    uids = [uid_of(one) for one in unbound_in_line(pods)]
+    uids = [uid_of(one) for one in unbound_in_line(pods, scheduler_of(pod))]
     return (uids.index(uid_of(pod)) + 1, len(uids)) if uid_of(pod) in uids else None
 
 
@@ -176,7 +200,7 @@ def _kept(data: Path, wanted: Any) -> list[Kept]:
     return sorted(found, key=lambda one: one.decision.time_ns)
 
 
-def _reasons(data: Path, kept: tuple[Kept, ...]) -> dict[str, str] | None:
+def _reasons(data: Path, kept: Sequence[Kept]) -> dict[str, str] | None:
     from fathom.record.journal import node_reasons  # noqa: PLC0415
 
     if not kept:
@@ -208,9 +232,35 @@ def _named(subject: str) -> str:
     return name
 
 
-def _resource(kind: str) -> str:
-    known = {"": "", "pod": "pods", "po": "pods", "policyrollout": "policyrollouts.fathom.dev"}
-    return known.get(kind, kind)
+SHORT = {
+    "po": "pod", "no": "node", "ns": "namespace", "deploy": "deployment", "rs": "replicaset",
+    "ep": "endpoint", "pdb": "poddisruptionbudget", "hpa": "horizontalpodautoscaler",
+}  # fmt: skip
+
+
+def is_of(kind: str, resource: str) -> bool:
+    """Whether a kind as people name it (deploy, Deployment, deployments.apps) is a record's resource."""
+    asked = SHORT.get(kind.lower(), kind.lower())
+    plural = resource.partition(".")[0]
+    return asked in {resource, plural, _singular(plural)}
+
+
+def _singular(plural: str) -> str:
+    for ending, one in (("ies", "y"), ("sses", "ss"), ("s", "")):
+        if plural.endswith(ending):
+            return plural.removesuffix(ending) + one
+    return plural
+
+
+def whole(value: Any) -> Any:
+    """With all fields: a journal leaves out what says nothing, whoever reads JSON counts on the names."""
+    import msgspec  # noqa: PLC0415
+
+    if isinstance(value, msgspec.Struct):
+        return {name: whole(getattr(value, name)) for name in value.__struct_fields__}
+    if isinstance(value, dict):
+        return {name: whole(one) for name, one in value.items()}
+    return [whole(one) for one in value] if isinstance(value, list | tuple) else value
 
 
 # Telling.
@@ -223,9 +273,8 @@ def _told(found: Why, *, wide: bool) -> list[str]:
         more = "" if len(shown) == group.count else f" and {group.count - len(shown)} more"
         lines.append(f"  {group.count:>5}  {group.reason}: {', '.join(shown)}{more}")
     if found.change is not None and found.change.nodes:
-        lines.append(
-            f"  change: {found.change.what}, by {found.change.who}: opens {found.change.nodes} nodes"
-        )
+        opens = "1 node" if found.change.nodes == 1 else f"{found.change.nodes} nodes"
+        lines.append(f"  change: {found.change.what}, by {found.change.who}: opens {opens}")
     if (attempt := found.attempt) is not None:
         lines += _told_attempt(found, wide=wide)
         considered = [
@@ -279,7 +328,8 @@ def _line(kept: Kept) -> str:
     return (
         f"{micro_timestamp(decision.time_ns)} {decision.id} {decision.controller}"
         f" {subject.resource}/{subject.namespace}/{subject.name} {decision.verdict}{what}{said}"
-        f" [{decision.cause} {decision.cause_detail}] {outcome or 'no outcome'}"
+        f" [{decision.cause} {decision.cause_detail}]"
+        f" {outcome or ('nothing to send' if decision.verdict in WAITING else 'no outcome')}"
     )
 
 

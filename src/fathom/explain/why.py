@@ -6,7 +6,7 @@ same decider again about the cluster as it is: `now`. The two together tell a st
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Literal
 
 import msgspec
@@ -22,7 +22,7 @@ from fathom.schedule.pods import PodView
 from fathom.schedule.remedy import OWNER, remedies
 from fathom.seams.outside import timestamp
 
-State = Literal["scheduled", "unschedulable", "gated", "waiting", "finished"]
+State = Literal["scheduled", "unschedulable", "gated", "waiting", "finished", "gone"]
 
 
 class Group(msgspec.Struct, frozen=True):
@@ -71,7 +71,7 @@ class Attempt(msgspec.Struct, frozen=True):
     quotas: tuple[str, ...]
     outcome: str
     message: str
-    victims: tuple[str, ...] = ()  # Who was asked to leave for it.
+    victims: tuple[str, ...] = ()  # Who was asked to leave for it, in this attempt or the last that did so.
 
 
 class Now(msgspec.Struct, frozen=True):
@@ -117,6 +117,27 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
     latest: Mapping[str, Reached]
     now_ns: int
     queue: tuple[int, int] | None = None
+    heard: bool = True  # Whether anything of the scheduler that the pod names is on record.
+
+
+def explain_gone(name: str, kept: Sequence[Kept], reasons: Mapping[str, str] | None) -> Why:
+    """Of a pod that is not there any more: what is on record about the last one of this name."""
+    last = kept[-1]
+    same = [one for one in kept if one.decision.subject.uid == last.decision.subject.uid]
+    attempt = _attempt(same)
+    was = f"decision {attempt.id} was to {attempt.verdict} {attempt.node}".rstrip()
+    what = f"{was} at {attempt.time}: {attempt.outcome or attempt.message or 'no outcome on record'}"
+    return Why(
+        summary=f"pod {name} is not there any more; the last {what}",
+        pod=name,
+        uid=last.decision.subject.uid,
+        state="gone",
+        schedulable=False,
+        node=last.decision.node,
+        attempt=attempt,
+        attempts=len(same),
+        groups=_groups(reasons or {}),
+    )
 
 
 def explain_pod(evidence: Evidence, known: Known) -> Why:
@@ -124,7 +145,7 @@ def explain_pod(evidence: Evidence, known: Known) -> Why:
     view = known.view(pod)
     last = evidence.kept[-1] if evidence.kept else None
     name = "/".join(key_of(pod))
-    attempt = None if last is None else _attempt(last)
+    attempt = None if last is None else _attempt(evidence.kept)
     recorded = _groups(evidence.reasons or {})
     if view.node or view.finished:
         return Why(
@@ -146,7 +167,7 @@ def explain_pod(evidence: Evidence, known: Known) -> Why:
     decisive = _decisive(placement, now.groups, view, change)
     state = _state(view, placement)
     return Why(
-        summary=_waiting_line(name, placement, decisive, change, last),
+        summary=_waiting_line(name, placement, decisive, change, evidence),
         pod=name,
         uid=view.uid,
         state=state,
@@ -194,16 +215,26 @@ def _fitting(decision: Decision) -> int:
 
 
 def _waiting_line(
-    name: str, placement: Placement, decisive: str, change: Change | None, last: Kept | None
+    name: str, placement: Placement, decisive: str, change: Change | None, evidence: Evidence
 ) -> str:
     if placement.node is not None:
-        before = _failed(last)
-        return f"pod {name} fits {placement.node} now{before}: it waits for its turn"
+        before = _failed(evidence.kept[-1] if evidence.kept else None)
+        return f"pod {name} fits {placement.node} now{before}: it waits for {_awaited(evidence)}"
     admits = (
         f"; smallest change: {change.what} ({change.who})" if change else "; no change is known that would do"
     )
     message = placement.message.removesuffix(".")
     return f"pod {name} is not schedulable: {message}. Decisive: {decisive}{admits}"
+
+
+def _awaited(evidence: Evidence) -> str:
+    if evidence.heard:
+        return "its turn"
+    return f"scheduler {scheduler_of(evidence.pod)!r}, of which nothing is on record here"
+
+
+def scheduler_of(pod: Obj) -> str:
+    return str(lookup(pod, "spec", "schedulerName") or "default-scheduler")
 
 
 def _failed(last: Kept | None) -> str:
@@ -212,9 +243,10 @@ def _failed(last: Kept | None) -> str:
     return f", though it did not when it was last tried ({last.decision.message})"
 
 
-def _attempt(kept: Kept) -> Attempt:
-    decision = kept.decision
-    outcome = kept.outcomes[-1] if kept.outcomes else None
+def _attempt(kept: Sequence[Kept]) -> Attempt:
+    """The last of them. Who was asked to leave for a pod has been so before it could be placed."""
+    decision, outcomes = kept[-1].decision, kept[-1].outcomes
+    outcome = outcomes[-1] if outcomes else None
     said = "" if outcome is None else f"{outcome.result} at {outcome.revision}"
     return Attempt(
         id=decision.id,
@@ -231,7 +263,7 @@ def _attempt(kept: Kept) -> Attempt:
         quotas=tuple(_considered(one) for one in decision.quotas),
         outcome=said if outcome is None or not outcome.message else f"{said}: {outcome.message}",
         message=decision.message,
-        victims=decision.victims,
+        victims=next((one.decision.victims for one in reversed(kept) if one.decision.victims), ()),
     )
 
 
@@ -309,8 +341,8 @@ def _next(view: PodView, placement: Placement) -> str:
     )
 
 
-def unbound_in_line(pods: list[Obj]) -> list[Obj]:
-    """Pods that wait, as the queue orders them: by priority, then age."""
+def unbound_in_line(pods: list[Obj], scheduler: str = "") -> list[Obj]:
+    """Pods that wait for one scheduler (or any), as its queue orders them: by priority, then age."""
     waiting = [
         pod
         for pod in pods
@@ -318,6 +350,7 @@ def unbound_in_line(pods: list[Obj]) -> list[Obj]:
         and not metadata(pod).get("deletionTimestamp")
         and lookup(pod, "status", "phase") not in {"Succeeded", "Failed"}
         and not lookup(pod, "spec", "schedulingGates")
+        and scheduler in {"", scheduler_of(pod)}
     ]
     return sorted(
         waiting,
