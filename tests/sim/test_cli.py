@@ -209,6 +209,7 @@ def test_a_patch_that_does_not_say_where_it_lives_is_refused(tmp_path: Path) -> 
         ("import nothing_of_that_name", "ModuleNotFoundError"),
         ("raise SystemExit(0)", "SystemExit"),
         ("from fathom.client.api import Api\nApi.no_such_method", "AttributeError"),
+        ("raise ValueError('one\\ntwo')", "ValueError: one two"),
     ],
 )
 @pytest.mark.parametrize(
@@ -265,6 +266,28 @@ def test_a_terminal_shows_progress_and_ctrl_c_ends_an_exploration_with_what_was_
     assert "everything held" in out
 
 
+def test_ctrl_c_ends_a_visit_to_the_zoo_with_what_there_is(tmp_path: Path) -> None:
+    (tmp_path / "harmless.py").write_text('"""Nothing."""\nSCENARIOS = ("shared-counter",)\n')
+    ours, theirs = pty.openpty()
+    words = ("sim", "zoo", "--folder", ".", "--runs", "100000", "--json")
+    visiting = subprocess.Popen(
+        [sys.executable, "-m", "fathom.cli", *words],
+        cwd=tmp_path,
+        stdout=subprocess.PIPE,
+        stderr=theirs,
+        text=True,
+    )
+    shown = b""
+    while b"0/1 bugs  harmless" not in shown:
+        shown += os.read(ours, 1000)
+    visiting.send_signal(signal.SIGINT)
+    out, _ = visiting.communicate(timeout=60)
+    os.close(theirs)
+    os.close(ours)
+    said = json.loads(out)
+    assert (visiting.returncode, said["interrupted"], said["found"], said["of"]) == (130, True, 0, 1)
+
+
 def test_a_patch_that_says_nothing_of_itself_is_hunted_in_all_scenarios(tmp_path: Path) -> None:
     file = tmp_path / "held_out.py"
     file.write_text(BLIND.replace("SCENARIOS =", "NOWHERE ="))
@@ -280,10 +303,14 @@ def test_a_patch_that_says_nothing_of_itself_is_hunted_in_all_scenarios(tmp_path
         (("--only", "nessie"), "there is no bug 'nessie': there are "),
         (("--patch", "bad.py"), "bad.py could not be loaded: ModuleNotFoundError"),
         (("--patch", "none.py"), "none.py is no Python file"),
+        (("--patch", "made.py"), "made.py: SCENARIOS is read and not run: it must be written out"),
+        (("--patch", "lost.py"), "no scenario 'nowhere'"),
     ],
 )
 def test_what_the_zoo_cannot_do_is_said_in_a_line(words: tuple[str, ...], why: str, tmp_path: Path) -> None:
     (tmp_path / "bad.py").write_text("import nothing_of_that_name")
+    (tmp_path / "made.py").write_text("SCENARIOS: tuple[str, ...] = tuple(map(str, ()))")
+    (tmp_path / "lost.py").write_text("SCENARIOS = 'nowhere'")
     code, out, err = fathom("sim", "zoo", *words, folder=tmp_path)
     assert (code, out, len(err.splitlines())) == (2, "", 1)
     assert why in err

@@ -86,11 +86,11 @@ def apply_recorded(kept: Path, given: Path | None, *, trusted: bool) -> Path | N
     file = given
     if given is not None and not given.is_file():
         raise Problem(f"{given} is no Python file")
-    if given is not None and not _is(given, recorded):
-        print(f"note: {given} is not the patch that this run was recorded with", file=sys.stderr)
-    elif given is None and recorded is not None:
+    if given is None and recorded is not None:
         file = _found(recorded, trusted=trusted)
     apply(file)
+    if given is not None and not _is(given, recorded):
+        print(f"note: {given} is not the patch that this run was recorded with", file=sys.stderr)
     return file
 
 

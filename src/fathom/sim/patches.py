@@ -5,7 +5,9 @@ from __future__ import annotations
 import ast
 import importlib.util
 import sys
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
@@ -27,7 +29,12 @@ def load(file: Path) -> None:
     try:
         spec.loader.exec_module(module)
     except (Exception, SystemExit) as error:
-        raise BadPatch(f"{file} could not be loaded: {type(error).__name__}: {error}") from error
+        raise _unloadable(file, error) from error
+
+
+def _unloadable(file: Path, error: BaseException) -> BadPatch:
+    """In one line, whatever the error says."""
+    return BadPatch(f"{file} could not be loaded: {type(error).__name__}: {' '.join(str(error).split())}")
 
 
 class Bug(msgspec.Struct, frozen=True):
@@ -57,16 +64,26 @@ def described(file: Path) -> Bug:
     except OSError:
         raise BadPatch(f"{file} is no Python file") from None
     except (SyntaxError, ValueError) as error:
-        raise BadPatch(f"{file} could not be loaded: {type(error).__name__}: {error}") from error
-    facts = {}
-    for node in tree.body:
-        name = node.targets[0] if isinstance(node, ast.Assign) else None
-        if isinstance(node, ast.Assign) and isinstance(name, ast.Name) and name.id in {"SCENARIOS", "BREAKS"}:
-            facts[name.id] = ast.literal_eval(node.value)
+        raise _unloadable(file, error) from error
+    facts = dict(_facts(file, tree))
+    scenarios = facts.get("SCENARIOS", ())
     return Bug(
         name=file.stem.replace("_", "-"),
         about=" ".join((ast.get_docstring(tree) or "").split()),
         file=file,
-        scenarios=tuple(facts.get("SCENARIOS", ())),
+        scenarios=(scenarios,) if isinstance(scenarios, str) else tuple(scenarios),
         breaks=str(facts.get("BREAKS", "")),
     )
+
+
+def _facts(file: Path, tree: ast.Module) -> Iterator[tuple[str, Any]]:
+    for node in tree.body:
+        targets = node.targets if isinstance(node, ast.Assign) else ()
+        names = [node.target] if isinstance(node, ast.AnnAssign) else targets
+        for name in names:
+            if not isinstance(name, ast.Name) or name.id not in {"SCENARIOS", "BREAKS"}:
+                continue
+            try:
+                yield name.id, ast.literal_eval(node.value)  # type: ignore[attr-defined]  # Both have one.
+            except (ValueError, TypeError):
+                raise BadPatch(f"{file}: {name.id} is read and not run: it must be written out") from None
