@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 from collections.abc import Callable
 from functools import partial
 
@@ -73,7 +74,7 @@ class Proxy:
         try:
             self._servers[where] = await asyncio.start_server(carry, address, port, reuse_address=True)
         except OSError as error:
-            return f"{address}:{port}: {error.strerror or error}"
+            return f"{address}:{port}: {os.strerror(error.errno) if error.errno else error}"
         self._balancers[where] = balancer
         return ""
 
