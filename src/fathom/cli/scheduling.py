@@ -28,6 +28,7 @@ from fathom.stopping import stop_event
 
 SHARD = re.compile(r"(\d{1,4})/(\d{1,4})")
 DEFAULT_DATA = Path(".fathom")
+NAMESPACE = "fathom-system"  # Of leases that nobody names.
 NAMES = ("default-scheduler", "fathom")  # Of pods that say nothing, and of those that name us.
 
 
@@ -42,12 +43,21 @@ def who_is(names: tuple[str, ...], shard: tuple[int, int]) -> str:
     return f"scheduler{first}" + (f"-{shard[0]}of{shard[1]}" if shard[1] > 1 else "")
 
 
+def lease_of(given: str | None, who: str, part: tuple[int, int]) -> str:
+    """Who takes other pods has a lease of its own: else it would stand by for one that does not take them."""
+    if given is None:
+        return f"{NAMESPACE}/{who}"
+    if given and given.count("/") != 1:
+        raise Problem(f"--lease must read NAMESPACE/NAME, not {given!r}")
+    return f"{given}-{part[0]}of{part[1]}" if given and part[1] > 1 else given
+
+
 def serve_scheduler(
     kubeconfig: Path | None,
     *,
     names: tuple[str, ...],
     data: Path | None,
-    lease: str,
+    lease: str | None,
     shard: str,
     record: bool,
 ) -> None:
@@ -65,15 +75,14 @@ async def run_scheduler(
     *,
     names: tuple[str, ...] = NAMES,
     data: Path | None = None,
-    lease: str = "fathom-system/scheduler",
+    lease: str | None = None,
     shard: str = "0/1",
     record: bool = False,
 ) -> None:
     """On the running loop, until `stop` is set. Raises Problem."""
     part = _shard(shard)
-    if lease and lease.count("/") != 1:
-        raise Problem(f"--lease must read NAMESPACE/NAME, not {lease!r}")
     who = who_is(names, part)
+    lease = lease_of(lease, who, part)
     folder = data or data_beside(kubeconfig)
     log = JsonLog(sys.stderr, live().clock)
     try:
@@ -87,7 +96,7 @@ async def run_scheduler(
         names=names,
         shard=part[0],
         shards=part[1],
-        lease=lease if part[1] == 1 else (lease and f"{lease}-{part[0]}of{part[1]}"),
+        lease=lease,
         who=who,
         target=server.url,
         own_kinds=await _knows_our_kinds(server),

@@ -89,8 +89,12 @@ def scheduler(
         Path | None, Parameter(help="Where decisions are kept; default: beside the kubeconfig.")
     ] = None,
     lease: Annotated[
-        str, Parameter(help="NAMESPACE/NAME to hold before scheduling; '' works beside others at once.")
-    ] = "fathom-system/scheduler",
+        str | None,
+        Parameter(
+            help="NAMESPACE/NAME to hold before scheduling; '' works beside others at once. Default: one in"
+            " fathom-system for each first name and shard."
+        ),
+    ] = None,
     shard: Annotated[str, Parameter(help="I/N: only the tenants of part I, counted from 0, of N.")] = "0/1",
     record: Annotated[bool, Parameter(negative=(), help="Keep a tape too, for `fathom replay`.")] = False,
 ) -> None:
