@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
+from fathom.control.plan import Plan
 from fathom.model.own.policy import (
     Gates,
     Observer,
@@ -14,6 +15,7 @@ from fathom.model.own.policy import (
 )
 from fathom.model.own.shape import Meta
 from fathom.schedule.plan_rollout import Share, Signals, plan_rollout
+from fathom.schedule.rollouts import as_plan
 from fathom.seams.outside import timestamp
 
 S = 1_000_000_000
@@ -112,3 +114,12 @@ def test_without_automatic_rollback_a_regression_holds() -> None:
     following = plan_rollout(rollout(BEGUN, spec), signals(90, canary=Share(1, 1)))
     assert following.status is None
     assert following.why.startswith("held: 1 of 1 pods")
+
+
+def test_why_it_went_back_stays_said() -> None:
+    back = msgspec.structs.replace(BEGUN, phase="RolledBack", canary="")
+    why = "rolled back: 2 of 4 pods under v5 wait"
+    said = {"type": "Progressing", "status": "False", "reason": "RolledBack", "message": why}
+    obj = {"metadata": {"name": "v5"}, "status": {"conditions": [said]}}
+    following = plan_rollout(rollout(back), signals(5))
+    assert as_plan(obj, rollout(back), following, "2026-01-01T00:00:00Z") == Plan()

@@ -21,7 +21,7 @@ from fathom.model.own.policy import policy_in
 from fathom.model.own.times import duration_ns, moment_ns
 from fathom.model.podresources import is_terminal
 from fathom.model.tenancy import tenant_of
-from fathom.schedule.plan_rollout import CANARY, Next, Share, Signals, plan_rollout
+from fathom.schedule.plan_rollout import CANARY, COMPLETE, ROLLED_BACK, Next, Share, Signals, plan_rollout
 
 POLICY = Kind("SchedulingPolicy", Resource(GROUP, VERSION, "schedulingpolicies", namespaced=False))
 ROLLOUT = Kind("PolicyRollout", Resource(GROUP, VERSION, "policyrollouts", namespaced=False))
@@ -75,7 +75,9 @@ def as_plan(obj: Obj, rollout: PolicyRollout, following: Next, now: str) -> Plan
     )
     if following.status is None:
         told = find_condition(conditions_of(obj), "Progressing")
-        if told is not None and _stem(told.get("message")) == _stem(following.why):
+        if told is not None and (
+            _stem(told.get("message")) == _stem(following.why) or _is_final(told, rollout)
+        ):
             return Plan()
         return Plan(statuses=(WriteStatus(target("PolicyRollout", obj), {"conditions": conditions}),))
     allowed_ns = duration_ns(rollout.spec.gates.signals_max_age) or 30_000_000_000
@@ -96,6 +98,12 @@ def _blanks(following: Next) -> Obj:
     fields = ("canary", "percent", "step", "activationRevision")
     values = (status.canary, status.percent, status.step, status.activation_revision)
     return dict(zip(fields, values, strict=True))
+
+
+def _is_final(told: Obj, rollout: PolicyRollout) -> bool:
+    """What it says about how the rollout ended is what people look for later: it stays."""
+    phase = rollout.status.phase
+    return phase in {COMPLETE, ROLLED_BACK} and told.get("reason") == phase
 
 
 def _stem(message: object) -> str:

@@ -100,6 +100,7 @@ def test_every_kind_is_served_and_printed(tmp_path: Path) -> None:
         ("TenantQuota", {"limits": [{"zone": "a"}]}, ["spec.limits[0].resources"]),
         ("CapacityClass", {"nodeSelector": {}}, ["spec.nodeSelector"]),
         ("SchedulingPolicy", {"maxZoneSkew": 0}, ["spec.maxZoneSkew"]),
+        ("SchedulingPolicy", {"disabledFilters": ["NodeResourcesFit"]}, ["spec.disabledFilters[0]"]),
         ("PolicyRollout", {"to": "v4"}, ["spec.to"]),
         ("PolicyRollout", {"steps": [{"percent": 50}, {"percent": 10}]}, ["spec.steps[1].percent"]),
         ("PolicyRollout", {"steps": [{"percent": 50, "hold": "soon"}]}, ["spec.steps[0].hold"]),
@@ -165,6 +166,16 @@ def test_a_policy_is_never_changed(tmp_path: Path) -> None:
         answer = await api.patch(f"{path}/v5", {"spec": {"maxZoneSkew": 2}})
         assert (answer.status, answer.causes) == (422, [("spec", "FieldValueInvalid")])
         assert (await api.patch(f"{path}/v5", {"metadata": {"labels": {"a": "b"}}})).status == 200
+
+    tell(story, tmp_path)
+
+
+def test_a_rule_that_is_not_built_in_is_warned_of(tmp_path: Path) -> None:
+    async def story(api: Api) -> None:
+        spec = {"weights": {"NodeTrust": 1, "Spread": 2}, "disabledFilters": ["MaxZoneSkew"]}
+        answer = await api.post(GOOD["SchedulingPolicy"][0], own("SchedulingPolicy", "v6", spec))
+        assert answer.status == 201
+        assert "spec.weights: Spread is none of the built-in rules" in answer.headers["warning"]
 
     tell(story, tmp_path)
 

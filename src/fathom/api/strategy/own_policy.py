@@ -7,9 +7,11 @@ from fathom.api.strategy.own_capacity import items, mapping, text
 from fathom.model import causes
 from fathom.model.errors import Cause
 from fathom.model.objects import Obj, lookup, metadata
-from fathom.model.own.policy import BUILT_IN
+from fathom.model.own.policy import BUILT_IN, FILTERS_ALWAYS, FILTERS_OPTIONAL, SCORES
 from fathom.model.own.times import duration_ns
 
+FILTERS = (*FILTERS_ALWAYS, *FILTERS_OPTIONAL)
+ALWAYS_ON = "cannot be switched off: the commit insists on it"
 NO_DURATION = "must be a duration such as 30s, 45m or 1h30m"
 
 
@@ -25,10 +27,30 @@ class SchedulingPolicyStrategy(Strategy):
     def validate_create(self, obj: Obj) -> list[Cause]:
         if metadata(obj).get("name") == BUILT_IN:
             return [causes.invalid("metadata.name", BUILT_IN, "is the name of the built-in policy")]
-        return []
+        off = items(lookup(obj, "spec", "disabledFilters"))
+        return [
+            causes.invalid(f"spec.disabledFilters[{index}]", name, ALWAYS_ON)
+            for index, name in enumerate(off)
+            if name in FILTERS_ALWAYS
+        ]
 
     def validate_update(self, obj: Obj, old: Obj) -> list[Cause]:
         return causes.unchanged("spec", obj.get("spec"), old.get("spec"))
+
+    def warnings(self, obj: Obj) -> list[str]:
+        """Rules of others are known to the schedulers only: so a name that we do not know may be right."""
+        spec = mapping(obj.get("spec"))
+        named = (
+            *(("spec.weights", name, SCORES) for name in mapping(spec.get("weights"))),
+            *(("spec.filters", name, FILTERS) for name in items(spec.get("filters"))),
+            *(("spec.disabledFilters", name, FILTERS) for name in items(spec.get("disabledFilters"))),
+        )
+        return [
+            f"{field}: {name} is none of the built-in rules ({', '.join(known)});"
+            " it means something only where a rule of that name is installed"
+            for field, name, known in named
+            if name not in known
+        ]
 
 
 class PolicyRolloutStrategy(Strategy):

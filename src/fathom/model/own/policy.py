@@ -15,6 +15,17 @@ ROLLOUTS = "policyrollouts.fathom.dev"
 # The rules that hold where nobody has made a policy. It needs no object, and is always active.
 BUILT_IN = "builtin"
 
+# The built-in rules by name, as fathom.schedule.rules has them: a policy that names another is told so.
+FILTERS_ALWAYS = (
+    "Freshness", "NodeName", "NodeUnschedulable", "TaintToleration", "NodeAffinity", "Override",
+    "CapacityClass", "VolumeBinding", "NodePorts", "NodeResourcesFit", "TenantQuota",
+)  # fmt: skip
+FILTERS_OPTIONAL = ("NodeTrust", "PodTopologySpread", "InterPodAffinity", "MaxZoneSkew")
+SCORES = (
+    "TaintToleration", "NodeAffinity", "PodTopologySpread", "InterPodAffinity", "LeastAllocated",
+    "MostAllocated", "BalancedAllocation", "ImageLocality", "NodeTrust",
+)  # fmt: skip
+
 POLICY = "fathom.dev/policy"  # On a bound pod: the policy that its placement was decided by.
 
 
