@@ -23,7 +23,7 @@ MAY_REACH_OUTSIDE = (
     "serve/",
     "store/sqlite",
     "store/etcd",
-    "api/asgi.py",
+    "api/http.py",
     "api/auth/certificates.py",
     "agent/host/",
     "agent/link.py",

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import gc
-import logging
 import os
 import secrets
 import socket
@@ -16,17 +15,15 @@ from collections.abc import Awaitable
 from pathlib import Path
 
 import msgspec
-import uvicorn
 import uvloop
 
 from fathom import __version__
 from fathom.agent.link import AgentsOverHttps
-from fathom.api.asgi import Application, Protocol
 from fathom.api.auth.certificates import Pki, ensure_pki, kubeconfig, write_private
 from fathom.api.auth.jws import SigningKey
 from fathom.api.auth.static_tokens import BadTokens, parse_tokens
 from fathom.api.auth.tls import server_context
-from fathom.api.core import Core
+from fathom.api.http import Http
 from fathom.api.own_service import KEY, PORT, own_addresses, own_endpoints, own_service, own_slice
 from fathom.assembly import Parts, Wanted, assemble, bootstrap
 from fathom.model.errors import ApiError
@@ -40,6 +37,7 @@ from fathom.store.protocol import Store
 from fathom.store.retention import Retention
 
 KEEP_ALIVE_S = 300  # Idle connections of clients are cheap; making them anew costs a handshake.
+BACKLOG = 2048  # Of connections that nobody has taken yet: thousands of agents may come at once.
 STOP_S = 3  # What a request under way may still take when we are told to stop.
 TOKENS_CHECK_S = 5.0
 
@@ -141,21 +139,7 @@ async def _serve(running: Running) -> None:
     parts.server.metrics.gauge(
         "fathom_audit_entries_dropped", "Entries that no disk took.", lambda: running.audit.dropped
     )
-    config = uvicorn.Config(
-        Application(parts.server),
-        http=Protocol,
-        ws="none",
-        lifespan="off",
-        log_config=None,
-        access_log=False,
-        server_header=False,
-        proxy_headers=False,
-        timeout_keep_alive=KEEP_ALIVE_S,
-        timeout_graceful_shutdown=STOP_S,
-        ssl_context_factory=lambda _config, _default: server_context(running.pki),
-    )
-    logging.getLogger("uvicorn.error").setLevel(logging.CRITICAL)
-    http = _Http(config)
+    http, told = Http(parts.server, keep_alive_s=KEEP_ALIVE_S), stop_event()
     async with asyncio.TaskGroup() as group:
         background = [
             group.create_task(parts.feed.follow()),
@@ -165,37 +149,19 @@ async def _serve(running: Running) -> None:
             group.create_task(running.audit.run()),
         ]
         await bootstrap(parts)
-        serving = group.create_task(http.serve(sockets=[running.listener]))
-        background.append(group.create_task(_stop_when_told(http, core)))
-        await http.is_up.wait()
+        listening = await asyncio.get_running_loop().create_server(
+            http.connection, sock=running.listener, ssl=server_context(running.pki), backlog=BACKLOG
+        )
         await _publish(running)
         gc.freeze()  # Kinds, decoders, code: they stay as long as we do, and need no more looking at.
         _announce(running)
-        await serving
+        await told.wait()
+        core.stopping = True
+        core.cache.wake_all()  # Watches end by themselves.
+        listening.close()
+        await http.stop(patience_s=STOP_S)
         for task in background:
             task.cancel()
-
-
-class _Http(uvicorn.Server):
-    """uvicorn, without its own signal handlers, and with an event for "up"."""
-
-    def __init__(self, config: uvicorn.Config) -> None:
-        super().__init__(config)
-        self.is_up = asyncio.Event()
-
-    async def serve(self, sockets: list[socket.socket] | None = None) -> None:
-        await self._serve(sockets)
-
-    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        await super().startup(sockets)
-        self.is_up.set()
-
-
-async def _stop_when_told(http: _Http, core: Core) -> None:
-    await stop_event().wait()
-    core.stopping = True
-    core.cache.wake_all()  # Watches end by themselves.
-    http.should_exit = True
 
 
 async def _publish(running: Running) -> None:

@@ -17,7 +17,7 @@ from urllib.parse import urlsplit
 import pytest
 from tests.chaos.victim import Victim, eventually, victim
 
-from fathom.api.asgi import HEAD_S_MAX
+from fathom.api.http import HEAD_S_MAX
 from fathom.api.limits import REQUEST_S
 
 MAPS = "/api/v1/namespaces/default/configmaps"

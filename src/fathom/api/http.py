@@ -1,0 +1,394 @@
+"""The one shell between sockets and the core: HTTP/1.1 on a connection, one request after another.
+
+    bytes ──httptools──> Request ──> ApiServer.handle ──> Response: one write
+                            │                        └──> Stream: a chunk for each piece
+                            └ complete ones that came meanwhile wait, and the client is not read on
+
+Nothing is decided here but what belongs to the transport: how much and how slowly a client may send, and how
+connections end.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable
+from email.utils import formatdate
+from http import HTTPStatus
+from typing import cast
+from urllib.parse import parse_qs
+
+import httptools
+import msgspec
+
+from fathom.api import represent
+from fathom.api.request import Answer, Request, Response, Stream
+from fathom.api.server import ApiServer
+from fathom.model.errors import ApiError, bad_request, too_large, too_slow
+
+# Before anybody is known, a head could fill the memory, and one that never ends would be waited for. Both as
+# Go's server and kube-apiserver have them.
+HEAD_BYTES_MAX = 1 << 20
+HEAD_S_MAX = 32.0
+
+QUERY_FIELDS_MAX = 100
+
+_TOO_MUCH_HEAD = (
+    b"HTTP/1.1 431 Request Header Fields Too Large\r\nconnection: close\r\ncontent-length: 0\r\n\r\n"
+)
+_NOT_HTTP = b"HTTP/1.1 400 Bad Request\r\nconnection: close\r\ncontent-length: 0\r\n\r\n"
+_CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
+_LAST_CHUNK = b"0\r\n\r\n"
+
+
+class Http:
+    """All connections of one server."""
+
+    def __init__(self, server: ApiServer, *, keep_alive_s: float) -> None:
+        self.server = server
+        self.keep_alive_s = keep_alive_s
+        self.open: dict[Connection, None] = {}
+        self._stopped = asyncio.Event()  # Set when the last one has gone after we were told to stop.
+        self._stopping = False
+        self._date = (0, "")
+
+    def connection(self) -> Connection:
+        return Connection(self)
+
+    def gone(self, connection: Connection) -> None:
+        self.open.pop(connection, None)
+        if self._stopping and not self.open:
+            self._stopped.set()
+
+    async def stop(self, *, patience_s: float) -> None:
+        """What is under way is still answered, if it does not take too long."""
+        self._stopping = True
+        for connection in list(self.open):
+            connection.finish()
+        if not self.open:
+            return
+        try:
+            async with asyncio.timeout(patience_s):
+                await self._stopped.wait()
+        except TimeoutError:
+            for connection in list(self.open):
+                connection.abort()
+
+    def date(self) -> str:
+        second = self.server.core.outside.clock.now_ns() // 1_000_000_000
+        if self._date[0] != second:
+            self._date = (second, formatdate(second, usegmt=True))
+        return self._date[1]
+
+
+class _Asked(msgspec.Struct):
+    """A request as it comes in; or, where it is refused for how it came, the answer to it."""
+
+    request: Request
+    keep_alive: bool
+    expects: bool  # The client waits to be told before it sends the body.
+    pieces: list[bytes]
+    size_bytes: int = 0
+    refused: Response | None = None
+
+
+class Connection(asyncio.Protocol):
+    """One connection. Its task serves what has come, and sleeps when there is nothing."""
+
+    def __init__(self, http: Http) -> None:
+        self._http, self._server = http, http.server
+        limits = http.server.core.limits
+        self._body_bytes_max, self._body_s_max = limits.body_bytes_max, limits.request_s
+        self._loop = asyncio.get_running_loop()
+        self._parser = httptools.HttpRequestParser(self)
+        self._certificate, self._remote = b"", ""
+        # What is being read.
+        self._url = b""
+        self._headers: dict[str, str] = {}
+        self._asked: _Asked | None = None  # Its head has come, its body not yet.
+        self._in_head = False  # Some of a head has come, but not all of it.
+        self._head_bytes = 0
+        self._deadline: asyncio.TimerHandle | None = None  # There while a head, or a body, is waited for.
+        self._paused = False  # Nothing is read until what has come is served.
+        # What is being served.
+        self._waiting: deque[_Asked] = deque()
+        self._task: asyncio.Task[None] | None = None
+        self._sleep: asyncio.Future[None] | None = None  # There while the task sleeps.
+        self._close_source: Callable[[], None] | None = None  # Of the stream that is being sent.
+        self._idle_since_s = 0.0
+        self._idle_check: asyncio.TimerHandle | None = None
+        self._drained: asyncio.Future[None] | None = None  # There while the client does not read.
+        self._last = False  # Nothing more is read or served after what is under way.
+        self._lost = False
+
+    # The connection.
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(asyncio.Transport, transport)
+        self._http.open[self] = None
+        peer = transport.get_extra_info("peername")
+        self._remote = str(peer[0]) if isinstance(peer, tuple) else ""
+        ssl_object = transport.get_extra_info("ssl_object")
+        if ssl_object is not None:
+            self._certificate = ssl_object.getpeercert(binary_form=True) or b""
+        self._deadline = self._loop.call_later(HEAD_S_MAX, transport.close)
+        self._idle_check = self._loop.call_later(self._http.keep_alive_s, self._close_if_idle)
+        self._task = self._loop.create_task(self._serve())
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._lost = self._last = True
+        self._waiting.clear()
+        self._stop_waiting()
+        self.resume_writing()
+        if self._idle_check is not None:
+            self._idle_check.cancel()
+        if self._close_source is not None:
+            self._close_source()
+        self._wake()
+        self._http.gone(self)
+
+    def pause_writing(self) -> None:
+        if self._drained is None:
+            self._drained = self._loop.create_future()
+
+    def resume_writing(self) -> None:
+        if self._drained is not None:
+            self._drained.set_result(None)
+            self._drained = None
+
+    def finish(self) -> None:
+        """What is under way is answered, and nothing after it."""
+        self._last = True
+        self._wake()
+
+    def abort(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
+        self._transport.abort()
+
+    def _close_if_idle(self) -> None:
+        """One timer for all of a connection's pauses: it is looked at when the first could be too long."""
+        idle_s = self._loop.time() - self._idle_since_s if self._sleep is not None else 0.0
+        left_s = self._http.keep_alive_s - idle_s
+        if left_s <= 0:
+            self._transport.close()
+        else:
+            self._idle_check = self._loop.call_later(left_s, self._close_if_idle)
+
+    # Reading.
+
+    def data_received(self, data: bytes) -> None:
+        if self._last:
+            return
+        try:
+            self._parser.feed_data(data)
+        except httptools.HttpParserUpgrade:
+            pass  # We never do; the request itself has been read.
+        except httptools.HttpParserError:
+            self._give_up(_NOT_HTTP)
+            return
+        if self._in_head:
+            self._head_bytes += len(data)
+            if self._head_bytes > HEAD_BYTES_MAX:
+                self._give_up(_TOO_MUCH_HEAD)
+            elif self._deadline is None:
+                self._deadline = self._loop.call_later(HEAD_S_MAX, self._transport.close)
+        elif self._asked is not None and self._deadline is None:
+            self._deadline = self._loop.call_later(self._body_s_max, self._refuse, too_slow())
+
+    def on_message_begin(self) -> None:
+        self._url, self._headers = b"", {}
+        self._in_head, self._head_bytes = True, 0
+
+    def on_url(self, url: bytes) -> None:
+        self._url += url
+
+    def on_header(self, raw_name: bytes, raw_value: bytes) -> None:
+        name, value = raw_name.decode("latin-1").lower(), raw_value.decode("latin-1")
+        headers = self._headers
+        # A newline cannot stand in a header's value, so it can stand between two.
+        headers[name] = f"{headers[name]}\n{value}" if name in headers else value
+
+    def on_headers_complete(self) -> None:
+        self._in_head = False
+        self._stop_waiting()
+        parser, headers = self._parser, self._headers
+        path, query = _split(self._url)
+        request = Request(
+            method=parser.get_method().decode("ascii"),
+            path=path.decode("ascii"),  # Anything else is no HTTP.
+            query={},
+            headers=headers,
+            client_certificate=self._certificate,
+            remote=self._remote,
+        )
+        keep_alive = parser.should_keep_alive() and parser.get_http_version() != "1.0"
+        expects = headers.get("expect", "").lower() == "100-continue"
+        self._asked = _Asked(request, keep_alive, expects, [])
+        try:
+            if query:
+                request.query = _parsed(query)
+            self._check_declared(headers.get("content-length", ""))
+        except ApiError as error:
+            self._refuse(error)
+        else:
+            if expects and self._sleep is not None:
+                self._encourage()
+
+    def on_body(self, body: bytes) -> None:
+        asked = self._asked
+        if asked is None:
+            return  # Refused already.
+        asked.pieces.append(body)
+        asked.size_bytes += len(body)
+        if asked.size_bytes > self._body_bytes_max:
+            self._refuse(too_large(self._body_bytes_max))
+
+    def on_message_complete(self) -> None:
+        asked = self._asked
+        if asked is None:
+            return
+        self._stop_waiting()
+        pieces = asked.pieces
+        asked.request.body = pieces[0] if len(pieces) == 1 else b"".join(pieces)
+        self._hand_over(asked)
+
+    def _check_declared(self, length: str) -> None:
+        if length.isdigit() and (len(length) > 18 or int(length) > self._body_bytes_max):
+            raise too_large(self._body_bytes_max)
+
+    def _encourage(self) -> None:
+        if self._asked is not None and self._asked.expects:
+            self._asked.expects = False
+            self._transport.write(_CONTINUE)
+
+    def _refuse(self, error: ApiError) -> None:
+        """For how it came. What follows it on the connection cannot be told from the rest of it."""
+        self._stop_waiting()
+        if self._asked is not None:
+            self._asked.refused, self._asked.keep_alive = represent.failure(error), False
+            self._hand_over(self._asked)
+
+    def _hand_over(self, asked: _Asked) -> None:
+        self._asked = None
+        self._waiting.append(asked)
+        if self._sleep is None and not self._paused:
+            self._paused = True
+            self._transport.pause_reading()
+        self._wake()
+
+    def _read_on(self) -> None:
+        if self._paused:
+            self._paused = False
+            self._transport.resume_reading()
+
+    def _give_up(self, why: bytes) -> None:
+        self._last = True
+        self._transport.write(why)
+        self._transport.close()
+
+    def _stop_waiting(self) -> None:
+        if self._deadline is not None:
+            self._deadline.cancel()
+            self._deadline = None
+
+    # Serving.
+
+    def _wake(self) -> None:
+        if self._sleep is not None and not self._sleep.done():
+            self._sleep.set_result(None)
+
+    async def _serve(self) -> None:
+        try:
+            while not self._last:
+                if not self._waiting:
+                    await self._nap()
+                elif not await self._one(self._waiting.popleft()):
+                    return
+        finally:
+            self._last = True
+            self._transport.close()
+
+    async def _nap(self) -> None:
+        self._sleep = self._loop.create_future()
+        self._idle_since_s = self._loop.time()
+        self._read_on()
+        self._encourage()
+        try:
+            await self._sleep
+        finally:
+            self._sleep = None
+
+    async def _one(self, asked: _Asked) -> bool:
+        """Whether the connection may go on to the next."""
+        if self._drained is not None:
+            await self._drained
+        answer = asked.refused or await self._server.handle(asked.request)
+        keep_alive = asked.keep_alive and not self._last
+        has_body = asked.request.method != "HEAD"
+        if isinstance(answer, Stream):
+            await self._stream(answer, has_body=has_body, close=not keep_alive)
+        elif not self._lost:
+            body: bytes = answer.body
+            head = self._head(answer, f"content-length: {len(body)}", close=not keep_alive)
+            self._transport.write(head + body if has_body else head)
+        return keep_alive
+
+    async def _stream(self, answer: Stream, *, has_body: bool, close: bool) -> None:
+        """Send chunks until the source ends or the client leaves. While the client does not read, nothing is
+        taken from the source, so nothing is buffered here."""
+        source, transport = answer.source, self._transport
+        self._close_source = source.close
+        try:
+            if transport.is_closing():
+                return
+            self._read_on()  # How else should we hear that it has left?
+            transport.write(self._head(answer, "transfer-encoding: chunked", close=close))
+            while has_body and (chunk := await source.next()) is not None:
+                if self._lost:
+                    return
+                if chunk:  # An empty one would be the end.
+                    transport.write(b"%x\r\n%b\r\n" % (len(chunk), chunk))
+                if self._drained is not None:
+                    await self._drained
+            if has_body and not self._lost:
+                transport.write(_LAST_CHUNK)
+        finally:
+            self._close_source = None
+            source.close()
+
+    def _head(self, answer: Answer, length: str, *, close: bool) -> bytes:
+        text = (
+            f"{_status_line(answer.status)}\r\n"
+            f"date: {self._http.date()}\r\n"
+            f"content-type: {answer.content_type}\r\n"
+            f"{length}\r\n"
+        )
+        for name, value in answer.headers:
+            text += f"{name}: {value}\r\n"
+        if close:
+            text += "connection: close\r\n"
+        return f"{text}\r\n".encode("latin-1")
+
+
+_STATUS_LINES = {one.value: f"HTTP/1.1 {one.value} {one.phrase}" for one in HTTPStatus}
+
+
+def _status_line(status: int) -> str:
+    return _STATUS_LINES.get(status) or f"HTTP/1.1 {status} Unknown"
+
+
+def _split(url: bytes) -> tuple[bytes, bytes]:
+    """(path, query). Anything but a plain address is for the parser to judge."""
+    if url.startswith(b"/") and b"#" not in url:
+        path, _, query = url.partition(b"?")
+        return path, query
+    parsed = httptools.parse_url(url)
+    return parsed.path or b"/", parsed.query or b""
+
+
+def _parsed(query: bytes) -> dict[str, list[str]]:
+    try:
+        return parse_qs(query.decode(), keep_blank_values=True, max_num_fields=QUERY_FIELDS_MAX)
+    except (ValueError, UnicodeDecodeError):
+        raise bad_request("the query string could not be read") from None
