@@ -11,7 +11,8 @@ from tests.controllers.making import NOW, at, meta, pod
 
 from fathom.control.owning import controller_ref
 from fathom.control.plan import NOTHING, Plan, contains
-from fathom.controllers.jobtally import INDEX, TRACKED, parse_indexes, shown_indexes, tally
+from fathom.controllers.indexes import INDEX, parse_indexes, shown_indexes
+from fathom.controllers.jobtally import TRACKED, tally
 from fathom.controllers.plan_jobs import Around, look_again_s, plan_job
 from fathom.model.conditions import conditions_of
 from fathom.model.objects import Obj

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 
 from fathom.control.owning import child_name, owned
-from fathom.controllers.jobtally import INDEX, TRACKED, Tally, has_failed, index_of, is_indexed
+from fathom.controllers.indexes import INDEX, index_of, is_indexed
+from fathom.controllers.jobpolicies import has_failed, last_failures, next_counts
+from fathom.controllers.jobtally import TRACKED, Tally
 from fathom.controllers.podstates import has_ended
 from fathom.model.objects import Obj, lookup, metadata
 
@@ -13,23 +15,29 @@ BURST_PODS_MAX = 500  # As many at most in one pass; kube-controller-manager's n
 
 
 def new_pods(
-    job: Obj, pods: Sequence[Obj], occupied: Callable[[str], bool], found: Tally, missing: int
+    job: Obj,
+    pods: Sequence[Obj],
+    occupied: Callable[[str], bool],
+    found: Tally,
+    missing: int,
+    *,
+    waiting: Collection[int] = (),
 ) -> list[Obj]:
-    """So many more. `occupied`: whether a pod has this name."""
+    """So many more. `occupied`: whether a pod has this name. `waiting`: indexes that are not due yet."""
     number = min(missing, BURST_PODS_MAX)
     if not is_indexed(job):
         return [_pod(job, name) for name in _free(metadata(job)["name"], number, occupied)]
     taken = {index_of(pod) for pod in pods if not has_ended(pod) and not has_failed(pod, job)}
-    done = set(found.indexes or ())
+    done = {*(found.indexes or ()), *(found.failed_indexes or ()), *waiting}
     free = [
         index
         for index in range(int(lookup(job, "spec", "completions") or 0))
         if index not in done and index not in taken
     ]
-    made = []
+    made, before = [], last_failures(job, pods)
     for index in free[:number]:
         (name,) = _free(f"{metadata(job)['name']}-{index}", 1, occupied)
-        made.append(_pod(job, name, index))
+        made.append(_pod(job, name, index, next_counts(job, before.get(index))))
     return made
 
 
@@ -44,7 +52,7 @@ def _free(stem: str, number: int, occupied: Callable[[str], bool]) -> list[str]:
     return found
 
 
-def _pod(job: Obj, name: str, index: int | None = None) -> Obj:
+def _pod(job: Obj, name: str, index: int | None = None, notes: Mapping[str, str] = {}) -> Obj:
     template = lookup(job, "spec", "template") or {}
     given = template.get("metadata") or {}
     meta: Obj = {
@@ -57,7 +65,7 @@ def _pod(job: Obj, name: str, index: int | None = None) -> Obj:
         meta["annotations"] = given["annotations"]
     spec = template["spec"]
     if index is not None:
-        meta["annotations"] = {**meta.get("annotations", {}), INDEX: str(index)}
+        meta["annotations"] = {**meta.get("annotations", {}), **notes, INDEX: str(index)}
         meta["labels"][INDEX] = str(index)
         spec = _with_index(spec, f"{metadata(job)['name']}-{index}")
     return owned({"metadata": meta, "spec": spec}, job)

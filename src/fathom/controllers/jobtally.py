@@ -18,11 +18,12 @@ from collections.abc import Iterable, Sequence
 import msgspec
 
 from fathom.control.owning import has_finalizer
-from fathom.controllers.podstates import FAILED, SUCCEEDED, phase_of
-from fathom.model.objects import Obj, is_deleting, lookup, metadata, uid_of
+from fathom.controllers.indexes import index_of, is_indexed, parse_indexes, shown_indexes
+from fathom.controllers.jobpolicies import delayed, failed_indexes, has_failed, ruling
+from fathom.controllers.podstates import SUCCEEDED, phase_of
+from fathom.model.objects import Obj, lookup, uid_of
 
 TRACKED = "batch.kubernetes.io/job-tracking"
-INDEX = "batch.kubernetes.io/job-completion-index"
 
 
 class Tally(msgspec.Struct, frozen=True):
@@ -35,8 +36,10 @@ class Tally(msgspec.Struct, frozen=True):
     fresh_succeeded: tuple[str, ...]  # Ended, and not put down yet.
     fresh_failed: tuple[str, ...]
     through: frozenset[str]  # Put down, and their finalizer is gone: they may move to the numbers.
-    to_release: tuple[Obj, ...]  # Put down, and their finalizer is there.
+    to_release: tuple[Obj, ...]  # Put down or not to be counted, and their finalizer is there.
     indexes: tuple[int, ...] | None = None  # Completed; None where completions have no index.
+    failed_indexes: tuple[int, ...] | None = None  # None where no index can fail by itself.
+    held: int = 0  # Failed, and put down only when their index has its next pod.
 
     @property
     def moves(self) -> bool:
@@ -50,25 +53,7 @@ class Tally(msgspec.Struct, frozen=True):
 
     @property
     def failed_in_all(self) -> int:
-        return self.failed + len(self.uncounted_failed) + len(self.fresh_failed)
-
-
-def is_indexed(job: Obj) -> bool:
-    return bool(lookup(job, "spec", "completionMode") == "Indexed")
-
-
-def index_of(pod: Obj) -> int | None:
-    text = str((metadata(pod).get("annotations") or {}).get(INDEX, ""))
-    return int(text) if text.isascii() and text.isdigit() and len(text) < 10 else None
-
-
-def has_failed(pod: Obj, job: Obj) -> bool:
-    """Also one that is going, unless the Job wants to wait how that ends."""
-    if phase_of(pod) == FAILED:
-        return True
-    if lookup(job, "spec", "podReplacementPolicy") == "Failed":
-        return False
-    return is_deleting(pod) and phase_of(pod) != SUCCEEDED
+        return self.failed + len(self.uncounted_failed) + len(self.fresh_failed) + self.held
 
 
 def tally(job: Obj, pods: Sequence[Obj]) -> Tally:
@@ -80,16 +65,27 @@ def tally(job: Obj, pods: Sequence[Obj]) -> Tally:
     tracked = {uid_of(pod): pod for pod in pods if has_finalizer(pod, TRACKED)}
     fresh = [pod for uid, pod in tracked.items() if uid not in known]
     done = [pod for pod in fresh if phase_of(pod) == SUCCEEDED]
+    indexes = _indexes(job, done) if is_indexed(job) else None
+    hopeless = failed_indexes(job, pods)
+    late = {uid_of(pod) for pod in delayed(job, pods, (*(indexes or ()), *(hopeless or ())))}
+    failures = [pod for pod in fresh if has_failed(pod, job)]
+    ignored = {uid_of(pod) for pod in failures if ruling(job, pod).action == "Ignore"}
+    ripe = [pod for pod in failures if uid_of(pod) not in late]
     return Tally(
         succeeded=int(status.get("succeeded") or 0),
         failed=int(status.get("failed") or 0),
         uncounted_succeeded=succeeded,
         uncounted_failed=failed,
         fresh_succeeded=tuple(uid_of(pod) for pod in done),
-        fresh_failed=tuple(uid_of(pod) for pod in fresh if has_failed(pod, job)),
+        fresh_failed=tuple(uid_of(pod) for pod in ripe if uid_of(pod) not in ignored),
         through=frozenset(known.difference(tracked)),
-        to_release=tuple(pod for uid, pod in tracked.items() if uid in known),
-        indexes=_indexes(job, done) if is_indexed(job) else None,
+        to_release=(
+            *(pod for uid, pod in tracked.items() if uid in known),
+            *(pod for pod in ripe if uid_of(pod) in ignored),
+        ),
+        indexes=indexes,
+        failed_indexes=hopeless,
+        held=sum(uid_of(pod) in late - ignored for pod in failures),
     )
 
 
@@ -99,33 +95,6 @@ def _indexes(job: Obj, done: Iterable[Obj]) -> tuple[int, ...]:
     found = set(parse_indexes(str(lookup(job, "status", "completedIndexes") or "")))
     found |= {index for pod in done if (index := index_of(pod)) is not None}
     return tuple(index for index in sorted(found) if index < limit)
-
-
-def parse_indexes(text: str) -> list[int]:
-    """'0,2-4' is 0, 2, 3 and 4."""
-    found: list[int] = []
-    for part in text.split(","):
-        first, dash, last = part.partition("-")
-        if first.isascii() and first.isdigit() and (not dash or last.isdigit()):
-            found += range(int(first), int(last if dash else first) + 1)
-    return found
-
-
-def shown_indexes(indexes: Sequence[int]) -> str:
-    runs: list[list[int]] = []
-    for index in indexes:
-        if runs and runs[-1][1] == index - 1:
-            runs[-1][1] = index
-        else:
-            runs.append([index, index])
-    return ",".join(_run(first, last) for first, last in runs)
-
-
-def _run(first: int, last: int) -> str:
-    """As Kubernetes writes it: two of them are no range."""
-    if first == last:
-        return str(first)
-    return f"{first}{',' if last == first + 1 else '-'}{last}"
 
 
 def counted(found: Tally) -> Obj:
@@ -144,4 +113,6 @@ def counted(found: Tally) -> Obj:
     }
     if found.indexes is not None:
         status["completedIndexes"] = shown_indexes(found.indexes)
+    if found.failed_indexes is not None:
+        status["failedIndexes"] = shown_indexes(found.failed_indexes)
     return status

@@ -25,22 +25,27 @@ from fathom.control.plan import (
     remove_finalizer,
     target,
 )
+from fathom.controllers.indexes import index_of, number_of
 from fathom.controllers.jobpods import BURST_PODS_MAX, new_pods
-from fathom.controllers.jobtally import (
-    TRACKED,
-    Tally,
-    counted,
+from fathom.controllers.jobpolicies import (
+    CRITERIA_MET,
+    FAILURE_TARGET,
+    FAILURES,
+    doom,
     has_failed,
-    index_of,
-    tally,
+    has_target,
+    is_target,
+    last_failures,
+    limit_per_index,
+    met_rule,
 )
+from fathom.controllers.jobtally import TRACKED, Tally, counted, tally
 from fathom.controllers.leaving import leaving_first
 from fathom.controllers.podstates import has_ended, is_active, is_ready, is_terminating, restarts_of, seconds
 from fathom.model.conditions import Status, conditions_of, find_condition, set_condition
 from fathom.model.objects import Obj, is_deleting, lookup, metadata
 
 COMPLETE, FAILED, SUSPENDED = "Complete", "Failed", "Suspended"
-CRITERIA_MET, FAILURE_TARGET = "SuccessCriteriaMet", "FailureTarget"
 CONTROLLER = "kubernetes.io/job-controller"
 
 # After a failure: 10 s, then twice as long each time; Kubernetes' numbers.
@@ -85,6 +90,8 @@ def plan_job(job: Obj, around: Around, *, now: str) -> Plan:
         return Plan(patches=let_go(around.pods), why="the job goes")
     if is_finished(job):
         return _after_the_end(job, around.pods, needs, now)
+    if (why := doom(job, around.pods)) and not has_target(job):
+        return _doomed(job, Verdict(False, "PodFailurePolicy", why), needs, now)
     found = tally(job, around.pods)
     if found.moves:
         return _count(job, around.pods, found, needs, now)
@@ -109,6 +116,12 @@ def _count(job: Obj, pods: Sequence[Obj], found: Tally, needs: tuple[Need, ...],
         needs=needs,
         why=f"{found.succeeded_in_all} succeeded, {found.failed_in_all} failed",
     )
+
+
+def _doomed(job: Obj, verdict: Verdict, needs: tuple[Need, ...], now: str) -> Plan:
+    """Said before the pod is counted and let go: afterwards nobody might know of it."""
+    status = {"conditions": _said(conditions_of(job), FAILURE_TARGET, "True", verdict, now=now)}
+    return Plan(patches=(_status_patch(job, status),), needs=needs, why=verdict.message)
 
 
 def _status_patch(job: Obj, status: Obj) -> Patch:
@@ -136,23 +149,32 @@ def _started(job: Obj, now: str) -> Obj:
 
 
 def judge(job: Obj, pods: Sequence[Obj], found: Tally, now: str) -> Verdict | None:
-    said = next((c for c in conditions_of(job) if _is_target(c)), None)
+    said = next((c for c in conditions_of(job) if is_target(c)), None)
     if said is not None:  # What was once said stays so.
         well = said["type"] == CRITERIA_MET
         return Verdict(well, str(said.get("reason")), str(said.get("message") or ""))
     if _has_succeeded(job, pods, found):
         return Verdict(True, "CompletionsReached", "Reached expected number of succeeded pods")
+    rule = met_rule(job, found.indexes or ())
+    if rule is not None:
+        return Verdict(True, "SuccessPolicy", f"Matched rules at index {rule}")
     limit = _number(job, "backoffLimit", 6)
     if found.failed_in_all > limit or _restarted_too_often(job, pods, limit):
         return Verdict(False, "BackoffLimitExceeded", "Job has reached the specified backoff limit")
     left_s = deadline_left_s(job, now)
     if left_s is not None and left_s <= 0:
         return Verdict(False, "DeadlineExceeded", "Job was active longer than specified deadline")
+    return _judge_indexes(job, found)
+
+
+def _judge_indexes(job: Obj, found: Tally) -> Verdict | None:
+    failed, most = len(found.failed_indexes or ()), lookup(job, "spec", "maxFailedIndexes")
+    if most is not None and failed > int(most):
+        message = "Job has exceeded the specified maximal number of failed indexes"
+        return Verdict(False, "MaxFailedIndexesExceeded", message)
+    if failed and failed + found.succeeded_in_all >= _number(job, "completions", 1):
+        return Verdict(False, "FailedIndexes", "Job has failed indexes")
     return None
-
-
-def _is_target(condition: Obj) -> bool:
-    return condition.get("type") in {CRITERIA_MET, FAILURE_TARGET} and condition.get("status") == "True"
 
 
 def _has_succeeded(job: Obj, pods: Sequence[Obj], found: Tally) -> bool:
@@ -191,8 +213,7 @@ def _end(job: Obj, pods: Sequence[Obj], verdict: Verdict, needs: tuple[Need, ...
         if verdict.well:
             status["completionTime"] = now
     writes = () if contains(job.get("status") or {}, status) else (_status_patch(job, status),)
-    said_already = any(_is_target(condition) for condition in conditions_of(job))
-    deletes = tuple(Delete(target("Pod", pod)) for pod in pods if is_active(pod)) if said_already else ()
+    deletes = tuple(Delete(target("Pod", pod)) for pod in pods if is_active(pod)) if has_target(job) else ()
     return Plan(patches=writes, deletes=deletes, needs=needs, why=verdict.reason)
 
 
@@ -233,9 +254,11 @@ def _run(job: Obj, around: Around, found: Tally, needs: tuple[Need, ...], now: s
     active = [pod for pod in pods if is_active(pod)]
     wanted = wanted_active(job, pods, found)
     surplus = leaving_first(active, active, index_of)[: max(0, len(active) - wanted)]
+    waits = index_waits_s(job, pods, now)
     paused_s = backoff_left_s(job, pods, now)
     missing = 0 if paused_s else max(0, wanted - len(active))
-    creates = tuple(Create("Pod", pod) for pod in new_pods(job, around.pods, around.occupied, found, missing))
+    made = new_pods(job, around.pods, around.occupied, found, missing, waiting=waits)
+    creates = tuple(Create("Pod", pod) for pod in made)
     deletes = tuple(Delete(target("Pod", pod)) for pod in surplus[:BURST_PODS_MAX])
     status = {**_counts(job, pods), **_suspension(job, now)}
     writes = () if contains(job.get("status") or {}, status) else (WriteStatus(target("Job", job), status),)
@@ -258,7 +281,8 @@ def wanted_active(job: Obj, pods: Sequence[Obj], found: Tally) -> int:
     if completions is None:
         active = sum(is_active(pod) for pod in pods)
         return min(active, parallelism) if found.succeeded_in_all else max(0, parallelism - going)
-    return max(0, min(parallelism, int(completions) - found.succeeded_in_all) - going)
+    missing = int(completions) - found.succeeded_in_all - len(found.failed_indexes or ())
+    return max(0, min(parallelism, missing) - going)
 
 
 def _suspension(job: Obj, now: str) -> Obj:
@@ -278,17 +302,33 @@ def _suspension(job: Obj, now: str) -> Obj:
 
 
 def backoff_left_s(job: Obj, pods: Sequence[Obj], now: str) -> float:
-    """How long to wait before the next pod: longer with each failure since the last success."""
+    """How long to wait before the next pod: longer with each failure since the last success. Where indexes
+    fail by themselves, each has a wait of its own."""
+    if limit_per_index(job) is not None:
+        return 0.0
     ended = sorted(
         (_ended_s(pod), str(metadata(pod)["name"]), has_failed(pod, job)) for pod in pods if has_ended(pod)
     )
     failures = 0
     for _, _, failed in ended:
         failures = failures + 1 if failed else 0
-    if not failures:
-        return 0.0
+    return _left_s(failures, ended[-1][0], now) if failures else 0.0
+
+
+def index_waits_s(job: Obj, pods: Sequence[Obj], now: str) -> dict[int, float]:
+    """How long the indexes that failed have to wait for their next pod."""
+    if limit_per_index(job) is None:
+        return {}
+    left = {
+        index: _left_s((number_of(pod, FAILURES) or 0) + 1, _ended_s(pod), now)
+        for index, pod in last_failures(job, pods).items()
+    }
+    return {index: wait_s for index, wait_s in left.items() if wait_s > 0}
+
+
+def _left_s(failures: int, last_s: float, now: str) -> float:
     wait_s = min(BACKOFF_S * 2 ** min(failures - 1, 10), BACKOFF_S_MAX)
-    return max(0.0, float(ended[-1][0] + wait_s - seconds(now)))
+    return max(0.0, float(last_s + wait_s - seconds(now)))
 
 
 def _ended_s(pod: Obj) -> float:
@@ -305,6 +345,7 @@ def look_again_s(job: Obj, pods: Sequence[Obj], *, now: str) -> float | None:
         left = [ttl_left_s(job, now)]
     else:
         left = [deadline_left_s(job, now), backoff_left_s(job, pods, now) or None]
+        left += index_waits_s(job, pods, now).values()
     times = [one for one in left if one is not None]
     return max(0.0, min(times)) + 1.0 if times else None
 

@@ -29,8 +29,9 @@ from fathom.control.watches import (
 )
 from fathom.controllers.adopting import FOR_CHILDREN, claims_of, owner_key
 from fathom.controllers.endpoints import ENDPOINT_SLICE
+from fathom.controllers.jobpolicies import CRITERIA_MET, FAILURE_TARGET
 from fathom.controllers.plan_endpoints import SERVICE_NAME, selects
-from fathom.controllers.plan_jobs import CRITERIA_MET, FAILURE_TARGET, is_finished, is_true
+from fathom.controllers.plan_jobs import is_finished, is_true
 from fathom.controllers.plan_progress import Counted, plan_progress, progress_name
 from fathom.controllers.plan_replicasets import wanted_of
 from fathom.controllers.podstates import has_ended, is_active, seconds
