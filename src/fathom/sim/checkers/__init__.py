@@ -5,21 +5,41 @@
 
 from __future__ import annotations
 
+from fathom.sim.checkers.bindings import BoundWhereItMayBe
+from fathom.sim.checkers.budgets import EvictionsAreAllowed
 from fathom.sim.checkers.caches import CachesAreTrue
 from fathom.sim.checkers.capacity import LedgerIsTheSum, NobodyIsBoundBeyondALimit
+from fathom.sim.checkers.containers import RunsAreTold
 from fathom.sim.checkers.leaders import WritesWithinTheTerm
 from fathom.sim.checkers.ledgers import NoQuotaOverItsLimit, QuotaIsTheSum
+from fathom.sim.checkers.minds import NothingIsLeftInHand, ServersKnowTheStore
 from fathom.sim.checkers.objects import (
     NothingIsOrphaned,
     ObjectsKeepTheirIdentity,
     WhoDeletesNamesTheObject,
 )
+from fathom.sim.checkers.owners import NothingIsHeldBack, OnlyTheUnownedAreCollected
+from fathom.sim.checkers.said import GenerationsAreCounted, TimesMoveWithTheirStatus
+from fathom.sim.checkers.truths import WhatIsSaidIsSo
 from fathom.sim.invariants import Checker
 
 
 def at_home() -> list[Checker]:
     """In fathom's own stories: its code also keeps to rules that it does not ask of others."""
-    return [*everywhere(), WhoDeletesNamesTheObject()]
+    return [
+        *everywhere(),
+        WhoDeletesNamesTheObject(),
+        BoundWhereItMayBe(),
+        EvictionsAreAllowed(),
+        RunsAreTold(),
+        TimesMoveWithTheirStatus(),
+        GenerationsAreCounted(),
+        OnlyTheUnownedAreCollected(),
+        NothingIsHeldBack(),
+        NothingIsLeftInHand(),
+        ServersKnowTheStore(),
+        WhatIsSaidIsSo(),
+    ]
 
 
 def everywhere() -> list[Checker]:

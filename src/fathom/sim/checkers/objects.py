@@ -61,13 +61,13 @@ class WhoDeletesNamesTheObject(Checker):
 
     def commit(self, change: Seen) -> Found:
         ask, old = change.ask, change.old
-        if ask is None or ask.method != "DELETE" or old is None or change.by == DRIVER:
+        if ask is None or ask.method != "DELETE" or old is None:
             return None
         if change.resource in RECORDS or not ask.target.partition("?")[0].endswith(f"/{change.key.name}"):
             return None
         options = decode_json(ask.body) if isinstance(ask.body, bytes) and ask.body else ask.body
         named = lookup(options, "preconditions", "uid") if isinstance(options, dict) else None
-        if named == uid_of(old):
+        if named == uid_of(old) or (not named and change.by == DRIVER):
             return None
         return f"{change.by} deleted {change.path} " + ("by its name alone" if not named else f"for {named}")
 

@@ -1,0 +1,133 @@
+"""Where a pod may be bound: the judge's own reading of nodes, taints, selectors and ports."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from fathom.model.objects import Obj, is_deleting, key_of, labels_of, lookup
+from fathom.sim.invariants import Checker, Finding, Found, Seen
+
+if TYPE_CHECKING:
+    from fathom.sim.world import World
+
+# A scheduler may not have heard of what was put on a node lately: the longest that a watch is held back.
+KNOWN_S = 90.0
+CORDON = {"key": "node.kubernetes.io/unschedulable", "effect": "NoSchedule"}
+
+
+class BoundWhereItMayBe(Checker):
+    """What the server promises holds to the commit: the pod is there to stay, the node takes pods, its ports
+    are free. What only schedulers look at holds for what they can have heard of: selectors, taints."""
+
+    name = "a pod is bound where it may be"
+    resources = frozenset({"pods", "nodes"})
+
+    def __init__(self) -> None:
+        self._nodes: dict[str, Obj] = {}
+        self._tainted_s: dict[tuple[str, str], float] = {}  # (node, taint) -> since when.
+        self._labelled_s: dict[str, float] = {}  # Node -> since when its labels are as they are.
+        self._ports: dict[str, dict[str, str]] = {}  # Node -> port -> the pod that has it.
+
+    def commit(self, change: Seen) -> Found:
+        if change.resource == "nodes":
+            self._heard(change)
+            return None
+        self._let_go(change)
+        new = change.new
+        if new is None or lookup(new, "status", "phase") in {"Succeeded", "Failed"}:
+            return None
+        where = str(lookup(new, "spec", "nodeName") or "")
+        if not where:
+            return None
+        bound = change.old is not None and not lookup(change.old, "spec", "nodeName")
+        clash = self._take(change, where, new)
+        return (clash or self._judged(change, where, new)) if bound else None
+
+    def settled(self, world: World) -> Iterable[str | Finding]:
+        for pod in world.list("pods"):
+            conditions = lookup(pod, "status", "conditions") or ()
+            said = next((one for one in conditions if one.get("type") == "PodScheduled"), {})
+            if lookup(pod, "spec", "nodeName") and said.get("status") == "False":
+                path = "/".join(("pods", *key_of(pod)))
+                yield Finding(
+                    f"{path} has its node, and is said to have none: {said.get('message')}", (path,)
+                )
+
+    def _heard(self, change: Seen) -> None:
+        name, at_s = change.key.name, change.at_s
+        if change.new is None:
+            self._nodes.pop(name, None)
+            return
+        if change.old is None or labels_of(change.old) != labels_of(change.new):
+            self._labelled_s[name] = at_s if change.old is not None else -KNOWN_S
+        self._nodes[name] = change.new
+        before = {_mark(one) for one in _blocking(change.old)} if change.old is not None else set()
+        for mark in [_mark(one) for one in _blocking(change.new)]:
+            if mark not in before:
+                self._tainted_s[name, mark] = at_s if change.old is not None else -KNOWN_S
+
+    def _let_go(self, change: Seen) -> None:
+        where = str(lookup(change.old, "spec", "nodeName") or "")
+        for port in _ports(change.old) if where and change.old is not None else ():
+            if self._ports.get(where, {}).get(port) == change.path:
+                del self._ports[where][port]
+
+    def _take(self, change: Seen, where: str, pod: Obj) -> str | None:
+        taken = self._ports.setdefault(where, {})
+        for port in _ports(pod):
+            other = taken.setdefault(port, change.path)
+            if other != change.path:
+                return f"port {port} of {where} is {other}'s, and {change.path} was bound there"
+        return None
+
+    def _judged(self, change: Seen, where: str, pod: Obj) -> Found:
+        assert change.old is not None
+        node = self._nodes.get(where)
+        if is_deleting(change.old):
+            return f"it is being deleted, and was bound to {where}"
+        if lookup(change.old, "spec", "schedulingGates"):
+            return f"its gates are shut, and it was bound to {where}"
+        if node is None or is_deleting(node):
+            return f"it was bound to {where}, which {'is going' if node else 'is not there'}"
+        if lookup(node, "spec", "unschedulable") and not _tolerates(pod, CORDON):
+            return f"it was bound to {where}, which is cordoned"
+        return self._unwanted(change, where, node, pod)
+
+    def _unwanted(self, change: Seen, where: str, node: Obj, pod: Obj) -> Found:
+        for taint in _blocking(node):
+            known = change.at_s - self._tainted_s.get((where, _mark(taint)), change.at_s) >= KNOWN_S
+            if known and not _tolerates(pod, taint):
+                return f"it was bound to {where}, and does not tolerate {_mark(taint)}"
+        wanted, labels = lookup(pod, "spec", "nodeSelector") or {}, labels_of(node)
+        known = change.at_s - self._labelled_s.get(where, change.at_s) >= KNOWN_S
+        if known and any(labels.get(name) != value for name, value in wanted.items()):
+            return f"it was bound to {where}, and wants {wanted}"
+        return None
+
+
+def _blocking(node: Obj) -> list[Obj]:
+    taints = lookup(node, "spec", "taints") or ()
+    return [one for one in taints if one.get("effect") in {"NoSchedule", "NoExecute"}]
+
+
+def _mark(taint: Obj) -> str:
+    return f"{taint.get('key')}={taint.get('value') or ''}:{taint.get('effect')}"
+
+
+def _tolerates(pod: Obj, taint: Obj) -> bool:
+    for one in lookup(pod, "spec", "tolerations") or ():
+        same = one.get("operator") == "Exists" or (one.get("value") or "") == (taint.get("value") or "")
+        named = not one.get("key") or one["key"] == taint.get("key")
+        if same and named and one.get("effect") in {None, "", taint.get("effect")}:
+            return True
+    return False
+
+
+def _ports(pod: Obj) -> list[str]:
+    return [
+        f"{port.get('protocol') or 'TCP'}/{port['hostPort']}"
+        for container in lookup(pod, "spec", "containers") or ()
+        for port in container.get("ports") or ()
+        if port.get("hostPort")
+    ]

@@ -1,0 +1,90 @@
+"""Evictions: each takes one of what its budget allows, and no budget allows more than there was lately."""
+
+from __future__ import annotations
+
+from fathom.model.objects import Key, Obj, is_deleting, labels_of, lookup
+from fathom.model.selectors import LabelSelector
+from fathom.sim.invariants import Checker, Found, Seen
+
+BUDGETS = "poddisruptionbudgets.policy"
+# A budget is raised from a view that is at most ten seconds old; the write itself takes a while.
+FRESH_S = 20.0
+
+
+class EvictionsAreAllowed(Checker):
+    name = "no eviction beyond its budget"
+    resources = frozenset({"pods", BUDGETS})
+
+    def __init__(self) -> None:
+        self._pods: dict[Key, Obj] = {}
+        self._budgets: dict[Key, Obj] = {}
+        self._healthy: dict[Key, list[tuple[float, int]]] = {}  # Budget -> (until when, how many) lately.
+
+    def commit(self, change: Seen) -> Found:
+        if change.resource == BUDGETS:
+            found = self._raised(change)
+            _keep(self._budgets, change.key, change.new)
+            self._note(change)
+            return found
+        found = self._evicted(change)
+        _keep(self._pods, change.key, change.new)
+        if _is_healthy(change.old) != _is_healthy(change.new):
+            self._note(change)
+        return found
+
+    def _note(self, change: Seen) -> None:
+        """How many were healthy until now, for as long as a view may be old."""
+        for key, budget in self._budgets.items():
+            if key.namespace == change.key.namespace:
+                healthy = sum(_is_healthy(pod) for pod in self._covered(key, budget))
+                lately = self._healthy.setdefault(key, [])
+                lately.append((change.at_s, healthy))
+                while len(lately) > 1 and lately[1][0] < change.at_s - FRESH_S:
+                    del lately[0]
+
+    def _covered(self, key: Key, budget: Obj) -> list[Obj]:
+        selector = LabelSelector.from_object(lookup(budget, "spec", "selector") or {})
+        return [
+            pod
+            for where, pod in self._pods.items()
+            if where.namespace == key.namespace and selector.matches(labels_of(pod))
+        ]
+
+    def _raised(self, change: Seen) -> Found:
+        allowed = int(lookup(change.new, "status", "disruptionsAllowed") or 0)
+        before = int(lookup(change.old, "status", "disruptionsAllowed") or 0)
+        least = lookup(change.new, "spec", "minAvailable")
+        if allowed <= before or not isinstance(least, int):
+            return None
+        most = max((healthy for _, healthy in self._healthy.get(change.key, ())), default=0)
+        if allowed <= max(0, most - least):
+            return None
+        return f"it allows {allowed}, though lately at most {most} were healthy and {least} must be"
+
+    def _evicted(self, change: Seen) -> Found:
+        ask, old = change.ask, change.old
+        if ask is None or old is None or not ask.target.partition("?")[0].endswith("/eviction"):
+            return None
+        goes = change.new is None or (is_deleting(change.new) and not is_deleting(old))
+        if not goes or not _is_healthy(old) or lookup(old, "status", "phase") != "Running":
+            return None
+        for key, budget in self._budgets.items():
+            if key.namespace != change.key.namespace or old not in self._covered(key, budget):
+                continue
+            if change.key.name not in (lookup(budget, "status", "disruptedPods") or {}):
+                return f"{change.by} evicted {change.key.name}, and {key.name} was not charged for it"
+        return None
+
+
+def _is_healthy(pod: Obj | None) -> bool:
+    if pod is None or is_deleting(pod):
+        return False
+    conditions = lookup(pod, "status", "conditions") or ()
+    return any(one.get("type") == "Ready" and one.get("status") == "True" for one in conditions)
+
+
+def _keep(kept: dict[Key, Obj], key: Key, obj: Obj | None) -> None:
+    if obj is None:
+        kept.pop(key, None)
+    else:
+        kept[key] = obj

@@ -1,0 +1,110 @@
+"""What processes keep in mind, when all is quiet: nothing is in hand, nothing is on its way, and what a
+scheduler believes to be on its nodes is what is there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
+
+from fathom.control.process import Controllers
+from fathom.schedule.process import SchedulerProcess
+from fathom.sim.checkers.capacity import held
+from fathom.sim.invariants import REGISTRY, Checker, Finding
+from fathom.sim.storelink import at_once
+
+if TYPE_CHECKING:
+    from fathom.control.lease import Standing
+    from fathom.schedule.desk import Desk
+    from fathom.sim.servers import SimServer
+    from fathom.sim.world import World
+
+Sums = dict[str, dict[str, int]]
+
+
+class NothingIsLeftInHand(Checker):
+    """Of whoever may act now. What is begun is put down again, what is sent comes to be known: else nobody
+    will ever look at it, and what it holds is lost."""
+
+    name = "nothing is left in hand when settled"
+    patience_s = 90.0  # Somebody may just be looking.
+
+    def settled(self, world: World) -> Iterable[str | Finding]:
+        sums = _sums(world)
+        for name, process in world.engine.processes.items():
+            state = process.state
+            if not process.alive:
+                continue
+            if isinstance(state, Controllers) and _acts(state.standing):
+                yield from _of_controllers(name, state)
+            elif isinstance(state, SchedulerProcess) and _acts(state._station.standing):
+                yield from (f"{name}: {what}" for what in _of_desk(state.scheduler._desk, sums))
+
+
+def _acts(standing: Standing | None) -> bool:
+    return standing is None or standing.state == "leading"
+
+
+def _of_controllers(name: str, running: Controllers) -> Iterator[str]:
+    for loop in running.loops:
+        for taken in loop.queue.in_hand:
+            yield f"{name}: {loop.name} has {'/'.join(taken.key)} in hand"
+        for key in loop.queue.order():
+            yield f"{name}: {loop.name} has {'/'.join(key)} in line, and nobody takes it"
+
+
+def _of_desk(desk: Desk, sums: Sums) -> Iterator[str]:
+    for uid, sent in desk.sent.items():
+        yield f"{'/'.join(sent.pod.key)} ({uid}) is on its way to {sent.wish.node}"
+    for uid in desk.landed:
+        yield f"{uid} has landed, and was not seen there"
+    for uid, pod in desk.waiting.items():
+        if desk.is_in_hand(uid):
+            yield f"{'/'.join(pod.key)} is in hand"
+    table = desk.known.table
+    for placed in table.placed.values():
+        if placed.assumed:
+            yield f"{'/'.join(placed.view.key)} is assumed on {placed.node}"
+    for node, row in table.row_of.items():
+        there = sums.get(node, {})
+        for resource, column in table.resources.items():
+            believed = int(table.tally.requested[row, column])
+            if believed != there.get(resource, 0):
+                yield f"{node} is believed to hold {resource}: {believed}; there are {there.get(resource, 0)}"
+
+
+def _sums(world: World) -> Sums:
+    found: Sums = {}
+    for pod in world.list("pods"):
+        holding = held("pods", pod)
+        if holding is None:
+            continue
+        node, _, amounts = holding
+        sums = found.setdefault(node, {})
+        for name, amount in amounts.items():
+            sums[name] = sums.get(name, 0) + amount
+    return found
+
+
+class ServersKnowTheStore(Checker):
+    """At rest: what an API server answers from is what the store has."""
+
+    name = "servers know the store when settled"
+    patience_s = 60.0
+
+    def settled(self, world: World) -> Iterable[str | Finding]:
+        page = at_once(world.engine.store.range(REGISTRY))
+        truth = {entry.key: entry.revision for entry in page.entries}
+        for process in world.servers:
+            server: SimServer = process.state
+            if not process.alive or not server.ready:
+                continue
+            cache = server.parts.core.cache
+            known = {
+                key: entry.revision
+                for resource in cache.resources()
+                for key, entry in cache.of(resource).entries.items()
+            }
+            if known == truth:
+                continue
+            key = min(known.items() ^ truth.items())[0]
+            yield f"{process.name} has {key} at {known.get(key)}, the store at {truth.get(key)}"

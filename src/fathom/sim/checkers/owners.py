@@ -1,0 +1,121 @@
+"""Who is collected: only what nobody owns; and whoever waits for its dependents waits until they are gone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from fathom.model.objects import Obj, is_deleting, key_of, lookup, metadata, uid_of
+from fathom.sim.checkers.capacity import LEDGERS
+from fathom.sim.invariants import REGISTRY, Checker, Finding, Found, Seen
+from fathom.sim.storelink import at_once
+
+if TYPE_CHECKING:
+    from fathom.sim.world import World
+
+FOREGROUND, ORPHAN = "foregroundDeletion", "orphan"
+# Records of the server itself: they have neither identity nor owners.
+RECORDS = frozenset({"fences.fathom.dev", "ledgers.fathom.dev", *LEDGERS})
+# Finalizers of parts that run in every world that has them: none of them may hold anything for ever.
+OURS = frozenset({FOREGROUND, ORPHAN, "kubernetes", "batch.kubernetes.io/job-tracking"})
+
+
+class OnlyTheUnownedAreCollected(Checker):
+    """What a server removes by itself has no owner left who stays, or lies in a namespace that goes. An owner
+    that waited for its dependents goes after them; one that lets them live has let go of all of them."""
+
+    name = "only the unowned are collected"
+
+    def __init__(self) -> None:
+        self._alive: dict[str, Obj] = {}  # By UID.
+        self._dependents: dict[str, dict[str, None]] = {}  # Owner's UID -> UIDs.
+        self._spaces: dict[str, Obj] = {}
+        self._inside: dict[str, int] = {}  # Namespace -> how many objects are in it.
+
+    def commit(self, change: Seen) -> Found:
+        if change.resource in RECORDS:
+            return None
+        found = self._judged(change)
+        inside = (change.new is not None) - (change.old is not None)
+        self._inside[change.key.namespace] = self._inside.get(change.key.namespace, 0) + inside
+        if change.old is not None:
+            self._forget(change.old)
+        if change.new is not None:
+            self._alive[uid_of(change.new)] = change.new
+            for uid in owners_of(change.new):
+                self._dependents.setdefault(uid, {})[uid_of(change.new)] = None
+        if change.resource == "namespaces":
+            self._spaces[change.key.name] = change.new or {}
+        return found
+
+    def _forget(self, obj: Obj) -> None:
+        uid = uid_of(obj)
+        self._alive.pop(uid, None)
+        for owner in owners_of(obj):
+            self._dependents.get(owner, {}).pop(uid, None)
+
+    def _judged(self, change: Seen) -> Found:
+        old = change.old
+        if old is None:
+            return None
+        goes = change.new is None or (is_deleting(change.new) and not is_deleting(old))
+        collected = goes and change.ask is None and not is_deleting(old)
+        if collected and self._is_owned(old) and not is_deleting(self._spaces.get(change.key.namespace, {})):
+            return f"{change.path} was collected, and an owner of it is there and stays"
+        return self._left(change, old) if change.new is None else None
+
+    def _is_owned(self, obj: Obj) -> bool:
+        owners = [self._alive.get(uid) for uid in owners_of(obj)]
+        return any(owner is not None and not _waits(owner) for owner in owners)
+
+    def _left(self, change: Seen, old: Obj) -> Found:
+        if change.resource == "namespaces" and self._inside.get(change.key.name):
+            return f"{change.path} is gone, and {self._inside[change.key.name]} objects are in it"
+        finalizers = metadata(old).get("finalizers") or ()
+        if FOREGROUND not in finalizers and ORPHAN not in finalizers:
+            return None
+        uid = uid_of(old)
+        mine = [one for each in self._dependents.get(uid, ()) if (one := self._alive.get(each)) is not None]
+        held = [one for one in mine if ORPHAN in finalizers or _blocks(one, uid)]
+        if not held:
+            return None
+        names = ", ".join(key_of(one).name for one in held)
+        return f"{change.path} is gone, and {names} still belong to it"
+
+
+def owners_of(obj: Obj) -> list[str]:
+    return [str(one.get("uid")) for one in metadata(obj).get("ownerReferences") or ()]
+
+
+def _waits(owner: Obj) -> bool:
+    return is_deleting(owner) and FOREGROUND in (metadata(owner).get("finalizers") or ())
+
+
+def _blocks(obj: Obj, owner: str) -> bool:
+    references = metadata(obj).get("ownerReferences") or ()
+    return any(one.get("uid") == owner and one.get("blockOwnerDeletion") for one in references)
+
+
+class NothingIsHeldBack(Checker):
+    """At rest: whatever is to go is held by somebody else's finalizer, or is a pod on a node that is not
+    heard. Else it should be gone."""
+
+    name = "what is to go goes"
+    patience_s = 120.0
+
+    def settled(self, world: World) -> Iterable[str | Finding]:
+        page = at_once(world.engine.store.range(REGISTRY))
+        unheard = {key_of(node).name for node in world.list("nodes") if not _is_heard(node)}
+        for entry in page.entries:
+            obj, path = entry.body.obj, entry.key.removeprefix(REGISTRY)
+            if not is_deleting(obj) or path.partition("/")[0] in RECORDS:
+                continue
+            foreign = [one for one in metadata(obj).get("finalizers") or () if one not in OURS]
+            if not foreign and lookup(obj, "spec", "nodeName") not in unheard:
+                yield Finding(f"{path} is to go since {metadata(obj)['deletionTimestamp']}", (path,))
+
+
+def _is_heard(node: Obj) -> bool:
+    """One about which nobody says anything is."""
+    conditions = lookup(node, "status", "conditions") or ()
+    return all(one.get("status") == "True" for one in conditions if one.get("type") == "Ready")

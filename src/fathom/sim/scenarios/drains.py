@@ -1,0 +1,137 @@
+"""Pods are driven away while their workloads are rolled and scaled, and one of them will not go: whoever
+counts pods counts those that stay, and no more are driven away at once than may be."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from fathom.client.api import Resource
+from fathom.controllers.deployments import Deployments
+from fathom.controllers.disruption import DisruptionBudgets
+from fathom.controllers.endpoints import EndpointSlices, EndpointsOfServices
+from fathom.controllers.podstates import is_active, is_ready
+from fathom.controllers.progress import DeploymentProgress
+from fathom.controllers.replicasets import ReplicaSets
+from fathom.model.objects import Obj, lookup, metadata
+from fathom.sim.checkers import at_home
+from fathom.sim.checkers.rollouts import ChildrenWithinSurge, RolledOut
+from fathom.sim.checkers.workloads import OnePodPerSlot
+from fathom.sim.invariants import Checker
+from fathom.sim.menu import Menu
+from fathom.sim.scenario import Scenario, scenario
+from fathom.sim.scenarios.objects import PODS
+from fathom.sim.scenarios.serving import SERVICES, service
+from fathom.sim.scenarios.staff import AGENT, AT_THE_TOP, MANAGERS, all_but, come_to_rest, employ
+from fathom.sim.scenarios.workloads import DEPLOYMENTS, WORKLOADS, deployment
+from fathom.sim.world import World
+
+BUDGETS = Resource("policy", "v1", "poddisruptionbudgets")
+KINDS = ("/pods", "/poddisruptionbudgets", "/replicasets", "/deployments", "/endpointslices")
+HELD = "example.com/held"
+LEAST = 2
+
+
+def budget(name: str) -> Obj:
+    return {
+        "metadata": {"name": name},
+        "spec": {"minAvailable": LEAST, "selector": {"matchLabels": {"app": name}}},
+    }
+
+
+def checkers() -> Sequence[Checker]:
+    return [*at_home(), ChildrenWithinSurge(), OnePodPerSlot(), RolledOut()]
+
+
+@scenario(
+    Menu(
+        processes=(*MANAGERS, AGENT),
+        kinds=KINDS,
+        happenings=(*AT_THE_TOP, "blink", "failing-probe", "fair"),
+        seconds=25,
+        most=8,
+    ),
+    checkers=checkers,
+    scale=9,
+)
+async def drains(world: World) -> None:
+    """Evictions come two at a time, workloads are rolled and scaled, leaders die."""
+    await _told(world)
+
+
+@scenario(
+    Menu(
+        processes=MANAGERS,
+        kinds=KINDS,
+        happenings=("handover", "blink"),
+        seconds=25,
+        most=6,
+        without=all_but("hold-watch", "happening"),
+    ),
+    checkers=checkers,
+    scale=9,
+)
+async def drains_seen_late(world: World) -> None:
+    """The same, while managers hear of one kind late and of another at once, and leaders change."""
+    await _told(world)
+
+
+async def _told(world: World) -> None:
+    weather = employ(
+        world,
+        Deployments,
+        ReplicaSets,
+        DisruptionBudgets,
+        EndpointSlices,
+        EndpointsOfServices,
+        DeploymentProgress,
+        kinds=KINDS,
+    )
+    for name in WORKLOADS:
+        await world.apply(SERVICES, service(name))
+        await world.apply(BUDGETS, budget(name))
+        await world.apply(DEPLOYMENTS, deployment(name, 3))
+    for _ in range(world.scale):
+        await world.sleep(3 * world.rng.random())
+        await _change(world)
+    held = await _will_not_go(world)
+    await come_to_rest(world, weather)
+    for name in held:
+        await world.api.patch(PODS, "default", name, {"metadata": {"finalizers": None}})
+
+
+async def _change(world: World) -> None:
+    name = world.rng.choice(WORKLOADS)
+    if world.rng.random() < 0.3:
+        tag, replicas = world.rng.randrange(1, 3), world.rng.randrange(3, 5)
+        await world.apply(DEPLOYMENTS, deployment(name, replicas, tag=tag))
+        return
+    for pod in world.rng.sample(found, min(2, len(found))) if (found := _ready(world, name)) else ():
+        await evict(world, pod)
+
+
+def _ready(world: World, app: str) -> list[Obj]:
+    pods = [pod for pod in world.list("pods", "default") if is_active(pod) and is_ready(pod)]
+    return [pod for pod in pods if lookup(pod, "metadata", "labels", "app") == app]
+
+
+async def evict(world: World, pod: Obj) -> None:
+    """Refused where its budget has no room."""
+    name = str(metadata(pod)["name"])
+    eviction = {"kind": "Eviction", "apiVersion": "policy/v1", "metadata": {"name": name}}
+    await world.api.create(PODS, "default", eviction, subresource="eviction")
+
+
+async def _will_not_go(world: World) -> list[str]:
+    """One of each workload is deleted, and somebody holds it: it goes on going until the end."""
+    names = []
+    for app in WORKLOADS:
+        for pod in _ready(world, app)[:1]:
+            meta = metadata(pod)
+            hold = {"metadata": {"uid": meta["uid"], "finalizers": [HELD]}}
+            await world.api.patch(PODS, "default", meta["name"], hold)
+            await world.api.delete(PODS, "default", meta["name"], uid=meta["uid"], grace_s=1000)
+            names.append(str(meta["name"]))
+    return names
+
+
+SCENARIOS: tuple[Scenario, ...] = (drains, drains_seen_late)

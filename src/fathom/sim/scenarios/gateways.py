@@ -1,0 +1,98 @@
+"""The gateway's deciding part: what it would listen for is what is there, and it says which weights it has
+seen."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from fathom.agent.gateway.following import ROUTES, Gateway
+from fathom.agent.gateway.following import begin as begin_gateway
+from fathom.controllers.endpoints import EndpointSlices
+from fathom.controllers.replicasets import ReplicaSets
+from fathom.model.objects import Obj, lookup, metadata
+from fathom.sim.checkers import at_home
+from fathom.sim.invariants import Checker, Finding
+from fathom.sim.menu import Menu
+from fathom.sim.scenario import Scenario, scenario
+from fathom.sim.scenarios.objects import REPLICA_SETS, replica_set
+from fathom.sim.scenarios.serving import SERVICES, service
+from fathom.sim.scenarios.staff import MANAGERS, come_to_rest, employ
+from fathom.sim.world import World
+
+GATEWAY = "gateway"
+WORKLOADS = ("web", "api")
+
+
+class TheTableIsTrue(Checker):
+    name = "the gateway knows its endpoints"
+    patience_s = 120.0
+
+    def settled(self, world: World) -> Iterable[str | Finding]:
+        gateway = world.state(GATEWAY)
+        assert isinstance(gateway, Gateway)
+        for name in WORKLOADS:
+            listeners = [one for one in gateway.table if one.service == f"default/{name}"]
+            found = sorted({each.address for one in listeners for each in one.endpoints})
+            ready = sorted(_addresses(world, name))
+            if found != ready:
+                yield f"it sends for {name} to {found}, ready are {ready}"
+        for route in world.list(ROUTES.name):
+            seen = lookup(route, "status", "observedGeneration")
+            if seen != metadata(route)["generation"]:
+                path = f"{ROUTES.name}/default/{metadata(route)['name']}"
+                yield Finding(
+                    f"{path} is at {metadata(route)['generation']}, the gateway says {seen}", (path,)
+                )
+
+
+def _addresses(world: World, app: str) -> list[str]:
+    found = []
+    for pod in world.list("pods", "default"):
+        conditions = lookup(pod, "status", "conditions") or ()
+        ready = any(one["type"] == "Ready" and one["status"] == "True" for one in conditions)
+        going = metadata(pod).get("deletionTimestamp")
+        if ready and not going and lookup(pod, "metadata", "labels", "app") == app:
+            found.append(str(lookup(pod, "status", "podIP")))
+    return found
+
+
+def checkers() -> Sequence[Checker]:
+    return [*at_home(), TheTableIsTrue()]
+
+
+@scenario(
+    Menu(
+        processes=(GATEWAY, *MANAGERS),
+        kinds=("/endpointslices", "/services", "/trafficroutes"),
+        seconds=25,
+        most=8,
+    ),
+    checkers=checkers,
+    scale=14,
+)
+async def gateway_follows(world: World) -> None:
+    """Services, their pods and their weights change: in the end the gateway has them all."""
+    weather = employ(world, ReplicaSets, EndpointSlices, kinds=("/pods", "/endpointslices"))
+    world.process(GATEWAY, begin_gateway)
+    for name in WORKLOADS:
+        await world.apply(SERVICES, service(name))
+    for _ in range(world.scale):
+        await world.sleep(2 * world.rng.random())
+        name = world.rng.choice(WORKLOADS)
+        if world.rng.random() < 0.5:
+            await world.apply(REPLICA_SETS, replica_set(name, world.rng.randrange(0, 4)))
+        else:
+            await world.apply(ROUTES, route(name, world.rng.randrange(1, 100)))
+    await come_to_rest(world, weather)
+
+
+def route(name: str, weight: int) -> Obj:
+    return {
+        "apiVersion": "fathom.dev/v1alpha1",
+        "kind": "TrafficRoute",
+        "metadata": {"name": name},
+        "spec": {"service": name, "routes": [{"zone": "zone-a", "weight": weight}]},
+    }
+
+
+SCENARIOS: tuple[Scenario, ...] = (gateway_follows,)

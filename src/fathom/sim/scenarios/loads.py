@@ -1,0 +1,92 @@
+"""An autoscaler and what it is told: much, little, nothing, of some pods only."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from fathom.control.kit import Kit
+from fathom.controllers.autoscaling import Autoscalers
+from fathom.controllers.deployments import Deployments
+from fathom.controllers.podstates import is_active, is_ready
+from fathom.controllers.progress import DeploymentProgress
+from fathom.controllers.replicasets import ReplicaSets
+from fathom.controllers.usage import Sample
+from fathom.model.objects import Key, lookup, metadata
+from fathom.sim.checkers import at_home
+from fathom.sim.menu import Menu
+from fathom.sim.scenario import Scenario, scenario
+from fathom.sim.scenarios.staff import AGENT, AT_THE_TOP, MANAGERS, come_to_rest, employ
+from fathom.sim.scenarios.workloads import AUTOSCALERS, DEPLOYMENTS, autoscaler, deployment
+from fathom.sim.world import World
+
+MOST = 6
+ASKED = "100m"
+HIGH, LOW = 100_000_000, 5_000_000  # Nanos of a CPU: twice the target, and a tenth of it.
+
+
+class Load:
+    """What every pod uses, and of which pods anybody knows. The story makes it."""
+
+    def __init__(self) -> None:
+        self.nanos = HIGH
+        self.known = True
+
+
+class Told:
+    """Autoscalers in a load: what a process is started with."""
+
+    name = Autoscalers.name
+    watches = Autoscalers.watches
+    news = Autoscalers.news
+
+    def __init__(self, load: Load) -> None:
+        self._load = load
+
+    def __call__(self, kit: Kit) -> Autoscalers:
+        load = self._load
+
+        class Measured(Autoscalers):
+            async def _fetch_samples(self, namespace: str) -> tuple[dict[str, Sample], str]:
+                pods = kit.snapshot().list("Pod", namespace) if load.known else ()
+                use: Mapping[str, Mapping[str, int]] = {"main": {"cpu": load.nanos}}
+                known = [pod for pod in pods if is_active(pod) and is_ready(pod)]
+                return {str(metadata(pod)["name"]): use for pod in known}, ""
+
+        return Measured(kit)
+
+
+@scenario(
+    Menu(
+        processes=(*MANAGERS, AGENT),
+        kinds=("/pods", "/deployments", "/horizontalpodautoscalers", "/workloadprogresses"),
+        happenings=AT_THE_TOP,
+        seconds=60,
+        most=8,
+    ),
+    checkers=at_home,
+)
+async def autoscaler_told_nothing(world: World) -> None:
+    """The load is high, then nobody knows, then it is low: it grows, stays, and shrinks."""
+    load = Load()
+    weather = employ(world, Deployments, ReplicaSets, DeploymentProgress, Told(load))
+    made = deployment("web", 2)
+    made["spec"]["template"]["spec"]["containers"][0]["resources"] = {"requests": {"cpu": ASKED}}
+    await world.apply(DEPLOYMENTS, made)
+    await world.apply(AUTOSCALERS, autoscaler("web", MOST))
+    await world.sleep(60)
+    world.heal()
+    weather.clear_up()
+    await world.until(lambda: _size(world) == MOST, within_s=400, what="it grows to its limit")
+    load.known = False
+    await world.sleep(400)
+    assert _size(world) == MOST, f"nobody knew anything, and it went to {_size(world)}"
+    load.nanos, load.known = LOW, True
+    await world.until(lambda: _size(world) == 1, within_s=900, what="it shrinks to its least")
+    await come_to_rest(world, weather)
+
+
+def _size(world: World) -> int:
+    return int(lookup(world.get(DEPLOYMENTS.name, Key("default", "web")), "spec", "replicas") or 0)
+
+
+SCENARIOS: tuple[Scenario, ...] = (autoscaler_told_nothing,)

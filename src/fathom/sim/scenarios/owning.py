@@ -1,0 +1,125 @@
+"""Owners go, by every way there is, and others come at once under their names; whole namespaces go: what is
+collected belonged to nobody, and nothing that did is left."""
+
+from __future__ import annotations
+
+import asyncio
+
+from fathom.client.api import Resource
+from fathom.model.objects import Key, Obj, is_deleting, key_of, metadata, uid_of
+from fathom.sim.checkers import at_home
+from fathom.sim.menu import Menu
+from fathom.sim.running import run_controllers
+from fathom.sim.scenario import Scenario, scenario
+from fathom.sim.scenarios.basics import CONFIG_MAPS
+from fathom.sim.scenarios.history import READERS, Reader
+from fathom.sim.scenarios.objects import NAMESPACES
+from fathom.sim.scenarios.staff import QUIET_S
+from fathom.sim.world import World
+
+SECRETS = Resource("", "v1", "secrets")
+OWNERS = tuple(f"owner-{number}" for number in range(3))
+SPACES = ("here", "there")
+POLICIES = ("Background", "Background", "Foreground", "Orphan")
+HELD = "example.com/held"
+
+
+@scenario(
+    Menu(
+        processes=READERS,
+        servers=("api-1", "api-2"),
+        kinds=("/configmaps", "/secrets"),
+        seconds=20,
+        most=8,
+    ),
+    servers=2,
+    checkers=at_home,
+    scale=30,
+)
+async def owners_come_and_go(world: World) -> None:
+    """Owners are deleted in the background, in the foreground or alone, and namesakes follow at once;
+    namespaces go with all that is in them, some of it held for a while."""
+    for number, name in enumerate(READERS, 1):
+        run_controllers(world, name, Reader, server=number)
+    for name in SPACES:
+        await world.apply(NAMESPACES, {"metadata": {"name": name}})
+    ever: list[Obj] = []
+    for number in range(world.scale):
+        await world.sleep(world.rng.random())
+        ever += [one for one in world.list("configmaps") if one not in ever and key_of(one).name in OWNERS]
+        await _change(world, number, ever)
+    await _let_all_go(world)
+    await world.heal_and_settle(quiet_s=QUIET_S)
+
+
+async def _change(world: World, number: int, ever: list[Obj]) -> None:
+    """`ever`: all owners that there were. Who hears late has them for alive."""
+    space = world.rng.choice(("default", *SPACES))
+    what = world.rng.choice(("owner", "child", "child", "child", "delete", "replace", "late", "space"))
+    name = world.rng.choice(OWNERS)
+    if what == "child":
+        await _bear(world, space, number, ever)
+    elif what == "late" and ever:
+        one = world.rng.choice(ever)
+        await world.api.delete(CONFIG_MAPS, *key_of(one), uid=uid_of(one))
+    elif what == "space" and space != "default":
+        await _empty(world, space)
+    elif what == "owner":
+        await _make(world, space, name)
+    else:
+        await _delete(world, space, name)
+        if what == "replace":
+            await _make(world, space, name)
+
+
+async def _make(world: World, space: str, name: str) -> None:
+    """Refused where the namespace is going."""
+    await world.api.create(CONFIG_MAPS, space, {"metadata": {"name": name}})
+
+
+async def _bear(world: World, space: str, number: int, ever: list[Obj]) -> None:
+    alive = [one for one in world.list("configmaps", space) if key_of(one).name in OWNERS]
+    owners = alive if world.rng.random() < 0.7 else [one for one in ever if key_of(one).namespace == space]
+    chosen = world.rng.sample(owners, min(len(owners), world.rng.choice((1, 1, 2))))
+    references = [
+        {
+            "apiVersion": "v1",
+            "kind": "ConfigMap",
+            "name": key_of(one).name,
+            "uid": uid_of(one),
+            "blockOwnerDeletion": world.rng.random() < 0.5,
+        }
+        for one in chosen
+    ]
+    meta: Obj = {"name": f"child-{number}", "ownerReferences": references}
+    if world.rng.random() < 0.3:
+        meta["finalizers"] = [HELD]
+    if references:
+        await world.api.create(SECRETS, space, {"metadata": meta})
+
+
+async def _delete(world: World, space: str, name: str) -> None:
+    there = world.get("configmaps", Key(space, name))
+    if there is not None and not is_deleting(there):
+        policy = world.rng.choice(POLICIES)
+        await world.api.delete(CONFIG_MAPS, space, name, uid=uid_of(there), policy=policy)
+
+
+async def _empty(world: World, space: str) -> None:
+    there = world.get("namespaces", Key("", space))
+    if there is None:
+        await world.api.create(NAMESPACES, "", {"metadata": {"name": space}})
+    elif not is_deleting(there):
+        await world.api.delete(NAMESPACES, "", space, uid=uid_of(there))
+
+
+async def _let_all_go(world: World) -> None:
+    """Whoever holds something back has done its part."""
+    while held := [one for one in world.list("secrets") if HELD in (metadata(one).get("finalizers") or ())]:
+        for one in held:
+            space, name = key_of(one)
+            await world.api.patch(SECRETS, space, name, {"metadata": {"finalizers": None}})
+        await asyncio.sleep(0.2)
+
+
+SCENARIOS: tuple[Scenario, ...] = (owners_come_and_go,)

@@ -1,0 +1,102 @@
+"""Nodes fall silent and come back, agents begin anew in the middle of everything: what was said of them in
+the meantime is taken back, and what runs is told as it is."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from fathom.model.objects import Obj, labels_of, lookup, uid_of
+from fathom.sim.faults import AnyFault, Partition
+from fathom.sim.invariants import Checker, Found, Seen
+from fathom.sim.menu import Menu
+from fathom.sim.scenario import Scenario, scenario
+from fathom.sim.scenarios.real import (
+    DECIDERS,
+    DEPLOYMENTS,
+    NODES,
+    deployment,
+    employ_cluster,
+    ready_pods,
+    standard,
+    until_ready,
+)
+from fathom.sim.world import World
+
+QUIET_S = 90.0
+SILENT_AT_S = 20.0
+STAYS_S = 600
+DRIVING = ("node.kubernetes.io/unreachable", "node.kubernetes.io/not-ready", "fathom.dev/lost")
+
+
+def silent_for_a_while(seed: str) -> Sequence[AnyFault]:
+    """One node, and how long follows from the seed: some are doubted, some unreachable, some lost."""
+    number = int(seed) if seed.isdigit() else 0
+    return (Partition(at_s=SILENT_AT_S, for_s=30.0 + 7 * (number % 13), target=NODES[number % 3]),)
+
+
+@scenario(Menu(processes=NODES), faults_of=silent_for_a_while, checkers=standard)
+async def a_node_comes_back(world: World) -> None:
+    """It was silent, for longer or shorter: its pods, which would wait, are still there, and nothing is held
+    against it."""
+    employ_cluster(world, spare=False)
+    await world.apply(DEPLOYMENTS, patient("web", 6))
+    await world.sleep(SILENT_AT_S - 1 - world.now_s)
+    before = {uid_of(pod) for pod in ready_pods(world, "web")}
+    await world.sleep(130)
+    world.heal()
+    await until_ready(world, "web", 6, within_s=300)
+    assert before <= {uid_of(pod) for pod in ready_pods(world, "web")}, "somebody was driven away too soon"
+    await world.settle(quiet_s=QUIET_S, within_s=900)
+
+
+def patient(name: str, replicas: int) -> Obj:
+    made = deployment(name, replicas)
+    made["spec"]["template"]["spec"]["tolerations"] = [
+        {"key": key, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": STAYS_S}
+        for key in DRIVING
+    ]
+    return made
+
+
+SCRIPTS = {
+    "sound": "{}",
+    "unready": '{"fail": "readiness"}',
+    "crashing": '{"fail": "crash", "fails": 2}',
+    "slow": '{"ready_s": 6}',
+}
+
+
+class OnlyTheReadyAreReady(Checker):
+    """What never passes its probe is never said to have."""
+
+    name = "agents tell what runs"
+    resources = frozenset({"pods"})
+
+    def commit(self, change: Seen) -> Found:
+        if labels_of(change.new or {}).get("app") != "unready":
+            return None
+        conditions = lookup(change.new, "status", "conditions") or ()
+        ready = any(one.get("type") == "Ready" and one.get("status") == "True" for one in conditions)
+        return f"{change.by} says that {change.key.name} is ready" if ready else None
+
+
+def checkers() -> Sequence[Checker]:
+    return [*standard(), OnlyTheReadyAreReady()]
+
+
+@scenario(Menu(processes=(*NODES[:2], *DECIDERS), kinds=("/pods",), seconds=40, most=8), checkers=checkers)
+async def agents_begin_anew(world: World) -> None:
+    """Agents crash and stop while their pods start, fail, end and go."""
+    employ_cluster(world, nodes=NODES[:2])
+    for name, script in SCRIPTS.items():
+        await world.apply(DEPLOYMENTS, deployment(name, 2, notes={"fathom.dev/simulated": script}))
+    await world.sleep(15 + 10 * world.rng.random())
+    await world.apply(DEPLOYMENTS, deployment("sound", 3, tag=2, notes={"fathom.dev/simulated": "{}"}))
+    await world.sleep(20)
+    world.heal()
+    for name, replicas in (("sound", 3), ("crashing", 2), ("slow", 2)):
+        await until_ready(world, name, replicas, within_s=400)
+    await world.settle(quiet_s=QUIET_S, within_s=1200)
+
+
+SCENARIOS: tuple[Scenario, ...] = (a_node_comes_back, agents_begin_anew)
