@@ -47,12 +47,10 @@ class BoundWhereItMayBe(Checker):
     def settled(self, world: World) -> Iterable[str | Finding]:
         for pod in world.list("pods"):
             conditions = lookup(pod, "status", "conditions") or ()
-            said = next((one for one in conditions if one.get("type") == "PodScheduled"), {})
-            if lookup(pod, "spec", "nodeName") and said.get("status") == "False":
+            said = [str(one["status"]) for one in conditions if one.get("type") == "PodScheduled"]
+            if lookup(pod, "spec", "nodeName") and "False" in said:
                 path = "/".join(("pods", *key_of(pod)))
-                yield Finding(
-                    f"{path} has its node, and is said to have none: {said.get('message')}", (path,)
-                )
+                yield Finding(f"{path} has its node, and is said to have none", (path,))
 
     def _heard(self, change: Seen) -> None:
         name, at_s = change.key.name, change.at_s
