@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
+from tests.api.harness import Api, tell
 
 from fathom.api.subresources.eviction import is_exempt, may_go_unhealthy, take_disruption
 from fathom.model.errors import ApiError
@@ -24,6 +27,39 @@ def budget(*, healthy: int, desired: int, allowed: int = 0, policy: str = "") ->
         "spec": spec,
         "status": {**counts, "observedGeneration": 1},
     }
+
+
+def test_an_eviction_is_written_on_its_pod_and_a_dry_one_nowhere(tmp_path: Path) -> None:
+    pods, budgets = (
+        "/api/v1/namespaces/default/pods",
+        "/apis/policy/v1/namespaces/default/poddisruptionbudgets",
+    )
+    container = {"name": "c", "image": "i"}
+
+    async def story(api: Api) -> None:
+        await api.post(
+            pods, {"metadata": {"name": "p", "labels": {"a": "b"}, "finalizers": ["example.com/held"]},
+                   "spec": {"containers": [container]}},
+        )  # fmt: skip
+        await api.patch(f"{pods}/p/status", {"status": {"phase": "Running"}})
+        selector = {"matchLabels": {"a": "b"}}
+        await api.post(
+            budgets, {"metadata": {"name": "b"}, "spec": {"minAvailable": 0, "selector": selector}}
+        )
+        counts = {"disruptionsAllowed": 1, "currentHealthy": 1, "desiredHealthy": 0, "expectedPods": 1}
+        await api.patch(f"{budgets}/b/status", {"status": {**counts, "observedGeneration": 1}})
+        eviction = {"metadata": {"name": "p"}}
+        dry = await api.post(f"{pods}/p/eviction", {**eviction, "deleteOptions": {"dryRun": ["All"]}})
+        left = (await api.get(f"{budgets}/b")).obj["status"]["disruptionsAllowed"]
+        assert (dry.status, left) == (201, 1)
+        assert (await api.post(f"{pods}/p/eviction", eviction)).status == 201
+        gone = (await api.get(f"{pods}/p")).obj
+        said = [one for one in gone["status"]["conditions"] if one["type"] == "DisruptionTarget"]
+        assert [(one["status"], one["reason"]) for one in said] == [("True", "EvictionByEvictionAPI")]
+        assert gone["metadata"]["deletionTimestamp"]
+        assert (await api.get(f"{budgets}/b")).obj["status"]["disruptionsAllowed"] == 0
+
+    tell(story, tmp_path)
 
 
 @pytest.mark.parametrize(("phase", "exempt"), [("Pending", True), ("Failed", True), ("Running", False)])

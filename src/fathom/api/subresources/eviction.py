@@ -15,6 +15,7 @@ from fathom.api.verbs import bodies
 from fathom.api.verbs.get import read
 from fathom.api.writing import remove, update
 from fathom.model.body import encode_json
+from fathom.model.conditions import set_condition
 from fathom.model.errors import ApiError, bad_request, internal
 from fathom.model.objects import Obj, labels_of, lookup, metadata
 from fathom.model.selectors import LabelSelector
@@ -38,11 +39,28 @@ async def evict(core: Core, call: Call) -> Response:
     check_options(eviction.delete_options)
     pod = (await read(core, call)).body.obj
     budget = _budget_of(core, call, pod)
+    dry = call.dry_run or bool(eviction.delete_options.dry_run)
     if budget is not None and not is_exempt(pod) and not may_go_unhealthy(pod, budget):
-        await _take(core, call, str(metadata(budget)["name"]))
+        if dry:
+            take_disruption(budget, str(metadata(pod)["name"]), now="")
+        else:
+            await _take(core, call, str(metadata(budget)["name"]))
+    if not dry:
+        now = core.moment(call.caller.user).now
+        await update(core, call, lambda found: marked(found, now=now), subresource="status")
     await remove(core, call, eviction.delete_options)
     success = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}
     return Response(status=201, body=encode_json(success))
+
+
+def marked(pod: Obj, *, now: str) -> Obj:
+    """Why it goes is written on it: a Job may say that such an end is no failure."""
+    status = pod.get("status") or {}
+    said = set_condition(
+        status.get("conditions") or (), type="DisruptionTarget", status="True",
+        reason="EvictionByEvictionAPI", message="Eviction API: evicting", now=now,
+    )  # fmt: skip
+    return {**pod, "status": {**status, "conditions": said}}
 
 
 def is_exempt(pod: Obj) -> bool:
