@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from fathom.control.plan import NOTHING, Plan
-from fathom.controllers.plan_trust import ANNOTATION, TAINT, Lost, lost_of, plan_trust, points_now
+from fathom.controllers.plan_trust import TAINT, may_quarantine, plan_trust, points_now
 from fathom.model.objects import Obj
+from fathom.model.trust import ANNOTATION, Lost, lost_of
 
 NOW = "2026-01-01T00:00:00Z"
 NOW_NS = 1_767_225_600 * 1_000_000_000
@@ -68,3 +69,22 @@ def test_taking_the_annotation_away_forgives_at_once() -> None:
 
 def test_an_annotation_that_cannot_be_read_is_no_annotation() -> None:
     assert lost_of(node("nonsense")) == Lost()
+
+
+def test_at_most_a_tenth_of_the_nodes_is_quarantined_and_always_one_may_be() -> None:
+    def named(name: str, *taints: Obj) -> Obj:
+        return {"metadata": {"name": name}, "spec": {"taints": list(taints)}}
+
+    ill, well = [named("a", TAINT), named("b")], [named(f"n{number}") for number in range(18)]
+    assert [may_quarantine(one, ill) for one in ill] == [True, False]
+    assert may_quarantine(ill[1], [*ill, *well])
+    assert may_quarantine(well[0], well[:3])
+
+
+def test_a_node_that_may_not_be_quarantined_only_comes_last() -> None:
+    pods = [pod("a"), pod("b"), pod("c")]
+    plan = plan_trust(node(), pods, lambda uid: True, now_ns=NOW_NS, now=NOW, quarantining=False)
+    (patch,) = plan.patches
+    assert patch.patch == {
+        "metadata": {"annotations": {ANNOTATION: f'{{"points":100,"at_ns":{NOW_NS},"why":"a, b, c"}}'}}
+    }

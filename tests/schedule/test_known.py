@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from fathom.model.trust import ANNOTATION
 from fathom.schedule.context import Allowed, Avoided, Quota, QuotaLimit
 from fathom.schedule.hearing import is_only_bound
 from fathom.schedule.known import Known
@@ -90,8 +91,8 @@ def test_an_override_holds_until_it_expires_and_its_end_is_news() -> None:
     assert context.avoided == (Avoided("shop/o", "topology.kubernetes.io/zone", ("a",), scope),)
     assert context.allowed == (Allowed("shop/o", "recovery", 2, scope),)
     assert known.context(pod(known, "x", owner="other"), now_ns=NOW).avoided == ()
-    assert known.passing(now_ns=NOW + 44 * 60 * S) == ()
-    assert known.passing(now_ns=NOW + 45 * 60 * S) == ("OverrideChanged",)
+    assert known.passing(now_ns=NOW + 44 * 60 * S) == []
+    assert known.passing(now_ns=NOW + 45 * 60 * S) == ["shop/o"]
     assert known.context(pod(known), now_ns=NOW + 45 * 60 * S).avoided == ()
 
 
@@ -107,12 +108,25 @@ def test_pods_that_an_override_has_let_in_count_against_it() -> None:
     assert known.context(pod(known), now_ns=NOW).allowed[0].left == 2
 
 
+def test_trust_that_a_node_has_lost_is_read_from_it_and_is_news() -> None:
+    def gray(points: int) -> Obj:
+        notes = {ANNOTATION: f'{{"points":{points}}}'} if points else {}
+        return {"metadata": {"name": "gray", "annotations": notes}}
+
+    known = Known()
+    assert known.put("Node", None, gray(34)) == ("TrustChanged", "NodeAdded")
+    assert known.context(pod(known), now_ns=NOW).trust_lost == {"gray": 34}
+    assert known.put("Node", gray(34), gray(34)) == ()
+    assert known.put("Node", gray(34), gray(0)) == ("TrustChanged",)
+    assert known.context(pod(known), now_ns=NOW).trust_lost == {}
+
+
 def test_a_context_is_the_same_object_until_something_in_it_changes() -> None:
     known = Known()
     before = known.context(pod(known), now_ns=NOW)
     assert known.context(pod(known, "web-2"), now_ns=NOW) is before
     doubting = known.context(pod(known), now_ns=NOW, doubted=("n1",))
-    assert doubting.trust_lost == {"n1": 101}
+    assert doubting.doubted == ("n1",)
     assert known.context(pod(known), now_ns=NOW, doubted=("n1",)) is doubting
 
 

@@ -24,7 +24,7 @@ FINAL = (
     "untolerated taint",
     "unschedulable",
     "avoided",
-    "quarantined",
+    "refused a placement",
     "capacity",
     "freshness",
     "olume",

@@ -110,7 +110,13 @@ def test_quota_says_by_how_much_it_is_short() -> None:
         (
             [node("a")],
             pod(),
-            Context(trust_lost={"a": 100}),
+            Context(doubted=("a",)),
+            "wait until the scheduler's view of a is as new as the server's (by time)",
+        ),
+        (
+            [node("a", taints=[{"key": "fathom.dev/quarantine", "effect": "NoSchedule"}])],
+            pod(),
+            Context(),
             "repair a and lift the quarantine (by a cluster operator)",
         ),
         (

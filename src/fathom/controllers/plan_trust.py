@@ -1,13 +1,15 @@
 """Nodes learn from failed starts: a gray failure is a node that answers, and on which nothing starts. Pure.
 
 A start that fails here counts against the node when the same workload runs elsewhere: else it is the
-workload's own fault. What was lost comes back by half every ten minutes; at the full hundred the node is
-quarantined by a taint, which goes when half of it has come back, or when a person takes the annotation away.
+workload's own fault. Nodes that have lost trust come last; at the full hundred the node is quarantined by a
+taint. What was lost comes back by half every ten minutes; the taint goes when half of it has come back, or
+when a person takes the annotation away. At most a tenth of the nodes is quarantined (and always one may be): when
+more seem to fail, it is rather something that they share.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import msgspec
@@ -16,13 +18,14 @@ from fathom.control.owning import controller_of
 from fathom.control.plan import NOTHING, Patch, Plan, target, write_status
 from fathom.model.conditions import Status, conditions_of, find_condition, set_condition
 from fathom.model.objects import Obj, is_deleting, lookup, metadata
+from fathom.model.trust import ANNOTATION, FULL, Lost, lost_of
 
-ANNOTATION = "fathom.dev/trust-lost"
 QUARANTINED = "fathom.dev/Quarantined"
 TAINT = {"key": "fathom.dev/quarantine", "effect": "NoSchedule"}
 
 PER_FAILURE = 34  # Three pods at once are enough.
-FULL, FORGIVEN = 100, 50
+FORGIVEN = 50
+QUARANTINED_SHARE = 10  # One of so many nodes.
 HALF_LIFE_S = 600.0
 STEP = 10  # Changes smaller than this are not written.
 # A crash that repeats is a start that fails; the first two may be bad luck.
@@ -30,22 +33,6 @@ CRASHES = 3
 
 # Of a container that waits: what its node, and not its spec, may be to blame for.
 BLAMED = frozenset({"StartError", "RunContainerError", "CreateContainerError"})
-
-
-class Lost(msgspec.Struct, frozen=True):
-    """Trust as the annotation has it."""
-
-    points: int = 0
-    at_ns: int = 0
-    why: str = ""
-
-
-def lost_of(node: Obj) -> Lost:
-    note = str(lookup(node, "metadata", "annotations", ANNOTATION) or "{}")
-    try:
-        return msgspec.json.decode(note, type=Lost)
-    except msgspec.DecodeError:
-        return Lost()
 
 
 def points_now(lost: Lost, *, now_ns: int) -> int:
@@ -72,18 +59,33 @@ def workload(pod: Obj) -> str:
     return str((controller_of(pod) or {}).get("uid") or "")
 
 
+def may_quarantine(node: Obj, nodes: Iterable[Obj]) -> bool:
+    """Whether one more may be, of all these."""
+    listed = list(nodes)
+    name = metadata(node).get("name")
+    others = sum(is_quarantined(one) for one in listed if metadata(one).get("name") != name)
+    return others < max(1, len(listed) // QUARANTINED_SHARE)
+
+
 def plan_trust(
-    node: Obj, pods: Sequence[Obj], runs_elsewhere: Callable[[str], bool], *, now_ns: int, now: str
+    node: Obj,
+    pods: Sequence[Obj],
+    runs_elsewhere: Callable[[str], bool],
+    *,
+    now_ns: int,
+    now: str,
+    quarantining: bool = True,
 ) -> Plan:
-    """`runs_elsewhere`: whether a workload has a pod that is ready on another node."""
+    """`runs_elsewhere`: whether a workload has a pod that is ready on another node. `quarantining`: whether
+    this node may be quarantined, if it comes to that."""
     bad = [pod for pod in pods if failing(pod) and workload(pod) and runs_elsewhere(workload(pod))]
     before = lost_of(node)
     points = max(points_now(before, now_ns=now_ns), min(FULL, PER_FAILURE * len(bad)))
-    quarantined = points >= FULL or (_is_quarantined(node) and points >= FORGIVEN)
+    quarantined = (points >= FULL and quarantining) or (is_quarantined(node) and points >= FORGIVEN)
     if points < STEP:
         points = 0
     moved = abs(points - before.points) >= STEP or (points == 0) != (before.points == 0)
-    if not moved and quarantined == _is_quarantined(node):
+    if not moved and quarantined == is_quarantined(node):
         return NOTHING
     names = ", ".join(str(metadata(pod).get("name")) for pod in bad) or before.why
     return Plan(
@@ -93,7 +95,7 @@ def plan_trust(
     )
 
 
-def _is_quarantined(node: Obj) -> bool:
+def is_quarantined(node: Obj) -> bool:
     return any(each.get("key") == TAINT["key"] for each in lookup(node, "spec", "taints") or ())
 
 
@@ -101,7 +103,7 @@ def _patched(node: Obj, lost: Lost, quarantined: bool) -> Patch:
     note = msgspec.json.encode(lost).decode() if lost.points else None
     others = [each for each in lookup(node, "spec", "taints") or () if each.get("key") != TAINT["key"]]
     patch: Obj = {"metadata": {"annotations": {ANNOTATION: note}}}
-    if quarantined != _is_quarantined(node):
+    if quarantined != is_quarantined(node):
         patch["spec"] = {"taints": ([*others, TAINT] if quarantined else others) or None}
     return Patch(target("Node", node), patch)
 

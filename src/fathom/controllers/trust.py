@@ -9,9 +9,10 @@ from fathom.cache.snapshot import Snapshot
 from fathom.control.again import Again
 from fathom.control.kit import Kit
 from fathom.control.watches import NODE, POD, Primary, Related, View, Watch
-from fathom.controllers.plan_trust import failing, lost_of, plan_trust
+from fathom.controllers.plan_trust import failing, may_quarantine, plan_trust
 from fathom.model.conditions import is_true
 from fathom.model.objects import Key, Obj, lookup
+from fathom.model.trust import lost_of
 
 LOOK_S = 60.0  # While some trust is lost: it comes back with time.
 
@@ -42,6 +43,7 @@ class Trust:
             lambda uid: runs_elsewhere(view, uid, key.name),
             now_ns=self._kit.now_ns(),
             now=self._kit.now(),
+            quarantining=may_quarantine(node, view.list("Node")),
         )
         applied = await self._kit.apply(key, plan, seen=view)
         return Again.after(applied, in_s=LOOK_S if lost_of(node).points else None, why="trust comes back")

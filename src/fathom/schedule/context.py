@@ -13,8 +13,6 @@ import msgspec
 
 from fathom.schedule.shape import Needs, NodeTerm, Pairs
 
-QUARANTINED = 100  # Trust lost in full: nothing is placed there.
-
 # kube-scheduler's weights, and ours after them.
 WEIGHTS: Mapping[str, int] = {
     "TaintToleration": 3,
@@ -107,7 +105,8 @@ class Context(msgspec.Struct, frozen=True, kw_only=True):
     quota: Quota | None = None  # The pod's tenant's.
     avoided: tuple[Avoided, ...] = ()
     allowed: tuple[Allowed, ...] = ()
-    trust_lost: Mapping[str, int] = {}  # Node -> 1..100, from failed starts. See trust.py.
+    trust_lost: Mapping[str, int] = {}  # Node -> 1..100, from failed starts. (A quarantine is a taint.)
+    doubted: tuple[str, ...] = ()  # Nodes that have refused a placement which our view allows.
     volumes: Mapping[tuple[str, str], Volume] = {}  # (namespace, claim); one that is not here is no obstacle.
     view_age_ms: int = 0  # Of the oldest kind that placements are decided from.
     seen: Mapping[str, int] = {}  # Resource -> revision decided at; passed on to the Placement.

@@ -65,8 +65,6 @@ class Hearing:
         view = self._confirmed(before, after) or self._desk.known.view(after)
         if view.node or view.finished:
             self._pod_placed(before, view)
-            if self._desk.known.start_seen(before, after, now_ns=self._desk.clock.now_ns()):
-                self._desk.news.tell(events.TRUST_CHANGED, "Pod", after)
         elif view.deleting or not self._desk.rules.is_ours(after, view.tenant):
             self._desk.leave(view.uid)
         elif view.uid not in self._desk.landed:

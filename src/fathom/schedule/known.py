@@ -28,8 +28,9 @@ from fathom.model.own import (
 from fathom.model.own.capacity import HOLDER_UID
 from fathom.model.own.overrides import USED_OVERRIDES
 from fathom.model.tenancy import TENANT, tenant_of
+from fathom.model.trust import lost_of
 from fathom.schedule import rules as events
-from fathom.schedule.context import QUARANTINED, Context
+from fathom.schedule.context import Context
 from fathom.schedule.place import Decider
 from fathom.schedule.pods import PodView, ShapeReader
 from fathom.schedule.preempt import Budget, Preempter, Preemption
@@ -47,11 +48,9 @@ from fathom.schedule.resolve import (
 from fathom.schedule.rules import RULES, Rules
 from fathom.schedule.shape import Needs
 from fathom.schedule.table import NodeTable
-from fathom.schedule.trust import Trust
 
 CONTEXTS_MAX = 10_000
 HIGHEST = 2**31 - 1  # Nobody has priority over what is reserved.
-DOUBTED = QUARANTINED + 1  # Nothing is placed there while the server knows the node better than our view.
 
 _READ: Mapping[str, type[Any]] = {
     "TenantQuota": TenantQuota,
@@ -113,8 +112,8 @@ class Known:
         self.held_for: dict[str, Held] = {}  # UID of a pod -> what is reserved for it.
         self._lowest = HIGHEST  # No pod has ever had a lower priority.
         self._doubted: tuple[str, ...] = ()
-        self.trust = Trust()
-        self._expiries: list[int] = []  # When overrides end, soonest first.
+        self._lost: dict[str, int] = {}  # Node -> trust that it has lost; only those that have.
+        self._expiries: list[tuple[int, str]] = []  # When which overrides end, soonest first.
 
     # Being told.
 
@@ -149,13 +148,22 @@ class Known:
         return (_EVENTS[kind],)
 
     def _put_node(self, before: Obj | None, after: Obj | None) -> tuple[str, ...]:
+        name = key_of(after or before or {}).name
+        trusted = self._trust(name, 0 if after is None else lost_of(after).points)
         if after is None:
-            self.table.remove_node(key_of(before or {}).name)
+            self.table.remove_node(name)
             return (events.NODE_CHANGED,)  # A domain fewer may satisfy a spread.
-        known = key_of(after).name in self.table.row_of
+        known = name in self.table.row_of
         if not self.table.put_node(after):
+            return trusted
+        return (*trusted, events.NODE_CHANGED if known else events.NODE_ADDED)
+
+    def _trust(self, node: str, lost: int) -> tuple[str, ...]:
+        if self._lost.get(node, 0) == lost:
             return ()
-        return (events.NODE_CHANGED,) if known else (events.NODE_ADDED,)
+        _keep(self._lost, node, lost or None)
+        self._contexts.clear()
+        return (events.TRUST_CHANGED,)
 
     def _put_namespace(self, before: Obj | None, after: Obj | None) -> tuple[str, ...]:
         name = key_of(after or before or {}).name
@@ -173,27 +181,16 @@ class Known:
         if kind == "CapacityClass":
             self.table.set_reserved([reserved_of(one) for one in self._of("CapacityClass")])
         elif kind == "SchedulerOverride":
-            ends = [expiry_ns(one) for one in self._of("SchedulerOverride")]
-            self._expiries = sorted(end for end in ends if end is not None)
+            ends = [(expiry_ns(one), f"{key.namespace}/{key.name}") for key, one in self._own[kind].items()]
+            self._expiries = sorted((end, name) for end, name in ends if end is not None)
 
-    def passing(self, *, now_ns: int) -> tuple[str, ...]:
-        """What came to pass by itself since the last call: overrides that ended, trust that came back."""
-        found = []
-        if self._expiries and self._expiries[0] <= now_ns:
-            self._expiries = [end for end in self._expiries if end > now_ns]
-            found.append(events.OVERRIDE_CHANGED)
-        if self.trust.fade(now_s=now_ns // 10**9, nodes=len(self.table)):
-            found.append(events.TRUST_CHANGED)
-        if found:
+    def passing(self, *, now_ns: int) -> list[str]:
+        """Overrides that have ended since the last call: by themselves, so nobody else tells."""
+        ended = [name for end, name in self._expiries if end <= now_ns]
+        if ended:
+            self._expiries = self._expiries[len(ended) :]
             self._contexts.clear()
-        return tuple(found)
-
-    def start_seen(self, before: Obj | None, after: Obj, *, now_ns: int) -> bool:
-        """What a pod says about its start may change what its node is trusted with. Whether it did."""
-        changed = self.trust.observe(before, after, now_s=now_ns // 10**9, nodes=len(self.table))
-        if changed:
-            self._contexts.clear()
-        return changed
+        return ended
 
     # Pods.
 
@@ -349,7 +346,8 @@ class Known:
             quota=None if quota is None else quota_of(quota),
             avoided=tuple(one for each in overrides for one in avoided_by(each, pod)),
             allowed=tuple(one for each in overrides for one in self._allowed(each, pod)),
-            trust_lost={**self.trust.lost, **dict.fromkeys(self._doubted, DOUBTED)},
+            trust_lost=dict(self._lost),
+            doubted=self._doubted,
             volumes=self._volumes_of(pod),
             tie_seed=self._tie_seed,
         )

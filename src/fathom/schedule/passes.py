@@ -388,6 +388,7 @@ def _alike(one: Context, other: Context) -> bool:
         and one.allowed == other.allowed
         and one.holder == other.holder
         and one.trust_lost == other.trust_lost
+        and one.doubted == other.doubted
         and one.volumes == other.volumes
         and _too_old(one) == _too_old(other)
     )

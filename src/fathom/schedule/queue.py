@@ -155,7 +155,7 @@ class SchedulingQueue:
         self._leave(known)
         known.pod = pod
         if pod.gated:
-            known.state = "gated"
+            known.state, known.cause, known.since_ns = "gated", cause, now_ns
         else:
             self._activate(known, cause, now_ns)
 

@@ -8,7 +8,7 @@ import msgspec
 
 from fathom.model.quantity import BINARY, of_milli, of_value
 from fathom.schedule.columns import MISSING, UNSCHEDULABLE, ZONE
-from fathom.schedule.context import QUARANTINED, Allowed, QuotaLimit
+from fathom.schedule.context import Allowed, QuotaLimit
 from fathom.schedule.filters.nodes import BLOCKING
 from fathom.schedule.filters.podaffinity import together
 from fathom.schedule.filters.quota import QuotaLayer, quota_reason
@@ -108,14 +108,9 @@ def _ended(names: Iterable[str]) -> str:
 
 
 def trust(trial: Trial) -> Iterator[Remedy]:
-    lost = trial.world.trust_lost
-    doubted = {name: points for name, points in lost.items() if points <= QUARANTINED}
-    rows = trial.opened(world={"trust_lost": doubted})
+    rows = trial.opened(world={"doubted": ()})
     text = f"wait until the scheduler's view of {_one_of(rows)} is as new as the server's"
     yield from _if_any("NodeTrust", rows, text, "time", effort=WAIT)
-    rows = trial.opened(world={"trust_lost": {}})
-    text = f"repair {_one_of(rows)} and lift the quarantine"
-    yield from _if_any("NodeTrust", rows, text, OPERATOR, effort=GRANT)
 
 
 def capacity_class(trial: Trial) -> Iterator[Remedy]:

@@ -96,7 +96,7 @@ FILTERS: tuple[Filter | TopologyFilter, ...] = (
     Filter("TaintToleration", nodes.taints, (NODE_ADDED, NODE_CHANGED, POD_CHANGED), optional=False),
     Filter("NodeAffinity", nodes.affinity, (NODE_ADDED, NODE_CHANGED, POD_CHANGED), optional=False),
     Filter("Override", steering.avoided, (NODE_ADDED, NODE_CHANGED, OVERRIDE_CHANGED), optional=False),
-    Filter("NodeTrust", steering.quarantine, (NODE_ADDED, TRUST_CHANGED)),
+    Filter("NodeTrust", steering.doubted, (NODE_ADDED, TRUST_CHANGED)),
     Filter(
         "CapacityClass",
         steering.reserved,

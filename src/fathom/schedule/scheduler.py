@@ -153,7 +153,7 @@ class Scheduler:
             await asyncio.sleep(LOOK_S)
             now_ns = self._desk.clock.now_ns()
             for name in self._desk.known.passing(now_ns=now_ns):
-                self._desk.news.add(Happening(name, "with time"))
+                self._desk.news.put(Happening(events.OVERRIDE_CHANGED, f"SchedulerOverride {name} ended"))
             for node in self._desk.doubts.settle(self._desk.caches.snapshot()):
                 self._desk.news.put(Happening(events.TRUST_CHANGED, f"nodes {node}"))
             if self._desk.queue.waited_for(events.VIEW_FRESH):

@@ -181,7 +181,17 @@ class Voice:
 
 
 def is_no_news(told: Told, word: Word, *, now_ns: int) -> bool:
-    return told.reason == word.reason and (told.message == word.message or now_ns - told.at_ns < AGAIN_NS)
+    """Another cause is news at once; other counts only after a while."""
+    if told.reason != word.reason:
+        return False
+    return told.message == word.message or (
+        _stem(told.message) == _stem(word.message) and now_ns - told.at_ns < AGAIN_NS
+    )
+
+
+def _stem(message: str) -> str:
+    """Without its numbers."""
+    return "".join(character for character in message if not character.isdigit())
 
 
 def conditions_said(pod: Obj, word: Word, *, now: str) -> list[Obj]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from fathom.schedule.columns import Bools
-from fathom.schedule.context import QUARANTINED, Allowed, Avoided, Context, Reserved
+from fathom.schedule.context import Allowed, Avoided, Context, Reserved
 from fathom.schedule.filters.nodes import rejected
 from fathom.schedule.rows import Reasons, Rows
 from fathom.schedule.shape import Pairs, Shape
@@ -35,16 +35,14 @@ def _words(one: Avoided) -> str:
     return f"node(s) are to be avoided ({one.label} in {', '.join(one.values)})"
 
 
-def quarantine(_: Shape, rows: Rows, world: Context, reasons: Reasons) -> Codes:
+def doubted(_: Shape, rows: Rows, world: Context, reasons: Reasons) -> Codes:
+    """The server has just known a node better than our view."""
     codes = rows.codes()
-    for name in sorted(name for name, lost in world.trust_lost.items() if lost >= QUARANTINED):
-        text = _REFUSED if world.trust_lost[name] > QUARANTINED else _FAILED
-        codes[rows.named(name)] = reasons.code(Reason("NodeTrust", (text,), resolvable=False))
+    for name in world.doubted:
+        codes[rows.named(name)] = reasons.code(Reason("NodeTrust", (_REFUSED,), resolvable=False))
     return codes
 
 
-_FAILED = "node(s) were quarantined after failed starts"
-# Whoever gives more than all trust as lost says that the server has just known a node better than our view.
 _REFUSED = "node(s) refused a placement that our view allows; a fresh view is waited for"
 
 
