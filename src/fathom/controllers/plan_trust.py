@@ -3,8 +3,8 @@
 A start that fails here counts against the node when the same workload runs elsewhere: else it is the
 workload's own fault. Nodes that have lost trust come last; at the full hundred the node is quarantined by a
 taint. What was lost comes back by half every ten minutes; the taint goes when half of it has come back, or
-when a person takes the annotation away. At most a tenth of the nodes is quarantined (and always one may be): when
-more seem to fail, it is rather something that they share.
+when a person takes the annotation away. At most a tenth of the nodes is quarantined (and always one may be):
+when more seem to fail, it is rather something that they share.
 """
 
 from __future__ import annotations
