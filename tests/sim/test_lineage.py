@@ -69,12 +69,12 @@ def test_a_wound_at_a_patch_is_for_whichever_object_is_next() -> None:
 
 
 def test_who_follows_the_dead_has_not_heard_of_the_kinds_that_the_story_singles_out() -> None:
-    gone = CrashAtWrite(
-        at_s=2.999, target="manager-1", match="POST /api/v1/namespaces/default/pods", for_s=8.0
-    )
-    deaf = HoldWatch(at_s=2.999, target="manager-2", match="/pods", for_s=8.0)
+    site = "POST /api/v1/namespaces/default/pods"
+    gone = CrashAtWrite(at_s=2.999, target="manager-*", match=site, for_s=8.0)
+    deaf = HoldWatch(at_s=2.999, target="manager-*", match="/pods", for_s=8.0)
     assert named("gone, the next one deaf") == [(gone, deaf)]
-    assert named("happening, the next one deaf") == [(deaf, Happening(at_s=3.499, name="blink"))]
+    other = HoldWatch(at_s=2.999, target="manager-2", match="/pods", for_s=8.0)
+    assert named("happening, the next one deaf") == [(other, Happening(at_s=3.499, name="blink"))]
 
 
 def test_those_who_do_something_else_may_not_hear_of_a_write() -> None:
@@ -105,12 +105,13 @@ def wound(at_s: float, *, for_s: float = 0.0) -> Wound:
     return Wound("deaf", OFTEN, (HoldWatch(at_s=at_s, for_s=for_s),))
 
 
-def test_two_wounds_that_last_are_further_apart_than_others() -> None:
+def test_two_wounds_of_one_site_are_apart_and_two_that_last_are_further() -> None:
     assert [wound(3.0).apart_from(wound(at_s)) for at_s in (1.4, 2.0, 4.0, 4.5)] == [True, False, False, True]
     lasting = wound(3.0, for_s=8.0)
-    assert [lasting.apart_from(wound(at_s, for_s=8.0)) for at_s in (5.0, 8.0)] == [False, True]
-    assert lasting.apart_from(wound(5.0))
+    assert [lasting.apart_from(wound(at_s, for_s=8.0)) for at_s in (5.0, 7.0)] == [False, True]
     assert Wound("happening", SELDOM, (Happening(at_s=0.0),)).lasts
+    elsewhere = Wound("reply", OFTEN, (LoseReply(at_s=3.0),), site=("agent", "POST", "/api/v1/pods"))
+    assert lasting.apart_from(elsewhere)
 
 
 def test_another_moment_is_struck_in_each_turn() -> None:

@@ -25,7 +25,6 @@ from fathom.sim.scenario import Plan, Result, Scenario, Telling, plan_of
 
 MOST = 8  # Wounds of a run.
 TURNS_MAX = 8  # Of a wound at a site.
-ASIDE = 2  # Heartbeats are many, and mostly about nothing else: their sites come after so many turns.
 
 
 Sort = tuple[Site, str, str]  # Wounds of one name at one site: all the same, but for their moments.
@@ -89,8 +88,10 @@ class Search:
 
     def _fitting(self, sorts: Mapping[Sort, Sequence[Wound]], chosen: Sequence[Wound]) -> Wound | None:
         """At the site whose turn it is, at a moment that is free."""
-        left = [sort for sort in sorts if self._taken[sort] < TURNS_MAX]
-        for sort in sorted(left, key=lambda sort: self._taken[sort] + ASIDE * sorts[sort][0].restless):
+        left = [
+            sort for sort in sorts if sorts[sort][0].later <= self._planned and self._taken[sort] < TURNS_MAX
+        ]
+        for sort in sorted(left, key=lambda sort: self._taken[sort] + sorts[sort][0].later):
             for wound in in_turn(sorts[sort], self._taken[sort] + self._planned):
                 if all(wound.apart_from(other) for other in chosen):
                     self._taken[sort] += 1
@@ -104,7 +105,7 @@ def known_of(supports: Sequence[Support], menu: Menu) -> Known:
     heard = hearers(supports)
     for support in (one for one in supports if one.at_s <= menu.seconds):
         for wound in wounds(support, menu, heard):
-            found.setdefault(wound.name, {}).setdefault((support.site, wound.name, wound.aspect), []).append(
+            found.setdefault(wound.name, {}).setdefault((wound.site, wound.name, wound.aspect), []).append(
                 wound
             )
     return found

@@ -33,18 +33,19 @@ from fathom.sim.faults import (
     Stop,
     StopAtWrite,
 )
-from fathom.sim.lineage_sites import News, Support, Write, role_of
+from fathom.sim.lineage_sites import News, Site, Support, Write, role_of
 from fathom.sim.menu import Menu
 
 RESTLESS = ("leases.coordination.k8s.io", "events")
+ASIDE = 4  # They are many, and mostly about nothing else: they come so many turns later.
 EARLIER_S = 0.001
 AWAY_S = 8.0  # Longer than a lease lasts and a retry waits, shorter than most stories.
 LATE_S = 4.0  # Late, but somebody still waits for it.
-TOO_LATE_S = 12.0  # Its sender has given up: after ten seconds.
+LONG_S = 16.0  # Who asks has given up, which takes ten; who waits for a sign of life has lost some patience.
 SHORTLY_S = 1.5
 EVENT_S = 0.5
 APART_S = 1.5
-LASTING_S = 5.0
+LASTING_S = 4.0
 TOLD_S = 1.0  # So long until a proxy says that a request took too long.
 
 # A wound of these comes after fewer others: it is what has broken most control planes.
@@ -56,8 +57,9 @@ class Wound(msgspec.Struct, frozen=True):
     name: str
     stride: int  # Of two names, the one with half the stride has twice as many turns.
     faults: tuple[AnyFault, ...]
+    site: Site = ("", "", "")
     aspect: str = ""  # Which of several of its name.
-    restless: bool = False  # About what is written all the time.
+    later: int = 0  # Others of its name come so many turns sooner.
 
     @property
     def at_s(self) -> float:
@@ -70,7 +72,8 @@ class Wound(msgspec.Struct, frozen=True):
 
     def apart_from(self, other: Wound) -> bool:
         """Whether both can be in one run: what the first one did shows before the second comes."""
-        return abs(self.at_s - other.at_s) >= (LASTING_S if self.lasts and other.lasts else APART_S)
+        near_s = LASTING_S if self.lasts and other.lasts else APART_S if self.site == other.site else 0.0
+        return abs(self.at_s - other.at_s) >= near_s
 
 
 Hearers = Mapping[str, frozenset[str]]  # Kind -> the roles that hear of it.
@@ -81,10 +84,12 @@ def wounds(struck: Support, menu: Menu, hearers: Hearers) -> list[Wound]:
     if isinstance(struck, News) and not singled_out(struck.resource, menu):
         return []
     made = _of_write(struck, menu, hearers) if isinstance(struck, Write) else _of_news(struck, menu)
-    possible = [one for one in made if not any(fault.kind in menu.without for fault in one.faults)]
-    if struck.resource not in RESTLESS:
-        return possible
-    return [msgspec.structs.replace(one, restless=True) for one in possible]
+    aside = ASIDE if struck.resource in RESTLESS and not _named(struck.resource, menu) else 0
+    return [
+        msgspec.structs.replace(one, site=struck.site, later=one.later + aside)
+        for one in made
+        if not any(fault.kind in menu.without for fault in one.faults)
+    ]
 
 
 def target_of(process: str, menu: Menu) -> str:
@@ -102,17 +107,19 @@ def _of_write(write: Write, menu: Menu, hearers: Hearers) -> Iterator[Wound]:
     yield Wound("dies", OFTEN, (dies,))
     yield from _unheard(write, menu, hearers, reply)
     yield from _happenings(at_s, menu)
-    yield Wound("late", OFTEN, (SlowRequest(at_s=at_s, target=me, match=site, delay_s=LATE_S),))
-    yield Wound("late reply", OFTEN, (SlowReply(at_s=at_s, target=me, match=site, delay_s=LATE_S),))
+    late = SlowRequest(at_s=at_s, target=me, match=site, delay_s=LATE_S, for_s=LATE_S, times=3)
+    yield Wound("late", OFTEN, (late,))
+    reply_late = SlowReply(at_s=at_s, target=me, match=site, delay_s=LATE_S, for_s=LATE_S, times=3)
+    yield Wound("late reply", OFTEN, (reply_late,))
     yield Wound("stops", SELDOM, (StopAtWrite(at_s=at_s, target=me, match=site, for_s=5.0),))
-    yield Wound("too late", SELDOM, (SlowRequest(at_s=at_s, target=me, match=site, delay_s=TOO_LATE_S),))
+    yield Wound("too late", SELDOM, (SlowRequest(at_s=at_s, target=me, match=site, delay_s=LONG_S),))
     yield Wound("silent", SELDOM, (LoseReply(at_s=at_s, target=me, match=site),))
     yield Wound("request", SELDOM, (LoseRequest(at_s=at_s, target=me, match=site),))
     yield Wound("conflict", SELDOM, (Refuse(at_s=at_s, target=me, match=site, status=409),))
     yield Wound("error", RARELY, (Refuse(at_s=at_s, target=me, match=site, status=500, times=3),))
     yield Wound("unknown", SELDOM, (CommitUnknown(at_s=at_s, target=write.server),))
     yield Wound("lost", RARELY, (CommitLost(at_s=at_s, target=write.server),))
-    yield Wound("pause", SELDOM, (Pause(at_s=at_s, target=write.process, for_s=AWAY_S),))
+    yield Wound("pause", SELDOM, (Pause(at_s=at_s, target=write.process, for_s=LONG_S),))
     yield Wound("stop", RARELY, (Stop(at_s=at_s, target=write.process, for_s=5.0),))
     yield Wound("skew", RARELY, (Skew(at_s=at_s, target=write.process, skew_s=40.0),))
     yield Wound("server dies", RARELY, (CrashAtWrite(at_s=at_s, target=write.server, times=1, for_s=1.0),))
@@ -122,19 +129,10 @@ def _unheard(write: Write, menu: Menu, hearers: Hearers, reply: LoseReply) -> It
     """Somebody decides by what was before the write, or after it by what was before something else: its
     sender; who follows when its sender dies; those who do something else."""
     role = role_of(write.process)
-    peers = [name for name in menu.processes if role_of(name) == role and name != write.process]
-    gone = CrashAtWrite(at_s=reply.at_s, target=write.process, match=reply.match, for_s=AWAY_S)
     for kind in [kind for kind, roles in hearers.items() if role in roles and singled_out(kind, menu)]:
-        deaf = HoldWatch(at_s=reply.at_s, target=write.process, match=_watched(kind), for_s=AWAY_S)
-        next_ones = tuple(msgspec.structs.replace(deaf, target=name) for name in peers)
-        yield Wound("deaf", OFTEN, (deaf,), kind)
-        yield Wound("not told, and deaf", SELDOM, (reply, deaf), kind)
-        if peers:
-            yield Wound("gone, the next one deaf", OFTEN, (gone, *next_ones), kind)
-            yield Wound("the other one deaf", SELDOM, next_ones, kind)
-            for name in menu.happenings[:FEW]:
-                event = Happening(at_s=round(reply.at_s + EVENT_S, 6), name=name)
-                yield Wound("happening, the next one deaf", OFTEN, (*next_ones, event), f"{name} {kind}")
+        later = 0 if kind in write.changed else 1
+        for wound in _deaf_to(kind, write, menu, reply):
+            yield msgspec.structs.replace(wound, later=later)
     others = [
         HoldWatch(at_s=reply.at_s, target=target_of(name, menu), match=_watched(kind), for_s=AWAY_S)
         for kind in write.changed
@@ -145,16 +143,38 @@ def _unheard(write: Write, menu: Menu, hearers: Hearers, reply: LoseReply) -> It
         yield Wound("others deaf", SELDOM, tuple(dict.fromkeys(others)))
 
 
+def _deaf_to(kind: str, write: Write, menu: Menu, reply: LoseReply) -> Iterator[Wound]:
+    deaf = HoldWatch(at_s=reply.at_s, target=reply.target, match=_watched(kind), for_s=AWAY_S)
+    gone = CrashAtWrite(at_s=reply.at_s, target=reply.target, match=reply.match, for_s=AWAY_S)
+    yield Wound("deaf", OFTEN, (deaf,), aspect=kind)
+    yield Wound("not told, and deaf", SELDOM, (reply, deaf), aspect=kind)
+    peers = [name for name in menu.processes if _are_like(name, write.process)]
+    if not peers:
+        return
+    yield Wound("gone, the next one deaf", OFTEN, (gone, deaf), aspect=kind)
+    next_ones = tuple(msgspec.structs.replace(deaf, target=name) for name in peers)
+    yield Wound("the other one deaf", SELDOM, next_ones, aspect=kind)
+    for name in menu.happenings[:FEW]:
+        event = Happening(at_s=round(reply.at_s + EVENT_S, 6), name=name)
+        aspect = f"{name} {kind}"
+        yield Wound("happening, the next one deaf", OFTEN, (*next_ones, event), aspect=aspect)
+
+
+def _are_like(one: str, other: str) -> bool:
+    return one != other and role_of(one) == role_of(other)
+
+
 def _happenings(at_s: float, menu: Menu) -> Iterator[Wound]:
-    """One, or two of them shortly after each other."""
+    """One, or, where there are few, two of them shortly after each other."""
     soon_s, later_s = round(at_s + 2 * EARLIER_S, 6), round(at_s + SHORTLY_S, 6)
+    few = 1 < len(menu.happenings) <= FEW
     for name in menu.happenings:
         event = Happening(at_s=soon_s, name=name)
-        yield Wound("happening", FIRST, (event,), name)
-        for other in menu.happenings if len(menu.happenings) <= FEW else ():
+        yield Wound("happening", OFTEN if few else FIRST, (event,), aspect=name)
+        for other in menu.happenings if few else ():
             if other != name:
                 both = (event, Happening(at_s=later_s, name=other))
-                yield Wound("two happenings", OFTEN, both, f"{name} {other}")
+                yield Wound("two happenings", FIRST, both, aspect=f"{name} {other}")
 
 
 def _place(write: Write) -> str:
@@ -167,6 +187,10 @@ def _place(write: Write) -> str:
 
 def singled_out(kind: str, menu: Menu) -> bool:
     return any(_watched(kind).startswith(part) for part in menu.kinds)
+
+
+def _named(kind: str, menu: Menu) -> bool:
+    return any(part and _watched(kind).startswith(part) for part in menu.kinds)
 
 
 def _watched(resource: str) -> str:
@@ -192,5 +216,5 @@ def _of_news(news: News, menu: Menu) -> Iterator[Wound]:
         Crash(at_s=at_s + 1.5, target=news.server, for_s=0.5),  # It forgets too.
     )
     yield Wound("forgotten", SELDOM, forgotten)
-    yield Wound("cut off", SELDOM, (Partition(at_s=at_s, target=me, for_s=AWAY_S),))
+    yield Wound("cut off", SELDOM, (Partition(at_s=at_s, target=me, for_s=LONG_S),))
     yield Wound("server dies", RARELY, (Crash(at_s=at_s, target=news.server, for_s=2.0),))
