@@ -129,6 +129,46 @@ def test_jobs_end_as_they_should(kubectl: Kubectl) -> None:
     eventually(lambda: ("Completed", "Job completed") in reasons(kubectl, "Job", "waits"))
 
 
+def test_an_autoscaler_scales_whatever_can_be_scaled_and_says_what_it_cannot(kubectl: Kubectl) -> None:
+    replicas = {"type": "integer"}
+    parts = {"size": replicas, "selector": {"type": "string"}}
+    schema = {"type": "object", "properties": {
+        "spec": {"type": "object", "properties": parts}, "status": {"type": "object", "properties": parts},
+    }}  # fmt: skip
+    scale = {
+        "specReplicasPath": ".spec.size", "statusReplicasPath": ".status.size",
+        "labelSelectorPath": ".status.selector",
+    }  # fmt: skip
+    version = {
+        "name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": schema},
+        "subresources": {"status": {}, "scale": scale},
+    }  # fmt: skip
+    names = {"plural": "rings", "singular": "ring", "kind": "Ring"}
+    kubectl.create({
+        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+        "metadata": {"name": "rings.example.com"},
+        "spec": {"group": "example.com", "scope": "Namespaced", "names": names, "versions": [version]},
+    })  # fmt: skip
+    kubectl.ok(f"wait crd/rings.example.com --for=condition=Established {READY_IN}")
+    kubectl.create(
+        {"apiVersion": "example.com/v1", "kind": "Ring", "metadata": {"name": "big"}, "spec": {"size": 7}},
+        *(
+            {
+                "apiVersion": "autoscaling/v2", "kind": "HorizontalPodAutoscaler", "metadata": {"name": name},
+                "spec": {
+                    "scaleTargetRef": {"apiVersion": "example.com/v1", "kind": "Ring", "name": name},
+                    "maxReplicas": 4,
+                },
+            }
+            for name in ("big", "none")
+        ),
+    )  # fmt: skip
+    eventually(lambda: kubectl.value("get ring big", ".spec.size") == "4")
+    wrong = ("FailedGetScale", "there is no Ring none that can be scaled")
+    eventually(lambda: wrong in reasons(kubectl, "HorizontalPodAutoscaler", "none"))
+    kubectl.run("delete crd rings.example.com")
+
+
 def test_logs_are_read_as_kubectl_asks_for_them(kubectl: Kubectl) -> None:
     script = "for i in 1 2 3; do echo line $i; done; sleep 1; echo last; sleep 1000"
     kubectl.create(pod("talks", "sh", "-c", script), pod("dies", "sh", "-c", "echo words; exit 1"))

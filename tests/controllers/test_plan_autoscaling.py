@@ -7,8 +7,10 @@ from typing import Any
 import pytest
 from tests.controllers.making import NOW, NOW_S, at, meta, pod
 
+from fathom.client.api import Resource
 from fathom.controllers.behavior import History, Step, Wish, least, most, stabilized
 from fathom.controllers.plan_autoscaling import NEEDS, Decided, Scene, decide, plan_autoscaler
+from fathom.controllers.scaling import as_workload
 from fathom.controllers.usage import Proposal, Unknown, propose
 from fathom.model.objects import Obj
 
@@ -231,3 +233,27 @@ def test_nothing_is_written_where_nothing_is_new() -> None:
     (patch,) = plan_autoscaler(one, seen, decide(one, seen, now=NOW), now=NOW).patches
     written = {**one, "status": patch.patch["status"]}
     assert plan_autoscaler(written, seen, decide(written, seen, now=NOW), now=NOW).patches == ()
+
+
+# Other kinds.
+
+
+def test_any_kind_is_scaled_by_its_scale_and_its_pods_are_those_that_it_selects() -> None:
+    rings = Resource("example.com", "v1", "rings")
+    status = {"replicas": 7, "selector": "ring=web,a!=b"}
+    scale = {"metadata": meta("web"), "spec": {"replicas": 7}, "status": status}
+    found = as_workload("Ring", scale, rings)
+    assert found.workload == {"kind": "Ring", "metadata": meta("web"), "spec": {"replicas": 7}}
+    assert [found.selector.matches(labels) for labels in ({"ring": "web"}, {"ring": "web", "a": "b"})] == [
+        True,
+        False,
+    ]
+    seen = Scene(found.workload, rings)
+    plan = plan_autoscaler(autoscaler(), seen, Decided(4, "so", ()), now=NOW)
+    assert (plan.patches[1].line, plan.patches[1].target.resource) == ("patch Ring default/web/scale", rings)
+
+
+def test_a_scale_without_selector_has_no_pods() -> None:
+    for text in (None, "", "=="):
+        scale = {"metadata": meta("web"), "spec": {}, "status": {"selector": text}}
+        assert not as_workload("Ring", scale, Resource("e", "v1", "rings")).selector.matches({"a": "b"})

@@ -75,14 +75,19 @@ class Api:
 
     # Reads: the answer, or the ApiError that was answered.
 
-    async def get(self, resource: Resource, namespace: str, name: str) -> Obj | None:
+    async def get(self, resource: Resource, namespace: str, name: str, subresource: str = "") -> Obj | None:
         """None if there is no such object."""
         try:
-            return await self._read(resource.path(namespace, name), TIMEOUT_S)
+            return await self._read(resource.path(namespace, name, subresource), TIMEOUT_S)
         except ApiError as error:
             if error.code == 404:
                 return None
             raise
+
+    async def resources(self, group: str, version: str) -> list[Obj]:
+        """Of one version of a group, as discovery lists them: 'widgets', 'widgets/scale'."""
+        root = f"/apis/{group}/{version}" if group else f"/api/{version}"
+        return list((await self._read(root, TIMEOUT_S)).get("resources") or ())
 
     async def list_page(
         self,

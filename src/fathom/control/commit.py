@@ -197,12 +197,11 @@ class Commit:
 
     async def _send(self, action: Action, *, owner: str, id_: str) -> Outcome:
         api = self._api.with_headers((DECISION_HEADER, id_))
-        kind, key = _whom(action)
-        resource = self._kinds[kind].resource
-        sent = await _sent(api, action, self._kinds[kind])
+        kind, key = self._kind_of(action), _whom(action)[1]
+        sent = await _sent(api, action, kind)
 
         async def read() -> Obj | None:
-            return await api.get(resource, key.namespace, key.name)
+            return await api.get(kind.resource, key.namespace, key.name)
 
         outcome = await settled(
             _as_seen(action, sent), read, lambda found: is_done(action, found), rng=self._rng
@@ -211,6 +210,12 @@ class Commit:
         result, revision, message = _said(sent, outcome)
         self._concluded(id_, result, revision, f"{action.line}{message and ': ' + message}")
         return outcome
+
+    def _kind_of(self, action: Action) -> Kind:
+        name, _ = _whom(action)
+        if not isinstance(action, Create) and action.target.resource is not None:
+            return Kind(name, action.target.resource)
+        return self._kinds[name]
 
     def _remember(self, action: Action, outcome: Outcome, owner: str) -> None:
         """Read-your-writes, and a fresh read after a lost race: what the owner's next decision must see."""

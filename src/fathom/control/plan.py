@@ -9,6 +9,7 @@ from __future__ import annotations
 import msgspec
 
 from fathom.cache.freshness import Need, OwnWrites
+from fathom.client.api import Resource
 from fathom.control.owning import adopted, controller_of, orphaned, with_finalizer, without_finalizer
 from fathom.model.invariant import InvariantBroken
 from fathom.model.objects import Key, Obj, key_of, metadata, uid_of
@@ -24,10 +25,11 @@ class Target(msgspec.Struct, frozen=True):
     key: Key
     uid: str
     revision: str  # As the server gave it. '' is any.
+    resource: Resource | None = None  # Of a kind that the controller does not declare: where the API has it.
 
 
-def target(kind: str, obj: Obj) -> Target:
-    return Target(kind, key_of(obj), uid_of(obj), str(metadata(obj).get("resourceVersion") or ""))
+def target(kind: str, obj: Obj, resource: Resource | None = None) -> Target:
+    return Target(kind, key_of(obj), uid_of(obj), str(metadata(obj).get("resourceVersion") or ""), resource)
 
 
 class Create(msgspec.Struct, frozen=True):

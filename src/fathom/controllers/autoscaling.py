@@ -29,6 +29,7 @@ from fathom.controllers.plan_progress import progress_name
 from fathom.controllers.podstates import seconds
 from fathom.controllers.progress import WORKLOAD_PROGRESS
 from fathom.controllers.revisions import size_of
+from fathom.controllers.scaling import CACHED, Foreign, fetch_foreign, is_cached
 from fathom.controllers.usage import Sample
 from fathom.model.errors import ApiError
 from fathom.model.objects import Key, Obj, key_of, labels_of, lookup, metadata
@@ -39,7 +40,6 @@ POD_METRICS = Resource("metrics.k8s.io", "v1beta1", "pods")
 PAUSES = ("pause_autoscaler", "pause_expansion")
 EVERY_S = 15.0  # Kubernetes' period: its default policies count in it.
 SAMPLE_AGE_S_MAX = 90.0
-SCALABLE = {"Deployment": DEPLOYMENT, "ReplicaSet": REPLICA_SET}
 
 
 def _named_by(workload: Obj, view: View) -> Iterable[Key]:
@@ -82,14 +82,20 @@ class Autoscalers:
             return Again.in_s(wait_s, "an autoscaler's period")
         await self._floor.fetch()
         samples, trouble = await self._fetch_samples(key.namespace)
-        return await self._decide(key, samples, trouble)
+        reference = lookup(autoscaler, "spec", "scaleTargetRef") or {}
+        foreign = None
+        if not is_cached(reference):
+            foreign = await fetch_foreign(self._kit.api, key.namespace, reference)
+        return await self._decide(key, samples, trouble, foreign)
 
-    async def _decide(self, key: Key, samples: Mapping[str, Sample], trouble: str) -> Again:
+    async def _decide(
+        self, key: Key, samples: Mapping[str, Sample], trouble: str, foreign: Foreign | None
+    ) -> Again:
         view, now = self._kit.snapshot(), self._kit.now()
         autoscaler = view.get("HorizontalPodAutoscaler", key)
         if autoscaler is None:
             return Again.never()
-        scene = self._scene(view, autoscaler, samples, trouble)
+        scene = self._scene(view, autoscaler, samples, trouble, foreign)
         decided = decide(autoscaler, scene, now=now)
         plan = plan_autoscaler(autoscaler, scene, decided, now=now)
         applied = await self._kit.apply(key, plan, seen=view)
@@ -102,18 +108,26 @@ class Autoscalers:
         looked_ns = self._looked_ns.get(key)
         return 0.0 if looked_ns is None else EVERY_S - (self._kit.now_ns() - looked_ns) / 1e9
 
-    def _scene(self, view: Snapshot, autoscaler: Obj, samples: Mapping[str, Sample], trouble: str) -> Scene:
-        workload = _target(view, autoscaler)
+    def _scene(
+        self,
+        view: Snapshot,
+        autoscaler: Obj,
+        samples: Mapping[str, Sample],
+        trouble: str,
+        foreign: Foreign | None,
+    ) -> Scene:
+        workload = _target(view, autoscaler) if foreign is None else foreign.workload
         key = key_of(autoscaler)
         if workload is None:
             return Scene(None)
-        selector = selector_of(workload)
+        selector = selector_of(workload) if foreign is None else foreign.selector
         now_s = self._kit.now_ns() / 1e9
         kind, overrides = str(workload["kind"]), view.list("SchedulerOverride", key.namespace)
         pause = paused(overrides, kind, key_of(workload), *PAUSES, now_ns=self._kit.now_ns())
         name = progress_name(kind, key_of(workload).name)
         return Scene(
             workload=workload,
+            resource=None if foreign is None else foreign.resource,
             pods=[pod for pod in view.list("Pod", key.namespace) if selector.matches(labels_of(pod))],
             samples=samples,
             trouble=trouble,
@@ -160,8 +174,8 @@ def _nanos(text: object) -> int | None:
 
 def _target(view: Snapshot, autoscaler: Obj) -> Obj | None:
     reference = lookup(autoscaler, "spec", "scaleTargetRef") or {}
-    kind = SCALABLE.get(str(reference.get("kind")))
-    if kind is None or not str(reference.get("apiVersion", "apps/")).startswith("apps/"):
+    if not is_cached(reference):
         return None
+    kind = CACHED[reference["kind"]]
     found = view.get(kind.name, Key(key_of(autoscaler).namespace, str(reference.get("name"))))
     return None if found is None else {"kind": kind.name, **found}

@@ -52,14 +52,30 @@ def of_job(change: Change) -> News | None:
 def of_autoscaler(change: Change) -> News | None:
     """It was the target that was changed; who reads of it looks at the autoscaler."""
     action = change.action
-    if not isinstance(action, Patch) or action.target.kind == "HorizontalPodAutoscaler":
+    if not isinstance(action, Patch):
         return None
+    if action.target.kind == AUTOSCALER.name:
+        return _unable(change, action.patch.get("status") or {})
     size, reason = lookup(action.patch, "spec", "replicas"), change.why.partition(": ")[2]
     if isinstance(change.outcome, Committed):
         return News(AUTOSCALER, change.subject, "SuccessfulRescale", f"New size: {size}; reason: {reason}")
     if isinstance(change.outcome, Rejected) and change.outcome.reason not in NOT_SENT:
         words = f"New size: {size}; reason: {reason}; error: {change.outcome.message}"
         return News(AUTOSCALER, change.subject, "FailedRescale", words, WARNING)
+    return None
+
+
+def _unable(change: Change, status: Obj) -> News | None:
+    """What keeps it from its work, when that is new: no such target, no metrics."""
+    before = {str(one.get("type")): one for one in conditions_of(change.subject)}
+    for type_ in ("AbleToScale", "ScalingActive"):
+        said = find_condition(status.get("conditions") or (), type_)
+        if said is None or said.get("status") != "False" or said.get("reason") == "ScalingDisabled":
+            continue
+        known = before.get(type_) or {}
+        if (known.get("status"), known.get("reason")) != ("False", said.get("reason")):
+            words = str(said.get("message"))
+            return News(AUTOSCALER, change.subject, str(said.get("reason")), words, WARNING)
     return None
 
 

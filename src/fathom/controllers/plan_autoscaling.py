@@ -14,10 +14,12 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 from fathom.cache.freshness import Need, NoOlderThan
+from fathom.client.api import Resource
 from fathom.control.plan import NOTHING, OWN_WRITES, Patch, Plan, contains, target
 from fathom.controllers.behavior import History, least, longest_period_s, most, stabilized
 from fathom.controllers.podstates import seconds
 from fathom.controllers.revisions import size_of
+from fathom.controllers.scaling import SCALE
 from fathom.controllers.stages import START_UP
 from fathom.controllers.usage import Proposal, Sample, Unknown, propose
 from fathom.model.conditions import Status, conditions_of, set_condition
@@ -36,6 +38,7 @@ class Scene(msgspec.Struct, frozen=True):
     """What one decision looks at."""
 
     workload: Obj | None  # None: what it names is not there, or cannot be scaled.
+    resource: Resource | None = None  # Of a workload that is scaled by its `scale` subresource.
     pods: Sequence[Obj] = ()
     samples: Mapping[str, Sample] = {}
     trouble: str = ""  # Why there are no samples at all.
@@ -221,8 +224,10 @@ def plan_autoscaler(autoscaler: Obj, scene: Scene, decided: Decided, *, now: str
             Patch(target("HorizontalPodAutoscaler", autoscaler), {"status": status}, subresource="status")
         )
     if scales and scene.workload is not None:
+        at = target(str(scene.workload["kind"]), scene.workload, scene.resource)
         change = {"spec": {"replicas": decided.replicas}}
-        patches.append(Patch(target(str(scene.workload["kind"]), scene.workload), change, destructive=True))
+        how = SCALE if scene.resource is not None else ""
+        patches.append(Patch(at, change, subresource=how, destructive=True))
     return Plan(
         patches=tuple(patches),
         needs=(*NEEDS, *scene.needs) if scales else (),
