@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import socket
 import subprocess
 import sys
 import time
@@ -17,7 +18,7 @@ from fathom.agent import shim
 from fathom.agent.addresses import candidates, next_address
 from fathom.agent.host import probes
 from fathom.agent.host.logs import Filter, LogOptions, older_files, read_log
-from fathom.agent.host.sockets import Listener, Verdict, listeners, whose
+from fathom.agent.host.sockets import PROC, Listener, Verdict, from_tables, listeners, listening, whose
 from fathom.agent.host.usage import Entry, Sample, rated, usage_of
 from fathom.agent.probing import Tally, judge
 from fathom.agent.settings import Script
@@ -94,6 +95,16 @@ def test_the_kernels_tables_are_read_as_they_are_written(tmp_path: Path) -> None
     (net / "tcp6").write_text(f"{head}   0: {'0' * 32}:1F90 {'0' * 32}:0000 0A {rest} 4713 1 0\n")
     assert listeners(8080, tmp_path) == [Listener(IP, 8080, 4711), Listener("::", 8080, 4713)]
     assert listeners(80, tmp_path) == []
+
+
+def test_asked_who_listens_the_kernel_says_what_its_tables_say() -> None:
+    with socket.create_server(("127.130.0.2", 0)) as server:
+        port = server.getsockname()[1]
+        mine = Listener("127.130.0.2", port, os.fstat(server.fileno()).st_ino)
+        assert mine in listeners(port)
+        assert mine in from_tables(PROC)
+        assert mine.address in listening()
+    assert mine not in listeners(port)
 
 
 # Addresses.

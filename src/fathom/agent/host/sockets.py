@@ -3,6 +3,7 @@ address does not say that the pod does: the kernel's tables do."""
 
 from __future__ import annotations
 
+import contextlib
 import os
 import socket
 from collections.abc import Iterable
@@ -10,6 +11,9 @@ from pathlib import Path
 
 import msgspec
 
+from fathom.agent.host.sockdiag import tcp_listeners
+
+PROC = Path("/proc")
 LISTENING = "0A"
 EVERY = frozenset({"0.0.0.0", "::"})  # What is looked for, not bound.
 
@@ -26,7 +30,24 @@ class Verdict(msgspec.Struct, frozen=True):
     note: str = ""
 
 
-def listeners(port: int, proc: Path = Path("/proc")) -> list[Listener]:
+def listeners(port: int, proc: Path = PROC) -> list[Listener]:
+    return [one for one in _everybody(proc) if one.port == port]
+
+
+def listening(proc: Path = PROC) -> frozenset[str]:
+    """Every address of this machine on which somebody listens."""
+    return frozenset(one.address for one in _everybody(proc))
+
+
+def _everybody(proc: Path) -> list[Listener]:
+    if proc == PROC:
+        with contextlib.suppress(OSError):
+            return [Listener(_unmapped(address), port, inode) for address, port, inode in tcp_listeners()]
+    return from_tables(proc)
+
+
+def from_tables(proc: Path) -> list[Listener]:
+    """Slower, and there on every Linux."""
     found = []
     for table in ("tcp", "tcp6"):
         try:
@@ -35,20 +56,10 @@ def listeners(port: int, proc: Path = Path("/proc")) -> list[Listener]:
             continue
         for line in lines:
             fields = line.split()
-            address, _, at = fields[1].rpartition(":")
-            if fields[3] == LISTENING and int(at, 16) == port:
-                found.append(Listener(_address(address), port, int(fields[9])))
+            address, _, port = fields[1].rpartition(":")
+            if fields[3] == LISTENING:
+                found.append(Listener(_address(address), int(port, 16), int(fields[9])))
     return found
-
-
-def listening(proc: Path = Path("/proc")) -> frozenset[str]:
-    """Every address of this machine on which somebody listens."""
-    try:
-        lines = (proc / "net" / "tcp").read_text().splitlines()[1:]
-    except OSError:
-        return frozenset()
-    fields = (line.split() for line in lines)
-    return frozenset(_address(one[1].rpartition(":")[0]) for one in fields if one[3] == LISTENING)
 
 
 def _address(text: str) -> str:
@@ -57,7 +68,11 @@ def _address(text: str) -> str:
     raw = b"".join(words)
     if len(raw) == 4:
         return socket.inet_ntop(socket.AF_INET, raw)
-    address = socket.inet_ntop(socket.AF_INET6, raw)
+    return _unmapped(socket.inet_ntop(socket.AF_INET6, raw))
+
+
+def _unmapped(address: str) -> str:
+    """IPv4, as a socket for both has it."""
     return address.removeprefix("::ffff:") if "." in address else address
 
 
