@@ -23,6 +23,7 @@ from fathom.api.kinds.definitions import OBJECT_META, Definitions, gvks_of, type
 from fathom.api.kinds.kind import Kind
 from fathom.api.kinds.parse import Malformed
 from fathom.api.kinds.protobuf import Messages
+from fathom.api.kinds.repeats import Repeats
 from fathom.api.kinds.structs import Structs, normalise
 from fathom.api.kinds.structural import Structural
 from fathom.api.kinds.walk import Wrong, go_name, walk
@@ -67,6 +68,7 @@ class Decoder:
         self._patch = readers.patch
         self._zeros = readers.zeros
         self._messages = readers.messages
+        self.repeats = Repeats(readers.structs)
         self._structural: dict[str, Structural] = {}  # By resource; of the schema that was current then.
 
     def decode(self, kind: Kind, raw: bytes, *, media_type: str = JSON) -> Decoded:

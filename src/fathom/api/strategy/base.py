@@ -28,6 +28,7 @@ class Strategy:
 
     keeps_status_at_create = False  # A node registers itself together with its status.
     template: tuple[str, ...] = ()  # Where a workload has its pod template.
+    repeats = False  # Comes by the hundred from one template; its defaults look at the spec alone.
     warns = False  # Whether `warnings` can have anything to say.
 
     def __init_subclass__(cls) -> None:

@@ -25,6 +25,8 @@ SPEC_BYTES_MAX = 16 << 10  # Larger ones are not remembered: all that is takes s
 
 
 class PodStrategy(Strategy):
+    repeats = True
+
     def default(self, obj: Obj) -> None:
         spec = obj.setdefault("spec", {})
         default_pod(spec)

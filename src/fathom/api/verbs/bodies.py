@@ -48,8 +48,15 @@ def decode(core: Core, call: Call, kind: Kind | None = None) -> Obj:
     media = _media(call.request, kind)
     if not call.request.body:
         raise bad_request("the body of the request is empty: an object was expected")
+    repeats = core.decoder.repeats if media == JSON and core.strategy(kind).repeats else None
+    known = repeats.read(kind, call.request.body) if repeats is not None else None
+    if known is not None:
+        return known
     decoded = core.decoder.decode(kind, call.request.body, media_type=media)
-    return complete(core, call, kind, decoded)
+    obj = complete(core, call, kind, decoded)
+    if repeats is not None and not decoded.unknown:
+        repeats.remember(kind, call.request.body, obj)
+    return obj
 
 
 def as_json(core: Core, call: Call, gvk: tuple[str, str, str]) -> bytes:
