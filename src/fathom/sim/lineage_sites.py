@@ -12,7 +12,7 @@ import msgspec
 
 from fathom.model.body import decode_json
 from fathom.seams.seam import Input
-from fathom.sim.chronicle import NOBODY, Asked, Chronicle, Committed, Said, Took, resource_of
+from fathom.sim.chronicle import NOBODY, Asked, Chronicle, Committed, Said, resource_of
 from fathom.sim.evidence import resource_of as kind_of
 from fathom.sim.inforce import FOREVER_NS, SECOND_NS, shape
 from fathom.sim.network import WRITES
@@ -29,7 +29,6 @@ class Write(msgspec.Struct, frozen=True):
     method: str
     path: str
     resource: str
-    heard: str  # The kind whose news it followed from; '' if none did.
     changed: tuple[str, ...] = ()  # The kinds that it changed.
     about: str = ""  # Of a patch: the fields.
 
@@ -72,7 +71,7 @@ def supports_of(
         if isinstance(event, Asked):
             servers[event.process] = event.server
             if event.method in WRITES:
-                found.append(_write(chronicle, event, at_s, changed.get(event.id, ())))
+                found.append(_write(event, at_s, changed.get(event.id, ())))
         elif isinstance(event, Said) and _tells_of_a_change(chronicle, event):
             found.append(News(event.process, servers[event.process], at_s, event.resource))
     return found
@@ -95,7 +94,7 @@ def _tells_of_a_change(chronicle: Chronicle, said: Said) -> bool:
     return isinstance(commit, Committed) and said.resource in map(kind_of, commit.changes)
 
 
-def _write(chronicle: Chronicle, event: Asked, at_s: float, changed: tuple[str, ...]) -> Write:
+def _write(event: Asked, at_s: float, changed: tuple[str, ...]) -> Write:
     return Write(
         process=event.process,
         server=event.server,
@@ -103,19 +102,9 @@ def _write(chronicle: Chronicle, event: Asked, at_s: float, changed: tuple[str, 
         method=event.method,
         path=event.target.partition("?")[0],
         resource=resource_of(event.target),
-        heard=_heard(chronicle, event),
         changed=changed,
         about=fields_of(event.body) if event.method == "PATCH" else "",
     )
-
-
-def _heard(chronicle: Chronicle, asked: Asked) -> str:
-    """The kind of the news that made the process ask."""
-    for event in chronicle.past_of(asked.cause):
-        if isinstance(event, Took) and event.cause != NOBODY:
-            said = chronicle.events[event.cause]
-            return said.resource if isinstance(said, Said) else ""
-    return ""
 
 
 def fields_of(body: object) -> str:

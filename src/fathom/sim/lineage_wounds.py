@@ -42,10 +42,9 @@ EARLIER_S = 0.001
 AWAY_S = 8.0  # Longer than a lease lasts and a retry waits, shorter than most stories.
 LATE_S = 4.0  # Late, but somebody still waits for it.
 LONG_S = 16.0  # Who asks has given up, which takes ten; who waits for a sign of life has lost some patience.
-SHORTLY_S = 1.5
-EVENT_S = 0.5
-APART_S = 1.5
-LASTING_S = 4.0
+SHORTLY_S = 0.5  # After each other, of what makes one wound.
+APART_S = 1.5  # Of two wounds at one site.
+LASTING_S = 6.0  # As long as this, or so far apart.
 TOLD_S = 1.0  # So long until a proxy says that a request took too long.
 
 # A wound of these comes after fewer others: it is what has broken most control planes.
@@ -155,7 +154,7 @@ def _deaf_to(kind: str, write: Write, menu: Menu, reply: LoseReply) -> Iterator[
     next_ones = tuple(msgspec.structs.replace(deaf, target=name) for name in peers)
     yield Wound("the other one deaf", SELDOM, next_ones, aspect=kind)
     for name in menu.happenings[:FEW]:
-        event = Happening(at_s=round(reply.at_s + EVENT_S, 6), name=name)
+        event = Happening(at_s=round(reply.at_s + SHORTLY_S, 6), name=name)
         aspect = f"{name} {kind}"
         yield Wound("happening, the next one deaf", OFTEN, (*next_ones, event), aspect=aspect)
 

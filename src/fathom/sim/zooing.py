@@ -25,7 +25,7 @@ from fathom.sim.patches import Bug
 from fathom.sim.scenario import Strategy
 
 STRATEGIES: tuple[Strategy, ...] = ("random", "pct", "lineage")
-SHRINK_S = 15  # Of each bug. Most need less; a person who wants a smaller one has a minute.
+SHRINK_S = 30  # Of each bug. Most need less; a person who wants a smaller one has a minute.
 SETS_APART = 1000  # The seeds of one hunt begin so far from those of the next.
 
 
