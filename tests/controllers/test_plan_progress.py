@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 from tests.controllers.making import NOW, NOW_S, at, meta, pod, replica_set
 
+from fathom.control.owning import controller_ref
 from fathom.control.plan import NOTHING, Plan
-from fathom.controllers.plan_progress import Counted, plan_progress, progress_of
+from fathom.controllers.plan_progress import Counted, forget, plan_progress, progress_of
 from fathom.controllers.stages import (
     ADMITTED,
     BOUND,
@@ -124,7 +125,17 @@ def test_it_is_made_once_and_belongs_to_its_workload() -> None:
 
 
 def there(status: Obj | None = None) -> Obj:
-    return {"metadata": meta("replicaset-web"), "status": stored(status or {})}
+    owners = [controller_ref(replica_set(replicas=2))]
+    return {"metadata": {**meta("replicaset-web"), "ownerReferences": owners}, "status": stored(status or {})}
+
+
+def test_what_does_not_belong_to_its_workload_goes_and_is_made_anew() -> None:
+    """`kubectl delete --cascade=orphan` lets it go too; nobody would ever remove it."""
+    orphan = {**there(), "metadata": meta("replicaset-web")}
+    plan = planned(orphan, Counted(2, []))
+    assert [one.line for one in plan.actions] == ["delete WorkloadProgress default/replicaset-web"]
+    assert forget(orphan) == plan
+    assert forget(None) == NOTHING
 
 
 def stored(patch: Obj) -> Obj:

@@ -11,14 +11,21 @@ from collections.abc import Sequence
 
 import msgspec
 
-from fathom.control.owning import controller_ref, named_after
-from fathom.control.plan import NOTHING, Create, Plan, WriteStatus, contains, target
+from fathom.cache.freshness import Need, NoOlderThan
+from fathom.control.owning import controller_ref, is_controlled_by, named_after
+from fathom.control.plan import NOTHING, OWN_WRITES, Create, Delete, Plan, WriteStatus, contains, target
 from fathom.controllers.podstates import seconds
 from fathom.controllers.stages import DEADLINES_S, STAGES, Stand, reached
 from fathom.model.conditions import Status, conditions_of, set_condition
 from fathom.model.objects import Obj, is_deleting, key_of, lookup, metadata
 from fathom.model.own import LastAction, LastError, PendingReason, Progress, read
 from fathom.seams.outside import timestamp
+
+FRESH_S = 10.0
+NEEDS: tuple[Need, ...] = (
+    OWN_WRITES,
+    NoOlderThan(FRESH_S, ("WorkloadProgress",)),
+)
 
 REASONS_MAX = 10
 MESSAGE_LENGTH_MAX = 500
@@ -103,6 +110,8 @@ def plan_progress(
         return NOTHING
     if there is None:
         return Plan(creates=(Create("WorkloadProgress", _made(workload)),), why="first")
+    if not is_controlled_by(there, workload):
+        return forget(there)  # Of one before it with the same name, or let go with its pods: it is made anew.
     generation = int(metadata(workload).get("generation") or 0)
     shown = progress_of(current, generation=generation, now=now)
     status: Obj = {
@@ -117,6 +126,15 @@ def plan_progress(
     if all(_same(known.get(name), value) for name, value in status.items()):
         return NOTHING
     return Plan(statuses=(WriteStatus(target("WorkloadProgress", there), status),), why=_why(shown))
+
+
+def forget(there: Obj | None) -> Plan:
+    """Nobody counts this workload any more. What has an owner would go with it, but a workload that is deleted
+    without its pods leaves this behind too."""
+    if there is None or is_deleting(there):
+        return NOTHING
+    deletes = (Delete(target("WorkloadProgress", there)),)
+    return Plan(deletes=deletes, needs=NEEDS, why="nobody is counted here any more")
 
 
 def _made(workload: Obj) -> Obj:

@@ -32,7 +32,7 @@ from fathom.controllers.endpoints import ENDPOINT_SLICE
 from fathom.controllers.jobpolicies import CRITERIA_MET, FAILURE_TARGET
 from fathom.controllers.plan_endpoints import SERVICE_NAME, selects
 from fathom.controllers.plan_jobs import is_finished, is_true
-from fathom.controllers.plan_progress import Counted, plan_progress, progress_name
+from fathom.controllers.plan_progress import Counted, forget, plan_progress, progress_name
 from fathom.controllers.plan_replicasets import wanted_of
 from fathom.controllers.podstates import has_ended, is_active, seconds
 from fathom.controllers.revisions import split
@@ -89,14 +89,16 @@ class _Progress:
     async def reconcile(self, key: Key) -> Again:
         view, now = self._kit.snapshot(), self._kit.now()
         workload = view.get(self.kind.name, key)
+        there = view.get("WorkloadProgress", Key(key.namespace, progress_name(self.kind.name, key.name)))
         if workload is None or not self.is_counted(workload):
             self._wrote_ns.pop(key, None)
-            return Again.never()
+            left = there is not None and (workload is not None or controller_of(there) is None)
+            applied = await self._kit.apply(key, forget(there if left else None), seen=view)
+            return Again.after(applied)
         wait_s = self._wait_s(key)
         if wait_s > 0:
             return Again.in_s(wait_s, "it was written within the last second")
         current, before = self.count(view, workload, now)
-        there = view.get("WorkloadProgress", Key(key.namespace, progress_name(self.kind.name, key.name)))
         plan = plan_progress(workload, there, current, before, now=now)
         if plan.statuses:
             self._wrote_ns[key] = self._kit.now_ns()
