@@ -22,10 +22,7 @@ from fathom.model.own import LastAction, LastError, PendingReason, Progress, rea
 from fathom.seams.outside import timestamp
 
 FRESH_S = 10.0
-NEEDS: tuple[Need, ...] = (
-    OWN_WRITES,
-    NoOlderThan(FRESH_S, ("WorkloadProgress",)),
-)
+NEEDS: tuple[Need, ...] = (OWN_WRITES, NoOlderThan(FRESH_S, ("WorkloadProgress",)))
 
 REASONS_MAX = 10
 MESSAGE_LENGTH_MAX = 500
@@ -129,8 +126,8 @@ def plan_progress(
 
 
 def forget(there: Obj | None) -> Plan:
-    """Nobody counts this workload any more. What has an owner would go with it, but a workload that is deleted
-    without its pods leaves this behind too."""
+    """Nobody counts this workload any more. What has an owner would go with it, but a workload that is
+    deleted without its pods leaves this behind too."""
     if there is None or is_deleting(there):
         return NOTHING
     deletes = (Delete(target("WorkloadProgress", there)),)
