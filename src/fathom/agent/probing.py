@@ -56,8 +56,8 @@ Told = Callable[[Tally, Probed], bool]  # Whether to go on.
 
 class Prober:
     """One probe of one run, until it is told to stop. `eager`: until it has passed, it is tried more often
-    than it asks for, so that a pod is ready when it is and not a period later; such a try counts only if it
-    passes."""
+    than it asks for, so that a pod is ready when it is and not a period later; such a try counts, and is told
+    of, only if it passes."""
 
     def __init__(self, probe: Obj, try_: Try, told: Told, *, rng: random.Random, eager: bool) -> None:
         self._probe = probe
@@ -85,6 +85,7 @@ class Prober:
 
     async def _once(self, *, counts: bool) -> bool:
         probed = await self._try(self._probe)
-        if counts or probed.ok:
-            self._tally = judge(self._tally, probed.ok, self._probe)
+        if not counts and not probed.ok:
+            return True
+        self._tally = judge(self._tally, probed.ok, self._probe)
         return self._told(self._tally, probed)

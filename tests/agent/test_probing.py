@@ -1,0 +1,56 @@
+"""When a probe is asked, and what is told of it."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+
+from tests.control.stage import Stage
+
+from fathom.agent.probing import Prober, Tally
+from fathom.agent.runtime import Probed
+from fathom.model.objects import Obj
+
+
+class Program:
+    """Answers from a moment on."""
+
+    def __init__(self, well_s: float) -> None:
+        self._well_s = well_s
+        self.tried_s: list[float] = []
+        self.told: list[tuple[Tally, bool]] = []
+
+    async def try_(self, probe: Obj) -> Probed:
+        now_s = asyncio.get_running_loop().time()
+        self.tried_s.append(now_s)
+        return Probed(now_s - self.tried_s[0] >= self._well_s, "")
+
+    def hear(self, tally: Tally, probed: Probed) -> bool:
+        self.told.append((tally, probed.ok))
+        return True
+
+    def probed(self, probe: Obj, *, eager: bool, for_s: float) -> list[float]:
+        """When it was tried, counted from the first time."""
+        stage = Stage()
+        prober = Prober(probe, self.try_, self.hear, rng=random.Random(1), eager=eager)
+        stage.begin(prober.run())
+        stage.wait(for_s)
+        return [round(tried_s - self.tried_s[0], 3) for tried_s in self.tried_s]
+
+
+def test_until_it_has_passed_a_probe_is_tried_more_often_and_only_what_counts_is_told() -> None:
+    program = Program(well_s=1.0)
+    tries = program.probed({"periodSeconds": 10}, eager=True, for_s=25)
+    assert tries == [0, 0.1, 0.3, 0.7, 1.5, 10, 20]
+    assert program.told == [
+        (Tally(0, 1, None), False),
+        (Tally(1, 0, True), True),
+        (Tally(2, 0, True), True),
+        (Tally(3, 0, True), True),
+    ]
+
+
+def test_a_probe_by_which_a_program_may_be_ended_is_tried_as_often_as_it_asks_for() -> None:
+    program = Program(well_s=1.0)
+    assert program.probed({"periodSeconds": 10}, eager=False, for_s=25) == [0, 10, 20]
+    assert [ok for _, ok in program.told] == [False, True, True]
