@@ -63,12 +63,20 @@ def test_a_service_listens_at_its_address_for_the_pods_that_are_ready() -> None:
     )
 
 
-def test_headless_and_udp_ports_have_no_listener_and_node_ports_have_one_more() -> None:
+def test_headless_and_udp_ports_have_no_listener_and_node_ports_have_one_on_each_node() -> None:
     headless = service("none", clusterIP="None")
     udp = service("udp", ports=[{"port": 53, "protocol": "UDP"}])
     outside = service("out", ports=[{"name": "http", "port": 80, "nodePort": 30080}])
-    table = make_table(Seen([headless, udp, outside], []))
-    assert [(each.address, each.port) for each in table] == [("127.0.0.1", 30080), ("127.96.1.1", 80)]
+    addresses = [{"type": "InternalIP", "address": "127.177.1.1"}, {"type": "Hostname", "address": "n1"}]
+    nodes = [
+        {**node("n1"), "status": {"addresses": addresses}},
+        {**node("n2", **{"fathom.dev/driver": "simulated"}), "status": {"addresses": addresses}},
+        {**node("n3"), "status": {"addresses": [{"type": "InternalIP", "address": "10.0.0.3"}]}},
+    ]
+    table = make_table(Seen([headless, udp, outside], [], [], nodes))
+    assert [(each.address, each.port) for each in table] == [
+        ("127.0.0.1", 30080), ("127.177.1.1", 30080), ("127.96.1.1", 80),
+    ]  # fmt: skip
 
 
 def test_a_pod_that_is_leaving_but_serves_is_kept_as_the_last_resort() -> None:

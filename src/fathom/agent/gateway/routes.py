@@ -85,7 +85,7 @@ def _listeners(
                 for endpoint in _endpoints(one, str(port.get("name") or ""), weighted, nodes)
             )
         )
-        for address, number in _addresses(spec, port):
+        for address, number in _addresses(spec, port, nodes):
             yield Listener(
                 address,
                 number,
@@ -96,14 +96,25 @@ def _listeners(
             )
 
 
-def _addresses(spec: Obj, port: Obj) -> list[tuple[str, int]]:
+def _addresses(spec: Obj, port: Obj, nodes: Mapping[str, Obj]) -> list[tuple[str, int]]:
     found = []
     address = spec.get("clusterIP")
     if isinstance(address, str) and address not in {"", "None"} and ":" not in address:
         found.append((address, int(port["port"])))
     if port.get("nodePort"):
-        found.append((LOOPBACK, int(port["nodePort"])))
+        found += [(address, int(port["nodePort"])) for address in (LOOPBACK, *_here(nodes))]
     return found
+
+
+def _here(nodes: Mapping[str, Obj]) -> list[str]:
+    """Addresses of the nodes that this machine is. Of one that is only pretended nobody asks."""
+    return [
+        str(one.get("address"))
+        for node in nodes.values()
+        if labels_of(node).get(DRIVER) != "simulated"
+        for one in lookup(node, "status", "addresses") or ()
+        if one.get("type") == "InternalIP" and str(one.get("address")).startswith("127.")
+    ]
 
 
 def _sticky_s(spec: Obj) -> int:
