@@ -15,6 +15,7 @@ KEY = "/registry/services/default/kubernetes"
 PORT = 443
 USUAL_PORT = 6443  # Of an API server.
 CHOICES = 254  # Fewer than the range keeps for us.
+SKIP_MIRROR = "endpointslice.kubernetes.io/skip-mirror"
 LABELS = {"component": "apiserver", "provider": "kubernetes"}
 
 
@@ -42,7 +43,8 @@ def own_endpoints(address: str, port: int) -> Obj:
     return {
         "apiVersion": "v1",
         "kind": "Endpoints",
-        "metadata": {"name": "kubernetes", "namespace": "default", "labels": LABELS},
+        # Its slice is made beside it.
+        "metadata": {"name": "kubernetes", "namespace": "default", "labels": {**LABELS, SKIP_MIRROR: "true"}},
         "subsets": [{"addresses": [{"ip": address}], "ports": ports}],
     }
 

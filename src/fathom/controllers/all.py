@@ -8,6 +8,7 @@ WORKLOADS = (
     "fathom.controllers.jobs:Jobs",
     "fathom.controllers.endpoints:EndpointSlices",
     "fathom.controllers.endpoints:EndpointsOfServices",
+    "fathom.controllers.endpoints:MirroredEndpoints",
     "fathom.controllers.disruption:DisruptionBudgets",
     "fathom.controllers.progress:DeploymentProgress",
     "fathom.controllers.progress:ReplicaSetProgress",

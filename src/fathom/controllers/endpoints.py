@@ -13,6 +13,7 @@ from fathom.control.kit import Kit
 from fathom.control.watches import NODE, POD, SERVICE, Kind, OwnedBy, Primary, Related, View, Watch
 from fathom.controllers.adopting import FOR_CHILDREN
 from fathom.controllers.plan_endpoints import plan_endpoints, plan_slices, selects
+from fathom.controllers.plan_mirroring import plan_mirror
 from fathom.model.objects import Key, Obj, key_of, labels_of, metadata, uid_of
 
 ENDPOINTS = Kind("Endpoints", Resource("", "v1", "endpoints"))
@@ -24,8 +25,8 @@ def _services_of(pod: Obj, view: View) -> Iterable[Key]:
     return tuple(key_of(service) for service in services if selects(service, pod))
 
 
-def _namesake(endpoints: Obj, view: View) -> Iterable[Key]:
-    return (key_of(endpoints),)
+def _namesake(one: Obj, view: View) -> Iterable[Key]:
+    return (key_of(one),)
 
 
 def _pods_of(view: Snapshot, service: Obj) -> list[Obj]:
@@ -76,4 +77,27 @@ class EndpointsOfServices:
         if service is None:
             return Again.never()
         plan = plan_endpoints(service, _pods_of(view, service), view.get("Endpoints", key))
+        return Again.after(await self._kit.apply(key, plan, seen=view))
+
+
+class MirroredEndpoints:
+    """The other way round: Endpoints that are kept by hand, as slices."""
+
+    name = "mirrored-endpoints"
+    watches: ClassVar[tuple[Watch, ...]] = (
+        Primary(ENDPOINTS, conditions=False),
+        Related(SERVICE, concerns=_namesake),
+        OwnedBy(ENDPOINT_SLICE),
+    )
+
+    def __init__(self, kit: Kit) -> None:
+        self._kit = kit
+
+    async def reconcile(self, key: Key) -> Again:
+        view = self._kit.snapshot()
+        endpoints = view.get("Endpoints", key)
+        if endpoints is None:
+            return Again.never()
+        slices = view.owned("EndpointSlice", uid_of(endpoints))
+        plan = plan_mirror(endpoints, view.get("Service", key), slices)
         return Again.after(await self._kit.apply(key, plan, seen=view))
