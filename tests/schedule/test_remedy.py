@@ -5,6 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.schedule.worlds import THEMES, World, worlds
+from tests.schedule.worlds import table_of as world_table
 
 from fathom.model.objects import Obj
 from fathom.schedule.context import Avoided, Context, Policy, Quota, QuotaLimit, Reserved
@@ -311,3 +315,16 @@ def test_a_taint_on_the_node_that_it_asked_for_comes_before_asking_for_another()
     table = table_of(node("a", taints=[taint]), node("b"), node("c"))
     found = remedies(pod(nodeSelector={"kubernetes.io/hostname": "a"}).shape, table, Context())
     assert [one.rule for one in found] == ["TaintToleration", "NodeAffinity"]
+
+
+@settings(max_examples=60, deadline=None)
+@given(data=st.data())
+def test_whoever_has_no_place_is_told_what_would_give_it_one(data: st.DataObject) -> None:
+    world: World = data.draw(worlds(data.draw(st.sampled_from(THEMES))))
+    table, shape = world_table(world), world.view().shape
+    version = table.version
+    found = remedies(shape, table, world.context)
+    placed = place(world.view(), table, world.context).node
+    assert bool(found) == (placed is None)
+    assert all(one.change and one.nodes >= (1 if len(table) else 0) for one in found)
+    assert table.version == version  # A question changes nothing.
