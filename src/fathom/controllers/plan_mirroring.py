@@ -1,6 +1,6 @@
 """EndpointSlices from Endpoints that somebody keeps by hand, for a Service without selector. Pure.
 
-As kube-controller-manager mirrors them: whoever follows slices, as our gateway does, finds these addresses too.
+As kube-controller-manager mirrors them: whoever follows slices, as our gateway does, finds them too.
 """
 
 from __future__ import annotations
