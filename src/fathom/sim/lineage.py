@@ -44,7 +44,7 @@ class Search:
         ]
         self._menu = scenario.menu
         self._planned = 0
-        self._known: dict[str, Known] = {}  # Seed -> of its last run that held.
+        self._known: dict[str, Known] = {}  # Seed -> of its first run in which there was such a moment.
         self._passes: dict[str, int] = {}  # Name of a wound -> the less, the sooner it has its turn.
         self._taken: dict[Sort, int] = {}  # How many turns it had.
 
@@ -58,11 +58,12 @@ class Search:
 
     def learn(self, plan: Plan, supports: Sequence[Support]) -> None:
         """What this run, which held, rested on."""
-        known = self._known[plan.seed] = known_of(supports, self._menu)
-        for name, sorts in known.items():
+        known = self._known.setdefault(plan.seed, {})
+        for name, sorts in known_of(supports, self._menu).items():
             for sort, moments in sorts.items():
                 self._passes.setdefault(name, moments[0].stride)
                 self._taken.setdefault(sort, 0)
+                known.setdefault(name, {}).setdefault(sort, moments)
 
     def _plan(self) -> Plan | None:
         base = self._bases[self._planned % len(self._bases)]

@@ -36,8 +36,8 @@ from fathom.sim.faults import (
 from fathom.sim.lineage_sites import News, Site, Support, Write, role_of
 from fathom.sim.menu import Menu
 
+# They are many, and mostly about nothing else: they come some turns later.
 RESTLESS = ("leases.coordination.k8s.io", "events")
-ASIDE = 4  # They are many, and mostly about nothing else: they come so many turns later.
 EARLIER_S = 0.001
 AWAY_S = 8.0  # Longer than a lease lasts and a retry waits, shorter than most stories.
 LATE_S = 4.0  # Late, but somebody still waits for it.
@@ -83,7 +83,7 @@ def wounds(struck: Support, menu: Menu, hearers: Hearers) -> list[Wound]:
     if isinstance(struck, News) and not singled_out(struck.resource, menu):
         return []
     made = _of_write(struck, menu, hearers) if isinstance(struck, Write) else _of_news(struck, menu)
-    aside = ASIDE if struck.resource in RESTLESS and not _named(struck.resource, menu) else 0
+    aside = 0 if struck.resource not in RESTLESS else 2 if _named(struck.resource, menu) else 4
     return [
         msgspec.structs.replace(one, site=struck.site, later=one.later + aside)
         for one in made

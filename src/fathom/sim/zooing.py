@@ -7,6 +7,7 @@ taken back. In the end the same stories are told without any bug, as often: nobo
 from __future__ import annotations
 
 import math
+import signal
 import statistics
 import subprocess
 import sys
@@ -15,6 +16,7 @@ from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from threading import Lock
+from types import FrameType
 from typing import Any
 
 import msgspec
@@ -109,6 +111,7 @@ def visit(
     abreast = max(1, min(effort.workers, len(bugs)))
     each = msgspec.structs.replace(effort, workers=max(1, effort.workers // abreast))
     commands, pool = Commands(), ThreadPoolExecutor(abreast)
+    before = {number: signal.signal(number, _interrupt) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
         hunts = [pool.submit(hunt, bug, each, commands, made.note) for bug in bugs]
         for number, (bug, future) in enumerate(zip(bugs, hunts, strict=True)):
@@ -122,8 +125,15 @@ def visit(
     finally:
         commands.end()
         pool.shutdown(wait=True, cancel_futures=True)
+        for number, handler in before.items():
+            signal.signal(number, handler)
     made.seconds = round((clock.monotonic_ns() - started_ns) / SECOND_NS, 1)
     return made
+
+
+def _interrupt(number: int, frame: FrameType | None) -> None:
+    """Also in the background, where a shell has Ctrl-C ignored; and nobody who was started is left behind."""
+    raise KeyboardInterrupt
 
 
 def hunt(bug: Bug, effort: Effort, commands: Commands, note: Callable[[Hunted], None]) -> Hunted:
