@@ -248,3 +248,14 @@ def test_a_collection_leaves_an_audit_entry_for_each_object(tmp_path: Path) -> N
         assert {entry.request for entry in entries} == {answer.headers["audit-id"]}
 
     tell(story, tmp_path)
+
+
+def test_kinds_that_clients_read_as_themselves_are_answered_whole(tmp_path: Path) -> None:
+    async def story(api: Api) -> None:
+        path = "/api/v1/namespaces/default/persistentvolumeclaims"
+        spec = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
+        await api.post(path, {"metadata": {"name": "c"}, "spec": spec})
+        gone = (await api.delete(f"{path}/c")).obj
+        assert (gone["kind"], gone["metadata"]["name"]) == ("PersistentVolumeClaim", "c")
+
+    tell(story, tmp_path)

@@ -19,6 +19,17 @@ from fathom.model.objects import Obj, metadata
 
 _OPTIONS = msgspec.json.Decoder(DeleteOptions)
 _DELETE_OPTIONS = ("", "v1", "DeleteOptions")
+# Kinds whose deletion is answered with the object itself, as Kubernetes does it: clients read it as that.
+_ANSWERED_WHOLE = frozenset(
+    {
+        *("pods", "podtemplates", "persistentvolumes", "persistentvolumeclaims"),
+        *("resourcequotas", "services", "serviceaccounts"),
+        *(
+            f"{one}.storage.k8s.io"
+            for one in ("csidrivers", "csinodes", "storageclasses", "volumeattachments")
+        ),
+    }
+)
 
 
 def options_of(core: Core, call: Call) -> DeleteOptions:
@@ -55,7 +66,7 @@ def _whole(text: str) -> int:
 
 async def delete(core: Core, call: Call) -> Response:
     written = await remove(core, call, options_of(core, call))
-    if written.removed and call.kind.resource != "pods":
+    if written.removed and call.kind.resource not in _ANSWERED_WHOLE:
         return Response(status=200, body=encode_json(_success(call, written)))
     return answer(core, call, written)
 
