@@ -310,6 +310,15 @@ def test_recreate_makes_nothing_new_before_the_last_old_pod_is_gone() -> None:
     assert gone.creates[0].obj["spec"]["replicas"] == 2
 
 
+@pytest.mark.parametrize("available", [4, 2, 0])
+def test_a_status_that_was_written_is_not_written_again(available: int) -> None:
+    owner = deployment(4)
+    sets = split(owner, [revision(owner, "1", 4, available=available)])
+    (write,) = plan_status(owner, sets, now=NOW)
+    said = {name: value for name, value in write.status.items() if value not in (0, None)}
+    assert plan_status({**owner, "status": said}, sets, now=at(60)) == ()
+
+
 def test_a_paused_deployment_is_scaled_but_not_rolled() -> None:
     owner = deployment(6, tag="2", paused=True)
     four = revision(deployment(4), "1", 4)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from fathom.control.plan import WriteStatus, contains, target
+from fathom.control.plan import WriteStatus, target
 from fathom.controllers.podstates import seconds
 from fathom.controllers.proportions import max_unavailable, wanted_of
 from fathom.controllers.revisions import HISTORY, Sets, notes_of, size_of, total
@@ -84,9 +84,9 @@ def plan_status(deployment: Obj, sets: Sets, *, now: str, paused_by: str = "") -
     paused = why if paused_by or lookup(deployment, "spec", "paused") else ""
     conditions = _progressing(deployment, sets, counts, conditions, now=now, paused=paused)
     before = deployment.get("status") or {}
-    if contains({name: before.get(name) or 0 for name in counts}, counts) and conditions == (
-        before.get("conditions") or []
-    ):
+    # A count of nought may be absent, here and there.
+    is_counted = all((before.get(name) or 0) == (count or 0) for name, count in counts.items())
+    if is_counted and conditions == (before.get("conditions") or []):
         return ()
     return (WriteStatus(target("Deployment", deployment), {**counts, "conditions": conditions}),)
 
