@@ -67,11 +67,18 @@ def watches_of(kind: Kind) -> tuple[Watch, ...]:
         keys = [key for pod in pods if (key := _above(pod, seen, kind)) is not None]
         return tuple(dict.fromkeys(keys))
 
+    def of_progress(one: Obj, view: View) -> Iterable[Key]:
+        """Also one that nobody owns any more."""
+        about = lookup(one, "spec", "workload") or {}
+        if about.get("kind") != kind.name:
+            return ()
+        return (Key(str(metadata(one).get("namespace")), str(about.get("name"))),)
+
     beside: tuple[Watch, ...] = (
         Related(POD, concerns=of_pod, indexes=FOR_CHILDREN),
         Related(ENDPOINT_SLICE, concerns=of_slice),
         Related(SERVICE),
-        OwnedBy(WORKLOAD_PROGRESS),
+        Related(WORKLOAD_PROGRESS, concerns=of_progress),
     )
     above: tuple[Watch, ...] = (OwnedBy(REPLICA_SET, indexes=FOR_CHILDREN),) if kind is DEPLOYMENT else ()
     return (Primary(kind, conditions=False), *above, *beside)
