@@ -90,7 +90,9 @@ class Reporting:
         applied = await self._kit.apply(key, plan, seen=view)
         if applied.failure is None and applied.outcomes:
             self._let[key] = (uid, now_ns)
-        return Again.after(applied)
+        # 1. The request is lost. 2. The pod, as it is read then, is being deleted: it seems to be done. 3. It
+        # stays for ever, since nothing about it changes any more. So we come back.
+        return Again.after(applied, in_s=LET_GO_S, why="whether it is gone")
 
     def _wait_s(self, pod: Obj, worker: Worker) -> float:
         if worker.has_news or lookup(pod, "status", "podIP"):
