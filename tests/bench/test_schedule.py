@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from fathom.bench.errors import BadTarget
-from fathom.bench.schedule import ScheduleLoad, as_json, as_table, median_rate, run_schedule
+from fathom.bench.schedule import ScheduleLoad, as_json, as_table, median_rate, run_schedule, sized
 from fathom.bench.session import Against
 from fathom.bench.workloads import WORKLOADS
 
@@ -30,6 +30,20 @@ def test_a_short_run_is_taken_as_a_whole() -> None:
 def test_a_workload_that_does_not_exist_is_said_so() -> None:
     with pytest.raises(BadTarget, match="no workload 'odd': there are basic, spread"):
         run_schedule(Against(), ScheduleLoad("odd", 1, 0, 1, 1))
+
+
+def test_more_pods_than_there_is_room_for_are_refused_before_anything_starts() -> None:
+    with pytest.raises(BadTarget, match="antiaffinity: 20 nodes have room for 10 pods beside the first 10"):
+        run_schedule(Against(), ScheduleLoad("antiaffinity", 20, 10, 11, 1))
+    with pytest.raises(BadTarget, match="room for 20 pods"):
+        run_schedule(Against(), ScheduleLoad("preemption", 20, 80, 21, 1))
+
+
+@pytest.mark.parametrize("workload", WORKLOADS)
+def test_what_is_measured_by_default_has_room_on_the_default_nodes(workload: str) -> None:
+    init_pods, pods = sized(workload, None, None)
+    assert pods <= WORKLOADS[workload].most_pods(5000, init_pods)
+    assert sized(workload, 1, 2) == (1, 2)
 
 
 @pytest.mark.parametrize("workload", ["basic", "churn"])

@@ -74,10 +74,22 @@ class ScheduleResult(msgspec.Struct, frozen=True, kw_only=True):
     server: Server
 
 
+def sized(workload: str, init_pods: int | None, pods: int | None) -> tuple[int, int]:
+    """First and measured pods; where nobody says, scheduler_perf's."""
+    known = WORKLOADS.get(workload, WORKLOADS["basic"])
+    return known.sizes[0] if init_pods is None else init_pods, known.sizes[1] if pods is None else pods
+
+
 def run_schedule(against: Against, load: ScheduleLoad) -> ScheduleResult:
     if load.workload not in WORKLOADS:
         raise BadTarget(f"no workload {load.workload!r}: there are {', '.join(WORKLOADS)}")
     workload = WORKLOADS[load.workload]
+    most = workload.most_pods(load.nodes, load.init_pods)
+    if load.pods > most:
+        raise BadTarget(
+            f"{load.workload}: {load.nodes} nodes have room for {most} pods beside the first {load.init_pods}"
+            f", not for {load.pods}: the rest would wait for ever"
+        )
     with session(against) as open_session, tempfile.TemporaryDirectory(dir=against.parent) as scratch:
         data = Path(scratch)
         with contextlib.ExitStack() as stack:

@@ -23,6 +23,13 @@ class Workload(msgspec.Struct, frozen=True):
     stuck: int = 0  # Pods that no node takes, made before the measured ones.
     churns: bool = False  # Others come and go meanwhile.
     init_waits: bool = True  # The first pods are bound before the rest is made.
+    sizes: tuple[int, int] = (1000, 10_000)  # First and measured pods: scheduler_perf's, at 5,000 nodes.
+    per_node: int = 40  # So many of the measured pods fit on one.
+    displaces: bool = False  # The measured pods push the first ones out.
+
+    def most_pods(self, nodes: int, init_pods: int) -> int:
+        """How many can be measured: more would wait for ever."""
+        return max(0, nodes * self.per_node - (0 if self.displaces else init_pods))
 
 
 def node(number: int, labels: dict[str, str] | None = None) -> Obj:
@@ -106,16 +113,19 @@ def _class(name: str, value: int) -> Obj:
 
 WORKLOADS: dict[str, Workload] = {
     "basic": Workload(node, plain("init"), plain("pod")),
-    "spread": Workload(zoned(3), plain("init"), _spread),
-    "antiaffinity": Workload(node, _anti("init"), _anti("pod")),
-    "affinity": Workload(zoned(1), plain("init"), _near),
+    "spread": Workload(zoned(3), plain("init"), _spread, sizes=(5000, 5000)),
+    "antiaffinity": Workload(node, _anti("init"), _anti("pod"), sizes=(1000, 2000), per_node=1),
+    "affinity": Workload(zoned(1), plain("init"), _near, sizes=(5000, 1000)),
     "preemption": Workload(
         node,
         lambda number: pod(f"low-{number:06d}", cpu="900m", priorityClassName="bench-low"),
         lambda number: pod(f"high-{number:06d}", cpu="3", priorityClassName="bench-high"),
         extra=(_class("bench-low", 1), _class("bench-high", 1000)),
+        sizes=(20_000, 5000),
+        per_node=1,
+        displaces=True,
     ),
-    "unschedulable": Workload(node, plain("init"), plain("pod"), stuck=200),
+    "unschedulable": Workload(node, plain("init"), plain("pod"), stuck=200, sizes=(200, 10_000)),
     "churn": Workload(node, plain("init"), plain("pod"), churns=True),
 }
 

@@ -187,8 +187,14 @@ def schedule(
         Parameter(help="basic, spread, antiaffinity, affinity, preemption, unschedulable or churn."),
     ] = "basic",
     nodes: Annotated[int, Parameter(validator=AT_LEAST_ONE, help="Of 4 CPU, 32 GiB, 110 pods.")] = 5000,
-    init_pods: Annotated[int, Parameter(validator=Number(gte=0), help="Bound before measuring.")] = 1000,
-    pods: Annotated[int, Parameter(validator=AT_LEAST_ONE, help="To create and bind.")] = 10_000,
+    init_pods: Annotated[
+        int | None,
+        Parameter(validator=Number(gte=0), help="Bound before measuring. Default: as scheduler_perf has it."),
+    ] = None,
+    pods: Annotated[
+        int | None,
+        Parameter(validator=AT_LEAST_ONE, help="To create and bind. Default: as scheduler_perf has it."),
+    ] = None,
     connections: Connections = 16,
     schedulers: Annotated[
         int, Parameter(validator=AT_LEAST_ONE, help="Several take the same pods at once, and collide.")
@@ -203,11 +209,12 @@ def schedule(
     as_json: AsJson = False,
 ) -> None:
     """Create pods and see how fast the scheduler binds them; with --kubeconfig, that cluster's own."""
+    from fathom.bench import schedule as scheduling  # noqa: PLC0415
+
+    init_pods, pods = scheduling.sized(workload, init_pods, pods)
     if decide_only or growth:
         _decide(workload, nodes, init_pods, pods, growth=growth, as_json=as_json)
         return
-    from fathom.bench import schedule as scheduling  # noqa: PLC0415
-
     load = scheduling.ScheduleLoad(workload, nodes, init_pods, pods, connections, schedulers)
     result = _measured(lambda: scheduling.run_schedule(where.against(), load))
     print(scheduling.as_json(result) if as_json else scheduling.as_table(result))
