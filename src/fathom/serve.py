@@ -24,7 +24,7 @@ from fathom.api.auth.jws import SigningKey
 from fathom.api.auth.static_tokens import BadTokens, parse_tokens
 from fathom.api.auth.tls import server_context
 from fathom.api.http import Http
-from fathom.api.own_service import KEY, PORT, own_addresses, own_endpoints, own_service, own_slice
+from fathom.api.own_service import KEY, PORTS, own_addresses, own_endpoints, own_service, own_slice
 from fathom.assembly import Parts, Wanted, assemble, bootstrap
 from fathom.model.errors import ApiError
 from fathom.model.user import User
@@ -72,7 +72,7 @@ class Running(msgspec.Struct, frozen=True):
     log: Log
     data: Path
     listener: socket.socket
-    own_address: str  # By which pods find us.
+    own_place: tuple[str, int]  # Where pods find us.
 
 
 async def _run(*, data: Path, host: str, port: int, store: str | None, plugins: list[str]) -> None:
@@ -81,8 +81,8 @@ async def _run(*, data: Path, host: str, port: int, store: str | None, plugins: 
     listener = _listen(host, port)
     opened = await open_store(store or f"sqlite:{data}")
     try:
-        own = await _own_address(opened, listener.getsockname()[1])
-        names = [own] if host in {"", "0.0.0.0", "::"} else [own, host]
+        own = await _own_place(opened, listener.getsockname()[1])
+        names = [own[0]] if host in {"", "0.0.0.0", "::"} else [own[0], host]
         pki = ensure_pki(data, names, clock=outside.clock)
         audit = AuditLog(data / "audit", clock=outside.clock, log=log)
         agents = AgentsOverHttps(pki, outside.clock)
@@ -108,18 +108,23 @@ async def _run(*, data: Path, host: str, port: int, store: str | None, plugins: 
         await opened.close()
 
 
-async def _own_address(store: Store, port: int) -> str:
-    """The one that it has already: programs that run know it. Else one at which no other cluster answers."""
+async def _own_place(store: Store, port: int) -> tuple[str, int]:
+    """The one that our Service has already: programs that run know it. Else one that a gateway beside us can
+    have: no other cluster does, and it needs no rights that we have not."""
     found = await store.get(KEY)
     if found is not None:
-        return str(found.body.obj["spec"]["clusterIP"])
-    for address in own_addresses(port):
-        try:
-            _, writer = await asyncio.open_connection(address, PORT)
-            writer.close()
-        except OSError:
-            return address
-    return next(own_addresses(port))
+        spec = found.body.obj["spec"]
+        return str(spec["clusterIP"]), int(spec["ports"][0]["port"])
+    for number in PORTS:
+        for address in own_addresses(port):
+            try:
+                _listen(address, number).close()
+            except PermissionError:
+                break
+            except OSError:
+                continue
+            return address, number
+    return next(own_addresses(port)), PORTS[0]
 
 
 def _listen(host: str, port: int) -> socket.socket:
@@ -180,7 +185,7 @@ async def _publish(running: Running) -> None:
     for path in (*(f"{slices}/{name}" for name in old), f"{endpoints}/kubernetes"):
         await _unless(404, client.call("DELETE", path))
     for path, obj in (
-        (f"{namespace}/services", own_service(running.own_address)),
+        (f"{namespace}/services", own_service(*running.own_place)),
         (endpoints, own_endpoints(*where)),
         (slices, mine),
     ):

@@ -101,5 +101,5 @@ def test_clusters_of_one_machine_have_addresses_of_their_own() -> None:
     assert (usual[:2], other[:2]) == (["127.96.0.1", "127.96.0.2"], ["127.96.0.112", "127.96.0.113"])
     assert sorted(usual) == sorted(other)
     assert len(set(usual)) == 254
-    service = own_service(other[0])
+    service = own_service(other[0], 443)
     assert service["spec"]["clusterIPs"] == [service["spec"]["clusterIP"]] == ["127.96.0.112"]

@@ -12,7 +12,7 @@ from fathom.api.admission.addresses import ADDRESSES
 from fathom.model.objects import Obj
 
 KEY = "/registry/services/default/kubernetes"
-PORT = 443
+PORTS = (443, 6443, 8443)  # The first is Kubernetes'; it may need root, or be taken on every address.
 USUAL_PORT = 6443  # Of an API server.
 CHOICES = 254  # Fewer than the range keeps for us.
 SKIP_MIRROR = "endpointslice.kubernetes.io/skip-mirror"
@@ -27,8 +27,8 @@ def own_addresses(port: int) -> Iterator[str]:
         yield str(ADDRESSES.network_address + 1 + (first + step) % CHOICES)
 
 
-def own_service(address: str) -> Obj:
-    port = {"name": "https", "port": PORT, "protocol": "TCP", "targetPort": PORT}
+def own_service(address: str, number: int) -> Obj:
+    port = {"name": "https", "port": number, "protocol": "TCP", "targetPort": number}
     return {
         "apiVersion": "v1",
         "kind": "Service",

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 from collections.abc import Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
-from fathom.agent.gateway.proxy import Applied, Proxy
+from fathom.agent.gateway.proxy import Applied, Proxy, why_not
 from fathom.agent.gateway.routes import Endpoint, Listener
 from fathom.seams.log import NoLog
 
@@ -184,3 +185,11 @@ def test_an_endpoint_that_has_left_the_table_is_not_looked_at_any_more() -> None
         await gateway.close()
 
     run(story)
+
+
+def test_a_port_that_needs_root_is_said_with_the_way_out() -> None:
+    assert why_not(OSError(errno.EACCES, "no"), 80) == (
+        "ports below 1024 need root: give the service another port, or allow this one: "
+        "sudo sysctl net.ipv4.ip_unprivileged_port_start=80"
+    )
+    assert why_not(OSError(errno.EADDRINUSE, "asyncio's words"), 80) == "Address already in use"

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
 import os
 from collections.abc import Callable
 from functools import partial
@@ -74,7 +75,7 @@ class Proxy:
         try:
             self._servers[where] = await asyncio.start_server(carry, address, port, reuse_address=True)
         except OSError as error:
-            return f"{address}:{port}: {os.strerror(error.errno) if error.errno else error}"
+            return f"{address}:{port}: {why_not(error, port)}"
         self._balancers[where] = balancer
         return ""
 
@@ -208,6 +209,13 @@ async def _pour(source: asyncio.StreamReader, sink: asyncio.StreamWriter) -> Non
     with contextlib.suppress(OSError):
         if sink.can_write_eof():
             sink.write_eof()
+
+
+def why_not(error: OSError, port: int) -> str:
+    if error.errno == errno.EACCES and port < 1024:
+        allow = f"sudo sysctl net.ipv4.ip_unprivileged_port_start={port}"
+        return f"ports below 1024 need root: give the service another port, or allow this one: {allow}"
+    return os.strerror(error.errno) if error.errno else str(error)
 
 
 def _now_s() -> float:
