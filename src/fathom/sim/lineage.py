@@ -23,7 +23,7 @@ from fathom.sim.lineage_wounds import Wound, wounds
 from fathom.sim.menu import Menu
 from fathom.sim.scenario import Plan, Result, Scenario, Telling, plan_of
 
-MOST = 8  # Wounds of a run.
+MOST = 12  # Wounds of a run.
 TURNS_MAX = 8  # Of a wound at a site.
 
 

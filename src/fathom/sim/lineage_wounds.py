@@ -42,6 +42,7 @@ EARLIER_S = 0.001
 AWAY_S = 8.0  # Longer than a lease lasts and a retry waits, shorter than most stories.
 LATE_S = 4.0  # Late, but somebody still waits for it.
 LONG_S = 16.0  # Who asks has given up, which takes ten; who waits for a sign of life has lost some patience.
+BEHIND_S = 2.0  # Until a server that hears nothing is behind.
 SHORTLY_S = 0.5  # After each other, of what makes one wound.
 APART_S = 1.5  # Of two wounds at one site.
 LASTING_S = 6.0  # As long as this, or so far apart.
@@ -50,6 +51,9 @@ TOLD_S = 1.0  # So long until a proxy says that a request took too long.
 # A wound of these comes after fewer others: it is what has broken most control planes.
 FEW = 3  # Of things that a story can make happen: then also two of them are tried.
 FIRST, OFTEN, SELDOM, RARELY = 1, 2, 5, 9
+
+
+DISRUPTIVE = (Crash, CrashAtWrite, Happening, Pause, Stop)
 
 
 class Wound(msgspec.Struct, frozen=True):
@@ -66,8 +70,8 @@ class Wound(msgspec.Struct, frozen=True):
 
     @property
     def lasts(self) -> bool:
-        """What a story makes happen may take as long as anything."""
-        return any(isinstance(fault, Happening) or fault.for_s >= LASTING_S for fault in self.faults)
+        """Who went is missed for a while; what a story makes happen may take as long as anything."""
+        return any(isinstance(fault, DISRUPTIVE) or fault.for_s >= LASTING_S for fault in self.faults)
 
     def apart_from(self, other: Wound) -> bool:
         """Whether both can be in one run: what the first one did shows before the second comes."""
@@ -111,7 +115,7 @@ def _of_write(write: Write, menu: Menu, hearers: Hearers) -> Iterator[Wound]:
     reply_late = SlowReply(at_s=at_s, target=me, match=site, delay_s=LATE_S, for_s=LATE_S, times=3)
     yield Wound("late reply", OFTEN, (reply_late,))
     yield Wound("stops", SELDOM, (StopAtWrite(at_s=at_s, target=me, match=site, for_s=5.0),))
-    yield Wound("too late", SELDOM, (SlowRequest(at_s=at_s, target=me, match=site, delay_s=LONG_S),))
+    yield Wound("too late", OFTEN, (SlowRequest(at_s=at_s, target=me, match=site, delay_s=LONG_S),))
     yield Wound("silent", SELDOM, (LoseReply(at_s=at_s, target=me, match=site),))
     yield Wound("request", SELDOM, (LoseRequest(at_s=at_s, target=me, match=site),))
     yield Wound("conflict", SELDOM, (Refuse(at_s=at_s, target=me, match=site, status=409),))
@@ -204,6 +208,11 @@ def _of_news(news: News, menu: Menu) -> Iterator[Wound]:
     yield Wound("half open", OFTEN, (Partition(at_s=at_s, target=me, for_s=3.0, drops=True),))
     yield Wound("deaf for once", OFTEN, (HoldWatch(at_s=at_s, target=me, match=kind, for_s=AWAY_S),))
     yield from _happenings(at_s, menu)
+    elsewhere = [name for name in menu.servers if name != news.server]
+    for name in menu.happenings[:FEW] if elsewhere else ():
+        event = Happening(at_s=round(at_s + BEHIND_S, 6), name=name)
+        behind = (msgspec.structs.replace(stale, target=one) for one in elsewhere)
+        yield Wound("happening, the other server stale", OFTEN, (*behind, event), aspect=name)
     yield Wound("starts anew", SELDOM, (Crash(at_s=at_s, target=me, for_s=2.0),))
     yield Wound("drop", SELDOM, (DropWatch(at_s=at_s, target=me, match=kind),))
     yield Wound("resumes from a stale server", SELDOM, (stale, drop))
