@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from fathom.cache.freshness import AtLeast
 from fathom.client.api import Resource
 from fathom.control.again import Again
 from fathom.control.kit import Kit
@@ -26,11 +27,12 @@ class Greetings:
         greeting = view.get("Greeting", key)
         if greeting is None or is_deleting(greeting):
             return Again.never()  # Its ConfigMaps go with it: they name it as their owner.
-        plan = plan_greeting(greeting, view.owned("ConfigMap", uid_of(greeting)), now=self._kit.now())
+        cards, since = view.owned("ConfigMap", uid_of(greeting)), self._kit.floor or 0
+        plan = plan_greeting(greeting, cards, now=self._kit.now(), since=since)
         return Again.after(await self._kit.apply(key, plan, seen=view))
 
 
-def plan_greeting(greeting: Obj, cards: list[Obj], *, now: str) -> Plan:
+def plan_greeting(greeting: Obj, cards: list[Obj], *, now: str, since: int = 0) -> Plan:
     wanted, text = greeting["spec"]["copies"], {"message": greeting["spec"]["message"]}
     kept = [card for card in cards if not is_deleting(card)]
     free = free_slots(taken_slots(cards, greeting), wanted - len(kept))
@@ -40,7 +42,8 @@ def plan_greeting(greeting: Obj, cards: list[Obj], *, now: str) -> Plan:
         patches=tuple(Patch(target("ConfigMap", card), {"data": text}) for card in other),
         deletes=tuple(Delete(target("ConfigMap", card)) for card in kept[wanted:]),
         statuses=plan_status(greeting, len(kept[:wanted]) - len(other), len(cards), now=now),
-        needs=(OWN_WRITES,),
+        # Who begins to lead has first seen all that was done before its term.
+        needs=(OWN_WRITES, AtLeast({"Greeting": since, "ConfigMap": since})),
     )
 
 

@@ -6,12 +6,14 @@ from typing import Any
 
 from tests.control.greetings import example, greeting
 
+from fathom.cache.freshness import AtLeast
 from fathom.control.owning import owned
 from fathom.control.plan import OWN_WRITES, Create, Delete, Patch, Plan, WriteStatus, target
 from fathom.model.objects import Obj
 
 NOW = "2026-01-01T00:00:00Z"
 HELLO = {"message": "hello"}
+NEEDS = (OWN_WRITES, AtLeast({"Greeting": 0, "ConfigMap": 0}))
 
 
 def hi(copies: int, status: Obj | None = None) -> Obj:
@@ -51,7 +53,7 @@ def test_a_copy_that_is_going_keeps_its_slot_until_it_is_gone() -> None:
     assert planned(hi(2), going) == Plan(
         creates=(Create("ConfigMap", card(1)), Create("ConfigMap", card(2))),
         statuses=(WriteStatus(target("Greeting", hi(2)), status(0, 2, False)),),
-        needs=(OWN_WRITES,),
+        needs=NEEDS,
     )
 
 
@@ -61,9 +63,9 @@ def test_too_many_are_deleted_and_other_words_are_corrected() -> None:
         patches=(Patch(target("ConfigMap", old), {"data": HELLO}),),
         deletes=(Delete(target("ConfigMap", card(1))),),
         statuses=(WriteStatus(target("Greeting", hi(1)), status(0, 1, False)),),
-        needs=(OWN_WRITES,),
+        needs=NEEDS,
     )
 
 
 def test_where_all_is_as_wanted_nothing_is_planned() -> None:
-    assert planned(hi(2, status(2, 2, True)), card(0), card(1)) == Plan(needs=(OWN_WRITES,))
+    assert planned(hi(2, status(2, 2, True)), card(0), card(1)) == Plan(needs=NEEDS)
