@@ -38,10 +38,25 @@ def test_one_failed_start_costs_some_trust_and_three_all_of_it() -> None:
         "metadata": {"annotations": {ANNOTATION: f'{{"points":34,"at_ns":{NOW_NS},"why":"a"}}'}}
     }
     plan = planned(node(), pod("a"), pod("b"), pod("c"))
-    assert plan.patches[0].patch["spec"] == {"taints": [TAINT]}
-    assert plan.statuses[0].status["conditions"][0]["message"] == (
-        "these do not start here, though they run elsewhere: a, b, c"
+    assert (plan.patches[0].patch["spec"], plan.statuses) == ({"taints": [TAINT]}, ())
+
+
+def test_that_a_node_is_quarantined_is_said_once_the_taint_is_there_and_until_it_is_gone() -> None:
+    """Not with the patch: that would be a status for a node that the patch has changed."""
+    note = f'{{"points":100,"at_ns":{NOW_NS},"why":"a, b, c"}}'
+    ill = node(note, TAINT)
+    (said,) = planned(ill).statuses
+    (condition,) = said.status["conditions"]
+    assert (condition["type"], condition["status"], condition["message"]) == (
+        "fathom.dev/Quarantined",
+        "True",
+        "these do not start here, though they run elsewhere: a, b, c",
     )
+    assert planned({**ill, "status": said.status}) == NOTHING
+    well = {**node(), "status": said.status}
+    (forgiven,) = planned(well).statuses
+    assert forgiven.status["conditions"][0]["status"] == "False"
+    assert planned({**well, "status": forgiven.status}) == NOTHING
 
 
 def test_what_runs_nowhere_is_not_the_nodes_fault() -> None:
@@ -58,7 +73,7 @@ def test_trust_comes_back_by_half_every_ten_minutes_and_ends_the_quarantine() ->
     left = [points_now(Lost(100, NOW_NS), now_ns=NOW_NS + minutes * MINUTE_NS) for minutes in (0, 10, 20)]
     assert left == [100, 50, 25]
     ill = node(f'{{"points":100,"at_ns":{NOW_NS},"why":"a"}}', TAINT)
-    assert planned(ill, now_ns=NOW_NS + MINUTE_NS // 2) == NOTHING
+    assert planned(ill, now_ns=NOW_NS + MINUTE_NS // 2).patches == ()
     later = planned(ill, now_ns=NOW_NS + 11 * MINUTE_NS)
     assert later.patches[0].patch["spec"] == {"taints": None}
 

@@ -85,13 +85,14 @@ def plan_trust(
     if points < STEP:
         points = 0
     moved = abs(points - before.points) >= STEP or (points == 0) != (before.points == 0)
-    if not moved and quarantined == is_quarantined(node):
-        return NOTHING
     names = ", ".join(str(metadata(pod).get("name")) for pod in bad) or before.why
-    return Plan(
-        patches=(_patched(node, Lost(points, now_ns, names), quarantined),),
-        statuses=write_status("Node", node, {"conditions": _said(node, quarantined, names, now)}),
-        why=f"trust lost {before.points} -> {points}: {names}",
+    if moved or quarantined != is_quarantined(node):
+        why = f"trust lost {before.points} -> {points}: {names}"
+        return Plan(patches=(_patched(node, Lost(points, now_ns, names), quarantined),), why=why)
+    # Said in a pass of its own: a status is written to the node as it was read, which the patch has changed.
+    statuses = write_status("Node", node, {"conditions": _said(node, quarantined, before.why, now)})
+    return (
+        Plan(statuses=statuses, why="quarantine" if quarantined else "no quarantine") if statuses else NOTHING
     )
 
 
@@ -110,8 +111,11 @@ def _patched(node: Obj, lost: Lost, quarantined: bool) -> Patch:
 
 def _said(node: Obj, quarantined: bool, names: str, now: str) -> list[Obj]:
     conditions = conditions_of(node)
-    if not quarantined and find_condition(conditions, QUARANTINED) is None:
+    said = find_condition(conditions, QUARANTINED)
+    if not quarantined and said is None:
         return conditions
+    if quarantined and said is not None and said.get("status") == "True":
+        return conditions  # Whose starts failed first is what is looked for later.
     status: Status = "True" if quarantined else "False"
     why = f"these do not start here, though they run elsewhere: {names}" if quarantined else ""
     reason = "StartsFail" if quarantined else "Forgiven"
