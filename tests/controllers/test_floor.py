@@ -4,13 +4,19 @@ from __future__ import annotations
 
 from typing import Any, cast
 
+from tests.control.greetings import hosted, hosting
 from tests.control.stage import Stage
+from tests.control.worlds import told
+from tests.controllers.test_plan_deployments import deployment
 
 from fathom.cache.freshness import AtLeast
 from fathom.client.api import Page, Resource
 from fathom.control.kit import Kit
-from fathom.control.watches import POD, REPLICA_SET
+from fathom.control.watches import DEPLOYMENT, POD, REPLICA_SET
+from fathom.controllers.deployments import Deployments
 from fathom.controllers.floor import Floor
+from fathom.controllers.replicasets import ReplicaSets
+from fathom.sim.world import World
 
 
 class Store:
@@ -47,3 +53,17 @@ def test_the_server_is_asked_once_and_every_kind_must_have_come_so_far() -> None
     stage.finish(floor.fetch())
     assert store.asked == ["replicasets 1"]
     assert floor.needs == (AtLeast({"ReplicaSet": 41, "Pod": 41}),)
+
+
+def test_the_first_workload_of_a_term_is_not_held_although_its_kinds_are_quiet() -> None:
+    async def story(world: World) -> None:
+        world.process("kit", hosting(Deployments, ReplicaSets, lease="default/kit"))
+        await world.sleep(5)
+        await world.apply(DEPLOYMENT.resource, {"metadata": {"name": "web"}, "spec": deployment(3)["spec"]})
+        await world.until(lambda: len(world.list("pods")) == 3, within_s=0.5, what="it has its pods")
+        verdicts = [(one.controller, one.verdict) for one in hosted(world).journal.decisions]
+        assert ("deployments", "create+status") in verdicts
+        assert ("replicasets", "create+status") in verdicts
+        assert not [one for one in verdicts if one[1] == "hold"]
+
+    told(story)
