@@ -56,7 +56,7 @@ def test_the_bug_on_the_page_is_found_and_explained(folder: Path) -> None:
     assert shrink.split()[-1] in said
     code, said = run(folder, shrink)
     assert code == 0, said
-    assert re.search(r"stale read, line \d+: greeter-\d acts on configmaps as of revision", said)
+    assert re.search(r"late request, line \d+: greeter-\d POST /api/v1/namespaces/default/configmaps", said)
     assert "each proven necessary" in said
 
 
