@@ -352,6 +352,17 @@ def test_scaling_in_the_middle_of_a_rollout_is_shared_out_in_proportion() -> Non
     assert sizes(planned(after, old, new)) == {"web-h1": 11, "web-h2": 7}
 
 
+def test_scaling_down_in_the_middle_of_a_rollout_leaves_those_that_must_be_available() -> None:
+    before = deployment(5, strategy=_rolling(1, 0))
+    old, new = revision(before, "1", 4, available=2), revision(before, "2", 2, available=0, number=2)
+    after = deployment(2, tag="2", strategy=_rolling(1, 0))
+    assert shared_out(after, [old, new]) == {"web-h1": 2, "web-h2": 1}
+    assert sizes(planned(after, old, new)) == {"web-h1": 2, "web-h2": 1}
+    older, newer = revision(before, "1", 2, available=2), revision(before, "2", 4, available=0, number=2)
+    assert shared_out(after, [older, newer]) == {"web-h1": 1, "web-h2": 2}
+    assert sizes(planned(after, older, newer)) == {"web-h2": 1}
+
+
 def test_scaling_to_nothing_takes_every_revision() -> None:
     owner = deployment(0, tag="2")
     sets = [revision(deployment(4), "1", 3), revision(deployment(4), "2", 2, number=2)]

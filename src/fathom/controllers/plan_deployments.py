@@ -115,7 +115,7 @@ def _steps(deployment: Obj, sets: Sets, around: Around) -> _Steps:
     if sets.new is not None and is_deleting(sets.new):
         return _Steps(why="the newest ReplicaSet is going")
     if paused or _was_scaled(deployment, sets):
-        scaled = _scaled(deployment, sets)
+        scaled = _scaled(deployment, sets, around)
         if paused or scaled.patches:
             return scaled
     if sets.new is None:
@@ -220,8 +220,8 @@ def _was_scaled(deployment: Obj, sets: Sets) -> bool:
     return any(notes_of(one).get(DESIRED, wanted) != wanted for one in sets.active)
 
 
-def _scaled(deployment: Obj, sets: Sets) -> _Steps:
-    sizes = _sizes(deployment, sets)
+def _scaled(deployment: Obj, sets: Sets, around: Around) -> _Steps:
+    sizes = _sizes(deployment, sets, around)
     patches = [
         patch for one in sets.all if (size := sizes.get(metadata(one)["name"])) is not None
         for patch in _sized(deployment, one, size)
@@ -229,13 +229,35 @@ def _scaled(deployment: Obj, sets: Sets) -> _Steps:
     return _Steps(patches=tuple(patches), why=f"scaled to {wanted_of(deployment)}" if patches else "")
 
 
-def _sizes(deployment: Obj, sets: Sets) -> dict[str, int]:
+def _sizes(deployment: Obj, sets: Sets, around: Around) -> dict[str, int]:
     only = _only(sets)
     if only is not None:
         return {metadata(only)["name"]: wanted_of(deployment)}
     if sets.new is not None and _is_saturated(deployment, sets.new):
         return {metadata(one)["name"]: 0 for one in sets.old if size_of(one)}
-    return shared_out(deployment, sets.active) if is_rolling(deployment) else {}
+    if not is_rolling(deployment):
+        return {}
+    return _with_the_available(deployment, sets, shared_out(deployment, sets.active), around)
+
+
+def _with_the_available(deployment: Obj, sets: Sets, sizes: dict[str, int], around: Around) -> dict[str, int]:
+    """In proportion, but for what is available and must stay so: 1. Of five, two old ones are available and
+    three new ones are not. 2. Two are wanted. 3. In proportion, one of each would stay: one is available.
+    Who gives up a place instead is not available, as far as there are such."""
+    least = wanted_of(deployment) - max_unavailable(deployment)
+    there = {metadata(one)["name"]: available_of(one, around) for one in sets.active}
+    lacking = min(least, sum(there.values())) - sum(min(there[name], size) for name, size in sizes.items())
+    kept = dict(sizes)
+    for name, size in sizes.items():
+        more = max(0, min(lacking, there[name] - size))
+        kept[name] += more
+        lacking -= more
+    over = sum(kept.values()) - sum(sizes.values())
+    for name, size in list(kept.items()):
+        fewer = max(0, min(over, size - there[name]))
+        kept[name] -= fewer
+        over -= fewer
+    return kept
 
 
 def _only(sets: Sets) -> Obj | None:
