@@ -131,6 +131,27 @@ def test_a_search_begins_with_a_good_run_and_ends_when_each_wound_has_had_its_tu
     assert search.next(4) == []
 
 
+def test_heartbeats_are_struck_where_there_is_nothing_else() -> None:
+    search = Search(tickets, ("1",))
+    (good,) = search.next(4)
+    path = "/apis/coordination.k8s.io/v1/namespaces/default/leases"
+    beat = Write("clerk", "api-1", 1.0, "POST", path, "leases.coordination.k8s.io")
+    search.learn(good, [beat])
+    assert [path in str(plan.faults) for plan in search.next(2)] == [True, True]
+
+
+def test_a_story_that_scripts_its_faults_is_told_as_it_is() -> None:
+    scenario = SCENARIOS["stale-policy-canary"]
+    search = Search(scenario, ("1", "2"))
+    plans = search.next(4)
+    assert [(plan.seed, plan.faults) for plan in plans] == [
+        ("1", scenario.scripted),
+        ("2", scenario.scripted),
+    ]
+    search.learn(plans[0], [CREATE])
+    assert search.next(4) == []
+
+
 def test_nothing_is_struck_once_the_world_is_healed() -> None:
     scenario = SCENARIOS["shared-counter"]
     _, supports = told(scenario, Search(scenario, ("1",)).next(1)[0])

@@ -13,7 +13,7 @@ name, the sites; and at each site, the moments.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 
 import msgspec
 
@@ -28,7 +28,8 @@ TURNS_MAX = 8  # Of a wound at a site.
 
 
 Sort = tuple[Site, str, str]  # Wounds of one name at one site: all the same, but for their moments.
-Known = dict[str, dict[Sort, list[Wound]]]  # By name.
+Sorts = dict[Sort, list[Wound]]
+Known = dict[str, Sorts]  # By name.
 
 
 class Search:
@@ -43,21 +44,26 @@ class Search:
             for seed in seeds
         ]
         self._menu = scenario.menu
-        self._planned = 0
+        # A story that scripts its faults to the second is about what happens then: it is told as it is.
+        self._is_fixed = bool(scenario.scripted)
+        self._good = list(self._bases) if self._is_fixed else self._bases[:1]
+        self._planned = 1
         self._known: dict[str, Known] = {}  # Seed -> of its first run in which there was such a moment.
         self._passes: dict[str, int] = {}  # Name of a wound -> the less, the sooner it has its turn.
         self._taken: dict[Sort, int] = {}  # How many turns it had.
 
     def next(self, most: int) -> list[Plan]:
         """[]: nothing is left to try."""
-        if not self._planned:
-            self._planned = 1
-            return [self._bases[0]]
+        if self._good:
+            good, self._good = self._good[:most], self._good[most:]
+            return good
         plans = (self._plan() for _ in range(most))
         return [plan for plan in plans if plan is not None]
 
     def learn(self, plan: Plan, supports: Sequence[Support]) -> None:
         """What this run, which held, rested on."""
+        if self._is_fixed:
+            return
         known = self._known.setdefault(plan.seed, {})
         for name, sorts in known_of(supports, self._menu).items():
             for sort, moments in sorts.items():
@@ -68,7 +74,7 @@ class Search:
     def _plan(self) -> Plan | None:
         base = self._bases[self._planned % len(self._bases)]
         known = self._known.get(base.seed) or next(iter(self._known.values()), {})
-        chosen = self._chosen(known)
+        chosen = self._chosen(known, upto=self._planned) or self._chosen(known, upto=TURNS_MAX)
         if not chosen:
             return None
         self._planned += 1
@@ -76,22 +82,21 @@ class Search:
         faults = tuple(sorted(dict.fromkeys((*base.faults, *struck)), key=lambda fault: fault.at_s))
         return msgspec.structs.replace(base, faults=faults)
 
-    def _chosen(self, known: Known) -> list[Wound]:
+    def _chosen(self, known: Known, *, upto: int) -> list[Wound]:
+        """`upto`: what comes later than this is left out, however much room there is."""
         chosen: list[Wound] = []
         while len(chosen) < MOST:
             names = sorted(known, key=self._passes.__getitem__)
-            found = next(filter(None, (self._fitting(known[name], chosen) for name in names)), None)
+            found = next(filter(None, (self._fitting(known[name], chosen, upto) for name in names)), None)
             if found is None:
                 break
             self._passes[found.name] += found.stride
             chosen.append(found)
         return chosen
 
-    def _fitting(self, sorts: Mapping[Sort, Sequence[Wound]], chosen: Sequence[Wound]) -> Wound | None:
+    def _fitting(self, sorts: Sorts, chosen: Sequence[Wound], upto: int) -> Wound | None:
         """At the site whose turn it is, at a moment that is free."""
-        left = [
-            sort for sort in sorts if sorts[sort][0].later <= self._planned and self._taken[sort] < TURNS_MAX
-        ]
+        left = [sort for sort in sorts if sorts[sort][0].later <= upto and self._taken[sort] < TURNS_MAX]
         for sort in sorted(left, key=lambda sort: self._taken[sort] + sorts[sort][0].later):
             for wound in in_turn(sorts[sort], self._taken[sort] + self._planned):
                 if all(wound.apart_from(other) for other in chosen):
