@@ -12,9 +12,10 @@ from fathom.sim.checkers.capacity import LedgerIsTheSum, NobodyIsBoundBeyondALim
 from fathom.sim.checkers.containers import RunsAreTold
 from fathom.sim.checkers.leaders import WritesWithinTheTerm
 from fathom.sim.checkers.ledgers import NoQuotaOverItsLimit, QuotaIsTheSum
-from fathom.sim.checkers.minds import NothingIsLeftInHand, ServersKnowTheStore
+from fathom.sim.checkers.minds import NothingIsLeftInHand, ServersKnowTheStore, SomebodyLeads
 from fathom.sim.checkers.objects import (
     NothingIsOrphaned,
+    NothingIsStoredByTrying,
     ObjectsKeepTheirIdentity,
     WhoDeletesNamesTheObject,
 )
@@ -35,8 +36,10 @@ def at_home() -> list[Checker]:
         TimesMoveWithTheirStatus(),
         GenerationsAreCounted(),
         OnlyTheUnownedAreCollected(),
+        NothingIsStoredByTrying(),
         NothingIsHeldBack(),
         NothingIsLeftInHand(),
+        SomebodyLeads(),
         ServersKnowTheStore(),
         WhatIsSaidIsSo(),
     ]

@@ -35,13 +35,14 @@ class BoundWhereItMayBe(Checker):
             return None
         self._let_go(change)
         new = change.new
-        if new is None or lookup(new, "status", "phase") in {"Succeeded", "Failed"}:
+        if new is None:
             return None
         where = str(lookup(new, "spec", "nodeName") or "")
         if not where:
             return None
         bound = change.old is not None and not lookup(change.old, "spec", "nodeName")
-        clash = self._take(change, where, new)
+        ended = lookup(new, "status", "phase") in {"Succeeded", "Failed"}
+        clash = None if ended else self._take(change, where, new)
         return (clash or self._judged(change, where, new)) if bound else None
 
     def settled(self, world: World) -> Iterable[str | Finding]:
@@ -84,6 +85,8 @@ class BoundWhereItMayBe(Checker):
         node = self._nodes.get(where)
         if is_deleting(change.old):
             return f"it is being deleted, and was bound to {where}"
+        if lookup(change.old, "status", "phase") in {"Succeeded", "Failed"}:
+            return f"it has ended, and was bound to {where}"
         if lookup(change.old, "spec", "schedulingGates"):
             return f"its gates are shut, and it was bound to {where}"
         if node is None or is_deleting(node):

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from fathom.cache.caches import Caches
 from fathom.cache.observer import Failed, HandlerFailed, Happening, Listed, Resumed
-from fathom.model.objects import Key, Obj, key_of, uid_of
+from fathom.model.objects import Key, Obj, key_of, lookup, uid_of
 from fathom.sim.invariants import Checker, Finding, Found, Seen
 from fathom.sim.violation import Violation
 
@@ -23,6 +23,7 @@ CHAIN = "each change begins where the last one ended"
 # A server that has not yet shown that it sends bookmarks often is given a minute and a half.
 SILENCE_S = 120.0
 
+ON_NODE = "spec.nodeName="  # The selector of agents.
 NOTICED = "no exception goes unnoticed"
 
 
@@ -43,9 +44,11 @@ class CachesAreTrue(Checker):
         return None
 
     def settled(self, world: World) -> Iterable[str | Finding]:
-        for name, sight in self.sights.items():
-            if world.engine.processes[name].alive and sight.caches is not None:
-                yield from _differences(world, name, sight.caches)
+        """Also of those over whose shoulders nobody looks: they are read as they are."""
+        for name, process in world.engine.processes.items():
+            caches = self.sights[name].caches if name in self.sights else _caches_in(process.state)
+            if process.alive and caches is not None:
+                yield from _differences(world, name, caches)
 
 
 class Sight:
@@ -108,16 +111,24 @@ def _at(obj: Obj | None) -> str:
     return "nothing" if obj is None else f"revision {obj['metadata'].get('resourceVersion')}"
 
 
+def _caches_in(state: object) -> Caches | None:
+    """Of schedulers, controllers and agents."""
+    found = getattr(getattr(state, "controllers", state), "caches", None)
+    return found if isinstance(found, Caches) else None
+
+
 def _differences(world: World, process: str, caches: Caches) -> Iterator[str]:
     view = caches.snapshot()
     for kind in caches.kinds:
         scope = caches.scope(kind)
-        if scope.selects:
+        on = scope.fields.removeprefix(ON_NODE) if scope.fields.startswith(ON_NODE) else ""
+        if scope.selects and not on:
             continue
         if not view.synced(kind):
             yield f"{process} has not listed {kind}"
             continue
-        truth = {key_of(obj): obj for obj in world.list(scope.resource.name, scope.namespace)}
+        listed = world.list(scope.resource.name, scope.namespace)
+        truth = {key_of(obj): obj for obj in listed if not on or lookup(obj, "spec", "nodeName") == on}
         known = {key_of(obj): obj for obj in view.list(kind)}
         for key in sorted({*truth, *known}):
             here, there = known.get(key), truth.get(key)

@@ -7,8 +7,10 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from fathom.control.process import Controllers
+from fathom.model.objects import Key, lookup
 from fathom.schedule.process import SchedulerProcess
 from fathom.sim.checkers.capacity import held
+from fathom.sim.checkers.leaders import LEASES
 from fathom.sim.invariants import REGISTRY, Checker, Finding
 from fathom.sim.storelink import at_once
 
@@ -17,6 +19,9 @@ if TYPE_CHECKING:
     from fathom.schedule.desk import Desk
     from fathom.sim.servers import SimServer
     from fathom.sim.world import World
+
+# What was to be tried again by then has been, or never will be.
+LATE_NS = 5_000_000_000
 
 Sums = dict[str, dict[str, int]]
 
@@ -34,9 +39,9 @@ class NothingIsLeftInHand(Checker):
             state = process.state
             if not process.alive:
                 continue
-            if isinstance(state, Controllers) and _acts(state.standing):
+            if isinstance(state, Controllers) and _acts(_standing(state)):
                 yield from _of_controllers(name, state)
-            elif isinstance(state, SchedulerProcess) and _acts(state._station.standing):
+            elif isinstance(state, SchedulerProcess) and _acts(_standing(state)):
                 yield from (f"{name}: {what}" for what in _of_desk(state.scheduler._desk, sums))
 
 
@@ -50,6 +55,10 @@ def _of_controllers(name: str, running: Controllers) -> Iterator[str]:
             yield f"{name}: {loop.name} has {'/'.join(taken.key)} in hand"
         for key in loop.queue.order():
             yield f"{name}: {loop.name} has {'/'.join(key)} in line, and nobody takes it"
+        now_ns = running._inside.outside.clock.monotonic_ns()
+        for key, trouble in loop.queue.troubles.items():
+            if trouble.next_ns is not None and trouble.next_ns < now_ns - LATE_NS:
+                yield f"{name}: {loop.name} has not forgotten what went wrong with {'/'.join(key)}"
 
 
 def _of_desk(desk: Desk, sums: Sums) -> Iterator[str]:
@@ -83,6 +92,33 @@ def _sums(world: World) -> Sums:
         for name, amount in amounts.items():
             sums[name] = sums.get(name, 0) + amount
     return found
+
+
+class SomebodyLeads(Checker):
+    """At rest: of those who share a lease one believes that it leads, and the lease says the same."""
+
+    name = "one leads when settled"
+    patience_s = 60.0
+
+    def settled(self, world: World) -> Iterable[str | Finding]:
+        leaders: dict[Key, list[str]] = {}
+        for process in world.engine.processes.values():
+            standing = _standing(process.state) if process.alive else None
+            if standing is not None:
+                leading = [standing.identity] if standing.state == "leading" else []
+                leaders.setdefault(standing.lease, []).extend(leading)
+        for key, identities in leaders.items():
+            lease = world.get(LEASES, key)
+            holder = lookup(lease, "spec", "holderIdentity")
+            if identities != [holder]:
+                path = f"{LEASES}/{key.namespace}/{key.name}"
+                yield Finding(f"{path} is {holder}'s, {identities or 'nobody'} leads", (path,))
+
+
+def _standing(state: object) -> Standing | None:
+    if isinstance(state, Controllers):
+        return state.standing
+    return state._station.standing if isinstance(state, SchedulerProcess) else None
 
 
 class ServersKnowTheStore(Checker):

@@ -72,6 +72,14 @@ class WhoDeletesNamesTheObject(Checker):
         return f"{change.by} deleted {change.path} " + ("by its name alone" if not named else f"for {named}")
 
 
+class NothingIsStoredByTrying(Checker):
+    name = "a dry run stores nothing"
+
+    def commit(self, change: Seen) -> Found:
+        tried = change.ask is not None and "dryRun=" in change.ask.target
+        return f"{change.by} only tried, and {change.path} has changed" if tried else None
+
+
 class NothingIsOrphaned(Checker):
     """At rest the collector has taken what nobody owns any more, and what lay in a namespace that is gone."""
 

@@ -66,15 +66,25 @@ class Truth:
         self.children: dict[str, list[Obj]] = {}  # Controller's UID -> pods.
         for pod in self.pods:
             self.children.setdefault(owner_uid(pod), []).append(pod)
+        self.sets = world.list(REPLICA_SETS)
+
+    def below(self, deployment: Obj) -> list[Obj]:
+        """The pods of a Deployment, of all its revisions."""
+        mine = [uid_of(one) for one in self.sets if owner_uid(one) == uid_of(deployment)]
+        return [pod for uid in mine for pod in self.children.get(uid, ())]
 
 
 def _path(obj: Obj) -> str:
     return "/".join(part for part in key_of(obj) if part)
 
 
-def _is_ready(obj: Obj) -> bool:
+def _is(obj: Obj, *types: str) -> bool:
     conditions = lookup(obj, "status", "conditions") or ()
-    return any(one.get("type") == "Ready" and one.get("status") == "True" for one in conditions)
+    return any(one.get("type") in types and one.get("status") == "True" for one in conditions)
+
+
+def _is_ready(obj: Obj) -> bool:
+    return _is(obj, "Ready")
 
 
 def _is_live(pod: Obj) -> bool:
@@ -100,7 +110,7 @@ def _counts(pods: Iterable[Obj]) -> dict[str, object]:
 
 
 def replica_sets(truth: Truth) -> Wrong:
-    for one in truth.list(REPLICA_SETS):
+    for one in truth.sets:
         if is_deleting(one):
             continue
         true = {**_counts(truth.children.get(uid_of(one), ())), **_generation(one)}
@@ -112,18 +122,14 @@ def replica_sets(truth: Truth) -> Wrong:
 
 def _has_failed(one: Obj) -> bool:
     """It says that the server would not have more."""
-    conditions = lookup(one, "status", "conditions") or ()
-    return any(each.get("type") == "ReplicaFailure" and each.get("status") == "True" for each in conditions)
+    return _is(one, "ReplicaFailure")
 
 
 def deployments(truth: Truth) -> Wrong:
-    sets = truth.list(REPLICA_SETS)
     for one in truth.list(DEPLOYMENTS):
         if is_deleting(one):
             continue
-        mine = [each for each in sets if owner_uid(each) == uid_of(one)]
-        pods = [pod for each in mine for pod in truth.children.get(uid_of(each), ())]
-        true = {**_counts(pods), **_generation(one)}
+        true = {**_counts(truth.below(one)), **_generation(one)}
         yield from _compared(DEPLOYMENTS, one, one.get("status") or {}, true)
 
 
@@ -135,9 +141,32 @@ def jobs(truth: Truth) -> Wrong:
         live = [pod for pod in pods if _is_live(pod)]
         true = {"active": len(live), "ready": sum(_is_ready(pod) for pod in live)}
         yield from _compared(JOBS, one, one.get("status") or {}, true)
+        if live and _is(one, "Complete", "Failed"):
+            yield JOBS, _path(one), "it is over, and has pods that run"
+        done = int(lookup(one, "status", "succeeded") or 0) >= int(
+            lookup(one, "spec", "completions") or 2**31
+        )
+        if done and not _is(one, "Complete"):
+            yield JOBS, _path(one), "enough have succeeded, and it is not said to be complete"
 
 
-def progress(kind: str, resource: str) -> Callable[[Truth], Wrong]:
+def autoscalers(truth: Truth) -> Wrong:
+    sizes = {_path(one): int(lookup(one, "spec", "replicas") or 0) for one in truth.list(DEPLOYMENTS)}
+    for one in truth.list(AUTOSCALERS):
+        target = f"{key_of(one).namespace}/{lookup(one, 'spec', 'scaleTargetRef', 'name')}"
+        if target not in sizes or is_deleting(one):
+            continue
+        true = {"currentReplicas": sizes[target], "desiredReplicas": sizes[target], **_generation(one)}
+        yield from _compared(AUTOSCALERS, one, one.get("status") or {}, true)
+        if sizes[target] > int(lookup(one, "spec", "maxReplicas") or 0):
+            yield (
+                AUTOSCALERS,
+                _path(one),
+                f"its target has {sizes[target]} replicas, which is beyond its most",
+            )
+
+
+def progress(resource: str) -> Callable[[Truth], Wrong]:
     def recounted(truth: Truth) -> Wrong:
         said = {lookup(one, "spec", "workload", "uid"): one for one in truth.list(PROGRESS)}
         for workload in truth.list(resource):
@@ -148,9 +177,12 @@ def progress(kind: str, resource: str) -> Callable[[Truth], Wrong]:
                 yield resource, _path(workload), "nobody says how far it has come"
                 continue
             yield from _compared(PROGRESS, one, one.get("status") or {}, _generation(workload))
-            if kind != "Job":
-                true = {"desired": int(lookup(workload, "spec", "replicas") or 0)}
-                yield from _compared(PROGRESS, one, lookup(one, "status", "current") or {}, true)
+            current, before = lookup(one, "status", "current") or {}, lookup(one, "status", "previous") or {}
+            ready = int(current.get("ready") or 0) + int(before.get("ready") or 0)
+            told = {"desired": current.get("desired"), "ready": ready}
+            pods = _counts(truth.below(workload))
+            true = {"desired": int(lookup(workload, "spec", "replicas") or 0), "ready": pods["readyReplicas"]}
+            yield from _compared(PROGRESS, one, told, true)
 
     return recounted
 
@@ -271,7 +303,8 @@ RECOUNTS: dict[str, Callable[[Truth], Wrong]] = {
     "replicasets": replica_sets,
     "deployments": deployments,
     "jobs": jobs,
-    "deployment-progress": progress("Deployment", DEPLOYMENTS),
+    "deployment-progress": progress(DEPLOYMENTS),
+    "autoscaling": autoscalers,
     "disruption": budgets,
     "endpointslices": slices,
     "endpoints": endpoints,

@@ -99,26 +99,65 @@ def _slot(pod: Obj | None) -> tuple[str, ...] | None:
 
 
 class CountedOnce(Checker):
-    """A Job says at most as many successes as pods of it have succeeded, and never fewer than before."""
+    """A Job says at most as many successes as pods of it have succeeded, and never fewer than before; and at
+    most as many failures as pods of it have failed, or were sent away."""
 
     name = "succeeded ≤ distinct UIDs"
     resources = frozenset({PODS, JOBS})
 
     def __init__(self) -> None:
         self._succeeded: dict[str, set[str]] = {}  # Job's UID -> UIDs of pods.
+        self._failed: dict[str, set[str]] = {}
 
     def commit(self, change: Seen) -> Found:
+        pod = change.new or change.old
+        if change.resource == PODS and pod is not None and (change.new is None or not is_live(change.new)):
+            ended = self._succeeded if lookup(pod, "status", "phase") == "Succeeded" else self._failed
+            ended.setdefault(owner_uid(pod), set()).add(uid_of(pod))
         if change.new is None:
             return None
-        if change.resource == PODS and lookup(change.new, "status", "phase") == "Succeeded":
-            self._succeeded.setdefault(owner_uid(change.new), set()).add(uid_of(change.new))
         if change.resource != JOBS:
             return None
         said, said_before = _count(change.new), _count(change.old)
         true = len(self._succeeded.get(uid_of(change.new), ()))
         if said > true:
             return f"{change.key.name} says that {said} succeeded; {true} pods did"
+        failed, lost = (
+            int(lookup(change.new, "status", "failed") or 0),
+            self._failed.get(uid_of(change.new), ()),
+        )
+        if failed > len(lost):
+            return f"{change.key.name} says that {failed} failed; {len(lost)} pods did"
         return f"{change.key.name} said {said_before}, now {said}" if said < said_before else None
+
+
+class JobsWithinBounds(Checker):
+    """Never more of a Job's pods at work than it ever wanted at once. One that comes when its sender has
+    given up on it does not count."""
+
+    name = "children ≤ desired + surge"
+    resources = frozenset({PODS, JOBS})
+
+    def __init__(self) -> None:
+        self._most: dict[str, int] = {}  # Job's UID -> how many at once.
+        self._live: dict[str, dict[str, None]] = {}
+
+    def commit(self, change: Seen) -> Found:
+        if change.resource == JOBS:
+            if change.new is not None:
+                wanted = int(lookup(change.new, "spec", "parallelism") or 0)
+                uid = uid_of(change.new)
+                self._most[uid] = max(wanted, self._most.get(uid, 0))
+            return None
+        if change.old is not None:
+            self._live.get(owner_uid(change.old), {}).pop(change.key.name, None)
+        if change.new is None or not is_live(change.new) or change.late:
+            return None
+        uid = owner_uid(change.new)
+        live = self._live.setdefault(uid, {})
+        live[change.key.name] = None
+        most = self._most.get(uid, len(live))
+        return f"{', '.join(live)}: {len(live)} at work, {most} wanted" if len(live) > most else None
 
 
 def _count(job: Obj | None) -> int:

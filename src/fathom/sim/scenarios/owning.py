@@ -6,6 +6,7 @@ from __future__ import annotations
 import asyncio
 
 from fathom.client.api import Resource
+from fathom.model.errors import ApiError
 from fathom.model.objects import Key, Obj, is_deleting, key_of, metadata, uid_of
 from fathom.sim.checkers import at_home
 from fathom.sim.menu import Menu
@@ -15,7 +16,9 @@ from fathom.sim.scenarios.basics import CONFIG_MAPS
 from fathom.sim.scenarios.history import READERS, Reader
 from fathom.sim.scenarios.objects import NAMESPACES
 from fathom.sim.scenarios.staff import QUIET_S
+from fathom.sim.storelink import at_once
 from fathom.sim.world import World
+from fathom.store.protocol import Compacted
 
 SECRETS = Resource("", "v1", "secrets")
 OWNERS = tuple(f"owner-{number}" for number in range(3))
@@ -34,7 +37,7 @@ HELD = "example.com/held"
     ),
     servers=2,
     checkers=at_home,
-    scale=30,
+    scale=45,
 )
 async def owners_come_and_go(world: World) -> None:
     """Owners are deleted in the background, in the foreground or alone, and namesakes follow at once;
@@ -55,10 +58,16 @@ async def owners_come_and_go(world: World) -> None:
 async def _change(world: World, number: int, ever: list[Obj]) -> None:
     """`ever`: all owners that there were. Who hears late has them for alive."""
     space = world.rng.choice(("default", *SPACES))
-    what = world.rng.choice(("owner", "child", "child", "child", "delete", "replace", "late", "space"))
+    what = world.rng.choice(
+        ("owner", "child", "child", "child", "delete", "replace", "late", "space", "trying", "reading")
+    )
     name = world.rng.choice(OWNERS)
     if what == "child":
         await _bear(world, space, number, ever)
+    elif what == "trying":
+        await _only_try(world, space, name)
+    elif what == "reading":
+        await _read(world)
     elif what == "late" and ever:
         one = world.rng.choice(ever)
         await world.api.delete(CONFIG_MAPS, *key_of(one), uid=uid_of(one))
@@ -79,7 +88,7 @@ async def _make(world: World, space: str, name: str) -> None:
 
 async def _bear(world: World, space: str, number: int, ever: list[Obj]) -> None:
     alive = [one for one in world.list("configmaps", space) if key_of(one).name in OWNERS]
-    owners = alive if world.rng.random() < 0.7 else [one for one in ever if key_of(one).namespace == space]
+    owners = alive if world.rng.random() < 0.5 else [one for one in ever if key_of(one).namespace == space]
     chosen = world.rng.sample(owners, min(len(owners), world.rng.choice((1, 1, 2))))
     references = [
         {
@@ -103,6 +112,31 @@ async def _delete(world: World, space: str, name: str) -> None:
     if there is not None and not is_deleting(there):
         policy = world.rng.choice(POLICIES)
         await world.api.delete(CONFIG_MAPS, space, name, uid=uid_of(there), policy=policy)
+
+
+async def _only_try(world: World, space: str, name: str) -> None:
+    """What would be answered, and nothing comes of it."""
+    await world.api._write("DELETE", f"{CONFIG_MAPS.path(space, name)}?dryRun=All", {})
+    tried = {"metadata": {"name": name}}
+    await world.api._write("POST", f"{CONFIG_MAPS.path(space)}?dryRun=All", tried)
+
+
+async def _read(world: World) -> None:
+    """A page at a time, all of one moment."""
+    try:
+        page = await world.api.list_page(SECRETS, limit=2)
+        revision, found = page.revision, ["/".join(key_of(one)) for one in page.items]
+        while page.token:
+            page = await world.api.list_page(SECRETS, limit=2, token=page.token)
+            found += ["/".join(key_of(one)) for one in page.items]
+    except ApiError:
+        return  # The server is starting, or the store has forgotten.
+    try:
+        listed = at_once(world.engine.store.range("/registry/secrets/", revision=revision)).entries
+    except Compacted:
+        return
+    wanted = [entry.key.removeprefix("/registry/secrets/") for entry in listed]
+    assert found == wanted, f"at {revision} there were {wanted}, and pages have {found}"
 
 
 async def _empty(world: World, space: str) -> None:

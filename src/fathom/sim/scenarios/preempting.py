@@ -6,9 +6,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from fathom.controllers.repair import Reservations
-from fathom.model.objects import Key, Obj, lookup, metadata, uid_of
+from fathom.model.objects import Key, Obj, is_deleting, key_of, lookup, metadata, uid_of
+from fathom.sim.checkers.capacity import held
 from fathom.sim.faults import AnyFault, Crash, HoldWatch, LoseReply, LoseRequest, SlowRequest
-from fathom.sim.invariants import RESERVATIONS, Checker, Finding
+from fathom.sim.invariants import RESERVATIONS, Checker, Finding, Found, Seen
 from fathom.sim.menu import Menu
 from fathom.sim.running import run_controllers
 from fathom.sim.scenario import Scenario, scenario
@@ -36,6 +37,7 @@ GRACE_S = 6  # Victims take it all.
 QUIET_S = 90.0
 # So long that leaders change between the two steps.
 RESTART_S = 8.0
+CPU_MILLI = 4000  # Of each node.
 
 
 class NothingIsHeldForNobody(Checker):
@@ -54,8 +56,61 @@ class NothingIsHeldForNobody(Checker):
                 )
 
 
+class VictimsAreLesser(Checker):
+    """Who is sent away makes room for somebody of higher priority who waits; and at rest nobody waits whom
+    sending lesser ones away would let in."""
+
+    name = "room is made for the more important"
+
+    def __init__(self) -> None:
+        self._waiting: dict[str, int] = {}  # UID -> priority.
+
+    def commit(self, change: Seen) -> Found:
+        if change.resource != "pods":
+            return None
+        found = self._judged(change)
+        for obj in (change.old, change.new):
+            if obj is not None:
+                self._waiting.pop(uid_of(obj), None)
+        if change.new is not None and not lookup(change.new, "spec", "nodeName"):
+            self._waiting[uid_of(change.new)] = _priority(change.new)
+        return found
+
+    def _judged(self, change: Seen) -> Found:
+        goes = change.new is None or is_deleting(change.new)
+        if change.old is None or is_deleting(change.old) or not goes or change.by not in (*SCHEDULERS, RIVAL):
+            return None
+        if any(priority > _priority(change.old) for priority in self._waiting.values()):
+            return None
+        return f"{change.by} sent {change.key.name} away, and nobody more important waits"
+
+    def settled(self, world: World) -> Iterable[str | Finding]:
+        pods = world.list("pods")
+        for one in pods:
+            if lookup(one, "spec", "nodeName") or is_deleting(one):
+                continue
+            for name in [str(metadata(each)["name"]) for each in world.list("nodes")]:
+                stay = [held("pods", each) for each in pods if _priority(each) >= _priority(one)]
+                kept = sum(each[2].get("cpu", 0) for each in stay if each is not None and each[0] == name)
+                lesser = [each for each in pods if lookup(each, "spec", "nodeName") == name]
+                if kept + _cpu_milli(one) <= CPU_MILLI and any(
+                    _priority(each) < _priority(one) for each in lesser
+                ):
+                    path = "/".join(("pods", *key_of(one)))
+                    yield Finding(f"{path} waits, and lesser ones are on {name}", (path,))
+
+
+def _priority(one: Obj) -> int:
+    return int(lookup(one, "spec", "priority") or 0)
+
+
+def _cpu_milli(one: Obj) -> int:
+    asked = held("pods", {**one, "spec": {**one["spec"], "nodeName": "anywhere"}})
+    return asked[2].get("cpu", 0) if asked is not None else 0
+
+
 def checkers() -> Sequence[Checker]:
-    return [*scheduling.checkers(), NothingIsHeldForNobody()]
+    return [*scheduling.checkers(), NothingIsHeldForNobody(), VictimsAreLesser()]
 
 
 @scenario(

@@ -27,7 +27,7 @@ from fathom.sim.checkers.rollouts import (
     RolledOut,
 )
 from fathom.sim.checkers.settled import WhenSettled, unfinished_jobs, untrue_endpoints
-from fathom.sim.checkers.workloads import CountedOnce, OnePodPerSlot
+from fathom.sim.checkers.workloads import CountedOnce, JobsWithinBounds, OnePodPerSlot
 from fathom.sim.faults import AnyFault, Crash, CrashAtWrite, HoldWatch
 from fathom.sim.invariants import Checker
 from fathom.sim.menu import Menu
@@ -153,7 +153,8 @@ async def let_the_first_lead(world: World) -> None:
 
 
 def of_jobs() -> Sequence[Checker]:
-    return [*at_home(), CountedOnce(), WhenSettled("every job comes to its end", unfinished_jobs)]
+    ended = WhenSettled("every job comes to its end", unfinished_jobs)
+    return [*at_home(), CountedOnce(), JobsWithinBounds(), ended]
 
 
 @scenario(

@@ -1,0 +1,87 @@
+"""Jobs come to their end in every way there is: enough have succeeded, too many failed, time is up; some wait
+first, some are taken away afterwards. The agents are real, so that pods fail by themselves."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from fathom.agent.process import begin as begin_agent
+from fathom.controllers.jobs import Jobs
+from fathom.model.objects import Key, Obj, lookup
+from fathom.sim.checkers import at_home
+from fathom.sim.checkers.workloads import CountedOnce, JobsWithinBounds
+from fathom.sim.invariants import Checker
+from fathom.sim.menu import Menu
+from fathom.sim.scenario import Scenario, scenario
+from fathom.sim.scenarios.jobs import JOBS, job
+from fathom.sim.scenarios.staff import MANAGERS, QUIET_S, manage
+from fathom.sim.world import World
+
+NODE = "node-1"
+KINDS = ("/pods", "/jobs")
+RUNS_FOR_EVER = 10_000.0
+# What each says in the end: its last condition, and why.
+ENDS = {
+    "well": ("Complete", "CompletionsReached"),
+    "indexed": ("Complete", "CompletionsReached"),
+    "resumed": ("Complete", "CompletionsReached"),
+    "failing": ("Failed", "BackoffLimitExceeded"),
+    "late": ("Failed", "DeadlineExceeded"),
+}
+
+
+def checkers() -> Sequence[Checker]:
+    return [*at_home(), CountedOnce(), JobsWithinBounds()]
+
+
+@scenario(Menu(processes=(*MANAGERS, NODE), kinds=KINDS, seconds=25, most=6), checkers=checkers)
+async def jobs_end(world: World) -> None:
+    """One of each sort; in the end each says what became of it, and what was to be taken away is."""
+    manage(world, Jobs, kinds=KINDS)
+    world.process(NODE, begin_agent, node=NODE, driver="simulated")
+    await world.sleep(2)
+    for name in (*ENDS, "short"):
+        await world.apply(JOBS, _job(name))
+    await world.sleep(12)
+    await world.apply(JOBS, {"metadata": {"name": "resumed"}, "spec": {"suspend": False}})
+    await world.sleep(30)
+    world.heal()
+    for name, end in ENDS.items():
+        await world.until(
+            lambda name=name, end=end: _end(world, name) == end,  # type: ignore[misc]  # Bound for this turn.
+            within_s=400,
+            what=f"{name} is {end[0]}: {end[1]} (now {_end(world, name)})",
+        )
+    await world.until(
+        lambda: world.get(JOBS.name, Key("default", "short")) is None, within_s=200, what="short is gone"
+    )
+    await world.settle(quiet_s=QUIET_S)
+    assert lookup(world.get(JOBS.name, Key("default", "indexed")), "status", "completedIndexes") == "0-2"
+
+
+def _job(name: str) -> Obj:
+    more: dict[str, Obj] = {
+        "indexed": {"completionMode": "Indexed"},
+        "resumed": {"suspend": True},
+        "failing": {"backoffLimit": 1},
+        "late": {"activeDeadlineSeconds": 8},
+        "short": {"ttlSecondsAfterFinished": 5},
+    }
+    runs_s = RUNS_FOR_EVER if name == "late" else 1.0
+    made = job(name, completions=3, parallelism=2, runs_s=runs_s)
+    made["spec"] |= more.get(name, {})
+    if name == "failing":
+        notes = made["spec"]["template"]["metadata"]["annotations"]
+        notes["fathom.dev/simulated"] = '{"exit_code": 3}'
+    return made
+
+
+def _end(world: World, name: str) -> tuple[str, str]:
+    found = world.get(JOBS.name, Key("default", name)) or {}
+    for one in lookup(found, "status", "conditions") or ():
+        if one["type"] in {"Complete", "Failed"} and one["status"] == "True":
+            return one["type"], one["reason"]
+    return "", ""
+
+
+SCENARIOS: tuple[Scenario, ...] = (jobs_end,)

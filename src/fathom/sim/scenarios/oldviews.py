@@ -1,0 +1,107 @@
+"""A scheduler decides from a view in which everything that speaks against it has not happened yet: a pod that
+is going, or another by its name, a port and room and a quota that are taken, a node that is shut or gone. The
+server, which knows, refuses each of them."""
+
+from __future__ import annotations
+
+from fathom.model.objects import Key, Obj, lookup, uid_of
+from fathom.sim.faults import AnyFault, HoldWatch
+from fathom.sim.menu import Menu
+from fathom.sim.running import run_controllers
+from fathom.sim.scenario import Scenario, scenario
+from fathom.sim.scenarios.objects import NODES, PODS
+from fathom.sim.scenarios.scheduling import (
+    KINDS,
+    QUOTAS,
+    SCHEDULERS,
+    checkers,
+    node,
+    pod,
+    quota,
+    run_scheduler,
+)
+from fathom.sim.scenarios.staff import AGENT, QUIET_S
+from fathom.sim.standins.agent import Agent
+from fathom.sim.world import World
+
+HELD = "example.com/held"
+DEAF_S = 14.0
+OLD_PODS: tuple[AnyFault, ...] = (
+    HoldWatch(at_s=5.0, target=SCHEDULERS[0], match="/api/v1/pods", for_s=DEAF_S),
+    HoldWatch(at_s=30.0, target=SCHEDULERS[0], match="/api/v1/nodes", for_s=DEAF_S),
+    HoldWatch(at_s=30.0, target=SCHEDULERS[0], match="/tenantquotas", for_s=DEAF_S),
+)
+
+
+@scenario(Menu(processes=SCHEDULERS[:1], kinds=KINDS), scripted=OLD_PODS, checkers=checkers)
+async def refused_from_an_old_view(world: World) -> None:
+    """Each of those that it would place is refused for what the scheduler has not heard of."""
+    run_scheduler(world, SCHEDULERS[0])
+    run_controllers(world, AGENT, Agent)
+    for number in (1, 2, 3):
+        await world.apply(NODES, _node(number, shut=number == 1))
+    await world.apply(QUOTAS, quota("default", cpu="20"))
+    for name in ("going", "ended", "replaced", "ported", "large"):
+        await world.apply(PODS, _waiting(name))
+    await world.sleep(5.5 - world.now_s)
+    await _behind_its_back(world)
+    await world.apply(NODES, _node(1))  # Of this it hears, and places them all.
+    await world.sleep(31.0 - world.now_s)
+    for name in ("going", "ported"):
+        assert not _where(world, name), f"{name} was bound to {_where(world, name)}"
+    await _behind_its_back_again(world)
+    await world.sleep(10)
+    await world.api.patch(PODS, "default", "going", {"metadata": {"finalizers": None}})
+    await world.heal_and_settle(quiet_s=QUIET_S)
+
+
+async def _behind_its_back(world: World) -> None:
+    """Who waits goes, has failed, is another; and somebody is on the node."""
+    there = world.get("pods", Key("default", "going"))
+    assert there is not None
+    await world.api.delete(PODS, "default", "going", uid=uid_of(there))
+    await world.api.patch(PODS, "default", "ended", {"status": {"phase": "Failed"}}, subresource="status")
+    await world.delete(PODS, "replaced")
+    another = _waiting("replaced")
+    another["spec"]["nodeSelector"] = {"no": "where"}
+    await world.apply(PODS, another)
+    taken = _waiting("taken", cpu="3")
+    taken["spec"] |= {"nodeName": "node-1"}
+    taken["spec"]["containers"][0]["ports"] = [{"containerPort": 80, "hostPort": 8080}]
+    await world.apply(PODS, taken)
+
+
+async def _behind_its_back_again(world: World) -> None:
+    """Nodes are shut and go; the quota is spent."""
+    await world.apply(NODES, _node(2, shut=True))
+    await world.delete(NODES, "node-3")
+    for number in (2, 3):
+        late = _waiting(f"late-{number}")
+        late["spec"]["nodeSelector"] = {"kubernetes.io/hostname": f"node-{number}"}
+        await world.apply(PODS, late)
+    await world.sleep(2)
+    await world.apply(QUOTAS, quota("default", cpu="4"))
+    await world.apply(NODES, _node(4))
+    await world.apply(PODS, _waiting("beyond"))
+
+
+def _node(number: int, *, shut: bool = False) -> Obj:
+    return node(f"node-{number}", zone=f"zone-{number}", cordoned=shut)
+
+
+def _waiting(name: str, *, cpu: str = "") -> Obj:
+    """They wait for the first node, which is shut."""
+    made = pod(name, cpu=cpu or {"large": "3", "beyond": "2"}.get(name, "500m"))
+    made["spec"]["nodeSelector"] = {"kubernetes.io/hostname": "node-1"} if name != "beyond" else {}
+    if name == "going":
+        made["metadata"]["finalizers"] = [HELD]
+    if name == "ported":
+        made["spec"]["containers"][0]["ports"] = [{"containerPort": 80, "hostPort": 8080}]
+    return made
+
+
+def _where(world: World, name: str) -> str:
+    return str(lookup(world.get("pods", Key("default", name)) or {}, "spec", "nodeName") or "")
+
+
+SCENARIOS: tuple[Scenario, ...] = (refused_from_an_old_view,)

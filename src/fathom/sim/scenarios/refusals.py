@@ -1,0 +1,89 @@
+"""Every few of the managers' writes are refused, for no reason that anybody could see: what is refused is
+tried again, by every controller, though nothing changes that would remind it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from fathom.controllers.deployments import Deployments
+from fathom.controllers.disruption import DisruptionBudgets
+from fathom.controllers.endpoints import EndpointSlices, EndpointsOfServices
+from fathom.controllers.jobs import Jobs
+from fathom.controllers.progress import DeploymentProgress
+from fathom.controllers.replicasets import ReplicaSets
+from fathom.sim.checkers import at_home
+from fathom.sim.checkers.rollouts import RolledOut
+from fathom.sim.checkers.settled import WhenSettled, unfinished_jobs
+from fathom.sim.checkers.workloads import CountedOnce, JobsWithinBounds, OnePodPerSlot
+from fathom.sim.faults import AnyFault, Refuse
+from fathom.sim.invariants import Checker
+from fathom.sim.menu import Menu
+from fathom.sim.scenario import Scenario, scenario
+from fathom.sim.scenarios.drains import BUDGETS, budget
+from fathom.sim.scenarios.jobs import JOBS, job
+from fathom.sim.scenarios.serving import SERVICES, service
+from fathom.sim.scenarios.staff import MANAGERS, come_to_rest, employ
+from fathom.sim.scenarios.workloads import DEPLOYMENTS, deployment
+from fathom.sim.world import World
+
+WRITES = ("POST ", "PATCH ", "DELETE ", "/status")
+KINDS = (
+    "replicasets",
+    "deployments",
+    "pods",
+    "jobs",
+    "endpoints",
+    "poddisruptionbudgets",
+    "workloadprogresses",
+)
+STATUSES = (409, 500, 409, 503, 409, 429)
+# Apart, so that nobody takes the server for down.
+EVERY_S = 0.7
+LAST_S = 25.0
+
+
+def every_few(seed: str) -> Sequence[AnyFault]:
+    """Of one way of writing or of one kind, in turn; with which the first begins follows from the seed."""
+    number = int(seed) if seed.isdigit() else 0
+    matches = (*WRITES, *KINDS)
+    return [
+        Refuse(
+            at_s=round(at * EVERY_S, 3),
+            target=MANAGERS[0],
+            match=matches[(number + at * 5) % len(matches)],
+            status=STATUSES[(number // 11 + at) % len(STATUSES)],  # type: ignore[arg-type]  # One of four.
+        )
+        for at in range(int(LAST_S / EVERY_S))
+    ]
+
+
+def checkers() -> Sequence[Checker]:
+    ended = WhenSettled("every job comes to its end", unfinished_jobs)
+    return [*at_home(), OnePodPerSlot(), CountedOnce(), JobsWithinBounds(), RolledOut(), ended]
+
+
+@scenario(Menu(processes=MANAGERS[:1]), faults_of=every_few, checkers=checkers)
+async def refused_now_and_then(world: World) -> None:
+    """A workload is made, rolled and scaled, a job runs: in the end all is as it should be."""
+    weather = employ(
+        world,
+        Deployments,
+        ReplicaSets,
+        Jobs,
+        DisruptionBudgets,
+        EndpointSlices,
+        EndpointsOfServices,
+        DeploymentProgress,
+    )
+    await world.sleep(0.01)
+    world.pause(MANAGERS[1], 60.0)  # The first leads, and is refused.
+    await world.apply(SERVICES, service("web"))
+    await world.apply(BUDGETS, budget("web"))
+    for step, (replicas, tag) in enumerate(((3, 1), (3, 2), (4, 2), (2, 1))):
+        await world.apply(DEPLOYMENTS, deployment("web", replicas, tag=tag))
+        await world.apply(JOBS, job(f"job-{step}", completions=2, parallelism=1, runs_s=1.0))
+        await world.sleep(LAST_S / 4 + 0.5)
+    await come_to_rest(world, weather)
+
+
+SCENARIOS: tuple[Scenario, ...] = (refused_now_and_then,)
