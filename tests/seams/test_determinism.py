@@ -17,7 +17,7 @@ from tests.seams.test_host import Deaf, ListTape
 
 from fathom.seams import domain as domains
 from fathom.seams import host as hosts
-from fathom.seams.domain import Domain, Runaway
+from fathom.seams.domain import Domain, Runaway, driving
 from fathom.seams.host import Host
 from fathom.seams.process import Birth, DomainClock, Inside, NoEntry, Process, clock_payload, load_entry
 from fathom.seams.seam import Ask, Input, Reply, Seam
@@ -490,3 +490,29 @@ def test_sets_of_tasks_have_one_order_in_every_process() -> None:
         ).stdout
 
     assert len({run("0", 0), run("1", 1000), run("777", 100_000)}) == 1
+
+
+def test_whoever_drives_many_inputs_finds_its_own_loop_and_hooks_again() -> None:
+    hooks = sys.get_asyncgen_hooks()
+    one, other = Domain(), Domain()
+    ran: list[asyncio.AbstractEventLoop] = []
+    with driving():
+        for domain in (one, other):
+            domain.step(0, lambda: ran.append(asyncio.get_running_loop()))
+    assert ran == [one, other]
+    assert (asyncio._get_running_loop(), sys.get_asyncgen_hooks()) == (None, hooks)
+
+
+def test_an_input_says_when_the_next_timer_is_due() -> None:
+    domain = Domain()
+    timers: list[asyncio.TimerHandle] = []
+
+    def arm(*delays_s: float) -> None:
+        timers.extend(domain.call_later(delay_s, list) for delay_s in delays_s)
+
+    said = [
+        domain.input(0, arm, 3.0, 2.0),
+        domain.input(1, timers[1].cancel),
+        domain.input(4_000_000_000),
+    ]
+    assert said == [2_000_000_000, 3_000_000_000, None]

@@ -43,6 +43,21 @@ def test_a_paused_process_runs_nothing_and_its_clock_goes_on() -> None:
     assert [tick - began for tick in ticker.ticks] == [0, 1, 2, 6.5, 7.5, 8.5, 9.5]
 
 
+def test_a_story_that_reaches_into_another_process_goes_on_in_its_own() -> None:
+    loops: list[tuple[asyncio.AbstractEventLoop, asyncio.Task[Any] | None]] = []
+
+    async def tale(world: World) -> None:
+        world.process("worker", running(Ticker().main))
+        await world.sleep(1)
+        loops.append((asyncio.get_running_loop(), asyncio.current_task()))
+        world.stop("worker", grace_s=1)  # The worker is told here and now, in the midst of the story's input.
+        loops.append((asyncio.get_running_loop(), asyncio.current_task()))
+
+    passes(story(tale))
+    assert loops[0] == loops[1]
+    assert loops[0][1] is not None
+
+
 @pytest.mark.parametrize("healed", [False, True])
 def test_what_came_while_a_process_was_paused_is_worked_on_first_and_in_order(healed: bool) -> None:
     watcher = Watcher()

@@ -25,7 +25,8 @@ import sys
 import warnings
 from asyncio import events
 from collections import deque
-from collections.abc import Callable, Coroutine, Generator
+from collections.abc import Callable, Coroutine, Generator, Iterator
+from contextlib import contextmanager
 from itertools import count
 from typing import Any, TypeVar, TypeVarTuple, Unpack
 
@@ -109,6 +110,18 @@ def _closed(name: str) -> Any:
     return closed
 
 
+@contextmanager
+def driving() -> Iterator[None]:
+    """Around many `step`s: the loop and the hooks that whoever drives may have are put back once, at the end.
+    Between two steps the last Domain still looks as if it ran."""
+    outer, hooks = _get_running_loop(), sys.get_asyncgen_hooks()
+    try:
+        yield
+    finally:
+        sys.set_asyncgen_hooks(*hooks)
+        _set_running_loop(outer)
+
+
 class Domain(asyncio.AbstractEventLoop):
     def __init__(self, *, now_ns: int = 0) -> None:
         self.now_ns = now_ns  # Frozen while an input is being worked on; never goes back.
@@ -129,11 +142,20 @@ class Domain(asyncio.AbstractEventLoop):
 
     # The one way in.
 
-    def input(self, now_ns: int, deliver: Callable[..., object] | None = None, *args: Any) -> None:
-        """One input, and everything that follows from it. Without `deliver`: time alone has passed."""
+    def input(self, now_ns: int, deliver: Callable[..., object] | None = None, *args: Any) -> int | None:
+        """One input, and everything that follows from it. Without `deliver`: time alone has passed. Answers
+        as `next_deadline_ns` does."""
+        outer, hooks = _get_running_loop(), sys.get_asyncgen_hooks()
+        try:
+            return self.step(now_ns, deliver, *args)
+        finally:
+            sys.set_asyncgen_hooks(*hooks)
+            _set_running_loop(outer)
+
+    def step(self, now_ns: int, deliver: Callable[..., object] | None = None, *args: Any) -> int | None:
+        """`input`, for one who delivers many within `driving`."""
         if self._inside:
             raise RuntimeError("an input cannot be delivered while another is being worked on")
-        outer, hooks = _get_running_loop(), sys.get_asyncgen_hooks()
         _set_running_loop(self)
         sys.set_asyncgen_hooks(None, self._finish_generator)
         self._inside = True
@@ -149,8 +171,10 @@ class Domain(asyncio.AbstractEventLoop):
                 self._drain()
         finally:
             self._inside = False
-            sys.set_asyncgen_hooks(*hooks)
-            _set_running_loop(outer)
+        timers = self._timers
+        if not timers:
+            return None
+        return timers[0][0] if timers[0][2].callback is not None else self.next_deadline_ns()
 
     def collect(self, generation: int = 2) -> None:
         """Collect garbage; to be delivered as an input, so that what finalizers begin is finished with it."""

@@ -93,6 +93,10 @@ class DomainClock:
         return self._domain.now_ns
 
 
+# Inputs that no ask has caused, nor a signal.
+_OF_ITSELF = frozenset({Input.TICK, Input.START, Input.COLLECT, Input.CLOCK})
+
+
 class Process:
     """The one way of inputs into a Domain. Live and replayed alike go through here, so they cannot differ."""
 
@@ -106,15 +110,15 @@ class Process:
 
     def way_of(self, kind: Input, number: int, status: int, payload: Any) -> tuple[Any, ...]:
         """What is called with what inside the Domain; nothing where time alone has passed."""
+        if kind not in _OF_ITSELF:
+            return (self.seam.deliver, kind, number, status, payload)
         if kind is Input.TICK:
             return ()
         if kind is Input.START:
             return (self._begin,)
         if kind is Input.COLLECT:
             return (self.domain.collect, status)
-        if kind is Input.CLOCK:
-            return (self._set_clock, payload)
-        return (self.seam.deliver, kind, number, status, payload)
+        return (self._set_clock, payload)
 
     def _set_clock(self, payload: bytes) -> None:
         self.domain.epoch_ns = int.from_bytes(payload, "little", signed=True)

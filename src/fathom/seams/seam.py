@@ -37,6 +37,7 @@ class Input(IntEnum):
 
 
 ANSWERS = frozenset({Input.REPLY, Input.OPENED})  # What an ask waits for.
+CHUNK = Input.CHUNK  # Most inputs are one: a name of its own is found sooner.
 
 
 class Ask(msgspec.Struct, frozen=True):
@@ -113,37 +114,39 @@ class Seam:
         """One answer. A timeout is an answer too: status 0. The deadline is kept by the Domain's own clock,
         so a socket that hangs for ever holds nobody up, and a replay times out at the same input."""
         number = self._number(ask)
+        timer = None
         try:
             self._backend.start(number, ask, stream=False)
-            return await self._answer(number, timeout_s)
+            timer = self._domain.call_later(timeout_s, self._expire, number, timeout_s)
+            return await self._waiting[number]
         finally:
-            self._drop(number)
+            if timer is not None:
+                timer.cancel()
+            if number in self._waiting:
+                self._drop(number)
 
     async def open(self, ask: Ask, *, timeout_s: float) -> Stream | Reply:
         """A stream, or the reply that refused it."""
         number = self._number(ask)
         stream = self._streams[number] = Stream(self, number)
         opened = False
+        timer = None
         try:
             self._backend.start(number, ask, stream=True)
-            reply = await self._answer(number, timeout_s)
+            timer = self._domain.call_later(timeout_s, self._expire, number, timeout_s)
+            reply = await self._waiting[number]
             opened = reply.status == 200
             return stream if opened else reply
         finally:
+            if timer is not None:
+                timer.cancel()
             self._waiting.pop(number, None)
             if not opened:
                 self._close(number)
 
-    async def _answer(self, number: int, timeout_s: float) -> Reply:
-        """An answer that comes in the same input as its deadline counts."""
-        timer = self._domain.call_later(timeout_s, self._expire, number, timeout_s)
-        try:
-            return await self._waiting[number]
-        finally:
-            timer.cancel()
-
     def _expire(self, number: int, timeout_s: float) -> None:
-        future = self._waiting.get(number)  # Gone when the answer came in this very input.
+        """An answer that comes in the same input as its deadline counts: then nobody waits any more."""
+        future = self._waiting.get(number)
         if future is not None and not future.done():
             future.set_result(Reply(0, f"no answer within {timeout_s:g} s".encode()))
 
@@ -153,14 +156,15 @@ class Seam:
 
     def deliver(self, kind: Input, number: int, status: int, payload: Any) -> None:
         """One input, inside `Domain.input`. What nobody waits for any more is dropped."""
-        self.asked.pop(number, None)
-        if kind in ANSWERS:
+        if kind is CHUNK:
+            stream = self._streams.get(number)
+            if stream is not None:
+                stream.feed(payload)
+        elif kind in ANSWERS:
+            self.asked.pop(number, None)
             future = self._waiting.pop(number, None)
             if future is not None and not future.done():
                 future.set_result(Reply(status, payload))
-        elif kind == Input.CHUNK:
-            if number in self._streams:
-                self._streams[number].feed(payload)
         elif kind == Input.ENDED:
             if number in self._streams:
                 self._streams[number].end()
@@ -220,12 +224,11 @@ class Stream:
 
     def feed(self, chunk: Any) -> None:
         self._chunks.append(chunk)
-        self._wake()
+        waiter = self._waiter
+        if waiter is not None and not waiter.done():
+            waiter.set_result(None)
 
     def end(self) -> None:
         self._ended = True
-        self._wake()
-
-    def _wake(self) -> None:
         if self._waiter is not None and not self._waiter.done():
             self._waiter.set_result(None)

@@ -22,7 +22,7 @@ from fathom.api.auth.static_tokens import Tokens, digest
 from fathom.model.audit import AuditEntry
 from fathom.model.decision import Journal
 from fathom.model.user import MASTERS, User
-from fathom.seams.domain import Domain
+from fathom.seams.domain import Domain, driving
 from fathom.seams.process import Entry, Inside
 from fathom.seams.streams import Streams
 from fathom.sim import faults as kinds_of_fault
@@ -81,6 +81,7 @@ class Engine:
         self._queue: list[tuple[int, int, Callable[..., object], tuple[Any, ...]]] = []
         self._order = count().__next__
         self._halted = False
+        self.free = False  # It runs, and nobody is in the midst of an input.
         self.codec = False  # Answers and events travel as bytes: slower, and nobody can change another's.
         self.inputs_max = INPUTS_MAX
 
@@ -97,7 +98,7 @@ class Engine:
         """Let things happen until somebody halts the world, the time is up, or nothing happens any more."""
         until_ns, queue, pop = round(until_s * SECOND_NS), self._queue, heapq.heappop
         self._halted = self.violation is not None or self.error is not None
-        with undisturbed(), guard.shut(self._side_door):
+        with undisturbed(), guard.shut(self._side_door), self._driving():
             while not self._halted:
                 if not queue or queue[0][0] > until_ns:
                     self.now_ns = max(self.now_ns, until_ns)
@@ -105,29 +106,18 @@ class Engine:
                 self.now_ns, _, work, args = pop(queue)
                 work(*args)
 
+    @contextmanager
+    def _driving(self) -> Iterator[None]:
+        with driving():
+            self.free = True
+            try:
+                yield
+            finally:
+                self.free = False
+
     def halt(self) -> None:
         """Stop after what is happening now."""
         self._halted = True
-
-    def arm(self, process: Process) -> None:
-        """See to it that the process is woken at its next deadline."""
-        deadline_ns = process.domain.next_deadline_ns()
-        if deadline_ns is None or 0 <= process.armed_ns <= deadline_ns:
-            return
-        process.armed_ns = deadline_ns
-        self.at(deadline_ns, self._alarm, process, process.incarnation, deadline_ns)
-
-    def _alarm(self, process: Process, incarnation: int, armed_ns: int) -> None:
-        if process.armed_ns != armed_ns or process.incarnation != incarnation:
-            return  # An earlier one took its place, or the process is another.
-        process.armed_ns = -1
-        if not process.alive or process.paused:
-            return  # It is armed again when it goes on.
-        deadline_ns = process.domain.next_deadline_ns()
-        if deadline_ns is not None and deadline_ns <= self.now_ns:
-            process.tick()
-        else:
-            self.arm(process)  # What it was armed for has been cancelled.
 
     # Who is there.
 

@@ -13,6 +13,7 @@ it needs to judge the next one, and says what is wrong. A user adds one in five 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from fathom.sim.world import World
 
 REGISTRY = "/registry/"
+PLACES_MAX = 1 << 14  # A cluster of a thousand nodes, with its pods.
 RESERVATIONS = "reservations.fathom.dev"
 
 
@@ -84,25 +86,32 @@ class Checker:
 def seen(change: Change, by: Committer, at_s: float) -> Seen | None:
     if not change.key.startswith(REGISTRY):
         return None
-    resource, *path = change.key.removeprefix(REGISTRY).split("/")
+    (resource, key), exchange = _place(change.key), by.exchange
+    previous, entry = change.previous, change.entry
     return Seen(
         resource=resource,
-        key=Key(path[0], path[1]) if len(path) > 1 else Key("", path[0]),
+        key=key,
         revision=change.revision,
-        old=change.previous.body.obj if change.previous else None,
-        new=change.entry.body.obj if change.entry else None,
+        old=None if previous is None else previous.body.obj,
+        new=None if entry is None else entry.body.obj,
         at_s=at_s,
         by=by.process.name,
         incarnation=by.incarnation,
-        headers=() if by.exchange is None else by.exchange.ask.headers,
-        late=_is_late(by.exchange),
-        ask=None if by.exchange is None else by.exchange.ask,
+        headers=() if exchange is None else exchange.ask.headers,
+        late=exchange is not None and exchange.over and _is_late(exchange),
+        ask=None if exchange is None else exchange.ask,
     )
 
 
-def _is_late(exchange: Exchange | None) -> bool:
-    if exchange is None or not exchange.over:
-        return False
+@lru_cache(maxsize=PLACES_MAX)
+def _place(key: str) -> tuple[str, Key]:
+    """'/registry/pods/default/web-1' -> 'pods', default/web-1. Most commits are of keys seen before."""
+    resource, *path = key.removeprefix(REGISTRY).split("/")
+    return resource, Key(path[0], path[1]) if len(path) > 1 else Key("", path[0])
+
+
+def _is_late(exchange: Exchange) -> bool:
+    """Whoever gave up on it lives on."""
     return bool(exchange.process.alive and exchange.process.incarnation == exchange.incarnation)
 
 

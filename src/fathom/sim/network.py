@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 SECOND_NS = 1_000_000_000
 WRITES = frozenset({"POST", "PUT", "PATCH", "DELETE"})
 
-LAST = frozenset({Input.REPLY, Input.ENDED})  # Nothing comes after it.
+CHUNK, ENDED, OPENED, REPLY = Input.CHUNK, Input.ENDED, Input.OPENED, Input.REPLY
 
 _REASONS = {409: "Conflict", 429: "TooManyRequests", 500: "InternalError", 503: "ServiceUnavailable"}
 
@@ -149,7 +149,7 @@ class Network:
         """The answer: all of it, or the beginning of a stream."""
         if exchange.over:
             return
-        kind = Input.OPENED if exchange.stream else Input.REPLY
+        kind = OPENED if exchange.stream else REPLY
         if not exchange.stream or status != 200:
             exchange.over = True
         extra_ns = 0
@@ -181,16 +181,12 @@ class Network:
         self._post(exchange, kind, status, body, extra_ns)
 
     def chunk(self, exchange: Exchange, chunk: Any) -> None:
-        self._say(exchange, Input.CHUNK, chunk)
+        self._say(exchange, CHUNK, chunk)
 
     def end(self, exchange: Exchange) -> None:
         if not exchange.over:
-            self._say(exchange, Input.ENDED, b"")
+            self._say(exchange, ENDED, b"")
             exchange.over = True
-
-    def is_wanted(self, exchange: Exchange) -> bool:
-        """Whether anybody still reads."""
-        return not exchange.over
 
     # What the world does.
 
@@ -269,7 +265,7 @@ class Network:
     def _answer_none(self, exchange: Exchange, why: bytes) -> None:
         if not exchange.over:
             exchange.over = True
-            self._post(exchange, Input.OPENED if exchange.stream else Input.REPLY, 0, why, 0)
+            self._post(exchange, OPENED if exchange.stream else REPLY, 0, why, 0)
 
     def _break(self, exchange: Exchange) -> None:
         """The connection is gone. A plain ask gets no answer, a stream ends; what was held back is lost."""
@@ -283,7 +279,7 @@ class Network:
             return  # Nor does this news get through.
         extra_ns = cut[1] - self._world.now_ns if cut is not None else 0
         opened = exchange.stream and exchange.last_ns > 0
-        kind = Input.ENDED if opened else Input.OPENED if exchange.stream else Input.REPLY
+        kind = ENDED if opened else OPENED if exchange.stream else REPLY
         self._post(exchange, kind, 0, b"" if opened else b"connection reset", extra_ns)
 
     def _go_dead(self, exchange: Exchange) -> None:
@@ -357,7 +353,9 @@ class Network:
         world = self._world
         now_ns = world.now_ns
         latency_ns = world.oracle.latency_ns(exchange.server, exchange.process.name, now_ns)
-        due_ns = exchange.last_ns = max(now_ns + latency_ns + extra_ns, exchange.last_ns)
+        due_ns = now_ns + latency_ns + extra_ns
+        due_ns = max(due_ns, exchange.last_ns)
+        exchange.last_ns = due_ns
         event = -1 if world.chronicle is None else world.chronicle.said(exchange, kind, status, payload)
         world.at(due_ns, self._land, exchange, kind, status, payload, event)
 
@@ -365,7 +363,7 @@ class Network:
         process = exchange.process
         if process.incarnation != exchange.incarnation:
             return
-        if kind in LAST or (kind is Input.OPENED and status != 200):
+        if kind is not CHUNK and (kind is not OPENED or status != 200):  # Nothing comes after it.
             process.asks.pop(exchange.number, None)
         if self._world.chronicle is None:
             process.deliver(kind, exchange.number, status, payload)

@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from fathom.seams.domain import Domain
+from fathom.seams.domain import FAR_NS, Domain
 from fathom.seams.process import Birth, Entry, Inside, clock_payload
 from fathom.seams.process import Process as Door
 from fathom.seams.seam import Ask, Input, Seam
@@ -26,6 +26,7 @@ EPOCH_NS = 1_767_225_600_000_000_000  # 2026-01-01T00:00:00Z
 
 # A request that reaches a server, or an answer of the store: inputs that live processes do not have.
 ARRIVED = 32
+TICK = int(Input.TICK)
 
 WITH_PAYLOAD = frozenset({Input.REPLY, Input.OPENED, Input.CHUNK, Input.ENDED, Input.SIGNAL, Input.CLOCK})
 
@@ -51,7 +52,7 @@ class Process:
         self.alive = False
         self.wanted = False  # It is to run; heal starts it again if it does not.
         self.skew_ns = 0
-        self.armed_ns = -1  # The deadline that the world has an alarm for; -1: none.
+        self.armed_ns = FAR_NS  # The deadline that the world has an alarm for; FAR_NS: none.
         self.paused_until_ns = 0
         self.doom_s: float | None = None  # It dies with this input, and starts again after so long.
         self.state: Any = None
@@ -70,7 +71,7 @@ class Process:
             return
         self.incarnation += 1
         self.alive = True
-        self.armed_ns = -1
+        self.armed_ns = FAR_NS
         self.paused_until_ns = 0
         self.doom_s = None
         self._inbox = None
@@ -117,7 +118,7 @@ class Process:
             self._input(*inbox.popleft())
         self._inbox = None
         if self.alive:
-            self.world.arm(self)
+            self._arm(self.domain.next_deadline_ns())
 
     @property
     def paused(self) -> bool:
@@ -142,9 +143,24 @@ class Process:
             else:
                 self._inbox.append((ARRIVED, number, (work, *args)))
 
-    def tick(self) -> None:
-        if self._inbox is None:  # Time passes by itself.
-            self.deliver(Input.TICK, 0, 0, b"")
+    def alarm(self, incarnation: int, armed_ns: int) -> None:
+        """The moment has come that the world was asked to wake it at."""
+        if self.armed_ns != armed_ns or self.incarnation != incarnation:
+            return  # An earlier one took its place, or the process is another.
+        self.armed_ns = FAR_NS
+        if not self.alive or self._inbox is not None:
+            return  # It is armed again when it goes on.
+        deadline_ns = self.domain.next_deadline_ns()
+        if deadline_ns is not None and deadline_ns <= self.world.now_ns:
+            self._input(TICK, 0, ())
+        else:
+            self._arm(deadline_ns)  # What it was armed for has been cancelled.
+
+    def _arm(self, deadline_ns: int | None) -> None:
+        """See to it that it is woken at its next deadline."""
+        if deadline_ns is not None and deadline_ns < self.armed_ns:
+            self.armed_ns = deadline_ns
+            self.world.at(deadline_ns, self.alarm, self.incarnation, deadline_ns)
 
     def signal(self, word: str) -> None:
         """As the operating system would: 'stop' asks for a graceful end."""
@@ -156,24 +172,33 @@ class Process:
 
     def _input(self, kind: int, number: int, way: tuple[Any, ...]) -> None:
         world = self.world
-        trace, chronicle = world.trace, world.chronicle
-        if trace.input((world.now_ns, self.index, kind, number)) > world.inputs_max:
+        trace, chronicle, now_ns = world.trace, world.chronicle, world.now_ns
+        if trace.input((now_ns, self.index, kind, number)) > world.inputs_max:
             world.too_many(self)
         if chronicle is not None:
             chronicle.input(self, kind, number)
         if trace.log is not None:
             payload = way[-1] if kind in WITH_PAYLOAD else b""
-            trace.log.append((world.now_ns, self.name, int(kind), number, checksum(payload)))
+            trace.log.append((now_ns, self.name, int(kind), number, checksum(payload)))
         try:
-            self.domain.input(world.now_ns, *way)
+            deadline_ns = self._worked_on(now_ns, way)
         except Exception as error:  # Not of a task: of the loop itself, or of the code's first call.
             world.could_not_go_on(self, error)
+            deadline_ns = self.domain.next_deadline_ns()
         if self.doom_s is not None:
             world.crash(self, self.doom_s)
-            return
-        deadline_ns = self.domain.next_deadline_ns()
-        if deadline_ns is not None and not 0 <= self.armed_ns <= deadline_ns:
-            world.arm(self)
+        elif deadline_ns is not None and deadline_ns < self.armed_ns:
+            self._arm(deadline_ns)
+
+    def _worked_on(self, now_ns: int, way: tuple[Any, ...]) -> int | None:
+        world = self.world
+        if not world.free:  # A story that stops a process, say, is in the midst of an input of its own.
+            return self.domain.input(now_ns, *way)
+        world.free = False
+        try:
+            return self.domain.step(now_ns, *way)
+        finally:
+            world.free = True
 
 
 class _Wire:
@@ -181,9 +206,10 @@ class _Wire:
 
     def __init__(self, process: Process) -> None:
         self._process = process
+        self._network = process.world.network
 
     def start(self, number: int, ask: Ask, *, stream: bool) -> None:
-        self._process.world.network.send(self._process, number, ask, stream=stream)
+        self._network.send(self._process, number, ask, stream=stream)
 
     def cancel(self, number: int) -> None:
-        self._process.world.network.cancel(self._process, number)
+        self._network.cancel(self._process, number)

@@ -51,6 +51,7 @@ class SimServer:
         self._network: Network = process.world.network
         self._tokens = tokens
         self.ready = False
+        self._idle: list[asyncio.Future[tuple[Exchange, Any]]] = []  # Of tasks that have served a request.
         self.link = StoreLink(process, store)
         self._inside = inside
         self.parts: Parts = assemble(
@@ -101,7 +102,18 @@ class SimServer:
 
     def accept(self, exchange: Exchange, fault: Any) -> None:
         """A request has arrived."""
-        asyncio.get_running_loop().create_task(self._serve(exchange, fault))
+        if self._idle:
+            self._idle.pop().set_result((exchange, fault))
+        else:
+            self._inside.domain.create_task(self._serve_on(exchange, fault))
+
+    async def _serve_on(self, exchange: Exchange, fault: Any) -> None:
+        """This request and others after it: a task that waits for the next is cheaper than a new one."""
+        while True:
+            await self._serve(exchange, fault)
+            turn = self._inside.domain.private_future()
+            self._idle.append(turn)
+            exchange, fault = await turn
 
     async def _serve(self, exchange: Exchange, fault: Any) -> None:
         SERVING.set(exchange)
@@ -116,7 +128,7 @@ class SimServer:
             return
         source = exchange.source = answer.source
         self._network.reply(exchange, answer.status, b"", fault)
-        while self._network.is_wanted(exchange) and (chunk := await source.next()) is not None:
+        while not exchange.over and (chunk := await source.next()) is not None:
             self._network.chunk(exchange, chunk)
         source.close()
         self._network.end(exchange)

@@ -259,10 +259,10 @@ class World:
         return Violation(invariant, found, self.now_s, objects)
 
     def _check(self, changes: tuple[Change, ...]) -> None:
-        engine = self.engine
-        assert engine.committer is not None
+        engine, by, at_s = self.engine, self.engine.committer, self.engine.since_s
+        assert by is not None
         for change in changes:
-            shown = seen(change, engine.committer, engine.since_s)
+            shown = seen(change, by, at_s)
             if not change.key.startswith(RESTLESS) and not _is_heartbeat(shown):
                 self._moved_ns = engine.now_ns
             if shown is None:
