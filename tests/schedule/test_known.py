@@ -108,6 +108,26 @@ def test_pods_that_an_override_has_let_in_count_against_it() -> None:
     assert known.context(pod(known), now_ns=NOW).allowed[0].left == 2
 
 
+def test_a_placed_pod_counts_where_the_ledger_has_charged_it_whatever_became_of_its_namespace() -> None:
+    known = Known()
+    labels = {"topology.kubernetes.io/zone": "east"}
+    known.put("Node", None, {"metadata": {"name": "n", "labels": labels}})
+    space: Obj = {"metadata": {"name": "shop", "labels": {"fathom.dev/tenant": "risk"}}}
+    known.put("Namespace", None, space)
+    placed = {"metadata": {"name": "p", "namespace": "shop", "uid": "p"}, "spec": {"nodeName": "n"}}
+    known.put_pod(placed)
+    assert known.table.tally.used == {"risk": {("east", ""): {"pods": 1}}}
+    charged = {**placed["metadata"], "annotations": {"fathom.dev/account": "risk/west/"}}
+    known.put("Namespace", space, {"metadata": {"name": "shop"}})
+    known.put_pod({**placed, "metadata": charged})
+    assert known.table.tally.used == {"risk": {("west", ""): {"pods": 1}}}
+    moved = {"metadata": {"name": "n", "labels": {"topology.kubernetes.io/zone": "north"}}}
+    known.put("Node", None, moved)
+    assert known.table.tally.used == {"risk": {("west", ""): {"pods": 1}}}
+    known.table.remove_pod("p")
+    assert known.table.tally.used == {}
+
+
 def test_trust_that_a_node_has_lost_is_read_from_it_and_is_news() -> None:
     def gray(points: int) -> Obj:
         notes = {ANNOTATION: f'{{"points":{points}}}'} if points else {}

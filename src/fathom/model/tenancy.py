@@ -7,6 +7,18 @@ from fathom.model.objects import Obj, labels_of, metadata
 TENANT = "fathom.dev/tenant"  # Label of a Namespace; of a pod that is another tenant's than its namespace.
 
 
+# On what holds something: 'tenant/zone/class[/override]', as it was charged. Only the server writes it.
+ACCOUNT = "fathom.dev/account"
+
+
+def charged_to(obj: Obj) -> tuple[str, str, str] | None:
+    """Tenant, zone and class that a placed object is charged to, whatever its namespace and node say by now.
+    None: nobody has said."""
+    text = (metadata(obj).get("annotations") or {}).get(ACCOUNT)
+    parts = text.split("/") if isinstance(text, str) else []
+    return (parts[0], parts[1], parts[2]) if len(parts) in {3, 4} else None
+
+
 def tenant_of(pod: Obj, namespace_obj: Obj | None) -> str:
     """The tenant that the pod names (admission has checked that its creator may use it), else its
     Namespace's, else the namespace itself. Also for a Reservation, or any object in a namespace."""

@@ -13,6 +13,7 @@ import msgspec
 from fathom.control.cause import Cause
 from fathom.model.objects import Obj, key_of, lookup, metadata, uid_of
 from fathom.model.own.overrides import USED_OVERRIDES
+from fathom.model.tenancy import charged_to
 from fathom.schedule import rules as events
 from fathom.schedule.attempts import Attempts
 from fathom.schedule.desk import Desk
@@ -83,7 +84,10 @@ class Hearing:
         if sent is None or before is None or not is_only_bound(before, after, sent.wish.node):
             return None
         return msgspec.structs.replace(
-            sent.pod, node=sent.wish.node, revision=int(metadata(after).get("resourceVersion") or 0)
+            sent.pod,
+            node=sent.wish.node,
+            revision=int(metadata(after).get("resourceVersion") or 0),
+            charged=charged_to(after),
         )
 
     def _pod_gone(self, last: Obj) -> None:

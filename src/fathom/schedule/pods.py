@@ -10,6 +10,7 @@ from fathom.model.objects import Key, Obj, is_deleting, key_of, labels_of, metad
 from fathom.model.own.capacity import CAPACITY_CLASS
 from fathom.model.own.times import moment_ns
 from fathom.model.podresources import is_terminal
+from fathom.model.tenancy import charged_to
 from fathom.schedule.reading import shape_of
 from fathom.schedule.shape import Shape
 
@@ -41,6 +42,8 @@ class PodView(msgspec.Struct, frozen=True, kw_only=True):
     nominated: str = ""  # The node on which others were asked to make room for it.
     deleting: bool = False
     finished: bool = False  # Succeeded or failed: it takes nothing any more.
+    # Tenant, zone and class that the server has charged it to; None where there is no ledger, or no node yet.
+    charged: tuple[str, str, str] | None = None
 
     @property
     def tenant(self) -> str:
@@ -122,4 +125,5 @@ def _view(obj: Obj, shape: Shape) -> PodView:
         nominated=str(status.get("nominatedNodeName") or ""),
         deleting=is_deleting(obj),
         finished=is_terminal(obj),
+        charged=charged_to(obj) if spec.get("nodeName") else None,
     )

@@ -29,7 +29,7 @@ from fathom.schedule.context import Reserved
 from fathom.schedule.groups import Counter, Wanted
 from fathom.schedule.pods import PodView
 from fathom.schedule.shape import CPU, EPHEMERAL, MEMORY, PODS, Needs, Taint
-from fathom.schedule.tally import Tally
+from fathom.schedule.tally import Charged, Tally
 
 # Changes of pods that are remembered row by row. Whoever is further behind looks at all rows.
 CHANGES_MAX = 1 << 17
@@ -214,7 +214,8 @@ class NodeTable:
             return self.remove_pod(view.uid)
         drawn = view.shape.capacity_class
         if old is not None:
-            if _counts_alike(old, view, drawn):
+            charged = view.charged or (view.shape.tenant, self._zone(old.row), drawn)
+            if _counts_alike(old, view, drawn) and charged == self._charged(old):
                 old.view, old.assumed = view, False
                 return False
             self.remove_pod(view.uid)
@@ -311,16 +312,21 @@ class NodeTable:
             self.pods_on[row][placed.view.uid] = placed
         else:
             self._homeless.setdefault(placed.node, {})[placed.view.uid] = placed
-        self.tally.add(placed.view, row, self._zone(row), placed.capacity_class, 1)
+        self.tally.add(placed.view, row, self._charged(placed), placed.capacity_class, 1)
 
     def _unseat(self, placed: Placed) -> None:
-        self.tally.add(placed.view, placed.row, self._zone(placed.row), placed.capacity_class, -1)
+        self.tally.add(placed.view, placed.row, self._charged(placed), placed.capacity_class, -1)
         if placed.row >= 0:
             del self.pods_on[placed.row][placed.view.uid]
         elif (homeless := self._homeless.get(placed.node)) is not None:
             homeless.pop(placed.view.uid, None)
             if not homeless:
                 del self._homeless[placed.node]
+
+    def _charged(self, placed: Placed) -> Charged:
+        """As the ledger has it; else as it will be, by the node's zone."""
+        view = placed.view
+        return view.charged or (view.shape.tenant, self._zone(placed.row), placed.capacity_class)
 
     def _zone(self, row: int) -> str:
         return self.zones[row] if row >= 0 else ""
@@ -371,14 +377,15 @@ class NodeTable:
         self.facts[row] = facts
 
     def _move_zone(self, row: int, zone: str) -> None:
-        """What is used in a zone is counted where the nodes say they are."""
+        """What is used in a zone is counted where the nodes say they are; not what the ledger has charged."""
         old = self.zones[row]
         if old == zone:
             return
         for placed in self.pods_on[row].values():
-            charged = (placed.view.tenant, old, placed.capacity_class)
-            self.tally.charge(charged, placed.view.shape.requests, -1)
-            self.tally.charge((charged[0], zone, charged[2]), placed.view.shape.requests, 1)
+            if placed.view.charged is None:
+                charged = self._charged(placed)
+                self.tally.charge(charged, placed.view.shape.requests, -1)
+                self.tally.charge((charged[0], zone, charged[2]), placed.view.shape.requests, 1)
         for claim in self.claims_on.get(row, {}).values():
             if claim.tenant:
                 self.tally.charge((claim.tenant, old, claim.capacity_class), claim.needs, -1)

@@ -66,10 +66,10 @@ class Tally:
         self._profiles: dict[tuple[Shape, bool], Profile] = {}
         self._namespaces: Namespaces = {}
 
-    def add(self, view: PodView, row: int, zone: str, capacity_class: str, one: int) -> None:
+    def add(self, view: PodView, row: int, charged: Charged, capacity_class: str, one: int) -> None:
         """A pod comes (one=1) or goes (-1). Without a row it counts for its tenant only."""
         profile = self.profile(view.shape, deleting=view.deleting)
-        self.charge((view.shape.tenant, zone, capacity_class), view.shape.requests, one)
+        self.charge(charged, view.shape.requests, one)
         if row < 0:
             return
         if one > 0:

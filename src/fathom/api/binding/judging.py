@@ -14,7 +14,6 @@ from fathom.api.binding.facts import Facts
 from fathom.api.ledger.books import Books, key_in_store
 from fathom.api.ledger.delta import Delta
 from fathom.api.ledger.holdings import (
-    ACCOUNT,
     Account,
     Holding,
     host_ports,
@@ -42,7 +41,7 @@ from fathom.model.own.overrides import (
 )
 from fathom.model.own.policy import BUILT_IN, POLICIES, POLICY
 from fathom.model.podresources import is_terminal
-from fathom.model.tenancy import tenant_of
+from fathom.model.tenancy import ACCOUNT, tenant_of
 from fathom.store.protocol import Expect, Put
 
 UNSCHEDULABLE_TAINT = "node.kubernetes.io/unschedulable"
@@ -287,11 +286,11 @@ def bound_pod(ask: Ask, pod: Obj, *, account: str, now: str) -> Obj:
     kept = [one for one in status.get("conditions") or () if one.get("type") not in OVER]
     scheduled = {"type": "PodScheduled", "status": "True", "lastProbeTime": None, "lastTransitionTime": now}
     bound = {"type": "Bound", "status": "True", "lastTransitionTime": now}
-    return canonical(
-        {
-            **pod,
-            "metadata": {**meta, "annotations": annotations, **({"labels": labels} if labels else {})},
-            "spec": {**(pod.get("spec") or {}), "nodeName": ask.node},
-            "status": {**status, "conditions": [*kept, scheduled, bound]},
-        }
-    )
+    status["conditions"] = [*kept, scheduled, bound]
+    meta = {**meta, "annotations": annotations, **({"labels": labels} if labels else {})}
+    return {
+        **pod,
+        "metadata": meta,
+        "spec": {**(pod.get("spec") or {}), "nodeName": ask.node},
+        "status": status,
+    }

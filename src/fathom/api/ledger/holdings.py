@@ -17,12 +17,9 @@ from fathom.model.own.capacity import CAPACITY_CLASS, HOLDING
 from fathom.model.own.overrides import ZONE_LABEL
 from fathom.model.podresources import REQUESTS, Amounts, amounts, is_terminal, pod_amounts
 from fathom.model.quantity import Quantity
-from fathom.model.tenancy import tenant_of
+from fathom.model.tenancy import ACCOUNT, tenant_of
 
 Counts = dict[str, int]
-
-# On what holds something: 'tenant/zone/class[/override]', as it was charged. Only the server writes it.
-ACCOUNT = "fathom.dev/account"
 
 PODS = "pods"
 

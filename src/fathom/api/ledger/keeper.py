@@ -13,7 +13,7 @@ from fathom.api.admission.plugin import Plugin
 from fathom.api.kinds.kind import Kind
 from fathom.api.ledger.books import Books
 from fathom.api.ledger.delta import PODS, Delta, ledger_delta
-from fathom.api.ledger.holdings import ACCOUNT, Holding, account_for, pod_holding
+from fathom.api.ledger.holdings import Holding, account_for, pod_holding
 from fathom.api.ledger.room import exceeds_quota, lacks_room, node_facts
 from fathom.model.errors import ApiError, conflict
 from fathom.model.objects import Key, Obj, is_deleting, lookup, metadata, uid_of, with_metadata
@@ -26,6 +26,7 @@ from fathom.model.own.capacity import (
     TenantQuota,
 )
 from fathom.model.own.shape import read
+from fathom.model.tenancy import ACCOUNT
 from fathom.model.view import View
 
 
