@@ -450,6 +450,19 @@ def test_what_victims_leave_is_reserved_until_the_pod_is_bound(cluster: Cluster)
     assert (held["spec"]["nodeName"], held["spec"]["awaits"][0]["name"]) == ("f", "victim")
     assert held["metadata"]["annotations"]["fathom.dev/pod"] == "vip"
     assert not cluster.get(space, "vip")["spec"].get("nodeName")  # Nobody has ended the victim yet.
+    (said,) = (
+        one
+        for one in cluster.get(space, "victim")["status"]["conditions"]
+        if one["type"] == "DisruptionTarget"
+    )
+    assert (said["status"], said["reason"]) == ("True", "PreemptionByScheduler")
+    _, found = cluster.why(space, "vip")
+    assert found["change"] == {
+        "what": "wait until reserves/victim has left f, where room is made for it",
+        "who": "time",
+        "rule": "NodeResourcesFit",
+        "nodes": 1,
+    }
     cluster.delete(space, "victim")
     assert cluster.bound(space, "vip") == "f"
     assert (

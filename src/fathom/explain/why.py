@@ -187,8 +187,21 @@ def explain_pod(evidence: Evidence, known: Known) -> Why:
 def _smallest(view: PodView, known: Known, context: Context) -> Change | None:
     if view.shape.gates:
         return Change(f"remove the scheduling gates {', '.join(view.shape.gates)}", OWNER, "SchedulingGates")
+    if leaving := _leaving(view, known):
+        names = ", ".join(leaving)
+        text = f"wait until {names} has left {view.nominated}, where room is made for it"
+        return Change(text, "time", "NodeResourcesFit", 1)
     found = remedies(view.shape, known.table, context, known.decider.rules)
     return Change(found[0].change, found[0].by, found[0].rule, found[0].nodes) if found else None
+
+
+def _leaving(view: PodView, known: Known) -> list[str]:
+    """Who has been asked to leave the node that the pod is nominated to."""
+    row = known.table.row_of.get(view.nominated)
+    there = known.table.pods_on[row].values() if row is not None else ()
+    return sorted(
+        "/".join(one.view.key) for one in there if one.view.deleting and one.view.priority < view.priority
+    )
 
 
 def _state(view: PodView, placement: Placement) -> State:
@@ -247,7 +260,8 @@ def _attempt(kept: Sequence[Kept]) -> Attempt:
     """The last of them. Who was asked to leave for a pod has been so before it could be placed."""
     decision, outcomes = kept[-1].decision, kept[-1].outcomes
     outcome = outcomes[-1] if outcomes else None
-    said = "" if outcome is None else f"{outcome.result} at {outcome.revision}"
+    at = f" at {outcome.revision}" if outcome is not None and outcome.revision else ""
+    said = "" if outcome is None else f"{outcome.result}{at}"
     return Attempt(
         id=decision.id,
         time=timestamp(decision.time_ns),

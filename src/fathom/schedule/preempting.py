@@ -1,7 +1,8 @@
 """Preemption carried out: whom to ask to leave is decided elsewhere (`preempt`), here it is asked.
 
-    room is claimed in our table ──> the pod says where it is nominated ──> victims are deleted, by UID
-                                                                               └─ each one gone wakes the pod
+    room is claimed in our table ──> the pod says where it is nominated ──> victims say why they go,
+                                                                            and are deleted, by UID
+                                                                              └─ each one gone wakes the pod
 
 It destroys, so it needs a fresh view. It is repeated safely: a victim that is leaving is not asked again, and
 a namesake made since is not hit. The room is the pod's by claim and priority; the ledger has the last word.
@@ -49,13 +50,26 @@ def budget_of(obj: Obj) -> Budget:
     )
 
 
-async def carry_out(api: Api, key: Key, uid: str, found: Preemption) -> list[Evicted]:
+async def carry_out(api: Api, key: Key, uid: str, found: Preemption, *, now: str) -> list[Evicted]:
     """Nomination first: whoever looks at the victims' end can tell for whom it was."""
     patch = {"metadata": {"uid": uid}, "status": {"nominatedNodeName": found.node}}
     await api.patch(PODS, key.namespace, key.name, patch, subresource="status")
-    asked = [api.delete(PODS, one.key.namespace, one.key.name, uid=one.uid) for one in found.victims]
-    outcomes = await asyncio.gather(*asked)
+    outcomes = await asyncio.gather(*(_ask(api, one, now) for one in found.victims))
     return [Evicted(one, _said(outcome)) for one, outcome in zip(found.victims, outcomes, strict=True)]
+
+
+async def _ask(api: Api, victim: Victim, now: str) -> Outcome:
+    """Why it goes is written on it: a Job may say that such an end is no failure. If that cannot be said, it
+    is asked to go all the same."""
+    key = victim.key
+    said = {
+        "type": "DisruptionTarget", "status": "True", "reason": "PreemptionByScheduler",
+        "message": victim.reason, "lastTransitionTime": now,
+    }  # fmt: skip
+    patch = {"metadata": {"uid": victim.uid}, "status": {"conditions": [said]}}
+    media = "application/strategic-merge-patch+json"
+    await api.patch(PODS, key.namespace, key.name, patch, subresource="status", media=media)
+    return await api.delete(PODS, key.namespace, key.name, uid=victim.uid)
 
 
 def _said(outcome: Outcome) -> str:

@@ -28,6 +28,7 @@ from fathom.schedule.preempting import FRESH_S, carry_out
 from fathom.schedule.queue import Entry
 from fathom.schedule.records import Circumstances
 from fathom.schedule.reserving import is_due, release, reservation_for, reserve
+from fathom.seams.outside import timestamp
 
 
 class RoomMaking:
@@ -81,7 +82,8 @@ class RoomMaking:
             self._desk.voice.preempted(victim.key, victim.uid, by=pod.uid, node=node)
 
     async def _ask_to_leave(self, pod: PodView, found: Preemption, id_: str) -> None:
-        done = await carry_out(self._api, pod.key, pod.uid, found)
+        now = timestamp(self._desk.clock.now_ns())
+        done = await carry_out(self._api, pod.key, pod.uid, found, now=now)
         for one in done:
             self._say_preempted(one.victim, pod, found.node or "")
         said = "; ".join(f"{'/'.join(one.victim.key)} {one.outcome}" for one in done)
