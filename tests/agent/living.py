@@ -92,7 +92,7 @@ class Cluster:
 
     def clean(self) -> None:
         for name in self._made:
-            if self.pod(name):
+            if (found := self.pod(name)) and "deletionTimestamp" not in found["metadata"]:
                 self.delete(name, gracePeriodSeconds=1)
         for name in self._made:
             self.until_gone(name)

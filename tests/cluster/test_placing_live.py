@@ -111,7 +111,7 @@ def test_a_quota_is_named_and_who_it_holds_back_is_woken_when_it_grows(kubectl: 
     waits(kubectl, "never")
     told = why("second")
     assert f"3  TenantQuota: quota/{space}: {ALL}" in [one.strip() for one in told]
-    assert f"quota/{space} is short by 1 pods" in told[0]
+    assert f"quota/{space} is short by 1 pod" in told[0]
     before = next(line for line in why("never") if "attempt" in line)
     shared.ok(
         f"patch tenantquota {space} --type=merge", "-p", '{"spec":{"limits":[{"resources":{"pods":2}}]}}'
