@@ -24,6 +24,7 @@ from fathom.bench.result import Machine, this_machine
 START_S_MAX = 120.0
 WAIT_S_MAX = 400.0
 EVERY_S = 0.05
+KEPT_S = 1.0  # A connection that was not used for longer is not used again: the server may have closed it.
 SETTLE_S = 5.0  # After the start, before the idle time counts.
 DOOMED = "doomed"  # A node in a process of its own, so that it can die alone.
 
@@ -87,6 +88,8 @@ class _Cluster:
         self.process = process
         self.ready_s = ready_s
         self._target = target
+        self._connection: http.client.HTTPSConnection | None = None
+        self._used_s = 0.0
 
     def parts(self) -> dict[str, int]:
         """Part -> process; `up` is the supervisor."""
@@ -99,22 +102,31 @@ class _Cluster:
         return found
 
     def ask(self, method: str, path: str, body: Obj | None = None) -> Obj:
-        target = self._target
-        connection = http.client.HTTPSConnection(target.host, target.port, context=target.tls, timeout=30)
+        connection = self._connected()
         try:
             media = "application/merge-patch+json" if method == "PATCH" else "application/json"
             sent = None if body is None else json.dumps(body)
             connection.request(method, path, body=sent, headers={"content-type": media})
             answer = connection.getresponse()
             text = answer.read()
-        except OSError as error:
+        except (OSError, http.client.HTTPException) as error:
             raise BenchFailed(f"{method} {path}: {error}") from error
-        finally:
-            connection.close()
+        self._used_s = time.perf_counter()
         if answer.status >= 300:
             raise BenchFailed(f"{method} {path} answered {answer.status}: {text[:200]!r}")
         found: Obj = json.loads(text)
         return found
+
+    def _connected(self) -> http.client.HTTPSConnection:
+        """Kept while we ask again and again: a handshake each time would be a load of its own."""
+        if self._connection is None or time.perf_counter() - self._used_s > KEPT_S:
+            target = self._target
+            if self._connection is not None:
+                self._connection.close()
+            self._connection = http.client.HTTPSConnection(
+                target.host, target.port, context=target.tls, timeout=30
+            )
+        return self._connection
 
     def run(self, app: str, replicas: int) -> None:
         """A Deployment, until all its replicas are ready."""
