@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable
+from itertools import count
 
 import pytest
 from tests.sim.small import CONFIG_MAPS, config_map, passes, story, told
@@ -118,6 +119,41 @@ def test_what_must_be_true_at_rest_is_looked_at_at_rest() -> None:
         "c is left",
         5,
     )
+
+
+def test_a_world_is_at_rest_so_long_after_the_last_thing_that_was_written() -> None:
+    ends_s: list[float] = []
+
+    async def write(world: World) -> None:
+        for number in range(4):
+            await world.apply(CONFIG_MAPS, config_map(f"c{number}"))
+            ends_s[:] = [world._moved_ns / 1e9 + 5]
+            await world.sleep(3)
+
+    async def tale(world: World) -> None:
+        writing = asyncio.create_task(write(world))
+        await world.settle(quiet_s=5)
+        ends_s.append(world.engine.now_ns / 1e9)
+        await writing
+
+    passes(story(tale))
+    assert ends_s[0] == ends_s[1] > 14
+
+
+def test_a_world_that_is_never_at_rest_is_broken_in_time() -> None:
+    async def write_for_ever(world: World) -> None:
+        for number in count():
+            await world.apply(CONFIG_MAPS, config_map(f"c{number}"))
+            await world.sleep(3)
+
+    async def tale(world: World) -> None:
+        writing = asyncio.create_task(write_for_ever(world))
+        await world.settle(quiet_s=5, within_s=20)
+        writing.cancel()
+
+    violation = told(story(tale)).violation
+    assert violation is not None
+    assert (violation.message, violation.at_s) == ("the world comes to rest: not within 20 s", 20.0)
 
 
 def test_a_checker_may_be_patient() -> None:

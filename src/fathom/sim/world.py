@@ -180,10 +180,14 @@ class World:
 
     async def until(self, check: Callable[[], bool], *, within_s: float, what: str) -> None:
         """Liveness: it comes to be so. Broken if it does not in time."""
+        await self._until(lambda: 0.0 if check() else POLL_S, within_s=within_s, what=what)
+
+    async def _until(self, left_s: Callable[[], float], *, within_s: float, what: str) -> None:
+        """`left_s`: for how long to look away, because it cannot be so any sooner; nought when it is so."""
         try:
             async with asyncio.timeout(within_s):
-                while not check():  # noqa: ASYNC110 - the truth has no event to wait for
-                    await asyncio.sleep(POLL_S)
+                while pause_s := left_s():  # noqa: ASYNC110 - the truth has no event to wait for
+                    await asyncio.sleep(pause_s)
         except TimeoutError:
             self.broken("liveness", f"{what}: not within {within_s:g} s")
 
@@ -205,9 +209,10 @@ class World:
         """Until nothing but heartbeats has been written for a while. Then everything that must be true at
         rest is looked at; some of it has more time to become true (`Checker.patience_s`)."""
         quiet_since_s: float | None = None
+        quiet_ns = round(quiet_s * SECOND_NS)
         while True:
-            await self.until(
-                lambda: self.engine.now_ns - self._moved_ns > quiet_s * SECOND_NS,
+            await self._until(
+                lambda: max(0, self._moved_ns + quiet_ns - self.engine.now_ns) / SECOND_NS,
                 within_s=within_s,
                 what="the world comes to rest",
             )
