@@ -9,7 +9,7 @@ from tests.controllers.making import NOW, NOW_S, at, meta, pod
 
 from fathom.client.api import Resource
 from fathom.controllers.behavior import History, Step, Wish, least, most, stabilized
-from fathom.controllers.plan_autoscaling import NEEDS, Decided, Scene, decide, plan_autoscaler
+from fathom.controllers.plan_autoscaling import NEEDS, Decided, Scene, decide, plan_autoscaler, rivals_of
 from fathom.controllers.scaling import as_workload
 from fathom.controllers.usage import Proposal, Unknown, propose
 from fathom.model.objects import Obj
@@ -233,6 +233,15 @@ def test_nothing_is_written_where_nothing_is_new() -> None:
     (patch,) = plan_autoscaler(one, seen, decide(one, seen, now=NOW), now=NOW).patches
     written = {**one, "status": patch.patch["status"]}
     assert plan_autoscaler(written, seen, decide(written, seen, now=NOW), now=NOW).patches == ()
+
+
+def test_two_autoscalers_of_one_target_leave_it_alone() -> None:
+    mine, twin = autoscaler(), {**autoscaler(), "metadata": meta("twin")}
+    other = autoscaler(scaleTargetRef={"apiVersion": "apps/v1", "kind": "Deployment", "name": "db"})
+    assert rivals_of(mine, [mine, other]) == ()
+    assert rivals_of(mine, [twin, other, mine]) == ("twin", "web")
+    found = decide(mine, scene(20, *[900] * 20, rivals=("twin", "web")), now=NOW)
+    assert (found.replicas, said(found)["ScalingActive"]) == (20, ("False", "AmbiguousSelector"))
 
 
 # Other kinds.

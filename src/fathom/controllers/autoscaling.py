@@ -24,7 +24,7 @@ from fathom.controllers.behavior import History
 from fathom.controllers.floor import Floor
 from fathom.controllers.news import of_autoscaler
 from fathom.controllers.pauses import OVERRIDE, paused
-from fathom.controllers.plan_autoscaling import Decided, Scene, decide, plan_autoscaler
+from fathom.controllers.plan_autoscaling import Decided, Scene, decide, plan_autoscaler, rivals_of
 from fathom.controllers.plan_progress import progress_name
 from fathom.controllers.podstates import seconds
 from fathom.controllers.progress import WORKLOAD_PROGRESS
@@ -132,6 +132,7 @@ class Autoscalers:
             samples=samples,
             trouble=trouble,
             progress=view.get("WorkloadProgress", Key(key.namespace, name)),
+            rivals=rivals_of(autoscaler, view.list("HorizontalPodAutoscaler", key.namespace)),
             paused_by="" if pause is None else pause.override,
             history=self._histories.get(key) or History().wished(now_s, size_of(workload)),
             needs=self._floor.needs,

@@ -44,6 +44,7 @@ class Scene(msgspec.Struct, frozen=True):
     trouble: str = ""  # Why there are no samples at all.
     progress: Obj | None = None
     paused_by: str = ""  # The override that pauses it.
+    rivals: tuple[str, ...] = ()  # All who would scale this workload, where it is not this one alone.
     history: History = History()
     needs: tuple[Need, ...] = ()
 
@@ -83,6 +84,9 @@ def decide(autoscaler: Obj, scene: Scene, *, now: str) -> Decided:
     if current == 0 and min_of(autoscaler) != 0:
         message = "scaling is disabled since the replica count of the target is zero"
         return Decided(0, message, (able, Said(ACTIVE, "False", "ScalingDisabled", message)))
+    if scene.rivals:
+        message = f"the target is controlled by multiple HPAs: {', '.join(scene.rivals)}"
+        return Decided(current, message, (able, Said(ACTIVE, "False", "AmbiguousSelector", message)))
     if not min_of(autoscaler) <= current <= max_of(autoscaler):
         return _into_range(autoscaler, current, able)
     return _by_metrics(autoscaler, scene, current, now)
@@ -168,6 +172,20 @@ def _stepped_unseen(autoscaler: Obj, history: History, now_s: float) -> bool:
     if not last_s or now_s - last_s >= longest_period_s(autoscaler):
         return False
     return not any(abs(one.at_s - last_s) < 1.0 for one in history.steps)
+
+
+def rivals_of(autoscaler: Obj, others: Sequence[Obj]) -> tuple[str, ...]:
+    """Of all autoscalers, those with the same target; none where there is only one. Two would undo each
+    other's work for ever: Kubernetes lets neither."""
+    mine = _aim(autoscaler)
+    names = sorted(str(metadata(one)["name"]) for one in others if _aim(one) == mine and not is_deleting(one))
+    return tuple(names) if len(names) > 1 else ()
+
+
+def _aim(autoscaler: Obj) -> tuple[str, ...]:
+    reference = lookup(autoscaler, "spec", "scaleTargetRef") or {}
+    group = str(reference.get("apiVersion") or "").rpartition("/")[0]
+    return group, str(reference.get("kind")), str(reference.get("name"))
 
 
 # What holds growth back.
