@@ -94,6 +94,15 @@ def test_a_view_that_was_stale_shows_in_another_answer_now() -> None:
     )
 
 
+def test_a_binding_that_was_refused_is_not_passed_over() -> None:
+    refused = Outcome(id="d-1", time_ns=1, result="conflict", message="QuotaExceeded: quota/risk")
+    record = Kept(kept("bind", node="b").decision, (refused,))
+    assert why(cluster(a="1", b="4"), pod(), record).summary == (
+        "pod shop/web fits b now, though its last binding was refused (QuotaExceeded: quota/risk):"
+        " it waits for its turn"
+    )
+
+
 def test_a_gated_pod_waits_for_its_gates() -> None:
     found = why(cluster(a="4"), pod(schedulingGates=[{"name": "x/y"}]))
     assert (found.state, found.decisive, found.next_trigger) == (

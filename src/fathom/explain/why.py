@@ -22,6 +22,7 @@ from fathom.schedule.pods import PodView
 from fathom.schedule.remedy import OWNER, remedies
 from fathom.seams.outside import timestamp
 
+REFUSED = frozenset({"conflict", "rejected"})
 State = Literal["scheduled", "unschedulable", "gated", "waiting", "finished", "gone"]
 
 
@@ -251,9 +252,12 @@ def scheduler_of(pod: Obj) -> str:
 
 
 def _failed(last: Kept | None) -> str:
-    if last is None or last.decision.verdict != "unschedulable":
+    if last is None:
         return ""
-    return f", though it did not when it was last tried ({last.decision.message})"
+    if last.decision.verdict == "unschedulable":
+        return f", though it did not when it was last tried ({last.decision.message})"
+    refused = next((one for one in reversed(last.outcomes) if one.result in REFUSED), None)
+    return f", though its last binding was refused ({refused.message})" if refused is not None else ""
 
 
 def _attempt(kept: Sequence[Kept]) -> Attempt:
