@@ -10,6 +10,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
+import msgspec
 from tests.api.harness import ADMIN, Api, config_map, tell
 
 from fathom.api.http import Http
@@ -180,5 +181,39 @@ def test_what_takes_too_long_is_cut_off_when_the_server_stops(tmp_path: Path) ->
         await http.stop(patience_s=0.05)
         with suppress(ConnectionError):  # It may hear of it in this way too.
             assert await client.rest() == b""
+
+    speak(dialogue, tmp_path)
+
+
+def test_a_trailer_is_no_header(tmp_path: Path) -> None:
+    async def dialogue(api: Api, http: Http, client: Client) -> None:
+        body = encode_json(config_map("a"))
+        client.ask(f"POST {MAPS} HTTP/1.1", "Transfer-Encoding: chunked", "Trailer: Impersonate-User")
+        client.writer.write(b"%x\r\n%b\r\n0\r\nImpersonate-User: nobody\r\n\r\n" % (len(body), body))
+        assert (await client.answer())[0] == "HTTP/1.1 201 Created"
+
+    speak(dialogue, tmp_path)
+
+
+def test_trailers_without_end_are_refused(tmp_path: Path) -> None:
+    async def dialogue(api: Api, http: Http, client: Client) -> None:
+        api.core.limits = msgspec.structs.replace(api.core.limits, body_bytes_max=1000)
+        async with connected(http) as endless:
+            endless.ask(f"POST {MAPS} HTTP/1.1", "Transfer-Encoding: chunked")
+            endless.writer.write(b"1\r\n{\r\n0\r\n" + b"a: b\r\n" * 2000)
+            assert (await endless.answer())[0] == "HTTP/1.1 413 Request Entity Too Large"
+            assert await endless.rest() == b""
+
+    speak(dialogue, tmp_path)
+
+
+def test_a_body_that_never_ends_is_not_waited_for(tmp_path: Path) -> None:
+    async def dialogue(api: Api, http: Http, client: Client) -> None:
+        api.core.limits = msgspec.structs.replace(api.core.limits, request_s=0.05)
+        async with connected(http) as slow:
+            slow.ask(f"POST {MAPS} HTTP/1.1", "Content-Length: 100")
+            slow.writer.write(b"{")
+            assert (await slow.answer())[0] == "HTTP/1.1 408 Request Timeout"
+            assert await slow.rest() == b""
 
     speak(dialogue, tmp_path)

@@ -33,6 +33,9 @@ HEAD_S_MAX = 32.0
 
 QUERY_FIELDS_MAX = 100
 
+# Bytes on the wire for each of a body's: chunks of one have six. What follows the last chunk counts too.
+WIRE_BYTES_FACTOR = 8
+
 _TOO_MUCH_HEAD = (
     b"HTTP/1.1 431 Request Header Fields Too Large\r\nconnection: close\r\ncontent-length: 0\r\n\r\n"
 )
@@ -107,7 +110,7 @@ class Connection(asyncio.Protocol):
         self._headers: dict[str, str] = {}
         self._asked: _Asked | None = None  # Its head has come, its body not yet.
         self._in_head = False  # Some of a head has come, but not all of it.
-        self._head_bytes = 0
+        self._head_bytes = self._wire_bytes = 0  # Of the head, and of what follows it, so far.
         self._deadline: asyncio.TimerHandle | None = None  # There while a head, or a body, is waited for.
         self._paused = False  # Nothing is read until what has come is served.
         # What is being served.
@@ -193,17 +196,23 @@ class Connection(asyncio.Protocol):
                 self._give_up(_TOO_MUCH_HEAD)
             elif self._deadline is None:
                 self._deadline = self._loop.call_later(HEAD_S_MAX, self._transport.close)
-        elif self._asked is not None and self._deadline is None:
-            self._deadline = self._loop.call_later(self._body_s_max, self._refuse, too_slow())
+        elif self._asked is not None:
+            self._wire_bytes += len(data)
+            if self._wire_bytes > self._body_bytes_max * WIRE_BYTES_FACTOR:
+                self._refuse(too_large(self._body_bytes_max))
+            elif self._deadline is None:
+                self._deadline = self._loop.call_later(self._body_s_max, self._refuse, too_slow())
 
     def on_message_begin(self) -> None:
         self._url, self._headers = b"", {}
-        self._in_head, self._head_bytes = True, 0
+        self._in_head, self._head_bytes, self._wire_bytes = True, 0, 0
 
     def on_url(self, url: bytes) -> None:
         self._url += url
 
     def on_header(self, raw_name: bytes, raw_value: bytes) -> None:
+        if not self._in_head:
+            return  # Behind the body: whoever let the head pass has not seen it.
         name, value = raw_name.decode("latin-1").lower(), raw_value.decode("latin-1")
         headers = self._headers
         # A newline cannot stand in a header's value, so it can stand between two.
