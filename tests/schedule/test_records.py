@@ -102,3 +102,16 @@ def test_a_decision_says_who_why_and_from_what(tmp_path: Path) -> None:
     )
     assert (decision.epoch, decision.need, decision.seen) == (3, "any", {"Pod": Seen(9, 1)})
     assert decision.message.startswith("0/2 nodes are available: 2 Insufficient cpu.")
+
+
+def test_a_rule_is_decisive_by_its_reasons_and_not_by_words_in_others(tmp_path: Path) -> None:
+    """A taint may be named after anything."""
+    known = cluster(1)
+    spec = {"taints": [{"key": "quota-policy", "value": "strict", "effect": "NoSchedule"}]}
+    known.put("Node", None, {"metadata": {"name": "n0"}, "spec": spec})
+    limit = {"resources": {"cpu": "100"}}
+    quota = {"metadata": {"name": "a"}, "spec": {"limits": [limit]}}
+    known.put("TenantQuota", None, quota)
+    decisions, _, _ = record(known, views(known, 1, cpu="1"), tmp_path)
+    (decision,) = decisions
+    assert [one.decisive for one in (*decision.policies, *decision.quotas)] == [False, False]

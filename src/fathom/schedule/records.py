@@ -209,19 +209,27 @@ def _text(reason: Any) -> str:
 
 def _policies(context: Context, placement: Placement) -> tuple[Considered, ...]:
     policy = context.policy
-    decisive = placement.node is None and any("polic" in reason.lower() for reason in placement.rejected)
+    named = (f"policy/{policy.name}:", f"freshness/{policy.name}:")
+    decisive = placement.node is None and _rejected_by(placement, *named)
     return (Considered(policy.name, policy.revision, decisive),)
 
 
 def _overrides(context: Context, placement: Placement) -> tuple[Considered, ...]:
     listed = [*(one.override for one in context.avoided), *(one.override for one in context.allowed)]
     names = dict.fromkeys(listed)
-    rejected = " ".join(placement.rejected)
-    return tuple(Considered(name, 0, name in placement.overrides or name in rejected) for name in names)
+    return tuple(
+        Considered(name, 0, name in placement.overrides or _rejected_by(placement, f"override/{name}:"))
+        for name in names
+    )
 
 
 def _quotas(context: Context, placement: Placement) -> tuple[Considered, ...]:
     if context.quota is None:
         return ()
-    decisive = any("quota" in reason.lower() for reason in placement.rejected)
+    decisive = _rejected_by(placement, "quota/")
     return (Considered(context.quota.tenant, context.quota.revision, decisive),)
+
+
+def _rejected_by(placement: Placement, *starts: str) -> bool:
+    """Reasons begin with what they are about; others may have any words in them, a taint's for one."""
+    return any(reason.startswith(starts) for reason in placement.rejected)
