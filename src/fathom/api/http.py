@@ -14,34 +14,23 @@ import asyncio
 from collections import deque
 from collections.abc import Callable
 from email.utils import formatdate
-from http import HTTPStatus
 from typing import cast
-from urllib.parse import parse_qs
 
 import httptools
 import msgspec
 
-from fathom.api import represent
-from fathom.api.request import Answer, Request, Response, Stream
+from fathom.api import http_text, represent
+from fathom.api.request import Request, Response, Stream
 from fathom.api.server import ApiServer
-from fathom.model.errors import ApiError, bad_request, too_large, too_slow
+from fathom.model.errors import ApiError, too_large, too_slow
 
 # Before anybody is known, a head could fill the memory, and one that never ends would be waited for. Both as
 # Go's server and kube-apiserver have them.
 HEAD_BYTES_MAX = 1 << 20
 HEAD_S_MAX = 32.0
 
-QUERY_FIELDS_MAX = 100
-
 # Bytes on the wire for each of a body's: chunks of one have six. What follows the last chunk counts too.
 WIRE_BYTES_FACTOR = 8
-
-_TOO_MUCH_HEAD = (
-    b"HTTP/1.1 431 Request Header Fields Too Large\r\nconnection: close\r\ncontent-length: 0\r\n\r\n"
-)
-_NOT_HTTP = b"HTTP/1.1 400 Bad Request\r\nconnection: close\r\ncontent-length: 0\r\n\r\n"
-_CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
-_LAST_CHUNK = b"0\r\n\r\n"
 
 
 class Http:
@@ -188,12 +177,12 @@ class Connection(asyncio.Protocol):
         except httptools.HttpParserUpgrade:
             pass  # We never do; the request itself has been read.
         except httptools.HttpParserError:
-            self._give_up(_NOT_HTTP)
+            self._give_up(http_text.NOT_HTTP)
             return
         if self._in_head:
             self._head_bytes += len(data)
             if self._head_bytes > HEAD_BYTES_MAX:
-                self._give_up(_TOO_MUCH_HEAD)
+                self._give_up(http_text.TOO_MUCH_HEAD)
             elif self._deadline is None:
                 self._deadline = self._loop.call_later(HEAD_S_MAX, self._transport.close)
         elif self._asked is not None:
@@ -222,7 +211,7 @@ class Connection(asyncio.Protocol):
         self._in_head = False
         self._stop_waiting()
         parser, headers = self._parser, self._headers
-        path, query = _split(self._url)
+        path, query = http_text.split(self._url)
         request = Request(
             method=parser.get_method().decode("ascii"),
             path=path.decode("ascii"),  # Anything else is no HTTP.
@@ -236,7 +225,7 @@ class Connection(asyncio.Protocol):
         self._asked = _Asked(request, keep_alive, expects, [])
         try:
             if query:
-                request.query = _parsed(query)
+                request.query = http_text.parsed(query)
             self._check_declared(headers.get("content-length", ""))
         except ApiError as error:
             self._refuse(error)
@@ -269,7 +258,7 @@ class Connection(asyncio.Protocol):
     def _encourage(self) -> None:
         if self._asked is not None and self._asked.expects:
             self._asked.expects = False
-            self._transport.write(_CONTINUE)
+            self._transport.write(http_text.CONTINUE)
 
     def _refuse(self, error: ApiError) -> None:
         """For how it came. What follows it on the connection cannot be told from the rest of it."""
@@ -339,7 +328,7 @@ class Connection(asyncio.Protocol):
             await self._stream(answer, has_body=has_body, close=not keep_alive)
         elif not self._lost:
             body: bytes = answer.body
-            head = self._head(answer, f"content-length: {len(body)}", close=not keep_alive)
+            head = http_text.head(answer, self._http.date(), len(body), close=not keep_alive)
             self._transport.write(head + body if has_body else head)
         return keep_alive
 
@@ -352,52 +341,16 @@ class Connection(asyncio.Protocol):
             if transport.is_closing():
                 return
             self._read_on()  # How else should we hear that it has left?
-            transport.write(self._head(answer, "transfer-encoding: chunked", close=close))
+            transport.write(http_text.head(answer, self._http.date(), None, close=close))
             while has_body and (chunk := await source.next()) is not None:
                 if self._lost:
                     return
                 if chunk:  # An empty one would be the end.
-                    transport.write(b"%x\r\n%b\r\n" % (len(chunk), chunk))
+                    transport.write(http_text.chunk(chunk))
                 if self._drained is not None:
                     await self._drained
             if has_body and not self._lost:
-                transport.write(_LAST_CHUNK)
+                transport.write(http_text.LAST_CHUNK)
         finally:
             self._close_source = None
             source.close()
-
-    def _head(self, answer: Answer, length: str, *, close: bool) -> bytes:
-        text = (
-            f"{_status_line(answer.status)}\r\n"
-            f"date: {self._http.date()}\r\n"
-            f"content-type: {answer.content_type}\r\n"
-            f"{length}\r\n"
-        )
-        for name, value in answer.headers:
-            text += f"{name}: {value}\r\n"
-        if close:
-            text += "connection: close\r\n"
-        return f"{text}\r\n".encode("latin-1")
-
-
-_STATUS_LINES = {one.value: f"HTTP/1.1 {one.value} {one.phrase}" for one in HTTPStatus}
-
-
-def _status_line(status: int) -> str:
-    return _STATUS_LINES.get(status) or f"HTTP/1.1 {status} Unknown"
-
-
-def _split(url: bytes) -> tuple[bytes, bytes]:
-    """(path, query). Anything but a plain address is for the parser to judge."""
-    if url.startswith(b"/") and b"#" not in url:
-        path, _, query = url.partition(b"?")
-        return path, query
-    parsed = httptools.parse_url(url)
-    return parsed.path or b"/", parsed.query or b""
-
-
-def _parsed(query: bytes) -> dict[str, list[str]]:
-    try:
-        return parse_qs(query.decode(), keep_blank_values=True, max_num_fields=QUERY_FIELDS_MAX)
-    except (ValueError, UnicodeDecodeError):
-        raise bad_request("the query string could not be read") from None

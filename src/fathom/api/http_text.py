@@ -1,0 +1,54 @@
+"""The words of HTTP: addresses as they come, heads and chunks as they go. Pure; `http` has the connection."""
+
+from __future__ import annotations
+
+from http import HTTPStatus
+from urllib.parse import parse_qs
+
+import httptools
+
+from fathom.api.request import Answer
+from fathom.model.errors import bad_request
+
+QUERY_FIELDS_MAX = 100
+
+TOO_MUCH_HEAD = (
+    b"HTTP/1.1 431 Request Header Fields Too Large\r\nconnection: close\r\ncontent-length: 0\r\n\r\n"
+)
+NOT_HTTP = b"HTTP/1.1 400 Bad Request\r\nconnection: close\r\ncontent-length: 0\r\n\r\n"
+CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
+LAST_CHUNK = b"0\r\n\r\n"
+
+_STATUS_LINES = {one.value: f"HTTP/1.1 {one.value} {one.phrase}" for one in HTTPStatus}
+
+
+def split(url: bytes) -> tuple[bytes, bytes]:
+    """(path, query). Anything but a plain address is for the parser to judge."""
+    if url.startswith(b"/") and b"#" not in url:
+        path, _, query = url.partition(b"?")
+        return path, query
+    parsed = httptools.parse_url(url)
+    return parsed.path or b"/", parsed.query or b""
+
+
+def parsed(query: bytes) -> dict[str, list[str]]:
+    try:
+        return parse_qs(query.decode(), keep_blank_values=True, max_num_fields=QUERY_FIELDS_MAX)
+    except (ValueError, UnicodeDecodeError):
+        raise bad_request("the query string could not be read") from None
+
+
+def head(answer: Answer, date: str, length: int | None, *, close: bool) -> bytes:
+    """Of an answer; a length of None means that chunks follow."""
+    status = _STATUS_LINES.get(answer.status) or f"HTTP/1.1 {answer.status} Unknown"
+    body = f"content-length: {length}" if length is not None else "transfer-encoding: chunked"
+    text = f"{status}\r\ndate: {date}\r\ncontent-type: {answer.content_type}\r\n{body}\r\n"
+    for name, value in answer.headers:
+        text += f"{name}: {value}\r\n"
+    if close:
+        text += "connection: close\r\n"
+    return f"{text}\r\n".encode("latin-1")
+
+
+def chunk(piece: bytes) -> bytes:
+    return b"%x\r\n%b\r\n" % (len(piece), piece)
