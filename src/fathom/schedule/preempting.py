@@ -11,6 +11,7 @@ a namesake made since is not hit. The room is the pod's by claim and priority; t
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 
 import msgspec
 
@@ -19,7 +20,9 @@ from fathom.cache.snapshot import Snapshot
 from fathom.cache.written import WriteLog
 from fathom.client.api import Api
 from fathom.client.outcomes import Committed, Conflict, Outcome, Rejected
-from fathom.model.objects import Key, Obj, key_of, lookup
+from fathom.model.conditions import is_true, set_condition
+from fathom.model.errors import ApiError
+from fathom.model.objects import Key, Obj, is_deleting, key_of, lookup, metadata, uid_of
 from fathom.schedule.preempt import Budget, Preemption, Victim
 from fathom.schedule.reading import selector_of
 from fathom.schedule.sending import PODS
@@ -28,6 +31,7 @@ from fathom.schedule.sending import PODS
 FRESH_S = 10.0
 FRESH_KINDS = ("Pod", "Node", "PodDisruptionBudget")
 NEED = NoOlderThan(FRESH_S, FRESH_KINDS)
+TARGET = "DisruptionTarget"
 
 
 class Evicted(msgspec.Struct, frozen=True):
@@ -50,26 +54,51 @@ def budget_of(obj: Obj) -> Budget:
     )
 
 
-async def carry_out(api: Api, key: Key, uid: str, found: Preemption, *, now: str) -> list[Evicted]:
+# The pod as it is known.
+Find = Callable[[Key], Obj | None]
+
+
+async def carry_out(
+    api: Api, key: Key, uid: str, found: Preemption, *, find: Find, now: str
+) -> list[Evicted]:
     """Nomination first: whoever looks at the victims' end can tell for whom it was."""
     patch = {"metadata": {"uid": uid}, "status": {"nominatedNodeName": found.node}}
     await api.patch(PODS, key.namespace, key.name, patch, subresource="status")
-    outcomes = await asyncio.gather(*(_ask(api, one, now) for one in found.victims))
+    outcomes = await asyncio.gather(*(_ask(api, one, find(one.key), now) for one in found.victims))
     return [Evicted(one, _said(outcome)) for one, outcome in zip(found.victims, outcomes, strict=True)]
 
 
-async def _ask(api: Api, victim: Victim, now: str) -> Outcome:
+async def _ask(api: Api, victim: Victim, pod: Obj | None, now: str) -> Outcome:
     """Why it goes is written on it: a Job may say that such an end is no failure. If that cannot be said, it
     is asked to go all the same."""
-    key = victim.key
-    said = {
-        "type": "DisruptionTarget", "status": "True", "reason": "PreemptionByScheduler",
-        "message": victim.reason, "lastTransitionTime": now,
-    }  # fmt: skip
-    patch = {"metadata": {"uid": victim.uid}, "status": {"conditions": [said]}}
-    media = "application/strategic-merge-patch+json"
-    await api.patch(PODS, key.namespace, key.name, patch, subresource="status", media=media)
-    return await api.delete(PODS, key.namespace, key.name, uid=victim.uid)
+    if isinstance(await _say_why(api, victim, pod, now), Conflict):
+        await _say_why(api, victim, await _read(api, victim.key), now)
+    return await api.delete(PODS, victim.key.namespace, victim.key.name, uid=victim.uid)
+
+
+async def _read(api: Api, key: Key) -> Obj | None:
+    try:
+        return await api.get(PODS, key.namespace, key.name)
+    except ApiError:
+        return None
+
+
+async def _say_why(api: Api, victim: Victim, pod: Obj | None, now: str) -> Outcome | None:
+    """Once: of the pod as it is, so that the time at which it was first said stays."""
+    if pod is None or uid_of(pod) != victim.uid or is_deleting(pod) or is_true(pod, TARGET):
+        return None
+    said = set_condition(
+        [], type=TARGET, status="True", reason="PreemptionByScheduler", message=victim.reason, now=now
+    )
+    guard = {"uid": victim.uid, "resourceVersion": metadata(pod).get("resourceVersion")}
+    return await api.patch(
+        PODS,
+        victim.key.namespace,
+        victim.key.name,
+        {"metadata": guard, "status": {"conditions": said}},
+        subresource="status",
+        media="application/strategic-merge-patch+json",
+    )
 
 
 def _said(outcome: Outcome) -> str:

@@ -83,7 +83,10 @@ class RoomMaking:
 
     async def _ask_to_leave(self, pod: PodView, found: Preemption, id_: str) -> None:
         now = timestamp(self._desk.clock.now_ns())
-        done = await carry_out(self._api, pod.key, pod.uid, found, now=now)
+        view = self._desk.caches.snapshot()
+        done = await carry_out(
+            self._api, pod.key, pod.uid, found, find=lambda key: view.get("Pod", key), now=now
+        )
         for one in done:
             self._say_preempted(one.victim, pod, found.node or "")
         said = "; ".join(f"{'/'.join(one.victim.key)} {one.outcome}" for one in done)
