@@ -11,22 +11,32 @@ from fathom.sim.scenarios import SCENARIOS
 
 # Seeds that are tried, of the bugs whose stories are this file's; it takes but a few of them.
 SEEDS = {
+    "bound-while-going": 2,
     "cleanup-on-edge": 10,
+    "collected-by-name": 40,
+    "conflict-not-retried": 4,
     "counted-from-stale-cache": 40,
     "deaf-informer": 60,
     "deletes-by-name": 10,
+    "doubt-stays": 3,
+    "eviction-not-charged": 4,
+    "going-still-counted": 4,
     "marker-before-work": 60,
+    "namespace-gone-too-soon": 40,
     "override-never-ends": 10,
+    "precondition-ignored": 40,
     "quota-released-twice": 10,
     "random-child-name": 40,
-    "relist-without-deletes": 80,
+    "refused-stays-assumed": 4,
     "relist-steps-back": 80,
+    "relist-without-deletes": 80,
     "repair-races-a-bind": 2,
     "repair-trusts-its-cache": 40,
     "resumes-from-last-item": 20,
     "second-reservation": 40,
     "second-reservation-for-room": 2,
     "status-of-old-spec": 20,
+    "unknown-use-is-none": 2,
     "wake-lost-in-hand": 20,
 }
 # Those that are found only now and then.

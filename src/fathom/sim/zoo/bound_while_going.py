@@ -1,0 +1,13 @@
+"""36. The server binds a pod that is being deleted: a scheduler that has not heard of it starts what should
+end."""
+
+from __future__ import annotations
+
+from fathom.api.binding import judging
+from fathom.sim.zoo import put_back
+
+SCENARIOS = ("refused-from-an-old-view",)
+BREAKS = "a pod is bound where it may be"
+
+
+put_back(judging, "is_deleting", lambda pod: False)

@@ -1,0 +1,24 @@
+"""28. The collector asks whether an owner's name is there, not whether it is the same object: what belonged
+to one that is gone lives on under its namesake."""
+
+from __future__ import annotations
+
+from fathom.controllers import collector
+from fathom.controllers.garbage import Owner, waits_for_dependents
+from fathom.model.objects import Obj
+from fathom.sim.zoo import put_back
+
+SCENARIOS = ("owners-come-and-go",)
+BREAKS = "nothing is orphaned when settled"
+
+
+async def by_name(self: collector.Collector, obj: Obj, reference: Obj) -> Owner | None:
+    ref = self._owner_ref(obj, reference)
+    if ref is None:
+        return None
+    owner = await self._read(ref)
+    waits = owner is not None and waits_for_dependents(owner)
+    return Owner(str(reference["uid"]), exists=owner is not None, waits=waits)
+
+
+put_back(collector.Collector, "_look_up", by_name)

@@ -1,0 +1,24 @@
+"""34. A write that was refused as a conflict is not tried again: "whoever was faster will wake us". Nobody
+does, where the change was seen already."""
+
+from __future__ import annotations
+
+from fathom.control.again import Failure
+from fathom.control.loop import Loop
+from fathom.model.objects import Key
+from fathom.sim.zoo import put_back
+
+SCENARIOS = ("refused-now-and-then",)
+BREAKS = "what is said is so when settled"
+
+_right = Loop._failed
+
+
+async def but_for_conflicts(self: Loop, key: Key, failure: Failure) -> str:
+    if failure.reason != "Conflict":
+        return await _right(self, key, failure)
+    self.queue.done(key)
+    return "failed"
+
+
+put_back(Loop, "_failed", but_for_conflicts)

@@ -1,0 +1,23 @@
+"""33. A node that is heard again keeps the taint of the time when it was not: nothing is placed there any
+more."""
+
+from __future__ import annotations
+
+from fathom.controllers import plan_nodes
+from fathom.controllers.evidence import State
+from fathom.model.objects import Obj, lookup
+from fathom.sim.zoo import put_back
+
+SCENARIOS = ("a-node-comes-back",)
+BREAKS = "what is said is so when settled"
+
+_right = plan_nodes.wanted_taints
+
+
+def and_those_of_before(node: Obj, state: State, *, now: str) -> list[Obj]:
+    wanted = _right(node, state, now=now)
+    before = [taint for taint in lookup(node, "spec", "taints") or () if taint not in wanted]
+    return wanted + [taint for taint in before if taint.get("key") == plan_nodes.SUSPECT]
+
+
+put_back(plan_nodes, "wanted_taints", and_those_of_before)

@@ -1,0 +1,21 @@
+"""29. A namespace is taken to be empty when all that is in it is being deleted: what is still held stays
+behind, in a namespace that is not there."""
+
+from __future__ import annotations
+
+from fathom.controllers import namespaces
+from fathom.model.objects import Obj, is_deleting
+from fathom.sim.zoo import put_back
+
+SCENARIOS = ("owners-come-and-go",)
+BREAKS = "only the unowned are collected"
+
+_right = namespaces.plan_namespace
+
+
+def without_what_goes(namespace: Obj, contents: dict[str, list[Obj]]) -> namespaces.Emptying:
+    left = {name: objs for name, objs in contents.items() if not all(is_deleting(obj) for obj in objs)}
+    return _right(namespace, left)
+
+
+put_back(namespaces, "plan_namespace", without_what_goes)

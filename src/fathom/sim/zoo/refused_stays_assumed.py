@@ -1,0 +1,13 @@
+"""35. A placement that was refused stays counted on its node: the room that it would have taken is
+nobody's."""
+
+from __future__ import annotations
+
+from fathom.schedule.desk import Desk
+from fathom.sim.zoo import put_back
+
+SCENARIOS = ("preemption", "refused-from-an-old-view")
+BREAKS = "nothing is left in hand when settled"
+
+
+put_back(Desk, "forget", lambda self, uid: None)
