@@ -230,6 +230,24 @@ def test_a_hook_runs_before_the_end(cluster: Cluster) -> None:
     assert heard == ["hook came first\n"]
 
 
+@pytest.mark.skipif(os.getuid() != 0, reason="only root has rights to hand on")
+def test_a_pod_binds_low_ports_and_has_no_other_right_of_roots(cluster: Cluster) -> None:
+    program = (
+        "import os, socket; one = socket.socket(); one.bind((os.environ['POD_IP'], 80)); one.listen();"
+        "said = [line.split() for line in open('/proc/self/status')];"
+        "print([rest[0].lstrip('0') for name, *rest in said if name in ('CapPrm:', 'CapEff:')])"
+    )
+    cluster.run("low", "python3", "-c", program, restartPolicy="Never")
+    given_up = {"securityContext": {"capabilities": {"drop": ["ALL"]}}}
+    cluster.run("shy", "python3", "-c", program, restartPolicy="Never", container=given_up)
+    assert [cluster.until_ended(name)["status"]["phase"] for name in ("low", "shy")] == [
+        "Succeeded",
+        "Failed",
+    ]
+    assert cluster.logs("low") == "['400', '400']\n"
+    assert cluster.logs("shy").endswith("PermissionError: [Errno 13] Permission denied\n")
+
+
 @enclosed
 def test_a_pods_host_has_its_name_and_its_address(cluster: Cluster) -> None:
     program = "import socket; name = socket.gethostname(); print(name, socket.gethostbyname(name))"

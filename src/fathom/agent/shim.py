@@ -26,7 +26,9 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:  # Importing `typing` would take as long as all the rest.
     from typing import Any
 
-PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER, PR_SET_NO_NEW_PRIVS = 1, 36, 38
+PR_SET_PDEATHSIG, PR_SET_KEEPCAPS, PR_SET_CHILD_SUBREAPER, PR_SET_NO_NEW_PRIVS = 1, 8, 36, 38
+PR_CAP_AMBIENT, PR_CAP_AMBIENT_RAISE = 47, 2
+CAP_VERSION_3, CAP_NET_BIND_SERVICE = 0x20080522, 10
 LANDLOCK_CREATE, LANDLOCK_RESTRICT = 444, 446
 MAKE_BLOCK_DEVICES, SIGNALS = 1 << 11, 1 << 1  # A right that nobody here has anyway; a scope.
 LINE_BYTES_MAX = 16 * 1024  # As container runtimes cut long lines.
@@ -66,6 +68,16 @@ def _leave_terminal() -> None:
 
 def prctl(option: int, value: int) -> None:
     ctypes.CDLL(None).prctl(option, value, 0, 0, 0)
+
+
+def keep_low_ports() -> None:
+    """Of all that root may, only to bind ports below 1024, as programs in containers can. Call it as another
+    user that has kept its capabilities; whatever fails here, the next exec takes all of them."""
+    libc, bit = ctypes.CDLL(None), 1 << CAP_NET_BIND_SERVICE
+    header = (ctypes.c_uint32 * 2)(CAP_VERSION_3, 0)
+    data = (ctypes.c_uint32 * 6)(bit, bit, bit)  # Effective, permitted, inheritable; then the upper halves.
+    if libc.capset(header, data) == 0:
+        libc.prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_RAISE, CAP_NET_BIND_SERVICE, 0, 0)
 
 
 def landlock() -> int:
@@ -202,9 +214,12 @@ class Shim:
         for name, most in (spec.get("rlimits") or {}).items():
             resource.setrlimit(getattr(resource, f"RLIMIT_{name}"), (most, most))
         if spec.get("uid") is not None:
+            prctl(PR_SET_KEEPCAPS, int(bool(spec.get("low_ports"))))
             os.setgroups(spec.get("groups") or [])
             os.setgid(spec["gid"])
             os.setuid(spec["uid"])
+            if spec.get("low_ports"):
+                keep_low_ports()
         prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
         if spec.get("no_new_privileges"):
             prctl(PR_SET_NO_NEW_PRIVS, 1)

@@ -71,6 +71,15 @@ def user_of(pod: Obj, container: Obj, ip: str, rights: Rights) -> tuple[int, int
     return found, group if group is not None else found
 
 
+def may_bind_low(container: Obj) -> bool:
+    """Ports below 1024, as container runtimes let it unless the pod gives that up."""
+    wish = (container.get("securityContext") or {}).get("capabilities") or {}
+    added, dropped = (
+        {str(one).upper().removeprefix("CAP_") for one in wish.get(field) or ()} for field in ("add", "drop")
+    )
+    return "NET_BIND_SERVICE" in added or not dropped & {"ALL", "NET_BIND_SERVICE"}
+
+
 def grounds_of(settled: Settled) -> Grounds:
     own = settled.rights.enclosing and not lookup(settled.around.pod, "spec", "hostNetwork")
     return Grounds(
@@ -108,6 +117,7 @@ def shim_spec(settled: Settled) -> dict[str, Any]:
         "log_files": LOG_FILES,
         "uid": user[0] if user is not None else None,
         "gid": user[1] if user is not None else None,
+        "low_ports": may_bind_low(container),
         "no_new_privileges": True,
         "rlimits": settled.fence.rlimits,
         "cgroups": list(settled.fence.groups),
