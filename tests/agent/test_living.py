@@ -469,3 +469,11 @@ def test_a_new_image_is_a_new_run(cluster: Cluster, server: Server) -> None:
         "changes", lambda pod: status_of(pod).get("restartCount") == 1 and status_of(pod)["ready"]
     )
     assert (status_of(after)["image"], pid_of(after) == pid_of(before)) == ("program:2", False)
+
+
+def test_a_working_directory_that_is_not_there_is_named(cluster: Cluster) -> None:
+    cluster.run("lost", "pwd", restartPolicy="Never", container={"workingDir": "/not/there"})
+    ended = lookup(status_of(cluster.until_ended("lost")), "state", "terminated")
+    assert (ended["exitCode"], ended["reason"], ended["message"]) == (
+        128, "StartError", "workingDir: No such file or directory: /not/there",
+    )  # fmt: skip

@@ -196,7 +196,7 @@ class Shim:
                 import enclose  # type: ignore[import-not-found]  # noqa: PLC0415  # Beside us, no package.
 
                 enclose.enclose(spec["enclose"])
-            os.chdir(spec["cwd"])
+            _enter(spec["cwd"])
             self._drop()
             code = NOT_FOUND
             os.execve(_found(spec["argv"][0], spec["env"]), spec["argv"], spec["env"])
@@ -329,6 +329,13 @@ class Shim:
                 return file.read(4096).decode("utf-8", "replace")
         except OSError:
             return ""
+
+
+def _enter(directory: str) -> None:
+    try:
+        os.chdir(directory)
+    except OSError as error:
+        raise OSError(error.errno, f"workingDir: {error.strerror}", directory) from None
 
 
 def _found(program: str, env: dict[str, str]) -> str:
