@@ -18,6 +18,7 @@ from fathom.api.admission.pods import DefaultTolerationSeconds, ServiceAccount
 from fathom.api.admission.priority import Priority
 from fathom.api.admission.quota import ResourceQuota
 from fathom.api.admission.roles import RoleEscalation
+from fathom.api.admission.runtimes import RuntimeClass
 from fathom.api.admission.tenants import TenantUse
 from fathom.api.auth.authorize import Authorizer
 from fathom.api.ledger.keeper import LedgerKeeper
@@ -39,6 +40,7 @@ def built_in(authorizer: Authorizer, rng: random.Random) -> tuple[Plugin, ...]:
         NodeRestriction(),
         Priority(),
         DefaultTolerationSeconds(),
+        RuntimeClass(),
         RoleEscalation(authorizer),
         TenantUse(authorizer),
         ServiceAddresses(rng),

@@ -1,0 +1,64 @@
+"""RuntimeClass: what running a pod costs beside its containers, and which nodes can, comes from its class."""
+
+from __future__ import annotations
+
+from fathom.api.admission.attempt import CREATE, Attempt, refused
+from fathom.api.admission.plugin import Plugin
+from fathom.model.objects import Key, Obj, lookup
+from fathom.model.quantity import parse
+from fathom.model.view import View
+
+CLASSES = "runtimeclasses.node.k8s.io"
+
+
+class RuntimeClass(Plugin):
+    name = "RuntimeClass"
+    resources = frozenset({"pods"})
+    operations = frozenset({CREATE})
+    trusted = True
+
+    def mutate(self, attempt: Attempt, view: View) -> Obj:
+        pod = attempt.obj
+        assert pod is not None
+        spec = pod.get("spec") or {}
+        name = spec.get("runtimeClassName")
+        if not name:
+            return pod
+        seen = view.get(CLASSES, Key("", str(name)))
+        if seen is None:
+            raise refused(attempt, f'pod rejected: RuntimeClass "{name}" not found')
+        added = {**_overhead(attempt, spec, seen.obj), **_scheduling(attempt, spec, seen.obj)}
+        return {**pod, "spec": {**spec, **added}} if added else pod
+
+
+def _overhead(attempt: Attempt, spec: Obj, found: Obj) -> Obj:
+    fixed = lookup(found, "overhead", "podFixed")
+    if not fixed:
+        return {}
+    if spec.get("overhead") and not _alike(spec["overhead"], fixed):
+        raise refused(attempt, "pod rejected: Pod's Overhead doesn't match RuntimeClass's defined Overhead")
+    return {"overhead": fixed}
+
+
+def _alike(one: Obj, other: Obj) -> bool:
+    amounts = ({name: parse(str(amount)) for name, amount in each.items()} for each in (one, other))
+    return next(amounts) == next(amounts)
+
+
+def _scheduling(attempt: Attempt, spec: Obj, found: Obj) -> Obj:
+    added: Obj = {}
+    wanted, own = lookup(found, "scheduling", "nodeSelector") or {}, spec.get("nodeSelector") or {}
+    clashing = next((key for key in wanted if own.get(key, wanted[key]) != wanted[key]), None)
+    if clashing is not None:
+        raise refused(
+            attempt,
+            f"conflict: runtimeClass.scheduling.nodeSelector[{clashing}] = {wanted[clashing]};"
+            f" pod.spec.nodeSelector[{clashing}] = {own[clashing]}",
+        )
+    if wanted:
+        added["nodeSelector"] = {**own, **wanted}
+    tolerated = spec.get("tolerations") or []
+    more = [one for one in lookup(found, "scheduling", "tolerations") or () if one not in tolerated]
+    if more:
+        added["tolerations"] = [*tolerated, *more]
+    return added
