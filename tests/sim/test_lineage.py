@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 from tests.sim.tickets import tickets
 
@@ -64,6 +65,20 @@ def test_a_fault_is_for_one_process_for_those_of_its_kind_or_for_all(
 def test_a_wound_at_a_patch_is_for_whichever_object_is_next() -> None:
     site = "PATCH /apis/apps/v1/namespaces/default/replicasets/"
     assert named("silent", PATCH) == [(LoseReply(at_s=3.999, target="agent", match=site),)]
+
+
+@pytest.mark.parametrize(
+    ("path", "site"),
+    [
+        ("/api/v1/nodes/n1/status", "PATCH /api/v1/nodes/"),
+        ("/api/v1/namespaces/web", "PATCH /api/v1/namespaces/"),
+        ("/api/v1/namespaces/web/pods/p1", "PATCH /api/v1/namespaces/web/pods/"),
+        ("/containers/p1", "PATCH /containers/p1"),
+    ],
+)
+def test_a_site_is_the_path_without_the_name(path: str, site: str) -> None:
+    struck = msgspec.structs.replace(PATCH, path=path)
+    assert named("silent", struck) == [(LoseReply(at_s=3.999, target="agent", match=site),)]
 
 
 def test_who_follows_the_dead_has_not_heard_of_the_kinds_that_the_story_singles_out() -> None:

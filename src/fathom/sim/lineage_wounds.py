@@ -183,8 +183,8 @@ def _happenings(at_s: float, menu: Menu) -> Iterator[Wound]:
 def _place(write: Write) -> str:
     """Its path, without the object's name: after an earlier wound it may be another one's turn."""
     parts = write.path.split("/")
-    at = 4 if parts[1] == "api" else 5
-    at += 2 if parts[at - 1] == "namespaces" and len(parts) > at + 1 else 0
+    at = 4 if parts[1:2] == ["api"] else 5
+    at += 2 if parts[at - 1 : at] == ["namespaces"] and len(parts) > at + 1 else 0
     return "/".join(parts[:at]) + ("/" if len(parts) > at else "")
 
 
