@@ -17,7 +17,8 @@ from fathom.controllers.plan_jobs import look_again_s
 from fathom.model.conditions import conditions_of
 from fathom.model.objects import Obj
 
-FAILJOB: Obj = {"action": "FailJob", "onExitCodes": {"containerName": "main", "operator": "In", "values": [42]}}
+CODE_42 = {"containerName": "main", "operator": "In", "values": [42]}
+FAILJOB = {"action": "FailJob", "onExitCodes": CODE_42}
 IGNORE = {"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget", "status": "True"}]}
 FAILINDEX = {"action": "FailIndex", "onExitCodes": {"operator": "NotIn", "values": [1, 2]}}
 
@@ -63,7 +64,7 @@ def test_the_first_rule_that_fits_a_failed_pod_counts(code: int, disrupted: bool
 
 
 def test_a_rule_for_another_container_does_not_fit() -> None:
-    elsewhere = {**FAILJOB, "onExitCodes": {**FAILJOB["onExitCodes"], "containerName": "other"}}
+    elsewhere = {**FAILJOB, "onExitCodes": {**CODE_42, "containerName": "other"}}
     owner = rules(elsewhere)
     assert doom(owner, [fallen(owner, "sum-0", 42)]) == ""
 
