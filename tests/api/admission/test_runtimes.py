@@ -52,10 +52,8 @@ def test_what_does_not_fit_its_class_is_refused(tmp_path: Path) -> None:
         )
         await api.post(CLASSES, KATA)
         more = await api.post(PODS, of_class("a", overhead={"cpu": "1"}))
-        assert (more.status, more.obj["message"]) == (
-            403,
-            "pods \"a\" is forbidden: pod rejected: Pod's Overhead doesn't match RuntimeClass's defined Overhead",
-        )
+        assert more.status == 403
+        assert "Pod's Overhead doesn't match RuntimeClass's defined Overhead" in more.obj["message"]
         elsewhere = await api.post(PODS, of_class("a", nodeSelector={"sandbox": "no"}))
         assert elsewhere.status == 403
         assert "runtimeClass.scheduling.nodeSelector[sandbox] = yes" in elsewhere.obj["message"]
