@@ -20,7 +20,7 @@ from fathom.agent.host.environment import (
 )
 from fathom.agent.host.fetching import references
 from fathom.agent.host.files import File, shows_metadata, volume_files, write_volume
-from fathom.agent.host.images import BadImages, Image, argv_of, find_image, read_images
+from fathom.agent.host.images import BadImages, Image, ImagesFile, argv_of, find_image, read_images
 from fathom.model.objects import Obj
 
 
@@ -271,3 +271,21 @@ def test_an_images_file_is_read_or_refused_in_one_line(tmp_path: Path) -> None:
             read_images(file)
     with pytest.raises(BadImages, match="No such file"):
         read_images(tmp_path / "none")
+
+
+def test_a_changed_images_file_is_read_again_and_a_broken_one_changes_nothing(tmp_path: Path) -> None:
+    file = tmp_path / "images.toml"
+    file.write_text('a = ["one"]')
+    images = ImagesFile(file)
+    assert (images.now(), images.problem) == ({"a": Image(("one",))}, "")
+    file.write_text('a = ["another"]')
+    assert (images.now(), images.problem) == ({"a": Image(("another",))}, "")
+    file.write_text("a =")
+    assert images.now() == {"a": Image(("another",))}
+    assert "images.toml" in images.problem
+    file.unlink()
+    assert (images.now(), images.problem) == (
+        {"a": Image(("another",))},
+        f"{file}: No such file or directory",
+    )
+    assert ImagesFile().now() == {}

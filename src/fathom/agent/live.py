@@ -23,7 +23,7 @@ from fathom.agent.host.backend import AgentBackend
 from fathom.agent.host.driver import Ground, ProcessDriver
 from fathom.agent.host.endpoint import Endpoint, make_certificate, tls_context
 from fathom.agent.host.fetching import Fetcher
-from fathom.agent.host.images import Images
+from fathom.agent.host.images import ImagesFile
 from fathom.agent.host.launch import LOG_BYTES, Rights
 from fathom.agent.host.limits import Means, find_means
 from fathom.agent.host.machine import AlreadyRuns, capacity, claim_range, facts, find_rights, lock_node
@@ -61,7 +61,7 @@ class AgentsWanted(msgspec.Struct, frozen=True, kw_only=True):
     kubeconfig: Path | None = None
     data: Path
     driver: Driver = "process"
-    images: Images = {}
+    images: ImagesFile = msgspec.field(default_factory=ImagesFile)
     capacity: dict[str, str] = {}  # Of each node; what is missing is its share of the machine.
     script: Script = Script()
     hide: tuple[Path, ...] = ()  # What no pod may see besides the agents' own files: the server's data.

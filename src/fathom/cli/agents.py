@@ -52,7 +52,7 @@ def agent(
     ] = None,
 ) -> None:  # fmt: skip
     """Run the pods that are bound to one node or several. When it stops, they live on."""
-    from fathom.agent.host.images import BadImages, read_images  # noqa: PLC0415  # Only this command pays.
+    from fathom.agent.host.images import BadImages, ImagesFile  # noqa: PLC0415  # Only this command pays.
     from fathom.agent.host.machine import AlreadyRuns  # noqa: PLC0415
     from fathom.agent.live import AgentsWanted, named_nodes, run_agents_live  # noqa: PLC0415
     from fathom.api.auth.certificates import PkiError  # noqa: PLC0415
@@ -75,7 +75,7 @@ def agent(
             kubeconfig=kubeconfig,
             data=data.absolute(),
             driver=driver,
-            images=read_images(images) if images is not None else {},
+            images=ImagesFile(images),
             capacity=_capacity(cpu, memory, pods),
             script=_script(script),
             hide=tuple(one.absolute() for one in hide),

@@ -27,7 +27,7 @@ from fathom.agent.host.files import (
     volume_files,
     write_volume,
 )
-from fathom.agent.host.images import Images, argv_of
+from fathom.agent.host.images import ImagesFile, argv_of
 from fathom.agent.host.launch import Rights, Settled, shim_spec, user_of
 from fathom.agent.host.limits import Means, fence_in, remove_groups
 from fathom.agent.host.probes import Prober
@@ -52,7 +52,7 @@ class Ground(msgspec.Struct, frozen=True):
     directory: Path
     pod_range: str
     host_ip: str
-    images: Images
+    images: ImagesFile
     rights: Rights
     means: Means
     allocatable: dict[str, str]
@@ -167,9 +167,11 @@ class ProcessDriver:
     async def _start(self, launch: Launch) -> Run | NotStarted:
         launch = msgspec.structs.replace(launch, pod=self._whole(launch.pod))
         container = next(one.spec for one in containers_of(launch.pod) if one.name == launch.container)
-        found = argv_of(container, self._ground.images)
+        images = self._ground.images
+        found = argv_of(container, images.now())
         if isinstance(found, str):
-            return NotStarted("ErrImageNeverPull", found)
+            words = f"{found} (as it is now it cannot be read: {images.problem})" if images.problem else found
+            return NotStarted("ErrImageNeverPull", words)
         try:
             fetched = await self._fetch(launch.pod)
             settled = self._settle(launch, container, found, fetched)

@@ -49,6 +49,36 @@ def _image(found: Any) -> Image:
     return image
 
 
+class ImagesFile:
+    """The table, read again when its file has changed: whoever adds an image need not start anything again. A
+    file that cannot be used changes nothing, and `problem` says why."""
+
+    def __init__(self, path: Path | None = None) -> None:
+        """Raises BadImages."""
+        self._path = path
+        self._stamp = _stamp(path)
+        self._images: Images = {} if path is None else read_images(path)
+        self.problem = ""
+
+    def now(self) -> Images:
+        stamp = _stamp(self._path)
+        if self._path is not None and stamp != self._stamp:
+            self._stamp, self.problem = stamp, ""
+            try:
+                self._images = read_images(self._path)
+            except BadImages as error:
+                self.problem = str(error)
+        return self._images
+
+
+def _stamp(path: Path | None) -> tuple[int, int]:
+    try:
+        found = path.stat() if path is not None else None
+    except OSError:
+        found = None
+    return (found.st_mtime_ns, found.st_size) if found is not None else (0, 0)
+
+
 def find_image(images: Images, name: str) -> Image | None:
     """By the whole name, without its tag, by its last part, or by a pattern, in this order."""
     bare = name.partition("@")[0]
