@@ -52,7 +52,15 @@ def test_an_eviction_is_written_on_its_pod_and_a_dry_one_nowhere(tmp_path: Path)
         dry = await api.post(f"{pods}/p/eviction", {**eviction, "deleteOptions": {"dryRun": ["All"]}})
         left = (await api.get(f"{budgets}/b")).obj["status"]["disruptionsAllowed"]
         assert (dry.status, left) == (201, 1)
-        assert (await api.post(f"{pods}/p/eviction", eviction)).status == 201
+        version = (await api.get(f"{pods}/p")).obj["metadata"]["resourceVersion"]
+        for wrong in ({"uid": "another"}, {"resourceVersion": "1"}):
+            refused = await api.post(
+                f"{pods}/p/eviction", {**eviction, "deleteOptions": {"preconditions": wrong}}
+            )
+            assert refused.status == 409
+        assert (await api.get(f"{pods}/p")).obj["metadata"]["resourceVersion"] == version, "it is as it was"
+        right = {"deleteOptions": {"preconditions": {"resourceVersion": version}}}
+        assert (await api.post(f"{pods}/p/eviction", {**eviction, **right})).status == 201
         gone = (await api.get(f"{pods}/p")).obj
         said = [one for one in gone["status"]["conditions"] if one["type"] == "DisruptionTarget"]
         assert [(one["status"], one["reason"]) for one in said] == [("True", "EvictionByEvictionAPI")]

@@ -9,7 +9,7 @@ from __future__ import annotations
 import msgspec
 
 from fathom.api.core import Call, Core
-from fathom.api.removal import DeleteOptions, check_options
+from fathom.api.removal import DeleteOptions, check_options, check_preconditions
 from fathom.api.request import Response
 from fathom.api.verbs import bodies
 from fathom.api.verbs.get import read
@@ -37,20 +37,38 @@ async def evict(core: Core, call: Call) -> Response:
     except (msgspec.DecodeError, RecursionError) as error:
         raise bad_request(f"the body could not be read as an Eviction: {error}") from None
     check_options(eviction.delete_options)
-    pod = (await read(core, call)).body.obj
+    entry, options = await read(core, call), eviction.delete_options
+    pod = entry.body.obj
+    check_preconditions(pod, options, resource=call.kind.resource, revision=entry.revision)
     budget = _budget_of(core, call, pod)
-    dry = call.dry_run or bool(eviction.delete_options.dry_run)
+    dry = call.dry_run or bool(options.dry_run)
     if budget is not None and not is_exempt(pod) and not may_go_unhealthy(pod, budget):
         if dry:
             take_disruption(budget, str(metadata(pod)["name"]), now="")
         else:
             await _take(core, call, str(metadata(budget)["name"]))
     if not dry:
-        now = core.moment(call.caller.user).now
-        await update(core, call, lambda found: marked(found, now=now), subresource="status")
-    await remove(core, call, eviction.delete_options)
+        options = await _mark(core, call, options)
+    await remove(core, call, options)
     success = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}
     return Response(status=201, body=encode_json(success))
+
+
+async def _mark(core: Core, call: Call, options: DeleteOptions) -> DeleteOptions:
+    """What the pod must be for it to go, it must be now; and to be deleted, as it is afterwards."""
+    now = core.moment(call.caller.user).now
+
+    def change(pod: Obj) -> Obj:
+        revision = int(metadata(pod).get("resourceVersion") or 0)
+        check_preconditions(pod, options, resource=call.kind.resource, revision=revision)
+        return marked(pod, now=now)
+
+    written = await update(core, call, change, subresource="status")
+    wanted = options.preconditions
+    if wanted is None or wanted.resource_version is None or written.entry is None:
+        return options
+    wanted = msgspec.structs.replace(wanted, resource_version=str(written.entry.revision))
+    return msgspec.structs.replace(options, preconditions=wanted)
 
 
 def marked(pod: Obj, *, now: str) -> Obj:
