@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from fathom.sim.patches import Bug
-from fathom.sim.zooing import Control, Effort, Exploration, Hunted, Visit, median
+from fathom.sim.zooing import Control, Effort, Exploration, Hunted, Visit, median, without
 from fathom.sim.zooreport import as_json, as_lines, gain
 
 
@@ -27,14 +27,18 @@ def test_each_hunt_is_a_command_that_a_person_could_type() -> None:
     )
     assert one.words() == [
         *("sim", "explore", "replicas,leaders", "--seeds", "2000..2040", "--runs", "40"),
-        *("--strategy", "pct", "-j", "1", "--out", "kept", "--json", "--patch", "bug.py", "--first"),
+        *("--strategy", "pct", "-j", "1", "--json", "--out", "kept", "--patch", "bug.py", "--first"),
     ]
 
 
-def test_without_a_bug_all_runs_are_told() -> None:
-    words = Exploration(scenarios=(), strategy="random", runs=3, out=Path("kept")).words()
-    assert words[2] == "all"
-    assert "--first" not in words
+def test_without_a_bug_stories_are_told_as_often_as_it_took_to_find_the_last_one_in_them() -> None:
+    zoo = [hunted("a", random=3, lineage=None), hunted("b", random=9, lineage=2)]
+    effort = Effort(runs_max=50, strategies=("random", "lineage"))
+    assert [one.words() for one in without(zoo, effort)] == [
+        [*("sim", "explore", "replicas", "--seeds", f"0..{runs}", "--runs", str(runs)),
+         *("--strategy", strategy, "-j", "1", "--json")]
+        for strategy, runs in (("random", 9), ("lineage", 50))
+    ]  # fmt: skip
 
 
 @pytest.mark.parametrize(

@@ -45,7 +45,7 @@ class Exploration(msgspec.Struct, frozen=True, kw_only=True):
     scenarios: tuple[str, ...]  # (): all.
     strategy: Strategy
     runs: int
-    out: Path
+    out: Path | None = None  # Where to keep what is found; None: as with any exploration.
     patch: Path | None = None  # Then it stops when something is found.
     nth: int = 0  # Set of seeds.
     workers: int = 1
@@ -53,9 +53,10 @@ class Exploration(msgspec.Struct, frozen=True, kw_only=True):
     def words(self) -> list[str]:
         first = self.nth * SETS_APART
         seeds = ["--seeds", f"{first}..{first + self.runs}", "--runs", str(self.runs)]
-        how = ["--strategy", self.strategy, "-j", str(self.workers), "--out", str(self.out), "--json"]
+        how = ["--strategy", self.strategy, "-j", str(self.workers), "--json"]
+        kept = ["--out", str(self.out)] if self.out is not None else []
         bug = ["--patch", str(self.patch), "--first"] if self.patch is not None else []
-        return ["sim", "explore", ",".join(self.scenarios) or "all", *seeds, *how, *bug]
+        return ["sim", "explore", ",".join(self.scenarios) or "all", *seeds, *how, *kept, *bug]
 
 
 class Hunted(msgspec.Struct, frozen=True):
@@ -79,6 +80,10 @@ class Control(msgspec.Struct):
 
     runs: int = 0
     violations: list[dict[str, Any]] = msgspec.field(default_factory=list)
+
+    def add(self, answer: Any) -> None:
+        self.runs += answer["runs"]
+        self.violations += answer["violations"]
 
 
 class Visit(msgspec.Struct):
@@ -118,8 +123,11 @@ def visit(
             told(f"{number}/{len(bugs)} bugs  {bug.name}")
             shown(future.result())
         if effort.control:
-            told("the same stories without any bug")
-            made.control = _without(list(made.hunted.values()), each, commands, pool)
+            made.control = Control()
+            silent = without(list(made.hunted.values()), each)
+            for number, answer in enumerate(pool.map(lambda one: commands.answer(*one.words()), silent)):
+                made.control.add(answer)
+                told(f"without any bug: {number + 1}/{len(silent)} stories")
     except KeyboardInterrupt:
         made.interrupted = True
     finally:
@@ -195,25 +203,17 @@ def median(counts: Iterable[int | None]) -> int | None:
     return None if middle == math.inf else int(middle)
 
 
-def _without(
-    hunted: Sequence[Hunted], effort: Effort, commands: Commands, pool: ThreadPoolExecutor
-) -> Control:
+def without(hunted: Iterable[Hunted], effort: Effort) -> list[Exploration]:
     """As many runs of the same stories as it took to find the last bug in them."""
     needed: dict[tuple[tuple[str, ...], Strategy], int] = {}
     for one in hunted:
         for strategy in effort.strategies:
             where, count = (one.scenarios, strategy), one.runs_to_find.get(strategy) or effort.runs_max
             needed[where] = max(needed.get(where, 0), count)
-    with tempfile.TemporaryDirectory() as folder:
-        told = [
-            Exploration(
-                scenarios=names, strategy=strategy, runs=runs, out=Path(folder), workers=effort.workers
-            )
-            for (names, strategy), runs in needed.items()
-        ]
-        answers = list(pool.map(lambda one: commands.answer(*one.words()), told))
-    violations = [found for one in answers for found in one["violations"]]
-    return Control(sum(one["runs"] for one in answers), violations)
+    return [
+        Exploration(scenarios=names, strategy=strategy, runs=runs, workers=effort.workers)
+        for (names, strategy), runs in needed.items()
+    ]
 
 
 class Commands:
