@@ -33,6 +33,7 @@ POOLS = {"node-1": "red", "node-2": "blue", "node-3": "red"}
 KEPT, TAINT = "node-3", {"key": "dedicated", "value": "x", "effect": "NoSchedule"}
 HELD = "example.com/held"
 CPU_MILLI = 4000  # Of each node.
+ENOUGH = "20"  # More than all nodes have: the quota is in nobody's way.
 WHOLE = ("1", "2", "4")  # Of these nodes can be filled to the last.
 
 
@@ -107,7 +108,7 @@ async def _told(world: World) -> None:
     run_controllers(world, AGENT, Agent)
     for name, pool in POOLS.items():
         await world.apply(NODES, _node(name, pool))
-    await world.apply(QUOTAS, quota("default", cpu="12"))
+    await world.apply(QUOTAS, quota("default", cpu=ENOUGH))
     for number in range(world.scale):
         await world.sleep(1.2 * world.rng.random())
         if world.rng.random() < 0.3:
@@ -117,11 +118,32 @@ async def _told(world: World) -> None:
     await world.sleep(8)  # Those that end have ended.
     for one in world.list("pods", "default"):
         await world.api.patch(PODS, "default", key_of(one).name, {"metadata": {"finalizers": None}})
-    await world.heal_and_settle(quiet_s=QUIET_S)
+    world.heal()
+    await _let_in(world)
+    await world.settle(quiet_s=QUIET_S)
 
 
-def _node(name: str, pool: str) -> Obj:
-    made = node(name, zone=f"zone-{pool}")
+async def _let_in(world: World) -> None:
+    """Some wait for nothing but the last thing that happens: a node that is opened, or comes, or a quota."""
+    last = world.rng.choice(("open", "node", "quota"))
+    if last == "quota":
+        await world.apply(QUOTAS, quota("default", cpu="0"))
+    else:
+        for name, pool in POOLS.items():
+            await world.apply(NODES, _node(name, pool, cordoned=True))
+    for number in range(2):
+        await world.apply(PODS, pod(f"last-{number}", cpu="500m"))
+    await world.sleep(20)
+    if last == "quota":
+        await world.apply(QUOTAS, quota("default", cpu=ENOUGH))
+    elif last == "node":
+        await world.apply(NODES, _node("node-4", "blue"))
+    else:
+        await world.apply(NODES, _node("node-2", "blue"))
+
+
+def _node(name: str, pool: str, *, cordoned: bool = False) -> Obj:
+    made = node(name, zone=f"zone-{pool}", cordoned=cordoned)
     made["metadata"]["labels"]["pool"] = pool
     if name == KEPT:
         made["spec"]["taints"] = [TAINT]

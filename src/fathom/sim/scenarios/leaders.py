@@ -6,10 +6,11 @@ from collections.abc import Sequence
 
 from fathom.sim.checkers import at_home
 from fathom.sim.checkers.workloads import ChildrenWithinBounds, OnePodPerSlot
+from fathom.sim.faults import AnyFault, HoldWatch, Pause, SlowRequest, StaleServer
 from fathom.sim.invariants import Checker
 from fathom.sim.menu import Menu
 from fathom.sim.scenario import Scenario, scenario
-from fathom.sim.scenarios.objects import replica_set
+from fathom.sim.scenarios.objects import REPLICA_SETS, replica_set
 from fathom.sim.scenarios.replicas import keep_changing, look_at_the_end
 from fathom.sim.scenarios.staff import MANAGERS, OF_PROCESSES, all_but, come_to_rest, employ
 from fathom.sim.standins.replicator import Replicator
@@ -45,4 +46,25 @@ async def leaders(world: World) -> None:
         await look_at_the_end(world, name)
 
 
-SCENARIOS: tuple[Scenario, ...] = (leaders,)
+# What the leader sends takes until its term is long over, and arrives at a server that has not heard of that.
+LATE: tuple[AnyFault, ...] = (
+    SlowRequest(at_s=5.0, target=MANAGERS[0], match="POST /api/v1/namespaces/default/pods", delay_s=9.0),
+    HoldWatch(at_s=4.9, target=MANAGERS[1], match="/replicasets", for_s=12.0),  # It has not done it already.
+    StaleServer(at_s=5.2, target="api-1", for_s=14.0),
+    Pause(at_s=5.3, target=MANAGERS[0], for_s=20.0),
+)
+
+
+@scenario(Menu(processes=MANAGERS), servers=2, scripted=LATE, checkers=checkers)
+async def written_late_to_a_stale_server(world: World) -> None:
+    """The store knows whose term it is, though the server does not: what comes too late is not written."""
+    weather = employ(world, Replicator, servers=2)
+    await world.sleep(0.01)
+    world.pause(MANAGERS[1], 3.0)  # The other one leads.
+    await world.sleep(5.05 - world.now_s)
+    await world.apply(REPLICA_SETS, replica_set("web", 2))
+    await world.sleep(25)
+    await come_to_rest(world, weather)
+
+
+SCENARIOS: tuple[Scenario, ...] = (leaders, written_late_to_a_stale_server)

@@ -52,7 +52,11 @@ async def refused_from_an_old_view(world: World) -> None:
     await _behind_its_back_again(world)
     await world.sleep(10)
     await world.api.patch(PODS, "default", "going", {"metadata": {"finalizers": None}})
-    await world.heal_and_settle(quiet_s=QUIET_S)
+    world.heal()
+    await world.sleep(20)  # What is heard late is heard now.
+    await world.apply(QUOTAS, quota("default", cpu="20"))  # The last thing that happens lets one of them in.
+    await world.settle(quiet_s=QUIET_S)
+    assert _where(world, "beyond"), "it waits, though its quota has room"
 
 
 async def _behind_its_back(world: World) -> None:
