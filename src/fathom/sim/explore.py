@@ -22,6 +22,7 @@ from fathom.sim import lineage
 from fathom.sim.cores import Cores
 from fathom.sim.inforce import SECOND_NS
 from fathom.sim.keeping import Kept
+from fathom.sim.lineage_sites import Support
 from fathom.sim.menu import MAKERS
 from fathom.sim.scenario import Plan, Result, Scenario, Strategy, plan_of, swept, tell
 
@@ -178,7 +179,7 @@ def _search(searches: Sequence[lineage.Search], cores: Cores) -> Iterator[Result
                 del left[index]
 
 
-def _learn(scenarios: Mapping[str, Scenario], plan: Plan) -> tuple[Result, list[lineage.Support]]:
+def _learn(scenarios: Mapping[str, Scenario], plan: Plan) -> tuple[Result, list[Support]]:
     with swept():
         return lineage.told(scenarios[plan.scenario], plan)
 
