@@ -156,7 +156,7 @@ class Seam:
 
     def deliver(self, kind: Input, number: int, status: int, payload: Any) -> None:
         """One input, inside `Domain.input`. What nobody waits for any more is dropped."""
-        if kind is CHUNK:
+        if kind == CHUNK:
             stream = self._streams.get(number)
             if stream is not None:
                 stream.feed(payload)
