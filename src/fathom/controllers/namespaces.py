@@ -140,9 +140,16 @@ class NamespaceController:
         after = conditions(plan, now=now, before=before)
         if after == before or (plan.finalize and not before):
             return
-        path = f"/api/v1/namespaces/{metadata(namespace)['name']}/status"
-        body = {"status": {"conditions": after}}
-        await self._client.call("PATCH", path, body=body, content_type="application/merge-patch+json")
+        meta = metadata(namespace)
+        path = f"/api/v1/namespaces/{meta['name']}/status"
+        # Another server may have said something since: since when it is so stays as it was said first.
+        guard = {"uid": meta["uid"], "resourceVersion": meta["resourceVersion"]}
+        body = {"metadata": guard, "status": {"conditions": after}}
+        try:
+            await self._client.call("PATCH", path, body=body, content_type="application/merge-patch+json")
+        except ApiError as error:
+            if error.code not in {404, 409}:  # It is gone, or somebody was faster, and will say it.
+                raise
 
     async def _finalize(self, namespace: Obj) -> None:
         spec = namespace.get("spec") or {}
