@@ -30,7 +30,7 @@ from fathom.sim.scenario import Plan, Result, Scenario, Strategy, plan_of, swept
 # number of cores, so that a search is the same on any machine.
 BATCH = 4
 SEARCH_MAX = 1000  # Runs of one search.
-SEEDS_TOGETHER = 4  # That one search begins with. With sixteen it takes about as long: more stories, less aim.
+SEEDS_TOGETHER = 4  # That one search begins with. Sixteen take about as long: more stories, less aim.
 
 
 class Job(msgspec.Struct, frozen=True):
