@@ -281,6 +281,7 @@ def test_ctrl_c_ends_a_visit_to_the_zoo_with_what_there_is(tmp_path: Path) -> No
     while b"0/1 bugs  harmless" not in shown:
         shown += os.read(ours, 1000)
     visiting.send_signal(signal.SIGINT)
+    visiting.send_signal(signal.SIGINT)  # As `timeout` does.
     out, _ = visiting.communicate(timeout=60)
     os.close(theirs)
     os.close(ours)

@@ -140,7 +140,9 @@ def visit(
 
 
 def _interrupt(number: int, frame: FrameType | None) -> None:
-    """Also in the background, where a shell has Ctrl-C ignored; and nobody who was started is left behind."""
+    """Also in the background, where a shell has Ctrl-C ignored; and nobody who was started is left behind.
+    Once: who is told twice, as by `timeout`, still says what there is."""
+    signal.signal(number, signal.SIG_IGN)
     raise KeyboardInterrupt
 
 
