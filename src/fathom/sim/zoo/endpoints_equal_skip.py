@@ -8,6 +8,6 @@ from fathom.controllers.endpoints import ENDPOINTS, EndpointsOfServices
 from fathom.sim.zoo import put_back
 
 SCENARIOS = ("endpoints-with-a-deaf-successor", "real-endpoints-seen-late")
-BREAKS = "endpoints converge"
+BREAKS = "what is said is so when settled"
 
 put_back(EndpointsOfServices, "watches", (*EndpointsOfServices.watches[:2], Related(ENDPOINTS)))

@@ -8,6 +8,6 @@ from fathom.sim.standins.endpoints import ENDPOINTS, EndpointsCopier
 from fathom.sim.zoo import put_back
 
 SCENARIOS = ("endpoints-seen-late",)
-BREAKS = "endpoints converge"
+BREAKS = "what is said is so when settled"
 
 put_back(EndpointsCopier, "watches", (*EndpointsCopier.watches[:2], Related(ENDPOINTS)))
