@@ -53,3 +53,9 @@ def test_a_pod_is_not_kept_out_of_its_quota_by_room_that_is_reserved_for_itself_
     """1. Room is made for it on one node, and reserved. 2. Another node has room sooner. 3. Its tenant's
     quota is used up, by its own reservation: that is given back."""
     must_hold(SCENARIOS["scheduling"], plan_of(SCENARIOS["scheduling"], "300"))
+
+
+def test_an_owner_that_is_told_twice_how_to_go_goes_as_it_was_told_last() -> None:
+    """1. It is to wait for its dependents. 2. It is deleted again, in the background: it need not wait."""
+    told = SCENARIOS["owners-come-and-go"]
+    must_hold(told, plan_of(told, "1620"))

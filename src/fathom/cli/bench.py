@@ -195,7 +195,7 @@ def schedule(
         int | None,
         Parameter(validator=AT_LEAST_ONE, help="To create and bind. Default: as scheduler_perf has it."),
     ] = None,
-    connections: Connections = 16,
+    connections: Connections = 64,
     schedulers: Annotated[
         int, Parameter(validator=AT_LEAST_ONE, help="Several take the same pods at once, and collide.")
     ] = 1,

@@ -14,10 +14,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import msgspec
 
+from fathom.model.body import decode_json
 from fathom.model.objects import Key, Obj, lookup, metadata, uid_of
 from fathom.seams.seam import Ask
 from fathom.store.protocol import Change
@@ -50,6 +51,14 @@ class Seen(msgspec.Struct, frozen=True):
     @property
     def path(self) -> str:
         return "/".join(part for part in (self.resource, *self.key) if part)
+
+    @property
+    def delete_options(self) -> Obj:
+        """What a DELETE said about how; empty where it said nothing, or was none."""
+        if self.ask is None or self.ask.method != "DELETE" or not self.ask.body:
+            return {}
+        body = self.ask.body
+        return cast(Obj, decode_json(body) if isinstance(body, bytes) else body)
 
 
 class Finding(msgspec.Struct, frozen=True):

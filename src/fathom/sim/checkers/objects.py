@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from fathom.model.body import decode_json
 from fathom.model.objects import Obj, is_deleting, lookup, metadata, uid_of
 from fathom.sim.checkers.capacity import LEDGERS
 from fathom.sim.inforce import DRIVER
@@ -65,8 +64,7 @@ class WhoDeletesNamesTheObject(Checker):
             return None
         if change.resource in RECORDS or not ask.target.partition("?")[0].endswith(f"/{change.key.name}"):
             return None
-        options = decode_json(ask.body) if isinstance(ask.body, bytes) and ask.body else ask.body
-        named = lookup(options, "preconditions", "uid") if isinstance(options, dict) else None
+        named = lookup(change.delete_options, "preconditions", "uid")
         if named == uid_of(old) or (not named and change.by == DRIVER):
             return None
         return f"{change.by} deleted {change.path} " + ("by its name alone" if not named else f"for {named}")

@@ -74,6 +74,8 @@ class OnlyTheUnownedAreCollected(Checker):
         finalizers = metadata(old).get("finalizers") or ()
         if FOREGROUND not in finalizers and ORPHAN not in finalizers:
             return None
+        if change.delete_options.get("propagationPolicy") == "Background":
+            return None  # Deleted once more, without waiting: the last word counts, as in Kubernetes.
         uid = uid_of(old)
         mine = [one for each in self._dependents.get(uid, ()) if (one := self._alive.get(each)) is not None]
         held = [one for one in mine if ORPHAN in finalizers or _blocks(one, uid)]
