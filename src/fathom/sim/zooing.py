@@ -6,18 +6,20 @@ taken back. In the end the same stories are told without any bug, as often: nobo
 
 from __future__ import annotations
 
+import contextlib
 import math
+import os
 import signal
 import statistics
 import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from pathlib import Path
 from threading import Lock
 from types import FrameType
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -28,7 +30,11 @@ from fathom.sim.scenario import Strategy
 
 STRATEGIES: tuple[Strategy, ...] = ("random", "pct", "lineage")
 SHRINK_S = 30  # Of each bug. Most need less; a person who wants a smaller one has a minute.
+TURN_S = 0.5  # How long a signal may go unheard.
 SETS_APART = 1000  # The seeds of one hunt begin so far from those of the next.
+
+
+T = TypeVar("T")
 
 
 class Effort(msgspec.Struct, frozen=True):
@@ -121,12 +127,13 @@ def visit(
         hunts = [pool.submit(hunt, bug, each, commands, made.note) for bug in bugs]
         for number, (bug, future) in enumerate(zip(bugs, hunts, strict=True)):
             told(f"{number}/{len(bugs)} bugs  {bug.name}")
-            shown(future.result())
+            shown(_awaited(future))
         if effort.control:
             made.control = Control()
             silent = without(list(made.hunted.values()), each)
-            for number, answer in enumerate(pool.map(lambda one: commands.answer(*one.words()), silent)):
-                made.control.add(answer)
+            answers = [pool.submit(commands.answer, *one.words()) for one in silent]
+            for number, answer in enumerate(answers):
+                made.control.add(_awaited(answer))
                 told(f"without any bug: {number + 1}/{len(silent)} stories")
     except KeyboardInterrupt:
         made.interrupted = True
@@ -137,6 +144,13 @@ def visit(
             signal.signal(number, handler)
     made.seconds = round((clock.monotonic_ns() - started_ns) / SECOND_NS, 1)
     return made
+
+
+def _awaited(future: Future[T]) -> T:
+    """In short turns: a signal that comes just before a wait without end would not end it."""
+    while not wait((future,), timeout=TURN_S).done:
+        pass
+    return future.result()
 
 
 def _interrupt(number: int, frame: FrameType | None) -> None:
@@ -250,4 +264,5 @@ class Commands:
         with self._lock:
             self._ended = True
             for child in self._live:
-                child.terminate()
+                with contextlib.suppress(ProcessLookupError):
+                    os.killpg(child.pid, signal.SIGTERM)  # With its workers.
