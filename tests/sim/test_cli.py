@@ -241,52 +241,44 @@ def test_a_scenario_may_import_what_is_beside_it(tmp_path: Path) -> None:
     assert answer("sim", "check-determinism", "mine/own.py:mine", "--seeds", "0..2", folder=tmp_path)[0] == 0
 
 
-def test_a_terminal_shows_progress_and_ctrl_c_ends_an_exploration_with_what_was_found(tmp_path: Path) -> None:
+def ended_by_ctrl_c(folder: Path, *words: str, when: bytes, times: int = 1) -> tuple[int, str, str]:
+    """At a terminal, once that shows something: its exit code, its answer, what was shown until then."""
     ours, theirs = pty.openpty()
-    words = ("sim", "explore", "shared-counter", "--seeds", "0..100000", "-j", "2")
-    exploring = subprocess.Popen(
-        [sys.executable, "-m", "fathom.cli", *words],
-        cwd=tmp_path,
+    with subprocess.Popen(
+        [sys.executable, "-m", "fathom.cli", "sim", *words],
+        cwd=folder,
         stdout=subprocess.PIPE,
         stderr=theirs,
         text=True,
-    )
-    shown = b""
-    while b" sometimes" not in shown:
-        shown += os.read(ours, 1000)
-    exploring.send_signal(signal.SIGINT)
-    out, _ = exploring.communicate(timeout=60)
+    ) as running:
+        shown = b""
+        while when not in shown:
+            shown += os.read(ours, 1000)
+        for _ in range(times):
+            running.send_signal(signal.SIGINT)
+        out, _ = running.communicate(timeout=60)
     os.close(theirs)
     os.close(ours)
-    assert re.search(
-        r"\] \d+/100,000 runs  [\d.]+/s  0 violations  \d+ fault × site", shown.decode(errors="replace")
-    )
-    assert exploring.returncode == 130
+    return running.returncode, out, shown.decode(errors="replace")
+
+
+def test_a_terminal_shows_progress_and_ctrl_c_ends_an_exploration_with_what_was_found(tmp_path: Path) -> None:
+    words = ("explore", "shared-counter", "--seeds", "0..100000", "-j", "2")
+    code, out, shown = ended_by_ctrl_c(tmp_path, *words, when=b" sometimes")
+    assert re.search(r"\] \d+/100,000 runs  [\d.]+/s  0 violations  \d+ fault × site", shown)
+    assert code == 130
     assert re.match(r"\d+ runs \(interrupted\), ", out)
     assert "everything held" in out
 
 
 def test_ctrl_c_ends_a_visit_to_the_zoo_with_what_there_is(tmp_path: Path) -> None:
     (tmp_path / "harmless.py").write_text('"""Nothing."""\nSCENARIOS = ("shared-counter",)\n')
-    ours, theirs = pty.openpty()
-    words = ("sim", "zoo", "--folder", ".", "--runs", "100000", "--json")
-    visiting = subprocess.Popen(
-        [sys.executable, "-m", "fathom.cli", *words],
-        cwd=tmp_path,
-        stdout=subprocess.PIPE,
-        stderr=theirs,
-        text=True,
-    )
-    shown = b""
-    while b"0/1 bugs  harmless" not in shown:
-        shown += os.read(ours, 1000)
-    visiting.send_signal(signal.SIGINT)
-    visiting.send_signal(signal.SIGINT)  # As `timeout` does.
-    out, _ = visiting.communicate(timeout=60)
-    os.close(theirs)
-    os.close(ours)
+    words = ("zoo", "--folder", ".", "--runs", "100000", "--json")
+    code, out, _ = ended_by_ctrl_c(
+        tmp_path, *words, when=b"0/1 bugs  harmless", times=2
+    )  # As `timeout` does.
     said = json.loads(out)
-    assert (visiting.returncode, said["interrupted"], said["found"], said["of"]) == (130, True, 0, 1)
+    assert (code, said["interrupted"], said["found"], said["of"]) == (130, True, 0, 1)
 
 
 def test_a_patch_that_says_nothing_of_itself_is_hunted_in_all_scenarios(tmp_path: Path) -> None:
