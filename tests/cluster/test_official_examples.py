@@ -69,9 +69,17 @@ def test_deployment_crud_and_rolling_restart(api: client.ApiClient, namespace: s
         "nginx:1.16.0"
     }
 
-    read = apps.read_namespaced_deployment("nginx", namespace)
-    read.spec.template.metadata.annotations = {RESTARTED: datetime.now(UTC).isoformat()}
-    apps.patch_namespaced_deployment("nginx", namespace, read)
+    def is_restarted() -> bool:
+        """What was read may be old by now: the last pods of the rollout before are still ending."""
+        read = apps.read_namespaced_deployment("nginx", namespace)
+        read.spec.template.metadata.annotations = {RESTARTED: datetime.now(UTC).isoformat()}
+        try:
+            apps.patch_namespaced_deployment("nginx", namespace, read)
+        except client.exceptions.ConflictException:
+            return False
+        return True
+
+    soon(is_restarted)
     soon(is_rolled_out)
     assert len(apps.list_namespaced_replica_set(namespace).items) == 3
 
