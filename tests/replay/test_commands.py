@@ -67,6 +67,21 @@ def test_nothing_recorded_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[
     assert said(capsys) == [f"nothing is recorded in {tmp_path}"]
 
 
+def test_what_is_recorded_is_looked_for_beside_the_kubeconfig_and_then_here(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("KUBECONFIG", "elsewhere/kubeconfig")
+    assert run(["record", "status"]) == 1
+    assert said(capsys) == ["nothing is recorded in .fathom"]
+    kept(tmp_path / ".fathom", recorded(), "here")
+    assert run(["record", "status"]) == 0
+    assert said(capsys)[0].startswith("here: ")
+    kept(tmp_path / "elsewhere", recorded(), "there")
+    assert run(["record", "export", "one.tape"]) == 0
+    assert said(capsys)[0].startswith("exported run 1 of there to one.tape: ")
+
+
 def test_a_difference_is_told_and_the_answer_is_no(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -8,8 +8,8 @@ import sys
 from pathlib import Path
 
 from fathom import __version__
+from fathom.cli.kubeconfig import data_beside
 from fathom.cli.problem import Problem
-from fathom.cli.scheduling import data_beside
 from fathom.cli.serve import run_on_uvloop, server_at
 from fathom.control.live import run_live
 from fathom.control.process import Settings

@@ -1,7 +1,8 @@
-"""`fathom kubeconfig`: how to reach the server of a data directory."""
+"""`fathom kubeconfig`: how to reach the server of a data directory, and which directory a file is of."""
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Annotated
 
@@ -9,10 +10,12 @@ from cyclopts import Parameter
 
 from fathom.cli.problem import Problem
 
+DEFAULT_DATA = Path(".fathom")
+
 
 def kubeconfig(
     *,
-    data: Annotated[Path, Parameter(help="The server's data directory.")] = Path(".fathom"),
+    data: Annotated[Path, Parameter(help="The server's data directory.")] = DEFAULT_DATA,
     path: Annotated[bool, Parameter(negative=(), help="Print where the file is, not what is in it.")] = False,
 ) -> None:
     """Print the kubeconfig of the server in a data directory.
@@ -23,3 +26,11 @@ def kubeconfig(
     if not file.is_file():
         raise Problem(f"no server has run in {data} yet: {file} is missing (fathom up --data {data})")
     print(file.resolve() if path else file.read_text(), end="\n" if path else "")
+
+
+def data_beside(kubeconfig: Path | None = None) -> Path:
+    """`fathom up` writes its kubeconfig into its data directory."""
+    named = kubeconfig or next(
+        (Path(part) for part in os.environ.get("KUBECONFIG", "").split(":") if part), None
+    )
+    return named.absolute().parent if named is not None else DEFAULT_DATA

@@ -9,10 +9,12 @@ from typing import Annotated
 
 from cyclopts import App, Parameter
 
+from fathom.cli.kubeconfig import DEFAULT_DATA, data_beside
 from fathom.cli.problem import ANSWER_IS_NO, Problem
 
-Data = Annotated[Path, Parameter(help="The data directory.")]
-DEFAULT_DATA = Path(".fathom")
+Data = Annotated[
+    Path | None, Parameter(help="The data directory; default: beside the kubeconfig, or .fathom.")
+]
 
 
 def make_app() -> App:
@@ -24,7 +26,7 @@ def make_app() -> App:
 
 def status(
     *,
-    data: Data = DEFAULT_DATA,
+    data: Data = None,
     as_json: Annotated[
         bool, Parameter(name="--json", negative=(), help="One JSON document (docs/recording.md).")
     ] = False,
@@ -34,6 +36,7 @@ def status(
 
     from fathom.record.shelf import shelf_of  # noqa: PLC0415
 
+    data = data or _default()
     tapes = shelf_of(data)
     if as_json:
         print(msgspec.json.format(msgspec.json.encode(tapes)).decode())
@@ -53,7 +56,7 @@ def export(
     file: Annotated[Path, Parameter(help="Where to write it; `fathom replay` reads it.")],
     /,
     *,
-    data: Data = DEFAULT_DATA,
+    data: Data = None,
     process: Annotated[str, Parameter(help="Whose tape; may be left out where there is one.")] = "",
     run: Annotated[int | None, Parameter(help="Which run; by default the newest.")] = None,
 ) -> None:
@@ -61,8 +64,16 @@ def export(
     from fathom.record.shelf import export as exported  # noqa: PLC0415
 
     with _told():
-        done = exported(data, file, process=process, run=run)
+        done = exported(data or _default(), file, process=process, run=run)
     print(f"exported run {done.run} of {done.process} to {file}: {_size(file.stat().st_size)}")
+
+
+def _default() -> Path:
+    """KUBECONFIG may name a cluster that is none of ours: what is recorded here is meant then."""
+    from fathom.record.shelf import shelf_of  # noqa: PLC0415
+
+    beside = data_beside()
+    return beside if shelf_of(beside) else DEFAULT_DATA
 
 
 @contextlib.contextmanager

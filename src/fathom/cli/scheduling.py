@@ -9,6 +9,7 @@ import time
 from pathlib import Path
 
 from fathom import __version__
+from fathom.cli.kubeconfig import data_beside
 from fathom.cli.problem import Problem
 from fathom.cli.serve import run_on_uvloop, server_at
 from fathom.client.http import Server
@@ -27,14 +28,8 @@ from fathom.seams.outside import live
 from fathom.stopping import stop_event
 
 SHARD = re.compile(r"(\d{1,4})/(\d{1,4})")
-DEFAULT_DATA = Path(".fathom")
 NAMESPACE = "fathom-system"  # Of leases that nobody names.
 NAMES = ("default-scheduler", "fathom")  # Of pods that say nothing, and of those that name us.
-
-
-def data_beside(kubeconfig: Path | None) -> Path:
-    """`fathom up` writes its kubeconfig into its data directory."""
-    return kubeconfig.absolute().parent if kubeconfig is not None else DEFAULT_DATA
 
 
 def who_is(names: tuple[str, ...], shard: tuple[int, int]) -> str:

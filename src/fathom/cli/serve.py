@@ -16,6 +16,7 @@ from typing import Annotated, Any
 from cyclopts import App, Parameter
 from cyclopts.validators import Number
 
+from fathom.cli.kubeconfig import DEFAULT_DATA
 from fathom.cli.problem import Problem
 
 DEFAULT_PORT = 6443  # Where kube-apiserver listens.
@@ -45,7 +46,7 @@ def make_app() -> App:
 
 def api(
     *,
-    data: Data = Path(".fathom"),
+    data: Data = DEFAULT_DATA,
     host: Host = "127.0.0.1",
     port: Port = DEFAULT_PORT,
     store: Store = None,

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import App, Parameter
 
+from fathom.cli.kubeconfig import DEFAULT_DATA
 from fathom.cli.problem import ANSWER_IS_NO, Problem
 
 if TYPE_CHECKING:
     from fathom.store.verify import Verified
 
 Data = Annotated[Path, Parameter(help="The server's data directory.")]
-DEFAULT_DATA = Path(".fathom")
 
 
 def make_app() -> App:

@@ -12,6 +12,7 @@ from typing import Annotated, Literal
 from cyclopts import Parameter
 from cyclopts.validators import Number
 
+from fathom.cli.kubeconfig import DEFAULT_DATA
 from fathom.cli.problem import Problem
 from fathom.cli.serve import DEFAULT_PORT, Admission, Data, Host, Port, Store
 
@@ -21,7 +22,7 @@ DEFAULT_NODES = 3
 
 def up(
     *,
-    data: Data = Path(".fathom"),
+    data: Data = DEFAULT_DATA,
     host: Host = "127.0.0.1",
     port: Port = DEFAULT_PORT,
     store: Store = None,

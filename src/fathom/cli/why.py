@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import Parameter, validators
 
+from fathom.cli.kubeconfig import DEFAULT_DATA, data_beside
 from fathom.cli.problem import ANSWER_IS_NO, Problem
 
 if TYPE_CHECKING:
@@ -28,7 +29,7 @@ Data = Annotated[
 NODES_SHOWN = 5
 SCHEDULER = "scheduler"  # What the names of schedulers begin with, in records.
 WAITING = frozenset({"unschedulable", "gated"})  # Verdicts of which nothing comes but a word to the pod.
-FOUND_IN_DEFAULT = Path(".fathom/kubeconfig")
+FOUND_IN_DEFAULT = DEFAULT_DATA / "kubeconfig"
 
 
 def why(
@@ -46,7 +47,7 @@ def why(
 
     name = _named(subject)
     kubeconfig = _kubeconfig(kubeconfig)
-    found = asyncio.run(_asked(name, namespace, kubeconfig, data or _data(kubeconfig)))
+    found = asyncio.run(_asked(name, namespace, kubeconfig, data or data_beside(kubeconfig)))
     if output == "json":
         print(msgspec.json.format(msgspec.json.encode(found), indent=2).decode())
     else:
@@ -72,7 +73,7 @@ def decisions(
     from fathom.record.journal import Wanted  # noqa: PLC0415
 
     kind, _, name = subject.partition("/")
-    found = _kept(data or _data(_kubeconfig(kubeconfig)), Wanted(name=name, namespace=namespace))
+    found = _kept(data or data_beside(_kubeconfig(kubeconfig)), Wanted(name=name, namespace=namespace))
     kept = [one for one in found if not kind or is_of(kind, one.decision.subject.resource)][-limit:]
     if output == "json":
         print(msgspec.json.format(msgspec.json.encode(whole(kept)), indent=2).decode())
@@ -215,14 +216,6 @@ def _kubeconfig(given: Path | None) -> Path | None:
     if given is None and not os.environ.get("KUBECONFIG") and FOUND_IN_DEFAULT.exists():
         return FOUND_IN_DEFAULT
     return given
-
-
-def _data(kubeconfig: Path | None) -> Path:
-    """`fathom up` writes its kubeconfig into its data directory."""
-    named = kubeconfig or next(
-        (Path(part) for part in os.environ.get("KUBECONFIG", "").split(":") if part), None
-    )
-    return named.absolute().parent if named is not None else FOUND_IN_DEFAULT.parent
 
 
 def _named(subject: str) -> str:
