@@ -109,6 +109,40 @@ def test_a_body_may_come_in_pieces(tmp_path: Path) -> None:
     speak(dialogue, tmp_path)
 
 
+def test_a_long_answer_is_whole_and_what_follows_it_too(tmp_path: Path) -> None:
+    async def dialogue(api: Api, http: Http, client: Client) -> None:
+        long = {**config_map("long"), "data": {"text": "0123456789" * 90_000}}
+        for name in ("long", "longer", "longest"):
+            long["metadata"] = {"name": name}
+            client.ask(f"POST {MAPS} HTTP/1.1", body=encode_json(long))
+            assert (await client.answer())[0] == "HTTP/1.1 201 Created"
+        client.ask(f"GET {MAPS} HTTP/1.1")
+        client.ask("GET /livez HTTP/1.1")
+        await asyncio.sleep(0.1)  # Nobody reads, and what there is room for is full.
+        (_, _, body), (_, _, after) = await client.answer(), await client.answer()
+        items = msgspec.json.decode(body)["items"]
+        assert [item["data"] == long["data"] for item in items] == [True, True, True]
+        assert after == b"ok"
+
+    speak(dialogue, tmp_path)
+
+
+def test_who_leaves_in_the_middle_of_a_long_answer_is_forgotten(tmp_path: Path) -> None:
+    async def dialogue(api: Api, http: Http, client: Client) -> None:
+        long = {**config_map("long"), "data": {"text": "0123456789" * 90_000}}
+        for number in range(12):
+            long["metadata"] = {"name": f"c-{number}"}
+            client.ask(f"POST {MAPS} HTTP/1.1", body=encode_json(long))
+            await client.answer()
+        client.ask(f"GET {MAPS} HTTP/1.1")
+        await client.reader.readuntil(b"\r\n\r\n")
+        client.writer.transport.abort()
+        while http.open:
+            await asyncio.sleep(0.01)
+
+    speak(dialogue, tmp_path)
+
+
 def test_head_is_told_the_length_and_nothing_else(tmp_path: Path) -> None:
     async def dialogue(api: Api, http: Http, client: Client) -> None:
         client.create("a")

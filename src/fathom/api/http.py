@@ -32,6 +32,8 @@ HEAD_S_MAX = 32.0
 # Bytes on the wire for each of a body's: chunks of one have six. What follows the last chunk counts too.
 WIRE_BYTES_FACTOR = 8
 
+PIECE_BYTES = 64 << 10  # Of an answer that is longer.
+
 
 class Http:
     """All connections of one server."""
@@ -329,8 +331,23 @@ class Connection(asyncio.Protocol):
         elif not self._lost:
             body: bytes = answer.body
             head = http_text.head(answer, self._http.date(), len(body), close=not keep_alive)
-            self._transport.write(head + body if has_body else head)
+            if has_body and len(body) > PIECE_BYTES:
+                await self._in_pieces(head, body)
+            else:
+                self._transport.write(head + body if has_body else head)
         return keep_alive
+
+    async def _in_pieces(self, head: bytes, body: bytes) -> None:
+        """Each byte is copied several times on its way through TLS: a piece goes where the one before was,
+        twenty megabytes need new memory each time. And a client that does not read has it buffered once."""
+        self._transport.write(head)
+        rest = memoryview(body)
+        for start in range(0, len(body), PIECE_BYTES):
+            if self._drained is not None:
+                await self._drained
+            if self._lost:
+                return
+            self._transport.write(rest[start : start + PIECE_BYTES])
 
     async def _stream(self, answer: Stream, *, has_body: bool, close: bool) -> None:
         """Send chunks until the source ends or the client leaves. While the client does not read, nothing is
