@@ -65,6 +65,30 @@ def test_a_taint_drives_away_who_does_not_bear_it_when_their_time_is_over(kubect
     assert ("TaintManagerEviction", told) in {(one["reason"], one["message"]) for one in events}
 
 
+def test_a_job_may_say_that_who_was_driven_away_has_not_failed(kubectl: Kubectl) -> None:
+    ignored = {"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget", "status": "True"}]}
+    template = pod("x", nodeSelector=on("node-1"), restartPolicy="Never")
+    job = {
+        "apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "patient"},
+        "spec": {"backoffLimit": 0, "podFailurePolicy": {"rules": [ignored]},
+                 "template": {"spec": template["spec"]}},
+    }  # fmt: skip
+    kubectl.create(job)
+
+    def running() -> str:
+        return kubectl.value(
+            "get pods -l job-name=patient --field-selector status.phase=Running", "..metadata.uid"
+        )
+
+    eventually(running)
+    first = running()
+    kubectl.within("").ok("taint node node-1 bad=yes:NoExecute")
+    eventually(lambda: running() != first)
+    kubectl.within("").ok("taint node node-1 bad-")
+    eventually(lambda: running() not in {"", first})
+    assert kubectl.value("get job patient", ".status.failed") == ""
+
+
 def test_who_is_more_important_gets_the_room_and_the_others_are_told(kubectl: Kubectl) -> None:
     whole = kubectl.within("").json("get node node-3")["status"]["allocatable"]["cpu"]
     milli = int(whole[:-1]) if whole.endswith("m") else 1000 * int(whole)

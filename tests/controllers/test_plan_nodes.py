@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fathom.control.plan import Patch, target
 from fathom.controllers.evidence import Assessment, Evidence, State
-from fathom.controllers.plan_evictions import Leaving, leaving, mark_of, tolerated_s
+from fathom.controllers.plan_evictions import Leaving, leaving, mark_of, marks, tolerated_s
 from fathom.controllers.plan_nodes import entered, plan_node, plan_out_of_service, state_of
 from fathom.model.objects import Obj
 
@@ -163,6 +163,26 @@ def test_who_is_going_already_is_not_told_again() -> None:
     going = pod("going")
     going["metadata"]["deletionTimestamp"] = NOW
     assert leaving(node(UNREACHABLE), [going], now_ns=NOW_NS) == []
+
+
+def test_why_a_pod_goes_is_written_on_it_once() -> None:
+    before = {"type": "Ready", "status": "True", "lastTransitionTime": "2026-01-01T00:09:50Z"}
+    told = {"type": "DisruptionTarget", "status": "True", "reason": "PreemptionByScheduler"}
+    new, old = (
+        Leaving(pod("new", conditions=[before]), "bad", 0.0),
+        Leaving(pod("old", conditions=[told]), "bad", 0.0),
+    )
+    said = {
+        "type": "DisruptionTarget",
+        "status": "True",
+        "lastTransitionTime": NOW,
+        "reason": "DeletionByTaintManager",
+        "message": "Taint manager: deleting due to NoExecute taint bad",
+    }
+    written = {"status": {"conditions": [before, said]}}
+    assert marks([new, old], now=NOW) == (
+        Patch(target("Pod", new.pod), written, subresource="status", destructive=True),
+    )
 
 
 def test_the_shortest_toleration_holds() -> None:

@@ -21,7 +21,7 @@ from fathom.control.watches import CONFIG_MAP, LEASE, NODE, POD, Primary, Relate
 from fathom.controllers.brake import BrakeLimits, Permit, Stand, limits_of, permit
 from fathom.controllers.evidence import SECOND_NS, Assessment, Heard, Limits, State, assess
 from fathom.controllers.news import of_eviction, of_node
-from fathom.controllers.plan_evictions import leaving, mark_of, no_execute
+from fathom.controllers.plan_evictions import leaving, mark_of, marks, no_execute
 from fathom.controllers.plan_nodes import (
     FRESH_S,
     NEEDS,
@@ -227,6 +227,7 @@ class Evictions:
             return Again.never()
         now = [each for each in going if each.after_s <= 0][:PODS_AT_ONCE]
         plan = Plan(
+            patches=marks(now, now=self._kit.now()),
             deletes=tuple(Delete(target("Pod", each.pod)) for each in now),
             needs=NEEDS_TO_EVICT,
             why=f"driven away by {', '.join(sorted({each.taint for each in now}))}",

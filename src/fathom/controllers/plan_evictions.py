@@ -1,4 +1,4 @@
-"""Pods that a NoExecute taint drives away, and when. Pure."""
+"""Pods that a NoExecute taint drives away, when, and what is written on them before they go. Pure."""
 
 from __future__ import annotations
 
@@ -7,11 +7,13 @@ from datetime import datetime
 
 import msgspec
 
-from fathom.model.conditions import conditions_of
+from fathom.control.plan import Patch, target
+from fathom.model.conditions import conditions_of, is_true, set_condition
 from fathom.model.objects import Obj, is_deleting, lookup
 
 SECOND_NS = 1_000_000_000
 EMPTY: Mapping[str, int] = {}
+TARGET = "DisruptionTarget"
 
 
 class Leaving(msgspec.Struct, frozen=True):
@@ -35,6 +37,25 @@ def leaving(
         for one in _first(pod, taints, heard, now_ns)
     ]
     return sorted(found, key=lambda each: each.after_s)
+
+
+def marks(going: Sequence[Leaving], *, now: str) -> tuple[Patch, ...]:
+    """Why each goes is written on it: a Job may say that such an end is no failure."""
+    return tuple(_mark(each, now) for each in going if not is_true(each.pod, TARGET))
+
+
+def _mark(going: Leaving, now: str) -> Patch:
+    message = f"Taint manager: deleting due to NoExecute taint {going.taint}"
+    said = set_condition(
+        conditions_of(going.pod),
+        type=TARGET,
+        status="True",
+        reason="DeletionByTaintManager",
+        message=message,
+        now=now,
+    )
+    written = {"status": {"conditions": said}}
+    return Patch(target("Pod", going.pod), written, subresource="status", destructive=True)
 
 
 def no_execute(node: Obj) -> list[Obj]:
