@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 from fathom.controllers.repair import Reservations
 from fathom.model.objects import Key, Obj, is_deleting, key_of, lookup, metadata, uid_of
 from fathom.sim.checkers.capacity import held
+from fathom.sim.checkers.reservations import WaitedForStaysReserved
 from fathom.sim.faults import AnyFault, Crash, HoldWatch, LoseReply, LoseRequest, SlowRequest
 from fathom.sim.invariants import RESERVATIONS, Checker, Finding, Found, Seen
 from fathom.sim.menu import Menu
@@ -113,9 +114,14 @@ def checkers() -> Sequence[Checker]:
     return [*scheduling.checkers(), NothingIsHeldForNobody(), VictimsAreLesser()]
 
 
+def guarded() -> Sequence[Checker]:
+    """Also against a repair that gives back too much, whether or not anything comes of it."""
+    return [*checkers(), WaitedForStaysReserved()]
+
+
 @scenario(
     Menu(processes=(*SCHEDULERS, RIVAL, REPAIR, AGENT), kinds=KINDS, seconds=25, most=8),
-    checkers=checkers,
+    checkers=guarded,
     scale=16,
 )
 async def preemption(world: World) -> None:
@@ -131,7 +137,7 @@ async def preemption(world: World) -> None:
         most=6,
         without=all_but("crash", "hold-watch", "lose-reply", "slow-reply"),
     ),
-    checkers=checkers,
+    checkers=guarded,
     scale=16,
 )
 async def preemption_handed_over(world: World) -> None:
@@ -148,7 +154,7 @@ async def preemption_handed_over(world: World) -> None:
         most=8,
     ),
     servers=2,
-    checkers=checkers,
+    checkers=guarded,
     scale=16,
 )
 async def preemption_behind_two_servers(world: World) -> None:

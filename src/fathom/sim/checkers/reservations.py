@@ -1,0 +1,61 @@
+"""What is reserved for a pod is its own for as long as it waits: repair gives back only what nobody needs.
+
+A pod that went, ended or has a node never waits again, and its UID never comes back. So however old the view
+was in which somebody saw that: it is still so when what they write is committed, and no time is allowed for.
+"""
+
+from __future__ import annotations
+
+from fathom.model.objects import Obj, is_deleting, lookup, uid_of
+from fathom.sim.invariants import RESERVATIONS, Checker, Finding, Found, Seen, intent_of
+
+HOLDING = frozenset({"", "Active"})
+ENDED = frozenset({"Succeeded", "Failed"})
+
+
+class WaitedForStaysReserved(Checker):
+    """Whoever needs a reservation no longer removes it; who calls it released says that nobody needs it. Then
+    its pod does not wait, or the same intent has another one. (One whose time is over is said to be so.)"""
+
+    name = "what is reserved for a pod that waits stays so"
+    resources = frozenset({"pods", RESERVATIONS})
+
+    def __init__(self) -> None:
+        self._waiting: dict[str, str] = {}  # UID -> path, of pods.
+        self._holding: dict[tuple[str, ...], dict[str, None]] = {}  # Intent -> names of reservations.
+
+    def commit(self, change: Seen) -> Found:
+        if change.resource == "pods":
+            self._follow(change)
+            return None
+        if change.old is not None:
+            self._holding.get(intent_of(change.old), {}).pop(change.key.name, None)
+        if change.new is not None and _phase(change.new) in HOLDING:
+            self._holding.setdefault(intent_of(change.new), {})[change.key.name] = None
+        return self._released(change)
+
+    def _follow(self, change: Seen) -> None:
+        if change.old is not None:
+            self._waiting.pop(uid_of(change.old), None)
+        if change.new is not None and _waits(change.new):
+            self._waiting[uid_of(change.new)] = change.path
+
+    def _released(self, change: Seen) -> Found:
+        if change.old is None or change.new is None or _phase(change.old) not in HOLDING:
+            return None
+        holder = str(lookup(change.new, "metadata", "annotations", "fathom.dev/pod-uid") or "")
+        if _phase(change.new) != "Released" or holder not in self._waiting:
+            return None
+        if self._holding.get(intent_of(change.new)):
+            return None
+        path = self._waiting[holder]
+        return Finding(f"{change.by} released {change.key.name}, and {path} waits for its room", (path,))
+
+
+def _phase(reservation: Obj) -> str:
+    return str(lookup(reservation, "status", "phase") or "")
+
+
+def _waits(pod: Obj) -> bool:
+    ended = lookup(pod, "status", "phase") in ENDED
+    return not lookup(pod, "spec", "nodeName") and not is_deleting(pod) and not ended

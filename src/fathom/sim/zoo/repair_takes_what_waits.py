@@ -1,0 +1,18 @@
+"""38. A pod without a node is taken for one that is gone: repair gives back what is reserved for it while its
+victims are still leaving."""
+
+from __future__ import annotations
+
+from fathom.controllers import plan_repair
+from fathom.model.objects import Obj, lookup
+from fathom.sim.zoo import put_back
+
+SCENARIOS = ("preemption", "preemption-handed-over")
+BREAKS = "what is reserved for a pod that waits stays so"
+
+
+def is_nowhere(reservation: Obj, pod: Obj | None) -> bool:
+    return pod is None or not lookup(pod, "spec", "nodeName")
+
+
+put_back(plan_repair, "_is_orphaned", is_nowhere)
