@@ -12,6 +12,7 @@ from fathom.sim.scenarios import (
     claims,
     crashes,
     duplicate,
+    heirs,
     history,
     jobs,
     leaders,
@@ -19,11 +20,27 @@ from fathom.sim.scenarios import (
     replicas,
     reservations,
     serving,
+    unwell,
+    waking,
 )
 from fathom.sim.scenarios.incident import LEADER
 from fathom.sim.scenarios.staff import AGENT, MANAGERS
 
-MODULES = (history, replicas, leaders, reservations, duplicate, jobs, serving, claims, quotas, crashes)
+MODULES = (
+    history,
+    replicas,
+    leaders,
+    reservations,
+    duplicate,
+    jobs,
+    serving,
+    claims,
+    quotas,
+    crashes,
+    waking,
+    heirs,
+    unwell,
+)
 NAMES = [one.name for module in MODULES for one in module.SCENARIOS]
 
 

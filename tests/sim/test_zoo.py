@@ -12,6 +12,7 @@ from fathom.sim.scenarios import SCENARIOS
 # Seeds that are tried, of the bugs whose stories are this file's; it takes but a few of them.
 SEEDS = {
     "bound-while-going": 2,
+    "change-wakes-nobody": 2,
     "cleanup-on-edge": 10,
     "collected-by-name": 40,
     "conflict-not-retried": 4,
@@ -21,6 +22,7 @@ SEEDS = {
     "doubt-stays": 3,
     "eviction-not-charged": 4,
     "going-still-counted": 4,
+    "heir-without-a-floor": 2,
     "marker-before-work": 60,
     "namespace-gone-too-soon": 40,
     "override-never-ends": 10,
@@ -31,11 +33,13 @@ SEEDS = {
     "relist-steps-back": 80,
     "relist-without-deletes": 80,
     "repair-races-a-bind": 2,
+    "repair-takes-what-waits": 4,
     "repair-trusts-its-cache": 40,
     "resumes-from-last-item": 20,
     "second-reservation": 40,
     "second-reservation-for-room": 2,
     "status-of-old-spec": 20,
+    "the-dead-adopt": 2,
     "unknown-use-is-none": 2,
     "wake-lost-in-hand": 20,
 }

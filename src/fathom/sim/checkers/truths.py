@@ -73,6 +73,13 @@ class Truth:
         mine = [uid_of(one) for one in self.sets if owner_uid(one) == uid_of(deployment)]
         return [pod for uid in mine for pod in self.children.get(uid, ())]
 
+    def size_above(self, pod: Obj) -> tuple[str, int] | None:
+        """(UID, replicas) of the Deployment of a pod, or of its ReplicaSet where there is none."""
+        owners = {uid_of(one): one for one in self.list(DEPLOYMENTS)}
+        own = next((one for one in self.sets if uid_of(one) == owner_uid(pod)), None)
+        one = None if own is None else owners.get(owner_uid(own), own)
+        return None if one is None else (uid_of(one), int(lookup(one, "spec", "replicas") or 0))
+
 
 def _path(obj: Obj) -> str:
     return "/".join(part for part in key_of(obj) if part)
@@ -192,9 +199,6 @@ def progress(resource: str) -> Callable[[Truth], Wrong]:
 
 def budgets(truth: Truth) -> Wrong:
     for one in truth.list(BUDGETS):
-        least = lookup(one, "spec", "minAvailable")
-        if is_deleting(one) or not isinstance(least, int):
-            continue
         selector = LabelSelector.from_object(lookup(one, "spec", "selector") or {})
         space = key_of(one).namespace
         covered = [
@@ -204,15 +208,38 @@ def budgets(truth: Truth) -> Wrong:
             and selector.matches(labels_of(pod))
             and lookup(pod, "status", "phase") not in ENDED
         ]
+        wanted = _wanted(truth, one, covered)
+        if is_deleting(one) or wanted is None:
+            continue
+        expected, desired = wanted
         healthy = sum(_is_ready(pod) and not is_deleting(pod) for pod in covered)
         true = {
             "currentHealthy": healthy,
-            "desiredHealthy": least,
-            "expectedPods": len(covered),
-            "disruptionsAllowed": max(0, healthy - least) if covered else 0,
+            "desiredHealthy": desired,
+            "expectedPods": expected,
+            "disruptionsAllowed": max(0, healthy - desired) if expected else 0,
             **_generation(one),
         }
         yield from _compared(BUDGETS, one, one.get("status") or {}, true)
+
+
+def _wanted(truth: Truth, budget: Obj, covered: list[Obj]) -> tuple[int, int] | None:
+    """(how many there should be, how many of them healthy); None where nobody says how many."""
+    least, missing = lookup(budget, "spec", "minAvailable"), lookup(budget, "spec", "maxUnavailable")
+    if isinstance(least, int):
+        return len(covered), least
+    sizes = [truth.size_above(pod) for pod in covered]
+    if None in sizes:
+        return None
+    whole = sum(dict(size for size in sizes if size is not None).values())
+    if missing is not None:
+        return whole, max(0, whole - _share(missing, whole))
+    return whole, _share(least or 1, whole)
+
+
+def _share(part: int | str, whole: int) -> int:
+    """Percentages are rounded up."""
+    return part if isinstance(part, int) else -(-int(part.removesuffix("%")) * whole // 100)
 
 
 # Services.

@@ -23,6 +23,7 @@ from fathom.sim.scenarios import (
     endings,
     failures,
     gateways,
+    heirs,
     history,
     jobs,
     leaders,
@@ -40,6 +41,8 @@ from fathom.sim.scenarios import (
     rollback,
     scheduling,
     serving,
+    unwell,
+    waking,
     workloads,
 )
 
@@ -72,6 +75,9 @@ MODULES = (
     gateways,
     endings,
     refusals,
+    waking,
+    heirs,
+    unwell,
 )
 
 SCENARIOS: dict[str, Scenario] = {one.name: one for module in MODULES for one in module.SCENARIOS}

@@ -1,0 +1,94 @@
+"""What the next leader has not heard of: it does not undo what was right, nor do once more what was done."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from fathom.controllers.deployments import Deployments
+from fathom.controllers.replicasets import ReplicaSets
+from fathom.model.conditions import conditions_of, set_condition
+from fathom.model.objects import Key, Obj, is_deleting, key_of, lookup, metadata, uid_of
+from fathom.sim.checkers.workloads import owner_uid
+from fathom.sim.faults import AnyFault, Crash, HoldWatch, Pause
+from fathom.sim.invariants import Checker
+from fathom.sim.menu import Menu
+from fathom.sim.scenario import Scenario, scenario
+from fathom.sim.scenarios import workloads
+from fathom.sim.scenarios.objects import PODS, REPLICA_SETS, replica_set
+from fathom.sim.scenarios.staff import AGENT, MANAGERS, come_to_rest, employ
+from fathom.sim.scenarios.workloads import DEPLOYMENTS, KINDS, deployment, let_the_first_lead
+from fathom.sim.world import World
+
+LET_GO = "who was let go lives on"
+
+# Nobody probes for a while: the story says who is ready. One is not; that is the last that the second manager
+# hears of pods, and less than ten seconds old when it leads. Much later both hear nothing of ReplicaSets.
+OLD_VIEWS: tuple[AnyFault, ...] = (
+    Pause(at_s=7.0, target=AGENT, for_s=18.0),
+    HoldWatch(at_s=8.0, target=MANAGERS[1], match="/pods", for_s=16.0),
+    Crash(at_s=10.5, target=MANAGERS[0], for_s=20.0),
+    HoldWatch(at_s=45.0, target=MANAGERS[0], match="/replicasets", for_s=20.0),
+    HoldWatch(at_s=45.0, target=MANAGERS[1], match="/replicasets", for_s=20.0),
+)
+
+
+def checkers() -> Sequence[Checker]:
+    return workloads.checkers()
+
+
+@scenario(Menu(processes=MANAGERS, kinds=KINDS), scripted=OLD_VIEWS, checkers=checkers)
+async def what_the_heir_has_not_heard(world: World) -> None:
+    """One pod too many was taken already; another is ready by now. And pods that were let go are nobody's."""
+    weather = employ(world, Deployments, ReplicaSets, kinds=KINDS)
+    await let_the_first_lead(world)
+    await world.apply(DEPLOYMENTS, deployment("web", 3, surge=1, missing=0))
+    await world.apply(REPLICA_SETS, replica_set("solo", 2))
+    await world.sleep(7.5 - world.now_s)
+    late, sick = _of(world, "web")[:2]
+    await _probed(world, late, ready=False)
+    await world.sleep(9.0 - world.now_s)
+    await _probed(world, late, ready=True)
+    await _probed(world, sick, ready=False)
+    await world.sleep(0.5)
+    await world.apply(DEPLOYMENTS, deployment("web", 2, surge=1, missing=0))
+    await world.sleep(45.5 - world.now_s)
+    left = await _let_go(world, "solo")
+    await world.sleep(25)
+    await come_to_rest(world, weather)
+    there = {uid_of(pod) for pod in _of(world, "solo")}
+    for uid in left - there:
+        world.broken(LET_GO, f"pod {uid} was left behind by its owner on purpose, and is gone")
+
+
+def _of(world: World, app: str) -> list[Obj]:
+    pods = [pod for pod in world.list("pods", "default") if lookup(pod, "metadata", "labels", "app") == app]
+    return [pod for pod in pods if not is_deleting(pod)]
+
+
+async def _probed(world: World, pod: Obj, *, ready: bool) -> None:
+    """In the agent's place."""
+    there = world.get("pods", key_of(pod))
+    if there is None:
+        return
+    said = set_condition(
+        conditions_of(there),
+        type="Ready",
+        status="True" if ready else "False",
+        reason="Probed",
+        now=str(metadata(there)["creationTimestamp"]),
+    )
+    await world.api.patch(
+        PODS, "default", key_of(pod).name, {"status": {"conditions": said}}, subresource="status"
+    )
+
+
+async def _let_go(world: World, name: str) -> set[str]:
+    """Their owner goes without them."""
+    owner = world.get(REPLICA_SETS.name, Key("default", name))
+    assert owner is not None
+    left = {uid_of(pod) for pod in _of(world, name) if owner_uid(pod) == uid_of(owner)}
+    await world.api.delete(REPLICA_SETS, "default", name, uid=uid_of(owner), policy="Orphan")
+    return left
+
+
+SCENARIOS: tuple[Scenario, ...] = (what_the_heir_has_not_heard,)

@@ -1,0 +1,92 @@
+"""The world comes to rest, and not all is well in it: pods that are not ready, which nobody mends. What is
+said of them is so all the same; and so it is when they have recovered. Services ask for more than one label,
+and budgets are of every sort."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from fathom.controllers.deployments import Deployments
+from fathom.controllers.disruption import DisruptionBudgets
+from fathom.controllers.endpoints import EndpointSlices, EndpointsOfServices
+from fathom.controllers.progress import DeploymentProgress
+from fathom.controllers.replicasets import ReplicaSets
+from fathom.model.objects import Obj
+from fathom.sim.checkers import at_home
+from fathom.sim.checkers.rollouts import ChildrenWithinSurge
+from fathom.sim.checkers.workloads import OnePodPerSlot
+from fathom.sim.invariants import Checker
+from fathom.sim.menu import Menu
+from fathom.sim.running import nudge
+from fathom.sim.scenario import Scenario, scenario
+from fathom.sim.scenarios.drains import BUDGETS, KINDS
+from fathom.sim.scenarios.serving import SERVICES
+from fathom.sim.scenarios.staff import AGENT, AT_THE_TOP, MANAGERS, QUIET_S, come_to_rest, employ
+from fathom.sim.scenarios.workloads import DEPLOYMENTS, WORKLOADS, deployment
+from fathom.sim.world import World
+
+# Of each Service; both workloads have the second label.
+SELECTORS = {
+    "web": {"app": "web", "tier": "front"},
+    "api": {"app": "api", "tier": "front"},
+    "front": {"tier": "front"},
+}
+LIMITS: dict[str, Obj] = {
+    "web": {"minAvailable": 2},
+    "api": {"maxUnavailable": 1},
+    "front": {"minAvailable": "50%"},
+}
+
+
+def checkers() -> Sequence[Checker]:
+    return [*at_home(), ChildrenWithinSurge(), OnePodPerSlot()]
+
+
+@scenario(
+    Menu(
+        processes=(*MANAGERS, AGENT),
+        kinds=KINDS,
+        happenings=(*AT_THE_TOP, "blink", "failing-probe", "fair"),
+        seconds=15,
+        most=6,
+    ),
+    checkers=checkers,
+    scale=5,
+)
+async def not_all_is_well(world: World) -> None:
+    """Nobody is ready in the end, and then everybody: budgets, endpoints and progress say so."""
+    controllers = (Deployments, ReplicaSets, DeploymentProgress)
+    beside = (DisruptionBudgets, EndpointSlices, EndpointsOfServices)
+    weather = employ(world, *controllers, *beside, kinds=KINDS)
+    for name, selector in SELECTORS.items():
+        await world.apply(SERVICES, _service(name, selector))
+        await world.apply(BUDGETS, _budget(name, selector))
+    for name in WORKLOADS:
+        await world.apply(DEPLOYMENTS, _deployment(name, 3))
+    for _ in range(world.scale):
+        await world.sleep(3 * world.rng.random())
+        await world.apply(DEPLOYMENTS, _deployment(world.rng.choice(WORKLOADS), world.rng.randrange(2, 5)))
+    await world.sleep(8)
+    world.heal()
+    weather.clear_up()
+    weather.probes_fail = True
+    nudge(world, AGENT)
+    await world.settle(quiet_s=QUIET_S)
+    await come_to_rest(world, weather)
+
+
+def _service(name: str, selector: Obj) -> Obj:
+    return {"metadata": {"name": name}, "spec": {"selector": selector, "ports": [{"port": 80}]}}
+
+
+def _budget(name: str, selector: Obj) -> Obj:
+    return {"metadata": {"name": name}, "spec": {**LIMITS[name], "selector": {"matchLabels": selector}}}
+
+
+def _deployment(name: str, replicas: int) -> Obj:
+    made = deployment(name, replicas)
+    made["spec"]["template"]["metadata"]["labels"]["tier"] = "front"
+    return made
+
+
+SCENARIOS: tuple[Scenario, ...] = (not_all_is_well,)

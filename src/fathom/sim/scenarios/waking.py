@@ -1,0 +1,77 @@
+"""Pods that wait, each for one thing alone, and then it comes: each is placed because of it, and soon. A line
+that looks at everybody once a minute hides whatever nobody was woken for; here there is no such minute."""
+
+from __future__ import annotations
+
+from fathom.client.api import Resource
+from fathom.model.objects import Key, lookup, metadata, uid_of
+from fathom.sim.faults import AnyFault, DropWatch
+from fathom.sim.menu import Menu
+from fathom.sim.running import run_controllers
+from fathom.sim.scenario import Scenario, scenario
+from fathom.sim.scenarios import scheduling
+from fathom.sim.scenarios.objects import NAMESPACES, NODES
+from fathom.sim.scenarios.scheduling import KINDS, SCHEDULERS, node, run_scheduler
+from fathom.sim.scenarios.staff import AGENT, QUIET_S
+from fathom.sim.scenarios.waitsfor import OTHERS, STEPS
+from fathom.sim.standins.agent import Agent
+from fathom.sim.world import World
+
+WOKEN = "who waits is woken by what helps it"
+TOLD = "who is placed is told so"
+EVENTS = Resource("", "v1", "events")
+SOON_S = 8.0  # A few round trips and a batch. The line's own timer ends after 54 s at the earliest.
+
+
+# A watch that breaks off before anybody waits: what is listed again is not news.
+EARLY: tuple[AnyFault, ...] = (DropWatch(at_s=1.0, target=SCHEDULERS[0], match="/api/v1/nodes"),)
+
+
+@scenario(
+    Menu(processes=SCHEDULERS[:1], kinds=KINDS),
+    scripted=EARLY,
+    checkers=scheduling.checkers,
+    scale=len(STEPS),
+)
+async def who_waits_is_woken(world: World) -> None:
+    """Whatever a pod waits for, it is placed when that comes: at once, and not when somebody looks again."""
+    run_scheduler(world, SCHEDULERS[0])
+    run_controllers(world, AGENT, Agent)
+    await world.apply(NAMESPACES, {"metadata": {"name": OTHERS}})
+    await world.apply(NODES, node("nowhere", cordoned=True))
+    await world.sleep(3 - world.now_s)
+    for name in world.rng.sample(sorted(STEPS), world.scale):
+        prepare, help_it = STEPS[name]
+        await prepare(world, name)
+        await world.sleep(1 + 2 * world.rng.random())
+        await help_it(world, name)
+        await _is_placed(world, name)
+    await world.heal_and_settle(quiet_s=QUIET_S)
+    _is_told(world)
+
+
+async def _is_placed(world: World, name: str) -> None:
+    until_s = world.now_s + SOON_S
+    while not _where(world, name):
+        if world.now_s > until_s:
+            world.broken(WOKEN, f"{name} came to be so, and its pod still waits", f"pods/default/{name}")
+        await world.sleep(0.2)
+
+
+def _is_told(world: World) -> None:
+    told = {
+        lookup(one, "involvedObject", "uid")
+        for one in world.list(EVENTS.name)
+        if one.get("reason") == "Scheduled"
+    }
+    for one in world.list("pods", "default"):
+        name = metadata(one)["name"]
+        if name in STEPS and uid_of(one) not in told:
+            world.broken(TOLD, f"{name} was placed, and no event says so", f"pods/default/{name}")
+
+
+def _where(world: World, name: str) -> str:
+    return str(lookup(world.get("pods", Key("default", name)) or {}, "spec", "nodeName") or "")
+
+
+SCENARIOS: tuple[Scenario, ...] = (who_waits_is_woken,)

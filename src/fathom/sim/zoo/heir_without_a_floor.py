@@ -1,0 +1,13 @@
+"""39. A new leader takes pods by a view from before its term, which is fresh enough by the clock: what its
+predecessor took last is in it, so one more goes."""
+
+from __future__ import annotations
+
+from fathom.controllers.floor import Floor
+from fathom.sim.zoo import put_back
+
+SCENARIOS = ("what-the-heir-has-not-heard",)
+BREAKS = "never below minimum available"
+
+
+put_back(Floor, "needs", property(lambda self: ()))
