@@ -1,4 +1,4 @@
-"""Judges of what is reserved and of what budgets say are not silent, and not too strict."""
+"""Judges of what is reserved, of what is said and of who is at work are not silent, and not too strict."""
 
 from __future__ import annotations
 
@@ -8,9 +8,13 @@ from typing import Any, cast
 import pytest
 
 from fathom.model.objects import Key, Obj
+from fathom.sim.checkers.available import AvailableIsEarned
+from fathom.sim.checkers.nodes import UnheardServeNobody
+from fathom.sim.checkers.recreating import OneRevisionAtATime
 from fathom.sim.checkers.reservations import WaitedForStaysReserved
-from fathom.sim.checkers.truths import Truth, budgets
-from fathom.sim.invariants import RESERVATIONS, Finding, Seen
+from fathom.sim.checkers.truths import Truth, budgets, policy_rollouts
+from fathom.sim.checkers.workloads import JobsWithinBounds
+from fathom.sim.invariants import RESERVATIONS, Checker, Finding, Seen
 from fathom.sim.world import World
 
 # What is reserved.
@@ -120,3 +124,105 @@ def test_budgets_of_every_sort_are_counted_again(limit: Obj, desired: int, allow
     assert said(limit, **{**right, "disruptionsAllowed": 2}) == [
         f"disruptionsAllowed is said to be 2, it is {allowed}"
     ]
+
+
+# What rollouts of a policy say.
+
+
+def test_a_rollout_of_a_policy_that_is_over_tries_nothing_out() -> None:
+    def wrong(**status: object) -> list[str]:
+        rollout = owned("PolicyRollout", "r", to="v5")
+        rollout["metadata"]["generation"] = 1
+        rollout["status"] = {"observedGeneration": 1, "active": "v4", **status}
+        return [one for *_, one in policy_rollouts(Truth(cast(World, Store(policyrollouts=[rollout]))))]
+
+    assert wrong(phase="RolledBack", canary="", percent=0) == []
+    assert wrong(phase="RolledBack", canary="v5") == ["canary is said to be v5, it is "]
+    assert wrong(phase="Complete") == ["active is said to be v4, it is v5"]
+    assert wrong(phase="Complete", observedGeneration=0) == []
+    assert wrong(phase="Canary", canary="v5", percent=10) == []
+
+
+# Workloads, told one change after another.
+
+
+def told(checker: Checker, *changes: tuple[float, str, Obj | None, Obj | None]) -> str | None:
+    """The first thing found wrong, in words."""
+    for at_s, resource, old, new in changes:
+        key = Key("default", str((new or old or {})["metadata"]["name"]))
+        change = Seen(
+            resource=resource, key=key, revision=1, old=old, new=new, at_s=at_s, by="x", incarnation=1
+        )
+        found = checker.commit(change)
+        if found is not None:
+            return found.message if isinstance(found, Finding) else found
+    return None
+
+
+def running(name: str, owner: str, *, ready: bool = True, node: str = "node-1") -> Obj:
+    conditions = [{"type": "Ready", "status": "True" if ready else "False"}]
+    made = owned("Pod", name, owner, nodeName=node)
+    return {**made, "status": {"phase": "Running", "conditions": conditions}}
+
+
+RECREATED = (
+    (0.0, "deployments.apps", None, owned("Deployment", "d", strategy={"type": "Recreate"})),
+    (0.0, "replicasets.apps", None, owned("ReplicaSet", "old", "d")),
+    (0.0, "replicasets.apps", None, owned("ReplicaSet", "new", "d")),
+)
+
+
+def test_a_new_revision_beside_an_old_one_that_is_going_is_found() -> None:
+    old, going = running("p", "old"), running("p", "old")
+    going["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+    before = (*RECREATED, (1.0, "pods", None, old), (2.0, "pods", old, going))
+    new = running("q", "new")
+    assert told(OneRevisionAtATime(), *before, (3.0, "pods", None, new)) == (
+        "q came, and p of before are there"
+    )
+    assert told(OneRevisionAtATime(), *before, (3.0, "pods", going, None), (4.0, "pods", None, new)) is None
+
+
+def test_who_was_not_ready_for_long_enough_is_not_available() -> None:
+    def said(available: int) -> Obj:
+        made = owned("ReplicaSet", "old", "d", minReadySeconds=10)
+        return {**made, "status": {"availableReplicas": available}}
+
+    ready, sick = running("p", "old"), running("p", "old", ready=False)
+    begun = ((0.0, "replicasets.apps", None, said(0)), (1.0, "pods", None, ready))
+    too_soon = (4.0, "replicasets.apps", said(0), said(1))
+    assert told(AvailableIsEarned(), *begun, too_soon) == (
+        "replicasets.apps/default/old says that 1 are available; 0 were"
+    )
+    in_time = (12.0, "replicasets.apps", said(0), said(1))
+    assert told(AvailableIsEarned(), *begun, in_time) is None
+    # It was so in the view that this is said from.
+    assert told(AvailableIsEarned(), *begun, (11.5, "pods", ready, sick), in_time) is None
+
+
+def test_pods_that_stay_ready_where_nobody_is_heard_are_found() -> None:
+    def node(*taints: str) -> Obj:
+        return owned("Node", "node-1", taints=[{"key": key, "effect": "NoExecute"} for key in taints])
+
+    unheard = (10.0, "nodes", node(), node("node.kubernetes.io/unreachable"))
+    heard_again = (30.0, "nodes", node("node.kubernetes.io/unreachable"), node())
+    ready, out = running("p", "old"), running("p", "old", ready=False)
+    begun, later = (0.0, "pods", None, ready), (50.0, "nodes", node(), node())
+    assert told(UnheardServeNobody(), begun, unheard, heard_again, later) is None
+    assert told(UnheardServeNobody(), begun, unheard, (15.0, "pods", ready, out), later) is None
+    still = (50.0, "nodes", node(), node("node.kubernetes.io/unreachable"))
+    assert told(UnheardServeNobody(), begun, unheard, still) == (
+        "node-1 is unreachable since 10 s, and pods/default/p is ready"
+    )
+    back = ((15.0, "pods", ready, out), (49.0, "pods", out, ready))
+    assert told(UnheardServeNobody(), begun, unheard, *back, still) is None
+
+
+def test_a_job_that_is_suspended_wants_no_pods() -> None:
+    def job(*, suspend: bool) -> Obj:
+        return owned("Job", "j", parallelism=2, suspend=suspend)
+
+    suspended, pod_ = (0.0, "jobs.batch", None, job(suspend=True)), (1.0, "pods", None, running("p", "j"))
+    resumed = (0.5, "jobs.batch", job(suspend=True), job(suspend=False))
+    assert told(JobsWithinBounds(), suspended, pod_) == "p: 1 at work, 0 wanted"
+    assert told(JobsWithinBounds(), suspended, resumed, pod_) is None

@@ -16,6 +16,8 @@ LEASES, NODE_LEASES = "leases.coordination.k8s.io", "kube-node-lease"
 DRIVEN = frozenset({"node.kubernetes.io/unreachable", "fathom.dev/lost"})
 # A node whose lease the store got within this time is alive, whatever anybody has heard: two renewals.
 ALIVE_S = 20.0
+# Nodes that are ill are looked at every few seconds; a leader that has just changed looks at all of them.
+UNHEARD_S = 30.0
 
 
 class NoEvictionOnWeakEvidence(Checker):
@@ -53,6 +55,45 @@ def _driving(node: Obj) -> set[str]:
 
 def _has_word(node: Obj) -> bool:
     return "fathom.dev/declare-lost" in (metadata(node).get("annotations") or {})
+
+
+class UnheardServeNobody(Checker):
+    """Pods of a node that has long been unreachable are not said to be ready. For stories in which nothing
+    but nodes fails: whoever is to say so must be there."""
+
+    name = "who is not heard serves nobody"
+    resources = frozenset({"pods", "nodes", LEASES})
+
+    def __init__(self) -> None:
+        self._unheard_s: dict[str, float] = {}  # Node -> since when it is unreachable.
+        self._ready: dict[str, tuple[str, float]] = {}  # Pod -> its node, and since when it is ready.
+
+    def commit(self, change: Seen) -> Found:
+        if change.resource == "nodes":
+            _since(self._unheard_s, change.key.name, bool(_driving(change.new or {})), change.at_s)
+        elif change.resource == "pods":
+            self._follow(change)
+        for path, (node, ready_s) in self._ready.items():
+            # A node that comes back says so of its pods before it is said of the node.
+            since_s = max(self._unheard_s.get(node, change.at_s), ready_s)
+            if change.at_s - since_s > UNHEARD_S:
+                return Finding(f"{node} is unreachable since {since_s:.0f} s, and {path} is ready", (path,))
+        return None
+
+    def _follow(self, change: Seen) -> None:
+        pod = change.new or {}
+        runs = lookup(pod, "status", "phase") == "Running" and is_true(pod, "Ready")
+        if not runs:
+            self._ready.pop(change.path, None)
+        elif change.path not in self._ready:
+            self._ready[change.path] = (str(lookup(pod, "spec", "nodeName")), change.at_s)
+
+
+def _since(times: dict[str, float], name: str, so: bool, at_s: float) -> None:
+    if so:
+        times.setdefault(name, at_s)
+    else:
+        times.pop(name, None)
 
 
 class EveryWorkloadIsServed(Checker):

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 DEPLOYMENTS, REPLICA_SETS, JOBS = "deployments.apps", "replicasets.apps", "jobs.batch"
 BUDGETS, SLICES = "poddisruptionbudgets.policy", "endpointslices.discovery.k8s.io"
 PROGRESS, AUTOSCALERS = "workloadprogresses.fathom.dev", "horizontalpodautoscalers.autoscaling"
+ROLLOUTS = "policyrollouts.fathom.dev"
 ENDED = frozenset({"Succeeded", "Failed"})
 # Taints of a node that is not heard, or has not said that it is ready.
 DOUBTS = frozenset(
@@ -314,6 +315,20 @@ def nodes(truth: Truth) -> Wrong:
             yield "nodes", name, "its agent is heard, and it is not said to be ready"
 
 
+# Policies.
+
+
+def policy_rollouts(truth: Truth) -> Wrong:
+    """One that is over, well or not, tries nothing out any more."""
+    for one in truth.list(ROLLOUTS):
+        status, generation = one.get("status") or {}, metadata(one).get("generation")
+        active = {"Complete": lookup(one, "spec", "to"), "RolledBack": status.get("active")}
+        # What is about another spec is not over: the policy that this one is about may not be there yet.
+        if status.get("phase") in active and status.get("observedGeneration") == generation:
+            true = {"active": active[status["phase"]], "canary": "", "percent": 0}
+            yield from _compared(ROLLOUTS, one, status, true)
+
+
 # Capacity.
 
 
@@ -336,5 +351,6 @@ RECOUNTS: dict[str, Callable[[Truth], Wrong]] = {
     "endpointslices": slices,
     "endpoints": endpoints,
     "nodes": nodes,
+    "policy-rollouts": policy_rollouts,
     "repair-reservations": reservations,
 }

@@ -132,8 +132,8 @@ class CountedOnce(Checker):
 
 
 class JobsWithinBounds(Checker):
-    """Never more of a Job's pods at work than it ever wanted at once. One that comes when its sender has
-    given up on it does not count."""
+    """Never more of a Job's pods at work than it ever wanted at once; while it is suspended it wants none.
+    One that comes when its sender has given up on it does not count."""
 
     name = "children ≤ desired + surge"
     resources = frozenset({PODS, JOBS})
@@ -145,7 +145,8 @@ class JobsWithinBounds(Checker):
     def commit(self, change: Seen) -> Found:
         if change.resource == JOBS:
             if change.new is not None:
-                wanted = int(lookup(change.new, "spec", "parallelism") or 0)
+                suspended = bool(lookup(change.new, "spec", "suspend"))
+                wanted = 0 if suspended else int(lookup(change.new, "spec", "parallelism") or 0)
                 uid = uid_of(change.new)
                 self._most[uid] = max(wanted, self._most.get(uid, 0))
             return None

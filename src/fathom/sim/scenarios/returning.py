@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from fathom.model.objects import Obj, labels_of, lookup, uid_of
+from fathom.sim.checkers.nodes import UnheardServeNobody
 from fathom.sim.faults import AnyFault, Partition
 from fathom.sim.invariants import Checker, Found, Seen
 from fathom.sim.menu import Menu
@@ -34,7 +35,11 @@ def silent_for_a_while(seed: str) -> Sequence[AnyFault]:
     return (Partition(at_s=SILENT_AT_S, for_s=30.0 + 7 * (number % 13), target=NODES[number % 3]),)
 
 
-@scenario(Menu(processes=NODES), faults_of=silent_for_a_while, checkers=standard)
+def listening() -> Sequence[Checker]:
+    return [*standard(), UnheardServeNobody()]
+
+
+@scenario(Menu(processes=NODES), faults_of=silent_for_a_while, checkers=listening)
 async def a_node_comes_back(world: World) -> None:
     """It was silent, for longer or shorter: its pods, which would wait, are still there, and nothing is held
     against it."""

@@ -22,14 +22,14 @@ Step = Callable[[World, str], Awaitable[None]]
 # What is there before: each step has a node of its own, with its name.
 
 
-def _node(name: str, **more: object) -> Obj:
+def node_of(name: str, **more: object) -> Obj:
     made = node(name, zone=f"zone-{name}")
     made["spec"] |= more
     return made
 
 
-def _pod(name: str, **spec: object) -> Obj:
-    made = pod(name)
+def pod_of(name: str, cpu: str = "1", /, **spec: object) -> Obj:
+    made = pod(name, cpu=cpu)
     made["spec"] |= {"nodeSelector": {HOST: name}, **spec}
     return made
 
@@ -41,7 +41,12 @@ def _beside(name: str, *, cpu: str = "1", **spec: object) -> Obj:
     return made
 
 
-async def _waits_there(world: World, made: Obj) -> None:
+def of_tenant(made: Obj, tenant: str) -> Obj:
+    made["metadata"]["labels"][TENANT] = tenant
+    return made
+
+
+async def waits_there(world: World, made: Obj) -> None:
     """Everybody has heard of what is in its way when it comes."""
     await world.sleep(0.7)
     await world.apply(PODS, made)
@@ -59,95 +64,94 @@ def _near(name: str, kind: str, **more: object) -> Obj:
 
 def _waits(node_spec: Obj | None = None, **spec: object) -> Step:
     async def prepare(world: World, name: str) -> None:
-        await world.apply(NODES, _node(name, **(node_spec or {})))
-        await _waits_there(world, _pod(name, **spec))
+        await world.apply(NODES, node_of(name, **(node_spec or {})))
+        await waits_there(world, pod_of(name, **spec))
 
     return prepare
 
 
 def _crowded(cpu: str = FULL, *, ports: bool = False) -> Step:
     async def prepare(world: World, name: str) -> None:
-        await world.apply(NODES, _node(name))
+        await world.apply(NODES, node_of(name))
         taken: dict[str, object] = {"containers": _ports()} if ports else {}
         await world.apply(PODS, _beside(name, cpu=cpu, **taken))
-        await _waits_there(world, _pod(name, **taken))
+        await waits_there(world, pod_of(name, **taken))
 
     return prepare
 
 
 async def _nowhere(world: World, name: str) -> None:
-    await _waits_there(world, _pod(name))
+    await waits_there(world, pod_of(name))
 
 
 async def _unlabelled(world: World, name: str) -> None:
-    await world.apply(NODES, _node(name))
-    await _waits_there(world, _pod(name, nodeSelector={HOST: name, "pool": "red"}))
+    await world.apply(NODES, node_of(name))
+    await waits_there(world, pod_of(name, nodeSelector={HOST: name, "pool": "red"}))
 
 
 async def _small(world: World, name: str) -> None:
-    made = _node(name)
+    made = node_of(name)
     made["status"] = {"capacity": {"pods": "110"}, "allocatable": {"pods": "110"}}
     await world.apply(NODES, made)
-    await _waits_there(world, _pod(name))
+    await waits_there(world, pod_of(name))
 
 
 def _poor(*, spent: bool) -> Step:
     """Of a tenant whose quota is nothing, or in use."""
 
     async def prepare(world: World, name: str) -> None:
-        await world.apply(NODES, _node(name))
+        await world.apply(NODES, node_of(name))
         await world.apply(QUOTAS, quota(name, cpu="1" if spent else "0"))
-        for made in [_beside(name), _pod(name)] if spent else [_pod(name)]:
-            made["metadata"]["labels"][TENANT] = name
-            await _waits_there(world, made)
+        for made in [_beside(name), pod_of(name)] if spent else [pod_of(name)]:
+            await waits_there(world, of_tenant(made, name))
 
     return prepare
 
 
 async def _set_aside(world: World, name: str) -> None:
     await world.apply(CAPACITY_CLASSES, own("CapacityClass", name, {"nodeSelector": {HOST: name}}))
-    await world.apply(NODES, _node(name))
-    made = _pod(name)
+    await world.apply(NODES, node_of(name))
+    made = pod_of(name)
     made["metadata"]["annotations"] = {"fathom.dev/capacity-class": name}
-    await _waits_there(world, made)
+    await waits_there(world, made)
 
 
 async def _avoided(world: World, name: str) -> None:
-    await world.apply(NODES, _node(name))
+    await world.apply(NODES, node_of(name))
     await world.apply(OVERRIDES, override(name, {"avoidZones": [f"zone-{name}"]}, lasts_s=600))
-    await _waits_there(world, _pod(name))
+    await waits_there(world, pod_of(name))
 
 
 async def _reserved(world: World, name: str) -> None:
-    await world.apply(NODES, _node(name))
+    await world.apply(NODES, node_of(name))
     spec = {"workload": {"name": name, "uid": name}, "intent": "x", "nodeName": name}
     room = {"resources": {"cpu": FULL, "pods": "1"}}
     await world.apply(RESERVED, own("Reservation", name, {**spec, **room}))
-    await _waits_there(world, _pod(name))
+    await waits_there(world, pod_of(name))
 
 
 async def _among_others(world: World, name: str) -> None:
     """Its friend is in a namespace that is none of theirs yet."""
-    await world.apply(NODES, _node(name))
+    await world.apply(NODES, node_of(name))
     friend = _beside(name)
     friend["metadata"]["namespace"] = OTHERS
     await world.apply(PODS, friend, OTHERS)
     selector = {"namespaceSelector": {"matchLabels": {"team": "a"}}}
-    await _waits_there(world, _pod(name, affinity=_near(name, "podAffinity", **selector)))
+    await waits_there(world, pod_of(name, affinity=_near(name, "podAffinity", **selector)))
 
 
 async def _at_odds(world: World, name: str) -> None:
-    await world.apply(NODES, _node(name))
+    await world.apply(NODES, node_of(name))
     await world.apply(PODS, _beside(name))
-    await _waits_there(world, _pod(name, affinity=_near(name, "podAntiAffinity")))
+    await waits_there(world, pod_of(name, affinity=_near(name, "podAntiAffinity")))
 
 
 # What helps.
 
 
-async def _comes(world: World, name: str) -> None:
+async def comes(world: World, name: str) -> None:
     """The node, or the node as it should be."""
-    made = _node(name)
+    made = node_of(name)
     made["spec"]["taints"] = None
     made["metadata"]["labels"]["pool"] = "red"
     await world.apply(NODES, made)
@@ -210,13 +214,13 @@ async def _is_opened(world: World, name: str) -> None:
     await world.api.patch(PODS, "default", name, {"spec": {"schedulingGates": None}})
 
 
-STEPS: dict[str, tuple[Step, Step]] = {
-    "uncordoned": (_waits({"unschedulable": True}), _comes),
-    "untainted": (_waits({"taints": [TAINT]}), _comes),
+WAITS: dict[str, tuple[Step, Step]] = {
+    "uncordoned": (_waits({"unschedulable": True}), comes),
+    "untainted": (_waits({"taints": [TAINT]}), comes),
     "tolerated": (_waits({"taints": [TAINT]}), _tolerates),
-    "labelled": (_unlabelled, _comes),
+    "labelled": (_unlabelled, comes),
     "grown": (_small, _grows),
-    "new": (_nowhere, _comes),
+    "new": (_nowhere, comes),
     "left": (_crowded(), _leaves),
     "ended": (_crowded(), _ends),
     "port-left": (_crowded("1", ports=True), _leaves),

@@ -10,16 +10,18 @@ from fathom.sim.menu import Menu
 from fathom.sim.running import run_controllers
 from fathom.sim.scenario import Scenario, scenario
 from fathom.sim.scenarios import scheduling
-from fathom.sim.scenarios.objects import NAMESPACES, NODES
-from fathom.sim.scenarios.scheduling import KINDS, SCHEDULERS, node, run_scheduler
+from fathom.sim.scenarios.choosing import CHECKS, CHOICES, CHOSEN, classes
+from fathom.sim.scenarios.objects import NAMESPACES, NODES, PODS
+from fathom.sim.scenarios.scheduling import CLASSES, KINDS, SCHEDULERS, node, run_scheduler
 from fathom.sim.scenarios.staff import AGENT, QUIET_S
-from fathom.sim.scenarios.waitsfor import OTHERS, STEPS
+from fathom.sim.scenarios.waitsfor import OTHERS, WAITS
 from fathom.sim.standins.agent import Agent
 from fathom.sim.world import World
 
 WOKEN = "who waits is woken by what helps it"
 TOLD = "who is placed is told so"
 EVENTS = Resource("", "v1", "events")
+STEPS = {**WAITS, **CHOICES}
 SOON_S = 8.0  # A few round trips and a batch. The line's own timer ends after 54 s at the earliest.
 
 
@@ -34,11 +36,14 @@ EARLY: tuple[AnyFault, ...] = (DropWatch(at_s=1.0, target=SCHEDULERS[0], match="
     scale=len(STEPS),
 )
 async def who_waits_is_woken(world: World) -> None:
-    """Whatever a pod waits for, it is placed when that comes: at once, and not when somebody looks again."""
+    """Whatever a pod waits for, it is placed when that comes: at once, and not when somebody looks again.
+    Who goes for it, if anybody must, is the least that has to."""
     run_scheduler(world, SCHEDULERS[0])
     run_controllers(world, AGENT, Agent)
     await world.apply(NAMESPACES, {"metadata": {"name": OTHERS}})
     await world.apply(NODES, node("nowhere", cordoned=True))
+    for one in classes():
+        await world.apply(CLASSES, one)
     await world.sleep(3 - world.now_s)
     for name in world.rng.sample(sorted(STEPS), world.scale):
         prepare, help_it = STEPS[name]
@@ -46,6 +51,10 @@ async def who_waits_is_woken(world: World) -> None:
         await world.sleep(1 + 2 * world.rng.random())
         await help_it(world, name)
         await _is_placed(world, name)
+        wrong = CHECKS[name](world, name) if name in CHECKS else ""
+        if wrong:
+            world.broken(CHOSEN, wrong, f"pods/default/{name}")
+    await _let_off(world)
     await world.heal_and_settle(quiet_s=QUIET_S)
     _is_told(world)
 
@@ -56,6 +65,13 @@ async def _is_placed(world: World, name: str) -> None:
         if world.now_s > until_s:
             world.broken(WOKEN, f"{name} came to be so, and its pod still waits", f"pods/default/{name}")
         await world.sleep(0.2)
+
+
+async def _let_off(world: World) -> None:
+    """Who has lost a place to another need not wait to the end."""
+    for one in world.list("pods", "default"):
+        if not lookup(one, "spec", "nodeName"):
+            await world.delete(PODS, str(metadata(one)["name"]))
 
 
 def _is_told(world: World) -> None:

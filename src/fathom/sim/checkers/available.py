@@ -1,0 +1,75 @@
+"""What is said to be available has been ready for as long as it must be. For stories in which clocks are
+right: whoever's clock is wrong takes a pod for older than it is."""
+
+from __future__ import annotations
+
+import msgspec
+
+from fathom.controllers.podstates import is_active, is_ready
+from fathom.model.objects import Obj, lookup, uid_of
+from fathom.sim.checkers.rollouts import DEPLOYMENTS, REPLICA_SETS
+from fathom.sim.checkers.workloads import PODS, owner_uid
+from fathom.sim.invariants import Checker, Found, Seen
+
+# Times are on record in whole seconds, of two who write them down.
+ROUNDED_S = 2.0
+# A view may be as old when something is said from it.
+LATELY_S = 60.0
+LONG_AGO_S = -1e9
+
+
+class _Pod(msgspec.Struct):
+    owner: str
+    ready_s: float | None = None  # Since when, while it is.
+    ready_for_s: float = 0.0  # The longest that it was lately: until `over_s`.
+    over_s: float = LONG_AGO_S
+
+
+class AvailableIsEarned(Checker):
+    """A ReplicaSet or Deployment never says that more are available than were, lately, for long enough."""
+
+    name = "available is who has been ready for long enough"
+    resources = frozenset({PODS, REPLICA_SETS, DEPLOYMENTS})
+
+    def __init__(self) -> None:
+        self._pods: dict[str, _Pod] = {}  # By UID; those that are gone stay.
+        self._above: dict[str, str] = {}  # ReplicaSet's UID -> its Deployment's.
+        self._needed_s: dict[str, float] = {}  # UID -> the least that it ever asked for.
+
+    def commit(self, change: Seen) -> Found:
+        if change.resource == PODS:
+            self._follow(change)
+            return None
+        if change.new is None:
+            return None
+        if change.resource == REPLICA_SETS:
+            self._above.setdefault(uid_of(change.new), owner_uid(change.new))
+        uid, said = uid_of(change.new), _available(change.new)
+        asked_s = float(lookup(change.new, "spec", "minReadySeconds") or 0)
+        needed_s = self._needed_s[uid] = min(asked_s, self._needed_s.get(uid, asked_s))
+        if said <= _available(change.old):
+            return None
+        true = sum(_was_ready_s(pod, change.at_s) >= needed_s - ROUNDED_S for pod in self._of(uid))
+        return f"{change.path} says that {said} are available; {true} were" if said > true else None
+
+    def _of(self, uid: str) -> list[_Pod]:
+        return [pod for pod in self._pods.values() if uid in {pod.owner, self._above.get(pod.owner)}]
+
+    def _follow(self, change: Seen) -> None:
+        obj = change.new or change.old or {}
+        pod = self._pods.setdefault(uid_of(obj), _Pod(owner_uid(obj)))
+        ready = change.new is not None and is_active(change.new) and is_ready(change.new)
+        if ready and pod.ready_s is None:
+            pod.ready_s = change.at_s
+        elif not ready and pod.ready_s is not None:
+            pod.ready_for_s, pod.over_s = _was_ready_s(pod, change.at_s), change.at_s
+            pod.ready_s = None
+
+
+def _was_ready_s(pod: _Pod, at_s: float) -> float:
+    lately_s = pod.ready_for_s if at_s - pod.over_s < LATELY_S else 0.0
+    return max(lately_s, at_s - pod.ready_s if pod.ready_s is not None else 0.0)
+
+
+def _available(obj: Obj | None) -> int:
+    return int(lookup(obj, "status", "availableReplicas") or 0)

@@ -1,0 +1,106 @@
+"""Who goes and who comes first, where there is a choice: one at a time, with one right answer. Told in
+`waking`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from fathom.model.objects import Key, Obj, is_deleting
+from fathom.sim.scenarios.drains import BUDGETS
+from fathom.sim.scenarios.objects import NODES, PODS
+from fathom.sim.scenarios.scheduling import QUOTAS, own
+from fathom.sim.scenarios.waitsfor import Step, comes, node_of, of_tenant, pod_of, waits_there
+from fathom.sim.world import World
+
+CHOSEN = "room is made by those whom it hurts least"
+# The second of the two is younger, and would go first if nothing else spoke for it.
+ELDER, YOUNGER = "elder", "younger"
+PRIORITIES = {"high": 1000, "patient": 900, "middle": 500}
+Check = Callable[[World, str], str]
+
+
+def classes() -> list[Obj]:
+    """`patient` ones wait for their turn, and send nobody away."""
+    return [
+        {
+            "metadata": {"name": name},
+            "value": value,
+            "preemptionPolicy": "Never" if name == "patient" else "PreemptLowerPriority",
+        }
+        for name, value in PRIORITIES.items()
+    ]
+
+
+def _full(**younger: object) -> Step:
+    """By two, of whom one would be enough."""
+
+    async def prepare(world: World, name: str) -> None:
+        await world.apply(NODES, node_of(name))
+        for who, more in ((ELDER, {}), (YOUNGER, younger)):
+            made = pod_of(f"{name}-{who}", "2", nodeName=name, nodeSelector={}, **more)
+            made["metadata"]["labels"] = {"who": f"{name}-{who}"}
+            await world.apply(PODS, made)
+            await world.sleep(1.2)  # Beginnings are written down in whole seconds.
+
+    return prepare
+
+
+async def _covered(world: World, name: str) -> None:
+    """The younger one's budget, of which nobody says yet that it allows anything."""
+    await _full()(world, name)
+    selector = {"matchLabels": {"who": f"{name}-{YOUNGER}"}}
+    await world.apply(
+        BUDGETS, {"metadata": {"name": name}, "spec": {"minAvailable": 1, "selector": selector}}
+    )
+
+
+async def _important(world: World, name: str) -> None:
+    await world.apply(PODS, pod_of(name, "2", priorityClassName="high"))
+
+
+async def _rivals(world: World, name: str) -> None:
+    """One who came first, and one who is more important: there will be room for one."""
+    await world.apply(NODES, node_of(name, unschedulable=True))
+    await world.apply(PODS, pod_of(f"{name}-{ELDER}", "3", nodeSelector={"kubernetes.io/hostname": name}))
+    await waits_there(world, pod_of(name, "3", priorityClassName="patient"))
+
+
+def _limited(name: str, zone: str) -> Obj:
+    return own("TenantQuota", name, {"limits": [{"zone": zone, "resources": {"cpu": "0"}}]})
+
+
+async def _poor_here(world: World, name: str) -> None:
+    await world.apply(NODES, node_of(name))
+    await world.apply(QUOTAS, _limited(name, f"zone-{name}"))
+    await waits_there(world, of_tenant(pod_of(name), name))
+
+
+async def _poor_elsewhere(world: World, name: str) -> None:
+    await world.apply(QUOTAS, _limited(name, "elsewhere"))
+
+
+def _goes(who: str) -> Check:
+    def check(world: World, name: str) -> str:
+        gone = [one for one in (ELDER, YOUNGER) if _is_gone(world, f"{name}-{one}")]
+        return "" if gone == [who] else f"{name}: {', '.join(gone) or 'nobody'} went, and not {who} alone"
+
+    return check
+
+
+def _is_gone(world: World, name: str) -> bool:
+    found = world.get("pods", Key("default", name))
+    return found is None or is_deleting(found)
+
+
+CHOICES: dict[str, tuple[Step, Step]] = {
+    "one-goes": (_full(), _important),
+    "least-goes": (_full(priorityClassName="middle"), _important),
+    "unprotected-goes": (_covered, _important),
+    "important-first": (_rivals, comes),
+    "quota-moved": (_poor_here, _poor_elsewhere),
+}
+CHECKS: dict[str, Check] = {
+    "one-goes": _goes(YOUNGER),
+    "least-goes": _goes(ELDER),
+    "unprotected-goes": _goes(ELDER),
+}
