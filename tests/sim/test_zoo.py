@@ -57,6 +57,8 @@ OR = {
     "relist-steps-back": "no ADDED for a dead UID",
     # A pod that is made twice is one too many, whether or not the first still has its slot.
     "random-child-name": "children ≤ desired + surge",
+    # Who adopts while the owner is just leaving is in its way.
+    "the-dead-adopt": "only the unowned are collected",
 }
 BUGS = {bug.name: bug for bug in bugs(ZOO)}
 

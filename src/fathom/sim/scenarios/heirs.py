@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from fathom.controllers.deployments import Deployments
+from fathom.controllers.repair import Pods
 from fathom.controllers.replicasets import ReplicaSets
 from fathom.model.conditions import conditions_of, set_condition
 from fathom.model.objects import Key, Obj, is_deleting, key_of, lookup, metadata, uid_of
@@ -14,21 +15,26 @@ from fathom.sim.invariants import Checker
 from fathom.sim.menu import Menu
 from fathom.sim.scenario import Scenario, scenario
 from fathom.sim.scenarios import workloads
-from fathom.sim.scenarios.objects import PODS, REPLICA_SETS, replica_set
+from fathom.sim.scenarios.objects import NODES, PODS, REPLICA_SETS, node, pod_spec, replica_set
 from fathom.sim.scenarios.staff import AGENT, MANAGERS, come_to_rest, employ
 from fathom.sim.scenarios.workloads import DEPLOYMENTS, KINDS, deployment, let_the_first_lead
 from fathom.sim.world import World
 
 LET_GO = "who was let go lives on"
+FAR = "node-far"
+UNHEARD_OF = "nobody is taken from a node that is there"
 
 # Nobody probes for a while: the story says who is ready. One is not; that is the last that the second manager
-# hears of pods, and less than ten seconds old when it leads. Much later both hear nothing of ReplicaSets.
+# hears of pods, and less than ten seconds old when it leads. Much later both hear nothing of ReplicaSets, and
+# then nothing of nodes.
 OLD_VIEWS: tuple[AnyFault, ...] = (
     Pause(at_s=7.0, target=AGENT, for_s=18.0),
     HoldWatch(at_s=8.0, target=MANAGERS[1], match="/pods", for_s=16.0),
     Crash(at_s=10.5, target=MANAGERS[0], for_s=20.0),
     HoldWatch(at_s=45.0, target=MANAGERS[0], match="/replicasets", for_s=20.0),
     HoldWatch(at_s=45.0, target=MANAGERS[1], match="/replicasets", for_s=20.0),
+    HoldWatch(at_s=72.0, target=MANAGERS[0], match="/nodes", for_s=20.0),
+    HoldWatch(at_s=72.0, target=MANAGERS[1], match="/nodes", for_s=20.0),
 )
 
 
@@ -38,8 +44,10 @@ def checkers() -> Sequence[Checker]:
 
 @scenario(Menu(processes=MANAGERS, kinds=KINDS), scripted=OLD_VIEWS, checkers=checkers)
 async def what_the_heir_has_not_heard(world: World) -> None:
-    """One pod too many was taken already; another is ready by now. And pods that were let go are nobody's."""
-    weather = employ(world, Deployments, ReplicaSets, kinds=KINDS)
+    """One pod too many was taken already; another is ready by now. Pods that were let go are nobody's. And a
+    node that nobody has told of may be there."""
+    await world.apply(NODES, node("node-1"))
+    weather = employ(world, Deployments, ReplicaSets, Pods, kinds=KINDS)
     await let_the_first_lead(world)
     await world.apply(DEPLOYMENTS, deployment("web", 3, surge=1, missing=0))
     await world.apply(REPLICA_SETS, replica_set("solo", 2))
@@ -53,8 +61,17 @@ async def what_the_heir_has_not_heard(world: World) -> None:
     await world.apply(DEPLOYMENTS, deployment("web", 2, surge=1, missing=0))
     await world.sleep(45.5 - world.now_s)
     left = await _let_go(world, "solo")
+    await world.sleep(2)
+    for pod in _of(world, "solo"):  # There is news of them when their owner is surely gone.
+        patch = {"metadata": {"annotations": {"example.com/left": "behind"}}}
+        await world.api.patch(PODS, "default", key_of(pod).name, patch)
+    await world.sleep(73.0 - world.now_s)
+    await world.apply(NODES, node(FAR))
+    await world.apply(PODS, {"metadata": {"name": FAR}, "spec": pod_spec(node=FAR)})
     await world.sleep(25)
     await come_to_rest(world, weather)
+    if world.get("pods", Key("default", FAR)) is None:
+        world.broken(UNHEARD_OF, f"{FAR} is there, and its pod was taken away", f"nodes/{FAR}")
     there = {uid_of(pod) for pod in _of(world, "solo")}
     for uid in left - there:
         world.broken(LET_GO, f"pod {uid} was left behind by its owner on purpose, and is gone")
