@@ -198,3 +198,11 @@ def test_pods_that_are_ready_are_taken_out_of_service() -> None:
     assert write.target == target("Pod", ready)
     assert write.status["conditions"][0]["status"] == "False"
     assert write.status["conditions"][0]["reason"] == "NodeUnreachable"
+
+
+def test_pods_whose_agent_says_which_generation_it_speaks_of_are_taken_out_of_service_too() -> None:
+    ready = pod("ready", conditions=[{"type": "Ready", "status": "True", "observedGeneration": 3}])
+    ready["metadata"]["generation"] = 3
+    (write,) = plan_out_of_service([ready], now=NOW)
+    (said,) = write.status["conditions"]
+    assert (said["status"], said["observedGeneration"]) == ("False", 3)

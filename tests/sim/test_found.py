@@ -59,3 +59,9 @@ def test_an_owner_that_is_told_twice_how_to_go_goes_as_it_was_told_last() -> Non
     """1. It is to wait for its dependents. 2. It is deleted again, in the background: it need not wait."""
     told = SCENARIOS["owners-come-and-go"]
     must_hold(told, plan_of(told, "1620"))
+
+
+def test_pods_of_a_node_that_cannot_be_heard_are_taken_out_of_service() -> None:
+    """1. An agent says Ready, and of which generation. 2. The node is unreachable, and "not ready" is said of
+    no generation. 3. What is said of none is older than what is said of one: nothing is written."""
+    must_hold(SCENARIOS["a-node-comes-back"], plan_of(SCENARIOS["a-node-comes-back"], "6"))

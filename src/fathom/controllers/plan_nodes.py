@@ -189,6 +189,8 @@ def _not_ready(pod: Obj, *, now: str) -> list[Obj]:
         status="False",
         reason="NodeUnreachable",
         message=f"node {lookup(pod, 'spec', 'nodeName')} cannot be heard",
+        # Its agent says which generation it speaks of: of an older one, or of none, nothing would be new.
+        observed_generation=metadata(pod).get("generation"),
         now=now,
     )
 
