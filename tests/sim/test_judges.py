@@ -9,6 +9,7 @@ import pytest
 
 from fathom.model.objects import Key, Obj
 from fathom.sim.checkers.available import AvailableIsEarned
+from fathom.sim.checkers.endings import OverWhenNothingRuns
 from fathom.sim.checkers.nodes import UnheardServeNobody
 from fathom.sim.checkers.recreating import OneRevisionAtATime
 from fathom.sim.checkers.reservations import WaitedForStaysReserved
@@ -226,3 +227,15 @@ def test_a_job_that_is_suspended_wants_no_pods() -> None:
     resumed = (0.5, "jobs.batch", job(suspend=True), job(suspend=False))
     assert told(JobsWithinBounds(), suspended, pod_) == "p: 1 at work, 0 wanted"
     assert told(JobsWithinBounds(), suspended, resumed, pod_) is None
+
+
+def test_a_job_that_is_over_while_a_pod_of_it_is_going_is_found() -> None:
+    def job(*types: str) -> Obj:
+        conditions = [{"type": one, "status": "True"} for one in types]
+        return {**owned("Job", "j"), "status": {"conditions": conditions}}
+
+    came = (1.0, "pods", None, running("p", "j"))
+    over = (3.0, "jobs.batch", job("FailureTarget"), job("FailureTarget", "Failed"))
+    ended = {**running("p", "j"), "status": {"phase": "Failed"}}
+    assert told(OverWhenNothingRuns(), came, over) == "j is said to be over, and p run"
+    assert told(OverWhenNothingRuns(), came, (2.0, "pods", running("p", "j"), ended), over) is None

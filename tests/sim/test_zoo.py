@@ -39,7 +39,7 @@ SEEDS = {
     "second-reservation": 40,
     "second-reservation-for-room": 2,
     "status-of-old-spec": 20,
-    "the-dead-adopt": 2,
+    "the-dead-adopt": 6,
     "unknown-use-is-none": 2,
     "wake-lost-in-hand": 20,
 }

@@ -9,6 +9,7 @@ from fathom.agent.process import begin as begin_agent
 from fathom.controllers.jobs import Jobs
 from fathom.model.objects import Key, Obj, lookup
 from fathom.sim.checkers import at_home
+from fathom.sim.checkers.endings import OverWhenNothingRuns
 from fathom.sim.checkers.workloads import CountedOnce, JobsWithinBounds
 from fathom.sim.invariants import Checker
 from fathom.sim.menu import Menu
@@ -31,7 +32,7 @@ ENDS = {
 
 
 def checkers() -> Sequence[Checker]:
-    return [*at_home(), CountedOnce(), JobsWithinBounds()]
+    return [*at_home(), CountedOnce(), JobsWithinBounds(), OverWhenNothingRuns()]
 
 
 @scenario(Menu(processes=(*MANAGERS, NODE), kinds=KINDS, seconds=25, most=6), checkers=checkers)

@@ -13,11 +13,13 @@ from fathom.sim.checkers.workloads import owner_uid
 from fathom.sim.faults import AnyFault, Crash, HoldWatch, Pause
 from fathom.sim.invariants import Checker
 from fathom.sim.menu import Menu
+from fathom.sim.running import nudge
 from fathom.sim.scenario import Scenario, scenario
 from fathom.sim.scenarios import workloads
 from fathom.sim.scenarios.objects import NODES, PODS, REPLICA_SETS, node, pod_spec, replica_set
 from fathom.sim.scenarios.staff import AGENT, MANAGERS, come_to_rest, employ
 from fathom.sim.scenarios.workloads import DEPLOYMENTS, KINDS, deployment, let_the_first_lead
+from fathom.sim.standins.agent import Weather
 from fathom.sim.world import World
 
 LET_GO = "who was let go lives on"
@@ -44,12 +46,13 @@ def checkers() -> Sequence[Checker]:
 
 @scenario(Menu(processes=MANAGERS, kinds=KINDS), scripted=OLD_VIEWS, checkers=checkers)
 async def what_the_heir_has_not_heard(world: World) -> None:
-    """One pod too many was taken already; another is ready by now. Pods that were let go are nobody's. And a
-    node that nobody has told of may be there."""
+    """One pod too many was taken already; another is ready by now. A rollout that is stuck is scaled: what is
+    available stays. Pods that were let go are nobody's. A node that nobody has told of may be there."""
     await world.apply(NODES, node("node-1"))
     weather = employ(world, Deployments, ReplicaSets, Pods, kinds=KINDS)
     await let_the_first_lead(world)
     await world.apply(DEPLOYMENTS, deployment("web", 3, surge=1, missing=0))
+    await world.apply(DEPLOYMENTS, deployment("api", 4, surge=1, missing=2))
     await world.apply(REPLICA_SETS, replica_set("solo", 2))
     await world.sleep(7.5 - world.now_s)
     late, sick = _of(world, "web")[:2]
@@ -59,6 +62,8 @@ async def what_the_heir_has_not_heard(world: World) -> None:
     await _probed(world, sick, ready=False)
     await world.sleep(0.5)
     await world.apply(DEPLOYMENTS, deployment("web", 2, surge=1, missing=0))
+    await world.sleep(27.0 - world.now_s)
+    await _stuck(world, weather)
     await world.sleep(45.5 - world.now_s)
     left = await _let_go(world, "solo")
     await world.sleep(2)
@@ -97,6 +102,19 @@ async def _probed(world: World, pod: Obj, *, ready: bool) -> None:
     await world.api.patch(
         PODS, "default", key_of(pod).name, {"status": {"conditions": said}}, subresource="status"
     )
+
+
+async def _stuck(world: World, weather: Weather) -> None:
+    """Two old ones are available and three new ones are not, when no more than two are wanted, and no fewer:
+    in proportion, one that is available would go."""
+    weather.image_s = 60.0
+    nudge(world, AGENT)
+    await world.apply(DEPLOYMENTS, deployment("api", 4, tag=2, surge=1, missing=2))
+    await world.sleep(6)
+    await world.apply(DEPLOYMENTS, deployment("api", 2, tag=2, surge=1, missing=0))
+    await world.sleep(6)
+    weather.clear_up()
+    nudge(world, AGENT)
 
 
 async def _let_go(world: World, name: str) -> set[str]:

@@ -15,6 +15,7 @@ from fathom.sim.world import World
 RESERVED = Resource("fathom.dev", "v1alpha1", "reservations")
 HOST, NEIGHBOUR, OTHERS = "kubernetes.io/hostname", "neighbour", "others"
 FULL = "4"
+DEAF_AT_S, DEAF_S = 5.0, 6.0  # When the scheduler hears of no pods.
 TAINT = {"key": "dedicated", "value": "x", "effect": "NoSchedule"}
 
 Step = Callable[[World, str], Awaitable[None]]
@@ -78,6 +79,14 @@ def _crowded(cpu: str = FULL, *, ports: bool = False) -> Step:
         await waits_there(world, pod_of(name, **taken))
 
     return prepare
+
+
+async def _several(world: World, name: str) -> None:
+    """Of one kind: what helps the first of them helps all."""
+    await world.apply(NODES, node_of(name, unschedulable=True))
+    for made in [pod_of(f"{name}-{number}", nodeSelector={HOST: name}) for number in (1, 2)]:
+        await world.apply(PODS, made)
+    await waits_there(world, pod_of(name))
 
 
 async def _nowhere(world: World, name: str) -> None:
@@ -146,6 +155,16 @@ async def _at_odds(world: World, name: str) -> None:
     await waits_there(world, pod_of(name, affinity=_near(name, "podAntiAffinity")))
 
 
+async def refused(world: World, name: str) -> None:
+    """While the scheduler hears of no pods: it sends one to a node that is full, and doubts it from then."""
+    await world.apply(NODES, node_of(name, unschedulable=True))
+    await waits_there(world, pod_of(name))
+    await world.sleep(DEAF_AT_S + 0.5 - world.now_s)
+    await world.apply(PODS, _beside(name, cpu=FULL))
+    await world.apply(NODES, node_of(name))
+    await world.sleep(DEAF_S + 2)
+
+
 # What helps.
 
 
@@ -162,7 +181,7 @@ async def _grows(world: World, name: str) -> None:
     await world.api.patch(NODES, "", name, {"status": room}, subresource="status")
 
 
-async def _leaves(world: World, name: str) -> None:
+async def leaves(world: World, name: str) -> None:
     await world.delete(PODS, f"{name}-{NEIGHBOUR}")
 
 
@@ -216,24 +235,25 @@ async def _is_opened(world: World, name: str) -> None:
 
 WAITS: dict[str, tuple[Step, Step]] = {
     "uncordoned": (_waits({"unschedulable": True}), comes),
+    "all-uncordoned": (_several, comes),
     "untainted": (_waits({"taints": [TAINT]}), comes),
     "tolerated": (_waits({"taints": [TAINT]}), _tolerates),
     "labelled": (_unlabelled, comes),
     "grown": (_small, _grows),
     "new": (_nowhere, comes),
-    "left": (_crowded(), _leaves),
+    "left": (_crowded(), leaves),
     "ended": (_crowded(), _ends),
-    "port-left": (_crowded("1", ports=True), _leaves),
+    "port-left": (_crowded("1", ports=True), leaves),
     "port-ended": (_crowded("1", ports=True), _ends),
     "quota-raised": (_poor(spent=False), _is_given),
-    "quota-freed": (_poor(spent=True), _leaves),
+    "quota-freed": (_poor(spent=True), leaves),
     "let-in": (_set_aside, _is_let_in),
     "for-everyone": (_set_aside, _is_everyones),
     "not-avoided": (_avoided, _is_taken_back),
     "not-reserved": (_reserved, _is_given_back),
     "friend-came": (_waits(affinity=_near("friend-came", "podAffinity")), _friend),
     "friend-joined": (_among_others, _joins),
-    "foe-left": (_at_odds, _leaves),
+    "foe-left": (_at_odds, leaves),
     "foe-changed": (_at_odds, _is_relabelled),
     "ungated": (_waits(schedulingGates=[{"name": "example.com/gate"}]), _is_opened),
 }

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from fathom.client.api import Resource
 from fathom.model.objects import Key, lookup, metadata, uid_of
-from fathom.sim.faults import AnyFault, DropWatch
+from fathom.sim.faults import AnyFault, DropWatch, HoldWatch
 from fathom.sim.menu import Menu
 from fathom.sim.running import run_controllers
 from fathom.sim.scenario import Scenario, scenario
@@ -14,7 +14,7 @@ from fathom.sim.scenarios.choosing import CHECKS, CHOICES, CHOSEN, classes
 from fathom.sim.scenarios.objects import NAMESPACES, NODES, PODS
 from fathom.sim.scenarios.scheduling import CLASSES, KINDS, SCHEDULERS, node, run_scheduler
 from fathom.sim.scenarios.staff import AGENT, QUIET_S
-from fathom.sim.scenarios.waitsfor import OTHERS, WAITS
+from fathom.sim.scenarios.waitsfor import DEAF_AT_S, DEAF_S, OTHERS, WAITS, leaves, refused
 from fathom.sim.standins.agent import Agent
 from fathom.sim.world import World
 
@@ -22,11 +22,15 @@ WOKEN = "who waits is woken by what helps it"
 TOLD = "who is placed is told so"
 EVENTS = Resource("", "v1", "events")
 STEPS = {**WAITS, **CHOICES}
+DOUBTED = "doubted"
 SOON_S = 8.0  # A few round trips and a batch. The line's own timer ends after 54 s at the earliest.
 
 
-# A watch that breaks off before anybody waits: what is listed again is not news.
-EARLY: tuple[AnyFault, ...] = (DropWatch(at_s=1.0, target=SCHEDULERS[0], match="/api/v1/nodes"),)
+# A watch that breaks off before anybody waits: what is listed again is not news. And an old view, once.
+EARLY: tuple[AnyFault, ...] = (
+    DropWatch(at_s=1.0, target=SCHEDULERS[0], match="/api/v1/nodes"),
+    HoldWatch(at_s=DEAF_AT_S, target=SCHEDULERS[0], match="/api/v1/pods", for_s=DEAF_S),
+)
 
 
 @scenario(
@@ -45,6 +49,9 @@ async def who_waits_is_woken(world: World) -> None:
     for one in classes():
         await world.apply(CLASSES, one)
     await world.sleep(3 - world.now_s)
+    await refused(world, DOUBTED)
+    await leaves(world, DOUBTED)
+    await _is_placed(world, DOUBTED)
     for name in world.rng.sample(sorted(STEPS), world.scale):
         prepare, help_it = STEPS[name]
         await prepare(world, name)
