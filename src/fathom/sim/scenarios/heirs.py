@@ -17,7 +17,7 @@ from fathom.sim.running import nudge
 from fathom.sim.scenario import Scenario, scenario
 from fathom.sim.scenarios import workloads
 from fathom.sim.scenarios.objects import NODES, PODS, REPLICA_SETS, node, pod_spec, replica_set
-from fathom.sim.scenarios.staff import AGENT, MANAGERS, come_to_rest, employ
+from fathom.sim.scenarios.staff import AGENT, MANAGERS, come_to_rest, employ, leads
 from fathom.sim.scenarios.workloads import DEPLOYMENTS, KINDS, deployment, let_the_first_lead
 from fathom.sim.standins.agent import Weather
 from fathom.sim.world import World
@@ -55,12 +55,9 @@ async def what_the_heir_has_not_heard(world: World) -> None:
     await world.apply(DEPLOYMENTS, deployment("api", 4, surge=1, missing=2))
     await world.apply(REPLICA_SETS, replica_set("solo", 2))
     await world.sleep(7.5 - world.now_s)
-    late, sick = _of(world, "web")[:2]
-    await _probed(world, late, ready=False)
-    await world.sleep(9.0 - world.now_s)
-    await _probed(world, late, ready=True)
-    await _probed(world, sick, ready=False)
-    await world.sleep(0.5)
+    if leads(world, MANAGERS[0]):  # Who leads, and hears late, may act: nobody could know better.
+        await _others_are_ready(world)
+    await world.sleep(9.5 - world.now_s)
     await world.apply(DEPLOYMENTS, deployment("web", 2, surge=1, missing=0))
     await world.sleep(27.0 - world.now_s)
     await _stuck(world, weather)
@@ -85,6 +82,14 @@ async def what_the_heir_has_not_heard(world: World) -> None:
 def _of(world: World, app: str) -> list[Obj]:
     pods = [pod for pod in world.list("pods", "default") if lookup(pod, "metadata", "labels", "app") == app]
     return [pod for pod in pods if not is_deleting(pod)]
+
+
+async def _others_are_ready(world: World) -> None:
+    late, sick = _of(world, "web")[:2]
+    await _probed(world, late, ready=False)
+    await world.sleep(9.0 - world.now_s)
+    await _probed(world, late, ready=True)
+    await _probed(world, sick, ready=False)
 
 
 async def _probed(world: World, pod: Obj, *, ready: bool) -> None:

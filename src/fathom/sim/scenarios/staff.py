@@ -104,7 +104,7 @@ async def _blink(world: World, weather: Weather) -> None:
 
 async def _hand_over(world: World, kinds: Sequence[str]) -> None:
     """The leader dies, and the next one has not heard of one kind for a while: of another it has."""
-    leaders = [name for name in MANAGERS if _leads(world, name)]
+    leaders = [name for name in MANAGERS if leads(world, name)]
     if not leaders:
         return
     draw = int(world.now_s * 1000)
@@ -118,7 +118,7 @@ async def _hand_over(world: World, kinds: Sequence[str]) -> None:
         await _lose_lease(world)  # Else it is free when its time is up.
 
 
-def _leads(world: World, name: str) -> bool:
+def leads(world: World, name: str) -> bool:
     standing = getattr(world.state(name), "standing", None)
     return world.engine.processes[name].alive and standing is not None and standing.state == "leading"
 
