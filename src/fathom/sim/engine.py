@@ -31,7 +31,7 @@ from fathom.sim.chronicle import Chronicle
 from fathom.sim.faults import AnyFault
 from fathom.sim.genesis import Genesis, genesis_of, puts
 from fathom.sim.inforce import SECOND_NS, Faults
-from fathom.sim.network import Network
+from fathom.sim.network import Listener, Network
 from fathom.sim.oracle import Oracle, Seeded
 from fathom.sim.process import Process
 from fathom.sim.servers import SimServer
@@ -71,6 +71,7 @@ class Engine:
         self.processes: dict[str, Process] = {}
         self.graveyard: list[Domain] = []  # Domains of the dead, with their tasks, until the world ends.
         self.watchers: list[CommitWatcher] = []  # Invariants: called after every commit.
+        self.listeners: list[Listener] = []  # Invariants: told what servers are asked and answer.
         self.committer: Committer | None = None  # Whose the newest commit is.
         self.happenings: dict[str, Callable[[], object]] = {}  # What the scenario can make happen, by name.
         self.violation: Violation | None = None  # The first one; ends the run.
@@ -84,6 +85,7 @@ class Engine:
         self.free = False  # It runs, and nobody is in the midst of an input.
         self.codec = False  # Answers and events travel as bytes: slower, and nobody can change another's.
         self.inputs_max = INPUTS_MAX
+        self.drip_s = 0.0  # How long a connection takes for a piece of a stream before it takes the next.
 
     # What happens, and when.
 
@@ -265,6 +267,15 @@ class Engine:
             for watcher in self.watchers:
                 watcher(changes)
         except Exception as error:  # A checker's own bug must not look like the store's answer.
+            self.error = error
+            self.halt()
+
+    def overheard(self, hear: Callable[[Listener], None]) -> None:
+        """At a server's door."""
+        try:
+            for listener in self.listeners:
+                hear(listener)
+        except Exception as error:  # As with commits: it must not look like the server's.
             self.error = error
             self.halt()
 

@@ -78,6 +78,9 @@ class Checker:
     resources: frozenset[str] | None = None  # Whose commits it wants to see; None: all of them.
     patience_s = 0.0  # How long after the world has come to rest `settled` may still find something wrong.
 
+    def begin(self, world: World) -> None:
+        """Before anything happens."""
+
     def concerns(self, resource: str) -> bool:
         if type(self).commit is Checker.commit:
             return False
@@ -95,7 +98,7 @@ class Checker:
 def seen(change: Change, by: Committer, at_s: float) -> Seen | None:
     if not change.key.startswith(REGISTRY):
         return None
-    (resource, key), exchange = _place(change.key), by.exchange
+    (resource, key), exchange = place_of(change.key), by.exchange
     previous, entry = change.previous, change.entry
     return Seen(
         resource=resource,
@@ -113,7 +116,7 @@ def seen(change: Change, by: Committer, at_s: float) -> Seen | None:
 
 
 @lru_cache(maxsize=PLACES_MAX)
-def _place(key: str) -> tuple[str, Key]:
+def place_of(key: str) -> tuple[str, Key]:
     """'/registry/pods/default/web-1' -> 'pods', default/web-1. Most commits are of keys seen before."""
     resource, *path = key.removeprefix(REGISTRY).split("/")
     return resource, Key(path[0], path[1]) if len(path) > 1 else Key("", path[0])

@@ -9,7 +9,7 @@ whatever happens to it. A connection that is cut off says nothing; only where it
 from __future__ import annotations
 
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import msgspec
 
@@ -70,6 +70,17 @@ class Exchange:
 
 # Whose request a server is working on, for the chronicle: a request's tasks inherit it.
 SERVING: ContextVar[Exchange | None] = ContextVar("SERVING", default=None)
+
+
+class Listener(Protocol):
+    """Stands at the servers' doors, and hears what comes in and goes out. It changes nothing."""
+
+    def arrived(self, exchange: Exchange) -> None: ...
+
+    def answered(self, exchange: Exchange, status: int, body: Any) -> None: ...
+
+    def told(self, exchange: Exchange, chunk: Any) -> None:
+        """A piece of a stream."""
 
 
 class Gate(msgspec.Struct):

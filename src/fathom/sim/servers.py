@@ -121,17 +121,27 @@ class SimServer:
             refused = encode_json(unavailable("the server is starting").status())
             self._network.reply(exchange, 503, refused, fault)
             return
-        shares = not self._process.world.codec
+        world = self._process.world
+        world.overheard(lambda listener: listener.arrived(exchange))
+        shares = not world.codec
         answer = await self.parts.server.handle(_request(exchange, shares=shares))
+        body = answer.body if isinstance(answer, Response) else b""
+        world.overheard(lambda listener: listener.answered(exchange, answer.status, body))
         if isinstance(answer, Response):
             self._network.reply(exchange, answer.status, answer.body, fault)
             return
         source = exchange.source = answer.source
         self._network.reply(exchange, answer.status, b"", fault)
         while not exchange.over and (chunk := await source.next()) is not None:
+            self._overheard(exchange, chunk)
             self._network.chunk(exchange, chunk)
+            if world.drip_s:
+                await asyncio.sleep(world.drip_s)
         source.close()
         self._network.end(exchange)
+
+    def _overheard(self, exchange: Exchange, chunk: Any) -> None:
+        self._process.world.overheard(lambda listener: listener.told(exchange, chunk))
 
 
 def _request(exchange: Exchange, *, shares: bool) -> Request:

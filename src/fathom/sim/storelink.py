@@ -19,7 +19,6 @@ from fathom.store.protocol import (
     Batch,
     Change,
     Committed,
-    Compacted,
     Entry,
     Expect,
     Outcome,
@@ -89,18 +88,11 @@ class WorldStore(MemoryStore):
     def newest(self) -> int:
         return self._revision
 
-    @property
-    def floor(self) -> int:
-        return self._feed.floor
-
     def entries(self) -> Iterator[Entry]:
         return (entry for key in self._keys if (entry := self._now(key)) is not None)
 
     def compact_now(self) -> None:
         at_once(self.compact(self._revision))
-
-    def changes_after(self, revision: int) -> list[Change] | None:
-        return self._feed.since(revision)
 
 
 class StoreLink:
@@ -331,6 +323,10 @@ def _settle(future: asyncio.Future[Any], result: Any) -> None:
         future.set_result(result)
 
 
+async def _first(history: AsyncIterator[Batch]) -> Batch:
+    return await anext(history)
+
+
 class _Watch(AsyncIterator[Batch]):
     """One watch of the store: first what is in its history, then what the link hears."""
 
@@ -363,10 +359,10 @@ class _Watch(AsyncIterator[Batch]):
         store, after = self._link._store, self._position
 
         def history() -> tuple[tuple[Change, ...], int]:
-            changes = store.changes_after(after) if after >= store.floor else None
-            if changes is None:
-                raise Compacted(store.floor)
-            return tuple(changes), store.newest
+            if after >= store.newest:
+                return (), store.newest
+            batch = at_once(_first(store.watch("", after=after)))
+            return tuple(batch.changes), batch.revision
 
         try:
             past = await self._link._read(history)

@@ -73,6 +73,8 @@ class World:
         self._driver: Process | None = None
         self._moved_ns = 0  # When something other than a heartbeat was last committed.
         engine.watchers.append(self._check)
+        for checker in self.checkers:
+            checker.begin(self)
 
     # Processes.
 

@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+from fathom.sim.checkers.answers import AnswersAreTrue
+from fathom.sim.checkers.asked import WritesAreAsAsked
 from fathom.sim.checkers.bindings import BoundWhereItMayBe
 from fathom.sim.checkers.budgets import EvictionsAreAllowed
 from fathom.sim.checkers.caches import CachesAreTrue
@@ -41,6 +43,8 @@ def at_home() -> list[Checker]:
         NothingIsLeftInHand(),
         SomebodyLeads(),
         ServersKnowTheStore(),
+        AnswersAreTrue(),
+        WritesAreAsAsked(),
         WhatIsSaidIsSo(),
     ]
 

@@ -34,6 +34,7 @@ from fathom.sim.scenarios import (
     preempting,
     quotas,
     racing,
+    reading,
     refusals,
     replicas,
     reservations,
@@ -78,6 +79,7 @@ MODULES = (
     waking,
     heirs,
     unwell,
+    reading,
 )
 
 SCENARIOS: dict[str, Scenario] = {one.name: one for module in MODULES for one in module.SCENARIOS}

@@ -11,6 +11,8 @@ from fathom.client.outcomes import Committed
 from fathom.model.errors import ApiError
 from fathom.model.objects import Key, Obj, key_of, metadata
 from fathom.seams.process import Inside
+from fathom.sim.checkers.answers import AnswersAreTrue
+from fathom.sim.checkers.asked import WritesAreAsAsked
 from fathom.sim.invariants import Checker, Finding, Found, Seen
 from fathom.sim.menu import Menu
 from fathom.sim.scenario import Scenario, scenario
@@ -71,7 +73,7 @@ class MarksStay(Checker):
         seconds=15,
     ),
     servers=2,
-    checkers=lambda: (MarksStay(),),
+    checkers=lambda: (MarksStay(), AnswersAreTrue(), WritesAreAsAsked()),
     scale=4,
 )
 async def shared_counter(world: World) -> None:
@@ -179,7 +181,7 @@ class FollowersKnow(Checker):
         processes=("follows-1", "follows-2"), servers=("api-1", "api-2"), kinds=("/configmaps",), seconds=20
     ),
     servers=2,
-    checkers=lambda: (FollowersKnow(),),
+    checkers=lambda: (FollowersKnow(), AnswersAreTrue(), WritesAreAsAsked()),
     scale=30,
 )
 async def followers(world: World) -> None:

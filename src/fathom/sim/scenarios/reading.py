@@ -1,0 +1,150 @@
+"""Readers of every sort: by the page, at a revision that they have kept, from a revision of long ago; while
+the store forgets what is older than a moment ago, and servers are behind."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from contextlib import suppress
+
+from fathom.client.api import Api
+from fathom.client.events import ERROR, decode_events, revision_of
+from fathom.model.errors import ApiError
+from fathom.model.objects import Key, metadata
+from fathom.seams.process import Inside
+from fathom.sim.checkers import at_home
+from fathom.sim.invariants import Checker
+from fathom.sim.menu import Menu
+from fathom.sim.scenario import Scenario, scenario
+from fathom.sim.scenarios.basics import CONFIG_MAPS
+from fathom.sim.scenarios.staff import OF_HISTORY, all_but
+from fathom.sim.storelink import at_once
+from fathom.sim.world import World
+
+READERS = ("pages-1", "pages-2", "watches-1", "watches-2")
+SERVERS = ("api-1", "api-2")
+PAGE = 3
+NAMES = 12
+AGO_MAX = 17  # Revisions: who goes on from so long ago asks for what may be forgotten.
+KEPT = 6  # Of what is forgotten.
+DRIP_S = 0.3
+TURN_S = 0.4
+BURST = 4
+
+
+class Leafing:
+    """Lists by the page, with a rest between two pages; and then once more as it was at the first one."""
+
+    def __init__(self, inside: Inside) -> None:
+        self._api = Api(inside.seam)
+        inside.domain.create_task(self._run())
+
+    async def _run(self) -> None:
+        while True:
+            with suppress(ApiError):  # What it was about is forgotten: it begins anew.
+                await self._leaf()
+            await asyncio.sleep(TURN_S)
+
+    async def _leaf(self) -> None:
+        page = await self._api.list_page(CONFIG_MAPS, limit=PAGE)
+        exact = {"resourceVersion": str(page.revision), "resourceVersionMatch": "Exact"}
+        while page.token:
+            await asyncio.sleep(TURN_S)
+            page = await self._api.list_page(CONFIG_MAPS, token=page.token, limit=PAGE)
+        await self._api.list_page(CONFIG_MAPS, limit=0, **exact)
+
+
+class Resuming:
+    """Watches for a while, and then again from some way back."""
+
+    def __init__(self, inside: Inside) -> None:
+        self._api = Api(inside.seam, headers=(("fathom-bookmark-seconds", "0.5"),))
+        self._turns = 0
+        inside.domain.create_task(self._run())
+
+    async def _run(self) -> None:
+        reached = 0
+        while True:
+            self._turns += 1
+            try:
+                reached = await self._watch(reached)
+            except ApiError:
+                reached = 0
+            await asyncio.sleep(TURN_S / 4)
+
+    async def _watch(self, reached: int) -> int:
+        """As far as it came; 0 if it must begin with everything."""
+        options = (
+            {"resourceVersion": str(reached - self._turns * 5 % AGO_MAX)}
+            if reached > AGO_MAX
+            else _everything()
+        )
+        stream = await self._api.watch(CONFIG_MAPS, allowWatchBookmarks="true", **options)
+        try:
+            async with asyncio.timeout(TURN_S * (1 + self._turns % 5)):
+                while (chunks := await stream.read()) is not None:
+                    for event in decode_events(chunks):
+                        if event.type == ERROR:
+                            return 0
+                        reached = revision_of(event.obj)
+        except TimeoutError:
+            pass
+        finally:
+            stream.close()
+        return reached
+
+
+def _everything() -> dict[str, str]:
+    return {"sendInitialEvents": "true", "resourceVersionMatch": "NotOlderThan"}
+
+
+def checkers() -> Sequence[Checker]:
+    return at_home()
+
+
+@scenario(
+    Menu(
+        processes=(*READERS, *SERVERS),
+        servers=SERVERS,
+        kinds=("/configmaps",),
+        happenings=("forget",),
+        seconds=12,
+        most=8,
+        without=all_but(*OF_HISTORY, "pause", "happening"),
+    ),
+    servers=2,
+    checkers=checkers,
+    scale=12,
+)
+async def read_from_long_ago(world: World) -> None:
+    """Whoever is answered is answered with what there was: whole, and of one moment."""
+    world.happening("forget", lambda: forget(world))
+    world.engine.drip_s = DRIP_S
+    for number, name in enumerate(READERS):
+        world.process(name, Leafing if name.startswith("pages") else Resuming, server=1 + number % 2)
+    for turn in range(world.scale):
+        for _ in range(BURST):
+            await come_or_go(world)
+        await world.sleep(world.rng.random())
+        if turn % 3 == 2:
+            forget(world)
+    await world.heal_and_settle(quiet_s=5)
+
+
+def forget(world: World) -> None:
+    """All but the last few revisions: what is kept must be whole."""
+    store = world.engine.store
+    at_once(store.compact(max(1, store.newest - KEPT)))
+
+
+async def come_or_go(world: World) -> None:
+    name = f"x{world.rng.randrange(NAMES):02}"
+    there = world.get(CONFIG_MAPS.name, Key("default", name))
+    if there is None or world.rng.random() < 0.6:
+        mark = {"number": str(world.rng.randrange(1000))}
+        await world.apply(CONFIG_MAPS, {"metadata": {"name": name}, "data": mark})
+    else:
+        await world.api.delete(CONFIG_MAPS, "default", name, uid=metadata(there)["uid"])
+
+
+SCENARIOS: tuple[Scenario, ...] = (read_from_long_ago,)

@@ -1,0 +1,144 @@
+"""What the checkers of answers and of writes take for right, and what for wrong."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tests.sim.small import config_map, passes, story
+
+from fathom.client.api import MERGE, Api
+from fathom.model.objects import Key, Obj
+from fathom.seams.seam import Ask
+from fathom.sim.checkers.answers import AnswersAreTrue
+from fathom.sim.checkers.asked import WritesAreAsAsked
+from fathom.sim.checkers.following import Followed
+from fathom.sim.checkers.past import Past, asked_of
+from fathom.sim.invariants import Seen
+from fathom.sim.scenarios.basics import CONFIG_MAPS
+from fathom.sim.world import World
+
+PATH = "/api/v1/namespaces/default/pods"
+
+
+def thing(name: str, revision: int = 0, **more: Any) -> Obj:
+    meta = {"name": name, "namespace": "default", "uid": f"uid-{name}"}
+    return {"metadata": {**meta, **({"resourceVersion": str(revision)} if revision else {})}, **more}
+
+
+def seen(revision: int, name: str, old: Obj | None, new: Obj | None, ask: Ask | None = None) -> Seen:
+    return Seen("pods", Key("default", name), revision, old, new, 0.0, "somebody", 1, ask=ask)
+
+
+def past() -> Past:
+    """a came at 5, b at 6; a changed at 7, b went at 8."""
+    found, a, b = Past(()), thing("a"), thing("b")
+    for change in (seen(5, "a", None, a), seen(6, "b", None, b), seen(7, "a", a, a), seen(8, "b", b, None)):
+        found.record(change)
+    return found
+
+
+def watch(query: str, *events: tuple[str, Obj], floor: int = 0) -> list[str]:
+    asked = asked_of(f"{PATH}?watch=true&{query}")
+    assert asked is not None
+    followed = Followed(past(), asked, floor)
+    return [wrong for event in events if (wrong := followed.take(*event)) is not None]
+
+
+def bookmark(revision: int) -> tuple[str, Obj]:
+    return "BOOKMARK", {"metadata": {"resourceVersion": str(revision)}}
+
+
+def test_what_there_was_is_known_of_every_revision() -> None:
+    found = past()
+    there = [found.at("pods", revision, lambda path, obj: True) for revision in (4, 5, 6, 7, 8)]
+    a, b = "default/a", "default/b"
+    assert there == [{}, {a: 5}, {a: 5, b: 6}, {a: 7, b: 6}, {a: 7}]
+
+
+def test_a_watch_that_tells_everything_in_order_is_right() -> None:
+    told = (("MODIFIED", thing("a", 7)), bookmark(7), ("DELETED", thing("b", 8)), bookmark(9))
+    assert watch("resourceVersion=6", *told) == []
+
+
+def test_a_watch_that_leaves_something_out_is_wrong() -> None:
+    assert watch("resourceVersion=6", ("DELETED", thing("b", 8))) == [
+        "told of default/b at 8, next was default/a at 7"
+    ]
+
+
+def test_a_bookmark_that_is_ahead_of_what_was_told_is_wrong() -> None:
+    assert watch("resourceVersion=6", bookmark(8)) == ["a bookmark of 8, and default/a at 7 was not told"]
+
+
+def test_a_change_that_is_told_as_another_one_is_wrong() -> None:
+    assert watch("resourceVersion=6", ("ADDED", thing("a", 7))) == [
+        "default/a at 7 was told as ADDED, it is MODIFIED"
+    ]
+
+
+def test_all_that_there_is_must_be_all() -> None:
+    everything = "sendInitialEvents=true"
+    assert watch(everything, ("ADDED", thing("a", 5)), ("ADDED", thing("b", 6)), bookmark(6)) == []
+    assert watch(everything, ("ADDED", thing("a", 5)), bookmark(6)) == [
+        "that was all of 6, it said, and it was not: [('default/b', 6)]"
+    ]
+    assert watch(everything, ("ADDED", thing("a", 5)), bookmark(5), floor=6) == [
+        "all of 5, and 6 was told of before"
+    ]
+
+
+def test_servers_are_heard_and_what_they_say_is_right() -> None:
+    async def reads_and_writes(world: World) -> None:
+        for name in ("a", "b", "c"):
+            await world.apply(CONFIG_MAPS, config_map(name))
+        api: Api = world.api
+        page = await api.list_page(CONFIG_MAPS, "default", limit=2)
+        await world.delete(CONFIG_MAPS, "c")
+        rest = await api.list_page(CONFIG_MAPS, "default", limit=2, token=page.token)
+        assert [item["metadata"]["name"] for item in (*page.items, *rest.items)][-1] == "c"
+        assert await api.get(CONFIG_MAPS, "default", "c") is None
+
+    passes(story(reads_and_writes, checkers=lambda: (AnswersAreTrue(), WritesAreAsAsked())))
+
+
+def written(ask: Ask, old: Obj, new: Obj | None) -> Any:
+    checker = WritesAreAsAsked()
+    checker.commit(seen(5, "a", None, old))
+    return checker.commit(seen(6, "a", old, new, ask))
+
+
+def patch(body: Obj, subresource: str = "") -> Ask:
+    return Ask("PATCH", f"{PATH}/a{subresource}", body, (("content-type", MERGE),))
+
+
+def test_who_names_a_revision_or_a_uid_writes_that_one() -> None:
+    a = thing("a", spec={"n": 1})
+    b = thing("a", spec={"n": 2})
+    of = {"spec": {"n": 2}}
+    assert written(patch({"metadata": {"resourceVersion": "5"}, **of}), a, b) is None
+    stale = written(patch({"metadata": {"resourceVersion": "4"}, **of}), a, b)
+    assert stale == "somebody meant pods/default/a at 4, and it was at 5"
+    other = Ask("DELETE", f"{PATH}/a", {"preconditions": {"uid": "another"}})
+    assert written(other, a, None) == "somebody meant another, and pods/default/a is uid-a"
+
+
+def test_a_report_leaves_the_wish_alone_and_a_wish_the_report() -> None:
+    a = thing("a", spec={"n": 1}, status={"n": 1})
+    both = thing("a", spec={"n": 2}, status={"n": 2})
+    report, wish = patch({"status": {"n": 2}}, "/status"), patch({"spec": {"n": 2}})
+    assert written(report, a, both) == "somebody reported on pods/default/a, and spec changed"
+    assert written(wish, a, both) == "somebody wrote pods/default/a, and its status changed"
+
+
+def test_what_a_merge_patch_says_is_then_so() -> None:
+    a = thing("a", spec={"n": 1, "m": 1})
+    wish = patch({"spec": {"n": None, "m": 2}})
+    assert written(wish, a, thing("a", spec={"m": 2})) is None
+    assert written(wish, a, thing("a", spec={"n": 1, "m": 2})) == (
+        "somebody patched pods/default/a, and its spec.n is not as was said"
+    )
+
+
+def test_who_creates_replaces_nobody() -> None:
+    a = thing("a")
+    assert written(Ask("POST", PATH, a), a, a) == "somebody created pods/default/a, which was there"
