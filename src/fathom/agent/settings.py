@@ -22,6 +22,7 @@ class Script(msgspec.Struct, frozen=True, omit_defaults=True):
     fail: Literal["", "image", "start", "readiness", "liveness", "crash"] = ""
     fails: int = -1  # How many of its runs fail; -1: all.
     crash_s: float = 1.0  # When a crash comes.
+    falters: int = 0  # Every so manieth answer to a probe is a failure; 0: none.
     cpu_milli: int = -1  # What it uses, for metrics; -1: half of what it asked for.
     memory_bytes: int = -1
 

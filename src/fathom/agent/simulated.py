@@ -54,6 +54,7 @@ class SimulatedRuntime:
         self._pods: dict[str, Kept] = {}
         self._runs: dict[str, Run] = {}  # Alive, by id.
         self._timers: dict[str, asyncio.TimerHandle] = {}  # Of their ends.
+        self._probed: dict[str, int] = {}  # How often, of those that falter.
         self._last = ""
         self._ended: Callable[[Run], None] = lambda run: None
 
@@ -115,7 +116,13 @@ class SimulatedRuntime:
             return Probed(False, "the script says that this probe fails")
         if self._clock.now_ns() < run.started_ns + script.ready_s * SECOND_NS:
             return Probed(False, "connection refused")
+        if script.falters and self._falters(run.id, script.falters):
+            return Probed(False, "the script says that it falters")
         return Probed(True)
+
+    def _falters(self, id_: str, every: int) -> bool:
+        self._probed[id_] = self._probed.get(id_, 0) + 1
+        return self._probed[id_] % every == 0
 
     async def remove(self, uid: str) -> None:
         self._pods.pop(uid, None)
@@ -163,6 +170,7 @@ class SimulatedRuntime:
 
     def _end(self, id_: str, code: int, signal: int = 0) -> None:
         run = self._runs.pop(id_, None)
+        self._probed.pop(id_, None)
         timer = self._timers.pop(id_, None)
         if timer is not None:
             timer.cancel()

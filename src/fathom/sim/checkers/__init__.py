@@ -11,7 +11,7 @@ from fathom.sim.checkers.bindings import BoundWhereItMayBe
 from fathom.sim.checkers.budgets import EvictionsAreAllowed
 from fathom.sim.checkers.caches import CachesAreTrue
 from fathom.sim.checkers.capacity import LedgerIsTheSum, NobodyIsBoundBeyondALimit
-from fathom.sim.checkers.containers import RunsAreTold
+from fathom.sim.checkers.containers import NothingRunsUnwanted, RestartsAreSpaced, RunsAreTold
 from fathom.sim.checkers.leaders import WritesWithinTheTerm
 from fathom.sim.checkers.ledgers import NoQuotaOverItsLimit, QuotaIsTheSum
 from fathom.sim.checkers.minds import NothingIsLeftInHand, ServersKnowTheStore, SomebodyLeads
@@ -22,7 +22,7 @@ from fathom.sim.checkers.objects import (
     WhoDeletesNamesTheObject,
 )
 from fathom.sim.checkers.owners import NothingIsHeldBack, OnlyTheUnownedAreCollected
-from fathom.sim.checkers.said import GenerationsAreCounted, TimesMoveWithTheirStatus
+from fathom.sim.checkers.said import ConditionsStayAsTheyAre, GenerationsAreCounted, TimesMoveWithTheirStatus
 from fathom.sim.checkers.truths import WhatIsSaidIsSo
 from fathom.sim.invariants import Checker
 
@@ -35,7 +35,10 @@ def at_home() -> list[Checker]:
         BoundWhereItMayBe(),
         EvictionsAreAllowed(),
         RunsAreTold(),
+        RestartsAreSpaced(),
+        NothingRunsUnwanted(),
         TimesMoveWithTheirStatus(),
+        ConditionsStayAsTheyAre(),
         GenerationsAreCounted(),
         OnlyTheUnownedAreCollected(),
         NothingIsStoredByTrying(),

@@ -1,9 +1,21 @@
-"""What agents say about containers: no restart is unsaid, and nothing is removed while it runs."""
+"""What agents say about containers: no restart is unsaid or too soon, nothing is removed while it runs,
+and what is said to run does."""
 
 from __future__ import annotations
 
-from fathom.model.objects import Obj, lookup, uid_of
-from fathom.sim.invariants import Checker, Found, Seen
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
+
+from fathom.agent.process import Agent
+from fathom.agent.simulated import SimulatedRuntime
+from fathom.model.objects import Obj, key_of, lookup, uid_of
+from fathom.sim.invariants import Checker, Finding, Found, Seen
+
+if TYPE_CHECKING:
+    from fathom.sim.world import World
+
+# Before it, a clock that is set forward may make up for all waits.
+RESTARTS_MIN = 5
 
 
 class RunsAreTold(Checker):
@@ -36,3 +48,51 @@ def _told(pod: Obj) -> dict[str, tuple[int, bool]]:
         str(one.get("name")): (int(one.get("restartCount") or 0), bool(lookup(one, "state", "running")))
         for one in lookup(pod, "status", "containerStatuses") or ()
     }
+
+
+class RestartsAreSpaced(Checker):
+    """A container that keeps ending is started ever more seldom: at once, after 10 s, 20 s, … up to 300 s.
+    A clock that is set forward makes a wait shorter, so that a quarter of it is enough."""
+
+    name = "restarts are spaced"
+    resources = frozenset({"pods"})
+
+    def __init__(self) -> None:
+        self._made_s: dict[str, float] = {}  # By UID.
+
+    def commit(self, change: Seen) -> Found:
+        if change.new is None:
+            return None
+        made_s = self._made_s.setdefault(uid_of(change.new), change.at_s)
+        for name, (restarts, _) in _told(change.new).items():
+            waits_s = sum(min(300, 10 << min(number, 10)) for number in range(restarts - 1))
+            if restarts >= RESTARTS_MIN and change.at_s - made_s < waits_s / 4:
+                return f"{name} was restarted {restarts} times in {change.at_s - made_s:.0f} s"
+        return None
+
+
+class NothingRunsUnwanted(Checker):
+    """At rest: a node runs what the API says that it runs, and has nothing of what is gone."""
+
+    name = "what runs is what is said to run"
+    patience_s = 120.0  # An agent whose watch went dead has yet to notice it.
+
+    def settled(self, world: World) -> Iterable[str | Finding]:
+        for name, process in world.engine.processes.items():
+            agent = process.state
+            if process.alive and isinstance(agent, Agent) and isinstance(agent.runtime, SimulatedRuntime):
+                bound = [pod for pod in world.list("pods") if lookup(pod, "spec", "nodeName") == name]
+                yield from (f"{name} {what}" for what in _odd(agent.runtime, bound))
+
+
+def _odd(runtime: SimulatedRuntime, bound: list[Obj]) -> Iterator[str]:
+    there = {uid_of(pod): key_of(pod).name for pod in bound}
+    for uid, kept in runtime._pods.items():
+        if uid not in there:
+            yield f"still has {key_of(kept.pod).name} ({uid}), which is gone"
+    run = {(one.uid, one.container) for one in runtime._runs.values()}
+    said = {(uid_of(pod), name) for pod in bound for name, (_, runs) in _told(pod).items() if runs}
+    for uid, container in sorted(run - said):
+        yield f"runs {container} of {there.get(uid, uid)}, and does not say so"
+    for uid, container in sorted(said - run):
+        yield f"says that {container} of {there[uid]} runs, and it does not"

@@ -3,6 +3,7 @@ and that a spec that changes becomes a new one."""
 
 from __future__ import annotations
 
+from fathom.model.body import decode_json
 from fathom.model.objects import Obj, lookup, metadata, uid_of
 from fathom.sim.invariants import ABOUT_ANOTHER, Checker, Found, Seen
 
@@ -54,3 +55,55 @@ class GenerationsAreCounted(Checker):
         if isinstance(seen, int) and isinstance(sees, int) and sees < seen:
             return f"{change.path} had seen generation {seen}, and now says {sees}"
         return None
+
+
+class ConditionsStayAsTheyAre(Checker):
+    """Several report on one object, each its own conditions, in one list. Who writes the list back as it was
+    read, when another has written since, undoes that: a condition is again, word for word and since then,
+    what it was before somebody else changed it; or it is gone, though somebody else had put it there. Who
+    names the revision that was read has seen that, and may."""
+
+    name = "a condition is not turned back by another"
+
+    def __init__(self) -> None:
+        self._writers: dict[tuple[str, str], str] = {}  # UID and type -> who last changed it.
+        self._were: dict[tuple[str, str], list[Obj]] = {}  # What it was before that, and before that.
+
+    def commit(self, change: Seen) -> Found:
+        before, after = _conditions(change.old), _conditions(change.new)
+        if change.new is None or before is after or before == after:
+            return None
+        uid, now = uid_of(change.new), {str(one.get("type")): one for one in after}
+        known = {str(one.get("type")): one for one in before}
+        for kind in (*known, *(kind for kind in now if kind not in known)):
+            if known.get(kind) != now.get(kind):
+                found = self._changed(change.by, (uid, kind), known.get(kind), now.get(kind))
+                if found is not None and _is_blind(change):
+                    return found
+        return None
+
+    def _changed(self, by: str, which: tuple[str, str], old: Obj | None, new: Obj | None) -> str | None:
+        writer = self._writers.get(which, by)
+        self._writers[which] = by
+        were = self._were.setdefault(which, [])
+        if old is not None and new is not None and old.get("status") == new.get("status"):
+            return None
+        if _role(writer) != _role(by) and (new is None or new in were):
+            said = f"{writer} had said that {which[1]} is {(old or {}).get('status')}"
+            return f"{by} took it back: {said}"
+        if old is not None:
+            were.append(old)
+        return None
+
+
+def _is_blind(change: Seen) -> bool:
+    """The whole list was written, whatever it was by then."""
+    body = change.ask.body if change.ask is not None else None
+    said = decode_json(body) if isinstance(body, bytes) and body else body
+    whole = isinstance(lookup(said, "status", "conditions"), list) if isinstance(said, dict) else False
+    return whole and not lookup(said, "metadata", "resourceVersion")
+
+
+def _role(process: str) -> str:
+    """Those who take turns at one thing: 'manager-1' and 'manager-2'."""
+    return process.rpartition("-")[0] or process

@@ -28,6 +28,7 @@ from fathom.sim.scenarios import (
     jobs,
     leaders,
     loads,
+    nodes,
     oldviews,
     overriding,
     owning,
@@ -80,6 +81,7 @@ MODULES = (
     heirs,
     unwell,
     reading,
+    nodes,
 )
 
 SCENARIOS: dict[str, Scenario] = {one.name: one for module in MODULES for one in module.SCENARIOS}

@@ -1,0 +1,136 @@
+"""Agents alone with their pods, which somebody makes, deletes and removes at once: no scheduler and no
+controllers, so that what goes wrong is the agents' own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from fathom.agent.process import begin as begin_agent
+from fathom.model.conditions import conditions_of, is_true, set_condition
+from fathom.model.objects import Key, Obj, is_deleting, key_of, labels_of, lookup, metadata, uid_of
+from fathom.sim.checkers import at_home
+from fathom.sim.checkers.settled import WhenSettled
+from fathom.sim.invariants import Checker, Finding, Found, Seen
+from fathom.sim.menu import Menu
+from fathom.sim.scenario import Scenario, scenario
+from fathom.sim.scenarios.objects import NODES, PODS, pod_spec
+from fathom.sim.scenarios.staff import all_but
+from fathom.sim.world import World
+
+AGENTS = ("node-1", "node-2")
+SCRIPTS = {
+    "sound": "{}",
+    "falters": '{"falters": 4}',
+    "crashes": '{"fail": "crash"}',
+    "slow": '{"image_s": 6}',
+    "lingers": '{"stop_s": 1.5}',
+}
+PROBE = {"tcpSocket": {"port": 8080}, "periodSeconds": 1}
+# Sooner than live ones, so that others write in between.
+RENEW_S, STATUS_S = 2.0, 3.0
+QUIET_S = 20.0
+SERVICED = "Serviced"
+
+
+class OneFailureIsNone(Checker):
+    """A probe that fails now and then, and never as often in a row as it would have to, says nothing."""
+
+    name = "one failed probe changes nothing"
+    resources = frozenset({"pods"})
+
+    def commit(self, change: Seen) -> Found:
+        old, new = change.old, change.new
+        if old is None or new is None or is_deleting(new) or labels_of(new).get("app") != "falters":
+            return None
+        if is_true(old, "Ready") and not is_true(new, "Ready"):
+            return f"{change.by} says that {change.key.name} is no longer ready"
+        restarts = [one.get("restartCount") for one in lookup(new, "status", "containerStatuses") or ()]
+        return f"{change.by} restarted {change.key.name}" if any(restarts) else None
+
+
+def going(world: World) -> Iterable[str | Finding]:
+    for pod in world.list("pods"):
+        if is_deleting(pod):
+            name = key_of(pod).name
+            yield Finding(f"{name} is to go, and nobody lets it", (f"pods/default/{name}",))
+
+
+def checkers() -> Sequence[Checker]:
+    return [*at_home(), OneFailureIsNone(), WhenSettled("who is to go goes", going)]
+
+
+@scenario(
+    Menu(
+        processes=AGENTS,
+        kinds=("/pods", "/nodes"),
+        seconds=20,
+        most=8,
+        without=all_but("crash", "stop", "pause", "hold-watch", "drop-watch", "slow-request", "slow-reply"),
+    ),
+    checkers=checkers,
+    scale=24,
+)
+async def agents_alone(world: World) -> None:
+    """Pods start, crash, falter, are deleted before they run and removed while they do; others too
+    report on a node."""
+    for name in AGENTS:
+        world.process(name, begin_agent, node=name, driver="simulated", renew_s=RENEW_S, status_s=STATUS_S)
+    await world.until(lambda: len(world.list("nodes")) == len(AGENTS), within_s=60, what="there are nodes")
+    for number in range(world.scale):
+        await world.apply(PODS, scripted(f"p-{number}", world.rng.choice(tuple(SCRIPTS)), number))
+        await report_on(world, AGENTS[number // 2 % 2])
+        await world.sleep(world.rng.random())
+        if world.rng.random() < 0.6:
+            await take_away(world)
+    world.heal()
+    await until_the_last_is_gone(world)
+    await world.settle(quiet_s=QUIET_S, within_s=600)
+
+
+def scripted(name: str, app: str, number: int) -> Obj:
+    spec = pod_spec(node=AGENTS[number % 2])
+    spec["containers"][0] |= {"readinessProbe": PROBE, "livenessProbe": PROBE}
+    notes = {"fathom.dev/simulated": SCRIPTS[app]}
+    return {"metadata": {"name": name, "labels": {"app": app}, "annotations": notes}, "spec": spec}
+
+
+async def report_on(world: World, name: str) -> None:
+    """Somebody else has something to say of the node; where it was too late it says it another time."""
+    node = world.get(NODES.name, Key("", name))
+    if node is None:
+        return
+    status = "False" if is_true(node, SERVICED) else "True"
+    now = f"2026-02-01T00:{int(world.now_s) // 60:02}:{int(world.now_s) % 60:02}Z"
+    said = set_condition(conditions_of(node), type=SERVICED, status=status, reason="Seen", now=now)  # type: ignore[arg-type]  # One of two.
+    patch = {
+        "metadata": {"resourceVersion": metadata(node)["resourceVersion"]},
+        "status": {"conditions": said},
+    }
+    await world.api.patch(NODES, "", name, patch, subresource="status")
+
+
+async def take_away(world: World) -> None:
+    pods = [pod for pod in world.list("pods") if not is_deleting(pod)]
+    if pods:
+        pod = world.rng.choice(pods)
+        grace_s = 0 if world.rng.random() < 0.3 else None
+        await world.api.delete(PODS, "default", key_of(pod).name, uid=uid_of(pod), grace_s=grace_s)
+
+
+async def until_the_last_is_gone(world: World) -> None:
+    """Who crashes for ever keeps the world from coming to rest. When all is well, who is to go goes soon."""
+    for number in range(len(AGENTS)):
+        await world.apply(PODS, scripted(f"last-{number}", "lingers", number))
+    await world.sleep(15)
+    pods = [pod for pod in world.list("pods") if labels_of(pod).get("app") in {"crashes", "lingers"}]
+    for pod in pods:
+        await world.api.delete(PODS, "default", key_of(pod).name, uid=uid_of(pod))
+    uids = {uid_of(pod) for pod in pods}
+    await world.until(
+        lambda: not any(uid_of(pod) in uids for pod in world.list("pods")),
+        within_s=15,
+        what="all is well, and who was deleted is gone",
+    )
+
+
+SCENARIOS: tuple[Scenario, ...] = (agents_alone,)

@@ -1,0 +1,95 @@
+"""What the checkers of agents and of conditions take for right, and what for wrong."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tests.sim.small import story
+from tests.sim.small import told as ended
+
+from fathom.agent.process import Agent
+from fathom.agent.process import begin as begin_agent
+from fathom.model.objects import Key, Obj, uid_of
+from fathom.seams.seam import Ask
+from fathom.sim.checkers.containers import NothingRunsUnwanted, RestartsAreSpaced
+from fathom.sim.checkers.said import ConditionsStayAsTheyAre
+from fathom.sim.invariants import Checker, Seen
+from fathom.sim.scenarios.nodes import OneFailureIsNone, scripted
+from fathom.sim.scenarios.objects import PODS
+from fathom.sim.world import World
+
+BLIND = Ask("PATCH", "/api/v1/namespaces/default/pods/p/status", {"status": {"conditions": []}})
+
+
+def told(checker: Checker, *steps: tuple[float, str, Obj]) -> Any:
+    """What is found wrong first; each step is when, by whom, and what the object is then."""
+    old: Obj | None = None
+    for revision, (at_s, by, new) in enumerate(steps, 1):
+        seen = Seen("pods", Key("default", "p"), revision, old, new, at_s, by, 1, ask=BLIND)
+        found = checker.commit(seen)
+        if found is not None:
+            return found
+        old = new
+    return None
+
+
+def pod(restarts: int = 0, *, ready: str = "True", conditions: list[Obj] | None = None) -> Obj:
+    main = {"name": "main", "restartCount": restarts, "state": {"running": {}}}
+    said = [{"type": "Ready", "status": ready}] if conditions is None else conditions
+    meta = {"uid": "one", "name": "p", "namespace": "default", "labels": {"app": "falters"}}
+    return {"metadata": meta, "status": {"containerStatuses": [main], "conditions": said}}
+
+
+def test_a_container_that_is_restarted_ever_more_seldom_is_left_alone() -> None:
+    assert told(RestartsAreSpaced(), (0, "node-1", pod()), (152, "node-1", pod(5))) is None
+
+
+def test_a_container_that_is_restarted_all_the_time_is_found() -> None:
+    found = told(RestartsAreSpaced(), (0, "node-1", pod()), (9, "node-1", pod(5)))
+    assert found == "main was restarted 5 times in 9 s"
+
+
+def test_one_failed_probe_that_is_believed_is_found() -> None:
+    found = told(OneFailureIsNone(), (0, "node-1", pod()), (1, "node-1", pod(ready="False")))
+    assert found == "node-1 says that p is no longer ready"
+
+
+def serviced(status: str, since: str) -> list[Obj]:
+    return [{"type": "Serviced", "status": status, "lastTransitionTime": since}]
+
+
+def test_who_writes_back_what_another_has_changed_since_is_found() -> None:
+    first, then = pod(conditions=serviced("True", "1")), pod(conditions=serviced("False", "5"))
+    steps = ((0.0, "driver", first), (5.0, "driver", then), (6.0, "node-1", first))
+    assert told(ConditionsStayAsTheyAre(), *steps) == (
+        "node-1 took it back: driver had said that Serviced is False"
+    )
+    gone = (6.0, "node-1", pod(conditions=[]))
+    assert told(ConditionsStayAsTheyAre(), *steps[:2], gone) is not None
+
+
+def test_who_changes_their_mind_or_follows_another_is_left_alone() -> None:
+    first, then = pod(conditions=serviced("True", "1")), pod(conditions=serviced("False", "5"))
+    again = pod(conditions=serviced("True", "7"))
+    steps = ((0.0, "manager-1", first), (5.0, "manager-2", then))
+    assert told(ConditionsStayAsTheyAre(), *steps, (7.0, "node-1", again)) is None
+    assert told(ConditionsStayAsTheyAre(), *steps, (7.0, "manager-1", first)) is None
+
+
+def test_what_runs_and_is_not_there_any_more_is_found() -> None:
+    """Whoever removes a pod at once does not ask the agent: an agent that does not look again goes on."""
+
+    async def removed_at_once(world: World) -> None:
+        world.process("node-1", begin_agent, node="node-1", driver="simulated")
+        await world.until(lambda: bool(world.list("nodes")), within_s=60, what="there is a node")
+        await world.apply(PODS, scripted("p", "sound", 0))
+        await world.sleep(5)
+        agent = world.state("node-1")
+        assert isinstance(agent, Agent)
+        agent.pods._gone = lambda uid: None  # type: ignore[method-assign]  # the bug
+        await world.api.delete(PODS, "default", "p", uid=uid_of(world.list("pods")[0]), grace_s=0)
+        await world.heal_and_settle()
+
+    violation = ended(story(removed_at_once, checkers=lambda: (NothingRunsUnwanted(),))).violation
+    assert violation is not None
+    assert violation.invariant == NothingRunsUnwanted.name
