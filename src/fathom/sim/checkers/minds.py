@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from fathom.control.process import Controllers
+from fathom.control.retry import Retry, Trouble
 from fathom.model.objects import Key, lookup
 from fathom.schedule.process import SchedulerProcess
 from fathom.sim.checkers.capacity import held
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
 
 # What was to be tried again by then has been, or never will be.
 LATE_NS = 5_000_000_000
+
+POLICY = Retry()
 
 Sums = dict[str, dict[str, int]]
 
@@ -59,6 +62,14 @@ def _of_controllers(name: str, running: Controllers) -> Iterator[str]:
         for key, trouble in loop.queue.troubles.items():
             if trouble.next_ns is not None and trouble.next_ns < now_ns - LATE_NS:
                 yield f"{name}: {loop.name} has not forgotten what went wrong with {'/'.join(key)}"
+            if trouble.given_up and _too_soon(trouble, now_ns):
+                yield f"{name}: {loop.name} gave up on {'/'.join(key)} after {trouble.attempts} attempts"
+
+
+def _too_soon(trouble: Trouble, now_ns: int) -> bool:
+    """Before it had tried as often, or for as long, as it should: less one last wait."""
+    least_s = POLICY.deadline_s - POLICY.backoff_s_max
+    return trouble.attempts < POLICY.attempts_max and now_ns - trouble.since_ns < least_s * 1e9
 
 
 def _of_desk(desk: Desk, sums: Sums) -> Iterator[str]:

@@ -1,5 +1,5 @@
-"""Every few of the managers' writes are refused, for no reason that anybody could see: what is refused is
-tried again, by every controller, though nothing changes that would remind it."""
+"""The managers' writes are refused, every few of them or some for long, for no reason that anybody could see:
+what is refused is tried again, by every controller, though nothing changes that would remind it."""
 
 from __future__ import annotations
 
@@ -86,4 +86,40 @@ async def refused_now_and_then(world: World) -> None:
     await come_to_rest(world, weather)
 
 
-SCENARIOS: tuple[Scenario, ...] = (refused_now_and_then,)
+# Longer than many quick tries take, shorter than anybody gives up in.
+LONG_S = 40.0
+
+
+def for_long(seed: str) -> Sequence[AnyFault]:
+    """One way of writing, or all writes of one kind."""
+    number = int(seed) if seed.isdigit() else 0
+    matches = (*KINDS, *WRITES)
+    status = (409, 500, 429)[number // len(matches) % 3]
+    return (
+        Refuse(
+            at_s=2.0,
+            target=MANAGERS[0],
+            match=matches[number % len(matches)],
+            status=status,  # type: ignore[arg-type]  # One of four.
+            times=1000,
+            for_s=LONG_S,
+        ),
+    )
+
+
+@scenario(Menu(processes=MANAGERS[:1]), faults_of=for_long, checkers=checkers)
+async def refused_for_long(world: World) -> None:
+    """Nobody gives up on what may yet be done, nor waits much longer for it than it was refused."""
+    weather = employ(world, Deployments, ReplicaSets, Jobs, EndpointSlices)
+    await world.sleep(0.01)
+    world.pause(MANAGERS[1], 100.0)
+    await world.apply(SERVICES, service("web"))
+    await world.apply(DEPLOYMENTS, deployment("web", 2))
+    await world.sleep(5)
+    await world.apply(DEPLOYMENTS, deployment("web", 3, tag=2))
+    await world.apply(JOBS, job("job", completions=2, parallelism=1, runs_s=1.0))
+    await world.sleep(LONG_S)
+    await come_to_rest(world, weather)
+
+
+SCENARIOS: tuple[Scenario, ...] = (refused_now_and_then, refused_for_long)
