@@ -262,6 +262,17 @@ class StoreLink:
             self._telling_ns = self._world.now_ns
             self._world.after(0, self._tell, self._telling_ns)
 
+    @property
+    def server(self) -> str:
+        return self._process.name
+
+    def lose_watches(self) -> None:
+        """The connection that they are on breaks: who follows the store must ask anew."""
+        for ref in tuple(self._watches):
+            watch = ref()
+            if watch is not None and self._lives:
+                self._world.after(0, self._process.call, 0, watch.lose)
+
     def _tell_later(self) -> None:
         world = self._world
         latency_ns = world.oracle.latency_ns(STORE, self._process.name, world.now_ns)
@@ -337,6 +348,7 @@ class _Watch(AsyncIterator[Batch]):
         self._batches: deque[Batch] = deque()
         self._waiter: asyncio.Future[None] | None = None
         self._opened = False
+        self._lost = False
         self._early: list[tuple[tuple[Change, ...], int]] | None = []  # Heard before history was read.
 
     def __aiter__(self) -> _Watch:
@@ -346,6 +358,8 @@ class _Watch(AsyncIterator[Batch]):
         if not self._opened:
             await self._open()
         while not self._batches:
+            if self._lost:
+                raise StoreUnavailable("the connection to the store broke")
             self._waiter = self._link._process.domain.private_future()
             await self._waiter
         batch = self._batches.popleft()
@@ -373,7 +387,15 @@ class _Watch(AsyncIterator[Batch]):
         for changes, upto in (past, *early):
             self.feed(changes, upto)
 
+    def lose(self) -> None:
+        self._lost = True
+        self._batches.clear()
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)
+
     def feed(self, changes: tuple[Change, ...], upto: int) -> None:
+        if self._lost:
+            return
         if self._early is not None:
             self._early.append((changes, upto))
             return

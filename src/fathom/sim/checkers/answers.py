@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from fathom.client.events import decode_events
 from fathom.model.body import decode_json
 from fathom.model.objects import Obj, lookup, metadata
+from fathom.seams.seam import Ask
 from fathom.sim.checkers.following import Followed, path_of
 from fathom.sim.checkers.past import Asked, Past, asked_of
 from fathom.sim.invariants import Checker, Found, Seen
@@ -16,6 +17,7 @@ from fathom.sim.violation import Violation
 if TYPE_CHECKING:
     from fathom.sim.engine import Engine
     from fathom.sim.network import Exchange
+    from fathom.sim.servers import SimServer
     from fathom.sim.world import World
 
 
@@ -28,6 +30,7 @@ class AnswersAreTrue(Checker):
         self._told = 0  # The newest revision that anybody was told of.
         self._floors: dict[Exchange, int] = {}  # Asks that have arrived: what was told by then.
         self._streams: dict[Exchange, Followed] = {}
+        self._written: dict[int, tuple[Ask, int]] = {}  # What came of asks that have not been answered.
         self._pages: dict[str, tuple[int, str]] = {}  # Token -> of which revision, after whom.
 
     def begin(self, world: World) -> None:
@@ -37,6 +40,8 @@ class AnswersAreTrue(Checker):
 
     def commit(self, change: Seen) -> Found:
         self._past.record(change)
+        if change.ask is not None:
+            self._written[id(change.ask)] = (change.ask, change.revision)
         return None
 
     # At the door.
@@ -46,6 +51,8 @@ class AnswersAreTrue(Checker):
 
     def answered(self, exchange: Exchange, status: int, body: Any) -> None:
         floor = self._floors.pop(exchange, 0)
+        _, written = self._written.pop(id(exchange.ask), (None, 0))
+        self._judge(exchange, self._unknown(exchange, written) if status < 300 else None)
         asked = asked_of(exchange.ask.target)
         if asked is None or asked.subresource or not self._past.knows(asked.resource):
             return
@@ -54,6 +61,12 @@ class AnswersAreTrue(Checker):
             self._judge(exchange, self._read(exchange, asked, floor, status, said))
         if status in {200, 201} and isinstance(said, dict):
             self._told = max(self._told, _revision(said))
+
+    def _unknown(self, exchange: Exchange, revision: int) -> str | None:
+        """Whoever asks the same server next is to find what was written."""
+        server: SimServer = self._engine.processes[exchange.server].state
+        reached = server.parts.core.cache.reached
+        return f"{revision} is written, and it knows of {reached}" if revision > reached else None
 
     def told(self, exchange: Exchange, chunk: Any) -> None:
         stream = self._streams.get(exchange)

@@ -16,8 +16,18 @@ from fathom.sim.invariants import Checker, Found, Seen
 
 # Whose status is written apart from the rest.
 TWO_PARTS = frozenset(
-    {"pods", "nodes", "jobs.batch", "deployments.apps", "replicasets.apps", "poddisruptionbudgets.policy"}
+    {
+        "pods",
+        "nodes",
+        "services",
+        "jobs.batch",
+        "deployments.apps",
+        "replicasets.apps",
+        "poddisruptionbudgets.policy",
+    }
 )
+
+KEPT = ("labels", "annotations", "finalizers", "ownerReferences")  # Of the metadata, by who only reports.
 
 
 class WritesAreAsAsked(Checker):
@@ -74,8 +84,9 @@ def _beside(change: Seen, asked: Asked, body: Obj) -> str | None:
         return None
     if asked.subresource == "status":
         odd = [name for name in {*old, *new} - {"status", "metadata"} if old.get(name) != new.get(name)]
-        if odd or metadata(old).get("finalizers") != metadata(new).get("finalizers"):
-            return f"{change.by} reported on {change.path}, and {', '.join(odd) or 'finalizers'} changed"
+        odd += [name for name in KEPT if metadata(old).get(name) != metadata(new).get(name)]
+        if odd:
+            return f"{change.by} reported on {change.path}, and {', '.join(odd)} changed"
     elif asked.subresource or ask.method == "DELETE":
         return None
     elif change.resource in TWO_PARTS and old.get("status") != new.get("status"):

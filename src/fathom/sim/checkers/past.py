@@ -3,16 +3,18 @@ too much is found out."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable
 from functools import lru_cache
 from urllib.parse import parse_qsl
 
 import msgspec
 
-from fathom.model.objects import Obj, lookup
+from fathom.model.objects import Obj, labels_of, lookup
 from fathom.sim.invariants import Seen, place_of
 from fathom.store.protocol import Entry
 
+_equals = re.compile(r"[^=!,() ]+=[^=!,() ]+").fullmatch  # One label, one value.
 ON_NODE = "spec.nodeName="  # The selector of agents.
 
 State = tuple[int, Obj]  # An object, and the revision that it is of.
@@ -43,11 +45,14 @@ class Asked(msgspec.Struct, frozen=True):
     @property
     def is_odd(self) -> bool:
         """It selects by what is not looked at here."""
-        fields = self.query.get("fieldSelector", "")
-        return "labelSelector" in self.query or bool(fields and not fields.startswith(ON_NODE))
+        fields, labels = self.query.get("fieldSelector", ""), self.query.get("labelSelector", "")
+        return bool(fields and not fields.startswith(ON_NODE)) or bool(labels and not _equals(labels))
 
     def wants(self, path: str, obj: Obj) -> bool:
         if self.namespace and not path.startswith(f"{self.namespace}/"):
+            return False
+        name, _, value = self.query.get("labelSelector", "").partition("=")
+        if name and labels_of(obj).get(name) != value:
             return False
         fields = self.query.get("fieldSelector", "")
         return not fields or str(lookup(obj, "spec", "nodeName") or "") == fields.removeprefix(ON_NODE)

@@ -17,17 +17,21 @@ from fathom.sim.invariants import Checker
 from fathom.sim.menu import Menu
 from fathom.sim.scenario import Scenario, scenario
 from fathom.sim.scenarios.basics import CONFIG_MAPS
+from fathom.sim.scenarios.meddling import Meddler
+from fathom.sim.scenarios.objects import NAMESPACES
 from fathom.sim.scenarios.staff import OF_HISTORY, all_but
 from fathom.sim.storelink import at_once
 from fathom.sim.world import World
 
 READERS = ("pages-1", "pages-2", "watches-1", "watches-2")
+SPACES = ("default", "default-2")  # One name begins with the other.
 SERVERS = ("api-1", "api-2")
 PAGE = 3
 NAMES = 12
 AGO_MAX = 17  # Revisions: who goes on from so long ago asks for what may be forgotten.
 KEPT = 6  # Of what is forgotten.
 DRIP_S = 0.3
+CUT_S = 0.15  # Sooner than a server asks again.
 TURN_S = 0.4
 BURST = 4
 
@@ -37,6 +41,7 @@ class Leafing:
 
     def __init__(self, inside: Inside) -> None:
         self._api = Api(inside.seam)
+        self._space = str(inside.options["space"])
         inside.domain.create_task(self._run())
 
     async def _run(self) -> None:
@@ -46,12 +51,12 @@ class Leafing:
             await asyncio.sleep(TURN_S)
 
     async def _leaf(self) -> None:
-        page = await self._api.list_page(CONFIG_MAPS, limit=PAGE)
+        page = await self._api.list_page(CONFIG_MAPS, self._space, limit=PAGE)
         exact = {"resourceVersion": str(page.revision), "resourceVersionMatch": "Exact"}
         while page.token:
             await asyncio.sleep(TURN_S)
-            page = await self._api.list_page(CONFIG_MAPS, token=page.token, limit=PAGE)
-        await self._api.list_page(CONFIG_MAPS, limit=0, **exact)
+            page = await self._api.list_page(CONFIG_MAPS, self._space, token=page.token, limit=PAGE)
+        await self._api.list_page(CONFIG_MAPS, self._space, limit=0, **exact)
 
 
 class Resuming:
@@ -59,6 +64,7 @@ class Resuming:
 
     def __init__(self, inside: Inside) -> None:
         self._api = Api(inside.seam, headers=(("fathom-bookmark-seconds", "0.5"),))
+        self._space = str(inside.options["space"])
         self._turns = 0
         inside.domain.create_task(self._run())
 
@@ -79,7 +85,9 @@ class Resuming:
             if reached > AGO_MAX
             else _everything()
         )
-        stream = await self._api.watch(CONFIG_MAPS, allowWatchBookmarks="true", **options)
+        if self._turns % 3 == 2:
+            options["labelSelector"] = "color=red"
+        stream = await self._api.watch(CONFIG_MAPS, self._space, allowWatchBookmarks="true", **options)
         try:
             async with asyncio.timeout(TURN_S * (1 + self._turns % 5)):
                 while (chunks := await stream.read()) is not None:
@@ -107,7 +115,7 @@ def checkers() -> Sequence[Checker]:
         processes=(*READERS, *SERVERS),
         servers=SERVERS,
         kinds=("/configmaps",),
-        happenings=("forget",),
+        happenings=("forget", "cut"),
         seconds=12,
         most=8,
         without=all_but(*OF_HISTORY, "pause", "happening"),
@@ -120,14 +128,21 @@ async def read_from_long_ago(world: World) -> None:
     """Whoever is answered is answered with what there was: whole, and of one moment."""
     world.happening("forget", lambda: forget(world))
     world.engine.drip_s = DRIP_S
+    world.happening("cut", lambda: world.soon(lambda: cut(world)))
+    await world.apply(NAMESPACES, {"metadata": {"name": SPACES[1]}})
     for number, name in enumerate(READERS):
-        world.process(name, Leafing if name.startswith("pages") else Resuming, server=1 + number % 2)
+        reader = Leafing if name.startswith("pages") else Resuming
+        world.process(name, reader, server=1 + number % 2, space=SPACES[0] if number % 2 else "")
+    meddler = Meddler(world)
     for turn in range(world.scale):
         for _ in range(BURST):
             await come_or_go(world)
+        await meddler.meddle()
         await world.sleep(world.rng.random())
         if turn % 3 == 2:
             forget(world)
+        if turn % 4 == 1:
+            world.engine.after(0, world.engine.happenings["cut"])
     await world.heal_and_settle(quiet_s=5)
 
 
@@ -137,14 +152,25 @@ def forget(world: World) -> None:
     at_once(store.compact(max(1, store.newest - KEPT)))
 
 
+async def cut(world: World) -> None:
+    """A server's connection to the store breaks, and what it misses before it asks anew is forgotten."""
+    whose = world.rng.choice(SERVERS)
+    for link in world.engine.store.links:
+        if link.server == whose:
+            link.lose_watches()
+    await world.sleep(CUT_S)
+    world.engine.store.compact_now()
+
+
 async def come_or_go(world: World) -> None:
-    name = f"x{world.rng.randrange(NAMES):02}"
-    there = world.get(CONFIG_MAPS.name, Key("default", name))
+    name, space = f"x{world.rng.randrange(NAMES):02}", world.rng.choice(SPACES)
+    there = world.get(CONFIG_MAPS.name, Key(space, name))
     if there is None or world.rng.random() < 0.6:
+        meta = {"name": name, "labels": {"color": world.rng.choice(("red", "blue"))}}
         mark = {"number": str(world.rng.randrange(1000))}
-        await world.apply(CONFIG_MAPS, {"metadata": {"name": name}, "data": mark})
+        await world.apply(CONFIG_MAPS, {"metadata": meta, "data": mark}, space)
     else:
-        await world.api.delete(CONFIG_MAPS, "default", name, uid=metadata(there)["uid"])
+        await world.api.delete(CONFIG_MAPS, space, name, uid=metadata(there)["uid"])
 
 
 SCENARIOS: tuple[Scenario, ...] = (read_from_long_ago,)
