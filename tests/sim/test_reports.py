@@ -11,7 +11,8 @@ from fathom.agent.process import Agent
 from fathom.agent.process import begin as begin_agent
 from fathom.model.objects import Key, Obj, uid_of
 from fathom.seams.seam import Ask
-from fathom.sim.checkers.containers import NothingRunsUnwanted, RestartsAreSpaced
+from fathom.sim.checkers.containers import InitComesFirst, NothingRunsUnwanted, RestartsAreSpaced
+from fathom.sim.checkers.leaders import LeasesAreHeldOut
 from fathom.sim.checkers.said import ConditionsStayAsTheyAre
 from fathom.sim.invariants import Checker, Seen
 from fathom.sim.scenarios.nodes import OneFailureIsNone, scripted
@@ -93,3 +94,32 @@ def test_what_runs_and_is_not_there_any_more_is_found() -> None:
     violation = ended(story(removed_at_once, checkers=lambda: (NothingRunsUnwanted(),))).violation
     assert violation is not None
     assert violation.invariant == NothingRunsUnwanted.name
+
+
+def two_parts(first: Obj, main: Obj) -> Obj:
+    status = {
+        "initContainerStatuses": [{"name": "first", "state": first}],
+        "containerStatuses": [{"name": "main", "state": main}],
+    }
+    return {"metadata": {"uid": "one"}, "status": status}
+
+
+def test_a_main_container_that_is_begun_too_soon_is_found() -> None:
+    runs: Obj = {"running": {"startedAt": "1"}}
+    found = told(InitComesFirst(), (0, "node-1", two_parts(runs, runs)))
+    assert found == "node-1 began main, and first has not ended"
+    ended: Obj = {"terminated": {"exitCode": 0, "startedAt": "0"}}
+    assert told(InitComesFirst(), (0, "node-1", two_parts(ended, runs))) is None
+
+
+def lease(holder: str) -> Obj:
+    return {"metadata": {"uid": "one"}, "spec": {"holderIdentity": holder, "leaseDurationSeconds": 4}}
+
+
+def test_a_lease_that_is_taken_before_its_time_is_up_is_found() -> None:
+    mine, another = (0.0, "manager-1", lease("manager-1_a")), lease("manager-2_b")
+    assert told(LeasesAreHeldOut(), mine, (4.0, "manager-2", another)) is None
+    assert told(LeasesAreHeldOut(), mine, (3.0, "manager-2", another)) == (
+        "manager-2_b took it from manager-1_a, who had written it 3.0 s before"
+    )
+    assert told(LeasesAreHeldOut(), mine, (1.0, "manager-1", lease("manager-1_c"))) is None

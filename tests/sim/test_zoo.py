@@ -11,6 +11,7 @@ from fathom.sim.scenarios import SCENARIOS
 
 # Seeds that are tried, of the bugs whose stories are this file's; it takes but a few of them.
 SEEDS = {
+    "bookmark-ahead": 4,
     "bound-while-going": 2,
     "change-wakes-nobody": 2,
     "cleanup-on-edge": 10,
@@ -25,6 +26,7 @@ SEEDS = {
     "heir-without-a-floor": 2,
     "marker-before-work": 60,
     "namespace-gone-too-soon": 40,
+    "orphan-runs-on": 4,
     "override-never-ends": 10,
     "precondition-ignored": 40,
     "quota-released-twice": 10,
@@ -32,9 +34,11 @@ SEEDS = {
     "refused-stays-assumed": 4,
     "relist-steps-back": 80,
     "relist-without-deletes": 80,
+    "reload-hides-a-gap": 4,
     "repair-races-a-bind": 2,
     "repair-takes-what-waits": 4,
     "repair-trusts-its-cache": 40,
+    "report-undoes-anothers": 40,
     "resumes-from-last-item": 20,
     "second-reservation": 40,
     "second-reservation-for-room": 2,

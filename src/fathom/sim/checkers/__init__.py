@@ -11,8 +11,13 @@ from fathom.sim.checkers.bindings import BoundWhereItMayBe
 from fathom.sim.checkers.budgets import EvictionsAreAllowed
 from fathom.sim.checkers.caches import CachesAreTrue
 from fathom.sim.checkers.capacity import LedgerIsTheSum, NobodyIsBoundBeyondALimit
-from fathom.sim.checkers.containers import NothingRunsUnwanted, RestartsAreSpaced, RunsAreTold
-from fathom.sim.checkers.leaders import WritesWithinTheTerm
+from fathom.sim.checkers.containers import (
+    InitComesFirst,
+    NothingRunsUnwanted,
+    RestartsAreSpaced,
+    RunsAreTold,
+)
+from fathom.sim.checkers.leaders import LeasesAreHeldOut, WritesWithinTheTerm
 from fathom.sim.checkers.ledgers import NoQuotaOverItsLimit, QuotaIsTheSum
 from fathom.sim.checkers.minds import NothingIsLeftInHand, ServersKnowTheStore, SomebodyLeads
 from fathom.sim.checkers.objects import (
@@ -36,6 +41,7 @@ def at_home() -> list[Checker]:
         EvictionsAreAllowed(),
         RunsAreTold(),
         RestartsAreSpaced(),
+        InitComesFirst(),
         NothingRunsUnwanted(),
         TimesMoveWithTheirStatus(),
         ConditionsStayAsTheyAre(),
@@ -45,6 +51,7 @@ def at_home() -> list[Checker]:
         NothingIsHeldBack(),
         NothingIsLeftInHand(),
         SomebodyLeads(),
+        LeasesAreHeldOut(),
         ServersKnowTheStore(),
         AnswersAreTrue(),
         WritesAreAsAsked(),

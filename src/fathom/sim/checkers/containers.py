@@ -50,6 +50,32 @@ def _told(pod: Obj) -> dict[str, tuple[int, bool]]:
     }
 
 
+class InitComesFirst(Checker):
+    """No main container is begun before all that prepares for it has ended well."""
+
+    name = "init containers come first"
+    resources = frozenset({"pods"})
+
+    def commit(self, change: Seen) -> Found:
+        first = lookup(change.new, "status", "initContainerStatuses") if change.new is not None else None
+        if change.new is None or not first:
+            return None
+        waited = [one for one in first if not _prepares_no_more(one)]
+        begun = [one for one in lookup(change.new, "status", "containerStatuses") or () if _has_begun(one)]
+        if waited and begun:
+            return f"{change.by} began {begun[0].get('name')}, and {waited[0].get('name')} has not ended"
+        return None
+
+
+def _prepares_no_more(status: Obj) -> bool:
+    """It ended well; or is a sidecar, which starts first and goes on."""
+    return lookup(status, "state", "terminated", "exitCode") == 0 or bool(status.get("started"))
+
+
+def _has_begun(status: Obj) -> bool:
+    return bool(lookup(status, "state", "running") or lookup(status, "state", "terminated", "startedAt"))
+
+
 class RestartsAreSpaced(Checker):
     """A container that keeps ending is started ever more seldom: at once, after 10 s, 20 s, … up to 300 s.
     A clock that is set forward makes a wait shorter, so that a quarter of it is enough."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from fathom.model.objects import Key, Obj, lookup
+from fathom.sim.inforce import DRIVER
 from fathom.sim.invariants import Checker, Finding, Found, Seen
 
 FENCES = "fences.fathom.dev"
@@ -10,6 +11,7 @@ LEASES = "leases.coordination.k8s.io"
 EVENTS = frozenset({"events", "events.events.k8s.io"})
 FENCE_HEADER = "fathom-fence"
 EPOCH = "fathom.dev/epoch"
+LASTS = ("spec", "leaseDurationSeconds")
 
 
 class WritesWithinTheTerm(Checker):
@@ -73,6 +75,28 @@ class WritesWithinTheTerm(Checker):
     def _accused(self, change: Seen, what: str, lease: str) -> Finding:
         namespace, name = lease.split("/")[:2]
         return Finding(f"{change.by} {what}", (change.path, f"{LEASES}/{namespace}/{name}"))
+
+
+class LeasesAreHeldOut(Checker):
+    """Whoever takes a lease from another has seen it unchanged for as long as it lasts: by no clock but their
+    own. (One who begins anew may take up its own; a person may take it from anybody.)"""
+
+    name = "a lease is taken only when its time is up"
+    resources = frozenset({LEASES})
+
+    def __init__(self) -> None:
+        self._since_s: dict[Key, float] = {}  # When each was last written.
+
+    def commit(self, change: Seen) -> Found:
+        since_s = self._since_s.get(change.key, change.at_s)
+        self._since_s[change.key] = change.at_s
+        was, now = _holder(change.old), _holder(change.new)
+        if not was or not now or was.partition("_")[0] == now.partition("_")[0] or change.by == DRIVER:
+            return None
+        unchanged_s, lasts_s = change.at_s - since_s, float(lookup(change.old, *LASTS) or 0)
+        if unchanged_s >= lasts_s:
+            return None
+        return f"{now} took it from {was}, who had written it {unchanged_s:.1f} s before"
 
 
 def _holder(lease: Obj | None) -> str:

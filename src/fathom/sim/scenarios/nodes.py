@@ -24,11 +24,13 @@ SCRIPTS = {
     "crashes": '{"fail": "crash"}',
     "slow": '{"image_s": 6}',
     "lingers": '{"stop_s": 1.5}',
+    "ends": '{"runs_s": 1}',
 }
 PROBE = {"tcpSocket": {"port": 8080}, "periodSeconds": 1}
 # Sooner than live ones, so that others write in between.
 RENEW_S, STATUS_S = 2.0, 3.0
 QUIET_S = 20.0
+KILLED = 137
 SERVICED = "Serviced"
 
 
@@ -48,6 +50,22 @@ class OneFailureIsNone(Checker):
         return f"{change.by} restarted {change.key.name}" if any(restarts) else None
 
 
+class NobodyIsKilledInTime(Checker):
+    """The last ones, whom nothing happens to, end by themselves when they are told to, before their grace is
+    over. (Who is deleted before it began, or while its agent is away, has none left.)"""
+
+    name = "nobody is killed who has time left"
+    resources = frozenset({"pods"})
+
+    def commit(self, change: Seen) -> Found:
+        if change.new is None or not change.key.name.startswith("last-"):
+            return None
+        for one in lookup(change.new, "status", "containerStatuses") or ():
+            if lookup(one, "state", "terminated", "exitCode") == KILLED:
+                return f"{change.by} killed {change.key.name}"
+        return None
+
+
 def going(world: World) -> Iterable[str | Finding]:
     for pod in world.list("pods"):
         if is_deleting(pod):
@@ -56,7 +74,7 @@ def going(world: World) -> Iterable[str | Finding]:
 
 
 def checkers() -> Sequence[Checker]:
-    return [*at_home(), OneFailureIsNone(), WhenSettled("who is to go goes", going)]
+    return [*at_home(), OneFailureIsNone(), NobodyIsKilledInTime(), WhenSettled("who is to go goes", going)]
 
 
 @scenario(
@@ -90,6 +108,9 @@ async def agents_alone(world: World) -> None:
 def scripted(name: str, app: str, number: int) -> Obj:
     spec = pod_spec(node=AGENTS[number % 2])
     spec["containers"][0] |= {"readinessProbe": PROBE, "livenessProbe": PROBE}
+    if app == "ends":
+        spec |= {"restartPolicy": "Never", "initContainers": [{"name": "first", "image": "example/app"}]}
+        del spec["containers"][0]["readinessProbe"], spec["containers"][0]["livenessProbe"]
     notes = {"fathom.dev/simulated": SCRIPTS[app]}
     return {"metadata": {"name": name, "labels": {"app": app}, "annotations": notes}, "spec": spec}
 

@@ -1,0 +1,26 @@
+"""41. A bookmark says how far the server is, and not how far it has told this watcher: whoever resumes from
+it never hears of what lay in between."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fathom.api.verbs.watch import WatchStream
+from fathom.sim.zoo import put_back
+
+SCENARIOS = ("read-from-long-ago",)
+BREAKS = "an answer is what the store had"
+
+_right = WatchStream._read
+
+
+def on_time(self: WatchStream) -> Any:
+    """First the bookmark, since it is due; what is yet to be sent comes after."""
+    if self._bookmarks and self._now() >= self._bookmark_at:
+        self._bookmark_at = self._next_bookmark()
+        self._sent = max(self._sent, self._core.cache.reached)
+        return self._bookmark()
+    return _right(self)
+
+
+put_back(WatchStream, "_read", on_time)

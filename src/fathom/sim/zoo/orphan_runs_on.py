@@ -1,0 +1,17 @@
+"""43. A pod that somebody removes from the API at once is forgotten by its agent: its containers run on, and
+nobody knows of them."""
+
+from __future__ import annotations
+
+from fathom.agent.pods import Pods
+from fathom.sim.zoo import put_back
+
+SCENARIOS = ("agents-alone",)
+BREAKS = "what runs is what is said to run"
+
+
+def forgotten(self: Pods, uid: str) -> None:
+    self._wanted.pop(uid, None)
+
+
+put_back(Pods, "_gone", forgotten)

@@ -1,0 +1,24 @@
+"""42. A server that lost the store and must read everything anew lets its watchers go on where they were: of
+what happened in between they are never told."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from fathom.api.watchcache import ResourceCache
+from fathom.sim.zoo import put_back
+from fathom.store.protocol import Entry
+
+SCENARIOS = ("read-from-long-ago",)
+BREAKS = "an answer is what the store had"
+
+_right = ResourceCache.load
+
+
+def in_place(self: ResourceCache, entries: Iterable[Entry], revision: int) -> None:
+    end = self.end
+    _right(self, entries, revision)
+    self.base = end
+
+
+put_back(ResourceCache, "load", in_place)
