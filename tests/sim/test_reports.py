@@ -11,7 +11,12 @@ from fathom.agent.process import Agent
 from fathom.agent.process import begin as begin_agent
 from fathom.model.objects import Key, Obj, uid_of
 from fathom.seams.seam import Ask
-from fathom.sim.checkers.containers import InitComesFirst, NothingRunsUnwanted, RestartsAreSpaced
+from fathom.sim.checkers.containers import (
+    InitComesFirst,
+    NothingRunsUnwanted,
+    OnlyWhatRunsIsReady,
+    RestartsAreSpaced,
+)
 from fathom.sim.checkers.leaders import LeasesAreHeldOut
 from fathom.sim.checkers.said import ConditionsStayAsTheyAre
 from fathom.sim.invariants import Checker, Seen
@@ -123,3 +128,16 @@ def test_a_lease_that_is_taken_before_its_time_is_up_is_found() -> None:
         "manager-2_b took it from manager-1_a, who had written it 3.0 s before"
     )
     assert told(LeasesAreHeldOut(), mine, (1.0, "manager-1", lease("manager-1_c"))) is None
+
+
+def test_what_is_said_to_be_ready_and_does_not_run_is_found() -> None:
+    def bound(state: Obj, *, ready: bool) -> Obj:
+        main = {"name": "main", "ready": ready, "state": state}
+        said = [{"type": "Ready", "status": "True"}]
+        status = {"containerStatuses": [main], "conditions": said}
+        return {"metadata": {"uid": "one"}, "spec": {"nodeName": "node-1"}, "status": status}
+
+    runs: Obj = {"running": {"startedAt": "1"}}
+    assert told(OnlyWhatRunsIsReady(), (0, "node-1", bound(runs, ready=True))) is None
+    assert told(OnlyWhatRunsIsReady(), (0, "node-1", bound({"terminated": {}}, ready=True))) is not None
+    assert told(OnlyWhatRunsIsReady(), (0, "node-1", bound(runs, ready=False))) is not None

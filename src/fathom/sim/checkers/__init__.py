@@ -14,6 +14,7 @@ from fathom.sim.checkers.capacity import LedgerIsTheSum, NobodyIsBoundBeyondALim
 from fathom.sim.checkers.containers import (
     InitComesFirst,
     NothingRunsUnwanted,
+    OnlyWhatRunsIsReady,
     RestartsAreSpaced,
     RunsAreTold,
 )
@@ -42,6 +43,7 @@ def at_home() -> list[Checker]:
         RunsAreTold(),
         RestartsAreSpaced(),
         InitComesFirst(),
+        OnlyWhatRunsIsReady(),
         NothingRunsUnwanted(),
         TimesMoveWithTheirStatus(),
         ConditionsStayAsTheyAre(),

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from fathom.agent.process import Agent
 from fathom.agent.simulated import SimulatedRuntime
+from fathom.model.conditions import is_true
 from fathom.model.objects import Obj, key_of, lookup, uid_of
 from fathom.sim.invariants import Checker, Finding, Found, Seen
 
@@ -74,6 +75,27 @@ def _prepares_no_more(status: Obj) -> bool:
 
 def _has_begun(status: Obj) -> bool:
     return bool(lookup(status, "state", "running") or lookup(status, "state", "terminated", "startedAt"))
+
+
+class OnlyWhatRunsIsReady(Checker):
+    """A pod is ready when all of its containers are, and a container only while it runs."""
+
+    name = "only what runs is ready"
+    resources = frozenset({"pods"})
+
+    def commit(self, change: Seen) -> Found:
+        if change.new is None or change.by != lookup(change.new, "spec", "nodeName"):
+            return None
+        return _unready(change.new)
+
+
+def _unready(pod: Obj) -> str | None:
+    told = lookup(pod, "status", "containerStatuses") or ()
+    for one in told:
+        if one.get("ready") and not lookup(one, "state", "running"):
+            return f"{one.get('name')} is said to be ready, and does not run"
+    waiting = [one.get("name") for one in told if not one.get("ready")]
+    return f"it is said to be ready, and {waiting[0]} is not" if waiting and is_true(pod, "Ready") else None
 
 
 class RestartsAreSpaced(Checker):

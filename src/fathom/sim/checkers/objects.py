@@ -31,6 +31,8 @@ class ObjectsKeepTheirIdentity(Checker):
             return _held(old)
         if uid_of(new) != uid_of(old):
             return f"{change.path} was {uid_of(old)} and is {uid_of(new)}, without having gone in between"
+        if metadata(new).get("creationTimestamp") != metadata(old).get("creationTimestamp"):
+            return f"{change.path} is said to have been made at another time"
         if is_deleting(old) and not is_deleting(new):
             return f"{change.path} was being deleted and no longer is"
         return _added_finalizers(old, new)

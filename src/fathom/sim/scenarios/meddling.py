@@ -13,6 +13,7 @@ from fathom.sim.world import World
 SERVICES = Resource("", "v1", "services")
 NAME = "meddled"
 KEY = Key("default", NAME)
+LONG_AGO = "2020-01-01T00:00:00Z"
 
 
 class Meddler:
@@ -63,4 +64,5 @@ def _service(number: int) -> Obj:
 def _changed(service: Obj, number: int) -> Obj:
     status = {"loadBalancer": {"ingress": [{"ip": f"10.1.0.{number % 250}"}]}}
     spec = {**service["spec"], "selector": {"number": str(number)}}
-    return {**with_metadata(service, labels={"number": str(number)}), "spec": spec, "status": status}
+    meta = {"labels": {"number": str(number)}, "creationTimestamp": LONG_AGO, "generation": 99}
+    return {**with_metadata(service, **meta), "spec": spec, "status": status}

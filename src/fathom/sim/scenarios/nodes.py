@@ -5,13 +5,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from fathom.agent.node import LEASES as NODE_LEASES
 from fathom.agent.process import begin as begin_agent
+from fathom.agent.views import ns_of
+from fathom.control.lease import LEASES
 from fathom.model.conditions import conditions_of, is_true, set_condition
 from fathom.model.objects import Key, Obj, is_deleting, key_of, labels_of, lookup, metadata, uid_of
 from fathom.sim.checkers import at_home
 from fathom.sim.checkers.settled import WhenSettled
 from fathom.sim.invariants import Checker, Finding, Found, Seen
 from fathom.sim.menu import Menu
+from fathom.sim.process import EPOCH_NS
 from fathom.sim.scenario import Scenario, scenario
 from fathom.sim.scenarios.objects import NODES, PODS, pod_spec
 from fathom.sim.scenarios.staff import all_but
@@ -50,6 +54,18 @@ class OneFailureIsNone(Checker):
         return f"{change.by} restarted {change.key.name}" if any(restarts) else None
 
 
+def unheard(world: World) -> Iterable[str | Finding]:
+    """Whoever lives has a node, and a lease that they renew."""
+    for name in AGENTS:
+        lease = world.get(LEASES.name, Key(NODE_LEASES, name))
+        if world.get(NODES.name, Key("", name)) is None or lease is None:
+            yield f"{name} lives, and there is no sign of it"
+            continue
+        renewed_s = ns_of(lease["spec"]["renewTime"]) / 1e9
+        if EPOCH_NS / 1e9 + world.engine.now_ns / 1e9 - renewed_s > 3 * RENEW_S:
+            yield f"{name} lives, and was last heard at {lease['spec']['renewTime']}"
+
+
 class NobodyIsKilledInTime(Checker):
     """The last ones, whom nothing happens to, end by themselves when they are told to, before their grace is
     over. (Who is deleted before it began, or while its agent is away, has none left.)"""
@@ -73,8 +89,12 @@ def going(world: World) -> Iterable[str | Finding]:
             yield Finding(f"{name} is to go, and nobody lets it", (f"pods/default/{name}",))
 
 
+def at_rest() -> Sequence[Checker]:
+    return [WhenSettled("who is to go goes", going), WhenSettled("who lives is heard", unheard)]
+
+
 def checkers() -> Sequence[Checker]:
-    return [*at_home(), OneFailureIsNone(), NobodyIsKilledInTime(), WhenSettled("who is to go goes", going)]
+    return [*at_home(), OneFailureIsNone(), NobodyIsKilledInTime(), *at_rest()]
 
 
 @scenario(
@@ -100,6 +120,8 @@ async def agents_alone(world: World) -> None:
         await world.sleep(world.rng.random())
         if world.rng.random() < 0.6:
             await take_away(world)
+        if number % 8 == 7:
+            await take_node_away(world, world.rng.choice(AGENTS))
     world.heal()
     await until_the_last_is_gone(world)
     await world.settle(quiet_s=QUIET_S, within_s=600)
@@ -136,6 +158,14 @@ async def take_away(world: World) -> None:
         pod = world.rng.choice(pods)
         grace_s = 0 if world.rng.random() < 0.3 else None
         await world.api.delete(PODS, "default", key_of(pod).name, uid=uid_of(pod), grace_s=grace_s)
+
+
+async def take_node_away(world: World, name: str) -> None:
+    """Its lease, or all of it: who lives comes back."""
+    resource, key = (LEASES, Key(NODE_LEASES, name)) if world.rng.random() < 0.5 else (NODES, Key("", name))
+    there = world.get(resource.name, key)
+    if there is not None:
+        await world.api.delete(resource, key.namespace, name, uid=uid_of(there))
 
 
 async def until_the_last_is_gone(world: World) -> None:

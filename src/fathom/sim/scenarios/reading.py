@@ -4,7 +4,7 @@ the store forgets what is older than a moment ago, and servers are behind."""
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 
 from fathom.client.api import Api
@@ -19,7 +19,7 @@ from fathom.sim.scenario import Scenario, scenario
 from fathom.sim.scenarios.basics import CONFIG_MAPS
 from fathom.sim.scenarios.meddling import Meddler
 from fathom.sim.scenarios.objects import NAMESPACES
-from fathom.sim.scenarios.staff import OF_HISTORY, all_but
+from fathom.sim.scenarios.staff import OF_HISTORY, all_but, move
 from fathom.sim.storelink import at_once
 from fathom.sim.world import World
 
@@ -37,10 +37,12 @@ BURST = 4
 
 
 class Leafing:
-    """Lists by the page, with a rest between two pages; and then once more as it was at the first one."""
+    """Lists by the page, with a rest between two pages; then once more as it was at the first one, and as it
+    is by a revision that somebody else has just been told of."""
 
-    def __init__(self, inside: Inside) -> None:
+    def __init__(self, inside: Inside, newest: Callable[[], int]) -> None:
         self._api = Api(inside.seam)
+        self._newest = newest
         self._space = str(inside.options["space"])
         inside.domain.create_task(self._run())
 
@@ -57,6 +59,7 @@ class Leafing:
             await asyncio.sleep(TURN_S)
             page = await self._api.list_page(CONFIG_MAPS, self._space, token=page.token, limit=PAGE)
         await self._api.list_page(CONFIG_MAPS, self._space, limit=0, **exact)
+        await self._api.list_page(CONFIG_MAPS, self._space, limit=0, resourceVersion=str(self._newest()))
 
 
 class Resuming:
@@ -129,9 +132,13 @@ async def read_from_long_ago(world: World) -> None:
     world.happening("forget", lambda: forget(world))
     world.engine.drip_s = DRIP_S
     world.happening("cut", lambda: world.soon(lambda: cut(world)))
+
+    def leaf(inside: Inside) -> Leafing:
+        return Leafing(inside, lambda: world.engine.store.newest)
+
     await world.apply(NAMESPACES, {"metadata": {"name": SPACES[1]}})
     for number, name in enumerate(READERS):
-        reader = Leafing if name.startswith("pages") else Resuming
+        reader = leaf if name.startswith("pages") else Resuming
         world.process(name, reader, server=1 + number % 2, space=SPACES[0] if number % 2 else "")
     meddler = Meddler(world)
     for turn in range(world.scale):
@@ -141,6 +148,7 @@ async def read_from_long_ago(world: World) -> None:
         await world.sleep(world.rng.random())
         if turn % 3 == 2:
             forget(world)
+        move(world, (world.rng.choice(READERS),))
         if turn % 4 == 1:
             world.engine.after(0, world.engine.happenings["cut"])
     await world.heal_and_settle(quiet_s=5)
