@@ -103,6 +103,21 @@ def test_a_job_like_pod_succeeds_once_and_is_not_started_again() -> None:
     passes(story(tale, processes=("agent",)))
 
 
+def test_one_failed_probe_now_and_then_changes_nothing() -> None:
+    async def tale(world: World) -> None:
+        agent(world)
+        often = {**READINESS, "periodSeconds": 1}
+        await world.apply(PODS, bound("falters", script={"falters": 3}, readinessProbe=often))
+        await world.apply(PODS, bound("fails", script={"falters": 1}, readinessProbe=often))
+        await world.until(lambda: ready(world, "falters"), within_s=20, what="ready")
+        for _ in range(20):
+            await world.sleep(0.5)
+            assert ready(world, "falters")
+            assert not ready(world, "fails")
+
+    passes(story(tale, processes=("agent",)))
+
+
 def test_pods_live_on_and_are_restarted_while_no_server_answers() -> None:
     async def tale(world: World) -> None:
         agent(world)
