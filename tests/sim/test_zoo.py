@@ -63,6 +63,8 @@ OR = {
     "random-child-name": "children ≤ desired + surge",
     # Who adopts while the owner is just leaving is in its way.
     "the-dead-adopt": "only the unowned are collected",
+    # What is written back comes with the time that it had: of one that was said anew since, that shows first.
+    "report-undoes-anothers": "a condition's time moves only with its status",
 }
 BUGS = {bug.name: bug for bug in bugs(ZOO)}
 
