@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from fathom.controllers.brake import BrakeLimits, Permit, Stand, limits_of, permit
+from fathom.controllers.brake import BrakeLimits, Permit, Stand, eased, limits_of, permit
 from fathom.controllers.evidence import SECOND_NS, Assessment, Evidence, Heard, State, assess
 
 NOW = 10_000 * SECOND_NS
@@ -84,7 +84,18 @@ def test_a_zone_that_falls_silent_as_a_whole_is_left_alone() -> None:
     assert held == Permit(
         State.SUSPECT,
         "10 of 10 nodes of zone a are silent at once: that fits our own blindness better",
+        many=True,
     )
+
+
+def test_when_the_first_of_many_are_heard_the_others_have_time_to_be() -> None:
+    held_ns, gone = NOW - 5 * SECOND_NS, Permit(State.LOST)
+    waits = eased(gone, many_ns=held_ns, now_ns=NOW, wait_s=40.0)
+    assert waits == Permit(
+        State.SUSPECT, "many were silent until just now: it may be heard again as they are"
+    )
+    assert eased(gone, many_ns=held_ns, now_ns=held_ns + 40 * SECOND_NS, wait_s=40.0) == gone
+    assert eased(gone, many_ns=None, now_ns=NOW, wait_s=40.0) == gone
 
 
 def test_many_small_zones_that_fall_silent_together_are_left_alone() -> None:

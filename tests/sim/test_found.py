@@ -65,3 +65,11 @@ def test_pods_of_a_node_that_cannot_be_heard_are_taken_out_of_service() -> None:
     """1. An agent says Ready, and of which generation. 2. The node is unreachable, and "not ready" is said of
     no generation. 3. What is said of none is older than what is said of one: nothing is written."""
     must_hold(SCENARIOS["a-node-comes-back"], plan_of(SCENARIOS["a-node-comes-back"], "6"))
+
+
+def test_the_brake_is_not_let_go_when_the_first_of_many_is_heard() -> None:
+    """1. Three of five nodes are silent, and the brake holds. 2. The first is heard again. 3. Two of five are
+    not many: the others, who are about to be heard, were taken for lost at once."""
+    told = SCENARIOS["failure-detector-too-aggressive"]
+    must_hold(told, plan_of(told, "512"))
+    must_hold(told, plan_of(told, "919"))

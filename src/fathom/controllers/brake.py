@@ -2,9 +2,9 @@
 evicting them. Pure.
 
 When many nodes fall silent at once, the likelier cause is ours: a partition, a server that is down, a clock.
-So beyond a share of a zone nothing more is done; and what is done is done a few nodes at a time. The limits
-are in the ConfigMap `fathom-system/node-brake`, which people may change; what is held back, and why, stands
-in the conditions of the node concerned.
+So beyond a share of a zone nothing more is done, nor at once when there are fewer again; and what is done is
+done a few nodes at a time. The limits are in the ConfigMap `fathom-system/node-brake`, which people may
+change; what is held back, and why, stands in the conditions of the node concerned.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from collections.abc import Iterable, Mapping
 
 import msgspec
 
-from fathom.controllers.evidence import State
+from fathom.controllers.evidence import SECOND_NS, State
 
-MINUTE_NS = 60 * 1_000_000_000
+MINUTE_NS = 60 * SECOND_NS
 
 
 class BrakeLimits(msgspec.Struct, frozen=True):
@@ -40,6 +40,7 @@ class Stand(msgspec.Struct, frozen=True):
 class Permit(msgspec.Struct, frozen=True):
     allowed: State  # The strongest reaction that may be taken now.
     why: str = ""  # What holds the rest back.
+    many: bool = False  # So many are silent at once that it may be we who are deaf.
 
 
 def limits_of(data: Mapping[str, str]) -> tuple[BrakeLimits, str]:
@@ -70,7 +71,7 @@ def permit(stand: Stand, others: Iterable[Stand], *, now_ns: int, limits: BrakeL
     here = f"zone {stand.zone}" if stand.zone else "the nodes without a zone"
     rates = ((here, zone, 1), ("all zones", everybody, limits.global_factor))
     if held := _too_many(here, zone, limits) or _too_many("all zones", everybody, limits):
-        return Permit(State.SUSPECT, held)
+        return Permit(State.SUSPECT, held, many=True)
     for where, nodes, factor in rates:
         flipped = _lately((each.flipped_ns for each in nodes), now_ns)
         if stand.flipped_ns is None and flipped >= limits.flips_per_minute * factor:
@@ -81,6 +82,17 @@ def permit(stand: Stand, others: Iterable[Stand], *, now_ns: int, limits: BrakeL
         if evicted >= limits.evictions_per_minute * factor:
             return Permit(State.UNREACHABLE, f"{evicted} nodes of {where} were emptied within a minute")
     return Permit(stand.assessed)
+
+
+def eased(allowed: Permit, *, many_ns: int | None, now_ns: int, wait_s: float) -> Permit:
+    """When the first of many are heard again, the others are about to be: their silence counts as before only
+    when they had as long as a lease lasts. `many_ns`: when the brake last held this node for being one of
+    many."""
+    if allowed.many or many_ns is None or now_ns - many_ns >= wait_s * SECOND_NS:
+        return allowed
+    if allowed.allowed <= State.SUSPECT:
+        return allowed
+    return Permit(State.SUSPECT, "many were silent until just now: it may be heard again as they are")
 
 
 def _too_many(where: str, nodes: list[Stand], limits: BrakeLimits) -> str:

@@ -18,7 +18,7 @@ from fathom.control.again import Again
 from fathom.control.kit import Kit
 from fathom.control.plan import Delete, Plan, target
 from fathom.control.watches import CONFIG_MAP, LEASE, NODE, POD, Primary, Related, View, Watch
-from fathom.controllers.brake import BrakeLimits, Permit, Stand, limits_of, permit
+from fathom.controllers.brake import BrakeLimits, Permit, Stand, eased, limits_of, permit
 from fathom.controllers.evidence import SECOND_NS, Assessment, Heard, Limits, State, assess
 from fathom.controllers.news import of_eviction, of_node
 from fathom.controllers.plan_evictions import leaving, mark_of, marks, no_execute
@@ -73,6 +73,7 @@ class _Ear(msgspec.Struct):
     status: object
     status_ns: int
     renewed_ns: int | None = None
+    many_ns: int | None = None  # When the brake last held it for being one of many.
 
 
 class Nodes:
@@ -148,7 +149,13 @@ class Nodes:
             return Permit(found.state)
         stand = stand_of(node, found.state)
         others = [stand_of(each, self._stands(view, each, now_ns)) for each in view.list("Node")]
-        return permit(stand, others, now_ns=now_ns, limits=self._brake(view))
+        allowed = permit(stand, others, now_ns=now_ns, limits=self._brake(view))
+        if any(each.signal == "operator" for each in found.evidence):
+            return allowed
+        ear = self._ears[key_of(node).name]
+        if allowed.many:
+            ear.many_ns = now_ns
+        return eased(allowed, many_ns=ear.many_ns, now_ns=now_ns, wait_s=self._limits.unreachable_s)
 
     def _stands(self, view: Snapshot, node: Obj, now_ns: int) -> State:
         """As the evidence has it now; for one we have not listened to yet, as its conditions do."""
