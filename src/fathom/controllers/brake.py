@@ -88,9 +88,8 @@ def eased(allowed: Permit, *, many_ns: int | None, now_ns: int, wait_s: float) -
     """When the first of many are heard again, the others are about to be: their silence counts as before only
     when they had as long as a lease lasts. `many_ns`: when the brake last held this node for being one of
     many."""
-    if allowed.many or many_ns is None or now_ns - many_ns >= wait_s * SECOND_NS:
-        return allowed
-    if allowed.allowed <= State.SUSPECT:
+    is_over = many_ns is None or now_ns - many_ns >= wait_s * SECOND_NS
+    if is_over or allowed.many or allowed.allowed <= State.SUSPECT:
         return allowed
     return Permit(State.SUSPECT, "many were silent until just now: it may be heard again as they are")
 

@@ -8,12 +8,11 @@ from datetime import datetime
 import msgspec
 
 from fathom.control.plan import Patch, target
-from fathom.model.conditions import conditions_of, is_true, set_condition
+from fathom.model.conditions import DISRUPTION_TARGET, conditions_of, is_true, set_condition
 from fathom.model.objects import Obj, is_deleting, lookup
 
 SECOND_NS = 1_000_000_000
 EMPTY: Mapping[str, int] = {}
-TARGET = "DisruptionTarget"
 
 
 class Leaving(msgspec.Struct, frozen=True):
@@ -41,14 +40,14 @@ def leaving(
 
 def marks(going: Sequence[Leaving], *, now: str) -> tuple[Patch, ...]:
     """Why each goes is written on it: a Job may say that such an end is no failure."""
-    return tuple(_mark(each, now) for each in going if not is_true(each.pod, TARGET))
+    return tuple(_mark(each, now) for each in going if not is_true(each.pod, DISRUPTION_TARGET))
 
 
 def _mark(going: Leaving, now: str) -> Patch:
     message = f"Taint manager: deleting due to NoExecute taint {going.taint}"
     said = set_condition(
         conditions_of(going.pod),
-        type=TARGET,
+        type=DISRUPTION_TARGET,
         status="True",
         reason="DeletionByTaintManager",
         message=message,

@@ -14,6 +14,8 @@ from fathom.model.objects import Obj, lookup, metadata
 
 Status = Literal["True", "False", "Unknown"]
 
+DISRUPTION_TARGET = "DisruptionTarget"  # Of a pod that somebody ends, with why: a Job may forgive that.
+
 
 def set_condition(
     conditions: Sequence[Obj],

@@ -20,7 +20,7 @@ from fathom.cache.snapshot import Snapshot
 from fathom.cache.written import WriteLog
 from fathom.client.api import Api
 from fathom.client.outcomes import Committed, Conflict, Outcome, Rejected
-from fathom.model.conditions import is_true, set_condition
+from fathom.model.conditions import DISRUPTION_TARGET, is_true, set_condition
 from fathom.model.errors import ApiError
 from fathom.model.objects import Key, Obj, is_deleting, key_of, lookup, metadata, uid_of
 from fathom.schedule.preempt import Budget, Preemption, Victim
@@ -31,7 +31,6 @@ from fathom.schedule.sending import PODS
 FRESH_S = 10.0
 FRESH_KINDS = ("Pod", "Node", "PodDisruptionBudget")
 NEED = NoOlderThan(FRESH_S, FRESH_KINDS)
-TARGET = "DisruptionTarget"
 
 
 class Evicted(msgspec.Struct, frozen=True):
@@ -85,10 +84,15 @@ async def _read(api: Api, key: Key) -> Obj | None:
 
 async def _say_why(api: Api, victim: Victim, pod: Obj | None, now: str) -> Outcome | None:
     """Once: of the pod as it is, so that the time at which it was first said stays."""
-    if pod is None or uid_of(pod) != victim.uid or is_deleting(pod) or is_true(pod, TARGET):
+    if pod is None or uid_of(pod) != victim.uid or is_deleting(pod) or is_true(pod, DISRUPTION_TARGET):
         return None
     said = set_condition(
-        [], type=TARGET, status="True", reason="PreemptionByScheduler", message=victim.reason, now=now
+        [],
+        type=DISRUPTION_TARGET,
+        status="True",
+        reason="PreemptionByScheduler",
+        message=victim.reason,
+        now=now,
     )
     guard = {"uid": victim.uid, "resourceVersion": metadata(pod).get("resourceVersion")}
     return await api.patch(

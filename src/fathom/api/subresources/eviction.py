@@ -15,7 +15,7 @@ from fathom.api.verbs import bodies
 from fathom.api.verbs.get import read
 from fathom.api.writing import remove, update
 from fathom.model.body import encode_json
-from fathom.model.conditions import set_condition
+from fathom.model.conditions import DISRUPTION_TARGET, set_condition
 from fathom.model.errors import ApiError, bad_request, internal
 from fathom.model.objects import Obj, labels_of, lookup, metadata
 from fathom.model.selectors import LabelSelector
@@ -75,7 +75,7 @@ def marked(pod: Obj, *, now: str) -> Obj:
     """Why it goes is written on it: a Job may say that such an end is no failure."""
     status = pod.get("status") or {}
     said = set_condition(
-        status.get("conditions") or (), type="DisruptionTarget", status="True",
+        status.get("conditions") or (), type=DISRUPTION_TARGET, status="True",
         reason="EvictionByEvictionAPI", message="Eviction API: evicting", now=now,
     )  # fmt: skip
     return {**pod, "status": {**status, "conditions": said}}
