@@ -73,3 +73,10 @@ def test_the_brake_is_not_let_go_when_the_first_of_many_is_heard() -> None:
     told = SCENARIOS["failure-detector-too-aggressive"]
     must_hold(told, plan_of(told, "512"))
     must_hold(told, plan_of(told, "919"))
+
+
+def test_an_agent_that_comes_back_gives_nobody_the_address_of_another() -> None:
+    """1. An agent ends. 2. The next one sees all pods of its node, some with addresses: who has none yet gets
+    one that nobody said to have."""
+    told = SCENARIOS["agents-alone"]
+    must_hold(told, plan_of(told, "58"))

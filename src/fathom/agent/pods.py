@@ -41,6 +41,11 @@ class Pods:
     def worker(self, uid: str) -> Worker | None:
         return self._workers.get(uid)
 
+    def reported_addresses(self) -> set[str]:
+        """Of all that live, as the API has them."""
+        live = (pod for pod in self._wanted.values() if lookup(pod, "status", "phase") not in TERMINAL)
+        return {str(lookup(pod, "status", "podIP") or "") for pod in live}
+
     def observe(self, before: Obj | None, after: Obj | None) -> None:
         """A change in the cache."""
         if before is not None and (after is None or uid_of(after) != uid_of(before)):

@@ -114,8 +114,16 @@ class Agent:
         settings = self.settings
         if settings.driver == "simulated":
             clock = self._inside.outside.clock
-            return SimulatedRuntime(settings.script, clock=clock, pod_range=settings.pod_range)
+            return SimulatedRuntime(
+                settings.script,
+                clock=clock,
+                pod_range=settings.pod_range,
+                reported=self._reported_addresses,
+            )
         return SeamRuntime(self._inside.seam)
+
+    def _reported_addresses(self) -> set[str]:
+        return self.pods.reported_addresses()
 
     def _kit(self) -> Kit:
         settings = self.settings

@@ -8,7 +8,7 @@ begun and not yet reported begins again; nobody saw it.)
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import msgspec
@@ -47,10 +47,13 @@ def fails_at(script: Script, attempt: int) -> str:
 
 
 class SimulatedRuntime:
-    def __init__(self, script: Script, *, clock: Clock, pod_range: str) -> None:
+    def __init__(
+        self, script: Script, *, clock: Clock, pod_range: str, reported: Callable[[], Iterable[str]] = tuple
+    ) -> None:
         self._script = script
         self._clock = clock
         self._range = pod_range
+        self._reported = reported  # Addresses that the node's pods say they have, admitted yet or not.
         self._pods: dict[str, Kept] = {}
         self._runs: dict[str, Run] = {}  # Alive, by id.
         self._timers: dict[str, asyncio.TimerHandle] = {}  # Of their ends.
@@ -71,7 +74,8 @@ class SimulatedRuntime:
         if uid not in self._pods:
             taken = {kept.ip for kept in self._pods.values()}
             said = lookup(pod, "status", "podIP") or ""
-            ip = said if said and said not in taken else next_address(self._range, taken, self._last)
+            free = said and said not in taken
+            ip = said if free else next_address(self._range, taken.union(self._reported()), self._last)
             self._last = ip or self._last
             runs = tuple(_reported(pod))
             self._pods[uid] = Kept(pod, ip or "", runs)

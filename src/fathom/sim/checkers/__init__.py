@@ -12,6 +12,7 @@ from fathom.sim.checkers.budgets import EvictionsAreAllowed
 from fathom.sim.checkers.caches import CachesAreTrue
 from fathom.sim.checkers.capacity import LedgerIsTheSum, NobodyIsBoundBeyondALimit
 from fathom.sim.checkers.containers import (
+    AddressesAreApart,
     InitComesFirst,
     NothingRunsUnwanted,
     OnlyWhatRunsIsReady,
@@ -41,6 +42,7 @@ def at_home() -> list[Checker]:
         BoundWhereItMayBe(),
         EvictionsAreAllowed(),
         RunsAreTold(),
+        AddressesAreApart(),
         RestartsAreSpaced(),
         InitComesFirst(),
         OnlyWhatRunsIsReady(),

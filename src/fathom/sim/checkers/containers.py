@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from fathom.agent.process import Agent
 from fathom.agent.simulated import SimulatedRuntime
+from fathom.agent.views import TERMINAL
 from fathom.model.conditions import is_true
 from fathom.model.objects import Obj, key_of, lookup, uid_of
 from fathom.sim.invariants import Checker, Finding, Found, Seen
@@ -96,6 +97,32 @@ def _unready(pod: Obj) -> str | None:
             return f"{one.get('name')} is said to be ready, and does not run"
     waiting = [one.get("name") for one in told if not one.get("ready")]
     return f"it is said to be ready, and {waiting[0]} is not" if waiting and is_true(pod, "Ready") else None
+
+
+class AddressesAreApart(Checker):
+    """No two pods that live have the same address: who talks to one would be heard by the other."""
+
+    name = "each pod has an address of its own"
+    resources = frozenset({"pods"})
+
+    def __init__(self) -> None:
+        self._has: dict[str, str] = {}  # Address → UID.
+
+    def commit(self, change: Seen) -> Found:
+        before, now = _address(change.old), _address(change.new)
+        if before and before != now and self._has.get(before) == uid_of(change.old or {}):
+            del self._has[before]
+        if not now or change.new is None:
+            return None
+        other = self._has.setdefault(now, uid_of(change.new))
+        return f"{now} is also that of {other}" if other != uid_of(change.new) else None
+
+
+def _address(pod: Obj | None) -> str:
+    """Of one that has ended it may be given to another."""
+    if pod is None or lookup(pod, "status", "phase") in TERMINAL:
+        return ""
+    return str(lookup(pod, "status", "podIP") or "")
 
 
 class RestartsAreSpaced(Checker):
