@@ -31,6 +31,7 @@ from tests.clients.running import Server, running
 
 from fathom.agent.host.limits import find_means
 from fathom.agent.host.machine import find_rights
+from fathom.agent.host.sockets import parent_of
 from fathom.model.objects import lookup
 
 SERVE = ("python3", "-u", "-m", "http.server", "--bind", "$(POD_IP)", "8080")
@@ -458,6 +459,21 @@ def test_an_agent_that_dies_while_it_starts_pods_leaves_none_running_twice(
     pods = [cluster.until_ready(name) for name in names]
     time.sleep(0.5)
     assert [processes(name) for name in names] == [[pid_of(pod)] for pod in pods]
+
+
+def test_what_a_container_started_ends_with_it_though_its_shim_was_killed(cluster: Cluster) -> None:
+    child = "python3 -c 'import time; time.sleep(600)' stray &"
+    cluster.run("strays", "sh", "-c", f"{child} (setsid {child}) ; wait")
+    first = cluster.until_ready("strays")
+    cluster.until("strays", lambda pod: len(processes("stray")) == 2)
+    before = processes("stray")
+    shim = parent_of(pid_of(first))
+    assert shim is not None
+    os.kill(shim, signal.SIGKILL)
+    second = cluster.until("strays", lambda pod: status_of(pod).get("restartCount") == 1)
+    assert lookup(status_of(second), "lastState", "terminated", "reason") == "ContainerStatusUnknown"
+    cluster.until("strays", lambda pod: len(processes("stray")) == 2)
+    assert not set(before) & set(processes("stray"))
 
 
 def test_a_new_image_is_a_new_run(cluster: Cluster, server: Server) -> None:

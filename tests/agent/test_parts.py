@@ -3,12 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import os
 import socket
-import subprocess
-import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -25,7 +21,7 @@ from fathom.agent.settings import Script
 from fathom.agent.simulated import script_of
 from fathom.agent.status import Place, pod_status
 from fathom.agent.views import ContainerView, Health, Trouble, Views
-from fathom.model.objects import Obj, lookup
+from fathom.model.objects import Obj
 
 # Probes.
 
@@ -328,61 +324,3 @@ def test_a_log_that_is_written_and_rotated_while_it_is_followed_is_told_once_and
 
     said = [int(line.rpartition(b" ")[2]) for line in asyncio.run(followed()).splitlines()]
     assert said == list(range(900))
-
-
-def test_a_shim_records_who_runs_and_how_it_ended_and_leaves_nobody_behind(tmp_path: Path) -> None:
-    script = "sleep 60 & (setsid sleep 60 &) ; echo $$; echo bad >&2; exit 5"
-    code, said = launched(tmp_path, "sh", "-c", script)
-    assert (code, said) == (0, "ok")
-    exit_ = waited(tmp_path / "exit.json")
-    who = json.loads((tmp_path / "run.json").read_text())
-    assert (exit_["code"], exit_["signal"], exit_["uid"]) == (5, 0, "u1")
-    lines = [line.split(" ", 3)[1:] for line in (tmp_path / "log").read_text().splitlines()]
-    assert sorted(lines) == [["stderr", "F", "bad"], ["stdout", "F", str(who["pid"])]]
-    assert not [pid for pid in os.listdir("/proc") if pid.isdigit() and _started_by(pid, tmp_path)]
-    assert not (tmp_path / "spec").exists()
-
-
-def test_a_shim_says_why_a_program_cannot_be_started(tmp_path: Path) -> None:
-    code, said = launched(tmp_path, "./not-there")
-    assert (code, said) == (1, "No such file or directory: ./not-there")
-    assert waited(tmp_path / "exit.json")["code"] == 127
-
-
-def test_a_second_run_beside_one_that_lives_is_refused(tmp_path: Path) -> None:
-    assert launched(tmp_path, "sleep", "300") == (0, "ok")
-    first = json.loads((tmp_path / "run.json").read_text())
-    assert launched(tmp_path, "sleep", "300") == (1, "another run of this container is alive")
-    assert json.loads((tmp_path / "run.json").read_text()) == first
-    os.kill(first["pid"], 15)
-    assert waited(tmp_path / "exit.json")["signal"] == 15
-
-
-def launched(directory: Path, *argv: str) -> tuple[int, str]:
-    spec = {
-        "argv": argv, "env": {"PATH": os.environ["PATH"], "MARK": str(directory)}, "cwd": str(directory),
-        "directory": str(directory), "lock": str(directory / "lock"),
-        "log": str(directory / "log"), "log_bytes": 1000, "log_files": 2,
-        "record": {"uid": "u1"},
-    }  # fmt: skip
-    (directory / "spec").write_text(json.dumps(spec))
-    words = [sys.executable, "-I", "-S", shim.__file__, str(directory / "spec")]
-    done = subprocess.run(words, capture_output=True, text=True, timeout=20, check=False)
-    return done.returncode, done.stdout
-
-
-def waited(path: Path) -> Obj:
-    deadline_s = time.monotonic() + 10
-    while not path.exists():
-        assert time.monotonic() < deadline_s, f"no {path.name}"
-        time.sleep(0.02)
-    found: Obj = json.loads(path.read_text())
-    return found
-
-
-def _started_by(pid: str, directory: Path) -> bool:
-    try:
-        state = lookup({"s": Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]}, "s")
-        return state != "Z" and f"MARK={directory}\0".encode() in Path(f"/proc/{pid}/environ").read_bytes()
-    except OSError:
-        return False

@@ -33,6 +33,7 @@ LANDLOCK_CREATE, LANDLOCK_RESTRICT = 444, 446
 MAKE_BLOCK_DEVICES, SIGNALS = 1 << 11, 1 << 1  # A right that nobody here has anyway; a scope.
 LINE_BYTES_MAX = 16 * 1024  # As container runtimes cut long lines.
 FALLBACK_BYTES, FALLBACK_LINES = 2048, 80  # kubelet's.
+RESERVED_BYTES = 8192  # More than how a run ended takes, with a message of everyday length.
 DRAIN_S = 2.0  # How long output may still come after the program has ended.
 NOT_FOUND, NOT_EXECUTABLE, NOT_STARTED = 127, 126, 128
 
@@ -101,12 +102,19 @@ def started_at(pid: int) -> int:
         return int(file.read().rpartition(b")")[2].split()[19])
 
 
+def reserve(path: str) -> None:
+    """Room for what will be written there at the end, when the disk may be full."""
+    with open(f"{path}.new", "wb") as file:
+        file.write(bytes(RESERVED_BYTES))
+
+
 def write_whole(path: str, content: object) -> None:
     """There is the old file or the new one, whatever happens in between."""
     new = f"{path}.new"
-    with open(new, "w", encoding="utf-8") as file:
+    with open(os.open(new, os.O_RDWR | os.O_CREAT, 0o600), "w", encoding="utf-8") as file:
         json.dump(content, file)
         file.flush()
+        os.truncate(file.fileno(), file.tell())  # Not before: what was reserved would be given back.
         os.fsync(file.fileno())
     os.replace(new, path)
 
@@ -116,15 +124,23 @@ class Shim:
         self._spec = spec
         self._told = told
         self._directory: str = spec["directory"]
-        self._log = Log(spec["log"], spec["log_bytes"], spec["log_files"])
         self._status: int | None = None  # Of the container, once it has ended.
         self._pid = 0
         self._began_ns = 0
 
     def live(self) -> None:
+        try:
+            self._live()
+        except OSError as error:  # A full disk. Nothing runs of which there is no record.
+            self._end_the_rest()
+            self._tell(f"{error.strerror}: {error.filename or self._directory}".encode())
+
+    def _live(self) -> None:
         if not self._claim():
             self._tell(b"another run of this container is alive")
             return
+        self._log = Log(self._spec["log"], self._spec["log_bytes"], self._spec["log_files"])
+        reserve(f"{self._directory}/exit.json")
         prctl(PR_SET_CHILD_SUBREAPER, 1)  # Whatever the program leaves behind becomes ours to end.
         wake_r, wake_w = os.pipe()
         os.set_blocking(wake_w, False)
@@ -154,9 +170,12 @@ class Shim:
         return True
 
     def _tell(self, said: bytes) -> None:
+        if self._told < 0:
+            return
         with contextlib.suppress(OSError):  # The agent is gone: what we do is for the next one.
             os.write(self._told, said)
         os.close(self._told)
+        self._told = -1
 
     # The start.
 
@@ -236,8 +255,16 @@ class Shim:
                 "shim": me,
                 "shim_started": started_at(me),
                 "started_ns": self._began_ns,
+                "mounts": self._mounts(),
             },
         )
+
+    def _mounts(self) -> int:
+        """By its view of the files whatever it started is known, should we be killed."""
+        try:
+            return os.stat(f"/proc/{self._pid}/ns/mnt").st_ino if self._spec.get("enclose") else 0
+        except OSError:
+            return 0
 
     # The life.
 
@@ -302,18 +329,20 @@ class Shim:
         self._record_exit(code, number, reason, message)
 
     def _record_exit(self, code: int, number: int, reason: str, message: str) -> None:
-        write_whole(
-            f"{self._directory}/exit.json",
-            {
-                **self._spec["record"],
-                "started_ns": self._began_ns,
-                "code": code,
-                "signal": number,
-                "reason": reason,
-                "message": message,
-                "finished_ns": time.time_ns(),
-            },
-        )
+        file = f"{self._directory}/exit.json"
+        record = {
+            **self._spec["record"],
+            "started_ns": self._began_ns,
+            "code": code,
+            "signal": number,
+            "reason": reason,
+            "message": message,
+            "finished_ns": time.time_ns(),
+        }
+        try:
+            write_whole(file, record)
+        except OSError:  # The code is what counts.
+            write_whole(file, {**record, "message": ""})
 
     def _was_out_of_memory(self) -> bool:
         try:
@@ -432,12 +461,12 @@ class Log:
             pass  # A full disk costs output, not the program.
 
     def _rotate(self) -> None:
-        self._file.close()
         for number in range(self._files_max - 2, 0, -1):
             if os.path.exists(f"{self._path}.{number}"):
                 os.replace(f"{self._path}.{number}", f"{self._path}.{number + 1}")
         os.replace(self._path, f"{self._path}.1")
-        self._file = open(self._path, "ab", buffering=0)  # noqa: SIM115
+        full, self._file = self._file, open(self._path, "ab", buffering=0)  # noqa: SIM115
+        full.close()  # Not before: what cannot be replaced is written on.
         self._size = 0
 
 

@@ -33,13 +33,13 @@ from fathom.agent.host.limits import Means, fence_in, remove_groups
 from fathom.agent.host.probes import Prober
 from fathom.agent.host.records import ExitRecord, PodRecord, Records, RunRecord, boot_id, is_alive
 from fathom.agent.host.sockets import family, listening
+from fathom.agent.host.strays import SHIM, end_strays
 from fathom.agent.runtime import Kept, Launch, NotStarted, Probed, Run
 from fathom.agent.seamed import Probing, Signal
 from fathom.agent.views import containers_of
 from fathom.model.objects import Obj, lookup, uid_of
 from fathom.seams.log import Log
 
-SHIM = Path(__file__).parent.parent / "shim.py"
 BEGUN_S, POLL_S = 5.0, 0.05
 TOKEN_RENEW_S = 0.7 * TOKEN_S  # Before they expire.
 LOST = "the shim that waited for it is gone: how it ended is not known"
@@ -388,9 +388,17 @@ class ProcessDriver:
         found = self.records.run(run.uid, run.container, run.attempt)
         if found is None:
             return  # Removed meanwhile, with its pod.
-        if found.exit is None:
-            now_ns = time.time_ns()
-            lost = ExitRecord(137, now_ns, run.started_ns, 9, "ContainerStatusUnknown", LOST)
+        self.on_end(found if found.exit is not None else self._lost(found))
+
+    def _lost(self, run: Run) -> Run:
+        """Its shim was killed, or could not write down how it ended."""
+        record = self.records.run_record(run.uid, run.container, run.attempt)
+        if record is not None and record.boot == self._boot:
+            end_strays(record)
+        now_ns = time.time_ns()
+        lost = ExitRecord(137, now_ns, run.started_ns, 9, "ContainerStatusUnknown", LOST)
+        try:
             self.records.write_exit(run, lost)
-            found = msgspec.structs.replace(found, exit=lost.exit)
-        self.on_end(found)
+        except OSError as error:  # A full disk. The end is told all the same, or the pod would seem to run.
+            self._log.warn("an end is not written down", run=run.id, error=str(error))
+        return msgspec.structs.replace(run, exit=lost.exit)

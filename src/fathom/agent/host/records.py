@@ -43,6 +43,7 @@ class RunRecord(msgspec.Struct, frozen=True):
     shim_started: int
     started_ns: int
     image: str = ""
+    mounts: int = 0  # Its mount namespace, if it has one of its own.
 
     @property
     def run(self) -> Run:

@@ -1,0 +1,60 @@
+"""Who is left of a container whose shim was killed. The kernel ends the container's first process then; what
+that had started lives on as nobody's child, and would hold the ports that the next run needs."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from fathom.agent.host.records import RunRecord, is_alive
+from fathom.agent.host.sockets import parent_of
+
+SHIM = Path(__file__).parent.parent / "shim.py"
+ROUNDS, PAUSE_S = 50, 0.01  # They may start others while they are being ended.
+
+
+def end_strays(record: RunRecord) -> None:
+    """Gone when it returns, unless the kernel itself holds one of them."""
+    for _ in range(ROUNDS):
+        left = list(strays(record))
+        if not left:
+            return
+        for pid in left:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.kill(pid, signal.SIGKILL)
+        time.sleep(PAUSE_S)
+
+
+def strays(record: RunRecord) -> Iterator[int]:
+    """Of its session, or with its view of the files. Numbers of both are used again, but only by processes
+    that have a shim above them."""
+    if is_alive(record.pid, record.pid_started):
+        yield record.pid
+    for name in os.listdir("/proc"):
+        if name.isdigit() and _belongs(int(name), record) and not _is_cared_for(int(name)):
+            yield int(name)
+
+
+def _belongs(pid: int, record: RunRecord) -> bool:
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()
+        if fields[0] in {b"Z", b"X"} or int(fields[19]) < record.pid_started:
+            return False
+        return int(fields[3]) == record.pid or (
+            record.mounts != 0 and os.stat(f"/proc/{pid}/ns/mnt").st_ino == record.mounts
+        )
+    except (OSError, IndexError):
+        return False  # It ended meanwhile, or is not ours to look at.
+
+
+def _is_cared_for(pid: int | None) -> bool:
+    while pid is not None and pid > 1:
+        with contextlib.suppress(OSError):
+            if os.fsencode(SHIM) in Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0"):
+                return True
+        pid = parent_of(pid)
+    return False
