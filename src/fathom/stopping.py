@@ -14,12 +14,13 @@ LOOK_S = 0.5
 
 
 def stop_event() -> asyncio.Event:
-    """On the running loop. Set by SIGINT, SIGTERM, or when the supervisor is gone: nobody would restart us,
-    and the next supervisor's children would meet us."""
+    """On the running loop. Set by SIGINT, SIGTERM, a terminal that is closed, or when the supervisor is gone:
+    nobody would restart us, and the next supervisor's children would meet us."""
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(number, stop.set)
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        if number != signal.SIGHUP or signal.getsignal(number) != signal.SIG_IGN:  # `nohup` wants to stay.
+            loop.add_signal_handler(number, stop.set)
     if lock := os.environ.pop(LOCK, ""):
         os.set_inheritable(int(lock), False)
     if supervisor := os.environ.pop(SUPERVISOR, ""):

@@ -63,15 +63,20 @@ class LogFile:
         self._file = file
         self._bytes_max = bytes_max
         file.parent.mkdir(parents=True, exist_ok=True)
-        self._out = file.open("ab")
+        self._out = file.open("ab", buffering=0)  # What could not be written is not kept for later.
 
     def write(self, line: bytes) -> None:
-        if self._out.tell() + len(line) > self._bytes_max:
-            self._out.close()
-            self._file.replace(self._file.with_suffix(".log.1"))
-            self._out = self._file.open("ab")
-        self._out.write(line)
-        self._out.flush()
+        """A full disk costs lines, never the part: nobody would read what it says, and it would wait for
+        that."""
+        with contextlib.suppress(OSError):
+            if self._out.tell() + len(line) > self._bytes_max:
+                self._rotate()
+            self._out.write(line)
+
+    def _rotate(self) -> None:
+        self._file.replace(self._file.with_suffix(".log.1"))
+        full, self._out = self._out, self._file.open("ab", buffering=0)
+        full.close()
 
     def close(self) -> None:
         self._out.close()
@@ -208,10 +213,10 @@ class Supervisor:
     async def run(self) -> None:
         """Until told to stop. Raises NotStarted, Busy."""
         stop = stop_event()
-        lock = await take_lock(self._data)
+        stopping = asyncio.create_task(stop.wait())
+        lock = await take_lock(self._data, stopping)
         running: list[Running] = []
         keepers: list[asyncio.Task[None]] = []
-        stopping = asyncio.create_task(stop.wait())
         try:
             api = Running(self._api, self._data / "logs", lock, self._heard_api)
             running.append(api)
@@ -228,13 +233,25 @@ class Supervisor:
             os.close(lock)
 
     async def _first_start(self, api: Running, stopping: asyncio.Task[bool]) -> None:
+        """Whatever it says of itself that is wrong would be wrong again; who was killed may try again."""
+        while (code := await self._try_start(api, stopping)) is not None:
+            if code >= 0:
+                raise NotStarted(api.last_words[-1] if api.last_words else "it said nothing", code)
+            self._say(f"{end_words(api.part.name, code, '')} before it was ready; it is started again")
+            await asyncio.wait((stopping,), timeout=RESTART_S_MIN)
+
+    async def _try_start(self, api: Running, stopping: asyncio.Task[bool]) -> int | None:
+        """How it ended; None: it is ready, or we are to stop."""
+        if stopping.done():
+            return None
         await api.start()
         ended, ready = asyncio.create_task(api.ended()), asyncio.create_task(self._api_ready.wait())
         await asyncio.wait((ended, ready, stopping), return_when=asyncio.FIRST_COMPLETED)
         ready.cancel()
         if ended.done() and not stopping.done():
-            raise NotStarted(api.last_words[-1] if api.last_words else "it said nothing", ended.result())
+            return ended.result()
         ended.cancel()
+        return None
 
     async def _announce(self, stopping: asyncio.Task[bool]) -> None:
         """`ready` means that a pod that is created now finds a node."""
@@ -254,14 +271,21 @@ class Supervisor:
         loop, failures = asyncio.get_running_loop(), 0
         while True:
             began_s = loop.time()
-            if one.process is None or one.process.returncode is not None:
-                await one.start()
-            code = await one.ended()
+            how = await self._lived(one)
             failures = 1 if loop.time() - began_s >= STEADY_S else failures + 1
             self._restarts[one.part.name] = self._restarts.get(one.part.name, 0) + 1
-            last = one.last_words[-1] if one.last_words else ""
-            self._say(f"{end_words(one.part.name, code, last)}; it is started again")
+            self._say(f"{how}; it is started again")
             await asyncio.sleep(restart_pause_s(failures))
+
+    async def _lived(self, one: Running) -> str:
+        """From its start to its end, and how that was."""
+        if one.process is None or one.process.returncode is not None:
+            try:
+                await one.start()
+            except OSError as error:  # No memory, no more processes or files: that may pass.
+                return f"{one.part.name} cannot be started: {error.strerror}"
+        code = await one.ended()
+        return end_words(one.part.name, code, one.last_words[-1] if one.last_words else "")
 
     async def _stop(self, running: Sequence[Running], keepers: Sequence[asyncio.Task[None]]) -> None:
         for keeper in keepers:
@@ -297,9 +321,15 @@ class Supervisor:
 
     def _say(self, text: str) -> None:
         self._clear()
-        print(text, file=self._out, flush=True)
+        self._put(f"{text}\n")
         self._shown = ""
         self._show()
+
+    def _put(self, text: str) -> None:
+        """The terminal may be closed, the disk full: the cluster lives on, and its logs have it too."""
+        with contextlib.suppress(OSError, ValueError):
+            self._out.write(text)
+            self._out.flush()
 
     def _show(self) -> None:
         """One line that is always true, where there is somebody to look at it."""
@@ -309,29 +339,28 @@ class Supervisor:
         text = self._status.line + (f" · {restarts} restarts" if restarts else "")
         if text != self._shown:
             self._clear()
-            self._out.write(text)
-            self._out.flush()
+            self._put(text)
             self._shown = text
 
     def _clear(self) -> None:
         if self._live and self._shown:
-            self._out.write("\r\x1b[K")
-            self._out.flush()
+            self._put("\r\x1b[K")
             self._shown = ""
 
 
-async def take_lock(data: Path) -> int:
-    """One supervisor per data directory; children inherit it, so it is free when the last of them is gone."""
+async def take_lock(data: Path, stopping: asyncio.Task[bool]) -> int:
+    """One supervisor per data directory; children inherit it, so it is free when the last of them is gone.
+    Who is told to stop does not wait for it."""
     lock = os.open(data / "up.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     deadline_s = asyncio.get_running_loop().time() + LOCK_S
     while True:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
-            if asyncio.get_running_loop().time() > deadline_s:
+            if stopping.done() or asyncio.get_running_loop().time() > deadline_s:
                 os.close(lock)
                 raise Busy(f"another fathom runs on {data}; stop it, or choose another with --data") from None
-            await asyncio.sleep(0.1)
+            await asyncio.wait((stopping,), timeout=0.1)
         else:
             return lock
 

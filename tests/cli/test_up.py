@@ -11,12 +11,13 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from fathom.cli.main import run
-from fathom.supervise import Said, Status, end_words, heard
+from fathom.supervise import LogFile, Said, Status, end_words, heard
 
 FATHOM = [sys.executable, "-m", "fathom.cli"]
 API, CLUSTER = ("serve", "api"), ("up", "--nodes", "0")
@@ -41,7 +42,7 @@ def up(
 
 
 @BOTH
-@pytest.mark.parametrize("stop", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("stop", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_it_says_how_to_use_it_and_stops_cleanly_when_told(
     tmp_path: Path, stop: signal.Signals, command: tuple[str, ...]
 ) -> None:
@@ -176,6 +177,10 @@ def _all_new(before: dict[str, int], after: dict[str, int]) -> bool:
     return before.keys() == after.keys() and not set(before.values()) & set(after.values())
 
 
+def _is_back(process: subprocess.Popen[str], part: str, before: int) -> bool:
+    return children(process).get(part, before) != before
+
+
 def test_a_part_that_dies_is_started_again(tmp_path: Path) -> None:
     with up(tmp_path / "data", command=CLUSTER) as (process, _):
         before = children(process)
@@ -184,6 +189,46 @@ def test_a_part_that_dies_is_started_again(tmp_path: Path) -> None:
         until(lambda: _all_new(before, children(process)), "they are not all there again")
         process.send_signal(signal.SIGTERM)
         assert process.wait(30) == 0
+
+
+def test_a_server_that_is_killed_before_it_is_ready_is_started_again(tmp_path: Path) -> None:
+    words = [*FATHOM, *CLUSTER, "--data", str(tmp_path / "data"), "--port", "0"]
+    with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        until(lambda: "api" in children(process), "no server is started")
+        os.kill(children(process)["api"], signal.SIGKILL)
+        said = iter(process.stdout.readline, "ready\n")
+        assert next(said) == "api was killed by SIGKILL before it was ready; it is started again\n"
+        assert len(list(said)) == 2  # Where it serves, and how to use it.
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(30) == 0
+
+
+def test_parts_are_started_again_though_nobody_reads_what_is_said(tmp_path: Path) -> None:
+    with up(tmp_path / "data", command=CLUSTER) as (process, _):
+        assert process.stdout is not None
+        process.stdout.close()
+        for part in ("gateway", "deciders"):
+            before = children(process)
+            os.kill(before[part], signal.SIGKILL)
+            until(partial(_is_back, process, part, before[part]), f"{part} is not back")
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(30) == 0
+
+
+def test_a_full_disk_costs_lines_of_a_log_and_nothing_else() -> None:
+    log = LogFile(Path("/dev/full"))
+    log.write(b"lost\n")
+    log.close()
+
+
+def test_a_log_is_kept_to_its_size(tmp_path: Path) -> None:
+    log = LogFile(tmp_path / "part.log", bytes_max=20)
+    for number in range(10):
+        log.write(b"line %d\n" % number)
+    log.close()
+    kept = [(tmp_path / name).read_bytes() for name in ("part.log.1", "part.log")]
+    assert kept == [b"line 6\nline 7\n", b"line 8\nline 9\n"]
 
 
 def test_parts_whose_supervisor_is_gone_end_by_themselves_and_the_next_one_takes_over(tmp_path: Path) -> None:
