@@ -148,3 +148,15 @@ def test_ctrl_c_is_silent(tmp_path: Path) -> None:
         shown = process.communicate()
         os.close(writer)
     assert (shown, process.returncode) == (("", ""), 130)
+
+
+def test_ctrl_c_is_silent_while_commands_are_loaded() -> None:
+    code = (
+        "import os, signal, sys; from fathom.cli.entry import main\n"
+        "class Pressed:\n"
+        "    def find_spec(self, name, path, target=None):\n"
+        "        name == 'cyclopts' and os.kill(os.getpid(), signal.SIGINT)\n"
+        "sys.meta_path.insert(0, Pressed()); sys.argv = ['fathom', 'version']; main()"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert (done.stdout, done.stderr, done.returncode) == ("", "", 130)

@@ -1,0 +1,15 @@
+"""Where `fathom` begins. Loading the commands takes a moment, in which Ctrl-C is as quiet as later on."""
+
+from __future__ import annotations
+
+import sys
+
+from fathom.cli.problem import INTERRUPTED
+
+
+def main() -> None:
+    try:
+        from fathom.cli.main import main as begin  # noqa: PLC0415  # This is what takes the moment.
+    except KeyboardInterrupt:
+        sys.exit(INTERRUPTED)
+    begin()
