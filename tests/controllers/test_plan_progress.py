@@ -9,6 +9,7 @@ from tests.controllers.making import NOW, NOW_S, at, meta, pod, replica_set
 
 from fathom.control.owning import controller_ref
 from fathom.control.plan import NOTHING, Plan
+from fathom.controllers.missing import Missing, own_deadline_s, why_going, why_missing
 from fathom.controllers.plan_progress import Counted, forget, plan_progress, progress_of
 from fathom.controllers.stages import (
     ADMITTED,
@@ -22,7 +23,7 @@ from fathom.controllers.stages import (
     placed_by,
     stand_of,
 )
-from fathom.controllers.traces import last_action, last_error, why_missing
+from fathom.controllers.traces import last_action, last_error
 from fathom.model.objects import Obj
 from fathom.model.own import LastAction, PendingReason
 
@@ -45,6 +46,12 @@ def starting(reason: str, message: str = "", **status: Any) -> Obj:
     return made
 
 
+def unready(reason: str, *, for_s: float = 50) -> Obj:
+    made = pod("a", ready=False, ready_for_s=for_s, startTime=at(-9000))
+    made["status"]["conditions"][0]["reason"] = reason
+    return made
+
+
 @pytest.mark.parametrize(
     ("one", "stage", "boundary", "reason"),
     [
@@ -58,6 +65,9 @@ def starting(reason: str, message: str = "", **status: Any) -> Obj:
         (starting("CrashLoopBackOff", "ended with code 1"), STARTING, "crash", "crash"),
         (starting("CreateContainerConfigError", "no secret"), STARTING, "config", "config"),
         (pod("a", ready=False), STARTING, "probe", "probe"),
+        (unplaced(schedulerName="mine"), QUEUED, "scheduler", "scheduler/mine"),
+        (unready("ReadinessGatesNotReady"), STARTING, "gate", "gate"),
+        (unready("NodeUnreachable"), STARTING, "node", "node"),
     ],
 )  # fmt: skip
 def test_a_pod_stands_where_the_next_boundary_holds_it(
@@ -107,7 +117,7 @@ def test_a_replica_counts_in_every_stage_that_it_has_reached() -> None:
 def test_a_stage_that_lasts_too_long_is_stuck_at_its_boundary() -> None:
     stands = [stand(STARTING, age_s=1000, reason="image"), stand(QUEUED, age_s=61, reason="topology")]
     assert progress_of(Counted(2, stands), generation=1, now=NOW).stuck_at == "topology"
-    refusal = ("quota", "exceeded quota", NOW_S - 31.0)
+    refusal = Missing("quota", "exceeded quota", NOW_S - 1.0)
     assert progress_of(Counted(3, stands, missing=refusal), generation=1, now=NOW).stuck_at == "quota"
 
 
@@ -216,4 +226,131 @@ def test_what_was_last_done_and_what_last_went_wrong_are_told_from_the_objects()
     error = last_error(owner, (owner,), (bound,))
     assert error is not None
     assert (error.controller, error.reason) == ("replicasets", "FailedCreate")
-    assert why_missing(owner, (owner,)) == ("quota", "exceeded quota: small", NOW_S - 10)
+    assert why_missing(owner, (owner,), (), (owner,)) == Missing("quota", "exceeded quota: small", NOW_S + 20)
+
+
+def test_who_was_ready_is_not_stuck_at_once_when_it_is_not_ready() -> None:
+    assert stand_of(unready("ContainersNotReady"), serves=True).since_s == NOW_S - 50
+
+
+def test_whose_node_cannot_be_heard_waits_for_the_node_and_not_for_a_probe() -> None:
+    stand = stand_of(starting("WaitingForProbe", "c: readiness probe failed"), serves=True, heard=False)
+    assert (stand.boundary, stand.reason, stand.message) == (
+        "node",
+        "node/node-1",
+        "node node-1 cannot be heard",
+    )
+
+
+def test_a_ready_pod_that_the_gateway_does_not_reach_says_so() -> None:
+    made = pod("a")
+    made["status"]["conditions"].append(
+        {"type": "fathom.dev/Serving", "status": "False", "message": "the gateway cannot connect to it"}
+    )
+    stand = stand_of(made, serves=False)
+    assert (stand.stage, stand.boundary, stand.message) == (
+        READY,
+        "gateway",
+        "the gateway cannot connect to it",
+    )
+
+
+def deployment(*conditions: Obj, **spec: Any) -> Obj:
+    made = replica_set(**spec)
+    return {**made, "kind": "Deployment", "status": {"conditions": list(conditions)}}
+
+
+def progressing(reason: str, status: str, message: str = "") -> Obj:
+    return {
+        "type": "Progressing", "status": status, "reason": reason, "message": message,
+        "lastUpdateTime": at(-30), "lastTransitionTime": at(-20),
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("workload", "sets", "boundary"),
+    [
+        (deployment(paused=True), (), "paused"),
+        (deployment(progressing("DeploymentPaused", "Unknown", "by override x")), (), "paused"),
+        (deployment(progressing("ReplicaSetUpdated", "True")), (replica_set(replicas=1),), "rollout"),
+        (deployment(progressing("ReplicaSetUpdated", "True")), (replica_set(replicas=3),), "admission"),
+        (deployment(progressing("ProgressDeadlineExceeded", "False", "Too late.")), (), "rollout"),
+        ({**deployment(), "kind": "Job"}, (), "admission"),
+    ],
+)
+def test_pods_that_nobody_refused_are_missing_for_a_reason_too(
+    workload: Obj, sets: tuple[Obj, ...], boundary: str
+) -> None:
+    assert why_missing(workload, sets, (), (workload, *sets)).boundary == boundary
+
+
+def job(*conditions: Obj, **spec: Any) -> Obj:
+    return {
+        "apiVersion": "batch/v1", "kind": "Job", "metadata": meta("sum"),
+        "spec": {"backoffLimit": 6, **spec}, "status": {"conditions": list(conditions), "startTime": at(-40)},
+    }  # fmt: skip
+
+
+def test_a_job_whose_pods_fail_waits_for_the_back_off_and_says_with_which_code() -> None:
+    ended = {"exitCode": 7, "reason": "Error", "finishedAt": at(-9)}
+    failed = pod("sum-0", job(), phase="Failed", containerStatuses=[{"state": {"terminated": ended}}])
+    missing = why_missing(job(), (), (failed,), (job(),))
+    assert (missing.boundary, missing.deadline_s) == ("crash", NOW_S + 260)
+    assert missing.message == "1 failed, the last sum-0: the next is made after a back-off"
+    error = last_error(job(), (), (failed,))
+    assert error is not None
+    assert (error.reason, error.message) == ("Error", "sum-0: exit code 7 (Error)")
+
+
+def test_a_job_that_failed_says_why_when_nothing_of_it_is_left() -> None:
+    said = {"type": "Failed", "status": "True", "reason": "DeadlineExceeded", "message": "too long",
+            "lastTransitionTime": at(-5)}  # fmt: skip
+    error = last_error(job(said), (), ())
+    assert error is not None
+    assert (error.controller, error.reason, error.message) == ("jobs", "DeadlineExceeded", "sum: too long")
+
+
+def test_init_containers_and_probes_that_fail_are_errors_too() -> None:
+    waiting = {"reason": "CrashLoopBackOff", "message": "back-off 10s"}
+    last = {"terminated": {"exitCode": 2, "reason": "Error", "finishedAt": at(-3)}}
+    init = pod("a", ready=False, initContainerStatuses=[{"state": {"waiting": waiting}, "lastState": last}])
+    error = last_error(replica_set(), (), (init,))
+    assert error is not None
+    assert (error.reason, error.message) == ("CrashLoopBackOff", "a: exit code 2 (Error); back-off 10s")
+    probed = last_error(replica_set(), (), (starting("WaitingForProbe", "c: readiness probe failed: no"),))
+    assert probed is not None
+    assert (probed.reason, probed.message) == ("WaitingForProbe", "a: c: readiness probe failed: no")
+
+
+def test_a_workloads_own_deadline_ends_every_stages_time() -> None:
+    probing = [stand(STARTING, reason="probe")]
+    over = Counted(2, probing, Missing("rollout", "", NOW_S - 20.0), deadline_s=NOW_S - 20.0)
+    found = progress_of(over, generation=1, now=NOW)
+    assert (found.stuck_at, found.deadline) == ("probe", at(-20))
+    arrived = Counted(1, [stand(SERVING)], deadline_s=NOW_S - 20.0)
+    assert progress_of(arrived, generation=1, now=NOW).deadline is None
+
+
+def test_whose_own_deadline_it_is() -> None:
+    assert own_deadline_s(job(activeDeadlineSeconds=60)) == NOW_S + 20
+    assert own_deadline_s(job()) is None
+    rolling = progressing("ReplicaSetUpdated", "True")
+    assert own_deadline_s(deployment(rolling, progressDeadlineSeconds=600)) == NOW_S + 570
+    assert own_deadline_s(deployment(rolling, progressDeadlineSeconds=2**31 - 1)) is None
+    assert own_deadline_s(deployment(progressing("NewReplicaSetAvailable", "True"))) is None
+    assert own_deadline_s(deployment(progressing("ProgressDeadlineExceeded", "False"))) == NOW_S - 20
+
+
+def test_a_workload_that_does_not_go_says_what_holds_it() -> None:
+    owner = replica_set(replicas=2)
+    owner["metadata"] |= {"deletionTimestamp": at(-90), "finalizers": ["example.com/x", "foregroundDeletion"]}
+    going = why_going(owner)
+    assert going is not None
+    assert (going.reason, going.deadline_s) == ("finalizer/example.com/x", NOW_S - 30)
+    (write,) = plan_progress(owner, there(), Counted(0, [], going=going), None, now=NOW).statuses
+    current = write.status["current"]
+    assert (current["stuckAt"], current["pendingReasons"][0]["reason"]) == (
+        "finalizer",
+        "finalizer/example.com/x",
+    )
+    assert plan_progress(owner, None, Counted(0, [], going=going), None, now=NOW) == NOTHING

@@ -131,7 +131,9 @@ def _starting(pod: Obj, views: Views, phase: str) -> Said:
         exit_ = view.run.exit
         if exit_ is not None and (container.role == "main" or exit_.code) and phase != "Succeeded":
             return "Starting", "True", "CrashLoopBackOff", f"{container.name} {_words(exit_)}"
-        if view.running and not (view.health.started and view.health.ready) and container.role != "init":
+        if view.running and container.role == "init":
+            return "Starting", "True", "PodInitializing", f"init container {container.name} has not ended yet"
+        if view.running and not (view.health.started and view.health.ready):
             said = view.health.said or "no probe has passed yet"
             return "Starting", "True", "WaitingForProbe", f"{container.name}: {said}"
     notes = [

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from fathom.control.again import Again
+from fathom.control.again import Again, Failure
 from fathom.control.kit import Kit
 from fathom.control.owning import has_finalizer, is_controlled_by
 from fathom.control.plan import Plan
-from fathom.control.watches import JOB, POD, OwnedBy, Primary, Watch
+from fathom.control.watches import JOB, POD, OwnedBy, Primary, Related, Watch
 from fathom.controllers.adopting import FOR_CHILDREN, owner_key
 from fathom.controllers.floor import Floor
 from fathom.controllers.jobtally import TRACKED
+from fathom.controllers.missing import plan_refused
 from fathom.controllers.news import of_job
 from fathom.controllers.plan_jobs import Around, let_go, look_again_s, plan_job
+from fathom.controllers.plan_progress import progress_name
+from fathom.controllers.progress import WORKLOAD_PROGRESS
+from fathom.controllers.replicasets import RACES
 from fathom.model.objects import Key, Obj, uid_of
 
 TRACKED_BY = "tracked-by"  # An index: pods that wait to be counted, by 'namespace/job'.
@@ -31,6 +35,7 @@ class Jobs:
         # A Job's conditions are validated as a whole by Kubernetes, which knows only its own.
         Primary(JOB, conditions=False),
         OwnedBy(POD, indexes={**FOR_CHILDREN, TRACKED_BY: _by_job}),
+        Related(WORKLOAD_PROGRESS),
     )
 
     def __init__(self, kit: Kit) -> None:
@@ -50,8 +55,20 @@ class Jobs:
             occupied=lambda name: view.get("Pod", Key(key.namespace, name)) is not None,
             needs=self._floor.needs,
         )
-        applied = await self._kit.apply(key, plan_job(job, around, now=now), seen=view)
+        plan = plan_job(job, around, now=now)
+        applied = await self._kit.apply(key, plan, seen=view)
+        failure = applied.failure
+        if plan.creates and failure is not None and failure.blame == "failed" and failure.reason not in RACES:
+            await self._say(key, failure)
         return Again.after(applied, in_s=look_again_s(job, pods, now=now), why="a Job's time")
+
+    async def _say(self, key: Key, failure: Failure) -> None:
+        """That the server refuses its pods. Kubernetes' Jobs have no condition for that, so it stands where
+        people look how far it is."""
+        view = self._kit.snapshot()
+        progress = view.get("WorkloadProgress", Key(key.namespace, progress_name("Job", key.name)))
+        if progress is not None:
+            await self._kit.apply(key, plan_refused(progress, failure, now=self._kit.now()), seen=view)
 
     async def _release_orphans(self, key: Key) -> None:
         """Pods of a Job that is gone would wait for ever to be counted. Our view of Jobs may be behind that

@@ -14,9 +14,10 @@ import msgspec
 from fathom.cache.freshness import Need, NoOlderThan
 from fathom.control.owning import controller_ref, is_controlled_by, named_after
 from fathom.control.plan import NOTHING, OWN_WRITES, Create, Delete, Plan, WriteStatus, contains, target
+from fathom.controllers.missing import REPLICA_FAILURE, Missing
 from fathom.controllers.podstates import seconds
-from fathom.controllers.stages import DEADLINES_S, STAGES, Stand, reached
-from fathom.model.conditions import Status, conditions_of, set_condition
+from fathom.controllers.stages import STAGES, Stand, reached
+from fathom.model.conditions import Status, conditions_of, set_condition, without_condition
 from fathom.model.objects import Obj, is_deleting, key_of, lookup, metadata
 from fathom.model.own import LastAction, LastError, PendingReason, Progress, read
 from fathom.seams.outside import timestamp
@@ -33,7 +34,9 @@ class Counted(msgspec.Struct, frozen=True):
 
     desired: int
     stands: Sequence[Stand]
-    missing: tuple[str, str, float] | None = None  # Why pods are not made: boundary, message, since when.
+    missing: Missing = Missing("admission")  # Why pods are not made.
+    going: Missing | None = None  # Why a workload that is being deleted is still there.
+    deadline_s: float | None = None  # The workload's own.
     last_action: LastAction | None = None
     last_error: LastError | None = None
 
@@ -46,7 +49,6 @@ def progress_of(counted: Counted, *, generation: int, now: str) -> Progress:
     stands = counted.stands
     counts = {stage: reached(stands, number) for number, stage in enumerate(STAGES)}
     deadline_s = _deadline_s(counted)
-    late = deadline_s is not None and deadline_s <= seconds(now)
     return Progress(
         generation=generation,
         desired=counted.desired,
@@ -55,7 +57,7 @@ def progress_of(counted: Counted, *, generation: int, now: str) -> Progress:
         last_action=counted.last_action,
         last_error=counted.last_error,
         deadline=None if deadline_s is None else timestamp(round(deadline_s * 1e9)),
-        stuck_at=_stuck(counted, seconds(now)) if late else "",
+        stuck_at=_stuck(counted, seconds(now)),
     )
 
 
@@ -63,37 +65,57 @@ def _lacking(counted: Counted) -> int:
     return max(0, counted.desired - len(counted.stands))
 
 
+def _waits(counted: Counted) -> list[tuple[int, str, float | None]]:
+    """Stage, boundary and deadline of all that have not arrived. Who is not there is before the first stage;
+    but a rollout that stands waits for those who are."""
+    found: list[tuple[int, str, float | None]] = [
+        (one.stage, one.boundary, one.deadline_s) for one in counted.stands if one.deadline_s is not None
+    ]
+    if _lacking(counted):
+        stage = len(STAGES) if counted.missing.boundary == "rollout" else -1
+        found.append((stage, counted.missing.boundary, counted.missing.deadline_s))
+    if counted.going is not None:
+        found.append((-2, counted.going.boundary, counted.going.deadline_s))
+    return found
+
+
 def _deadline_s(counted: Counted) -> float | None:
-    """The first of all those that have not arrived."""
-    deadlines = [one.deadline_s for one in counted.stands if one.deadline_s is not None]
-    if _lacking(counted) and counted.missing is not None:
-        deadlines.append(counted.missing[2] + DEADLINES_S["missing"])
-    return min(deadlines, default=None)
+    """The first of all those that have not arrived, or the workload's own where that is sooner."""
+    waits = _waits(counted)
+    deadlines = [*(deadline_s for *_, deadline_s in waits), counted.deadline_s if waits else None]
+    return min((one for one in deadlines if one is not None), default=None)
 
 
 def _stuck(counted: Counted, now_s: float) -> str:
-    """The boundary of the earliest stage that holds somebody for too long: what comes after waits for it."""
-    if _lacking(counted) and counted.missing is not None:
-        boundary, _, since_s = counted.missing
-        if since_s + DEADLINES_S["missing"] <= now_s:
-            return boundary
-    late = [one for one in counted.stands if one.deadline_s is not None and one.deadline_s <= now_s]
-    return min(late, key=lambda one: (one.stage, one.boundary)).boundary if late else ""
+    """The boundary of the earliest stage that holds somebody for too long: what comes after waits for it.
+    When the workload's own time is over, that is so for everybody."""
+    over = counted.deadline_s is not None and counted.deadline_s <= now_s
+    late = [
+        (stage, boundary)
+        for stage, boundary, deadline_s in _waits(counted)
+        if deadline_s is not None and (over or deadline_s <= now_s)
+    ]
+    return min(late)[1] if late else ""
 
 
 def _pending(counted: Counted) -> tuple[PendingReason, ...]:
+    """What is being deleted says that first; nobody is counted for it, as nobody is wanted any more."""
     found: Counter[str] = Counter()
     words: dict[str, str] = {}
     if lacking := _lacking(counted):
-        boundary, message = ("admission", "") if counted.missing is None else counted.missing[:2]
-        found[boundary] += lacking
-        words[boundary] = message
+        found[counted.missing.boundary] += lacking
+        words[counted.missing.boundary] = counted.missing.message
     for one in counted.stands:
         if one.reason:
             found[one.reason] += 1
             words.setdefault(one.reason, one.message)
     most = sorted(found, key=lambda reason: (-found[reason], reason))[:REASONS_MAX]
-    return tuple(PendingReason(one, found[one], words[one][:MESSAGE_LENGTH_MAX]) for one in most)
+    first = [] if counted.going is None else [_of_going(counted.going)]
+    return (*first, *(PendingReason(one, found[one], words[one][:MESSAGE_LENGTH_MAX]) for one in most))
+
+
+def _of_going(going: Missing) -> PendingReason:
+    return PendingReason(going.reason or going.boundary, 0, going.message[:MESSAGE_LENGTH_MAX])
 
 
 # The object.
@@ -103,7 +125,7 @@ def plan_progress(
     workload: Obj, there: Obj | None, current: Counted, before: Counted | None, *, now: str
 ) -> Plan:
     """`before`: what is left of earlier generations, where they can be told apart."""
-    if is_deleting(workload):
+    if there is None and is_deleting(workload):
         return NOTHING
     if there is None:
         return Plan(creates=(Create("WorkloadProgress", _made(workload)),), why="first")
@@ -114,7 +136,7 @@ def plan_progress(
     status: Obj = {
         "current": _plain(shown),
         "observedGeneration": generation,
-        "conditions": _conditions(there, shown, generation, now),
+        "conditions": _conditions(there, shown, generation, now, lacking=bool(_lacking(current))),
     }
     previous = _previous(there, before, generation, now)
     if previous is not None:
@@ -202,10 +224,10 @@ def _why(shown: Progress) -> str:
     return f"desired={shown.desired} {counts}{' stuck at ' + shown.stuck_at if shown.stuck_at else ''}"
 
 
-def _conditions(there: Obj, shown: Progress, generation: int, now: str) -> list[Obj]:
+def _conditions(there: Obj, shown: Progress, generation: int, now: str, *, lacking: bool) -> list[Obj]:
     """The names that people know them by; each with the generation it is about."""
     waits = ", ".join(one.reason for one in shown.pending_reasons)
-    found = conditions_of(there)
+    found = conditions_of(there) if lacking else without_condition(conditions_of(there), REPLICA_FAILURE)
     bound: Status = "True" if shown.bound >= shown.desired else "False"
     unplaced = shown.queued - shown.bound
     ready: Status = "True" if shown.ready >= shown.desired else "False"

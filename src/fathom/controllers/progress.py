@@ -17,6 +17,7 @@ from fathom.control.owning import controller_of
 from fathom.control.watches import (
     DEPLOYMENT,
     JOB,
+    NODE,
     POD,
     REPLICA_SET,
     SERVICE,
@@ -30,18 +31,21 @@ from fathom.control.watches import (
 from fathom.controllers.adopting import FOR_CHILDREN, claims_of, owner_key
 from fathom.controllers.endpoints import ENDPOINT_SLICE
 from fathom.controllers.jobpolicies import CRITERIA_MET, FAILURE_TARGET
+from fathom.controllers.missing import own_deadline_s, why_going, why_missing
 from fathom.controllers.plan_endpoints import SERVICE_NAME, selects
 from fathom.controllers.plan_jobs import is_finished, is_true
 from fathom.controllers.plan_progress import Counted, forget, plan_progress, progress_name
 from fathom.controllers.plan_replicasets import wanted_of
-from fathom.controllers.podstates import has_ended, is_active, seconds
+from fathom.controllers.podstates import is_active, seconds
 from fathom.controllers.revisions import split
-from fathom.controllers.stages import stand_of
-from fathom.controllers.traces import last_action, last_error, why_missing
+from fathom.controllers.stages import REACHED, Stand, stand_of
+from fathom.controllers.traces import last_action, last_error
+from fathom.model.conditions import conditions_of, find_condition
 from fathom.model.objects import Key, Obj, key_of, labels_of, lookup, metadata, uid_of
 
 WORKLOAD_PROGRESS = Kind("WorkloadProgress", Resource("fathom.dev", "v1alpha1", "workloadprogresses"))
 EVERY_S = 1.0  # No workload is written more often.
+NODES_S = 30.0  # How often the node of somebody who waits for it is looked at.
 
 
 def _above(pod: Obj, seen: Snapshot, kind: Kind) -> Key | None:
@@ -78,6 +82,7 @@ def watches_of(kind: Kind) -> tuple[Watch, ...]:
         Related(POD, concerns=of_pod, indexes=FOR_CHILDREN),
         Related(ENDPOINT_SLICE, concerns=of_slice),
         Related(SERVICE),
+        Related(NODE),
         Related(WORKLOAD_PROGRESS, concerns=of_progress),
     )
     above: tuple[Watch, ...] = (OwnedBy(REPLICA_SET, indexes=FOR_CHILDREN),) if kind is DEPLOYMENT else ()
@@ -124,24 +129,48 @@ class _Progress:
 
 
 def _look_again_s(current: Counted, now: str) -> float | None:
-    """When the next deadline that is not over yet ends."""
-    ahead = [one.deadline_s for one in current.stands if one.deadline_s is not None]
-    waits = [end - seconds(now) for end in ahead if end > seconds(now)]
-    return min(waits) + 1.0 if waits else None
+    """When the next deadline that is not over yet ends. Of a node that is heard again nobody tells."""
+    ends = [one.deadline_s for one in current.stands]
+    ends += [current.missing.deadline_s, current.deadline_s]
+    ends += [] if current.going is None else [current.going.deadline_s]
+    waits = [end - seconds(now) + 1.0 for end in ends if end is not None and end > seconds(now)]
+    if any(one.boundary == "node" for one in current.stands):
+        waits.append(NODES_S)
+    return min(waits, default=None)
 
 
 def counted(view: Snapshot, workload: Obj, sets: Sequence[Obj], pods: Sequence[Obj], desired: int) -> Counted:
     """`sets`: the ReplicaSets that make these pods; none for a Job."""
-    serving = _serving(view, key_of(workload).namespace, pods)
-    missing = why_missing(workload, sets)
-    live = [pod for pod in pods if is_active(pod)]
+    key = key_of(workload)
+    serving = _serving(view, key.namespace, pods)
+    going = why_going(workload)
+    there = view.get("WorkloadProgress", Key(key.namespace, progress_name(str(workload["kind"]), key.name)))
+    # A Job's progress says for it that its pods are refused.
+    said = (*sets, workload) if there is None or workload["kind"] != "Job" else (workload, there)
     return Counted(
-        desired=desired,
-        stands=[stand_of(pod, serves=serving is None or uid_of(pod) in serving) for pod in live],
-        missing=missing,
+        desired=0 if going is not None else desired,
+        stands=[_stand(view, pod, serving) for pod in pods if is_active(pod)],
+        missing=why_missing(workload, sets, pods, said),
+        going=going,
+        deadline_s=own_deadline_s(workload),
         last_action=last_action(workload, sets, pods),
-        last_error=last_error(workload, sets, pods),
+        last_error=last_error(workload, said, pods),
     )
+
+
+def _stand(view: Snapshot, pod: Obj, serving: set[str] | None) -> Stand:
+    node = view.get("Node", Key("", str(lookup(pod, "spec", "nodeName") or "")))
+    ready = find_condition(conditions_of(node), "Ready") if node is not None else None
+    heard = ready is None or ready.get("status") != "Unknown"
+    return stand_of(pod, serves=_serves(pod, serving), heard=heard)
+
+
+def _serves(pod: Obj, serving: set[str] | None) -> bool:
+    """Its Service has it, and the gateway, where there is one, has not failed to reach it."""
+    if serving is None:
+        return True
+    reached = find_condition(conditions_of(pod), REACHED) or {}
+    return uid_of(pod) in serving and reached.get("status") != "False"
 
 
 def _serving(view: Snapshot, namespace: str, pods: Sequence[Obj]) -> set[str] | None:
@@ -195,7 +224,7 @@ class JobProgress(_Progress):
     watches: ClassVar[tuple[Watch, ...]] = watches_of(JOB)
 
     def count(self, view: Snapshot, workload: Obj, now: str) -> tuple[Counted, Counted | None]:
-        pods = [pod for pod in view.owned("Pod", uid_of(workload)) if not has_ended(pod)]
+        pods = view.owned("Pod", uid_of(workload))
         return counted(view, workload, (), pods, _wanted_by(workload)), None
 
 

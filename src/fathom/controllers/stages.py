@@ -3,7 +3,8 @@
     admitted → queued → scheduled → bound → starting → ready → serving
 
 Each stage but the last has a deadline: a pod that has been in it for longer is stuck, and the boundary says
-whose turn it is: quota, gate, scheduler, topology, capacity, node, image, config, crash, probe, endpoints.
+whose turn it is: quota, gate, scheduler, topology, capacity, node, image, config, crash, probe, endpoints,
+gateway.
 """
 
 from __future__ import annotations
@@ -30,7 +31,12 @@ DEADLINES_S = {
     "bound": 60.0,
     "starting": 300.0,
     "ready": 30.0,
+    "going": 60.0,
 }
+
+# What the gateway says of a pod that a Service has.
+REACHED = "fathom.dev/Serving"
+DEFAULT_SCHEDULER = "default-scheduler"
 
 # Boundaries that more replicas do not help against.
 NOT_HELPED_BY_MORE = ("admission", "quota", "gate", "scheduler", "topology", "capacity", "nodes", "node")
@@ -52,20 +58,33 @@ class Stand(msgspec.Struct, frozen=True):
         return None if self.stage == SERVING else self.since_s + DEADLINES_S[STAGES[self.stage]]
 
 
-def stand_of(pod: Obj, *, serves: bool) -> Stand:
-    """`serves`: it takes traffic, or there is no Service that would send it any."""
+def stand_of(pod: Obj, *, serves: bool, heard: bool = True) -> Stand:
+    """`serves`: it takes traffic, or there is no Service that would send it any. `heard`: its node is."""
     if not lookup(pod, "spec", "nodeName"):
         return _waiting(pod)
     if not _is_taken(pod):
         node = str(lookup(pod, "spec", "nodeName"))
-        why = f"{node} has not begun with it"
+        why = f"{node} has not begun with it" if heard else f"node {node} cannot be heard"
         return Stand(BOUND, _since(pod, "PodScheduled"), "node", f"node/{node}", why)
     if not is_ready(pod):
-        return _starting(pod)
+        return _starting(pod) if heard else _unheard(pod)
     if not serves:
-        why = "no slice of its Service has it as ready yet"
-        return Stand(READY, _since(pod, "Ready"), "endpoints", "endpoints", why)
+        return _ready(pod)
     return Stand(SERVING, _since(pod, "Ready"))
+
+
+def _unheard(pod: Obj) -> Stand:
+    node = str(lookup(pod, "spec", "nodeName"))
+    return Stand(STARTING, _unready_since(pod), "node", f"node/{node}", f"node {node} cannot be heard")
+
+
+def _ready(pod: Obj) -> Stand:
+    reached = find_condition(conditions_of(pod), REACHED) or {}
+    if reached.get("status") == "False":
+        why = str(reached.get("message") or "")
+        return Stand(READY, _since(pod, REACHED), "gateway", "gateway", why)
+    why = "no slice of its Service has it as ready yet"
+    return Stand(READY, _since(pod, "Ready"), "endpoints", "endpoints", why)
 
 
 def _waiting(pod: Obj) -> Stand:
@@ -74,11 +93,20 @@ def _waiting(pod: Obj) -> Stand:
         return Stand(ADMITTED, created_s(pod), "gate", f"gate/{gates[0]}", f"gates: {', '.join(gates)}")
     condition = find_condition(conditions_of(pod), "PodScheduled")
     if condition is None or condition.get("status") != "False":
-        return Stand(QUEUED, created_s(pod), "scheduler", "scheduler", "no scheduler has looked at it yet")
+        return _unseen(pod)
     message = str(condition.get("message") or "")
     boundary, reason = placed_by(message)
     # The same verdict in other words is no progress: it waits since it was made.
     return Stand(QUEUED, created_s(pod), boundary, reason, message)
+
+
+def _unseen(pod: Obj) -> Stand:
+    """Whoever is to place it has not said anything."""
+    name = str(lookup(pod, "spec", "schedulerName") or DEFAULT_SCHEDULER)
+    if name == DEFAULT_SCHEDULER:
+        return Stand(QUEUED, created_s(pod), "scheduler", "scheduler", "no scheduler has looked at it yet")
+    why = f"no scheduler of the name {name} has looked at it yet"
+    return Stand(QUEUED, created_s(pod), "scheduler", f"scheduler/{name}", why)
 
 
 _QUOTA = re.compile(r"quota/[^\s,.]+(?:\.[^\s,.]+)*")
@@ -120,10 +148,17 @@ _IMAGE = ("ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNever
 
 
 def _starting(pod: Obj) -> Stand:
-    since_s = seconds(lookup(pod, "status", "startTime")) or _since(pod, "Starting")
     reason, message = _trouble(pod)
     boundary = _boundary(reason)
-    return Stand(STARTING, since_s, boundary, boundary, f"{reason}: {message}" if message else reason)
+    why = f"{reason}: {message}" if message else reason
+    return Stand(STARTING, _unready_since(pod), boundary, boundary, why)
+
+
+def _unready_since(pod: Obj) -> float:
+    """One that was ready has time to be so again."""
+    ready = find_condition(conditions_of(pod), "Ready") or {}
+    started_s = seconds(lookup(pod, "status", "startTime")) or _since(pod, "Starting")
+    return max(started_s, seconds(ready.get("lastTransitionTime")))
 
 
 def _trouble(pod: Obj) -> tuple[str, str]:
@@ -137,6 +172,8 @@ def _trouble(pod: Obj) -> tuple[str, str]:
     if said.get("reason") not in {None, "Started"}:
         return str(said["reason"]), str(said.get("message") or "")
     ready = find_condition(conditions_of(pod), "Ready") or {}
+    if ready.get("reason") in {"ReadinessGatesNotReady", "NodeUnreachable"}:
+        return str(ready["reason"]), str(ready.get("message") or "")
     if phase_of(pod) == "Running":
         return "WaitingForProbe", str(ready.get("message") or "")
     return str(ready.get("reason") or "ContainerCreating"), str(ready.get("message") or "")
@@ -149,7 +186,11 @@ def _boundary(reason: str) -> str:
         return "crash"
     if "Config" in reason:
         return "config"
-    if "Probe" in reason or reason.startswith("ContainersNotReady") or reason == "ReadinessGatesNotReady":
+    if reason == "ReadinessGatesNotReady":
+        return "gate"
+    if reason == "NodeUnreachable":
+        return "node"
+    if "Probe" in reason or reason.startswith("ContainersNotReady"):
         return "probe"
     return "start"
 

@@ -1,5 +1,4 @@
-"""What was last done for a workload, what last went wrong, and why pods of it are missing, told from what its
-objects say. Pure."""
+"""What was last done for a workload and what last went wrong, told from what its objects say. Pure."""
 
 from __future__ import annotations
 
@@ -55,12 +54,15 @@ def _bound(pods: Iterable[Obj]) -> list[LastAction]:
     return found
 
 
-def last_error(workload: Obj, sets: Sequence[Obj], pods: Sequence[Obj]) -> LastError | None:
+def last_error(workload: Obj, said: Sequence[Obj], pods: Sequence[Obj]) -> LastError | None:
+    """`said`: whoever may carry the server's refusal of a pod."""
     found = [
         *_said((workload,), "Progressing", "False", "deployments"),
-        *_said((workload, *sets), "ReplicaFailure", "True", "replicasets"),
+        *_said((workload,), "Failed", "True", "jobs"),
+        *_said(said, "ReplicaFailure", "True", _maker(workload)),
         *_said(pods, "PodScheduled", "False", "scheduler"),
         *_containers(pods),
+        *_probes(pods),
     ]
     return max(found, key=lambda one: (seconds(one.time), one.message), default=None)
 
@@ -84,28 +86,48 @@ def _said(objs: Iterable[Obj], type_: str, status: str, controller: str) -> list
 def _containers(pods: Iterable[Obj]) -> list[LastError]:
     found = []
     for pod in pods:
-        for one in lookup(pod, "status", "containerStatuses") or ():
-            waiting = lookup(one, "state", "waiting") or {}
-            if waiting.get("reason") in {None, "ContainerCreating", "PodInitializing"}:
-                continue
-            ended = lookup(one, "lastState", "terminated", "finishedAt")
-            found.append(
-                LastError(
-                    controller="agent",
-                    reason=str(waiting["reason"]),
-                    message=f"{metadata(pod)['name']}: {waiting.get('message') or ''}"[:MESSAGE_LENGTH_MAX],
-                    time=str(ended or metadata(pod).get("creationTimestamp") or ""),
-                )
-            )
+        for field in ("initContainerStatuses", "containerStatuses"):
+            for one in lookup(pod, "status", field) or ():
+                found += _container(pod, one)
     return found
 
 
-def why_missing(workload: Obj, sets: Sequence[Obj]) -> tuple[str, str, float] | None:
-    """Boundary, message and since when. None where nobody says why: they are simply not made yet."""
-    for obj in (*sets, workload):
-        condition = find_condition(conditions_of(obj), "ReplicaFailure")
-        if condition is not None and condition.get("status") == "True":
-            message = str(condition.get("message") or "")
-            boundary = "quota" if "quota" in message.lower() else "admission"
-            return boundary, message[:MESSAGE_LENGTH_MAX], seconds(condition.get("lastTransitionTime"))
-    return None
+def _container(pod: Obj, one: Obj) -> list[LastError]:
+    """One that cannot be started, or that ended badly: the code says more than that it is waited with."""
+    waiting = lookup(one, "state", "waiting") or {}
+    held = waiting.get("reason") not in {None, "ContainerCreating", "PodInitializing"}
+    ended = lookup(one, "state", "terminated") or lookup(one, "lastState", "terminated") or {}
+    words = [_end(ended)] if ended.get("exitCode") else []
+    words += [str(waiting["message"])] if held and waiting.get("message") else []
+    if not held and not lookup(one, "state", "terminated", "exitCode"):
+        return []
+    return [
+        LastError(
+            controller="agent",
+            reason=str(waiting["reason"] if held else ended.get("reason") or "Error"),
+            message=f"{metadata(pod)['name']}: {'; '.join(words)}"[:MESSAGE_LENGTH_MAX],
+            time=str(ended.get("finishedAt") or metadata(pod).get("creationTimestamp") or ""),
+        )
+    ]
+
+
+def _end(ended: Obj) -> str:
+    why = ended.get("message") or ended.get("reason") or ""
+    return f"exit code {ended['exitCode']}" + (f" ({str(why).strip()})" if why else "")
+
+
+def _probes(pods: Iterable[Obj]) -> list[LastError]:
+    """A container that runs and is not ready says nothing itself."""
+    found = []
+    for pod in pods:
+        said = find_condition(conditions_of(pod), "Starting") or {}
+        if said.get("reason") == "WaitingForProbe" and "probe failed" in str(said.get("message")):
+            found.append(
+                LastError(
+                    controller="agent",
+                    reason="WaitingForProbe",
+                    message=f"{metadata(pod)['name']}: {said['message']}"[:MESSAGE_LENGTH_MAX],
+                    time=str(said.get("lastTransitionTime") or ""),
+                )
+            )
+    return found

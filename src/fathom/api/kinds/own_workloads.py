@@ -49,7 +49,7 @@ WORKLOAD_PROGRESS = own_kind(
         Column("Ready", "integer", ".status.current.ready"),
         Column("Serving", "integer", ".status.current.serving"),
         Column("Pending", "string", ".status.current.pendingReasons[*].reason"),
-        Column("Stuck", "string", ".status.current.stuckAt", priority=1),
+        Column("Stuck", "string", ".status.current.stuckAt"),
     ),
     spec=group("workload", workload=_REF),
     status=group(current=_PROGRESS, previous=_PROGRESS, observedGeneration=COUNT, conditions=CONDITIONS),

@@ -1,0 +1,122 @@
+"""Why pods of a workload are not made, and until when the whole of it has to arrive, told from what its
+objects say. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+from fathom.control.again import Failure
+from fathom.control.plan import Plan, write_status
+from fathom.controllers.jobpolicies import has_failed
+from fathom.controllers.podstates import seconds
+from fathom.controllers.stages import DEADLINES_S
+from fathom.model.conditions import conditions_of, find_condition, set_condition
+from fathom.model.objects import Obj, is_deleting, lookup, metadata
+
+MESSAGE_LENGTH_MAX = 500
+REPLICA_FAILURE = "ReplicaFailure"
+TIMED_OUT, PAUSED, AVAILABLE = "ProgressDeadlineExceeded", "DeploymentPaused", "NewReplicaSetAvailable"
+# Kubernetes' word for none.
+NO_DEADLINE_S = 2**31 - 1
+# Whoever has these is waited for by the collector, not by a person.
+OURS = ("foregroundDeletion", "orphan")
+
+
+class Missing(msgspec.Struct, frozen=True):
+    """What those wait for that are not there. Without a deadline it is meant to be so."""
+
+    boundary: str
+    message: str = ""
+    deadline_s: float | None = None
+    reason: str = ""  # Where it says more than the boundary.
+
+
+def why_missing(workload: Obj, sets: Sequence[Obj], pods: Sequence[Obj], said: Sequence[Obj]) -> Missing:
+    """`said`: whoever may carry the server's refusal of a pod."""
+    refused = _refused(said)
+    if refused is not None:
+        return refused
+    if workload.get("kind") == "Job":
+        return _of_job(workload, pods)
+    return _of_deployment(workload, sets)
+
+
+def _refused(said: Sequence[Obj]) -> Missing | None:
+    for obj in said:
+        condition = find_condition(conditions_of(obj), REPLICA_FAILURE)
+        if condition is not None and condition.get("status") == "True":
+            message = str(condition.get("message") or "")
+            boundary = "quota" if "quota" in message.lower() else "admission"
+            since_s = seconds(condition.get("lastTransitionTime"))
+            return Missing(boundary, message[:MESSAGE_LENGTH_MAX], since_s + DEADLINES_S["missing"])
+    return None
+
+
+def plan_refused(progress: Obj, failure: Failure, *, now: str) -> Plan:
+    """Of a workload that cannot say so itself. It is taken back when as many are there as are wanted."""
+    conditions = set_condition(
+        conditions_of(progress),
+        type=REPLICA_FAILURE,
+        status="True",
+        reason="FailedCreate",
+        message=failure.message,
+        observed_generation=int(lookup(progress, "status", "observedGeneration") or 0),
+        now=now,
+    )
+    return Plan(
+        statuses=write_status("WorkloadProgress", progress, {"conditions": conditions}), why=failure.reason
+    )
+
+
+def _of_job(job: Obj, pods: Sequence[Obj]) -> Missing:
+    failed = sorted(str(metadata(pod)["name"]) for pod in pods if has_failed(pod, job))
+    if not failed:
+        return Missing("admission", "not made yet")
+    since_s = seconds(lookup(job, "status", "startTime")) or seconds(metadata(job).get("creationTimestamp"))
+    message = f"{len(failed)} failed, the last {failed[-1]}: the next is made after a back-off"
+    return Missing("crash", message, since_s + DEADLINES_S["starting"])
+
+
+def _of_deployment(workload: Obj, sets: Sequence[Obj]) -> Missing:
+    progressing = find_condition(conditions_of(workload), "Progressing") or {}
+    if lookup(workload, "spec", "paused") or progressing.get("reason") == PAUSED:
+        return Missing("paused", str(progressing.get("message") or "") or "the rollout is paused")
+    if progressing.get("reason") == TIMED_OUT:
+        message = f"{progressing.get('message')} Nothing more is made of it."
+        return Missing("rollout", message, seconds(progressing.get("lastTransitionTime")))
+    wanted = sum(int(lookup(one, "spec", "replicas") or 0) for one in sets)
+    if workload.get("kind") == "Deployment" and wanted < int(lookup(workload, "spec", "replicas") or 0):
+        return Missing("rollout", "more are made when those there are available and others have gone")
+    return Missing("admission", "not made yet")
+
+
+def own_deadline_s(workload: Obj) -> float | None:
+    """Until when the workload itself wants to be further, by its spec."""
+    if workload.get("kind") == "Job":
+        started, limit = (
+            lookup(workload, "status", "startTime"),
+            lookup(workload, "spec", "activeDeadlineSeconds"),
+        )
+        return None if limit is None or not started else seconds(started) + int(limit)
+    progressing = find_condition(conditions_of(workload), "Progressing")
+    limit_s = int(lookup(workload, "spec", "progressDeadlineSeconds") or NO_DEADLINE_S)
+    if progressing is None or progressing.get("reason") in {PAUSED, AVAILABLE}:
+        return None
+    if progressing.get("reason") == TIMED_OUT:
+        return seconds(progressing.get("lastTransitionTime"))
+    return None if limit_s >= NO_DEADLINE_S else seconds(progressing.get("lastUpdateTime")) + limit_s
+
+
+def why_going(workload: Obj) -> Missing | None:
+    """What holds a workload that should be gone."""
+    if not is_deleting(workload):
+        return None
+    since = str(metadata(workload)["deletionTimestamp"])
+    foreign = [str(one) for one in metadata(workload).get("finalizers") or () if one not in OURS]
+    deadline_s = seconds(since) + DEADLINES_S["going"]
+    if not foreign:
+        return Missing("deletion", f"it is being deleted since {since}", deadline_s)
+    message = f"it is being deleted since {since}, and held by {', '.join(foreign)}"
+    return Missing("finalizer", message, deadline_s, f"finalizer/{foreign[0]}")
