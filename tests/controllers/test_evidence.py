@@ -137,3 +137,10 @@ def test_limits_come_from_a_config_map_and_nonsense_is_told() -> None:
     limits, wrong = limits_of({"evictions_per_minute": "2", "engaged": "true", "share_percent": "lots"})
     assert limits == BrakeLimits(evictions_per_minute=2, engaged=True)
     assert wrong == "share_percent='lots' is no number"
+
+
+def test_a_brake_engaged_in_other_letters_is_engaged_and_what_is_no_limit_is_told() -> None:
+    limits, wrong = limits_of({"engaged": "True", "evictions": "2"})
+    assert limits == BrakeLimits(engaged=True)
+    assert wrong == "evictions is no limit of the brake"
+    assert limits_of({"engaged": "yes"})[1] == "engaged='yes' is neither true nor false"

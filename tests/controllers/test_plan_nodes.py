@@ -71,8 +71,19 @@ def test_what_is_said_of_a_node_can_be_read_back() -> None:
 
 def test_what_the_brake_holds_back_is_said_on_the_node() -> None:
     held = after(node(), SILENT, State.SUSPECT, "9 of 9 are silent")
-    assert held["status"]["conditions"][1]["message"] == "by lease, status; held: 9 of 9 are silent"
+    assert held["status"]["conditions"][1]["message"] == (
+        "the node's Lease is not renewed; the node's status is not renewed; held: 9 of 9 are silent"
+    )
     assert state_of(held) == State.SUSPECT
+
+
+def test_what_an_operator_says_of_a_node_is_said_with_it() -> None:
+    word = Assessment(State.LOST, (Evidence("operator", "rack burnt"),))
+    gone = after(node(), word, State.LOST)
+    message = "somebody says that the machine is gone: rack burnt"
+    assert {each["message"] for each in gone["status"]["conditions"][1:]} == {message}
+    again = after(gone, Assessment(State.LOST), State.LOST)
+    assert again["status"]["conditions"][-1]["message"] == "it has not been heard since that was said of it"
 
 
 def test_a_node_that_is_heard_again_loses_our_taints_and_keeps_those_of_others() -> None:

@@ -46,13 +46,16 @@ class Permit(msgspec.Struct, frozen=True):
 def limits_of(data: Mapping[str, str]) -> tuple[BrakeLimits, str]:
     """From a ConfigMap. What cannot be read leaves its default in force, and is said."""
     found: dict[str, int | bool] = {}
-    wrong = []
+    known = {field.name for field in msgspec.structs.fields(BrakeLimits)}
+    wrong = [f"{name} is no limit of the brake" for name in sorted(set(data) - known)]
     for field in msgspec.structs.fields(BrakeLimits):
         text = data.get(field.name)
         if text is None:
             continue
-        if field.type is bool:
-            found[field.name] = text == "true"
+        if field.type is bool and text.lower() in {"true", "false"}:
+            found[field.name] = text.lower() == "true"
+        elif field.type is bool:
+            wrong.append(f"{field.name}={text!r} is neither true nor false")
         elif text.isdigit():
             found[field.name] = int(text)
         else:

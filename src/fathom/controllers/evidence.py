@@ -79,6 +79,12 @@ class Evidence(msgspec.Struct, frozen=True):
     words: str
 
 
+def plain(evidence: Evidence) -> str:
+    """What stays true as time goes by. An operator's words are the operator's."""
+    about = _BY_NAME[evidence.signal].about
+    return f"{about}: {evidence.words}" if evidence.signal == "operator" else about
+
+
 class Assessment(msgspec.Struct, frozen=True):
     state: State
     evidence: tuple[Evidence, ...] = ()

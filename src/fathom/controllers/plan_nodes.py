@@ -15,7 +15,7 @@ from collections.abc import Sequence
 
 from fathom.cache.freshness import NoOlderThan
 from fathom.control.plan import Patch, Plan, WriteStatus, target, write_status
-from fathom.controllers.evidence import Assessment, State
+from fathom.controllers.evidence import Assessment, State, plain
 from fathom.model.conditions import Status, conditions_of, find_condition, set_condition
 from fathom.model.objects import Obj, lookup, metadata
 
@@ -94,8 +94,8 @@ def _said(found: Assessment, held: str, ill: bool) -> str:
     """Without the seconds, which would make every look a write."""
     if not ill:
         return ""
-    signals = ", ".join(each.signal for each in found.evidence)
-    return f"by {signals}" + (f"; held: {held}" if held else "")
+    words = [plain(each) for each in found.evidence] or ["it has not been heard since that was said of it"]
+    return "; ".join([*words, f"held: {held}"] if held else words)
 
 
 def _unknown(conditions: list[Obj], *, now: str) -> list[Obj]:
