@@ -18,45 +18,68 @@ STICKY_MAX = 10_000  # Clients remembered per listener; beyond it the oldest are
 
 
 class _Standing(msgspec.Struct):
+    uid: str = ""  # Whose: an address may be another pod's tomorrow.
     open: int = 0  # Connections under way.
     served: int = 0  # Ever, for fairness between idle ones.
     failures: int = 0  # In a row.
     out_until_s: float = 0.0
 
 
+Place = tuple[str, int]
+
+
+def place_of(endpoint: Endpoint) -> Place:
+    """What stays of an endpoint when its pool or its state changes."""
+    return endpoint.address, endpoint.port
+
+
 class Balancer:
     """One listener's. Survives new tables: what is known of an endpoint stays."""
 
     def __init__(self, listener: Listener) -> None:
-        self._standings: dict[Endpoint, _Standing] = {}
+        # Of all in the table, and of those that have left it while connections to them are open.
+        self._standings: dict[Place, _Standing] = {}
         self._credit: dict[str, int] = {}
-        self._sticky: dict[str, tuple[Endpoint, float]] = {}
+        self._sticky: dict[str, tuple[Place, float]] = {}
+        self._here: set[Place] = set()  # Who is in the table.
         self.fell_back = 0  # Connections that went where no weight sends them: nobody else was left.
         self.listener = listener
         self.change(listener)
 
     def change(self, listener: Listener) -> None:
+        if listener.weights != self.listener.weights:
+            self._credit = {}  # It was earned under other weights.
         self.listener = listener
-        known = self._standings
-        self._standings = {each: known.get(each) or _Standing() for each in listener.endpoints}
-        self._sticky = {who: kept for who, kept in self._sticky.items() if kept[0] in self._standings}
+        self._here = {place_of(each) for each in listener.endpoints}
+        left = {place: one for place, one in self._standings.items() if one.open > 0}
+        self._standings = {**left, **{place_of(each): self._known(each) for each in listener.endpoints}}
+        self._sticky = {who: kept for who, kept in self._sticky.items() if kept[0] in self._here}
+
+    def _known(self, endpoint: Endpoint) -> _Standing:
+        known = self._standings.get(place_of(endpoint)) or _Standing(endpoint.uid)
+        return known if known.uid == endpoint.uid else _Standing(endpoint.uid, open=known.open)
 
     def pick(self, client: str, *, now_s: float, tried: Iterable[Endpoint] = ()) -> Endpoint | None:
-        without = set(tried)
-        kept = self._sticky.get(client)
-        if kept is not None and kept[1] > now_s and kept[0] not in without and self._is_in(kept[0], now_s):
-            return kept[0]
-        candidates = self._candidates(without, now_s)
+        candidates = self._candidates(set(tried), now_s)
         if not candidates:
             return None
-        chosen = self._of_pool(candidates)
+        chosen = self._kept(client, candidates, now_s) or self._of_pool(candidates)
         if self.listener.sticky_s:
             self._remember(client, chosen, now_s)
         return chosen
 
+    def _kept(self, client: str, candidates: list[Endpoint], now_s: float) -> Endpoint | None:
+        """Where the client was before, unless its traffic has been sent elsewhere since."""
+        place, until_s = self._sticky.get(client, (None, 0.0))
+        if until_s <= now_s:
+            return None
+        weights = dict(self.listener.weights)
+        wanted = [each for each in candidates if weights.get(each.pool, 0) > 0] or candidates
+        return next((each for each in wanted if place_of(each) == place), None)
+
     def _candidates(self, without: set[Endpoint], now_s: float) -> list[Endpoint]:
         """The best there are: ready and reachable, then leaving ones, then those that failed lately."""
-        left = [each for each in self._standings if each not in without]
+        left = [each for each in self.listener.endpoints if each not in without]
         sound = [each for each in left if self._is_in(each, now_s)]
         staying = [each for each in sound if not each.leaving]
         return staying or sound or left
@@ -80,35 +103,37 @@ class Balancer:
         return chosen
 
     def _load(self, endpoint: Endpoint) -> tuple[int, int]:
-        standing = self._standings[endpoint]
+        standing = self._standings[place_of(endpoint)]
         return standing.open, standing.served
 
     def _is_in(self, endpoint: Endpoint, now_s: float) -> bool:
-        standing = self._standings.get(endpoint)
-        return standing is not None and standing.out_until_s <= now_s
+        return self._standings[place_of(endpoint)].out_until_s <= now_s
 
     def _remember(self, client: str, endpoint: Endpoint, now_s: float) -> None:
         self._sticky.pop(client, None)
         while len(self._sticky) >= STICKY_MAX:
             del self._sticky[next(iter(self._sticky))]
-        self._sticky[client] = (endpoint, now_s + self.listener.sticky_s)
+        self._sticky[client] = (place_of(endpoint), now_s + self.listener.sticky_s)
 
     # What came of it.
 
     def connected(self, endpoint: Endpoint) -> None:
-        standing = self._standings.get(endpoint)
-        if standing is not None:
-            standing.open += 1
-            standing.served += 1
-            standing.failures, standing.out_until_s = 0, 0.0
+        """Also to one that has left the table while it was being connected to."""
+        standing = self._standings.setdefault(place_of(endpoint), _Standing())
+        standing.open += 1
+        standing.served += 1
+        standing.failures, standing.out_until_s = 0, 0.0
 
     def closed(self, endpoint: Endpoint) -> None:
-        standing = self._standings.get(endpoint)
-        if standing is not None:
-            standing.open -= 1
+        standing = self._standings[place_of(endpoint)]
+        standing.open -= 1
+        if not standing.open and all(
+            place_of(each) != place_of(endpoint) for each in self.listener.endpoints
+        ):
+            del self._standings[place_of(endpoint)]
 
     def failed(self, endpoint: Endpoint, *, now_s: float) -> None:
-        standing = self._standings.get(endpoint)
+        standing = self._standings.get(place_of(endpoint))
         if standing is not None:
             standing.failures += 1
             standing.out_until_s = now_s + min(OUT_S_MAX, OUT_S_MIN * 2 ** (standing.failures - 1))
