@@ -8,7 +8,9 @@ from collections.abc import Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
-from fathom.agent.gateway.proxy import Applied, Proxy, why_not
+import pytest
+
+from fathom.agent.gateway.proxy import Applied, Proxy, _break, why_not
 from fathom.agent.gateway.routes import Endpoint, Listener
 from fathom.seams.log import NoLog
 
@@ -81,13 +83,53 @@ def test_who_does_not_answer_is_passed_over() -> None:
     run(story)
 
 
-def test_a_service_without_pods_is_a_connection_that_ends() -> None:
+def test_a_service_without_pods_is_a_connection_that_is_reset() -> None:
     async def story() -> None:
         gateway = proxy([])
         here = await free_port("127.97.0.9")
-        await gateway.apply((Listener("127.97.0.9", here, "s/web"),))
-        assert await asked(here, b"") == b""
+        await gateway.apply((Listener("127.97.0.9", here, "s/none"),))
+        with pytest.raises(ConnectionResetError):
+            await asked(here, b"hello")
         await gateway.close()
+
+    run(story)
+
+
+def test_an_answer_that_breaks_off_does_not_look_whole() -> None:
+    async def half(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(b"half of it")
+        await writer.drain()
+        await reader.readexactly(1)
+        _break(writer)
+
+    async def story() -> None:
+        gateway = proxy([])
+        server = await asyncio.start_server(half, "127.64.0.1", 0)
+        here = await free_port("127.97.0.9")
+        pod = Endpoint("127.64.0.1", server.sockets[0].getsockname()[1], "s/a")
+        await gateway.apply((Listener("127.97.0.9", here, "s/web", endpoints=(pod,)),))
+        reader, writer = await asyncio.open_connection("127.97.0.9", here)
+        assert await reader.readexactly(10) == b"half of it"
+        writer.write(b"x")
+        with pytest.raises(ConnectionResetError):
+            await reader.read()
+        writer.close()
+        server.close()
+        await gateway.close()
+
+    run(story)
+
+
+def test_many_who_come_at_once_are_all_served() -> None:
+    async def story() -> None:
+        gateway = proxy([])
+        async with answering(b"a", "127.64.0.1") as port:
+            here = await free_port("127.97.0.9")
+            pod = Endpoint("127.64.0.1", port, "s/a")
+            await gateway.apply((Listener("127.97.0.9", here, "s/web", endpoints=(pod,)),))
+            answers = await asyncio.gather(*(asked(here, b"") for _ in range(300)))
+            assert answers == [b"a heard "] * 300
+            await gateway.close()
 
     run(story)
 

@@ -7,7 +7,7 @@ import asyncio
 import msgspec
 
 from fathom.agent.gateway.following import OBSERVED, TABLE, Observation
-from fathom.agent.gateway.proxy import Proxy
+from fathom.agent.gateway.proxy import Proxy, allow_many
 from fathom.agent.gateway.routes import Table
 from fathom.client.http import HttpBackend, Server
 from fathom.record.flight import Flight, fly
@@ -21,6 +21,7 @@ ENTRY = "fathom.agent.gateway.following:begin"
 
 async def run_gateway(server: Server, *, stop: asyncio.Event, log: Log) -> None:
     """On the host's loop, until `stop` is set."""
+    allow_many()
     flight = Flight(ENTRY, {}, connect=lambda host: _Backend(host, server, log), outside=live(), log=log)
     await fly(flight, stop, who="the gateway")
 

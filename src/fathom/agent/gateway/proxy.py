@@ -8,6 +8,9 @@ import asyncio
 import contextlib
 import errno
 import os
+import resource
+import socket
+import struct
 from collections.abc import Callable
 from functools import partial
 
@@ -22,6 +25,7 @@ PIECE_BYTES = 256 << 10
 LOOK_S = 5.0
 SOON_S = 0.1  # Then twice as long each time.
 LOOKS_AT_ONCE = 64
+BACKLOG = 4096  # Clients that may come within one turn of the loop; the kernel has a bound of its own.
 # So many looks in a row must fail: one may meet a full backlog.
 UNSEEN_MAX = 3
 
@@ -73,7 +77,9 @@ class Proxy:
         address, port = where
         carry = partial(self._carry, balancer)
         try:
-            self._servers[where] = await asyncio.start_server(carry, address, port, reuse_address=True)
+            self._servers[where] = await asyncio.start_server(
+                carry, address, port, reuse_address=True, backlog=BACKLOG
+            )
         except OSError as error:
             return f"{address}:{port}: {why_not(error, port)}"
         self._balancers[where] = balancer
@@ -104,6 +110,7 @@ class Proxy:
     async def _with_somebody(
         self, balancer: Balancer, client: str, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
     ) -> None:
+        """Who finds nobody is told so: an end without a word might pass for an empty answer."""
         tried: list[Endpoint] = []
         while (endpoint := balancer.pick(client, now_s=_now_s(), tried=tried)) is not None:
             tried.append(endpoint)
@@ -121,6 +128,7 @@ class Proxy:
                 balancer.closed(endpoint)
                 far_writer.close()
             return
+        _break(writer)
 
     # Looking.
 
@@ -188,7 +196,8 @@ async def _both_ways(
     far_reader: asyncio.StreamReader,
     far_writer: asyncio.StreamWriter,
 ) -> None:
-    """Until both sides have said all. One that breaks ends the other."""
+    """Until both sides have said all. One that breaks off has the other broken off: what is cut short must
+    not look whole."""
     tasks = [
         asyncio.ensure_future(_pour(reader, far_writer)),
         asyncio.ensure_future(_pour(far_reader, writer)),
@@ -196,7 +205,8 @@ async def _both_ways(
     try:
         await asyncio.gather(*tasks)
     except OSError:
-        pass  # Somebody hung up: that is how connections end.
+        _break(writer)
+        _break(far_writer)
     finally:
         for task in tasks:
             task.cancel()
@@ -209,6 +219,22 @@ async def _pour(source: asyncio.StreamReader, sink: asyncio.StreamWriter) -> Non
     with contextlib.suppress(OSError):
         if sink.can_write_eof():
             sink.write_eof()
+
+
+def _break(writer: asyncio.StreamWriter) -> None:
+    """End it with a reset instead of a farewell."""
+    with contextlib.suppress(OSError, AttributeError):
+        mine = writer.get_extra_info("socket")
+        mine.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    writer.transport.abort()
+
+
+def allow_many() -> None:
+    """A connection takes two files, and what a shell permits is often 1024: as many as the system lets us."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft != hard:
+        with contextlib.suppress(ValueError, OSError):
+            resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
 def why_not(error: OSError, port: int) -> str:
