@@ -178,7 +178,8 @@ def test_a_job_whose_leader_is_done_ends_and_takes_the_others() -> None:
     first = planned(owner, worker(owner, "sum-1-0"))
     assert said(statuses(first)[0]) == {"SuccessCriteriaMet": ("True", "SuccessPolicy")}
     told = {**owner, "status": {**owner["status"], **statuses(first)[0]}}
-    assert lines(planned(told, worker(owner, "sum-1-0"))) == ["delete Pod default/sum-1-0"]
+    taken = ["patch Pod default/sum-1-0", "delete Pod default/sum-1-0"]
+    assert lines(planned(told, worker(owner, "sum-1-0"))) == taken
     assert said(statuses(planned(told))[0])["Complete"] == ("True", "SuccessPolicy")
 
 

@@ -148,7 +148,7 @@ def test_enough_successes_end_it_and_what_still_runs_is_taken() -> None:
         {"SuccessCriteriaMet": ("True", "CompletionsReached")},
     )
     told = {**owner, "status": {**owner["status"], **statuses(first)[0]}}
-    assert lines(planned(told, running)) == ["delete Pod default/sum-9"]
+    assert lines(planned(told, running)) == ["patch Pod default/sum-9", "delete Pod default/sum-9"]
     (last,) = statuses(planned(told))
     assert said(last) == {
         "SuccessCriteriaMet": ("True", "CompletionsReached"),

@@ -8,6 +8,7 @@ from fathom.control.owning import child_name, owned
 from fathom.controllers.indexes import INDEX, index_of, is_indexed
 from fathom.controllers.jobpolicies import has_failed, last_failures, next_counts
 from fathom.controllers.jobtally import TRACKED, Tally
+from fathom.controllers.leaving import leaving_first
 from fathom.controllers.podstates import has_ended
 from fathom.model.objects import Obj, lookup, metadata
 
@@ -39,6 +40,21 @@ def new_pods(
         (name,) = _free(f"{metadata(job)['name']}-{index}", 1, occupied)
         made.append(_pod(job, name, index, next_counts(job, before.get(index))))
     return made
+
+
+def surplus_pods(job: Obj, active: Sequence[Obj], number: int) -> list[Obj]:
+    """So many of those that run, or more: of an indexed Job also whoever has no index that is wanted, or one
+    that another has too."""
+    ordered = leaving_first(active, active, index_of)
+    if not is_indexed(job):
+        return ordered[:number]
+    free = set(range(int(lookup(job, "spec", "completions") or 0)))
+    needless, kept = list[Obj](), list[Obj]()
+    for pod in reversed(ordered):  # Of two with one index the better stays.
+        index = index_of(pod)
+        (kept if index in free else needless).append(pod)
+        free.discard(-1 if index is None else index)
+    return [*reversed(needless), *reversed(kept)][: max(number, len(needless))]
 
 
 def _free(stem: str, number: int, occupied: Callable[[str], bool]) -> list[str]:

@@ -33,10 +33,11 @@ class Ruling(msgspec.Struct, frozen=True):
 
 
 def has_failed(pod: Obj, job: Obj) -> bool:
-    """Also one that is going, unless the Job wants to wait how that ends."""
+    """Also one that is going, unless the Job wants to wait how that ends. A Job that fails waits for nobody:
+    one that no node ever had would never come to an end."""
     if phase_of(pod) == FAILED:
         return True
-    if lookup(job, "spec", "podReplacementPolicy") == "Failed":
+    if lookup(job, "spec", "podReplacementPolicy") == "Failed" and not is_failing(job):
         return False
     return is_deleting(pod) and phase_of(pod) != SUCCEEDED
 
@@ -44,6 +45,10 @@ def has_failed(pod: Obj, job: Obj) -> bool:
 def has_target(job: Obj) -> bool:
     """Where it goes is said already; what still runs is only waited for."""
     return any(map(is_target, conditions_of(job)))
+
+
+def is_failing(job: Obj) -> bool:
+    return any(is_target(one) and one["type"] == FAILURE_TARGET for one in conditions_of(job))
 
 
 def is_target(condition: Obj) -> bool:
@@ -119,7 +124,9 @@ def failed_indexes(job: Obj, pods: Sequence[Obj]) -> tuple[int, ...] | None:
     found = set(parse_indexes(str(lookup(job, "status", "failedIndexes") or "")))
     for pod in pods:
         index = index_of(pod)
-        if index is not None and has_failed(pod, job) and _fails_index(job, pod, limit):
+        if index is None or not has_failed(pod, job) or (has_target(job) and is_deleting(pod)):
+            continue  # Of those that we took because the Job is over, nobody knows how they would have ended.
+        if _fails_index(job, pod, limit):
             found.add(index)
     completions = int(lookup(job, "spec", "completions") or 0)
     return tuple(index for index in sorted(found) if index < completions)

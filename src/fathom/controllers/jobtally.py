@@ -69,7 +69,7 @@ def tally(job: Obj, pods: Sequence[Obj]) -> Tally:
     hopeless = failed_indexes(job, pods)
     late = {uid_of(pod) for pod in delayed(job, pods, (*(indexes or ()), *(hopeless or ())))}
     failures = [pod for pod in fresh if has_failed(pod, job)]
-    ignored = {uid_of(pod) for pod in failures if ruling(job, pod).action == "Ignore"}
+    ignored = {uid_of(pod) for pod in failures if not _counts(job, pod)}
     ripe = [pod for pod in failures if uid_of(pod) not in late]
     return Tally(
         succeeded=int(status.get("succeeded") or 0),
@@ -87,6 +87,15 @@ def tally(job: Obj, pods: Sequence[Obj]) -> Tally:
         failed_indexes=hopeless,
         held=sum(uid_of(pod) in late - ignored for pod in failures),
     )
+
+
+def _counts(job: Obj, failed: Obj) -> bool:
+    """A failure counts unless a rule forgives it, or its index is not wanted any more."""
+    if ruling(job, failed).action == "Ignore":
+        return False
+    index = index_of(failed)
+    wanted = int(lookup(job, "spec", "completions") or 0)
+    return not is_indexed(job) or (index is not None and index < wanted)
 
 
 def _indexes(job: Obj, done: Iterable[Obj]) -> tuple[int, ...]:

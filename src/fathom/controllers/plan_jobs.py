@@ -25,8 +25,8 @@ from fathom.control.plan import (
     remove_finalizer,
     target,
 )
-from fathom.controllers.indexes import index_of, number_of
-from fathom.controllers.jobpods import BURST_PODS_MAX, new_pods
+from fathom.controllers.indexes import number_of
+from fathom.controllers.jobpods import BURST_PODS_MAX, new_pods, surplus_pods
 from fathom.controllers.jobpolicies import (
     CRITERIA_MET,
     FAILURE_TARGET,
@@ -40,8 +40,7 @@ from fathom.controllers.jobpolicies import (
     met_rule,
 )
 from fathom.controllers.jobtally import TRACKED, Tally, counted, tally
-from fathom.controllers.leaving import leaving_first
-from fathom.controllers.podstates import has_ended, is_active, is_ready, is_terminating, restarts_of, seconds
+from fathom.controllers.podstates import has_ended, is_active, is_ready, is_terminating, seconds
 from fathom.model.conditions import Status, conditions_of, find_condition, set_condition
 from fathom.model.objects import Obj, is_deleting, lookup, metadata
 
@@ -153,11 +152,11 @@ def judge(job: Obj, pods: Sequence[Obj], found: Tally, now: str) -> Verdict | No
     if said is not None:  # What was once said stays so.
         well = said["type"] == CRITERIA_MET
         return Verdict(well, str(said.get("reason")), str(said.get("message") or ""))
-    if _has_succeeded(job, pods, found):
-        return Verdict(True, "CompletionsReached", "Reached expected number of succeeded pods")
-    rule = met_rule(job, found.indexes or ())
-    if rule is not None:
-        return Verdict(True, "SuccessPolicy", f"Matched rules at index {rule}")
+    # Who has failed and succeeded at once has failed, as with Kubernetes.
+    return _failure(job, pods, found, now) or _success(job, pods, found)
+
+
+def _failure(job: Obj, pods: Sequence[Obj], found: Tally, now: str) -> Verdict | None:
     limit = _number(job, "backoffLimit", 6)
     if found.failed_in_all > limit or _restarted_too_often(job, pods, limit):
         return Verdict(False, "BackoffLimitExceeded", "Job has reached the specified backoff limit")
@@ -165,6 +164,15 @@ def judge(job: Obj, pods: Sequence[Obj], found: Tally, now: str) -> Verdict | No
     if left_s is not None and left_s <= 0:
         return Verdict(False, "DeadlineExceeded", "Job was active longer than specified deadline")
     return _judge_indexes(job, found)
+
+
+def _success(job: Obj, pods: Sequence[Obj], found: Tally) -> Verdict | None:
+    rule = met_rule(job, found.indexes or ())
+    if rule is not None:
+        return Verdict(True, "SuccessPolicy", f"Matched rules at index {rule}")
+    if _has_succeeded(job, pods, found):
+        return Verdict(True, "CompletionsReached", "Reached expected number of succeeded pods")
+    return None
 
 
 def _judge_indexes(job: Obj, found: Tally) -> Verdict | None:
@@ -188,8 +196,15 @@ def _has_succeeded(job: Obj, pods: Sequence[Obj], found: Tally) -> bool:
 def _restarted_too_often(job: Obj, pods: Sequence[Obj], limit: int) -> bool:
     if lookup(job, "spec", "template", "spec", "restartPolicy") != "OnFailure":
         return False
-    restarts = sum(restarts_of(pod) for pod in pods if is_active(pod))
+    restarts = sum(_restarts(pod) for pod in pods if not has_ended(pod))
     return restarts > 0 if limit == 0 else restarts >= limit
+
+
+def _restarts(pod: Obj) -> int:
+    """Of all its containers."""
+    status = pod.get("status") or {}
+    statuses = [*(status.get("initContainerStatuses") or ()), *(status.get("containerStatuses") or ())]
+    return sum(int(one.get("restartCount") or 0) for one in statuses)
 
 
 def deadline_left_s(job: Obj, now: str) -> float | None:
@@ -213,8 +228,13 @@ def _end(job: Obj, pods: Sequence[Obj], verdict: Verdict, needs: tuple[Need, ...
         if verdict.well:
             status["completionTime"] = now
     writes = () if contains(job.get("status") or {}, status) else (_status_patch(job, status),)
-    deletes = tuple(Delete(target("Pod", pod)) for pod in pods if is_active(pod)) if has_target(job) else ()
-    return Plan(patches=writes, deletes=deletes, needs=needs, why=verdict.reason)
+    taken = [pod for pod in pods if is_active(pod)] if has_target(job) else []
+    return Plan(
+        patches=(*writes, *(let_go(taken) if verdict.well else ())),  # Nobody fails with a Job that is done.
+        deletes=tuple(Delete(target("Pod", pod)) for pod in taken),
+        needs=needs,
+        why=verdict.reason,
+    )
 
 
 def _said(conditions: Sequence[Obj], type_: str, status: Status, verdict: Verdict, *, now: str) -> list[Obj]:
@@ -253,18 +273,18 @@ def _run(job: Obj, around: Around, found: Tally, needs: tuple[Need, ...], now: s
     pods = around.pods
     active = [pod for pod in pods if is_active(pod)]
     wanted = wanted_active(job, pods, found)
-    surplus = leaving_first(active, active, index_of)[: max(0, len(active) - wanted)]
+    surplus = surplus_pods(job, active, max(0, len(active) - wanted))[:BURST_PODS_MAX]
     waits = index_waits_s(job, pods, now)
     paused_s = backoff_left_s(job, pods, now)
-    missing = 0 if paused_s else max(0, wanted - len(active))
+    missing = 0 if paused_s or surplus else max(0, wanted - len(active) - waited_for(job, pods))
     made = new_pods(job, around.pods, around.occupied, found, missing, waiting=waits)
     creates = tuple(Create("Pod", pod) for pod in made)
-    deletes = tuple(Delete(target("Pod", pod)) for pod in surplus[:BURST_PODS_MAX])
+    deletes = tuple(Delete(target("Pod", pod)) for pod in surplus)
     status = {**_counts(job, pods), **_suspension(job, now)}
     writes = () if contains(job.get("status") or {}, status) else (WriteStatus(target("Job", job), status),)
     return Plan(
         creates=creates,
-        patches=let_go(surplus[:BURST_PODS_MAX]),  # Who is sent away has not failed.
+        patches=let_go(surplus),  # Who is sent away has not failed.
         deletes=deletes,
         statuses=writes,
         needs=needs if deletes else (),
@@ -276,13 +296,16 @@ def wanted_active(job: Obj, pods: Sequence[Obj], found: Tally) -> int:
     if lookup(job, "spec", "suspend"):
         return 0
     parallelism, completions = _number(job, "parallelism", 1), lookup(job, "spec", "completions")
-    # Where a pod that is going is waited for, it still takes up its place.
-    going = sum(is_terminating(pod) and not has_failed(pod, job) for pod in pods)
     if completions is None:
-        active = sum(is_active(pod) for pod in pods)
-        return min(active, parallelism) if found.succeeded_in_all else max(0, parallelism - going)
+        # After the first success nobody is added, and who is at work goes on.
+        return sum(is_active(pod) for pod in pods) if found.succeeded_in_all else parallelism
     missing = int(completions) - found.succeeded_in_all - len(found.failed_indexes or ())
-    return max(0, min(parallelism, missing) - going)
+    return max(0, min(parallelism, missing))
+
+
+def waited_for(job: Obj, pods: Sequence[Obj]) -> int:
+    """Pods that are going, where their end is waited for: nobody takes their place before."""
+    return sum(is_terminating(pod) and not has_failed(pod, job) for pod in pods)
 
 
 def _suspension(job: Obj, now: str) -> Obj:
