@@ -6,8 +6,11 @@ from tests.control.worlds import told
 
 from fathom.control.owning import controller_of
 from fathom.controllers.deployments import Deployments
+from fathom.controllers.jobs import JOB_NAME, Jobs
+from fathom.controllers.jobtally import TRACKED
 from fathom.controllers.replicasets import ReplicaSets
 from fathom.model.objects import Key, Obj, lookup, metadata, uid_of
+from fathom.sim.scenarios.jobs import JOBS, job
 from fathom.sim.scenarios.objects import PODS, REPLICA_SETS, replica_set, template
 from fathom.sim.scenarios.staff import come_to_rest, employ
 from fathom.sim.scenarios.workloads import DEPLOYMENTS, deployment
@@ -82,5 +85,52 @@ def test_a_name_that_is_somebody_elses_is_worked_around() -> None:
         await come_to_rest(world)
         assert names(world) == ["web-0", "web-1", "web-2"]
         assert owner(world, "web-0") == ""
+
+    told(story)
+
+
+# Jobs.
+
+
+async def at_work(world: World) -> None:
+    employ(world, Jobs, kinds=("/pods", "/jobs"))
+    await world.apply(JOBS, job("sum", completions=9, parallelism=2, runs_s=10**6))
+    await come_to_rest(world)
+
+
+def finalizers(world: World, name: str) -> list[str]:
+    return list(lookup(world.get("pods", Key("default", name)), "metadata", "finalizers") or ())
+
+
+def test_a_jobs_pod_that_lost_its_owner_is_adopted_again() -> None:
+    async def story(world: World) -> None:
+        await at_work(world)
+        await world.api.patch(PODS, "default", "sum-0", {"metadata": {"ownerReferences": None}})
+        await come_to_rest(world)
+        assert (names(world), owner(world, "sum-0")) == (["sum-0", "sum-1"], "sum")
+
+    told(story)
+
+
+def test_a_jobs_pod_that_is_relabelled_is_let_go_and_no_longer_waits_to_be_counted() -> None:
+    async def story(world: World) -> None:
+        await at_work(world)
+        labels = dict.fromkeys(lookup(world.get("pods", Key("default", "sum-0")), "metadata", "labels"))
+        await world.api.patch(PODS, "default", "sum-0", {"metadata": {"labels": labels}})
+        await come_to_rest(world)
+        assert [owner(world, name) for name in names(world)] == ["", "sum", "sum"]
+        assert (finalizers(world, "sum-0"), finalizers(world, "sum-1")) == ([], [TRACKED])
+
+    told(story)
+
+
+def test_a_pod_that_no_job_will_have_does_not_wait_to_be_counted() -> None:
+    async def story(world: World) -> None:
+        await at_work(world)
+        stray = bare("stray")
+        stray["metadata"] |= {"labels": {JOB_NAME: "gone"}, "finalizers": [TRACKED]}
+        await world.apply(PODS, stray)
+        await come_to_rest(world)
+        assert finalizers(world, "stray") == []
 
     told(story)

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 from fathom.cache.indexes import STANDARD
 from fathom.cache.snapshot import Snapshot
+from fathom.control.kit import Kit
 from fathom.control.owning import Claims, claims, controller_of
 from fathom.control.watches import Concerns, Kind, View
 from fathom.controllers.podstates import ORPHANS, by_orphan
@@ -56,3 +57,14 @@ def claims_of(view: Snapshot, kind: str, owner: Obj) -> Claims:
         child for child in view.by_index(kind, ORPHANS, namespace) if selector.matches(labels_of(child))
     ]
     return claims(owner, [*view.owned(kind, uid), *orphans], lambda child: selector.matches(labels_of(child)))
+
+
+async def may_adopt(kit: Kit, kind: Kind, children: str, key: Key) -> bool:
+    """An owner that has gone must adopt nobody: the collector would take what it adopted. Its cache may not
+    know, so the server is asked, but only where there is somebody to adopt."""
+    view = kit.snapshot()
+    owner = view.get(kind.name, key)
+    if owner is None or not claims_of(view, children, owner).adopt:
+        return True
+    there = await kit.api.get(kind.resource, *key)
+    return there is not None and uid_of(there) == uid_of(owner) and not is_deleting(there)

@@ -9,7 +9,7 @@ from fathom.cache.snapshot import Snapshot
 from fathom.control.again import Again
 from fathom.control.kit import Kit
 from fathom.control.watches import DEPLOYMENT, POD, REPLICA_SET, Primary, Related, View, Watch
-from fathom.controllers.adopting import FOR_CHILDREN, claims_of, concerned, owner_key
+from fathom.controllers.adopting import FOR_CHILDREN, claims_of, concerned, may_adopt, owner_key
 from fathom.controllers.deploymentstatus import look_again_s
 from fathom.controllers.floor import Floor
 from fathom.controllers.news import of_deployment
@@ -19,7 +19,7 @@ from fathom.controllers.plan_replicasets import min_ready_s_of
 from fathom.controllers.podstates import has_ended, is_active, is_available, seconds
 from fathom.controllers.proportions import is_rolling
 from fathom.controllers.replicasets import RACES
-from fathom.model.objects import Key, Obj, is_deleting, key_of, uid_of
+from fathom.model.objects import Key, Obj, key_of, uid_of
 
 
 def _recreated(pod: Obj, view: View) -> Iterable[Key]:
@@ -55,7 +55,7 @@ class Deployments:
         self._floor = Floor(kit, DEPLOYMENT, REPLICA_SET, POD)
 
     async def reconcile(self, key: Key) -> Again:
-        if not await self._may_adopt(key):
+        if not await may_adopt(self._kit, DEPLOYMENT, "ReplicaSet", key):
             return Again.in_s(1.0, "the Deployment in our view is not the one there is")
         await self._floor.fetch()
         view, now = self._kit.snapshot(), self._kit.now()
@@ -94,15 +94,6 @@ class Deployments:
             needs=self._floor.needs,
             paused_by="" if pause is None else pause.override,
         )
-
-    async def _may_adopt(self, key: Key) -> bool:
-        """As for ReplicaSets: who has gone must adopt nobody."""
-        view = self._kit.snapshot()
-        deployment = view.get("Deployment", key)
-        if deployment is None or not claims_of(view, "ReplicaSet", deployment).adopt:
-            return True
-        there = await self._kit.api.get(DEPLOYMENT.resource, *key)
-        return there is not None and uid_of(there) == uid_of(deployment) and not is_deleting(there)
 
 
 def _available(pods: Iterable[Obj], min_ready_s: int, now_s: float) -> int:

@@ -2,30 +2,54 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import ClassVar
 
 from fathom.control.again import Again, Failure
 from fathom.control.kit import Kit
-from fathom.control.owning import has_finalizer, is_controlled_by
+from fathom.control.owning import controller_of, has_finalizer, is_controlled_by
 from fathom.control.plan import Plan
-from fathom.control.watches import JOB, POD, OwnedBy, Primary, Related, Watch
-from fathom.controllers.adopting import FOR_CHILDREN, owner_key
+from fathom.control.watches import JOB, POD, Primary, Related, View, Watch
+from fathom.controllers.adopting import (
+    FOR_CHILDREN,
+    claims_of,
+    concerned,
+    may_adopt,
+    owner_key,
+    selector_of,
+)
 from fathom.controllers.floor import Floor
 from fathom.controllers.jobtally import TRACKED
 from fathom.controllers.missing import plan_refused
 from fathom.controllers.news import of_job
-from fathom.controllers.plan_jobs import Around, let_go, look_again_s, plan_job
+from fathom.controllers.plan_jobs import Around, is_finished, let_go, look_again_s, plan_job
 from fathom.controllers.plan_progress import progress_name
 from fathom.controllers.progress import WORKLOAD_PROGRESS
 from fathom.controllers.replicasets import RACES
-from fathom.model.objects import Key, Obj, uid_of
+from fathom.model.objects import Key, Obj, is_deleting, key_of, labels_of
 
+JOB_NAME = "batch.kubernetes.io/job-name"  # A label.
 TRACKED_BY = "tracked-by"  # An index: pods that wait to be counted, by 'namespace/job'.
 
 
+def _job_of(pod: Obj) -> Key | None:
+    """Of a pod that waits to be counted: its Job, or the one that it says to be of."""
+    if not has_finalizer(pod, TRACKED):
+        return None
+    name = labels_of(pod).get(JOB_NAME)
+    if name is None or controller_of(pod) is not None:
+        return owner_key(pod, JOB)
+    return Key(key_of(pod).namespace, name)
+
+
 def _by_job(pod: Obj) -> tuple[str, ...]:
-    key = owner_key(pod, JOB) if has_finalizer(pod, TRACKED) else None
+    key = _job_of(pod)
     return () if key is None else ("/".join(key),)
+
+
+def _concerned(pod: Obj, view: View) -> Iterable[Key]:
+    key = _job_of(pod)
+    return {*concerned(JOB)(pod, view), *(() if key is None else (key,))}
 
 
 class Jobs:
@@ -34,7 +58,7 @@ class Jobs:
     watches: ClassVar[tuple[Watch, ...]] = (
         # A Job's conditions are validated as a whole by Kubernetes, which knows only its own.
         Primary(JOB, conditions=False),
-        OwnedBy(POD, indexes={**FOR_CHILDREN, TRACKED_BY: _by_job}),
+        Related(POD, concerns=_concerned, indexes={**FOR_CHILDREN, TRACKED_BY: _by_job}),
         Related(WORKLOAD_PROGRESS),
     )
 
@@ -43,15 +67,18 @@ class Jobs:
         self._floor = Floor(kit, JOB, POD)
 
     async def reconcile(self, key: Key) -> Again:
+        if not await may_adopt(self._kit, JOB, POD.name, key):
+            return Again.in_s(1.0, "the Job in our view is not the one there is")
         await self._floor.fetch()
         await self._release_orphans(key)
         view, now = self._kit.snapshot(), self._kit.now()
         job = view.get("Job", key)
         if job is None:
             return Again.never()
-        pods = [pod for pod in view.owned("Pod", uid_of(job)) if is_controlled_by(pod, job)]
+        claims = claims_of(view, POD.name, job)
         around = Around(
-            pods,
+            claims.mine,
+            claims=claims,
             occupied=lambda name: view.get("Pod", Key(key.namespace, name)) is not None,
             needs=self._floor.needs,
         )
@@ -60,7 +87,7 @@ class Jobs:
         failure = applied.failure
         if plan.creates and failure is not None and failure.blame == "failed" and failure.reason not in RACES:
             await self._say(key, failure)
-        return Again.after(applied, in_s=look_again_s(job, pods, now=now), why="a Job's time")
+        return Again.after(applied, in_s=look_again_s(job, claims.mine, now=now), why="a Job's time")
 
     async def _say(self, key: Key, failure: Failure) -> None:
         """That the server refuses its pods. Kubernetes' Jobs have no condition for that, so it stands where
@@ -71,19 +98,26 @@ class Jobs:
             await self._kit.apply(key, plan_refused(progress, failure, now=self._kit.now()), seen=view)
 
     async def _release_orphans(self, key: Key) -> None:
-        """Pods of a Job that is gone would wait for ever to be counted. Our view of Jobs may be behind that
-        of pods, so the server is asked whether it is really gone."""
+        """Pods of a Job that is gone, and pods that no Job will have, would wait for ever to be counted. Our
+        view of Jobs may be behind that of pods, so the server is asked whether it is really gone."""
         view = self._kit.snapshot()
         job = view.get("Job", key)
         left = [
             pod
             for pod in view.by_index("Pod", TRACKED_BY, "/".join(key))
-            if job is None or not is_controlled_by(pod, job)
+            if job is None or not _is_for(job, pod)
         ]
         if not left:
             return
         there = await self._kit.api.get(JOB.resource, *key)
-        gone = [pod for pod in left if there is None or not is_controlled_by(pod, there)]
+        gone = [pod for pod in left if there is None or not _is_for(there, pod)]
         if gone:
             plan = Plan(patches=let_go(gone), why="their Job is gone")
             await self._kit.apply(key, plan, seen=self._kit.snapshot())
+
+
+def _is_for(job: Obj, pod: Obj) -> bool:
+    """It is the Job's, or the Job will adopt it."""
+    if controller_of(pod) is not None:
+        return is_controlled_by(pod, job)
+    return not is_deleting(pod) and not is_finished(job) and selector_of(job).matches(labels_of(pod))

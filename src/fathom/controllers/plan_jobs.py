@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 import msgspec
 
 from fathom.cache.freshness import Need, NoOlderThan
+from fathom.control.owning import Claims, adopted, orphaned, with_finalizer, without_finalizer
 from fathom.control.plan import (
     NOTHING,
     OWN_WRITES,
@@ -63,9 +64,10 @@ class Verdict(msgspec.Struct, frozen=True):
 
 
 class Around(msgspec.Struct, frozen=True):
-    pods: Sequence[Obj]  # Controlled by the Job.
+    pods: Sequence[Obj]  # Controlled by the Job, and matching its selector.
     occupied: Callable[[str], bool] = lambda name: False  # Whether a pod has this name.
     needs: tuple[Need, ...] = ()
+    claims: Claims = Claims()
 
 
 def is_ours(job: Obj) -> bool:
@@ -89,6 +91,8 @@ def plan_job(job: Obj, around: Around, *, now: str) -> Plan:
         return Plan(patches=let_go(around.pods), why="the job goes")
     if is_finished(job):
         return _after_the_end(job, around.pods, needs, now)
+    if around.claims.adopt or around.claims.release:
+        return _claimed(job, around.claims)
     if (why := doom(job, around.pods)) and not has_target(job):
         return _doomed(job, Verdict(False, "PodFailurePolicy", why), needs, now)
     found = tally(job, around.pods)
@@ -102,6 +106,33 @@ def plan_job(job: Obj, around: Around, *, now: str) -> Plan:
 
 def let_go(pods: Sequence[Obj]) -> tuple[Patch, ...]:
     return tuple(patch for pod in pods for patch in remove_finalizer("Pod", pod, TRACKED))
+
+
+def _claimed(job: Obj, claims: Claims) -> Plan:
+    """Whoever is adopted will be counted, whoever is let go will not."""
+    return Plan(
+        patches=(
+            *(_adopted(job, pod) for pod in claims.adopt),
+            *(_released(job, pod) for pod in claims.release),
+        ),
+        why="pods are adopted or let go",
+    )
+
+
+def _adopted(job: Obj, pod: Obj) -> Patch:
+    change: Obj = {"ownerReferences": adopted(pod, job)}
+    finalizers = with_finalizer(pod, TRACKED)
+    if finalizers is not None:
+        change["finalizers"] = finalizers
+    return Patch(target("Pod", pod), {"metadata": change})
+
+
+def _released(job: Obj, pod: Obj) -> Patch:
+    change: Obj = {"ownerReferences": orphaned(pod, job)}
+    finalizers = without_finalizer(pod, TRACKED)
+    if finalizers is not None:
+        change["finalizers"] = finalizers
+    return Patch(target("Pod", pod), {"metadata": change})
 
 
 # Counting.

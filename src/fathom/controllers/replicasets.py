@@ -10,7 +10,7 @@ from fathom.control.again import Again
 from fathom.control.kit import Kit
 from fathom.control.owning import child_name, controller_of
 from fathom.control.watches import POD, REPLICA_SET, Primary, Related, Watch
-from fathom.controllers.adopting import FOR_CHILDREN, claims_of, concerned
+from fathom.controllers.adopting import FOR_CHILDREN, claims_of, concerned, may_adopt
 from fathom.controllers.floor import Floor
 from fathom.controllers.news import of_replica_set
 from fathom.controllers.plan_replicasets import (
@@ -20,7 +20,7 @@ from fathom.controllers.plan_replicasets import (
     plan_replicas,
 )
 from fathom.controllers.podstates import is_active, next_available_s
-from fathom.model.objects import Key, Obj, is_deleting, key_of, uid_of
+from fathom.model.objects import Key, Obj, key_of, uid_of
 
 # Reasons of a failure that are no refusal: another pass will do.
 RACES = frozenset({"Conflict", "OutcomeUnknown", "NameTaken"})
@@ -39,7 +39,7 @@ class ReplicaSets:
         self._floor = Floor(kit, REPLICA_SET, POD)
 
     async def reconcile(self, key: Key) -> Again:
-        if not await self._may_adopt(key):
+        if not await may_adopt(self._kit, REPLICA_SET, "Pod", key):
             return Again.in_s(1.0, "the ReplicaSet in our view is not the one there is")
         await self._floor.fetch()
         view = self._kit.snapshot()
@@ -62,16 +62,6 @@ class ReplicaSets:
             occupied=lambda slot: view.get("Pod", Key(key.namespace, child_name(key.name, slot))) is not None,
             needs=self._floor.needs,
         )
-
-    async def _may_adopt(self, key: Key) -> bool:
-        """An owner that has gone must adopt nobody: the collector would take what it adopted. Its cache may
-        not know, so the server is asked, but only where there is somebody to adopt."""
-        view = self._kit.snapshot()
-        owner = view.get("ReplicaSet", key)
-        if owner is None or not claims_of(view, "Pod", owner).adopt:
-            return True
-        there = await self._kit.api.get(REPLICA_SET.resource, *key)
-        return there is not None and uid_of(there) == uid_of(owner) and not is_deleting(there)
 
     def _wait_s(self, owner: Obj, view: Snapshot) -> float | None:
         pods = [pod for pod in view.owned("Pod", uid_of(owner)) if is_active(pod)]
