@@ -29,6 +29,7 @@ from fathom.sim.checkers.objects import (
     WhoDeletesNamesTheObject,
 )
 from fathom.sim.checkers.owners import NothingIsHeldBack, OnlyTheUnownedAreCollected
+from fathom.sim.checkers.progress import ProgressIsOfItsGeneration
 from fathom.sim.checkers.said import ConditionsStayAsTheyAre, GenerationsAreCounted, TimesMoveWithTheirStatus
 from fathom.sim.checkers.truths import WhatIsSaidIsSo
 from fathom.sim.invariants import Checker
@@ -50,6 +51,7 @@ def at_home() -> list[Checker]:
         TimesMoveWithTheirStatus(),
         ConditionsStayAsTheyAre(),
         GenerationsAreCounted(),
+        ProgressIsOfItsGeneration(),
         OnlyTheUnownedAreCollected(),
         NothingIsStoredByTrying(),
         NothingIsHeldBack(),

@@ -1,0 +1,76 @@
+"""What a WorkloadProgress says can be so: it counts pods of the generation that it names, nobody gets further
+than the stage before, and the generation before stays on record."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from itertools import pairwise
+
+from fathom.controllers.revisions import template_of
+from fathom.model.objects import Obj, lookup, metadata, uid_of
+from fathom.sim.checkers.truths import DEPLOYMENTS, PROGRESS, REPLICA_SETS
+from fathom.sim.checkers.workloads import PODS, owner_uid
+from fathom.sim.invariants import Checker, Found, Seen
+
+# The judge's own list: whoever forgets one should be noticed.
+STAGES = ("admitted", "queued", "scheduled", "bound", "starting", "ready", "serving")
+
+
+class ProgressIsOfItsGeneration(Checker):
+    name = "progress is of the generation that it names"
+    resources = frozenset({PODS, REPLICA_SETS, DEPLOYMENTS, PROGRESS})
+
+    def __init__(self) -> None:
+        self._pods: dict[str, set[str]] = defaultdict(set)  # Owner's UID -> all that it ever had.
+        # Deployment's UID -> ReplicaSet's UID -> its template; all, where somebody has changed it.
+        self._sets: dict[str, dict[str, list[Obj]]] = defaultdict(dict)
+        self._asked: dict[tuple[str, int], Obj] = {}  # Deployment, generation -> template.
+
+    def commit(self, change: Seen) -> Found:
+        new = change.new
+        if new is None:
+            return None
+        if change.resource == PROGRESS:
+            return _order(new) or _before(change.old, new) or self._beyond(new)
+        self._follow(change.resource, new)
+        return None
+
+    def _follow(self, resource: str, obj: Obj) -> None:
+        if resource == PODS:
+            self._pods[owner_uid(obj)].add(uid_of(obj))
+        elif resource == DEPLOYMENTS:
+            self._asked.setdefault((uid_of(obj), int(metadata(obj).get("generation") or 0)), template_of(obj))
+        else:
+            known = self._sets[owner_uid(obj)].setdefault(uid_of(obj), [])
+            if (template := template_of(obj)) not in known:
+                known.append(template)
+
+    def _beyond(self, progress: Obj) -> Found:
+        """More than were ever made of that revision. (Who is gone may still be counted for a moment.)"""
+        uid, current = str(lookup(progress, "spec", "workload", "uid")), _current(progress)
+        template = self._asked.get((uid, int(current.get("generation") or 0)))
+        if template is None:
+            return None
+        ours = [one for one, templates in self._sets[uid].items() if template in templates]
+        made, said = sum(len(self._pods[one]) for one in ours), int(current.get("admitted") or 0)
+        return None if said <= made else f"it counts {said} of its generation, of which {made} were made"
+
+
+def _current(progress: Obj | None) -> Obj:
+    return lookup(progress, "status", "current") or {}
+
+
+def _order(progress: Obj) -> Found:
+    counts = [(stage, int(_current(progress).get(stage) or 0)) for stage in STAGES]
+    for (stage, many), (further, more) in pairwise(counts):
+        if more > many:
+            return f"{more} are {further}, and only {many} {stage}"
+    return None
+
+
+def _before(old: Obj | None, new: Obj) -> Found:
+    was, now = (int(_current(one).get("generation") or 0) for one in (old, new))
+    kept = int(lookup(new, "status", "previous", "generation") or 0)
+    if was and was < now and kept != was:
+        return f"generation {now} follows {was}, and {kept or 'none'} is on record as the one before"
+    return None
