@@ -43,6 +43,7 @@ from fathom.sim.scenarios import (
     rollback,
     scheduling,
     serving,
+    tainting,
     unwell,
     waking,
     workloads,
@@ -82,6 +83,7 @@ MODULES = (
     unwell,
     reading,
     nodes,
+    tainting,
 )
 
 SCENARIOS: dict[str, Scenario] = {one.name: one for module in MODULES for one in module.SCENARIOS}

@@ -21,6 +21,7 @@ from fathom.sim.world import World
 
 MOST = 6
 ASKED = "100m"
+WINDOW_S = 300  # Kubernetes' own: for so long a load must be low.
 HIGH, LOW = 100_000_000, 5_000_000  # Nanos of a CPU: twice the target, and a tenth of it.
 
 
@@ -66,7 +67,8 @@ class Told:
     checkers=at_home,
 )
 async def autoscaler_told_nothing(world: World) -> None:
-    """The load is high, then nobody knows, then it is low: it grows, stays, and shrinks."""
+    """The load is high, nobody knows for a while, in the end it is low: it grows, stays, and when that lasts
+    shrinks."""
     load = Load()
     weather = employ(world, Deployments, ReplicaSets, DeploymentProgress, Told(load))
     made = deployment("web", 2)
@@ -80,7 +82,11 @@ async def autoscaler_told_nothing(world: World) -> None:
     load.known = False
     await world.sleep(400)
     assert _size(world) == MOST, f"nobody knew anything, and it went to {_size(world)}"
-    load.nanos, load.known = LOW, True
+    load.known = True
+    await world.sleep(60)
+    load.nanos = LOW
+    await world.sleep(WINDOW_S - 60)
+    assert _size(world) == MOST, f"the load is low for a moment, and it went to {_size(world)}"
     await world.until(lambda: _size(world) == 1, within_s=900, what="it shrinks to its least")
     await come_to_rest(world, weather)
 

@@ -335,7 +335,8 @@ async def _serve(world: World) -> None:
 
 
 class LoadedAutoscalers(Autoscalers):
-    """Every pod that is ready uses twice its target: the load is more than any number of them could carry."""
+    """Every pod that is ready uses six times its target: more than any number of them could carry, also when
+    those that are on their way are taken to use nothing."""
 
     def __init__(self, kit: Kit) -> None:
         super().__init__(kit)
@@ -343,7 +344,7 @@ class LoadedAutoscalers(Autoscalers):
 
     async def _fetch_samples(self, namespace: str) -> tuple[dict[str, Sample], str]:
         pods = self._own.snapshot().list("Pod", namespace)
-        use: Mapping[str, Mapping[str, int]] = {"main": {"cpu": 100_000_000}}
+        use: Mapping[str, Mapping[str, int]] = {"main": {"cpu": 300_000_000}}
         return {str(metadata(pod)["name"]): use for pod in pods if is_active(pod) and is_ready(pod)}, ""
 
 

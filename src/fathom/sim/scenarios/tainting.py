@@ -1,0 +1,105 @@
+"""A person drives pods off a node: each stays as long as it says that it bears that, and no longer."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from fathom.model.objects import Key, Obj, is_deleting, uid_of
+from fathom.sim.invariants import Checker, Found, Seen
+from fathom.sim.menu import Menu
+from fathom.sim.scenario import Scenario, scenario
+from fathom.sim.scenarios.objects import NODES as NODE_KIND
+from fathom.sim.scenarios.objects import PODS, pod_spec
+from fathom.sim.scenarios.real import DECIDERS, NODES, employ_cluster, standard
+from fathom.sim.world import World
+
+NODE = NODES[0]
+KEY, VALUE = "example.com/repair", "disk"
+BEARS_S = 30
+# Times are on record in whole seconds, of two who write them down.
+ROUNDED_S = 2.0
+FOR_EVER: Obj = {"key": KEY, "operator": "Exists"}
+TAINT: Obj = {"key": KEY, "value": VALUE, "effect": "NoExecute"}
+FOR_A_WHILE: Obj = {**TAINT, "operator": "Equal", "tolerationSeconds": BEARS_S}
+
+TOLERATIONS: dict[str, list[Obj]] = {
+    "bears-nothing": [],
+    "bears-another": [{"key": KEY, "operator": "Equal", "value": "network"}],
+    "bears-another-effect": [{"key": KEY, "operator": "Exists", "effect": "NoSchedule"}],
+    "bears-it-a-while": [FOR_A_WHILE],
+    "bears-it-twice": [FOR_EVER, FOR_A_WHILE],  # The shorter time holds.
+    "bears-it": [FOR_EVER],
+    "bears-all": [{"operator": "Exists"}],
+}
+STAY = ("bears-it", "bears-all")
+WAIT = ("bears-it-a-while", "bears-it-twice")
+
+
+class NobodyIsDrivenTooSoon(Checker):
+    """Of those who bear a taint, for a time or for ever."""
+
+    name = "who bears a taint stays for as long"
+    resources = frozenset({"pods", "nodes"})
+
+    def __init__(self) -> None:
+        self._since_s: float | None = None
+
+    def commit(self, change: Seen) -> Found:
+        if change.resource == "nodes":
+            if self._since_s is None and any(one.get("key") == KEY for one in _taints(change.new)):
+                self._since_s = change.at_s
+            return None
+        going = change.new is None or is_deleting(change.new)
+        if not going or change.key.name not in {*STAY, *WAIT} or is_deleting(change.old or {}):
+            return None
+        if change.key.name in STAY:
+            return f"{change.by} drives it away, which bears the taint for ever"
+        beside_s = 0.0 if self._since_s is None else change.at_s - self._since_s
+        soon = beside_s < BEARS_S - ROUNDED_S
+        return f"{change.by} drives it away after {beside_s:.0f} s beside the taint" if soon else None
+
+
+def _taints(node: Obj | None) -> Sequence[Obj]:
+    return (node or {}).get("spec", {}).get("taints") or ()
+
+
+def checkers() -> Sequence[Checker]:
+    return [*standard(), NobodyIsDrivenTooSoon()]
+
+
+@scenario(
+    Menu(processes=DECIDERS, kinds=("/pods", "/nodes"), seconds=60, most=6, without=("skew",)),
+    checkers=checkers,
+)
+async def driven_away(world: World) -> None:
+    """A node is tainted for repair: who bears nothing goes, who bears it for a while stays for that while,
+    and who bears it stays, whoever dies meanwhile."""
+    employ_cluster(world, nodes=(NODE,))
+    await world.until(lambda: world.get("nodes", Key("", NODE)) is not None, within_s=60, what="a node")
+    for name, tolerations in TOLERATIONS.items():
+        spec = {**pod_spec(node=NODE), "tolerations": tolerations}
+        await world.apply(PODS, {"metadata": {"name": name}, "spec": spec})
+    await world.sleep(10 + 10 * world.rng.random())
+    before = _there(world)
+    await world.apply(NODE_KIND, _tainted(world))
+    await world.sleep(60)
+    world.heal()
+    await world.until(lambda: set(_there(world)) == set(STAY), within_s=120, what="who should go has gone")
+    assert all(before[name] == uid for name, uid in _there(world).items()), "somebody was made anew"
+    await world.settle(quiet_s=90, within_s=900)
+
+
+def _there(world: World) -> dict[str, str]:
+    found = ((name, world.get("pods", Key("default", name))) for name in TOLERATIONS)
+    return {name: uid_of(pod) for name, pod in found if pod is not None}
+
+
+def _tainted(world: World) -> Obj:
+    taints = [
+        *_taints(world.get("nodes", Key("", NODE))),
+        {"key": KEY, "value": VALUE, "effect": "NoExecute"},
+    ]
+    return {"metadata": {"name": NODE}, "spec": {"taints": taints}}
+
+
+SCENARIOS: tuple[Scenario, ...] = (driven_away,)
