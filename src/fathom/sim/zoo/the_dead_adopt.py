@@ -3,16 +3,17 @@ an old view, and the collector takes them."""
 
 from __future__ import annotations
 
-from fathom.controllers.replicasets import ReplicaSets
-from fathom.model.objects import Key
+from typing import Any
+
+from fathom.controllers import replicasets
 from fathom.sim.zoo import put_back
 
 SCENARIOS = ("what-the-heir-has-not-heard",)
 BREAKS = "who was let go lives on"
 
 
-async def of_course(self: ReplicaSets, key: Key) -> bool:
+async def of_course(*_: Any) -> bool:
     return True
 
 
-put_back(ReplicaSets, "_may_adopt", of_course)
+put_back(replicasets, "may_adopt", of_course)
