@@ -28,6 +28,7 @@ from fathom.api.own_service import KEY, PORTS, own_addresses, own_endpoints, own
 from fathom.assembly import Parts, Wanted, assemble, bootstrap
 from fathom.model.errors import ApiError
 from fathom.model.user import User
+from fathom.open_files import take_all
 from fathom.record.audit import AuditLog
 from fathom.seams.log import JsonLog, Log
 from fathom.seams.outside import Outside, live
@@ -54,6 +55,7 @@ LOOPBACK = ("127.0.0.1", "localhost", "::1")
 def run_api(*, data: Path, host: str, port: int, store: str | None, plugins: list[str] | None = None) -> None:
     """Serve until told to stop."""
     gc.set_threshold(GC_CONTAINERS, 10, 10)
+    take_all()
     data = data.absolute()
     os.umask(0o077)  # Keys, and Secrets in the store, are nobody else's.
     data.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -244,6 +246,9 @@ def _follow_tokens(running: Running, file: Path, stamp: tuple[int, int]) -> tupl
         now = (found.st_mtime_ns, found.st_size)
     except FileNotFoundError:
         now = (0, 0)
+    except OSError as error:
+        running.log.error("tokens not reloaded", file=str(file), error=str(error))
+        return stamp
     if now == stamp:
         return stamp
     try:

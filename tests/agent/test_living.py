@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -459,6 +460,31 @@ def test_an_agent_that_dies_while_it_starts_pods_leaves_none_running_twice(
     pods = [cluster.until_ready(name) for name in names]
     time.sleep(0.5)
     assert [processes(name) for name in names] == [[pid_of(pod)] for pod in pods]
+
+
+def test_an_agent_that_can_open_no_files_takes_nobody_for_dead_and_forgets_nothing(
+    cluster: Cluster, agent: AgentProcess
+) -> None:
+    for name in ("stays", "goes", "dies-meanwhile"):
+        cluster.run(name, "sleep", "300")
+    stays, goes, dies = (cluster.until_ready(name) for name in ("stays", "goes", "dies-meanwhile"))
+    assert agent.process is not None
+    given = resource.prlimit(agent.process.pid, resource.RLIMIT_NOFILE)
+    resource.prlimit(agent.process.pid, resource.RLIMIT_NOFILE, (4, given[1]))
+    try:
+        cluster.delete("goes")
+        os.kill(pid_of(dies), signal.SIGKILL)
+        time.sleep(3)
+        assert (lives(pid_of(stays)), lives(pid_of(goes))) == (True, True)
+    finally:
+        resource.prlimit(agent.process.pid, resource.RLIMIT_NOFILE, given)
+    cluster.until_gone("goes")
+    assert not lives(pid_of(goes))
+    again = cluster.until(
+        "dies-meanwhile", lambda pod: status_of(pod).get("restartCount") == 1 and status_of(pod)["ready"]
+    )
+    assert lookup(status_of(again), "lastState", "terminated", "exitCode") == 137
+    assert (status_of(cluster.pod("stays"))["restartCount"], lives(pid_of(stays))) == (0, True)
 
 
 def test_what_a_container_started_ends_with_it_though_its_shim_was_killed(cluster: Cluster) -> None:

@@ -7,6 +7,7 @@ import json
 import os
 import random
 import re
+import resource
 import socket
 import ssl
 import time
@@ -19,6 +20,7 @@ from tests.chaos.victim import Victim, eventually, victim
 
 from fathom.api.http import HEAD_S_MAX
 from fathom.api.limits import REQUEST_S
+from fathom.record.audit import SYNC_S
 
 MAPS = "/api/v1/namespaces/default/configmaps"
 BODY = b'{"metadata":{"generateName":"a-"}}'
@@ -217,6 +219,23 @@ def test_many_clients_that_never_finish_disturb_nobody(server: Victim) -> None:
     finally:
         for sock in held:
             sock.close()
+
+
+def test_a_server_outlives_more_clients_than_it_can_have_files(server: Victim) -> None:
+    given = resource.prlimit(server.pid, resource.RLIMIT_NOFILE)
+    resource.prlimit(server.pid, resource.RLIMIT_NOFILE, (64, given[1]))
+    held: list[socket.socket] = []
+    try:
+        with server.client() as client:
+            assert client.get(f"{MAPS}?limit=1").status == 200
+            held = [plain(server) for _ in range(100)]
+            assert client.post(MAPS, json.loads(BODY)).status == 201  # Whoever is inside is served.
+            time.sleep(2 * SYNC_S)  # The audit log has something to sync.
+    finally:
+        for sock in held:
+            sock.close()
+        resource.prlimit(server.pid, resource.RLIMIT_NOFILE, given)
+    assert server.alive
 
 
 @pytest.mark.full

@@ -284,7 +284,7 @@ class LiveNode:
         fetcher = Fetcher(server)
         driver = ProcessDriver(ground, fetcher, machine.log)
         self._closing += [driver.close, fetcher.close]
-        self._tasks.append(asyncio.create_task(_refresh(driver)))
+        self._tasks.append(asyncio.create_task(_refresh(driver, machine.log)))
         return driver
 
     async def _endpoint(
@@ -297,7 +297,7 @@ class LiveNode:
             return 0, ""
         sampler = Sampler(self.name, driver.records) if driver is not None else None
         if sampler is not None:
-            self._tasks.append(asyncio.create_task(_sample(sampler)))
+            self._tasks.append(asyncio.create_task(_sample(sampler, log)))
         endpoint = Endpoint(
             driver.records if driver is not None else None,
             (lambda: sampler.usage) if sampler is not None else (lambda: self._told),
@@ -319,15 +319,21 @@ class LiveNode:
                 await answer
 
 
-async def _refresh(driver: ProcessDriver) -> None:
+async def _refresh(driver: ProcessDriver, log: Log) -> None:
     while True:
         await asyncio.sleep(REFRESH_S)
-        await driver.refresh()
+        try:
+            await driver.refresh()
+        except OSError as error:  # No more files can be opened, say: later they may be.
+            log.warn("volumes not refreshed", error=str(error))
 
 
-async def _sample(sampler: Sampler) -> None:
+async def _sample(sampler: Sampler, log: Log) -> None:
     while True:
-        sampler.sample()
+        try:
+            sampler.sample()
+        except OSError as error:
+            log.warn("usage not measured", error=str(error))
         await asyncio.sleep(SAMPLE_S)
 
 

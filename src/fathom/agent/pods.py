@@ -8,14 +8,12 @@ import random
 from collections.abc import Callable
 
 from fathom.agent.runtime import Kept, Run, Runtime
-from fathom.agent.seamed import RuntimeFailed
+from fathom.agent.seamed import RETRY_S, RuntimeFailed, again
 from fathom.agent.views import TERMINAL
 from fathom.agent.worker import Around, Worker
 from fathom.model.objects import Key, Obj, key_of, lookup, uid_of
 from fathom.seams.log import Log
 from fathom.seams.outside import Clock
-
-AGAIN_S = 2.0  # A runtime that could not take a pod is asked again.
 
 
 class Pods:
@@ -72,7 +70,7 @@ class Pods:
     async def adopt_orphans(self) -> None:
         """Of the pods that the runtime holds, those that the API has no more. Call it when the cache has
         everything."""
-        for kept in await self._runtime.listing():
+        for kept in await again(self._runtime.listing):
             uid = uid_of(kept.pod)
             if uid not in self._wanted and uid not in self._workers:
                 self._log.info("an orphan is ended", pod="/".join(key_of(kept.pod)), uid=uid)
@@ -98,7 +96,7 @@ class Pods:
 
     async def _forget(self, uid: str) -> None:
         """Of history only files are left."""
-        for kept in await self._runtime.listing():
+        for kept in await again(self._runtime.listing):
             if uid_of(kept.pod) == uid and uid not in self._workers and uid not in self._wanted:
                 self._workers[uid] = Worker(kept, kept.pod, self._around, orphan=True)
 
@@ -109,7 +107,7 @@ class Pods:
                 kept = await self._runtime.admit(self._wanted[uid])
             except RuntimeFailed as error:
                 self._around.event(self._wanted[uid], "", "Warning", "FailedCreatePodSandBox", str(error))
-                await asyncio.sleep(AGAIN_S)
+                await asyncio.sleep(RETRY_S)
         self._admitting.pop(uid, None)
         if kept is not None:
             pod = self._wanted.get(uid)

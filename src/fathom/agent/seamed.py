@@ -4,8 +4,8 @@ real machine did is on the tape, and a replay needs no machine."""
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Awaitable, Callable
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -13,11 +13,14 @@ from fathom.agent.runtime import Kept, Launch, NotStarted, Probed, Run
 from fathom.model.objects import Obj, uid_of
 from fathom.seams.seam import Ask, Reply, Seam
 
+T = TypeVar("T")
+
 SCHEME = "runtime:"
 USED = f"{SCHEME}/used"  # Where simulated containers tell the host what they use.
 # Longer than anything takes that the host does for us by itself: an image, a hook.
 TIMEOUT_S = 120.0
 AGAIN_S = 1.0
+RETRY_S = 2.0  # A host that could not do something is asked again.
 
 
 class Signal(msgspec.Struct, frozen=True):
@@ -37,6 +40,18 @@ class Probing(msgspec.Struct, frozen=True):
 
 class RuntimeFailed(Exception):
     """The host could not do it; it says why."""
+
+
+async def again(
+    ask: Callable[[], Awaitable[T]], tell: Callable[[RuntimeFailed], None] = lambda error: None
+) -> T:
+    """What must be done in the end, however often the host could not."""
+    while True:
+        try:
+            return await ask()
+        except RuntimeFailed as error:
+            tell(error)
+        await asyncio.sleep(RETRY_S)
 
 
 class SeamRuntime:

@@ -230,6 +230,10 @@ class Shim:
         """Of rights and means, what it shall not have. The order matters: the last step takes the right to
         the others."""
         spec = self._spec
+        if spec.get("files"):  # What the agent has more of is for itself.
+            resource.setrlimit(
+                resource.RLIMIT_NOFILE, (spec["files"], resource.getrlimit(resource.RLIMIT_NOFILE)[1])
+            )
         for name, most in (spec.get("rlimits") or {}).items():
             resource.setrlimit(getattr(resource, f"RLIMIT_{name}"), (most, most))
         if spec.get("uid") is not None:

@@ -12,6 +12,7 @@ import msgspec
 
 from fathom.agent.plan import Action, Kill, PodPlan, Start, Stop, plan_pod, start_ns
 from fathom.agent.runtime import Kept, Launch, NotStarted, Probed, Run, Runtime
+from fathom.agent.seamed import RuntimeFailed, again
 from fathom.agent.slots import Slot
 from fathom.agent.status import Place, pod_status
 from fathom.agent.views import SECOND_NS, Container, Trouble, containers_of
@@ -143,7 +144,7 @@ class Worker:
             pass
 
     async def _remove(self) -> None:
-        await self._around.runtime.remove(uid_of(self.pod))
+        await again(lambda: self._around.runtime.remove(uid_of(self.pod)))
         self._around.removed(uid_of(self.pod))
 
     # Acting.
@@ -224,11 +225,19 @@ class Worker:
             probed = await self._hook(run, hook, left_s)
             if not probed.ok:
                 self._event(name, "Warning", "FailedPreStopHook", probed.message)
-        await self._around.runtime.signal(run, kill=False)
+        await self._signal(run, kill=False)
 
     async def _kill(self, slot: Slot) -> None:
         assert slot.view.run is not None
-        await self._around.runtime.signal(slot.view.run, kill=True)
+        await self._signal(slot.view.run, kill=True)
+
+    async def _signal(self, run: Run, *, kill: bool) -> None:
+        """Nothing outlives its grace because no file could be opened."""
+
+        def tell(error: RuntimeFailed) -> None:
+            self._event(run.container, "Warning", "FailedKillPod", str(error))
+
+        await again(lambda: self._around.runtime.signal(run, kill=kill), tell)
 
     async def _hook(self, run: Run, hook: Obj, seconds: float) -> Probed:
         if "sleep" in hook:

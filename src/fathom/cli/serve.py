@@ -18,6 +18,7 @@ from cyclopts.validators import Number
 
 from fathom.cli.kubeconfig import DEFAULT_DATA
 from fathom.cli.problem import Problem
+from fathom.open_files import take_all
 
 DEFAULT_PORT = 6443  # Where kube-apiserver listens.
 
@@ -154,5 +155,6 @@ def server_at(kubeconfig: Path | None) -> Any:
 def run_on_uvloop(main: Coroutine[Any, Any, None]) -> None:
     import uvloop  # noqa: PLC0415
 
+    take_all()
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         runner.run(main)

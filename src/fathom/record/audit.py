@@ -166,14 +166,15 @@ class AuditLog:
         """In a thread: a disk may take long, and nobody waits for the audit log."""
         if self._file is None:
             return
-        self._unsynced = False
-        handle = os.dup(self._file)  # The file may be rotated away meanwhile.
         try:
-            await asyncio.to_thread(os.fsync, handle)
+            handle = os.dup(self._file)  # The file may be rotated away meanwhile.
+            self._unsynced = False
+            try:
+                await asyncio.to_thread(os.fsync, handle)
+            finally:
+                os.close(handle)
         except OSError as error:
             self._log.error("audit log not synced", error=str(error), path=str(self.path))
-        finally:
-            os.close(handle)
 
     def close(self) -> None:
         """Write what is recorded, sync, close. May be called again; a later `record` opens anew."""

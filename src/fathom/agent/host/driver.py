@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
 import os
 import shutil
 import signal
@@ -41,6 +42,7 @@ from fathom.model.objects import Obj, lookup, uid_of
 from fathom.seams.log import Log
 
 BEGUN_S, POLL_S = 5.0, 0.05
+AGAIN_S = 1.0  # For what the machine could not do just now.
 TOKEN_RENEW_S = 0.7 * TOKEN_S  # Before they expire.
 LOST = "the shim that waited for it is gone: how it ended is not known"
 
@@ -57,6 +59,11 @@ class Ground(msgspec.Struct, frozen=True):
     means: Means
     allocatable: dict[str, str]
     log_bytes: int = 10 * 1024 * 1024
+
+
+class Watched(msgspec.Struct, frozen=True):
+    fd: int  # The shim's pidfd.
+    record: RunRecord  # Files may be lost; who runs must be known all the same, to be ended.
 
 
 class Tokens(msgspec.Struct, frozen=True):
@@ -107,7 +114,7 @@ class ProcessDriver:
         self._prober = Prober(ground.rights)
         self._loop = asyncio.get_running_loop()
         self._boot = boot_id()
-        self._watched: dict[str, int] = {}  # Run id -> pidfd of its shim.
+        self._watched: dict[str, Watched] = {}  # By run id: of those whose shim lives.
         self._last_ip = ""
         self._locks: dict[tuple[str, str], asyncio.Lock] = {}  # Of starts, by pod and container.
         self._tokens: dict[str, Tokens] = {}  # That pods have, by UID.
@@ -115,10 +122,8 @@ class ProcessDriver:
         self._adopt_all()
 
     async def close(self) -> None:
-        for fd in self._watched.values():
-            self._loop.remove_reader(fd)
-            os.close(fd)
-        self._watched.clear()
+        for run_id in list(self._watched):
+            self._unwatch(run_id)
         await self._prober.close()
 
     # What the deciding part asks for.
@@ -183,7 +188,7 @@ class ProcessDriver:
             return NotStarted("CreateContainerError", words)
 
     def signal(self, asked: Signal) -> None:
-        record = self.records.run_record(asked.uid, asked.container, asked.attempt)
+        record = self._record(asked.id, asked.uid, asked.container, asked.attempt)
         if record is None or record.id != asked.id or not is_alive(record.pid, record.pid_started):
             return
         with contextlib.suppress(ProcessLookupError, PermissionError):
@@ -199,12 +204,18 @@ class ProcessDriver:
 
     async def probe(self, asked: Probing) -> Probed:
         run = asked.run
-        record = self.records.run_record(run.uid, run.container, run.attempt)
+        record = self._record(run.id, run.uid, run.container, run.attempt)
         if record is None or not is_alive(record.pid, record.pid_started):
             return Probed(False, "the container is not running")
         return await self._prober.probe(record, asked.pod, asked.probe, asked.ip)
 
+    def _record(self, run_id: str, uid: str, container: str, attempt: int) -> RunRecord | None:
+        watched = self._watched.get(run_id)
+        return watched.record if watched is not None else self.records.run_record(uid, container, attempt)
+
     def remove(self, uid: str) -> None:
+        for run_id in [run_id for run_id, one in self._watched.items() if one.record.uid == uid]:
+            self._unwatch(run_id)
         self._tokens.pop(uid, None)
         for key in [key for key in self._locks if key[0] == uid]:
             del self._locks[key]
@@ -362,38 +373,61 @@ class ProcessDriver:
                     self._watch(run)
 
     def _watch(self, run: Run) -> None:
-        """Its shim's end is its own. A shim that is gone already is found out now."""
-        record = self.records.run_record(run.uid, run.container, run.attempt)
-        if record is None or run.id in self._watched:
-            return
+        """Its shim's end is its own. A shim that is gone already is found out now; where that cannot be told,
+        it is asked again."""
         try:
-            fd = os.pidfd_open(record.shim)
-        except OSError:
-            self._ended(run)
+            record = self.records.run_record(run.uid, run.container, run.attempt)
+            if record is None or run.id in self._watched:
+                return
+            fd = self._pidfd(record)
+        except OSError as error:
+            self._log.warn("a run cannot be watched yet", run=run.id, error=str(error))
+            self._loop.call_later(AGAIN_S, self._watch, run)
             return
-        if record.boot != self._boot or not is_alive(record.shim, record.shim_started):
-            os.close(fd)
-            self._ended(run)
+        if fd is None:
+            self._ended(run, record)
             return
-        self._watched[run.id] = fd
+        self._watched[run.id] = Watched(fd, record)
         self._loop.add_reader(fd, self._shim_ended, run)
 
-    def _shim_ended(self, run: Run) -> None:
-        fd = self._watched.pop(run.id)
-        self._loop.remove_reader(fd)
+    def _pidfd(self, record: RunRecord) -> int | None:
+        """None: it is gone. Raises OSError where that cannot be told."""
+        try:
+            fd = os.pidfd_open(record.shim)
+        except OSError as error:
+            if error.errno in {errno.ESRCH, errno.EINVAL}:  # No such process; 0, of a run that never was.
+                return None
+            raise
+        try:
+            if record.boot == self._boot and is_alive(record.shim, record.shim_started):
+                return fd
+        except OSError:
+            os.close(fd)
+            raise
         os.close(fd)
-        self._ended(run)
+        return None
 
-    def _ended(self, run: Run) -> None:
-        found = self.records.run(run.uid, run.container, run.attempt)
-        if found is None:
-            return  # Removed meanwhile, with its pod.
-        self.on_end(found if found.exit is not None else self._lost(found))
+    def _unwatch(self, run_id: str) -> RunRecord:
+        watched = self._watched.pop(run_id)
+        self._loop.remove_reader(watched.fd)
+        os.close(watched.fd)
+        return watched.record
 
-    def _lost(self, run: Run) -> Run:
+    def _shim_ended(self, run: Run) -> None:
+        self._ended(run, self._unwatch(run.id))
+
+    def _ended(self, run: Run, record: RunRecord) -> None:
+        try:
+            found = self.records.run(run.uid, run.container, run.attempt)
+        except OSError as error:
+            self._log.warn("how a run ended cannot be read yet", run=run.id, error=str(error))
+            self._loop.call_later(AGAIN_S, self._ended, run, record)
+            return
+        self.on_end(found if found is not None and found.exit is not None else self._lost(run, record))
+
+    def _lost(self, run: Run, record: RunRecord) -> Run:
         """Its shim was killed, or could not write down how it ended."""
-        record = self.records.run_record(run.uid, run.container, run.attempt)
-        if record is not None and record.boot == self._boot:
+        if record.boot == self._boot:
             end_strays(record)
         now_ns = time.time_ns()
         lost = ExitRecord(137, now_ns, run.started_ns, 9, "ContainerStatusUnknown", LOST)

@@ -15,6 +15,7 @@ from fathom.agent.host.limits import Fence
 from fathom.agent.host.mounts import Grounds, mounts_of
 from fathom.agent.runtime import Launch
 from fathom.model.objects import Obj, lookup
+from fathom.open_files import given
 
 HOME = "/pod"  # As `enclose` has it.
 LOG_BYTES, LOG_FILES = 10 * 1024 * 1024, 5  # kubelet's.
@@ -120,6 +121,7 @@ def shim_spec(settled: Settled) -> dict[str, Any]:
         "low_ports": may_bind_low(container),
         "no_new_privileges": True,
         "rlimits": settled.fence.rlimits,
+        "files": given(),
         "cgroups": list(settled.fence.groups),
         "oom": settled.fence.oom,
         "message": str(settled.run_dir / "message"),

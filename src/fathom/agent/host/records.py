@@ -21,6 +21,8 @@ from fathom.model.objects import Obj, uid_of
 
 BOOT = Path("/proc/sys/kernel/random/boot_id")
 SCHEME = "process://"
+# Any other error says nothing of what is there, and is raised.
+NOT_THERE = (FileNotFoundError, NotADirectoryError)
 RUNS_KEPT = 2  # The newest, and the one before for `logs --previous`.
 
 
@@ -78,10 +80,11 @@ def boot_id() -> str:
 
 
 def is_alive(pid: int, started: int) -> bool:
-    """That very process: a pid is used again, a pid with its start time is not."""
+    """That very process: a pid is used again, a pid with its start time is not. Raises OSError where that
+    cannot be told: what cannot be looked at (no more files can be opened) may well be alive."""
     try:
         fields = Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()
-    except OSError:
+    except (FileNotFoundError, ProcessLookupError):
         return False
     return int(fields[19]) == started and fields[0] not in {b"Z", b"X"}
 
@@ -105,7 +108,7 @@ class Records:
     def is_held(self, uid: str, container: str) -> bool:
         try:
             fd = os.open(self.lock_file(uid, container), os.O_RDWR | os.O_CLOEXEC)
-        except OSError:
+        except FileNotFoundError:
             return False
         try:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -134,7 +137,7 @@ class Records:
     def pod(self, uid: str) -> PodRecord | None:
         try:
             return msgspec.json.decode((self.pod_dir(uid) / "pod.json").read_bytes(), type=PodRecord)
-        except (OSError, msgspec.MsgspecError):
+        except (*NOT_THERE, msgspec.MsgspecError):
             return None
 
     def kept(self, record: PodRecord) -> Kept:
@@ -168,14 +171,14 @@ class Records:
         try:
             raw = (self.run_dir(uid, container, attempt) / "run.json").read_bytes()
             return msgspec.json.decode(raw, type=RunRecord)
-        except (OSError, msgspec.MsgspecError):
+        except (*NOT_THERE, msgspec.MsgspecError):
             return None
 
     def exit_record(self, uid: str, container: str, attempt: int) -> ExitRecord | None:
         try:
             raw = (self.run_dir(uid, container, attempt) / "exit.json").read_bytes()
             return msgspec.json.decode(raw, type=ExitRecord)
-        except (OSError, msgspec.MsgspecError):
+        except (*NOT_THERE, msgspec.MsgspecError):
             return None
 
     def write_exit(self, run: Run, record: ExitRecord) -> None:
