@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import resource
+import shutil
 import signal
 import subprocess
 import sys
@@ -460,6 +461,25 @@ def test_an_agent_that_dies_while_it_starts_pods_leaves_none_running_twice(
     pods = [cluster.until_ready(name) for name in names]
     time.sleep(0.5)
     assert [processes(name) for name in names] == [[pid_of(pod)] for pod in pods]
+
+
+@pytest.mark.parametrize("spoiled", ["pod.json", "runs/main/0/run.json", "runs/main"])
+def test_a_pod_whose_record_is_spoiled_runs_once_again(
+    cluster: Cluster, agent: AgentProcess, server: Server, spoiled: str
+) -> None:
+    name = f"spoiled-{spoiled[:3]}-{len(spoiled)}"
+    child = f"python3 -c 'import time; time.sleep(600)' {name} & wait"
+    first = cluster.run(name, "sh", "-c", child) and cluster.until_ready(name)
+    agent.end(signal.SIGKILL)
+    file = server.data / "agents" / NODE / "pods" / first["metadata"]["uid"] / spoiled
+    if file.is_dir():
+        shutil.rmtree(file)
+    else:
+        file.write_text("spoiled")
+    agent.start()
+    cluster.until(name, lambda pod: status_of(pod)["ready"] and pid_of(pod) != pid_of(first))
+    cluster.until(name, lambda pod: len(processes(name)) == 1)
+    assert not lives(pid_of(first))
 
 
 def test_an_agent_that_can_open_no_files_takes_nobody_for_dead_and_forgets_nothing(

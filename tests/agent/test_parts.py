@@ -14,6 +14,7 @@ from fathom.agent import shim
 from fathom.agent.addresses import candidates, next_address
 from fathom.agent.host import probes
 from fathom.agent.host.logs import Filter, LogOptions, older_files, read_log
+from fathom.agent.host.machine import RANGE, claim_range
 from fathom.agent.host.sockets import PROC, Listener, Verdict, from_tables, listeners, listening, whose
 from fathom.agent.host.usage import Entry, Sample, rated, usage_of
 from fathom.agent.probing import Tally, judge
@@ -113,6 +114,14 @@ def test_addresses_go_round_and_skip_who_is_there() -> None:
     assert next_address("127.130.0", taken, "127.130.0.3") == "127.130.0.5"
     assert next_address("127.130.0", taken, "127.130.0.254") == "127.130.0.3"
     assert next_address("127.130.0", {f"127.130.0.{n}" for n in range(255)}) is None
+
+
+def test_a_range_that_was_spoiled_is_chosen_anew(tmp_path: Path) -> None:
+    (tmp_path / "range").write_bytes(b"\xff spoiled")
+    claimed = claim_range(tmp_path, "n1")
+    claimed.lock.close()
+    assert (tmp_path / "range").read_text() == claimed.pod_range
+    assert RANGE.fullmatch(claimed.pod_range)
 
 
 def test_ranges_are_all_different_and_away_from_services() -> None:

@@ -32,9 +32,9 @@ from fathom.agent.host.images import ImagesFile, argv_of
 from fathom.agent.host.launch import Rights, Settled, shim_spec, user_of
 from fathom.agent.host.limits import Means, fence_in, remove_groups
 from fathom.agent.host.probes import Prober
-from fathom.agent.host.records import ExitRecord, PodRecord, Records, RunRecord, boot_id, is_alive
+from fathom.agent.host.records import LOCK, ExitRecord, PodRecord, Records, RunRecord, boot_id, is_alive
 from fathom.agent.host.sockets import family, listening
-from fathom.agent.host.strays import SHIM, end_strays
+from fathom.agent.host.strays import SHIM, end_below, end_strays, shims_below
 from fathom.agent.runtime import Kept, Launch, NotStarted, Probed, Run
 from fathom.agent.seamed import Probing, Signal
 from fathom.agent.views import containers_of
@@ -119,6 +119,7 @@ class ProcessDriver:
         self._locks: dict[tuple[str, str], asyncio.Lock] = {}  # Of starts, by pod and container.
         self._tokens: dict[str, Tokens] = {}  # That pods have, by UID.
         self.on_end: Callable[[Run], None] = lambda run: None
+        self._end_unknown()
         self._adopt_all()
 
     async def close(self) -> None:
@@ -156,7 +157,7 @@ class ProcessDriver:
             there = await self._begun(launch)
             return there if there is not None else await self._start(launch)
 
-    async def _begun(self, launch: Launch) -> Run | NotStarted | None:
+    async def _begun(self, launch: Launch) -> Run | None:
         """What an agent before us began, and did not live to hear of."""
         uid, name = uid_of(launch.pod), launch.container
         for _ in range(round(BEGUN_S / POLL_S)):
@@ -167,7 +168,10 @@ class ProcessDriver:
             if not self.records.is_held(uid, name):
                 return None
             await asyncio.sleep(POLL_S)
-        return NotStarted("RunContainerError", "another run of this container is still alive")
+        # Somebody's record was lost or spoiled: nobody could watch that run, or end it later.
+        self._log.warn("a run without a record is ended", pod=uid, container=name)
+        end_below(self.records.run_dir(uid, name, launch.attempt).parent)
+        return None
 
     async def _start(self, launch: Launch) -> Run | NotStarted:
         launch = msgspec.structs.replace(launch, pod=self._whole(launch.pod))
@@ -365,6 +369,18 @@ class ProcessDriver:
         return self.records.run(uid, launch.container, launch.attempt) or record.run
 
     # Ends.
+
+    def _end_unknown(self) -> None:
+        """Pods whose record cannot be read, and runs whose files are gone: nobody would know whose they
+        are."""
+        for uid in self.records.unreadable():
+            self._log.warn("a pod without a record is ended", uid=uid)
+            end_below(self.records.pod_dir(uid))
+            self.remove(uid)
+        for _, directory in list(shims_below(self.records.directory / "pods")):
+            if not (directory.parent / LOCK).exists():
+                self._log.warn("a run without a record is ended", directory=str(directory))
+                end_below(directory)
 
     def _adopt_all(self) -> None:
         for record in self.records.pods():

@@ -7,6 +7,7 @@ import fcntl
 import hashlib
 import os
 import platform
+import re
 import shutil
 import socket
 import stat
@@ -25,6 +26,7 @@ from fathom.agent.host.sockets import listening
 from fathom.agent.shim import LANDLOCK_CREATE
 
 ENCLOSE = Path(__file__).parent.parent / "enclose.py"
+RANGE = re.compile(r"127\.\d{1,3}\.\d{1,3}")
 TRY_S = 10.0
 
 
@@ -141,8 +143,8 @@ def claim_range(directory: Path, node: str) -> Range:
     """Addresses for the node's pods: those it had before, or some that no other agent of this machine has. A
     name in the kernel's abstract namespace is the claim: it ends with the process."""
     kept = directory / "range"
-    if kept.is_file():
-        before = kept.read_text().strip()
+    before = kept.read_text(errors="replace").strip() if kept.is_file() else ""
+    if RANGE.fullmatch(before):  # Else it was spoiled. Pods keep the addresses that they have.
         lock = _claimed(before)
         if lock is None:
             raise AlreadyRuns(f"the addresses {before}.0/24 of node {node} are in use by another agent")

@@ -23,6 +23,7 @@ BOOT = Path("/proc/sys/kernel/random/boot_id")
 SCHEME = "process://"
 # Any other error says nothing of what is there, and is raised.
 NOT_THERE = (FileNotFoundError, NotADirectoryError)
+LOCK = "lock"
 RUNS_KEPT = 2  # The newest, and the one before for `logs --previous`.
 
 
@@ -103,7 +104,7 @@ class Records:
 
     def lock_file(self, uid: str, container: str) -> Path:
         """Held by the shim of the run that is alive."""
-        return self.pod_dir(uid) / "runs" / _name(container) / "lock"
+        return self.pod_dir(uid) / "runs" / _name(container) / LOCK
 
     def is_held(self, uid: str, container: str) -> bool:
         try:
@@ -133,6 +134,9 @@ class Records:
             if (record := self.pod(directory.name)) is not None:
                 found.append(record)
         return found
+
+    def unreadable(self) -> list[str]:
+        return [one.name for one in sorted(self._pods.iterdir()) if self.pod(one.name) is None]
 
     def pod(self, uid: str) -> PodRecord | None:
         try:

@@ -7,26 +7,47 @@ import contextlib
 import os
 import signal
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 from fathom.agent.host.records import RunRecord, is_alive
-from fathom.agent.host.sockets import parent_of
+from fathom.agent.host.sockets import family, parent_of
 
 SHIM = Path(__file__).parent.parent / "shim.py"
 ROUNDS, PAUSE_S = 50, 0.01  # They may start others while they are being ended.
 
 
 def end_strays(record: RunRecord) -> None:
+    _end(lambda: strays(record))
+
+
+def end_below(directory: Path) -> bool:
+    """All runs whose files are there, known or not: of a record that cannot be read. Were there any?"""
+    return _end(lambda: [pid for shim, _ in shims_below(directory) for pid in (*family(shim), shim)])
+
+
+def _end(found: Callable[[], Iterable[int]]) -> bool:
     """Gone when it returns, unless the kernel itself holds one of them."""
-    for _ in range(ROUNDS):
-        left = list(strays(record))
+    for number in range(ROUNDS):
+        left = list(found())
         if not left:
-            return
+            return number > 0
         for pid in left:
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.kill(pid, signal.SIGKILL)
         time.sleep(PAUSE_S)
+    return True
+
+
+def shims_below(directory: Path) -> Iterator[tuple[int, Path]]:
+    """And the directory of each one's run: it is named by the file of what it was to start."""
+    stem = f"{directory}/"
+    for name in os.listdir("/proc"):
+        with contextlib.suppress(OSError):
+            raw = Path(f"/proc/{name}/cmdline").read_bytes() if name.isdigit() else b""
+            words = os.fsdecode(raw).split("\0")
+            if str(SHIM) in words:
+                yield from ((int(name), Path(word).parent) for word in words if word.startswith(stem))
 
 
 def strays(record: RunRecord) -> Iterator[int]:
