@@ -482,6 +482,40 @@ def test_a_pod_whose_record_is_spoiled_runs_once_again(
     assert not lives(pid_of(first))
 
 
+def test_an_agent_whose_files_were_removed_ends_its_pods_and_runs_others(
+    cluster: Cluster, server: Server
+) -> None:
+    cluster.run("bereft", "sleep", "300")
+    bereft = cluster.until_ready("bereft")
+    shutil.rmtree(server.data / "agents" / NODE / "pods")
+    cluster.run("fresh", "sleep", "300")
+    cluster.until_ready("fresh")
+    cluster.delete("bereft")
+    cluster.until_gone("bereft")
+    assert not lives(pid_of(bereft))
+
+
+def test_a_pod_for_which_there_is_no_room_can_be_deleted(cluster: Cluster, server: Server) -> None:
+    place = server.data / "agents" / NODE / "pods"
+    place.mkdir(exist_ok=True)
+    mount = ["mount", "-t", "tmpfs", "-o", "nr_inodes=1", "tmpfs", str(place)]
+    if subprocess.run(mount, capture_output=True, check=False).returncode:
+        pytest.skip("the system permits no mounts")
+    try:
+        cluster.run("roomless", "sleep", "300")
+        cluster.until("roomless", lambda pod: "FailedCreatePodSandBox" in events_of(server, "roomless"))
+        cluster.delete("roomless")
+        cluster.until_gone("roomless")
+    finally:
+        subprocess.run(["umount", "--lazy", str(place)], check=True)
+
+
+def events_of(server: Server, name: str) -> list[str]:
+    query = f"fieldSelector=involvedObject.name={name}"
+    found = server.request("GET", f"/api/v1/namespaces/default/events?{query}")["items"]
+    return [one["reason"] for one in found]
+
+
 def test_an_agent_that_can_open_no_files_takes_nobody_for_dead_and_forgets_nothing(
     cluster: Cluster, agent: AgentProcess
 ) -> None:

@@ -11,7 +11,7 @@ from fathom.agent.runtime import Kept, Run, Runtime
 from fathom.agent.seamed import RETRY_S, RuntimeFailed, again
 from fathom.agent.views import TERMINAL
 from fathom.agent.worker import Around, Worker
-from fathom.model.objects import Key, Obj, key_of, lookup, uid_of
+from fathom.model.objects import Key, Obj, is_deleting, key_of, lookup, uid_of
 from fathom.seams.log import Log
 from fathom.seams.outside import Clock
 
@@ -102,16 +102,25 @@ class Pods:
 
     async def _admit(self, uid: str) -> None:
         kept: Kept | None = None
-        while kept is None and uid in self._wanted:
+        while kept is None and (wanted := self._wanted.get(uid)) is not None:
             try:
-                kept = await self._runtime.admit(self._wanted[uid])
+                kept = await self._runtime.admit(wanted)
             except RuntimeFailed as error:
-                self._around.event(self._wanted[uid], "", "Warning", "FailedCreatePodSandBox", str(error))
+                self._around.event(wanted, "", "Warning", "FailedCreatePodSandBox", str(error))
                 await asyncio.sleep(RETRY_S)
+                kept = await self._nothing_of(uid)
         self._admitting.pop(uid, None)
         if kept is not None:
             pod = self._wanted.get(uid)
             self._workers[uid] = Worker(kept, pod or kept.pod, self._around, orphan=pod is None)
+
+    async def _nothing_of(self, uid: str) -> Kept | None:
+        """What the runtime has no room for, and never had, needs none to be deleted."""
+        pod = self._wanted.get(uid)
+        if pod is None or not is_deleting(pod):
+            return None
+        held = await again(self._runtime.listing)
+        return None if any(uid_of(one.pod) == uid for one in held) else Kept(pod, "")
 
     def _changed(self, pod: Obj) -> None:
         self.wake(key_of(pod))

@@ -39,9 +39,9 @@ def pod_status(pod: Obj, views: Views, place: Place, *, now_ns: int, over: bool 
         "startTime": before.get("startTime") or now,
         "hostIP": place.host_ip,
         "hostIPs": [{"ip": place.host_ip}],
-        "podIP": place.pod_ip,
-        "podIPs": [{"ip": place.pod_ip}],
     }
+    if place.pod_ip:  # None was given to a pod that found no room here.
+        status |= {"podIP": place.pod_ip, "podIPs": [{"ip": place.pod_ip}]}
     if generation := metadata(pod).get("generation"):
         status["observedGeneration"] = generation
     if reason and not before.get("reason"):

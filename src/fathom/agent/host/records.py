@@ -129,14 +129,17 @@ class Records:
         new.replace(directory / "pod.json")
 
     def pods(self) -> list[PodRecord]:
-        found = []
-        for directory in sorted(self._pods.iterdir()):
-            if (record := self.pod(directory.name)) is not None:
-                found.append(record)
-        return found
+        return [record for uid in self._uids() if (record := self.pod(uid)) is not None]
 
     def unreadable(self) -> list[str]:
-        return [one.name for one in sorted(self._pods.iterdir()) if self.pod(one.name) is None]
+        return [uid for uid in self._uids() if self.pod(uid) is None]
+
+    def _uids(self) -> list[str]:
+        """None where somebody removed the directory: it is made again for the next pod."""
+        try:
+            return sorted(one.name for one in self._pods.iterdir())
+        except FileNotFoundError:
+            return []
 
     def pod(self, uid: str) -> PodRecord | None:
         try:
