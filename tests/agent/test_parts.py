@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import socket
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ from tests.agent.objects import T0, WELL, alive, container, ended, over, pod, s
 from fathom.agent import shim
 from fathom.agent.addresses import candidates, next_address
 from fathom.agent.host import probes
+from fathom.agent.host.limits import find_means
 from fathom.agent.host.logs import Filter, LogOptions, older_files, read_log
 from fathom.agent.host.machine import RANGE, claim_range
 from fathom.agent.host.sockets import PROC, Listener, Verdict, from_tables, listeners, listening, whose
@@ -333,3 +335,30 @@ def test_a_log_that_is_written_and_rotated_while_it_is_followed_is_told_once_and
 
     said = [int(line.rpartition(b" ")[2]) for line in asyncio.run(followed()).splitlines()]
     assert said == list(range(900))
+
+
+def test_groups_that_another_user_made_are_no_means_of_limiting(tmp_path: Path) -> None:
+    tmp_path.chmod(0o755)
+    for controller in ("cpu", "memory"):
+        (tmp_path / controller / "fathom" / "n1").mkdir(parents=True)
+        (tmp_path / controller / "fathom" / "n1").chmod(0o555)
+    assert as_nobody(tmp_path, lambda place: find_means("n1", place).kind) == ""
+    for controller in ("cpu", "memory"):
+        (tmp_path / controller / "fathom" / "n1").chmod(0o777)
+    assert as_nobody(tmp_path, lambda place: find_means("n1", place).kind) == "v1"
+
+
+def as_nobody(place: Path, ask: Callable[[Path], str]) -> str:
+    """In a process without root's rights, which would be let in everywhere."""
+    told_r, told_w = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        os.chdir(place)  # Directories above are closed to it.
+        if os.getuid() == 0:
+            os.setuid(65534)
+        os.write(told_w, ask(Path()).encode())
+        os._exit(0)
+    os.close(told_w)
+    os.waitpid(pid, 0)
+    with os.fdopen(told_r) as told:
+        return told.read()

@@ -36,15 +36,23 @@ def find_means(name: str, root: Path = ROOT) -> Means:
     with contextlib.suppress(OSError):
         if {"cpu", "memory"} <= set((root / "cgroup.controllers").read_text().split()):
             group = root / "fathom" / name
-            group.mkdir(parents=True, exist_ok=True)
+            _try(group)
             for one in (root, root / "fathom", group):
                 (one / "cgroup.subtree_control").write_text("+cpu +memory")
             return Means("v2")
     with contextlib.suppress(OSError):
         for controller in ("cpu", "memory"):
-            (root / controller / "fathom" / name).mkdir(parents=True, exist_ok=True)
+            _try(root / controller / "fathom" / name)
         return Means("v1")
     return Means("", "no cgroups: memory limits bound each process's data, CPU limits are not kept")
+
+
+def _try(group: Path) -> None:
+    """Raises OSError. That the group is there says little: another user's agent may have made it."""
+    group.mkdir(parents=True, exist_ok=True)
+    within = group / f"try-{os.getpid()}"
+    within.mkdir(exist_ok=True)
+    within.rmdir()
 
 
 def limits_of(container: Obj) -> tuple[int, int]:
