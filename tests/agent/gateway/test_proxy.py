@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import resource
 from collections.abc import Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
 
-from fathom.agent.gateway.proxy import Applied, Proxy, _break, why_not
+from fathom.agent.gateway.proxy import UNSEEN_MAX, Applied, Proxy, _break, why_not
 from fathom.agent.gateway.routes import Endpoint, Listener
 from fathom.seams.log import NoLog
 
@@ -207,6 +208,26 @@ def test_a_pod_that_says_it_is_ready_before_it_listens_is_reached_as_soon_as_it_
         await gateway.close()
 
     asyncio.run(asyncio.wait_for(story(), 4))  # Sooner than everybody is looked at again.
+
+
+def test_want_of_files_is_not_held_against_a_pod() -> None:
+    async def story() -> None:
+        seen: Seen = []
+        gateway = proxy(seen)
+        async with answering(b"a", "127.64.0.1") as port:
+            pod = Endpoint("127.64.0.1", port, "default/a", "u1")
+            given = resource.getrlimit(resource.RLIMIT_NOFILE)
+            resource.setrlimit(resource.RLIMIT_NOFILE, (3, given[1]))
+            try:
+                for _ in range(UNSEEN_MAX):
+                    await gateway._look(pod)
+            finally:
+                resource.setrlimit(resource.RLIMIT_NOFILE, given)
+            assert seen == []
+            await gateway._look(pod)
+            assert seen == [("default/a", True)]
+
+    run(story)
 
 
 def test_an_endpoint_that_has_left_the_table_is_not_looked_at_any_more() -> None:

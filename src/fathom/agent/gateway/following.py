@@ -58,6 +58,7 @@ class Gateway:
         self._caches = Caches(self._api, streams=inside.streams)
         self._dirty = asyncio.Event()
         self.table: Table = ()
+        self._unsure = False  # Whether the last table was taken: it is told again.
         self.applied: Applied | None = None  # None: there is nobody to listen, as in a simulated world.
         for name, resource in (
             ("Service", SERVICE.resource),
@@ -102,14 +103,14 @@ class Gateway:
                     view.list("Node"),
                 )
             )
-            if table != self.table or self.applied is None or self.applied.failed:
+            if table != self.table or self.applied is None or self.applied.failed or self._unsure:
                 await self._tell(table)
             for route in view.list("TrafficRoute"):
                 await self._acknowledge(route)
 
     async def _wait(self) -> None:
         """For a change; or a while, when whoever has an address that is ours may be gone."""
-        failed = self.applied is not None and self.applied.failed
+        failed = self._unsure or (self.applied is not None and self.applied.failed)
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(RETRY_S if failed else None):
                 await self._dirty.wait()
@@ -118,6 +119,7 @@ class Gateway:
         ask = Ask("PUT", TABLE, msgspec.json.encode(table))
         reply = await self._inside.seam.request(ask, timeout_s=ANSWER_S)
         self.table = table
+        self._unsure = not 200 <= reply.status < 500  # No answer, or a host that could not.
         if reply.status != 200:
             return
         applied = msgspec.json.decode(reply.body, type=Applied)

@@ -117,7 +117,9 @@ class Proxy:
             try:
                 async with asyncio.timeout(CONNECT_S):
                     far_reader, far_writer = await asyncio.open_connection(endpoint.address, endpoint.port)
-            except (OSError, TimeoutError):
+            except (OSError, TimeoutError) as error:
+                if is_own_want(error):
+                    return
                 balancer.failed(endpoint, now_s=_now_s())
                 continue
             self._seen(endpoint, True)
@@ -168,17 +170,20 @@ class Proxy:
         return list(dict.fromkeys(each for balancer in balancers for each in balancer.listener.endpoints))
 
     async def _look(self, endpoint: Endpoint) -> None:
-        self._seen(endpoint, await self._is_there(endpoint))
+        there = await self._is_there(endpoint)
+        if there is not None:
+            self._seen(endpoint, there)
 
-    async def _is_there(self, endpoint: Endpoint) -> bool:
+    async def _is_there(self, endpoint: Endpoint) -> bool | None:
+        """None: it cannot be told."""
         if not endpoint.real:
             return True
         async with self._looks:
             try:
                 async with asyncio.timeout(CONNECT_S):
                     _, writer = await asyncio.open_connection(endpoint.address, endpoint.port)
-            except (OSError, TimeoutError):
-                return False
+            except (OSError, TimeoutError) as error:
+                return None if is_own_want(error) else False
         writer.close()
         return True
 
@@ -235,6 +240,11 @@ def allow_many() -> None:
     if soft != hard:
         with contextlib.suppress(ValueError, OSError):
             resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+
+
+def is_own_want(error: OSError | TimeoutError) -> bool:
+    """Of files or memory, which says nothing of whom we wanted to reach."""
+    return error.errno in {errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM}
 
 
 def why_not(error: OSError, port: int) -> str:
