@@ -88,6 +88,7 @@ def test_a_second_server_on_the_same_data_is_refused(tmp_path: Path, command: tu
         ("--host", "192.0.2.1"),
         ("--admission", "no_such_module:plugin"),
         ("--data", "file/data"),
+        ("--data", "spoiled"),
     ],
 )
 def test_what_cannot_be_started_is_one_line(
@@ -95,6 +96,9 @@ def test_what_cannot_be_started_is_one_line(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "file").write_text("not a directory")
+    (tmp_path / "spoiled" / "pki").mkdir(parents=True)
+    for name in ("ca.crt", "ca.key"):
+        (tmp_path / "spoiled" / "pki" / name).write_text("not a certificate")
     told = refused(command, "--data", "data", "--port", "0", *arguments)
     assert "FATHOM_DEBUG" not in told
 

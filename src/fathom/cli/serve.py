@@ -56,11 +56,12 @@ def api(
     """The API server with its store: writes DIR/kubeconfig and says `ready`."""
     from fathom import serve  # noqa: PLC0415  # Only this command pays for the server's modules.
     from fathom.api.admission.plugins import UnknownPlugin  # noqa: PLC0415
+    from fathom.api.auth.certificates import PkiError  # noqa: PLC0415
     from fathom.store.protocol import StoreUnavailable  # noqa: PLC0415
 
     try:
         serve.run_api(data=data, host=host, port=port, store=store, plugins=list(admission))
-    except (StoreUnavailable, UnknownPlugin) as error:  # Written for people, in one line each.
+    except (PkiError, StoreUnavailable, UnknownPlugin) as error:  # Written for people, in one line each.
         raise Problem(str(error)) from error
     except OSError as error:
         if error.errno == errno.EADDRINUSE:
