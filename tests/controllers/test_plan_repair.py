@@ -5,16 +5,19 @@ from __future__ import annotations
 import pytest
 
 from fathom.control.plan import NOTHING, Delete, target
-from fathom.controllers.plan_repair import (
+from fathom.controllers.plan_proposals import (
     STRANDED,
-    loose_ends,
-    plan_complete,
     plan_finalizers,
-    plan_pod,
     plan_proposal,
-    plan_reservation,
     proposal,
     proposal_name,
+    without_named,
+)
+from fathom.controllers.plan_repair import (
+    loose_ends,
+    plan_complete,
+    plan_pod,
+    plan_reservation,
     waits_for_node_s,
 )
 from fathom.model.objects import Obj
@@ -131,6 +134,50 @@ def test_a_foreign_finalizer_that_holds_for_long_is_proposed_for_removal() -> No
     )
     ours = pod(deletionTimestamp=LONG_AGO, finalizers=["foregroundDeletion"])
     assert plan_finalizers("Pod", ours, now_ns=NOW_NS) == NOTHING
+
+
+def test_a_pod_that_only_a_finalizer_holds_is_proposed_wherever_its_node_is() -> None:
+    held = pod(deletionTimestamp=LONG_AGO, deletionGracePeriodSeconds=0, finalizers=["example.com/disk"])
+    for where, gone in ((node("True"), False), (node("Unknown"), False), (None, True)):
+        (create,) = plan_pod(held, where, node_is_gone=gone, now_ns=NOW_NS).creates
+        assert create.obj["spec"]["problem"] == "HeldByFinalizers"
+    counted = pod(deletionTimestamp=LONG_AGO, finalizers=["batch.kubernetes.io/job-tracking"])
+    assert plan_pod(counted, node("True"), node_is_gone=False, now_ns=NOW_NS) == NOTHING
+
+
+def test_only_what_was_proposed_is_removed_and_then_the_proposal_is_done() -> None:
+    held = pod(deletionTimestamp=LONG_AGO, finalizers=["foregroundDeletion", "example.com/disk"])
+    (create,) = plan_finalizers("Pod", held, now_ns=NOW_NS).creates
+    proposed = {**create.obj, "spec": {**create.obj["spec"], "approved": True}}
+    assert without_named(held, proposed) == ["foregroundDeletion"]
+    later = pod(deletionTimestamp=LONG_AGO, finalizers=["foregroundDeletion", "example.com/net"])
+    assert without_named(later, proposed) is None
+    (write,) = plan_proposal(proposed, later, now=NOW).statuses
+    assert write.status["phase"] == "Done"
+    (other,) = plan_finalizers("Pod", later, now_ns=NOW_NS).creates
+    assert other.obj["metadata"]["name"] != create.obj["metadata"]["name"]
+
+
+def test_a_proposal_says_what_to_type() -> None:
+    proposed = proposal(pod(), "Pod", STRANDED, "…")
+    (write,) = plan_proposal(proposed, pod(), now=NOW).statuses
+    (said,) = write.status["conditions"]
+    name = proposed["metadata"]["name"]
+    assert said["message"].startswith(
+        f"to approve: kubectl patch repairproposal {name} -n shop --type merge -p"
+    )
+
+
+def test_what_is_over_is_removed_after_an_hour_and_a_refusal_stays_with_its_subject() -> None:
+    proposed = proposal(pod(), "Pod", STRANDED, "…")
+    proposed["spec"]["approved"] = False
+    refused = {**proposed, "status": {"phase": "Refused"}}
+    (write,) = plan_proposal(refused, None, now=NOW).statuses
+    assert write.status["phase"] == "Obsolete"
+    over = {**refused, "status": {"phase": "Obsolete", "conditions": [{"type": "Over", "status": "True"}]}}
+    for since, lines in ((NOW, 0), (LONG_AGO, 1)):
+        over["status"]["conditions"][0]["lastTransitionTime"] = since
+        assert len(plan_proposal(over, None, now="2026-01-01T01:59:00Z").deletes) == lines
 
 
 @pytest.mark.parametrize(("approved", "phase"), [(None, "Proposed"), (True, "Approved"), (False, "Refused")])

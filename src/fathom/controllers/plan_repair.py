@@ -15,30 +15,28 @@ and a bind expects its reservation at the revision it has seen. Of the two, the 
 
 from __future__ import annotations
 
-import zlib
 from collections.abc import Sequence
 
 from fathom.cache.freshness import NoOlderThan
 from fathom.control.plan import NOTHING, Create, Delete, Plan, WriteStatus, target, write_status
+from fathom.controllers.plan_proposals import (
+    FRESH_S,
+    SECOND_NS,
+    STRANDED,
+    overdue,
+    plan_finalizers,
+    proposal,
+)
 from fathom.model.conditions import conditions_of, set_condition
-from fathom.model.objects import Key, Obj, is_deleting, key_of, lookup, metadata, uid_of
+from fathom.model.objects import Obj, is_deleting, key_of, lookup, metadata, uid_of
 from fathom.model.own import HOLDING, VOID, Reservation, moment_ns, read
 from fathom.model.own.capacity import HOLDER, HOLDER_UID
 
-FRESH_S = 10.0
-SECOND_NS = 1_000_000_000
 # A void reservation is kept for a while, for people who look what happened.
 VOID_KEPT_S = 60.0
-# Far beyond any time of grace: who is still there is held by something.
-STUCK_S = 600.0
 # Longer than it takes to hear of a node that has just been made.
 VANISHED_S = 40.0
 
-# Finalizers whose owners are here and alive: they need no proposal.
-KNOWN = ("kubernetes", "foregroundDeletion", "orphan")
-# What may be wrong with an object, in a word, and what would be done about it.
-STRANDED, HELD = "TerminatingOnSilentNode", "HeldByFinalizers"
-ACTIONS = {STRANDED: "Delete", HELD: "RemoveFinalizer"}
 # Condition of a WorkloadProgress.
 COMPLETE = "RepairComplete"
 LOOSE_TOLD = 5
@@ -133,18 +131,24 @@ def _removed(reservation: Obj, now_ns: int) -> Plan:
 def plan_pod(pod: Obj, node: Obj | None, *, node_is_gone: bool, now_ns: int) -> Plan:
     """`node_is_gone`: the server says so itself. Of a pod that is going nowhere."""
     where = str(lookup(pod, "spec", "nodeName") or "")
-    if not where:
-        return NOTHING
-    if node_is_gone:
+    if where and node_is_gone and not _only_held(pod):
         return Plan(
             deletes=(Delete(target("Pod", pod), grace_s=0),),
             needs=(NoOlderThan(FRESH_S, ("Node", "Pod")),),
             why=f"it is bound to node {where}, which is not there",
         )
-    if node is None or not overdue(pod, now_ns=now_ns) or not _is_unheard(node):
+    if not overdue(pod, now_ns=now_ns):
         return NOTHING
-    why = f"it should be gone, but node {where} cannot be heard: it may still run there"
+    if node is None or not _is_unheard(node) or _only_held(pod):
+        return plan_finalizers("Pod", pod, now_ns=now_ns)
+    since = metadata(pod)["deletionTimestamp"]
+    why = f"it should be gone since {since}, but node {where} cannot be heard: it may still run there"
     return Plan(creates=(Create("RepairProposal", proposal(pod, "Pod", STRANDED, why)),), why=why)
+
+
+def _only_held(pod: Obj) -> bool:
+    """Nobody has to end it any more: finalizers are what keeps it."""
+    return is_deleting(pod) and metadata(pod).get("deletionGracePeriodSeconds") == 0
 
 
 def waits_for_node_s(pod: Obj, *, now_ns: int) -> float:
@@ -153,92 +157,11 @@ def waits_for_node_s(pod: Obj, *, now_ns: int) -> float:
     return max(0.0, VANISHED_S - (now_ns - since_ns) / SECOND_NS)
 
 
-def overdue(obj: Obj, *, now_ns: int) -> bool:
-    """Going for much longer than it was given."""
-    deadline_ns = moment_ns(metadata(obj).get("deletionTimestamp"))
-    return deadline_ns is not None and now_ns - deadline_ns > STUCK_S * SECOND_NS
-
-
 def _is_unheard(node: Obj) -> bool:
     return any(
         each.get("type") == "Ready" and each.get("status") == "Unknown"
         for each in lookup(node, "status", "conditions") or ()
     )
-
-
-# Finalizers.
-
-
-def plan_finalizers(kind: str, obj: Obj, *, now_ns: int) -> Plan:
-    """A finalizer is a promise of whoever put it there; breaking it is a person's decision."""
-    foreign = [each for each in metadata(obj).get("finalizers") or () if each not in KNOWN]
-    if not foreign or not overdue(obj, now_ns=now_ns):
-        return NOTHING
-    since = metadata(obj)["deletionTimestamp"]
-    why = f"it should be gone since {since}, but is held by {', '.join(foreign)}"
-    return Plan(creates=(Create("RepairProposal", proposal(obj, kind, HELD, why)),), why=why)
-
-
-# Proposals.
-
-
-def proposal_name(kind: str, uid: str, action: str) -> str:
-    """One per subject and action: a repeated pass meets its own."""
-    return f"{kind.lower()}-{action.lower()}-{zlib.crc32(f'{kind}/{uid}/{action}'.encode()):08x}"
-
-
-def proposal(obj: Obj, kind: str, problem: str, why: str) -> Obj:
-    """`problem` is a word; what was seen is the evidence."""
-    key, meta, action = key_of(obj), metadata(obj), ACTIONS[problem]
-    return {
-        "metadata": {
-            "name": proposal_name(kind, uid_of(obj), action),
-            "namespace": key.namespace or "fathom-system",
-        },
-        "spec": {
-            "subject": {
-                "apiVersion": obj.get("apiVersion", "v1"),
-                "kind": kind,
-                "namespace": key.namespace,
-                "name": key.name,
-                "uid": uid_of(obj),
-            },
-            "problem": problem,
-            "action": action,
-            "evidence": [
-                {
-                    "source": "repair",
-                    "message": why,
-                    "revision": int(meta.get("resourceVersion") or 0),
-                }
-            ],
-        },
-    }
-
-
-def plan_proposal(proposed: Obj, subject: Obj | None, *, now: str) -> Plan:
-    """What is to be done about a proposal, given its subject as the server shows it now."""
-    spec, phase = proposed.get("spec") or {}, str(lookup(proposed, "status", "phase") or "")
-    if phase in {"Done", "Obsolete", "Refused"}:
-        return NOTHING
-    if subject is None or uid_of(subject) != lookup(spec, "subject", "uid"):
-        done = "Done" if phase == "Approved" else "Obsolete"
-        return Plan(statuses=_phase(proposed, done, now), why="its subject is gone")
-    if spec.get("approved") is None:
-        return Plan(statuses=_phase(proposed, "Proposed", now), why="a person decides")
-    if spec["approved"] is not True:
-        return Plan(statuses=_phase(proposed, "Refused", now), why="refused")
-    return Plan(statuses=_phase(proposed, "Approved", now), why="approved")
-
-
-def _phase(proposed: Obj, phase: str, now: str) -> tuple[WriteStatus, ...]:
-    status = {"phase": phase, "observedGeneration": metadata(proposed).get("generation")}
-    return write_status("RepairProposal", proposed, status)
-
-
-def subject_key(proposed: Obj) -> Key:
-    subject = lookup(proposed, "spec", "subject") or {}
-    return Key(str(subject.get("namespace") or ""), str(subject.get("name") or ""))
 
 
 # What is said of a workload.

@@ -25,17 +25,20 @@ from fathom.control.watches import (
     View,
     Watch,
 )
+from fathom.controllers.plan_proposals import (
+    STUCK_S,
+    overdue,
+    plan_finalizers,
+    plan_proposal,
+    subject_key,
+    without_named,
+)
 from fathom.controllers.plan_repair import (
     POD_NAME,
-    STUCK_S,
     loose_ends,
-    overdue,
     plan_complete,
-    plan_finalizers,
     plan_pod,
-    plan_proposal,
     plan_reservation,
-    subject_key,
     waits_for_node_s,
 )
 from fathom.model.objects import Key, Obj, is_deleting, key_of, lookup, metadata, uid_of
@@ -47,6 +50,7 @@ PROPOSAL = Kind("RepairProposal", Resource("fathom.dev", "v1alpha1", "repairprop
 
 # Nothing tells us of a pod that has gone which we never saw: everything is looked at again this often.
 SCAN_S = 15.0
+GOING = "it is going"
 
 
 def by_intent(reservation: Obj) -> tuple[str, ...]:
@@ -114,15 +118,17 @@ class Pods:
     async def reconcile(self, key: Key) -> Again:
         view, now_ns = self._kit.snapshot(), self._kit.now_ns()
         pod = view.get("Pod", key)
-        where = str(lookup(pod, "spec", "nodeName") or "") if pod is not None else ""
-        if pod is None or not where:
+        if pod is None:
             return Again.never()
+        where = str(lookup(pod, "spec", "nodeName") or "")
         node = view.get("Node", Key("", where))
-        if node is None:
+        if node is None and where:
             return await self._without_node(key, pod, where)
         plan = plan_pod(pod, node, node_is_gone=False, now_ns=now_ns)
-        wait_s = STUCK_S if is_deleting(pod) and not overdue(pod, now_ns=now_ns) else None
-        return Again.after(await self._kit.apply(key, plan, seen=view), in_s=wait_s, why="it is going")
+        return Again.after(await self._kit.apply(key, plan, seen=view), in_s=self._wait_s(pod), why=GOING)
+
+    def _wait_s(self, pod: Obj) -> float | None:
+        return STUCK_S if is_deleting(pod) and not overdue(pod, now_ns=self._kit.now_ns()) else None
 
     async def _without_node(self, key: Key, pod: Obj, where: str) -> Again:
         wait_s = waits_for_node_s(pod, now_ns=self._kit.now_ns())
@@ -133,7 +139,7 @@ class Pods:
         if node is not None or view.get("Pod", key) is not pod:
             return Again.in_s(1.0, "something changed while its node was read")
         plan = plan_pod(pod, None, node_is_gone=True, now_ns=self._kit.now_ns())
-        return Again.after(await self._kit.apply(key, plan, seen=view))
+        return Again.after(await self._kit.apply(key, plan, seen=view), in_s=self._wait_s(pod), why=GOING)
 
 
 class _Finalizers:
@@ -151,7 +157,7 @@ class _Finalizers:
             return Again.never()
         plan = plan_finalizers(self.kind.name, obj, now_ns=now_ns)
         applied = await self._kit.apply(key, plan, seen=view)
-        return Again.after(applied, in_s=None if overdue(obj, now_ns=now_ns) else STUCK_S, why="it is going")
+        return Again.after(applied, in_s=None if overdue(obj, now_ns=now_ns) else STUCK_S, why=GOING)
 
 
 def finalizers_of(of: Kind) -> type[_Finalizers]:
@@ -193,7 +199,7 @@ class Proposals:
         plan = plan_proposal(known, subject, now=self._kit.now())
         applied = await self._kit.apply(key, plan, seen=view)
         if applied.failure is None and plan.why == "approved" and kind is not None and subject is not None:
-            return await self._carry_out(kind, subject, str(lookup(known, "spec", "action")))
+            return await self._carry_out(kind, subject, known)
         return Again.after(applied, in_s=SCAN_S, why="a scan")
 
     async def _subject(self, kind: Kind, proposed: Obj) -> Obj | None:
@@ -202,10 +208,11 @@ class Proposals:
         wanted = lookup(proposed, "spec", "subject", "uid")
         return found if found is not None and uid_of(found) == wanted else None
 
-    async def _carry_out(self, kind: Kind, subject: Obj, action: str) -> Again:
+    async def _carry_out(self, kind: Kind, subject: Obj, proposed: Obj) -> Again:
         key = key_of(subject)
-        if action == "RemoveFinalizer":
-            meta = {"finalizers": None, "resourceVersion": metadata(subject)["resourceVersion"]}
+        if lookup(proposed, "spec", "action") == "RemoveFinalizer":
+            left = without_named(subject, proposed)
+            meta = {"finalizers": left or None, "resourceVersion": metadata(subject)["resourceVersion"]}
             outcome = await self._kit.api.patch(
                 kind.resource, key.namespace, key.name, {"metadata": meta}, media=MERGE
             )
