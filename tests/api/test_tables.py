@@ -12,6 +12,7 @@ from fathom.api.cells import CELLS
 from fathom.api.cells.paths import parse_path
 from fathom.api.cells.times import human_duration, since, to_ns
 from fathom.api.kinds.kind import Column, Kind
+from fathom.api.kinds.own_workloads import WORKLOAD_PROGRESS
 from fathom.api.kinds.registry import Registry
 from fathom.api.tables import cell, columns_of, row, table
 from fathom.model.objects import Obj
@@ -266,3 +267,13 @@ def test_a_table_says_what_it_is() -> None:
     assert (made["kind"], made["apiVersion"]) == ("Table", "meta.k8s.io/v1")
     assert made["rows"] == [{"cells": ["a", "Active", "5m"], "object": None}]
     assert table(kind("namespaces"), [], now_ns=NOW_NS, headers=False)["columnDefinitions"] is None
+
+
+def test_all_that_holds_a_workload_is_shown_and_not_only_the_first() -> None:
+    reasons = [{"reason": "image"}, {"reason": "quota/risk-zone-c"}]
+    status = {"current": {"pendingReasons": reasons, "stuckAt": "quota"}}
+    shown = {
+        column.name: cell(WORKLOAD_PROGRESS, column, named("deployment-web", status=status), NOW_NS)
+        for column in columns_of(WORKLOAD_PROGRESS)
+    }
+    assert (shown["Pending"], shown["Stuck"]) == ("image,quota/risk-zone-c", "quota")

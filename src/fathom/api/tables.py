@@ -95,12 +95,21 @@ def cell(kind: Kind, column: Column, obj: Obj, now_ns: int) -> Any:
     if column.path.startswith("="):
         return CELLS[column.path[1:]](obj, now_ns)
     try:
-        value = parse_path(column.path).first(obj)
+        value = _all(column, obj) if _is_many(kind, column) else parse_path(column.path).first(obj)
     except ValueError:  # A definition that we let in earlier; its column stays empty.
         value = None
     if value is None:
         return _ZEROS.get(column.type) if kind.definition else None
     return _shown(column.type, value, now_ns)
+
+
+def _is_many(kind: Kind, column: Column) -> bool:
+    """Of a custom resource Kubernetes shows the first alone; of our own kinds there is more to say."""
+    return "[*]" in column.path and column.type == "string" and not kind.definition
+
+
+def _all(column: Column, obj: Obj) -> str | None:
+    return ",".join(_text(value) for value in parse_path(column.path).find(obj)) or None
 
 
 def _shown(type_: str, value: Any, now_ns: int) -> Any:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 from fathom.agent.gateway.balance import Balancer
-from fathom.agent.gateway.routes import Endpoint, Listener, Seen, make_table
+from fathom.agent.gateway.routes import Endpoint, Listener, Seen, make_table, said_of
 from fathom.model.objects import Obj
 
 
@@ -92,6 +92,26 @@ def test_weights_name_pools_by_region_zone_or_label() -> None:
     (listener,) = make_table(Seen([service()], [pods], [weights], [eu]))
     assert listener.weights == (("region/eu", 9), ("region/us", 1))
     assert [each.pool for each in listener.endpoints] == ["region/eu", ""]
+
+
+def test_of_two_routes_the_older_holds_and_each_says_whether_it_does() -> None:
+    old, new = route({"zone": "a", "weight": 1}), route({"zone": "b", "weight": 1})
+    old["metadata"] |= {"name": "zz", "creationTimestamp": "2026-01-01T00:00:00Z"}
+    new["metadata"]["creationTimestamp"] = "2026-01-02T00:00:00Z"
+    slices = [slice_of({**endpoint("127.64.0.1", "a"), "zone": "a"})]
+    lost = {"metadata": {"name": "lost", "namespace": "shop"}, "spec": {"service": "none", "routes": []}}
+    seen = Seen([service()], slices, [new, old, lost])
+    table = make_table(seen)
+    assert table[0].weights == (("zone/a", 1),)
+    assert said_of(old, seen, table) == ("True", "InForce", "")
+    assert said_of(new, seen, table) == ("False", "AnotherHolds", "zz is older, and for the same Service")
+    assert said_of(lost, seen, table) == ("False", "NoSuchService", "there is no Service none")
+    alone = Seen([service()], slices, [new])
+    assert said_of(new, alone, make_table(alone)) == (
+        "True",
+        "NobodyThere",
+        "others take the share of zone/b: no endpoint is there",
+    )
 
 
 def test_nothing_is_behind_the_addresses_of_a_simulated_node() -> None:

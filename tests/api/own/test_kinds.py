@@ -123,6 +123,11 @@ def test_every_kind_is_served_and_printed(tmp_path: Path) -> None:
             {"routes": [{"weight": 0, "zone": "a", "pool": "b"}]},
             ["spec.routes[0]", "spec.routes"],
         ),
+        (
+            "TrafficRoute",
+            {"routes": [{"weight": 1, "zone": "a"}, {"weight": 2, "zone": "a"}]},
+            ["spec.routes[1].zone"],
+        ),
         ("Reservation", {"resources": {"cpu": "-1"}}, ["spec.resources[cpu]"]),
     ],
 )

@@ -14,12 +14,14 @@ import contextlib
 import msgspec
 
 from fathom.agent.gateway.proxy import Applied
-from fathom.agent.gateway.routes import Seen, Table, make_table
+from fathom.agent.gateway.routes import Seen, Table, make_table, said_of
 from fathom.cache.caches import Caches
 from fathom.cache.scope import Scope
 from fathom.client.api import STRATEGIC, Api, Resource
 from fathom.client.outcomes import Committed, Rejected
+from fathom.control.plan import contains
 from fathom.control.watches import NODE, POD, SERVICE, core
+from fathom.model.conditions import Status, conditions_of, set_condition
 from fathom.model.objects import Key, Obj, key_of, metadata, uid_of
 from fathom.seams.outside import timestamp
 from fathom.seams.process import Inside
@@ -29,6 +31,7 @@ EVENT = core("Event", "events")
 SLICES = Resource("discovery.k8s.io", "v1", "endpointslices")
 ROUTES = Resource("fathom.dev", "v1alpha1", "trafficroutes")
 SERVING = "fathom.dev/Serving"
+IN_FORCE = "InForce"  # Condition of a route.
 ME = "gateway"
 
 TABLE, OBSERVED = "/gateway/table", "/gateway/observed"
@@ -95,18 +98,17 @@ class Gateway:
             self._dirty.clear()
             await asyncio.sleep(GATHER_S)
             view = self._caches.snapshot()
-            table = make_table(
-                Seen(
-                    view.list("Service"),
-                    view.list("EndpointSlice"),
-                    view.list("TrafficRoute"),
-                    view.list("Node"),
-                )
+            seen = Seen(
+                view.list("Service"),
+                view.list("EndpointSlice"),
+                view.list("TrafficRoute"),
+                view.list("Node"),
             )
+            table = make_table(seen)
             if table != self.table or self.applied is None or self.applied.failed or self._unsure:
                 await self._tell(table)
-            for route in view.list("TrafficRoute"):
-                await self._acknowledge(route)
+            for route in seen.routes:
+                await self._acknowledge(route, said_of(route, seen, table))
 
     async def _wait(self) -> None:
         """For a change; or a while, when whoever has an address that is ours may be gone."""
@@ -148,14 +150,23 @@ class Gateway:
         }  # fmt: skip
         await self._api.create(EVENT.resource, key.namespace, event)
 
-    async def _acknowledge(self, route: Obj) -> None:
-        """That its weights are in force here, and of which generation."""
+    async def _acknowledge(self, route: Obj, found: tuple[Status, str, str]) -> None:
+        """Whether its weights are in force here, and of which generation."""
         status, generation = route.get("status") or {}, metadata(route).get("generation")
-        if status.get("observedGeneration") == generation and ME in (status.get("observedBy") or ()):
-            return
+        word, reason, message = found
+        conditions = set_condition(
+            conditions_of(route),
+            type=IN_FORCE,
+            status=word,
+            reason=reason,
+            message=message,
+            observed_generation=generation,
+            now=timestamp(self._inside.outside.clock.now_ns()),
+        )
         others = [name for name in status.get("observedBy") or () if name != ME]
-        said = {"observedGeneration": generation, "observedBy": [*others, ME]}
-        await self._api.patch(ROUTES, *key_of(route), {"status": said}, subresource="status")
+        said = {"observedGeneration": generation, "observedBy": [*others, ME], "conditions": conditions}
+        if not contains(status, said):
+            await self._api.patch(ROUTES, *key_of(route), {"status": said}, subresource="status")
 
     # What was seen.
 

@@ -6,7 +6,8 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 
-from fathom.model.objects import Obj, key_of, labels_of, lookup
+from fathom.model.conditions import Status
+from fathom.model.objects import Obj, key_of, labels_of, lookup, metadata
 
 SERVICE_LABEL = "kubernetes.io/service-name"
 ZONE, REGION, POOL = "topology.kubernetes.io/zone", "topology.kubernetes.io/region", "fathom.dev/pool"
@@ -57,7 +58,7 @@ def make_table(seen: Seen) -> Table:
     for one in seen.slices:
         name = f"{key_of(one).namespace}/{labels_of(one).get(SERVICE_LABEL, '')}"
         slices.setdefault(name, []).append(one)
-    weights = {_routed(route): _weights(route) for route in seen.routes}
+    weights = {name: _weights(route) for name, route in _in_force(seen.routes).items()}
     nodes = {key_of(node).name: node for node in seen.nodes}
     return tuple(
         sorted(
@@ -171,6 +172,33 @@ def _routed(route: Obj) -> str:
     spec = route.get("spec") or {}
     workload = str(spec.get("workload") or "").rpartition("/")[2]
     return f"{key_of(route).namespace}/{spec.get('service') or workload or key_of(route).name}"
+
+
+def _in_force(routes: Sequence[Obj]) -> dict[str, Obj]:
+    """By service. Of several for one, the oldest holds: who comes later does not move traffic by accident."""
+    by_age = sorted(
+        routes, key=lambda one: (str(metadata(one).get("creationTimestamp") or ""), key_of(one)), reverse=True
+    )
+    return {_routed(route): route for route in by_age}
+
+
+def said_of(route: Obj, seen: Seen, table: Table) -> tuple[Status, str, str]:
+    """Whether its weights are in force, and as they read: status, reason and message."""
+    name = _routed(route)
+    if all("/".join(key_of(each)) != name for each in seen.services):
+        return "False", "NoSuchService", f"there is no Service {name.partition('/')[2]}"
+    first = _in_force(seen.routes)[name]
+    if key_of(first) != key_of(route):
+        return "False", "AnotherHolds", f"{key_of(first).name} is older, and for the same Service"
+    there = {each.pool for one in table if one.service == name for each in one.endpoints}
+    empty = [
+        pool_name(*pool)
+        for pool, weight in _weights(route).items()
+        if weight and pool_name(*pool) not in there
+    ]
+    if empty:
+        return "True", "NobodyThere", f"others take the share of {', '.join(empty)}: no endpoint is there"
+    return "True", "InForce", ""
 
 
 def _weights(route: Obj) -> dict[tuple[str, str], int]:

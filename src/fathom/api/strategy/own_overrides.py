@@ -154,7 +154,21 @@ class TrafficRouteStrategy(Strategy):
             if len(places) != 1:
                 why = "must name exactly one of region, zone and pool"
                 found.append(causes.invalid(f"spec.routes[{index}]", places, why))
+        found += _repeated(spec)
         weights = [mapping(route).get("weight") for route in items(spec.get("routes"))]
         if weights and not any(isinstance(weight, int) and weight > 0 for weight in weights):
             found.append(causes.invalid("spec.routes", weights, "at least one weight must be above 0"))
         return found
+
+
+def _repeated(spec: Obj) -> list[Cause]:
+    """Of two shares for one place nobody could say which is meant."""
+    seen: set[tuple[str, object]] = set()
+    found = []
+    for index, route in enumerate(items(spec.get("routes"))):
+        for by in ("region", "zone", "pool"):
+            place = mapping(route).get(by)
+            if place and (by, place) in seen:
+                found.append(causes.duplicate(f"spec.routes[{index}].{by}", place))
+            seen.add((by, place))
+    return found
