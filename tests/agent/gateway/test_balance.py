@@ -91,3 +91,23 @@ def test_a_client_does_not_keep_an_endpoint_that_is_leaving() -> None:
     going = endpoint(first.pod[2:], leaving=True)
     balancer.change(listener(*sorted((going, endpoint(other))), sticky_s=100))
     assert by_pod(opened(balancer, 2)) == {f"s/{other}": 2}
+
+
+def test_who_comes_new_takes_its_turn_and_not_all_that_it_has_missed() -> None:
+    balancer = Balancer(listener(endpoint("1")))
+    for _ in range(100):
+        (one,) = opened(balancer, 1)
+        balancer.closed(one)
+    balancer.change(listener(endpoint("1"), endpoint("2")))
+    found = []
+    for _ in range(10):
+        (one,) = opened(balancer, 1)
+        balancer.closed(one)
+        found.append(one)
+    assert by_pod(found) == {"s/1": 5, "s/2": 5}
+
+
+def test_many_who_come_before_the_first_is_connected_are_spread() -> None:
+    balancer = Balancer(listener(endpoint("1"), endpoint("2"), endpoint("3")))
+    found = [one for _ in range(9) if (one := balancer.pick("c", now_s=0.0)) is not None]
+    assert by_pod(found) == {"s/1": 3, "s/2": 3, "s/3": 3}

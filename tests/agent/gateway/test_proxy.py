@@ -121,6 +121,27 @@ def test_an_answer_that_breaks_off_does_not_look_whole() -> None:
     run(story)
 
 
+def test_a_gateway_that_stops_ends_what_it_carries_without_complaint() -> None:
+    async def story() -> None:
+        complaints: list[dict[str, Any]] = []
+        asyncio.get_running_loop().set_exception_handler(lambda _, context: complaints.append(context))
+        gateway = proxy([])
+        async with answering(b"a", "127.64.0.1") as port:
+            here = await free_port("127.97.0.9")
+            pod = Endpoint("127.64.0.1", port, "s/a")
+            await gateway.apply((Listener("127.97.0.9", here, "s/web", endpoints=(pod,)),))
+            reader, writer = await asyncio.open_connection("127.97.0.9", here)
+            while not gateway._connections:
+                await asyncio.sleep(0.01)
+            await gateway.close()
+            assert await reader.read() == b""
+            writer.close()
+            await asyncio.sleep(0)
+        assert complaints == []
+
+    run(story)
+
+
 def test_many_who_come_at_once_are_all_served() -> None:
     async def story() -> None:
         gateway = proxy([])

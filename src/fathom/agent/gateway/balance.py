@@ -20,7 +20,7 @@ STICKY_MAX = 10_000  # Clients remembered per listener; beyond it the oldest are
 class _Standing(msgspec.Struct):
     uid: str = ""  # Whose: an address may be another pod's tomorrow.
     open: int = 0  # Connections under way.
-    served: int = 0  # Ever, for fairness between idle ones.
+    turn: int = 0  # When it was last chosen: of those with as many connections, who waits longest is next.
     failures: int = 0  # In a row.
     out_until_s: float = 0.0
 
@@ -41,6 +41,7 @@ class Balancer:
         self._standings: dict[Place, _Standing] = {}
         self._credit: dict[str, int] = {}
         self._sticky: dict[str, tuple[Place, float]] = {}
+        self._turn = 0
         self._here: set[Place] = set()  # Who is in the table.
         self.fell_back = 0  # Connections that went where no weight sends them: nobody else was left.
         self.listener = listener
@@ -64,6 +65,9 @@ class Balancer:
         if not candidates:
             return None
         chosen = self._kept(client, candidates, now_s) or self._of_pool(candidates)
+        # Now, and not when it is connected: of many who come at once, not all go to one.
+        self._turn += 1
+        self._standings[place_of(chosen)].turn = self._turn
         if self.listener.sticky_s:
             self._remember(client, chosen, now_s)
         return chosen
@@ -104,7 +108,7 @@ class Balancer:
 
     def _load(self, endpoint: Endpoint) -> tuple[int, int]:
         standing = self._standings[place_of(endpoint)]
-        return standing.open, standing.served
+        return standing.open, standing.turn
 
     def _is_in(self, endpoint: Endpoint, now_s: float) -> bool:
         return self._standings[place_of(endpoint)].out_until_s <= now_s
@@ -121,7 +125,6 @@ class Balancer:
         """Also to one that has left the table while it was being connected to."""
         standing = self._standings.setdefault(place_of(endpoint), _Standing())
         standing.open += 1
-        standing.served += 1
         standing.failures, standing.out_until_s = 0, 0.0
 
     def closed(self, endpoint: Endpoint) -> None:

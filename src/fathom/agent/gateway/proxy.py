@@ -103,6 +103,8 @@ class Proxy:
         try:
             client = str((writer.get_extra_info("peername") or ("",))[0])
             await self._with_somebody(balancer, client, reader, writer)
+        except asyncio.CancelledError:
+            pass  # We stop; nobody waits for this task.
         finally:
             self._connections.discard(task)
             writer.close()
