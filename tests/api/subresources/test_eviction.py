@@ -49,6 +49,11 @@ def test_an_eviction_is_written_on_its_pod_and_a_dry_one_nowhere(tmp_path: Path)
         counts = {"disruptionsAllowed": 1, "currentHealthy": 1, "desiredHealthy": 0, "expectedPods": 1}
         await api.patch(f"{budgets}/b/status", {"status": {**counts, "observedGeneration": 1}})
         eviction = {"metadata": {"name": "p"}}
+        other = await api.post(f"{pods}/p/eviction", {"metadata": {"name": "q"}})
+        assert (other.status, other.obj["message"]) == (
+            400,
+            "name in URL does not match name in Eviction object",
+        )
         dry = await api.post(f"{pods}/p/eviction", {**eviction, "deleteOptions": {"dryRun": ["All"]}})
         left = (await api.get(f"{budgets}/b")).obj["status"]["disruptionsAllowed"]
         assert (dry.status, left) == (201, 1)

@@ -25,7 +25,12 @@ BUDGETS = "poddisruptionbudgets.policy"
 DISRUPTED_PODS_MAX = 2000  # kube-apiserver's bound on pods that a budget has let go but not seen go.
 
 
+class _Meta(msgspec.Struct, frozen=True):
+    name: str = ""
+
+
 class _Eviction(msgspec.Struct, frozen=True, rename="camel"):
+    metadata: _Meta = _Meta()
     delete_options: DeleteOptions = DeleteOptions()
 
 
@@ -36,6 +41,8 @@ async def evict(core: Core, call: Call) -> Response:
         eviction = msgspec.json.decode(raw or b"{}", type=_Eviction)
     except (msgspec.DecodeError, RecursionError) as error:
         raise bad_request(f"the body could not be read as an Eviction: {error}") from None
+    if eviction.metadata.name not in {"", call.target.name}:
+        raise bad_request("name in URL does not match name in Eviction object")
     check_options(eviction.delete_options)
     entry, options = await read(core, call), eviction.delete_options
     pod = entry.body.obj
@@ -103,7 +110,9 @@ def may_go_unhealthy(pod: Obj, budget: Obj) -> bool:
 def _budget_of(core: Core, call: Call, pod: Obj) -> Obj | None:
     found = [seen.obj for seen in core.cache.list(BUDGETS, call.namespace) if _covers(seen.obj, pod)]
     if len(found) > 1:
-        raise internal("This pod has more than one PodDisruptionBudget, which the eviction API cannot serve")
+        names = ", ".join(sorted(str(metadata(one)["name"]) for one in found))
+        why = "more than one PodDisruptionBudget, which the eviction subresource does not support"
+        raise internal(f"This pod has {why}: {names}")
     return found[0] if found else None
 
 
