@@ -257,7 +257,8 @@ def test_a_ready_pod_that_the_gateway_does_not_reach_says_so() -> None:
 
 def deployment(*conditions: Obj, **spec: Any) -> Obj:
     made = replica_set(**spec)
-    return {**made, "kind": "Deployment", "status": {"conditions": list(conditions)}}
+    status = {"conditions": list(conditions), "observedGeneration": 1}
+    return {**made, "kind": "Deployment", "status": status}
 
 
 def progressing(reason: str, status: str, message: str = "") -> Obj:
@@ -275,6 +276,7 @@ def progressing(reason: str, status: str, message: str = "") -> Obj:
         (deployment(progressing("ReplicaSetUpdated", "True")), (replica_set(replicas=1),), "rollout"),
         (deployment(progressing("ReplicaSetUpdated", "True")), (replica_set(replicas=3),), "admission"),
         (deployment(progressing("ProgressDeadlineExceeded", "False", "Too late.")), (), "rollout"),
+        ({**deployment(paused=True), "status": {}}, (), "admission"),
         ({**deployment(), "kind": "Job"}, (), "admission"),
     ],
 )

@@ -80,6 +80,8 @@ def _of_job(job: Obj, pods: Sequence[Obj]) -> Missing:
 
 
 def _of_deployment(workload: Obj, sets: Sequence[Obj]) -> Missing:
+    if int(lookup(workload, "status", "observedGeneration") or 0) < int(metadata(workload)["generation"]):
+        return Missing("admission", "not made yet")  # What it says is about what was asked for before.
     progressing = find_condition(conditions_of(workload), "Progressing") or {}
     if lookup(workload, "spec", "paused") or progressing.get("reason") == PAUSED:
         return Missing("paused", str(progressing.get("message") or "") or "the rollout is paused")
