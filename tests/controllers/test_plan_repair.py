@@ -7,6 +7,7 @@ import pytest
 from fathom.control.plan import NOTHING, Delete, target
 from fathom.controllers.plan_proposals import (
     STRANDED,
+    overdue_in_s,
     plan_finalizers,
     plan_proposal,
     proposal,
@@ -134,6 +135,12 @@ def test_a_foreign_finalizer_that_holds_for_long_is_proposed_for_removal() -> No
     )
     ours = pod(deletionTimestamp=LONG_AGO, finalizers=["foregroundDeletion"])
     assert plan_finalizers("Pod", ours, now_ns=NOW_NS) == NOTHING
+
+
+def test_what_is_going_is_looked_at_again_when_its_time_is_over_and_not_later() -> None:
+    assert overdue_in_s(pod(deletionTimestamp=EARLIER), now_ns=NOW_NS) == 571.0
+    assert overdue_in_s(pod(deletionTimestamp=LONG_AGO), now_ns=NOW_NS) is None
+    assert overdue_in_s(pod(), now_ns=NOW_NS) is None
 
 
 def test_a_pod_that_only_a_finalizer_holds_is_proposed_wherever_its_node_is() -> None:

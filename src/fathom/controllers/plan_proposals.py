@@ -36,8 +36,15 @@ OVER_KEPT_S = 3600.0
 
 def overdue(obj: Obj, *, now_ns: int) -> bool:
     """Going for much longer than it was given."""
+    return is_deleting(obj) and overdue_in_s(obj, now_ns=now_ns) is None
+
+
+def overdue_in_s(obj: Obj, *, now_ns: int) -> float | None:
+    """When somebody has to look again; None for what is not going, or was to be gone long ago."""
     deadline_ns = moment_ns(metadata(obj).get("deletionTimestamp"))
-    return deadline_ns is not None and now_ns - deadline_ns > STUCK_S * SECOND_NS
+    if deadline_ns is None or now_ns - deadline_ns > STUCK_S * SECOND_NS:
+        return None
+    return STUCK_S - (now_ns - deadline_ns) / SECOND_NS + 1.0
 
 
 # Finalizers.

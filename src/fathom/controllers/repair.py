@@ -26,8 +26,7 @@ from fathom.control.watches import (
     Watch,
 )
 from fathom.controllers.plan_proposals import (
-    STUCK_S,
-    overdue,
+    overdue_in_s,
     plan_finalizers,
     plan_proposal,
     subject_key,
@@ -125,10 +124,8 @@ class Pods:
         if node is None and where:
             return await self._without_node(key, pod, where)
         plan = plan_pod(pod, node, node_is_gone=False, now_ns=now_ns)
-        return Again.after(await self._kit.apply(key, plan, seen=view), in_s=self._wait_s(pod), why=GOING)
-
-    def _wait_s(self, pod: Obj) -> float | None:
-        return STUCK_S if is_deleting(pod) and not overdue(pod, now_ns=self._kit.now_ns()) else None
+        wait_s = overdue_in_s(pod, now_ns=now_ns)
+        return Again.after(await self._kit.apply(key, plan, seen=view), in_s=wait_s, why=GOING)
 
     async def _without_node(self, key: Key, pod: Obj, where: str) -> Again:
         wait_s = waits_for_node_s(pod, now_ns=self._kit.now_ns())
@@ -138,8 +135,10 @@ class Pods:
         view = self._kit.snapshot()
         if node is not None or view.get("Pod", key) is not pod:
             return Again.in_s(1.0, "something changed while its node was read")
-        plan = plan_pod(pod, None, node_is_gone=True, now_ns=self._kit.now_ns())
-        return Again.after(await self._kit.apply(key, plan, seen=view), in_s=self._wait_s(pod), why=GOING)
+        now_ns = self._kit.now_ns()
+        plan = plan_pod(pod, None, node_is_gone=True, now_ns=now_ns)
+        applied = await self._kit.apply(key, plan, seen=view)
+        return Again.after(applied, in_s=overdue_in_s(pod, now_ns=now_ns), why=GOING)
 
 
 class _Finalizers:
@@ -157,7 +156,7 @@ class _Finalizers:
             return Again.never()
         plan = plan_finalizers(self.kind.name, obj, now_ns=now_ns)
         applied = await self._kit.apply(key, plan, seen=view)
-        return Again.after(applied, in_s=None if overdue(obj, now_ns=now_ns) else STUCK_S, why=GOING)
+        return Again.after(applied, in_s=overdue_in_s(obj, now_ns=now_ns), why=GOING)
 
 
 def finalizers_of(of: Kind) -> type[_Finalizers]:
