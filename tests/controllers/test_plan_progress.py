@@ -7,9 +7,10 @@ from typing import Any
 import pytest
 from tests.controllers.making import NOW, NOW_S, at, meta, pod, replica_set
 
+from fathom.control.again import Failure
 from fathom.control.owning import controller_ref
 from fathom.control.plan import NOTHING, Plan
-from fathom.controllers.missing import Missing, own_deadline_s, why_going, why_missing
+from fathom.controllers.missing import Missing, own_deadline_s, plan_refused, why_going, why_missing
 from fathom.controllers.plan_progress import Counted, forget, plan_progress, progress_of
 from fathom.controllers.stages import (
     ADMITTED,
@@ -356,3 +357,18 @@ def test_a_workload_that_does_not_go_says_what_holds_it() -> None:
         "finalizer/example.com/x",
     )
     assert plan_progress(owner, None, Counted(0, [], going=going), None, now=NOW) == NOTHING
+
+
+def test_a_job_whose_pods_are_refused_says_so_in_its_progress_until_all_are_there() -> None:
+    failure = Failure("Forbidden", 'pods "sum-1" is forbidden: exceeded quota: few')
+    (said,) = plan_refused(there({"observedGeneration": 1}), failure, now=NOW).statuses
+    progress = there(said.status)
+    missing = why_missing(job(), (), (), (job(), progress))
+    assert (missing.boundary, missing.deadline_s) == ("quota", NOW_S + 30)
+    error = last_error(job(), (job(), progress), ())
+    assert error is not None
+    assert (error.controller, error.reason) == ("jobs", "FailedCreate")
+    (lacking,) = planned(progress, Counted(2, [stand(SERVING)], missing)).statuses
+    (whole,) = planned(progress, Counted(1, [stand(SERVING)], missing)).statuses
+    types = [[one["type"] for one in write.status["conditions"]] for write in (lacking, whole)]
+    assert ["ReplicaFailure" in some for some in types] == [True, False]

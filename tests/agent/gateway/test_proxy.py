@@ -121,6 +121,41 @@ def test_an_answer_that_breaks_off_does_not_look_whole() -> None:
     run(story)
 
 
+def test_every_port_that_cannot_be_listened_on_is_said() -> None:
+    async def story() -> None:
+        gateway = proxy([])
+        async with answering(b"a", "127.97.0.9") as one, answering(b"b", "127.97.0.9") as other:
+            table = tuple(Listener("127.97.0.9", port, "s/web") for port in (one, other))
+            applied = await gateway.apply(table)
+            assert [str(port) in applied.failed["s/web"] for port in (one, other)] == [True, True]
+        await gateway.close()
+
+    run(story)
+
+
+def test_a_pod_is_reached_when_one_of_its_ports_is() -> None:
+    async def story() -> None:
+        seen: Seen = []
+        gateway = proxy(seen)
+        async with answering(b"a", "127.64.0.1") as port:
+            here, there = await free_port("127.97.0.9"), await free_port("127.97.0.8")
+            silent = Endpoint("127.64.0.1", await free_port("127.64.0.1"), "s/a", "1")
+            open_ = Endpoint("127.64.0.1", port, "s/a", "1")
+            await gateway.apply(
+                (
+                    Listener("127.97.0.9", here, "s/web", endpoints=(open_,)),
+                    Listener("127.97.0.8", there, "s/more", endpoints=(silent,)),
+                )
+            )
+            for _ in range(UNSEEN_MAX + 1):
+                for each in (open_, silent):
+                    await gateway._look(each)
+            assert seen == [("s/a", True)]
+            await gateway.close()
+
+    run(story)
+
+
 def test_a_gateway_that_stops_ends_what_it_carries_without_complaint() -> None:
     async def story() -> None:
         complaints: list[dict[str, Any]] = []

@@ -30,6 +30,7 @@ BACKLOG = 4096  # Clients that may come within one turn of the loop; the kernel 
 UNSEEN_MAX = 3
 
 Where = tuple[str, int]
+Pod = tuple[str, str]  # Its name and its uid.
 # (pod, uid, whether it can be reached)
 Observe = Callable[[str, str, bool], None]
 
@@ -48,7 +49,8 @@ class Proxy:
         self._balancers: dict[Where, Balancer] = {}
         self._servers: dict[Where, asyncio.Server] = {}
         self._unseen: dict[Endpoint, int] = {}  # Looks in a row that failed. Nought: it was reached.
-        self._said: dict[Endpoint, bool] = {}  # What was told of it last.
+        self._ports: dict[Pod, list[Endpoint]] = {}  # By pod, where it is behind a service.
+        self._said: dict[Pod, bool] = {}  # What was told of it last.
         self._connections: set[asyncio.Task[None]] = set()
         self._news = asyncio.Event()  # There is a table that was not looked at yet.
         self._meeting: set[Endpoint] = set()  # New ones that are being looked at.
@@ -61,15 +63,19 @@ class Proxy:
         for where in [where for where in self._servers if where not in wanted]:
             self._servers.pop(where).close()
             del self._balancers[where]
-        failed = {}
+        failed: dict[str, str] = {}
         for where, listener in wanted.items():
             if where in self._balancers:
                 self._balancers[where].change(listener)
             elif why := await self._listen(where, Balancer(listener)):
-                failed[listener.service] = why
+                before = failed.get(listener.service)
+                failed[listener.service] = f"{before}; {why}" if before else why
         known = {endpoint for listener in table for endpoint in listener.endpoints}
         self._unseen = {each: count for each, count in self._unseen.items() if each in known}
-        self._said = {each: said for each, said in self._said.items() if each in known}
+        self._ports = {}
+        for each in sorted(known):
+            self._ports.setdefault((each.pod, each.uid), []).append(each)
+        self._said = {pod: said for pod, said in self._said.items() if pod in self._ports}
         self._news.set()
         return Applied(len(self._servers), failed)
 
@@ -190,11 +196,14 @@ class Proxy:
         return True
 
     def _seen(self, endpoint: Endpoint, reached: bool) -> None:
+        """A pod is reached when one of its ports is: not every program listens on all that services name."""
         count = self._unseen[endpoint] = 0 if reached else self._unseen.get(endpoint, 0) + 1
-        if not endpoint.pod or self._said.get(endpoint) == reached or 0 < count < UNSEEN_MAX:
+        pod = (endpoint.pod, endpoint.uid)
+        known = any(self._unseen.get(each) == 0 for each in self._ports.get(pod, ()))
+        if not endpoint.pod or self._said.get(pod) == (reached or known) or 0 < count < UNSEEN_MAX:
             return
-        self._said[endpoint] = reached
-        self._observe(endpoint.pod, endpoint.uid, reached)
+        self._said[pod] = reached or known
+        self._observe(endpoint.pod, endpoint.uid, reached or known)
 
 
 async def _both_ways(
