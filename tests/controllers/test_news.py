@@ -121,8 +121,8 @@ def test_a_job_that_is_suspended_and_resumed() -> None:
 
 def test_an_autoscaler_says_why() -> None:
     scaled = Patch(at("Deployment", "web"), {"spec": {"replicas": 2}})
-    found = of_autoscaler(change(scaled, why="1 -> 2: cpu at 199% of its target"))
-    words = "New size: 2; reason: cpu at 199% of its target"
+    found = of_autoscaler(change(scaled, why="1 -> 2: cpu resource above target; cpu at 199%"))
+    words = "New size: 2; reason: cpu resource above target"
     assert found == News(AUTOSCALER, WEB, "SuccessfulRescale", words)
     refused = of_autoscaler(change(scaled, REFUSED, why="1 -> 2: cpu"))
     words = "New size: 2; reason: cpu; error: no"

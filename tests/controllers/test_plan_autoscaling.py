@@ -10,8 +10,9 @@ from tests.controllers.making import NOW, NOW_S, at, meta, pod
 from fathom.client.api import Resource
 from fathom.controllers.behavior import History, Step, Wish, least, most, stabilized
 from fathom.controllers.plan_autoscaling import NEEDS, Decided, Scene, decide, plan_autoscaler, rivals_of
+from fathom.controllers.samples import Sample
 from fathom.controllers.scaling import as_workload
-from fathom.controllers.usage import Proposal, Unknown, propose
+from fathom.controllers.usage import Proposal, Seen, Unknown, propose
 from fathom.model.objects import Obj
 
 CPU = {
@@ -46,10 +47,23 @@ def asking(name: str, *, milli: int = 100, **options: Any) -> Obj:
     return made
 
 
+def sample(milli: int, **options: Any) -> Sample:
+    return Sample({"main": {"cpu": milli * MILLI}}, **options)
+
+
+def proposed(metric: Obj, found: Scene, **options: Any) -> Proposal | Unknown:
+    return propose(metric, Seen(found.pods, found.samples, len(found.pods), NOW_S, **options))
+
+
+def replicas_of(found: Proposal | Unknown) -> int:
+    assert isinstance(found, Proposal), found
+    return found.replicas
+
+
 def scene(replicas: int, *uses: int, ready: int | None = None, **options: Any) -> Scene:
     """As many pods as replicas, each asking for 100m; the first ones use so much."""
     pods = [asking(f"p{n}") for n in range(replicas)]
-    samples = {f"p{n}": {"main": {"cpu": use * MILLI}} for n, use in enumerate(uses)}
+    samples = {f"p{n}": sample(use) for n, use in enumerate(uses)}
     count = replicas if ready is None else ready
     current = {"desired": replicas, "ready": count, "pendingReasons": [{"reason": "quota/eu"}]}
     progress = {"status": {"observedGeneration": 1, "current": current}}
@@ -70,38 +84,34 @@ def said(found: Decided) -> dict[str, tuple[str, str]]:
     [((50, 50), 2), ((52, 52), 2), ((100, 100), 4), ((75, 75), 3), ((10, 10), 1), ((60, 60), 3)],
 )
 def test_replicas_follow_the_share_of_what_pods_ask_for(uses: tuple[int, ...], replicas: int) -> None:
-    found = propose(CPU, scene(2).pods, scene(2, *uses).samples, 2)
-    assert isinstance(found, Proposal)
-    assert found.replicas == replicas
+    assert replicas_of(proposed(CPU, scene(2, *uses))) == replicas
 
 
 def test_what_is_shown_is_what_was_measured() -> None:
-    found = propose(CPU, scene(2).pods, scene(2, 80, 60).samples, 2)
+    found = proposed(CPU, scene(2, 80, 60))
     assert isinstance(found, Proposal)
     current = {"averageValue": "70m", "averageUtilization": 70}
     assert found.metric == {"type": "Resource", "resource": {"name": "cpu", "current": current}}
 
 
 def test_a_pod_without_a_sample_is_idle_when_growing_and_busy_when_shrinking() -> None:
-    growing = propose(CPU, scene(2).pods, scene(2, 120).samples, 2)
-    assert isinstance(growing, Proposal)
-    assert growing.replicas == 3  # 120 of 100 wanted over two, not over one.
-    shrinking = propose(CPU, scene(3).pods, scene(3, 10, 10).samples, 3)
-    assert isinstance(shrinking, Proposal)
-    assert shrinking.replicas == 3
+    # 120 of 100 wanted over two, not over one.
+    assert replicas_of(proposed(CPU, scene(2, 120))) == 3
+    assert replicas_of(proposed(CPU, scene(3, 10, 10))) == 3
 
 
 def test_an_average_value_is_a_target_too() -> None:
     target = {"type": "AverageValue", "averageValue": "40m"}
     metric = {"type": "Resource", "resource": {"name": "cpu", "target": target}}
-    found = propose(metric, scene(2).pods, scene(2, 80, 80).samples, 2)
-    assert isinstance(found, Proposal)
-    assert found.replicas == 4
+    assert replicas_of(proposed(metric, scene(2, 80, 80))) == 4
+    # One without a sample is taken to be at the target, whatever it asks for.
+    assert replicas_of(proposed(metric, scene(4, 10, 10, 10))) == 2
 
 
 def test_without_requests_a_share_means_nothing() -> None:
-    found = propose(CPU, [pod("p0")], {"p0": {"main": {"cpu": 1}}}, 1)
-    assert found == Unknown("FailedGetResourceMetric", "missing request for cpu in a container of Pod p0")
+    found = proposed(CPU, Scene(None, pods=[pod("p0")], samples={"p0": sample(1)}))
+    words = "failed to get cpu utilization: missing request for cpu in container main of Pod p0"
+    assert found == Unknown("FailedGetResourceMetric", words)
 
 
 # The decision.
@@ -199,10 +209,23 @@ def test_policies_count_what_was_done_within_their_period() -> None:
     pods = {"policies": [{"type": "Pods", "value": 2, "periodSeconds": 60}]}
     one = autoscaler(behavior={"scaleUp": pods, "scaleDown": pods})
     history = History(steps=(Step(NOW_S - 30, 1), Step(NOW_S - 20, -1)))
-    assert (most(one, history, 5, NOW_S), least(one, history, 5, NOW_S)) == (6, 4)
+    assert (most(one, history, 5, NOW_S), least(one, history, 5, NOW_S)) == (7, 3)
     assert (most(one, History(), 5, NOW_S), least(one, History(), 5, NOW_S)) == (7, 3)
     off = autoscaler(behavior={"scaleUp": {"selectPolicy": "Disabled"}})
     assert most(off, History(), 5, NOW_S) == 5
+
+
+@pytest.mark.parametrize(("current", "left"), [(5, 4), (72, 64), (10, 9), (1, 0)])
+def test_a_share_that_may_go_is_rounded_up(current: int, left: int) -> None:
+    tenth = {"policies": [{"type": "Percent", "value": 10, "periodSeconds": 60}]}
+    assert least(autoscaler(behavior={"scaleDown": tenth}), History(), current, NOW_S) == left
+
+
+def test_a_period_begins_with_what_was_there_before_steps_up_and_down() -> None:
+    double = {"policies": [{"type": "Percent", "value": 100, "periodSeconds": 60}]}
+    one = autoscaler(behavior={"scaleUp": double, "scaleDown": double})
+    shrunk = History(steps=(Step(NOW_S - 30, -4),))
+    assert (most(one, shrunk, 6, NOW_S), least(one, shrunk, 6, NOW_S)) == (20, 0)
 
 
 def test_a_window_for_growth_takes_the_lowest_wish() -> None:
@@ -225,7 +248,10 @@ def test_a_step_is_written_down_before_it_is_made() -> None:
     assert plan.patches[0].patch["status"]["lastScaleTime"] == NOW
     assert plan.patches[1].patch == {"spec": {"replicas": 4}}
     assert plan.needs == NEEDS
-    assert plan.why.startswith("2 -> 4: cpu at 200% of its target over 2 pods")
+    assert plan.why == (
+        "2 -> 4: cpu resource utilization (percentage of request) above target; "
+        "cpu at 200% of its target over 2 pods: 4"
+    )
 
 
 def test_nothing_is_written_where_nothing_is_new() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from typing import ClassVar
 
@@ -29,8 +30,8 @@ from fathom.controllers.plan_progress import progress_name
 from fathom.controllers.podstates import seconds
 from fathom.controllers.progress import WORKLOAD_PROGRESS
 from fathom.controllers.revisions import size_of
+from fathom.controllers.samples import Sample
 from fathom.controllers.scaling import CACHED, Foreign, fetch_foreign, is_cached
-from fathom.controllers.usage import Sample
 from fathom.model.errors import ApiError
 from fathom.model.objects import Key, Obj, key_of, labels_of, lookup, metadata
 from fathom.model.quantity import parse
@@ -162,7 +163,16 @@ def _sample(one: Obj) -> Sample:
         found[str(container.get("name"))] = {
             name: nano for name, text in usage.items() if (nano := _nanos(text)) is not None
         }
-    return found
+    return Sample(found, seconds(one.get("timestamp")) - duration_s(one.get("window")))
+
+
+_PARTS = re.compile(r"(\d+(?:\.\d+)?)(h|ms|m|s)")
+_UNITS = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 0.001}
+
+
+def duration_s(text: object) -> float:
+    """Of '30s' or '1m0.5s'; what is none takes no time."""
+    return sum(float(number) * _UNITS[unit] for number, unit in _PARTS.findall(str(text or "")))
 
 
 def _nanos(text: object) -> int | None:

@@ -80,8 +80,7 @@ def most(autoscaler: Obj, history: History, current: int, now_s: float) -> int:
 
 
 def _most(policy: Obj, steps: Sequence[Step], current: int, now_s: float) -> int:
-    recent = _recent(policy, steps, now_s)
-    base = current - sum(one.change for one in recent if one.change > 0)
+    base = _base(policy, steps, current, now_s)
     if policy["type"] == "Pods":
         return base + int(policy["value"])
     return base + -(-base * int(policy["value"]) // 100)
@@ -97,15 +96,17 @@ def least(autoscaler: Obj, history: History, current: int, now_s: float) -> int:
 
 
 def _least(policy: Obj, steps: Sequence[Step], current: int, now_s: float) -> int:
-    recent = _recent(policy, steps, now_s)
-    base = current - sum(one.change for one in recent if one.change < 0)
+    base = _base(policy, steps, current, now_s)
     if policy["type"] == "Pods":
         return base - int(policy["value"])
-    return base - base * int(policy["value"]) // 100
+    # A tenth of five is one: rounded down, few pods would never become fewer.
+    return base - -(-base * int(policy["value"]) // 100)
 
 
-def _recent(policy: Obj, steps: Sequence[Step], now_s: float) -> list[Step]:
-    return [one for one in steps if now_s - one.at_s < int(policy["periodSeconds"])]
+def _base(policy: Obj, steps: Sequence[Step], current: int, now_s: float) -> int:
+    """As many as there were when the policy's period began."""
+    recent = [one for one in steps if now_s - one.at_s < int(policy["periodSeconds"])]
+    return current - sum(one.change for one in recent)
 
 
 def longest_period_s(autoscaler: Obj) -> int:

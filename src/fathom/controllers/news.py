@@ -56,7 +56,8 @@ def of_autoscaler(change: Change) -> News | None:
         return None
     if action.target.kind == AUTOSCALER.name:
         return _unable(change, action.patch.get("status") or {})
-    size, reason = lookup(action.patch, "spec", "replicas"), change.why.partition(": ")[2]
+    size, why = lookup(action.patch, "spec", "replicas"), change.why.partition(": ")[2]
+    reason = why.partition("; ")[0]  # In Kubernetes' words; what comes after is for the journal.
     if isinstance(change.outcome, Committed):
         return News(AUTOSCALER, change.subject, "SuccessfulRescale", f"New size: {size}; reason: {reason}")
     if isinstance(change.outcome, Rejected) and change.outcome.reason not in NOT_SENT:

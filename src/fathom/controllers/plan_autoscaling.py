@@ -19,9 +19,10 @@ from fathom.control.plan import NOTHING, OWN_WRITES, Patch, Plan, contains, targ
 from fathom.controllers.behavior import History, least, longest_period_s, most, stabilized
 from fathom.controllers.podstates import seconds
 from fathom.controllers.revisions import size_of
+from fathom.controllers.samples import Sample
 from fathom.controllers.scaling import SCALE
 from fathom.controllers.stages import START_UP
-from fathom.controllers.usage import Proposal, Sample, Unknown, propose
+from fathom.controllers.usage import Proposal, Seen, Unknown, propose, tolerance_of
 from fathom.model.conditions import Status, conditions_of, set_condition
 from fathom.model.objects import Obj, is_deleting, lookup, metadata
 
@@ -56,6 +57,11 @@ class Said(msgspec.Struct, frozen=True):
     message: str
 
 
+FOUND = Said(
+    ABLE, "True", "SucceededGetScale", "the HPA controller was able to get the target's current scale"
+)
+
+
 class Decided(msgspec.Struct, frozen=True):
     replicas: int
     why: str
@@ -76,11 +82,12 @@ def max_of(autoscaler: Obj) -> int:
 def decide(autoscaler: Obj, scene: Scene, *, now: str) -> Decided:
     if scene.workload is None:
         reference = lookup(autoscaler, "spec", "scaleTargetRef") or {}
-        message = f"there is no {reference.get('kind')} {reference.get('name')} that can be scaled"
+        what = f"there is no {reference.get('kind')} {reference.get('name')} that can be scaled"
+        message = f"the HPA controller was unable to get the target's current scale: {what}"
         known = int(lookup(autoscaler, "status", "desiredReplicas") or 0)
-        return Decided(known, message, (Said(ABLE, "False", "FailedGetScale", message),))
+        return Decided(known, what, (Said(ABLE, "False", "FailedGetScale", message),))
     current = size_of(scene.workload)
-    able = Said(ABLE, "True", "SucceededGetScale", "the target can be scaled")
+    able = FOUND
     if current == 0 and min_of(autoscaler) != 0:
         message = "scaling is disabled since the replica count of the target is zero"
         return Decided(0, message, (able, Said(ACTIVE, "False", "ScalingDisabled", message)))
@@ -97,32 +104,36 @@ def _into_range(autoscaler: Obj, current: int, able: Said) -> Decided:
     replicas = low if current < low else high
     reason = "TooFewReplicas" if current < low else "TooManyReplicas"
     message = f"the target has {current} replicas, allowed are {low} to {high}"
-    return Decided(replicas, message, (able, Said(LIMITED, "True", reason, message)))
+    beyond = "below Spec.MinReplicas" if current < low else "above Spec.MaxReplicas"
+    why = f"Current number of replicas {beyond}; {message}"
+    return Decided(replicas, why, (able, Said(LIMITED, "True", reason, message)))
 
 
 def _by_metrics(autoscaler: Obj, scene: Scene, current: int, now: str) -> Decided:
     metrics = lookup(autoscaler, "spec", "metrics") or ()
-    found = [propose(metric, scene.pods, scene.samples, current) for metric in metrics]
+    seen = Seen(scene.pods, scene.samples, current, seconds(now), tolerance_of(autoscaler))
+    found = [propose(metric, seen) for metric in metrics]
     proposals = [one for one in found if isinstance(one, Proposal)]
     unknown = [one for one in found if isinstance(one, Unknown)]
     shown = tuple(one.metric for one in proposals)
-    if not proposals:
-        reason = unknown[0].reason if unknown else "FailedGetResourceMetric"
-        message = scene.trouble or (unknown[0].message if unknown else "it has no metrics")
-        return Decided(current, message, (_able(), Said(ACTIVE, "False", reason, message)))
-    best = max(proposals, key=lambda one: one.replicas)
-    active = Said(ACTIVE, "True", "ValidMetricFound", "the target's use could be read")
-    wish = best.replicas
-    if unknown and wish < current:
-        # What cannot be read might have asked for more.
-        return Decided(
-            current, f"{unknown[0].message}: nothing is taken", (_able(), active), shown, wish=current
-        )
+    best = max(proposals, key=lambda one: one.replicas, default=None)
+    # What cannot be read might have asked for more: then nothing is taken.
+    if best is None or (unknown and best.replicas < current):
+        return Decided(current, *_unread(scene, unknown), shown, wish=None if best is None else current)
+    message = f"the HPA was able to successfully calculate a replica count from {best.name}"
+    active = Said(ACTIVE, "True", "ValidMetricFound", message)
     return _limited(autoscaler, scene, best, current=current, now=now, active=active, shown=shown)
 
 
+def _unread(scene: Scene, unknown: Sequence[Unknown]) -> tuple[str, tuple[Said, ...]]:
+    first = unknown[0] if unknown else Unknown("FailedGetResourceMetric", "it has no metrics")
+    why = scene.trouble or first.message
+    message = f"the HPA was unable to compute the replica count: {why}"
+    return why, (FOUND, Said(ACTIVE, "False", first.reason, message))
+
+
 def _able() -> Said:
-    return Said(ABLE, "True", "ReadyForNewScale", "the last change is long enough ago")
+    return Said(ABLE, "True", "ReadyForNewScale", "recommended size matches current size")
 
 
 def _limited(
@@ -139,14 +150,28 @@ def _limited(
     calm = stabilized(autoscaler, scene.history, wish, current, now_s)
     able = _able()
     if calm != wish:
-        words = f"recommended {wish}, held at {calm} by its stabilization window"
-        able = Said(ABLE, "True", "ScaleDownStabilized" if wish < calm else "ScaleUpStabilized", words)
+        able = _stabilized(wish, calm)
     held = blocker(scene) if calm > current else None
     if held is not None:
         why = f"{best.why}; held at {current}: {held.message}"
         return Decided(current, why, (able, active, held), shown, wish)
     replicas, limit = _within(autoscaler, scene.history, calm, current, now_s)
-    return Decided(replicas, best.why, (able, active, limit), shown, wish)
+    way = f"{best.name} above target" if replicas > current else "All metrics below target"
+    why = best.why if replicas == current else f"{way}; {best.why}"
+    return Decided(replicas, why, (able, active, limit), shown, wish)
+
+
+def _stabilized(wish: int, calm: int) -> Said:
+    down = wish < calm
+    words = (
+        f"recent recommendations were {'higher' if down else 'lower'} than current one, "
+        f"applying the {'highest' if down else 'lowest'} recent recommendation: {calm} instead of {wish}"
+    )
+    return Said(ABLE, "True", "ScaleDownStabilized" if down else "ScaleUpStabilized", words)
+
+
+_FASTER = "the desired replica count is {} faster than the maximum scale rate: {} for now"
+_BEYOND = "the desired replica count is {} than the {} replica count: {}"
 
 
 def _within(autoscaler: Obj, history: History, wish: int, current: int, now_s: float) -> tuple[int, Said]:
@@ -156,13 +181,15 @@ def _within(autoscaler: Obj, history: History, wish: int, current: int, now_s: f
         fast = current
     if wish > min(high, fast):
         if fast < high:
-            return fast, Said(LIMITED, "True", "ScaleUpLimit", f"growth is bounded: {fast} for now")
-        return high, Said(LIMITED, "True", "TooManyReplicas", f"more than {high} are wished for")
+            return fast, Said(LIMITED, "True", "ScaleUpLimit", _FASTER.format("increasing", fast))
+        return high, Said(LIMITED, "True", "TooManyReplicas", _BEYOND.format("more", "maximum", high))
     if wish < max(low, slow):
         if slow > low:
-            return slow, Said(LIMITED, "True", "ScaleDownLimit", f"shrinking is bounded: {slow} for now")
-        return low, Said(LIMITED, "True", "TooFewReplicas", f"fewer than {low} are wished for")
-    return wish, Said(LIMITED, "False", "DesiredWithinRange", "the desired count is within the allowed range")
+            return slow, Said(LIMITED, "True", "ScaleDownLimit", _FASTER.format("decreasing", slow))
+        return low, Said(LIMITED, "True", "TooFewReplicas", _BEYOND.format("less", "minimum", low))
+    return wish, Said(
+        LIMITED, "False", "DesiredWithinRange", "the desired count is within the acceptable range"
+    )
 
 
 def _stepped_unseen(autoscaler: Obj, history: History, now_s: float) -> bool:
@@ -264,7 +291,10 @@ def _conditions(autoscaler: Obj, decided: Decided, *, scales: bool, now: str) ->
     for one in decided.said:
         shown = one
         if one.type == ABLE and scales and one.status == "True":
-            shown = Said(ABLE, "True", "SucceededRescale", f"set to {decided.replicas}: {decided.why}")
+            words = (
+                f"the HPA controller was able to update the target scale to {decided.replicas}: {decided.why}"
+            )
+            shown = Said(ABLE, "True", "SucceededRescale", words)
         found = set_condition(
             found,
             type=shown.type,

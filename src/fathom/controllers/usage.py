@@ -1,8 +1,8 @@
 """How many replicas the use of a resource asks for. Pure, in whole numbers: every machine rounds alike.
 
-As Kubernetes computes it: pods without a sample, or not ready, are taken for idle when there should be more,
-and those without a sample for fully used when there should be fewer, so that what is not known never drives a
-decision.
+As Kubernetes computes it: pods without a sample, or that only start, are taken for idle when there should be
+more, and those without a sample for fully used when there should be fewer, so that what is not known never
+drives a decision. A share is whole percents, a use whole nanos: what rounding takes is not looked at.
 """
 
 from __future__ import annotations
@@ -12,111 +12,62 @@ from fractions import Fraction
 
 import msgspec
 
-from fathom.controllers.podstates import is_active, is_ready
-from fathom.model.objects import Obj, lookup, metadata
-from fathom.model.podresources import REQUESTS, container_amounts
+from fathom.controllers.samples import Lacking, Measure, Sample, Sorted, sort
+from fathom.model.objects import Obj, lookup
 from fathom.model.quantity import NANO_PER_ONE, Quantity, parse
 
-TOLERANCE = Fraction(1, 10)
+TOLERANCE = "0.1"
 
-Sample = Mapping[str, Mapping[str, int]]  # Container -> resource -> nanos of it in use.
+# Reasons, by type of metric.
+FAILED = {
+    "Resource": "FailedGetResourceMetric",
+    "ContainerResource": "FailedGetContainerResourceMetric",
+    "Pods": "FailedGetPodsMetric",
+    "Object": "FailedGetObjectMetric",
+    "External": "FailedGetExternalMetric",
+}
 
 
 class Unknown(msgspec.Struct, frozen=True):
     """No number can be told from this metric."""
 
-    reason: str  # FailedGetResourceMetric, InvalidMetricSourceType
+    reason: str  # FailedGetResourceMetric, InvalidMetricSourceType, …
     message: str
 
 
 class Proposal(msgspec.Struct, frozen=True):
     replicas: int
     metric: Obj  # As the status shows it.
+    name: str  # As events have it.
     why: str
 
 
-class _Pods(msgspec.Struct, frozen=True):
-    """By name: nanos in use, of those whose use counts; nanos asked for, of all."""
+class Tolerance(msgspec.Struct, frozen=True):
+    """How far from its target a use may be and nothing is done."""
 
-    used: dict[str, int]
-    asked: dict[str, int]
-    missing: tuple[str, ...]
-    unready: tuple[str, ...]
+    up: Fraction
+    down: Fraction
 
-
-def propose(
-    metric: Obj, pods: Sequence[Obj], samples: Mapping[str, Sample], current: int
-) -> Proposal | Unknown:
-    """`samples`: fresh ones, by pod."""
-    source, container = _source(metric)
-    if source is None:
-        return Unknown("InvalidMetricSourceType", f"metrics of type {metric.get('type')} are not supported")
-    name, wanted = str(source.get("name")), source.get("target") or {}
-    by_share = wanted.get("type") == "Utilization" or wanted.get("averageUtilization") is not None
-    found = _grouped(pods, samples, name, container, by_share=by_share)
-    if isinstance(found, Unknown):
-        return found
-    goal = _goal(found, wanted, by_share=by_share)
-    if goal is None or not found.used:
-        what = f"no pod has a fresh sample of {name}" if not found.used else f"there is no target for {name}"
-        return Unknown("FailedGetResourceMetric", what)
-    replicas = _replicas(found, goal, current)
-    return Proposal(replicas, _shown(metric, found, by_share=by_share), _why(name, found, goal, replicas))
+    def covers(self, ratio: Fraction) -> bool:
+        return 1 - self.down <= ratio <= 1 + self.up
 
 
-def _source(metric: Obj) -> tuple[Obj | None, str]:
-    if metric.get("type") == "Resource":
-        return metric.get("resource"), ""
-    if metric.get("type") == "ContainerResource":
-        source = metric.get("containerResource") or {}
-        return source or None, str(source.get("container") or "")
-    return None, ""
+def tolerance_of(autoscaler: Obj) -> Tolerance:
+    def of(field: str) -> Fraction:
+        value = lookup(autoscaler, "spec", "behavior", field, "tolerance")
+        return Fraction(parse(TOLERANCE if value is None else value).nano, NANO_PER_ONE)
+
+    return Tolerance(of("scaleUp"), of("scaleDown"))
 
 
-def _grouped(
-    pods: Sequence[Obj], samples: Mapping[str, Sample], resource: str, container: str, *, by_share: bool
-) -> _Pods | Unknown:
-    used, asked, missing, unready = dict[str, int](), dict[str, int](), list[str](), list[str]()
-    for pod in pods:
-        if not is_active(pod):
-            continue
-        name = str(metadata(pod)["name"])
-        request = _request(pod, resource, container)
-        if request is None and by_share:
-            where = f"container {container} of Pod {name}" if container else f"a container of Pod {name}"
-            return Unknown("FailedGetResourceMetric", f"missing request for {resource} in {where}")
-        asked[name] = request or 0
-        use = _use(samples.get(name), resource, container)
-        if not is_ready(pod):
-            unready.append(name)
-        elif use is None:
-            missing.append(name)
-        else:
-            used[name] = use
-    return _Pods(used, asked, tuple(missing), tuple(unready))
+class Seen(msgspec.Struct, frozen=True):
+    """What one decision is computed from."""
 
-
-def _request(pod: Obj, resource: str, container: str) -> int | None:
-    total = 0
-    for one in lookup(pod, "spec", "containers") or ():
-        if container and one.get("name") != container:
-            continue
-        amount = container_amounts(one, REQUESTS).get(resource)
-        if amount is None:
-            return None
-        total += amount.nano
-    return total or None
-
-
-def _use(sample: Sample | None, resource: str, container: str) -> int | None:
-    if sample is None:
-        return None
-    found = [
-        use[resource]
-        for name, use in sample.items()
-        if resource in use and (not container or name == container)
-    ]
-    return sum(found) if found else None
+    pods: Sequence[Obj]
+    samples: Mapping[str, Sample]  # Fresh ones, by pod.
+    current: int
+    now_s: float
+    tolerance: Tolerance = Tolerance(Fraction(1, 10), Fraction(1, 10))
 
 
 class _Goal(msgspec.Struct, frozen=True):
@@ -125,43 +76,90 @@ class _Goal(msgspec.Struct, frozen=True):
     percent: int = 0
     nanos: int = 0
 
-    def of(self, pods: _Pods, names: Sequence[str]) -> Fraction:
-        if self.percent:
-            return Fraction(sum(pods.asked[name] for name in names) * self.percent, 100)
-        return Fraction(self.nanos * len(names))
+    def ratio(self, pods: Sorted, used: Mapping[str, int]) -> Fraction | None:
+        """Of the use to what it should be."""
+        if not self.percent:
+            return Fraction(sum(used.values()) // len(used), self.nanos)
+        asked = sum(pods.asked[name] for name in used)
+        return Fraction(sum(used.values()) * 100 // asked, self.percent) if asked else None
+
+    def full(self, pods: Sorted, name: str) -> int:
+        """What is not known, at its worst."""
+        return pods.asked[name] * max(100, self.percent) // 100 if self.percent else self.nanos
 
 
-def _goal(pods: _Pods, wanted: Obj, *, by_share: bool) -> _Goal | None:
-    if by_share:
-        percent = int(wanted.get("averageUtilization") or 0)
-        return _Goal(percent=percent) if percent else None
-    value = wanted.get("averageValue")
-    return _Goal(nanos=parse(value).nano) if value is not None and parse(value).nano else None
+def propose(metric: Obj, seen: Seen) -> Proposal | Unknown:
+    type_ = str(metric.get("type"))
+    measure, goal = _measure(metric), _goal(metric)
+    if measure is None:
+        what = f"metrics of type {type_} are not read here"
+        return Unknown(FAILED.get(type_, "InvalidMetricSourceType"), what)
+    what = f"failed to get {measure.resource} {'utilization' if measure.by_share else 'usage'}"
+    if goal is None:
+        return Unknown(FAILED[type_], f"{what}: neither a utilization nor a value is its target")
+    found = sort(seen.pods, seen.samples, measure, now_s=seen.now_s)
+    if isinstance(found, Lacking):
+        return Unknown(FAILED[type_], f"{what}: {found.message}")
+    ratio = goal.ratio(found, found.used) if found.used else None
+    if ratio is None:
+        return Unknown(FAILED[type_], f"{what}: {_nothing_known(found)}")
+    replicas = _replicas(found, goal, ratio, seen)
+    shown = _shown(metric, found, by_share=measure.by_share)
+    return Proposal(replicas, shown, _name(measure), _why(measure.resource, found, ratio, replicas))
 
 
-def _replicas(pods: _Pods, goal: _Goal, current: int) -> int:
-    ratio = _ratio(pods, goal, pods.used)
-    if ratio is None or abs(ratio - 1) <= TOLERANCE:
-        return current
+def _source(metric: Obj) -> Obj | None:
+    field = {"Resource": "resource", "ContainerResource": "containerResource"}.get(str(metric.get("type")))
+    return None if field is None else metric.get(field)
+
+
+def _measure(metric: Obj) -> Measure | None:
+    source = _source(metric)
+    if source is None:
+        return None
+    by_share = (source.get("target") or {}).get("averageValue") is None
+    return Measure(str(source.get("name")), str(source.get("container") or ""), by_share)
+
+
+def _goal(metric: Obj) -> _Goal | None:
+    wanted = (_source(metric) or {}).get("target") or {}
+    if (value := wanted.get("averageValue")) is not None:
+        return _Goal(nanos=parse(value).nano) if parse(value).nano > 0 else None
+    percent = int(wanted.get("averageUtilization") or 0)
+    return _Goal(percent=percent) if percent > 0 else None
+
+
+def _nothing_known(pods: Sorted) -> str:
+    if pods.used:
+        return "its pods ask for none of it"
+    if not pods.asked:
+        return "no pods returned by selector while calculating replica count"
+    return "did not receive metrics for targeted pods (pods might be unready)"
+
+
+def _name(measure: Measure) -> str:
+    which = " container" if measure.container else ""
+    return f"{measure.resource}{which} resource" + (
+        " utilization (percentage of request)" if measure.by_share else ""
+    )
+
+
+def _replicas(pods: Sorted, goal: _Goal, ratio: Fraction, seen: Seen) -> int:
     filled = dict(pods.used)
     if ratio < 1:
-        filled |= {name: pods.asked[name] or int(goal.of(pods, [name])) for name in pods.missing}
-    else:
+        filled |= {name: goal.full(pods, name) for name in pods.missing}
+    elif ratio > 1:
         filled |= dict.fromkeys((*pods.missing, *pods.unready), 0)
-    careful = _ratio(pods, goal, filled)
-    if careful is None or abs(careful - 1) <= TOLERANCE or (careful > 1) != (ratio > 1):
-        return current
-    replicas = -(-(careful * len(filled)).numerator // (careful * len(filled)).denominator)
+    careful = goal.ratio(pods, filled)
+    if careful is None or seen.tolerance.covers(careful) or (careful > 1) != (ratio > 1):
+        return seen.current
+    exact = careful * len(filled)
+    replicas = -(-exact.numerator // exact.denominator)
     # What is not known must not turn a wish for more into fewer, or the other way round.
-    return max(replicas, current) if ratio > 1 else min(replicas, current)
+    return max(replicas, seen.current) if ratio > 1 else min(replicas, seen.current)
 
 
-def _ratio(pods: _Pods, goal: _Goal, used: Mapping[str, int]) -> Fraction | None:
-    whole = goal.of(pods, tuple(used))
-    return Fraction(sum(used.values())) / whole if whole else None
-
-
-def _shown(metric: Obj, pods: _Pods, *, by_share: bool) -> Obj:
+def _shown(metric: Obj, pods: Sorted, *, by_share: bool) -> Obj:
     average = sum(pods.used.values()) // len(pods.used)
     current: Obj = {"averageValue": str(Quantity(_to_milli(average)))}
     asked = sum(pods.asked[name] for name in pods.used)
@@ -183,8 +181,7 @@ def _to_milli(nanos: int) -> int:
     return nanos // 1_000_000 * 1_000_000
 
 
-def _why(name: str, pods: _Pods, goal: _Goal, replicas: int) -> str:
-    ratio = _ratio(pods, goal, pods.used) or Fraction(0)
+def _why(resource: str, pods: Sorted, ratio: Fraction, replicas: int) -> str:
     unknown = len(pods.missing) + len(pods.unready)
     beside = f", {unknown} not ready or without a sample" if unknown else ""
-    return f"{name} at {int(ratio * 100)}% of its target over {len(pods.used)} pods{beside}: {replicas}"
+    return f"{resource} at {int(ratio * 100)}% of its target over {len(pods.used)} pods{beside}: {replicas}"

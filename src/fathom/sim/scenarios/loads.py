@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from fathom.control.kit import Kit
 from fathom.controllers.autoscaling import Autoscalers
 from fathom.controllers.deployments import Deployments
 from fathom.controllers.podstates import is_active, is_ready
 from fathom.controllers.progress import DeploymentProgress
 from fathom.controllers.replicasets import ReplicaSets
-from fathom.controllers.usage import Sample
+from fathom.controllers.samples import Sample
 from fathom.model.objects import Key, lookup, metadata
 from fathom.sim.checkers import at_home
 from fathom.sim.menu import Menu
@@ -49,7 +47,7 @@ class Told:
         class Measured(Autoscalers):
             async def _fetch_samples(self, namespace: str) -> tuple[dict[str, Sample], str]:
                 pods = kit.snapshot().list("Pod", namespace) if load.known else ()
-                use: Mapping[str, Mapping[str, int]] = {"main": {"cpu": load.nanos}}
+                use = Sample({"main": {"cpu": load.nanos}})
                 known = [pod for pod in pods if is_active(pod) and is_ready(pod)]
                 return {str(metadata(pod)["name"]): use for pod in known}, ""
 

@@ -4,7 +4,7 @@ under faults. Pods name their node themselves, but where the story is about a sc
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from fathom.client.api import Resource
 from fathom.control.kit import Kit
@@ -16,7 +16,7 @@ from fathom.controllers.jobs import Jobs
 from fathom.controllers.podstates import is_active, is_ready
 from fathom.controllers.progress import DeploymentProgress
 from fathom.controllers.replicasets import ReplicaSets
-from fathom.controllers.usage import Sample
+from fathom.controllers.samples import Sample
 from fathom.model.objects import Key, Obj, lookup, metadata
 from fathom.sim.checkers import at_home
 from fathom.sim.checkers.rollouts import (
@@ -344,7 +344,7 @@ class LoadedAutoscalers(Autoscalers):
 
     async def _fetch_samples(self, namespace: str) -> tuple[dict[str, Sample], str]:
         pods = self._own.snapshot().list("Pod", namespace)
-        use: Mapping[str, Mapping[str, int]] = {"main": {"cpu": 300_000_000}}
+        use = Sample({"main": {"cpu": 300_000_000}})
         return {str(metadata(pod)["name"]): use for pod in pods if is_active(pod) and is_ready(pod)}, ""
 
 

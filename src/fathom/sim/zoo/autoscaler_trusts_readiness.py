@@ -3,6 +3,7 @@ load, so it asks for more and more."""
 
 from __future__ import annotations
 
+from fractions import Fraction
 from math import ceil
 from typing import Any
 
@@ -13,9 +14,8 @@ SCENARIOS = ("autoscaler-under-lag",)
 BREAKS = "bounded growth"
 
 
-def of_the_ready(pods: Any, goal: Any, current: int) -> int:
-    ratio = usage._ratio(pods, goal, pods.used)
-    return current if ratio is None else ceil(ratio * current)
+def of_the_ready(pods: Any, goal: Any, ratio: Fraction, seen: usage.Seen) -> int:
+    return ceil(ratio * seen.current)
 
 
 put_back(plan_autoscaling, "blocker", lambda scene: None)

@@ -3,17 +3,17 @@ it scales to its least."""
 
 from __future__ import annotations
 
-from fathom.controllers import usage
+from fathom.controllers import samples
 from fathom.sim.zoo import put_back
 
 SCENARIOS = ("autoscaler-told-nothing",)
 BREAKS = "the story's own assertion"
 
-_right = usage._use
+_right = samples.use_of
 
 
-def or_nothing(sample: usage.Sample | None, resource: str, container: str) -> int | None:
-    return _right(sample, resource, container) or 0
+def or_nothing(sample: samples.Sample, measure: samples.Measure) -> int | None:
+    return _right(sample, measure) or 0
 
 
-put_back(usage, "_use", or_nothing)
+put_back(samples, "use_of", or_nothing)
