@@ -88,6 +88,15 @@ def test_a_rollout_is_told_step_by_step() -> None:
     assert told[0] == News(DEPLOYMENT, WEB, "ScalingReplicaSet", "Scaled up replica set web-1 from 0 to 2")
 
 
+def test_a_revision_that_cannot_be_made_is_told_of() -> None:
+    create = Create("ReplicaSet", obj("web-1"))
+    words = 'Failed to create new replica set "web-1": no'
+    assert of_deployment(change(create, REFUSED)) == News(
+        DEPLOYMENT, WEB, "ReplicaSetCreateError", words, "Warning"
+    )
+    assert of_deployment(change(create, Rejected(409, "AlreadyExists", "there"))) is None
+
+
 def test_a_return_to_an_older_revision_is_a_warning() -> None:
     back = Patch(at("Deployment", "web"), {"spec": {"template": {"spec": {}}}})
     found = of_deployment(change(back, why="back to web-1: no progress within the deadline"))

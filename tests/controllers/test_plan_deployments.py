@@ -461,7 +461,7 @@ def test_what_keeps_pods_from_being_made_is_passed_on() -> None:
     failure = {"type": "ReplicaFailure", "status": "True", "reason": "FailedCreate", "message": "quota"}
     one["status"]["conditions"] = [failure]
     assert said(owner, one)["ReplicaFailure"] == ("True", "FailedCreate")
-    (write,) = plan_create_failure(owner, Failure("Forbidden", "no"), now=NOW).statuses
+    (write,) = plan_create_failure(owner, Failure("Forbidden", "no"), name="web-h1", now=NOW).statuses
     assert write.status["conditions"][0]["reason"] == "ReplicaSetCreateError"
 
 

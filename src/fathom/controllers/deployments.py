@@ -68,7 +68,8 @@ class Deployments:
         applied = await self._kit.apply(key, plan, seen=view)
         failure = applied.failure
         if plan.creates and failure is not None and failure.blame == "failed" and failure.reason not in RACES:
-            failed = plan_create_failure(deployment, failure, now=now)
+            name = key_of(plan.creates[0].obj).name
+            failed = plan_create_failure(deployment, failure, name=name, now=now)
             await self._kit.apply(key, failed, seen=self._kit.snapshot())
         if pause is not None:
             left_s = (pause.until_ns - self._kit.now_ns()) / 1e9

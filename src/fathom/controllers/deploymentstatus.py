@@ -148,12 +148,15 @@ def _progressing(
         return said(conditions, PROGRESSING, "True", COMPLETE, message, now=now)
     if current is None or (current.get("reason") != RESUMED and not is_about(current, sets.new)):
         return _begun(sets.new, conditions, now)
-    if current.get("reason") == COMPLETE and counts["replicas"] == counts["updatedReplicas"]:
+    was_complete = current.get("reason") == COMPLETE
+    if was_complete and counts["replicas"] == counts["updatedReplicas"]:
         return conditions  # It was rolled out. Pods that fail later are another story.
     if _has_progressed(deployment, counts):
         message = f'ReplicaSet "{name}" is progressing.'
         return said(conditions, PROGRESSING, "True", UPDATED, message, now=now, refresh=True)
-    if current.get("reason") != TIMED_OUT and not progress_left_s(deployment, conditions, now):
+    # So are pods of an old revision that somebody else made.
+    is_late = not was_complete and not progress_left_s(deployment, conditions, now)
+    if is_late and current.get("reason") != TIMED_OUT:
         message = f'ReplicaSet "{name}" has timed out progressing.'
         return said(conditions, PROGRESSING, "False", TIMED_OUT, message, now=now)
     return conditions

@@ -10,6 +10,9 @@ from fathom.control.watches import AUTOSCALER, DEPLOYMENT, JOB, NODE, POD, REPLI
 from fathom.model.conditions import conditions_of, find_condition
 from fathom.model.objects import Obj, key_of, lookup, metadata
 
+# Nothing was refused: it was not sent, or it is there already.
+NO_NEWS = NOT_SENT | {"AlreadyExists"}
+
 
 def of_replica_set(change: Change) -> News | None:
     return _of_pods(REPLICA_SET, change)
@@ -19,7 +22,7 @@ def of_deployment(change: Change) -> News | None:
     """Who grew or shrank, from what to what; and a return to an older revision."""
     action = change.action
     if not isinstance(change.outcome, Committed):
-        return None
+        return _not_made(change)
     if isinstance(action, Create) and action.kind == REPLICA_SET.name:
         name, size = metadata(action.obj)["name"], lookup(action.obj, "spec", "replicas")
         return _scaled(change.subject, name, 0, size)
@@ -32,6 +35,14 @@ def of_deployment(change: Change) -> News | None:
     if action.target.kind == DEPLOYMENT.name and lookup(action.patch, "spec", "template"):
         return News(DEPLOYMENT, change.subject, "DeploymentRollback", f"Rolled {change.why}", WARNING)
     return None
+
+
+def _not_made(change: Change) -> News | None:
+    action, outcome = change.action, change.outcome
+    if not isinstance(action, Create) or not isinstance(outcome, Rejected) or outcome.reason in NO_NEWS:
+        return None
+    words = f'Failed to create new replica set "{key_of(action.obj).name}": {outcome.message}'
+    return News(DEPLOYMENT, change.subject, "ReplicaSetCreateError", words, WARNING)
 
 
 def of_job(change: Change) -> News | None:
@@ -109,7 +120,7 @@ def _of_pods(kind: Kind, change: Change) -> News | None:
     if isinstance(action, Create) and action.kind == POD.name:
         if isinstance(outcome, Committed):
             return News(kind, owner, "SuccessfulCreate", f"Created pod: {key_of(action.obj).name}")
-        if isinstance(outcome, Rejected) and outcome.reason not in NOT_SENT:
+        if isinstance(outcome, Rejected) and outcome.reason not in NO_NEWS:
             return News(kind, owner, "FailedCreate", f"Error creating: {outcome.message}", WARNING)
     if isinstance(action, Delete) and action.target.kind == POD.name and isinstance(outcome, Committed):
         return News(kind, owner, "SuccessfulDelete", f"Deleted pod: {action.target.key.name}")

@@ -18,11 +18,23 @@ import msgspec
 from fathom.cache.freshness import Need, NoOlderThan
 from fathom.control.again import Failure
 from fathom.control.owning import Claims
-from fathom.control.plan import OWN_WRITES, Create, Delete, Patch, Plan, WriteStatus, adopt, release, target
+from fathom.control.plan import (
+    NOTHING,
+    OWN_WRITES,
+    Create,
+    Delete,
+    Patch,
+    Plan,
+    WriteStatus,
+    adopt,
+    release,
+    target,
+)
 from fathom.controllers.deploymentstatus import (
     FAILED_CREATE,
     PROGRESSING,
     counts_of,
+    deadline_s_of,
     has_timed_out,
     is_complete,
     plan_status,
@@ -116,8 +128,10 @@ def _steps(deployment: Obj, sets: Sets, around: Around) -> _Steps:
         return _Steps(why="the newest ReplicaSet is going")
     if paused or _was_scaled(deployment, sets):
         scaled = _scaled(deployment, sets, around)
-        if paused or scaled.patches:
+        if scaled.patches:
             return scaled
+    if paused:
+        return _kept(deployment, sets)
     if sets.new is None:
         return _make_new(deployment, sets, around)
     noted = _noted(deployment, sets)
@@ -126,6 +140,12 @@ def _steps(deployment: Obj, sets: Sets, around: Around) -> _Steps:
     if is_rolling(deployment):
         return _roll(deployment, sets, around)
     return _recreate(deployment, sets, around)
+
+
+def _kept(deployment: Obj, sets: Sets) -> _Steps:
+    """What goes on while it is paused: notes and history."""
+    noted = None if sets.new is None else _noted(deployment, sets)
+    return noted or _without_history(deployment, sets)
 
 
 def _settled(steps: _Steps, sets: Sets, around: Around) -> _Steps:
@@ -360,13 +380,19 @@ def _tidied(deployment: Obj, sets: Sets) -> _Steps:
     """History beyond its limit, once the rollout is over."""
     if not is_complete(deployment, counts_of(deployment, sets)):
         return _Steps()
+    return _without_history(deployment, sets)
+
+
+def _without_history(deployment: Obj, sets: Sets) -> _Steps:
     deletes = tuple(Delete(target("ReplicaSet", one)) for one in outdated(deployment, sets))
     return _Steps(deletes=deletes, why="history beyond its limit" if deletes else "")
 
 
-def plan_create_failure(deployment: Obj, failure: Failure, *, now: str) -> Plan:
-    conditions = said(
-        conditions_of(deployment), PROGRESSING, "False", FAILED_CREATE, failure.message, now=now
-    )
+def plan_create_failure(deployment: Obj, failure: Failure, *, name: str, now: str) -> Plan:
+    """`name`: of the ReplicaSet that could not be made."""
+    if deadline_s_of(deployment) is None:
+        return NOTHING
+    message = f'Failed to create new replica set "{name}": {failure.message}'
+    conditions = said(conditions_of(deployment), PROGRESSING, "False", FAILED_CREATE, message, now=now)
     write = WriteStatus(target("Deployment", deployment), {"conditions": conditions})
     return Plan(statuses=(write,) if conditions != conditions_of(deployment) else (), why=failure.reason)

@@ -139,8 +139,15 @@ def new_notes(deployment: Obj, sets: Sets) -> dict[str, str]:
         return {**given, REVISION: str(before)}
     found = {**given, REVISION: str(revision)}
     if sets.new is not None and before:
-        found[HISTORY] = ",".join([*_history(sets.new), str(before)])[-HISTORY_LENGTH_MAX:]
+        found[HISTORY] = _fitted([*_history(sets.new), str(before)])
     return found
+
+
+def _fitted(numbers: list[str]) -> str:
+    """Without the oldest, as far as there is no room."""
+    while len(text := ",".join(numbers)) > HISTORY_LENGTH_MAX:
+        numbers = numbers[1:]
+    return text
 
 
 def _history(one: Obj) -> list[str]:
