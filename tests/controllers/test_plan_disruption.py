@@ -39,7 +39,7 @@ def pods(healthy: int, sick: int = 0) -> list[Obj]:
         ({"minAvailable": "30%"}, 5, 2, 1),
         ({"maxUnavailable": 1}, 4, 3, 0),
         ({"maxUnavailable": "50%"}, 5, 2, 1),
-        ({}, 4, 1, 2),
+        ({"minAvailable": 0}, 4, 0, 3),
     ],
 )
 def test_a_budget_allows_what_is_healthy_beyond_what_must_be(
@@ -60,6 +60,11 @@ def test_a_budget_allows_what_is_healthy_beyond_what_must_be(
         if allowed
         else ("DisruptionAllowed", "False", "InsufficientPods")
     )
+
+
+def test_a_budget_that_says_nothing_allows_nothing() -> None:
+    found = status(planned(budget(), *pods(3)))
+    assert (found["disruptionsAllowed"], found["desiredHealthy"], found["expectedPods"]) == (0, 0, 0)
 
 
 def test_to_allow_more_the_view_must_be_fresh_and_to_allow_less_any_will_do() -> None:

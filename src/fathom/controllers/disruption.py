@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import ClassVar
 
 from fathom.cache.snapshot import Snapshot
@@ -16,7 +16,8 @@ from fathom.controllers.floor import Floor
 from fathom.controllers.plan_disruption import Trouble, look_again_s, plan_budget
 from fathom.controllers.podstates import has_ended
 from fathom.controllers.revisions import size_of
-from fathom.model.objects import Key, Obj, key_of, labels_of, metadata
+from fathom.controllers.scaling import fetch_foreign, is_cached
+from fathom.model.objects import Key, Obj, key_of, labels_of, lookup, metadata, uid_of
 
 BUDGET = Kind("PodDisruptionBudget", Resource("policy", "v1", "poddisruptionbudgets"))
 
@@ -53,31 +54,58 @@ class DisruptionBudgets:
 
     async def reconcile(self, key: Key) -> Again:
         await self._floor.fetch()
+        foreign = await self._fetch_foreign(key)
         view, now = self._kit.snapshot(), self._kit.now()
         budget = view.get("PodDisruptionBudget", key)
         if budget is None:
             return Again.never()
-        pods = [pod for pod in view.list("Pod", key.namespace) if _covers(budget, pod) and not has_ended(pod)]
-        plan = plan_budget(budget, pods, lambda: expected_of(view, pods), now=now, needs=self._floor.needs)
+        pods = _pods_of(view, budget)
+        plan = plan_budget(
+            budget, pods, lambda: expected_of(view, pods, foreign), now=now, needs=self._floor.needs
+        )
         applied = await self._kit.apply(key, plan, seen=view)
         return Again.after(
             applied, in_s=look_again_s(budget, pods, now=now), why="an eviction was not confirmed"
         )
 
+    async def _fetch_foreign(self, key: Key) -> dict[str, int]:
+        """By UID, the sizes of owners that are not in the cache: of any kind that has a `scale`. They are
+        asked for only where a share or a lack of them is what counts."""
+        view = self._kit.snapshot()
+        budget = view.get("PodDisruptionBudget", key)
+        if budget is None or isinstance(lookup(budget, "spec", "minAvailable"), int):
+            return {}
+        references = [controller_of(pod) for pod in _pods_of(view, budget)]
+        owners = {str(one.get("uid")): one for one in references if one is not None and not is_cached(one)}
+        found = {
+            uid: await fetch_foreign(self._kit.api, key.namespace, owners[uid]) for uid in sorted(owners)
+        }
+        return {
+            uid: size_of(one.workload)
+            for uid, one in found.items()
+            if one is not None and uid_of(one.workload) == uid
+        }
 
-def expected_of(view: Snapshot, pods: Sequence[Obj]) -> int | Trouble:
-    """What the owners of these pods want, each counted once."""
+
+def _pods_of(view: Snapshot, budget: Obj) -> list[Obj]:
+    pods = view.list("Pod", key_of(budget).namespace)
+    return [pod for pod in pods if _covers(budget, pod) and not has_ended(pod)]
+
+
+def expected_of(view: Snapshot, pods: Sequence[Obj], foreign: Mapping[str, int]) -> int | Trouble:
+    """What the owners of these pods want, each counted once. `foreign`: sizes of those that are not in the
+    cache, by UID."""
     sizes: dict[str, int] = {}
     for pod in pods:
         reference = controller_of(pod)
         if reference is None:
             continue  # As with Kubernetes: it is covered, but nobody says how many of it there should be.
-        found = _scaled(view, pod)
+        uid = str(reference.get("uid"))
+        found = (uid, foreign[uid]) if uid in foreign else _scaled(view, pod)
         if found is None:
             owner = f"{reference.get('kind')} {reference.get('name')}"
             return Trouble(f"{owner}, which controls {metadata(pod)['name']}, has no size that is known")
-        uid, size = found
-        sizes[uid] = size
+        sizes[found[0]] = found[1]
     return sum(sizes.values())
 
 

@@ -81,7 +81,9 @@ def count(
             return whole
         missing = resolved(spec["maxUnavailable"], whole, up=True)
         return Counted(whole, max(0, whole - missing), healthy)
-    least = spec.get("minAvailable", 1)
+    least = spec.get("minAvailable")
+    if least is None:  # It says nothing, and so it allows nothing: as with Kubernetes.
+        return Counted(0, 0, healthy)
     if isinstance(least, int):
         return Counted(len(pods), least, healthy)
     whole = expected()

@@ -95,6 +95,22 @@ def test_an_unready_pod_may_go_where_no_healthy_one_is_missed(ready: bool, of: O
     assert may_go_unhealthy(pod(ready=ready), of) is may
 
 
+@pytest.mark.parametrize(
+    ("reason", "words"),
+    [
+        ("InsufficientPods", "needs 2 healthy pods and has 1 currently"),
+        ("SyncFailed", "does not allow evicting pods currently because it failed sync: no scale"),
+    ],
+)
+def test_why_nothing_is_allowed_is_said(reason: str, words: str) -> None:
+    one = budget(healthy=1, desired=2)
+    condition = {"type": "DisruptionAllowed", "status": "False", "reason": reason, "message": "no scale"}
+    one["status"]["conditions"] = [condition]
+    with pytest.raises(ApiError) as refused:
+        take_disruption(one, "p", now=NOW)
+    assert refused.value.details["causes"][0]["message"] == f"The disruption budget b {words}"
+
+
 def test_a_disruption_is_taken_and_remembered() -> None:
     before = budget(healthy=3, desired=2, allowed=1)
     after = take_disruption(before, "p", now=NOW)
@@ -106,7 +122,7 @@ def test_a_disruption_is_taken_and_remembered() -> None:
         [
             {
                 "reason": "DisruptionBudget",
-                "message": "The disruption budget b needs 2 healthy pods and has 3 currently",
+                "message": "The disruption budget b does not allow evicting pods currently",
             }
         ],
     )

@@ -15,7 +15,7 @@ from fathom.api.verbs import bodies
 from fathom.api.verbs.get import read
 from fathom.api.writing import remove, update
 from fathom.model.body import encode_json
-from fathom.model.conditions import DISRUPTION_TARGET, set_condition
+from fathom.model.conditions import DISRUPTION_TARGET, find_condition, set_condition
 from fathom.model.errors import ApiError, bad_request, internal
 from fathom.model.objects import Obj, labels_of, lookup, metadata
 from fathom.model.selectors import LabelSelector
@@ -149,14 +149,21 @@ def take_disruption(budget: Obj, pod: str, *, now: str) -> Obj:
         raise _refused(budget, "too many evictions are not confirmed yet")
     allowed = status.get("disruptionsAllowed") or 0
     if allowed <= 0:
-        healthy, desired = status.get("currentHealthy") or 0, status.get("desiredHealthy") or 0
-        raise _refused(
-            budget,
-            f"The disruption budget {metadata(budget)['name']} needs {desired} healthy pods "
-            f"and has {healthy} currently",
-        )
+        raise _refused(budget, _why_none(budget))
     disrupted = {**(status.get("disruptedPods") or {}), pod: now}
     return {**budget, "status": {**status, "disruptionsAllowed": allowed - 1, "disruptedPods": disrupted}}
+
+
+def _why_none(budget: Obj) -> str:
+    """Where the controller could not count, its numbers say nothing."""
+    status, start = budget.get("status") or {}, f"The disruption budget {metadata(budget)['name']}"
+    said = find_condition(status.get("conditions") or (), "DisruptionAllowed") or {}
+    if said.get("reason") == "SyncFailed" and said.get("message"):
+        return f"{start} does not allow evicting pods currently because it failed sync: {said['message']}"
+    healthy, desired = status.get("currentHealthy") or 0, status.get("desiredHealthy") or 0
+    if healthy > desired:
+        return f"{start} does not allow evicting pods currently"
+    return f"{start} needs {desired} healthy pods and has {healthy} currently"
 
 
 def _refused(budget: Obj, why: str, *, retry_after_s: int | None = None) -> ApiError:
