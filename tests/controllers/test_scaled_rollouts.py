@@ -117,7 +117,7 @@ def test_what_was_rolled_out_does_not_time_out_when_an_old_revision_grows() -> N
 
 
 def test_a_revision_that_cannot_be_made_is_named() -> None:
-    failure = Failure("Forbidden", "no room")
+    failure = Failure("Forbidden", "create ReplicaSet default/web-h1: no room", answer="no room")
     plan = plan_create_failure(deployment(), failure, name="web-h1", now=NOW)
     (condition,) = plan.statuses[0].status["conditions"]
     assert (condition["reason"], condition["message"]) == (

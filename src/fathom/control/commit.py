@@ -334,7 +334,7 @@ def _failure(action: Action, outcome: Outcome) -> Failure | None:
         case Rejected(reason=reason, code=code, message=message, retry_after_s=retry_after_s):
             blame = "not sent" if reason in NOT_SENT else "failed"
             said = message if blame == "not sent" else f"{action.line}: {message}"
-            return Failure(reason or f"HTTP{code}", said, blame, retry_after_s)  # type: ignore[arg-type]  # one of two
+            return Failure(reason or f"HTTP{code}", said, blame, retry_after_s, answer=message)  # type: ignore[arg-type]  # one of two
         case Unknown(cause=cause):
             return Failure("OutcomeUnknown", f"{action.line}: {cause}")
 

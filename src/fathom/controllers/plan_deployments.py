@@ -392,7 +392,7 @@ def plan_create_failure(deployment: Obj, failure: Failure, *, name: str, now: st
     """`name`: of the ReplicaSet that could not be made."""
     if deadline_s_of(deployment) is None:
         return NOTHING
-    message = f'Failed to create new replica set "{name}": {failure.message}'
+    message = f'Failed to create new replica set "{name}": {failure.answer or failure.message}'
     conditions = said(conditions_of(deployment), PROGRESSING, "False", FAILED_CREATE, message, now=now)
     write = WriteStatus(target("Deployment", deployment), {"conditions": conditions})
     return Plan(statuses=(write,) if conditions != conditions_of(deployment) else (), why=failure.reason)

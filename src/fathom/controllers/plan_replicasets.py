@@ -166,7 +166,7 @@ def plan_failure(owner: Obj, failure: Failure, *, creating: bool, now: str) -> P
         type=REPLICA_FAILURE,
         status="True",
         reason="FailedCreate" if creating else "FailedDelete",
-        message=failure.message,
+        message=failure.answer or failure.message,
         now=now,
     )
     return Plan(
