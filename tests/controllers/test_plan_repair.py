@@ -98,9 +98,22 @@ def test_what_holds_nothing_any_more_is_removed_after_a_while() -> None:
 
 def test_a_pod_whose_node_is_not_there_is_removed_at_once() -> None:
     lost = pod()
-    plan = plan_pod(lost, None, node_is_gone=True, now_ns=NOW_NS)
+    plan = plan_pod(lost, None, node_is_gone=True, now_ns=NOW_NS, now=NOW)
     assert plan.deletes == (Delete(target("Pod", lost), grace_s=0),)
     assert plan.why == "it is bound to node n1, which is not there"
+    status = plan.patches[0].patch["status"]
+    assert (status["phase"], status["conditions"][0]["reason"]) == ("Failed", "DeletionByPodGC")
+
+
+def test_a_pod_that_is_going_and_never_had_a_node_is_said_to_have_failed() -> None:
+    waiting = pod(node="", deletionTimestamp=EARLIER)
+    plan = plan_pod(waiting, None, node_is_gone=False, now_ns=NOW_NS, now=NOW)
+    assert plan.patches[0].patch == {"status": {"phase": "Failed"}}
+    assert plan.deletes == (Delete(target("Pod", waiting), grace_s=0),)
+    ended = {**waiting, "status": {"phase": "Failed"}}
+    assert plan_pod(ended, None, node_is_gone=False, now_ns=NOW_NS, now=NOW) == NOTHING
+    staying = pod(node="")
+    assert plan_pod(staying, None, node_is_gone=False, now_ns=NOW_NS, now=NOW) == NOTHING
 
 
 def test_a_young_pod_waits_for_its_node_to_be_heard_of() -> None:
@@ -115,7 +128,7 @@ def node(ready: str) -> Obj:
 
 def test_a_pod_that_does_not_go_from_a_silent_node_is_a_persons_decision() -> None:
     stuck = pod(deletionTimestamp=LONG_AGO)
-    (create,) = plan_pod(stuck, node("Unknown"), node_is_gone=False, now_ns=NOW_NS).creates
+    (create,) = plan_pod(stuck, node("Unknown"), node_is_gone=False, now_ns=NOW_NS, now=NOW).creates
     assert create.obj["metadata"] == {"name": proposal_name("Pod", "pod-1", "Delete"), "namespace": "shop"}
     assert create.obj["spec"]["action"] == "Delete"
 
@@ -123,7 +136,7 @@ def test_a_pod_that_does_not_go_from_a_silent_node_is_a_persons_decision() -> No
 @pytest.mark.parametrize(("since", "ready"), [(EARLIER, "Unknown"), (LONG_AGO, "True")])
 def test_one_that_may_still_go_by_itself_is_left_alone(since: str, ready: str) -> None:
     going = pod(deletionTimestamp=since)
-    assert plan_pod(going, node(ready), node_is_gone=False, now_ns=NOW_NS) == NOTHING
+    assert plan_pod(going, node(ready), node_is_gone=False, now_ns=NOW_NS, now=NOW) == NOTHING
 
 
 def test_a_foreign_finalizer_that_holds_for_long_is_proposed_for_removal() -> None:
@@ -144,12 +157,13 @@ def test_what_is_going_is_looked_at_again_when_its_time_is_over_and_not_later() 
 
 
 def test_a_pod_that_only_a_finalizer_holds_is_proposed_wherever_its_node_is() -> None:
-    held = pod(deletionTimestamp=LONG_AGO, deletionGracePeriodSeconds=0, finalizers=["example.com/disk"])
+    going = pod(deletionTimestamp=LONG_AGO, deletionGracePeriodSeconds=0, finalizers=["example.com/disk"])
+    held = {**going, "status": {"phase": "Failed"}}
     for where, gone in ((node("True"), False), (node("Unknown"), False), (None, True)):
-        (create,) = plan_pod(held, where, node_is_gone=gone, now_ns=NOW_NS).creates
+        (create,) = plan_pod(held, where, node_is_gone=gone, now_ns=NOW_NS, now=NOW).creates
         assert create.obj["spec"]["problem"] == "HeldByFinalizers"
     counted = pod(deletionTimestamp=LONG_AGO, finalizers=["batch.kubernetes.io/job-tracking"])
-    assert plan_pod(counted, node("True"), node_is_gone=False, now_ns=NOW_NS) == NOTHING
+    assert plan_pod(counted, node("True"), node_is_gone=False, now_ns=NOW_NS, now=NOW) == NOTHING
 
 
 def test_only_what_was_proposed_is_removed_and_then_the_proposal_is_done() -> None:

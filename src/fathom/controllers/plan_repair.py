@@ -4,7 +4,8 @@
       a reservation whose time is over, or whose pod is gone  released, then removed
       or has a place without it
       two reservations for one intent                         the younger is released
-      a pod bound to a node that is not there                 removed at once: nobody is left to end it
+      a pod bound to a node that is not there, or that is     said to have failed, and removed at once:
+      going and never had one                                 nobody is left to end it
     ambiguous                                               proposed, and done when a person approves
       a pod that is going, on a node that cannot be heard     it may still run there
       an object that is going, held by a foreign finalizer    somebody may still have to clean up
@@ -18,7 +19,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from fathom.cache.freshness import NoOlderThan
-from fathom.control.plan import NOTHING, Create, Delete, Plan, WriteStatus, target, write_status
+from fathom.control.plan import NOTHING, Create, Delete, Patch, Plan, WriteStatus, target, write_status
 from fathom.controllers.plan_proposals import (
     FRESH_S,
     SECOND_NS,
@@ -27,7 +28,7 @@ from fathom.controllers.plan_proposals import (
     plan_finalizers,
     proposal,
 )
-from fathom.model.conditions import conditions_of, set_condition
+from fathom.model.conditions import DISRUPTION_TARGET, conditions_of, set_condition
 from fathom.model.objects import Obj, is_deleting, key_of, lookup, metadata, uid_of
 from fathom.model.own import HOLDING, VOID, Reservation, moment_ns, read
 from fathom.model.own.capacity import HOLDER, HOLDER_UID
@@ -128,15 +129,14 @@ def _removed(reservation: Obj, now_ns: int) -> Plan:
 # Pods.
 
 
-def plan_pod(pod: Obj, node: Obj | None, *, node_is_gone: bool, now_ns: int) -> Plan:
+def plan_pod(pod: Obj, node: Obj | None, *, node_is_gone: bool, now_ns: int, now: str) -> Plan:
     """`node_is_gone`: the server says so itself. Of a pod that is going nowhere."""
     where = str(lookup(pod, "spec", "nodeName") or "")
-    if where and node_is_gone and not _only_held(pod):
-        return Plan(
-            deletes=(Delete(target("Pod", pod), grace_s=0),),
-            needs=(NoOlderThan(FRESH_S, ("Node", "Pod")),),
-            why=f"it is bound to node {where}, which is not there",
-        )
+    if where and node_is_gone and not (_only_held(pod) and _has_ended(pod)):
+        why = f"it is bound to node {where}, which is not there"
+        return _ended(pod, why, conditions=_disrupted(pod, now))
+    if not where and is_deleting(pod) and not _has_ended(pod):
+        return _ended(pod, "it is going, and no node ever had it")
     if not overdue(pod, now_ns=now_ns):
         return NOTHING
     if node is None or not _is_unheard(node) or _only_held(pod):
@@ -149,6 +149,29 @@ def plan_pod(pod: Obj, node: Obj | None, *, node_is_gone: bool, now_ns: int) -> 
 def _only_held(pod: Obj) -> bool:
     """Nobody has to end it any more: finalizers are what keeps it."""
     return is_deleting(pod) and metadata(pod).get("deletionGracePeriodSeconds") == 0
+
+
+def _ended(pod: Obj, why: str, **said: Sequence[Obj]) -> Plan:
+    """Nobody but us will say that it has ended: a Job may wait to hear it."""
+    status = {"status": {"phase": "Failed", **said}}
+    patch = Patch(target("Pod", pod), status, subresource="status", destructive=True)
+    return Plan(
+        patches=() if _has_ended(pod) else (patch,),
+        deletes=(Delete(target("Pod", pod), grace_s=0),),
+        needs=(NoOlderThan(FRESH_S, ("Node", "Pod")),),
+        why=why,
+    )
+
+
+def _disrupted(pod: Obj, now: str) -> list[Obj]:
+    return set_condition(
+        conditions_of(pod),
+        type=DISRUPTION_TARGET,
+        status="True",
+        reason="DeletionByPodGC",
+        message="PodGC: node no longer exists",
+        now=now,
+    )
 
 
 def waits_for_node_s(pod: Obj, *, now_ns: int) -> float:

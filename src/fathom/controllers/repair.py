@@ -120,10 +120,10 @@ class Pods:
         if pod is None:
             return Again.never()
         where = str(lookup(pod, "spec", "nodeName") or "")
-        node = view.get("Node", Key("", where))
-        if node is None and where:
+        node = view.get("Node", Key("", where)) if where else None
+        if where and node is None:
             return await self._without_node(key, pod, where)
-        plan = plan_pod(pod, node, node_is_gone=False, now_ns=now_ns)
+        plan = plan_pod(pod, node, node_is_gone=False, now_ns=now_ns, now=self._kit.now())
         wait_s = overdue_in_s(pod, now_ns=now_ns)
         return Again.after(await self._kit.apply(key, plan, seen=view), in_s=wait_s, why=GOING)
 
@@ -136,7 +136,7 @@ class Pods:
         if node is not None or view.get("Pod", key) is not pod:
             return Again.in_s(1.0, "something changed while its node was read")
         now_ns = self._kit.now_ns()
-        plan = plan_pod(pod, None, node_is_gone=True, now_ns=now_ns)
+        plan = plan_pod(pod, None, node_is_gone=True, now_ns=now_ns, now=self._kit.now())
         applied = await self._kit.apply(key, plan, seen=view)
         return Again.after(applied, in_s=overdue_in_s(pod, now_ns=now_ns), why=GOING)
 
