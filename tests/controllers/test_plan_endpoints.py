@@ -156,7 +156,7 @@ def test_endpoints_have_ready_addresses_and_others_apart() -> None:
         }
     ]
     assert create.obj["subsets"] == expected
-    there = {"metadata": meta("web"), "subsets": expected}
+    there = {"metadata": meta("web", labels=create.obj["metadata"]["labels"]), "subsets": expected}
     assert plan_endpoints(service(), pods, there) == NOTHING
     (patch,) = plan_endpoints(service(), [], there).patches
     assert patch.patch == {"subsets": None}
@@ -165,3 +165,53 @@ def test_endpoints_have_ready_addresses_and_others_apart() -> None:
 def _address(name: str, ip: str) -> Obj:
     reference = {"kind": "Pod", "namespace": "default", "name": name, "uid": f"uid-{name}"}
     return {"ip": ip, "targetRef": reference, "nodeName": "node-1"}
+
+
+# What comes from the Service.
+
+
+def labelled(**labels: str) -> Obj:
+    made = service()
+    made["metadata"]["labels"] = labels
+    return made
+
+
+def test_a_label_that_a_service_loses_its_slices_and_endpoints_lose_too() -> None:
+    kept = slice_of("s", endpoint("a", "10.0.0.1"))
+    kept["metadata"]["labels"] = {**LABELS, "tier": "front", "team": "red"}
+    pods = [at_address("a", "10.0.0.1")]
+    (patch,) = plan_slices(labelled(team="blue"), pods, [kept]).patches
+    assert patch.patch == {"metadata": {"labels": {**LABELS, "tier": None, "team": "blue"}}}
+    (made,) = plan_endpoints(labelled(team="red"), pods, None).creates
+    assert made.obj["metadata"]["labels"] == {
+        "team": "red",
+        "endpoints.kubernetes.io/managed-by": "endpoint-controller",
+    }
+    there = {**made.obj, "metadata": {**meta("web"), **made.obj["metadata"]}}
+    assert plan_endpoints(labelled(team="red"), pods, there) == NOTHING
+    (change,) = plan_endpoints(labelled(), pods, there).patches
+    assert change.patch["metadata"]["labels"]["team"] is None
+
+
+def test_who_is_near_is_hinted_at_where_the_service_prefers_that() -> None:
+    pods = [at_address("a", "10.0.0.1"), at_address("b", "10.0.0.2", ready=False)]
+
+    def hints(wish: str | None) -> list[Obj | None]:
+        (made,) = plan_slices(
+            service(trafficDistribution=wish), pods, [], zone_of=lambda node: "zone-a"
+        ).creates
+        return [one.get("hints") for one in made.obj["endpoints"]]
+
+    zones = {"forZones": [{"name": "zone-a"}]}
+    assert hints(None) == [None, None]
+    assert hints("PreferClose") == hints("PreferSameZone") == [zones, None]
+    assert hints("PreferSameNode") == [{**zones, "forNodes": [{"name": "node-1"}]}, None]
+
+
+def test_a_pod_of_a_headless_service_is_known_by_its_hostname() -> None:
+    made = at_address("a", "10.0.0.1")
+    made["spec"] |= {"hostname": "first", "subdomain": "web"}
+    (create,) = plan_endpoints(service(clusterIP="None"), [made], None).creates
+    assert create.obj["subsets"][0]["addresses"][0]["hostname"] == "first"
+    (sliced,) = plan_slices(service(clusterIP="None"), [made], []).creates
+    assert sliced.obj["endpoints"][0]["hostname"] == "first"

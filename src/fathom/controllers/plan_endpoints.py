@@ -17,7 +17,7 @@ import msgspec
 
 from fathom.cache.freshness import Need, NoOlderThan
 from fathom.control.owning import child_name, owned
-from fathom.control.plan import NOTHING, OWN_WRITES, Create, Delete, Patch, Plan, target
+from fathom.control.plan import NOTHING, OWN_WRITES, Create, Delete, Patch, Plan, contains, target
 from fathom.controllers.podstates import has_ended, is_ready
 from fathom.model.objects import Obj, is_deleting, key_of, labels_of, lookup, metadata, uid_of
 
@@ -25,6 +25,9 @@ SERVICE_NAME = "kubernetes.io/service-name"
 MANAGED_BY, MANAGER = "endpointslice.kubernetes.io/managed-by", "endpointslice-controller.k8s.io"
 HEADLESS = "service.kubernetes.io/headless"
 OVER_CAPACITY = "endpoints.kubernetes.io/over-capacity"
+ENDPOINTS_BY, ENDPOINTS_MANAGER = "endpoints.kubernetes.io/managed-by", "endpoint-controller"
+# Values of a Service's trafficDistribution that ask for what is near.
+NEAR = frozenset({"PreferClose", "PreferSameZone", "PreferSameNode"})
 
 SLICE_ENDPOINTS_MAX = 100  # Kubernetes' default.
 ENDPOINTS_MAX = 1000  # Of the old kind, in all; Kubernetes' limit.
@@ -117,10 +120,26 @@ def endpoint_of(service: Obj, pod: Obj, *, address: str, zone: str) -> Obj:
         endpoint["nodeName"] = node
     if zone:
         endpoint["zone"] = zone
-    spec = pod.get("spec") or {}
-    if spec.get("hostname") and spec.get("subdomain") == metadata(service)["name"]:
-        endpoint["hostname"] = spec["hostname"]
+    if hostname := _hostname(service, pod):
+        endpoint["hostname"] = hostname
+    if endpoint["conditions"]["ready"] and (hints := _hints(service, endpoint)):
+        endpoint["hints"] = hints
     return endpoint
+
+
+def _hostname(service: Obj, pod: Obj) -> str:
+    spec = pod.get("spec") or {}
+    return str(spec.get("hostname") or "") if spec.get("subdomain") == metadata(service)["name"] else ""
+
+
+def _hints(service: Obj, endpoint: Obj) -> Obj:
+    """For whom it is near, where the Service prefers that."""
+    wish, found = lookup(service, "spec", "trafficDistribution"), dict[str, list[Obj]]()
+    if wish in NEAR and "zone" in endpoint:
+        found["forZones"] = [{"name": endpoint["zone"]}]
+    if wish == "PreferSameNode" and "nodeName" in endpoint:
+        found["forNodes"] = [{"name": endpoint["nodeName"]}]
+    return found
 
 
 def _reference(pod: Obj) -> Obj:
@@ -219,10 +238,15 @@ def _changed(service: Obj, one: Obj, content: list[Obj]) -> list[Patch]:
     change: Obj = {}
     if (one.get("endpoints") or []) != content:
         change["endpoints"] = content
-    labels = _labels(service)
-    if any(labels_of(one).get(name) != value for name, value in labels.items()):
+    if labels := _relabelled(one, _labels(service)):
         change["metadata"] = {"labels": labels}
     return [Patch(target("EndpointSlice", one), change)] if change else []
+
+
+def _relabelled(obj: Obj, labels: Mapping[str, str]) -> dict[str, str | None]:
+    """As a merge patch: what it should have, and without what its Service has no more. {} if it is so."""
+    there = labels_of(obj)
+    return {} if there == labels else {**dict.fromkeys(there), **labels}
 
 
 def _created(
@@ -270,21 +294,32 @@ def plan_endpoints(service: Obj, pods: Sequence[Obj], there: Obj | None) -> Plan
     if is_deleting(service) or not has_selector(service):
         return NOTHING
     subsets, whole = subsets_of(service, pods)
-    meta: Obj = {"labels": {**labels_of(service)}}
+    labels = {**labels_of(service), ENDPOINTS_BY: ENDPOINTS_MANAGER}
+    labels.pop(HEADLESS, None)
     if lookup(service, "spec", "clusterIP") == "None":
-        meta["labels"][HEADLESS] = ""
-    if not whole:
-        meta["annotations"] = {OVER_CAPACITY: "truncated"}
+        labels[HEADLESS] = ""
+    notes = {OVER_CAPACITY: None if whole else "truncated"}
     if there is None:
         key = key_of(service)
-        made = {"metadata": {"name": key.name, "namespace": key.namespace, **meta}, "subsets": subsets}
+        meta: Obj = {"name": key.name, "namespace": key.namespace, "labels": labels}
+        made = {"metadata": meta if whole else {**meta, "annotations": notes}, "subsets": subsets}
         return Plan(creates=(Create("Endpoints", owned(made, service)),), why="first")
-    change: Obj = {} if (there.get("subsets") or []) == subsets else {"subsets": subsets or None}
-    if any(labels_of(there).get(name) != value for name, value in meta["labels"].items()):
-        change["metadata"] = meta
+    change = _endpoints_changed(there, subsets, labels, notes)
     return (
         Plan(patches=(Patch(target("Endpoints", there), change),), why="another set") if change else NOTHING
     )
+
+
+def _endpoints_changed(
+    there: Obj, subsets: list[Obj], labels: dict[str, str], notes: Mapping[str, str | None]
+) -> Obj:
+    change: Obj = {} if (there.get("subsets") or []) == subsets else {"subsets": subsets or None}
+    meta: Obj = {}
+    if relabelled := _relabelled(there, labels):
+        meta["labels"] = relabelled
+    if not contains(metadata(there).get("annotations") or {}, dict(notes)):
+        meta["annotations"] = notes
+    return {**change, "metadata": meta} if meta else change
 
 
 def subsets_of(service: Obj, pods: Sequence[Obj]) -> tuple[list[Obj], bool]:
@@ -303,6 +338,8 @@ def subsets_of(service: Obj, pods: Sequence[Obj]) -> tuple[list[Obj], bool]:
         shown: Obj = {"ip": address, "targetRef": _reference(pod)}
         if node := lookup(pod, "spec", "nodeName"):
             shown["nodeName"] = node
+        if hostname := _hostname(service, pod):
+            shown["hostname"] = hostname
         ready = publishes_all or is_ready(pod)
         found.setdefault(ports_of(service, pod), ([], []))[0 if ready else 1].append(shown)
     return [_subset(ports, *found[ports]) for ports in sorted(found, key=repr)], number <= ENDPOINTS_MAX
