@@ -196,8 +196,9 @@ def test_why_a_pod_goes_is_written_on_it_once() -> None:
     )
 
 
-def test_the_shortest_toleration_holds() -> None:
-    assert tolerated_s(UNREACHABLE, [default_toleration(300), default_toleration(10)]) == 10.0
+def test_of_several_tolerations_the_first_that_matches_holds() -> None:
+    assert tolerated_s(UNREACHABLE, [default_toleration(300), default_toleration(10)]) == 300.0
+    assert tolerated_s(UNREACHABLE, [{"operator": "Exists"}, default_toleration(10)]) is None
     assert tolerated_s(UNREACHABLE, [{"operator": "Exists"}]) is None
     assert tolerated_s(UNREACHABLE, [{"key": "other", "operator": "Exists"}]) == 0.0
     assert tolerated_s(UNREACHABLE, [{"key": UNREACHABLE["key"], "value": "other"}]) == 0.0

@@ -97,13 +97,13 @@ def _moment_ns(text: object) -> int:
 
 
 def tolerated_s(taint: Obj, tolerations: Sequence[Obj]) -> float | None:
-    """How long a pod may stay beside the taint; None is for ever. The shortest of the tolerations that match
-    holds, as in Kubernetes."""
-    matching = [each for each in tolerations if isinstance(each, dict) and tolerates(each, taint)]
-    if not matching:
+    """How long a pod may stay beside the taint; None is for ever. The first toleration that matches counts,
+    as in Kubernetes."""
+    first = next((each for each in tolerations if isinstance(each, dict) and tolerates(each, taint)), None)
+    if first is None:
         return 0.0
-    limits = [max(0, int(each["tolerationSeconds"])) for each in matching if "tolerationSeconds" in each]
-    return float(min(limits)) if limits else None
+    limit = first.get("tolerationSeconds")
+    return None if limit is None else float(max(0, int(limit)))
 
 
 def tolerates(toleration: Obj, taint: Obj) -> bool:
