@@ -138,6 +138,15 @@ def test_an_autoscaler_says_why() -> None:
     assert refused == News(AUTOSCALER, WEB, "FailedRescale", words, "Warning")
 
 
+def test_what_an_autoscaler_cannot_read_is_told_once_and_without_an_introduction() -> None:
+    words = "the HPA was unable to compute the replica count: no metrics"
+    unread = condition("ScalingActive", "False", reason="FailedGetResourceMetric", message=words)
+    patch = Patch(at("HorizontalPodAutoscaler", "web"), {"status": {"conditions": [unread]}})
+    found = of_autoscaler(change(patch))
+    assert found == News(AUTOSCALER, WEB, "FailedGetResourceMetric", "no metrics", "Warning")
+    assert of_autoscaler(change(patch, subject=obj("web", status={"conditions": [unread]}))) is None
+
+
 def test_a_pod_hears_what_drove_it_away() -> None:
     pod = obj("web-0")
     found = of_eviction(change(Delete(at("Pod", "web-0")), why="driven away by bad", seen={"Pod_web-0": pod}))

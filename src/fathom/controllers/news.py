@@ -10,6 +10,9 @@ from fathom.control.watches import AUTOSCALER, DEPLOYMENT, JOB, NODE, POD, REPLI
 from fathom.model.conditions import conditions_of, find_condition
 from fathom.model.objects import Obj, key_of, lookup, metadata
 
+# How conditions begin; their events have the reason alone.
+UNREAD = "the HPA was unable to compute the replica count: "
+UNSCALED = "the HPA controller was unable to get the target's current scale: "
 # Nothing was refused: it was not sent, or it is there already.
 NO_NEWS = NOT_SENT | {"AlreadyExists"}
 
@@ -86,7 +89,7 @@ def _unable(change: Change, status: Obj) -> News | None:
             continue
         known = before.get(type_) or {}
         if (known.get("status"), known.get("reason")) != ("False", said.get("reason")):
-            words = str(said.get("message"))
+            words = str(said.get("message")).removeprefix(UNREAD).removeprefix(UNSCALED)
             return News(AUTOSCALER, change.subject, str(said.get("reason")), words, WARNING)
     return None
 

@@ -17,6 +17,7 @@ from fathom.cache.freshness import Need, NoOlderThan
 from fathom.client.api import Resource
 from fathom.control.plan import NOTHING, OWN_WRITES, Patch, Plan, contains, target
 from fathom.controllers.behavior import History, least, longest_period_s, most, stabilized
+from fathom.controllers.news import UNREAD, UNSCALED
 from fathom.controllers.podstates import seconds
 from fathom.controllers.revisions import size_of
 from fathom.controllers.samples import Sample
@@ -83,9 +84,8 @@ def decide(autoscaler: Obj, scene: Scene, *, now: str) -> Decided:
     if scene.workload is None:
         reference = lookup(autoscaler, "spec", "scaleTargetRef") or {}
         what = f"there is no {reference.get('kind')} {reference.get('name')} that can be scaled"
-        message = f"the HPA controller was unable to get the target's current scale: {what}"
         known = int(lookup(autoscaler, "status", "desiredReplicas") or 0)
-        return Decided(known, what, (Said(ABLE, "False", "FailedGetScale", message),))
+        return Decided(known, what, (Said(ABLE, "False", "FailedGetScale", f"{UNSCALED}{what}"),))
     current = size_of(scene.workload)
     able = FOUND
     if current == 0 and min_of(autoscaler) != 0:
@@ -128,8 +128,7 @@ def _by_metrics(autoscaler: Obj, scene: Scene, current: int, now: str) -> Decide
 def _unread(scene: Scene, unknown: Sequence[Unknown]) -> tuple[str, tuple[Said, ...]]:
     first = unknown[0] if unknown else Unknown("FailedGetResourceMetric", "it has no metrics")
     why = scene.trouble or first.message
-    message = f"the HPA was unable to compute the replica count: {why}"
-    return why, (FOUND, Said(ACTIVE, "False", first.reason, message))
+    return why, (FOUND, Said(ACTIVE, "False", first.reason, f"{UNREAD}{why}"))
 
 
 def _able() -> Said:
