@@ -8,11 +8,9 @@ import resource
 import shutil
 import signal
 import subprocess
-import sys
 import threading
 import time
 import urllib.request
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -22,6 +20,7 @@ from tests.agent.living import (
     AgentProcess,
     Cluster,
     condition,
+    enclosed,
     is_root,
     lives,
     pid_of,
@@ -29,49 +28,14 @@ from tests.agent.living import (
     status_of,
     text,
 )
-from tests.clients.running import Server, running
+from tests.clients.running import Server
 
 from fathom.agent.host.limits import find_means
-from fathom.agent.host.machine import find_rights
 from fathom.agent.host.sockets import parent_of
 from fathom.model.objects import lookup
 
 SERVE = ("python3", "-u", "-m", "http.server", "--bind", "$(POD_IP)", "8080")
 HTTP = {"httpGet": {"path": "/", "port": 8080}, "periodSeconds": 1}
-
-
-# Without a view of files of their own, volumes are not at their mount paths: see docs/agents.md.
-enclosed = pytest.mark.skipif(
-    not find_rights((), allow_root=False)[0].enclosing, reason="the system permits no mounts"
-)
-
-
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    with running(tmp_path_factory.mktemp("server")) as started:
-        yield started
-
-
-@pytest.fixture(scope="module")
-def agent(server: Server, tmp_path_factory: pytest.TempPathFactory) -> Iterator[AgentProcess]:
-    place = tmp_path_factory.mktemp("agent")
-    images = place / "images.toml"
-    images.write_text('greeter = ["sh", "-c", "echo hello from $(POD_NAME)"]')
-    one = AgentProcess(server, place / "log", "--record", str(place / "tape"), "--images", str(images))
-    one.start()
-    yield one
-    assert one.end() == 0
-    # All that it did since it was last started follows from what is on its tape.
-    words = [sys.executable, "-m", "fathom.cli", "replay", str(place / "tape" / NODE)]
-    replayed = subprocess.run(words, capture_output=True, text=True, timeout=60, check=False)
-    assert replayed.stdout.startswith("reproduced: "), replayed.stdout + replayed.stderr
-
-
-@pytest.fixture
-def cluster(server: Server, agent: AgentProcess) -> Iterator[Cluster]:
-    made = Cluster(server, agent)
-    yield made
-    made.clean()
 
 
 def fetched(ip: str, path: str = "/", port: int = 8080) -> str:
@@ -287,9 +251,11 @@ def test_configuration_arrives_as_environment_and_files(cluster: Cluster, server
         {"name": "conf", "mountPath": "/etc/app/conf"},
         {"name": "keys", "mountPath": "/keys", "readOnly": True},
         {"name": "me", "mountPath": "/var/run/me"}, {"name": "room", "mountPath": "/room"},
+        {"name": "conf", "mountPath": "/colour", "subPath": "deep/c"},
     ]  # fmt: skip
     script = (
-        "echo $ALL $WHERE $LIMIT $P_a $POD_IP; cat /etc/app/conf/deep/c /keys/pin /var/run/me/name; echo;"
+        "echo $ALL $WHERE $LIMIT $P_a $POD_IP;"
+        "cat /etc/app/conf/deep/c /keys/pin /var/run/me/name /colour; echo;"
         "echo x > /room/x && cat /room/x; echo y > /keys/y || echo read-only; pwd"
     )
     cluster.run(
@@ -299,7 +265,13 @@ def test_configuration_arrives_as_environment_and_files(cluster: Cluster, server
     )  # fmt: skip
     ip = cluster.until_ended("configured")["status"]["podIP"]
     said = [line for line in cluster.logs("configured").splitlines() if "cannot create" not in line]
-    assert said == [f"red-1234-$(PIN)-$(NOBODY) n1 64 1 {ip}", "red1234configured", "x", "read-only", "/pod"]
+    assert said == [
+        f"red-1234-$(PIN)-$(NOBODY) n1 64 1 {ip}",
+        "red1234configuredred",
+        "x",
+        "read-only",
+        "/pod",
+    ]
 
 
 def test_what_is_missing_is_said_and_waited_for(cluster: Cluster, server: Server) -> None:

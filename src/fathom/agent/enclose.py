@@ -35,8 +35,7 @@ def enclose(plan: dict[str, Any]) -> None:
     sources = {
         path: os.open(path, os.O_PATH) for path in [plan["home"], *(m["from"] for m in plan["mounts"])]
     }
-    names = {one["to"].split("/")[1] for one in plan["mounts"] if not os.path.lexists(one["to"])}
-    _new_root(plan["stage"], {HOME[1:], *names})
+    _new_root(plan["stage"])
     for path in plan["hide"]:
         if os.path.isdir(path):
             _mount("tmpfs", path, "tmpfs", MS_NOSUID | MS_NODEV, "size=64k,mode=755")
@@ -61,13 +60,11 @@ def _unshare(users: bool) -> None:
                 file.write(text)
 
 
-def _new_root(stage: str, extra: set[str]) -> None:
+def _new_root(stage: str) -> None:
     _mount("tmpfs", stage, "tmpfs", MS_NOSUID, "size=1m,mode=755")
     _show_again("/", stage)
-    for name in sorted(extra):
-        # A name without a file behind it becomes a directory; `_place` makes what is below.
-        if not os.path.lexists(f"{stage}/{name}"):
-            os.mkdir(f"{stage}/{name}", 0o755)
+    if not os.path.lexists(f"{stage}{HOME}"):
+        os.mkdir(f"{stage}{HOME}", 0o755)
     os.chroot(stage)
     os.chdir("/")
 
