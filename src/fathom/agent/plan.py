@@ -120,6 +120,11 @@ def _active_until_ns(pod: Obj) -> int | None:
 # Ending.
 
 
+def is_ending(pod: Obj, views: Views, *, now_ns: int, orphan: bool) -> bool:
+    """Whether all of it has to end."""
+    return _ending(pod, views, now_ns, orphan=orphan) is not None
+
+
 def _ending(pod: Obj, views: Views, now_ns: int, *, orphan: bool) -> tuple[int, str] | None:
     """Until when all of it may take to end, and why it has to; None: it goes on."""
     deleted_ns = deletion_ns(pod)

@@ -17,7 +17,7 @@ T = TypeVar("T")
 
 SCHEME = "runtime:"
 USED = f"{SCHEME}/used"  # Where simulated containers tell the host what they use.
-# Longer than anything takes that the host does for us by itself: an image, a hook.
+# Longer than anything takes that the host does for us by itself: an image, a start.
 TIMEOUT_S = 120.0
 AGAIN_S = 1.0
 RETRY_S = 2.0  # A host that could not do something is asked again.
@@ -88,7 +88,8 @@ class SeamRuntime:
         await self._call("signal", Signal(run.id, run.uid, run.container, run.attempt, kill), Any)
 
     async def probe(self, run: Run, pod: Obj, probe: Obj, *, ip: str) -> Probed:
-        reply = await self._ask("probe", Probing(run, _named(pod), probe, ip))
+        body = Probing(run, _named(pod), probe, ip)
+        reply = await self._ask("probe", body, patience_s=float(probe.get("timeoutSeconds") or 0))
         if reply.status == 200:
             return msgspec.json.decode(reply.body, type=Probed)
         return Probed(False, _said(reply))
@@ -102,9 +103,10 @@ class SeamRuntime:
             raise RuntimeFailed(f"{what}: {_said(reply)}")
         return msgspec.json.decode(reply.body or b"null", type=as_)
 
-    async def _ask(self, what: str, body: Any) -> Reply:
+    async def _ask(self, what: str, body: Any, *, patience_s: float = 0.0) -> Reply:
+        """`patience_s`: what the host is told to allow for it, on top of what everything may take."""
         ask = Ask("POST", f"{SCHEME}/{what}", msgspec.json.encode(body))
-        return await self._seam.request(ask, timeout_s=TIMEOUT_S)
+        return await self._seam.request(ask, timeout_s=TIMEOUT_S + patience_s)
 
 
 def _named(pod: Obj) -> Obj:

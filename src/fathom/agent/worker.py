@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from fathom.agent.plan import Action, Kill, PodPlan, Start, Stop, plan_pod, start_ns
+from fathom.agent.plan import Action, Kill, PodPlan, Start, Stop, is_ending, plan_pod, start_ns
 from fathom.agent.runtime import Kept, Launch, NotStarted, Probed, Run, Runtime
 from fathom.agent.seamed import RuntimeFailed, again
 from fathom.agent.slots import Slot
@@ -20,6 +20,8 @@ from fathom.model.objects import Obj, is_deleting, key_of, lookup, uid_of
 from fathom.seams.outside import Clock
 
 NEVER_RAN = "StartError"  # The reason of an exit without a run.
+# kubelet waits for a postStart hook as long as it takes; every wait here has an end.
+HOOK_S = 7 * 24 * 3600.0
 
 
 class Around(msgspec.Struct, frozen=True):
@@ -44,6 +46,8 @@ class Worker:
         self._around = around
         self._dirty = asyncio.Event()
         self._actions: dict[asyncio.Task[None], None] = {}
+        self._hooks: dict[str, asyncio.Task[Probed]] = {}  # postStart hooks under way, by container.
+        self._early: dict[str, Run] = {}  # Runs that ended before we knew that they had begun, by id.
         self._plan = PodPlan()
         self.slots = {one.name: self._slot(one) for one in containers_of(pod)}
         for run in sorted(kept.runs, key=lambda run: run.attempt):
@@ -86,11 +90,22 @@ class Worker:
         slot = self.slots.get(run.container)
         if slot is None:
             return
+        if slot.view.busy and (slot.view.run is None or slot.view.run.attempt < run.attempt):
+            self._early[run.id] = run
+            self._cut_hook(run.container)
+            return
         slot.ended(run)
+        self._tell_of_end(slot, run)
+
+    def _tell_of_end(self, slot: Slot, run: Run) -> None:
         if run.exit is not None and run.exit.code and not is_deleting(self.pod):
             words = f"{run.container} ended with code {run.exit.code}"
             self._event(run.container, "Warning", "Exited", f"{words}: {run.exit.message or 'see its log'}")
         self._tell_of_back_off(slot)
+
+    def _cut_hook(self, container: str) -> None:
+        if container in self._hooks:
+            self._hooks[container].cancel()
 
     def _tell_of_back_off(self, slot: Slot) -> None:
         """In kubelet's words, when the next run has to wait."""
@@ -121,6 +136,9 @@ class Worker:
             self._plan = plan_pod(
                 self.pod, views, now_ns=now_ns, orphan=self.orphan, heard_ns=self._around.heard_ns()
             )
+            if is_ending(self.pod, views, now_ns=now_ns, orphan=self.orphan):
+                for name in list(self._hooks):  # The container it is for can be ended only then.
+                    self._cut_hook(name)
             for action in self._plan.actions:
                 self._begin(action)
             if self._plan.over and not was_over:
@@ -200,19 +218,31 @@ class Worker:
         self._event(name, "Normal", "Started", f"Started container {name}")
         if began.note:
             self._event(name, "Warning", "NotMounted", began.note)
-        if began.exit is not None:  # A short life.
-            slot.began(began)
-            self._tell_of_back_off(slot)
-            return
         hook = lookup(slot.container.spec, "lifecycle", "postStart")
-        if hook:
-            probed = await self._hook(began, hook, 30)
-            if not probed.ok:
-                self._event(name, "Warning", "FailedPostStartHook", probed.message)
-                slot.began(began)
-                slot.sicken(f"PostStartHook failed: {probed.message}")
-                return
-        slot.began(began)
+        probed = await self._post_start(began, hook) if hook and began.exit is None else None
+        early = self._early.pop(began.id, None)
+        slot.began(early or began)
+        if early is not None:
+            self._tell_of_end(slot, early)
+        elif began.exit is not None:  # A short life; that it ended is still to be heard.
+            self._tell_of_back_off(slot)
+        elif probed is not None and not probed.ok:
+            self._event(name, "Warning", "FailedPostStartHook", probed.message)
+            slot.sicken(f"PostStartHook failed: {probed.message}")
+
+    async def _post_start(self, run: Run, hook: Obj) -> Probed | None:
+        """None: the container has ended, or is to end, before its hook."""
+        asked = asyncio.get_running_loop().create_task(self._hook(run, hook, HOOK_S))
+        self._hooks[run.container] = asked
+        try:
+            return await asked
+        except asyncio.CancelledError:
+            me = asyncio.current_task()
+            if me is not None and me.cancelling():
+                raise
+            return None
+        finally:
+            del self._hooks[run.container]
 
     async def _stop(self, slot: Slot, action: Stop) -> None:
         run = slot.view.run

@@ -12,7 +12,7 @@ from pathlib import Path
 import aiohttp
 
 from fathom.agent.host.launch import Rights
-from fathom.agent.host.records import RunRecord
+from fathom.agent.host.records import RunRecord, is_alive
 from fathom.agent.host.sockets import Verdict, family, listeners, sockets_of, whose
 from fathom.agent.runtime import Probed
 from fathom.model.objects import Obj, lookup
@@ -21,6 +21,8 @@ WITHIN = Path(__file__).parent.parent / "within.py"
 OUTPUT_BYTES_MAX = 10 * 1024
 BODY_BYTES_MAX = 10 * 1024
 DRAIN_S = 0.2
+LOOK_S = 1.0  # How often it is seen whether the container of a command that takes long still runs.
+ENDED = 137  # Of a command that went with its container.
 
 
 class Prober:
@@ -49,7 +51,9 @@ class Prober:
             return await self._exec(record, [str(word) for word in command])
         if action := probe.get("httpGet"):
             port = port_number(action.get("port"), pod, record.container)
-            return await self._checked(record, action, ip, port, self._get)
+            return await self._checked(
+                record, action, ip, port, self._tell if probe.get("hook") else self._get
+            )
         if action := probe.get("tcpSocket"):
             port = port_number(action.get("port"), pod, record.container)
             return await self._checked(record, action, ip, port, self._connect)
@@ -71,10 +75,24 @@ class Prober:
             verdict = _whose(ip, port, record)
             if not verdict.ours:
                 return Probed(False, verdict.message)
-        probed: Probed = await try_(action, host, port)  # type: ignore[operator]  # one of the two below
+        probed: Probed = await try_(action, host, port)  # type: ignore[operator]  # one of those below
         return Probed(probed.ok, probed.message, verdict.note)
 
+    async def _tell(self, action: Obj, host: str, port: int) -> Probed:
+        """A hook is there to be heard: what is answered does not matter, as with kubelet."""
+        status = await self._answer(action, host, port)
+        return Probed(True) if isinstance(status, int) else Probed(False, status)
+
     async def _get(self, action: Obj, host: str, port: int) -> Probed:
+        status = await self._answer(action, host, port)
+        if isinstance(status, str):
+            return Probed(False, status)
+        if 200 <= status < 400:
+            return Probed(True)
+        return Probed(False, f"HTTP probe failed with statuscode: {status}")
+
+    async def _answer(self, action: Obj, host: str, port: int) -> int | str:
+        """Its status, or why there is none."""
         scheme = str(action.get("scheme") or "HTTP").lower()
         path = str(action.get("path") or "/")
         url = f"{scheme}://{host}:{port}{path if path.startswith('/') else '/' + path}"
@@ -82,11 +100,9 @@ class Prober:
         try:
             async with self._session.get(url, headers=headers, allow_redirects=False) as response:
                 await response.content.read(BODY_BYTES_MAX)
-                if 200 <= response.status < 400:
-                    return Probed(True)
-                return Probed(False, f"HTTP probe failed with statuscode: {response.status}")
+                return response.status
         except (aiohttp.ClientError, OSError, ValueError) as error:
-            return Probed(False, f'Get "{url}": {error or type(error).__name__}')
+            return f'Get "{url}": {error or type(error).__name__}'
 
     async def _connect(self, action: Obj, host: str, port: int) -> Probed:
         try:
@@ -109,7 +125,7 @@ class Prober:
         output = bytearray()
         reading = asyncio.ensure_future(read_output(process.stdout, output))
         try:
-            code = await process.wait()
+            code = await _end_of(process, record)
             await asyncio.wait((reading,), timeout=DRAIN_S)  # Whom it left behind may hold its output open.
         finally:
             reading.cancel()
@@ -118,6 +134,15 @@ class Prober:
                     os.killpg(process.pid, signal.SIGKILL)
         text = bytes(output).decode("utf-8", "replace").strip()
         return Probed(code == 0, "" if code == 0 else text or f"the command ended with code {code}")
+
+
+async def _end_of(process: asyncio.subprocess.Process, record: RunRecord) -> int:
+    """Nothing that was begun in a container goes on without it."""
+    while is_alive(record.pid, record.pid_started):
+        with suppress(TimeoutError):
+            async with asyncio.timeout(LOOK_S):
+                return await process.wait()
+    return process.returncode if process.returncode is not None else ENDED
 
 
 async def read_output(stream: asyncio.StreamReader, into: bytearray) -> None:
