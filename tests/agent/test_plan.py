@@ -148,6 +148,35 @@ def test_how_a_pod_ends_follows_from_its_policy_and_code(policy: str, code: int,
     assert fate(pod(policy=policy), {"main": over(code)}, now_ns=T0) == expected
 
 
+WHEN_42 = [{"action": "Restart", "exitCodes": {"operator": "In", "values": [42]}}]
+UNLESS_3 = [{"action": "Restart", "exitCodes": {"operator": "NotIn", "values": [3]}}]
+
+
+@pytest.mark.parametrize(
+    ("policy", "own", "code", "expected"),
+    [
+        ("Always", {"restartPolicy": "Never"}, 1, "Failed"),
+        ("Always", {"restartPolicy": "OnFailure"}, 0, "Succeeded"),
+        ("Never", {"restartPolicy": "OnFailure"}, 1, ""),
+        ("Never", {"restartPolicy": "Always"}, 0, ""),
+        ("Never", {"restartPolicy": "Never", "restartPolicyRules": WHEN_42}, 42, ""),
+        ("Never", {"restartPolicy": "Never", "restartPolicyRules": WHEN_42}, 1, "Failed"),
+        ("Never", {"restartPolicy": "Never", "restartPolicyRules": UNLESS_3}, 3, "Failed"),
+        ("Never", {"restartPolicy": "Never", "restartPolicyRules": UNLESS_3}, 4, ""),
+    ],
+)  # fmt: skip
+def test_a_containers_rules_go_before_its_policy_and_that_before_the_pods(
+    policy: str, own: Obj, code: int, expected: str
+) -> None:
+    wanted = pod({**container(), **own}, policy=policy)
+    assert fate(wanted, {"main": over(code)}, now_ns=T0) == expected
+
+
+def test_an_init_container_that_is_never_restarted_ends_a_pod_that_is() -> None:
+    once = {**INIT, "restartPolicy": "Never"}
+    assert fate(pod(container(), init=(once,)), {"prepare": over(1, "prepare")}, now_ns=T0) == "Failed"
+
+
 def test_waits_double_up_to_five_minutes() -> None:
     waits = []
     for crashes in range(8):

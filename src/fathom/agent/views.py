@@ -3,7 +3,7 @@ statuses are made from it."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import datetime
 from typing import Literal
 
@@ -71,13 +71,24 @@ def containers_of(pod: Obj) -> tuple[Container, ...]:
 
 
 def restarts_for(container: Container, pod: Obj, code: int) -> bool:
-    """Whether an exit with this code is followed by another run."""
-    if container.role == "sidecar":
+    """Whether an exit with this code is followed by another run: by the container's rules, its own policy or
+    the pod's, in this order."""
+    if container.role == "sidecar" or any(
+        map(_rule_for(code), container.spec.get("restartPolicyRules") or ())
+    ):
         return True
-    policy = lookup(pod, "spec", "restartPolicy") or "Always"
+    policy = container.spec.get("restartPolicy") or lookup(pod, "spec", "restartPolicy") or "Always"
     if container.role == "init":
         return code != 0 and policy != "Never"
     return policy == "Always" or (policy == "OnFailure" and code != 0)
+
+
+def _rule_for(code: int) -> Callable[[Obj], bool]:
+    def says_so(rule: Obj) -> bool:
+        listed = code in (lookup(rule, "exitCodes", "values") or ())
+        return listed is (lookup(rule, "exitCodes", "operator") == "In")
+
+    return says_so
 
 
 def grace_s(pod: Obj) -> int:
