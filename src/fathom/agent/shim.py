@@ -34,6 +34,8 @@ MAKE_BLOCK_DEVICES, SIGNALS = 1 << 11, 1 << 1  # A right that nobody here has an
 LINE_BYTES_MAX = 16 * 1024  # As container runtimes cut long lines.
 FALLBACK_BYTES, FALLBACK_LINES = 2048, 80  # kubelet's.
 RESERVED_BYTES = 8192  # More than how a run ended takes, with a message of everyday length.
+HEAD_BYTES = 64  # More than is before the text of a line in the log.
+RECORD_TRIES = 600  # A second apart.
 DRAIN_S = 2.0  # How long output may still come after the program has ended.
 NOT_FOUND, NOT_EXECUTABLE, NOT_STARTED = 127, 126, 128
 
@@ -343,10 +345,14 @@ class Shim:
             "message": message,
             "finished_ns": time.time_ns(),
         }
-        try:
-            write_whole(file, record)
-        except OSError:  # The code is what counts.
-            write_whole(file, {**record, "message": ""})
+        for _ in range(RECORD_TRIES):  # The disk is full: work that was done is not to be done again.
+            for form in (record, {**record, "message": ""}):  # The code is what counts.
+                with contextlib.suppress(OSError):
+                    write_whole(file, form)
+                    return
+            if not os.path.isdir(self._directory):
+                return  # Its pod was removed.
+            time.sleep(1.0)
 
     def _was_out_of_memory(self) -> bool:
         try:
@@ -390,13 +396,20 @@ def _words(error: BaseException, spec: dict[str, Any]) -> str:
 
 def last_words(path: str) -> str:
     """The end of a log, for a container that left no other message."""
-    try:
-        with open(path, "rb") as file:
-            file.seek(max(0, file.seek(0, os.SEEK_END) - FALLBACK_BYTES))
-            lines = file.read().decode("utf-8", "replace").splitlines()[-FALLBACK_LINES:]
-    except OSError:
-        return ""
-    return "\n".join(line.split(" ", 3)[-1] for line in lines)
+    said = b"".join(_texts(path)[-FALLBACK_LINES:])
+    return said[-FALLBACK_BYTES:].decode("utf-8", "replace").rstrip("\n")
+
+
+def _texts(path: str) -> list[bytes]:
+    """Of the last lines; what was just rotated counts too."""
+    raw = b""
+    for name in (path, f"{path}.1"):
+        with contextlib.suppress(OSError), open(name, "rb") as file:
+            most = FALLBACK_BYTES + FALLBACK_LINES * HEAD_BYTES - len(raw)
+            file.seek(max(0, file.seek(0, os.SEEK_END) - max(0, most)))
+            raw = file.read() + raw
+    parts = [line.split(b" ", 3) for line in raw.splitlines()]
+    return [part[3] + b"\n" * (part[2] == b"F") for part in parts if len(part) == 4]
 
 
 def children_of(parent: int) -> list[int]:
@@ -425,6 +438,7 @@ class Log:
         self._file = open(path, "ab", buffering=0)  # noqa: SIM115  # Lives as long as we do.
         self._size = self._file.tell()
         self._rest = {"stdout": b"", "stderr": b""}
+        self._torn = False  # The file ends in the middle of a line: there was no room for the rest.
 
     def write(self, stream: str, chunk: bytes) -> None:
         """An empty chunk is the stream's end."""
@@ -456,13 +470,13 @@ class Log:
         return b"%s %s %s %s\n" % (stamp, stream.encode(), tag, text)
 
     def _put(self, content: bytes) -> None:
-        try:
-            self._file.write(content)
-            self._size += len(content)
+        with contextlib.suppress(OSError):  # A full disk costs output, not the program.
+            whole = b"\n" * self._torn + content
+            written = self._file.write(whole) or 0
+            self._torn = written < len(whole)
+            self._size += written
             if self._size >= self._bytes_max:
                 self._rotate()
-        except OSError:
-            pass  # A full disk costs output, not the program.
 
     def _rotate(self) -> None:
         for number in range(self._files_max - 2, 0, -1):
