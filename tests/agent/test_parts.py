@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import resource
 import socket
 from collections.abc import Callable
 from pathlib import Path
@@ -235,6 +236,16 @@ def test_the_starting_condition_says_what_holds_it_up() -> None:
         "main: readiness probe failed: connection refused",
     )
     assert said(alive()) == ("Started", "")
+    assert said(over(1)) == ("CrashLoopBackOff", "main ended with code 1")
+
+
+@pytest.mark.parametrize(("code", "reason"), [(0, "Completed"), (1, "Error")])
+def test_a_container_that_has_ended_for_good_is_no_crash_loop(code: int, reason: str) -> None:
+    wanted = pod(container("done"), container("other"), policy="Never")
+    views = {"done": over(code, "done"), "other": alive("other")}
+    status = pod_status(wanted, views, PLACE, now_ns=s(9))
+    found = next(one for one in status["conditions"] if one["type"] == "Starting")
+    assert (found["reason"], found["message"]) == (reason, f"done ended with code {code}")
 
 
 def test_what_others_wrote_is_kept_and_times_move_only_with_the_status() -> None:
@@ -307,6 +318,43 @@ def test_full_logs_are_rotated_and_the_oldest_goes(tmp_path: Path) -> None:
     numbers = [int(line.rpartition(b" ")[2]) for line in asyncio.run(read_all(tmp_path)).splitlines()]
     assert numbers == list(range(numbers[0], 40))
     assert 5 <= len(numbers) < 40
+
+
+def test_a_log_that_cannot_be_rotated_goes_on(tmp_path: Path) -> None:
+    (tmp_path / "log.2/in-the-way").mkdir(parents=True)
+    log = shim.Log(str(tmp_path / "log"), 200, 3)
+    for number in range(40):
+        log.write("stdout", b"line %d\n" % number)
+    kept = [line for name in ("log.1", "log") for line in (tmp_path / name).read_text().splitlines()]
+    assert [int(line.rpartition(" ")[2]) for line in kept] == list(range(40))
+
+
+def test_a_full_disk_costs_lines_and_leaves_whole_those_that_come_after(tmp_path: Path) -> None:
+    log = shim.Log(str(tmp_path / "log"), 1 << 20, 3)
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (100, before[1]))
+    try:
+        for number in range(10):
+            log.write("stdout", b"lost %d\n" % number)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    log.write("stdout", b"kept\n")
+    raw = (tmp_path / "log").read_bytes()
+    assert len(raw.splitlines()[0]) > 40
+    assert raw.splitlines()[-1].endswith(b" stdout F kept")
+
+
+def test_the_last_words_are_as_many_lines_and_bytes_as_kubelet_takes(tmp_path: Path) -> None:
+    log = shim.Log(str(tmp_path / "log"), 1800, 5)
+    for number in range(200):
+        log.write("stdout", b"line %d\n" % number)
+    assert shim.last_words(str(tmp_path / "log")).splitlines()[-30:] == [f"line {n}" for n in range(170, 200)]
+    whole = shim.Log(str(tmp_path / "whole"), 1 << 20, 5)
+    for number in range(200):
+        whole.write("stdout", b"line %d\n" % number)
+    assert shim.last_words(str(tmp_path / "whole")).splitlines() == [f"line {n}" for n in range(120, 200)]
+    whole.write("stdout", b"x" * 20_000 + b"\n")
+    assert shim.last_words(str(tmp_path / "whole")) == "x" * 2047
 
 
 async def read_all(directory: Path, **options: bool) -> bytes:

@@ -13,7 +13,7 @@ import msgspec
 from fathom.agent.backoff import crashes_after, delay_s
 from fathom.agent.plan import NEVER_STARTED, fate, past_deadline, start_ns
 from fathom.agent.runtime import Exit, Run
-from fathom.agent.views import Container, ContainerView, Views, containers_of
+from fathom.agent.views import Container, ContainerView, Views, containers_of, restarts_for
 from fathom.model.conditions import Status, find_condition, set_condition
 from fathom.model.objects import Obj, is_deleting, key_of, lookup, metadata, uid_of
 from fathom.seams.outside import timestamp
@@ -122,6 +122,7 @@ def _bare(condition: Obj) -> Obj:
 def _starting(pod: Obj, views: Views, phase: str) -> Said:
     if phase in {"Succeeded", "Failed"}:
         return "Starting", "True", "Ended", ""
+    done: Said | None = None  # Ended for good, while others run.
     for container in containers_of(pod):
         view = _view(views, container)
         if view.trouble is not None and not view.running:
@@ -129,13 +130,20 @@ def _starting(pod: Obj, views: Views, phase: str) -> Said:
         if view.run is None:
             return "Starting", "True", "ContainerCreating", f"container {container.name} has not started yet"
         exit_ = view.run.exit
-        if exit_ is not None and (container.role == "main" or exit_.code) and phase != "Succeeded":
-            return "Starting", "True", "CrashLoopBackOff", f"{container.name} {_words(exit_)}"
+        if exit_ is not None and (container.role == "main" or exit_.code):
+            again = restarts_for(container, pod, exit_.code)
+            ended = "CrashLoopBackOff" if again else "Error" if exit_.code else "Completed"
+            said: Said = ("Starting", "True", ended, f"{container.name} {_words(exit_)}")
+            if again:
+                return said
+            done = said
         if view.running and container.role == "init":
             return "Starting", "True", "PodInitializing", f"init container {container.name} has not ended yet"
         if view.running and not (view.health.started and view.health.ready):
-            said = view.health.said or "no probe has passed yet"
-            return "Starting", "True", "WaitingForProbe", f"{container.name}: {said}"
+            words = view.health.said or "no probe has passed yet"
+            return "Starting", "True", "WaitingForProbe", f"{container.name}: {words}"
+    if done is not None:
+        return done
     notes = [
         f"{one.name}: {_view(views, one).health.note}"
         for one in containers_of(pod)
