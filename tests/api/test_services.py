@@ -62,6 +62,26 @@ def test_an_address_from_elsewhere_is_refused(tmp_path: Path) -> None:
     tell(story, tmp_path)
 
 
+def test_families_that_the_cluster_does_not_have_are_refused_by_name(tmp_path: Path) -> None:
+    async def story(api: Api) -> None:
+        for spec, field, words in (
+            ({"ipFamilies": ["IPv6"]}, "spec.ipFamilies[0]", "not configured on this cluster"),
+            (
+                {"ipFamilies": ["IPv4", "IPv6"], "ipFamilyPolicy": "PreferDualStack"},
+                "spec.ipFamilies[1]",
+                "not configured on this cluster",
+            ),
+            ({"ipFamilyPolicy": "RequireDualStack"}, "spec.ipFamilyPolicy", "not configured for dual-stack"),
+        ):
+            answer = await api.post(SERVICES, service("a", selector={"x": "y"}, **spec))
+            assert (answer.status, answer.causes) == (422, [(field, "FieldValueInvalid")])
+            assert words in answer.obj["message"]
+        prefers = await api.post(SERVICES, service("a", ipFamilyPolicy="PreferDualStack"))
+        assert (prefers.status, prefers.obj["spec"]["ipFamilies"]) == (201, ["IPv4"])
+
+    tell(story, tmp_path)
+
+
 def test_headless_and_external_services_have_none(tmp_path: Path) -> None:
     async def story(api: Api) -> None:
         headless = (await api.post(SERVICES, service("h", clusterIP="None"))).obj["spec"]

@@ -45,6 +45,8 @@ class ServiceAddresses(Plugin):
         spec = attempt.obj["spec"]
         if spec.get("type") == "ExternalName":
             return attempt.obj
+        if wrong := list(_not_had(spec)):
+            raise invalid(group="", kind="Service", name=attempt.name, causes=wrong)
         spec = {**spec}
         if not spec.get("clusterIP"):
             address = self._free_address(view)
@@ -125,6 +127,18 @@ def _is_ours(address: str) -> bool:
         return IPv4Address(address) in ADDRESSES
     except AddressValueError:
         return False
+
+
+def _not_had(spec: Obj) -> Iterator[Cause]:
+    """What a cluster of IPv4 cannot give. A headless service without a selector may point anywhere."""
+    if spec.get("clusterIP") == "None" and not spec.get("selector"):
+        return
+    if spec.get("ipFamilyPolicy") == "RequireDualStack":
+        why = "this cluster is not configured for dual-stack services"
+        yield causes.invalid("spec.ipFamilyPolicy", spec["ipFamilyPolicy"], why)
+    for index, family in enumerate(spec.get("ipFamilies") or ()):
+        if family == "IPv6":
+            yield causes.invalid(f"spec.ipFamilies[{index}]", family, "not configured on this cluster")
 
 
 def _outside(spec: Obj) -> Iterator[Cause]:
