@@ -94,10 +94,10 @@ def test_what_is_not_there_is_named_unless_it_is_optional() -> None:
 
 
 def test_variables_are_a_config_maps_texts_and_never_hold_a_nul() -> None:
-    both = {"data": {"a": "1"}, "binaryData": {"raw": base64.b64encode(b"\0\1").decode()}}
+    both = {"data": {"a": "1", "9.b-c": "2"}, "binaryData": {"raw": base64.b64encode(b"\0\1").decode()}}
     where = around(config_maps={"conf": both}, secrets={"keys": {"data": {"raw": both["binaryData"]["raw"]}}})
     found = environment(container(envFrom=[{"configMapRef": {"name": "conf"}}]), where)
-    assert (found["a"], "raw" in found) == ("1", False)
+    assert (found["a"], found["9.b-c"], "raw" in found) == ("1", "2", False)
     with pytest.raises(Unresolved, match="env S_raw: its value has a NUL byte, which no variable can hold"):
         environment(container(envFrom=[{"prefix": "S_", "secretRef": {"name": "keys"}}]), where)
 

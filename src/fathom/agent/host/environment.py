@@ -19,7 +19,6 @@ from fathom.model.quantity import parse
 
 _REFERENCE = re.compile(r"\$(\$|\(([^()]*)\))")
 _SUBSCRIPT = re.compile(r"metadata\.(labels|annotations)\['([^']+)'\]")
-_NAME = re.compile(r"[-._a-zA-Z][-._a-zA-Z0-9]*")
 
 
 class Unresolved(Exception):
@@ -133,11 +132,7 @@ def _from_whole(source: Obj, around: Surroundings) -> dict[str, str]:
             return {}
         raise Unresolved(f'{kind} "{reference.get("name")}" not found')
     prefix = str(source.get("prefix") or "")
-    return {
-        prefix + name: text
-        for name, text in sorted(_texts_of(kind, found).items())
-        if _NAME.fullmatch(prefix + name)
-    }
+    return {prefix + name: text for name, text in sorted(_texts_of(kind, found).items())}
 
 
 def _texts_of(kind: str, obj: Obj) -> dict[str, str]:
