@@ -56,6 +56,15 @@ def test_a_host_path_is_of_the_type_it_says_and_made_where_it_says_so(tmp_path: 
             host(name, kind)
 
 
+def test_a_part_of_a_host_path_is_made_with_the_rights_of_the_whole(tmp_path: Path) -> None:
+    whole = tmp_path / "host"
+    whole.mkdir()
+    whole.chmod(0o770)
+    found = mounted(tmp_path, {"hostPath": {"path": str(whole)}}, subPath="a/b")
+    assert found == Mount(whole / "a/b", "/in")
+    assert {one.stat().st_mode & 0o7777 for one in (whole / "a", whole / "a/b")} == {0o770}
+
+
 def test_a_pod_has_its_own_hosts_file_unless_it_mounts_one(tmp_path: Path) -> None:
     (tmp_path / "v").mkdir()
     around = Surroundings(

@@ -11,6 +11,7 @@ Runs in the container's process before its program, in the shim's plain Python. 
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import os
 import sys
@@ -95,12 +96,21 @@ def _place(path: str, *, is_dir: bool) -> None:
     while missing and os.path.isdir(f"{base}/{missing[0]}"):
         base, missing = f"{base}/{missing[0]}", missing[1:]
     if base and not _is_ours(base):
-        entries = os.open(base, os.O_PATH)
-        _mount("tmpfs", base, "tmpfs", MS_NOSUID, "size=1m,mode=755")
-        _show_again(f"/proc/self/fd/{entries}", base)
-        os.close(entries)
+        _cover(base)
     os.makedirs(os.path.dirname(path), 0o755, exist_ok=True)
     _make(path, is_dir=is_dir)
+
+
+def _cover(base: str) -> None:
+    """A directory of our own over one that is there, with its entries and its rights: who could write to /tmp
+    still can. Where only its owner can, nothing but mount points will be added."""
+    entries, found = os.open(base, os.O_PATH), os.stat(base)
+    small = "" if found.st_mode & 0o002 else "size=1m,"
+    _mount("tmpfs", base, "tmpfs", MS_NOSUID, f"{small}mode={found.st_mode & 0o7777:o}")
+    with contextlib.suppress(OSError):  # Somebody whom our namespace of users does not know.
+        os.chown(base, found.st_uid, found.st_gid)
+    _show_again(f"/proc/self/fd/{entries}", base)
+    os.close(entries)
 
 
 def _is_ours(path: str) -> bool:

@@ -19,11 +19,12 @@ def main() -> None:
     pid, uid, gid, users, *argv = sys.argv[1:]
     with open(f"/proc/{pid}/environ", "rb") as file:
         pairs = [one.split(b"=", 1) for one in file.read(SET_ENV_MAX).split(b"\0") if b"=" in one]
+    groups = _groups_of(pid)
     env = {os.fsdecode(name): os.fsdecode(value) for name, value in pairs}
     try:
         _enter(pid, users == "1")
         if uid != "-":
-            os.setgroups([])
+            os.setgroups(groups)
             os.setgid(int(gid))
             os.setuid(int(uid))
         ctypes.CDLL(None).prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
@@ -31,6 +32,12 @@ def main() -> None:
     except OSError as error:
         os.write(2, f"{error.strerror}: {error.filename or argv[0]}\n".encode())
         os._exit(126)
+
+
+def _groups_of(pid: str) -> list[int]:
+    with open(f"/proc/{pid}/status", encoding="ascii", errors="replace") as file:
+        found = next((line for line in file if line.startswith("Groups:")), "")
+    return [int(word) for word in found.split()[1:]]
 
 
 def _enter(pid: str, users: bool) -> None:

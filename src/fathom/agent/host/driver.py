@@ -33,6 +33,7 @@ from fathom.agent.host.launch import Rights, Settled, shim_spec, user_of
 from fathom.agent.host.limits import Means, fence_in, remove_groups
 from fathom.agent.host.probes import Prober
 from fathom.agent.host.records import LOCK, ExitRecord, PodRecord, Records, RunRecord, boot_id, is_alive
+from fathom.agent.host.resolving import HOST_RESOLV, resolv_file
 from fathom.agent.host.sockets import family, listening
 from fathom.agent.host.strays import SHIM, end_below, end_strays, shims_below
 from fathom.agent.runtime import Kept, Launch, NotStarted, Probed, Run
@@ -80,6 +81,12 @@ def _make(directory: Path, below: Path | None = None) -> None:
         one.chmod(0o755)
     if directory != below:
         directory.chmod(0o755)
+
+
+def _write_open(path: Path, text: str) -> None:
+    """For everybody to read, whatever our umask."""
+    path.write_text(text)
+    path.chmod(0o644)
 
 
 def _mount_note(settled: Settled) -> str:
@@ -267,9 +274,10 @@ class ProcessDriver:
     def _write_volumes(self, pod: Obj, volumes: list[Obj], around: Surroundings, fetched: Fetched) -> None:
         first = containers_of(pod)[0].spec
         user = user_of(pod, first, around.pod_ip, self._ground.rights)
+        group = lookup(pod, "spec", "securityContext", "fsGroup") if user is not None else None
         for volume in volumes:
             files = volume_files(volume, around, fetched.tokens)
-            write_volume(self._place(uid_of(pod)) / "volumes" / volume["name"], files, user)
+            write_volume(self._place(uid_of(pod)) / "volumes" / volume["name"], files, user, group)
 
     def _place(self, uid: str) -> Path:
         """Where a pod's own files are. A user of its own must be able to go there, if nothing is mounted."""
@@ -307,14 +315,15 @@ class ProcessDriver:
         self._make_places(pod_dir, run_dir, container, user)
         volumes = [one for one in lookup(pod, "spec", "volumes") or () if "hostPath" not in one]
         self._write_volumes(pod, volumes, around, fetched)
-        hosts = pod_dir / "hosts"
-        hosts.write_text(hosts_file(pod, record.ip))
-        hosts.chmod(0o644)
+        _write_open(pod_dir / "hosts", hosts_file(pod, record.ip))
+        resolv = resolv_file(pod, HOST_RESOLV)
+        if resolv is not None:
+            _write_open(pod_dir / "resolv.conf", resolv)
         fence = fence_in(ground.means, f"{ground.node}/{uid}/{launch.container}", container)
         argv, image = found
         return Settled(
             launch, container, argv, image, around, pod_dir, run_dir, fence, ground.rights, self._boot,  # type: ignore[arg-type]  # as `argv_of` says
-            ground.log_bytes,
+            ground.log_bytes, pod_dir / "resolv.conf" if resolv is not None else None,
         )  # fmt: skip
 
     def _make_places(

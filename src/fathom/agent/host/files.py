@@ -114,13 +114,21 @@ def audiences_of(pod: Obj) -> list[str]:
     ]
 
 
-def write_volume(directory: Path, files: Files | None, owner: tuple[int, int] | None) -> bool:
+def write_volume(
+    directory: Path, files: Files | None, owner: tuple[int, int] | None, group: int | None = None
+) -> bool:
     """Each file as a whole: a reader sees the old one or the new one. The directory itself stays, because it
-    is what containers have mounted: they see the change. Whether there was one."""
+    is what containers have mounted: they see the change. Whether there was one. `group`: the pod's fsGroup,
+    if we may give it files."""
     if files is None:
         directory.mkdir(mode=0o755, parents=True, exist_ok=True)
-        directory.chmod(0o777)
+        if group is not None:
+            os.chown(directory, -1, group)
+        directory.chmod(0o777 if group is None else 0o2777)
         return False
+    if owner is not None and group is not None:
+        owner = owner[0], group
+        files = {path: File(file.content, file.mode | 0o440) for path, file in files.items()}
     directory.mkdir(mode=0o755, parents=True, exist_ok=True)
     directory.chmod(0o755)
     changed = False

@@ -46,6 +46,7 @@ class Settled(msgspec.Struct, frozen=True):
     rights: Rights
     boot: str
     log_bytes: int = LOG_BYTES
+    resolv: Path | None = None  # The pod's own /etc/resolv.conf, if it wants one.
 
 
 def uid_for(ip: str) -> int:
@@ -72,6 +73,13 @@ def user_of(pod: Obj, container: Obj, ip: str, rights: Rights) -> tuple[int, int
     return found, group if group is not None else found
 
 
+def groups_of(pod: Obj) -> list[int]:
+    """Beside its user's own."""
+    common = lookup(pod, "spec", "securityContext") or {}
+    listed = [*(common.get("supplementalGroups") or ()), common.get("fsGroup")]
+    return list(dict.fromkeys(one for one in listed if one is not None))
+
+
 def may_bind_low(container: Obj) -> bool:
     """Ports below 1024, as container runtimes let it unless the pod gives that up."""
     wish = (container.get("securityContext") or {}).get("capabilities") or {}
@@ -88,6 +96,7 @@ def grounds_of(settled: Settled) -> Grounds:
         settled.run_dir / "message",
         settled.pod_dir / "hosts" if own else None,
         settled.rights.hide,
+        settled.resolv if settled.rights.enclosing else None,
     )
 
 
@@ -118,6 +127,7 @@ def shim_spec(settled: Settled) -> dict[str, Any]:
         "log_files": LOG_FILES,
         "uid": user[0] if user is not None else None,
         "gid": user[1] if user is not None else None,
+        "groups": groups_of(around.pod),
         "low_ports": may_bind_low(container),
         "no_new_privileges": True,
         "rlimits": settled.fence.rlimits,

@@ -14,7 +14,7 @@ from fathom.model.objects import Obj, lookup
 
 # What the agent keeps writing to belongs to it alone: kubelet mounts these read-only too.
 OURS = ("configMap", "secret", "projected", "downwardAPI")
-MESSAGE, HOSTS = "/dev/termination-log", "/etc/hosts"
+MESSAGE, HOSTS, RESOLV = "/dev/termination-log", "/etc/hosts", "/etc/resolv.conf"
 
 
 class Mount(msgspec.Struct, frozen=True):
@@ -30,6 +30,7 @@ class Grounds(msgspec.Struct, frozen=True):
     message: Path  # What the container says as it ends.
     hosts: Path | None = None  # The pod's own /etc/hosts.
     hide: tuple[str, ...] = ()  # What no pod may see.
+    resolv: Path | None = None  # The pod's own /etc/resolv.conf.
 
 
 def mounts_of(container: Obj, around: Surroundings, env: Mapping[str, str], grounds: Grounds) -> list[Mount]:
@@ -42,8 +43,9 @@ def mounts_of(container: Obj, around: Surroundings, env: Mapping[str, str], grou
         read_only = bool(mount.get("readOnly")) or any(kind in volume for kind in OURS)
         mounts.append(Mount(source, os.path.normpath("/" + mount["mountPath"].lstrip("/")), read_only))
     told = os.path.normpath(container.get("terminationMessagePath") or MESSAGE)
-    if grounds.hosts is not None and not any(one.to == HOSTS for one in mounts):
-        mounts.append(Mount(grounds.hosts, HOSTS, read_only=True))
+    for own, to in ((grounds.hosts, HOSTS), (grounds.resolv, RESOLV)):
+        if own is not None and not any(one.to == to for one in mounts):
+            mounts.append(Mount(own, to, read_only=True))
     return [*mounts, Mount(grounds.message, told)]
 
 
@@ -55,13 +57,22 @@ def _source(mount: Obj, volume: Obj, env: Mapping[str, str], grounds: Grounds) -
     if below.startswith("/") or ".." in below.split("/"):
         raise Unresolved(f'subPath "{below}" leads out of its volume')
     if below:
-        source = source / below
-        if not source.exists() and "emptyDir" in volume:
-            source.mkdir(parents=True)
-            source.chmod(0o777)
+        whole, source = source, source / below
+        if not source.exists() and whole.is_dir() and ("emptyDir" in volume or "hostPath" in volume):
+            _make_as(whole, source)
     if not source.exists():
         raise Unresolved(f'volume "{mount["name"]}": {source.name} is not there')
     return source
+
+
+def _make_as(whole: Path, below: Path) -> None:
+    """Whoever may write to the volume may write to this part of it."""
+    found = whole.stat()
+    for one in reversed([below, *below.parents]):
+        if not one.exists():
+            one.mkdir()
+            os.chown(one, -1, found.st_gid)
+            one.chmod(found.st_mode & 0o7777)
 
 
 def _of_host(host: Obj, grounds: Grounds) -> Path:

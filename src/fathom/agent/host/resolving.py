@@ -1,0 +1,66 @@
+"""How a pod's programs find names: its own /etc/resolv.conf, where the spec asks for one. A cluster has no
+name server here, so every policy but `None` begins with what the machine has, as kubelet's `Default`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+import msgspec
+
+from fathom.model.objects import Obj, lookup
+
+HOST_RESOLV = Path("/etc/resolv.conf")
+NAMESERVERS_MAX = 3  # The system's own; kubelet leaves out what is more.
+
+
+class Resolving(msgspec.Struct, frozen=True):
+    nameservers: tuple[str, ...] = ()
+    searches: tuple[str, ...] = ()
+    options: tuple[tuple[str, str], ...] = ()  # (name, value), '' for none.
+
+
+def resolv_file(pod: Obj, host: Path) -> str | None:
+    """None: the machine's own will do."""
+    config = lookup(pod, "spec", "dnsConfig") or {}
+    alone = lookup(pod, "spec", "dnsPolicy") == "None"
+    if not config and not alone:
+        return None
+    return _text(_merged(Resolving() if alone else _read(host), config))
+
+
+def _read(host: Path) -> Resolving:
+    try:
+        lines = [line.split() for line in host.read_text().splitlines()]
+    except OSError:
+        return Resolving()
+    servers = tuple(line[1] for line in lines if len(line) > 1 and line[0] == "nameserver")
+    searches = [tuple(line[1:]) for line in lines if line and line[0] == "search"]
+    options = [word.partition(":") for line in lines if line and line[0] == "options" for word in line[1:]]
+    return Resolving(servers, searches[-1] if searches else (), tuple((one[0], one[2]) for one in options))
+
+
+def _merged(before: Resolving, config: Obj) -> Resolving:
+    """What the pod says comes after, and an option of the same name replaces what was there."""
+    options = dict(before.options)
+    for one in config.get("options") or ():
+        options[str(one.get("name"))] = str(one.get("value") or "")
+    return Resolving(
+        _once((*before.nameservers, *(config.get("nameservers") or ())))[:NAMESERVERS_MAX],
+        _once((*before.searches, *(config.get("searches") or ()))),
+        tuple(options.items()),
+    )
+
+
+def _once(words: Iterable[str]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(words))
+
+
+def _text(found: Resolving) -> str:
+    lines = [f"nameserver {one}" for one in found.nameservers]
+    if found.searches:
+        lines.append(f"search {' '.join(found.searches)}")
+    if found.options:
+        spelled = (f"{name}:{value}" if value else name for name, value in found.options)
+        lines.append(f"options {' '.join(spelled)}")
+    return "\n".join(lines) + "\n"
