@@ -12,6 +12,7 @@ the same commit. An unknown outcome is a 504; the server never tries such a comm
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 
 import msgspec
 
@@ -389,8 +390,11 @@ def _admit(
         dry_run=call.dry_run,
         fence=call.caller.fence,
     )
+    settle = None
+    if operation == "CREATE" and obj is not None and not subresource:
+        settle = partial(core.strategy(call.kind).settle_create, draft=obj)
     try:
-        admitted = core.chain.admit(attempt, core.cache)
+        admitted = core.chain.admit(attempt, core.cache, settle)
     except Denied as error:
         call.audit.admission = error.verdicts
         raise

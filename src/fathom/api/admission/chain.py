@@ -58,14 +58,17 @@ class Chain:
             steps = self._steps[wanted] = Steps(*phases)
         return steps
 
-    def admit(self, attempt: Attempt, view: View) -> Admitted:
-        """The object as it will be stored, with what goes into its commit. Raises `Denied`."""
+    def admit(self, attempt: Attempt, view: View, settle: Callable[[Obj], Obj] | None = None) -> Admitted:
+        """The object as it will be stored, with what goes into its commit. `settle` completes it once nobody
+        changes it any more. Raises `Denied`."""
         steps = self.for_kind(attempt.kind, attempt.operation, attempt.subresource)
         verdicts: list[Verdict] = []
         charges: list[Charge] = []
         if attempt.obj is not None:
             for plugin in steps.mutators:
                 self._mutate(plugin, attempt, view, verdicts)
+            if settle is not None:
+                attempt.obj = settle(attempt.obj)
         for plugin in steps.validators:
             self._run(plugin, plugin.validate, attempt, view, verdicts)
         for plugin in steps.chargers:

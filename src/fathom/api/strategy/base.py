@@ -41,6 +41,11 @@ class Strategy:
     def prepare_create(self, obj: Obj, moment: Moment) -> None:
         """Before admission, at creation."""
 
+    def settle_create(self, obj: Obj, draft: Obj) -> Obj:
+        """After admission has mutated what `prepare_create` left, `draft`: what follows from all of it. A new
+        object, if it differs: both may be used again."""
+        return obj
+
     def prepare_update(self, obj: Obj, old: Obj, moment: Moment) -> None:
         """Before admission, at an update of the main resource."""
 

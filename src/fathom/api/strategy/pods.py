@@ -9,6 +9,7 @@ import msgspec
 from fathom.api.strategy.affinity import merge_label_keys
 from fathom.api.strategy.base import Moment, Strategy
 from fathom.api.strategy.poddefaults import default_pod
+from fathom.api.strategy.podlevel import with_pod_level
 from fathom.api.strategy.podspec import check_annotations, check_pod_spec
 from fathom.api.strategy.podstatus import check_pod_status, keep_observed, settle_addresses
 from fathom.api.strategy.podupdate import check_annotation_update, check_pod_update
@@ -20,6 +21,8 @@ from fathom.model.errors import Cause
 from fathom.model.objects import Obj, labels_of, metadata
 
 TERMINAL_PHASES = frozenset({"Succeeded", "Failed"})
+
+WITH_RESOURCES = ("containers", "initContainers")
 
 SPEC_BYTES_MAX = 16 << 10  # Larger ones are not remembered: all that is takes some megabytes at most.
 
@@ -42,6 +45,13 @@ class PodStrategy(Strategy):
         obj["status"] = {"phase": "Pending", "qosClass": qos_class(spec), "conditions": conditions}
         if "affinity" in spec or "topologySpreadConstraints" in spec:
             merge_label_keys(spec, labels_of(obj))
+
+    def settle_create(self, obj: Obj, draft: Obj) -> Obj:
+        spec, before = obj["spec"], draft["spec"]
+        if "resources" not in spec and all(spec.get(one) is before.get(one) for one in WITH_RESOURCES):
+            return obj
+        spec = with_pod_level(spec)
+        return {**obj, "spec": spec, "status": {**obj["status"], "qosClass": qos_class(spec)}}
 
     def prepare_update(self, obj: Obj, old: Obj, moment: Moment) -> None:
         before = old.get("spec") or {}
