@@ -416,8 +416,35 @@ def test_who_takes_more_memory_than_its_limit_is_killed_and_it_is_said_why(clust
     program = "x = bytearray(300 << 20); print(len(x))"
     limit = {"resources": {"limits": {"memory": "64Mi"}}}
     cluster.run("greedy-memory", "python3", "-c", program, container=limit, restartPolicy="Never")
-    ended = status_of(cluster.until_ended("greedy-memory"))["state"]["terminated"]
-    assert (ended["exitCode"], ended["reason"]) == (137, "OOMKilled")
+    whole = {"limits": {"memory": "64Mi"}}
+    cluster.run("greedy-together", "python3", "-c", program, resources=whole, restartPolicy="Never")
+    for name in ("greedy-memory", "greedy-together"):
+        ended = status_of(cluster.until_ended(name))["state"]["terminated"]
+        assert (ended["exitCode"], ended["reason"]) == (137, "OOMKilled")
+
+
+@pytest.mark.skipif(not find_means("tests").kind, reason="no cgroups here")
+def test_only_the_run_that_took_too_much_memory_is_said_to_have(cluster: Cluster) -> None:
+    program = (
+        "import os, time\n"
+        "if not os.path.exists('again'): open('again', 'w'); bytearray(300 << 20)\n"
+        "time.sleep(300)"
+    )
+    limit = {"resources": {"limits": {"memory": "64Mi"}}}
+    cluster.run("learns", "python3", "-c", program, container=limit)
+    second = cluster.until(
+        "learns", lambda pod: status_of(pod).get("restartCount") == 1 and status_of(pod)["ready"]
+    )
+    assert status_of(second)["lastState"]["terminated"]["reason"] == "OOMKilled"
+    os.kill(pid_of(second), signal.SIGKILL)
+    third = cluster.until(
+        "learns",
+        lambda pod: (
+            lookup(status_of(pod), "lastState", "terminated", "containerID")
+            == status_of(second)["containerID"]
+        ),
+    )
+    assert status_of(third)["lastState"]["terminated"]["reason"] == "Error"
 
 
 def test_an_agent_that_dies_while_it_starts_pods_leaves_none_running_twice(

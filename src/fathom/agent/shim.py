@@ -129,6 +129,7 @@ class Shim:
         self._status: int | None = None  # Of the container, once it has ended.
         self._pid = 0
         self._began_ns = 0
+        self._ooms_before = self._ooms()
 
     def live(self) -> None:
         try:
@@ -328,7 +329,7 @@ class Shim:
         status = self._status if self._status is not None else 0
         number = os.WTERMSIG(status) if os.WIFSIGNALED(status) else 0
         code = 128 + number if number else os.WEXITSTATUS(status)
-        reason = "OOMKilled" if number == signal.SIGKILL and self._was_out_of_memory() else ""
+        reason = "OOMKilled" if number == signal.SIGKILL and self._ooms() > self._ooms_before else ""
         message = self._message()
         if not message and code and self._spec.get("fallback"):
             message = last_words(self._spec["log"])
@@ -354,13 +355,14 @@ class Shim:
                 return  # Its pod was removed.
             time.sleep(1.0)
 
-    def _was_out_of_memory(self) -> bool:
+    def _ooms(self) -> int:
+        """How many were killed for want of memory, also in runs before this one."""
         try:
             with open(self._spec.get("oom") or "/nowhere", encoding="ascii") as file:
                 fields = dict(line.split() for line in file if line.strip())
-            return int(fields.get("oom_kill", "0")) > 0
+            return int(fields.get("oom_kill", "0"))
         except (OSError, ValueError):
-            return False
+            return 0
 
     def _message(self) -> str:
         try:

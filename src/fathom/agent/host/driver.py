@@ -319,7 +319,7 @@ class ProcessDriver:
         resolv = resolv_file(pod, HOST_RESOLV)
         if resolv is not None:
             _write_open(pod_dir / "resolv.conf", resolv)
-        fence = fence_in(ground.means, f"{ground.node}/{uid}/{launch.container}", container)
+        fence = fence_in(ground.means, f"{ground.node}/{uid}/{launch.container}", container, pod)
         argv, image = found
         return Settled(
             launch, container, argv, image, around, pod_dir, run_dir, fence, ground.rights, self._boot,  # type: ignore[arg-type]  # as `argv_of` says

@@ -55,39 +55,64 @@ def _try(group: Path) -> None:
     within.rmdir()
 
 
-def limits_of(container: Obj) -> tuple[int, int]:
-    """CPU in thousandths and memory in bytes; 0: none."""
-    listed = lookup(container, "resources", "limits") or {}
+class Limits(msgspec.Struct, frozen=True):
+    cpu_milli: int = 0  # 0: none, as of memory.
+    memory_bytes: int = 0
+
+    def __bool__(self) -> bool:
+        return bool(self.cpu_milli or self.memory_bytes)
+
+    @property
+    def quota_us(self) -> int:
+        return max(1000, self.cpu_milli * PERIOD_US // 1000)
+
+
+def limits_of(spec: Obj) -> Limits:
+    """Of a container; a pod's spec has them in the same place, for all of its containers together."""
+    listed = lookup(spec, "resources", "limits") or {}
     cpu, memory = listed.get("cpu"), listed.get("memory")
-    return (parse(str(cpu)).milli if cpu else 0, parse(str(memory)).value if memory else 0)
+    return Limits(parse(str(cpu)).milli if cpu else 0, parse(str(memory)).value if memory else 0)
 
 
-def fence_in(means: Means, name: str, container: Obj, root: Path = ROOT) -> Fence:
-    """`name`: a path below the agent's own group. Raises OSError."""
-    cpu_milli, memory_bytes = limits_of(container)
-    if not cpu_milli and not memory_bytes:
+def fence_in(means: Means, name: str, container: Obj, pod: Obj, root: Path = ROOT) -> Fence:
+    """`name`: a path below the agent's own group, its last part being the container's. Raises OSError."""
+    own, whole = limits_of(container), limits_of(pod.get("spec") or {})
+    if not own and not whole:
         return Fence()
-    quota_us = max(1000, cpu_milli * PERIOD_US // 1000)
     if means.kind == "v2":
         group = _made(root / "fathom" / name)
-        if cpu_milli:
-            (group / "cpu.max").write_text(f"{quota_us} {PERIOD_US}")
-        if memory_bytes:
-            (group / "memory.max").write_text(str(memory_bytes))
+        for one, limits in ((group.parent, whole), (group, own)):
+            _limit_v2(one, limits)
         return Fence((str(group / "cgroup.procs"),), oom=str(group / "memory.events"))
     if means.kind == "v1":
-        groups = []
-        if cpu_milli:
-            group = _made(root / "cpu" / "fathom" / name)
-            (group / "cpu.cfs_period_us").write_text(str(PERIOD_US))
-            (group / "cpu.cfs_quota_us").write_text(str(quota_us))
-            groups.append(str(group / "cgroup.procs"))
-        if memory_bytes:
-            group = _made(root / "memory" / "fathom" / name)
-            (group / "memory.limit_in_bytes").write_text(str(memory_bytes))
-            groups.append(str(group / "cgroup.procs"))
-        return Fence(tuple(groups), oom=str(root / "memory" / "fathom" / name / "memory.oom_control"))
-    return Fence(rlimits={"DATA": memory_bytes} if memory_bytes else {})
+        return _fence_v1(name, own, whole, root)
+    most = own.memory_bytes or whole.memory_bytes
+    return Fence(rlimits={"DATA": most} if most else {})
+
+
+def _limit_v2(group: Path, limits: Limits) -> None:
+    if limits.cpu_milli:
+        (group / "cpu.max").write_text(f"{limits.quota_us} {PERIOD_US}")
+    if limits.memory_bytes:
+        (group / "memory.max").write_text(str(limits.memory_bytes))
+
+
+def _fence_v1(name: str, own: Limits, whole: Limits, root: Path) -> Fence:
+    groups = []
+    if own.cpu_milli or whole.cpu_milli:
+        group = _made(root / "cpu" / "fathom" / name)
+        for one, limits in ((group.parent, whole), (group, own)):
+            if limits.cpu_milli:
+                (one / "cpu.cfs_period_us").write_text(str(PERIOD_US))
+                (one / "cpu.cfs_quota_us").write_text(str(limits.quota_us))
+        groups.append(str(group / "cgroup.procs"))
+    if own.memory_bytes or whole.memory_bytes:
+        group = _made(root / "memory" / "fathom" / name)
+        for one, limits in ((group.parent, whole), (group, own)):
+            if limits.memory_bytes:
+                (one / "memory.limit_in_bytes").write_text(str(limits.memory_bytes))
+        groups.append(str(group / "cgroup.procs"))
+    return Fence(tuple(groups), oom=str(root / "memory" / "fathom" / name / "memory.oom_control"))
 
 
 def _made(group: Path) -> Path:
