@@ -3,9 +3,10 @@ there is time."""
 
 from __future__ import annotations
 
+import signal
 import time
 
-from tests.agent.living import Cluster, condition, status_of
+from tests.agent.living import AgentProcess, Cluster, condition, status_of
 
 from fathom.model.objects import Obj, lookup
 
@@ -34,6 +35,21 @@ def test_a_hook_that_takes_its_time_is_waited_for(cluster: Cluster) -> None:
     cluster.run("patient", "sleep", "300", container=hooks(postStart="sleep 33"))
     pod = cluster.until("patient", lambda pod: condition(pod, "Ready") == "True", within_s=60)
     assert status_of(pod)["restartCount"] == 0
+
+
+def test_a_hook_that_its_agent_did_not_live_to_see_is_run_again(
+    cluster: Cluster, agent: AgentProcess
+) -> None:
+    hook = hooks(postStart="echo x >> begun; sleep 4")
+    twice = ["sh", "-c", '[ "$(wc -l < begun)" = 2 ]']
+    probe = {"readinessProbe": {"exec": {"command": twice}, "periodSeconds": 1}}
+    cluster.run("twice", "sh", "-c", "while true; do sleep 1; done", container={**hook, **probe})
+    cluster.until("twice", lambda pod: lookup(pod, "status", "podIP"))
+    time.sleep(1)
+    agent.end(signal.SIGKILL)
+    agent.start()
+    assert status_of(cluster.pod("twice")).get("containerID") is None
+    assert status_of(cluster.until_ready("twice"))["restartCount"] == 0
 
 
 def test_a_hook_over_http_is_well_whatever_is_answered(cluster: Cluster) -> None:

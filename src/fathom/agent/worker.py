@@ -181,6 +181,9 @@ class Worker:
             case Kill():
                 slot.change(killed=True)
                 work = self._kill(slot)
+        self._act(slot, action, work)
+
+    def _act(self, slot: Slot, action: Action, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.get_running_loop().create_task(work)
         self._actions[task] = None
         task.add_done_callback(lambda done: self._done(done, slot, action))
@@ -218,6 +221,10 @@ class Worker:
         self._event(name, "Normal", "Started", f"Started container {name}")
         if began.note:
             self._event(name, "Warning", "NotMounted", began.note)
+        await self._begun(slot, began)
+
+    async def _begun(self, slot: Slot, began: Run) -> None:
+        """It runs; it counts as running when its hook is through."""
         hook = lookup(slot.container.spec, "lifecycle", "postStart")
         probed = await self._post_start(began, hook) if hook and began.exit is None else None
         early = self._early.pop(began.id, None)
@@ -227,7 +234,7 @@ class Worker:
         elif began.exit is not None:  # A short life; that it ended is still to be heard.
             self._tell_of_back_off(slot)
         elif probed is not None and not probed.ok:
-            self._event(name, "Warning", "FailedPostStartHook", probed.message)
+            self._event(slot.container.name, "Warning", "FailedPostStartHook", probed.message)
             slot.sicken(f"PostStartHook failed: {probed.message}")
 
     async def _post_start(self, run: Run, hook: Obj) -> Probed | None:
@@ -291,6 +298,10 @@ class Worker:
         slot = self.slots.get(run.container)
         if slot is None:
             return
+        if run.exit is None and not self.orphan and owes_hook(self.pod, slot.container, run):
+            slot.change(busy=True)
+            self._act(slot, Start(run.container, run.attempt, run.crashes), self._begun(slot, run))
+            return
         slot.began(run, ready=run.exit is None and was_ready(self.pod, run))
 
     def _event(self, container: str, type_: str, reason: str, message: str) -> None:
@@ -298,8 +309,19 @@ class Worker:
 
 
 def was_ready(pod: Obj, run: Run) -> bool:
+    said = _said_of(pod, run)
+    return bool(said and said.get("ready"))
+
+
+def owes_hook(pod: Obj, container: Container, run: Run) -> bool:
+    """Whether an agent may have died before the run's postStart hook was through: nobody has said yet that it
+    runs. As kubelet's, a hook is run at least once."""
+    return bool(lookup(container.spec, "lifecycle", "postStart")) and _said_of(pod, run) is None
+
+
+def _said_of(pod: Obj, run: Run) -> Obj | None:
     for field in ("containerStatuses", "initContainerStatuses"):
         for said in lookup(pod, "status", field) or ():
             if said.get("name") == run.container and said.get("containerID") == run.id:
-                return bool(said.get("ready"))
-    return False
+                return said  # type: ignore[no-any-return]  # an object
+    return None
