@@ -53,3 +53,16 @@ def test_a_pod_says_which_names_it_knows(cluster: Cluster) -> None:
     )  # fmt: skip
     cluster.until_ended("names")
     assert cluster.logs("names") == "nameserver 192.0.2.7\nsearch a.example\noptions ndots:2\n"
+
+
+def test_a_container_gets_variables_that_another_wrote_down(cluster: Cluster) -> None:
+    room = {"name": "room", "mountPath": "/room"}
+    writes = {"name": "writes", "image": "x", "command": ["sh", "-c", "echo \"A='written'\" > /room/env"]}
+    reference = {"volumeName": "room", "path": "env", "key": "A"}
+    cluster.run(
+        "reads", "sh", "-c", "echo $A", restartPolicy="Never", volumes=[{"name": "room", "emptyDir": {}}],
+        initContainers=[{**writes, "volumeMounts": [room]}],
+        container={"env": [{"name": "A", "valueFrom": {"fileKeyRef": reference}}]},
+    )  # fmt: skip
+    cluster.until_ended("reads")
+    assert cluster.logs("reads") == "written\n"

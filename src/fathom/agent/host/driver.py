@@ -19,6 +19,7 @@ import msgspec
 
 from fathom.agent.addresses import next_address
 from fathom.agent.host.account import with_account
+from fathom.agent.host.envfiles import read_env_files
 from fathom.agent.host.environment import Surroundings, Unresolved, hosts_file
 from fathom.agent.host.fetching import TOKEN_S, Fetched, Fetcher, NotFetched, references
 from fathom.agent.host.files import (
@@ -315,6 +316,8 @@ class ProcessDriver:
         self._make_places(pod_dir, run_dir, container, user)
         volumes = [one for one in lookup(pod, "spec", "volumes") or () if "hostPath" not in one]
         self._write_volumes(pod, volumes, around, fetched)
+        files = read_env_files(container, pod_dir / "volumes")
+        around = msgspec.structs.replace(around, env_files=files)
         _write_open(pod_dir / "hosts", hosts_file(pod, record.ip))
         resolv = resolv_file(pod, HOST_RESOLV)
         if resolv is not None:

@@ -36,6 +36,7 @@ class Surroundings(msgspec.Struct, frozen=True):
     services: tuple[Obj, ...] = ()
     allocatable: Mapping[str, str] = {}  # What limits default to.
     base: Mapping[str, str] = {}  # PATH and such.
+    env_files: Mapping[tuple[str, str], Mapping[str, str]] = {}  # Variables, by volume and path.
 
 
 def expand(text: str, env: Mapping[str, str]) -> str:
@@ -104,6 +105,8 @@ def _value(one: Obj, container: Obj, around: Surroundings, env: Mapping[str, str
         return _key_of("configmap", reference, around.config_maps)
     if reference := source.get("secretKeyRef"):
         return _key_of("secret", reference, around.secrets)
+    if reference := source.get("fileKeyRef"):
+        return _from_file(reference, around)
     raise Unresolved(f"env {one.get('name')}: {', '.join(sorted(source))} is not supported here")
 
 
@@ -120,6 +123,14 @@ def _key_of(kind: str, reference: Obj, there: Mapping[str, Obj | None]) -> str |
             return None
         raise Unresolved(f'couldn\'t find key {key} in {kind} "{name}"')
     return texts[key]
+
+
+def _from_file(reference: Obj, around: Surroundings) -> str | None:
+    key, path = str(reference.get("key")), str(reference.get("path"))
+    found = around.env_files.get((str(reference.get("volumeName")), path), {}).get(key)
+    if not found and not reference.get("optional"):
+        raise Unresolved(f'environment variable key "{key}" not found in file "{path}"')
+    return found or None
 
 
 def _from_whole(source: Obj, around: Surroundings) -> dict[str, str]:

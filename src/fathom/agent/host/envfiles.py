@@ -1,0 +1,75 @@
+"""Variables out of files that a pod's own containers wrote into one of its volumes (`fileKeyRef`).
+
+The agent may read more than the pod: no link is followed, and only a plain file is read.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+from pathlib import Path
+
+from fathom.agent.host.environment import Unresolved
+from fathom.model.objects import Obj, lookup
+
+BYTES_MAX = 1 << 20
+_NOTHING = re.compile(r"[ \t]*(?:#[^\n]*)?(?:\n|\Z)")
+_ASSIGNED = re.compile(r"[ \t]*([^\s=#][^\s=]*)='([^']*)'[ \t]*(?:#[^\n]*)?(?:\n|\Z)")
+_EMPTY = re.compile(r"[ \t]*([^\s=#][^\s=]*)=[ \t]+[^\n]*(?:\n|\Z)")  # As a shell has it: `A= 'x'`.
+
+
+def read_env_files(container: Obj, volumes: Path) -> dict[tuple[str, str], dict[str, str]]:
+    """By volume and path. Raises `Unresolved`; a file that is not there has no variables."""
+    found = {}
+    for one in container.get("env") or ():
+        reference = lookup(one, "valueFrom", "fileKeyRef")
+        if reference:
+            volume, path = str(reference.get("volumeName")), str(reference.get("path"))
+            found[volume, path] = variables_of(_text_of(volumes / volume, path), path)
+    return found
+
+
+def variables_of(text: str, name: str) -> dict[str, str]:
+    found: dict[str, str] = {}
+    at = 0
+    while at < len(text):
+        if nothing := _NOTHING.match(text, at):
+            at = nothing.end()
+        elif match := _ASSIGNED.match(text, at) or _EMPTY.match(text, at):
+            found.setdefault(match[1], match[2] if match.re is _ASSIGNED else "")
+            at = match.end()
+        else:
+            line = text.count("\n", 0, at) + 1
+            raise Unresolved(f"{name}, line {line}: a variable is written NAME='value', in single quotes")
+    return found
+
+
+def _text_of(volume: Path, path: str) -> str:
+    try:
+        fd = _opened(volume, path.split("/"))
+    except FileNotFoundError:
+        return ""
+    except OSError as error:
+        raise Unresolved(f"{path}: {error.strerror}") from None
+    if not stat.S_ISREG(os.fstat(fd).st_mode):
+        os.close(fd)
+        raise Unresolved(f"{path} is not a file")
+    with os.fdopen(fd, "rb") as file:
+        return file.read(BYTES_MAX).decode("utf-8", "replace")
+
+
+def _opened(volume: Path, parts: list[str]) -> int:
+    fd = os.open(volume, os.O_PATH | os.O_DIRECTORY)
+    for part in parts[:-1]:
+        fd = _next(fd, part, os.O_PATH | os.O_DIRECTORY)
+    return _next(fd, parts[-1], os.O_RDONLY | os.O_NONBLOCK)
+
+
+def _next(fd: int, part: str, flags: int) -> int:
+    try:
+        if part == "..":
+            raise OSError(0, "leads out of its volume")
+        return os.open(part, flags | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=fd)
+    finally:
+        os.close(fd)
