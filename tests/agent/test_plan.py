@@ -172,6 +172,31 @@ def test_a_containers_rules_go_before_its_policy_and_that_before_the_pods(
     assert fate(wanted, {"main": over(code)}, now_ns=T0) == expected
 
 
+ANEW_88 = [{"action": "RestartAllContainers", "exitCodes": {"operator": "In", "values": [88]}}]
+
+
+def test_one_containers_end_can_start_all_of_them_anew() -> None:
+    watch = container("watch", restartPolicy="Never", restartPolicyRules=ANEW_88)
+    wanted = pod(watch, container("work"), init=(INIT,), policy="Never")
+    before = {"prepare": over(0, "prepare"), "work": alive("work"), "watch": over(88, "watch", after=5)}
+
+    def planned(**views: ContainerView) -> tuple[object, ...]:
+        assert fate(wanted, before | views, now_ns=s(9)) == ""
+        return plan_pod(wanted, before | views, now_ns=s(9)).actions
+
+    assert planned() == (Kill("work"),)
+    assert planned(work=alive("work", killed=True)) == ()
+    ended_ = {"work": over(137, "work", after=6)}
+    assert planned(**ended_) == (Start("prepare", 1, 1),)
+    prepared = ended_ | {"prepare": over(0, "prepare", 1, at=6)}
+    assert planned(**prepared) == (Start("watch", 1, 1), Start("work", 1, 1))
+    # Whoever began first is of the new time; what it was before still tells that the other is not.
+    watching = ContainerView(run=run("watch", 1, at=8), previous=ended(88, "watch", after=5), health=WELL)
+    assert planned(**prepared, watch=watching) == (Start("work", 1, 1),)
+    working = ContainerView(run=run("work", 1, at=8), previous=ended(137, "work", after=6), health=WELL)
+    assert planned(**(prepared | {"work": working}), watch=watching) == ()
+
+
 def test_an_init_container_that_is_never_restarted_ends_a_pod_that_is() -> None:
     once = {**INIT, "restartPolicy": "Never"}
     assert fate(pod(container(), init=(once,)), {"prepare": over(1, "prepare")}, now_ns=T0) == "Failed"

@@ -27,6 +27,7 @@ from fathom.agent.views import (
     grace_s,
     ns_of,
     restarts_for,
+    with_stale,
 )
 from fathom.model.objects import Obj, lookup
 
@@ -67,6 +68,7 @@ def plan_pod(
     pod: Obj, views: Views, *, now_ns: int, orphan: bool = False, heard_ns: int | None = None
 ) -> PodPlan:
     """`orphan`: the API has no such pod any more. `heard_ns`: when a server was last heard."""
+    views = with_stale(pod, views)
     ending = _ending(pod, views, now_ns, orphan=orphan)
     if ending is not None:
         return _plan_end(pod, views, *ending, now_ns=now_ns)
@@ -76,6 +78,8 @@ def plan_pod(
         paused = _plan_end(pod, views, kill_ns, "no server has been heard for too long", now_ns=now_ns)
         return msgspec.structs.replace(paused, over=False)
     steps = [*_plan_stops(pod, views, now_ns), *_plan_starts(pod, views, now_ns)]
+    if any(view.stale and view.running for view in views.values()):
+        steps = list(_plan_clearing(pod, views))
     actions = tuple(step for step in steps if not isinstance(step, int))
     times = [step for step in steps if isinstance(step, int)]
     deadline_ns = _active_until_ns(pod)
@@ -92,9 +96,10 @@ def fate(pod: Obj, views: Views, *, now_ns: int) -> Fate:
     if deadline_ns is not None and now_ns >= deadline_ns:
         return "Failed"
     codes = []
+    views = with_stale(pod, views)
     for container in containers_of(pod):
         view = views.get(container.name, NEVER_STARTED)
-        exit_ = view.run.exit if view.run is not None else None
+        exit_ = view.run.exit if view.run is not None and not view.stale else None
         if container.role == "sidecar":
             continue
         if exit_ is not None and container.role == "init" and exit_.code == 0:
@@ -188,6 +193,14 @@ def _plan_stops(pod: Obj, views: Views, now_ns: int) -> Iterator[Action | int]:
             yield Stop(container.name, now_ns + _own_grace_s(pod, container, view) * SECOND_NS, why)
 
 
+def _plan_clearing(pod: Obj, views: Views) -> Iterator[Action]:
+    """Before all start anew, all end: at once and without hooks, as kubelet has it."""
+    for container in containers_of(pod):
+        view = views.get(container.name, NEVER_STARTED)
+        if view.stale and view.running and not view.killed:
+            yield Kill(container.name)
+
+
 def _outdated(container: Container, view: ContainerView) -> str:
     """Of all that makes a container only its image may change while it runs."""
     if view.run is None or not view.run.image or view.run.image == container.spec.get("image"):
@@ -205,7 +218,7 @@ def _own_grace_s(pod: Obj, container: Container, view: ContainerView) -> int:
 def _plan_starts(pod: Obj, views: Views, now_ns: int) -> Iterator[Action | int]:
     """Starts, and the times at which one that must wait is due."""
     begun = any(
-        views.get(one.name, NEVER_STARTED).run is not None for one in containers_of(pod) if one.role == "main"
+        _counts(views.get(one.name, NEVER_STARTED)) for one in containers_of(pod) if one.role == "main"
     )
     for container in containers_of(pod):
         view = views.get(container.name, NEVER_STARTED)
@@ -215,10 +228,14 @@ def _plan_starts(pod: Obj, views: Views, now_ns: int) -> Iterator[Action | int]:
                 return
 
 
+def _counts(view: ContainerView) -> bool:
+    return view.run is not None and not view.stale
+
+
 def _lets_others_start(container: Container, view: ContainerView) -> bool:
     if container.role == "sidecar":
         return view.running and view.health.started
-    return view.run is not None and view.run.exit is not None and view.run.exit.code == 0
+    return _counts(view) and view.run is not None and view.run.exit is not None and view.run.exit.code == 0
 
 
 def _start(pod: Obj, container: Container, view: ContainerView, now_ns: int) -> Iterator[Action | int]:
@@ -241,6 +258,6 @@ def start_ns(pod: Obj, container: Container, view: ContainerView) -> int | None:
     if view.run is None:
         return due_ns
     assert view.run.exit is not None
-    if not restarts_for(container, pod, view.run.exit.code):
+    if not view.stale and not restarts_for(container, pod, view.run.exit.code):
         return None
     return max(due_ns, restart_ns(view.run))

@@ -3,7 +3,7 @@ statuses are made from it."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from datetime import datetime
 from typing import Literal
 
@@ -14,6 +14,8 @@ from fathom.model.objects import Obj, lookup, metadata
 
 SECOND_NS = 1_000_000_000
 TERMINAL = frozenset({"Succeeded", "Failed"})
+
+ALL_ANEW = "RestartAllContainers"
 
 Role = Literal["init", "sidecar", "main"]
 
@@ -45,6 +47,7 @@ class ContainerView(msgspec.Struct, frozen=True):
     busy: bool = False  # An ask about it is under way.
     kill_ns: int = 0  # It has been told to end, and until when it may take; 0: it has not.
     killed: bool = False
+    stale: bool = False  # All of the pod's containers are to start anew, and this run is of the time before.
 
     @property
     def running(self) -> bool:
@@ -73,9 +76,7 @@ def containers_of(pod: Obj) -> tuple[Container, ...]:
 def restarts_for(container: Container, pod: Obj, code: int) -> bool:
     """Whether an exit with this code is followed by another run: by the container's rules, its own policy or
     the pod's, in this order."""
-    if container.role == "sidecar" or any(
-        map(_rule_for(code), container.spec.get("restartPolicyRules") or ())
-    ):
+    if container.role == "sidecar" or rule_for(container, code):
         return True
     policy = container.spec.get("restartPolicy") or lookup(pod, "spec", "restartPolicy") or "Always"
     if container.role == "init":
@@ -83,12 +84,37 @@ def restarts_for(container: Container, pod: Obj, code: int) -> bool:
     return policy == "Always" or (policy == "OnFailure" and code != 0)
 
 
-def _rule_for(code: int) -> Callable[[Obj], bool]:
-    def says_so(rule: Obj) -> bool:
+def rule_for(container: Container, code: int) -> str:
+    """What the first of its rules that is about this exit code says; '': there is none."""
+    for rule in container.spec.get("restartPolicyRules") or ():
         listed = code in (lookup(rule, "exitCodes", "values") or ())
-        return listed is (lookup(rule, "exitCodes", "operator") == "In")
+        if listed is (lookup(rule, "exitCodes", "operator") == "In"):
+            return str(rule.get("action"))
+    return ""
 
-    return says_so
+
+def all_anew_ns(pod: Obj, views: Views) -> int:
+    """When a container last ended so that all of the pod's are to start anew; 0: never."""
+    latest_ns = 0
+    for container in containers_of(pod):
+        view = views.get(container.name)
+        if view is None or "restartPolicyRules" not in container.spec:
+            continue
+        for exit_ in (run.exit for run in (view.run, view.previous) if run is not None):
+            if exit_ is not None and rule_for(container, exit_.code) == ALL_ANEW:
+                latest_ns = max(latest_ns, exit_.finished_ns)
+    return latest_ns
+
+
+def with_stale(pod: Obj, views: Views) -> Views:
+    """It follows from the runs alone, so an agent that comes back knows as much."""
+    at_ns = all_anew_ns(pod, views)
+    if not at_ns:
+        return views
+    return {
+        name: msgspec.structs.replace(view, stale=view.run is not None and view.run.started_ns < at_ns)
+        for name, view in views.items()
+    }
 
 
 def grace_s(pod: Obj) -> int:

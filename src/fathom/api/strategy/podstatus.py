@@ -92,11 +92,20 @@ def _may_restart(spec: Obj, containers: str, name: str, ended: Obj) -> bool:
     own = next((one for one in spec.get(containers) or () if one.get("name") == name), None)
     if own is None:
         return False
+    if _may_start_anew(spec):
+        return True
     policy = own.get("restartPolicy") or spec.get("restartPolicy", "Always")
     code = ended.get("exitCode", 0)
     if any(_rule_restarts(rule, code) for rule in own.get("restartPolicyRules") or ()):
         return True
     return bool(policy == "Always" or (policy == "OnFailure" and code != 0))
+
+
+def _may_start_anew(spec: Obj) -> bool:
+    """Whether one container's end can restart all of them, also those that have ended for good."""
+    every = [*(spec.get("containers") or ()), *(spec.get("initContainers") or ())]
+    rules = (rule for one in every for rule in one.get("restartPolicyRules") or ())
+    return any(rule.get("action") == "RestartAllContainers" for rule in rules)
 
 
 def _rule_restarts(rule: Obj, code: int) -> bool:
