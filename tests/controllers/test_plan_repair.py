@@ -126,6 +126,20 @@ def node(ready: str) -> Obj:
     return {"metadata": {"name": "n1"}, "status": {"conditions": [{"type": "Ready", "status": ready}]}}
 
 
+def test_a_pod_that_is_going_from_a_node_that_people_said_is_out_of_service_is_removed() -> None:
+    going = pod(deletionTimestamp=EARLIER)
+    taint = {"key": "node.kubernetes.io/out-of-service", "effect": "NoExecute"}
+    dark, bright = ({**node(ready), "spec": {"taints": [taint]}} for ready in ("Unknown", "True"))
+    plan = plan_pod(going, dark, node_is_gone=False, now_ns=NOW_NS, now=NOW)
+    assert plan.patches[0].patch == {"status": {"phase": "Failed"}}
+    assert plan.deletes == (Delete(target("Pod", going), grace_s=0),)
+    assert plan_pod(going, bright, node_is_gone=False, now_ns=NOW_NS, now=NOW) == NOTHING
+    assert plan_pod(pod(), dark, node_is_gone=False, now_ns=NOW_NS, now=NOW) == NOTHING
+    held = pod(deletionTimestamp=EARLIER, deletionGracePeriodSeconds=0)
+    held["status"]["phase"] = "Failed"
+    assert plan_pod(held, dark, node_is_gone=False, now_ns=NOW_NS, now=NOW) == NOTHING
+
+
 def test_a_pod_that_does_not_go_from_a_silent_node_is_a_persons_decision() -> None:
     stuck = pod(deletionTimestamp=LONG_AGO)
     (create,) = plan_pod(stuck, node("Unknown"), node_is_gone=False, now_ns=NOW_NS, now=NOW).creates

@@ -21,7 +21,7 @@ from fathom.control.watches import CONFIG_MAP, LEASE, NODE, POD, Primary, Relate
 from fathom.controllers.brake import BrakeLimits, Permit, Stand, eased, limits_of, permit
 from fathom.controllers.evidence import SECOND_NS, Assessment, Heard, Limits, State, assess
 from fathom.controllers.news import of_eviction, of_node
-from fathom.controllers.plan_evictions import leaving, mark_of, marks, no_execute
+from fathom.controllers.plan_evictions import OUT_OF_SERVICE, leaving, mark_of, marks, no_execute
 from fathom.controllers.plan_nodes import (
     FRESH_S,
     NEEDS,
@@ -38,7 +38,6 @@ LEASES = "kube-node-lease"
 BRAKE = Key("fathom-system", "node-brake")
 # Annotation by which people say that the machine is gone; Kubernetes' taint for it counts too.
 OPERATOR = "fathom.dev/declare-lost"
-OUT_OF_SERVICE = "node.kubernetes.io/out-of-service"
 # Annotations in which others say what they see of a node, with the time until which it counts.
 REPORTS = {"connection": "fathom.dev/unconnected-until", "gateway": "fathom.dev/unserved-until"}
 

@@ -13,6 +13,8 @@ from fathom.model.objects import Obj, is_deleting, lookup
 
 SECOND_NS = 1_000_000_000
 EMPTY: Mapping[str, int] = {}
+# Kubernetes' taint with which people say that a machine is off.
+OUT_OF_SERVICE = "node.kubernetes.io/out-of-service"
 
 
 class Leaving(msgspec.Struct, frozen=True):

@@ -5,7 +5,8 @@
       or has a place without it
       two reservations for one intent                         the younger is released
       a pod bound to a node that is not there, or that is     said to have failed, and removed at once:
-      going and never had one                                 nobody is left to end it
+      going and never had one, or is on one that people       nobody is left to end it
+      said is out of service
     ambiguous                                               proposed, and done when a person approves
       a pod that is going, on a node that cannot be heard     it may still run there
       an object that is going, held by a foreign finalizer    somebody may still have to clean up
@@ -20,6 +21,7 @@ from collections.abc import Sequence
 
 from fathom.cache.freshness import NoOlderThan
 from fathom.control.plan import NOTHING, Create, Delete, Patch, Plan, WriteStatus, target, write_status
+from fathom.controllers.plan_evictions import OUT_OF_SERVICE
 from fathom.controllers.plan_proposals import (
     FRESH_S,
     SECOND_NS,
@@ -28,7 +30,7 @@ from fathom.controllers.plan_proposals import (
     plan_finalizers,
     proposal,
 )
-from fathom.model.conditions import DISRUPTION_TARGET, conditions_of, set_condition
+from fathom.model.conditions import DISRUPTION_TARGET, conditions_of, is_true, set_condition
 from fathom.model.objects import Obj, is_deleting, key_of, lookup, metadata, uid_of
 from fathom.model.own import HOLDING, VOID, Reservation, moment_ns, read
 from fathom.model.own.capacity import HOLDER, HOLDER_UID
@@ -132,11 +134,14 @@ def _removed(reservation: Obj, now_ns: int) -> Plan:
 def plan_pod(pod: Obj, node: Obj | None, *, node_is_gone: bool, now_ns: int, now: str) -> Plan:
     """`node_is_gone`: the server says so itself. Of a pod that is going nowhere."""
     where = str(lookup(pod, "spec", "nodeName") or "")
-    if where and node_is_gone and not (_only_held(pod) and _has_ended(pod)):
+    said = _only_held(pod) and _has_ended(pod)  # All that can be done about it is done.
+    if where and node_is_gone and not said:
         why = f"it is bound to node {where}, which is not there"
         return _ended(pod, why, conditions=_disrupted(pod, now))
     if not where and is_deleting(pod) and not _has_ended(pod):
         return _ended(pod, "it is going, and no node ever had it")
+    if node is not None and is_deleting(pod) and not said and _is_out_of_service(node):
+        return _ended(pod, f"it is going, and somebody said that node {where} is out of service")
     if not overdue(pod, now_ns=now_ns):
         return NOTHING
     if node is None or not _is_unheard(node) or _only_held(pod):
@@ -178,6 +183,12 @@ def waits_for_node_s(pod: Obj, *, now_ns: int) -> float:
     """How long a pod whose node is not in our view is left alone: we may not have heard of the node yet."""
     since_ns = moment_ns(str(lookup(pod, "status", "startTime") or _made(pod))) or 0
     return max(0.0, VANISHED_S - (now_ns - since_ns) / SECOND_NS)
+
+
+def _is_out_of_service(node: Obj) -> bool:
+    """By Kubernetes' taint, with which people say that the machine is off; one that is ready is not."""
+    taints = lookup(node, "spec", "taints") or ()
+    return not is_true(node, "Ready") and any(each.get("key") == OUT_OF_SERVICE for each in taints)
 
 
 def _is_unheard(node: Obj) -> bool:
