@@ -27,7 +27,7 @@ TOLERATIONS: dict[str, list[Obj]] = {
     "bears-another": [{"key": KEY, "operator": "Equal", "value": "network"}],
     "bears-another-effect": [{"key": KEY, "operator": "Exists", "effect": "NoSchedule"}],
     "bears-it-a-while": [FOR_A_WHILE],
-    "bears-it-twice": [FOR_EVER, FOR_A_WHILE],  # The shorter time holds.
+    "bears-it-twice": [FOR_A_WHILE, FOR_EVER],  # The first holds.
     "bears-it": [FOR_EVER],
     "bears-all": [{"operator": "Exists"}],
 }
