@@ -24,7 +24,7 @@ import msgspec
 
 from fathom.stopping import LOCK, SUPERVISOR, stop_event
 
-RESTART_S_MIN, RESTART_S_MAX = 0.5, 30.0
+RESTART_S_MIN, RESTART_S_MAX = 0.1, 30.0
 STEADY_S = 60.0  # Who lived so long died of something new.
 STOP_S = 15.0  # Longer than a part takes to put down what it has in hand.
 READY_S = 30.0  # For the nodes; then it is said which are missing.

@@ -69,15 +69,22 @@ def api(
         raise
 
 
-def gateway(*, kubeconfig: Kubeconfig = None) -> None:
-    """The gateway: listens on the addresses of services, and carries connections to their pods."""
+def gateway(*, kubeconfig: Kubeconfig = None, remember: Path | None = None) -> None:
+    """The gateway: listens on the addresses of services, and carries connections to their pods.
+
+    Parameters
+    ----------
+    remember
+        Keep what is known of services in this file, and begin with it: for when no server answers.
+    """
     from fathom.agent.gateway.live import run_gateway  # noqa: PLC0415
     from fathom.seams.log import JsonLog  # noqa: PLC0415
     from fathom.seams.outside import live  # noqa: PLC0415
     from fathom.stopping import stop_event  # noqa: PLC0415
 
     async def run() -> None:
-        await run_gateway(server_at(kubeconfig), stop=stop_event(), log=JsonLog(sys.stderr, live().clock))
+        log = JsonLog(sys.stderr, live().clock)
+        await run_gateway(server_at(kubeconfig), stop=stop_event(), log=log, remember=remember)
 
     run_on_uvloop(run())
 

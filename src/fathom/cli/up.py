@@ -98,9 +98,10 @@ async def _run(data: Path, *, nodes: int, api: list[str], agents: list[str]) -> 
 
     keys = data / "credentials"
     deciders = ("--scheduler", str(keys / "scheduler"), "--controllers", str(keys / "controllers"))
+    gateway = ("--kubeconfig", str(keys / "gateway"), "--remember", str(data / "gateway.json"))
     parts = [
         Part("deciders", python("serve", "deciders", *deciders, "--data", str(data))),
-        Part("gateway", python("serve", "gateway", "--kubeconfig", str(keys / "gateway"))),
+        Part("gateway", python("serve", "gateway", *gateway)),
     ]
     if nodes:
         parts.append(Part("agents", python("serve", "agent", *agents, "--up", str(data))))

@@ -1,8 +1,14 @@
-"""The gateway against a real server: its deciding part on a Domain, its proxy on the host's loop."""
+"""The gateway against a real server: its deciding part on a Domain, its proxy on the host's loop.
+
+The last table is kept in a file. One that is started again begins with it: connections are carried before a
+server has answered, or while none does.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
+from pathlib import Path
 
 import msgspec
 
@@ -19,24 +25,56 @@ from fathom.seams.seam import Ask, Input
 ENTRY = "fathom.agent.gateway.following:begin"
 
 
-async def run_gateway(server: Server, *, stop: asyncio.Event, log: Log) -> None:
-    """On the host's loop, until `stop` is set."""
+async def run_gateway(server: Server, *, stop: asyncio.Event, log: Log, remember: Path | None = None) -> None:
+    """On the host's loop, until `stop` is set. `remember`: where the last table is kept."""
     allow_many()
-    flight = Flight(ENTRY, {}, connect=lambda host: _Backend(host, server, log), outside=live(), log=log)
+
+    def connect(host: Host) -> _Backend:
+        return _Backend(host, server, log, Memory(remember))
+
+    flight = Flight(ENTRY, {}, connect=connect, outside=live(), log=log)
     await fly(flight, stop, who="the gateway")
+
+
+class Memory:
+    """The last table, in a file. One that cannot be read or written is as none: it only spares a wait."""
+
+    def __init__(self, file: Path | None) -> None:
+        self._file = file
+
+    def table(self) -> Table:
+        if self._file is None:
+            return ()
+        try:
+            return msgspec.json.decode(self._file.read_bytes(), type=Table)
+        except (OSError, msgspec.DecodeError):
+            return ()
+
+    def keep(self, table: bytes) -> None:
+        if self._file is None:
+            return
+        new = self._file.with_suffix(".new")
+        with contextlib.suppress(OSError):
+            new.write_bytes(table)
+            new.replace(self._file)
 
 
 class _Backend:
     """Asks about the gateway go to the proxy, all others to the API."""
 
-    def __init__(self, host: Host, server: Server, log: Log) -> None:
+    def __init__(self, host: Host, server: Server, log: Log, memory: Memory) -> None:
         self._host = host
         self._http = HttpBackend(host, server)
         self._proxy = Proxy(self._observe, log)
+        self._memory = memory
+        self._applying = asyncio.Lock()  # One table at a time, the one that is remembered first.
         self._listener: int | None = None  # Who wants to hear what is seen.
         self._unheard: list[Observation] = []
         self._loop = asyncio.get_running_loop()  # The host's; `start` is called inside the Domain.
-        self._tasks = {self._loop.create_task(self._proxy.look_for_ever())}
+        self._tasks = {
+            self._loop.create_task(self._begin()),
+            self._loop.create_task(self._proxy.look_for_ever()),
+        }
 
     def start(self, number: int, ask: Ask, *, stream: bool) -> None:
         if ask.target == TABLE:
@@ -62,8 +100,14 @@ class _Backend:
         await self._proxy.close()
         await self._http.close()
 
+    async def _begin(self) -> None:
+        async with self._applying:
+            await self._proxy.apply(self._memory.table())
+
     async def _apply(self, number: int, ask: Ask) -> None:
-        applied = await self._proxy.apply(msgspec.json.decode(ask.body, type=Table))
+        async with self._applying:
+            applied = await self._proxy.apply(msgspec.json.decode(ask.body, type=Table))
+        self._memory.keep(ask.body)
         self._host.post(Input.REPLY, number, 200, msgspec.json.encode(applied))
 
     def _observe(self, pod: str, uid: str, reached: bool) -> None:
