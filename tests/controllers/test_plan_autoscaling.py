@@ -152,6 +152,17 @@ def test_what_is_left_of_the_generation_before_counts_as_at_work() -> None:
     assert decide(autoscaler(), scene(3, 100, 100, 100, progress=progress), now=NOW).replicas == 6
 
 
+def test_a_rollout_is_held_by_what_its_pods_wait_for() -> None:
+    reasons = [{"reason": "rollout"}, {"reason": "gateway"}, {"reason": "probe"}]
+    current = {"desired": 6, "ready": 1, "pendingReasons": reasons}
+    progress = {"status": {"observedGeneration": 1, "current": current}}
+    found = decide(autoscaler(), scene(2, 100, 100, progress=progress), now=NOW)
+    assert said(found)["ScalingLimited"] == ("True", "HeldByStartUp")
+    current["pendingReasons"] = [{"reason": "rollout"}]
+    found = decide(autoscaler(), scene(2, 100, 100, progress=progress), now=NOW)
+    assert said(found)["ScalingLimited"] == ("True", "HeldByRollout")
+
+
 def test_progress_of_an_older_generation_says_nothing() -> None:
     found = decide(autoscaler(), scene(2, 100, 100, workload=workload(2, generation=2)), now=NOW)
     assert (found.replicas, said(found)["ScalingLimited"]) == (2, ("True", "ProgressUnknown"))

@@ -29,6 +29,7 @@ from fathom.model.objects import Obj, is_deleting, lookup, metadata
 
 ABLE, ACTIVE, LIMITED = "AbleToScale", "ScalingActive", "ScalingLimited"
 
+BEHIND_READY = ("endpoints", "gateway")
 FRESH_S = 10.0
 NEEDS: tuple[Need, ...] = (
     OWN_WRITES,
@@ -237,7 +238,10 @@ def blocker(scene: Scene) -> Said | None:
 
 def _held_by(current: Obj, *, desired: int, ready: int) -> Said:
     reasons = [str(one.get("reason")) for one in current.get("pendingReasons") or ()]
-    first = next((reason for reason in reasons if reason != "endpoints"), "")
+    # Those who are ready are not waited for; and a rollout waits for others itself.
+    first = next(
+        (reason for reason in sorted(reasons, key="rollout".__eq__) if reason not in BEHIND_READY), ""
+    )
     boundary = first.partition("/")[0] or "scheduler"
     word = "StartUp" if boundary in START_UP else boundary.capitalize()
     message = f"{desired - ready} of {desired} replicas are not ready yet ({first or 'no reason given'})"
