@@ -359,10 +359,25 @@ async def take_lock(data: Path, stopping: asyncio.Task[bool]) -> int:
         except OSError:
             if stopping.done() or asyncio.get_running_loop().time() > deadline_s:
                 os.close(lock)
-                raise Busy(f"another fathom runs on {data}; stop it, or choose another with --data") from None
+                raise Busy(
+                    f"another fathom runs on {data}{_holders(data)}; stop it, or choose another with --data"
+                ) from None
             await asyncio.wait((stopping,), timeout=0.1)
         else:
             return lock
+
+
+def _holders(data: Path) -> str:
+    """Who has the lock, as far as we may look: perhaps only a part that was stopped, of a supervisor that is
+    gone."""
+    lock, found = str(data.resolve() / "up.lock"), []
+    for name in filter(str.isdigit, os.listdir("/proc")):
+        with contextlib.suppress(OSError):
+            if int(name) != os.getpid() and any(
+                os.readlink(fd.path) == lock for fd in os.scandir(f"/proc/{name}/fd")
+            ):
+                found.append(name)
+    return f" (process {', '.join(found)})" if found else ""
 
 
 def python(*arguments: str) -> tuple[str, ...]:

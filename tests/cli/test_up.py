@@ -74,9 +74,10 @@ def test_a_taken_port_is_named_with_the_way_out(tmp_path: Path, command: tuple[s
 
 @BOTH
 def test_a_second_server_on_the_same_data_is_refused(tmp_path: Path, command: tuple[str, ...]) -> None:
-    with up(tmp_path / "data", command=command):
+    with up(tmp_path / "data", command=command) as (process, _):
         told = refused(command, "--data", str(tmp_path / "data"), "--port", "0")
     assert str(tmp_path / "data") in told
+    assert command == API or str(process.pid) in told
 
 
 @BOTH
