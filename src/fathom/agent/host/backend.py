@@ -78,9 +78,16 @@ class AgentBackend:
             body = _encode(answer)
         except Exception as error:  # A bug of ours must not stop the other pods: it is said, with its place.
             self._log.error("the driver failed", ask=ask.target, error=repr(error))
-            status, body = 500, f"{type(error).__name__}: {error}".encode()
+            status, body = 500, _words(error).encode()
         self._tasks.pop(number, None)
         self._host.post(Input.REPLY, number, status, body)
+
+
+def _words(error: Exception) -> str:
+    """For the pod's events: what the machine did not permit, or where we are wrong."""
+    if isinstance(error, OSError) and error.strerror:
+        return f"{error.strerror}: {error.filename}" if error.filename else error.strerror
+    return f"{type(error).__name__}: {error}"
 
 
 async def _listing(driver: ProcessDriver, body: bytes) -> tuple[int, Any]:

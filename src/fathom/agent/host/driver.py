@@ -196,7 +196,7 @@ class ProcessDriver:
         except (Unresolved, NotFetched) as error:
             return NotStarted("CreateContainerConfigError", str(error))
         except OSError as error:
-            words = f"{error.strerror}: {error.filename}" if error.filename else str(error)
+            words = f"{error.strerror or error}: {error.filename or self._ground.directory}"
             return NotStarted("CreateContainerError", words)
 
     def signal(self, asked: Signal) -> None:
