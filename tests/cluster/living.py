@@ -67,7 +67,7 @@ class Cluster:
         for file in self.data.glob("agents/*/pods/*/runs/*/*/run.json"):
             record = json.loads(file.read_text())
             for who in ("shim", "pid"):
-                _kill(record[who], record[f"{who}_started"])
+                kill_recorded(record[who], record[f"{who}_started"])
 
     def parts(self) -> dict[str, int]:
         found = {}
@@ -117,7 +117,7 @@ class Cluster:
             return str(answer.read().decode())
 
 
-def _kill(pid: int, started: int) -> None:
+def kill_recorded(pid: int, started: int) -> None:
     """If it is still the process that was recorded: numbers are used again."""
     with contextlib.suppress(FileNotFoundError, ProcessLookupError):
         stat = Path(f"/proc/{pid}/stat").read_text()
