@@ -5,8 +5,8 @@
 
 It outlives the agent, so nothing is lost when the agent restarts: `run.json` says who runs (pid and start
 time), the log is beside it, and `exit.json` is there before the shim ends. Plain Python without packages, so
-that it starts quickly and stays small. If the shim dies the kernel kills the container: nothing runs that
-nobody waits for.
+that it starts quickly and stays small. If the shim is killed the kernel kills the container, and the agent
+whatever that had started (`host/strays.py`): nothing runs that nobody waits for.
 """
 
 from __future__ import annotations
