@@ -8,6 +8,7 @@ import signal
 import sys
 from contextlib import suppress
 from pathlib import Path
+from urllib.parse import urljoin, urlsplit
 
 import aiohttp
 
@@ -20,6 +21,7 @@ from fathom.model.objects import Obj, lookup
 WITHIN = Path(__file__).parent.parent / "within.py"
 OUTPUT_BYTES_MAX = 10 * 1024
 BODY_BYTES_MAX = 10 * 1024
+REDIRECTS, REDIRECTS_MAX = frozenset({301, 302, 303, 307, 308}), 10
 DRAIN_S = 0.2
 LOOK_S = 1.0  # How often it is seen whether the container of a command that takes long still runs.
 ENDED = 137  # Of a command that went with its container.
@@ -92,15 +94,22 @@ class Prober:
         return Probed(False, f"HTTP probe failed with statuscode: {status}")
 
     async def _answer(self, action: Obj, host: str, port: int) -> int | str:
-        """Its status, or why there is none."""
+        """Its status, or why there is none. Who is sent on is followed, but not to another host: as kubelet
+        has it, that is an answer in itself."""
         scheme = str(action.get("scheme") or "HTTP").lower()
         path = str(action.get("path") or "/")
         url = f"{scheme}://{host}:{port}{path if path.startswith('/') else '/' + path}"
         headers = [(str(one["name"]), str(one.get("value") or "")) for one in action.get("httpHeaders") or ()]
         try:
-            async with self._session.get(url, headers=headers, allow_redirects=False) as response:
-                await response.content.read(BODY_BYTES_MAX)
-                return response.status
+            for _ in range(REDIRECTS_MAX + 1):
+                async with self._session.get(url, headers=headers, allow_redirects=False) as response:
+                    await response.content.read(BODY_BYTES_MAX)
+                onward = response.headers.get("Location") if response.status in REDIRECTS else None
+                there = urljoin(url, onward) if onward else ""
+                if not there or urlsplit(there).hostname != urlsplit(url).hostname:
+                    return response.status
+                url = there
+            return f'Get "{url}": stopped after {REDIRECTS_MAX} redirects'
         except (aiohttp.ClientError, OSError, ValueError) as error:
             return f'Get "{url}": {error or type(error).__name__}'
 
