@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import base64
+import json
+
 import pytest
 from tests.agent.living import Cluster, condition, enclosed, is_root
 
@@ -66,3 +69,16 @@ def test_a_container_gets_variables_that_another_wrote_down(cluster: Cluster) ->
     )  # fmt: skip
     cluster.until_ended("reads")
     assert cluster.logs("reads") == "written\n"
+
+
+def test_a_token_is_good_for_as_long_as_the_pod_asks(cluster: Cluster) -> None:
+    token = {"serviceAccountToken": {"path": "token", "audience": "vault", "expirationSeconds": 700}}
+    cluster.run(
+        "token", "cat", "/token/token", restartPolicy="Never",
+        volumes=[{"name": "token", "projected": {"sources": [token]}}],
+        container={"volumeMounts": [{"name": "token", "mountPath": "/token"}]},
+    )  # fmt: skip
+    cluster.until_ended("token")
+    body = cluster.logs("token").split(".")[1]
+    claims = json.loads(base64.urlsafe_b64decode(body + "=" * (-len(body) % 4)))
+    assert (claims["aud"], claims["exp"] - claims["iat"]) == (["vault"], 700)

@@ -21,8 +21,9 @@ from fathom.agent.addresses import next_address
 from fathom.agent.host.account import with_account
 from fathom.agent.host.envfiles import read_env_files
 from fathom.agent.host.environment import Surroundings, Unresolved, hosts_file
-from fathom.agent.host.fetching import TOKEN_S, Fetched, Fetcher, NotFetched, references
+from fathom.agent.host.fetching import Fetched, Fetcher, NotFetched, references
 from fathom.agent.host.files import (
+    TOKEN_S,
     audiences_of,
     changes_by_itself,
     shows_metadata,
@@ -45,7 +46,7 @@ from fathom.seams.log import Log
 
 BEGUN_S, POLL_S = 5.0, 0.05
 AGAIN_S = 1.0  # For what the machine could not do just now.
-TOKEN_RENEW_S = 0.7 * TOKEN_S  # Before they expire.
+TOKEN_RENEW = 0.7  # Of a token's time, before it expires.
 LOST = "the shim that waited for it is gone: how it ended is not known"
 
 
@@ -70,7 +71,7 @@ class Watched(msgspec.Struct, frozen=True):
 
 class Tokens(msgspec.Struct, frozen=True):
     by_audience: dict[str, str]
-    made_s: float
+    renew_s: float  # When new ones are to be asked for, on the clock that only goes forward.
 
 
 def _make(directory: Path, below: Path | None = None) -> None:
@@ -262,15 +263,17 @@ class ProcessDriver:
         """Tokens are asked for when they are to be renewed, the rest each time."""
         uid, now_s = uid_of(pod), time.monotonic()
         if self._has_tokens(uid):
-            fetched = await self._fetcher.fetch(pod, [], services=services)
+            fetched = await self._fetcher.fetch(pod, {}, services=services)
             return msgspec.structs.replace(fetched, tokens=self._tokens[uid].by_audience)
-        fetched = await self._fetcher.fetch(pod, audiences_of(pod), services=services)
-        self._tokens[uid] = Tokens(fetched.tokens, now_s)
+        audiences = audiences_of(pod)
+        fetched = await self._fetcher.fetch(pod, audiences, services=services)
+        good_s = min(audiences.values(), default=TOKEN_S)
+        self._tokens[uid] = Tokens(fetched.tokens, now_s + TOKEN_RENEW * good_s)
         return fetched
 
     def _has_tokens(self, uid: str) -> bool:
         kept = self._tokens.get(uid)
-        return kept is not None and time.monotonic() - kept.made_s < TOKEN_RENEW_S
+        return kept is not None and time.monotonic() < kept.renew_s
 
     def _write_volumes(self, pod: Obj, volumes: list[Obj], around: Surroundings, fetched: Fetched) -> None:
         first = containers_of(pod)[0].spec

@@ -4,6 +4,7 @@ Secrets must not be on the tape of a deciding process, so they never go through 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 from typing import Any
 
 import aiohttp
@@ -16,7 +17,6 @@ from fathom.client.http import CONNECT_S, Server
 from fathom.model.objects import Obj, key_of, lookup, uid_of
 
 TIMEOUT_S = 10.0
-TOKEN_S = 3600
 # The account of a namespace that was made a moment ago comes a moment later.
 ACCOUNT_TRIES, ACCOUNT_S = 4, 0.25
 
@@ -70,7 +70,7 @@ class Fetcher:
     async def close(self) -> None:
         await self._session.close()
 
-    async def fetch(self, pod: Obj, audiences: list[str], *, services: bool = True) -> Fetched:
+    async def fetch(self, pod: Obj, audiences: Mapping[str, int], *, services: bool = True) -> Fetched:
         """Raises `NotFetched`."""
         namespace = key_of(pod).namespace
         maps, secrets = references(pod)
@@ -82,7 +82,7 @@ class Fetcher:
             },
             {name: await self._object(f"{core}/secrets/{name}") for name in secrets},
             await self._services(namespace) if services else (),
-            {audience: await self._token(pod, audience) for audience in audiences},
+            {audience: await self._token(pod, audience, seconds) for audience, seconds in audiences.items()},
         )
 
     async def pod(self, pod: Obj) -> Obj:
@@ -96,11 +96,11 @@ class Fetcher:
         own = await self._object("/api/v1/namespaces/default/services/kubernetes")
         return (*(found.get("items") or ()), *((own,) if own is not None else ()))
 
-    async def _token(self, pod: Obj, audience: str) -> str:
+    async def _token(self, pod: Obj, audience: str, seconds: int) -> str:
         key = key_of(pod)
         account = lookup(pod, "spec", "serviceAccountName") or "default"
         bound = {"apiVersion": "v1", "kind": "Pod", "name": key.name, "uid": uid_of(pod)}
-        spec: Obj = {"boundObjectRef": bound, "expirationSeconds": TOKEN_S}
+        spec: Obj = {"boundObjectRef": bound, "expirationSeconds": seconds}
         if audience:
             spec["audiences"] = [audience]
         body = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": spec}

@@ -16,6 +16,7 @@ from fathom.agent.host.environment import Surroundings, Unresolved, contents_of,
 from fathom.model.objects import Obj, lookup
 
 MODE = 0o644
+TOKEN_S = 3600  # kube-apiserver's default.
 
 
 class File(msgspec.Struct, frozen=True):
@@ -104,14 +105,19 @@ def _inside(path: str) -> str:
     return path
 
 
-def audiences_of(pod: Obj) -> list[str]:
-    """For which tokens of the pod's account are mounted."""
-    return [
-        str(source["serviceAccountToken"].get("audience") or "")
-        for volume in (pod.get("spec") or {}).get("volumes") or ()
-        for source in (volume.get("projected") or {}).get("sources") or ()
-        if source.get("serviceAccountToken")
-    ]
+def audiences_of(pod: Obj) -> dict[str, int]:
+    """For which tokens of the pod's account are mounted, and for how many seconds each is good: where several
+    are for the same, for the shortest time."""
+    found: dict[str, int] = {}
+    for volume in (pod.get("spec") or {}).get("volumes") or ():
+        for source in (volume.get("projected") or {}).get("sources") or ():
+            if token := source.get("serviceAccountToken"):
+                audience, seconds = (
+                    str(token.get("audience") or ""),
+                    token.get("expirationSeconds") or TOKEN_S,
+                )
+                found[audience] = min(seconds, found.get(audience, seconds))
+    return found
 
 
 def write_volume(
