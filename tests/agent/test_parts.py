@@ -357,7 +357,16 @@ def test_the_last_words_are_as_many_lines_and_bytes_as_kubelet_takes(tmp_path: P
     assert shim.last_words(str(tmp_path / "whole")) == "x" * 2047
 
 
-async def read_all(directory: Path, **options: bool) -> bytes:
+def test_the_last_lines_are_whole_ones(tmp_path: Path) -> None:
+    log = shim.Log(str(tmp_path / "log"), 1 << 20, 3)
+    log.write("stdout", b"one\n" + b"x" * 40_000 + b"\ntwo\n")
+    log.close()
+    assert asyncio.run(read_all(tmp_path, tail=2)) == b"x" * 40_000 + b"\ntwo\n"
+    assert asyncio.run(read_all(tmp_path, tail=1)) == b"two\n"
+    assert asyncio.run(read_all(tmp_path, tail=0)) == b""
+
+
+async def read_all(directory: Path, **options: int) -> bytes:
     over = iter([False] * 3 + [True] * 100)
     return b"".join([chunk async for chunk in read_log(directory, LogOptions(**options), lambda: next(over))])  # type: ignore[arg-type]  # as a test says
 

@@ -111,8 +111,18 @@ async def read_log(directory: Path, options: LogOptions, is_over: Callable[[], b
         follower.close()
 
 
-def _tail(lines: Iterator[bytes], count: int) -> Iterator[bytes]:
-    return lines if count < 0 else iter(deque(lines, maxlen=count))
+def _tail(parts: Iterator[bytes], count: int) -> Iterator[bytes]:
+    """Whole lines are counted, however many parts they were written in."""
+    if count < 0:
+        return parts
+    kept: deque[list[bytes]] = deque(maxlen=count)
+    line: list[bytes] = []
+    for part in parts:
+        line.append(part)
+        if part.endswith(b"\n"):
+            kept.append(line)
+            line = []
+    return chain(chain.from_iterable(kept), line)
 
 
 def _chunks(lines: Iterator[bytes]) -> Iterator[bytes]:
