@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 from tests.agent.objects import container, pod
 
+from fathom.agent.expanding import expand
 from fathom.agent.host.account import PLACE, ROOT_CA, with_account
 from fathom.agent.host.environment import (
     Surroundings,
     Unresolved,
     environment,
-    expand,
     hosts_file,
     service_variables,
 )

@@ -303,6 +303,13 @@ def test_a_program_that_binds_every_address_is_told_so(cluster: Cluster, server:
     assert lives(pid_of(pod))
 
 
+def test_a_probes_command_may_name_a_containers_variables(cluster: Cluster) -> None:
+    probe = {"exec": {"command": ["test", "-d", "$(PLACE)"]}, "periodSeconds": 1}
+    env = [{"name": "PLACE", "value": "/usr"}]
+    cluster.run("asks", "sleep", "300", container={"env": env, "readinessProbe": probe})
+    cluster.until_ready("asks")
+
+
 def test_a_liveness_probe_that_fails_restarts_the_container(cluster: Cluster) -> None:
     probe = {"exec": {"command": ["test", "-f", "well"]}, "periodSeconds": 1, "failureThreshold": 2}
     program = "touch well; sleep 2; rm well; sleep 300"

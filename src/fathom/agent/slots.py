@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Callable
 
 import msgspec
 
+from fathom.agent.expanding import with_words
 from fathom.agent.probing import LIVENESS, READINESS, STARTUP, Prober, Tally, Told
 from fathom.agent.runtime import Probed, Run
 from fathom.agent.views import Container, ContainerView, Health
@@ -83,6 +84,7 @@ class Slot:
         run = self.view.run
         if not probe or run is None:
             return
+        probe = with_words(probe, self.container.spec)
         prober = Prober(probe, lambda one: self._ask(run, one), told, rng=self._rng, eager=kind != LIVENESS)
         self._probers.append(asyncio.get_running_loop().create_task(prober.run()))
 

@@ -13,11 +13,11 @@ from collections.abc import Mapping
 
 import msgspec
 
+from fathom.agent.expanding import expand
 from fathom.agent.views import containers_of
 from fathom.model.objects import Key, Obj, key_of, labels_of, lookup, metadata, uid_of
 from fathom.model.quantity import parse
 
-_REFERENCE = re.compile(r"\$(\$|\(([^()]*)\))")
 _SUBSCRIPT = re.compile(r"metadata\.(labels|annotations)\['([^']+)'\]")
 
 
@@ -37,15 +37,6 @@ class Surroundings(msgspec.Struct, frozen=True):
     allocatable: Mapping[str, str] = {}  # What limits default to.
     base: Mapping[str, str] = {}  # PATH and such.
     env_files: Mapping[tuple[str, str], Mapping[str, str]] = {}  # Variables, by volume and path.
-
-
-def expand(text: str, env: Mapping[str, str]) -> str:
-    def found(match: re.Match[str]) -> str:
-        if match[1] == "$":
-            return "$"
-        return env.get(match[2], match[0])
-
-    return _REFERENCE.sub(found, text)
 
 
 def environment(container: Obj, around: Surroundings) -> dict[str, str]:

@@ -9,7 +9,8 @@ from typing import Any
 
 import msgspec
 
-from fathom.agent.host.environment import Surroundings, Unresolved, environment, expand, hostname_of
+from fathom.agent.expanding import expand
+from fathom.agent.host.environment import Surroundings, Unresolved, environment, hostname_of
 from fathom.agent.host.images import Image
 from fathom.agent.host.limits import Fence
 from fathom.agent.host.mounts import Grounds, mounts_of

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import msgspec
 
-from fathom.agent.host.environment import Surroundings, Unresolved, expand
+from fathom.agent.expanding import expand
+from fathom.agent.host.environment import Surroundings, Unresolved
 from fathom.model.objects import Obj, lookup
 
 # What the agent keeps writing to belongs to it alone: kubelet mounts these read-only too.

@@ -1,0 +1,31 @@
+"""`$(NAME)` in words of a spec. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+from fathom.model.objects import Obj, lookup
+
+_REFERENCE = re.compile(r"\$(\$|\(([^()]*)\))")
+
+
+def expand(text: str, env: Mapping[str, str]) -> str:
+    """What nobody has said stays as it is; `$$` is a `$`."""
+
+    def found(match: re.Match[str]) -> str:
+        if match[1] == "$":
+            return "$"
+        return env.get(match[2], match[0])
+
+    return _REFERENCE.sub(found, text)
+
+
+def with_words(probe: Obj, container: Obj) -> Obj:
+    """A probe whose command may name variables of its container, of those that stand in the spec itself: as
+    kubelet does for probes, and not for hooks."""
+    command = lookup(probe, "exec", "command")
+    if not command:
+        return probe
+    env = {str(one["name"]): str(one.get("value") or "") for one in container.get("env") or ()}
+    return {**probe, "exec": {**probe["exec"], "command": [expand(str(word), env) for word in command]}}
