@@ -51,8 +51,6 @@ def shims_below(directory: Path) -> Iterator[tuple[int, Path]]:
 
 
 def strays(record: RunRecord) -> Iterator[int]:
-    """Of its session, or with its view of the files. Numbers of both are used again, but only by processes
-    that have a shim above them."""
     if is_alive(record.pid, record.pid_started):
         yield record.pid
     for name in os.listdir("/proc"):
@@ -61,13 +59,18 @@ def strays(record: RunRecord) -> Iterator[int]:
 
 
 def _belongs(pid: int, record: RunRecord) -> bool:
+    """Numbers of sessions and namespaces are used again, by anybody: that it was this pod's is proved by
+    what it has of the pod, its directory among the mounts or in the environment."""
     try:
         fields = Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()
         if fields[0] in {b"Z", b"X"} or int(fields[19]) < record.pid_started:
             return False
-        return int(fields[3]) == record.pid or (
-            record.mounts != 0 and os.stat(f"/proc/{pid}/ns/mnt").st_ino == record.mounts
-        )
+        if record.mounts:
+            home = f"/{record.uid}/home/{record.container} ".encode()
+            same = os.stat(f"/proc/{pid}/ns/mnt").st_ino == record.mounts
+            return same and home in Path(f"/proc/{pid}/mountinfo").read_bytes()
+        same = int(fields[3]) == record.pid
+        return same and record.uid.encode() in Path(f"/proc/{pid}/environ").read_bytes()
     except (OSError, IndexError):
         return False  # It ended meanwhile, or is not ours to look at.
 
