@@ -196,6 +196,7 @@ class ResourceCache:
         if change.entry is None:
             if self.entries.pop(change.key, None) is not None:
                 self._gone += 1
+                self._forget_keys()
         else:
             self.entries[change.key] = change.entry
             if previous is None:
@@ -206,6 +207,11 @@ class ResourceCache:
         if self._on_nodes is not None:
             self._move(logged, self._on_nodes)
         return logged
+
+    def _forget_keys(self) -> None:
+        """Also of what nobody lists, as events: their keys would be kept for ever."""
+        if self._gone > max(LOG_EVENTS_MAX, len(self.entries)):
+            self._keys, self._unsorted, self._gone = list(self.entries), True, 0
 
     def keys(self, namespace: str | None) -> list[str]:
         """Sorted keys, of one namespace or all. The list is the caller's."""
