@@ -42,7 +42,7 @@ class AgentBackend:
         self._tasks: dict[int, asyncio.Task[None]] = {}
         self._ends: dict[int, None] = {}  # Streams of ends that are open.
         if driver is not None:
-            driver.on_end = self._ended
+            driver.watcher.on_end = self._ended
 
     def start(self, number: int, ask: Ask, *, stream: bool) -> None:
         if not ask.target.startswith(SCHEME):

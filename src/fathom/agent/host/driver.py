@@ -5,13 +5,11 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import errno
 import os
 import shutil
 import signal
 import sys
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -33,11 +31,13 @@ from fathom.agent.host.files import (
 from fathom.agent.host.images import ImagesFile, argv_of
 from fathom.agent.host.launch import Rights, Settled, shim_spec, user_of
 from fathom.agent.host.limits import Means, fence_in, remove_groups
+from fathom.agent.host.places import link_mounts, make_places, mount_note, write_open
 from fathom.agent.host.probes import Prober
 from fathom.agent.host.records import LOCK, ExitRecord, PodRecord, Records, RunRecord, boot_id, is_alive
 from fathom.agent.host.resolving import HOST_RESOLV, resolv_file
 from fathom.agent.host.sockets import family, listening
-from fathom.agent.host.strays import SHIM, end_below, end_strays, shims_below
+from fathom.agent.host.strays import SHIM, end_below, shims_below
+from fathom.agent.host.watching import Watcher
 from fathom.agent.runtime import Kept, Launch, NotStarted, Probed, Run
 from fathom.agent.seamed import Probing, Signal
 from fathom.agent.views import containers_of
@@ -45,9 +45,7 @@ from fathom.model.objects import Obj, lookup, uid_of
 from fathom.seams.log import Log
 
 BEGUN_S, POLL_S = 5.0, 0.05
-AGAIN_S = 1.0  # For what the machine could not do just now.
 TOKEN_RENEW = 0.7  # Of a token's time, before it expires.
-LOST = "the shim that waited for it is gone: how it ended is not known"
 
 
 class Ground(msgspec.Struct, frozen=True):
@@ -64,52 +62,9 @@ class Ground(msgspec.Struct, frozen=True):
     log_bytes: int = 10 * 1024 * 1024
 
 
-class Watched(msgspec.Struct, frozen=True):
-    fd: int  # The shim's pidfd.
-    record: RunRecord  # Files may be lost; who runs must be known all the same, to be ended.
-
-
 class Tokens(msgspec.Struct, frozen=True):
     by_audience: dict[str, str]
     renew_s: float  # When new ones are to be asked for, on the clock that only goes forward.
-
-
-def _make(directory: Path, below: Path | None = None) -> None:
-    """With what is missing above it; whatever our umask, others may go there. What is above that is not ours
-    to change."""
-    missing = [one for one in (directory, *directory.parents) if not one.exists()]
-    for one in reversed(missing):
-        one.mkdir()
-        one.chmod(0o755)
-    if directory != below:
-        directory.chmod(0o755)
-
-
-def _write_open(path: Path, text: str) -> None:
-    """For everybody to read, whatever our umask."""
-    path.write_text(text)
-    path.chmod(0o644)
-
-
-def _mount_note(settled: Settled) -> str:
-    """Said where nothing can be mounted."""
-    places = [str(one["mountPath"]) for one in settled.container.get("volumeMounts") or ()]
-    if settled.rights.enclosing or not places:
-        return ""
-    below = ", ".join(place.strip("/") for place in places)
-    return (
-        "the system does not let the agent mount anything for pods: volumes are not at their mount paths, "
-        f"but below the container's own directory, which $HOME names: {below}"
-    )
-
-
-def link_mounts(home: Path, mounts: list[dict[str, Any]]) -> None:
-    """Where nothing can be mounted: below the working directory, by the mount's own path."""
-    for mount in mounts:
-        link = home / mount["to"].strip("/")
-        _make(link.parent, below=home)
-        if not link.is_symlink() and not link.exists():
-            link.symlink_to(mount["from"])
 
 
 class ProcessDriver:
@@ -121,19 +76,16 @@ class ProcessDriver:
         self._log = log
         self.records = Records(ground.directory)
         self._prober = Prober(ground.rights)
-        self._loop = asyncio.get_running_loop()
+        self.watcher = Watcher(self.records, log)
         self._boot = boot_id()
-        self._watched: dict[str, Watched] = {}  # By run id: of those whose shim lives.
         self._last_ip = ""
         self._locks: dict[tuple[str, str], asyncio.Lock] = {}  # Of starts, by pod and container.
         self._tokens: dict[str, Tokens] = {}  # That pods have, by UID.
-        self.on_end: Callable[[Run], None] = lambda run: None
         self._end_unknown()
-        self._adopt_all()
+        self.watcher.adopt_all()
 
     async def close(self) -> None:
-        for run_id in list(self._watched):
-            self._unwatch(run_id)
+        self.watcher.forget()
         await self._prober.close()
 
     # What the deciding part asks for.
@@ -172,7 +124,7 @@ class ProcessDriver:
         for _ in range(round(BEGUN_S / POLL_S)):
             there = self.records.run(uid, name, launch.attempt)
             if there is not None:
-                self._watch(there)
+                self.watcher.watch(there)
                 return self.records.run(uid, name, launch.attempt)
             if not self.records.is_held(uid, name):
                 return None
@@ -223,12 +175,10 @@ class ProcessDriver:
         return await self._prober.probe(record, asked.pod, asked.probe, asked.ip)
 
     def _record(self, run_id: str, uid: str, container: str, attempt: int) -> RunRecord | None:
-        watched = self._watched.get(run_id)
-        return watched.record if watched is not None else self.records.run_record(uid, container, attempt)
+        return self.watcher.record(run_id) or self.records.run_record(uid, container, attempt)
 
     def remove(self, uid: str) -> None:
-        for run_id in [run_id for run_id, one in self._watched.items() if one.record.uid == uid]:
-            self._unwatch(run_id)
+        self.watcher.forget(uid)
         self._tokens.pop(uid, None)
         for key in [key for key in self._locks if key[0] == uid]:
             del self._locks[key]
@@ -316,35 +266,21 @@ class ProcessDriver:
             self.records.run_dir(uid, launch.container, launch.attempt),
         )
         user = user_of(pod, container, record.ip, ground.rights)
-        self._make_places(pod_dir, run_dir, container, user)
+        make_places(pod_dir, run_dir, container, user)
         volumes = [one for one in lookup(pod, "spec", "volumes") or () if "hostPath" not in one]
         self._write_volumes(pod, volumes, around, fetched)
         files = read_env_files(container, pod_dir / "volumes")
         around = msgspec.structs.replace(around, env_files=files)
-        _write_open(pod_dir / "hosts", hosts_file(pod, record.ip))
+        write_open(pod_dir / "hosts", hosts_file(pod, record.ip))
         resolv = resolv_file(pod, HOST_RESOLV)
         if resolv is not None:
-            _write_open(pod_dir / "resolv.conf", resolv)
+            write_open(pod_dir / "resolv.conf", resolv)
         fence = fence_in(ground.means, f"{ground.node}/{uid}/{launch.container}", container, pod)
         argv, image = found
         return Settled(
             launch, container, argv, image, around, pod_dir, run_dir, fence, ground.rights, self._boot,  # type: ignore[arg-type]  # as `argv_of` says
             ground.log_bytes, pod_dir / "resolv.conf" if resolv is not None else None,
         )  # fmt: skip
-
-    def _make_places(
-        self, pod_dir: Path, run_dir: Path, container: Obj, user: tuple[int, int] | None
-    ) -> None:
-        shutil.rmtree(run_dir, ignore_errors=True)  # Of a start that came to nothing.
-        home = pod_dir / "home" / container["name"]
-        for directory in (home, run_dir, run_dir / "root", pod_dir / "volumes"):
-            _make(directory)
-        message = run_dir / "message"
-        message.touch()
-        if user is not None:
-            os.chown(home, *user)
-            home.chmod(0o700)
-            os.chown(message, *user)
 
     async def _spawn(self, settled: Settled, spec: dict[str, Any]) -> Run:
         if not settled.rights.enclosing:
@@ -364,9 +300,9 @@ class ProcessDriver:
         run = self.records.run(uid, launch.container, launch.attempt)
         if run is None:
             return self._never_ran(settled, said.decode("utf-8", "replace").strip())
-        self._watch(run)
+        self.watcher.watch(run)
         began = self.records.run(uid, launch.container, launch.attempt) or run
-        return msgspec.structs.replace(began, note=_mount_note(settled))
+        return msgspec.structs.replace(began, note=mount_note(settled))
 
     def _never_ran(self, settled: Settled, said: str) -> Run:
         """A run all the same: what happens next is for the restart policy to say."""
@@ -396,74 +332,3 @@ class ProcessDriver:
             if not (directory.parent / LOCK).exists():
                 self._log.warn("a run without a record is ended", directory=str(directory))
                 end_below(directory)
-
-    def _adopt_all(self) -> None:
-        for record in self.records.pods():
-            for run in self.records.runs(uid_of(record.pod)):
-                if run.exit is None:
-                    self._watch(run)
-
-    def _watch(self, run: Run) -> None:
-        """Its shim's end is its own. A shim that is gone already is found out now; where that cannot be told,
-        it is asked again."""
-        try:
-            record = self.records.run_record(run.uid, run.container, run.attempt)
-            if record is None or run.id in self._watched:
-                return
-            fd = self._pidfd(record)
-        except OSError as error:
-            self._log.warn("a run cannot be watched yet", run=run.id, error=str(error))
-            self._loop.call_later(AGAIN_S, self._watch, run)
-            return
-        if fd is None:
-            self._ended(run, record)
-            return
-        self._watched[run.id] = Watched(fd, record)
-        self._loop.add_reader(fd, self._shim_ended, run)
-
-    def _pidfd(self, record: RunRecord) -> int | None:
-        """None: it is gone. Raises OSError where that cannot be told."""
-        try:
-            fd = os.pidfd_open(record.shim)
-        except OSError as error:
-            if error.errno in {errno.ESRCH, errno.EINVAL}:  # No such process; 0, of a run that never was.
-                return None
-            raise
-        try:
-            if record.boot == self._boot and is_alive(record.shim, record.shim_started):
-                return fd
-        except OSError:
-            os.close(fd)
-            raise
-        os.close(fd)
-        return None
-
-    def _unwatch(self, run_id: str) -> RunRecord:
-        watched = self._watched.pop(run_id)
-        self._loop.remove_reader(watched.fd)
-        os.close(watched.fd)
-        return watched.record
-
-    def _shim_ended(self, run: Run) -> None:
-        self._ended(run, self._unwatch(run.id))
-
-    def _ended(self, run: Run, record: RunRecord) -> None:
-        try:
-            found = self.records.run(run.uid, run.container, run.attempt)
-        except OSError as error:
-            self._log.warn("how a run ended cannot be read yet", run=run.id, error=str(error))
-            self._loop.call_later(AGAIN_S, self._ended, run, record)
-            return
-        self.on_end(found if found is not None and found.exit is not None else self._lost(run, record))
-
-    def _lost(self, run: Run, record: RunRecord) -> Run:
-        """Its shim was killed, or could not write down how it ended."""
-        if record.boot == self._boot:
-            end_strays(record)
-        now_ns = time.time_ns()
-        lost = ExitRecord(137, now_ns, run.started_ns, 9, "ContainerStatusUnknown", LOST)
-        try:
-            self.records.write_exit(run, lost)
-        except OSError as error:  # A full disk. The end is told all the same, or the pod would seem to run.
-            self._log.warn("an end is not written down", run=run.id, error=str(error))
-        return msgspec.structs.replace(run, exit=lost.exit)

@@ -1,0 +1,118 @@
+"""Whoever runs, watched through the pidfds of the shims: how each run ended is told, from its record, or
+where a shim could not write one, as lost."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import os
+import time
+from collections.abc import Callable
+
+import msgspec
+
+from fathom.agent.host.records import ExitRecord, Records, RunRecord, boot_id, is_alive
+from fathom.agent.host.strays import end_strays
+from fathom.agent.runtime import Run
+from fathom.model.objects import uid_of
+from fathom.seams.log import Log
+
+AGAIN_S = 1.0  # For what the machine could not do just now.
+LOST = "the shim that waited for it is gone: how it ended is not known"
+
+
+class Watched(msgspec.Struct, frozen=True):
+    fd: int  # The shim's pidfd.
+    record: RunRecord  # Files may be lost; who runs must be known all the same, to be ended.
+
+
+class Watcher:
+    """Make it on the host's loop."""
+
+    def __init__(self, records: Records, log: Log) -> None:
+        self._records = records
+        self._log = log
+        self._loop = asyncio.get_running_loop()
+        self._boot = boot_id()
+        self._watched: dict[str, Watched] = {}  # By run id: of those whose shim lives.
+        self.on_end: Callable[[Run], None] = lambda run: None
+
+    def record(self, run_id: str) -> RunRecord | None:
+        watched = self._watched.get(run_id)
+        return None if watched is None else watched.record
+
+    def forget(self, uid: str | None = None) -> None:
+        """All of a pod; or all."""
+        for run_id in [key for key, one in self._watched.items() if uid in {None, one.record.uid}]:
+            self._unwatch(run_id)
+
+    def adopt_all(self) -> None:
+        for record in self._records.pods():
+            for run in self._records.runs(uid_of(record.pod)):
+                if run.exit is None:
+                    self.watch(run)
+
+    def watch(self, run: Run) -> None:
+        """Its shim's end is its own. A shim that is gone already is found out now; where that cannot be told,
+        it is asked again."""
+        try:
+            record = self._records.run_record(run.uid, run.container, run.attempt)
+            if record is None or run.id in self._watched:
+                return
+            fd = self._pidfd(record)
+        except OSError as error:
+            self._log.warn("a run cannot be watched yet", run=run.id, error=str(error))
+            self._loop.call_later(AGAIN_S, self.watch, run)
+            return
+        if fd is None:
+            self._ended(run, record)
+            return
+        self._watched[run.id] = Watched(fd, record)
+        self._loop.add_reader(fd, self._shim_ended, run)
+
+    def _pidfd(self, record: RunRecord) -> int | None:
+        """None: it is gone. Raises OSError where that cannot be told."""
+        try:
+            fd = os.pidfd_open(record.shim)
+        except OSError as error:
+            if error.errno in {errno.ESRCH, errno.EINVAL}:  # No such process; 0, of a run that never was.
+                return None
+            raise
+        try:
+            if record.boot == self._boot and is_alive(record.shim, record.shim_started):
+                return fd
+        except OSError:
+            os.close(fd)
+            raise
+        os.close(fd)
+        return None
+
+    def _unwatch(self, run_id: str) -> RunRecord:
+        watched = self._watched.pop(run_id)
+        self._loop.remove_reader(watched.fd)
+        os.close(watched.fd)
+        return watched.record
+
+    def _shim_ended(self, run: Run) -> None:
+        self._ended(run, self._unwatch(run.id))
+
+    def _ended(self, run: Run, record: RunRecord) -> None:
+        try:
+            found = self._records.run(run.uid, run.container, run.attempt)
+        except OSError as error:
+            self._log.warn("how a run ended cannot be read yet", run=run.id, error=str(error))
+            self._loop.call_later(AGAIN_S, self._ended, run, record)
+            return
+        self.on_end(found if found is not None and found.exit is not None else self._lost(run, record))
+
+    def _lost(self, run: Run, record: RunRecord) -> Run:
+        """Its shim was killed, or could not write down how it ended."""
+        if record.boot == self._boot:
+            end_strays(record)
+        now_ns = time.time_ns()
+        lost = ExitRecord(137, now_ns, run.started_ns, 9, "ContainerStatusUnknown", LOST)
+        try:
+            self._records.write_exit(run, lost)
+        except OSError as error:  # A full disk. The end is told all the same, or the pod would seem to run.
+            self._log.warn("an end is not written down", run=run.id, error=str(error))
+        return msgspec.structs.replace(run, exit=lost.exit)
