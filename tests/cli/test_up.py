@@ -24,13 +24,20 @@ API, CLUSTER = ("serve", "api"), ("up", "--nodes", "0")
 BOTH = pytest.mark.parametrize("command", [API, CLUSTER], ids=["api", "up"])
 
 
+def _hears_a_closed_terminal() -> None:
+    """Also where these tests run under `nohup`."""
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
+
+
 @contextmanager
 def up(
     data: Path, *arguments: str, command: tuple[str, ...] = API
 ) -> Iterator[tuple[subprocess.Popen[str], list[str]]]:
     """A server that has said `ready`, and what it said until then."""
     whole = [*FATHOM, *command, "--data", str(data), "--port", "0", *arguments]
-    with subprocess.Popen(whole, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+    with subprocess.Popen(
+        whole, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, preexec_fn=_hears_a_closed_terminal
+    ) as process:
         assert process.stdout is not None
         said: list[str] = []
         while (line := process.stdout.readline()) and line != "ready\n":

@@ -15,6 +15,7 @@ from fathom.model.objects import Obj
         ({"metadata": {"creationTimestamp": "1"}, "eventTime": "2"}, "2"),
         ({"metadata": {"creationTimestamp": "1"}, "eventTime": "2", "lastTimestamp": "3"}, "3"),
         ({"lastTimestamp": "3", "series": {"lastObservedTime": "4"}}, "4"),
+        ({"metadata": {"creationTimestamp": "5"}, "lastTimestamp": "3"}, "5"),
     ],
 )
 def test_the_newest_word_counts(event: Obj, seen: str) -> None:

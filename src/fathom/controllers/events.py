@@ -12,10 +12,11 @@ EXPIRE_S = 60.0
 
 
 def last_seen(event: Obj) -> str:
-    """RFC 3339, so that comparing text compares times (to the second, which will do)."""
+    """RFC 3339, so that comparing text compares times (to the second, which will do). Never before it came
+    here: whoever sent it may tell of the past, or have a clock that is wrong."""
     series = lookup(event, "series", "lastObservedTime")
     found = series or event.get("lastTimestamp") or event.get("eventTime")
-    return str(found or metadata(event).get("creationTimestamp") or "")
+    return max(str(found or ""), str(metadata(event).get("creationTimestamp") or ""))
 
 
 class EventController:
