@@ -24,9 +24,14 @@ API, CLUSTER = ("serve", "api"), ("up", "--nodes", "0")
 BOTH = pytest.mark.parametrize("command", [API, CLUSTER], ids=["api", "up"])
 
 
-def _hears_a_closed_terminal() -> None:
-    """Also where these tests run under `nohup`."""
-    signal.signal(signal.SIGHUP, signal.SIG_DFL)
+@contextmanager
+def hearing_a_closed_terminal() -> Iterator[None]:
+    """Whoever is started now, also where these tests run under `nohup`."""
+    before = signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGHUP, before)
 
 
 @contextmanager
@@ -35,9 +40,9 @@ def up(
 ) -> Iterator[tuple[subprocess.Popen[str], list[str]]]:
     """A server that has said `ready`, and what it said until then."""
     whole = [*FATHOM, *command, "--data", str(data), "--port", "0", *arguments]
-    with subprocess.Popen(
-        whole, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, preexec_fn=_hears_a_closed_terminal
-    ) as process:
+    with hearing_a_closed_terminal():
+        started = subprocess.Popen(whole, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    with started as process:
         assert process.stdout is not None
         said: list[str] = []
         while (line := process.stdout.readline()) and line != "ready\n":
