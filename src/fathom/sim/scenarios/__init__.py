@@ -27,6 +27,7 @@ from fathom.sim.scenarios import (
     history,
     jobs,
     leaders,
+    lives,
     loads,
     nodes,
     oldviews,
@@ -84,6 +85,7 @@ MODULES = (
     reading,
     nodes,
     tainting,
+    lives,
 )
 
 SCENARIOS: dict[str, Scenario] = {one.name: one for module in MODULES for one in module.SCENARIOS}
