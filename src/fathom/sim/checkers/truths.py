@@ -260,13 +260,26 @@ def slices(truth: Truth) -> Wrong:
             and labels_of(each).get("kubernetes.io/service-name") == key.name
         ]
         found = sorted(
-            (str(lookup(each, "targetRef", "uid")), bool(lookup(each, "conditions", "ready")))
+            (
+                str(lookup(each, "targetRef", "uid")),
+                bool(lookup(each, "conditions", "ready")),
+                str(each.get("zone") or ""),
+            )
             for part in mine
             for each in part.get("endpoints") or ()
         )
-        true = sorted((uid_of(pod), _is_ready(pod) and not is_deleting(pod)) for pod in served(truth, one))
+        true = sorted(
+            (uid_of(pod), _is_ready(pod) and not is_deleting(pod), _zone(truth, pod))
+            for pod in served(truth, one)
+        )
         if found != true:
             yield SLICES, _path(one), f"its endpoints are {found}, its pods {true}"
+
+
+def _zone(truth: Truth, pod: Obj) -> str:
+    where = lookup(pod, "spec", "nodeName")
+    nodes = (node for node in truth.list("nodes") if key_of(node).name == where)
+    return next((labels_of(node).get("topology.kubernetes.io/zone", "") for node in nodes), "")
 
 
 def served(truth: Truth, service: Obj) -> list[Obj]:

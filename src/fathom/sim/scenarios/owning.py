@@ -23,7 +23,7 @@ from fathom.store.protocol import Compacted
 SECRETS = Resource("", "v1", "secrets")
 OWNERS = tuple(f"owner-{number}" for number in range(3))
 SPACES = ("here", "there")
-POLICIES = ("Background", "Background", "Foreground", "Orphan")
+POLICIES = ("Background", "Foreground", "Foreground", "Orphan")
 HELD = "example.com/held"
 
 

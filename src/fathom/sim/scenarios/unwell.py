@@ -22,6 +22,7 @@ from fathom.sim.menu import Menu
 from fathom.sim.running import nudge
 from fathom.sim.scenario import Scenario, scenario
 from fathom.sim.scenarios.drains import BUDGETS, KINDS
+from fathom.sim.scenarios.objects import NODES, node
 from fathom.sim.scenarios.serving import SERVICES
 from fathom.sim.scenarios.staff import AGENT, AT_THE_TOP, MANAGERS, QUIET_S, come_to_rest, employ
 from fathom.sim.scenarios.workloads import DEPLOYMENTS, WORKLOADS, deployment
@@ -68,6 +69,8 @@ async def not_all_is_well(world: World) -> None:
         await world.apply(BUDGETS, _budget(name, selector))
     for name in WORKLOADS:
         await world.apply(DEPLOYMENTS, _deployment(name, 3))
+    await world.sleep(3)
+    await world.apply(NODES, _node())  # Its zone is known later than its pods.
     for step in range(world.scale):
         await world.sleep(3 * world.rng.random())
         await world.apply(DEPLOYMENTS, _recreated("disk", 2, tag=step // 2))
@@ -79,6 +82,12 @@ async def not_all_is_well(world: World) -> None:
     nudge(world, AGENT)
     await world.settle(quiet_s=QUIET_S)
     await come_to_rest(world, weather)
+
+
+def _node() -> Obj:
+    made = node("node-1")
+    made["metadata"]["labels"]["topology.kubernetes.io/zone"] = "zone-a"
+    return made
 
 
 def _service(name: str, selector: Obj) -> Obj:
