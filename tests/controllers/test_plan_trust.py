@@ -96,6 +96,11 @@ def test_at_most_a_tenth_of_the_nodes_is_quarantined_and_always_one_may_be() -> 
     assert may_quarantine(well[0], well[:3])
 
 
+def test_who_is_being_quarantined_counts_before_that_is_seen() -> None:
+    nodes: list[Obj] = [{"metadata": {"name": name}} for name in ("a", "b")]
+    assert [may_quarantine(one, nodes, {"a"}) for one in nodes] == [True, False]
+
+
 def test_a_node_that_may_not_be_quarantined_only_comes_last() -> None:
     pods = [pod("a"), pod("b"), pod("c")]
     plan = plan_trust(node(), pods, lambda uid: True, now_ns=NOW_NS, now=NOW, quarantining=False)

@@ -9,19 +9,23 @@ when more seem to fail, it is rather something that they share.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Any
 
 import msgspec
 
+from fathom.cache.freshness import Need, NoOlderThan
 from fathom.control.owning import controller_of
-from fathom.control.plan import NOTHING, Patch, Plan, target, write_status
+from fathom.control.plan import NOTHING, OWN_WRITES, Patch, Plan, target, write_status
 from fathom.model.conditions import Status, conditions_of, find_condition, set_condition
 from fathom.model.objects import Obj, is_deleting, lookup, metadata
 from fathom.model.trust import ANNOTATION, FULL, Lost, lost_of
 
 QUARANTINED = "fathom.dev/Quarantined"
 TAINT = {"key": "fathom.dev/quarantine", "effect": "NoSchedule"}
+
+FRESH_S = 10.0
+NEEDS: tuple[Need, ...] = (OWN_WRITES, NoOlderThan(FRESH_S, ("Node",)))
 
 PER_FAILURE = 34  # Three pods at once are enough.
 FORGIVEN = 50
@@ -59,12 +63,12 @@ def workload(pod: Obj) -> str:
     return str((controller_of(pod) or {}).get("uid") or "")
 
 
-def may_quarantine(node: Obj, nodes: Iterable[Obj]) -> bool:
-    """Whether one more may be, of all these."""
-    listed = list(nodes)
-    name = metadata(node).get("name")
-    others = sum(is_quarantined(one) for one in listed if metadata(one).get("name") != name)
-    return others < max(1, len(listed) // QUARANTINED_SHARE)
+def may_quarantine(node: Obj, nodes: Iterable[Obj], under_way: Collection[str] = ()) -> bool:
+    """Whether one more may be, of all these. `under_way`: names of those of whom it is not seen yet."""
+    listed = {str(metadata(one).get("name")): one for one in nodes}
+    aside = {name for name, one in listed.items() if is_quarantined(one)}
+    others = aside.union(under_way) - {metadata(node).get("name")}
+    return len(others) < max(1, len(listed) // QUARANTINED_SHARE)
 
 
 def plan_trust(
@@ -75,9 +79,10 @@ def plan_trust(
     now_ns: int,
     now: str,
     quarantining: bool = True,
+    needs: tuple[Need, ...] = (),
 ) -> Plan:
     """`runs_elsewhere`: whether a workload has a pod that is ready on another node. `quarantining`: whether
-    this node may be quarantined, if it comes to that."""
+    this node may be quarantined, if it comes to that, and `needs` what must be seen before."""
     bad = [pod for pod in pods if failing(pod) and workload(pod) and runs_elsewhere(workload(pod))]
     before = lost_of(node)
     points = max(points_now(before, now_ns=now_ns), min(FULL, PER_FAILURE * len(bad)))
@@ -88,7 +93,8 @@ def plan_trust(
     names = ", ".join(str(metadata(pod).get("name")) for pod in bad) or before.why
     if moved or quarantined != is_quarantined(node):
         why = f"trust lost {before.points} -> {points}: {names}"
-        return Plan(patches=(_patched(node, Lost(points, now_ns, names), quarantined),), why=why)
+        patch = _patched(node, Lost(points, now_ns, names), quarantined)
+        return Plan(patches=(patch,), needs=(*NEEDS, *needs) if patch.destructive else (), why=why)
     # Said in a pass of its own: a status is written to the node as it was read, which the patch has changed.
     statuses = write_status("Node", node, {"conditions": _said(node, quarantined, before.why, now)})
     return (
@@ -106,7 +112,7 @@ def _patched(node: Obj, lost: Lost, quarantined: bool) -> Patch:
     patch: Obj = {"metadata": {"annotations": {ANNOTATION: note}}}
     if quarantined != is_quarantined(node):
         patch["spec"] = {"taints": ([*others, TAINT] if quarantined else others) or None}
-    return Patch(target("Node", node), patch)
+    return Patch(target("Node", node), patch, destructive=quarantined and not is_quarantined(node))
 
 
 def _said(node: Obj, quarantined: bool, names: str, now: str) -> list[Obj]:

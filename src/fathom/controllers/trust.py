@@ -9,6 +9,7 @@ from fathom.cache.snapshot import Snapshot
 from fathom.control.again import Again
 from fathom.control.kit import Kit
 from fathom.control.watches import NODE, POD, Primary, Related, View, Watch
+from fathom.controllers.floor import Floor
 from fathom.controllers.plan_trust import failing, may_quarantine, plan_trust
 from fathom.model.conditions import is_true
 from fathom.model.objects import Key, Obj, lookup
@@ -31,8 +32,12 @@ class Trust:
 
     def __init__(self, kit: Kit) -> None:
         self._kit = kit
+        self._floor = Floor(kit, NODE)
+        # Nodes that are being quarantined, as far as this may not be seen yet: others are not, meanwhile.
+        self._under_way: set[str] = set()
 
     async def reconcile(self, key: Key) -> Again:
+        await self._floor.fetch()
         view = self._kit.snapshot()
         node = view.get("Node", key)
         if node is None:
@@ -43,9 +48,15 @@ class Trust:
             lambda uid: runs_elsewhere(view, uid, key.name),
             now_ns=self._kit.now_ns(),
             now=self._kit.now(),
-            quarantining=may_quarantine(node, view.list("Node")),
+            quarantining=may_quarantine(node, view.list("Node"), self._under_way),
+            needs=self._floor.needs,
         )
+        self._under_way.discard(key.name)
+        if any(patch.destructive for patch in plan.patches):
+            self._under_way.add(key.name)
         applied = await self._kit.apply(key, plan, seen=view)
+        if applied.failure is not None and applied.failure.reason != "OutcomeUnknown":
+            self._under_way.discard(key.name)
         return Again.after(applied, in_s=LOOK_S if lost_of(node).points else None, why="trust comes back")
 
 

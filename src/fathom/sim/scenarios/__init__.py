@@ -23,6 +23,7 @@ from fathom.sim.scenarios import (
     endings,
     failures,
     gateways,
+    gray,
     heirs,
     history,
     jobs,
@@ -86,6 +87,7 @@ MODULES = (
     nodes,
     tainting,
     lives,
+    gray,
 )
 
 SCENARIOS: dict[str, Scenario] = {one.name: one for module in MODULES for one in module.SCENARIOS}

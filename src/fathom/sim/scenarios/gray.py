@@ -1,0 +1,121 @@
+"""Nodes that answer, and on which nothing starts: they lose trust, one of them is quarantined, and forgiven
+when nothing fails on it any more."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from fathom.agent.process import begin as begin_agent
+from fathom.model.conditions import conditions_of, find_condition
+from fathom.model.objects import Key, Obj, key_of, lookup, uid_of
+from fathom.model.trust import ANNOTATION
+from fathom.sim.invariants import Checker, Found, Seen
+from fathom.sim.menu import Menu
+from fathom.sim.scenario import Scenario, scenario
+from fathom.sim.scenarios.objects import NODES as NODE_KIND
+from fathom.sim.scenarios.objects import PODS
+from fathom.sim.scenarios.real import (
+    DECIDERS,
+    DEPLOYMENTS,
+    NODES,
+    ZONES,
+    deployment,
+    employ_cluster,
+    standard,
+    until_ready,
+)
+from fathom.sim.world import World
+
+SOUND, GRAY = NODES[:3], NODES[3:]
+REPLICAS = 15
+TAINT, SAID = "fathom.dev/quarantine", "fathom.dev/Quarantined"
+# A tenth of the nodes, and always one.
+MOST = 1
+
+
+class FewAreQuarantined(Checker):
+    """When many seem to fail, it is rather something that they share; and who starts what it is given is
+    never set aside."""
+
+    name = "few nodes are quarantined, and only the bad"
+    resources = frozenset({"nodes"})
+
+    def __init__(self) -> None:
+        self._aside: set[str] = set()
+
+    def commit(self, change: Seen) -> Found:
+        name = change.key.name
+        if change.new is None or not _is_aside(change.new):
+            self._aside.discard(name)
+            return None
+        self._aside.add(name)
+        if name in SOUND:
+            return f"{change.by} quarantines {name}, on which everything starts"
+        many = len(self._aside) > MOST
+        return f"{', '.join(sorted(self._aside))} are quarantined at once" if many else None
+
+
+def _is_aside(node: Obj) -> bool:
+    return any(one.get("key") == TAINT for one in lookup(node, "spec", "taints") or ())
+
+
+def checkers() -> Sequence[Checker]:
+    return [*standard(), FewAreQuarantined()]
+
+
+@scenario(
+    Menu(processes=DECIDERS, kinds=("/pods", "/nodes"), seconds=40, most=6, without=("skew",)),
+    checkers=checkers,
+)
+async def gray_nodes(world: World) -> None:
+    """Starts fail on two of five nodes: one is set aside, with the reason; nobody is to blame for what fails
+    everywhere. Pods that are taken away start elsewhere, and when a person says so it is forgiven."""
+    employ_cluster(world, nodes=SOUND)
+    for index, name in enumerate(GRAY):
+        world.process(
+            name,
+            begin_agent,
+            node=name,
+            driver="simulated",
+            zone=ZONES[index],
+            script={"fail": "start"},
+        )
+    await world.sleep(5)
+    await world.apply(DEPLOYMENTS, deployment("bad", 5, notes={"fathom.dev/simulated": '{"fail": "start"}'}))
+    await world.apply(DEPLOYMENTS, deployment("web", REPLICAS))
+    await world.sleep(40)
+    world.heal()
+    await world.until(lambda: bool(_aside(world)), within_s=300, what="a gray node is quarantined")
+    (aside,) = _aside(world)
+    await world.until(lambda: _said(world, aside) == ("True", "StartsFail"), within_s=60, what="it says so")
+    await _take_away(world)
+    await until_ready(world, "web", REPLICAS, within_s=600)
+    for name in GRAY:
+        await world.apply(NODE_KIND, {"metadata": {"name": name, "annotations": {ANNOTATION: None}}})
+    await world.until(
+        lambda: _said(world, aside) == ("False", "Forgiven"), within_s=60, what=f"{aside} is forgiven"
+    )
+
+
+def _aside(world: World) -> list[str]:
+    return [key_of(node).name for node in world.list("nodes") if _is_aside(node)]
+
+
+def _said(world: World, name: str) -> tuple[str, str]:
+    found = find_condition(conditions_of(world.get("nodes", Key("", name)) or {}), SAID) or {}
+    return str(found.get("status")), str(found.get("reason"))
+
+
+async def _take_away(world: World) -> None:
+    """A person sends off all that does not start, until nothing is left there: the scheduler takes gray nodes
+    last."""
+    for _ in range(40):
+        stuck = [pod for pod in world.list("pods", "default") if lookup(pod, "spec", "nodeName") in GRAY]
+        if not stuck:
+            return
+        for pod in stuck:
+            await world.api.delete(PODS, *key_of(pod), uid=uid_of(pod))
+        await world.sleep(15)
+
+
+SCENARIOS: tuple[Scenario, ...] = (gray_nodes,)
