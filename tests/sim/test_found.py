@@ -83,7 +83,7 @@ def test_an_agent_that_comes_back_gives_nobody_the_address_of_another() -> None:
 
 
 def test_two_nodes_that_fail_at_once_are_not_both_quarantined() -> None:
-    """1. Starts fail on two nodes. 2. Each is looked at by itself, and of neither is it seen yet that the other
-    is being set aside: more than may be would be."""
+    """1. Starts fail on two nodes. 2. Each is looked at by itself, and of neither is it seen yet that the
+    other is being set aside: more than may be would be."""
     told = SCENARIOS["gray-nodes"]
     must_hold(told, plan_of(told, "1"))
