@@ -112,27 +112,17 @@ def _claimed(job: Obj, claims: Claims) -> Plan:
     """Whoever is adopted will be counted, whoever is let go will not."""
     return Plan(
         patches=(
-            *(_adopted(job, pod) for pod in claims.adopt),
-            *(_released(job, pod) for pod in claims.release),
+            *(_owned(pod, adopted(pod, job), with_finalizer(pod, TRACKED)) for pod in claims.adopt),
+            *(_owned(pod, orphaned(pod, job), without_finalizer(pod, TRACKED)) for pod in claims.release),
         ),
         why="pods are adopted or let go",
     )
 
 
-def _adopted(job: Obj, pod: Obj) -> Patch:
-    change: Obj = {"ownerReferences": adopted(pod, job)}
-    finalizers = with_finalizer(pod, TRACKED)
-    if finalizers is not None:
-        change["finalizers"] = finalizers
-    return Patch(target("Pod", pod), {"metadata": change})
-
-
-def _released(job: Obj, pod: Obj) -> Patch:
-    change: Obj = {"ownerReferences": orphaned(pod, job)}
-    finalizers = without_finalizer(pod, TRACKED)
-    if finalizers is not None:
-        change["finalizers"] = finalizers
-    return Patch(target("Pod", pod), {"metadata": change})
+def _owned(pod: Obj, owners: list[Obj] | None, finalizers: list[str] | None) -> Patch:
+    """`finalizers`: None where they stay as they are."""
+    kept = {} if finalizers is None else {"finalizers": finalizers}
+    return Patch(target("Pod", pod), {"metadata": {"ownerReferences": owners, **kept}})
 
 
 # Counting.
