@@ -87,3 +87,10 @@ def test_two_nodes_that_fail_at_once_are_not_both_quarantined() -> None:
     other is being set aside: more than may be would be."""
     told = SCENARIOS["gray-nodes"]
     must_hold(told, plan_of(told, "1"))
+
+
+def test_a_gateway_that_hears_late_of_a_route_does_not_say_anew_since_when_it_is_in_force() -> None:
+    """1. A route is changed, and acknowledged. 2. The gateway, whose view is from before that, says the same
+    again, since now."""
+    told = SCENARIOS["gateway-follows"]
+    must_hold(told, plan_of(told, "1065"))

@@ -166,7 +166,10 @@ class Gateway:
         others = [name for name in status.get("observedBy") or () if name != ME]
         said = {"observedGeneration": generation, "observedBy": [*others, ME], "conditions": conditions}
         if not contains(status, said):
-            await self._api.patch(ROUTES, *key_of(route), {"status": said}, subresource="status")
+            # Of the route as it was read: from an older view, since when it is so would be told anew.
+            read = {"resourceVersion": metadata(route).get("resourceVersion")}
+            change = {"metadata": read, "status": said}
+            await self._api.patch(ROUTES, *key_of(route), change, subresource="status")
 
     # What was seen.
 
