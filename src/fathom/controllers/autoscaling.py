@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping
 from typing import ClassVar
 
@@ -34,6 +33,7 @@ from fathom.controllers.samples import Sample
 from fathom.controllers.scaling import CACHED, Foreign, fetch_foreign, is_cached
 from fathom.model.errors import ApiError
 from fathom.model.objects import Key, Obj, key_of, labels_of, lookup, metadata
+from fathom.model.own import duration_ns
 from fathom.model.quantity import parse
 
 POD_METRICS = Resource("metrics.k8s.io", "v1beta1", "pods")
@@ -163,16 +163,8 @@ def _sample(one: Obj) -> Sample:
         found[str(container.get("name"))] = {
             name: nano for name, text in usage.items() if (nano := _nanos(text)) is not None
         }
-    return Sample(found, seconds(one.get("timestamp")) - duration_s(one.get("window")))
-
-
-_PARTS = re.compile(r"(\d+(?:\.\d+)?)(h|ms|m|s)")
-_UNITS = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 0.001}
-
-
-def duration_s(text: object) -> float:
-    """Of '30s' or '1m0.5s'; what is none takes no time."""
-    return sum(float(number) * _UNITS[unit] for number, unit in _PARTS.findall(str(text or "")))
+    window_s = (duration_ns(str(one.get("window") or "")) or 0) / 1e9
+    return Sample(found, seconds(one.get("timestamp")) - window_s)
 
 
 def _nanos(text: object) -> int | None:

@@ -9,19 +9,16 @@ import msgspec
 
 from fathom.control.again import Failure
 from fathom.control.plan import Plan, write_status
+from fathom.controllers.deploymentstatus import COMPLETE, PAUSED, REPLICA_FAILURE, TIMED_OUT, deadline_s_of
+from fathom.controllers.garbage import FOREGROUND, ORPHAN
 from fathom.controllers.jobpolicies import has_failed
 from fathom.controllers.podstates import seconds
-from fathom.controllers.stages import DEADLINES_S
+from fathom.controllers.stages import DEADLINES_S, MESSAGE_LENGTH_MAX
 from fathom.model.conditions import conditions_of, find_condition, set_condition
 from fathom.model.objects import Obj, is_deleting, lookup, metadata
 
-MESSAGE_LENGTH_MAX = 500
-REPLICA_FAILURE = "ReplicaFailure"
-TIMED_OUT, PAUSED, AVAILABLE = "ProgressDeadlineExceeded", "DeploymentPaused", "NewReplicaSetAvailable"
-# Kubernetes' word for none.
-NO_DEADLINE_S = 2**31 - 1
 # Whoever has these is waited for by the collector, not by a person.
-OURS = ("foregroundDeletion", "orphan")
+OURS = (FOREGROUND, ORPHAN)
 
 
 class Missing(msgspec.Struct, frozen=True):
@@ -103,12 +100,12 @@ def own_deadline_s(workload: Obj) -> float | None:
         )
         return None if limit is None or not started else seconds(started) + int(limit)
     progressing = find_condition(conditions_of(workload), "Progressing")
-    limit_s = int(lookup(workload, "spec", "progressDeadlineSeconds") or NO_DEADLINE_S)
-    if progressing is None or progressing.get("reason") in {PAUSED, AVAILABLE}:
+    limit_s = deadline_s_of(workload)
+    if progressing is None or progressing.get("reason") in {PAUSED, COMPLETE}:
         return None
     if progressing.get("reason") == TIMED_OUT:
         return seconds(progressing.get("lastTransitionTime"))
-    return None if limit_s >= NO_DEADLINE_S else seconds(progressing.get("lastUpdateTime")) + limit_s
+    return None if limit_s is None else seconds(progressing.get("lastUpdateTime")) + limit_s
 
 
 def why_going(workload: Obj) -> Missing | None:

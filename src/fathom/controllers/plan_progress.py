@@ -14,9 +14,10 @@ import msgspec
 from fathom.cache.freshness import Need, NoOlderThan
 from fathom.control.owning import controller_ref, is_controlled_by, named_after
 from fathom.control.plan import NOTHING, OWN_WRITES, Create, Delete, Plan, WriteStatus, contains, target
-from fathom.controllers.missing import REPLICA_FAILURE, Missing
+from fathom.controllers.deploymentstatus import REPLICA_FAILURE
+from fathom.controllers.missing import Missing
 from fathom.controllers.podstates import seconds
-from fathom.controllers.stages import STAGES, Stand, reached
+from fathom.controllers.stages import MESSAGE_LENGTH_MAX, STAGES, Stand, reached
 from fathom.model.conditions import Status, conditions_of, set_condition, without_condition
 from fathom.model.objects import Obj, is_deleting, key_of, lookup, metadata
 from fathom.model.own import LastAction, LastError, PendingReason, Progress, read
@@ -26,7 +27,6 @@ FRESH_S = 10.0
 NEEDS: tuple[Need, ...] = (OWN_WRITES, NoOlderThan(FRESH_S, ("WorkloadProgress",)))
 
 REASONS_MAX = 10
-MESSAGE_LENGTH_MAX = 500
 
 
 class Counted(msgspec.Struct, frozen=True):

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 
 from fathom.cache.freshness import NoOlderThan
 from fathom.control.plan import NOTHING, Create, Delete, Plan, WriteStatus, target, write_status
+from fathom.controllers.garbage import FOREGROUND, ORPHAN
 from fathom.controllers.jobtally import TRACKED
 from fathom.model.conditions import conditions_of, find_condition, set_condition
 from fathom.model.objects import Key, Obj, is_deleting, key_of, lookup, metadata, uid_of
@@ -22,7 +23,7 @@ SECOND_NS = 1_000_000_000
 STUCK_S = 600.0
 
 # Finalizers whose owners are here and alive: they need no proposal.
-KNOWN = ("kubernetes", "foregroundDeletion", "orphan", TRACKED)
+KNOWN = ("kubernetes", FOREGROUND, ORPHAN, TRACKED)
 FINALIZER = "finalizer"  # Source of the evidence that names one.
 # What may be wrong with an object, in a word, and what would be done about it.
 STRANDED, HELD = "TerminatingOnSilentNode", "HeldByFinalizers"

@@ -21,6 +21,8 @@ from fathom.model.objects import Obj, lookup
 STAGES = ("admitted", "queued", "scheduled", "bound", "starting", "ready", "serving")
 ADMITTED, QUEUED, SCHEDULED, BOUND, STARTING, READY, SERVING = range(len(STAGES))
 
+MESSAGE_LENGTH_MAX = 500  # Of what is told of others' words.
+
 # How long a pod may stay in a stage. Longer than it takes when all is well, shorter than a rollout's own
 # deadline of ten minutes, so that what holds a rollout is said before it is given up.
 DEADLINES_S = {

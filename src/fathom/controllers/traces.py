@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from fathom.controllers.podstates import seconds
+from fathom.controllers.stages import MESSAGE_LENGTH_MAX
 from fathom.model.conditions import conditions_of, find_condition
 from fathom.model.objects import Obj, lookup, metadata
 from fathom.model.own import LastAction, LastError
 
 DECISION = "fathom.dev/decision"
-MESSAGE_LENGTH_MAX = 500
 
 
 def last_action(workload: Obj, sets: Sequence[Obj], pods: Sequence[Obj]) -> LastAction | None:

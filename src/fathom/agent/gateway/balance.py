@@ -128,12 +128,10 @@ class Balancer:
         standing.failures, standing.out_until_s = 0, 0.0
 
     def closed(self, endpoint: Endpoint) -> None:
-        standing = self._standings[place_of(endpoint)]
-        standing.open -= 1
-        if not standing.open and all(
-            place_of(each) != place_of(endpoint) for each in self.listener.endpoints
-        ):
-            del self._standings[place_of(endpoint)]
+        place = place_of(endpoint)
+        self._standings[place].open -= 1
+        if not self._standings[place].open and place not in self._here:
+            del self._standings[place]
 
     def failed(self, endpoint: Endpoint, *, now_s: float) -> None:
         standing = self._standings.get(place_of(endpoint))

@@ -13,7 +13,7 @@ from pathlib import Path
 import msgspec
 
 from fathom.agent.gateway.following import OBSERVED, TABLE, Observation
-from fathom.agent.gateway.proxy import Proxy, allow_many
+from fathom.agent.gateway.proxy import Proxy
 from fathom.agent.gateway.routes import Table
 from fathom.client.http import HttpBackend, Server
 from fathom.record.flight import Flight, fly
@@ -27,7 +27,6 @@ ENTRY = "fathom.agent.gateway.following:begin"
 
 async def run_gateway(server: Server, *, stop: asyncio.Event, log: Log, remember: Path | None = None) -> None:
     """On the host's loop, until `stop` is set. `remember`: where the last table is kept."""
-    allow_many()
 
     def connect(host: Host) -> _Backend:
         return _Backend(host, server, log, Memory(remember))

@@ -8,7 +8,6 @@ import asyncio
 import contextlib
 import errno
 import os
-import resource
 import socket
 import struct
 from collections.abc import Callable
@@ -243,14 +242,6 @@ def _break(writer: asyncio.StreamWriter) -> None:
         mine = writer.get_extra_info("socket")
         mine.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
     writer.transport.abort()
-
-
-def allow_many() -> None:
-    """A connection takes two files, and what a shell permits is often 1024: as many as the system lets us."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if soft != hard:
-        with contextlib.suppress(ValueError, OSError):
-            resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
 def is_own_want(error: OSError | TimeoutError) -> bool:
