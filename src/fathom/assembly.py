@@ -39,6 +39,7 @@ from fathom.api.usage import USAGE_KINDS
 from fathom.api.watchcache import WatchCache
 from fathom.client.local import LocalClient
 from fathom.controllers.housekeeping import Housekeeping
+from fathom.model.accounts import HOUSEKEEPING
 from fathom.model.audit import AuditSink
 from fathom.model.errors import ApiError
 from fathom.model.user import MASTERS, User
@@ -86,7 +87,7 @@ def assemble(wanted: Wanted) -> Parts:
         registry.add(kind)
     authorizer = Authorizer(cache)
     accounts = AccountTokens(wanted.signing, cache, outside.clock, outside.ids)
-    own_tokens = {digest(wanted.token): User("system:fathom:housekeeping", (MASTERS,))}
+    own_tokens = {digest(wanted.token): User(HOUSEKEEPING, (MASTERS,))}
     authenticator = Authenticator(tokens=own_tokens, accounts=accounts, clock=outside.clock)
     plugins = [*built_in(authorizer, outside.rng), *load_plugins(wanted.plugins)]
     core = Core(

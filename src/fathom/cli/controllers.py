@@ -9,6 +9,7 @@ from pathlib import Path
 
 from fathom import __version__
 from fathom.cli.kubeconfig import data_beside
+from fathom.cli.leases import check_lease
 from fathom.cli.problem import Problem
 from fathom.cli.serve import run_on_uvloop, server_at
 from fathom.control.live import run_live
@@ -26,6 +27,7 @@ from fathom.seams.process import NoEntry
 from fathom.stopping import stop_event
 
 WHO = "controllers"
+DEFAULT_LEASE = "fathom-system/controllers"
 
 
 def serve_controllers(
@@ -48,13 +50,15 @@ async def run_controllers(
     *,
     only: tuple[str, ...] = (),
     data: Path | None = None,
-    lease: str = "fathom-system/controllers",
+    lease: str = DEFAULT_LEASE,
     record: bool = False,
 ) -> None:
     """On the running loop, until `stop` is set. Raises Problem."""
     if lease and lease.count("/") != 1:
         raise Problem(f"--lease must read NAMESPACE/NAME, not {lease!r}")
     server = server_at(kubeconfig)  # Before anything is made beside a kubeconfig that is not there.
+    if lease != DEFAULT_LEASE:
+        await check_lease(server, lease)
     folder = data or data_beside(kubeconfig)
     log = JsonLog(sys.stderr, live().clock)
     try:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from fathom import __version__
 from fathom.cli.kubeconfig import data_beside
+from fathom.cli.leases import check_lease
 from fathom.cli.problem import Problem
 from fathom.cli.serve import run_on_uvloop, server_at
 from fathom.client.http import Server
@@ -77,7 +78,11 @@ async def run_scheduler(
     """On the running loop, until `stop` is set. Raises Problem."""
     part = _shard(shard)
     who = who_is(names, part)
+    chosen = lease is not None
     lease = lease_of(lease, who, part)
+    server = server_at(kubeconfig)
+    if chosen:
+        await check_lease(server, lease)
     folder = data or data_beside(kubeconfig)
     log = JsonLog(sys.stderr, live().clock)
     try:
@@ -86,7 +91,6 @@ async def run_scheduler(
     except RingBusy as error:
         raise Problem(f"{error}: is this scheduler running already?") from error
     timed = TimedJournal(journal)
-    server = server_at(kubeconfig)
     settings = Settings(
         names=names,
         shard=part[0],

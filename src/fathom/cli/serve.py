@@ -101,8 +101,8 @@ def scheduler(
     lease: Annotated[
         str | None,
         Parameter(
-            help="NAMESPACE/NAME to hold before scheduling; '' works beside others at once. Default: one in"
-            " fathom-system for each first name and shard."
+            help="NAMESPACE/NAME to hold before scheduling. Default: one in fathom-system for each first name"
+            " and shard. '' works beside others at once; an account of fathom's own must hold a lease."
         ),
     ] = None,
     shard: Annotated[str, Parameter(help="I/N: only the tenants of part I, counted from 0, of N.")] = "0/1",
@@ -125,7 +125,11 @@ def controllers(
         Path | None, Parameter(help="Where decisions are kept; default: beside the kubeconfig.")
     ] = None,
     lease: Annotated[
-        str, Parameter(help="NAMESPACE/NAME to hold before acting; '' where there is only one process.")
+        str,
+        Parameter(
+            help="NAMESPACE/NAME to hold before acting. '' where there is only one process; an account of"
+            " fathom's own must hold a lease."
+        ),
     ] = "fathom-system/controllers",
     record: Annotated[bool, Parameter(negative=(), help="Keep a tape too, for `fathom replay`.")] = False,
 ) -> None:

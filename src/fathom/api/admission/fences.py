@@ -14,10 +14,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from fathom.api.admission.attempt import CREATE, DELETE, UPDATE, Attempt, Charge
+from fathom.api.admission.attempt import CREATE, DELETE, UPDATE, Attempt, Charge, refused
 from fathom.api.admission.plugin import Plugin
+from fathom.model.accounts import is_lease_for, lease_of
 from fathom.model.body import Body
-from fathom.model.errors import ApiError, bad_request, forbidden
+from fathom.model.errors import ApiError, bad_request
 from fathom.model.objects import Key, Obj, metadata, with_metadata
 from fathom.model.view import Seen, View
 from fathom.store.protocol import Expect, Put
@@ -26,9 +27,8 @@ LEASES = "leases.coordination.k8s.io"
 FENCES = "fences.fathom.dev"  # In the store and its views, not in the API.
 EPOCH = "fathom.dev/epoch"
 
-# fathom's own controllers must name a fence. Without one they may write the lease itself, and what they say.
-OURS = "system:serviceaccount:fathom-system:"
-UNFENCED = frozenset({LEASES, "events", "events.events.k8s.io"})
+# What an account that must hold a lease writes without one: Events, which decide nothing; and that lease.
+EVENTS = frozenset({"events", "events.events.k8s.io"})
 
 
 def fence_key(lease: Key) -> str:
@@ -95,7 +95,8 @@ def _fence(view: View, lease: Key) -> Seen | None:
 
 
 class Fencing(Plugin):
-    """Makes a write wait on the fence that its writer names."""
+    """Makes a write expect the fence that its writer names. Which accounts must name one, and of which lease,
+    is the table in `model.accounts`."""
 
     name = "Fencing"
     operations = frozenset({CREATE, UPDATE, DELETE})
@@ -103,17 +104,34 @@ class Fencing(Plugin):
     trusted = True
 
     def charge(self, attempt: Attempt, view: View) -> Sequence[Charge]:
+        wanted = lease_of(attempt.user.name)
         if not attempt.fence:
-            if attempt.user.name.startswith(OURS) and attempt.kind.resource not in UNFENCED:
-                raise forbidden(
-                    f"{attempt.user.name} must say which lease it holds: Fathom-Fence: namespace/name/epoch"
-                )
+            if wanted is not None and not _needs_no_fence(attempt, wanted):
+                raise _unfenced(attempt, wanted)
             return ()
         lease, epoch = _parse(attempt.fence)
+        if wanted is not None and not is_lease_for(wanted, lease):
+            raise _unfenced(attempt, wanted)
         seen = _fence(view, lease)
         if seen is None or int(seen.obj["epoch"]) != epoch:
             raise _behind(lease, epoch, seen)
         return (Charge(preconditions=(Expect(fence_key(lease), seen.revision),)),)
+
+
+def _needs_no_fence(attempt: Attempt, wanted: Key) -> bool:
+    resource = attempt.kind.resource
+    if resource == LEASES:
+        return is_lease_for(wanted, Key(attempt.namespace, attempt.name))
+    return resource in EVENTS
+
+
+def _unfenced(attempt: Attempt, wanted: Key) -> ApiError:
+    lease = f"{wanted.namespace}/{wanted.name}"
+    return refused(
+        attempt,
+        f"{attempt.user.name} must hold the lease {lease} to write, and name it in the header"
+        f" Fathom-Fence: {lease}/EPOCH",
+    )
 
 
 def _parse(text: str) -> tuple[Key, int]:

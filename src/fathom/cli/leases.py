@@ -1,0 +1,36 @@
+"""Whether the account that a process was given may work under the lease that it was given."""
+
+from __future__ import annotations
+
+from fathom.cli.problem import Problem
+from fathom.client.api import Resource
+from fathom.client.http import Server
+from fathom.client.once import api_of
+from fathom.client.outcomes import Committed
+from fathom.model.accounts import is_lease_for, lease_of
+from fathom.model.objects import Key, lookup
+
+REVIEWS = Resource("authentication.k8s.io", "v1", "selfsubjectreviews", namespaced=False)
+
+
+async def check_lease(server: Server, lease: str) -> None:
+    """Raise Problem where the server would refuse every write: said at the start, not in every request."""
+    account = await _account(server)
+    wanted = lease_of(account)
+    if wanted is None or (lease and is_lease_for(wanted, Key(*lease.split("/")))):
+        return
+    name = f"{wanted.namespace}/{wanted.name}"
+    given = f"--lease {lease!r}" if lease else "--lease ''"
+    raise Problem(
+        f"{given} is not for {account}, whose writes are refused without the lease {name}: leave --lease out,"
+        f" give {name} or {name}-SOMETHING, or use another account's kubeconfig"
+    )
+
+
+async def _account(server: Server) -> str:
+    """Whose kubeconfig it is; '' where the server cannot tell."""
+    async with api_of(server) as api:
+        outcome = await api.create(REVIEWS, "", {"metadata": {}})
+    if not isinstance(outcome, Committed):
+        return ""
+    return str(lookup(outcome.obj, "status", "userInfo", "username") or "")
