@@ -168,7 +168,8 @@ async def bootstrap(parts: Parts) -> None:
     for obj in plan_bootstrap(parts.core.cache):
         resource = resources.named(obj["apiVersion"], obj["kind"]) or ""
         there = "uid" in obj["metadata"]
-        path = resources.path(resource, "", obj["metadata"]["name"] if there else "")
+        meta = obj["metadata"]
+        path = resources.path(resource, meta.get("namespace", ""), meta["name"] if there else "")
         try:
             await parts.client.call("PUT" if there else "POST", path or "", body=obj)
         except ApiError as error:

@@ -21,7 +21,9 @@ from fathom.controllers.plan_repair import (
     plan_reservation,
     waits_for_node_s,
 )
+from fathom.model.accounts import REPAIR
 from fathom.model.objects import Obj
+from fathom.model.own.progress import spec_hash
 
 NOW = "2026-01-01T01:00:00Z"
 NOW_NS = 1_767_229_200 * 1_000_000_000
@@ -180,57 +182,99 @@ def test_a_pod_that_only_a_finalizer_holds_is_proposed_wherever_its_node_is() ->
     assert plan_pod(counted, node("True"), node_is_gone=False, now_ns=NOW_NS, now=NOW) == NOTHING
 
 
+def decided(proposed: Obj, approved: bool | None = None, **status: object) -> Obj:
+    """As the server keeps it: made by repair, and decided about by a person."""
+    words = {
+        "maker": REPAIR,
+        **({"approved": approved, "approvedSpec": spec_hash(proposed)} if approved is not None else {}),
+    }
+    return {**proposed, "status": {**words, **status}}
+
+
+def phase_of(proposed: Obj, subject: Obj | None, where: Obj | None = None) -> str:
+    (write,) = plan_proposal(proposed, subject, where, now_ns=NOW_NS, now=NOW).statuses
+    return str(write.status["phase"])
+
+
+STUCK = pod(deletionTimestamp=LONG_AGO)
+PROPOSED = proposal(STUCK, "Pod", STRANDED, "…")
+
+
 def test_only_what_was_proposed_is_removed_and_then_the_proposal_is_done() -> None:
     held = pod(deletionTimestamp=LONG_AGO, finalizers=["foregroundDeletion", "example.com/disk"])
     (create,) = plan_finalizers("Pod", held, now_ns=NOW_NS).creates
-    proposed = {**create.obj, "spec": {**create.obj["spec"], "approved": True}}
+    proposed = decided(create.obj, approved=True)
     assert without_named(held, proposed) == ["foregroundDeletion"]
     later = pod(deletionTimestamp=LONG_AGO, finalizers=["foregroundDeletion", "example.com/net"])
     assert without_named(later, proposed) is None
-    (write,) = plan_proposal(proposed, later, now=NOW).statuses
-    assert write.status["phase"] == "Done"
+    assert phase_of(proposed, later) == "Done"
     (other,) = plan_finalizers("Pod", later, now_ns=NOW_NS).creates
     assert other.obj["metadata"]["name"] != create.obj["metadata"]["name"]
 
 
 def test_a_proposal_says_what_to_type() -> None:
-    proposed = proposal(pod(), "Pod", STRANDED, "…")
-    (write,) = plan_proposal(proposed, pod(), now=NOW).statuses
+    (write,) = plan_proposal(decided(PROPOSED), STUCK, now_ns=NOW_NS, now=NOW).statuses
     (said,) = write.status["conditions"]
-    name = proposed["metadata"]["name"]
-    assert said["message"].startswith(
-        f"to approve: kubectl patch repairproposal {name} -n shop --type merge -p"
+    what = f"{PROPOSED['metadata']['name']} -n shop"
+    assert (
+        said["message"] == f"to approve: fathom repair approve {what}; to refuse: fathom repair refuse {what}"
     )
 
 
 def test_what_is_over_is_removed_after_an_hour_and_a_refusal_stays_with_its_subject() -> None:
-    proposed = proposal(pod(), "Pod", STRANDED, "…")
-    proposed["spec"]["approved"] = False
-    refused = {**proposed, "status": {"phase": "Refused"}}
-    (write,) = plan_proposal(refused, None, now=NOW).statuses
-    assert write.status["phase"] == "Obsolete"
-    over = {**refused, "status": {"phase": "Obsolete", "conditions": [{"type": "Over", "status": "True"}]}}
+    refused = decided(PROPOSED, approved=False, phase="Refused")
+    assert phase_of(refused, None) == "Obsolete"
+    assert phase_of(refused, STUCK) == "Refused"
+    over = decided(PROPOSED, phase="Obsolete", conditions=[{"type": "Over", "status": "True"}])
     for since, lines in ((NOW, 0), (LONG_AGO, 1)):
         over["status"]["conditions"][0]["lastTransitionTime"] = since
-        assert len(plan_proposal(over, None, now="2026-01-01T01:59:00Z").deletes) == lines
+        plan = plan_proposal(over, None, now_ns=NOW_NS, now="2026-01-01T01:59:00Z")
+        assert len(plan.deletes) == lines
 
 
 @pytest.mark.parametrize(("approved", "phase"), [(None, "Proposed"), (True, "Approved"), (False, "Refused")])
 def test_a_proposal_is_carried_out_only_when_a_person_says_so(approved: bool | None, phase: str) -> None:
-    proposed = proposal(pod(), "Pod", STRANDED, "…")
-    if approved is not None:
-        proposed["spec"]["approved"] = approved
-    (write,) = plan_proposal(proposed, pod(), now=NOW).statuses
-    assert write.status["phase"] == phase
+    assert phase_of(decided(PROPOSED, approved), STUCK, node("Unknown")) == phase
+
+
+def test_an_approval_counts_for_the_spec_that_was_approved() -> None:
+    other = {**PROPOSED, "spec": {**PROPOSED["spec"], "evidence": []}}
+    approved = {**other, "status": decided(PROPOSED, approved=True)["status"]}
+    assert phase_of(approved, STUCK, node("Unknown")) == "Proposed"
+    unbound = decided(PROPOSED, approved=True, approvedSpec="")
+    assert phase_of(unbound, STUCK, node("Unknown")) == "Proposed"
+
+
+@pytest.mark.parametrize(
+    ("maker", "subject"),
+    [("jane", {}), (None, {}), (REPAIR, {"namespace": "bank"}), (REPAIR, {"namespace": ""})],
+)
+def test_nothing_is_done_about_a_proposal_that_repair_did_not_make(maker: str | None, subject: Obj) -> None:
+    spec = {**PROPOSED["spec"], "subject": {**PROPOSED["spec"]["subject"], **subject}}
+    forged = decided({**PROPOSED, "spec": spec}, approved=True, maker=maker)
+    assert phase_of(forged, STUCK, node("Unknown")) == "Obsolete"
+
+
+@pytest.mark.parametrize(("problem", "action"), [(STRANDED, "RemoveFinalizer"), ("Bored", "Delete")])
+def test_an_action_that_repair_does_not_propose_for_a_problem_is_not_carried_out(
+    problem: str, action: str
+) -> None:
+    spec = {**PROPOSED["spec"], "problem": problem, "action": action}
+    forged = decided({**PROPOSED, "spec": spec}, approved=True)
+    assert phase_of(forged, STUCK, node("Unknown")) == "Obsolete"
+
+
+def test_an_approval_whose_evidence_has_passed_is_not_carried_out() -> None:
+    approved = decided(PROPOSED, approved=True)
+    assert phase_of(approved, STUCK, node("True")) == "Obsolete"
+    assert phase_of(approved, pod(), node("Unknown")) == "Obsolete"
+    assert phase_of(approved, pod(deletionTimestamp=EARLIER), node("Unknown")) == "Obsolete"
+    assert phase_of(approved, STUCK, None) == "Approved"
 
 
 def test_a_proposal_whose_subject_is_gone_is_over() -> None:
-    proposed = proposal(pod(), "Pod", STRANDED, "…")
-    (write,) = plan_proposal(proposed, pod(uid="another"), now=NOW).statuses
-    assert write.status["phase"] == "Obsolete"
-    approved = {**proposed, "status": {"phase": "Approved"}}
-    (write,) = plan_proposal(approved, None, now=NOW).statuses
-    assert write.status["phase"] == "Done"
+    assert phase_of(decided(PROPOSED), pod(uid="another")) == "Obsolete"
+    assert phase_of(decided(PROPOSED, phase="Approved"), None) == "Done"
 
 
 def progress(generation: int = 42, **condition: object) -> Obj:

@@ -77,3 +77,26 @@ def pod(name: str, *, annotations: dict[str, str] | None = None, **spec: Any) ->
 
 def said(answer: Answer) -> tuple[int, str]:
     return answer.status, str(answer.obj.get("message", ""))
+
+
+KINDS = {
+    "scheduleroverrides": "SchedulerOverride",
+    "trafficroutes": "TrafficRoute",
+    "workloadprogresses": "WorkloadProgress",
+    "reservations": "Reservation",
+    "repairproposals": "RepairProposal",
+    "capacityclasses": "CapacityClass",
+    "tenantquotas": "TenantQuota",
+    "schedulingpolicies": "SchedulingPolicy",
+    "policyrollouts": "PolicyRollout",
+}
+
+
+def own(plural: str, name: str, spec: Obj) -> Obj:
+    """An object of one of fathom's kinds."""
+    return {
+        "apiVersion": "fathom.dev/v1alpha1",
+        "kind": KINDS[plural],
+        "metadata": {"name": name},
+        "spec": spec,
+    }

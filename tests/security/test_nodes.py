@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from tests.api.harness import Api, tell
-from tests.security.people import OWN, introduce, namespaces, node, pod
+from tests.security.people import OWN, introduce, namespaces, node, own, pod
 
 from fathom.model.objects import Obj
 
@@ -203,7 +203,7 @@ async def distrusted(api: Api) -> Obj:
 def test_a_node_does_not_change_what_others_say_of_it(change: Obj, tmp_path: Path) -> None:
     async def story(api: Api) -> None:
         await distrusted(api)
-        kept = {"metadata": {"name": "kept"}, "spec": {"nodeSelector": {"tier": "kept"}}}
+        kept = own("capacityclasses", "kept", {"nodeSelector": {"tier": "kept"}})
         assert (await api.post(f"{OWN}/capacityclasses", kept)).status == 201
         before = (await api.get("/api/v1/nodes/n1")).obj
         answer = await api.patch("/api/v1/nodes/n1", change, token=ME)
@@ -249,7 +249,7 @@ def test_a_node_does_not_lift_the_conditions_that_others_keep_on_it(tmp_path: Pa
 def test_a_new_node_does_not_choose_its_pool(meta: Obj, tmp_path: Path) -> None:
     async def story(api: Api) -> None:
         introduce(api, node("n3"))
-        kept = {"metadata": {"name": "kept"}, "spec": {"nodeSelector": {"tier": "kept"}}}
+        kept = own("capacityclasses", "kept", {"nodeSelector": {"tier": "kept"}})
         assert (await api.post(f"{OWN}/capacityclasses", kept)).status == 201
         made = await api.post("/api/v1/nodes", {"metadata": {"name": "n3", **meta}}, token="system:node:n3")
         assert made.status == 403, made.obj

@@ -7,13 +7,11 @@ from pathlib import Path
 import pytest
 from tests.api.auth.cluster import Cluster
 from tests.api.harness import JANE, Api, tell
-from tests.security.people import CONTROLLERS, OWN, RBAC, SCHEDULER, grant, introduce, lead, namespaces
+from tests.security.people import CONTROLLERS, OWN, RBAC, SCHEDULER, grant, introduce, lead, namespaces, own
 
 from fathom.api.auth.bootstrap import bootstrap_objects, plan_bootstrap
 from fathom.model.objects import Obj
 from fathom.model.user import User
-
-SHOWN = "shown before it is mended"
 
 
 def ours() -> dict[str, list[Obj]]:
@@ -25,7 +23,6 @@ def ours() -> dict[str, list[Obj]]:
     }
 
 
-@pytest.mark.xfail(strict=True, reason=SHOWN)
 def test_our_own_accounts_hold_named_verbs_on_named_resources() -> None:
     assert {"system:fathom:scheduler", "system:fathom:controllers"} <= set(ours())
     for role, rules in ours().items():
@@ -34,7 +31,6 @@ def test_our_own_accounts_hold_named_verbs_on_named_resources() -> None:
                 assert not any("*" in word for word in rule.get(field, ())), (role, rule)
 
 
-@pytest.mark.xfail(strict=True, reason=SHOWN)
 @pytest.mark.parametrize(
     ("who", "verb", "path"),
     [
@@ -85,7 +81,6 @@ OBSERVED = {
 }  # fmt: skip
 
 
-@pytest.mark.xfail(strict=True, reason=SHOWN)
 @pytest.mark.parametrize("role", ["edit", "admin"])
 def test_what_status_shows_is_written_by_who_observes_it(role: str, tmp_path: Path) -> None:
     async def story(api: Api) -> None:
@@ -93,7 +88,7 @@ def test_what_status_shows_is_written_by_who_observes_it(role: str, tmp_path: Pa
         await grant(api, "jane", role, "mine")
         for plural, spec in {**STEERED, **OBSERVED}.items():
             path = f"{OWN}/namespaces/mine/{plural}"
-            made = await api.post(path, {"metadata": {"name": "x"}, "spec": spec}, token=JANE)
+            made = await api.post(path, own(plural, "x", spec), token=JANE)
             may = role == "admin" and plural in STEERED
             assert made.status == (201 if may else 403), (plural, made.obj)
             for verb, body in (("PATCH", {"status": {}}), ("PUT", {"metadata": {"name": "x"}})):
@@ -105,7 +100,6 @@ def test_what_status_shows_is_written_by_who_observes_it(role: str, tmp_path: Pa
     tell(story, tmp_path)
 
 
-@pytest.mark.xfail(strict=True, reason=SHOWN)
 def test_a_cluster_of_before_loses_the_rights_that_were_too_many() -> None:
     """Whoever has a data directory from then is as safe as who begins today."""
     everything = {"verbs": ["*"], "apiGroups": ["fathom.dev"], "resources": ["*"]}
@@ -134,12 +128,11 @@ def test_a_cluster_of_before_loses_the_rights_that_were_too_many() -> None:
         assert mine in rules or name.startswith("system:fathom:")
 
 
-@pytest.mark.xfail(strict=True, reason=SHOWN)
 def test_the_controllers_do_what_is_their_work(tmp_path: Path) -> None:
     async def story(api: Api) -> None:
         introduce(api, User(CONTROLLERS))
         fence = await lead(api, CONTROLLERS, "fathom-system/controllers")
-        progress = {"metadata": {"name": "x"}, "spec": OBSERVED["workloadprogresses"]}
+        progress = own("workloadprogresses", "x", OBSERVED["workloadprogresses"])
         path = f"{OWN}/namespaces/default/workloadprogresses"
         assert (await api.post(path, progress, token=CONTROLLERS, headers=fence)).status == 201
         other = {"fathom-fence": fence["fathom-fence"].rpartition("/")[0] + "/99"}

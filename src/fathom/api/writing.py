@@ -55,7 +55,8 @@ CHANGED_PATHS_MAX = 64
 SERVER_OWNED = ("uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "generation")
 
 # Subresources whose writers report: they have no say in what is wanted.
-REPORTS = frozenset({"status", "approval"})
+APPROVAL = "approval"
+REPORTS = frozenset({"status", APPROVAL})
 
 # From the object as it is, which everyone shares, to the object as the caller wants it.
 Change = Callable[[Obj], Obj]
@@ -249,7 +250,7 @@ def _revised(core: Core, call: Call, new: Obj, old: Obj, *, entry: Entry, subres
         new.pop("status", None)
         if status is not None:
             new["status"] = status
-        strategy.prepare_status(new, old, moment)
+        (strategy.prepare_approval if subresource == APPROVAL else strategy.prepare_status)(new, old, moment)
         if call.kind.definition:
             core.decoder.fill_status(call.kind, new)
         return new

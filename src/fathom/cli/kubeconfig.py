@@ -28,6 +28,15 @@ def kubeconfig(
     print(file.resolve() if path else file.read_text(), end="\n" if path else "")
 
 
+def found_kubeconfig(given: Path | None) -> Path | None:
+    """The one that was named; else that of a `fathom up` in this directory, unless the environment names
+    another."""
+    default = DEFAULT_DATA / "kubeconfig"
+    if given is None and not os.environ.get("KUBECONFIG") and default.exists():
+        return default
+    return given
+
+
 def data_beside(kubeconfig: Path | None = None) -> Path:
     """`fathom up` writes its kubeconfig into its data directory."""
     named = kubeconfig or next(

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from cyclopts import App, CycloptsError
 
-from fathom.cli import bench, kubeconfig, record, replay, serve, sim, store, up, why
+from fathom.cli import bench, kubeconfig, record, repair, replay, serve, sim, store, up, why
 from fathom.cli.problem import INTERRUPTED, USAGE_OR_ENVIRONMENT, Problem
 
 DEBUG_VARIABLE = "FATHOM_DEBUG"
@@ -69,6 +69,7 @@ def make_app() -> App:
     app.command(bench.make_app())
     app.command(record.make_app())
     app.command(replay.replay)
+    app.command(repair.make_app())
     app.command(sim.make_app())
     app.command(why.why)
     app.command(why.decisions)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import Parameter, validators
 
-from fathom.cli.kubeconfig import DEFAULT_DATA, data_beside
+from fathom.cli.kubeconfig import data_beside, found_kubeconfig
 from fathom.cli.problem import ANSWER_IS_NO, Problem
 
 if TYPE_CHECKING:
@@ -29,7 +29,6 @@ Data = Annotated[
 NODES_SHOWN = 5
 SCHEDULER = "scheduler"  # What the names of schedulers begin with, in records.
 WAITING = frozenset({"unschedulable", "gated"})  # Verdicts of which nothing comes but a word to the pod.
-FOUND_IN_DEFAULT = DEFAULT_DATA / "kubeconfig"
 
 
 def why(
@@ -46,7 +45,7 @@ def why(
     import msgspec  # noqa: PLC0415  # See the room's docstring.
 
     name = _named(subject)
-    kubeconfig = _kubeconfig(kubeconfig)
+    kubeconfig = found_kubeconfig(kubeconfig)
     found = asyncio.run(_asked(name, namespace, kubeconfig, data or data_beside(kubeconfig)))
     if output == "json":
         print(msgspec.json.format(msgspec.json.encode(found), indent=2).decode())
@@ -73,7 +72,7 @@ def decisions(
     from fathom.record.journal import Wanted  # noqa: PLC0415
 
     kind, _, name = subject.partition("/")
-    found = _kept(data or data_beside(_kubeconfig(kubeconfig)), Wanted(name=name, namespace=namespace))
+    found = _kept(data or data_beside(found_kubeconfig(kubeconfig)), Wanted(name=name, namespace=namespace))
     kept = [one for one in found if not kind or is_of(kind, one.decision.subject.resource)][-limit:]
     if output == "json":
         print(msgspec.json.format(msgspec.json.encode(whole(kept)), indent=2).decode())
@@ -210,12 +209,6 @@ def _reasons(data: Path, kept: Sequence[Kept]) -> dict[str, str] | None:
         if (found := node_reasons(path, kept[-1].decision)) is not None:
             return found
     return None
-
-
-def _kubeconfig(given: Path | None) -> Path | None:
-    if given is None and not os.environ.get("KUBECONFIG") and FOUND_IN_DEFAULT.exists():
-        return FOUND_IN_DEFAULT
-    return given
 
 
 def _named(subject: str) -> str:

@@ -13,9 +13,11 @@ from fathom.cache.freshness import NoOlderThan
 from fathom.control.plan import NOTHING, Create, Delete, Plan, WriteStatus, target, write_status
 from fathom.controllers.garbage import FOREGROUND, ORPHAN
 from fathom.controllers.jobtally import TRACKED
+from fathom.model.accounts import REPAIR
 from fathom.model.conditions import conditions_of, find_condition, set_condition
 from fathom.model.objects import Key, Obj, is_deleting, key_of, lookup, metadata, uid_of
 from fathom.model.own import moment_ns
+from fathom.model.own.progress import OVER, spec_hash, subject_fault
 
 FRESH_S = 10.0
 SECOND_NS = 1_000_000_000
@@ -28,9 +30,8 @@ FINALIZER = "finalizer"  # Source of the evidence that names one.
 # What may be wrong with an object, in a word, and what would be done about it.
 STRANDED, HELD = "TerminatingOnSilentNode", "HeldByFinalizers"
 ACTIONS = {STRANDED: "Delete", HELD: "RemoveFinalizer"}
-# Phases in which nothing is done about a proposal any more, the condition that says so, and how long such a
-# one stays.
-OVER = frozenset({"Done", "Obsolete"})
+APPROVED = "approved"  # Why a plan has what is proposed carried out.
+# The condition of a proposal about which nothing is done any more, and how long it stays.
 IS_OVER = "Over"
 OVER_KEPT_S = 3600.0
 
@@ -115,30 +116,69 @@ def proposal(obj: Obj, kind: str, problem: str, why: str) -> Obj:
     }
 
 
-def plan_proposal(proposed: Obj, subject: Obj | None, *, now: str) -> Plan:
-    """What is to be done about a proposal, given its subject as the server shows it now. A refusal is kept as
-    long as its subject is there: without it the same would be proposed again."""
-    spec, phase = proposed.get("spec") or {}, str(lookup(proposed, "status", "phase") or "")
-    if phase in OVER:
+def plan_proposal(
+    proposed: Obj, subject: Obj | None, node: Obj | None = None, *, now_ns: int, now: str
+) -> Plan:
+    """What is to be done about a proposal, given its subject, and the node of a pod, as the server shows them
+    now. A refusal is kept as long as its subject is there: without it the same would be proposed again."""
+    spec, status = proposed.get("spec") or {}, proposed.get("status") or {}
+    if status.get("phase") in OVER:
         return _forgotten(proposed, now)
+    if (why := disbelieved(proposed)) is not None:
+        return _over(proposed, "Obsolete", why, now)
     if subject is None or uid_of(subject) != lookup(spec, "subject", "uid"):
-        done = "Done" if phase == "Approved" else "Obsolete"
-        return Plan(statuses=_phase(proposed, done, "its subject is gone", now), why="its subject is gone")
-    if spec.get("approved") is None:
+        done = "Done" if status.get("phase") == "Approved" else "Obsolete"
+        return _over(proposed, done, "its subject is gone", now)
+    if status.get("approved") is None or status.get("approvedSpec") != spec_hash(proposed):
         return Plan(statuses=_phase(proposed, "Proposed", _how(proposed), now), why="a person decides")
-    if spec["approved"] is not True:
+    if status["approved"] is not True:
         return Plan(statuses=_phase(proposed, "Refused", "nothing is done", now), why="refused")
     if spec.get("action") == "RemoveFinalizer" and without_named(subject, proposed) is None:
-        why = "the finalizers are gone"
-        return Plan(statuses=_phase(proposed, "Done", why, now), why=why)
-    return Plan(statuses=_phase(proposed, "Approved", "it is being carried out", now), why="approved")
+        return _over(proposed, "Done", "the finalizers are gone", now)
+    if (why := outdated(proposed, subject, node, now_ns=now_ns)) is not None:
+        return _over(proposed, "Obsolete", why, now)
+    return Plan(statuses=_phase(proposed, "Approved", "it is being carried out", now), why=APPROVED)
+
+
+def _over(proposed: Obj, phase: str, why: str, now: str) -> Plan:
+    return Plan(statuses=_phase(proposed, phase, why, now), why=why)
+
+
+def disbelieved(proposed: Obj) -> str | None:
+    """Why nothing is done about a proposal, whoever approves it; None: repair made it itself, about what it
+    may be about. The server takes no other; one may have been stored before it did."""
+    if lookup(proposed, "status", "maker") != REPAIR:
+        return "it was not made by repair"
+    if subject_fault(proposed) is not None:
+        return "its subject is in another namespace"
+    spec = proposed.get("spec") or {}
+    if ACTIONS.get(str(spec.get("problem"))) != spec.get("action"):
+        return f"repair does not {spec.get('action')} for {spec.get('problem')}"
+    return None
+
+
+def outdated(proposed: Obj, subject: Obj, node: Obj | None, *, now_ns: int) -> str | None:
+    """Why what was found is not so any more; None: it is. `node` is where a pod runs, None where that is
+    gone."""
+    if not overdue(subject, now_ns=now_ns):
+        return "its subject is not overdue any more"
+    if lookup(proposed, "spec", "problem") == STRANDED and node is not None and not is_unheard(node):
+        return f"node {key_of(node).name} is heard again: it ends the pod itself"
+    return None
+
+
+def is_unheard(node: Obj) -> bool:
+    return any(
+        each.get("type") == "Ready" and each.get("status") == "Unknown"
+        for each in lookup(node, "status", "conditions") or ()
+    )
 
 
 def _how(proposed: Obj) -> str:
     """What a person types."""
     key = key_of(proposed)
-    command = f"kubectl patch repairproposal {key.name} -n {key.namespace} --type merge -p"
-    return f"""to approve: {command} '{{"spec":{{"approved":true}}}}'; to refuse: the same with false"""
+    what = f"{key.name} -n {key.namespace}"
+    return f"to approve: fathom repair approve {what}; to refuse: fathom repair refuse {what}"
 
 
 def _phase(proposed: Obj, phase: str, why: str, now: str) -> tuple[WriteStatus, ...]:

@@ -26,6 +26,7 @@ from fathom.controllers.plan_proposals import (
     FRESH_S,
     SECOND_NS,
     STRANDED,
+    is_unheard,
     overdue,
     plan_finalizers,
     proposal,
@@ -144,7 +145,7 @@ def plan_pod(pod: Obj, node: Obj | None, *, node_is_gone: bool, now_ns: int, now
         return _ended(pod, f"it is going, and somebody said that node {where} is out of service")
     if not overdue(pod, now_ns=now_ns):
         return NOTHING
-    if node is None or not _is_unheard(node) or _only_held(pod):
+    if node is None or not is_unheard(node) or _only_held(pod):
         return plan_finalizers("Pod", pod, now_ns=now_ns)
     since = metadata(pod)["deletionTimestamp"]
     why = f"it should be gone since {since}, but node {where} cannot be heard: it may still run there"
@@ -189,13 +190,6 @@ def _is_out_of_service(node: Obj) -> bool:
     """By Kubernetes' taint, with which people say that the machine is off; one that is ready is not."""
     taints = lookup(node, "spec", "taints") or ()
     return not is_true(node, "Ready") and any(each.get("key") == OUT_OF_SERVICE for each in taints)
-
-
-def _is_unheard(node: Obj) -> bool:
-    return any(
-        each.get("type") == "Ready" and each.get("status") == "Unknown"
-        for each in lookup(node, "status", "conditions") or ()
-    )
 
 
 # What is said of a workload.

@@ -26,6 +26,8 @@ from fathom.control.watches import (
     Watch,
 )
 from fathom.controllers.plan_proposals import (
+    APPROVED,
+    disbelieved,
     overdue_in_s,
     plan_finalizers,
     plan_proposal,
@@ -191,13 +193,15 @@ class Proposals:
         if known is None:
             return Again.never()
         kind = SUBJECTS.get(str(lookup(known, "spec", "subject", "kind")))
-        subject = await self._subject(kind, known) if kind is not None else None
+        believed = disbelieved(known) is None
+        subject = await self._subject(kind, known) if kind is not None and believed else None
+        node = await self._node(subject)
         view = self._kit.snapshot()
         if view.get("RepairProposal", key) is not known:
             return Again.in_s(0.1, "it changed while its subject was read")
-        plan = plan_proposal(known, subject, now=self._kit.now())
+        plan = plan_proposal(known, subject, node, now_ns=self._kit.now_ns(), now=self._kit.now())
         applied = await self._kit.apply(key, plan, seen=view)
-        if applied.failure is None and plan.why == "approved" and kind is not None and subject is not None:
+        if applied.failure is None and plan.why == APPROVED and kind is not None and subject is not None:
             return await self._carry_out(kind, subject, known)
         return Again.after(applied, in_s=SCAN_S, why="a scan")
 
@@ -207,11 +211,17 @@ class Proposals:
         wanted = lookup(proposed, "spec", "subject", "uid")
         return found if found is not None and uid_of(found) == wanted else None
 
+    async def _node(self, subject: Obj | None) -> Obj | None:
+        """Where a pod runs, as the server shows it now."""
+        where = str(lookup(subject, "spec", "nodeName") or "")
+        return await self._kit.api.get(NODE.resource, "", where) if where else None
+
     async def _carry_out(self, kind: Kind, subject: Obj, proposed: Obj) -> Again:
         key = key_of(subject)
         if lookup(proposed, "spec", "action") == "RemoveFinalizer":
             left = without_named(subject, proposed)
-            meta = {"finalizers": left or None, "resourceVersion": metadata(subject)["resourceVersion"]}
+            revision = metadata(subject)["resourceVersion"]
+            meta = {"uid": uid_of(subject), "resourceVersion": revision, "finalizers": left or None}
             outcome = await self._kit.api.patch(
                 kind.resource, key.namespace, key.name, {"metadata": meta}, media=MERGE
             )

@@ -21,7 +21,7 @@ from fathom.api.auth.jws import SigningKey
 from fathom.api.auth.static_tokens import Tokens, digest
 from fathom.model.audit import AuditEntry
 from fathom.model.decision import Journal
-from fathom.model.user import MASTERS, User
+from fathom.model.user import AUTHENTICATED, MASTERS, User
 from fathom.seams.domain import Domain, driving
 from fathom.seams.process import Entry, Inside
 from fathom.seams.streams import Streams
@@ -123,12 +123,16 @@ class Engine:
 
     # Who is there.
 
-    def add(self, name: str, entry: Entry, *, server: str = "", **options: Any) -> Process:
+    def add(
+        self, name: str, entry: Entry, *, server: str = "", account: User | None = None, **options: Any
+    ) -> Process:
+        """`account`: as whom it asks, with that account's rights; without one it may do everything."""
         if name in self.processes:
             raise ValueError(f"there is a process {name} already")
         process = Process(self, name, entry, index=len(self.processes), server=server, options=options)
         self.processes[name] = process
-        self._tokens[digest(name)] = User(name, (MASTERS, "system:authenticated"))
+        who = account or User(name, (MASTERS,))
+        self._tokens[digest(name)] = User(who.name, (*who.groups, AUTHENTICATED))
         return process
 
     def add_server(self, name: str, *, alone: bool = True) -> Process:

@@ -14,6 +14,7 @@ import msgspec
 from fathom.control.cause import Cause
 from fathom.control.process import Controller, Controllers, Settings, Watchers
 from fathom.model.objects import Key
+from fathom.model.user import User
 from fathom.seams.process import Inside
 from fathom.sim.checkers.caches import CachesAreTrue, Sight
 from fathom.sim.checkers.leaders import WritesWithinTheTerm
@@ -22,7 +23,12 @@ from fathom.sim.world import World
 
 
 def run_controllers(
-    world: World, name: str, *controllers: Controller, server: int = 1, **settings: Any
+    world: World,
+    name: str,
+    *controllers: Controller,
+    server: int = 1,
+    account: User | None = None,
+    **settings: Any,
 ) -> Process:
     """From now on. `settings` are those of `control.process`: lease, timing, workers, …"""
     checker = next((one for one in world.checkers if isinstance(one, CachesAreTrue)), None)
@@ -41,7 +47,7 @@ def run_controllers(
         inside.domain.create_task(running.run(), name=name)
         return running
 
-    return world.process(name, entry, server=server, **settings)
+    return world.process(name, entry, server=server, account=account, **settings)
 
 
 def nudge(world: World, *names: str) -> None:

@@ -24,6 +24,7 @@ from fathom.client.api import Api, Resource
 from fathom.client.outcomes import Committed, Outcome, Rejected
 from fathom.model.conditions import is_true
 from fathom.model.objects import Key, Obj, metadata
+from fathom.model.user import User
 from fathom.seams.process import Entry, Inside
 from fathom.sim.engine import Engine
 from fathom.sim.faults import HoldWatch
@@ -78,10 +79,13 @@ class World:
 
     # Processes.
 
-    def process(self, name: str, entry: Entry, *, server: int = 1, **options: object) -> Process:
+    def process(
+        self, name: str, entry: Entry, *, server: int = 1, account: User | None = None, **options: object
+    ) -> Process:
         """A process that lives from now on. `entry` makes its code, anew after every crash, as it does for a
-        live process; what it returns is `state(name)`."""
-        process = self.engine.add(name, entry, server=f"api-{server}", **options)
+        live process; what it returns is `state(name)`. `account`: as whom it asks, with that account's rights
+        and under its fence; without one it may do everything."""
+        process = self.engine.add(name, entry, server=f"api-{server}", account=account, **options)
         self.engine.after(0, process.start)
         return process
 

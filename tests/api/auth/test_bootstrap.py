@@ -109,7 +109,7 @@ def test_a_role_that_a_user_labels_for_view_is_held_by_all_three() -> None:
         (user("system:fathom:scheduler"), target("watch", "nodes", namespace=""), True),
         (user("system:fathom:scheduler"), target("create", "deployments", group="apps"), False),
         (user("system:fathom:controllers"), target("create", "replicasets", group="apps"), True),
-        (user("system:fathom:controllers"), target("deletecollection", "widgets", group="x.com"), True),
+        (user("system:fathom:controllers"), target("deletecollection", "widgets", group="x.com"), False),
         (user("system:fathom:controllers"), target("create", "clusterroles", group=RBAC), False),
         (user("system:fathom:controllers"), target("impersonate", "users", namespace="", name="x"), False),
         (user("system:fathom:controllers"), target("escalate", "clusterroles", group=RBAC), False),

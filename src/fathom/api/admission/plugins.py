@@ -16,6 +16,7 @@ from fathom.api.admission.nodes import NodeRestriction
 from fathom.api.admission.plugin import Plugin
 from fathom.api.admission.pods import DefaultTolerationSeconds, ServiceAccount
 from fathom.api.admission.priority import Priority
+from fathom.api.admission.proposals import RepairProposals
 from fathom.api.admission.quota import ResourceQuota
 from fathom.api.admission.roles import RoleEscalation
 from fathom.api.admission.runtimes import RuntimeClass
@@ -43,6 +44,7 @@ def built_in(authorizer: Authorizer, rng: random.Random) -> tuple[Plugin, ...]:
         RuntimeClass(),
         RoleEscalation(authorizer),
         TenantUse(authorizer),
+        RepairProposals(),
         ServiceAddresses(rng),
         LeaseFence(),
         Fencing(),

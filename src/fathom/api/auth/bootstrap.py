@@ -6,23 +6,25 @@ group. A rule of paths is (verbs, paths).
 
 from __future__ import annotations
 
-from fathom.api.auth.rbac import CLUSTER_ROLE_BINDINGS, CLUSTER_ROLES, GROUP
+from fathom.api.auth.own_roles import (
+    ASK,
+    EVENTS,
+    OWN_BINDINGS,
+    OWN_LOCAL_BINDINGS,
+    OWN_ROLES,
+    READ,
+    RETIRED,
+    WRITE,
+    Row,
+)
+from fathom.api.auth.rbac import CLUSTER_ROLE_BINDINGS, CLUSTER_ROLES, GROUP, ROLE_BINDINGS
 from fathom.api.auth.rules import Rule, as_wire, rules_of, uncovered
-from fathom.model.objects import Key, Obj, metadata
+from fathom.model.objects import Obj, key_of, metadata
 from fathom.model.view import View
 
 NAMESPACES = ("default", "kube-system", "kube-public", "kube-node-lease", "fathom-system")
 
-Row = tuple[str, ...]
-
-READ = "get list watch"
-WRITE = "create delete deletecollection patch update"
 ALL_VERBS = "create delete deletecollection get list patch update watch"
-EVENTS: Row = ("create patch update", "- events.k8s.io", "events")
-ASK: tuple[Row, ...] = (
-    ("create", "authentication.k8s.io", "tokenreviews"),
-    ("create", "authorization.k8s.io", "subjectaccessreviews"),
-)
 
 # Who gathers what: the roles that carry the label `aggregate-to-X` make up X, and each X is part of the next.
 AGGREGATED = {"view": "edit", "edit": "admin", "admin": ""}
@@ -53,7 +55,9 @@ ROLES: dict[str, tuple[Row, ...]] = {
     "system:aggregate-to-admin": (
         ("create", "authorization.k8s.io", "localsubjectaccessreviews"),
         (ALL_VERBS, "rbac.authorization.k8s.io", "rolebindings roles"),
-        (WRITE, "fathom.dev", "repairproposals scheduleroverrides"),
+        # Who may steer is decided apart from who may deploy. What status shows is written by who observes it.
+        (WRITE, "fathom.dev", "scheduleroverrides trafficroutes"),
+        ("get patch update", "fathom.dev", "repairproposals/approval"),
     ),
     "system:aggregate-to-edit": (
         (READ, "-", "pods/attach pods/exec pods/portforward pods/proxy secrets services/proxy"),
@@ -85,8 +89,6 @@ ROLES: dict[str, tuple[Row, ...]] = {
         (WRITE, "networking.k8s.io", "ingresses networkpolicies"),
         (ALL_VERBS, "coordination.k8s.io", "leases"),
         (WRITE, "resource.k8s.io", "resourceclaims resourceclaimtemplates"),
-        # Overrides are not here: who may steer is decided apart from who may deploy.
-        (WRITE, "fathom.dev", "reservations trafficroutes workloadprogresses"),
     ),
     "system:aggregate-to-view": (
         (
@@ -186,44 +188,7 @@ ROLES: dict[str, tuple[Row, ...]] = {
         ("list watch", "*", "*"),
         ("create", "-", "serviceaccounts/token"),
     ),
-    # fathom's own processes.
-    "system:fathom:scheduler": (
-        (READ, "*", "*"),
-        EVENTS,
-        ("create", "-", "bindings pods/binding"),
-        ("delete", "-", "pods"),
-        ("patch update", "-", "pods pods/status"),
-        ("create patch update delete", "coordination.k8s.io", "leases"),
-        ("*", "fathom.dev", "*"),
-        *ASK,
-    ),
-    # Collecting garbage and emptying namespaces means deleting and patching kinds that nobody knows yet.
-    # Creating is by name, and what roles may say is bounded by what this role itself holds.
-    "system:fathom:controllers": (
-        ("get list watch delete deletecollection patch update", "*", "*"),
-        EVENTS,
-        (
-            "create",
-            "-",
-            "configmaps endpoints persistentvolumeclaims pods pods/binding pods/eviction serviceaccounts"
-            " serviceaccounts/token",
-        ),
-        ("create", "apps", "controllerrevisions replicasets"),
-        ("create", "batch", "jobs"),
-        ("create", "discovery.k8s.io", "endpointslices"),
-        ("create", "coordination.k8s.io", "leases"),
-        ("*", "fathom.dev", "*"),
-        *ASK,
-    ),
-    "system:fathom:agent": ((READ, "fathom.dev", "*"),),
-    "system:fathom:gateway": (
-        (READ, "-", "services nodes pods"),
-        (READ, "discovery.k8s.io", "endpointslices"),
-        (READ, "fathom.dev", "trafficroutes"),
-        ("patch", "-", "pods/status services/status"),
-        ("patch", "fathom.dev", "trafficroutes/status"),
-        EVENTS,
-    ),
+    **OWN_ROLES,
 }
 
 AUTHENTICATED, UNAUTHENTICATED = "system:authenticated", "system:unauthenticated"
@@ -239,10 +204,7 @@ BINDINGS: dict[str, tuple[tuple[str, str], ...]] = {
     "system:kube-scheduler": (("User", "system:kube-scheduler"),),
     "system:volume-scheduler": (("User", "system:kube-scheduler"),),
     "system:kube-controller-manager": (("User", "system:kube-controller-manager"),),
-    "system:fathom:scheduler": (("User", "system:fathom:scheduler"),),
-    "system:fathom:controllers": (("User", "system:fathom:controllers"),),
-    "system:fathom:agent": (("Group", "system:nodes"),),
-    "system:fathom:gateway": (("User", "system:fathom:gateway"),),
+    **OWN_BINDINGS,
 }
 
 AGGREGATE = "rbac.authorization.k8s.io/aggregate-to-"
@@ -256,13 +218,14 @@ def bootstrap_objects() -> list[Obj]:
         *(_role(name, [_rule(row) for row in rows]) for name, rows in ROLES.items()),
         *(_aggregated_role(name) for name in AGGREGATED),
         *(_binding(name, subjects) for name, subjects in BINDINGS.items()),
+        *(_binding(name, subjects, where) for name, (where, subjects) in OWN_LOCAL_BINDINGS.items()),
     ]
 
 
 def plan_bootstrap(view: View) -> list[Obj]:
     """What to write so that the cluster has all it should start with: objects that are missing, and those of
-    earlier days that lack a rule or a subject. Nothing is ever taken away, and an object whose owner has set
-    the autoupdate annotation to false is left alone."""
+    earlier days that lack a rule or a subject. Taken away are only rules that an earlier version should not
+    have granted. An object whose owner has set the autoupdate annotation to false is left alone."""
     return [obj for wanted in bootstrap_objects() if (obj := _repaired(wanted, view)) is not None]
 
 
@@ -271,20 +234,26 @@ def _repaired(wanted: Obj, view: View) -> Obj | None:
         "Namespace": "namespaces",
         "ClusterRole": CLUSTER_ROLES,
         "ClusterRoleBinding": CLUSTER_ROLE_BINDINGS,
+        "RoleBinding": ROLE_BINDINGS,
     }[wanted["kind"]]
-    seen = view.get(resource, Key("", metadata(wanted)["name"]))
+    seen = view.get(resource, key_of(wanted))
     if seen is None:
         return wanted
     found = seen.obj
     if (metadata(found).get("annotations") or {}).get(AUTO_UPDATE) != "true" or found.get("aggregationRule"):
         return None
     if wanted["kind"] == "ClusterRole":
-        if found.get("rules") == wanted["rules"]:
-            return None  # As nearly always: nobody has touched it.
-        missing = uncovered(rules_of(found.get("rules")), rules_of(wanted["rules"]))
-        return _extended(found, "rules", [as_wire(rule) for rule in missing or ()])
+        return None if found.get("rules") == wanted["rules"] else _repaired_role(wanted, found)
     subjects = found.get("subjects") or []
     return _extended(found, "subjects", [one for one in wanted["subjects"] if one not in subjects])
+
+
+def _repaired_role(wanted: Obj, found: Obj) -> Obj | None:
+    retired = [as_wire(_rule(row)) for row in RETIRED.get(metadata(wanted)["name"], ())]
+    kept = [rule for rule in found.get("rules") or () if rule not in retired or rule in wanted["rules"]]
+    missing = [as_wire(rule) for rule in uncovered(rules_of(kept), rules_of(wanted["rules"])) or ()]
+    rules = [*kept, *missing]
+    return None if rules == found.get("rules") else {**found, "rules": rules}
 
 
 def _extended(found: Obj, field: str, missing: list[Obj]) -> Obj | None:
@@ -337,11 +306,12 @@ def _aggregated_role(name: str) -> Obj:
     }
 
 
-def _binding(role: str, subjects: tuple[tuple[str, str], ...]) -> Obj:
+def _binding(role: str, subjects: tuple[tuple[str, str], ...], namespace: str = "") -> Obj:
+    """In the whole cluster, or in the namespace alone."""
     return {
-        "kind": "ClusterRoleBinding",
+        "kind": "RoleBinding" if namespace else "ClusterRoleBinding",
         "apiVersion": f"{GROUP}/v1",
-        "metadata": _meta(role),
+        "metadata": {**_meta(role), **({"namespace": namespace} if namespace else {})},
         "roleRef": {"apiGroup": GROUP, "kind": "ClusterRole", "name": role},
         "subjects": [{"kind": kind, "apiGroup": GROUP, "name": name} for kind, name in subjects],
     }

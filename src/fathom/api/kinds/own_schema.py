@@ -71,7 +71,9 @@ def own_kind(
     short_names: tuple[str, ...] = (),
     selectable: tuple[str, ...] = (),
     spec_required: bool = True,
+    approval: bool = False,
 ) -> Kind:
+    """`approval`: whether somebody's decision is written through a subresource of its own."""
     parts = {"spec": spec} if status is None else {"spec": spec, "status": status}
     required = ("spec",) if spec_required else ()
     return Kind(
@@ -84,7 +86,7 @@ def own_kind(
         list_kind=f"{kind}List",
         short_names=short_names,
         categories=("fathom",),
-        subresources=("status",) if status is not None else (),
+        subresources=(*(("status",) if status is not None else ()), *(("approval",) if approval else ())),
         generation=True,
         columns=(*columns, AGE),
         selectable=selectable,

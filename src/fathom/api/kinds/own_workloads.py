@@ -59,13 +59,15 @@ REPAIR_PROPOSAL = own_kind(
     "RepairProposal",
     "repairproposals",
     namespaced=True,
+    approval=True,
     short_names=("repair",),
     columns=(
         Column("Subject", "string", ".spec.subject.name"),
         Column("Problem", "string", ".spec.problem"),
         Column("Action", "string", ".spec.action"),
-        Column("Approved", "boolean", ".spec.approved"),
+        Column("Approved", "boolean", ".status.approved"),
         Column("Phase", "string", ".status.phase"),
+        Column("Approver", "string", ".status.approver", priority=1),
     ),
     spec=group(
         "subject",
@@ -75,12 +77,16 @@ REPAIR_PROPOSAL = own_kind(
         problem=said(NAME, "What repair found, in a word: OrphanedReservation."),
         action=said(one_of("Delete", "Release", "RemoveFinalizer", "Unbind"), "What it would do."),
         evidence=listed(group("message", source=TEXT, message=TEXT, revision=COUNT, time=TIME)),
-        approved=said(FLAG, "Absent: nobody has decided. False is a refusal."),
     ),
     status=group(
         phase=one_of("Proposed", "Approved", "Refused", "Done", "Obsolete"),
+        maker=said(TEXT, "Who made the proposal. Stamped by the server; repair believes only its own."),
+        approved=said(
+            FLAG, "Absent: nobody has decided. False is a refusal. Written through the approval subresource."
+        ),
         approver=said(TEXT, "Who decided. Stamped by the server."),
         approvedAt=said(TIME, "When. Stamped by the server."),
+        approvedSpec=said(TEXT, "The hash of the spec that was decided about. Stamped by the server."),
         observedGeneration=COUNT,
         conditions=CONDITIONS,
     ),

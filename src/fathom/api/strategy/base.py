@@ -52,6 +52,10 @@ class Strategy:
     def prepare_status(self, obj: Obj, old: Obj, moment: Moment) -> None:
         """At an update of the status subresource; spec and metadata are already the old ones."""
 
+    def prepare_approval(self, obj: Obj, old: Obj, moment: Moment) -> None:
+        """The same at an update of the approval subresource."""
+        self.prepare_status(obj, old, moment)
+
     def validate_create(self, obj: Obj) -> list[Cause]:
         """After admission. Metadata is validated elsewhere."""
         return []

@@ -6,6 +6,7 @@ from fathom.api.strategy.base import Moment, Strategy
 from fathom.api.strategy.own_capacity import items, mapping, text
 from fathom.api.strategy.own_policy import NO_DURATION
 from fathom.model import causes
+from fathom.model.accounts import SYSTEM_NAMESPACE
 from fathom.model.errors import Cause
 from fathom.model.objects import Obj, lookup, metadata
 from fathom.model.own.overrides import (
@@ -16,11 +17,16 @@ from fathom.model.own.overrides import (
     TARGETS,
     named,
 )
+from fathom.model.own.progress import spec_hash, subject_fault
 from fathom.model.own.times import duration_ns, moment_ns
 from fathom.seams.outside import timestamp
 
-SYSTEM = "fathom-system"  # Where overrides of infrastructure live: who may write there may touch all tenants.
+SYSTEM = (
+    SYSTEM_NAMESPACE  # Where overrides of infrastructure live: who may write there may touch all tenants.
+)
 STAMPED = ("author", "expiresAt")
+DECISION = ("approved", "approver", "approvedAt", "approvedSpec")
+DECIDED = ("maker", *DECISION)
 
 
 class SchedulerOverrideStrategy(Strategy):
@@ -111,36 +117,41 @@ def _expiry_causes(expires_after: str, changes: Obj) -> list[Cause]:
 
 
 class RepairProposalStrategy(Strategy):
-    def prepare_create(self, obj: Obj, moment: Moment) -> None:
-        obj["status"] = {"phase": "Proposed", **_decision(obj, {}, moment)}
+    """Made whole, never changed, decided through the approval subresource. Who made it and who decided what
+    are the server's words."""
 
-    def prepare_update(self, obj: Obj, old: Obj, moment: Moment) -> None:
-        decided = _decision(obj, old, moment)
-        if decided:
-            obj["status"] = {**mapping(obj.get("status")), **decided}
+    def prepare_create(self, obj: Obj, moment: Moment) -> None:
+        obj["status"] = {"phase": "Proposed", "maker": moment.user.name}
 
     def prepare_status(self, obj: Obj, old: Obj, moment: Moment) -> None:
-        status = {**mapping(obj.get("status"))}
-        for field in ("approver", "approvedAt"):
-            status.pop(field, None)
-        obj["status"] = {**status, **_stamps(old, ("approver", "approvedAt"))}
+        reported = {name: value for name, value in mapping(obj.get("status")).items() if name not in DECIDED}
+        obj["status"] = {**reported, **_stamps(old, DECIDED)}
+
+    def prepare_approval(self, obj: Obj, old: Obj, moment: Moment) -> None:
+        """Of all that is sent, `approved` alone is the caller's. To say the same again changes nothing."""
+        approved, before = lookup(obj, "status", "approved"), mapping(old.get("status"))
+        if approved == before.get("approved") and moment.user.name == before.get("approver"):
+            obj["status"] = {**before}
+            return
+        kept = {name: value for name, value in before.items() if name not in DECISION}
+        obj["status"] = {**kept, **(_decision(approved, old, moment) if approved is not None else {})}
+
+    def validate_create(self, obj: Obj) -> list[Cause]:
+        fault = subject_fault(obj)
+        return [causes.forbidden("spec.subject.namespace", fault)] if fault else []
 
     def validate_update(self, obj: Obj, old: Obj) -> list[Cause]:
         """What is approved is what was proposed."""
-        found: list[Cause] = []
-        for field in ("subject", "problem", "action", "evidence"):
-            before = lookup(old, "spec", field)
-            found += causes.unchanged(f"spec.{field}", lookup(obj, "spec", field), before)
-        return found
+        return causes.unchanged("spec", obj.get("spec"), old.get("spec"))
 
 
-def _decision(obj: Obj, old: Obj, moment: Moment) -> Obj:
-    """Who has just approved or refused."""
-    approved = lookup(obj, "spec", "approved")
-    if approved is None or approved == lookup(old, "spec", "approved"):
-        return {}
-    phase = "Approved" if approved else "Refused"
-    return {"phase": phase, "approver": moment.user.name, "approvedAt": moment.now}
+def _decision(approved: object, old: Obj, moment: Moment) -> Obj:
+    return {
+        "approved": approved,
+        "approver": moment.user.name,
+        "approvedAt": moment.now,
+        "approvedSpec": spec_hash(old),
+    }
 
 
 class TrafficRouteStrategy(Strategy):

@@ -3,11 +3,22 @@ traffic goes."""
 
 from __future__ import annotations
 
+import hashlib
+
+import msgspec
+
+from fathom.model.accounts import SYSTEM_NAMESPACE
+from fathom.model.objects import Obj, lookup, metadata
 from fathom.model.own.shape import Condition, Meta, Shape
 
 PROGRESS = "workloadprogresses.fathom.dev"
 PROPOSALS = "repairproposals.fathom.dev"
 ROUTES = "trafficroutes.fathom.dev"
+
+# Phases in which nothing is done about a proposal any more.
+OVER = frozenset({"Done", "Obsolete"})
+# Kinds without a namespace that a proposal may be about; such a one is in our own namespace.
+CLUSTER_SUBJECTS = frozenset({"Node"})
 
 
 class ObjectRef(Shape, frozen=True):
@@ -87,13 +98,15 @@ class RepairProposalSpec(Shape, frozen=True):
     problem: str = ""
     action: str = ""  # Delete, Release, RemoveFinalizer, Unbind
     evidence: tuple[Evidence, ...] = ()
-    approved: bool | None = None  # Absent: nobody has decided. False is a refusal.
 
 
 class RepairProposalStatus(Shape, frozen=True):
     phase: str = ""  # Proposed, Approved, Refused, Done, Obsolete
-    approver: str = ""  # Stamped by the server when `approved` is set.
+    maker: str = ""  # Stamped by the server, as are the following: no writer of status changes them.
+    approved: bool | None = None  # Absent: nobody has decided. False is a refusal.
+    approver: str = ""
     approved_at: str = ""
+    approved_spec: str = ""  # The hash of the spec that was decided about.
     observed_generation: int = 0
     conditions: tuple[Condition, ...] = ()
 
@@ -102,6 +115,24 @@ class RepairProposal(Shape, frozen=True):
     metadata: Meta = Meta()
     spec: RepairProposalSpec = RepairProposalSpec()
     status: RepairProposalStatus = RepairProposalStatus()
+
+
+def spec_hash(proposed: Obj) -> str:
+    """What an approval is bound to."""
+    spec = msgspec.json.encode(proposed.get("spec") or {}, order="sorted")
+    return hashlib.sha256(spec).hexdigest()
+
+
+def subject_fault(proposed: Obj) -> str | None:
+    """Why a proposal may not be about its subject: who acts on it may reach further than who wrote it, so it
+    is about its own namespace, or from ours about what has none. None: it may."""
+    home = str(metadata(proposed).get("namespace") or "")
+    kind, namespace = (str(lookup(proposed, "spec", "subject", name) or "") for name in ("kind", "namespace"))
+    if kind not in CLUSTER_SUBJECTS:
+        return None if namespace == home else f"must be the proposal's own namespace, {home}"
+    if namespace:
+        return f"a {kind} has no namespace"
+    return None if home == SYSTEM_NAMESPACE else f"a proposal about a {kind} is made in {SYSTEM_NAMESPACE}"
 
 
 class Route(Shape, frozen=True):

@@ -12,7 +12,8 @@ late-heartbeats                   some are late, here and there: nobody is evict
 from __future__ import annotations
 
 from fathom.client.api import Resource
-from fathom.model.objects import Key, Obj, lookup
+from fathom.client.outcomes import Committed
+from fathom.model.objects import Key, Obj, key_of, lookup, uid_of
 from fathom.sim.faults import LoseReply, Partition, Pause, Refuse
 from fathom.sim.menu import Menu
 from fathom.sim.scenario import Scenario, scenario
@@ -206,9 +207,19 @@ async def a_persons_decision(world: World) -> None:
     await world.sleep(60)
     assert world.get("deployments.apps", Key("default", "held")) is not None, "nobody had approved that"
     (one,) = world.list(PROPOSALS.name)
-    await world.apply(PROPOSALS, {"metadata": {"name": one["metadata"]["name"]}, "spec": {"approved": True}})
+    await approve(world, one)
     await world.until(lambda: proposed(world) == ["Done"], within_s=120, what="it is done")
     assert world.get("deployments.apps", Key("default", "held")) is None
+
+
+async def approve(world: World, one: Obj) -> None:
+    """Until a server has taken it."""
+    namespace, name = key_of(one)
+    decision = {"metadata": {"uid": uid_of(one)}, "status": {"approved": True}}
+    while not isinstance(
+        await world.api.patch(PROPOSALS, namespace, name, decision, subresource="approval"), Committed
+    ):
+        await world.sleep(0.2)
 
 
 def proposed(world: World) -> list[str]:

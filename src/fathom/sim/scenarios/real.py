@@ -10,7 +10,9 @@ from fathom.client.api import Resource
 from fathom.control.lease import Timing
 from fathom.control.process import load_controller
 from fathom.controllers.all import CONTROLLERS
+from fathom.model import accounts
 from fathom.model.objects import Obj
+from fathom.model.user import User
 from fathom.schedule.process import begin as begin_scheduler
 from fathom.sim.checkers import at_home
 from fathom.sim.checkers.nodes import EveryWorkloadIsServed, NoEvictionOnWeakEvidence, OneRunPerPod
@@ -50,6 +52,7 @@ def employ_cluster(
             SCHEDULERS[index],
             begin_scheduler,
             server=server,
+            account=User(accounts.SCHEDULER),
             lease="fathom-system/scheduler",
             who=SCHEDULERS[index],
             timing=TIMING,
@@ -59,6 +62,7 @@ def employ_cluster(
             MANAGERS[index],
             *names,
             server=server,
+            account=User(accounts.CONTROLLERS),
             lease="fathom-system/controllers",
             timing=TIMING,
         )
@@ -67,10 +71,15 @@ def employ_cluster(
             node,
             begin_agent,
             server=1 + index % servers,
+            account=node_account(node),
             node=node,
             driver="simulated",
             zone=ZONES[index % len(ZONES)],
         )
+
+
+def node_account(node: str) -> User:
+    return User(f"system:node:{node}", (accounts.NODES,))
 
 
 def deployment(

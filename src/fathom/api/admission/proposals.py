@@ -1,0 +1,35 @@
+"""RepairProposals: repair acts upon them with rights that their writers may not have. So repair alone makes
+them, and somebody else decides: neither who made one, nor any account of fathom's own."""
+
+from __future__ import annotations
+
+from fathom.api.admission.attempt import CREATE, UPDATE, Attempt, refused
+from fathom.api.admission.plugin import Plugin
+from fathom.model.accounts import REPAIR, is_own
+from fathom.model.objects import lookup
+from fathom.model.own.progress import OVER, PROPOSALS
+from fathom.model.view import View
+
+APPROVAL = "approval"
+
+
+class RepairProposals(Plugin):
+    name = "RepairProposals"
+    resources = frozenset({PROPOSALS})
+    operations = frozenset({CREATE, UPDATE})
+    subresources = frozenset({"", APPROVAL})
+    trusted = True
+
+    def validate(self, attempt: Attempt, view: View) -> None:
+        if attempt.operation == CREATE and attempt.user.name != REPAIR:
+            raise refused(attempt, f"only {REPAIR} makes proposals, from what repair has found")
+        if attempt.subresource == APPROVAL:
+            _check_approval(attempt)
+
+
+def _check_approval(attempt: Attempt) -> None:
+    status = (attempt.old or {}).get("status") or {}
+    if is_own(attempt.user) or attempt.user.name == status.get("maker"):
+        raise refused(attempt, f"{attempt.user.name} may not decide about proposals: a person does")
+    if lookup(attempt.old, "status", "phase") in OVER:
+        raise refused(attempt, f"it is over ({status['phase']}): there is nothing left to decide")

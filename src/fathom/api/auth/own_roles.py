@@ -1,0 +1,136 @@
+"""The roles of fathom's own accounts, and what they and others held in earlier versions.
+
+Named verbs on named resources: what a process of ours does is here, line by line, and a request that is not
+here is refused. In the form of `bootstrap`'s table.
+"""
+
+from __future__ import annotations
+
+from fathom.model.accounts import CONTROLLERS, GATEWAY, SCHEDULER, SYSTEM_NAMESPACE
+
+Row = tuple[str, ...]
+Subject = tuple[str, str]  # kind, name
+
+READ = "get list watch"
+WRITE = "create delete deletecollection patch update"
+EVENTS: Row = ("create patch update", "- events.k8s.io", "events")
+
+ASK: tuple[Row, ...] = (
+    ("create", "authentication.k8s.io", "tokenreviews"),
+    ("create", "authorization.k8s.io", "subjectaccessreviews"),
+)
+
+LEASES = "system:fathom:leases"
+SCALE = "system:fathom:scale"  # Its rules follow the custom kinds: `controllers.scalable`.
+
+OWN_ROLES: dict[str, tuple[Row, ...]] = {
+    SCHEDULER: (
+        (READ, "-", "namespaces nodes persistentvolumeclaims persistentvolumes pods"),
+        (READ, "policy", "poddisruptionbudgets"),
+        (
+            READ,
+            "fathom.dev",
+            "capacityclasses policyrollouts reservations scheduleroverrides schedulingpolicies tenantquotas",
+        ),
+        EVENTS,
+        ("create", "-", "bindings pods/binding"),
+        ("create", "fathom.dev", "bindingbatches"),
+        ("delete", "-", "pods"),  # Preemption.
+        ("patch", "-", "pods/status"),
+        ("create delete patch", "fathom.dev", "reservations"),
+        ("patch", "fathom.dev", "policyrollouts/status"),
+    ),
+    CONTROLLERS: (
+        (READ, "-", "configmaps endpoints namespaces nodes pods services"),
+        (READ, "apps", "deployments replicasets"),
+        (READ, "autoscaling", "horizontalpodautoscalers"),
+        (READ, "batch", "jobs"),
+        (READ, "coordination.k8s.io", "leases"),  # Nodes' signs of life.
+        (READ, "discovery.k8s.io", "endpointslices"),
+        (READ, "policy", "poddisruptionbudgets"),
+        (
+            READ,
+            "fathom.dev",
+            "policyrollouts repairproposals reservations scheduleroverrides schedulingpolicies"
+            " workloadprogresses",
+        ),
+        ("get list", "metrics.k8s.io", "pods"),
+        EVENTS,
+        ("create delete patch", "-", "pods"),
+        ("patch", "-", "nodes nodes/status pods/status"),
+        ("create patch", "-", "endpoints"),
+        ("create delete patch", "discovery.k8s.io", "endpointslices"),
+        ("patch", "apps", "deployments deployments/status replicasets/status"),
+        ("create delete patch", "apps", "replicasets"),
+        ("delete patch", "batch", "jobs"),
+        ("patch", "batch", "jobs/status"),
+        ("patch", "autoscaling", "horizontalpodautoscalers/status"),
+        ("patch", "policy", "poddisruptionbudgets/status"),
+        ("get patch", "-", "replicationcontrollers/scale"),
+        ("get patch", "apps", "statefulsets/scale"),
+        ("create delete", "fathom.dev", "repairproposals workloadprogresses"),
+        ("delete patch", "fathom.dev", "reservations"),
+        (
+            "patch",
+            "fathom.dev",
+            "policyrollouts/status repairproposals/status reservations/status workloadprogresses/status",
+        ),
+        # Pods are made as their workload's template says; whether its writer may name the tenant was asked
+        # when the workload was written.
+        ("use", "fathom.dev", "tenantquotas"),
+    ),
+    GATEWAY: (
+        (READ, "-", "nodes services"),
+        (READ, "discovery.k8s.io", "endpointslices"),
+        (READ, "fathom.dev", "trafficroutes"),
+        ("patch", "-", "pods/status"),
+        ("patch", "fathom.dev", "trafficroutes/status"),
+        EVENTS,
+    ),
+    # Agents need none of fathom's kinds; the role stays for what operators may add to it.
+    "system:fathom:agent": (),
+    LEASES: (("create get patch update", "coordination.k8s.io", "leases"),),
+    SCALE: (),
+}
+
+OWN_BINDINGS: dict[str, tuple[Subject, ...]] = {
+    SCHEDULER: (("User", SCHEDULER),),
+    CONTROLLERS: (("User", CONTROLLERS),),
+    GATEWAY: (("User", GATEWAY),),
+    "system:fathom:agent": (("Group", "system:nodes"),),
+    SCALE: (("User", CONTROLLERS),),
+}
+
+# Role -> where it is bound, and to whom, by a RoleBinding of the same name.
+OWN_LOCAL_BINDINGS: dict[str, tuple[str, tuple[Subject, ...]]] = {
+    LEASES: (SYSTEM_NAMESPACE, (("User", SCHEDULER), ("User", CONTROLLERS))),
+}
+
+# What earlier versions granted and nobody should have had: taken back at a start, rule by rule.
+RETIRED: dict[str, tuple[Row, ...]] = {
+    SCHEDULER: (
+        *ASK,
+        (READ, "*", "*"),
+        ("patch update", "-", "pods pods/status"),
+        ("create patch update delete", "coordination.k8s.io", "leases"),
+        ("*", "fathom.dev", "*"),
+    ),
+    CONTROLLERS: (
+        *ASK,
+        ("get list watch delete deletecollection patch update", "*", "*"),
+        (
+            "create",
+            "-",
+            "configmaps endpoints persistentvolumeclaims pods pods/binding pods/eviction serviceaccounts"
+            " serviceaccounts/token",
+        ),
+        ("create", "apps", "controllerrevisions replicasets"),
+        ("create", "batch", "jobs"),
+        ("create", "coordination.k8s.io", "leases"),
+        ("*", "fathom.dev", "*"),
+    ),
+    GATEWAY: ((READ, "-", "services nodes pods"), ("patch", "-", "pods/status services/status")),
+    "system:fathom:agent": ((READ, "fathom.dev", "*"),),
+    "system:aggregate-to-edit": ((WRITE, "fathom.dev", "reservations trafficroutes workloadprogresses"),),
+    "system:aggregate-to-admin": ((WRITE, "fathom.dev", "repairproposals scheduleroverrides"),),
+}

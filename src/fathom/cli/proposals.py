@@ -1,0 +1,56 @@
+"""RepairProposals as `fathom repair` asks for them and decides about them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from fathom.cli.problem import Problem
+from fathom.client.api import Api, Resource
+from fathom.client.kubeconfig import BadKubeconfig
+from fathom.client.once import api_of
+from fathom.client.outcomes import Committed, Rejected
+from fathom.client.servers import find_server
+from fathom.model.errors import ApiError
+from fathom.model.objects import Obj, lookup, uid_of
+from fathom.model.own.progress import OVER
+from fathom.seams.outside import live
+
+PROPOSALS = Resource("fathom.dev", "v1alpha1", "repairproposals")
+
+
+async def fetch_proposals(kubeconfig: Path | None, namespace: str, *, every: bool) -> list[Obj]:
+    """Of a namespace, or of all where none is named. Raises Problem."""
+    async with _api(kubeconfig) as api:
+        page = await api.list_page(PROPOSALS, namespace)
+        found = list(page.items)
+        while page.token:
+            page = await api.list_page(PROPOSALS, namespace, token=page.token)
+            found += page.items
+    return [one for one in found if every or lookup(one, "status", "phase") not in OVER]
+
+
+async def decide(kubeconfig: Path | None, namespace: str, name: str, *, approved: bool) -> Obj:
+    """The proposal with the decision in it; no namesake made since it was read is meant. Raises Problem."""
+    async with _api(kubeconfig) as api:
+        found = await api.get(PROPOSALS, namespace, name)
+        if found is None:
+            raise Problem(f"there is no RepairProposal {namespace}/{name}; `fathom repair list` shows them")
+        decision = {"metadata": {"uid": uid_of(found)}, "status": {"approved": approved}}
+        outcome = await api.patch(PROPOSALS, namespace, name, decision, subresource="approval")
+    if isinstance(outcome, Committed):
+        return outcome.obj
+    if isinstance(outcome, Rejected):
+        raise Problem(outcome.message)
+    raise Problem(f"it is not known whether {namespace}/{name} is decided: look with `fathom repair list`")
+
+
+@asynccontextmanager
+async def _api(kubeconfig: Path | None) -> AsyncIterator[Api]:
+    try:
+        async with api_of(find_server(kubeconfig, clock=live().clock, environ=os.environ)) as api:
+            yield api
+    except (BadKubeconfig, ApiError) as error:
+        raise Problem(str(error)) from error
