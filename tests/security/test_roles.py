@@ -140,3 +140,46 @@ def test_the_controllers_do_what_is_their_work(tmp_path: Path) -> None:
         assert (await api.delete(f"{path}/x", token=CONTROLLERS)).status == 403
 
     tell(story, tmp_path)
+
+
+def test_the_controllers_may_scale_what_a_definition_gives_a_scale_and_only_while_it_is_there(
+    tmp_path: Path,
+) -> None:
+    async def story(api: Api) -> None:
+        introduce(api, User(CONTROLLERS))
+        definitions = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+        for plural, kind, parts in (
+            (
+                "widgets",
+                "Widget",
+                {"scale": {"specReplicasPath": ".spec.n", "statusReplicasPath": ".status.n"}},
+            ),
+            ("gadgets", "Gadget", {"status": {}}),
+        ):
+            assert (await api.post(definitions, definition(plural, kind, parts))).status == 201
+        rules = [{"verbs": ["get", "patch"], "apiGroups": ["example.com"], "resources": ["widgets/scale"]}]
+
+        async def granted(wanted: list[Obj]) -> bool:
+            role = await api.get(f"{RBAC}/clusterroles/system:fathom:scale")
+            return bool((role.obj.get("rules") or []) == wanted)
+
+        await api.eventually(lambda: granted(rules))
+        widgets = "/apis/example.com/v1/namespaces/default/widgets"
+        assert (await api.get(f"{widgets}/x/scale", token=CONTROLLERS)).status == 404
+        assert (await api.get(f"{widgets}/x", token=CONTROLLERS)).status == 403
+        await api.delete(f"{definitions}/widgets.example.com")
+        await api.eventually(lambda: granted([]))
+
+    tell(story, tmp_path)
+
+
+def definition(plural: str, kind: str, subresources: Obj) -> Obj:
+    schema = {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}}
+    version = {"name": "v1", "served": True, "storage": True, "schema": schema, "subresources": subresources}
+    names = {"plural": plural, "singular": kind.lower(), "kind": kind, "listKind": f"{kind}List"}
+    return {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": f"{plural}.example.com"},
+        "spec": {"group": "example.com", "scope": "Namespaced", "names": names, "versions": [version]},
+    }

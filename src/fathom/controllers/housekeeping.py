@@ -19,8 +19,10 @@ from fathom.controllers.garbage import Ref
 from fathom.controllers.namespaces import RECHECK_S, NamespaceController
 from fathom.controllers.quotas import EVERY_S as RECOUNT_S
 from fathom.controllers.quotas import Mend, QuotaController
+from fathom.controllers.scalable import ROLES, ScaleRights
 from fathom.controllers.tenants import EVERY_S as REPORT_S
 from fathom.controllers.tenants import TenantController
+from fathom.model.accounts import SCALE_ROLE
 from fathom.model.body import Body
 from fathom.model.errors import ApiError
 from fathom.model.view import Resources, View
@@ -59,13 +61,14 @@ class Housekeeping:
         self._tenants = TenantController(client=client, view=view, status=tenant_status)
         self._events = EventController(client=client, view=view)
         self._definition = DefinitionController(client=client, view=view, resources=resources)
+        self._scale_rights = ScaleRights(client=client, view=view)
 
     def observe(self, resource: str, key: str, body: Body | None, previous: Body | None) -> None:
         """`key` is the object's path below its resource: 'default/web', or 'kube-system'."""
         self._collector.observe(resource, body, previous)
         if resource == NAMESPACES:
             (self._new_namespaces if previous is None else self._namespaces).add(key)
-        elif resource == DEFINITIONS:
+        elif resource == DEFINITIONS or (resource == ROLES and key == SCALE_ROLE):
             self._definitions.add(key)
 
     async def run(self) -> None:
@@ -73,7 +76,7 @@ class Housekeeping:
             group.create_task(self._work("garbage", self._garbage, self._collect))
             group.create_task(self._work("namespaces", self._namespaces, self._empty))
             group.create_task(self._work("namespaces", self._new_namespaces, self._empty))
-            group.create_task(self._work("definitions", self._definitions, self._retire))
+            group.create_task(self._work("definitions", self._definitions, self._define))
             group.create_task(self._now_and_then("quotas", self._quotas.recount, RECOUNT_S))
             group.create_task(self._now_and_then("tenants", self._tenants.report, REPORT_S))
             group.create_task(self._now_and_then("events", self._expire, EXPIRE_S))
@@ -97,7 +100,9 @@ class Housekeeping:
         if await self._namespace.reconcile(name, now=now):
             self._namespaces.add_after(name, RECHECK_S)
 
-    async def _retire(self, name: str) -> None:
+    async def _define(self, name: str) -> None:
+        """Of a definition, or of the role that follows them all: no definition has its name."""
+        await self._scale_rights.reconcile()
         if await self._definition.reconcile(name):
             self._definitions.add_after(name, RECHECK_S)
 

@@ -27,6 +27,9 @@ LEASES = {
     CONTROLLERS: Key(SYSTEM_NAMESPACE, "controllers"),
 }
 
+# The ClusterRole by which the controllers scale custom kinds: its rules follow the definitions.
+SCALE_ROLE = f"{PREFIX}scale"
+
 # Who makes RepairProposals: repair runs among the controllers.
 REPAIR = CONTROLLERS
 

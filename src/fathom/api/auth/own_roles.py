@@ -6,7 +6,7 @@ here is refused. In the form of `bootstrap`'s table.
 
 from __future__ import annotations
 
-from fathom.model.accounts import CONTROLLERS, GATEWAY, SCHEDULER, SYSTEM_NAMESPACE
+from fathom.model.accounts import CONTROLLERS, GATEWAY, SCALE_ROLE, SCHEDULER, SYSTEM_NAMESPACE
 
 Row = tuple[str, ...]
 Subject = tuple[str, str]  # kind, name
@@ -21,7 +21,6 @@ ASK: tuple[Row, ...] = (
 )
 
 LEASES = "system:fathom:leases"
-SCALE = "system:fathom:scale"  # Its rules follow the custom kinds: `controllers.scalable`.
 
 OWN_ROLES: dict[str, tuple[Row, ...]] = {
     SCHEDULER: (
@@ -90,7 +89,7 @@ OWN_ROLES: dict[str, tuple[Row, ...]] = {
     # Agents need none of fathom's kinds; the role stays for what operators may add to it.
     "system:fathom:agent": (),
     LEASES: (("create get patch update", "coordination.k8s.io", "leases"),),
-    SCALE: (),
+    SCALE_ROLE: (),  # Filled by `controllers.scalable`.
 }
 
 OWN_BINDINGS: dict[str, tuple[Subject, ...]] = {
@@ -98,7 +97,7 @@ OWN_BINDINGS: dict[str, tuple[Subject, ...]] = {
     CONTROLLERS: (("User", CONTROLLERS),),
     GATEWAY: (("User", GATEWAY),),
     "system:fathom:agent": (("Group", "system:nodes"),),
-    SCALE: (("User", CONTROLLERS),),
+    SCALE_ROLE: (("User", CONTROLLERS),),
 }
 
 # Role -> where it is bound, and to whom, by a RoleBinding of the same name.

@@ -1,0 +1,45 @@
+"""The right to scale custom kinds: an autoscaler may be about any kind whose definition has a scale, and our
+accounts hold rights by name. So the rules of one role follow the definitions."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable
+
+from fathom.client.local import LocalClient
+from fathom.model.accounts import SCALE_ROLE
+from fathom.model.objects import Key, Obj, lookup, metadata
+from fathom.model.view import View
+
+DEFINITIONS = "customresourcedefinitions.apiextensions.k8s.io"
+ROLES = "clusterroles.rbac.authorization.k8s.io"
+PATH = f"/apis/rbac.authorization.k8s.io/v1/clusterroles/{SCALE_ROLE}"
+AUTO_UPDATE = "rbac.authorization.kubernetes.io/autoupdate"
+
+
+def scale_rules(definitions: Iterable[Obj]) -> list[Obj]:
+    """One rule for each group that has a kind with a scale."""
+    found: dict[str, set[str]] = defaultdict(set)
+    for definition in definitions:
+        spec = definition.get("spec") or {}
+        if any(lookup(version, "subresources", "scale") for version in spec.get("versions") or ()):
+            found[str(spec.get("group"))].add(f"{lookup(spec, 'names', 'plural')}/scale")
+    return [
+        {"verbs": ["get", "patch"], "apiGroups": [group], "resources": sorted(found[group])}
+        for group in sorted(found)
+    ]
+
+
+class ScaleRights:
+    def __init__(self, *, client: LocalClient, view: View) -> None:
+        self._client = client
+        self._view = view
+
+    async def reconcile(self) -> None:
+        role = self._view.get(ROLES, Key("", SCALE_ROLE))
+        if role is None or (metadata(role.obj).get("annotations") or {}).get(AUTO_UPDATE) != "true":
+            return
+        rules = scale_rules(seen.obj for seen in self._view.list(DEFINITIONS))
+        if (role.obj.get("rules") or []) != rules:
+            media = "application/merge-patch+json"
+            await self._client.call("PATCH", PATH, body={"rules": rules}, content_type=media)
