@@ -23,7 +23,6 @@ from fathom.model.objects import Obj
 from fathom.model.user import User
 
 MINE = f"{OWN}/namespaces/mine/repairproposals"
-SHOWN = "shown before it is mended"
 
 
 def proposal(subject: Obj, name: str = "p", **spec: object) -> Obj:
@@ -170,7 +169,6 @@ def override(**changes: object) -> Obj:
     }
 
 
-@pytest.mark.xfail(strict=True, reason=SHOWN)
 def test_an_override_opens_a_reserved_class_only_to_who_may_use_it(tmp_path: Path) -> None:
     async def story(api: Api) -> None:
         await namespaces(api, "mine")
@@ -198,7 +196,6 @@ def test_an_override_opens_a_reserved_class_only_to_who_may_use_it(tmp_path: Pat
     tell(story, tmp_path)
 
 
-@pytest.mark.xfail(strict=True, reason=SHOWN)
 def test_a_pod_that_comes_with_its_node_does_not_get_reserved_capacity(tmp_path: Path) -> None:
     async def story(api: Api) -> None:
         await namespaces(api, "mine", "theirs")
@@ -223,7 +220,6 @@ def test_a_pod_that_comes_with_its_node_does_not_get_reserved_capacity(tmp_path:
     tell(story, tmp_path)
 
 
-@pytest.mark.xfail(strict=True, reason=SHOWN)
 def test_a_workload_does_not_name_a_tenant_that_its_writer_may_not_use(tmp_path: Path) -> None:
     """The controllers make its pods: what they may do must not open what its writer may not."""
 
@@ -251,7 +247,6 @@ def test_a_workload_does_not_name_a_tenant_that_its_writer_may_not_use(tmp_path:
     tell(story, tmp_path)
 
 
-@pytest.mark.xfail(strict=True, reason=SHOWN)
 def test_a_namespace_changes_its_tenant_only_by_who_may_use_both(tmp_path: Path) -> None:
     async def story(api: Api) -> None:
         rule = {"verbs": ["create", "update", "patch"], "apiGroups": [""], "resources": ["namespaces"]}

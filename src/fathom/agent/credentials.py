@@ -7,10 +7,9 @@ from pathlib import Path
 
 from fathom.api.auth.certificates import ensure_pki, kubeconfig, write_private
 from fathom.client.kubeconfig import read_context
-from fathom.model.user import User
+from fathom.model.accounts import node_user
 from fathom.seams.outside import Clock
 
-NODE_USER, NODES = "system:node:", "system:nodes"
 FOLDER = "agents"
 
 
@@ -22,6 +21,6 @@ def write_node_credentials(data: Path, nodes: Sequence[str], *, clock: Clock) ->
     folder = data / "credentials" / FOLDER
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     for node in nodes:
-        user = User(f"{NODE_USER}{node}", (NODES,))
-        write_private(folder / node, kubeconfig(pki, url, user, clock=clock, context=node).encode())
+        file = kubeconfig(pki, url, node_user(node), clock=clock, context=node)
+        write_private(folder / node, file.encode())
     return folder

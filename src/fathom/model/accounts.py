@@ -15,7 +15,7 @@ from fathom.model.user import User
 PREFIX = "system:fathom:"
 SYSTEM_NAMESPACE = "fathom-system"
 SERVICE_ACCOUNTS = f"system:serviceaccount:{SYSTEM_NAMESPACE}:"
-NODES = "system:nodes"
+NODES, NODE_USER = "system:nodes", "system:node:"
 
 SCHEDULER, CONTROLLERS = f"{PREFIX}scheduler", f"{PREFIX}controllers"
 GATEWAY, HOUSEKEEPING = f"{PREFIX}gateway", f"{PREFIX}housekeeping"
@@ -47,6 +47,10 @@ def is_lease_for(wanted: Key, shown: Key) -> bool:
     if shown.namespace != wanted.namespace:
         return False
     return shown.name == wanted.name or shown.name.startswith(f"{wanted.name}-")
+
+
+def node_user(node: str) -> User:
+    return User(f"{NODE_USER}{node}", (NODES,))
 
 
 def is_own(user: User) -> bool:

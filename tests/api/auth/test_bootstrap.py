@@ -9,10 +9,10 @@ from tests.api.auth.cluster import Cluster, binding, cluster_role, rule, target,
 
 from fathom.api.auth.authorize import Authorizer
 from fathom.api.auth.bootstrap import AGGREGATED, AUTO_UPDATE, bootstrap_objects, plan_bootstrap
-from fathom.api.auth.nodes import NODES
 from fathom.api.auth.rbac import CLUSTER_ROLES, aggregated
 from fathom.api.auth.rules import covers, rules_of
 from fathom.api.request import Target
+from fathom.model.accounts import NODES
 from fathom.model.objects import Key, Obj, key_of
 from fathom.model.user import MASTERS, User
 

@@ -8,10 +8,11 @@ import pytest
 from tests.api.auth.cluster import Cluster, node, pod, target, user
 
 from fathom.api.auth.authorize import Authorizer
-from fathom.api.auth.node_writes import MIRROR, restrict_node
-from fathom.api.auth.nodes import NODES
+from fathom.api.auth.node_writes import restrict_node
 from fathom.api.request import Target
+from fathom.model.accounts import NODES
 from fathom.model.errors import ApiError
+from fathom.model.mirror import MIRROR
 from fathom.model.objects import Obj, with_metadata
 
 N1 = user("system:node:n1", NODES)

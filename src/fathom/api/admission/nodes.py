@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from fathom.api.admission.attempt import CONNECT, CREATE, DELETE, UPDATE, Attempt
 from fathom.api.admission.plugin import Plugin
-from fathom.api.auth.node_writes import restrict_node
-from fathom.api.auth.nodes import NODES
+from fathom.api.auth.node_writes import restrict_node, with_others_conditions
 from fathom.api.request import Target
+from fathom.model.accounts import NODES
+from fathom.model.objects import Obj
 from fathom.model.view import View
 
 VERBS = {CREATE: "create", UPDATE: "update", DELETE: "delete", CONNECT: "connect"}
@@ -17,6 +18,12 @@ class NodeRestriction(Plugin):
     operations = frozenset({CREATE, UPDATE, DELETE})
     subresources = None
     trusted = True
+
+    def mutate(self, attempt: Attempt, view: View) -> Obj:
+        assert attempt.obj is not None
+        if NODES not in attempt.user.groups or attempt.kind.resource != "nodes":
+            return attempt.obj
+        return with_others_conditions(attempt.obj, attempt.old)
 
     def validate(self, attempt: Attempt, view: View) -> None:
         if NODES not in attempt.user.groups:  # Nearly everybody; the rest is not worth building for them.

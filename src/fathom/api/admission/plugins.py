@@ -9,6 +9,7 @@ from importlib import metadata as packages
 from typing import Any
 
 from fathom.api.admission.addresses import ServiceAddresses
+from fathom.api.admission.capacity import CapacityClassUse
 from fathom.api.admission.fences import Fencing, LeaseFence
 from fathom.api.admission.limits import LimitRanger
 from fathom.api.admission.namespaces import NamespaceLifecycle
@@ -44,6 +45,7 @@ def built_in(authorizer: Authorizer, rng: random.Random) -> tuple[Plugin, ...]:
         RuntimeClass(),
         RoleEscalation(authorizer),
         TenantUse(authorizer),
+        CapacityClassUse(authorizer),
         RepairProposals(),
         ServiceAddresses(rng),
         LeaseFence(),

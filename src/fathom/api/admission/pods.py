@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from fathom.api.admission.attempt import CREATE, UPDATE, Attempt
+from fathom.api.admission.attempt import CREATE, UPDATE, Attempt, refused
 from fathom.api.admission.plugin import Plugin
-from fathom.model.objects import Key, Obj, metadata
+from fathom.api.auth.references import SECRETS, projected_tokens, references
+from fathom.model.mirror import is_mirror
+from fathom.model.objects import Key, Obj, lookup
 from fathom.model.view import View
 
-MIRROR = "kubernetes.io/config.mirror"
 NOT_READY = "node.kubernetes.io/not-ready"
 UNREACHABLE = "node.kubernetes.io/unreachable"
 
@@ -28,7 +29,7 @@ class ServiceAccount(Plugin):
         pod = attempt.obj
         assert pod is not None
         spec = pod.get("spec") or {}
-        if MIRROR in (metadata(pod).get("annotations") or ()):
+        if is_mirror(pod):
             return pod
         name = spec.get("serviceAccountName") or spec.get("serviceAccount") or "default"
         added: Obj = {}
@@ -37,6 +38,22 @@ class ServiceAccount(Plugin):
         if "automountServiceAccountToken" not in spec and not _mounts_tokens(view, attempt.namespace, name):
             added["automountServiceAccountToken"] = False
         return {**pod, "spec": {**spec, **added}} if added else pod
+
+    def validate(self, attempt: Attempt, view: View) -> None:
+        """A mirror pod shows what a node runs by itself, and opens nothing: see `auth.nodes`."""
+        pod = attempt.obj or {}
+        fault = _mirror_fault(pod) if is_mirror(pod) else None
+        if fault:
+            raise refused(attempt, f"a mirror pod may not {fault}")
+
+
+def _mirror_fault(pod: Obj) -> str | None:
+    """In kube-apiserver's words."""
+    if lookup(pod, "spec", "serviceAccountName"):
+        return "reference service accounts"
+    if any(plural == SECRETS for plural, _ in references(pod)):
+        return "reference secrets"
+    return "use ServiceAccountToken volume projections" if any(projected_tokens(pod)) else None
 
 
 def _mounts_tokens(view: View, namespace: str, name: str) -> bool:

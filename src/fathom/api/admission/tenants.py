@@ -1,36 +1,73 @@
-"""TenantUse: a pod may name another tenant than its namespace's only if its creator may use that tenant's
-quota: the verb `use` on the TenantQuota."""
+"""TenantUse: whoever puts something on another tenant's account must be allowed to use that tenant's quota:
+the verb `use` on the TenantQuota. That is who makes a pod or a reservation, who writes the template from
+which the controllers make pods, and who says whose a namespace is."""
 
 from __future__ import annotations
+
+from collections.abc import Iterator
 
 from fathom.api.admission.attempt import CREATE, UPDATE, Attempt, refused
 from fathom.api.admission.plugin import Plugin
 from fathom.api.auth.authorize import Authorizer
+from fathom.api.kinds.kind import Kind
 from fathom.api.request import Target
-from fathom.model.objects import Key, labels_of
+from fathom.api.strategy.table import strategy_for
+from fathom.model.objects import Key, Obj, labels_of, lookup
 from fathom.model.own.capacity import RESERVATIONS
 from fathom.model.own.shape import GROUP, VERSION
 from fathom.model.tenancy import TENANT, tenant_of
 from fathom.model.view import View
 
+NAMESPACES = "namespaces"
+HOLDERS = frozenset({"pods", RESERVATIONS})
+
 
 class TenantUse(Plugin):
     name = "TenantUse"
-    resources = frozenset({"pods", RESERVATIONS})
     operations = frozenset({CREATE, UPDATE})
+    subresources = frozenset({"", "binding"})  # A binding may label its pod.
     trusted = True
 
     def __init__(self, authorizer: Authorizer) -> None:
         self._authorizer = authorizer
 
+    def concerns(self, kind: Kind, operation: str, subresource: str) -> bool:
+        if not super().concerns(kind, operation, subresource):
+            return False
+        return kind.resource in HOLDERS or kind.resource == NAMESPACES or bool(_template(kind))
+
     def validate(self, attempt: Attempt, view: View) -> None:
-        named = labels_of(attempt.obj or {}).get(TENANT)
-        if not named or named == labels_of(attempt.old or {}).get(TENANT):
-            return
-        namespace = view.get("namespaces", Key("", attempt.namespace))
-        plain = {"metadata": {"namespace": attempt.namespace}}
-        if named == tenant_of(plain, namespace.obj if namespace is not None else None):
-            return
-        wanted = Target(verb="use", path="", group=GROUP, version=VERSION, plural="tenantquotas", name=named)
-        if not self._authorizer.authorize(attempt.user, wanted).allowed:
-            raise refused(attempt, f'{attempt.user.name} may not use the quota of tenant "{named}"')
+        for tenant in _tenants(attempt, view):
+            wanted = Target(
+                verb="use", path="", group=GROUP, version=VERSION, plural="tenantquotas", name=tenant
+            )
+            if not self._authorizer.authorize(attempt.user, wanted).allowed:
+                raise refused(attempt, f'{attempt.user.name} may not use the quota of tenant "{tenant}"')
+
+
+def _template(kind: Kind) -> tuple[str, ...]:
+    return strategy_for(kind.resource).template
+
+
+def _tenants(attempt: Attempt, view: View) -> Iterator[str]:
+    """Whose quotas the writer must be allowed to use for what changes."""
+    obj, old = attempt.obj or {}, attempt.old or {}
+    if attempt.kind.resource == NAMESPACES:
+        yield from _of_namespace(attempt, obj, old)
+        return
+    path = _template(attempt.kind)
+    new, before = (lookup(obj, *path) or {}, lookup(old, *path) or {}) if path else (obj, old)
+    named = labels_of(new).get(TENANT)
+    if not named or named == labels_of(before).get(TENANT):
+        return
+    namespace = view.get(NAMESPACES, Key("", attempt.namespace))
+    plain = {"metadata": {"namespace": attempt.namespace}}
+    if named != tenant_of(plain, namespace.obj if namespace is not None else None):
+        yield named
+
+
+def _of_namespace(attempt: Attempt, obj: Obj, old: Obj) -> Iterator[str]:
+    """Into a tenant, and out of one: who leaves it leaves its limits too."""
+    into, out_of = labels_of(obj).get(TENANT), labels_of(old).get(TENANT)
+    if into != out_of:
+        yield from (one for one in (into, out_of) if one and one != attempt.name)

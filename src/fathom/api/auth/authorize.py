@@ -7,9 +7,10 @@ until one of its four resources changes.
 
 from __future__ import annotations
 
-from fathom.api.auth.nodes import NODES, NodeAccess
+from fathom.api.auth.nodes import NodeAccess
 from fathom.api.auth.rbac import Decision, Rbac, Rules
 from fathom.api.request import Target
+from fathom.model.accounts import NODES
 from fathom.model.causes import quoted
 from fathom.model.errors import ApiError, forbidden
 from fathom.model.user import MASTERS, User

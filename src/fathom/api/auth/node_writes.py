@@ -9,19 +9,24 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
+from fathom.api.auth.node_tokens import token_fault
 from fathom.api.auth.nodes import LEASES, node_name
 from fathom.api.auth.references import references
 from fathom.api.request import Target
 from fathom.model.causes import quoted
 from fathom.model.errors import ApiError, forbidden
+from fathom.model.mirror import MIRROR, is_mirror
 from fathom.model.objects import Key, Obj, labels_of, lookup, metadata, uid_of
+from fathom.model.own.capacity import CAPACITY_CLASSES
 from fathom.model.user import User
 from fathom.model.view import View
 
-MIRROR = "kubernetes.io/config.mirror"
 # Label namespaces in which a node may use only the following; node-restriction.kubernetes.io, which promises
 # that no node ever wrote it, is one of those that it thereby may not.
-RESERVED = ("kubernetes.io", "k8s.io")
+# Of fathom.dev a node has a closed list: trust, pools and what is observed of a node are others' words.
+OURS = ("fathom.dev",)
+RESERVED = ("kubernetes.io", "k8s.io", *OURS)
+OWN_ANNOTATIONS = frozenset({"fathom.dev/agent-certificate", "fathom.dev/agent-notice"})
 OWN_LABELS = frozenset(
     {
         "kubernetes.io/hostname",
@@ -35,6 +40,7 @@ OWN_LABELS = frozenset(
         "beta.kubernetes.io/instance-type",
         "beta.kubernetes.io/os",
         "beta.kubernetes.io/arch",
+        "fathom.dev/driver",
     }
 )
 OWN_NAMESPACES = ("kubelet.kubernetes.io", "node.kubernetes.io")
@@ -96,7 +102,7 @@ def _unless_bound(write: Write, fault: str) -> str | None:
 
 def _mirror_pod(write: Write) -> str | None:
     pod, node = write.obj, quoted(write.node)
-    if MIRROR not in (metadata(pod).get("annotations") or {}):
+    if not is_mirror(pod):
         return f"pod does not have {quoted(MIRROR)} annotation, node {node} can only create mirror pods"
     if lookup(pod, "spec", "nodeName") != write.node:
         return f"node {node} can only create pods with spec.nodeName set to itself"
@@ -139,6 +145,8 @@ def _node(write: Write) -> str | None:
     name = write.target.name or str(metadata(write.obj).get("name"))
     if name != write.node:
         return f"node {quoted(write.node)} is not allowed to modify node {quoted(name)}"
+    if fault := _annotations(write):
+        return fault
     if write.target.verb == "create":
         return _labels(write, "set the following labels")
     if write.target.verb not in {"update", "patch"}:
@@ -153,9 +161,48 @@ def _node(write: Write) -> str | None:
 
 def _labels(write: Write, what: str) -> str | None:
     new, old = labels_of(write.obj), labels_of(write.old)
-    changed = sorted(name for name in {**old, **new} if new.get(name) != old.get(name))
-    refused = [name for name in changed if not _own_label(name)]
+    changed = _changed(new, old)
+    pools = _pool_labels(write.view) if changed else frozenset()
+    refused = [name for name in changed if not _own_label(name) or name in pools]
     return f"is not allowed to {what}: {', '.join(refused)}" if refused else None
+
+
+def _annotations(write: Write) -> str | None:
+    new, old = (metadata(one).get("annotations") or {} for one in (write.obj, write.old))
+    refused = [name for name in _changed(new, old) if _is_ours(name) and name not in OWN_ANNOTATIONS]
+    return f"is not allowed to modify annotations: {', '.join(refused)}" if refused else None
+
+
+def _changed(new: Obj, old: Obj) -> list[str]:
+    return sorted(name for name in {**old, **new} if new.get(name) != old.get(name))
+
+
+def _is_ours(name: str) -> bool:
+    return _within(name.partition("/")[0], OURS)
+
+
+def _pool_labels(view: View) -> frozenset[str]:
+    """The labels by which reserved capacity is chosen: a node that could set one would be given its pods."""
+    selectors = (lookup(seen.obj, "spec", "nodeSelector") or {} for seen in view.list(CAPACITY_CLASSES))
+    return frozenset(name for selector in selectors for name in selector) - OWN_LABELS
+
+
+def with_others_conditions(obj: Obj, old: Obj | None) -> Obj:
+    """A node's status as the node reports it, with the conditions that others keep on it (Suspect,
+    Quarantined) as they were. The same object where nothing is to be put back."""
+    said = lookup(obj, "status", "conditions") or []
+    kept = {one.get("type"): one for one in lookup(old, "status", "conditions") or () if _is_others(one)}
+    mixed = [kept.pop(one.get("type"), None) if _is_others(one) else one for one in said]
+    conditions = [*(one for one in mixed if one is not None), *kept.values()]
+    return (
+        obj
+        if conditions == said
+        else {**obj, "status": {**(obj.get("status") or {}), "conditions": conditions}}
+    )
+
+
+def _is_others(condition: Obj) -> bool:
+    return _is_ours(str(condition.get("type")))
 
 
 def _own_label(label: str) -> bool:
@@ -186,25 +233,34 @@ def _csi_node(write: Write) -> str | None:
 def _token(write: Write) -> str | None:
     if write.target.subresource != "token":
         return None
-    ref = lookup(write.obj, "spec", "boundObjectRef") or {}
-    if (ref.get("apiVersion"), ref.get("kind")) != ("v1", "Pod") or not ref.get("name"):
-        return "node requested token not bound to a pod"
-    if not ref.get("uid"):
-        return "node requested token with a pod binding without a uid"
-    seen = write.view.get("pods", Key(write.target.namespace, str(ref["name"])))
-    if seen is None or uid_of(seen.obj) != ref["uid"]:
-        return (
-            f"the UID in the bound object reference ({ref['uid']}) does not match the UID in record. "
-            "The object might have been deleted and then recreated"
-        )
-    if lookup(seen.obj, "spec", "nodeName") != write.node:
-        return "node requested token bound to a pod scheduled on a different node"
-    return None
+    return token_fault(write.node, write.target.namespace, write.obj, write.view)
+
+
+# What a node says of a claim: how large it has become.
+CLAIM_STATUS = frozenset(
+    {
+        "capacity",
+        "conditions",
+        "allocatedResources",
+        "allocatedResourceStatuses",
+        "currentVolumeAttributesClassName",
+        "modifyVolumeStatus",
+    }
+)
+
+
+def _claim_status(write: Write) -> str | None:
+    changed = _changed(write.obj.get("status") or {}, write.old.get("status") or {})
+    others = [name for name in changed if name not in CLAIM_STATUS]
+    if not others:
+        return None
+    return f"node {quoted(write.node)} is not allowed to update status fields: {', '.join(others)}"
 
 
 CHECKS: dict[tuple[str, str], Callable[[Write], str | None]] = {
     ("", "pods"): _pod,
     ("", "nodes"): _node,
+    ("", "persistentvolumeclaims"): _claim_status,
     ("", "serviceaccounts"): _token,
     ("coordination.k8s.io", "leases"): _lease,
     ("storage.k8s.io", "csinodes"): _csi_node,

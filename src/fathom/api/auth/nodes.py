@@ -2,7 +2,7 @@
 
 A node is the user `system:node:NAME` in the group `system:nodes`. Here is what it may ask; `node_writes`
 judges what it writes. A Secret, a ConfigMap, a claim or a service account is open to it only while a pod
-bound to it refers to that object.
+bound to it refers to that object; a mirror pod, which a node makes itself, opens nothing.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ from collections.abc import Iterator
 from fathom.api.auth.rbac import Decision
 from fathom.api.auth.references import refers_to
 from fathom.api.request import Target
+from fathom.model.accounts import NODE_USER, NODES
+from fathom.model.mirror import is_mirror
 from fathom.model.objects import Key, Obj, key_of, lookup
 from fathom.model.user import User
 from fathom.model.view import View
 
-NODES = "system:nodes"
-NODE_USER = "system:node:"
 LEASES = "kube-node-lease"
 
 # Objects known to be open to a node, each with the pod that opened it. A thousand nodes with thirty pods of
@@ -131,7 +131,8 @@ class NodeAccess:
 
 
 def _opens(pod: Obj, node: str, plural: str, name: str) -> bool:
-    if lookup(pod, "spec", "nodeName") != node:
+    """A mirror pod opens nothing: the node itself made it, and could have it name anything."""
+    if lookup(pod, "spec", "nodeName") != node or is_mirror(pod):
         return False
     return lookup(pod, "status", "phase") not in {"Succeeded", "Failed"} and refers_to(pod, plural, name)
 

@@ -20,6 +20,15 @@ def refers_to(pod: Obj, plural: str, name: str) -> bool:
     return (plural, name) in references(pod)
 
 
+def projected_tokens(pod: Obj) -> Iterator[Obj]:
+    """The service account tokens that its volumes ask for."""
+    for volume in lookup(pod, "spec", "volumes") or ():
+        for source in lookup(volume, "projected", "sources") or ():
+            token = source.get("serviceAccountToken")
+            if isinstance(token, dict):
+                yield token
+
+
 def references(pod: Obj) -> Iterator[tuple[str, str]]:
     """(plural, name) of every Secret, ConfigMap and PersistentVolumeClaim, with repeats."""
     spec = lookup(pod, "spec") or {}

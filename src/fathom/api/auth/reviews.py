@@ -8,11 +8,11 @@ from typing import Any
 from fathom.api.auth.accounts import Refused
 from fathom.api.auth.authenticate import Authenticator
 from fathom.api.auth.authorize import Authorizer
-from fathom.api.auth.nodes import NODES
 from fathom.api.auth.rules import Rule
 from fathom.api.kinds.kind import Kind
 from fathom.api.request import Target
 from fathom.model import causes
+from fathom.model.accounts import NODES
 from fathom.model.errors import Cause, bad_request, invalid, not_supported
 from fathom.model.objects import Obj, lookup, metadata
 from fathom.model.user import User

@@ -15,13 +15,13 @@ from fathom.api.strategy.security import check_pod_context
 from fathom.api.strategy.volumes import check_volumes
 from fathom.model import causes, formats
 from fathom.model.errors import Cause
+from fathom.model.mirror import MIRROR
 from fathom.model.objects import Obj
 
 RESTART_POLICIES = ("Always", "OnFailure", "Never")
 _DNS_POLICIES = ("ClusterFirstWithHostNet", "ClusterFirst", "Default", "None")
 _PREEMPTION_POLICIES = ("PreemptLowerPriority", "Never")
 _NAMESERVERS_MAX, _SEARCHES_MAX, _SEARCH_CHARS_MAX = 3, 32, 2048
-MIRROR = "kubernetes.io/config.mirror"
 _DELETION_COST = "controller.kubernetes.io/pod-deletion-cost"
 _INT32_MAX = 2147483647
 

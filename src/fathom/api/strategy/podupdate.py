@@ -8,9 +8,9 @@ from typing import Any
 
 from fathom.api.strategy.affinity import REQUIRED, check_tolerations
 from fathom.api.strategy.compare import difference, same
-from fathom.api.strategy.podspec import MIRROR
 from fathom.model import causes
 from fathom.model.errors import Cause
+from fathom.model.mirror import MIRROR
 from fathom.model.objects import Obj
 
 _INT32_MAX = 2147483647

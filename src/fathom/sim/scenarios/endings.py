@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from fathom.agent.process import begin as begin_agent
 from fathom.controllers.jobs import Jobs
+from fathom.model.accounts import node_user
 from fathom.model.objects import Key, Obj, lookup
 from fathom.sim.checkers import at_home
 from fathom.sim.checkers.endings import OverWhenNothingRuns
@@ -39,7 +40,7 @@ def checkers() -> Sequence[Checker]:
 async def jobs_end(world: World) -> None:
     """One of each sort; in the end each says what became of it, and what was to be taken away is."""
     manage(world, Jobs, kinds=KINDS)
-    world.process(NODE, begin_agent, node=NODE, driver="simulated")
+    world.process(NODE, begin_agent, account=node_user(NODE), node=NODE, driver="simulated")
     await world.sleep(2)
     for name in (*ENDS, "short"):
         await world.apply(JOBS, _job(name))

@@ -9,7 +9,9 @@ from fathom.agent.gateway.following import ROUTES, Gateway
 from fathom.agent.gateway.following import begin as begin_gateway
 from fathom.controllers.endpoints import EndpointSlices
 from fathom.controllers.replicasets import ReplicaSets
+from fathom.model import accounts
 from fathom.model.objects import Obj, lookup, metadata
+from fathom.model.user import User
 from fathom.sim.checkers import at_home
 from fathom.sim.invariants import Checker, Finding
 from fathom.sim.menu import Menu
@@ -73,7 +75,7 @@ def checkers() -> Sequence[Checker]:
 async def gateway_follows(world: World) -> None:
     """Services, their pods and their weights change: in the end the gateway has them all."""
     weather = employ(world, ReplicaSets, EndpointSlices, kinds=("/pods", "/endpointslices"))
-    world.process(GATEWAY, begin_gateway)
+    world.process(GATEWAY, begin_gateway, account=User(accounts.GATEWAY))
     for name in WORKLOADS:
         await world.apply(SERVICES, service(name))
     for _ in range(world.scale):

@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from fathom.agent.process import begin as begin_agent
+from fathom.model.accounts import node_user
 from fathom.model.conditions import conditions_of, find_condition
 from fathom.model.objects import Key, Obj, key_of, lookup, uid_of
 from fathom.model.trust import ANNOTATION
@@ -75,6 +76,7 @@ async def gray_nodes(world: World) -> None:
         world.process(
             name,
             begin_agent,
+            account=node_user(name),
             node=name,
             driver="simulated",
             zone=ZONES[index],

@@ -9,6 +9,7 @@ from fathom.agent.process import begin as begin_agent
 from fathom.control.owning import controller_of
 from fathom.controllers.deployments import Deployments
 from fathom.controllers.replicasets import ReplicaSets
+from fathom.model.accounts import node_user
 from fathom.model.conditions import conditions_of, find_condition
 from fathom.model.objects import Key, Obj, lookup, metadata
 from fathom.sim.checkers import at_home
@@ -50,7 +51,7 @@ async def rollouts_end(world: World) -> None:
     """One of each sort; in the end each has the version and the history that it should, and says how it
     went."""
     manage(world, Deployments, ReplicaSets, kinds=KINDS)
-    world.process(NODE, begin_agent, node=NODE, driver="simulated")
+    world.process(NODE, begin_agent, account=node_user(NODE), node=NODE, driver="simulated")
     for name in ENDS:
         await world.apply(DEPLOYMENTS, _version(name, 1))
     await world.sleep(20)

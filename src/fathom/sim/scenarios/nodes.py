@@ -9,6 +9,7 @@ from fathom.agent.node import LEASES as NODE_LEASES
 from fathom.agent.process import begin as begin_agent
 from fathom.agent.views import ns_of
 from fathom.control.lease import LEASES
+from fathom.model.accounts import node_user
 from fathom.model.conditions import conditions_of, is_true, set_condition
 from fathom.model.objects import Key, Obj, is_deleting, key_of, labels_of, lookup, metadata, uid_of
 from fathom.sim.checkers import at_home
@@ -112,7 +113,8 @@ async def agents_alone(world: World) -> None:
     """Pods start, crash, falter, are deleted before they run and removed while they do; others too
     report on a node."""
     for name in AGENTS:
-        world.process(name, begin_agent, node=name, driver="simulated", renew_s=RENEW_S, status_s=STATUS_S)
+        options = {"node": name, "driver": "simulated", "renew_s": RENEW_S, "status_s": STATUS_S}
+        world.process(name, begin_agent, account=node_user(name), **options)
     await world.until(lambda: len(world.list("nodes")) == len(AGENTS), within_s=60, what="there are nodes")
     for number in range(world.scale):
         await world.apply(PODS, scripted(f"p-{number}", world.rng.choice(tuple(SCRIPTS)), number))

@@ -71,15 +71,11 @@ def employ_cluster(
             node,
             begin_agent,
             server=1 + index % servers,
-            account=node_account(node),
+            account=accounts.node_user(node),
             node=node,
             driver="simulated",
             zone=ZONES[index % len(ZONES)],
         )
-
-
-def node_account(node: str) -> User:
-    return User(f"system:node:{node}", (accounts.NODES,))
 
 
 def deployment(

@@ -1,0 +1,67 @@
+"""CapacityClassUse: reserved capacity is for the tenants that its class names. Others get in by an override
+of somebody who may use the class: the verb `use` on the CapacityClass."""
+
+from __future__ import annotations
+
+from fathom.api.admission.attempt import CREATE, UPDATE, Attempt, refused
+from fathom.api.admission.plugin import Plugin
+from fathom.api.auth.authorize import Authorizer
+from fathom.api.request import Target
+from fathom.model.mirror import is_mirror
+from fathom.model.objects import Key, Obj, labels_of, lookup
+from fathom.model.own.capacity import CAPACITY_CLASS, CAPACITY_CLASSES, CapacityClass
+from fathom.model.own.overrides import OVERRIDES
+from fathom.model.own.shape import GROUP, VERSION, read
+from fathom.model.tenancy import tenant_of
+from fathom.model.view import View
+
+
+class CapacityClassUse(Plugin):
+    name = "CapacityClassUse"
+    resources = frozenset({"pods", OVERRIDES})
+    operations = frozenset({CREATE, UPDATE})
+    trusted = True
+
+    def __init__(self, authorizer: Authorizer) -> None:
+        self._authorizer = authorizer
+
+    def validate(self, attempt: Attempt, view: View) -> None:
+        wanted = _opened(attempt) if attempt.kind.resource == OVERRIDES else _entered(attempt, view)
+        if wanted and not self._may_use(attempt, wanted):
+            why = f'{attempt.user.name} may not use capacity class "{wanted}"'
+            raise refused(attempt, f"{why}: it needs the verb use on that CapacityClass")
+
+    def _may_use(self, attempt: Attempt, name: str) -> bool:
+        target = Target(
+            verb="use", path="", group=GROUP, version=VERSION, plural="capacityclasses", name=name
+        )
+        return self._authorizer.authorize(attempt.user, target).allowed
+
+
+def _opened(attempt: Attempt) -> str:
+    """The class that an override opens, if this write has a say in it: for how long and how many, too."""
+    spec, before = (attempt.obj or {}).get("spec"), (attempt.old or {}).get("spec")
+    return "" if spec == before else str(lookup(spec, "changes", "allowReservedCapacityClass") or "")
+
+
+def _entered(attempt: Attempt, view: View) -> str:
+    """The class whose capacity a pod takes that comes with its node, past every scheduler, though its tenant
+    is none of those. (A binding is judged by `api.binding`, in its own commit. A mirror pod runs already.)"""
+    pod = attempt.obj or {}
+    name = str(lookup(pod, "spec", "nodeName") or "")
+    if not name or attempt.operation != CREATE or is_mirror(pod):
+        return ""
+    seen = view.get("nodes", Key("", name))
+    namespace = view.get("namespaces", Key("", attempt.namespace))
+    tenant = tenant_of(pod, namespace.obj if namespace is not None else None)
+    return _closed_to(tenant, pod, seen.obj if seen is not None else {}, view)
+
+
+def _closed_to(tenant: str, pod: Obj, node: Obj, view: View) -> str:
+    named = lookup(pod, "metadata", "annotations", CAPACITY_CLASS)
+    for seen in view.list(CAPACITY_CLASSES):
+        one = read(CapacityClass, seen.obj)
+        taken = one.name == named or (one.exclusive and one.holds(labels_of(node)))
+        if taken and not one.admits(tenant):
+            return one.name
+    return ""
