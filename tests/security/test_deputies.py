@@ -54,6 +54,10 @@ def test_nobody_but_repair_makes_a_proposal_not_even_an_administrator(tmp_path: 
         for subject in ({"namespace": "theirs"}, {"namespace": "mine"}):
             by_hand = await api.post(MINE, proposal(subject, approved=True))
             assert (by_hand.status, by_hand.reason) == (403, "Forbidden"), by_hand.obj
+        fence = await lead(api, "admin-token", "fathom-system/controllers")
+        disguised = {"impersonate-user": CONTROLLERS, **fence}
+        made = await api.post(MINE, proposal({"namespace": "mine"}), headers=disguised)
+        assert made.status == 403, made.obj
         assert (await api.get(MINE)).obj["items"] == []
 
     tell(story, tmp_path)
@@ -274,7 +278,7 @@ def test_an_override_of_infrastructure_comes_from_the_system_namespace_alone(tmp
             wide = override(cordon=True)
             wide["spec"]["target"] = target
             assert (await api.post(OVERRIDES, wide, token=JANE)).status == 422
-        cluster_wide = {
+        cluster_wide: dict[str, Obj] = {
             "schedulingpolicies": {},
             "policyrollouts": {"to": "p"},
             "tenantquotas": {"limits": []},
@@ -283,5 +287,23 @@ def test_an_override_of_infrastructure_comes_from_the_system_namespace_alone(tmp
         for plural, spec in cluster_wide.items():
             made = await api.post(f"{OWN}/{plural}", own(plural, "x", spec), token=JANE)
             assert made.status == 403, made.obj
+
+    tell(story, tmp_path)
+
+
+def test_a_binding_does_not_change_whose_a_pod_is(tmp_path: Path) -> None:
+    async def story(api: Api) -> None:
+        await api.post(
+            "/api/v1/nodes", {"metadata": {"name": "n1"}, "status": {"allocatable": {"pods": "9"}}}
+        )
+        pods = "/api/v1/namespaces/default/pods"
+        await api.post(pods, pod("p"))
+        labels = {"fathom.dev/tenant": "theirs"}
+        bound = await api.post(
+            f"{pods}/p/binding", {"metadata": {"labels": labels}, "target": {"name": "n1"}}
+        )
+        assert bound.status == 422, bound.obj
+        item = {"namespace": "default", "name": "p", "node": "n1", "labels": labels}
+        assert (await api.post(f"{OWN}/bindingbatches", {"items": [item]})).status == 422
 
     tell(story, tmp_path)

@@ -117,7 +117,7 @@ def test_a_node_gets_no_token_of_pods_elsewhere_of_other_accounts_or_bound_to_no
         await api.post(pods, pod("plain", nodeName="n1"))
         accounts = "/api/v1/namespaces/bank/serviceaccounts"
         assert (await api.post(f"{accounts}/teller/token", token_for(mine), token=ME)).status == 201
-        unbound = {"spec": {}}
+        unbound: Obj = {"spec": {}}
         for account, asked in (
             ("teller", token_for(other)),
             ("teller", unbound),
@@ -133,7 +133,8 @@ def test_a_node_does_not_touch_pods_that_are_not_its_own(tmp_path: Path) -> None
     async def story(api: Api) -> None:
         await register(api)
         pods = "/api/v1/namespaces/bank/pods"
-        for name, spec in (("theirs", {"nodeName": "n2"}), ("waits", {}), ("mine", {"nodeName": "n1"})):
+        placed: dict[str, Obj] = {"theirs": {"nodeName": "n2"}, "waits": {}, "mine": {"nodeName": "n1"}}
+        for name, spec in placed.items():
             assert (await api.post(pods, pod(name, **spec))).status == 201
         eviction = {"apiVersion": "policy/v1", "kind": "Eviction"}
         for name in ("theirs", "waits"):

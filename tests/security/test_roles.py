@@ -5,13 +5,20 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from tests.api.auth.cluster import Cluster
+from tests.api.auth.cluster import Cluster, target
 from tests.api.harness import JANE, Api, tell
 from tests.security.people import CONTROLLERS, OWN, RBAC, SCHEDULER, grant, introduce, lead, namespaces, own
 
+from fathom.api.auth.authorize import Authorizer
 from fathom.api.auth.bootstrap import bootstrap_objects, plan_bootstrap
+from fathom.client.api import Resource
+from fathom.control.process import load_controller
+from fathom.controllers import all as all_controllers
 from fathom.model.objects import Obj
 from fathom.model.user import User
+from fathom.schedule.kinds import KINDS
+
+READS = ("get", "list", "watch")
 
 
 def ours() -> dict[str, list[Obj]]:
@@ -66,13 +73,13 @@ def test_our_accounts_are_refused_what_is_not_their_work(
     tell(story, tmp_path)
 
 
-STEERED = {
+STEERED: dict[str, Obj] = {
     "scheduleroverrides": {
         "target": "workload/x", "reason": "r", "expiresAfter": "5m", "changes": {"pauseRollout": True},
     },
     "trafficroutes": {"service": "x", "routes": [{"zone": "a", "weight": 1}]},
 }  # fmt: skip
-OBSERVED = {
+OBSERVED: dict[str, Obj] = {
     "workloadprogresses": {"workload": {"kind": "Deployment", "name": "x"}},
     "reservations": {"workload": {"uid": "1"}, "intent": "i"},
     "repairproposals": {
@@ -183,3 +190,19 @@ def definition(plural: str, kind: str, subresources: Obj) -> Obj:
         "metadata": {"name": f"{plural}.example.com"},
         "spec": {"group": "example.com", "scope": "Namespaced", "names": names, "versions": [version]},
     }
+
+
+def asks(account: str) -> list[tuple[Resource, str]]:
+    """What a process of ours reads while it runs, as its own code has it."""
+    if account == SCHEDULER:
+        return [(kind.resource, verb) for kind in KINDS for verb in READS]
+    named = [load_controller(name) for name in (*all_controllers.CONTROLLERS, all_controllers.SUMMARY)]
+    return [(watch.kind.resource, verb) for one in named for watch in one.watches for verb in READS]
+
+
+@pytest.mark.parametrize("account", [SCHEDULER, CONTROLLERS])
+def test_our_accounts_may_read_all_that_their_code_watches(account: str) -> None:
+    authorizer = Authorizer(Cluster(*bootstrap_objects()))
+    for resource, verb in asks(account):
+        asked = target(verb, resource.plural, group=resource.group, namespace="")
+        assert authorizer.authorize(User(account), asked).allowed, (verb, resource)

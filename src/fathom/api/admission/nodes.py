@@ -13,17 +13,27 @@ from fathom.model.view import View
 VERBS = {CREATE: "create", UPDATE: "update", DELETE: "delete", CONNECT: "connect"}
 
 
+class NodeConditions(Plugin):
+    """What others say of a node stays as it was when the node reports."""
+
+    name = "NodeConditions"
+    resources = frozenset({"nodes"})
+    operations = frozenset({CREATE, UPDATE})
+    subresources = frozenset({"", "status"})
+    trusted = True
+
+    def mutate(self, attempt: Attempt, view: View) -> Obj:
+        assert attempt.obj is not None
+        if NODES not in attempt.user.groups:
+            return attempt.obj
+        return with_others_conditions(attempt.obj, attempt.old)
+
+
 class NodeRestriction(Plugin):
     name = "NodeRestriction"
     operations = frozenset({CREATE, UPDATE, DELETE})
     subresources = None
     trusted = True
-
-    def mutate(self, attempt: Attempt, view: View) -> Obj:
-        assert attempt.obj is not None
-        if NODES not in attempt.user.groups or attempt.kind.resource != "nodes":
-            return attempt.obj
-        return with_others_conditions(attempt.obj, attempt.old)
 
     def validate(self, attempt: Attempt, view: View) -> None:
         if NODES not in attempt.user.groups:  # Nearly everybody; the rest is not worth building for them.

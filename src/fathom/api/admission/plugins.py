@@ -13,7 +13,7 @@ from fathom.api.admission.capacity import CapacityClassUse
 from fathom.api.admission.fences import Fencing, LeaseFence
 from fathom.api.admission.limits import LimitRanger
 from fathom.api.admission.namespaces import NamespaceLifecycle
-from fathom.api.admission.nodes import NodeRestriction
+from fathom.api.admission.nodes import NodeConditions, NodeRestriction
 from fathom.api.admission.plugin import Plugin
 from fathom.api.admission.pods import DefaultTolerationSeconds, ServiceAccount
 from fathom.api.admission.priority import Priority
@@ -39,6 +39,7 @@ def built_in(authorizer: Authorizer, rng: random.Random) -> tuple[Plugin, ...]:
         NamespaceLifecycle(),
         LimitRanger(),
         ServiceAccount(),
+        NodeConditions(),
         NodeRestriction(),
         Priority(),
         DefaultTolerationSeconds(),

@@ -21,7 +21,7 @@ class RepairProposals(Plugin):
     trusted = True
 
     def validate(self, attempt: Attempt, view: View) -> None:
-        if attempt.operation == CREATE and attempt.user.name != REPAIR:
+        if attempt.operation == CREATE and (attempt.user.name != REPAIR or attempt.user.impersonator):
             raise refused(attempt, f"only {REPAIR} makes proposals, from what repair has found")
         if attempt.subresource == APPROVAL:
             _check_approval(attempt)

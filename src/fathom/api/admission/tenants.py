@@ -25,7 +25,6 @@ HOLDERS = frozenset({"pods", RESERVATIONS})
 class TenantUse(Plugin):
     name = "TenantUse"
     operations = frozenset({CREATE, UPDATE})
-    subresources = frozenset({"", "binding"})  # A binding may label its pod.
     trusted = True
 
     def __init__(self, authorizer: Authorizer) -> None:

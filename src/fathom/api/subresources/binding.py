@@ -31,6 +31,7 @@ from fathom.model.errors import (
 from fathom.model.own.overrides import USED_OVERRIDES
 from fathom.model.own.policy import POLICY
 from fathom.model.own.shape import API_VERSION
+from fathom.model.tenancy import TENANT
 
 BINDING = ("", "v1", "Binding")
 BATCH = ("fathom.dev", "v1alpha1", "BindingBatch")
@@ -134,6 +135,9 @@ def _ask_causes(ask: Ask, field: str) -> list[Cause]:
 
 def _map_causes(ask: Ask, at: str) -> list[Cause]:
     found = label_causes(ask.labels, f"{at}labels") if ask.labels else []
+    if TENANT in ask.labels:
+        why = "a binding does not change whose a pod is"
+        found.append(Cause(f"{at}labels[{TENANT}]", "FieldValueForbidden", f"Forbidden: {why}"))
     return found + (annotation_causes(ask.annotations, f"{at}annotations") if ask.annotations else [])
 
 

@@ -113,8 +113,15 @@ async def agents_alone(world: World) -> None:
     """Pods start, crash, falter, are deleted before they run and removed while they do; others too
     report on a node."""
     for name in AGENTS:
-        options = {"node": name, "driver": "simulated", "renew_s": RENEW_S, "status_s": STATUS_S}
-        world.process(name, begin_agent, account=node_user(name), **options)
+        world.process(
+            name,
+            begin_agent,
+            account=node_user(name),
+            node=name,
+            driver="simulated",
+            renew_s=RENEW_S,
+            status_s=STATUS_S,
+        )
     await world.until(lambda: len(world.list("nodes")) == len(AGENTS), within_s=60, what="there are nodes")
     for number in range(world.scale):
         await world.apply(PODS, scripted(f"p-{number}", world.rng.choice(tuple(SCRIPTS)), number))
