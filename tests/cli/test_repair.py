@@ -92,21 +92,22 @@ def test_what_cannot_be_decided_says_why_in_one_line(server: Server) -> None:
     assert "system:fathom:controllers" in text
 
 
-def test_kubectl_alone_can_approve(server: Server, kubectl: str, tmp_path: Path) -> None:
-    """As docs/running-a-cluster.md shows it: `kubectl patch --subresource` knows no approval."""
-    base = [kubectl, "--kubeconfig", str(server.kubeconfig)]
-    shown = subprocess.run(
-        [*base, "get", "repairproposal", "three", "-o", "json"], capture_output=True, check=True, timeout=60
-    )
-    decided = json.loads(shown.stdout)
-    decided["status"]["approved"] = True
-    file = tmp_path / "decided.json"
-    file.write_text(json.dumps(decided))
-    subprocess.run(
-        [*base, "replace", "--raw", f"{OWN}/three/approval", "-f", str(file)],
-        capture_output=True,
-        check=True,
-        timeout=60,
-    )
+def test_kubectl_alone_can_decide(server: Server, kubectl: str, tmp_path: Path) -> None:
+    """Both ways that docs/running-a-cluster.md shows."""
+
+    def run(*words: str) -> str:
+        command = [kubectl, "--kubeconfig", str(server.kubeconfig), *words]
+        ran = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+        assert ran.returncode == 0, ran.stderr
+        return ran.stdout
+
+    decision = '{"status":{"approved":true}}'
+    run("patch", "repairproposal", "three", "--subresource=approval", "--type=merge", "-p", decision)
     status = server.request("GET", f"{OWN}/three")["status"]
     assert (status["approved"], status["approver"]) == (True, "fathom-admin")
+    decided = json.loads(run("get", "repairproposal", "three", "-o", "json"))
+    decided["status"]["approved"] = False
+    file = tmp_path / "decided.json"
+    file.write_text(json.dumps(decided))
+    run("replace", "--raw", f"{OWN}/three/approval", "-f", str(file))
+    assert server.request("GET", f"{OWN}/three")["status"]["approved"] is False

@@ -270,6 +270,21 @@ def test_a_namespace_changes_its_tenant_only_by_who_may_use_both(tmp_path: Path)
     tell(story, tmp_path)
 
 
+def test_a_namespace_does_not_take_the_name_of_a_tenant_that_has_something(tmp_path: Path) -> None:
+    async def story(api: Api) -> None:
+        rule = {"verbs": ["create"], "apiGroups": [""], "resources": ["namespaces"]}
+        await grant_rule(api, "jane", "makes-namespaces", rule)
+        assert (await api.post(f"{OWN}/capacityclasses", CLASS)).status == 201
+        assert (
+            await api.post(f"{OWN}/tenantquotas", own("tenantquotas", "rich", {"limits": []}))
+        ).status == 201
+        for name, status in (("theirs", 403), ("rich", 403), ("other", 201)):
+            made = await api.post("/api/v1/namespaces", {"metadata": {"name": name}}, token=JANE)
+            assert made.status == status, made.obj
+
+    tell(story, tmp_path)
+
+
 def test_an_override_of_infrastructure_comes_from_the_system_namespace_alone(tmp_path: Path) -> None:
     async def story(api: Api) -> None:
         await namespaces(api, "mine")

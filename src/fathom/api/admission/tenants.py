@@ -13,7 +13,7 @@ from fathom.api.kinds.kind import Kind
 from fathom.api.request import Target
 from fathom.api.strategy.table import strategy_for
 from fathom.model.objects import Key, Obj, labels_of, lookup
-from fathom.model.own.capacity import RESERVATIONS
+from fathom.model.own.capacity import CAPACITY_CLASSES, RESERVATIONS, TENANT_QUOTAS
 from fathom.model.own.shape import GROUP, VERSION
 from fathom.model.tenancy import TENANT, tenant_of
 from fathom.model.view import View
@@ -52,7 +52,7 @@ def _tenants(attempt: Attempt, view: View) -> Iterator[str]:
     """Whose quotas the writer must be allowed to use for what changes."""
     obj, old = attempt.obj or {}, attempt.old or {}
     if attempt.kind.resource == NAMESPACES:
-        yield from _of_namespace(attempt, obj, old)
+        yield from _of_namespace(attempt, obj, old, view)
         return
     path = _template(attempt.kind)
     new, before = (lookup(obj, *path) or {}, lookup(old, *path) or {}) if path else (obj, old)
@@ -65,8 +65,20 @@ def _tenants(attempt: Attempt, view: View) -> Iterator[str]:
         yield named
 
 
-def _of_namespace(attempt: Attempt, obj: Obj, old: Obj) -> Iterator[str]:
-    """Into a tenant, and out of one: who leaves it leaves its limits too."""
-    into, out_of = labels_of(obj).get(TENANT), labels_of(old).get(TENANT)
-    if into != out_of:
-        yield from (one for one in (into, out_of) if one and one != attempt.name)
+def _of_namespace(attempt: Attempt, obj: Obj, old: Obj, view: View) -> Iterator[str]:
+    """Into a tenant, and out of one: who leaves it leaves its limits too. A namespace is its own tenant; one
+    that takes the name of a tenant that has something already is that tenant's."""
+    into, out_of = (labels_of(one).get(TENANT) or attempt.name for one in (obj, old))
+    if attempt.operation == CREATE:
+        if into != attempt.name or _has_something(into, view):
+            yield into
+    elif into != out_of:
+        yield from (one for one in (into, out_of) if one != attempt.name or _has_something(one, view))
+
+
+def _has_something(tenant: str, view: View) -> bool:
+    """Limits of its own, or a share in reserved capacity."""
+    if view.get(TENANT_QUOTAS, Key("", tenant)) is not None:
+        return True
+    classes = (seen.obj for seen in view.list(CAPACITY_CLASSES))
+    return any(tenant in (lookup(one, "spec", "tenants") or ()) for one in classes)
