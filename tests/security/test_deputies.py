@@ -215,6 +215,9 @@ def test_a_pod_that_comes_with_its_node_does_not_get_reserved_capacity(tmp_path:
         pods = "/api/v1/namespaces/mine/pods"
         onto_kept = await api.post(pods, pod("a", nodeName="kept"), token=JANE)
         assert onto_kept.status == 403, onto_kept.obj
+        mirror = {"kubernetes.io/config.mirror": "x"}
+        disguised = await api.post(pods, pod("m", nodeName="kept", annotations=mirror), token=JANE)
+        assert disguised.status == 403, disguised.obj
         as_part = await api.post(pods, pod("b", nodeName="part", annotations=named), token=JANE)
         assert as_part.status == 403, as_part.obj
         assert (await api.post(pods, pod("c", nodeName="part"), token=JANE)).status == 201

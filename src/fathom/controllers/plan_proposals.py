@@ -151,8 +151,9 @@ def disbelieved(proposed: Obj) -> str | None:
         return "it was not made by repair"
     if subject_fault(proposed) is not None:
         return "its subject is in another namespace"
-    spec = proposed.get("spec") or {}
-    if ACTIONS.get(str(spec.get("problem"))) != spec.get("action"):
+    spec, kind = proposed.get("spec") or {}, lookup(proposed, "spec", "subject", "kind")
+    wrong = spec.get("problem") == STRANDED and kind != "Pod"
+    if wrong or ACTIONS.get(str(spec.get("problem"))) != spec.get("action"):
         return f"repair does not {spec.get('action')} for {spec.get('problem')}"
     return None
 

@@ -1,4 +1,4 @@
-"""Mirror pods: how a node shows the API what it runs of its own accord. Nothing is run because of one."""
+"""Mirror pods: how a kubelet shows the API what it runs of its own accord. The node itself makes them."""
 
 from __future__ import annotations
 

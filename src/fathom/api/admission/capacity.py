@@ -7,7 +7,7 @@ from fathom.api.admission.attempt import CREATE, UPDATE, Attempt, refused
 from fathom.api.admission.plugin import Plugin
 from fathom.api.auth.authorize import Authorizer
 from fathom.api.request import Target
-from fathom.model.mirror import is_mirror
+from fathom.model.accounts import NODES
 from fathom.model.objects import Key, Obj, labels_of, lookup
 from fathom.model.own.capacity import CAPACITY_CLASS, CAPACITY_CLASSES, CapacityClass
 from fathom.model.own.overrides import OVERRIDES
@@ -46,10 +46,11 @@ def _opened(attempt: Attempt) -> str:
 
 def _entered(attempt: Attempt, view: View) -> str:
     """The class whose capacity a pod takes that comes with its node, past every scheduler, though its tenant
-    is none of those. (A binding is judged by `api.binding`, in its own commit. A mirror pod runs already.)"""
+    is none of those. (A binding is judged by `api.binding`, in its own commit. What a node shows of itself
+    runs there already.)"""
     pod = attempt.obj or {}
     name = str(lookup(pod, "spec", "nodeName") or "")
-    if not name or attempt.operation != CREATE or is_mirror(pod):
+    if not name or attempt.operation != CREATE or NODES in attempt.user.groups:
         return ""
     seen = view.get("nodes", Key("", name))
     namespace = view.get("namespaces", Key("", attempt.namespace))
