@@ -146,7 +146,7 @@ def test_who_leads_nothing_writes_without_a_fence(tmp_path: Path) -> None:
     async def story(api: Api) -> None:
         await stage(api)
         status = {"status": {"conditions": [{"type": "fathom.dev/Serving", "status": "True"}]}}
-        assert (await api.patch(f"{PODS}/p/status", status, token=GATEWAY)).status == 200
+        assert (await api.patch(f"{PODS}/p/status", status, "strategic", token=GATEWAY)).status == 200
         assert (await api.post(PODS, pod("by-admin"))).status == 201
 
     tell(story, tmp_path)

@@ -7,7 +7,19 @@ from pathlib import Path
 import pytest
 from tests.api.auth.cluster import Cluster, target
 from tests.api.harness import JANE, Api, tell
-from tests.security.people import CONTROLLERS, OWN, RBAC, SCHEDULER, grant, introduce, lead, namespaces, own
+from tests.security.people import (
+    CONTROLLERS,
+    GATEWAY,
+    OWN,
+    RBAC,
+    SCHEDULER,
+    grant,
+    introduce,
+    lead,
+    namespaces,
+    own,
+    pod,
+)
 
 from fathom.api.auth.authorize import Authorizer
 from fathom.api.auth.bootstrap import bootstrap_objects, plan_bootstrap
@@ -206,3 +218,19 @@ def test_our_accounts_may_read_all_that_their_code_watches(account: str) -> None
     for resource, verb in asks(account):
         asked = target(verb, resource.plural, group=resource.group, namespace="")
         assert authorizer.authorize(User(account), asked).allowed, (verb, resource)
+
+
+def test_the_gateway_says_of_a_pod_whether_it_reaches_it_and_nothing_else(tmp_path: Path) -> None:
+    async def story(api: Api) -> None:
+        introduce(api, User(GATEWAY))
+        pods = "/api/v1/namespaces/default/pods"
+        assert (await api.post(pods, pod("p", nodeName="n1"))).status == 201
+        serving = {"status": {"conditions": [{"type": "fathom.dev/Serving", "status": "True"}]}}
+        said = await api.patch(f"{pods}/p/status", serving, kind="strategic", token=GATEWAY)
+        assert said.status == 200, said.obj
+        ready = {"status": {"conditions": [{"type": "Ready", "status": "True"}]}}
+        for forged in ({"status": {"phase": "Failed"}}, ready, {"status": {"podIP": "10.0.0.9"}}):
+            answer = await api.patch(f"{pods}/p/status", forged, kind="strategic", token=GATEWAY)
+            assert answer.status == 403, answer.obj
+
+    tell(story, tmp_path)

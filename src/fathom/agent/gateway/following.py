@@ -21,7 +21,7 @@ from fathom.client.api import STRATEGIC, Api, Resource
 from fathom.client.outcomes import Committed, Rejected
 from fathom.control.plan import contains
 from fathom.control.watches import NODE, POD, SERVICE, core
-from fathom.model.conditions import Status, conditions_of, set_condition
+from fathom.model.conditions import SERVING, Status, conditions_of, set_condition
 from fathom.model.objects import Key, Obj, key_of, metadata, uid_of
 from fathom.seams.outside import timestamp
 from fathom.seams.process import Inside
@@ -30,7 +30,6 @@ from fathom.seams.seam import Ask, Reply
 EVENT = core("Event", "events")
 SLICES = Resource("discovery.k8s.io", "v1", "endpointslices")
 ROUTES = Resource("fathom.dev", "v1alpha1", "trafficroutes")
-SERVING = "fathom.dev/Serving"
 IN_FORCE = "InForce"  # Condition of a route.
 ME = "gateway"
 

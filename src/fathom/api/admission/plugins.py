@@ -19,6 +19,7 @@ from fathom.api.admission.pods import DefaultTolerationSeconds, ServiceAccount
 from fathom.api.admission.priority import Priority
 from fathom.api.admission.proposals import RepairProposals
 from fathom.api.admission.quota import ResourceQuota
+from fathom.api.admission.reports import GatewayReports
 from fathom.api.admission.roles import RoleEscalation
 from fathom.api.admission.runtimes import RuntimeClass
 from fathom.api.admission.tenants import TenantUse
@@ -48,6 +49,7 @@ def built_in(authorizer: Authorizer, rng: random.Random) -> tuple[Plugin, ...]:
         TenantUse(authorizer),
         CapacityClassUse(authorizer),
         RepairProposals(),
+        GatewayReports(),
         ServiceAddresses(rng),
         LeaseFence(),
         Fencing(),
