@@ -13,6 +13,7 @@ from fathom.client.api import MERGE, Resource
 from fathom.client.outcomes import Committed, Rejected
 from fathom.control.again import Again
 from fathom.control.kit import Kit
+from fathom.control.plan import Plan
 from fathom.control.watches import (
     DEPLOYMENT,
     JOB,
@@ -199,11 +200,21 @@ class Proposals:
         view = self._kit.snapshot()
         if view.get("RepairProposal", key) is not known:
             return Again.in_s(0.1, "it changed while its subject was read")
-        plan = plan_proposal(known, subject, node, now_ns=self._kit.now_ns(), now=self._kit.now())
+        plan = self._plan(known, subject, node)
         applied = await self._kit.apply(key, plan, seen=view)
-        if applied.failure is None and plan.why == APPROVED and kind is not None and subject is not None:
-            return await self._carry_out(kind, subject, known)
-        return Again.after(applied, in_s=SCAN_S, why="a scan")
+        if applied.failure is not None or plan.why != APPROVED or kind is None or subject is None:
+            return Again.after(applied, in_s=SCAN_S, why="a scan")
+        if not await self._is_still_approved(key, subject, node):
+            return Again.in_s(1.0, "it was decided anew")
+        return await self._carry_out(kind, subject, known)
+
+    def _plan(self, proposed: Obj, subject: Obj | None, node: Obj | None) -> Plan:
+        return plan_proposal(proposed, subject, node, now_ns=self._kit.now_ns(), now=self._kit.now())
+
+    async def _is_still_approved(self, key: Key, subject: Obj, node: Obj | None) -> bool:
+        """As the server has it: our view may be older than a decision that takes this one back."""
+        proposed = await self._kit.api.get(PROPOSAL.resource, *key)
+        return proposed is not None and self._plan(proposed, subject, node).why == APPROVED
 
     async def _subject(self, kind: Kind, proposed: Obj) -> Obj | None:
         at = subject_key(proposed)

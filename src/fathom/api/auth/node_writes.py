@@ -194,11 +194,9 @@ def with_others_conditions(obj: Obj, old: Obj | None) -> Obj:
     kept = {one.get("type"): one for one in lookup(old, "status", "conditions") or () if _is_others(one)}
     mixed = [kept.pop(one.get("type"), None) if _is_others(one) else one for one in said]
     conditions = [*(one for one in mixed if one is not None), *kept.values()]
-    return (
-        obj
-        if conditions == said
-        else {**obj, "status": {**(obj.get("status") or {}), "conditions": conditions}}
-    )
+    if conditions == said:
+        return obj
+    return {**obj, "status": {**(obj.get("status") or {}), "conditions": conditions}}
 
 
 def _is_others(condition: Obj) -> bool:
