@@ -23,8 +23,8 @@ from tests.security.people import (
 
 from fathom.api.auth.authorize import Authorizer
 from fathom.api.auth.bootstrap import bootstrap_objects, plan_bootstrap
-from fathom.client.api import Resource
 from fathom.control.process import load_controller
+from fathom.control.watches import Kind
 from fathom.controllers import all as all_controllers
 from fathom.model.objects import Obj
 from fathom.model.user import User
@@ -60,6 +60,8 @@ def test_our_own_accounts_hold_named_verbs_on_named_resources() -> None:
         (SCHEDULER, "POST", f"{OWN}/namespaces/default/repairproposals"),
         (SCHEDULER, "PATCH", "/api/v1/namespaces/default/pods/x"),
         (CONTROLLERS, "GET", "/api/v1/secrets"),
+        (CONTROLLERS, "GET", "/api/v1/configmaps"),
+        (CONTROLLERS, "GET", "/apis/coordination.k8s.io/v1/leases"),
         (CONTROLLERS, "DELETE", "/api/v1/namespaces/default/secrets/x"),
         (CONTROLLERS, "DELETE", f"{RBAC}/clusterroles/x"),
         (CONTROLLERS, "DELETE", "/api/v1/namespaces/default"),
@@ -204,20 +206,22 @@ def definition(plural: str, kind: str, subresources: Obj) -> Obj:
     }
 
 
-def asks(account: str) -> list[tuple[Resource, str]]:
-    """What a process of ours reads while it runs, as its own code has it."""
+def followed(account: str) -> list[Kind]:
+    """What a process of ours watches, as its own code has it."""
     if account == SCHEDULER:
-        return [(kind.resource, verb) for kind in KINDS for verb in READS]
+        return list(KINDS)
     named = [load_controller(name) for name in (*all_controllers.CONTROLLERS, all_controllers.SUMMARY)]
-    return [(watch.kind.resource, verb) for one in named for watch in one.watches for verb in READS]
+    return [watch.kind for one in named for watch in one.watches]
 
 
 @pytest.mark.parametrize("account", [SCHEDULER, CONTROLLERS])
 def test_our_accounts_may_read_all_that_their_code_watches(account: str) -> None:
     authorizer = Authorizer(Cluster(*bootstrap_objects()))
-    for resource, verb in asks(account):
-        asked = target(verb, resource.plural, group=resource.group, namespace="")
-        assert authorizer.authorize(User(account), asked).allowed, (verb, resource)
+    for kind in followed(account):
+        for verb in READS:
+            plural, group = kind.resource.plural, kind.resource.group
+            asked = target(verb, plural, group=group, namespace=kind.namespace)
+            assert authorizer.authorize(User(account), asked).allowed, (verb, kind)
 
 
 def test_the_gateway_says_of_a_pod_whether_it_reaches_it_and_nothing_else(tmp_path: Path) -> None:

@@ -129,7 +129,7 @@ class Controllers:
             pace=Pace(resync=settings.resync_s, bookmark=settings.bookmark_s),
         )
         for kind, indexes in watched(controllers):
-            namespace = settings.namespace if kind.resource.namespaced else ""
+            namespace = kind.namespace or (settings.namespace if kind.resource.namespaced else "")
             scope = Scope(kind.resource, namespace, fields=settings.fields.get(kind.name, ""))
             self.caches.add(kind.name, scope, indexes=indexes)
         self._wakers = {

@@ -21,6 +21,7 @@ class Kind(msgspec.Struct, frozen=True):
 
     name: str
     resource: Resource
+    namespace: str = ""  # Where only those of one namespace are followed: less to hold, and to be allowed.
 
     @property
     def api_version(self) -> str:

@@ -17,7 +17,7 @@ from fathom.cache.snapshot import Snapshot
 from fathom.control.again import Again
 from fathom.control.kit import Kit
 from fathom.control.plan import Delete, Plan, target
-from fathom.control.watches import CONFIG_MAP, LEASE, NODE, POD, Primary, Related, View, Watch
+from fathom.control.watches import CONFIG_MAP, LEASE, NODE, POD, Kind, Primary, Related, View, Watch
 from fathom.controllers.brake import BrakeLimits, Permit, Stand, eased, limits_of, permit
 from fathom.controllers.evidence import SECOND_NS, Assessment, Heard, Limits, State, assess
 from fathom.controllers.news import of_eviction, of_node
@@ -35,7 +35,9 @@ from fathom.model.conditions import conditions_of
 from fathom.model.objects import Key, Obj, key_of, lookup, metadata
 
 LEASES = "kube-node-lease"
+SIGNS_OF_LIFE = Kind(LEASE.name, LEASE.resource, LEASES)
 BRAKE = Key("fathom-system", "node-brake")
+BRAKE_LIMITS = Kind(CONFIG_MAP.name, CONFIG_MAP.resource, BRAKE.namespace)
 # Annotation by which people say that the machine is gone; Kubernetes' taint for it counts too.
 OPERATOR = "fathom.dev/declare-lost"
 # Annotations in which others say what they see of a node, with the time until which it counts.
@@ -49,8 +51,7 @@ PODS_AT_ONCE = 50  # Of one node, taken out of service or evicted in one pass.
 
 
 def _leased(lease: Obj, view: View) -> tuple[Key, ...]:
-    key = key_of(lease)
-    return _if_ill(key.name, view) if key.namespace == LEASES else ()
+    return _if_ill(key_of(lease).name, view)
 
 
 def _here(pod: Obj, view: View) -> tuple[Key, ...]:
@@ -80,9 +81,9 @@ class Nodes:
     news = staticmethod(of_node)
     watches: ClassVar[tuple[Watch, ...]] = (
         Primary(NODE, conditions=False, indexes=FOR_NODES),
-        Related(LEASE, concerns=_leased),
+        Related(SIGNS_OF_LIFE, concerns=_leased),
         Related(POD, concerns=_here, indexes=FOR_PODS),
-        Related(CONFIG_MAP),
+        Related(BRAKE_LIMITS),
     )
 
     def __init__(self, kit: Kit, limits: Limits | None = None) -> None:

@@ -20,7 +20,8 @@ ASK: tuple[Row, ...] = (
     ("create", "authorization.k8s.io", "subjectaccessreviews"),
 )
 
-LEASES = "system:fathom:leases"
+LEASES, SETTINGS = "system:fathom:leases", "system:fathom:settings"
+SIGNS_OF_LIFE = "system:fathom:signs-of-life"
 
 OWN_ROLES: dict[str, tuple[Row, ...]] = {
     SCHEDULER: (
@@ -40,11 +41,10 @@ OWN_ROLES: dict[str, tuple[Row, ...]] = {
         ("patch", "fathom.dev", "policyrollouts/status"),
     ),
     CONTROLLERS: (
-        (READ, "-", "configmaps endpoints namespaces nodes pods services"),
+        (READ, "-", "endpoints namespaces nodes pods services"),
         (READ, "apps", "deployments replicasets"),
         (READ, "autoscaling", "horizontalpodautoscalers"),
         (READ, "batch", "jobs"),
-        (READ, "coordination.k8s.io", "leases"),  # Nodes' signs of life.
         (READ, "discovery.k8s.io", "endpointslices"),
         (READ, "policy", "poddisruptionbudgets"),
         (
@@ -89,6 +89,8 @@ OWN_ROLES: dict[str, tuple[Row, ...]] = {
     # Agents need none of fathom's kinds; the role stays for what operators may add to it.
     "system:fathom:agent": (),
     LEASES: (("create get patch update", "coordination.k8s.io", "leases"),),
+    SETTINGS: ((READ, "-", "configmaps"),),  # The brake's limits.
+    SIGNS_OF_LIFE: ((READ, "coordination.k8s.io", "leases"),),
     SCALE_ROLE: (),  # Filled by `controllers.scalable`.
 }
 
@@ -103,6 +105,8 @@ OWN_BINDINGS: dict[str, tuple[Subject, ...]] = {
 # Role -> where it is bound, and to whom, by a RoleBinding of the same name.
 OWN_LOCAL_BINDINGS: dict[str, tuple[str, tuple[Subject, ...]]] = {
     LEASES: (SYSTEM_NAMESPACE, (("User", SCHEDULER), ("User", CONTROLLERS))),
+    SETTINGS: (SYSTEM_NAMESPACE, (("User", CONTROLLERS),)),
+    SIGNS_OF_LIFE: ("kube-node-lease", (("User", CONTROLLERS),)),
 }
 
 # What earlier versions granted and nobody should have had: taken back at a start, rule by rule.
