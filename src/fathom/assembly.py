@@ -89,7 +89,7 @@ def assemble(wanted: Wanted) -> Parts:
     accounts = AccountTokens(wanted.signing, cache, outside.clock, outside.ids)
     own_tokens = {digest(wanted.token): User(HOUSEKEEPING, (MASTERS,))}
     authenticator = Authenticator(tokens=own_tokens, accounts=accounts, clock=outside.clock)
-    plugins = [*built_in(authorizer, outside.rng), *load_plugins(wanted.plugins)]
+    plugins = [*built_in(authorizer, outside.rng, outside.clock), *load_plugins(wanted.plugins)]
     core = Core(
         store=wanted.store,
         cache=cache,

@@ -7,18 +7,12 @@ from typing import Any
 import pytest
 
 from fathom.model.objects import Key, Obj
+from fathom.model.own.intents import Intent, intent_of, reservation_name
 from fathom.schedule.context import Context
 from fathom.schedule.known import HIGHEST, Held, Known
 from fathom.schedule.place import place
 from fathom.schedule.pods import pod_view
-from fathom.schedule.reserving import (
-    Intent,
-    intent_of,
-    is_due,
-    reservation_for,
-    reservation_name,
-    standing_of,
-)
+from fathom.schedule.reserving import is_due, reservation_for, standing_of
 from fathom.schedule.table import Claim
 
 NOW_NS = 1_767_225_600 * 10**9  # 2026-01-01T00:00:00Z

@@ -31,6 +31,7 @@ from fathom.api.auth.static_tokens import digest
 from fathom.api.ledger.books import NODE_BOOKS
 from fathom.model.objects import Obj
 from fathom.model.user import User
+from fathom.schedule.reserving import reservation_for
 from fathom.store.memory import MemoryStore
 
 RESERVATIONS = f"{OWN}/namespaces/default/reservations"
@@ -39,9 +40,6 @@ QUOTAS = "/api/v1/namespaces/default/resourcequotas"
 CLASS = "fathom.dev/capacity-class"
 MIRROR = "kubernetes.io/config.mirror"
 NODE_TOKEN = "node-token"
-
-UNCHECKED = "a pod that is created with its node is not judged"
-UNCORDONED = "the server does not look at cordons by an override"
 
 
 def pod(name: str, node_name: str = "n1", **more: Any) -> Obj:
@@ -69,7 +67,6 @@ def refused(answer: Answer, check: str) -> str:
     return str(answer.obj["message"])
 
 
-@pytest.mark.xfail(strict=True, reason=UNCHECKED)
 def test_a_pod_that_names_its_node_needs_room_there(tmp_path: Path) -> None:
     async def story(api: Api) -> None:
         await api.post(NODES, node("n1", cpu="4"))
@@ -86,7 +83,6 @@ def test_a_pod_that_names_its_node_needs_room_there(tmp_path: Path) -> None:
     tell(story, tmp_path)
 
 
-@pytest.mark.xfail(strict=True, reason=UNCHECKED)
 def test_the_number_of_pods_and_host_ports_are_held_too(tmp_path: Path) -> None:
     async def story(api: Api) -> None:
         await api.post(NODES, node("n1", pods="2"))
@@ -98,7 +94,6 @@ def test_the_number_of_pods_and_host_ports_are_held_too(tmp_path: Path) -> None:
     tell(story, tmp_path)
 
 
-@pytest.mark.xfail(strict=True, reason=UNCHECKED)
 def test_a_tenants_quota_holds_by_zone_for_a_pod_that_names_its_node(tmp_path: Path) -> None:
     async def story(api: Api) -> None:
         limits = {"limits": [{"zone": "x", "resources": {"cpu": "1"}}]}
@@ -114,7 +109,6 @@ def test_a_tenants_quota_holds_by_zone_for_a_pod_that_names_its_node(tmp_path: P
     tell(story, tmp_path)
 
 
-@pytest.mark.xfail(strict=True, reason=UNCHECKED)
 def test_reserved_nodes_are_for_their_class_however_a_pod_gets_there(tmp_path: Path) -> None:
     async def story(api: Api) -> None:
         gold = {"nodeSelector": {"pool": "gold"}, "tenants": ["payments"]}
@@ -135,7 +129,6 @@ def test_reserved_nodes_are_for_their_class_however_a_pod_gets_there(tmp_path: P
     tell(story, tmp_path)
 
 
-@pytest.mark.xfail(strict=True, reason=UNCHECKED)
 def test_an_override_lets_so_many_pods_that_name_their_node_into_a_class(tmp_path: Path) -> None:
     async def story(api: Api) -> None:
         gold = {"nodeSelector": {"pool": "gold"}, "tenants": []}
@@ -165,7 +158,6 @@ CORDONS: tuple[tuple[str, Obj], ...] = (
 )
 
 
-@pytest.mark.xfail(strict=True, reason=UNCORDONED)
 @pytest.mark.parametrize(("target", "changes"), CORDONS)
 def test_a_cordon_by_an_override_holds_for_every_way(tmp_path: Path, target: str, changes: Obj) -> None:
     async def story(api: Api) -> None:
@@ -187,7 +179,6 @@ def test_a_cordon_by_an_override_holds_for_every_way(tmp_path: Path, target: str
     tell(story, tmp_path)
 
 
-@pytest.mark.xfail(strict=True, reason=UNCORDONED)
 def test_what_a_workload_is_to_avoid_holds_for_every_way(tmp_path: Path) -> None:
     async def story(api: Api) -> None:
         await api.post(NODES, node("n1", zone="x"))
@@ -251,7 +242,6 @@ async def mirror(api: Api, name: str, *, cpu: str, port: int = 0) -> Obj:
     return pod(name, cpu=cpu, port=port, annotations={MIRROR: "hash"}, ownerReferences=[ref])
 
 
-@pytest.mark.xfail(strict=True, reason=UNCHECKED)
 def test_only_a_node_may_go_beyond_its_room_and_only_with_mirror_pods(tmp_path: Path) -> None:
     """What a node runs by itself is there already: the account follows. Others that call their pod one are
     judged."""
@@ -268,7 +258,6 @@ def test_only_a_node_may_go_beyond_its_room_and_only_with_mirror_pods(tmp_path: 
     tell(story, tmp_path)
 
 
-@pytest.mark.xfail(strict=True, reason=UNCHECKED)
 def test_a_pod_that_had_ended_does_not_run_again_without_room(tmp_path: Path) -> None:
     async def story(api: Api) -> None:
         await api.post(NODES, node("n1", cpu="1"))
@@ -300,7 +289,6 @@ def test_the_node_of_a_pod_is_changed_by_no_update(tmp_path: Path) -> None:
     tell(story, tmp_path)
 
 
-@pytest.mark.xfail(strict=True, reason=UNCHECKED)
 @pytest.mark.parametrize("servers", [1, 2])
 def test_creates_and_bindings_that_race_for_a_full_node_never_overfill_it(
     tmp_path: Path, servers: int
@@ -418,8 +406,6 @@ def test_a_reservation_that_ends_gives_its_quota_back_and_takes_it_again_with_it
 
 async def holder(api: Api, name: str, **more: Any) -> tuple[Obj, Obj]:
     """A pod that waits, and the reservation that the scheduler makes when others leave for it."""
-    from fathom.schedule.reserving import reservation_for
-
     made = (await api.post(PODS, plain_pod(name, **more))).obj
     return made, reservation_for(made, "n1", (), now_ns=api.core.outside.clock.now_ns())
 

@@ -22,6 +22,7 @@ from fathom.api.admission.lanes import lanes_of
 from fathom.api.admission.quota import QUOTAS
 from fathom.api.core import Call, Core
 from fathom.api.kinds.kind import Kind
+from fathom.api.ledger.delta import PODS, RESERVATIONS
 from fathom.api.removal import DeleteOptions, check_preconditions, is_over, plan_removal
 from fathom.api.renewal import CHANGED, renewal
 from fathom.model.body import Body, canonical
@@ -38,7 +39,7 @@ from fathom.model.errors import (
     timed_out,
 )
 from fathom.model.fields import changed_paths
-from fathom.model.objects import Key, Obj, metadata
+from fathom.model.objects import Key, Obj, lookup, metadata
 from fathom.seams.outside import timestamp
 from fathom.store.protocol import BadCommit, Committed, Conflict, Delete, Entry, Expect, Put, Unknown, Write
 
@@ -53,6 +54,9 @@ CHANGED_PATHS_MAX = 64
 
 # Fields of metadata that only the server sets.
 SERVER_OWNED = ("uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "generation")
+
+# What holds room on a node from its creation on, where it names one.
+PLACED = frozenset({PODS, RESERVATIONS})
 
 # Subresources whose writers report: they have no say in what is wanted.
 APPROVAL = "approval"
@@ -75,7 +79,7 @@ async def create(core: Core, call: Call, obj: Obj, *, again: Callable[[], Obj] |
     """Store a new object. `obj` belongs to us and is complete but for what the server adds. `again` gives it
     anew, for another name when a generated one is taken."""
     generated = not metadata(obj).get("name")
-    await _see_namespace(core, call)
+    await _see_what_it_needs(core, call, obj)
     draft = _new(core, call, obj)
     for attempt in range(max(NAMES_MAX, COMMITS_MAX)):
         name = str(metadata(draft).get("name") or "")
@@ -100,10 +104,14 @@ async def create(core: Core, call: Call, obj: Obj, *, again: Callable[[], Obj] |
     raise _contended(call)
 
 
-async def _see_namespace(core: Core, call: Call) -> None:
+async def _see_what_it_needs(core: Core, call: Call, obj: Obj) -> None:
     """1. A namespace is made through another server. 2. Our cache has not heard of it yet. 3. We say that it
-    does not exist. So we look at the store before anybody says that."""
-    if core.shared_store and call.namespace and core.cache.get("namespaces", Key("", call.namespace)) is None:
+    does not exist. So we look at the store before anybody says that; likewise of a node that is said to be
+    full."""
+    if not core.shared_store:
+        return
+    missing = call.namespace and core.cache.get("namespaces", Key("", call.namespace)) is None
+    if missing or (call.kind.resource in PLACED and lookup(obj, "spec", "nodeName")):
         await core.catch_up()
 
 

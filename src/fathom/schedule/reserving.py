@@ -16,27 +16,21 @@ not know reservations (a Kubernetes that we are attached to), or refuses.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterable
 from typing import Literal
 
-import msgspec
-
 from fathom.client.api import Api
 from fathom.client.outcomes import Committed, Conflict, Outcome, Unknown
-from fathom.control.owning import controller_of
 from fathom.model.errors import ApiError
-from fathom.model.objects import Key, Obj, is_deleting, key_of, labels_of, lookup, metadata, uid_of
+from fathom.model.objects import Key, Obj, is_deleting, key_of, labels_of, lookup, uid_of
 from fathom.model.own import HOLDING, Reservation, moment_ns, read
 from fathom.model.own.capacity import CAPACITY_CLASS, HOLDER, HOLDER_UID
+from fathom.model.own.intents import PREEMPT, intent_of, reservation_name
 from fathom.model.podresources import REQUESTS, pod_amounts
 from fathom.model.tenancy import TENANT
 from fathom.schedule.kinds import RESERVATION
 from fathom.schedule.pods import PodView
 from fathom.seams.outside import timestamp
-
-INTENT = "preempt"
-SLOT, GENERATION = "fathom.dev/slot", "fathom.dev/generation"  # Annotations of a workload's pod.
 
 # Longer than most pods are given to end. One that is still needed is given more time before this is over.
 RESERVED_S, RENEWED_S = 120, 60
@@ -46,33 +40,6 @@ AWAITED_MAX = 256  # As the kind has it.
 TRIES_MAX = 2
 
 Standing = Literal["free", "ours", "void", "another's"]
-
-
-class Intent(msgspec.Struct, frozen=True):
-    """What a reservation is for: its identity."""
-
-    workload: str
-    uid: str
-    slot: int = 0
-    generation: int = 0
-
-    @property
-    def text(self) -> str:
-        return f"{self.uid}/{self.slot}/{self.generation}/{INTENT}"
-
-
-def intent_of(pod: Obj) -> Intent:
-    owner, notes = controller_of(pod), metadata(pod).get("annotations") or {}
-    slot = str(notes.get(SLOT) or "")
-    if owner is None or not slot.isdecimal():
-        return Intent(key_of(pod).name, uid_of(pod))
-    generation = str(notes.get(GENERATION) or "")
-    number = int(generation) if generation.isdecimal() else 0
-    return Intent(str(owner.get("name")), str(owner.get("uid")), int(slot), number)
-
-
-def reservation_name(intent: Intent) -> str:
-    return f"{intent.workload[:200]}-{intent.slot}-{hashlib.sha256(intent.text.encode()).hexdigest()[:10]}"
 
 
 def reservation_for(pod: Obj, node: str, awaited: Iterable[PodView], *, now_ns: int) -> Obj:
@@ -94,7 +61,7 @@ def reservation_for(pod: Obj, node: str, awaited: Iterable[PodView], *, now_ns: 
         "spec": {
             "workload": {"name": intent.workload, "uid": intent.uid, "generation": intent.generation},
             "slot": intent.slot,
-            "intent": INTENT,
+            "intent": PREEMPT,
             "nodeName": node,
             "resources": {**amounts, "pods": "1"},
             "awaits": awaits[:AWAITED_MAX],

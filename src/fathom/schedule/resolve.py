@@ -16,7 +16,14 @@ from fathom.model.own import (
     TenantQuota,
     named,
 )
-from fathom.model.own.overrides import HOST_LABEL, POOL_LABEL, REGION_LABEL, WORKLOAD_TARGETS, ZONE_LABEL
+from fathom.model.own.overrides import (
+    HOST_LABEL,
+    NODE_CLASS_LABEL,
+    POOL_LABEL,
+    REGION_LABEL,
+    WORKLOAD_TARGETS,
+    ZONE_LABEL,
+)
 from fathom.model.own.policy import BUILT_IN, policy_in
 from fathom.model.own.shape import Amount
 from fathom.model.quantity import parse
@@ -26,7 +33,6 @@ from fathom.schedule.reading import node_terms_of, units
 from fathom.schedule.shape import Needs, Pairs
 
 LABELS = {"region": REGION_LABEL, "zone": ZONE_LABEL, "node": HOST_LABEL, "pool": POOL_LABEL}
-NODE_CLASS = "fathom.dev/node-class"
 
 
 def workloads(pod: PodView) -> tuple[str, ...]:
@@ -108,7 +114,7 @@ def avoided_by(override: SchedulerOverride, pod: PodView) -> tuple[Avoided, ...]
     listed = {
         ZONE_LABEL: changes.avoid_zones,
         HOST_LABEL: changes.avoid_nodes,
-        NODE_CLASS: changes.avoid_node_classes,
+        NODE_CLASS_LABEL: changes.avoid_node_classes,
         POOL_LABEL: changes.avoid_pools,
         **changes.avoid_topology,
     }

@@ -25,7 +25,7 @@ PODS = Resource("", "v1", "pods")
 
 # What the server says when a predicate was false. Where it was the pod's, another node will not help.
 ABOUT_POD = frozenset({"PodBound", "PodGone", "PodUidChanged", "PodDeleting", "PodGated"})
-ABOUT_NODE = frozenset({"NodeGone", "NodeUnschedulable", "NodeFull", "NodePorts"})
+ABOUT_NODE = frozenset({"NodeGone", "NodeUnschedulable", "NodeCordoned", "NodeFull", "NodePorts"})
 FENCE_LOST = "FenceLost"
 RESERVATION_GONE = "ReservationGone"
 QUOTA_EXCEEDED = "QuotaExceeded"

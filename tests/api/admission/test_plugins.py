@@ -25,6 +25,7 @@ from fathom.model.errors import ApiError
 from fathom.model.objects import Obj
 from fathom.model.user import User
 from fathom.model.view import View
+from fathom.seams.outside import SystemClock
 from fathom.store.protocol import Expect
 
 NAMESPACES = Chain([NamespaceLifecycle()])
@@ -268,7 +269,7 @@ def test_a_node_writes_only_what_is_its_own() -> None:
 
 def test_the_built_in_chain_admits_a_plain_pod_and_tells_what_it_added() -> None:
     world = World()
-    admitted = create(Chain(built_in(Authorizer(world), random.Random(1))), world, pod())
+    admitted = create(Chain(built_in(Authorizer(world), random.Random(1), SystemClock())), world, pod())
     assert [(verdict.plugin, verdict.mutated) for verdict in admitted.verdicts] == [
         ("ServiceAccount", ("spec.serviceAccountName", "spec.serviceAccount")),
         ("Priority", ("spec.priority", "spec.preemptionPolicy")),

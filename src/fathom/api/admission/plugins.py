@@ -24,7 +24,9 @@ from fathom.api.admission.roles import RoleEscalation
 from fathom.api.admission.runtimes import RuntimeClass
 from fathom.api.admission.tenants import TenantUse
 from fathom.api.auth.authorize import Authorizer
+from fathom.api.binding.placing import NodePlacement, PlacementRules
 from fathom.api.ledger.keeper import LedgerKeeper
+from fathom.seams.outside import Clock
 
 GROUP = "fathom.admission"
 
@@ -33,7 +35,7 @@ class UnknownPlugin(Exception):
     """A plugin that was asked for cannot be had: one line at start, never a server without it."""
 
 
-def built_in(authorizer: Authorizer, rng: random.Random) -> tuple[Plugin, ...]:
+def built_in(authorizer: Authorizer, rng: random.Random, clock: Clock) -> tuple[Plugin, ...]:
     """In kube-apiserver's order. Users' plugins follow: they see what the defaults made of an object,
     and quotas, which charge last of all, count what users' plugins made of it."""
     return (
@@ -55,6 +57,8 @@ def built_in(authorizer: Authorizer, rng: random.Random) -> tuple[Plugin, ...]:
         Fencing(),
         ResourceQuota(),
         LedgerKeeper(),
+        NodePlacement(clock),
+        PlacementRules(),
     )
 
 

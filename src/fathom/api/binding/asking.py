@@ -16,6 +16,7 @@ POD_GONE, POD_UID_CHANGED, POD_DELETING = "PodGone", "PodUidChanged", "PodDeleti
 POD_BOUND, POD_GATED = "PodBound", "PodGated"
 NODE_GONE, NODE_UNSCHEDULABLE = "NodeGone", "NodeUnschedulable"
 POLICY_INACTIVE, OVERRIDE_INACTIVE = "PolicyInactive", "OverrideInactive"
+NODE_CORDONED = "NodeCordoned"  # By an override; `unschedulable` is the check above.
 RESERVATION_GONE, CLASS_RESERVED = "ReservationGone", "ClassReserved"
 NODE_FULL, NODE_PORTS, QUOTA_EXCEEDED = "NodeFull", "NodePorts", "QuotaExceeded"
 FENCE_LOST = "FenceLost"

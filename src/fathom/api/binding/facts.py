@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from fathom.api.ledger.room import NodeFacts, node_facts
-from fathom.model.objects import Key, Obj
+from fathom.model.objects import Key, Obj, metadata
 from fathom.model.own.capacity import (
     CAPACITY_CLASSES,
     RESERVATIONS,
@@ -20,12 +20,23 @@ from fathom.model.own.capacity import (
     Reservation,
     TenantQuota,
 )
-from fathom.model.own.overrides import OVERRIDES, SchedulerOverride
+from fathom.model.own.overrides import (
+    INFRASTRUCTURE_TARGETS,
+    OVERRIDES,
+    SchedulerOverride,
+    named,
+    workloads_of,
+)
 from fathom.model.own.policy import POLICIES, ROLLOUTS, PolicyRollout, active_policies
 from fathom.model.own.shape import read
 from fathom.model.view import Seen, View
 
 T = TypeVar("T")
+
+# Written with every override and capacity class. One that is made while a placement is judged cannot be named
+# by that placement's commit; this key can, and has changed by then.
+RULES = "placementrules.fathom.dev"
+RULES_KEY = Key("", "current")
 
 MEMO_MAX = 200_000  # Twice the largest cluster that is measured; beyond it, all is worked out anew.
 
@@ -38,6 +49,18 @@ class Known(msgspec.Struct, frozen=True):
     revision: int
 
 
+class Override(msgspec.Struct, frozen=True):
+    spec: SchedulerOverride
+    revision: int
+
+
+class Overrides(msgspec.Struct, frozen=True):
+    """All of them, by whom they concern."""
+
+    of_nodes: tuple[Override, ...] = ()  # Targets are nodes, zones, pools.
+    of_workloads: dict[tuple[str, str], tuple[Override, ...]] = {}  # (namespace, name of the workload)
+
+
 class Facts:
     """Over one view. What it was asked since `begin` it can name: the commit rests on it."""
 
@@ -45,6 +68,7 @@ class Facts:
         self._view = view
         self._memo: dict[tuple[str, Key], tuple[int, Any]] = {}
         self._classes: tuple[int, tuple[CapacityClass, ...]] = (-1, ())
+        self._overrides: tuple[int, Overrides] = (-1, Overrides())
         self._active: tuple[int, dict[str, Known]] = (
             -1,
             {},
@@ -58,6 +82,27 @@ class Facts:
 
     def override(self, key: Key) -> tuple[SchedulerOverride | None, int]:
         return self._of(OVERRIDES, key, lambda obj: read(SchedulerOverride, obj))
+
+    def overrides_of_nodes(self) -> tuple[Override, ...]:
+        return self._all_overrides().of_nodes
+
+    def overrides_about(self, pod: Obj) -> list[Override]:
+        """Those that target the pod's workload, ended ones too."""
+        of_workloads = self._all_overrides().of_workloads
+        if not of_workloads:
+            return []
+        namespace = str(metadata(pod).get("namespace") or "")
+        return [one for name in workloads_of(pod) for one in of_workloads.get((namespace, name), ())]
+
+    def _all_overrides(self) -> Overrides:
+        revision = self._view.revision(OVERRIDES)
+        if self._overrides[0] != revision:
+            self._overrides = (revision, _sorted_out(self._view))
+        return self._overrides[1]
+
+    def rules_revision(self) -> int:
+        seen = self._view.get(RULES, RULES_KEY)
+        return seen.revision if seen is not None else 0
 
     def reservation(self, key: Key) -> tuple[Reservation | None, Seen | None]:
         seen = self._view.get(RESERVATIONS, key)
@@ -105,3 +150,24 @@ class Facts:
                 self._memo.clear()
             known = self._memo[resource, key] = (seen.revision, make(seen.obj))
         return known[1], seen.revision
+
+
+def _sorted_out(view: View) -> Overrides:
+    of_nodes: list[Override] = []
+    of_workloads: dict[tuple[str, str], tuple[Override, ...]] = {}
+    for seen in view.list(OVERRIDES):
+        try:
+            one = Override(read(SchedulerOverride, seen.obj), seen.revision)
+        except (
+            msgspec.ValidationError
+        ):  # No server of ours stores such a one; it must not stop every binding.
+            continue
+        target = named(one.spec.spec.target)
+        if target is None:
+            continue
+        if target.kind in INFRASTRUCTURE_TARGETS:
+            of_nodes.append(one)
+        else:
+            key = (one.spec.metadata.namespace, target.name)
+            of_workloads[key] = (*of_workloads.get(key, ()), one)
+    return Overrides(tuple(of_nodes), of_workloads)

@@ -1,4 +1,5 @@
-"""The predicates of a binding, over what is true now. Pure: the same facts give the same answer.
+"""The predicates of a placement, over what is true now. Pure: the same facts give the same answer. `judge` is
+for bindings; `created.py` holds the same checks against what gets its node in another way.
 
 A `Placed` says what the pod becomes, what changes in the ledger, and every revision that the judgement rests
 on: the commit expects them all.
@@ -10,12 +11,13 @@ import msgspec
 
 from fathom.api.binding import asking
 from fathom.api.binding.asking import Ask, OverrideRef, Refusal
-from fathom.api.binding.facts import Facts
+from fathom.api.binding.facts import RULES, RULES_KEY, Facts, Override
 from fathom.api.ledger.books import Books, key_in_store
 from fathom.api.ledger.delta import Delta
 from fathom.api.ledger.holdings import (
     Account,
     Holding,
+    class_of,
     host_ports,
     pod_counts,
     reservation_holding,
@@ -35,6 +37,8 @@ from fathom.model.own.capacity import (
 from fathom.model.own.overrides import (
     OVERRIDES,
     SchedulerOverride,
+    avoids,
+    cordons,
     override_active,
     scope_includes,
     targets_pod,
@@ -65,17 +69,19 @@ class Moment(msgspec.Struct, frozen=True):
     now_ns: int
 
 
-class _Case:
+class Case:
     """One ask before the judge: what is known, and what the judgement comes to rest on."""
 
     def __init__(
         self, ask: Ask, pod: Obj, node: NodeFacts, *, facts: Facts, books: Books, at: Moment
     ) -> None:
         self.ask, self.pod, self.node = ask, pod, node
+        self.workload = pod  # Says by its owner and its name which overrides are about it.
         self.facts, self.books, self.at = facts, books, at
         self.expects: list[Expect] = []
         self.writes: list[Put] = []
         self.released: Holding | None = None
+        self.leaving: tuple[Holding, ...] = ()  # Of pods that are being deleted: promised to this one.
         self.overrides: list[SchedulerOverride] = []  # Those that are about this pod on this node.
 
     def rests_on(self, resource: str, key: Key, revision: int) -> None:
@@ -90,17 +96,18 @@ def judge(ask: Ask, pod: Obj, revision: int, *, facts: Facts, books: Books, at: 
     node, node_revision = facts.node(ask.node)
     if node is None:
         return Refusal(asking.NODE_GONE, f"node {ask.node} does not exist")
-    case = _Case(ask, pod, node, facts=facts, books=books, at=at)
+    case = Case(ask, pod, node, facts=facts, books=books, at=at)
     case.rests_on("nodes", Key("", ask.node), node_revision)
-    for check in (_node_refusal, _policy_refusal, _override_refusal, _reservation_refusal):
+    checks = (_node_refusal, judge_cordons, _policy_refusal, _override_refusal, _reservation_refusal)
+    for check in checks:
         refusal = check(case)
         if refusal is not None:
             return refusal
-    account = _account(case)
+    account = judge_account(case)
     if isinstance(account, Refusal):
         return account
     wanted = Holding(node.name, account, pod_counts(pod), host_ports(pod))
-    refusal = _room_refusal(case, wanted, node_revision)
+    refusal = judge_room(case, wanted, node_revision)
     if refusal is not None:
         return refusal
     placed = bound_pod(ask, pod, account=account.text, now=at.now)
@@ -127,13 +134,32 @@ def pod_refusal(ask: Ask, pod: Obj, revision: int) -> Refusal | None:
     return None
 
 
-def _node_refusal(case: _Case) -> Refusal | None:
+def _node_refusal(case: Case) -> Refusal | None:
     node, revision = case.node, case.expects[0].revision
     if node.deleting:
         return Refusal(asking.NODE_UNSCHEDULABLE, f"node {node.name} is being deleted", revision)
     if node.unschedulable and not _tolerates_cordon(case.pod):
         return Refusal(asking.NODE_UNSCHEDULABLE, f"node {node.name} is cordoned", revision)
     return None
+
+
+def judge_cordons(case: Case) -> Refusal | None:
+    """Overrides that keep pods off the node: all pods, or those of this workload."""
+    node, facts = case.node, case.facts
+    case.rests_on(RULES, RULES_KEY, facts.rules_revision())
+    for one in facts.overrides_of_nodes():
+        if cordons(one.spec, node.name, node.labels) and override_active(one.spec, case.at.now_ns):
+            return _kept_off(case, one, "cordons it")
+    for one in facts.overrides_about(case.workload):
+        if avoids(one.spec, node.name, node.labels) and override_active(one.spec, case.at.now_ns):
+            return _kept_off(case, one, "keeps the pod's workload off it")
+    return None
+
+
+def _kept_off(case: Case, one: Override, how: str) -> Refusal:
+    meta = one.spec.metadata
+    why = f"node {case.node.name}: override {meta.namespace}/{meta.name} {how}"
+    return Refusal(asking.NODE_CORDONED, why, one.revision)
 
 
 def _tolerates_cordon(pod: Obj) -> bool:
@@ -147,7 +173,7 @@ def _tolerates_cordon(pod: Obj) -> bool:
     return False
 
 
-def _policy_refusal(case: _Case) -> Refusal | None:
+def _policy_refusal(case: Case) -> Refusal | None:
     name = case.ask.policy or case.ask.annotations.get(POLICY, "")
     if name in {"", BUILT_IN}:
         return None
@@ -160,7 +186,7 @@ def _policy_refusal(case: _Case) -> Refusal | None:
     return None
 
 
-def _override_refusal(case: _Case) -> Refusal | None:
+def _override_refusal(case: Case) -> Refusal | None:
     for ref in case.ask.override_refs():
         override, revision = case.facts.override(Key(ref.namespace, ref.name))
         refusal = _one_override(ref, override, revision, case.at)
@@ -184,7 +210,7 @@ def _one_override(
     return None
 
 
-def _reservation_refusal(case: _Case) -> Refusal | None:
+def _reservation_refusal(case: Case) -> Refusal | None:
     ask = case.ask
     name = ask.reservation or ask.annotations.get(asking.RESERVATION, "")
     if not name:
@@ -218,16 +244,11 @@ def _taken_over(obj: Obj, reservation: Reservation) -> Obj:
     return canonical({**obj, "status": status})
 
 
-def _class(ask: Ask, pod: Obj) -> str:
-    own = (metadata(pod).get("annotations") or {}).get(CAPACITY_CLASS, "")
-    return str(ask.annotations.get(CAPACITY_CLASS) or own)
-
-
-def _account(case: _Case) -> Account | Refusal:
+def judge_account(case: Case) -> Account | Refusal:
     """Reserved nodes are for their class; a class is for its tenants, and for whom an override lets in."""
     node, facts, classes = case.node, case.facts, case.facts.classes()
     tenant = tenant_of(case.pod, facts.namespace(case.ask.namespace))
-    account = Account(tenant, node.zone, _class(case.ask, case.pod))
+    account = Account(tenant, node.zone, case.ask.annotations.get(CAPACITY_CLASS) or class_of(case.pod))
     for one in classes:
         if one.exclusive and one.name != account.capacity_class and one.holds(node.labels):
             why = f"node {node.name} is reserved for capacity class {one.name}"
@@ -244,7 +265,7 @@ def _account(case: _Case) -> Account | Refusal:
     return _let_in(account, case, revision)
 
 
-def _let_in(account: Account, case: _Case, revision: int) -> Account | Refusal:
+def _let_in(account: Account, case: Case, revision: int) -> Account | Refusal:
     why = f"tenant {account.tenant} may not use capacity class {account.capacity_class}"
     for override in case.overrides:
         changes, uid = override.spec.changes, override.metadata.uid
@@ -257,9 +278,11 @@ def _let_in(account: Account, case: _Case, revision: int) -> Account | Refusal:
     return Refusal(asking.CLASS_RESERVED, why, revision)
 
 
-def _room_refusal(case: _Case, wanted: Holding, node_revision: int) -> Refusal | None:
+def judge_room(case: Case, wanted: Holding, node_revision: int) -> Refusal | None:
     node, facts, released = case.node, case.facts, case.released
     book = case.books.node(node.name)
+    if case.leaving:
+        book = book.without(case.leaving)
     short = lacks_room(node, book, wanted, released=released, classes=facts.classes())
     if short is not None:
         return Refusal(asking.NODE_FULL, f"node {node.name}: {short}", node_revision)
@@ -269,7 +292,10 @@ def _room_refusal(case: _Case, wanted: Holding, node_revision: int) -> Refusal |
     tenant = wanted.account.tenant
     quota, revision = facts.quota(tenant)
     case.rests_on(TENANT_QUOTAS, Key("", tenant), revision)
-    over = exceeds_quota(quota, case.books.tenant(tenant), wanted, released=released)
+    account = case.books.tenant(tenant)
+    if case.leaving:
+        account = account.without([one for one in case.leaving if one.account.tenant == tenant])
+    over = exceeds_quota(quota, account, wanted, released=released)
     return None if over is None else Refusal(asking.QUOTA_EXCEEDED, over, revision)
 
 

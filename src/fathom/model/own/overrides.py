@@ -22,6 +22,7 @@ SCOPES = ("region", "zone", "node", "pool")
 REGION_LABEL, ZONE_LABEL = "topology.kubernetes.io/region", "topology.kubernetes.io/zone"
 HOST_LABEL = "kubernetes.io/hostname"
 POOL_LABEL = "fathom.dev/pool"
+NODE_CLASS_LABEL = "fathom.dev/node-class"
 _LABELS = {"region": REGION_LABEL, "zone": ZONE_LABEL, "node": HOST_LABEL, "pool": POOL_LABEL}
 
 # Every change belongs to one control class; a class bounds how long its changes may last.
@@ -168,3 +169,28 @@ def scope_includes(scope: str, node_labels: Mapping[str, str]) -> bool:
         return True
     place = named(scope)
     return place is not None and place.kind in _LABELS and node_labels.get(_LABELS[place.kind]) == place.name
+
+
+def cordons(override: SchedulerOverride, node: str, labels: Mapping[str, str]) -> bool:
+    """Whether it keeps every pod off the node. A node without the label is its own host."""
+    target, changes = named(override.spec.target), override.spec.changes
+    if target is None or target.kind not in INFRASTRUCTURE_TARGETS or not (changes.cordon or changes.drain):
+        return False
+    places = {labels.get(_LABELS[target.kind]), node if target.kind == "node" else None}
+    return target.name in places
+
+
+def avoids(override: SchedulerOverride, node: str, labels: Mapping[str, str]) -> bool:
+    """Whether the workload that it targets is to stay off the node."""
+    changes = override.spec.changes
+    listed = {
+        ZONE_LABEL: changes.avoid_zones,
+        HOST_LABEL: changes.avoid_nodes,
+        NODE_CLASS_LABEL: changes.avoid_node_classes,
+        POOL_LABEL: changes.avoid_pools,
+        **changes.avoid_topology,
+    }
+    there = node in changes.avoid_nodes or any(
+        labels.get(label) in values for label, values in listed.items()
+    )
+    return there and scope_includes(override.spec.scope, labels)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from fathom.model.own.overrides import HOST_LABEL
 from fathom.schedule.columns import Bools
 from fathom.schedule.context import Allowed, Avoided, Context, Reserved
 from fathom.schedule.filters.nodes import rejected
@@ -27,6 +28,8 @@ def avoided(_: Shape, rows: Rows, world: Context, reasons: Reasons) -> Codes:
         reason = Reason("Override", (f"override/{one.override}: {_words(one)}",), resolvable=False)
         for value in one.values:
             there = rows.having(((one.label, value), *one.scope))
+            if one.label == HOST_LABEL:  # A node without the label is its own host.
+                there |= rows.named(value) & rows.having(one.scope)
             codes[(codes == FITS) & there] = reasons.code(reason)
     return codes
 

@@ -6,8 +6,8 @@ from __future__ import annotations
 
 import asyncio
 
+from fathom.model.own.intents import Intent
 from fathom.schedule import reserving
-from fathom.schedule.reserving import Intent
 from fathom.sim.zoo import put_back
 
 SCENARIOS = ("reserved-and-not-told",)
