@@ -340,10 +340,6 @@ async def used(api: Api) -> Obj:
     return dict((await api.get(f"{QUOTAS}/q")).obj["status"]["used"])
 
 
-UNCHARGED = "reservations are not charged to a ResourceQuota"
-
-
-@pytest.mark.xfail(strict=True, reason=UNCHARGED)
 def test_a_reservation_is_charged_to_its_namespaces_quota_until_its_pod_is_bound(tmp_path: Path) -> None:
     async def story(api: Api) -> None:
         await api.post(NODES, node("n1", cpu="64"))
@@ -363,7 +359,6 @@ def test_a_reservation_is_charged_to_its_namespaces_quota_until_its_pod_is_bound
     tell(story, tmp_path)
 
 
-@pytest.mark.xfail(strict=True, reason=UNCHARGED)
 def test_reservations_that_several_bindings_of_one_commit_take_over_are_all_given_back(
     tmp_path: Path,
 ) -> None:
@@ -381,7 +376,6 @@ def test_reservations_that_several_bindings_of_one_commit_take_over_are_all_give
     tell(story, tmp_path)
 
 
-@pytest.mark.xfail(strict=True, reason=UNCHARGED)
 def test_a_reservation_that_ends_gives_its_quota_back_and_takes_it_again_with_its_phase(
     tmp_path: Path,
 ) -> None:
@@ -425,7 +419,6 @@ def test_a_reservation_for_a_pod_that_was_charged_already_is_not_charged_again(t
     tell(story, tmp_path)
 
 
-@pytest.mark.xfail(strict=True, reason=UNCHARGED)
 def test_calling_a_reservation_a_pods_own_does_not_evade_the_quota(tmp_path: Path) -> None:
     """Of another name, for more than the pod asks, for a pod that is not there, for another one by and by."""
 
@@ -463,7 +456,6 @@ def test_calling_a_reservation_a_pods_own_does_not_evade_the_quota(tmp_path: Pat
     tell(story, tmp_path)
 
 
-@pytest.mark.xfail(strict=True, reason=UNCHARGED)
 def test_a_quota_that_is_made_later_counts_what_is_reserved(tmp_path: Path) -> None:
     async def story(api: Api) -> None:
         await api.post(NODES, node("n1", cpu="64"))

@@ -1,5 +1,6 @@
 """Whatever happens to pods and reservations, in whatever order and through whichever server: the ledger is
-the sum of what is there, after every single step; a pod keeps its node; nobody is bound beyond a limit."""
+the sum of what is there, after every single step; so is a ResourceQuota; a pod keeps its node; nothing gets
+on to a node beyond a limit, in whichever way."""
 
 from __future__ import annotations
 
@@ -17,14 +18,17 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from tests.api.binding.cluster import NODES, OWN, PODS, batch, bind, item, node, own, pod
 from tests.api.harness import Answer, Api, serving
 
+from fathom.api.admission.quota import drift as quota_drift
 from fathom.api.ledger.counting import drift
-from fathom.api.ledger.holdings import account_of, pod_counts
-from fathom.model.objects import Obj
+from fathom.api.ledger.holdings import pod_holding, reservation_holding
+from fathom.model.objects import Key, Obj
+from fathom.schedule.reserving import reservation_for
 from fathom.store.memory import MemoryStore
 from fathom.store.protocol import Expect, Outcome, Store, Unknown, Write
 
 T = TypeVar("T")
 
+QUOTAS = "/api/v1/namespaces/default/resourcequotas"
 RESERVATIONS = f"{OWN}/namespaces/default/reservations"
 NODE_NAMES = ("a", "b", "c")
 POD_NAMES = tuple(f"p{number}" for number in range(8))
@@ -79,6 +83,12 @@ class Ledger(RuleBasedStateMachine):
             "limits": [{"zone": "x", "resources": {"cpu": f"{LIMIT_MILLI}m"}}, {"resources": {"pods": 9}}]
         }
         await self.apis[0].post(f"{OWN}/tenantquotas", own("TenantQuota", "default", limits))
+        quota = {
+            "kind": "ResourceQuota",
+            "metadata": {"name": "q"},
+            "spec": {"hard": {"requests.cpu": "6", "pods": "9"}},
+        }
+        assert (await self.apis[0].post(QUOTAS, quota)).status == 201
 
     def teardown(self) -> None:
         self.run(self.stack.aclose())
@@ -138,6 +148,20 @@ class Ledger(RuleBasedStateMachine):
         }
         self.run(self.apis[by].post(RESERVATIONS, own("Reservation", name, spec)))
 
+    @rule(name=pods, node_name=nodes, by=servers)
+    def reserve_for_a_pod(self, name: str, node_name: str, by: int) -> None:
+        """As the scheduler does when others leave for it."""
+        answer = self.run(self.apis[by].get(f"{PODS}/{name}"))
+        if answer.status == 200:
+            wanted = reservation_for(
+                answer.obj, node_name, (), now_ns=self.apis[by].core.outside.clock.now_ns()
+            )
+            made = self.run(self.apis[by].post(RESERVATIONS, wanted))
+            if made.status == 201:
+                self.run(
+                    batch(self.apis[by], item(name, node_name, reservation=made.obj["metadata"]["name"]))
+                )
+
     @rule(name=pods, reservation=st.sampled_from(["r1", "r2"]), node_name=nodes, by=servers)
     def bind_reserved(self, name: str, reservation: str, node_name: str, by: int) -> None:
         self.run(batch(self.apis[by], item(name, node_name, reservation=reservation)))
@@ -180,16 +204,26 @@ class Ledger(RuleBasedStateMachine):
 
     @precondition(lambda self: self.apis)
     @invariant()
-    def what_was_bound_is_within_the_limits(self) -> None:
-        """Where nothing was put on the node by force."""
+    def nothing_is_beyond_a_limit(self) -> None:
         used: Counter[str] = Counter()
-        for one in self._pods():
-            bound = [said for said in one["status"]["conditions"] if said["type"] == "Bound"]
-            if bound and one["status"].get("phase") not in {"Succeeded", "Failed"}:
-                used[one["spec"]["nodeName"]] += pod_counts(one).get("cpu", 0)
-                used[account_of(one).zone] += pod_counts(one).get("cpu", 0)
+        reserved = self.apis[0].core.cache.of("reservations.fathom.dev").entries.values()
+        held = [pod_holding(one) for one in self._pods()]
+        held += [reservation_holding(entry.body.obj) for entry in reserved]
+        for one in held:
+            if one is not None:
+                used[one.node] += one.counts.get("cpu", 0)
+                used[one.account.zone] += one.counts.get("cpu", 0)
+                used["places"] += one.counts["pods"]
         assert max((used[name] for name in NODE_NAMES), default=0) <= 2000
         assert used["x"] <= LIMIT_MILLI
+        assert used["places"] <= 9
+
+    @precondition(lambda self: self.apis)
+    @invariant()
+    def the_namespaces_quota_is_the_sum(self) -> None:
+        self._pods()
+        view = self.apis[0].core.cache
+        assert quota_drift(view.get("resourcequotas", Key("default", "q")).obj, view) == {}
 
 
 TestLedger = Ledger.TestCase

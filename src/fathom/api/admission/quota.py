@@ -21,6 +21,7 @@ from fathom.api.admission.usage import CHANGEABLE, PODS, counted_by, unasked, us
 from fathom.model.body import Body, canonical
 from fathom.model.errors import ApiError
 from fathom.model.objects import Obj, lookup, metadata
+from fathom.model.own.capacity import RESERVATIONS
 from fathom.model.podresources import Amounts, added, amounts, is_terminal, subtracted
 from fathom.model.quantity import ZERO, Quantity
 from fathom.model.view import Seen, View
@@ -69,6 +70,8 @@ def _may_change(attempt: Attempt) -> bool:
         return True
     if attempt.kind.resource not in CHANGEABLE:
         return False
+    if attempt.kind.resource == RESERVATIONS:
+        return True  # There are few.
     obj, old = attempt.obj or {}, attempt.old or {}
     if attempt.subresource == "status":
         return attempt.kind.resource == PODS and is_terminal(obj) != is_terminal(old)
@@ -96,7 +99,7 @@ def _settle(attempt: Attempt, view: View) -> Iterator[Charge]:
 def _account(name: str, seen: Seen, resource: str, view: View) -> Account | None:
     """The quota's numbers, or None if it counts nothing of the resource."""
     hard = lookup(seen.obj, "spec", "hard") or {}
-    if not any(counted_by(one) == resource for one in hard):
+    if not any(resource in counted_by(one) for one in hard):
         return None
     used = lookup(seen.obj, "status", "used") or {}
     if any(one not in used for one in hard):  # Nobody has counted yet: a quota from a backup, say.
@@ -159,6 +162,15 @@ def _booked(namespace: str, account: Account, change: Amounts) -> Charge:
     return Charge((Expect(key, account.seen.revision),), (Put(key, body),))
 
 
+def given_back(namespace: str, old: Obj, new: Obj, view: View) -> Iterator[Charge]:
+    """A reservation that its pod has taken over counts no longer: the pod was charged when it was created."""
+    for seen in view.list(QUOTAS, namespace):
+        account = _account(metadata(seen.obj)["name"], seen, RESERVATIONS, view)
+        change = _change(account, RESERVATIONS, new, old) if account is not None else {}
+        if account is not None and change:
+            yield _booked(namespace, account, change)
+
+
 def recount(quota: Obj, view: View) -> Obj:
     """The quota's status from what is there. Exact when committed with the quota's revision as precondition,
     because every write that changes a sum also writes the quota; the view must be at one revision for all
@@ -166,7 +178,7 @@ def recount(quota: Obj, view: View) -> Obj:
     hard = lookup(quota, "spec", "hard") or {}
     namespace = str(metadata(quota).get("namespace") or "")
     used: Amounts = dict.fromkeys(hard, ZERO)
-    for resource in dict.fromkeys(map(counted_by, hard)):
+    for resource in dict.fromkeys(one for name in hard for one in counted_by(name)):
         for amount in _all_usage(quota, resource, view.list(resource, namespace)):
             for name in amount.keys() & used.keys():
                 used[name] += amount[name]

@@ -1,17 +1,31 @@
-"""Which objects a quota is about: `spec.scopes`, `spec.scopeSelector`. All must hold; only pods have any."""
+"""Which objects a quota is about: `spec.scopes`, `spec.scopeSelector`. All must hold; only pods have any, and
+reservations, which are taken for pods that ask for as much.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
 from fathom.model.objects import Obj, lookup
+from fathom.model.own.capacity import RESERVATIONS
 from fathom.model.podresources import is_best_effort
 
 _Rule = tuple[str, str, list[str]]  # scope, operator, values
 
 
 def in_scope(quota: Obj, resource: str, obj: Obj) -> bool:
-    return all(resource == "pods" and _holds(rule, obj) for rule in _rules(quota))
+    rules = list(_rules(quota))
+    if resource == RESERVATIONS and rules:
+        obj = _as_pod(obj)
+    return all(resource in _SCOPED and _holds(rule, obj) for rule in rules)
+
+
+_SCOPED = frozenset({"pods", RESERVATIONS})
+
+
+def _as_pod(reservation: Obj) -> Obj:
+    kept = lookup(reservation, "spec", "resources") or {}
+    return {"spec": {"containers": [{"resources": {"requests": kept}}]}}
 
 
 def _rules(quota: Obj) -> Iterator[_Rule]:

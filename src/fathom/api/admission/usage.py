@@ -1,7 +1,7 @@
 """What one object counts for in a quota, by the names that a ResourceQuota uses:
 
 count/deployments.apps, configmaps, services.nodeports      objects
-pods, requests.cpu, cpu, limits.memory, requests.acme.com/gpu      pods that have not ended
+pods, requests.cpu, cpu, limits.memory, requests.acme.com/gpu      pods that have not ended, reservations
 requests.storage, gold.storageclass.storage.k8s.io/requests.storage      claims
 """
 
@@ -9,11 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from fathom.model.objects import Obj
+from fathom.api.ledger.holdings import reservation_holding
+from fathom.model.objects import Obj, lookup
+from fathom.model.own.capacity import CHARGED_WITH, RESERVATIONS
 from fathom.model.podresources import (
     LIMITS,
     REQUESTS,
     Amounts,
+    amounts,
     container_amounts,
     is_terminal,
     pod_amounts,
@@ -33,17 +36,17 @@ _CLASS = ".storageclass.storage.k8s.io/"
 MUST_BE_ASKED = frozenset({"cpu", "memory", "requests.cpu", "requests.memory", "limits.cpu", "limits.memory"})
 
 
-def counted_by(name: str) -> str:
-    """Of which resource's objects a quota's number is the sum."""
+def counted_by(name: str) -> tuple[str, ...]:
+    """Of which resources' objects a quota's number is the sum."""
     if name.startswith("count/"):
-        return name.removeprefix("count/")
+        return (name.removeprefix("count/"),)
     if name in PLAIN_COUNTS:
-        return name
+        return (name,)
     if name.partition(".")[0] == SERVICES:
-        return SERVICES
+        return (SERVICES,)
     if name in {CLAIMS, "requests.storage"} or _CLASS in name:
-        return CLAIMS
-    return PODS
+        return (CLAIMS,)
+    return (PODS, RESERVATIONS)
 
 
 def usage_of(resource: str, obj: Obj) -> Amounts:
@@ -59,6 +62,17 @@ def _pod_usage(pod: Obj) -> Amounts:
     if is_terminal(pod):
         return {}
     return {PODS: ONE, **compute_names(pod_amounts(pod, REQUESTS), pod_amounts(pod, LIMITS))}
+
+
+def _reservation_usage(reservation: Obj) -> Amounts:
+    """What it keeps on a node, like a pod that asks for it; nothing where its pod is charged already."""
+    if reservation_holding(reservation) is None or CHARGED_WITH in (
+        lookup(reservation, "metadata", "annotations") or ()
+    ):
+        return {}
+    kept = amounts(lookup(reservation, "spec", "resources"))
+    places = kept.pop(PODS, ONE)
+    return {PODS: places, **compute_names(kept, {})}
 
 
 def compute_names(requests: Amounts, limits: Amounts) -> Amounts:
@@ -112,6 +126,7 @@ _USAGE: dict[str, Callable[[Obj], Amounts]] = {
     PODS: _pod_usage,
     SERVICES: _service_usage,
     CLAIMS: _claim_usage,
+    RESERVATIONS: _reservation_usage,
 }
 
 # Whose usage an update can change; of all others only existence counts.

@@ -16,15 +16,17 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import msgspec
 
 from fathom.api.admission.attempt import UPDATE, Attempt, Charge
+from fathom.api.admission.quota import given_back
 from fathom.api.binding import asking
 from fathom.api.binding.asking import Answer, Ask, Bound, Failed, Lost, Refusal
 from fathom.api.binding.facts import Facts
 from fathom.api.binding.judging import Moment, Placed, judge
+from fathom.api.binding.pending import Pending
 from fathom.api.core import Core
 from fathom.api.kinds.kind import Kind
 from fathom.api.ledger.books import TENANT_BOOKS, Books, tenant_key
@@ -231,9 +233,18 @@ class Binder:
             return judged
         made.books.post(judged.delta)
         self._join(made, Charge((Expect(entry.key, entry.revision),), (Put(entry.key, Body(pod)),)))
-        for charge in (Charge(judged.expects, judged.writes), *charges):
+        for charge in (Charge(judged.expects), *self._taken(judged, ask.namespace, made), *charges):
             self._join(made, charge)
         return judged
+
+    def _taken(self, judged: Placed, namespace: str, made: _Round) -> Iterator[Charge]:
+        """The reservation that the pod takes over, and what quotas get back for it. Others in the round may
+        have changed the same quotas."""
+        if (taken := judged.taken) is None:
+            return
+        yield Charge((), (Put(taken.key, Body(taken.new)),))
+        view = Pending(self._core.cache, made.writes)
+        yield from given_back(namespace, taken.old, taken.new, view)
 
     def _join(self, made: _Round, charge: Charge) -> None:
         made.expects.update({one.key: one for one in charge.preconditions})

@@ -23,7 +23,7 @@ from fathom.api.ledger.holdings import (
     reservation_holding,
 )
 from fathom.api.ledger.room import NodeFacts, exceeds_quota, lacks_room, taken_port
-from fathom.model.body import Body, canonical
+from fathom.model.body import canonical
 from fathom.model.objects import Key, Obj, is_deleting, labels_of, metadata, uid_of
 from fathom.model.own.capacity import (
     CAPACITY_CLASS,
@@ -46,7 +46,7 @@ from fathom.model.own.overrides import (
 from fathom.model.own.policy import BUILT_IN, POLICIES, POLICY
 from fathom.model.podresources import is_terminal
 from fathom.model.tenancy import ACCOUNT, tenant_of
-from fathom.store.protocol import Expect, Put
+from fathom.store.protocol import Expect
 
 UNSCHEDULABLE_TAINT = "node.kubernetes.io/unschedulable"
 
@@ -55,13 +55,21 @@ UNSCHEDULABLE_TAINT = "node.kubernetes.io/unschedulable"
 OVER = frozenset({"PodScheduled", "Bound", "SchedulingRetrying", "Queued"})
 
 
+class Taken(msgspec.Struct, frozen=True):
+    """The reservation whose place the pod takes, before and after."""
+
+    key: str
+    old: Obj
+    new: Obj
+
+
 class Placed(msgspec.Struct, frozen=True):
     """A binding that may be committed, if nothing that it rests on has changed by then."""
 
     pod: Obj
     delta: Delta
     expects: tuple[Expect, ...]
-    writes: tuple[Put, ...] = ()  # Beside the pod and the books: the reservation that the pod takes over.
+    taken: Taken | None = None
 
 
 class Moment(msgspec.Struct, frozen=True):
@@ -79,7 +87,7 @@ class Case:
         self.workload = pod  # Says by its owner and its name which overrides are about it.
         self.facts, self.books, self.at = facts, books, at
         self.expects: list[Expect] = []
-        self.writes: list[Put] = []
+        self.taken: Taken | None = None
         self.released: Holding | None = None
         self.leaving: tuple[Holding, ...] = ()  # Of pods that are being deleted: promised to this one.
         self.overrides: list[SchedulerOverride] = []  # Those that are about this pod on this node.
@@ -111,7 +119,7 @@ def judge(ask: Ask, pod: Obj, revision: int, *, facts: Facts, books: Books, at: 
     if refusal is not None:
         return refusal
     placed = bound_pod(ask, pod, account=account.text, now=at.now)
-    return Placed(placed, Delta(case.released, wanted), tuple(case.expects), tuple(case.writes))
+    return Placed(placed, Delta(case.released, wanted), tuple(case.expects), case.taken)
 
 
 def pod_refusal(ask: Ask, pod: Obj, revision: int) -> Refusal | None:
@@ -230,7 +238,7 @@ def _reservation_refusal(case: Case) -> Refusal | None:
         return Refusal(asking.RESERVATION_GONE, f"reservation {name} is another pod's", seen.revision)
     case.rests_on(RESERVATIONS, key, seen.revision)
     case.released = reservation_holding(seen.obj)
-    case.writes.append(Put(key_in_store(RESERVATIONS, key), Body(_taken_over(seen.obj, reservation))))
+    case.taken = Taken(key_in_store(RESERVATIONS, key), seen.obj, _taken_over(seen.obj, reservation))
     return None
 
 

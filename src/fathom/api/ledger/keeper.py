@@ -13,10 +13,11 @@ from fathom.api.admission.attempt import CREATE, DELETE, UPDATE, Attempt, Charge
 from fathom.api.admission.plugin import Plugin
 from fathom.api.kinds.kind import Kind
 from fathom.api.ledger.books import Books
+from fathom.api.ledger.charged import charged_pod
 from fathom.api.ledger.delta import PODS, Delta, ledger_delta
 from fathom.api.ledger.holdings import account_for
 from fathom.model.objects import Key, Obj, lookup, metadata, with_metadata
-from fathom.model.own.capacity import RESERVATIONS
+from fathom.model.own.capacity import CHARGED_WITH, RESERVATIONS
 from fathom.model.tenancy import ACCOUNT
 from fathom.model.view import View
 
@@ -35,6 +36,8 @@ class LedgerKeeper(Plugin):
         """Whose account it is on is stamped when it gets its node, and is nobody's to change."""
         assert attempt.obj is not None
         obj, old = attempt.obj, attempt.old
+        if attempt.kind.resource == RESERVATIONS:
+            obj = annotated(obj, CHARGED_WITH, charged_pod(obj, old, view))
         if attempt.subresource:
             return obj
         node = lookup(obj, "spec", "nodeName")
@@ -70,10 +73,15 @@ def _account(obj: Obj, node: str, view: View) -> str:
 
 
 def stamped(obj: Obj, account: str | None) -> Obj:
+    return annotated(obj, ACCOUNT, account)
+
+
+def annotated(obj: Obj, name: str, value: str | None) -> Obj:
+    """With an annotation that only the server writes; without it where there is no value."""
     annotations = metadata(obj).get("annotations") or {}
-    if annotations.get(ACCOUNT) == account:
+    if annotations.get(name) == value:
         return obj
-    kept = {name: value for name, value in annotations.items() if name != ACCOUNT}
-    if account is not None:
-        kept[ACCOUNT] = account
+    kept = {one: text for one, text in annotations.items() if one != name}
+    if value is not None:
+        kept[name] = value
     return with_metadata(obj, annotations=kept or None)

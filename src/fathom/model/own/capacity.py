@@ -23,6 +23,10 @@ VOID = frozenset({"Released", "Expired"})
 # Annotations of a reservation: the pod that it is held for. Nobody else is bound on its strength.
 HOLDER, HOLDER_UID = "fathom.dev/pod", "fathom.dev/pod-uid"
 
+# Annotation of a reservation that only the server writes: the UID of the pod for which the namespace's
+# ResourceQuotas are charged already.
+CHARGED_WITH = "fathom.dev/charged-with-pod"
+
 ANYONE = "*"
 
 

@@ -2,8 +2,8 @@
 
 For whoever writes stories: these are part of `everywhere()`. They add up pods and reservations by themselves,
 one change at a time, and look at a node or a tenant when a commit has touched it: a world of a thousand pods
-costs a few additions a commit. Pods that are created with their node may crowd it, as kubelets' own pods do:
-only a binding must not.
+costs a few additions a commit. A node's own mirror pods may crowd it, as kubelets' do: nothing else may,
+however it gets its node.
 """
 
 from __future__ import annotations
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from fathom.sim.world import World
 
 LEDGERS = frozenset({NODE_BOOKS, TENANT_BOOKS, INTENT_BOOKS})
+
+MIRROR = "kubernetes.io/config.mirror"
 
 Sums = dict[str, dict[str, int]]  # Account -> resource -> amount.
 
@@ -144,7 +146,7 @@ def _difference(written: dict[str, int], counted: dict[str, int]) -> str:
 
 
 class NobodyIsBoundBeyondALimit(Checker):
-    """When a binding has put a pod on a node: its node and its tenant are within their limits."""
+    """When a pod has got a node, by a binding or at its creation: node and tenant are within their limits."""
 
     name = "no node or quota over its limit"
 
@@ -163,7 +165,7 @@ class NobodyIsBoundBeyondALimit(Checker):
         elif change.resource == TENANT_QUOTAS:
             self._quotas[change.key.name] = change.new or {}
         nodes, tenants = self._sums.follow(change)
-        if change.resource == "pods" and change.old is not None and nodes and _was_bound(change):
+        if change.resource == "pods" and nodes and _has_arrived(change):
             self._bound.append((change.path, nodes[-1], tenants[-1]))
         return found
 
@@ -202,9 +204,10 @@ class NobodyIsBoundBeyondALimit(Checker):
         return ""
 
 
-def _was_bound(change: Seen) -> bool:
-    before, after = lookup(change.old, "spec", "nodeName"), lookup(change.new, "spec", "nodeName")
-    return bool(after and not before)
+def _has_arrived(change: Seen) -> bool:
+    if MIRROR in (lookup(change.new, "metadata", "annotations") or ()):
+        return False
+    return held("pods", change.old) is None and held("pods", change.new) is not None
 
 
 def _covers(limit: Obj, place: str) -> bool:

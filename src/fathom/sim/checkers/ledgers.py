@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from fathom.api.admission.quota import QUOTAS, drift
 from fathom.model import view
 from fathom.model.objects import Key, Obj, lookup
+from fathom.model.own.capacity import CHARGED_WITH, RESERVATIONS
 from fathom.model.podresources import amounts
 from fathom.model.quantity import ZERO
 from fathom.sim.invariants import Checker, Finding, Found, Seen
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 
 
 ENDED = frozenset({"Succeeded", "Failed"})
+HOLDING = frozenset({None, "", "Active"})
 
 
 class QuotaIsTheSum(Checker):
@@ -67,10 +69,26 @@ class QuotaIsTheSum(Checker):
             for where, pod in self._objects.get("pods", {}).items()
             if where.namespace == key.namespace and lookup(pod, "status", "phase") not in ENDED
         ]
-        true = {"pods": len(pods), "requests.cpu": sum(_cpu_milli(pod) for pod in pods)}
+        held = [
+            amounts(lookup(one, "spec", "resources") or {})
+            for where, one in self._objects.get(RESERVATIONS, {}).items()
+            if where.namespace == key.namespace and _is_charged(one)
+        ]
+        places = sum(one["pods"].value if "pods" in one else 1 for one in held)
+        kept_milli = sum(one["cpu"].milli for one in held if "cpu" in one)
+        true = {
+            "pods": len(pods) + places,
+            "requests.cpu": sum(_cpu_milli(pod) for pod in pods) + kept_milli,
+        }
         said = {"pods": used["pods"].value if "pods" in used else None}
         said["requests.cpu"] = used["requests.cpu"].milli if "requests.cpu" in used else None
         return {name: (said[name], true[name]) for name in true if said[name] not in {None, true[name]}}
+
+
+def _is_charged(reservation: Obj) -> bool:
+    """It holds room, and not for a pod that was charged when it was created."""
+    holds = lookup(reservation, "spec", "nodeName") and lookup(reservation, "status", "phase") in HOLDING
+    return bool(holds) and CHARGED_WITH not in (lookup(reservation, "metadata", "annotations") or ())
 
 
 def _cpu_milli(pod: Obj) -> int:

@@ -30,6 +30,7 @@ from fathom.sim.scenarios import (
     leaders,
     lives,
     loads,
+    naming,
     nodes,
     oldviews,
     overriding,
@@ -88,6 +89,7 @@ MODULES = (
     tainting,
     lives,
     gray,
+    naming,
 )
 
 SCENARIOS: dict[str, Scenario] = {one.name: one for module in MODULES for one in module.SCENARIOS}

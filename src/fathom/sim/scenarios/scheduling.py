@@ -220,7 +220,7 @@ async def stale_policy_canary(world: World) -> None:
     spec = {"from": "v4", "to": "v5", "steps": steps, "scope": {"namespaces": ["default"]}}
     await world.apply(ROLLOUTS, own("PolicyRollout", "canary", spec))
     # Another binding consumes the GPU of node-b7. The scheduler does not hear of it.
-    await world.apply(PODS, gpu_pod("other", node="node-b7"))
+    await world.apply(PODS, gpu_pod("other", cpu="0", node="node-b7"))
     await world.sleep(1)
     assert _rollout(world).get("canary") == "v5", f"the canary has not begun: {_rollout(world)}"
     await world.apply(QUOTAS, quota("default", cpu="100"))
@@ -250,10 +250,10 @@ async def _before_the_canary(world: World) -> None:
     await world.apply(PODS, gpu_pod("risk-api-1"))
 
 
-def gpu_pod(name: str, *, node: str = "") -> Obj:
+def gpu_pod(name: str, *, cpu: str = "1", node: str = "") -> Obj:
     made = pod(name, labels={"app": name})
     made["spec"]["containers"][0]["resources"] = {
-        "requests": {"cpu": "1", GPU: "1"},
+        "requests": {"cpu": cpu, GPU: "1"},
         "limits": {GPU: "1"},
     }
     if node:

@@ -1,0 +1,77 @@
+"""Pods that name their node when they are created, beside schedulers that bind others to the same nodes."""
+
+from __future__ import annotations
+
+import asyncio
+
+from fathom.client.outcomes import Rejected
+from fathom.model.objects import Obj
+from fathom.sim.menu import Menu
+from fathom.sim.running import run_controllers
+from fathom.sim.scenario import Scenario, scenario
+from fathom.sim.scenarios.objects import NODES, PODS
+from fathom.sim.scenarios.scheduling import (
+    KINDS,
+    NODE_COUNT,
+    QUOTAS,
+    SCHEDULERS,
+    checkers,
+    delete_some,
+    node,
+    pod,
+    quota,
+    run_scheduler,
+)
+from fathom.sim.scenarios.staff import AGENT, QUIET_S
+from fathom.sim.standins.agent import Agent
+from fathom.sim.world import World
+
+FORBIDDEN = 403
+
+
+@scenario(
+    Menu(processes=(*SCHEDULERS, AGENT), servers=("api-1", "api-2"), kinds=KINDS, seconds=25, most=8),
+    servers=2,
+    checkers=checkers,
+    scale=30,
+)
+async def pods_name_their_nodes(world: World) -> None:
+    """Pods are created with a node while two schedulers fill the same nodes: none is over its limit, and in
+    the end nobody waits who has a place."""
+    for number, name in enumerate(SCHEDULERS, start=1):
+        run_scheduler(world, name, server=number)
+    run_controllers(world, AGENT, Agent)
+    for number in range(1, NODE_COUNT + 1):
+        await world.apply(NODES, node(f"node-{number}", zone=f"zone-{number % 2}"))
+    await world.apply(QUOTAS, quota("default", cpu="10"))
+    for number in range(world.scale):
+        await world.sleep(1.2 * world.rng.random())
+        await _change(world, number)
+    await world.heal_and_settle(quiet_s=QUIET_S)
+
+
+async def _change(world: World, number: int) -> None:
+    what = world.rng.choice(("named", "named", "both", "both", "delete", "delete"))
+    if what == "delete":
+        await delete_some(world)
+        return
+    made = [_named(world, f"n-{number}-{one}") for one in range(2)]
+    if what == "both":
+        made += [pod(f"b-{number}-{one}", cpu=world.rng.choice(("2", "3"))) for one in range(2)]
+    await asyncio.gather(*(_create(world, one) for one in made))
+
+
+def _named(world: World, name: str) -> Obj:
+    made = pod(name, cpu=world.rng.choice(("1", "2", "3")))
+    made["spec"]["nodeName"] = f"node-{world.rng.randrange(1, NODE_COUNT + 1)}"
+    return made
+
+
+async def _create(world: World, one: Obj) -> None:
+    """Once: one that is refused is not made, one that nobody answers for may be there."""
+    outcome = await world.api.create(PODS, "default", one)
+    if isinstance(outcome, Rejected) and outcome.code != FORBIDDEN:
+        world.broken("the story's own requests are taken", f"{one['metadata']['name']}: {outcome}")
+
+
+SCENARIOS: tuple[Scenario, ...] = (pods_name_their_nodes,)
