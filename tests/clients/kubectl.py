@@ -20,7 +20,7 @@ import yaml
 
 COMMAND_S_MAX = 60
 WATCH_S_MAX = 20
-NOBODY_ACTS = re.compile(r"Warning: \w+ are kept, but fathom has no controller for them yet: .*\n")
+NOBODY_ACTS = re.compile(r"Warning: \S+: kept, but .*\n")
 
 Row = dict[str, str]
 

@@ -23,6 +23,7 @@ from fathom.api.admission.reports import GatewayReports
 from fathom.api.admission.roles import RoleEscalation
 from fathom.api.admission.runtimes import RuntimeClass
 from fathom.api.admission.tenants import TenantUse
+from fathom.api.admission.unenforced import UnenforcedKinds
 from fathom.api.auth.authorize import Authorizer
 from fathom.api.binding.placing import NodePlacement, PlacementRules
 from fathom.api.ledger.keeper import LedgerKeeper
@@ -53,6 +54,7 @@ def built_in(authorizer: Authorizer, rng: random.Random, clock: Clock) -> tuple[
         RepairProposals(),
         GatewayReports(),
         ServiceAddresses(rng),
+        UnenforcedKinds(clock),
         LeaseFence(),
         Fencing(),
         ResourceQuota(),

@@ -29,7 +29,6 @@ class Strategy:
     keeps_status_at_create = False  # A node registers itself together with its status.
     template: tuple[str, ...] = ()  # Where a workload has its pod template.
     repeats = False  # Comes by the hundred from one template; its defaults look at the spec alone.
-    nobody_acts = ""  # Said to whoever writes one that no controller of ours does anything about yet.
     warns = False  # Whether `warnings` can have anything to say.
 
     def __init_subclass__(cls) -> None:
@@ -69,8 +68,7 @@ class Strategy:
     def warnings(self, obj: Obj) -> list[str]:
         """Shown to the writer as `Warning:` headers."""
         template = lookup(obj, *self.template) if self.template else None
-        found = pod_warnings(template, f"{'.'.join(self.template)}.") if template else []
-        return [*([self.nobody_acts] if self.nobody_acts else ()), *found]
+        return pod_warnings(template, f"{'.'.join(self.template)}.") if template else []
 
     def grace_seconds(self, obj: Obj, requested: int | None) -> int:
         """How long deletion waits for an agent's word; 0 removes at once."""

@@ -31,7 +31,6 @@ _is_zone_part = re.compile(r"[A-Za-z.\-_0-9+]{1,14}").fullmatch
 
 class CronJobStrategy(Strategy):
     template = ("spec", "jobTemplate", "spec", "template")
-    nobody_acts = "CronJobs are kept, but fathom has no controller for them yet: no jobs will be made"
 
     def default(self, obj: Obj) -> None:
         spec = obj.setdefault("spec", {})

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from fathom.api.kinds.unenforced import pod_sentences
 from fathom.model.causes import quoted
 from fathom.model.objects import Obj
 from fathom.model.quantity import parse
@@ -59,6 +60,7 @@ def spec_warnings(spec: Obj, at: str = "") -> list[str]:
             for index, container in enumerate(spec.get(kind) or ())
             for warning in _container(container, f"{at}spec.{kind}[{index}]")
         ),
+        *pod_sentences(spec, f"{at}spec"),
     ]
 
 

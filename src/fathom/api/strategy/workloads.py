@@ -46,7 +46,6 @@ _DAEMON_COUNTS = (
 
 class StatefulSetStrategy(Strategy):
     template = ("spec", "template")
-    nobody_acts = "StatefulSets are kept, but fathom has no controller for them yet: no pods will be made"
 
     def default(self, obj: Obj) -> None:
         spec = obj.setdefault("spec", {})
@@ -149,7 +148,6 @@ def _with_claims(template: Obj, claims: list[Obj]) -> Obj:
 
 class DaemonSetStrategy(Strategy):
     template = ("spec", "template")
-    nobody_acts = "DaemonSets are kept, but fathom has no controller for them yet: no pods will be made"
 
     def default(self, obj: Obj) -> None:
         spec = obj.setdefault("spec", {})

@@ -1,0 +1,64 @@
+"""Unenforced: what fathom stores and nobody acts on is refused or warned of when it is written.
+
+What others rely on for their safety is refused unless its writer says, by an annotation, that they know. The
+table is `api/kinds/unenforced.py`.
+"""
+
+from __future__ import annotations
+
+from fathom.api.admission.attempt import Attempt, refused
+from fathom.api.admission.plugin import Plugin
+from fathom.api.kinds.unenforced import ACCEPT, RESOURCES, Rule, is_accepted, unenforced
+from fathom.model.errors import ApiError, Cause
+from fathom.model.objects import Obj, is_deleting, lookup
+from fathom.model.own.times import moment_ns
+from fathom.model.view import View
+from fathom.seams.outside import Clock
+
+LEASES = "leases.coordination.k8s.io"
+SECOND_NS = 1_000_000_000
+
+
+class UnenforcedKinds(Plugin):
+    name = "Unenforced"
+    resources = frozenset(RESOURCES)
+    trusted = True
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+
+    def validate(self, attempt: Attempt, view: View) -> None:
+        obj, old = attempt.obj or {}, attempt.old
+        if old is not None and is_deleting(old):
+            return  # Its finalizers are being worked off.
+        before = {} if old is None else _by_field(attempt.kind.resource, old)
+        accepted = is_accepted(obj)
+        for one in unenforced(attempt.kind.resource, obj):
+            changed = before.get(one.rule.field) != one.values
+            # One that was stored before it was refused can still be labelled, and so on.
+            if one.rule.refused and not accepted and (changed or is_accepted(old or {})):
+                raise _refused(attempt, one.rule)
+            if changed and not self._somebody_acts(one.rule, view):
+                attempt.warn(f"{one.rule.field or attempt.kind.kind}: kept, but {one.rule.says}")
+
+    def _somebody_acts(self, rule: Rule, view: View) -> bool:
+        """Another program, which holds its lease."""
+        seen = view.get(LEASES, rule.acts) if rule.acts is not None else None
+        return seen is not None and is_held(seen.obj, self._clock.now_ns())
+
+
+def is_held(lease: Obj, now_ns: int) -> bool:
+    renewed_ns = moment_ns(lookup(lease, "spec", "renewTime"))
+    lasts_s = lookup(lease, "spec", "leaseDurationSeconds") or 0
+    held = bool(lookup(lease, "spec", "holderIdentity"))
+    return held and renewed_ns is not None and now_ns < renewed_ns + int(lasts_s) * SECOND_NS
+
+
+def _by_field(resource: str, obj: Obj) -> dict[str, tuple[object, ...]]:
+    return {one.rule.field: one.values for one in unenforced(resource, obj)}
+
+
+def _refused(attempt: Attempt, rule: Rule) -> ApiError:
+    how = f'to store it all the same, set the annotation {ACCEPT}: "true"'
+    cause = Cause(rule.field or "kind", "Unenforced", rule.says)
+    return refused(attempt, f"{rule.says}; {how}", (cause,))
