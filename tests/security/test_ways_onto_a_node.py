@@ -426,21 +426,16 @@ def test_calling_a_reservation_a_pods_own_does_not_evade_the_quota(tmp_path: Pat
         await api.post(NODES, node("n1", cpu="64"))
         await api.post(QUOTAS, quota(requests_cpu="3"))
         _, wanted = await holder(api, "p", cpu="2")
-        for change in (
-            lambda made: made["metadata"].update(name="another"),
-            lambda made: made["spec"]["resources"].update(cpu="3"),
-            lambda made: made["metadata"]["annotations"].update({"fathom.dev/pod-uid": "nobody"}),
-            lambda made: made["metadata"]["annotations"].update(
-                {"fathom.dev/pod-uid": "nobody", "fathom.dev/charged-with-pod": "nobody"}
-            ),
-        ):
-            forged: Obj = {
-                **wanted,
-                "metadata": {**wanted["metadata"], "annotations": {**wanted["metadata"]["annotations"]}},
-                "spec": {**wanted["spec"], "resources": {**wanted["spec"]["resources"]}},
-            }
-            change(forged)
-            answer = await api.post(RESERVATIONS, forged)
+        nobody = {"fathom.dev/pod-uid": "nobody"}
+        meta, spec = wanted["metadata"], wanted["spec"]
+        forgeries: tuple[Obj, ...] = (
+            {"metadata": {**meta, "name": "another"}},
+            {"spec": {**spec, "resources": {"cpu": "3"}}},
+            {"metadata": {**meta, "annotations": {**meta["annotations"], **nobody}}},
+            {"metadata": {**meta, "annotations": {**nobody, "fathom.dev/charged-with-pod": "nobody"}}},
+        )
+        for change in forgeries:
+            answer = await api.post(RESERVATIONS, {**wanted, **change})
             assert answer.status == 403, answer.obj
         made = await api.post(RESERVATIONS, wanted)
         assert made.status == 201

@@ -114,7 +114,8 @@ def test_what_an_object_says_is_found_and_defaults_are_not() -> None:
 
 
 def test_values_of_any_shape_are_borne() -> None:
-    for value in (None, "x", 1, [], {}, [[]], [{"x": 1}], {"[]": 1}):
+    shapes: tuple[Any, ...] = (None, "x", 1, [], {}, [[]], [{"x": 1}], {"[]": 1})
+    for value in shapes:
         assert isinstance(unenforced("services", {"spec": value}), list)
         assert isinstance(pod_sentences({"containers": value, "securityContext": value}, "spec"), list)
 

@@ -339,4 +339,4 @@ def _listed(names: list[str]) -> str:
 
 
 def is_accepted(obj: Obj) -> bool:
-    return lookup(obj, "metadata", "annotations", ACCEPT) == "true"
+    return bool(lookup(obj, "metadata", "annotations", ACCEPT) == "true")

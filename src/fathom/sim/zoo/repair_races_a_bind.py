@@ -17,7 +17,7 @@ from fathom.sim.zoo import put_back
 SCENARIOS = ("reserved-while-repair-is-deaf",)
 BREAKS = "no node or quota over its limit"
 
-_reserved, _room = judging._reservation_refusal, judging._room_refusal
+_reserved, _room = judging._reservation_refusal, judging.judge_room
 
 
 async def from_cache(self: Any, key: Key) -> Again:
@@ -42,4 +42,4 @@ def room_for_granted(case: Any, *given: Any) -> Any:
 
 put_back(Reservations, "reconcile", from_cache)
 put_back(judging, "_reservation_refusal", at_its_word)
-put_back(judging, "_room_refusal", room_for_granted)
+put_back(judging, "judge_room", room_for_granted)
