@@ -20,6 +20,7 @@ from fathom.api.kinds.definitions import (
 )
 from fathom.api.kinds.kind import Kind
 from fathom.api.kinds.registry import Registry
+from fathom.api.kinds.unenforced import ACCEPT, REFUSED
 from fathom.model.objects import Obj
 
 # What names an object: with these changed, little else of it would be looked at.
@@ -209,7 +210,9 @@ def good(registry: Registry, kind: Kind, name: str) -> Obj:
     made |= minimal(registry.definitions, schema)
     if "spec" in schema["properties"] and "spec" not in made:
         made["spec"] = minimal(registry.definitions, schema["properties"]["spec"])
-    meta = {"name": name, "labels": dict(_LABELS)}
+    meta: Obj = {"name": name, "labels": dict(_LABELS)}
+    if any(rule.resource == kind.resource for rule in REFUSED):
+        meta["annotations"] = {ACCEPT: "true"}
     return {**made, **deepcopy(_GOOD.get(kind.resource, {})), "metadata": meta}
 
 

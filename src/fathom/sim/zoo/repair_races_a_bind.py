@@ -37,7 +37,7 @@ def at_its_word(case: Any) -> Any:
 
 
 def room_for_granted(case: Any, *given: Any) -> Any:
-    return None if case.trusted else _room(case, *given)
+    return None if getattr(case, "trusted", False) else _room(case, *given)
 
 
 put_back(Reservations, "reconcile", from_cache)
