@@ -4,8 +4,8 @@ is created with `spec.nodeName`, a binding, a batch of them, a Reservation, a po
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
-from contextlib import AsyncExitStack
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Sequence
+from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +33,7 @@ from fathom.model.objects import Obj
 from fathom.model.user import User
 from fathom.schedule.reserving import reservation_for
 from fathom.store.memory import MemoryStore
+from fathom.store.protocol import Expect, Outcome, Write
 
 RESERVATIONS = f"{OWN}/namespaces/default/reservations"
 OVERRIDES = f"{OWN}/namespaces/fathom-system/scheduleroverrides"
@@ -326,6 +327,69 @@ async def _serving(stack: AsyncExitStack, data: Path, count: int) -> list[Api]:
             await stack.enter_async_context(serving(data / str(number), shared, shared_store=count > 1))
         )
     return apis
+
+
+class Interrupted:
+    """The store of one of two servers: something happens just before its next commit that concerns a pod."""
+
+    def __init__(self, store: MemoryStore) -> None:
+        self._store = store
+        self.first: Callable[[], Awaitable[object]] | None = None
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._store, name)
+
+    async def commit(self, preconditions: Sequence[Expect], writes: Sequence[Write]) -> Outcome:
+        first = self.first
+        if first is not None and any(one.key.startswith(("/registry/pods/", RESERVED)) for one in writes):
+            self.first = None
+            await first()
+        return await self._store.commit(preconditions, writes)
+
+    async def close(self) -> None: ...
+
+
+RESERVED = "/registry/reservations.fathom.dev/"
+WAYS: dict[str, Callable[[Api], Coroutine[Any, Any, Answer]]] = {
+    "created": lambda api: api.post(PODS, pod("p")),
+    "bound": lambda api: bind(api, "waits", "n1"),
+    "reserved": lambda api: api.post(RESERVATIONS, reservation("r")),
+}
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("rule", ["cordon", "class"])
+def test_what_was_judged_before_a_rule_was_made_is_not_committed_after_it(
+    tmp_path: Path, way: str, rule: str
+) -> None:
+    """1. A placement is judged: nothing keeps it off the node. 2. Through another server the node is
+    cordoned, or reserved for a class. 3. The placement is committed: it is judged again, and refused."""
+
+    async def main() -> None:
+        async with AsyncExitStack() as stack:
+            store = MemoryStore()
+            one = await stack.enter_async_context(_served(tmp_path / "a", Unclosed(store)))
+            slow: Any = Interrupted(store)
+            other = await stack.enter_async_context(_served(tmp_path / "b", slow))
+            await one.post(NODES, node("n1", labels={"pool": "gold"}))
+            await one.post(PODS, plain_pod("waits"))
+            await other.core.catch_up()
+            gold = own("CapacityClass", "gold", {"nodeSelector": {"pool": "gold"}, "tenants": []})
+            slow.first = {
+                "cordon": lambda: ordered(one, "node/n1", {"cordon": True}),
+                "class": lambda: one.post(f"{OWN}/capacityclasses", gold),
+            }[rule]
+            answer = await WAYS[way](other)
+            assert slow.first is None
+            assert check_of(answer) == {"cordon": "NodeCordoned", "class": "ClassReserved"}[rule], answer.obj
+            assert book(one, NODE_BOOKS, "n1") == {}
+
+    asyncio.run(main())
+
+
+def _served(data: Path, store: Any) -> AbstractAsyncContextManager[Api]:
+    data.mkdir()
+    return serving(data, store, shared_store=True)
 
 
 # Reservations and the ResourceQuota of their namespace.

@@ -191,7 +191,8 @@ class Binder:
         """From here to the commit nothing else runs: what was read is what is expected."""
         now_ns = self._core.outside.clock.now_ns()
         at = Moment(timestamp(now_ns), now_ns)
-        made = _Round(Books(self._core.cache), at, [], {}, {})
+        rules = self._facts.rules()
+        made = _Round(Books(self._core.cache), at, [], {rules.key: rules}, {})
         behind: list[_Job] = []
         while queue and len(made.jobs) < together and self._has_space(made):
             job = queue.popleft()

@@ -12,7 +12,7 @@ import msgspec
 
 from fathom.api.binding import asking
 from fathom.api.binding.asking import Ask, Refusal
-from fathom.api.binding.facts import RULES, RULES_KEY, Facts
+from fathom.api.binding.facts import Facts
 from fathom.api.binding.judging import Case, Moment, judge_account, judge_cordons, judge_room
 from fathom.api.ledger.books import Books, key_in_store
 from fathom.api.ledger.holdings import Account, Holding
@@ -45,7 +45,7 @@ def judge_arrival(
     if isinstance(account, Refusal):
         return account
     refusal = judge_room(case, wanted, case.expects[0].revision)
-    return tuple(case.expects) if refusal is None else refusal
+    return (*case.expects, facts.rules()) if refusal is None else refusal
 
 
 def account_on(pod: Obj, node: str, *, facts: Facts, books: Books, at: Moment) -> Account | None:
@@ -97,5 +97,5 @@ def _without_node(
     return (
         Expect(key_in_store("nodes", Key("", wanted.node)), 0),
         Expect(key_in_store(TENANT_QUOTAS, Key("", tenant)), revision),
-        Expect(key_in_store(RULES, RULES_KEY), facts.rules_revision()),
+        facts.rules(),
     )

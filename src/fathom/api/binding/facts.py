@@ -30,6 +30,7 @@ from fathom.model.own.overrides import (
 from fathom.model.own.policy import POLICIES, ROLLOUTS, PolicyRollout, active_policies
 from fathom.model.own.shape import read
 from fathom.model.view import Seen, View
+from fathom.store.protocol import Expect
 
 T = TypeVar("T")
 
@@ -37,6 +38,7 @@ T = TypeVar("T")
 # by that placement's commit; this key can, and has changed by then.
 RULES = "placementrules.fathom.dev"
 RULES_KEY = Key("", "current")
+RULES_PATH = f"/registry/{RULES}/{RULES_KEY.name}"
 
 MEMO_MAX = 200_000  # Twice the largest cluster that is measured; beyond it, all is worked out anew.
 
@@ -83,6 +85,10 @@ class Facts:
     def override(self, key: Key) -> tuple[SchedulerOverride | None, int]:
         return self._of(OVERRIDES, key, lambda obj: read(SchedulerOverride, obj))
 
+    def has_overrides(self) -> bool:
+        found = self._all_overrides()
+        return bool(found.of_nodes or found.of_workloads)
+
     def overrides_of_nodes(self) -> tuple[Override, ...]:
         return self._all_overrides().of_nodes
 
@@ -100,9 +106,10 @@ class Facts:
             self._overrides = (revision, _sorted_out(self._view))
         return self._overrides[1]
 
-    def rules_revision(self) -> int:
+    def rules(self) -> Expect:
+        """That overrides and capacity classes are as they were when it was judged."""
         seen = self._view.get(RULES, RULES_KEY)
-        return seen.revision if seen is not None else 0
+        return Expect(RULES_PATH, seen.revision if seen is not None else 0)
 
     def reservation(self, key: Key) -> tuple[Reservation | None, Seen | None]:
         seen = self._view.get(RESERVATIONS, key)

@@ -15,10 +15,10 @@ from fathom.api.admission.pods import MIRROR
 from fathom.api.auth.nodes import NODES
 from fathom.api.binding.asking import Refusal
 from fathom.api.binding.created import Arrival, account_on, judge_arrival
-from fathom.api.binding.facts import RULES, RULES_KEY, Facts
+from fathom.api.binding.facts import RULES_KEY, RULES_PATH, Facts
 from fathom.api.binding.judging import Moment
 from fathom.api.kinds.kind import Kind
-from fathom.api.ledger.books import Books, document, key_in_store
+from fathom.api.ledger.books import Books, document
 from fathom.api.ledger.delta import PODS
 from fathom.api.ledger.holdings import Holding, pod_holding, reservation_holding
 from fathom.api.ledger.keeper import stamped
@@ -36,7 +36,7 @@ from fathom.model.own.overrides import OVERRIDES
 from fathom.model.own.shape import read
 from fathom.model.view import View
 from fathom.seams.outside import Clock, timestamp
-from fathom.store.protocol import Expect, Put
+from fathom.store.protocol import Put
 
 
 class NodePlacement(Plugin):
@@ -159,6 +159,5 @@ class PlacementRules(Plugin):
 
 
 def _changed(view: View) -> Charge:
-    seen, key = view.get(RULES, RULES_KEY), key_in_store(RULES, RULES_KEY)
     body = Body(document("PlacementRules", RULES_KEY, {}))
-    return Charge((Expect(key, seen.revision if seen is not None else 0),), (Put(key, body),))
+    return Charge((Facts(view).rules(),), (Put(RULES_PATH, body),))
