@@ -19,7 +19,7 @@ import uvloop
 
 from fathom import __version__
 from fathom.agent.link import AgentsOverHttps
-from fathom.api.auth.certificates import Pki, ensure_pki, kubeconfig, write_private
+from fathom.api.auth.certificates import Pki, ensure_pki, kubeconfig
 from fathom.api.auth.jws import SigningKey
 from fathom.api.auth.static_tokens import BadTokens, parse_tokens
 from fathom.api.auth.tls import server_context
@@ -29,6 +29,7 @@ from fathom.assembly import Parts, Wanted, assemble, bootstrap
 from fathom.model.errors import ApiError
 from fathom.model.user import User
 from fathom.open_files import take_all
+from fathom.private_files import prepare_directory, write_private
 from fathom.record.audit import AuditLog
 from fathom.seams.log import JsonLog, Log
 from fathom.seams.outside import Outside, live
@@ -36,6 +37,8 @@ from fathom.stopping import stop_event
 from fathom.store.open import open_store
 from fathom.store.protocol import Store
 from fathom.store.retention import Retention
+from fathom.store.sqlite_file import DATABASE, leftover
+from fathom.store.unusable import StoreDamaged
 
 KEEP_ALIVE_S = 300  # Idle connections of clients are cheap; making them anew costs a handshake.
 BACKLOG = 2048  # Of connections that nobody has taken yet: thousands of agents may come at once.
@@ -53,14 +56,32 @@ LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
 
 def run_api(*, data: Path, host: str, port: int, store: str | None, plugins: list[str] | None = None) -> None:
-    """Serve until told to stop."""
+    """Serve until told to stop. Raises NotOurs, StoreUnavailable, PkiError."""
     gc.set_threshold(GC_CONTAINERS, 10, 10)
     take_all()
     data = data.absolute()
     os.umask(0o077)  # Keys, and Secrets in the store, are nobody else's.
-    data.mkdir(mode=0o700, parents=True, exist_ok=True)
+    warnings = prepare_directory(data)
+    store = store or f"sqlite:{data}"
+    _refuse_lost_store(data, store)
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        runner.run(_run(data=data, host=host, port=port, store=store, plugins=plugins or []))
+        runner.run(_run(data, host=host, port=port, store=store, plugins=plugins or [], warnings=warnings))
+
+
+# What a server leaves beside its store. An authority alone is not among them: an operator may bring one.
+TRACES = ("kubeconfig", "pki/server.pem", "pki/sa.key")
+
+
+def _refuse_lost_store(data: Path, store: str) -> None:
+    """A cluster whose store is gone must not come up empty as if nothing had happened."""
+    file = data / DATABASE
+    if store != f"sqlite:{data}" or file.exists() or file.is_symlink() or leftover(file):
+        return
+    if found := [name for name in TRACES if (data / name).exists()]:
+        raise StoreDamaged(
+            f"{file} is missing beside {found[0]} of an earlier start: restore a backup (fathom store "
+            f"restore FILE --data {data}), give the --store it was used with, or begin empty with --new-store"
+        )
 
 
 class Running(msgspec.Struct, frozen=True):
@@ -75,14 +96,19 @@ class Running(msgspec.Struct, frozen=True):
     data: Path
     listener: socket.socket
     own_place: tuple[str, int]  # Where pods find us.
+    warnings: list[str]  # For the person who started it, once it is ready.
 
 
-async def _run(*, data: Path, host: str, port: int, store: str | None, plugins: list[str]) -> None:
+async def _run(
+    data: Path, *, host: str, port: int, store: str, plugins: list[str], warnings: list[str]
+) -> None:
     outside = live()
     log = JsonLog(sys.stderr, outside.clock)
     listener = _listen(host, port)
-    opened = await open_store(store or f"sqlite:{data}")
+    opened = await open_store(store)
     try:
+        if await opened.revision() > 1 and not (data / "pki" / "ca.key").exists():
+            warnings.append("a new authority was made beside an old store: earlier credentials end here")
         own = await _own_place(opened, listener.getsockname()[1])
         names = [own[0]] if host in {"", "0.0.0.0", "::"} else [own[0], host]
         pki = ensure_pki(data, names, clock=outside.clock)
@@ -96,13 +122,13 @@ async def _run(*, data: Path, host: str, port: int, store: str | None, plugins: 
                 audit=audit,
                 signing=SigningKey(pki.accounts_key),
                 token=secrets.token_urlsafe(32),
-                shared_store=bool(store and store.startswith("etcd")),
+                shared_store=store.startswith("etcd"),
                 plugins=tuple(plugins),
                 agents=agents,
             )
         )
         await parts.feed.load()
-        await _serve(Running(parts, opened, audit, pki, outside, log, data, listener, own))
+        await _serve(Running(parts, opened, audit, pki, outside, log, data, listener, own, warnings))
         await agents.close()
         audit.close()
     finally:
@@ -216,8 +242,9 @@ def _announce(running: Running) -> None:
     write_private(file, kubeconfig(running.pki, url, clock=running.outside.clock).encode())
     _write_credentials(running, url)
     print(f"fathom {__version__} serves the Kubernetes API on {url}, data in {running.data}")  # noqa: T201
-    if host not in LOOPBACK:
-        print(f"warning: {host} can be reached from other machines")  # noqa: T201
+    reach = [] if host in LOOPBACK else [f"{host} can be reached from other machines"]
+    for warning in (*running.warnings, *reach):
+        print(f"warning: {warning}")  # noqa: T201
     print(f"export KUBECONFIG={file}")  # noqa: T201
     print("ready", flush=True)  # noqa: T201
 

@@ -18,10 +18,11 @@ import signal
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TextIO
+from typing import IO, TextIO
 
 import msgspec
 
+from fathom import private_files
 from fathom.stopping import LOCK, SUPERVISOR, stop_event
 
 RESTART_S_MIN, RESTART_S_MAX = 0.1, 30.0
@@ -56,14 +57,18 @@ def restart_pause_s(failures: int) -> float:
     return min(RESTART_S_MAX, RESTART_S_MIN * 2.0 ** max(0, failures - 1))
 
 
+def _appending(file: Path) -> IO[bytes]:
+    return os.fdopen(private_files.open_to_append(file), "ab", buffering=0)
+
+
 class LogFile:
     """What one part says, kept to a bounded size: the current file and the one before."""
 
     def __init__(self, file: Path, bytes_max: int = LOG_BYTES_MAX) -> None:
         self._file = file
         self._bytes_max = bytes_max
-        file.parent.mkdir(parents=True, exist_ok=True)
-        self._out = file.open("ab", buffering=0)  # What could not be written is not kept for later.
+        file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self._out = _appending(file)  # What could not be written is not kept for later.
 
     def write(self, line: bytes) -> None:
         """A full disk costs lines, never the part: nobody would read what it says, and it would wait for
@@ -75,7 +80,7 @@ class LogFile:
 
     def _rotate(self) -> None:
         self._file.replace(self._file.with_suffix(".log.1"))
-        full, self._out = self._out, self._file.open("ab", buffering=0)
+        full, self._out = self._out, _appending(self._file)
         full.close()
 
     def close(self) -> None:

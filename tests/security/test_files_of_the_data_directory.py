@@ -1,4 +1,4 @@
-"""Who may read what a server keeps, and what a start does with a directory that is not as a server left it."""
+"""Who may read what a server keeps, and what a start does with a directory that it did not leave so."""
 
 from __future__ import annotations
 
@@ -89,9 +89,6 @@ def store_at(directory: Path) -> Path:
 # Who may read.
 
 
-@pytest.mark.xfail(
-    strict=True, reason="files are left to the umask, and a start does not look at its directory"
-)
 def test_a_backup_and_what_is_restored_from_it_are_their_owners_alone(tmp_path: Path) -> None:
     store_at(tmp_path / "data")
     copy = tmp_path / "copy.db"
@@ -101,9 +98,6 @@ def test_a_backup_and_what_is_restored_from_it_are_their_owners_alone(tmp_path: 
     assert readable_by_others(tmp_path / "new") == []
 
 
-@pytest.mark.xfail(
-    strict=True, reason="files are left to the umask, and a start does not look at its directory"
-)
 def test_a_store_is_made_for_its_owner_alone_whatever_the_umask(tmp_path: Path) -> None:
     file = store_at(tmp_path / "data")
     with closing(sqlite3.connect(file)) as connection:
@@ -119,9 +113,6 @@ def test_a_server_leaves_nothing_that_others_can_read(data: Path) -> None:
     assert readable_by_others(data) == []
 
 
-@pytest.mark.xfail(
-    strict=True, reason="files are left to the umask, and a start does not look at its directory"
-)
 def test_what_parts_write_of_the_cluster_is_their_owners_alone(tmp_path: Path) -> None:
     LogFile(tmp_path / "logs" / "part.log").close()
     Memory(tmp_path / "gateway.json").keep(b"[]")
@@ -132,9 +123,6 @@ def test_what_parts_write_of_the_cluster_is_their_owners_alone(tmp_path: Path) -
         assert mode(tmp_path / file) & 0o077 == 0, file
 
 
-@pytest.mark.xfail(
-    strict=True, reason="files are left to the umask, and a start does not look at its directory"
-)
 def test_a_volumes_file_is_not_written_through_a_link_that_a_pod_has_made(tmp_path: Path) -> None:
     precious = tmp_path / "precious"
     precious.write_text("precious")
@@ -146,9 +134,6 @@ def test_a_volumes_file_is_not_written_through_a_link_that_a_pod_has_made(tmp_pa
 
 
 @pytest.mark.parametrize("loose", [0o777, 0o755, 0o750, 0o1777])
-@pytest.mark.xfail(
-    strict=True, reason="files are left to the umask, and a start does not look at its directory"
-)
 def test_a_data_directory_that_others_can_use_is_tightened_and_that_is_said(
     tmp_path: Path, loose: int
 ) -> None:
@@ -163,9 +148,6 @@ def test_a_data_directory_that_others_can_use_is_tightened_and_that_is_said(
     assert readable_by_others(data) == []
 
 
-@pytest.mark.xfail(
-    strict=True, reason="files are left to the umask, and a start does not look at its directory"
-)
 def test_a_store_that_an_earlier_fathom_left_readable_is_tightened(data: Path) -> None:
     (data / "store.db").chmod(0o644)
     with serving(data):
@@ -174,9 +156,6 @@ def test_a_store_that_an_earlier_fathom_left_readable_is_tightened(data: Path) -
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a directory away")
 @pytest.mark.parametrize("command", [("serve", "api"), ("up", "--nodes", "0")])
-@pytest.mark.xfail(
-    strict=True, reason="files are left to the umask, and a start does not look at its directory"
-)
 def test_a_data_directory_of_somebody_else_is_refused(tmp_path: Path, command: tuple[str, ...]) -> None:
     data = tmp_path / "data"
     data.mkdir(mode=0o700)
@@ -187,9 +166,6 @@ def test_a_data_directory_of_somebody_else_is_refused(tmp_path: Path, command: t
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a link away")
-@pytest.mark.xfail(
-    strict=True, reason="files are left to the umask, and a start does not look at its directory"
-)
 def test_a_data_directory_behind_somebody_elses_link_is_refused(tmp_path: Path) -> None:
     (tmp_path / "real").mkdir(mode=0o700)
     link = tmp_path / "data"
@@ -210,9 +186,6 @@ def test_a_data_directory_behind_a_link_of_our_own_is_as_good(tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("command", [("serve", "api"), ("up", "--nodes", "0")])
-@pytest.mark.xfail(
-    strict=True, reason="files are left to the umask, and a start does not look at its directory"
-)
 def test_a_cluster_that_lost_its_store_does_not_start_as_an_empty_one(
     data: Path, command: tuple[str, ...]
 ) -> None:
@@ -224,9 +197,6 @@ def test_a_cluster_that_lost_its_store_does_not_start_as_an_empty_one(
     assert not (data / "store.db").exists()
 
 
-@pytest.mark.xfail(
-    strict=True, reason="files are left to the umask, and a start does not look at its directory"
-)
 def test_an_empty_cluster_with_the_old_authority_can_be_asked_for(data: Path) -> None:
     (data / "store.db").unlink()
     authority = (data / "pki" / "ca.crt").read_bytes()
@@ -235,9 +205,6 @@ def test_an_empty_cluster_with_the_old_authority_can_be_asked_for(data: Path) ->
     assert (data / "pki" / "ca.crt").read_bytes() == authority
 
 
-@pytest.mark.xfail(
-    strict=True, reason="files are left to the umask, and a start does not look at its directory"
-)
 def test_a_directory_that_another_store_was_used_with_has_none_and_needs_none(tmp_path: Path) -> None:
     for _ in range(2):
         with serving(tmp_path / "data", "--store", "memory:") as (_, said):
@@ -257,9 +224,6 @@ def test_an_authority_of_ones_own_may_be_there_before_the_store(data: Path, tmp_
     assert (new / "pki" / "ca.crt").read_bytes() == (data / "pki" / "ca.crt").read_bytes()
 
 
-@pytest.mark.xfail(
-    strict=True, reason="files are left to the umask, and a start does not look at its directory"
-)
 def test_a_new_authority_beside_an_old_store_is_said(data: Path) -> None:
     (data / "pki").rename(data.parent / "away")
     with serving(data) as (_, said):
@@ -267,9 +231,6 @@ def test_a_new_authority_beside_an_old_store_is_said(data: Path) -> None:
     assert any("new authority" in line and "credentials" in line for line in said), said
 
 
-@pytest.mark.xfail(
-    strict=True, reason="files are left to the umask, and a start does not look at its directory"
-)
 def test_a_store_that_is_empty_or_a_link_is_refused(data: Path, tmp_path: Path) -> None:
     file = data / "store.db"
     kept = file.read_bytes()
@@ -305,9 +266,6 @@ EXTRAS = [
 
 
 @pytest.mark.parametrize("extra", EXTRAS)
-@pytest.mark.xfail(
-    strict=True, reason="files are left to the umask, and a start does not look at its directory"
-)
 def test_a_store_with_more_in_it_than_ours_has_is_unsound_everywhere(tmp_path: Path, extra: str) -> None:
     file = store_at(tmp_path / "data")
     copy = tmp_path / "copy.db"

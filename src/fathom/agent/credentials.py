@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from fathom.api.auth.certificates import ensure_pki, kubeconfig, write_private
+from fathom.api.auth.certificates import ensure_pki, kubeconfig
 from fathom.client.kubeconfig import read_context
 from fathom.model.accounts import node_user
+from fathom.private_files import write_private
 from fathom.seams.outside import Clock
 
 FOLDER = "agents"

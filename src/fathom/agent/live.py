@@ -17,7 +17,7 @@ from typing import Any
 import aiohttp
 import msgspec
 
-from fathom import __version__
+from fathom import __version__, private_files
 from fathom.agent.addresses import node_address
 from fathom.agent.host.backend import AgentBackend
 from fathom.agent.host.driver import Ground, ProcessDriver
@@ -123,7 +123,8 @@ class Machine(msgspec.Struct, frozen=True):
 
 
 def _machine(wanted: AgentsWanted, outside: Outside, log: Log) -> Machine:
-    wanted.data.mkdir(mode=0o700, parents=True, exist_ok=True)
+    for warning in private_files.prepare_directory(wanted.data):
+        log.warn("data directory", warning=warning)
     if wanted.driver == "simulated":
         return Machine(
             Rights(False, False), Means(""), facts(), {**CAPACITY, **wanted.capacity}, "", outside, log

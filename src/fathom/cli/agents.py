@@ -58,6 +58,7 @@ def agent(
     from fathom.api.auth.certificates import PkiError  # noqa: PLC0415
     from fathom.client.kubeconfig import BadKubeconfig  # noqa: PLC0415
     from fathom.model.formats import dns_subdomain  # noqa: PLC0415
+    from fathom.private_files import NotOurs  # noqa: PLC0415
     from fathom.seams.log import JsonLog  # noqa: PLC0415
     from fathom.seams.outside import live  # noqa: PLC0415
     from fathom.stopping import stop_event  # noqa: PLC0415
@@ -89,7 +90,7 @@ def agent(
 
     try:
         run_on_uvloop(run())
-    except (BadImages, BadKubeconfig, AlreadyRuns, PkiError) as error:
+    except (BadImages, BadKubeconfig, AlreadyRuns, NotOurs, PkiError) as error:
         raise Problem(str(error)) from error
 
 

@@ -26,6 +26,9 @@ Data = Annotated[Path, Parameter(help="What the server keeps, and its kubeconfig
 Host = Annotated[str, Parameter(help="The address to listen on.")]
 Port = Annotated[int, Parameter(validator=Number(gte=0, lte=65535), help="The port; 0 takes any free one.")]
 Store = Annotated[str | None, Parameter(help="Another store than SQLite in DIR, as a URL.")]
+NewStore = Annotated[
+    bool, Parameter(negative=(), help="Begin an empty cluster where DIR has lost its store.")
+]
 Admission = Annotated[
     tuple[str, ...], Parameter(negative=(), help="Your own admission plugins: module:name.")
 ]
@@ -51,22 +54,45 @@ def api(
     host: Host = "127.0.0.1",
     port: Port = DEFAULT_PORT,
     store: Store = None,
+    new_store: NewStore = False,
     admission: Admission = (),
 ) -> None:
     """The API server with its store: writes DIR/kubeconfig and says `ready`."""
     from fathom import serve  # noqa: PLC0415  # Only this command pays for the server's modules.
     from fathom.api.admission.plugins import UnknownPlugin  # noqa: PLC0415
     from fathom.api.auth.certificates import PkiError  # noqa: PLC0415
+    from fathom.private_files import NotOurs  # noqa: PLC0415
     from fathom.store.protocol import StoreUnavailable  # noqa: PLC0415
 
+    if new_store:
+        make_new_store(data, store)
     try:
         serve.run_api(data=data, host=host, port=port, store=store, plugins=list(admission))
-    except (PkiError, StoreUnavailable, UnknownPlugin) as error:  # Written for people, in one line each.
+    except (
+        NotOurs,
+        PkiError,
+        StoreUnavailable,
+        UnknownPlugin,
+    ) as error:  # One line each.
         raise Problem(str(error)) from error
     except OSError as error:
         if error.errno == errno.EADDRINUSE:
             raise Problem(f"port {port} on {host} is taken; choose another with --port") from error
         raise
+
+
+def make_new_store(data: Path, store: str | None) -> None:
+    """An empty one in DIR, where there is none. What is there stays."""
+    from fathom.store import sqlite_file  # noqa: PLC0415
+    from fathom.store.protocol import StoreUnavailable  # noqa: PLC0415
+
+    if store is not None:
+        raise Problem("--new-store is for the store in DIR: it does not go with --store")
+    try:
+        sqlite_file.prepare_directory(data)
+        sqlite_file.create_if_absent(data / sqlite_file.DATABASE)
+    except StoreUnavailable as error:
+        raise Problem(str(error)) from error
 
 
 def gateway(*, kubeconfig: Kubeconfig = None, remember: Path | None = None) -> None:

@@ -37,8 +37,11 @@ def backup(file: Path, /, *, data: Data = DEFAULT_DATA) -> None:
 def restore(file: Path, /, *, data: Data = DEFAULT_DATA) -> None:
     """Make a data directory's store from a backup. Refuses to replace one that is there."""
     from fathom.store import backup as copies  # noqa: PLC0415
+    from fathom.store.sqlite_file import prepare_directory  # noqa: PLC0415
 
     with _told():
+        for warning in prepare_directory(data):
+            print(f"warning: {warning}")
         print(f"restored {file} to {_summary(copies.restore(file, data))}")
 
 

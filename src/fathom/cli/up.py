@@ -14,7 +14,8 @@ from cyclopts.validators import Number
 
 from fathom.cli.kubeconfig import DEFAULT_DATA
 from fathom.cli.problem import Problem
-from fathom.cli.serve import DEFAULT_PORT, Admission, Data, Host, Port, Store
+from fathom.cli.serve import DEFAULT_PORT, Admission, Data, Host, NewStore, Port, Store, make_new_store
+from fathom.private_files import NotOurs, make_directory
 
 ZONES = ("zone-a", "zone-b", "zone-c")
 DEFAULT_NODES = 3
@@ -39,6 +40,7 @@ def up(
     images: Annotated[
         Path | None, Parameter(help="A TOML file that says which command an image stands for.")
     ] = None,
+    new_store: NewStore = False,
     admission: Admission = (),
 ) -> None:
     """Start a cluster: API server, scheduler and controllers, agents, gateway; write DIR/kubeconfig, say
@@ -49,7 +51,12 @@ def up(
     _look_at(images)
     os.umask(0o077)  # Keys, and Secrets in the store, are nobody else's.
     data = data.absolute()
-    data.mkdir(mode=0o700, parents=True, exist_ok=True)
+    try:
+        make_directory(data)
+    except NotOurs as error:
+        raise Problem(str(error)) from error
+    if new_store:  # Here and once: a server that is started again must not begin anew.
+        make_new_store(data, store)
     api = ["--data", str(data), "--host", host, "--port", str(port or _free_port(host))]
     api += ["--store", store] if store else []
     api += [word for plugin in admission for word in ("--admission", plugin)]

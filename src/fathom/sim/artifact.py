@@ -13,6 +13,7 @@ from typing import Any
 
 import msgspec
 
+from fathom import private_files
 from fathom.sim.kept import FORMAT, NotAnArtifact, Patch, head_of, patch_of
 from fathom.sim.report import Report
 from fathom.sim.scenario import Plan, Telling
@@ -125,8 +126,8 @@ def _pack(value: object) -> str:
 
 
 def write(artifact: Artifact, file: Path) -> None:
-    file.parent.mkdir(parents=True, exist_ok=True)
-    file.write_bytes(msgspec.json.format(msgspec.json.encode(artifact), indent=1))
+    file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    private_files.write(file, msgspec.json.format(msgspec.json.encode(artifact), indent=1))
 
 
 def read(file: Path) -> Artifact:

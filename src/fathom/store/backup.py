@@ -59,7 +59,7 @@ def restore(file: Path, data_dir: Path) -> Verified:
 
 def _copy(source: Path, draft: Path) -> None:
     """All of the source as it was at one moment, in one file without a write-ahead log."""
-    draft.unlink(missing_ok=True)
+    sqlite_file.create_private(draft)
     with closing(sqlite_file.connect(source, read_only=True)) as reader, sqlite_file.Translated(draft):  # noqa: SIM117
         with closing(sqlite3.connect(draft, isolation_level=None)) as copy:
             reader.backup(copy)

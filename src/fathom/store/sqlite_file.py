@@ -8,13 +8,17 @@ from __future__ import annotations
 
 import fcntl
 import os
+import re
 import sqlite3
 from collections.abc import Callable
+from contextlib import closing
+from functools import cache
 from pathlib import Path
 from types import TracebackType
 from typing import TypeVar
 from urllib.parse import quote
 
+from fathom import private_files
 from fathom.store.unusable import (
     StoreDamaged,
     StoreForeign,
@@ -82,10 +86,15 @@ class DirectoryLock:
         os.close(self._file)
 
 
-def prepare_directory(data_dir: Path) -> None:
-    _made(data_dir, lambda: data_dir.mkdir(mode=0o700, parents=True, exist_ok=True))
+def prepare_directory(data_dir: Path) -> list[str]:
+    """Says what it had to change so that only its owner may read it."""
+    try:
+        warnings = _made(data_dir, lambda: private_files.prepare_directory(data_dir))
+    except private_files.NotOurs as error:
+        raise StoreUnwritable(str(error)) from None
     if not os.access(data_dir, os.R_OK | os.W_OK | os.X_OK):
         raise StoreUnwritable(f"{data_dir} is not writable: change its owner or mode, or choose another")
+    return warnings
 
 
 def _made(path: Path, make: Callable[[], T]) -> T:
@@ -99,6 +108,7 @@ def _made(path: Path, make: Callable[[], T]) -> T:
 def create_if_absent(path: Path) -> None:
     """Made under another name and moved into place when complete: an empty `store.db` is never a new store,
     it is one that lost its content."""
+    _refuse_link(path)
     if path.exists():
         return
     if leftover(path):
@@ -106,12 +116,23 @@ def create_if_absent(path: Path) -> None:
             f"{path} is missing beside its write-ahead log: bring it back, or restore a backup"
         )
     draft = path.with_suffix(".new")
-    draft.unlink(missing_ok=True)
+    create_private(draft)
     with Translated(path):
         connection = sqlite3.connect(draft, isolation_level=None)
         connection.executescript("PRAGMA journal_mode = WAL;" + _SCHEMA_SQL)
         connection.close()
     put_in_place(draft, path)
+
+
+def create_private(draft: Path) -> None:
+    """An empty file for its owner alone. SQLite fills it, and gives its mode to the -wal and -shm beside."""
+    os.close(_made(draft, lambda: private_files.create(draft)))
+
+
+def _refuse_link(path: Path) -> None:
+    """A link could lead to another cluster's store, and its write-ahead log would lie beside that one."""
+    if path.is_symlink():
+        raise StoreForeign(f"{path} is a symbolic link: move the store here, or give its own directory")
 
 
 def leftover(path: Path) -> bool:
@@ -140,6 +161,7 @@ def connect(path: Path, *, read_only: bool = False) -> sqlite3.Connection:
         )
     if not path.is_file() or path.stat().st_size == 0:
         raise StoreDamaged(f"{path} is missing or empty: restore it with `fathom store restore`")
+    _refuse_link(path)
     with Translated(path):
         connection = sqlite3.connect(
             f"file:{quote(str(path.absolute()))}?mode=rw",
@@ -149,6 +171,7 @@ def connect(path: Path, *, read_only: bool = False) -> sqlite3.Connection:
             timeout=10.0,  # Only a backup's or verifier's moment of recovery can hold us up.
         )
         try:
+            connection.execute("PRAGMA trusted_schema = OFF")
             _check_ours(connection, path)
             connection.execute("PRAGMA synchronous = FULL")
             connection.execute(
@@ -173,6 +196,39 @@ def _check_ours(connection: sqlite3.Connection, path: Path) -> None:
         raise StoreForeign(
             f"{path} has schema {schema}, this fathom reads {SCHEMA}: use the fathom that wrote it"
         )
+    if other := _not_in_our_schema(connection):
+        raise StoreDamaged(
+            f"{path} holds what no store of fathom has ({other}): restore a sound backup, or remove that"
+        )
+
+
+def _not_in_our_schema(connection: sqlite3.Connection) -> str:
+    """What differs from the schema that we make, '' if nothing does. A trigger, a view or a generated column
+    would run somebody's SQL inside our commits; an index could hide rows from us."""
+    ours, found = _our_schema(), _schema_of(connection)
+    if extra := sorted(found - ours):
+        kind, name, table, sql = extra[0]
+        return f"{kind} {name} on {table}: {sql[:200]}" if kind != "table" else f"table {name}: {sql[:200]}"
+    if missing := sorted(ours - found):
+        return f"no {missing[0][0]} {missing[0][1]}"
+    return ""
+
+
+@cache
+def _our_schema() -> set[tuple[str, str, str, str]]:
+    with closing(sqlite3.connect(":memory:", isolation_level=None)) as fresh:
+        fresh.executescript(_SCHEMA_SQL)
+        return _schema_of(fresh)
+
+
+def _schema_of(connection: sqlite3.Connection) -> set[tuple[str, str, str, str]]:
+    """(type, name, table, SQL); comments and spaces say nothing."""
+    rows = connection.execute("SELECT type, name, tbl_name, sql FROM sqlite_schema").fetchall()
+    return {(str(kind), str(name), str(table), _words(str(sql))) for kind, name, table, sql in rows}
+
+
+def _words(sql: str) -> str:
+    return " ".join(re.sub(r"--[^\n]*", " ", sql).split())
 
 
 class Translated:

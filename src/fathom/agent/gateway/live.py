@@ -12,6 +12,7 @@ from pathlib import Path
 
 import msgspec
 
+from fathom import private_files
 from fathom.agent.gateway.following import OBSERVED, TABLE, Observation
 from fathom.agent.gateway.proxy import Proxy
 from fathom.agent.gateway.routes import Table
@@ -52,10 +53,8 @@ class Memory:
     def keep(self, table: bytes) -> None:
         if self._file is None:
             return
-        new = self._file.with_suffix(".new")
         with contextlib.suppress(OSError):
-            new.write_bytes(table)
-            new.replace(self._file)
+            private_files.write(self._file, table)
 
 
 class _Backend:

@@ -15,6 +15,7 @@ from typing import Any
 
 import msgspec
 
+from fathom import private_files
 from fathom.agent.addresses import next_address
 from fathom.agent.host.account import with_account
 from fathom.agent.host.envfiles import read_env_files
@@ -287,8 +288,7 @@ class ProcessDriver:
             link_mounts(settled.pod_dir / "home" / settled.container["name"], spec["mounts"])
         launch = settled.launch
         file = settled.run_dir / "spec.json"
-        file.touch(mode=0o600)
-        file.write_bytes(msgspec.json.encode(spec))
+        private_files.write(file, msgspec.json.encode(spec))
         process = await asyncio.create_subprocess_exec(
             sys.executable, "-I", "-S", str(SHIM), str(file),
             stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.PIPE,
@@ -313,7 +313,7 @@ class ProcessDriver:
             uid, launch.container, launch.attempt, launch.crashes, self._boot, 0, 0, 0, 0,
             ended.started_ns if ended is not None else now_ns,
         )  # fmt: skip
-        (settled.run_dir / "run.json").write_bytes(msgspec.json.encode(record))
+        private_files.write(settled.run_dir / "run.json", msgspec.json.encode(record))
         if ended is None:
             message = said or "the shim did not start"
             self.records.write_exit(record.run, ExitRecord(128, now_ns, now_ns, 0, "StartError", message))

@@ -25,6 +25,7 @@ from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
+from fathom import private_files
 from fathom.agent.host.logs import LogOptions, read_log
 from fathom.agent.host.records import Records, is_alive
 from fathom.agent.usage import NodeUsage
@@ -61,8 +62,7 @@ def make_certificate(node: str, address: str, directory: Path) -> Own:
     private = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
     directory.mkdir(mode=0o700, parents=True, exist_ok=True)
     file = directory / "endpoint.pem"
-    file.touch(mode=0o600)
-    file.write_bytes(private + certificate)
+    private_files.write(file, private + certificate)
     return Own(certificate.decode(), file)
 
 

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import msgspec
 
+from fathom import private_files
 from fathom.agent.host.environment import Surroundings, Unresolved, contents_of, field_of, resource_of
 from fathom.model.objects import Obj, lookup
 
@@ -160,10 +161,11 @@ def _write(where: Path, file: File, owner: tuple[int, int] | None) -> bool:
             above.mkdir(mode=0o755)
             above.chmod(0o755)
     new = where.with_name(f".{where.name}.new")
-    new.write_bytes(file.content)
-    new.chmod(file.mode)
-    if owner is not None:
-        os.chown(new, *owner)
+    with os.fdopen(private_files.create(new), "wb") as out:
+        out.write(file.content)
+        if owner is not None:
+            os.fchown(out.fileno(), *owner)
+        os.fchmod(out.fileno(), file.mode)
     new.replace(where)
     return True
 

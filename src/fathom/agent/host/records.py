@@ -16,6 +16,7 @@ from pathlib import Path
 
 import msgspec
 
+from fathom import private_files
 from fathom.agent.runtime import Exit, Kept, Run
 from fathom.model.objects import Obj, uid_of
 
@@ -124,9 +125,7 @@ class Records:
     def keep_pod(self, pod: Obj, ip: str) -> None:
         directory = self.pod_dir(uid_of(pod))
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-        new = directory / ".pod.json.new"
-        new.write_bytes(msgspec.json.encode(PodRecord(pod, ip)))
-        new.replace(directory / "pod.json")
+        private_files.write(directory / "pod.json", msgspec.json.encode(PodRecord(pod, ip)))
 
     def pods(self) -> list[PodRecord]:
         return [record for uid in self._uids() if (record := self.pod(uid)) is not None]
@@ -191,9 +190,7 @@ class Records:
     def write_exit(self, run: Run, record: ExitRecord) -> None:
         """For a run whose shim could not."""
         directory = self.run_dir(run.uid, run.container, run.attempt)
-        new = directory / ".exit.json.lost"
-        new.write_bytes(msgspec.json.encode(record))
-        new.replace(directory / "exit.json")
+        private_files.write(directory / "exit.json", msgspec.json.encode(record))
 
     def forget_old_runs(self, uid: str, container: str) -> None:
         for attempt in self.attempts(uid, container)[:-RUNS_KEPT]:

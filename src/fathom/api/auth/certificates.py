@@ -12,7 +12,6 @@ never replaced silently: a damaged or expired authority is an error that says wh
 
 from __future__ import annotations
 
-import os
 import re
 import socket
 from base64 import b64encode
@@ -38,6 +37,7 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from fathom.api.auth.jws import PrivateKey
 from fathom.model.user import AUTHENTICATED, MASTERS, User
+from fathom.private_files import write_private
 from fathom.seams.outside import Clock
 
 CA_DAYS = 3650
@@ -329,20 +329,3 @@ def _load_certificate(file: Path, remedy: str) -> x509.Certificate:
 
 def _key_pem(key: ec.EllipticCurvePrivateKey) -> bytes:
     return key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
-
-
-def write_private(file: Path, content: bytes) -> None:
-    """Replace a file as a whole, for its owner's eyes only: after a crash there is the old one or the new."""
-    new = file.with_name(f".{file.name}.new")
-    handle = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600)
-    with os.fdopen(handle, "wb") as out:
-        os.fchmod(out.fileno(), 0o600)
-        out.write(content)
-        out.flush()
-        os.fsync(out.fileno())
-    new.replace(file)
-    directory = os.open(file.parent, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(directory)
-    finally:
-        os.close(directory)

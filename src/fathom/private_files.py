@@ -1,0 +1,86 @@
+"""Files and directories that only their owner may read, whatever the umask is.
+
+A file gets its mode when it is made, not afterwards: in between somebody could open it. Whatever holds
+objects, keys or tokens is written through here or with the same flags.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from pathlib import Path
+
+OTHERS = 0o077  # Every right of group and world.
+
+
+class NotOurs(Exception):
+    """A directory that another user controls; the message is one line that says what to do."""
+
+
+def create(path: Path) -> int:
+    """Open a new file for writing. What stood there under that name is removed, never followed or kept."""
+    path.unlink(missing_ok=True)
+    return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+
+
+def open_to_append(path: Path) -> int:
+    return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+
+
+def write(path: Path, content: bytes) -> None:
+    """A new file, or another one in place of the old: a reader sees either of them whole."""
+    beside = path.with_name(f".{path.name}.new")
+    with os.fdopen(create(beside), "wb") as out:
+        out.write(content)
+    beside.replace(path)
+
+
+def write_private(path: Path, content: bytes) -> None:
+    """Like `write`; after a power cut there is the old file or the new one."""
+    beside = path.with_name(f".{path.name}.new")
+    with os.fdopen(create(beside), "wb") as out:
+        out.write(content)
+        out.flush()
+        os.fsync(out.fileno())
+    beside.replace(path)
+    directory = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(directory)
+    finally:
+        os.close(directory)
+
+
+def prepare_directory(path: Path) -> list[str]:
+    """Make the directory if it is missing; take away what rights others have to it and to the files right in
+    it. Says what it changed. Raises NotOurs, OSError."""
+    make_directory(path)
+    warnings = []
+    before = stat.S_IMODE(path.stat().st_mode)
+    if before & OTHERS:
+        path.chmod(0o700)
+        warnings.append(
+            f"other users could use {path} (mode {before:04o}): its mode is 0700 now, of its files 0600"
+        )
+    for file in path.iterdir():
+        _tighten(file)
+    return warnings
+
+
+def make_directory(path: Path) -> None:
+    """Make it if it is missing. Whoever owns a directory can put back every right that is taken away, and
+    exchange what is in it: raises NotOurs."""
+    path.mkdir(mode=0o700, parents=True, exist_ok=True)
+    mine, link, directory = os.geteuid(), path.lstat(), path.stat()
+    if stat.S_ISLNK(link.st_mode) and link.st_uid not in {mine, 0}:
+        raise NotOurs(f"{path} is a link of user {link.st_uid}, who could turn it elsewhere: choose another")
+    if directory.st_uid != mine:
+        raise NotOurs(
+            f"{path} belongs to user {directory.st_uid}, not to us (user {mine}): "
+            "change its owner, or choose another data directory"
+        )
+
+
+def _tighten(file: Path) -> None:
+    found = file.lstat()
+    if stat.S_ISREG(found.st_mode) and found.st_mode & OTHERS and found.st_uid == os.geteuid():
+        file.chmod(stat.S_IMODE(found.st_mode) & ~OTHERS)
