@@ -59,7 +59,6 @@ def refusal(capsys: pytest.CaptureFixture[str], *words: str) -> str:
 
 
 @pytest.mark.parametrize("command", [("replay",), ("sim", "shrink")])
-@pytest.mark.xfail(strict=True, reason="files that are sent around are trusted")
 def test_a_run_does_not_load_the_scenario_file_that_it_names(
     broken_run: dict[str, Any],
     tmp_path: Path,
@@ -78,7 +77,6 @@ def test_a_run_does_not_load_the_scenario_file_that_it_names(
 
 
 @pytest.mark.parametrize("command", [("replay",), ("sim", "shrink")])
-@pytest.mark.xfail(strict=True, reason="files that are sent around are trusted")
 def test_a_run_does_not_load_a_patch_though_its_hash_is_right(
     broken_run: dict[str, Any],
     tmp_path: Path,
@@ -95,7 +93,6 @@ def test_a_run_does_not_load_a_patch_though_its_hash_is_right(
     assert not mark.exists()
 
 
-@pytest.mark.xfail(strict=True, reason="files that are sent around are trusted")
 def test_agreeing_to_one_of_both_runs_neither(
     broken_run: dict[str, Any], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -123,7 +120,6 @@ def test_a_built_in_scenario_needs_no_trust(tmp_path: Path, capsys: pytest.Captu
     assert json.loads(capsys.readouterr().out)["reproduced"]
 
 
-@pytest.mark.xfail(strict=True, reason="files that are sent around are trusted")
 def test_a_patch_for_a_tape_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     code, mark = evil(tmp_path)
     kept(tmp_path, recorded())
@@ -154,7 +150,6 @@ def birth(records: list[Record], **changes: Any) -> list[Record]:
         "fathom.seams.process:begin.__globals__",
     ],
 )
-@pytest.mark.xfail(strict=True, reason="files that are sent around are trusted")
 def test_an_entry_that_is_no_process_of_fathoms_is_not_called(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], entry: str
 ) -> None:
@@ -172,7 +167,6 @@ def test_an_entry_that_is_no_process_of_fathoms_is_not_called(
         "antigravity:fly",
     ],
 )
-@pytest.mark.xfail(strict=True, reason="files that are sent around are trusted")
 def test_a_controller_that_is_none_of_fathoms_is_not_loaded(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], controllers: Any
 ) -> None:
@@ -181,7 +175,6 @@ def test_a_controller_that_is_none_of_fathoms_is_not_loaded(
     refusal(capsys, "replay", str(directory_of(tmp_path, "toys")))
 
 
-@pytest.mark.xfail(strict=True, reason="files that are sent around are trusted")
 def test_a_tape_that_ends_before_its_process_says_up_to_where(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -206,7 +199,6 @@ def test_a_tape_that_ends_before_its_process_says_up_to_where(
     assert "up to input" not in capsys.readouterr().out
 
 
-@pytest.mark.xfail(strict=True, reason="files that are sent around are trusted")
 def test_an_exported_tape_that_was_cut_within_a_record_says_up_to_where(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -223,7 +215,6 @@ def test_an_exported_tape_that_was_cut_within_a_record_says_up_to_where(
 # What cannot be held in memory.
 
 
-@pytest.mark.xfail(strict=True, reason="files that are sent around are trusted")
 def test_a_packed_segment_cannot_become_larger_than_a_segment_may_be(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -235,7 +226,6 @@ def test_a_packed_segment_cannot_become_larger_than_a_segment_may_be(
     assert "larger than" in refusal(capsys, "replay", str(file))
 
 
-@pytest.mark.xfail(strict=True, reason="files that are sent around are trusted")
 def test_a_segment_that_claims_more_bytes_than_there_are_is_read_as_far_as_it_goes(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -246,7 +236,6 @@ def test_a_segment_that_claims_more_bytes_than_there_are_is_read_as_far_as_it_go
 
 
 @pytest.mark.parametrize("log", ["bomb", "no base64!", "AAAA"])
-@pytest.mark.xfail(strict=True, reason="files that are sent around are trusted")
 def test_a_runs_log_that_cannot_be_unpacked_is_one_line(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], log: str
 ) -> None:
@@ -265,7 +254,6 @@ def test_a_runs_log_that_cannot_be_unpacked_is_one_line(
     refusal(capsys, "replay", str(tmp_path / "run.json"))
 
 
-@pytest.mark.xfail(strict=True, reason="files that are sent around are trusted")
 def test_a_run_that_is_nested_without_end_or_too_long_is_one_line(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -119,7 +119,7 @@ def test_a_bug_is_found_kept_replayed_and_shrunk(patch: Path, tmp_path: Path) ->
     kept = found["artifacts"][0]
     assert (tmp_path / kept).stat().st_size < 1 << 20
 
-    code, replayed = answer("replay", kept, folder=tmp_path)  # The patch is where it was.
+    code, replayed = answer("replay", kept, "--trust", "patch", folder=tmp_path)
     assert (code, replayed["reproduced"]) == (0, True)
     assert replayed["violation"]["invariant"] == "no update is lost"
 
@@ -128,9 +128,9 @@ def test_a_bug_is_found_kept_replayed_and_shrunk(patch: Path, tmp_path: Path) ->
     assert "reproduced, input for input" in out
     assert "BROKEN" in out
 
-    code, shrunk = answer("sim", "shrink", kept, folder=tmp_path)
+    code, shrunk = answer("sim", "shrink", kept, "--trust", "patch", folder=tmp_path)
     assert (code, shrunk["faults"], shrunk["proven"]) == (0, [], True)
-    assert answer("replay", shrunk["artifact"], folder=tmp_path)[1]["reproduced"]
+    assert answer("replay", shrunk["artifact"], "--patch", patch, folder=tmp_path)[1]["reproduced"]
 
 
 def test_a_replay_without_its_patch_says_so_and_with_another_does_not_reproduce(
@@ -157,7 +157,8 @@ def test_a_users_own_scenario_is_found_in_its_file(tmp_path: Path) -> None:
     (tmp_path / "own.py").write_text(OWN)
     code, said = answer("sim", "run", "own.py:mine", "--seed", 1, folder=tmp_path)
     assert (code, said["violation"]["invariant"]) == (1, "the story's own assertion")
-    assert answer("replay", said["artifact"], folder=tmp_path)[1]["reproduced"]
+    replayed = answer("replay", said["artifact"], "--trust", "scenario", folder=tmp_path)[1]
+    assert replayed["reproduced"]
 
 
 def test_determinism_is_checked_in_two_processes(tmp_path: Path) -> None:

@@ -125,7 +125,8 @@ def test_a_failure_leaves_a_file_and_says_the_command_that_shows_it_again(tmp_pa
     ]
     assert lines_with(said, "broken: ") == lines_with(said, "rerun: ")
     by_file, by_test = lines_with(said, "replay: ")
-    assert by_file == "fathom replay .fathom-failures/test_tickets.py_a-lost-answer-7-random.json"
+    kept = ".fathom-failures/test_tickets.py_a-lost-answer-7-random.json"
+    assert by_file == f"fathom replay {kept} --trust scenario"
 
     for command in (*lines_with(said, "rerun: "), by_file, by_test):
         program, *words = command.split()

@@ -14,8 +14,17 @@ if TYPE_CHECKING:
     from fathom.record.replay import Divergence, ReplayResult
     from fathom.record.tape import Asked, Reel
 
-OWN = (
-    "fathom"  # Code that comes with this program. A tape may name any other; its reader must agree to run it.
+OWN = "fathom"
+# The processes of ours that are recorded. A tape may name anything else, also some other function of ours:
+# its reader must agree to run it.
+ENTRIES = frozenset(
+    {
+        "fathom.agent.gateway.following:begin",
+        "fathom.agent.process:begin",
+        "fathom.bench.record:begin",
+        "fathom.control.process:begin",
+        "fathom.schedule.process:begin",
+    }
 )
 
 
@@ -30,8 +39,8 @@ def replay(
         tuple[str, ...],
         Parameter(
             negative=(),
-            help="A module whose code may be run, where the tape names some of a user's own; "
-            "'patch': the patch that is in a simulated run's file.",
+            help="A module whose code may be run, where the tape names some of a user's own; of a simulated "
+            "run, 'scenario': the file that its story is in, 'patch': the patch that it was recorded with.",
         ),
     ] = (),
     patch: Annotated[
@@ -46,7 +55,7 @@ def replay(
 ) -> int:
     """Feed a tape to the code that recorded it, and compare every request; or see a simulated run again.
 
-    Exits with 0 if all are the same, with 1 if not, with 2 if it could not be tried.
+    Exits with 0 if all are the same, as far as the tape goes; with 1 if not, with 2 if it could not be tried.
     """
     import msgspec  # noqa: PLC0415  # See the room's docstring.
 
@@ -54,8 +63,11 @@ def replay(
         from fathom.cli.simulated import replay_run  # noqa: PLC0415
 
         return replay_run(file, patch=patch, trust=trust, as_json=as_json)
+    if patch is not None:
+        raise Problem("--patch is for a run of `fathom sim`: a tape is replayed with the code that is here")
 
     from fathom.record.replay import replay as replayed  # noqa: PLC0415
+    from fathom.record.segment import NotASegment  # noqa: PLC0415
     from fathom.record.tape import BadTape  # noqa: PLC0415
     from fathom.seams.process import NoEntry  # noqa: PLC0415
 
@@ -65,6 +77,8 @@ def replay(
         result = replayed(reel.records())
     except (BadTape, NoEntry) as error:
         raise Problem(str(error)) from error
+    except NotASegment as error:
+        raise Problem(f"{file} is {error}") from error
     print(msgspec.json.format(msgspec.json.encode(result)).decode() if as_json else told(result))
     return 0 if result.matched else ANSWER_IS_NO
 
@@ -95,6 +109,13 @@ def _agree(code: tuple[str, ...], trusted: tuple[str, ...]) -> None:
     if foreign:
         options = " ".join(f"--trust {module}" for module in foreign)
         raise Problem(f"this tape runs code that is not fathom's own: to agree, add {options}")
+    from fathom.controllers.all import CONTROLLERS, SUMMARY  # noqa: PLC0415
+
+    known = {*ENTRIES, *CONTROLLERS, SUMMARY}
+    for name in code:
+        module = name.partition(":")[0]
+        if name not in known and not any(_is_within(module, each) for each in trusted):
+            raise Problem(f"{name} cannot be loaded: it is no process or controller that fathom records")
     if trusted:
         sys.path.insert(0, "")  # A user's code is where the user is, as with `python -m`.
 
@@ -108,12 +129,19 @@ def told(result: ReplayResult) -> str:
         f"{result.inputs:,} inputs, {result.asks:,} requests ({result.writes:,} writes) "
         f"in {result.seconds:,.1f} s of {result.birth.entry}"
     )
+    upto = f", up to input {result.up_to.input:,} at {result.up_to.time}, where the tape ends"
+    counts += upto if result.matched and not result.complete else ""
     lines = [f"reproduced: {counts}" if result.matched else f"NOT reproduced after {counts}"]
     if result.first_divergence is not None:
         lines += _difference(result.first_divergence)
     if result.unrecorded:
         lines.append(f"note: the recording ends before the last {result.unrecorded} requests")
-    return "\n".join([*lines, *(f"note: {note}" for note in result.notes)])
+    lines += [f"note: {note}" for note in result.notes]
+    if result.matched and not result.complete:
+        lines.append(
+            "note: its process does not end on the tape: it lived on, was killed, or the tape was cut"
+        )
+    return "\n".join(lines)
 
 
 def _difference(found: Divergence) -> list[str]:

@@ -12,7 +12,7 @@ from cyclopts.validators import Number
 
 from fathom.cli.liveline import counting, exploring, live_line
 from fathom.cli.problem import ANSWER_IS_NO, INTERRUPTED, Problem
-from fathom.cli.simulated import TRUST_PATCH, apply, apply_recorded, chosen, find, print_json, read
+from fathom.cli.simulated import apply, apply_recorded, chosen, find, print_json, read
 from fathom.cli.simulated import seeds as seeds_of
 
 if TYPE_CHECKING:
@@ -197,7 +197,11 @@ def shrink(
     *,
     patch: Patch = None,
     trust: Annotated[
-        tuple[Literal["patch"], ...], Parameter(negative=(), help="'patch': run the patch that is in FILE.")
+        tuple[str, ...],
+        Parameter(
+            negative=(),
+            help="'patch': run the patch that FILE was recorded with; 'scenario': the file its story is in.",
+        ),
     ] = (),
     out: Annotated[Path | None, Parameter(help="Where to write it; by default beside FILE.")] = None,
     seconds: Annotated[float, Parameter(validator=Number(gt=0), help="It takes at most so long.")] = 55.0,
@@ -207,7 +211,7 @@ def shrink(
 
     Exits with 0, or with 1 if FILE's run is not broken here.
     """
-    patched = apply_recorded(file, patch, trusted=TRUST_PATCH in trust)
+    patched = apply_recorded(file, patch, trust=trust)
     import msgspec  # noqa: PLC0415
 
     from fathom.sim import report as reports  # noqa: PLC0415  # After the patch.

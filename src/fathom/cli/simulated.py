@@ -11,11 +11,11 @@ from fathom.cli.problem import ANSWER_IS_NO, Problem
 
 if TYPE_CHECKING:
     from fathom.sim.artifact import Artifact
-    from fathom.sim.kept import Patch
+    from fathom.sim.kept import Head, Patch
     from fathom.sim.scenario import Scenario
 
-# As `--trust`: run the patch whose text is in the file.
-TRUST_PATCH = "patch"
+# As `--trust`: what a run's file names or carries, and what may be run of it.
+TRUST_PATCH, TRUST_SCENARIO = "patch", "scenario"
 
 
 def find(name: str) -> Scenario:
@@ -74,20 +74,22 @@ def apply(patch: Path | None) -> None:
         raise Problem(str(error)) from error
 
 
-def apply_recorded(kept: Path, given: Path | None, *, trusted: bool) -> Path | None:
-    """The patch that was in force then: given again, or found where it was; or, where that is agreed to, as
-    it is in the file."""
+def apply_recorded(kept: Path, given: Path | None, *, trust: tuple[str, ...]) -> Path | None:
+    """The patch that was in force then: given again, or, where that is agreed to, as it was. Nothing is run
+    before everything that the run's file makes us run is agreed to."""
     from fathom.sim.kept import NotAnArtifact, head_of  # noqa: PLC0415
 
     try:
-        recorded = head_of(kept).patch
+        head = head_of(kept)
     except NotAnArtifact as error:
         raise Problem(str(error)) from error
-    file = given
+    recorded, file = head.patch, given
     if given is not None and not given.is_file():
         raise Problem(f"{given} is no Python file")
+    if unasked := _unasked(head, given, trust):
+        raise Problem("; ".join(unasked))
     if given is None and recorded is not None:
-        file = _found(recorded, trusted=trusted)
+        file = _found(recorded)
     apply(file)
     if given is not None and not _is(given, recorded):
         print(f"note: {given} is not the patch that this run was recorded with", file=sys.stderr)
@@ -100,16 +102,25 @@ def _is(file: Path, recorded: Patch | None) -> bool:
     return recorded is not None and patch_of(file).sha256 == recorded.sha256
 
 
-def _found(recorded: Patch, *, trusted: bool) -> Path:
+def _unasked(head: Head, given: Path | None, trust: tuple[str, ...]) -> list[str]:
+    """What the file would make us run, and nobody has agreed to. That a patch has the recorded hash proves
+    nothing: whoever sends both chose both."""
+    found = []
+    if (file := head.scenario_file) and not {TRUST_SCENARIO, file, head.plan.scenario} & set(trust):
+        found.append(f"this run's story is code in {file}: to run that, add --trust {TRUST_SCENARIO}")
+    if head.patch is not None and given is None and TRUST_PATCH not in trust:
+        ways = f"give it with --patch, or run the text that is in the file with --trust {TRUST_PATCH}"
+        found.append(f"this run was recorded with the patch {head.patch.file}: {ways}")
+    return found
+
+
+def _found(recorded: Patch) -> Path:
     file = Path(recorded.file)
     if file.is_file() and _is(file, recorded):
         return file
-    what = "has changed" if file.is_file() else "is not here"
     if not recorded.text:
+        what = "has changed" if file.is_file() else "is not here"
         raise Problem(f"this run was recorded with the patch {file}, which {what}: give it with --patch")
-    if not trusted:
-        ways = f"give it with --patch, or run the text that is in the file with --trust {TRUST_PATCH}"
-        raise Problem(f"this run was recorded with the patch {file}, which {what}: {ways}")
     # It outlives this process, so that stacks and the next command find it.
     copy = Path(tempfile.mkdtemp(prefix="fathom-patch-")) / file.name
     copy.write_text(recorded.text)
@@ -121,14 +132,18 @@ def _found(recorded: Patch, *, trusted: bool) -> Path:
 
 def replay_run(file: Path, *, patch: Path | None, trust: tuple[str, ...], as_json: bool) -> int:
     """See a kept run again: the same inputs, and the same outcome?"""
-    patched = apply_recorded(file, patch, trusted=TRUST_PATCH in trust)
+    patched = apply_recorded(file, patch, trust=trust)
     from fathom.sim import report as reports  # noqa: PLC0415  # After the patch.
+    from fathom.sim.kept import NotAnArtifact  # noqa: PLC0415
     from fathom.sim.replaying import as_json as replay_json  # noqa: PLC0415
     from fathom.sim.replaying import replay  # noqa: PLC0415
 
     artifact = read(file)
     scenario = find(artifact.plan.scenario)
-    replayed, result = replay(artifact, scenario)
+    try:
+        replayed, result = replay(artifact, scenario)
+    except NotAnArtifact as error:
+        raise Problem(f"{file}: {error}") from error
     code = 0 if replayed.reproduced else ANSWER_IS_NO
     if as_json:
         print_json(replay_json(artifact, replayed, result))

@@ -4,8 +4,8 @@
       └────────────recorded asks────┴──> equal, or the first that differs is named
 
 Nothing is sent: the backend is deaf. Nothing is waited for: time is on the tape. A tape that ends early (its
-process was killed) is replayed as far as it goes; what the process would have asked next was never recorded,
-and is not held against it.
+process was killed, or the file was cut) is replayed as far as it goes, and the result says how far that is;
+what the process would have asked next is not on it, and is not held against it.
 """
 
 from __future__ import annotations
@@ -39,6 +39,13 @@ class Happened(msgspec.Struct, frozen=True):
     what: str  # '200 to ask 41, GET /api/v1/pods 0'
 
 
+class UpTo(msgspec.Struct, frozen=True):
+    """The last input on the tape."""
+
+    input: int  # From 1.
+    time: str
+
+
 class Divergence(msgspec.Struct, frozen=True):
     """The first place where the replay is not what the tape has. None: nothing was asked there."""
 
@@ -57,6 +64,8 @@ class ReplayResult(msgspec.Struct, frozen=True, kw_only=True):
     decisions: int  # That the code put in its journal.
     unrecorded: int  # Asks of the last input, which its process did not live to record.
     seconds: float  # Of the process's own time.
+    complete: bool  # The process ended on the tape; else it lived on or was killed, or the tape was cut.
+    up_to: UpTo
     first_divergence: Divergence | None
     notes: tuple[str, ...]
     birth: Birth
@@ -199,6 +208,8 @@ class _Run:
             decisions=self._journal.decisions,
             unrecorded=len(self._fresh) if divergence is None else 0,
             seconds=round(self._domain.now_ns / 1e9, 3),
+            complete=divergence is None and (bool(self._error) or not self._domain.tasks),
+            up_to=UpTo(self._inputs, micro_timestamp(self._domain.epoch_ns + self._domain.now_ns)),
             first_divergence=divergence,
             notes=tuple(self._notes(divergence)),
             birth=self._birth,

@@ -25,7 +25,15 @@ from concurrent.futures import Future, ThreadPoolExecutor, wait
 from pathlib import Path
 from zlib import crc32
 
-from fathom.record.segment import FRAME, HEADER_BYTES, Header, NotASegment, pack, read_header
+from fathom.record.segment import (
+    FRAME,
+    HEADER_BYTES,
+    SEGMENT_BYTES_MAX,
+    Header,
+    NotASegment,
+    pack,
+    read_header,
+)
 from fathom.seams.log import Log, NoLog
 
 SEGMENT_BYTES = 16 << 20
@@ -168,6 +176,9 @@ class Ring:
 
     def _next_segment(self, need: int) -> bool:
         size = max(self._segment_bytes, HEADER_BYTES + need)
+        if size > SEGMENT_BYTES_MAX:  # Nobody could read it back, nor what follows it.
+            self._log.error("recording stopped: a record is too large", bytes=need, path=str(self._directory))
+            return False
         path = self._directory / f"{self.run:08}-{self._part:06}.seg"
         try:
             if not self._make_room(size):

@@ -31,6 +31,10 @@ HEADER_BYTES = _HEADER.size + _CRC.size
 # zlib's fastest: 14 × smaller on pods and their watch events, at 400 MB/s and in a thread of its own.
 LEVEL = 1
 
+# Sixteen times a segment's usual size: one answer of a server may need a segment of its own. A file that says
+# it is larger was not written by us, and would only fill the memory.
+SEGMENT_BYTES_MAX = 256 << 20
+
 
 class NotASegment(Exception):
     """The message says what the file is instead, for a person."""
@@ -109,14 +113,18 @@ def read_header(path: Path) -> Header:
 
 
 def _block(file: BinaryIO, header: Header) -> bytes:
-    block = file.read(header.stored) if header.stored else file.read()
-    if header.codec == RAW:
-        return block
-    unpacker = zlib.decompressobj()
-    try:
-        return unpacker.decompress(block)  # As much as there is: a copy may have been cut short.
-    except zlib.error as error:
-        raise NotASegment("a recording whose packed part is damaged") from error
+    there = os.fstat(file.fileno()).st_size - file.tell()
+    block = file.read(min(header.stored or there, there, SEGMENT_BYTES_MAX + 1))
+    if header.codec == ZLIB:
+        unpacker = zlib.decompressobj()
+        try:
+            # As much as there is: a copy may have been cut short.
+            block = unpacker.decompress(block, SEGMENT_BYTES_MAX + 1)
+        except zlib.error as error:
+            raise NotASegment("a recording whose packed part is damaged") from error
+    if len(block) > SEGMENT_BYTES_MAX:
+        raise NotASegment(f"a recording with a part larger than {SEGMENT_BYTES_MAX >> 20} MiB")
+    return block
 
 
 def packed(segment: Segment) -> bytes:

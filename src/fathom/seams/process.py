@@ -42,9 +42,11 @@ class Birth(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     @property
     def code(self) -> tuple[str, ...]:
-        """What a replay loads: the entry, and the controllers that it is told to run."""
-        named = self.options.get("controllers")
-        return (self.entry, *(map(str, named) if isinstance(named, list | tuple) else ()))
+        """What a replay loads: the entry, and the controllers that it is told to run. Raises NoEntry."""
+        named = self.options.get("controllers", ())
+        if not isinstance(named, list | tuple) or not all(isinstance(name, str) for name in named):
+            raise NoEntry("its controllers are not a list of names")
+        return (self.entry, *named)
 
 
 class Inside:

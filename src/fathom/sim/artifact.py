@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 
 from fathom import private_files
-from fathom.sim.kept import FORMAT, NotAnArtifact, Patch, head_of, patch_of
+from fathom.sim.kept import FORMAT, UNPACKED_BYTES_MAX, NotAnArtifact, Patch, content_of, head_of, patch_of
 from fathom.sim.report import Report
 from fathom.sim.scenario import Plan, Telling
 from fathom.sim.timeline import Line
@@ -133,11 +133,18 @@ def write(artifact: Artifact, file: Path) -> None:
 def read(file: Path) -> Artifact:
     head_of(file)
     try:
-        return msgspec.json.decode(file.read_bytes(), type=Artifact)
-    except msgspec.DecodeError as error:
+        return msgspec.json.decode(content_of(file), type=Artifact)
+    except (msgspec.DecodeError, RecursionError) as error:
         raise NotAnArtifact(f"{file} is not a recorded run: {error}") from None
 
 
 def log_of(artifact: Artifact) -> list[LogEntry]:
-    raw = zlib.decompress(base64.b64decode(artifact.log))
-    return msgspec.json.decode(raw, type=list[LogEntry])
+    """Raises NotAnArtifact."""
+    try:
+        unpacker = zlib.decompressobj()
+        raw = unpacker.decompress(base64.b64decode(artifact.log, validate=True), UNPACKED_BYTES_MAX)
+        if unpacker.unconsumed_tail:
+            raise NotAnArtifact(f"the run's log is larger than {UNPACKED_BYTES_MAX >> 20} MiB")
+        return msgspec.json.decode(raw, type=list[LogEntry])
+    except (ValueError, zlib.error, msgspec.DecodeError) as error:
+        raise NotAnArtifact(f"the run's log cannot be read: {error}") from None

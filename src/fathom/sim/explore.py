@@ -238,7 +238,7 @@ def as_lines(summary: Summary, kept: Sequence[Kept] = ()) -> list[str]:
         return [*lines, "everything held"]
     lines += [f"{len(summary.violations)} violations:", *_sorts(summary.violations)]
     for one in kept:
-        lines += [f"replay:  fathom replay {one.file}", *_rerun(one)]
+        lines += [f"replay:  {one.replay}", *_rerun(one)]
     left = len(summary.violations) - len(kept)
     return [*lines, f"({left} more of the same were not kept)"] if left else lines
 

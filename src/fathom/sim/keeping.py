@@ -9,7 +9,7 @@ from pathlib import Path
 import msgspec
 
 from fathom.sim.artifact import artifact_of, write
-from fathom.sim.report import Report, as_lines, report
+from fathom.sim.report import Report, as_lines, replay_command, report
 from fathom.sim.scenario import Plan, Result, Scenario, Telling, sweep, tell
 
 FAILURES = Path(".fathom-failures")
@@ -24,12 +24,14 @@ NO_NAME = re.compile(r"[^\w.-]+")
 class Kept(msgspec.Struct, frozen=True):
     file: Path
     rerun: str
+    replay: str
 
 
 def keep(found: Report, telling: Telling, *, patch: Path | None = None, out: Path = FAILURES) -> Kept:
     file = out / file_name(found.result.plan)
     write(artifact_of(found, telling, patch=patch), file)
-    return Kept(file, found.rerun or f"fathom replay {file}")
+    replay = replay_command(found.result.plan, str(file), patch=found.patch)
+    return Kept(file, found.rerun or replay, replay)
 
 
 def file_name(plan: Plan) -> str:

@@ -9,6 +9,9 @@ import msgspec
 
 FORMAT = "fathom.dev/sim-run/1"
 
+# Far above what a run takes (`artifact.BYTES_MAX`, and its timeline), far below what a memory holds.
+FILE_BYTES_MAX = 64 << 20
+UNPACKED_BYTES_MAX = 256 << 20
 
 # A longer patch is named, and not kept: the file has other things to hold.
 PATCH_BYTES_MAX = 64 << 10
@@ -23,9 +26,22 @@ class Patch(msgspec.Struct, frozen=True):
     text: str = ""  # '' where it was too long.
 
 
+class PlanHead(msgspec.Struct, frozen=True):
+    scenario: str = ""  # A built-in one's name, or FILE.py:NAME.
+
+
 class Head(msgspec.Struct, frozen=True):
+    """What decides which code is loaded for a run."""
+
     format: str
+    plan: PlanHead = PlanHead()
     patch: Patch | None = None
+
+    @property
+    def scenario_file(self) -> str:
+        """The file of code that the story is in; '' where it is one of fathom's own."""
+        file, colon, _ = self.plan.scenario.rpartition(":")
+        return file if colon and file.endswith(".py") else ""
 
 
 class NotAnArtifact(Exception):
@@ -40,12 +56,22 @@ def is_artifact(file: Path) -> bool:
         return False
 
 
-def head_of(file: Path) -> Head:
+def content_of(file: Path) -> bytes:
+    """Raises NotAnArtifact."""
     try:
-        head = msgspec.json.decode(file.read_bytes(), type=Head)
+        with file.open("rb") as opened:
+            content = opened.read(FILE_BYTES_MAX + 1)
     except OSError as error:
         raise NotAnArtifact(f"cannot read {file}: {error.strerror}") from None
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    if len(content) > FILE_BYTES_MAX:
+        raise NotAnArtifact(f"{file} is too long for a recorded run: more than {FILE_BYTES_MAX >> 20} MiB")
+    return content
+
+
+def head_of(file: Path) -> Head:
+    try:
+        head = msgspec.json.decode(content_of(file), type=Head)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise NotAnArtifact(f"{file} is not a recorded run: {error}") from None
     if head.format != FORMAT:
         raise NotAnArtifact(f"{file} has format {head.format!r}; this fathom reads {FORMAT!r}")

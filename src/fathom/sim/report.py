@@ -32,6 +32,7 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     timeline: tuple[Line, ...]
     causes: tuple[Cause, ...]
     rerun: str  # The one command.
+    patch: str = ""  # The file of the patch that was in force.
     tale: tuple[str, ...] = ()  # In the story's own words, where it has some.
 
 
@@ -59,6 +60,7 @@ def report(scenario: Scenario, plan: Plan, *, patch: str = "") -> tuple[Report, 
         timeline=tuple(lines),
         causes=tuple(causes),
         rerun=rerun(scenario, plan, patch=patch),
+        patch=patch,
         tale=_tale(scenario, plan, chronicle, began_ns=telling.engine.began_ns),
     ), telling
 
@@ -76,6 +78,12 @@ def rerun(scenario: Scenario, plan: Plan, *, patch: str = "") -> str:
     strategy = "" if plan.strategy == "random" else f" --strategy {plan.strategy}"
     patched = f" --patch {patch}" if patch else ""
     return f"fathom sim run {plan.scenario} --seed {plan.seed}{strategy}{patched}"
+
+
+def replay_command(plan: Plan, file: str, *, patch: str = "") -> str:
+    """With what its reader agrees to: code of a scenario's file, and the patch."""
+    trust = " --trust scenario" if ".py:" in plan.scenario else ""
+    return f"fathom replay {file}{trust}" + (f" --patch {patch}" if patch else "")
 
 
 def as_lines(report: Report, *, artifact: str = "") -> list[str]:
@@ -102,7 +110,7 @@ def as_lines(report: Report, *, artifact: str = "") -> list[str]:
         *_faults(plan.faults, result.fired),
         counts,
         *([f"rerun:   {report.rerun}"] if report.rerun else []),
-        *([f"replay:  fathom replay {artifact}"] if artifact else []),
+        *([f"replay:  {replay_command(plan, artifact, patch=report.patch)}"] if artifact else []),
     ]
 
 

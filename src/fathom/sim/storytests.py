@@ -18,7 +18,7 @@ from _pytest.outcomes import Failed
 from fathom.sim import artifact as artifacts
 from fathom.sim.cores import freeze
 from fathom.sim.explore import Job, Summary, explore
-from fathom.sim.keeping import keep
+from fathom.sim.keeping import Kept, keep
 from fathom.sim.kept import NotAnArtifact
 from fathom.sim.menu import Menu
 from fathom.sim.replaying import replay
@@ -162,7 +162,7 @@ class _Teller:
             told = msgspec.structs.replace(told, rerun=self._rerun() if told.rerun else "")
         out = Path(self._config.getoption("--fathom-out"))
         kept = keep(told, telling, patch=Path(patch) if patch else None, out=out)
-        again = self._again(str(kept.file))
+        again = self._again(kept)
         self._ledger.failures.append(told.rerun or again)
         raise Broken("\n".join([*as_lines(told), f"replay:  {again}"]), pytrace=False)
 
@@ -171,10 +171,10 @@ class _Teller:
         more = "" if strategy == "random" else f" --fathom-strategy {strategy}"
         return f"pytest {shlex.quote(self._test)} --fathom-seeds {self._seed}{more}{self._patched()}"
 
-    def _again(self, file: str) -> str:
+    def _again(self, kept: Kept) -> str:
         if not self._test:
-            return f"fathom replay {file}"
-        return f"pytest {shlex.quote(self._test)} --fathom-replay {file}{self._patched()}"
+            return kept.replay
+        return f"pytest {shlex.quote(self._test)} --fathom-replay {kept.file}{self._patched()}"
 
     def _patched(self) -> str:
         patch = self._config.getoption("--fathom-patch")
@@ -187,7 +187,10 @@ class _Teller:
             raise pytest.UsageError(str(error)) from error
         if artifact.plan.scenario != self._story.name:
             pytest.skip(f"{file} is of {artifact.plan.scenario}")
-        replayed, result = replay(artifact, self._story)
+        try:
+            replayed, result = replay(artifact, self._story)
+        except NotAnArtifact as error:
+            raise pytest.UsageError(f"{file}: {error}") from error
         notes = "".join(f"\nnote: {warning}" for warning in replayed.warnings)
         if not replayed.reproduced:
             raise Broken(f"NOT reproduced: {replayed.divergence}{notes}", pytrace=False)
