@@ -1,0 +1,232 @@
+"""Whatever is sent, the fault is the sender's and is said so: no 500, no connection that loses its place."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from tests.api.fuzzing import World, encoded
+from tests.api.harness import Api, config_map
+from tests.api.own.test_kinds import GOOD, own
+from tests.api.test_http import MAPS, Client, speak
+from tests.security.malformed import bent, filled
+
+from fathom.api.http import Http
+from fathom.api.kinds.kind import Kind
+from fathom.api.kinds.own import OWN_KINDS
+from fathom.model.body import encode_json
+from fathom.model.objects import Obj
+
+KNOWN_500 = pytest.mark.xfail(
+    strict=False, reason="a malformed object is a 500, or bytes that are no text pass"
+)
+ROOT = "/apis/fathom.dev/v1alpha1"
+BY_KIND = {kind.kind: kind for kind in OWN_KINDS}
+NODE = {
+    "kind": "Node",
+    "apiVersion": "v1",
+    "metadata": {"name": "n1"},
+    "status": {"allocatable": {"cpu": "4", "memory": "8Gi", "pods": "110"}},
+}
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+    one = World(tmp_path_factory.mktemp("world"))
+    assert one.send("POST", "/api/v1/nodes", encoded(NODE)).status == 201
+    yield one
+    one.still_answers()
+    one.close()
+
+
+def whole(kind: Kind, name: str) -> Obj:
+    """A good object with all that its schema knows beside."""
+    assert kind.schema is not None
+    spec = {**filled(kind.schema["properties"]["spec"]), **GOOD[kind.kind][1]}
+    obj = own(kind.kind, name, spec)
+    if kind.kind == "Reservation":
+        obj["spec"]["nodeName"] = "n1"
+        obj["spec"]["resources"] = {"cpu": "1"}
+        obj["spec"]["awaits"] = [{"name": "p", "namespace": "default", "uid": "1"}]
+        obj["spec"]["expiresAt"] = "2124-01-01T00:00:00Z"
+    if "status" in kind.subresources:
+        obj["status"] = filled(kind.schema["properties"]["status"])
+    return obj
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=[KNOWN_500] if name in {"Reservation", "TrafficRoute"} else [])
+        for name in sorted(GOOD)
+    ],
+)
+def test_an_own_kind_that_is_wrong_in_one_place_is_refused_or_taken(world: World, name: str) -> None:
+    """`send` fails where the answer is a 500."""
+    kind, path = BY_KIND[name], GOOD[name][0]
+    good = own(name, "good", GOOD[name][1])
+    assert world.send("POST", path, encoded(good)).status == 201
+    for number, (_, obj) in enumerate(bent(whole(kind, "bad"))):
+        obj["metadata"] = {**obj["metadata"], "name": f"bad-{number}"}
+        made = world.send("POST", path, encoded(obj))
+        if made.status == 201:
+            world.send("DELETE", f"{path}/bad-{number}")
+        change = {part: obj[part] for part in ("spec", "status") if part in obj}
+        world.patch(f"{path}/good", change)
+        if "status" in obj and "status" in kind.subresources:
+            world.patch(f"{path}/good/status", {"status": obj["status"]})
+    world.send("DELETE", f"{path}/good")
+
+
+BAD_UTF_8 = (
+    b"\xff",
+    b'{"x":"\xff"}',
+    b'{"kind":"\xc3"}',
+    b"\x80\x80",
+    b'"\xed\xa0\x80"',
+    b"\xf8\x88\x80\x80\x80",
+)
+TARGETS = (
+    MAPS,
+    f"{MAPS}/a",
+    f"{MAPS}/a/status",
+    "/api/v1/namespaces",
+    "/api/v1/nodes",
+    f"{ROOT}/capacityclasses",
+)
+
+
+@pytest.mark.parametrize("media", ["application/json", "application/yaml", "application/merge-patch+json"])
+@pytest.mark.parametrize("method", ["POST", "PUT", "PATCH", pytest.param("DELETE", marks=KNOWN_500), "GET"])
+def test_a_body_that_is_no_utf_8_is_refused(world: World, method: str, media: str) -> None:
+    world.send("POST", MAPS, encoded(config_map("a")))
+    for target in TARGETS:
+        for body in BAD_UTF_8:
+            answer = world.send(method, target, body, headers={"content-type": media})
+            assert method == "GET" or 400 <= answer.status < 500, (method, target, body)
+
+
+def test_a_field_that_nobody_knows_is_read_too(world: World) -> None:
+    for field in (
+        b'"zzz":"\xff"',
+        b'"data":{"a":"b"},"zzz":{"\xc3":1}',
+        b'"metadata":{"name":"q","zzz":"\xff"}',
+    ):
+        body = b'{"kind":"ConfigMap","apiVersion":"v1","metadata":{"name":"q"},%b}' % field
+        assert world.send("POST", MAPS, body).status == 400
+
+
+def test_a_patch_in_each_form_that_is_no_utf_8_is_refused(world: World) -> None:
+    world.send("POST", MAPS, encoded(config_map("a")))
+    for form in ("json-patch", "merge-patch", "strategic-merge-patch", "apply-patch"):
+        media = f"application/{form}+{'yaml' if form == 'apply-patch' else 'json'}"
+        for body in BAD_UTF_8:
+            headers = {"content-type": media}
+            assert 400 <= world.send("PATCH", f"{MAPS}/a", body, headers=headers).status < 500
+
+
+# On the wire.
+
+
+@pytest.mark.parametrize("method", ["GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS"])
+@pytest.mark.parametrize(
+    "target",
+    [
+        MAPS + "?labelSelector=%ff",
+        MAPS + "?fieldSelector=metadata.name%3D%ff%fe",
+        MAPS + "?continue=%ff&limit=1",
+        MAPS + "?resourceVersion=%ff",
+        MAPS + "?watch=%ff&timeoutSeconds=1",
+        MAPS + "?dryRun=%ff&propagationPolicy=%ff&gracePeriodSeconds=%ff",
+        MAPS + "/%ff",
+        "/api/v1/namespaces/%ff/configmaps",
+        "/api/v1/namespaces/%ff",
+        "/apis/%ff/v1/x",
+        "/%ff",
+        MAPS + "?\xff=\xfe",
+        MAPS + "/\xff",
+    ],
+)
+def test_an_address_that_is_no_utf_8_is_the_clients_fault(tmp_path: Path, method: str, target: str) -> None:
+    async def dialogue(api: Api, http: Http, client: Client) -> None:
+        body = b"" if method in {"GET", "HEAD"} else b"\xff"
+        lines = [f"{method} {target} HTTP/1.1", "Host: x", "Authorization: Bearer admin-token"]
+        lines += ["X-Odd: \xff\xfe", "Connection: close", f"Content-Length: {len(body)}", "", ""]
+        client.writer.write("\r\n".join(lines).encode("latin-1") + body)
+        status = int((await client.rest()).split()[1])
+        assert status < 500
+
+    speak(dialogue, tmp_path)
+
+
+@pytest.mark.parametrize(
+    "upgrade",
+    [
+        ("Connection: Upgrade", "Upgrade: websocket"),
+        ("Connection: keep-alive, upgrade", "Upgrade: h2c", "HTTP2-Settings: AAMAAABkAAQAAP__"),
+        ("Connection: Upgrade", "Upgrade: SPDY/3.1"),
+    ],
+)
+@pytest.mark.parametrize("pieces", [1, 2, 7])
+@pytest.mark.xfail(strict=True, reason="an upgrade swallows what follows it")
+def test_an_upgrade_is_ignored_and_what_follows_is_answered(
+    tmp_path: Path, upgrade: tuple[str, ...], pieces: int
+) -> None:
+    async def dialogue(api: Api, http: Http, client: Client) -> None:
+        body = encode_json(config_map("a"))
+        token = "Authorization: Bearer admin-token"
+        requests = [
+            "\r\n".join((f"GET {MAPS} HTTP/1.1", "Host: x", token, *upgrade, "", "")).encode(),
+            "\r\n".join(
+                (f"POST {MAPS} HTTP/1.1", "Host: x", token, *upgrade, f"Content-Length: {len(body)}", "", "")
+            ).encode() + body,
+            "\r\n".join((f"GET {MAPS}/a HTTP/1.1", "Host: x", token, *upgrade, "", "")).encode(),
+            f"GET {MAPS}/b HTTP/1.1\r\nHost: x\r\n{token}\r\n\r\n".encode(),
+        ]  # fmt: skip
+        sent = b"".join(requests)
+        step = len(sent) // pieces + 1
+        for at in range(0, len(sent), step):
+            client.writer.write(sent[at : at + step])
+            await client.writer.drain()
+            await asyncio.sleep(0.01)
+        found = [(await asyncio.wait_for(client.answer(), 10))[0].split()[1] for _ in requests]
+        assert found == ["200", "201", "200", "404"]
+
+    speak(dialogue, tmp_path)
+
+
+@pytest.mark.xfail(strict=True, reason="an upgrade swallows what follows it")
+def test_a_body_that_pretends_to_be_a_request_behind_an_upgrade_is_a_body(tmp_path: Path) -> None:
+    async def dialogue(api: Api, http: Http, client: Client) -> None:
+        inner = f"DELETE {MAPS} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer admin-token\r\n\r\n"
+        client.create("kept")
+        await client.answer()
+        client.ask(f"GET {MAPS} HTTP/1.1", "Connection: Upgrade", "Upgrade: websocket", body=inner.encode())
+        client.ask(f"GET {MAPS}/kept HTTP/1.1")
+        assert (await asyncio.wait_for(client.answer(), 10))[0].split()[1] == "200"
+        assert (await asyncio.wait_for(client.answer(), 10))[0].split()[1] == "200"
+
+    speak(dialogue, tmp_path)
+
+
+@pytest.mark.parametrize(
+    "opening",
+    [
+        b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
+        b"CONNECT example.com:443 HTTP/1.1\r\nHost: example.com:443\r\n\r\n",
+        b"CONNECT /api/v1/nodes HTTP/1.1\r\nHost: x\r\n\r\n",
+        b"OPTIONS * HTTP/1.1\r\nHost: x\r\n\r\n",
+        b"GET x:y HTTP/1.1\r\nHost: x\r\n\r\n",
+        b"GET http://x:99999999/ HTTP/1.1\r\nHost: x\r\n\r\n",
+    ],
+)
+def test_what_is_no_request_of_ours_ends_with_a_refusal(tmp_path: Path, opening: bytes) -> None:
+    async def dialogue(api: Api, http: Http, client: Client) -> None:
+        client.writer.write(opening)
+        head = await asyncio.wait_for(client.reader.readuntil(b"\r\n"), 10)
+        assert 400 <= int(head.split()[1]) < 500, head
+        client.writer.close()
+
+    speak(dialogue, tmp_path)
