@@ -39,6 +39,7 @@ from fathom.store.protocol import Store
 from fathom.store.retention import Retention
 from fathom.store.sqlite_file import DATABASE, leftover
 from fathom.store.unusable import StoreDamaged
+from fathom.terminal import say
 
 KEEP_ALIVE_S = 300  # Idle connections of clients are cheap; making them anew costs a handshake.
 BACKLOG = 2048  # Of connections that nobody has taken yet: thousands of agents may come at once.
@@ -241,12 +242,12 @@ def _announce(running: Running) -> None:
     file = running.data / "kubeconfig"
     write_private(file, kubeconfig(running.pki, url, clock=running.outside.clock).encode())
     _write_credentials(running, url)
-    print(f"fathom {__version__} serves the Kubernetes API on {url}, data in {running.data}")  # noqa: T201
+    say(f"fathom {__version__} serves the Kubernetes API on {url}, data in {running.data}")
     reach = [] if host in LOOPBACK else [f"{host} can be reached from other machines"]
     for warning in (*running.warnings, *reach):
-        print(f"warning: {warning}")  # noqa: T201
-    print(f"export KUBECONFIG={file}")  # noqa: T201
-    print("ready", flush=True)  # noqa: T201
+        say(f"warning: {warning}")
+    say(f"export KUBECONFIG={file}")
+    say("ready")
 
 
 def _write_credentials(running: Running, url: str) -> None:

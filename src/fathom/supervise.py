@@ -24,6 +24,7 @@ import msgspec
 
 from fathom import private_files
 from fathom.stopping import LOCK, SUPERVISOR, stop_event
+from fathom.terminal import visible
 
 RESTART_S_MIN, RESTART_S_MAX = 0.1, 30.0
 STEADY_S = 60.0  # Who lived so long died of something new.
@@ -326,7 +327,7 @@ class Supervisor:
 
     def _say(self, text: str) -> None:
         self._clear()
-        self._put(f"{text}\n")
+        self._put(f"{visible(text)}\n")
         self._shown = ""
         self._show()
 

@@ -59,7 +59,6 @@ def keep(data: Path, uid: str = "u") -> None:
 
 
 @pytest.mark.parametrize("form", [(), ("-o", "json")])
-@pytest.mark.xfail(strict=True, reason="texts are printed as they come")
 def test_decisions_show_no_escapes_and_one_line_each(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], form: tuple[str, ...]
 ) -> None:
@@ -76,7 +75,6 @@ def test_decisions_show_no_escapes_and_one_line_each(
 
 
 @pytest.mark.parametrize("form", [(), ("-o", "wide"), ("-o", "json")])
-@pytest.mark.xfail(strict=True, reason="texts are printed as they come")
 def test_why_shows_no_escapes(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], form: tuple[str, ...]
 ) -> None:
@@ -135,7 +133,6 @@ def test_a_servers_refusal_is_one_line_without_escapes(
     assert shown.count("\n") == 1
 
 
-@pytest.mark.xfail(strict=True, reason="texts are printed as they come")
 def test_a_tapes_own_words_are_shown_without_escapes(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -172,7 +169,6 @@ asyncio.run(Supervisor(Path(sys.argv[1]), api=api, others=[part], nodes=0, out=s
 """
 
 
-@pytest.mark.xfail(strict=True, reason="texts are printed as they come")
 def test_the_supervisor_shows_what_parts_say_without_escapes(tmp_path: Path) -> None:
     words = EVIL.removesuffix("\ud800")
     said = json.dumps({"warning": words}, ensure_ascii=False) + f"\n{words.replace(chr(10), ' ')}\n"
@@ -192,7 +188,6 @@ def test_the_supervisor_shows_what_parts_say_without_escapes(tmp_path: Path) -> 
     assert not any(line.startswith("fathom: error") for line in shown.splitlines())
 
 
-@pytest.mark.xfail(strict=True, reason="texts are printed as they come")
 def test_a_line_of_a_log_holds_nothing_that_a_terminal_obeys() -> None:
     stream = io.StringIO()
     JsonLog(stream, SystemClock()).warn("request", path=EVIL.removesuffix("\ud800"))
@@ -201,7 +196,6 @@ def test_a_line_of_a_log_holds_nothing_that_a_terminal_obeys() -> None:
     assert json.loads(stream.getvalue())["path"] == EVIL.removesuffix("\ud800")
 
 
-@pytest.mark.xfail(strict=True, reason="texts are printed as they come")
 def test_all_that_the_command_line_says_goes_through_one_function() -> None:
     """And what the processes say that a person starts."""
     found = []

@@ -11,6 +11,7 @@ from cyclopts.validators import Number
 
 from fathom.cli.problem import Problem
 from fathom.cli.serve import Kubeconfig, run_on_uvloop
+from fathom.terminal import say
 
 if TYPE_CHECKING:
     from fathom.agent.live import AgentsWanted
@@ -106,7 +107,7 @@ def _beside(wanted: AgentsWanted, up: Path) -> AgentsWanted:
 
 
 def _say_ready() -> None:
-    print("ready", flush=True)
+    say("ready")
 
 
 def _capacity(cpu: str, memory: str, pods: int) -> dict[str, str]:

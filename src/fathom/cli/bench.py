@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 
 from cyclopts import App, Parameter
 from cyclopts.validators import Number
 from msgspec import to_builtins
 
 from fathom.cli.problem import ANSWER_IS_NO, Problem
+from fathom.terminal import say_json, say_text
 
 if TYPE_CHECKING:
     from fathom.bench.result import Result
@@ -112,7 +113,7 @@ def record(
     from fathom.bench import record as recording  # noqa: PLC0415
 
     result = recording.run_record(recording.RecordLoad(inputs, data))
-    print(recording.as_json(result) if as_json else recording.as_table(result))
+    _show(recording, result, as_json=as_json)
 
 
 def cache(
@@ -134,7 +135,7 @@ def cache(
 
     load = following.CacheLoad(objects, events, http_objects, connections, kopf_objects)
     result = _measured(lambda: following.run_cache(load, where.against()))
-    print(following.as_json(result) if as_json else following.as_table(result))
+    _show(following, result, as_json=as_json)
 
 
 def sim(
@@ -156,7 +157,7 @@ def sim(
 
     sizes = [simulated.Size(count, seconds) for count in nodes]
     result = simulated.run_sim(sizes, seed=seed, codec=codec, machine=to_builtins(this_machine()))
-    print(simulated.as_json(result) if as_json else simulated.as_table(result))
+    _show(simulated, result, as_json=as_json)
 
 
 def cluster(
@@ -177,7 +178,7 @@ def cluster(
 
     load = whole.ClusterLoad(nodes, driver, replicas, idle_seconds, lost)
     result = _measured(lambda: whole.run_cluster(load))
-    print(whole.as_json(result) if as_json else whole.as_table(result))
+    _show(whole, result, as_json=as_json)
 
 
 def schedule(
@@ -217,7 +218,7 @@ def schedule(
         return
     load = scheduling.ScheduleLoad(workload, nodes, init_pods, pods, connections, schedulers)
     result = _measured(lambda: scheduling.run_schedule(where.against(), load))
-    print(scheduling.as_json(result) if as_json else scheduling.as_table(result))
+    _show(scheduling, result, as_json=as_json)
 
 
 def _decide(workload: str, nodes: int, init_pods: int, pods: int, *, growth: bool, as_json: bool) -> None:
@@ -229,7 +230,7 @@ def _decide(workload: str, nodes: int, init_pods: int, pods: int, *, growth: boo
         return deciding.run_decide(deciding.DecideLoad(nodes, init_pods, pods, (workload,)))
 
     result = _measured(measure)
-    print(deciding.as_json(result) if as_json else deciding.as_table(result))
+    _show(deciding, result, as_json=as_json)
 
 
 def _report(measure: Callable[[], Result], *, as_json: bool) -> None:
@@ -237,7 +238,18 @@ def _report(measure: Callable[[], Result], *, as_json: bool) -> None:
     from fathom.bench.result import as_table  # noqa: PLC0415
 
     result = _measured(measure)
-    print(document(result) if as_json else as_table(result))
+    if as_json:
+        say_json(document(result))
+    else:
+        say_text(as_table(result))
+
+
+def _show(kind: Any, result: Any, *, as_json: bool) -> None:
+    """`kind`: the benchmark's module, which knows how to tell its result."""
+    if as_json:
+        say_json(kind.as_json(result))
+    else:
+        say_text(kind.as_table(result))
 
 
 def _measured(measure: Callable[[], R]) -> R:

@@ -9,6 +9,7 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from fathom.cli.problem import Problem
+from fathom.terminal import say_text
 
 DEFAULT_DATA = Path(".fathom")
 
@@ -25,7 +26,7 @@ def kubeconfig(
     file = data / "kubeconfig"
     if not file.is_file():
         raise Problem(f"no server has run in {data} yet: {file} is missing (fathom up --data {data})")
-    print(file.resolve() if path else file.read_text(), end="\n" if path else "")
+    say_text(str(file.resolve()) if path else file.read_text())
 
 
 def found_kubeconfig(given: Path | None) -> Path | None:

@@ -7,6 +7,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from fathom.terminal import rewrite_line
+
 if TYPE_CHECKING:
     from fathom.sim.explore import Summary
 
@@ -20,13 +22,13 @@ def live_line(*, quiet: bool) -> Iterator[Callable[[str], None]]:
 
     def tell(line: str) -> None:
         if shown:
-            print(f"\r\x1b[K{line}", end="", file=sys.stderr, flush=True)
+            rewrite_line(line)
 
     try:
         yield tell
     finally:
         if shown:
-            print("\r\x1b[K", end="", file=sys.stderr, flush=True)
+            rewrite_line("")
 
 
 @contextmanager

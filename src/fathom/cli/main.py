@@ -11,6 +11,7 @@ from cyclopts import App, CycloptsError
 
 from fathom.cli import bench, kubeconfig, record, repair, replay, serve, sim, store, up, why
 from fathom.cli.problem import INTERRUPTED, USAGE_OR_ENVIRONMENT, Problem
+from fathom.terminal import say, say_text
 
 DEBUG_VARIABLE = "FATHOM_DEBUG"
 
@@ -31,8 +32,8 @@ def run(arguments: Sequence[str]) -> int:
         return INTERRUPTED
     except Exception as error:
         if debug:
-            traceback.print_exc()
-        print(f"fathom: error: {one_line(error)}", file=sys.stderr)
+            say_text(traceback.format_exc(), err=True)
+        say(f"fathom: error: {one_line(error)}", err=True)
         return error.exit_code if isinstance(error, Problem) else USAGE_OR_ENVIRONMENT
 
 
@@ -85,7 +86,7 @@ def version_text() -> str:
 
 def version() -> None:
     """Show which fathom this is, and on which Python it runs."""
-    print(f"{version_text()} (Python {sys.version.split()[0]})")
+    say(f"{version_text()} (Python {sys.version.split()[0]})")
 
 
 if __name__ == "__main__":

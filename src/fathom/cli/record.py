@@ -11,6 +11,7 @@ from cyclopts import App, Parameter
 
 from fathom.cli.kubeconfig import DEFAULT_DATA, data_beside
 from fathom.cli.problem import ANSWER_IS_NO, Problem
+from fathom.terminal import say, say_json
 
 Data = Annotated[
     Path | None, Parameter(help="The data directory; default: beside the kubeconfig, or .fathom.")
@@ -39,16 +40,16 @@ def status(
     data = data or _default()
     tapes = shelf_of(data)
     if as_json:
-        print(msgspec.json.format(msgspec.json.encode(tapes)).decode())
+        say_json(msgspec.json.format(msgspec.json.encode(tapes)).decode())
         return 0 if tapes else ANSWER_IS_NO
     if not tapes:
-        print(f"nothing is recorded in {data}")
+        say(f"nothing is recorded in {data}")
         return ANSWER_IS_NO
     for tape in tapes:
         state = "recording" if tape.recording else "not recording"
-        print(f"{tape.process}: {state}, {len(tape.runs)} runs, {_size(tape.stored_bytes)}")
+        say(f"{tape.process}: {state}, {len(tape.runs)} runs, {_size(tape.stored_bytes)}")
         for run in tape.runs:
-            print(f"  run {run.run}: {run.since} to {run.until}, {_size(run.stored_bytes)}, {run.entry}")
+            say(f"  run {run.run}: {run.since} to {run.until}, {_size(run.stored_bytes)}, {run.entry}")
     return 0
 
 
@@ -65,7 +66,7 @@ def export(
 
     with _told():
         done = exported(data or _default(), file, process=process, run=run)
-    print(f"exported run {done.run} of {done.process} to {file}: {_size(file.stat().st_size)}")
+    say(f"exported run {done.run} of {done.process} to {file}: {_size(file.stat().st_size)}")
 
 
 def _default() -> Path:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 from cyclopts import Parameter
 
 from fathom.cli.problem import ANSWER_IS_NO, Problem
+from fathom.terminal import say_json, say_text, visible
 
 if TYPE_CHECKING:
     from fathom.record.replay import Divergence, ReplayResult
@@ -79,7 +80,10 @@ def replay(
         raise Problem(str(error)) from error
     except NotASegment as error:
         raise Problem(f"{file} is {error}") from error
-    print(msgspec.json.format(msgspec.json.encode(result)).decode() if as_json else told(result))
+    if as_json:
+        say_json(msgspec.json.format(msgspec.json.encode(result)).decode())
+    else:
+        say_text(told(result))
     return 0 if result.matched else ANSWER_IS_NO
 
 
@@ -141,7 +145,7 @@ def told(result: ReplayResult) -> str:
         lines.append(
             "note: its process does not end on the tape: it lived on, was killed, or the tape was cut"
         )
-    return "\n".join(lines)
+    return "\n".join(map(visible, lines))
 
 
 def _difference(found: Divergence) -> list[str]:
@@ -149,15 +153,15 @@ def _difference(found: Divergence) -> list[str]:
     what = f" ({after.what})" if after.what else ""
     return [
         f"request {found.ask}: {found.why}" if found.ask else found.why,
-        f"  live:   {_request(found.live)}",
-        f"  replay: {_request(found.replayed)}",
+        *_request("  live:   ", found.live),
+        *_request("  replay: ", found.replayed),
         f"  after input {after.index}, {after.kind}{what}, at {after.time}",
     ]
 
 
-def _request(asked: Asked | None) -> str:
+def _request(who: str, asked: Asked | None) -> list[str]:
     if asked is None:
-        return "nothing"
-    line = f"{asked.method} {asked.target}, {asked.body_bytes} bytes, checksum {asked.checksum}"
-    headers = "".join(f"\n            {header}" for header in asked.headers or ())
-    return f"{line}{headers}\n            {asked.body}" if asked.body else f"{line}{headers}"
+        return [f"{who}nothing"]
+    line = f"{who}{asked.method} {asked.target}, {asked.body_bytes} bytes, checksum {asked.checksum}"
+    more = [*(asked.headers or ()), *([asked.body] if asked.body else [])]
+    return [line, *(f"            {one}" for one in more)]

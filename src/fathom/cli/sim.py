@@ -14,6 +14,7 @@ from fathom.cli.liveline import counting, exploring, live_line
 from fathom.cli.problem import ANSWER_IS_NO, INTERRUPTED, Problem
 from fathom.cli.simulated import apply, apply_recorded, chosen, find, print_json, read
 from fathom.cli.simulated import seeds as seeds_of
+from fathom.terminal import say
 
 if TYPE_CHECKING:
     from fathom.sim.explore import Job
@@ -55,7 +56,7 @@ def list_(*, as_json: AsJson = False) -> None:
         return
     width = max(map(len, SCENARIOS))
     for one in SCENARIOS.values():
-        print(f"{one.name:<{width}}  {one.about}")
+        say(f"{one.name:<{width}}  {one.about}")
 
 
 def run(
@@ -89,7 +90,7 @@ def _tell(scenario: Scenario, plan: Plan, *, patch: Path | None, out: Path, as_j
     if as_json:
         print_json(reports.as_json(report, artifact=kept))
     else:
-        print("\n".join(reports.as_lines(report, artifact=kept)))
+        say(*reports.as_lines(report, artifact=kept))
     return ANSWER_IS_NO if broken else 0
 
 
@@ -133,7 +134,7 @@ def explore(
     if as_json:
         print_json(explorer.as_json(summary, kept))
     else:
-        print("\n".join(explorer.as_lines(summary, kept)))
+        say(*explorer.as_lines(summary, kept))
     return INTERRUPTED if summary.interrupted else ANSWER_IS_NO if summary.violations else 0
 
 
@@ -165,9 +166,9 @@ def check_determinism(
         print_json(_compared(names, jobs, found))
     else:
         for one in found.mismatches[:5]:
-            print(f"{one.job.scenario}, seed {one.job.seed}, {one.job.strategy}: {one.one}; {one.other}")
+            say(f"{one.job.scenario}, seed {one.job.seed}, {one.job.strategy}: {one.one}; {one.other}")
         count = len(found.mismatches)
-        print(f"{len(jobs):,} seeds, each told twice, {found.inputs:,} inputs: {count} mismatches")
+        say(f"{len(jobs):,} seeds, each told twice, {found.inputs:,} inputs: {count} mismatches")
     return ANSWER_IS_NO if found.mismatches else 0
 
 
@@ -239,10 +240,10 @@ def shrink(
         more = {"runs": found.runs, "seconds": found.seconds, "proven": found.proven, "faults_before": before}
         print_json({**reports.as_json(report, artifact=str(target)), **more})
         return 0
-    print("\n".join(reports.as_lines(report, artifact=str(target))))
+    say(*reports.as_lines(report, artifact=str(target)))
     proof = "each proven necessary" if found.proven else "the search was cut off"
     before, after = len(artifact.plan.faults), len(found.result.plan.faults)
-    print(f"{before} faults became {after}, {proof}, in {found.runs} runs and {found.seconds:.1f} s")
+    say(f"{before} faults became {after}, {proof}, in {found.runs} runs and {found.seconds:.1f} s")
     return 0
 
 
@@ -293,7 +294,7 @@ def zoo(
     if as_json:
         print_json(document)
     else:
-        print("\n".join(zooreport.as_lines(document)))
+        say(*zooreport.as_lines(document))
     good = document["found"] == document["of"] and not (made.control and made.control.violations)
     return INTERRUPTED if made.interrupted else 0 if good else ANSWER_IS_NO
 
@@ -323,7 +324,7 @@ class _Table:
         if self._quiet:
             return
         if not self._begun:
-            print(f"{'bug':<{self._width}}  found  random   pct  lineage  faults  seconds  invariant")
+            say(f"{'bug':<{self._width}}  found  random   pct  lineage  faults  seconds  invariant")
         self._begun = True
         random, pct, lineage = (
             "-" if (count := one.runs_to_find.get(strategy)) is None else str(count)
@@ -331,8 +332,7 @@ class _Table:
         )
         faults = "-" if one.shrunk_faults is None else str(one.shrunk_faults)
         found = "yes" if one.found else "NO"
-        print(
+        say(
             f"{one.name:<{self._width}}  {found:<5}  {random:>6}  {pct:>4}  {lineage:>7}  "
             f"{faults:>6}  {one.seconds:>7.1f}  {one.invariant or f'(expected: {one.expected})'}",
-            flush=True,
         )

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import sys
 import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fathom.cli.problem import ANSWER_IS_NO, Problem
+from fathom.terminal import say, say_json
 
 if TYPE_CHECKING:
     from fathom.sim.artifact import Artifact
@@ -47,7 +47,7 @@ def seeds(text: str) -> range:
 def print_json(document: object) -> None:
     import msgspec  # noqa: PLC0415
 
-    print(msgspec.json.format(msgspec.json.encode(document, enc_hook=str), indent=2).decode())
+    say_json(msgspec.json.format(msgspec.json.encode(document, enc_hook=str), indent=2).decode())
 
 
 def read(file: Path) -> Artifact:
@@ -92,7 +92,7 @@ def apply_recorded(kept: Path, given: Path | None, *, trust: tuple[str, ...]) ->
         file = _found(recorded)
     apply(file)
     if given is not None and not _is(given, recorded):
-        print(f"note: {given} is not the patch that this run was recorded with", file=sys.stderr)
+        say(f"note: {given} is not the patch that this run was recorded with", err=True)
     return file
 
 
@@ -149,10 +149,10 @@ def replay_run(file: Path, *, patch: Path | None, trust: tuple[str, ...], as_jso
         print_json(replay_json(artifact, replayed, result))
         return code
     for warning in replayed.warnings:
-        print(f"note: {warning}")
+        say(f"note: {warning}")
     if replayed.divergence is not None:
-        print(f"NOT reproduced: {replayed.divergence}")
+        say(f"NOT reproduced: {replayed.divergence}")
         return code
     report, _ = reports.report(scenario, artifact.plan, patch=str(patched or ""))
-    print("\n".join(["reproduced, input for input", *reports.as_lines(report)]))
+    say("reproduced, input for input", *reports.as_lines(report))
     return code

@@ -11,6 +11,7 @@ from cyclopts import App, Parameter
 
 from fathom.cli.kubeconfig import DEFAULT_DATA
 from fathom.cli.problem import ANSWER_IS_NO, Problem
+from fathom.terminal import say
 
 if TYPE_CHECKING:
     from fathom.store.verify import Verified
@@ -31,7 +32,7 @@ def backup(file: Path, /, *, data: Data = DEFAULT_DATA) -> None:
     from fathom.store import backup as copies  # noqa: PLC0415  # See the room's docstring.
 
     with _told():
-        print(f"backed up {data} to {_summary(copies.backup(data, file))}")
+        say(f"backed up {data} to {_summary(copies.backup(data, file))}")
 
 
 def restore(file: Path, /, *, data: Data = DEFAULT_DATA) -> None:
@@ -41,8 +42,8 @@ def restore(file: Path, /, *, data: Data = DEFAULT_DATA) -> None:
 
     with _told():
         for warning in prepare_directory(data):
-            print(f"warning: {warning}")
-        print(f"restored {file} to {_summary(copies.restore(file, data))}")
+            say(f"warning: {warning}")
+        say(f"restored {file} to {_summary(copies.restore(file, data))}")
 
 
 def verify(path: Path = DEFAULT_DATA, /) -> int:
@@ -54,9 +55,9 @@ def verify(path: Path = DEFAULT_DATA, /) -> int:
     with _told():
         found = checks.verify(path)
     if found.sound:
-        print(f"sound: {_summary(found)}")
+        say(f"sound: {_summary(found)}")
         return 0
-    print(f"damaged: {found.path}", *(f"  {problem}" for problem in found.problems), sep="\n")
+    say(f"damaged: {found.path}", *(f"  {problem}" for problem in found.problems))
     return ANSWER_IS_NO
 
 

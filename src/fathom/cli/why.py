@@ -11,6 +11,7 @@ from cyclopts import Parameter, validators
 
 from fathom.cli.kubeconfig import data_beside, found_kubeconfig
 from fathom.cli.problem import ANSWER_IS_NO, Problem
+from fathom.terminal import say, say_json
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -48,9 +49,9 @@ def why(
     kubeconfig = found_kubeconfig(kubeconfig)
     found = asyncio.run(_asked(name, namespace, kubeconfig, data or data_beside(kubeconfig)))
     if output == "json":
-        print(msgspec.json.format(msgspec.json.encode(found), indent=2).decode())
+        say_json(msgspec.json.format(msgspec.json.encode(found), indent=2).decode())
     else:
-        print("\n".join(_told(found, wide=output == "wide")))
+        say(*_told(found, wide=output == "wide"))
     return 0 if found.schedulable else ANSWER_IS_NO
 
 
@@ -75,11 +76,11 @@ def decisions(
     found = _kept(data or data_beside(found_kubeconfig(kubeconfig)), Wanted(name=name, namespace=namespace))
     kept = [one for one in found if not kind or is_of(kind, one.decision.subject.resource)][-limit:]
     if output == "json":
-        print(msgspec.json.format(msgspec.json.encode(whole(kept)), indent=2).decode())
+        say_json(msgspec.json.format(msgspec.json.encode(whole(kept)), indent=2).decode())
     elif not kept:
-        print("no decisions on record")
+        say("no decisions on record")
     for one in kept if output != "json" else ():
-        print(_line(one))
+        say(_line(one))
     return 0 if kept else ANSWER_IS_NO
 
 

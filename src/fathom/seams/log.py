@@ -7,6 +7,7 @@ from typing import Any, Protocol, TextIO
 import msgspec
 
 from fathom.seams.outside import Clock, micro_timestamp
+from fathom.terminal import escaped_json
 
 _encode = msgspec.json.Encoder(enc_hook=str).encode
 
@@ -36,7 +37,7 @@ class JsonLog:
     def _write(self, level: str, event: str, fields: dict[str, Any]) -> None:
         line = {"time": micro_timestamp(self._clock.now_ns()), "level": level, "event": event, **fields}
         try:
-            self._stream.write(_encode(line).decode() + "\n")
+            self._stream.write(escaped_json(_encode(line).decode()) + "\n")
             self._stream.flush()
         except (OSError, ValueError):
             pass  # A full disk or a closed pipe must not stop the work that is being logged.

@@ -26,6 +26,7 @@ from fathom.sim.report import as_lines, report
 from fathom.sim.scenario import Result, Scenario, Story, scenario, sweep, tell
 from fathom.sim.shrink import shrink
 from fathom.sim.world import World
+from fathom.terminal import visible
 
 # What a test that says nothing about faults may meet: nothing. Its seed still decides how long messages take.
 CALM = Menu(processes=("nobody",), most=0)
@@ -73,7 +74,7 @@ class Told(TerminalRepr):
     first line only."""
 
     def __init__(self, text: str) -> None:
-        self._text = text
+        self._text = text = "\n".join(map(visible, text.split("\n")))
         self.reprcrash = ReprFileLocation("", 0, text.partition("\n")[0])
 
     def toterminal(self, tw: TerminalWriter) -> None:
