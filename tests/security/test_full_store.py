@@ -57,7 +57,6 @@ def no_more_bytes(server: Server) -> Iterator[None]:
         resource.prlimit(pid, resource.RLIMIT_FSIZE, (endless, endless))
 
 
-@pytest.mark.xfail(strict=True, reason="readyz does not ask whether the store can be written")
 def test_a_server_that_cannot_write_is_alive_but_not_ready_until_it_can(tmp_path: Path) -> None:
     with running(tmp_path) as server:
         assert is_ready(server)
@@ -83,7 +82,6 @@ def fill(file: Path) -> None:
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can mount a small file system")
-@pytest.mark.xfail(strict=True, reason="readyz does not ask whether the store can be written")
 def test_a_server_on_a_full_disk_is_not_ready_though_nobody_has_written(tmp_path: Path) -> None:
     disk = tmp_path / "disk"
     disk.mkdir()

@@ -16,6 +16,7 @@ from fathom.api.kinds.kind import Kind
 from fathom.api.kinds.registry import Registry
 from fathom.api.represent import Form
 from fathom.api.request import Caller, Request, Target
+from fathom.api.store_health import StoreHealth
 from fathom.api.strategy.base import Moment, Strategy
 from fathom.api.strategy.table import strategy_for
 from fathom.api.watchcache import WatchCache
@@ -66,6 +67,7 @@ class Core:
         agents: Agents | None = None,
     ) -> None:
         self.store = store
+        self.health = StoreHealth(store)
         self.cache = cache
         self.registry = registry
         self.decoder = decoder

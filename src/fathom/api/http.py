@@ -100,6 +100,7 @@ class Connection(asyncio.Protocol):
         self._url = b""
         self._headers: dict[str, str] = {}
         self._asked: _Asked | None = None  # Its head has come, its body not yet.
+        self._upgrading = False  # A request wants another protocol: another parser is to read its body.
         self._in_head = False  # Some of a head has come, but not all of it.
         self._head_bytes = self._wire_bytes = 0  # Of the head, and of what follows it, so far.
         self._deadline: asyncio.TimerHandle | None = None  # There while a head, or a body, is waited for.
@@ -175,9 +176,7 @@ class Connection(asyncio.Protocol):
         if self._last:
             return
         try:
-            self._parser.feed_data(data)
-        except httptools.HttpParserUpgrade:
-            pass  # We never do; the request itself has been read.
+            self._parse(data)
         except httptools.HttpParserError:
             self._give_up(http_text.NOT_HTTP)
             return
@@ -194,7 +193,22 @@ class Connection(asyncio.Protocol):
             elif self._deadline is None:
                 self._deadline = self._loop.call_later(self._body_s_max, self._refuse, too_slow())
 
+    def _parse(self, data: bytes) -> None:
+        """We never change protocols, as RFC 9110 allows. The parser stops behind the head of a request that
+        asks for it: what follows is its body, if it has one, and then the next request."""
+        while data:
+            try:
+                self._parser.feed_data(data)
+                return
+            except httptools.HttpParserUpgrade as stopped:
+                data = data[stopped.args[0] :]
+                self._parser = httptools.HttpRequestParser(self)
+                if self._upgrading:
+                    self._parser.feed_data(http_text.head_of_body(self._headers))
+
     def on_message_begin(self) -> None:
+        if self._upgrading:
+            return  # It is only another parser that goes on with the same request.
         self._url, self._headers = b"", {}
         self._in_head, self._head_bytes, self._wire_bytes = True, 0, 0
 
@@ -210,6 +224,9 @@ class Connection(asyncio.Protocol):
         headers[name] = f"{headers[name]}\n{value}" if name in headers else value
 
     def on_headers_complete(self) -> None:
+        if self._upgrading:
+            self._upgrading = False
+            return
         self._in_head = False
         self._stop_waiting()
         parser, headers = self._parser, self._headers
@@ -247,6 +264,9 @@ class Connection(asyncio.Protocol):
     def on_message_complete(self) -> None:
         asked = self._asked
         if asked is None:
+            return
+        if self._parser.should_upgrade() and http_text.has_body(self._headers):
+            self._upgrading = True
             return
         self._stop_waiting()
         pieces = asked.pieces

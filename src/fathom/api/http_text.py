@@ -38,6 +38,17 @@ def parsed(query: bytes) -> dict[str, list[str]]:
         raise bad_request("the query string could not be read") from None
 
 
+def has_body(headers: dict[str, str]) -> bool:
+    return "transfer-encoding" in headers or headers.get("content-length", "0").strip("0") != ""
+
+
+def head_of_body(headers: dict[str, str]) -> bytes:
+    """The head of a request that has the same body and wants nothing else."""
+    names = ("content-length", "transfer-encoding")
+    lines = [f"{name}: {headers[name]}\r\n" for name in names if name in headers]
+    return f"POST / HTTP/1.1\r\n{''.join(lines)}\r\n".encode("latin-1")
+
+
 def head(answer: Answer, date: str, length: int | None, *, close: bool) -> bytes:
     """Of an answer; a length of None means that chunks follow."""
     status = _STATUS_LINES.get(answer.status) or f"HTTP/1.1 {answer.status} Unknown"

@@ -69,21 +69,27 @@ class Paths:
         return encode_json(document)
 
     def _health(self, request: Request, path: str) -> Response:
-        checks = {"ping": True, "store": self._core.cache.reached > 0, "shutdown": not self._core.stopping}
-        if path.startswith("/livez"):
-            checks = {"ping": True}
+        checks = {"ping": ""}  # What is wrong with each; '' is good.
+        if not path.startswith("/livez"):
+            checks |= {"store": self._store_problem(), "shutdown": "it stops" if self._core.stopping else ""}
         name = path.split("/", 2)[2:]
         if name:
             if name[0] not in checks:
                 raise no_such_path()
             checks = {name[0]: checks[name[0]]}
-        good = all(checks.values())
+        good = not any(checks.values())
         if good and "verbose" not in request.query:
             return Response(status=200, body=b"ok", content_type="text/plain; charset=utf-8")
-        lines = [f"[{'+' if ok else '-'}]{check} {'ok' if ok else 'failed'}" for check, ok in checks.items()]
+        lines = [
+            f"[-]{check} failed: {wrong}" if wrong else f"[+]{check} ok" for check, wrong in checks.items()
+        ]
         lines.append(f"{path.split('/')[1]} check {'passed' if good else 'failed'}")
         body = "\n".join(lines).encode() + b"\n"
         return Response(200 if good else 500, body, "text/plain; charset=utf-8")
+
+    def _store_problem(self) -> str:
+        """A restart would not help: so a server is alive all the same, and only not ready."""
+        return self._core.health.problem() if self._core.cache.reached > 0 else "it is being read"
 
     def _roots(self) -> list[str]:
         kinds = [kind for kind in self._core.registry.kinds() if kind.group]

@@ -23,6 +23,7 @@ from fathom.api.metrics import Metrics
 from fathom.api.paths import Paths
 from fathom.api.request import Answer, Caller, Request, Response, Target
 from fathom.api.target import target_of
+from fathom.api.verbs.bodies import check_text
 from fathom.model.audit import AuditEntry, AuditSink
 from fathom.model.errors import ApiError, internal, timed_out, unavailable
 from fathom.model.user import User
@@ -139,6 +140,8 @@ class ApiServer:
     async def _answer(self, call: Call) -> Answer:
         if call.kind.deprecated:
             call.warn(call.kind.deprecated)
+        if call.request.body:
+            check_text(call.request)
         if call.target.verb not in WRITES or call.kind.virtual:
             answer = await self._dispatch.serve(call)
         else:

@@ -40,6 +40,7 @@ from fathom.model.errors import (
 )
 from fathom.model.fields import changed_paths
 from fathom.model.objects import Key, Obj, lookup, metadata
+from fathom.model.own.shape import GROUP
 from fathom.seams.outside import timestamp
 from fathom.store.protocol import BadCommit, Committed, Conflict, Delete, Entry, Expect, Put, Unknown, Write
 
@@ -81,6 +82,7 @@ async def create(core: Core, call: Call, obj: Obj, *, again: Callable[[], Obj] |
     generated = not metadata(obj).get("name")
     await _see_what_it_needs(core, call, obj)
     draft = _new(core, call, obj)
+    _judge_own(core, call, draft)
     for attempt in range(max(NAMES_MAX, COMMITS_MAX)):
         name = str(metadata(draft).get("name") or "")
         admitted, charges = _admit(core, call, "CREATE", obj=draft, old=None)
@@ -192,6 +194,7 @@ async def _update_once(
 ) -> Written | Conflict:
     old = entry.body.obj_at(entry.revision)
     draft = _revised(core, call, change(old), old, entry=entry, subresource=subresource)
+    _judge_own(core, call, draft, subresource)
     admitted, charges = _admit(core, call, "UPDATE", obj=draft, old=old, subresource=subresource)
     _validate_update(core, call, admitted, old, subresource)
     strategy = core.strategy(call.kind)
@@ -367,7 +370,7 @@ async def commit(core: Core, expect: Expect, write: Write, charges: Sequence[Cha
         expects |= {extra.key: extra for extra in charge.preconditions}
         writes += charge.writes
     try:
-        outcome = await core.store.commit(tuple(expects.values()), writes)
+        outcome = await core.health.commit(tuple(expects.values()), writes)
     except BadCommit as error:
         raise refused_by_store(str(error)) from None
     if isinstance(outcome, Unknown):
@@ -426,6 +429,17 @@ def _release(core: Core, call: Call, old: Obj) -> Sequence[Charge]:
         dry_run=call.dry_run,
     )
     return core.chain.release(attempt, core.cache)
+
+
+def _judge_own(core: Core, call: Call, obj: Obj, subresource: str = "") -> None:
+    """Our own kinds are read by admission and the ledger as their structs: what is none of them must not get
+    that far. Built-in kinds are judged when they are decoded, and nobody here reads custom ones."""
+    if call.kind.group != GROUP:
+        return
+    causes = core.decoder.causes(call.kind, obj)
+    if not causes and not subresource:
+        causes = core.strategy(call.kind).validate_create(obj)
+    _refuse(call.kind, obj, causes)
 
 
 def _validate_create(core: Core, call: Call, obj: Obj) -> None:

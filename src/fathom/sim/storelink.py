@@ -156,6 +156,9 @@ class StoreLink:
         world.after(delay_ns, self._commit, future, tuple(preconditions), tuple(writes), fate, by)
         return await future
 
+    def problem(self) -> str:
+        return ""
+
     async def request_progress(self) -> bool:
         return True
 

@@ -126,6 +126,9 @@ class EtcdStore:
         self._watches.add(watch)
         return watch
 
+    def problem(self) -> str:
+        return ""  # etcd refuses what it cannot write: the last commit tells.
+
     async def request_progress(self) -> bool:
         if self._true_progress is None:
             status = await self._asked(lambda stubs: stubs.maintenance.Status, rpc_pb2.StatusRequest())

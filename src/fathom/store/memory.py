@@ -92,6 +92,9 @@ class MemoryStore:
     def watch(self, prefix: str, *, after: int) -> AsyncIterator[Batch]:
         return Watch(self._feed, prefix, after)
 
+    def problem(self) -> str:
+        return ""
+
     async def request_progress(self) -> bool:
         self._check_open()
         return True  # Watches always hear at once.

@@ -147,6 +147,11 @@ class Store(Protocol):
         the engine cannot: a reader that must not miss anything then reads the store itself."""
         ...
 
+    def problem(self) -> str:
+        """What keeps commits from being written, as far as can be told without trying; '' if nothing does.
+        Names no file and no address."""
+        ...
+
     async def compact(self, revision: int) -> None:
         """Forget what was superseded at or before `revision`. Reads at `revision` and later still work, as
         does a watch with `after >= revision`."""

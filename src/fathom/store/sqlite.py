@@ -143,6 +143,9 @@ class SqliteStore:
     def watch(self, prefix: str, *, after: int) -> AsyncIterator[Batch]:
         return Watch(self._feed, prefix, after, self._history)
 
+    def problem(self) -> str:
+        return sqlite_file.no_room(self._path)
+
     async def request_progress(self) -> bool:
         self._check_open()
         return True  # Watches always hear at once.

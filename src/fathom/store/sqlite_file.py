@@ -39,6 +39,9 @@ SQLITE_MIN = (3, 38, 0)
 # 16 MB of WAL between checkpoints: rare enough not to be felt, small enough to recover in milliseconds.
 WAL_PAGES_MAX = 4000
 
+# Less than this and the next commits fail: a page of the log for each change, and the objects themselves.
+ROOM_BYTES_MIN = 256 << 10
+
 _SCHEMA_SQL = f"""
 BEGIN;
 CREATE TABLE log (
@@ -229,6 +232,16 @@ def _schema_of(connection: sqlite3.Connection) -> set[tuple[str, str, str, str]]
 
 def _words(sql: str) -> str:
     return " ".join(re.sub(r"--[^\n]*", " ", sql).split())
+
+
+def no_room(path: Path) -> str:
+    """Why nothing more can be written there; '' if there is room for some commits."""
+    try:
+        disk = os.statvfs(path.parent)
+    except OSError as error:
+        return f"its directory cannot be used: {error.strerror}"
+    free = disk.f_bfree if os.geteuid() == 0 else disk.f_bavail  # Some of it is kept for root.
+    return "no room on its disk" if free * disk.f_frsize < ROOM_BYTES_MIN else ""
 
 
 class Translated:

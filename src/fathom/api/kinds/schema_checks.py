@@ -30,7 +30,10 @@ def _is_number(value: Any) -> bool:
 _MATCHES: Final[dict[str, Callable[[Any], bool]]] = {
     "string": lambda value: isinstance(value, str),
     "boolean": lambda value: isinstance(value, bool),
-    "integer": lambda value: _is_number(value) and value == int(value),
+    # Beyond that, not every whole number has a float of its own: Kubernetes does not take them for integers.
+    "integer": lambda value: (
+        _is_number(value) and value == int(value) and (isinstance(value, int) or abs(value) <= 2**53)
+    ),
     "number": _is_number,
     "array": lambda value: isinstance(value, list),
     "object": lambda value: isinstance(value, dict),

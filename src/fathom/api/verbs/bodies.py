@@ -20,6 +20,18 @@ def content_type(request: Request) -> str:
     return request.headers.get("content-type", "").partition(";")[0].strip().lower()
 
 
+def check_text(request: Request) -> None:
+    """Of all of the body, also of fields that nobody reads: they are skipped without a look."""
+    body = request.body
+    if body.isascii() or content_type(request) == PROTOBUF:
+        return
+    try:
+        body.decode()
+    except UnicodeDecodeError as error:
+        why = f"the body of the request is not UTF-8: byte {error.start} is an {error.reason}"
+        raise bad_request(why) from None
+
+
 def check_options(request: Request) -> None:
     """The query parameters that all writes have in common."""
     if not request.query:
