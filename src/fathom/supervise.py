@@ -27,13 +27,14 @@ from fathom.stopping import LOCK, SUPERVISOR, stop_event
 from fathom.terminal import visible
 
 RESTART_S_MIN, RESTART_S_MAX = 0.1, 30.0
-STEADY_S = 60.0  # Who lived so long died of something new.
+STEADY_S = 10.0  # Who lived so long was ready, also if it does not say so.
 STOP_S = 15.0  # Longer than a part takes to put down what it has in hand.
 READY_S = 30.0  # For the nodes; then it is said which are missing.
 LOCK_S = 10.0  # What the parts of a killed supervisor take to notice.
 LOG_BYTES_MAX = 16 << 20
 LINE_BYTES_MAX = 4 << 20
 LAST_LINES = 20
+READY = b"ready"  # The line by which a part says that it is.
 
 
 class Part(msgspec.Struct, frozen=True):
@@ -60,6 +61,12 @@ def restart_pause_s(failures: int) -> float:
 
 def _appending(file: Path) -> IO[bytes]:
     return os.fdopen(private_files.open_to_append(file), "ab", buffering=0)
+
+
+def short_lives(before: int, *, was_ready: bool, lived_s: float) -> int:
+    """How many lives in a row ended before they were of use, with the one that has just ended. A part that
+    was ready died of something else than its start: it is counted as the first."""
+    return 1 if was_ready or lived_s >= STEADY_S else before + 1
 
 
 class LogFile:
@@ -95,13 +102,14 @@ class Running:
         self.part = part
         self.process: asyncio.subprocess.Process | None = None
         self.last_words: list[str] = []
+        self.ready = False  # It has said so in this life.
         self._log = LogFile(logs / f"{part.name}.log")
         self._lock = lock
         self._heard = heard
         self._readers: list[asyncio.Task[None]] = []
 
     async def start(self) -> asyncio.subprocess.Process:
-        self.last_words = []
+        self.last_words, self.ready = [], False
         self.process = await asyncio.create_subprocess_exec(
             *self.part.command,
             stdin=asyncio.subprocess.DEVNULL,
@@ -154,6 +162,8 @@ class Running:
                 self._log.write(line)
                 words = line.decode("utf-8", "replace").rstrip()
                 self.last_words = [*self.last_words[1 - LAST_LINES :], words]
+            elif line.rstrip() == READY:
+                self.ready = True
             self._heard(which, line)
 
 
@@ -278,10 +288,11 @@ class Supervisor:
         while True:
             began_s = loop.time()
             how = await self._lived(one)
-            failures = 1 if loop.time() - began_s >= STEADY_S else failures + 1
+            failures = short_lives(failures, was_ready=one.ready, lived_s=loop.time() - began_s)
+            pause_s = restart_pause_s(failures)
             self._restarts[one.part.name] = self._restarts.get(one.part.name, 0) + 1
-            self._say(f"{how}; it is started again")
-            await asyncio.sleep(restart_pause_s(failures))
+            self._say(f"{how}; it is started again in {pause_s:g} s")
+            await asyncio.sleep(pause_s)
 
     async def _lived(self, one: Running) -> str:
         """From its start to its end, and how that was."""
@@ -307,7 +318,9 @@ class Supervisor:
         if which == "err":
             return
         text = line.decode("utf-8", "replace").rstrip()
-        if text == "ready":
+        if line.rstrip() == READY:
+            if self._api_ready.is_set():
+                self._say("api is ready again")
             self._api_ready.set()
         elif not self._api_ready.is_set():
             self._say(text)
