@@ -39,6 +39,12 @@ def test_what_others_say_is_a_second_source_but_no_first_one() -> None:
     assert assess(heard(45, 10, gateway), now_ns=NOW).state == State.LOST
 
 
+@pytest.mark.xfail(strict=True, reason="lease and status are counted as two sources")
+@pytest.mark.parametrize("silent_s", [80, 299])
+def test_lease_and_status_are_one_source_because_one_agent_writes_both(silent_s: float) -> None:
+    assert assess(heard(silent_s, silent_s), now_ns=NOW).state == State.UNREACHABLE
+
+
 def test_an_operators_word_is_enough() -> None:
     found = assess(heard(0, 0, ("operator", "the rack burnt")), now_ns=NOW)
     assert found == Assessment(State.LOST, (Evidence("operator", "the rack burnt"),))
