@@ -90,6 +90,13 @@ def test_scaling_down_states_how_fresh_the_view_must_be() -> None:
     assert plan.needs == NEEDS
 
 
+def test_a_pod_that_goes_because_it_is_not_ready_goes_only_as_it_was_read() -> None:
+    owner = replica_set(replicas=1)
+    pods = [pod("web-0", owner), pod("web-1", owner), pod("web-2", owner, ready=False)]
+    found = {one.target.key.name: one.as_read for one in planned(owner, *pods).deletes}
+    assert found == {"web-1": False, "web-2": True}
+
+
 def test_ended_pods_are_replaced_and_only_the_newest_are_kept() -> None:
     owner = replica_set(replicas=1)
     ended = [pod(f"web-{n}", owner, phase="Failed", ready=False, age_s=n) for n in range(ENDED_KEPT + 2)]

@@ -10,13 +10,15 @@ from fathom.sim.keeping import must_hold
 from fathom.sim.scenario import Plan, Scenario, sweep
 
 
-def survived(scenario: Scenario, process: str, numbers: Iterable[int] | None = None) -> int:
+def survived(
+    scenario: Scenario, process: str, numbers: Iterable[int] | None = None, *, seed: str = "0"
+) -> int:
     """How many of its writes it can die after, and the story still holds. All of them, where no numbers are
     given: until there is no such write before the faults of the story are over."""
     deaths = 0
     for number in numbers or count(1):
         crash = CrashAtWrite(at_s=0.0, target=process, times=number, for_s=1.0)
-        result = must_hold(scenario, Plan(scenario=scenario.name, seed="0", faults=(crash,)))
+        result = must_hold(scenario, Plan(scenario=scenario.name, seed=seed, faults=(crash,)))
         sweep()
         if not any("crash-at-write" in site for site in result.fired):
             break

@@ -105,7 +105,6 @@ def test_a_step_of_a_controllers_wall_clock_taints_no_node_that_lives() -> None:
     must_hold(told, plan_of(told, "27"))
 
 
-@pytest.mark.xfail(strict=True, reason="the surplus pod is chosen from an old view and deleted as it is now")
 def test_a_pod_that_became_ready_since_it_was_chosen_to_go_is_not_taken() -> None:
     """1. Three pods, of which our view knows one to be ready. 2. The API server begins anew; another pod is
     ready, and the view does not show it yet. 3. One too many: the one that looks unready is the ready one."""

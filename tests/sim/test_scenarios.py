@@ -70,7 +70,7 @@ def test_a_crash_after_some_writes_of_a_rollout_still_converges() -> None:
 
 
 @pytest.mark.full
-@pytest.mark.parametrize(("process", "writes"), [(MANAGERS[0], 40), (AGENT, 10)])
+@pytest.mark.parametrize(("process", "writes"), [(MANAGERS[0], 40), (AGENT, 10), ("api-1", 60)])
 def test_a_crash_after_any_write_of_a_rollout_still_converges(process: str, writes: int) -> None:
     assert survived(SCENARIOS["crash-after-any-write"], process) > writes
 

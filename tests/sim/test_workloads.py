@@ -45,9 +45,10 @@ def test_a_crash_after_some_writes_of_a_rollout_still_converges() -> None:
 
 
 @pytest.mark.full
+@pytest.mark.parametrize("seed", ["0", "41"])
 @pytest.mark.parametrize(("process", "writes"), [(MANAGERS[0], 40), (AGENT, 10), ("api-1", 60)])
-def test_a_crash_after_any_write_of_a_rollout_still_converges(process: str, writes: int) -> None:
-    assert survived(ROLLOUT, process) > writes
+def test_a_crash_after_any_write_of_a_rollout_still_converges(process: str, writes: int, seed: str) -> None:
+    assert survived(ROLLOUT, process, seed=seed) > writes
 
 
 def hunted(bug: Bug, seeds: int) -> str:

@@ -143,12 +143,14 @@ class Api:
         name: str,
         *,
         uid: str,
+        revision: str = "",
         policy: str = "Background",
         grace_s: int | None = None,
     ) -> Outcome:
-        """The UID is required: a namesake made since must not be hit. `grace_s`: nought is at once, whoever
-        still runs it; None is as its kind has it."""
-        options: Obj = {"propagationPolicy": policy, "preconditions": {"uid": uid}}
+        """The UID is required: a namesake made since must not be hit. `revision`: only while it is this one;
+        '' is any. `grace_s`: nought is at once, whoever still runs it; None is as its kind has it."""
+        preconditions = {"uid": uid, **({"resourceVersion": revision} if revision else {})}
+        options: Obj = {"propagationPolicy": policy, "preconditions": preconditions}
         if grace_s is not None:
             options["gracePeriodSeconds"] = grace_s
         return await self._write("DELETE", resource.path(namespace, name), options)

@@ -293,9 +293,15 @@ async def _sent(api: Api, action: Action, kind: Kind) -> Outcome:
                 {"metadata": guard, "status": status},
                 subresource="status",
             )
-        case Delete(target=at, policy=policy, grace_s=grace_s):
+        case Delete(target=at, policy=policy, grace_s=grace_s, as_read=as_read):
             return await api.delete(
-                kind.resource, at.key.namespace, at.key.name, uid=at.uid, policy=policy, grace_s=grace_s
+                kind.resource,
+                at.key.namespace,
+                at.key.name,
+                uid=at.uid,
+                revision=at.revision if as_read else "",
+                policy=policy,
+                grace_s=grace_s,
             )
 
 

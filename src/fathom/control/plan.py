@@ -64,6 +64,7 @@ class Delete(msgspec.Struct, frozen=True):
     target: Target
     policy: str = "Background"
     grace_s: int | None = None  # Nought: at once, whoever still runs it. None: as its kind has it.
+    as_read: bool = False  # Only while it is as it was read: it was chosen for what it was then.
 
     @property
     def line(self) -> str:

@@ -384,7 +384,7 @@ def _tidied(deployment: Obj, sets: Sets) -> _Steps:
 
 
 def _without_history(deployment: Obj, sets: Sets) -> _Steps:
-    deletes = tuple(Delete(target("ReplicaSet", one)) for one in outdated(deployment, sets))
+    deletes = tuple(Delete(target("ReplicaSet", one), as_read=True) for one in outdated(deployment, sets))
     return _Steps(deletes=deletes, why="history beyond its limit" if deletes else "")
 
 

@@ -79,7 +79,7 @@ def plan_replicas(owner: Obj, around: Around, *, now: str) -> Plan:
     active = [pod for pod in mine if is_active(pod)]
     # Whoever is about to be adopted counts: else another would be made beside it.
     missing = wanted_of(owner) - len(active) - len(around.claims.adopt)
-    deletes = tuple(Delete(target("Pod", pod)) for pod in (*_surplus(owner, active, around), *_stale(mine)))
+    deletes = tuple(_delete(pod) for pod in (*_surplus(owner, active, around), *_stale(mine)))
     creates = tuple(Create("Pod", pod_of(owner, slot)) for slot in _slots(missing, around))
     return Plan(
         creates=creates,
@@ -110,6 +110,12 @@ def _surplus(owner: Obj, active: Sequence[Obj], around: Around) -> list[Obj]:
         return []
     related = around.related or active
     return leaving_first(active, related, lambda pod: slot_of(pod, owner))[:number]
+
+
+def _delete(pod: Obj) -> Delete:
+    """1. A pod goes because it is not ready. 2. It became ready, and our view does not show it yet. 3. Taking
+    it now would leave fewer available than must be. So it is taken only as it was read."""
+    return Delete(target("Pod", pod), as_read=not is_ready(pod))
 
 
 def _stale(pods: Sequence[Obj]) -> list[Obj]:
