@@ -5,13 +5,22 @@ from __future__ import annotations
 import pytest
 
 from fathom.controllers.brake import BrakeLimits, Permit, Stand, eased, limits_of, permit
-from fathom.controllers.evidence import SECOND_NS, Assessment, Evidence, Heard, State, assess
+from fathom.controllers.evidence import (
+    SECOND_NS,
+    Assessment,
+    Evidence,
+    Heard,
+    Report,
+    State,
+    Verdict,
+    assess,
+)
 
 NOW = 10_000 * SECOND_NS
 
 
-def heard(lease_s: float, status_s: float, *reported: tuple[str, str]) -> Heard:
-    return Heard(NOW - int(lease_s * SECOND_NS), NOW - int(status_s * SECOND_NS), reported)
+def heard(lease_s: float, status_s: float, *reports: Report) -> Heard:
+    return Heard(NOW - int(lease_s * SECOND_NS), NOW - int(status_s * SECOND_NS), reports)
 
 
 @pytest.mark.parametrize(
@@ -22,9 +31,10 @@ def heard(lease_s: float, status_s: float, *reported: tuple[str, str]) -> Heard:
         (25, 25, State.SUSPECT),
         (0, 4000, State.SUSPECT),  # A lease that is renewed proves that the agent lives.
         (45, 45, State.UNREACHABLE),
-        (45, 80, State.LOST),  # Two sources.
-        (299, 10, State.UNREACHABLE),  # One source: however long, not before five minutes.
-        (300, 10, State.LOST),
+        (80, 45, State.UNREACHABLE),  # One agent writes both: one source.
+        (299, 299, State.UNREACHABLE),  # However long, not before five minutes.
+        (300, 300, State.LOST),
+        (300, 10, State.SUSPECT),  # Any sign of the agent is a sign of life.
     ],
 )
 def test_silence_counts_by_its_length_and_by_who_is_silent(
@@ -33,29 +43,59 @@ def test_silence_counts_by_its_length_and_by_who_is_silent(
     assert assess(heard(lease_s, status_s), now_ns=NOW).state == state
 
 
-def test_what_others_say_is_a_second_source_but_no_first_one() -> None:
-    gateway = ("gateway", "no pod there answers")
-    assert assess(heard(0, 0, gateway), now_ns=NOW).state == State.SUSPECT
-    assert assess(heard(45, 10, gateway), now_ns=NOW).state == State.LOST
+@pytest.mark.parametrize(
+    ("silent_s", "connection", "gateway", "state", "spared"),
+    [
+        # Nobody else can tell: silence alone.
+        (45, None, None, State.UNREACHABLE, False),
+        (299, None, None, State.UNREACHABLE, False),
+        (300, None, None, State.LOST, False),
+        # Another path agrees: sooner, but not at once.
+        (0, "gone", None, State.SUSPECT, False),
+        (45, "gone", "gone", State.UNREACHABLE, False),
+        (74, "gone", None, State.UNREACHABLE, False),
+        (75, "gone", None, State.LOST, False),
+        (75, None, "gone", State.LOST, False),
+        # The machine answers, its agent does not: pods may still run there.
+        (299, "unsure", None, State.UNREACHABLE, False),
+        (300, "unsure", None, State.LOST, False),
+        (75, "unsure", "gone", State.LOST, False),
+        # Another path has seen it alive: nobody leaves, for however long.
+        (45, "alive", None, State.UNREACHABLE, True),
+        (4000, None, "alive", State.UNREACHABLE, True),
+        (4000, "gone", "alive", State.UNREACHABLE, True),
+        (4000, "alive", "gone", State.UNREACHABLE, True),
+        (4000, "unsure", "alive", State.UNREACHABLE, True),
+        (30, "gone", "alive", State.SUSPECT, False),
+    ],
+)
+def test_sources_amount_to_what_the_rules_say(
+    silent_s: float, connection: Verdict | None, gateway: Verdict | None, state: State, spared: bool
+) -> None:
+    said = (("connection", connection), ("gateway", gateway))
+    reports = [Report(signal, verdict, "…") for signal, verdict in said if verdict is not None]
+    found = assess(heard(silent_s, silent_s, *reports), now_ns=NOW)
+    assert (found.state, bool(found.spared)) == (state, spared)
 
 
-@pytest.mark.xfail(strict=True, reason="lease and status are counted as two sources")
+def test_who_was_lost_and_is_seen_alive_by_another_path_is_spared() -> None:
+    alive = Report("gateway", "alive", "the gateway reaches pods there")
+    found = assess(Heard(0, 0, (alive,), before=State.LOST), now_ns=NOW)
+    assert (found.state, found.spared) == (State.UNREACHABLE, "the gateway reaches pods there")
+
+
 @pytest.mark.parametrize("silent_s", [80, 299])
 def test_lease_and_status_are_one_source_because_one_agent_writes_both(silent_s: float) -> None:
     assert assess(heard(silent_s, silent_s), now_ns=NOW).state == State.UNREACHABLE
 
 
 def test_an_operators_word_is_enough() -> None:
-    found = assess(heard(0, 0, ("operator", "the rack burnt")), now_ns=NOW)
+    found = assess(heard(0, 0, Report("operator", "gone", "the rack burnt")), now_ns=NOW)
     assert found == Assessment(State.LOST, (Evidence("operator", "the rack burnt"),))
 
 
-def test_signals_about_ourselves_say_nothing_about_a_node() -> None:
-    assert assess(heard(0, 0, ("watch-disconnect", "…"), ("queue-age", "…")), now_ns=NOW).state == 0
-
-
 def test_the_evidence_is_told_strongest_first() -> None:
-    found = assess(heard(45, 80, ("operator", "gone")), now_ns=NOW)
+    found = assess(heard(45, 80, Report("operator", "gone", "gone")), now_ns=NOW)
     assert found.message == ("gone; its lease was not renewed for 45 s; its status was not renewed for 80 s")
 
 

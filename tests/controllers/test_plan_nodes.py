@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from fathom.control.plan import Patch, target
 from fathom.controllers.evidence import Assessment, Evidence, State
-from fathom.controllers.plan_evictions import Leaving, leaving, mark_of, marks, tolerated_s
+from fathom.controllers.plan_evictions import Leaving, beside, leaving, marks, stays_beside_s, tolerated_s
 from fathom.controllers.plan_nodes import entered, plan_node, plan_out_of_service, state_of
 from fathom.model.objects import Obj
 
 NOW = "2026-01-01T00:10:00Z"
 NOW_NS = 1_767_226_200 * 1_000_000_000
-SILENT = Assessment(State.LOST, (Evidence("lease", "…"), Evidence("status", "…")))
+S = 1_000_000_000
+SILENT = Assessment(State.LOST, (Evidence("lease", "…"), Evidence("connection", "…")))
 HEARD = Assessment(State.HEALTHY)
 
 
@@ -72,7 +73,7 @@ def test_what_is_said_of_a_node_can_be_read_back() -> None:
 def test_what_the_brake_holds_back_is_said_on_the_node() -> None:
     held = after(node(), SILENT, State.SUSPECT, "9 of 9 are silent")
     assert held["status"]["conditions"][1]["message"] == (
-        "the node's Lease is not renewed; the node's status is not renewed; held: 9 of 9 are silent"
+        "the node's Lease is not renewed; the API server does not reach the node; held: 9 of 9 are silent"
     )
     assert state_of(held) == State.SUSPECT
 
@@ -146,34 +147,76 @@ def test_pods_leave_when_their_time_beside_the_taint_is_over() -> None:
     forever = pod("forever", {"operator": "Exists"})
     late, soon = pod("late", default_toleration(300)), pod("soon", default_toleration(30))
     at_once, done = pod("at-once"), pod("done", phase="Succeeded")
-    found = leaving(node(UNREACHABLE), [forever, late, soon, at_once, done], now_ns=NOW_NS)
+    pods = [forever, late, soon, at_once, done]
+    since = beside(node(UNREACHABLE), pods, {}, now_ns=NOW_NS - 60 * S)
+    found = leaving(node(UNREACHABLE), pods, since, now_ns=NOW_NS)
     key = "node.kubernetes.io/unreachable"
     assert found == [Leaving(at_once, key, -60.0), Leaving(soon, key, -30.0), Leaving(late, key, 240.0)]
 
 
-def test_a_taint_that_does_not_say_since_when_counts_from_when_it_was_first_heard_of() -> None:
-    bare, soon = (
-        {"key": "bad", "effect": "NoExecute"},
-        {"key": "bad", "operator": "Exists", "tolerationSeconds": 30},
-    )
-    patient = pod("patient", soon)
-    heard = {mark_of(bare): NOW_NS - 20 * 1_000_000_000}
-    assert leaving(node(bare), [patient], heard=heard, now_ns=NOW_NS) == [Leaving(patient, "bad", 10.0)]
-    assert leaving(node(bare), [patient], now_ns=NOW_NS) == [Leaving(patient, "bad", 30.0)]
+def test_time_beside_a_taint_counts_from_when_it_was_seen_not_from_when_somebody_says() -> None:
+    """What objects name are times of wall clocks."""
+    long_ago = taint("bad", "NoExecute", "2020-01-01T00:00:00Z")
+    patient = pod("patient", {"key": "bad", "operator": "Exists", "tolerationSeconds": 30})
+    since = beside(node(long_ago), [patient], {}, now_ns=NOW_NS)
+    assert leaving(node(long_ago), [patient], since, now_ns=NOW_NS) == [Leaving(patient, "bad", 30.0)]
+    again = beside(node(long_ago), [patient], since, now_ns=NOW_NS + 20 * S)
+    assert leaving(node(long_ago), [patient], again, now_ns=NOW_NS + 20 * S) == [
+        Leaving(patient, "bad", 10.0)
+    ]
 
 
 def test_who_came_after_the_taint_has_its_whole_time() -> None:
     """Its pod would else be made, driven away and made again, for ever."""
-    placed = {"type": "PodScheduled", "status": "True", "lastTransitionTime": "2026-01-01T00:09:50Z"}
-    late = pod("late", default_toleration(30), conditions=[placed])
-    found = leaving(node(UNREACHABLE), [late], now_ns=NOW_NS)
-    assert found == [Leaving(late, "node.kubernetes.io/unreachable", 20.0)]
+    early, late = pod("early", default_toleration(30)), pod("late", default_toleration(30))
+    since = beside(node(UNREACHABLE), [early], {}, now_ns=NOW_NS - 10 * S)
+    since = beside(node(UNREACHABLE), [early, late], since, now_ns=NOW_NS)
+    found = leaving(node(UNREACHABLE), [early, late], since, now_ns=NOW_NS)
+    key = "node.kubernetes.io/unreachable"
+    assert found == [Leaving(early, key, 20.0), Leaving(late, key, 30.0)]
+
+
+def test_nobody_leaves_for_silence_before_those_who_live_could_be_heard() -> None:
+    at_once = pod("at-once")
+    since = beside(node(UNREACHABLE), [at_once], {}, now_ns=NOW_NS)
+    key = "node.kubernetes.io/unreachable"
+    found = leaving(node(UNREACHABLE), [at_once], since, now_ns=NOW_NS, not_before={key: NOW_NS + 40 * S})
+    assert found == [Leaving(at_once, key, 40.0)]
+
+
+def test_who_stays_on_an_unreachable_node_for_longer_than_is_usual_stays_on_a_lost_one() -> None:
+    lost = taint("fathom.dev/lost", "NoExecute")
+    assert stays_beside_s(lost, [default_toleration(300)]) == 0.0
+    assert stays_beside_s(lost, [default_toleration(3600)]) == 3600.0
+    forever = {"key": "node.kubernetes.io/unreachable", "operator": "Exists"}
+    assert stays_beside_s(lost, [forever]) is None
+    assert stays_beside_s(lost, [forever], declared=True) == 0.0
+
+
+def test_a_node_that_is_silent_for_long_is_lost_and_its_pods_stay_as_long_as_they_tolerate_that() -> None:
+    silence = Assessment(State.LOST, (Evidence("lease", "…"), Evidence("status", "…")))
+    gone = after(node(), silence, State.LOST)
+    assert state_of(gone) == State.LOST
+    assert [(each["key"], each["effect"]) for each in gone["spec"]["taints"]] == [
+        ("fathom.dev/suspect", "NoSchedule"),
+        ("node.kubernetes.io/unreachable", "NoSchedule"),
+        ("node.kubernetes.io/unreachable", "NoExecute"),
+    ]
+
+
+def test_nobody_is_driven_off_a_node_that_another_path_sees_alive() -> None:
+    words = "the gateway reaches pods there"
+    spared = Assessment(State.UNREACHABLE, (Evidence("lease", "…"),), spared=words)
+    there = after(node(), spared, State.UNREACHABLE)
+    assert {each["effect"] for each in there["spec"]["taints"]} == {"NoSchedule"}
+    assert there["status"]["conditions"][0]["status"] == "Unknown"
+    assert there["status"]["conditions"][-1]["message"].endswith(f"held: nobody leaves: {words}")
 
 
 def test_who_is_going_already_is_not_told_again() -> None:
     going = pod("going")
     going["metadata"]["deletionTimestamp"] = NOW
-    assert leaving(node(UNREACHABLE), [going], now_ns=NOW_NS) == []
+    assert leaving(node(UNREACHABLE), [going], {}, now_ns=NOW_NS) == []
 
 
 def test_why_a_pod_goes_is_written_on_it_once() -> None:

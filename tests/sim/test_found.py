@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 
-import pytest
 from tests.sim.small import config_map, passes, running, story
 
 from fathom.client.api import Api
@@ -97,7 +96,6 @@ def test_a_gateway_that_hears_late_of_a_route_does_not_say_anew_since_when_it_is
     must_hold(told, plan_of(told, "1065"))
 
 
-@pytest.mark.xfail(strict=True, reason="silence is counted on the wall clock")
 def test_a_step_of_a_controllers_wall_clock_taints_no_node_that_lives() -> None:
     """1. The controllers' clock is 40 s behind. 2. The process begins anew, or the clock is put right: it is
     40 s later at once, and every node looks silent for that long."""

@@ -36,7 +36,7 @@ class Heartbeat:
         self._lease: Obj | None = None
         self._status_s = -1e9  # When the status was last written.
         self.registered = asyncio.Event()
-        self.heard_ns: int | None = None  # When a server last took a sign of life.
+        self.heard_ns: int | None = None  # When a server last took a sign of life; monotonic.
         self.on_heard: Callable[[], None] = lambda: None  # Again, after a silence.
 
     async def run(self) -> None:
@@ -123,7 +123,7 @@ class Heartbeat:
             self._lease = None  # Gone, or not as we think: looked at before the next renewal.
 
     def _heard(self) -> None:
-        before_ns, self.heard_ns = self.heard_ns, self._clock.now_ns()
+        before_ns, self.heard_ns = self.heard_ns, self._clock.monotonic_ns()
         if before_ns is not None and self.heard_ns - before_ns > 2 * self._settings.renew_s * 1e9:
             self.on_heard()
 

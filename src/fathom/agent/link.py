@@ -4,6 +4,7 @@ certificate, as its Node object has it, for the only one to believe."""
 from __future__ import annotations
 
 import asyncio
+import errno
 import ssl
 import time
 from collections import OrderedDict
@@ -12,11 +13,12 @@ from typing import Any
 import aiohttp
 
 from fathom.agent.host.endpoint import API_SERVER
-from fathom.api.agents import AgentAddress, LogAsk
+from fathom.api.agents import AgentAddress, LogAsk, Reached, address_of
 from fathom.api.auth.certificates import Pki, issue_client
 from fathom.api.request import Source
 from fathom.client.credentials import private_file
 from fathom.model.errors import ApiError, bad_request, unavailable
+from fathom.model.objects import Obj
 from fathom.model.user import User
 from fathom.seams.outside import Clock
 
@@ -25,6 +27,8 @@ USAGE_S = 3.0
 KEPT_S = 5.0  # An agent samples every ten seconds: asking it more often says nothing new.
 CONTEXTS_MAX = 2000  # One per agent; a restarted agent has a new one.
 READ_BYTES = 64 * 1024
+# A refused connection is not among these: somebody has refused it.
+NOBODY_THERE = frozenset({errno.EHOSTUNREACH, errno.ENETUNREACH, errno.EHOSTDOWN, errno.ETIMEDOUT})
 
 
 class AgentsOverHttps:
@@ -61,6 +65,20 @@ class AgentsOverHttps:
             raise _silent(at, "it has not measured for long enough")
         self._usage[at.node] = (time.monotonic(), answer)
         return answer
+
+    async def reach(self, node: Obj) -> Reached:
+        try:
+            at = address_of(node)
+        except ApiError as error:
+            return Reached("unknown", error.message)
+        if nothing := await _nothing_answers(at):
+            return Reached("gone", nothing)
+        try:
+            response = await self._get(at, "/healthz", {}, aiohttp.ClientTimeout(total=CONNECT_S))
+        except ApiError as error:
+            return Reached("unsure", error.message)
+        response.release()
+        return Reached("alive") if response.status == 200 else Reached("unsure", f"HTTP {response.status}")
 
     async def _get(
         self, at: AgentAddress, path: str, query: dict[str, str], timeout: aiohttp.ClientTimeout
@@ -115,6 +133,19 @@ class _Body:
     def close(self) -> None:
         self._closed.set()
         self._response.close()
+
+
+async def _nothing_answers(at: AgentAddress) -> str:
+    """Why nobody is there; '' where the machine answers, be it with a refusal."""
+    try:
+        async with asyncio.timeout(CONNECT_S):
+            _, writer = await asyncio.open_connection(at.host, at.port)
+    except TimeoutError:
+        return f"{at.host} does not answer within {CONNECT_S:g} s"
+    except OSError as error:
+        return str(error) if error.errno in NOBODY_THERE else ""
+    writer.close()
+    return ""
 
 
 def _silent(at: AgentAddress, why: str) -> ApiError:

@@ -14,7 +14,7 @@ from typing import Literal
 
 import msgspec
 
-from fathom.agent.backoff import crashes_after, restart_ns, retry_ns
+from fathom.agent.backoff import MOST_S, crashes_after, restart_ns, retry_ns
 from fathom.agent.views import (
     SECOND_NS,
     TERMINAL,
@@ -65,11 +65,18 @@ ORPHAN_GRACE_S = 1  # kubelet's: whoever removed the pod from the API did not wa
 
 
 def plan_pod(
-    pod: Obj, views: Views, *, now_ns: int, orphan: bool = False, heard_ns: int | None = None
+    pod: Obj,
+    views: Views,
+    *,
+    now_ns: int,
+    orphan: bool = False,
+    heard_ns: int | None = None,
+    deleted_ns: int | None = None,
 ) -> PodPlan:
-    """`orphan`: the API has no such pod any more. `heard_ns`: when a server was last heard."""
+    """`orphan`: the API has no such pod any more. `heard_ns`: when a server was last heard. `deleted_ns`:
+    when the grace of one that is being deleted is over, as the agent counts it; None: as the pod says."""
     views = with_stale(pod, views)
-    ending = _ending(pod, views, now_ns, orphan=orphan)
+    ending = _ending(pod, views, now_ns, orphan=orphan, deleted_ns=deleted_ns)
     if ending is not None:
         return _plan_end(pod, views, *ending, now_ns=now_ns)
     alone_ns = alone_until_ns(pod, heard_ns)
@@ -130,11 +137,13 @@ def is_ending(pod: Obj, views: Views, *, now_ns: int, orphan: bool) -> bool:
     return _ending(pod, views, now_ns, orphan=orphan) is not None
 
 
-def _ending(pod: Obj, views: Views, now_ns: int, *, orphan: bool) -> tuple[int, str] | None:
+def _ending(
+    pod: Obj, views: Views, now_ns: int, *, orphan: bool, deleted_ns: int | None = None
+) -> tuple[int, str] | None:
     """Until when all of it may take to end, and why it has to; None: it goes on."""
-    deleted_ns = deletion_ns(pod)
-    if deleted_ns is not None:
-        return deleted_ns, "the pod is being deleted"
+    said_ns = deletion_ns(pod)
+    if said_ns is not None:
+        return said_ns if deleted_ns is None else deleted_ns, "the pod is being deleted"
     if orphan:
         wait_s = min(ORPHAN_GRACE_S, grace_s(pod))
         return now_ns + wait_s * SECOND_NS, "the pod is gone from the API"
@@ -244,7 +253,9 @@ def _start(pod: Obj, container: Container, view: ContainerView, now_ns: int) -> 
     due_ns = start_ns(pod, container, view)
     if due_ns is None:
         return
-    if due_ns > now_ns:
+    # Nobody waits for longer than the longest wait: a run that ends later than now ended before the clock was
+    # set back.
+    if now_ns < due_ns <= now_ns + MOST_S * SECOND_NS:
         yield due_ns
     elif view.run is None:
         yield Start(container.name, 0)

@@ -83,7 +83,7 @@ class Reporting:
 
     async def _let_go(self, key: Key, uid: str, plan: Plan, view: Snapshot) -> Again:
         """Not twice in a row: the pod is gone as soon as the watch says so, or a finalizer holds it."""
-        now_ns = self._kit.now_ns()
+        now_ns = self._kit.monotonic_ns()
         told, at_ns = self._let.get(key, ("", 0))
         if told == uid and now_ns - at_ns < LET_GO_S * 1e9:
             return Again.in_s(LET_GO_S, "a finalizer holds it")
@@ -97,5 +97,5 @@ class Reporting:
     def _wait_s(self, pod: Obj, worker: Worker) -> float:
         if worker.has_news or lookup(pod, "status", "podIP"):
             return 0.0
-        age_s = (self._kit.now_ns() - worker.since_ns) / 1e9
+        age_s = (self._kit.monotonic_ns() - worker.since_ns) / 1e9
         return max(0.0, FIRST_REPORT_S - age_s)

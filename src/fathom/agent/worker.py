@@ -15,8 +15,8 @@ from fathom.agent.runtime import Kept, Launch, NotStarted, Probed, Run, Runtime
 from fathom.agent.seamed import RuntimeFailed, again
 from fathom.agent.slots import Slot
 from fathom.agent.status import Place, pod_status
-from fathom.agent.views import SECOND_NS, Container, Trouble, containers_of
-from fathom.model.objects import Obj, is_deleting, key_of, lookup, uid_of
+from fathom.agent.views import SECOND_NS, Container, ContainerView, Trouble, containers_of
+from fathom.model.objects import Obj, is_deleting, key_of, lookup, metadata, uid_of
 from fathom.seams.outside import Clock
 
 NEVER_RAN = "StartError"  # The reason of an exit without a run.
@@ -42,8 +42,11 @@ class Worker:
         self.pod = pod
         self.ip = kept.ip
         self.orphan = orphan
-        self.since_ns = around.clock.now_ns()
+        self.since_ns = around.clock.monotonic_ns()
         self._around = around
+        self._wall_ns = 0  # The wall clock less the monotonic one, when we last looked.
+        self._grace_s: int | None = None  # Of a pod that is being deleted, and when it ends; monotonic.
+        self._grace_ns = 0
         self._dirty = asyncio.Event()
         self._actions: dict[asyncio.Task[None], None] = {}
         self._hooks: dict[str, asyncio.Task[Probed]] = {}  # postStart hooks under way, by container.
@@ -130,11 +133,19 @@ class Worker:
     async def _run(self) -> None:
         while True:
             self._dirty.clear()
-            now_ns = self._around.clock.now_ns()
-            views = {name: slot.view for name, slot in self.slots.items()}
+            clock = self._around.clock
+            # What lasts is counted on the clock that nobody sets; objects and runs name wall times.
+            now_ns = clock.now_ns()
+            self._wall_ns = now_ns - clock.monotonic_ns()
+            views = {name: self._on_wall(slot.view) for name, slot in self.slots.items()}
             was_over = self._plan.over
             self._plan = plan_pod(
-                self.pod, views, now_ns=now_ns, orphan=self.orphan, heard_ns=self._around.heard_ns()
+                self.pod,
+                views,
+                now_ns=now_ns,
+                orphan=self.orphan,
+                heard_ns=None if (heard_ns := self._around.heard_ns()) is None else heard_ns + self._wall_ns,
+                deleted_ns=self._grace_ends_ns(),
             )
             if is_ending(self.pod, views, now_ns=now_ns, orphan=self.orphan):
                 for name in list(self._hooks):  # The container it is for can be ended only then.
@@ -150,6 +161,23 @@ class Worker:
             if not self.orphan:
                 self._around.changed(self.pod)
             await self._until(self._plan.look_ns, now_ns)
+
+    def _on_wall(self, view: ContainerView) -> ContainerView:
+        if not view.kill_ns:
+            return view
+        return msgspec.structs.replace(view, kill_ns=view.kill_ns + self._wall_ns)
+
+    def _grace_ends_ns(self) -> int | None:
+        """Of a pod that is being deleted: from when we heard of it. The server's clock may be another, and
+        either may be set. A shorter grace counts from when that was heard."""
+        meta = metadata(self.pod)
+        grace_s, now_ns = meta.get("deletionGracePeriodSeconds"), self._around.clock.monotonic_ns()
+        if not meta.get("deletionTimestamp") or not isinstance(grace_s, int):
+            return None
+        if self._grace_s is None or grace_s < self._grace_s:
+            ends_ns = now_ns + grace_s * SECOND_NS
+            self._grace_s, self._grace_ns = grace_s, min(ends_ns, self._grace_ns or ends_ns)
+        return self._grace_ns + self._wall_ns
 
     async def _until(self, look_ns: int | None, now_ns: int) -> None:
         if look_ns is None:
@@ -176,7 +204,7 @@ class Worker:
                 work = self._start(slot, action)
             case Stop(kill_ns=kill_ns):
                 slot.stop_probing()
-                slot.change(busy=True, kill_ns=kill_ns)
+                slot.change(busy=True, kill_ns=kill_ns - self._wall_ns)
                 work = self._stop(slot, action)
             case Kill():
                 slot.change(killed=True)

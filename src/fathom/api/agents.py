@@ -1,4 +1,5 @@
-"""How the API server reaches the agents that run pods, for what only they know: logs and what is used.
+"""How the API server reaches the agents that run pods, for what only they know: logs, what is
+used, and whether they are there.
 
 A protocol: the core has no sockets. Where agents are is in the Node objects, which only they may write; the
 certificate there is the one to believe.
@@ -6,7 +7,7 @@ certificate there is the one to believe.
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 import msgspec
 
@@ -32,6 +33,14 @@ class LogAsk(msgspec.Struct, frozen=True):
     options: tuple[tuple[str, str], ...]  # As the agent's endpoint names them.
 
 
+class Reached(msgspec.Struct, frozen=True):
+    """What came of a try to reach a node. `alive`: its agent answered. `unsure`: the machine answered and the
+    agent did not, so pods may still run there. `gone`: nothing answered. `unknown`: it could not be tried."""
+
+    verdict: Literal["alive", "unsure", "gone", "unknown"]
+    message: str = ""
+
+
 class Agents(Protocol):
     async def logs(self, at: AgentAddress, ask: LogAsk) -> Source:
         """Raises ApiError."""
@@ -39,6 +48,10 @@ class Agents(Protocol):
 
     async def usage(self, at: AgentAddress) -> dict[str, Any]:
         """What the node's containers use, as its agent says it. Raises ApiError."""
+        ...
+
+    async def reach(self, node: Obj) -> Reached:
+        """Whether the node's machine and agent answer, tried now."""
         ...
 
 
@@ -50,6 +63,9 @@ class NoAgents:
 
     async def usage(self, at: AgentAddress) -> dict[str, Any]:
         raise _unreachable(at.node, "this server has no way to agents")
+
+    async def reach(self, node: Obj) -> Reached:
+        return Reached("unknown", "this server has no way to agents")
 
 
 def address_of(node: Obj) -> AgentAddress:

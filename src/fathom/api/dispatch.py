@@ -18,6 +18,7 @@ from fathom.api.kinds.kind import Kind
 from fathom.api.kinds.registry import Registry
 from fathom.api.request import Answer, Response, Target
 from fathom.api.subresources.binding import BATCHES, bind, bind_batch, decode_batch
+from fathom.api.subresources.connection import get_connection
 from fathom.api.subresources.eviction import evict
 from fathom.api.subresources.finalize import finalize
 from fathom.api.subresources.log import log
@@ -58,6 +59,7 @@ SUBRESOURCES: dict[tuple[str, str], Verb] = {
     ("eviction", "create"): evict,
     ("finalize", "update"): finalize,
     ("log", "get"): log,
+    ("connection", "get"): get_connection,
 }
 
 # Known to Kubernetes' clients, not to us: said plainly instead of a puzzling 404.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from fathom.cache.caches import Caches
 from fathom.cache.snapshot import Snapshot
@@ -35,9 +35,12 @@ class Kit:
         log: Log,
         epoch: Callable[[], int] = lambda: 0,
         floor: int | None = None,
+        own_trouble: Callable[[], Mapping[str, str]] = dict,
     ) -> None:
         self.api = api  # For what is not cached. Writes go through `apply`.
         self.floor = floor  # What earlier terms wrote is from before this revision; None: not known.
+        # What is wrong with this process itself, by signal: reactions to others are held meanwhile.
+        self.own_trouble = own_trouble
         self.rng = rng
         self.log = log
         self._controller = controller
@@ -57,7 +60,12 @@ class Kit:
         return timestamp(self._clock.now_ns())
 
     def now_ns(self) -> int:
+        """The wall clock, which somebody may set: for what is compared with times that objects name."""
         return self._clock.now_ns()
+
+    def monotonic_ns(self) -> int:
+        """For how long something lasts: silence, ages, pauses."""
+        return self._clock.monotonic_ns()
 
     async def apply(self, key: Key, plan: Plan, *, seen: Snapshot) -> Applied:
         """`seen` is the view that the plan was made from."""

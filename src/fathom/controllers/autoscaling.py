@@ -101,13 +101,13 @@ class Autoscalers:
         plan = plan_autoscaler(autoscaler, scene, decided, now=now)
         applied = await self._kit.apply(key, plan, seen=view)
         if applied.failure is None:
-            self._looked_ns[key] = self._kit.now_ns()
+            self._looked_ns[key] = self._kit.monotonic_ns()
             self._remember(key, scene, decided, seconds(now))
         return Again.after(applied, in_s=EVERY_S, why="an autoscaler's period")
 
     def _wait_s(self, key: Key) -> float:
         looked_ns = self._looked_ns.get(key)
-        return 0.0 if looked_ns is None else EVERY_S - (self._kit.now_ns() - looked_ns) / 1e9
+        return 0.0 if looked_ns is None else EVERY_S - (self._kit.monotonic_ns() - looked_ns) / 1e9
 
     def _scene(
         self,

@@ -4,14 +4,20 @@
             ──> Unreachable: its pods are taken out of service, those who do not tolerate it go in time
             ──> Lost: its pods are replaced
 
-One late heartbeat never gets beyond Suspect. Lost takes two independent sources, an operator's word, or long
-silence. Silence is counted on our own clock, from when *we* last heard, and only while we could hear: neither
-a node's clock that is wrong nor a watch of ours that stalled makes a node look dead.
+One late heartbeat never gets beyond Suspect. A node's lease and its status are one source: one agent writes
+both. Other sources are other paths: a connection from the API server to the node, the gateway's connections
+to its pods, an operator's word. `RULES` says what they amount to together; the first rule that fits counts.
+Whoever is seen alive by another path is spared: nobody is evicted there and nothing is taken out of service.
+
+Silence is counted on our own monotonic clock, from when *we* last heard, and only while we could hear:
+neither a clock that is wrong nor a watch of ours that stalled makes a node look dead.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from enum import IntEnum
+from typing import Literal
 
 import msgspec
 
@@ -29,30 +35,117 @@ class State(IntEnum):
         return self.name.capitalize()
 
 
+Source = Literal["agent", "connection", "gateway", "operator", ""]
+Verdict = Literal["gone", "alive", "unsure"]
+
+
 class Signal(msgspec.Struct, frozen=True):
+    """One row of the table. Whoever adds one names the code that produces it, and `tests/controllers/
+    test_signals.py` exercises it."""
+
     name: str
-    alone: State  # The strongest reaction that it may bring about by itself.
-    source: bool  # Whether it is one of the independent sources of which Lost takes two.
+    source: Source  # Of which Lost takes two. '': it is about ourselves, or about a pod, not about a node.
+    producer: str  # module:name
+    decides: str
     about: str
 
 
-# The order is that of the messages. What is about ourselves, or about one pod, decides nothing about a node.
+# The order is that of the messages.
 SIGNALS: tuple[Signal, ...] = (
-    Signal("operator", State.LOST, True, "somebody says that the machine is gone"),
-    Signal("lease", State.UNREACHABLE, True, "the node's Lease is not renewed"),
-    Signal("status", State.SUSPECT, True, "the node's status is not renewed"),
-    Signal("connection", State.SUSPECT, True, "the API server does not reach the agent"),
-    Signal("gateway", State.SUSPECT, True, "the gateway does not reach any pod there"),
-    Signal("readiness", State.HEALTHY, False, "a pod's probe fails: that pod is taken out of service"),
-    Signal("request-timeout", State.HEALTHY, False, "says as much about us: the outcome is read"),
-    Signal("watch-disconnect", State.HEALTHY, False, "says that we are blind: reactions are held"),
-    Signal("queue-age", State.HEALTHY, False, "says that we are slow"),
-    Signal("bind-conflicts", State.HEALTHY, False, "says that our view is old"),
-    Signal("controller-errors", State.HEALTHY, False, "opens our breaker"),
-    Signal("observed-generation", State.HEALTHY, False, "says which controller is behind"),
-    Signal("slo-burn", State.HEALTHY, False, "stops rollouts, moves nobody"),
+    Signal(
+        "operator",
+        "operator",
+        "fathom.controllers.nodes:operators_word",
+        "Lost, at once",
+        "somebody says that the machine is gone",
+    ),
+    Signal(
+        "lease",
+        "agent",
+        "fathom.agent.heartbeat:Heartbeat",
+        "Suspect after 20 s, Unreachable after 40 s, Lost after 300 s",
+        "the node's Lease is not renewed",
+    ),
+    Signal(
+        "status",
+        "agent",
+        "fathom.agent.heartbeat:Heartbeat",
+        "Suspect after 75 s: one agent writes it and the Lease",
+        "the node's status is not renewed",
+    ),
+    Signal(
+        "connection",
+        "connection",
+        "fathom.controllers.connections:Connections",
+        "with the agent's silence: Lost after 75 s; an answer spares the node",
+        "the API server does not reach the node",
+    ),
+    Signal(
+        "gateway",
+        "gateway",
+        "fathom.agent.gateway.following:Gateway",
+        "with the agent's silence: Lost after 75 s; a pod that is reached spares the node",
+        "the gateway does not reach any pod there",
+    ),
+    Signal(
+        "readiness",
+        "",
+        "fathom.agent.probing:Prober",
+        "takes that pod out of service, or restarts its container",
+        "a pod's probe fails",
+    ),
+    Signal(
+        "request-timeout",
+        "",
+        "fathom.control.health:ProcessHealth",
+        "holds reactions to nodes: it says as much about us",
+        "our own requests are not answered",
+    ),
+    Signal(
+        "watch-disconnect",
+        "",
+        "fathom.control.health:ProcessHealth",
+        "holds reactions to nodes: we are blind",
+        "our own watches break or are silent",
+    ),
+    Signal(
+        "controller-errors",
+        "",
+        "fathom.control.health:ProcessHealth",
+        "holds reactions to nodes; opens the breaker",
+        "our own passes fail",
+    ),
+    Signal(
+        "queue-age",
+        "",
+        "fathom.schedule.signals:QueueSignals",
+        "holds a PolicyRollout: what is slow is not widened",
+        "pods wait long for their first attempt",
+    ),
+    Signal(
+        "bind-conflicts",
+        "",
+        "fathom.schedule.signals:QueueSignals",
+        "holds a PolicyRollout; the node concerned is skipped until the caches catch up",
+        "bindings are refused again and again: the scheduler's view is old",
+    ),
+    Signal(
+        "observed-generation",
+        "",
+        "fathom.controllers.plan_progress:unobserved",
+        "says in WorkloadProgress which controller is behind",
+        "a controller has not observed the newest generation",
+    ),
+    Signal(
+        "slo-burn",
+        "",
+        "fathom.agent.gateway.budget:ErrorBudget",
+        "holds a PolicyRollout; moves nobody",
+        "connections to a Service fail",
+    ),
 )
 _BY_NAME = {signal.name: signal for signal in SIGNALS}
+_ORDER = {signal.name: index for index, signal in enumerate(SIGNALS)}
 
 
 class Limits(msgspec.Struct, frozen=True):
@@ -60,16 +153,24 @@ class Limits(msgspec.Struct, frozen=True):
 
     suspect_s: float = 20.0  # Two renewals of ten seconds were missed: one may be late.
     unreachable_s: float = 40.0  # The Lease's own duration, as kubelets ask for it.
-    status_s: float = 75.0  # Agents renew it every thirty: two were missed.
-    silent_s: float = 300.0  # So long alone is enough.
+    confirmed_s: float = 75.0  # When another source agrees. Two statuses of thirty seconds were missed too.
+    silent_s: float = 300.0  # So long alone is enough: what pods tolerate by default.
+
+
+class Report(msgspec.Struct, frozen=True):
+    """What another path says of a node."""
+
+    signal: str
+    verdict: Verdict
+    words: str
 
 
 class Heard(msgspec.Struct, frozen=True):
-    """When we last heard of a node, on our clock; or since when we could have."""
+    """When we last heard of a node, on our monotonic clock; or since when we could have."""
 
     lease_ns: int
     status_ns: int
-    reported: tuple[tuple[str, str], ...] = ()  # What others say, as (signal, words).
+    reports: tuple[Report, ...] = ()
     renewed_ns: int | None = None  # When we really heard a renewal; None: never, since we began to listen.
     before: State = State.HEALTHY  # What was made of it until now.
 
@@ -88,43 +189,91 @@ def plain(evidence: Evidence) -> str:
 class Assessment(msgspec.Struct, frozen=True):
     state: State
     evidence: tuple[Evidence, ...] = ()
+    spared: str = ""  # By what another path says that it lives: it is Unreachable, and nobody leaves.
 
     @property
     def message(self) -> str:
-        return "; ".join(each.words for each in self.evidence)
+        return "; ".join([*(each.words for each in self.evidence), *([self.spared] if self.spared else [])])
+
+    @property
+    def confirmed(self) -> bool:
+        """Whether more than one source says so, or an operator: else it is silence alone, and pods stay
+        for as long as they tolerate that."""
+        sources = {_BY_NAME[each.signal].source for each in self.evidence}
+        return "operator" in sources or len(sources) >= 2
+
+
+class Facts(msgspec.Struct, frozen=True):
+    """What the rules look at."""
+
+    silent_s: float  # Of the agent: since its last sign, lease or status.
+    lease_s: float
+    status_s: float
+    gone: int  # Other sources that say that it is gone.
+    alive: bool  # Another path has seen it alive.
+    declared: bool  # An operator says that it is gone.
+
+
+class Rule(msgspec.Struct, frozen=True):
+    state: State
+    when: Callable[[Facts, Limits], bool]
+    about: str
+
+
+# The first that fits counts.
+RULES: tuple[Rule, ...] = (
+    Rule(State.LOST, lambda f, _: f.declared, "an operator's word is enough"),
+    Rule(
+        State.LOST,
+        lambda f, limits: f.silent_s >= limits.silent_s and not f.alive,
+        "long silence, and nobody has seen it alive",
+    ),
+    Rule(
+        State.LOST,
+        lambda f, limits: f.silent_s >= limits.confirmed_s and f.gone >= 1 and not f.alive,
+        "silence, and another source agrees",
+    ),
+    Rule(State.UNREACHABLE, lambda f, limits: f.silent_s >= limits.unreachable_s, "silence"),
+    Rule(State.SUSPECT, lambda f, limits: f.lease_s >= limits.suspect_s, "a late heartbeat"),
+    Rule(State.SUSPECT, lambda f, limits: f.status_s >= limits.confirmed_s, "an agent that renews half"),
+    Rule(State.SUSPECT, lambda f, _: f.gone >= 1, "another source alone: the agent is heard"),
+    Rule(State.HEALTHY, lambda f, limits: True, "it is heard"),
+)
 
 
 def assess(heard: Heard, *, now_ns: int, limits: Limits = Limits()) -> Assessment:  # noqa: B008  # Frozen.
     """What all that was heard amounts to."""
     lease_s, status_s = (now_ns - heard.lease_ns) / SECOND_NS, (now_ns - heard.status_ns) / SECOND_NS
-    evidence = []
+    alive = [report for report in heard.reports if report.verdict == "alive"]
+    gone = [report for report in heard.reports if report.verdict == "gone"]
+    facts = Facts(
+        silent_s=min(lease_s, status_s),
+        lease_s=lease_s,
+        status_s=status_s,
+        gone=sum(report.signal != "operator" for report in gone),
+        alive=bool(alive),
+        declared=any(report.signal == "operator" for report in gone),
+    )
+    state = next(rule.state for rule in RULES if rule.when(facts, limits))
+    if not _is_alive(heard, now_ns, limits):
+        # Who is seen alive by another path is not lost, whatever was made of it before.
+        state = max(state, min(heard.before, State.UNREACHABLE) if alive else heard.before)
+    spared = alive[0].words if alive and state == State.UNREACHABLE else ""
+    return Assessment(state, _evidence(lease_s, status_s, gone, limits), spared)
+
+
+def _evidence(
+    lease_s: float, status_s: float, gone: Sequence[Report], limits: Limits
+) -> tuple[Evidence, ...]:
+    evidence = [Evidence(report.signal, report.words) for report in gone]
     if lease_s >= limits.suspect_s:
         evidence.append(Evidence("lease", f"its lease was not renewed for {lease_s:.0f} s"))
-    if status_s >= limits.status_s:
+    if status_s >= limits.confirmed_s:
         evidence.append(Evidence("status", f"its status was not renewed for {status_s:.0f} s"))
-    evidence += [Evidence(signal, words) for signal, words in heard.reported if signal in _BY_NAME]
-    evidence.sort(key=lambda each: [*_BY_NAME].index(each.signal))
-    state = _state(evidence, lease_s, limits)
-    return Assessment(
-        state if _is_alive(heard, now_ns, limits) else max(state, heard.before), tuple(evidence)
-    )
+    return tuple(sorted(evidence, key=lambda each: _ORDER[each.signal]))
 
 
 def _is_alive(heard: Heard, now_ns: int, limits: Limits) -> bool:
     """Only a renewal that we heard makes a node better. A time of grace (we have just begun to listen, or
     were blind) keeps it from getting worse, which is something else."""
     return heard.renewed_ns is not None and now_ns - heard.renewed_ns < limits.suspect_s * SECOND_NS
-
-
-def _state(evidence: list[Evidence], lease_s: float, limits: Limits) -> State:
-    """A lease that is renewed proves that the agent lives: nothing but an operator's word outweighs it."""
-    signals = [_BY_NAME[each.signal] for each in evidence]
-    if any(signal.name == "operator" for signal in signals):
-        return State.LOST
-    strongest = max((signal.alone for signal in signals), default=State.HEALTHY)
-    if lease_s < limits.unreachable_s:
-        return min(strongest, State.SUSPECT)
-    sources = {signal.name for signal in signals if signal.source}
-    if len(sources) >= 2 or lease_s >= limits.silent_s:
-        return State.LOST
-    return strongest

@@ -1,12 +1,12 @@
 """Keeps an ear on every node: whether its agent is heard, what follows if it is not. Level-based, per node.
 
-What was heard when is kept here, in the process that leads: a new leader gives everybody a new time of grace.
-So does one that was blind itself: while our own view of the leases is old, nobody else's silence counts.
+What was heard when is kept here, on the monotonic clock of the process that leads: a wall clock that is set
+says nothing, and a new leader gives everybody a new time of grace. So does one that was blind itself: while
+our own view of the leases is old, nobody else's silence counts.
 """
 
 from __future__ import annotations
 
-from datetime import datetime
 from typing import ClassVar
 
 import msgspec
@@ -19,9 +19,20 @@ from fathom.control.kit import Kit
 from fathom.control.plan import Delete, Plan, target
 from fathom.control.watches import CONFIG_MAP, LEASE, NODE, POD, Kind, Primary, Related, View, Watch
 from fathom.controllers.brake import BrakeLimits, Permit, Stand, eased, limits_of, permit
-from fathom.controllers.evidence import SECOND_NS, Assessment, Heard, Limits, State, assess
+from fathom.controllers.connections import Connections
+from fathom.controllers.evidence import SECOND_NS, Assessment, Heard, Limits, Report, State, assess
 from fathom.controllers.news import of_eviction, of_node
-from fathom.controllers.plan_evictions import OUT_OF_SERVICE, leaving, mark_of, marks, no_execute
+from fathom.controllers.plan_evictions import (
+    DECLARED,
+    OUT_OF_SERVICE,
+    SILENCE,
+    Beside,
+    Leaving,
+    beside,
+    leaving,
+    marks,
+    no_execute,
+)
 from fathom.controllers.plan_nodes import (
     FRESH_S,
     NEEDS,
@@ -31,6 +42,7 @@ from fathom.controllers.plan_nodes import (
     state_of,
     zone_of,
 )
+from fathom.controllers.reached import Reached
 from fathom.model.conditions import conditions_of
 from fathom.model.objects import Key, Obj, key_of, lookup, metadata
 
@@ -38,15 +50,12 @@ LEASES = "kube-node-lease"
 SIGNS_OF_LIFE = Kind(LEASE.name, LEASE.resource, LEASES)
 BRAKE = Key("fathom-system", "node-brake")
 BRAKE_LIMITS = Kind(CONFIG_MAP.name, CONFIG_MAP.resource, BRAKE.namespace)
-# Annotation by which people say that the machine is gone; Kubernetes' taint for it counts too.
-OPERATOR = "fathom.dev/declare-lost"
-# Annotations in which others say what they see of a node, with the time until which it counts.
-REPORTS = {"connection": "fathom.dev/unconnected-until", "gateway": "fathom.dev/unserved-until"}
 
 # Between two looks at a node: one that is ill, and one that is not. A lease that is renewed wakes us for an
 # ill one only: thousands of healthy ones renew theirs every ten seconds.
 ILL_S, WELL_S = 5.0, 10.0
 NEEDS_TO_EVICT = (NoOlderThan(FRESH_S, ("Node", "Pod")),)
+HEARING_S = 40  # A lease's duration: within it whoever lives is heard.
 PODS_AT_ONCE = 50  # Of one node, taken out of service or evicted in one pass.
 
 
@@ -66,7 +75,7 @@ def _if_ill(name: str, view: View) -> tuple[Key, ...]:
 
 
 class _Ear(msgspec.Struct):
-    """What was last said, and when we heard it."""
+    """What was last said, and when we heard it, on the clock that nobody sets."""
 
     lease: object
     lease_ns: int
@@ -90,19 +99,24 @@ class Nodes:
         self._kit = kit
         self._limits = limits or Limits()
         self._ears: dict[str, _Ear] = {}
+        # By node: since when it is in a state, as we saw it. A new leader counts from now: it brakes more.
+        self._entered: dict[str, dict[State, tuple[str, int]]] = {}
+        self._connections = Connections(kit)
+        self._reached = Reached()
         self._blind_ns = 0  # When we were last blind; silence before that says nothing.
 
     async def reconcile(self, key: Key) -> Again:
-        view, now_ns = self._kit.snapshot(), self._kit.now_ns()
+        view, now_ns = self._kit.snapshot(), self._kit.monotonic_ns()
         node = view.get("Node", key)
         if node is None:
-            self._ears.pop(key.name, None)
+            self._forget(key.name)
             return Again.never()
         found = self._assessed(view, node, now_ns)
-        allowed = self._permit(view, node, found, now_ns)
+        self._look_elsewhere(view, key.name, found.state, now_ns)
+        allowed = self._held(node, self._permit(view, node, found, now_ns))
         plan = plan_node(node, found, allowed.allowed, allowed.why, now=self._kit.now())
         applied = await self._kit.apply(key, plan, seen=view)
-        if applied.failure is not None or allowed.allowed < State.UNREACHABLE:
+        if applied.failure is not None or allowed.allowed < State.UNREACHABLE or found.spared:
             ill = found.state > State.HEALTHY
             return Again.after(applied, in_s=ILL_S if ill else WELL_S, why="listen again")
         return await self._take_out_of_service(key)
@@ -114,17 +128,22 @@ class Nodes:
         applied = await self._kit.apply(key, Plan(statuses=statuses, needs=NEEDS, why="unheard"), seen=view)
         return Again.after(applied, in_s=ILL_S if len(statuses) < PODS_AT_ONCE else 0.1, why="listen again")
 
+    def _forget(self, name: str) -> None:
+        self._ears.pop(name, None)
+        self._entered.pop(name, None)
+        self._connections.forget(name)
+        self._reached.forget(name)
+
     # Listening.
 
     def _assessed(self, view: Snapshot, node: Obj, now_ns: int) -> Assessment:
         if max(view.age("Lease"), view.age("Node")) > FRESH_S:
             self._blind_ns = now_ns
         ear = self._listen(view, node, now_ns)
-        since_ns = self._blind_ns
         heard = Heard(
-            max(ear.lease_ns, since_ns),
-            max(ear.status_ns, since_ns),
-            reported(node, now_ns=now_ns),
+            max(ear.lease_ns, self._blind_ns),
+            max(ear.status_ns, self._blind_ns),
+            self._reports(node, now_ns),
             renewed_ns=ear.renewed_ns,
             before=state_of(node),
         )
@@ -134,23 +153,45 @@ class Nodes:
         name = key_of(node).name
         lease = view.get("Lease", Key(LEASES, name))
         renewed = lookup(lease, "spec", "renewTime") if lease is not None else None
-        beats = [each["lastHeartbeatTime"] for each in conditions_of(node) if each.get("lastHeartbeatTime")]
+        beats = heartbeats(node)
         ear = self._ears.setdefault(name, _Ear(renewed, now_ns, beats, now_ns))
         if ear.lease != renewed:
             ear.lease, ear.lease_ns, ear.renewed_ns = renewed, now_ns, now_ns
         if ear.status != beats:
-            ear.status, ear.status_ns = beats, now_ns
+            ear.status, ear.status_ns, ear.renewed_ns = beats, now_ns, now_ns
         return ear
 
+    def _reports(self, node: Obj, now_ns: int) -> tuple[Report, ...]:
+        name = key_of(node).name
+        found = (operators_word(node), self._connections.report(name), self._reached.report(name, now_ns))
+        return tuple(report for report in found if report is not None)
+
+    def _look_elsewhere(self, view: Snapshot, name: str, state: State, now_ns: int) -> None:
+        """Of a node in doubt: what others see of it. Of one that is heard nobody is asked."""
+        if state == State.HEALTHY:
+            self._connections.forget(name)
+            self._reached.forget(name)
+            return
+        self._connections.ask(name)
+        self._reached.listen(name, view.by_index("Pod", "node", name), now_ns)
+
     # Braking.
+
+    def _held(self, node: Obj, allowed: Permit) -> Permit:
+        """While the evidence fits our own blindness better, nothing gets worse than it is."""
+        own = "; ".join(self._kit.own_trouble().values())
+        known = max(State.SUSPECT, state_of(node))
+        if not own or allowed.allowed <= known or operators_word(node) is not None:
+            return allowed
+        return Permit(known, f"it may be us: {own}")
 
     def _permit(self, view: Snapshot, node: Obj, found: Assessment, now_ns: int) -> Permit:
         if found.state <= State.SUSPECT:
             return Permit(found.state)
-        stand = stand_of(node, found.state)
-        others = [stand_of(each, self._stands(view, each, now_ns)) for each in view.list("Node")]
+        stand = self._stand(node, found.state, now_ns)
+        others = [self._stand(each, self._stands(view, each, now_ns), now_ns) for each in view.list("Node")]
         allowed = permit(stand, others, now_ns=now_ns, limits=self._brake(view))
-        if any(each.signal == "operator" for each in found.evidence):
+        if operators_word(node) is not None:
             return allowed
         ear = self._ears[key_of(node).name]
         if allowed.many:
@@ -162,6 +203,21 @@ class Nodes:
         known = key_of(node).name in self._ears
         return self._assessed(view, node, now_ns).state if known else state_of(node)
 
+    def _stand(self, node: Obj, assessed: State, now_ns: int) -> Stand:
+        flipped_ns = self._entered_ns(node, State.UNREACHABLE, now_ns)
+        evicted_ns = self._entered_ns(node, State.LOST, now_ns)
+        return Stand(key_of(node).name, zone_of(node), assessed, flipped_ns=flipped_ns, evicted_ns=evicted_ns)
+
+    def _entered_ns(self, node: Obj, state: State, now_ns: int) -> int | None:
+        """When we first saw it in this state. The condition's own time is of a wall clock that may be set."""
+        known, stamp = self._entered.setdefault(key_of(node).name, {}), entered(node, state)
+        if stamp is None:
+            known.pop(state, None)
+            return None
+        if state not in known or known[state][0] != stamp:
+            known[state] = (stamp, now_ns)
+        return known[state][1]
+
     def _brake(self, view: Snapshot) -> BrakeLimits:
         config = view.get("ConfigMap", BRAKE)
         limits, wrong = limits_of((config or {}).get("data") or {})
@@ -170,40 +226,24 @@ class Nodes:
         return limits
 
 
-def stand_of(node: Obj, assessed: State) -> Stand:
-    return Stand(
-        key_of(node).name,
-        zone_of(node),
-        assessed,
-        flipped_ns=_ns(entered(node, State.UNREACHABLE)),
-        evicted_ns=_ns(entered(node, State.LOST)),
-    )
+def heartbeats(node: Obj) -> list[object]:
+    """Of the agent's own conditions: it alone writes those."""
+    return [
+        each["lastHeartbeatTime"]
+        for each in conditions_of(node)
+        if each.get("lastHeartbeatTime") and not str(each.get("type")).startswith("fathom.dev/")
+    ]
 
 
-def _ns(text: str | None) -> int | None:
-    return None if text is None else int(datetime.fromisoformat(text).timestamp()) * SECOND_NS
-
-
-def reported(node: Obj, *, now_ns: int) -> tuple[tuple[str, str], ...]:
-    """What people and other parts say about the node."""
+def operators_word(node: Obj) -> Report | None:
+    """What people say: our annotation, or Kubernetes' taint for a machine that is off."""
     notes = metadata(node).get("annotations") or {}
-    found = []
     taints = lookup(node, "spec", "taints") or ()
-    if notes.get(OPERATOR) or any(taint.get("key") == OUT_OF_SERVICE for taint in taints):
-        found.append(("operator", notes.get(OPERATOR) or "it is tainted as out of service"))
-    for signal, name in REPORTS.items():
-        until_ns = _ns(_time(notes.get(name)))
-        if until_ns is not None and until_ns > now_ns:
-            found.append((signal, f"{name} says so"))
-    return tuple(found)
-
-
-def _time(text: object) -> str | None:
-    try:
-        datetime.fromisoformat(str(text))
-    except ValueError:
-        return None
-    return str(text)
+    if notes.get(DECLARED):
+        return Report("operator", "gone", str(notes[DECLARED]))
+    if any(taint.get("key") == OUT_OF_SERVICE for taint in taints):
+        return Report("operator", "gone", "it is tainted as out of service")
+    return None
 
 
 class Evictions:
@@ -218,20 +258,23 @@ class Evictions:
 
     def __init__(self, kit: Kit) -> None:
         self._kit = kit
-        # By node: since when its taints are known. kubectl does not say when it added one.
-        self._heard: dict[str, dict[str, int]] = {}
+        # By node: since when we see which pod beside which taint. Times that objects name are of wall clocks.
+        self._since: dict[str, Beside] = {}
+        # Until then silence is no reason to drive anybody away: a node that is back has time to be heard.
+        self._blind_ns = kit.monotonic_ns()
 
     async def reconcile(self, key: Key) -> Again:
-        view = self._kit.snapshot()
-        node = view.get("Node", key)
-        if node is None:
-            self._heard.pop(key.name, None)
-            return Again.never()
-        now_ns = self._kit.now_ns()
-        heard = self._listen(node)
-        going = leaving(node, view.by_index("Pod", "node", key.name), heard=heard, now_ns=now_ns)
+        going = self._going(key)
         if not going:
             return Again.never()
+        if going[0].after_s <= 0:
+            # A life depends on it: the node as the server has it, not as our view does.
+            node = await self._kit.api.get(NODE.resource, "", key.name)
+            known = self._kit.snapshot().get("Node", key)
+            if node is None or known is None or no_execute(node) != no_execute(known):
+                return Again.in_s(1.0, "the node in our view is not the one there is")
+            going = self._going(key)
+        view = self._kit.snapshot()
         now = [each for each in going if each.after_s <= 0][:PODS_AT_ONCE]
         plan = Plan(
             patches=marks(now, now=self._kit.now()),
@@ -243,13 +286,17 @@ class Evictions:
         later = [each.after_s for each in going if each.after_s > 0]
         return Again.after(applied, in_s=min(later, default=None), why="somebody's time to stay ends")
 
-    def _listen(self, node: Obj) -> dict[str, int]:
-        """A taint that went and came again counts anew."""
-        name, now_ns = key_of(node).name, self._kit.now_ns()
-        known = self._heard.get(name, {})
-        heard = {mark: known.get(mark, now_ns) for mark in map(mark_of, no_execute(node))}
-        if heard:
-            self._heard[name] = heard
-        else:
-            self._heard.pop(name, None)
-        return heard
+    def _going(self, key: Key) -> list[Leaving]:
+        view, now_ns = self._kit.snapshot(), self._kit.monotonic_ns()
+        node = view.get("Node", key)
+        if node is None or not no_execute(node):
+            self._since.pop(key.name, None)
+            return []
+        if max(view.age("Node"), view.age("Pod")) > FRESH_S:
+            self._blind_ns = now_ns
+        pods = view.by_index("Pod", "node", key.name)
+        since = self._since[key.name] = beside(node, pods, self._since.get(key.name, {}), now_ns=now_ns)
+        not_before = dict.fromkeys(SILENCE, self._blind_ns + HEARING_S * SECOND_NS)
+        if operators_word(node) is not None:
+            not_before = {}
+        return leaving(node, pods, since, now_ns=now_ns, not_before=not_before)

@@ -1,41 +1,64 @@
-"""Pods that a NoExecute taint drives away, when, and what is written on them before they go. Pure."""
+"""Pods that a NoExecute taint drives away, when, and what is written on them before they go. Pure.
+
+How long somebody may stay is counted from when the controller first saw the pod beside the taint, on its own
+monotonic clock, as Kubernetes' taint manager does: neither a clock that is set nor a new leader drives
+anybody away early.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from datetime import datetime
+from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 
 from fathom.control.plan import Patch, target
 from fathom.model.conditions import DISRUPTION_TARGET, conditions_of, is_true, set_condition
-from fathom.model.objects import Obj, is_deleting, lookup
+from fathom.model.objects import Obj, is_deleting, lookup, metadata, uid_of
 
 SECOND_NS = 1_000_000_000
 EMPTY: Mapping[str, int] = {}
 # Kubernetes' taint with which people say that a machine is off.
 OUT_OF_SERVICE = "node.kubernetes.io/out-of-service"
+# Annotation of a node by which people say that the machine is gone.
+DECLARED = "fathom.dev/declare-lost"
+UNREACHABLE, LOST = "node.kubernetes.io/unreachable", "fathom.dev/lost"
+SILENCE = (UNREACHABLE, LOST)  # Taints that follow from not hearing a node.
+# What the API server gives pods that do not say how long they stay on a node that is unreachable.
+DEFAULT_S = 300.0
+
+# (taint, pod's UID) -> since when we see the one beside the other.
+Beside = Mapping[tuple[str, str], int]
 
 
 class Leaving(msgspec.Struct, frozen=True):
-    """`after_s`: None while it tolerates everything for good; nought or less is now."""
+    """`after_s`: nought or less is now."""
 
     pod: Obj
     taint: str
     after_s: float
 
 
+def beside(node: Obj, pods: Iterable[Obj], known: Beside, *, now_ns: int) -> dict[tuple[str, str], int]:
+    """A taint that went and came again counts anew, and so does a pod that came later than the taint."""
+    taints = [mark_of(taint) for taint in no_execute(node)]
+    pairs = [(mark, uid_of(pod)) for pod in pods for mark in taints]
+    return {pair: known.get(pair, now_ns) for pair in pairs}
+
+
 def leaving(
-    node: Obj, pods: Sequence[Obj], *, now_ns: int, heard: Mapping[str, int] = EMPTY
+    node: Obj,
+    pods: Sequence[Obj],
+    since: Beside,
+    *,
+    now_ns: int,
+    not_before: Mapping[str, int] = EMPTY,
 ) -> list[Leaving]:
-    """Everybody who has to go, soonest first. `heard`: since when taints are known, by mark, for those that
-    do not say when they were added."""
-    taints = no_execute(node)
+    """Everybody who has to go, soonest first. `not_before`: by taint, until when nobody goes for it."""
     found = [
         one
         for pod in pods
-        if taints and not is_deleting(pod) and lookup(pod, "status", "phase") not in {"Succeeded", "Failed"}
-        for one in _first(pod, taints, heard, now_ns)
+        if not is_deleting(pod) and lookup(pod, "status", "phase") not in {"Succeeded", "Failed"}
+        for one in _first(node, pod, since, not_before, now_ns)
     ]
     return sorted(found, key=lambda each: each.after_s)
 
@@ -71,31 +94,27 @@ def mark_of(taint: Obj) -> str:
     return f"{taint.get('key')}={taint.get('value') or ''}"
 
 
-def _first(pod: Obj, taints: Sequence[Obj], heard: Mapping[str, int], now_ns: int) -> list[Leaving]:
+def _first(node: Obj, pod: Obj, since: Beside, not_before: Mapping[str, int], now_ns: int) -> list[Leaving]:
     due = []
-    for taint in taints:
-        stays_s = tolerated_s(taint, lookup(pod, "spec", "tolerations") or ())
+    declared = bool((metadata(node).get("annotations") or {}).get(DECLARED))
+    for taint in no_execute(node):
+        stays_s = stays_beside_s(taint, lookup(pod, "spec", "tolerations") or (), declared=declared)
         if stays_s is not None:
-            added_ns = _moment_ns(taint.get("timeAdded")) or heard.get(mark_of(taint), now_ns)
-            # Who was put beside a taint that was there already has its whole time, as in Kubernetes.
-            since_ns = max(added_ns, _placed_ns(pod))
-            due.append(Leaving(pod, str(taint.get("key")), (since_ns - now_ns) / SECOND_NS + stays_s))
+            key = str(taint.get("key"))
+            due_ns = since.get((mark_of(taint), uid_of(pod)), now_ns) + round(stays_s * SECOND_NS)
+            after_ns = max(due_ns, not_before.get(key, 0)) - now_ns
+            due.append(Leaving(pod, key, after_ns / SECOND_NS))
     return [min(due, key=lambda each: each.after_s)] if due else []
 
 
-def _placed_ns(pod: Obj) -> int:
-    placed = next((one for one in conditions_of(pod) if one.get("type") == "PodScheduled"), {})
-    return _moment_ns(placed.get("lastTransitionTime")) if placed.get("status") == "True" else 0
-
-
-def _moment_ns(text: object) -> int:
-    """Nought where nobody can tell."""
-    if not isinstance(text, str):
-        return 0
-    try:
-        return int(datetime.fromisoformat(text).timestamp()) * SECOND_NS
-    except ValueError:
-        return 0
+def stays_beside_s(taint: Obj, tolerations: Sequence[Obj], *, declared: bool = False) -> float | None:
+    """Who asked to stay on an unreachable node for longer than is usual means a lost one too: that we are
+    more sure than Kubernetes would be is no reason to move it. What an operator declares holds for all."""
+    stays_s = tolerated_s(taint, tolerations)
+    if taint.get("key") != LOST or declared or stays_s != 0.0:
+        return stays_s
+    unreachable_s = tolerated_s({**taint, "key": UNREACHABLE}, tolerations)
+    return unreachable_s if unreachable_s is None or unreachable_s > DEFAULT_S else stays_s
 
 
 def tolerated_s(taint: Obj, tolerations: Sequence[Obj]) -> float | None:

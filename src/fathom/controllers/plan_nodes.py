@@ -2,7 +2,9 @@
 
     Suspect       fathom.dev/suspect:NoSchedule
     Unreachable   Ready=Unknown, node.kubernetes.io/unreachable:NoSchedule and :NoExecute
-    Lost          fathom.dev/lost:NoExecute
+    Lost          fathom.dev/lost:NoExecute, if more than one source says so: silence alone moves nobody who
+                  tolerates Unreachable before that time is over
+    spared        (another path sees it alive) as Unreachable, without NoExecute
     not ready     (the agent's own word) node.kubernetes.io/not-ready:NoSchedule and :NoExecute
 
 Who tolerates a taint for a time stays for that time; `plan_evictions` counts it. Taints of others are left
@@ -16,11 +18,12 @@ from collections.abc import Sequence
 from fathom.cache.freshness import NoOlderThan
 from fathom.control.plan import Patch, Plan, WriteStatus, target, write_status
 from fathom.controllers.evidence import Assessment, State, plain
+from fathom.controllers.plan_evictions import LOST, UNREACHABLE
 from fathom.model.conditions import Status, conditions_of, find_condition, set_condition
 from fathom.model.objects import Obj, lookup, metadata
 
-UNREACHABLE, NOT_READY = "node.kubernetes.io/unreachable", "node.kubernetes.io/not-ready"
-SUSPECT, LOST, QUARANTINE = "fathom.dev/suspect", "fathom.dev/lost", "fathom.dev/quarantine"
+NOT_READY = "node.kubernetes.io/not-ready"
+SUSPECT, QUARANTINE = "fathom.dev/suspect", "fathom.dev/quarantine"
 UNSCHEDULABLE = "node.kubernetes.io/unschedulable"
 PRESSURES = {
     "MemoryPressure": "node.kubernetes.io/memory-pressure",
@@ -44,8 +47,9 @@ NEEDS = (NoOlderThan(FRESH_S, ("Node", "Lease")),)
 
 def plan_node(node: Obj, found: Assessment, allowed: State, held: str, *, now: str) -> Plan:
     """`allowed`: how far the brake lets us go; `held`: what it says about the rest."""
-    status = write_status("Node", node, {"conditions": _conditions(node, found, allowed, held, now=now)})
-    taints = wanted_taints(node, allowed, now=now)
+    said = held or (f"nobody leaves: {found.spared}" if found.spared else "")
+    status = write_status("Node", node, {"conditions": _conditions(node, found, allowed, said, now=now)})
+    taints = wanted_taints(node, allowed, now=now, spared=bool(found.spared), confirmed=found.confirmed)
     return Plan(
         patches=_retainted(node, taints, destructive=allowed > State.SUSPECT),
         statuses=status,
@@ -126,20 +130,26 @@ def _keeping_heartbeat(conditions: list[Obj], name: str, *, now: str) -> list[Ob
 # Taints.
 
 
-def wanted_taints(node: Obj, state: State, *, now: str) -> list[Obj]:
-    """Those of others as they are, then ours; a taint that stays keeps its time."""
+def wanted_taints(
+    node: Obj, state: State, *, now: str, spared: bool = False, confirmed: bool = True
+) -> list[Obj]:
+    """Those of others as they are, then ours; a taint that stays keeps its time. `spared`: nobody leaves.
+    `confirmed`: it is lost by more than silence, so pods need not stay for as long as they tolerate that."""
     before = [each for each in lookup(node, "spec", "taints") or () if isinstance(each, dict)]
-    wanted = [*_for_state(state), *_for_word(node, state), *_for_spec(node)]
+    confirmed = confirmed or any(each.get("key") == LOST for each in before)
+    wanted = [*_for_state(state, confirmed), *_for_word(node, state), *_for_spec(node)]
+    if spared:
+        wanted = [(key, effect) for key, effect in wanted if effect != "NoExecute"]
     known = {(each.get("key"), each.get("effect")): each for each in before}
     kept = [each for each in before if each.get("key") not in OURS]
     return kept + [known.get(pair) or _taint(*pair, now=now) for pair in wanted]
 
 
-def _for_state(state: State) -> list[tuple[str, str]]:
+def _for_state(state: State, confirmed: bool) -> list[tuple[str, str]]:
     wanted = [(SUSPECT, "NoSchedule")] if state >= State.SUSPECT else []
     if state >= State.UNREACHABLE:
         wanted += [(UNREACHABLE, "NoSchedule"), (UNREACHABLE, "NoExecute")]
-    return [*wanted, (LOST, "NoExecute")] if state >= State.LOST else wanted
+    return [*wanted, (LOST, "NoExecute")] if state >= State.LOST and confirmed else wanted
 
 
 def _for_word(node: Obj, state: State) -> list[tuple[str, str]]:

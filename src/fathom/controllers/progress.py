@@ -113,13 +113,13 @@ class _Progress:
         current, before = self.count(view, workload, now)
         plan = plan_progress(workload, there, current, before, now=now)
         if plan.statuses:
-            self._wrote_ns[key] = self._kit.now_ns()
+            self._wrote_ns[key] = self._kit.monotonic_ns()
         applied = await self._kit.apply(key, plan, seen=view)
         return Again.after(applied, in_s=_look_again_s(current, now), why="a stage's deadline")
 
     def _wait_s(self, key: Key) -> float:
         wrote_ns = self._wrote_ns.get(key)
-        return 0.0 if wrote_ns is None else EVERY_S - (self._kit.now_ns() - wrote_ns) / 1e9
+        return 0.0 if wrote_ns is None else EVERY_S - (self._kit.monotonic_ns() - wrote_ns) / 1e9
 
     def is_counted(self, workload: Obj) -> bool:
         return True

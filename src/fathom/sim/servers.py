@@ -6,13 +6,15 @@ import asyncio
 from typing import Any
 from urllib.parse import parse_qs
 
+from fathom.api.agents import AgentAddress, LogAsk, NoAgents, Reached
 from fathom.api.auth.jws import SigningKey
 from fathom.api.auth.static_tokens import Tokens
-from fathom.api.request import Request, Response
+from fathom.api.request import Request, Response, Source
 from fathom.assembly import Parts, Wanted, assemble, bootstrap
 from fathom.model.audit import AuditEntry
 from fathom.model.body import encode_json
 from fathom.model.errors import ApiError, unavailable
+from fathom.model.objects import Obj, metadata
 from fathom.seams.process import Inside
 from fathom.sim.network import SERVING, Exchange, Network
 from fathom.sim.process import Process
@@ -22,6 +24,8 @@ from fathom.store.retention import Retention
 
 # What a supervisor waits before it starts a server again that could not begin.
 RESTART_S = 1.0
+# A trip to an agent and back, and how long one waits for an answer that does not come.
+TRIP_S, CONNECT_S = 0.005, 3.0
 
 
 class AuditTrail:
@@ -32,6 +36,33 @@ class AuditTrail:
 
     def record(self, entry: AuditEntry) -> None:
         self._process.world.audited(self._process, entry)
+
+
+class WorldAgents:
+    """The way to the world's agents: a process named as its node. One that died took its machine along."""
+
+    def __init__(self, process: Process) -> None:
+        self._process = process
+
+    async def logs(self, at: AgentAddress, ask: LogAsk) -> Source:
+        return await NoAgents().logs(at, ask)
+
+    async def usage(self, at: AgentAddress) -> dict[str, Any]:
+        return await NoAgents().usage(at)
+
+    async def reach(self, node: Obj) -> Reached:
+        world, name = self._process.world, str(metadata(node)["name"])
+        agent = world.processes.get(name)
+        if agent is None:
+            return Reached("unknown", "no process of the world is its agent")
+        await asyncio.sleep(TRIP_S)
+        if not agent.alive or world.faults.partition(name, self._process.name) is not None:
+            await asyncio.sleep(CONNECT_S)
+            return Reached("gone", "nothing answers")
+        if agent.paused:
+            await asyncio.sleep(CONNECT_S)
+            return Reached("unsure", "it stands still")
+        return Reached("alive")
 
 
 class SimServer:
@@ -64,6 +95,7 @@ class SimServer:
                 token=f"housekeeping of {process.name}",
                 shared_store=not alone,
                 keep_all_objects=True,
+                agents=WorldAgents(process),
                 measured=False,
             )
         )

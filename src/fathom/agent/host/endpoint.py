@@ -2,6 +2,7 @@
 
     GET /containerLogs/NAMESPACE/POD/UID/CONTAINER?follow=…      as kubelet has it, but for the UID
     GET /usage                                                    what the node's containers use
+    GET /healthz                                                  whether the agent is there
 
 The agent's own certificate is made anew at each start and published in its Node object, which nobody else may
 write; so whoever reads the Node knows whom to believe. The other way round the agent takes only a client that
@@ -85,6 +86,7 @@ class Endpoint:
         app = web.Application(middlewares=[_only_the_api_server])
         app.router.add_get("/containerLogs/{namespace}/{pod}/{uid}/{container}", self._logs)
         app.router.add_get("/usage", self._used)
+        app.router.add_get("/healthz", self._healthz)
         self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=STOP_S)
 
     async def listen(self, address: str, port: int, tls: ssl.SSLContext) -> int:
@@ -97,6 +99,10 @@ class Endpoint:
 
     async def close(self) -> None:
         await self._runner.cleanup()
+
+    async def _healthz(self, request: web.Request) -> web.Response:
+        """Answered on the loop that the agent itself runs on: an agent that hangs does not answer."""
+        return web.Response(text="ok")
 
     async def _used(self, request: web.Request) -> web.Response:
         return web.Response(body=msgspec.json.encode(self._usage()), content_type="application/json")

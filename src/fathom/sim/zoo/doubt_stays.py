@@ -3,6 +3,8 @@ more."""
 
 from __future__ import annotations
 
+from typing import Any
+
 from fathom.controllers import plan_nodes
 from fathom.controllers.evidence import State
 from fathom.model.objects import Obj, lookup
@@ -14,8 +16,8 @@ BREAKS = "what is said is so when settled"
 _right = plan_nodes.wanted_taints
 
 
-def and_those_of_before(node: Obj, state: State, *, now: str) -> list[Obj]:
-    wanted = _right(node, state, now=now)
+def and_those_of_before(node: Obj, state: State, **more: Any) -> list[Obj]:
+    wanted = _right(node, state, **more)
     before = [taint for taint in lookup(node, "spec", "taints") or () if taint not in wanted]
     return wanted + [taint for taint in before if taint.get("key") == plan_nodes.SUSPECT]
 
