@@ -73,6 +73,7 @@ async def run_controllers(
         lease=lease,
         user_agent=f"fathom/{__version__} {WHO}",
         events=True,
+        signals="controllers",
     )
     try:
         await run_live(settings, server, stop=stop, tape=tape, journal=journal, log=log)

@@ -66,7 +66,9 @@ class Breaker:
         rng: random.Random,
         *,
         on_change: Callable[[BreakerView], None] = lambda view: None,
+        answered: Callable[[int], None] = lambda status: None,
     ) -> None:
+        self._answered = answered
         self._target = target
         self._rng = rng
         self._on_change = on_change
@@ -105,6 +107,8 @@ class Breaker:
 
     def report(self, given: Pass, reply: Reply | None) -> None:
         """What came of it; None if nobody waited for the answer."""
+        if reply is not None:
+            self._answered(reply.status)
         if given.term != self._term:
             return
         if self._state == "half-open" and not given.vital:

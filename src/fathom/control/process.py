@@ -25,6 +25,7 @@ from fathom.cache.scope import Pace, Scope
 from fathom.cache.written import WriteLog
 from fathom.control.breaker import Breaker, BreakerView
 from fathom.control.commit import PROBE_S, Commit
+from fathom.control.health import ProcessHealth
 from fathom.control.kit import Kit
 from fathom.control.leading import Ends, Leading
 from fathom.control.lease import Standing, Term, Timing
@@ -32,6 +33,7 @@ from fathom.control.loop import Loop, LoopObserver, NoLoopObserver, Reconciler, 
 from fathom.control.pace import Rate
 from fathom.control.queue import NoQueueMetrics, QueueMetrics, WorkQueue
 from fathom.control.retry import Retry, Trouble
+from fathom.control.signals import SignalPublisher
 from fathom.control.station import Station
 from fathom.control.telling import Change, Teller
 from fathom.control.waking import Waker
@@ -68,6 +70,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     resync_s: float = 600.0
     drain_s: float = 10.0
     user_agent: str = "fathom-controllers"
+    signals: str = ""  # The component as which this process publishes its own trouble; '': it does not.
     events: bool = False  # Whether controllers that have something to tell write Events.
 
 
@@ -121,11 +124,13 @@ class Controllers:
         self._settings = settings
         self._watchers = watchers
         self.loops: list[Loop] = []
-        self._station = Station(inside, settings)
+        clock = inside.outside.clock
+        self.health = ProcessHealth(clock, caches=watchers.caches, loops=watchers.loops)
+        self._station = Station(inside, settings, answered=self.health.answered)
         self.caches = Caches(
             self._station.api(),
             streams=inside.streams,
-            observer=watchers.caches,
+            observer=self.health,
             pace=Pace(resync=settings.resync_s, bookmark=settings.bookmark_s),
         )
         for kind, indexes in watched(controllers):
@@ -177,7 +182,9 @@ class Controllers:
 
     async def _work(self, term: Term | None, ends: Ends) -> bool:
         teller = self._teller()
-        telling = asyncio.get_running_loop().create_task(teller.run()) if self._settings.events else None
+        loop_ = asyncio.get_running_loop()
+        telling = [loop_.create_task(teller.run())] if self._settings.events else []
+        telling += [loop_.create_task(self._publisher(term).run())] if self._settings.signals else []
         probes = Probes(self.caches, PROBE_S)
         self.loops = [self._loop(controller, term, teller, probes) for controller in self._controllers]
         for loop in self.loops:
@@ -189,8 +196,8 @@ class Controllers:
             for loop in self.loops:
                 await loop.cut_off()
             probes.stop()
-            if telling is not None:
-                telling.cancel()
+            for task in telling:
+                task.cancel()
 
     async def _drain(self, keeping: asyncio.Task[str] | None) -> bool:
         """The lease goes on being renewed meanwhile; if it is lost all the same, nothing may finish."""
@@ -214,6 +221,10 @@ class Controllers:
         inside = self._inside
         api = self._station.api()
         return Teller(api, clock=inside.outside.clock, ids=inside.outside.ids)
+
+    def _publisher(self, term: Term | None) -> SignalPublisher:
+        api, clock = self._station.api(term), self._inside.outside.clock
+        return SignalPublisher(api, self._settings.signals, self.health.raised, clock=clock)
 
     def _tell(self, controller: Controller, teller: Teller, change: Change) -> None:
         news = getattr(controller, "news", None)
@@ -257,10 +268,9 @@ class Controllers:
             log=inside.log,
             epoch=lambda: term.epoch or 0 if term is not None else 0,
             floor=None if term is None else term.floor,
+            own_trouble=self.health.raised,
         )
-        shared = Shared(
-            self.caches, probes, written, self.breaker, inside.log, self._watchers.loops, settings.workers
-        )
+        shared = Shared(self.caches, probes, written, self.breaker, inside.log, self.health, settings.workers)
         return Loop(
             name,
             controller(kit),

@@ -3,6 +3,7 @@ lease it may hold. What the controllers' and the scheduler's process have in com
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Protocol
 
 from fathom.client.api import Api, Transport
@@ -28,12 +29,18 @@ class Wanted(Protocol):
 
 
 class Station:
-    def __init__(self, inside: Inside, wanted: Wanted) -> None:
+    def __init__(
+        self, inside: Inside, wanted: Wanted, *, answered: Callable[[int], None] = lambda status: None
+    ) -> None:
+        """`answered` is told of each request that is over, with its status; nought is no answer."""
         self._inside = inside
         self._wanted = wanted
         self.standing: Standing | None = None
         self.breaker = Breaker(
-            wanted.target, inside.streams.stream("breaker"), on_change=self._breaker_changed
+            wanted.target,
+            inside.streams.stream("breaker"),
+            on_change=self._breaker_changed,
+            answered=answered,
         )
 
     def api(self, term: Term | None = None) -> Api:

@@ -132,7 +132,7 @@ SIGNALS: tuple[Signal, ...] = (
     Signal(
         "observed-generation",
         "",
-        "fathom.controllers.plan_progress:unobserved",
+        "fathom.controllers.observed:Behind",
         "says in WorkloadProgress which controller is behind",
         "a controller has not observed the newest generation",
     ),

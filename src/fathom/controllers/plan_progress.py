@@ -16,6 +16,7 @@ from fathom.control.owning import controller_ref, is_controlled_by, named_after
 from fathom.control.plan import NOTHING, OWN_WRITES, Create, Delete, Plan, WriteStatus, contains, target
 from fathom.controllers.deploymentstatus import REPLICA_FAILURE
 from fathom.controllers.missing import Missing
+from fathom.controllers.observed import with_observed
 from fathom.controllers.podstates import seconds
 from fathom.controllers.stages import MESSAGE_LENGTH_MAX, STAGES, Stand, reached
 from fathom.model.conditions import Status, conditions_of, set_condition, without_condition
@@ -122,9 +123,16 @@ def _of_going(going: Missing) -> PendingReason:
 
 
 def plan_progress(
-    workload: Obj, there: Obj | None, current: Counted, before: Counted | None, *, now: str
+    workload: Obj,
+    there: Obj | None,
+    current: Counted,
+    before: Counted | None,
+    *,
+    now: str,
+    behind: bool = False,
 ) -> Plan:
-    """`before`: what is left of earlier generations, where they can be told apart."""
+    """`before`: what is left of earlier generations, where they can be told apart. `behind`: its own
+    controller has not observed its newest generation for long."""
     if there is None and is_deleting(workload):
         return NOTHING
     if there is None:
@@ -136,7 +144,12 @@ def plan_progress(
     status: Obj = {
         "current": _plain(shown),
         "observedGeneration": generation,
-        "conditions": _conditions(there, shown, generation, now, lacking=bool(_lacking(current))),
+        "conditions": with_observed(
+            _conditions(there, shown, generation, now, lacking=bool(_lacking(current))),
+            workload,
+            behind=behind,
+            now=now,
+        ),
     }
     previous = _previous(there, before, generation, now)
     if previous is not None:

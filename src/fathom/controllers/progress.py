@@ -32,6 +32,7 @@ from fathom.controllers.adopting import FOR_CHILDREN, claims_of, owner_key
 from fathom.controllers.endpoints import ENDPOINT_SLICE
 from fathom.controllers.jobpolicies import CRITERIA_MET, FAILURE_TARGET
 from fathom.controllers.missing import own_deadline_s, why_going, why_missing
+from fathom.controllers.observed import Behind
 from fathom.controllers.plan_endpoints import SERVICE_NAME, selects
 from fathom.controllers.plan_jobs import is_finished, is_true
 from fathom.controllers.plan_progress import Counted, forget, plan_progress, progress_name
@@ -96,6 +97,7 @@ class _Progress:
 
     def __init__(self, kit: Kit) -> None:
         self._kit = kit
+        self._behind = Behind()
         self._wrote_ns: dict[Key, int] = {}  # When each was last written, of those within the last second.
 
     async def reconcile(self, key: Key) -> Again:
@@ -104,6 +106,7 @@ class _Progress:
         there = view.get("WorkloadProgress", Key(key.namespace, progress_name(self.kind.name, key.name)))
         if workload is None or not self.is_counted(workload):
             self._wrote_ns.pop(key, None)
+            self._behind.forget(key)
             left = there is not None and (workload is not None or controller_of(there) is None)
             applied = await self._kit.apply(key, forget(there if left else None), seen=view)
             return Again.after(applied)
@@ -111,11 +114,15 @@ class _Progress:
         if wait_s > 0:
             return Again.in_s(wait_s, "it was written within the last second")
         current, before = self.count(view, workload, now)
-        plan = plan_progress(workload, there, current, before, now=now)
+        behind_in_s = self._behind.wait_s(key, workload, now_ns=self._kit.monotonic_ns())
+        behind = behind_in_s is not None and behind_in_s <= 0
+        plan = plan_progress(workload, there, current, before, now=now, behind=behind)
         if plan.statuses:
             self._wrote_ns[key] = self._kit.monotonic_ns()
         applied = await self._kit.apply(key, plan, seen=view)
-        return Again.after(applied, in_s=_look_again_s(current, now), why="a stage's deadline")
+        waits = [_look_again_s(current, now), None if behind else behind_in_s]
+        in_s = min((wait_s for wait_s in waits if wait_s is not None), default=None)
+        return Again.after(applied, in_s=in_s, why="a stage's deadline")
 
     def _wait_s(self, key: Key) -> float:
         wrote_ns = self._wrote_ns.get(key)

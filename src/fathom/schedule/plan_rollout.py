@@ -37,6 +37,7 @@ class Signals(msgspec.Struct, frozen=True):
     canary: Share = Share()
     base: Share = Share()
     policy_exists: bool = True
+    trouble: str = ""  # What the control plane or Services have to suffer now.
 
 
 class Next(msgspec.Struct, frozen=True):
@@ -106,6 +107,8 @@ def _go_on(rollout: PolicyRollout, signals: Signals) -> Next:
         return Next(rolled_back(rollout, signals.now_ns), 0.0, f"rolled back: {regressed}")
     if regressed:
         return Next(None, 5.0, f"held: {regressed}")
+    if signals.trouble:
+        return Next(None, 5.0, f"held: {signals.trouble}")
     left_s = _left_s(rollout, signals.now_ns)
     if left_s > 0:
         return Next(None, left_s, f"step {rollout.status.step} lasts {left_s:.0f} s more")

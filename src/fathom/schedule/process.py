@@ -16,8 +16,10 @@ import msgspec
 from fathom.cache.caches import Caches
 from fathom.cache.observer import CacheObserver
 from fathom.cache.scope import Pace, Scope
+from fathom.client.api import Api
 from fathom.control.leading import Ends, Leading
 from fathom.control.lease import Term, Timing
+from fathom.control.signals import SignalPublisher
 from fathom.control.station import Station
 from fathom.schedule.kinds import KINDS
 from fathom.schedule.plugins import installed_rules
@@ -94,7 +96,9 @@ class SchedulerProcess:
     async def _work(self, term: Term | None, ends: Ends) -> bool:
         """Schedule until told to stop, or until the lease is lost."""
         api = self._station.api(term)
-        working = asyncio.get_running_loop().create_task(self.scheduler.run(api, term), name="scheduling")
+        loop = asyncio.get_running_loop()
+        working = loop.create_task(self.scheduler.run(api, term), name="scheduling")
+        telling = loop.create_task(self._publisher(api).run()) if self._settings.own_kinds else None
         try:
             await asyncio.wait((working, *ends.all), return_when=asyncio.FIRST_COMPLETED)
             if working.done():
@@ -102,7 +106,15 @@ class SchedulerProcess:
             return False if ends.lost else await self.scheduler.drain(self._settings.drain_s)
         finally:
             working.cancel()
+            if telling is not None:
+                telling.cancel()
             await asyncio.wait((working,))
+
+    def _publisher(self, api: Api) -> SignalPublisher:
+        settings = self._settings
+        component = settings.lease.rpartition("/")[2] or settings.who
+        clock = self._inside.outside.clock
+        return SignalPublisher(api, component, self.scheduler.signals.raised, clock=clock)
 
     def _rules(self) -> Rules:
         settings = self._settings

@@ -13,9 +13,10 @@ from fathom.client.api import Resource
 from fathom.control.again import Again
 from fathom.control.kit import Kit
 from fathom.control.plan import OWN_WRITES, Patch, Plan, WriteStatus, target
-from fathom.control.watches import NAMESPACE, NODE, POD, Kind, Primary, Related, Watch
-from fathom.model.conditions import conditions_of, find_condition, set_condition
-from fathom.model.objects import Key, Obj
+from fathom.control.signals import COMPONENT_SIGNALS, component_of, raised_of
+from fathom.control.watches import NAMESPACE, NODE, POD, SERVICE, Kind, Primary, Related, Watch
+from fathom.model.conditions import CONNECTIONS_FAIL, conditions_of, find_condition, is_true, set_condition
+from fathom.model.objects import Key, Obj, key_of
 from fathom.model.own import GROUP, VERSION, PolicyRollout, SchedulingPolicy, read, workloads_of
 from fathom.model.own.policy import policy_in
 from fathom.model.own.times import duration_ns, moment_ns
@@ -29,6 +30,7 @@ ROLLOUT = Kind("PolicyRollout", Resource(GROUP, VERSION, "policyrollouts", names
 # A rollout that nothing moves is looked at again in this time: signals get older by themselves, and pods that
 # begin to wait must not wait for the end of a step.
 LOOK_S = 5.0
+TROUBLES_MAX = 3  # That are named.
 
 
 def identity_of(pod: Obj) -> str:
@@ -45,6 +47,8 @@ class PolicyRollouts:
         Related(POD),
         Related(NODE),
         Related(NAMESPACE),
+        Related(SERVICE),
+        Related(COMPONENT_SIGNALS),
     )
 
     def __init__(self, kit: Kit) -> None:
@@ -115,9 +119,21 @@ def gather(rollout: PolicyRollout, view: Snapshot, *, now_ns: int) -> Signals:
     began_ns = moment_ns(rollout.status.step_started_at) or 0
     canary, base = _shares(rollout, view, began_ns) if rollout.status.phase == CANARY else (Share(), Share())
     exists = view.get("SchedulingPolicy", Key("", rollout.spec.to)) is not None
-    return Signals(
-        now_ns, max(view.age(kind) for kind in ("Pod", "Node", "SchedulingPolicy")), canary, base, exists
-    )
+    age_s = max(view.age(kind) for kind in ("Pod", "Node", "SchedulingPolicy"))
+    return Signals(now_ns, age_s, canary, base, exists, trouble_of(view))
+
+
+def trouble_of(view: Snapshot) -> str:
+    """What is no reason to go back, and none to go on: a part that is slow, a Service that fails."""
+    raised = [
+        f"{component_of(one)}: {words}"
+        for one in view.list("ComponentSignals")
+        for words in raised_of(one).values()
+    ]
+    burning = [
+        f"service {'/'.join(key_of(one))}" for one in view.list("Service") if is_true(one, CONNECTIONS_FAIL)
+    ]
+    return "; ".join([*raised, *(f"{one}: connections fail" for one in burning)][:TROUBLES_MAX])
 
 
 def _shares(rollout: PolicyRollout, view: Snapshot, since_ns: int) -> tuple[Share, Share]:

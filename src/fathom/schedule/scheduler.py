@@ -35,6 +35,7 @@ from fathom.schedule.known import Known
 from fathom.schedule.observing import observed
 from fathom.schedule.queue import Happening, SchedulingQueue
 from fathom.schedule.roommaking import RoomMaking
+from fathom.schedule.signals import QueueSignals
 from fathom.schedule.voice import QUEUED, QUEUED_AFTER_S, Voice, Word
 from fathom.schedule.waking import Waking
 from fathom.seams.outside import timestamp
@@ -63,6 +64,7 @@ class Scheduler:
         self._attempts = Attempts(self._desk)
         self._hearing = Hearing(self._desk, self._attempts)
         self._waking = Waking(self._desk, self._attempts)
+        self.signals = QueueSignals(self._desk)
 
     @property
     def counts(self) -> Counts:

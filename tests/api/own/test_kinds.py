@@ -76,6 +76,7 @@ GOOD: dict[str, tuple[str, Obj]] = {
         f"{ROOT}/namespaces/default/trafficroutes",
         {"service": "web", "routes": [{"region": "eu", "weight": 1}]},
     ),
+    "ComponentSignals": (f"{ROOT}/componentsignals", {}),
     "Reservation": (
         f"{ROOT}/namespaces/default/reservations",
         {"workload": {"uid": "1"}, "intent": "place"},

@@ -1,7 +1,8 @@
 """The gateway's deciding part, on a Domain: what to listen for, and what to say about the pods it reaches.
 
     caches ──> table ──PUT /gateway/table──> proxy        (a seam: live it listens, simulated nobody does)
-    pods' condition fathom.dev/Serving <── GET /gateway/observed ──┘
+    pods' condition fathom.dev/Serving <── GET /gateway/observed ──┤
+    when it looked at pods of a node in doubt, which Services burn <── GET /gateway/sight ──┘
 
 A change waits a moment for others: a rollout changes an endpoint slice many times a second.
 """
@@ -13,16 +14,18 @@ import contextlib
 
 import msgspec
 
-from fathom.agent.gateway.proxy import Applied
+from fathom.agent.gateway.budget import ErrorBudget
+from fathom.agent.gateway.proxy import Applied, Sight
 from fathom.agent.gateway.routes import Seen, Table, make_table, said_of
 from fathom.cache.caches import Caches
 from fathom.cache.scope import Scope
+from fathom.cache.snapshot import Snapshot
 from fathom.client.api import STRATEGIC, Api, Resource
 from fathom.client.outcomes import Committed, Rejected
 from fathom.control.plan import contains
 from fathom.control.watches import NODE, POD, SERVICE, core
-from fathom.model.conditions import SERVING, Status, conditions_of, set_condition
-from fathom.model.objects import Key, Obj, key_of, metadata, uid_of
+from fathom.model.conditions import CONNECTIONS_FAIL, SERVING, Status, conditions_of, is_true, set_condition
+from fathom.model.objects import Key, Obj, key_of, lookup, metadata, uid_of
 from fathom.seams.outside import timestamp
 from fathom.seams.process import Inside
 from fathom.seams.seam import Ask, Reply
@@ -31,9 +34,12 @@ EVENT = core("Event", "events")
 SLICES = Resource("discovery.k8s.io", "v1", "endpointslices")
 ROUTES = Resource("fathom.dev", "v1alpha1", "trafficroutes")
 IN_FORCE = "InForce"  # Condition of a route.
+SUSPECT = "fathom.dev/suspect"  # Taint of a node whose agent is not heard.
+LOOK_S = 5.0
+PODS_PER_NODE = 3  # One that is reached is enough, and each is a write.
 ME = "gateway"
 
-TABLE, OBSERVED = "/gateway/table", "/gateway/observed"
+TABLE, OBSERVED, SIGHT = "/gateway/table", "/gateway/observed", "/gateway/sight"
 GATHER_S = 0.02
 AGAIN_S = 1.0
 RETRY_S = 5.0
@@ -60,6 +66,7 @@ class Gateway:
         self._caches = Caches(self._api, streams=inside.streams)
         self._dirty = asyncio.Event()
         self.table: Table = ()
+        self._budget = ErrorBudget()
         self._unsure = False  # Whether the last table was taken: it is told again.
         self.applied: Applied | None = None  # None: there is nobody to listen, as in a simulated world.
         for name, resource in (
@@ -77,7 +84,7 @@ class Gateway:
     async def _run(self) -> None:
         self._caches.start()
         loop = asyncio.get_running_loop()
-        tasks = [loop.create_task(self._follow()), loop.create_task(self._listen())]
+        tasks = [loop.create_task(work) for work in (self._follow(), self._listen(), self._look_for_ever())]
         try:
             while await self._inside.seam.signal() not in {"stop", "rebase"}:
                 pass
@@ -209,3 +216,74 @@ class Gateway:
             "message": "" if seen.reached else "the gateway cannot connect to it",
             "lastTransitionTime": timestamp(self._inside.outside.clock.now_ns()),
         }
+
+    # What others decide by.
+
+    async def _look_for_ever(self) -> None:
+        while True:
+            await asyncio.sleep(LOOK_S)
+            reply = await self._inside.seam.request(Ask("GET", SIGHT), timeout_s=ANSWER_S)
+            if reply.status == 404:
+                return  # Nobody looks in this world.
+            if reply.status != 200 or not self._caches.synced:
+                continue
+            sight = msgspec.json.decode(reply.body, type=Sight)
+            for pod in doubted(self._caches.snapshot(), sight):
+                await self._say_looked(pod, reached=sight.reached[pod.uid])
+            await self._say_burning(sight)
+
+    async def _say_looked(self, pod: Looked, *, reached: bool) -> None:
+        """Without a time of transition: that stays as it is."""
+        condition = {
+            "type": SERVING,
+            "status": "True" if reached else "False",
+            "lastProbeTime": timestamp(self._inside.outside.clock.now_ns()),
+        }
+        change = {"metadata": {"uid": pod.uid}, "status": {"conditions": [condition]}}
+        await self._api.patch(
+            POD.resource, pod.key.namespace, pod.key.name, change, subresource="status", media=STRATEGIC
+        )
+
+    async def _say_burning(self, sight: Sight) -> None:
+        self._budget.note(sight.totals, now_s=asyncio.get_running_loop().time())
+        burning, view = self._budget.burning(), self._caches.snapshot()
+        for service in view.list("Service"):
+            words = burning.get("/".join(key_of(service)))
+            if (words is not None) == is_true(service, CONNECTIONS_FAIL):
+                continue
+            conditions = set_condition(
+                conditions_of(service),
+                type=CONNECTIONS_FAIL,
+                status="False" if words is None else "True",
+                reason="Recovered" if words is None else "ConnectionsFail",
+                message=words or "",
+                now=timestamp(self._inside.outside.clock.now_ns()),
+            )
+            # What cannot be written now is written at the next look.
+            change = {"status": {"conditions": conditions}}
+            await self._api.patch(SERVICE.resource, *key_of(service), change, subresource="status")
+
+
+class Looked(msgspec.Struct, frozen=True):
+    key: Key
+    uid: str
+
+
+def doubted(view: Snapshot, sight: Sight) -> list[Looked]:
+    """Some pods of each node in doubt. Who reaches nobody at all says nothing: it may be us who are cut
+    off."""
+    suspects = {key_of(node).name for node in view.list("Node") if _is_suspect(node)}
+    if not suspects or not any(sight.reached.values()):
+        return []
+    found: dict[str, list[Looked]] = {}
+    for one in view.list("EndpointSlice"):
+        for endpoint in one.get("endpoints") or ():
+            node, target = str(endpoint.get("nodeName")), endpoint.get("targetRef") or {}
+            pod = Looked(Key(key_of(one).namespace, str(target.get("name"))), str(target.get("uid")))
+            if node in suspects and pod.uid in sight.reached and pod not in found.setdefault(node, []):
+                found[node].append(pod)
+    return [pod for pods in found.values() for pod in sorted(pods, key=lambda one: one.key)[:PODS_PER_NODE]]
+
+
+def _is_suspect(node: Obj) -> bool:
+    return any(taint.get("key") == SUSPECT for taint in lookup(node, "spec", "taints") or ())

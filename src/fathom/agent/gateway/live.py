@@ -13,7 +13,7 @@ from pathlib import Path
 import msgspec
 
 from fathom import private_files
-from fathom.agent.gateway.following import OBSERVED, TABLE, Observation
+from fathom.agent.gateway.following import OBSERVED, SIGHT, TABLE, Observation
 from fathom.agent.gateway.proxy import Proxy
 from fathom.agent.gateway.routes import Table
 from fathom.client.http import HttpBackend, Server
@@ -83,6 +83,8 @@ class _Backend:
             self._listener = number
             self._host.post(Input.OPENED, number, 200)
             self._tell()
+        elif ask.target == SIGHT:
+            self._host.post(Input.REPLY, number, 200, msgspec.json.encode(self._proxy.sight()))
         else:
             self._http.start(number, ask, stream=stream)
 

@@ -41,6 +41,13 @@ class Applied(msgspec.Struct, frozen=True):
     failed: dict[str, str]  # Service -> why its address cannot be listened on.
 
 
+class Sight(msgspec.Struct, frozen=True):
+    """What the proxy has seen until now."""
+
+    reached: dict[str, bool] = {}  # Pod's UID -> whether it is reached, of those of which that can be said.
+    totals: dict[str, tuple[int, int]] = {}  # Service -> connections carried, and those that found nobody.
+
+
 class Proxy:
     def __init__(self, observe: Observe, log: Log) -> None:
         self._observe = observe
@@ -50,6 +57,7 @@ class Proxy:
         self._unseen: dict[Endpoint, int] = {}  # Looks in a row that failed. Nought: it was reached.
         self._ports: dict[Pod, list[Endpoint]] = {}  # By pod, where it is behind a service.
         self._said: dict[Pod, bool] = {}  # What was told of it last.
+        self._totals: dict[str, tuple[int, int]] = {}
         self._connections: set[asyncio.Task[None]] = set()
         self._news = asyncio.Event()  # There is a table that was not looked at yet.
         self._meeting: set[Endpoint] = set()  # New ones that are being looked at.
@@ -130,6 +138,7 @@ class Proxy:
                 balancer.failed(endpoint, now_s=_now_s())
                 continue
             self._seen(endpoint, True)
+            self._count(balancer, carried=1)
             balancer.connected(endpoint)
             try:
                 await _both_ways(reader, writer, far_reader, far_writer)
@@ -137,9 +146,28 @@ class Proxy:
                 balancer.closed(endpoint)
                 far_writer.close()
             return
+        self._count(balancer, failed=1)
         _break(writer)
 
+    def _count(self, balancer: Balancer, *, carried: int = 0, failed: int = 0) -> None:
+        service = balancer.listener.service
+        before = self._totals.get(service, (0, 0))
+        self._totals[service] = (before[0] + carried, before[1] + failed)
+
     # Looking.
+
+    def sight(self) -> Sight:
+        """Of pods behind an address where connecting says something."""
+        services = {balancer.listener.service for balancer in self._balancers.values()}
+        self._totals = {name: counts for name, counts in self._totals.items() if name in services}
+        reached = {}
+        for (_, uid), endpoints in self._ports.items():
+            counts = [self._unseen.get(each) for each in endpoints if each.real]
+            if any(count == 0 for count in counts):
+                reached[uid] = True
+            elif counts and all(count is not None and count >= UNSEEN_MAX for count in counts):
+                reached[uid] = False
+        return Sight(reached, dict(self._totals))
 
     async def look_for_ever(self) -> None:
         """New ones at once, all others now and then."""

@@ -9,7 +9,12 @@ from fathom.api.kinds.kind import Kind
 from fathom.api.kinds.own_capacity import CAPACITY_CLASS, RESERVATION, TENANT_QUOTA
 from fathom.api.kinds.own_policy import POLICY_ROLLOUT, SCHEDULER_OVERRIDE, SCHEDULING_POLICY
 from fathom.api.kinds.own_schema import TEXT, group, listed
-from fathom.api.kinds.own_workloads import REPAIR_PROPOSAL, TRAFFIC_ROUTE, WORKLOAD_PROGRESS
+from fathom.api.kinds.own_workloads import (
+    COMPONENT_SIGNALS,
+    REPAIR_PROPOSAL,
+    TRAFFIC_ROUTE,
+    WORKLOAD_PROGRESS,
+)
 from fathom.model.own.shape import GROUP, VERSION
 
 # Many bindings in one request. It is answered, never stored: `api/subresources/binding.py`.
@@ -40,5 +45,6 @@ OWN_KINDS: tuple[Kind, ...] = (
     WORKLOAD_PROGRESS,
     REPAIR_PROPOSAL,
     TRAFFIC_ROUTE,
+    COMPONENT_SIGNALS,
     BINDING_BATCH,
 )

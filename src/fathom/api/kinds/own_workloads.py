@@ -1,4 +1,4 @@
-"""WorkloadProgress, RepairProposal, TrafficRoute: as the API serves them."""
+"""WorkloadProgress, RepairProposal, TrafficRoute, ComponentSignals: as the API serves them."""
 
 from __future__ import annotations
 
@@ -120,4 +120,24 @@ TRAFFIC_ROUTE = own_kind(
         ),
     ),
     status=group(observedGeneration=COUNT, observedBy=listed(TEXT), conditions=CONDITIONS),
+)
+
+COMPONENT_SIGNALS = own_kind(
+    "ComponentSignals",
+    "componentsignals",
+    namespaced=False,
+    short_names=("signals",),
+    columns=(
+        Column("Raised", "string", ".status.signals[*].name"),
+        Column("Message", "string", ".status.signals[*].message"),
+    ),
+    spec_required=False,
+    spec=group(),
+    status=group(
+        observedAt=said(TIME, "When this was last written."),
+        signals=said(
+            listed(group("name", name=NAME, message=TEXT, since=TIME)),
+            "What the component notices about itself, of what is so now. None: it is well.",
+        ),
+    ),
 )

@@ -64,6 +64,7 @@ def employ_cluster(
             server=server,
             account=User(accounts.CONTROLLERS),
             lease="fathom-system/controllers",
+            signals="controllers",
             timing=TIMING,
         )
     for index, node in enumerate(nodes):

@@ -1,0 +1,82 @@
+"""What is wrong with a deciding process itself: requests go unanswered, watches break, passes fail.
+
+Whoever sees little must not judge others by it. So reactions that cannot be undone are held while one of
+these is raised; each is counted over a short time on the monotonic clock, and goes by itself.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Sequence
+
+from fathom.cache.observer import CacheObserver, Failed, Happening, Resumed, Silent
+from fathom.control.loop import LoopObserver, Passed
+from fathom.seams.outside import Clock
+
+REQUESTS, WATCHES, ERRORS = "request-timeout", "watch-disconnect", "controller-errors"
+WINDOW_S = 30.0
+KEPT = 256  # Of each sort: more say no more.
+TIMEOUTS_MIN = 3
+WATCHES_MIN = 3
+ERRORS_MIN = 10
+# A server that ends a watch in time, as all do now and then, breaks nothing.
+HARMLESS = frozenset({"ended"})
+
+
+class ProcessHealth:
+    """Told by the breaker, the caches and the loops. Asked by whoever is about to react."""
+
+    def __init__(
+        self, clock: Clock, *, caches: CacheObserver | None = None, loops: LoopObserver | None = None
+    ) -> None:
+        self._clock = clock
+        self._caches = caches
+        self._loops = loops
+        self._answers: deque[tuple[int, bool]] = deque(maxlen=KEPT)  # (when, whether one came)
+        self._breaks: deque[tuple[int, str]] = deque(maxlen=KEPT)  # (when, kind)
+        # By controller: (when, whether it failed).
+        self._passes: dict[str, deque[tuple[int, bool]]] = {}
+
+    # Told.
+
+    def answered(self, status: int) -> None:
+        """A request is over. Nought: no answer came."""
+        self._answers.append((self._clock.monotonic_ns(), status != 0))
+
+    def note(self, happening: Happening) -> None:
+        if self._caches is not None:
+            self._caches.note(happening)
+        broke = isinstance(happening, Failed | Silent)
+        if broke or (isinstance(happening, Resumed) and happening.why not in HARMLESS):
+            self._breaks.append((self._clock.monotonic_ns(), happening.kind))
+
+    def passed(self, passed: Passed) -> None:
+        if self._loops is not None:
+            self._loops.passed(passed)
+        known = self._passes.setdefault(passed.controller, deque(maxlen=KEPT))
+        known.append((self._clock.monotonic_ns(), passed.result in {"failed", "gave-up"}))
+
+    # Asked.
+
+    def raised(self) -> dict[str, str]:
+        """Signal -> in words, of those that are so now."""
+        since_ns = self._clock.monotonic_ns() - round(WINDOW_S * 1e9)
+        unanswered = [not ok for at_ns, ok in self._answers if at_ns >= since_ns]
+        kinds = {kind for at_ns, kind in self._breaks if at_ns >= since_ns}
+        failing = [name for name, passes in self._passes.items() if _fails(passes, since_ns)]
+        found = {}
+        if any(unanswered) and (all(unanswered) or _is_most(unanswered, TIMEOUTS_MIN)):
+            found[REQUESTS] = "most of our requests were not answered within the last half minute"
+        if len(kinds) >= WATCHES_MIN:
+            found[WATCHES] = "our watches broke within the last half minute"
+        if failing:
+            found[ERRORS] = f"most passes of {', '.join(sorted(failing))} failed within the last half minute"
+        return found
+
+
+def _fails(passes: Iterable[tuple[int, bool]], since_ns: int) -> bool:
+    return _is_most([failed for at_ns, failed in passes if at_ns >= since_ns], ERRORS_MIN)
+
+
+def _is_most(bad: Sequence[bool], least: int) -> bool:
+    return sum(bad) >= least and 2 * sum(bad) >= len(bad)

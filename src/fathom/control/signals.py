@@ -1,0 +1,75 @@
+"""What a part of the control plane notices about itself, published as an object that other parts and people
+read: `kubectl get componentsignals`. Written when something is raised or cleared, and not more often than
+every few seconds."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+
+from fathom.client.api import Api, Resource
+from fathom.client.outcomes import Committed, Rejected
+from fathom.control.watches import Kind
+from fathom.model.errors import ApiError
+from fathom.model.objects import Obj, lookup, metadata
+from fathom.seams.outside import Clock, timestamp
+
+COMPONENT_SIGNALS = Kind("ComponentSignals", Resource("fathom.dev", "v1alpha1", "componentsignals", False))
+EVERY_S = 5.0
+
+
+class SignalPublisher:
+    """`raised`: signal -> in words, of those that are so now."""
+
+    def __init__(
+        self, api: Api, component: str, raised: Callable[[], Mapping[str, str]], *, clock: Clock
+    ) -> None:
+        self._api = api
+        self._component = component
+        self._raised = raised
+        self._clock = clock
+        self._said: dict[str, str] | None = None  # As last written; None: not known.
+
+    async def run(self) -> None:
+        """For ever. What cannot be written now is written the next time."""
+        while True:
+            raised = dict(self._raised())
+            if raised != self._said and (raised or self._said is not None or await self._is_there()):
+                self._said = raised if await self._say(raised) else None
+            await asyncio.sleep(EVERY_S)
+
+    async def _is_there(self) -> bool:
+        """Whether an earlier term has left something that is no longer so. One that is well says nothing."""
+        try:
+            found = await self._api.get(COMPONENT_SIGNALS.resource, "", self._component)
+        except ApiError:
+            return False
+        if found is None or not raised_of(found):
+            self._said = {}
+        return found is not None and bool(raised_of(found))
+
+    async def _say(self, raised: Mapping[str, str]) -> bool:
+        now = timestamp(self._clock.now_ns())
+        signals = [{"name": name, "message": words, "since": now} for name, words in sorted(raised.items())]
+        status = {"status": {"observedAt": now, "signals": signals}}
+        resource = COMPONENT_SIGNALS.resource
+        outcome = await self._api.patch(resource, "", self._component, status, subresource="status")
+        if isinstance(outcome, Rejected) and outcome.code == 404:
+            made = {
+                "apiVersion": COMPONENT_SIGNALS.api_version,
+                "kind": COMPONENT_SIGNALS.name,
+                "metadata": {"name": self._component},
+            }
+            await self._api.create(resource, "", made)
+            outcome = await self._api.patch(resource, "", self._component, status, subresource="status")
+        return isinstance(outcome, Committed)
+
+
+def raised_of(obj: Obj) -> dict[str, str]:
+    """Signal -> in words, as the object has it."""
+    found = lookup(obj, "status", "signals") or ()
+    return {str(one.get("name")): str(one.get("message") or "") for one in found if isinstance(one, dict)}
+
+
+def component_of(obj: Obj) -> str:
+    return str(metadata(obj).get("name"))
