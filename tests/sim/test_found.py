@@ -108,3 +108,11 @@ def test_a_pod_that_became_ready_since_it_was_chosen_to_go_is_not_taken() -> Non
     ready, and the view does not show it yet. 3. One too many: the one that looks unready is the ready one."""
     told = SCENARIOS["a-crash-at-any-write-of-a-rollout"]
     must_hold(told, plan_of(told, "41"))
+
+
+def test_a_step_of_any_wall_clock_moves_nobody() -> None:
+    """Of the controllers, by forty seconds and by an hour; of an agent whose pods may not run alone for long;
+    of the API server."""
+    told = SCENARIOS["clocks-are-set"]
+    for seed in ("0", "10", "15", "2", "6"):
+        must_hold(told, plan_of(told, seed))

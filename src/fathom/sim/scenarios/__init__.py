@@ -15,6 +15,7 @@ from fathom.sim.scenario import Scenario
 from fathom.sim.scenarios import (
     basics,
     claims,
+    clocks,
     cluster,
     constraints,
     crashes,
@@ -90,6 +91,7 @@ MODULES = (
     lives,
     gray,
     naming,
+    clocks,
 )
 
 SCENARIOS: dict[str, Scenario] = {one.name: one for module in MODULES for one in module.SCENARIOS}

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from fathom.model.objects import Key, lookup
-from fathom.sim.faults import LoseReply, Partition, Pause
+from fathom.sim.faults import AnyFault, CrashAtWrite, LoseReply, Partition, Pause
 from fathom.sim.menu import Menu
 from fathom.sim.scenario import Scenario, scenario
 from fathom.sim.scenarios.real import (
     DECIDERS,
     DEPLOYMENTS,
+    MANAGERS,
     NODES,
     SCHEDULERS,
     checkers,
@@ -84,4 +87,33 @@ async def binding_during_node_failure(world: World) -> None:
     assert bound.keys() <= ready, "somebody was evicted"
 
 
-SCENARIOS: tuple[Scenario, ...] = (cluster, a_node_dies, binding_during_node_failure)
+VICTIMS = (SCHEDULERS[0], MANAGERS[0], "node-1", "api-1")
+
+
+def nth_write(seed: str) -> Sequence[AnyFault]:
+    """Seeds 0, 1, 2, … go through all writes of all of them."""
+    number = int(seed) if seed.isdigit() else 0
+    victim, times = VICTIMS[number % len(VICTIMS)], 1 + number // len(VICTIMS)
+    return (CrashAtWrite(at_s=0.0, target=victim, times=times, for_s=1.0),)
+
+
+@scenario(Menu(processes=DECIDERS), faults_of=nth_write, checkers=checkers)
+async def a_crash_at_any_write_of_a_cluster(world: World) -> None:
+    """A workload is rolled out, rolled again and scaled in a whole cluster; the scheduler, the controllers,
+    an agent or the API server dies after a write, the seed says who and after which."""
+    employ_cluster(world, nodes=NODES[:3])
+    await world.apply(DEPLOYMENTS, deployment("web", 4))
+    await world.sleep(15)
+    await world.apply(DEPLOYMENTS, deployment("web", 4, tag=2))
+    await world.sleep(20)
+    await world.apply(DEPLOYMENTS, deployment("web", 2, tag=2))
+    await world.sleep(10)
+    await world.heal_and_settle(quiet_s=QUIET_S, within_s=900)
+
+
+SCENARIOS: tuple[Scenario, ...] = (
+    cluster,
+    a_node_dies,
+    binding_during_node_failure,
+    a_crash_at_any_write_of_a_cluster,
+)
