@@ -57,6 +57,7 @@ class SimulatedRuntime:
         self._pods: dict[str, Kept] = {}
         self._runs: dict[str, Run] = {}  # Alive, by id.
         self._timers: dict[str, asyncio.TimerHandle] = {}  # Of their ends.
+        self._began_ns: dict[str, int] = {}  # By run; monotonic: a clock that is set makes nobody younger.
         self._probed: dict[str, int] = {}  # How often, of those that falter.
         self._last = ""
         self._ended: Callable[[Run], None] = lambda run: None
@@ -118,7 +119,7 @@ class SimulatedRuntime:
             return Probed(True)
         if fails_at(script, run.attempt) in {"readiness", "liveness"}:
             return Probed(False, "the script says that this probe fails")
-        if self._clock.now_ns() < run.started_ns + script.ready_s * SECOND_NS:
+        if self._clock.monotonic_ns() < self._began_ns[run.id] + script.ready_s * SECOND_NS:
             return Probed(False, "connection refused")
         if script.falters and self._falters(run.id, script.falters):
             return Probed(False, "the script says that it falters")
@@ -160,7 +161,8 @@ class SimulatedRuntime:
     def _live(self, run: Run, pod: Obj) -> None:
         self._runs[run.id] = run
         script = script_of(pod, self._script)
-        age_s = (self._clock.now_ns() - run.started_ns) / SECOND_NS
+        age_s = max(0.0, (self._clock.now_ns() - run.started_ns) / SECOND_NS)
+        self._began_ns[run.id] = self._clock.monotonic_ns() - round(age_s * SECOND_NS)
         if fails_at(script, run.attempt) == "crash":
             self._end_in(run.id, max(0.0, script.crash_s - age_s), script.exit_code or 1)
         elif script.runs_s is not None:
@@ -175,6 +177,7 @@ class SimulatedRuntime:
     def _end(self, id_: str, code: int, signal: int = 0) -> None:
         run = self._runs.pop(id_, None)
         self._probed.pop(id_, None)
+        self._began_ns.pop(id_, None)
         timer = self._timers.pop(id_, None)
         if timer is not None:
             timer.cancel()
