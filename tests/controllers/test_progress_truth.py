@@ -1,0 +1,84 @@
+"""Each condition of a WorkloadProgress that is True, and each reason that claims something, is so."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.controllers.making import NOW, NOW_S
+from tests.controllers.test_plan_progress import planned, stand, there
+
+from fathom.controllers.missing import Missing
+from fathom.controllers.plan_progress import Counted
+from fathom.controllers.stages import ADMITTED, BOUND, QUEUED, READY, SERVING, STARTING, Stand
+from fathom.model.objects import Obj
+
+
+def conditions(counted: Counted) -> dict[str, Obj]:
+    (write,) = planned(there(), counted).statuses
+    return {str(one["type"]): one for one in write.status["conditions"]}
+
+
+@pytest.mark.xfail(strict=True, reason="AllPlaced is said of pods that were not created.")
+def test_pods_that_could_not_be_created_are_not_all_placed() -> None:
+    refused = Missing("quota", "exceeded quota: few", NOW_S + 30.0)
+    said = conditions(Counted(3, [stand(SERVING)], missing=refused))["SchedulingRetrying"]
+    assert (said["status"], said["reason"]) == ("False", "NotCreated")
+    assert "quota" in said["message"]
+    none = conditions(Counted(3, [], missing=refused))["SchedulingRetrying"]
+    assert (none["status"], none["reason"]) == ("False", "NotCreated")
+
+
+@pytest.mark.xfail(strict=True, reason="AllPlaced is said of pods that were not created.")
+def test_pods_that_are_gated_are_not_all_placed() -> None:
+    said = conditions(Counted(2, [stand(SERVING), stand(ADMITTED, reason="gate/budget")]))
+    assert (said["SchedulingRetrying"]["status"], said["SchedulingRetrying"]["reason"]) == (
+        "False",
+        "NotQueued",
+    )
+
+
+@pytest.mark.xfail(strict=True, reason="AllPlaced is said of pods that were not created.")
+def test_a_workload_that_is_being_deleted_is_not_ready() -> None:
+    going = Missing("deletion", "it is being deleted", NOW_S + 60.0)
+    said = conditions(Counted(0, [], going=going))
+    assert {type_: (said[type_]["status"], said[type_]["reason"]) for type_ in ("Bound", "Ready")} == {
+        "Bound": ("False", "Deleting"),
+        "Ready": ("False", "Deleting"),
+    }
+
+
+stands = st.builds(
+    stand,
+    st.sampled_from([ADMITTED, QUEUED, BOUND, STARTING, READY, SERVING]),
+    age_s=st.integers(0, 1000),
+    reason=st.sampled_from(["quota/eu", "crash", "image", "node/n1"]),
+)
+
+
+@pytest.mark.xfail(strict=True, reason="AllPlaced is said of pods that were not created.")
+@given(
+    desired=st.integers(0, 5),
+    some=st.lists(stands, max_size=6),
+    boundary=st.sampled_from(["admission", "quota", "rollout", "paused"]),
+    late=st.booleans(),
+)
+def test_what_a_condition_claims_is_so(desired: int, some: list[Stand], boundary: str, late: bool) -> None:
+    missing = Missing(boundary, "why", NOW_S - 1.0 if late else NOW_S + 30.0)
+    said = conditions(Counted(desired, some, missing=missing))
+
+    def reached(stage: int) -> int:
+        return sum(one.stage >= stage for one in some)
+
+    if said["Bound"]["status"] == "True":
+        assert reached(BOUND) >= desired
+    if said["Ready"]["status"] == "True":
+        assert reached(READY) >= desired
+    retrying = said["SchedulingRetrying"]
+    if retrying["reason"] == "AllPlaced":
+        assert reached(BOUND) == len(some) >= desired
+    if retrying["status"] == "True":
+        assert any(one.stage == QUEUED for one in some)
+    overdue = [one for one in some if one.stage < SERVING and (one.deadline_s or 0) <= NOW_S]
+    assert (said["Stuck"]["status"] == "True") == bool(overdue or (late and len(some) < desired))
+    assert all(one["lastTransitionTime"] == NOW for one in said.values())

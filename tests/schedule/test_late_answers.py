@@ -1,0 +1,117 @@
+"""Answers that come late: the scheduler does not believe what is over by then."""
+
+from __future__ import annotations
+
+import pytest
+from tests.control.worlds import told
+
+from fathom.client.outcomes import Committed
+from fathom.model.objects import Key, key_of, lookup, uid_of
+from fathom.schedule.desk import Desk
+from fathom.schedule.kinds import RESERVATION
+from fathom.sim.faults import LoseReply, Refuse, SlowReply
+from fathom.sim.invariants import RESERVATIONS
+from fathom.sim.running import run_controllers
+from fathom.sim.scenarios.objects import NODES, PODS
+from fathom.sim.scenarios.preempting import OURS
+from fathom.sim.scenarios.scheduling import CLASSES, QUOTAS, node, pod, quota, run_scheduler
+from fathom.sim.standins.agent import Agent
+from fathom.sim.world import World
+
+HIGH = Key("default", "important")
+LATE_S = 6.0
+SLOW_CREATE = SlowReply(at_s=0.0, target="scheduler", match=f"POST {OURS}", delay_s=LATE_S)
+
+
+def desk_of(world: World) -> Desk:
+    desk = world.state("scheduler").scheduler._desk  # type: ignore[attr-defined]  # Its own.
+    assert isinstance(desk, Desk)
+    return desk
+
+
+def believed(world: World) -> tuple[list[str], list[str]]:
+    """Whom the scheduler takes something to be reserved for, and who claims room in its table."""
+    known = desk_of(world).known
+    return sorted(known.held_for), sorted(known.table.claims)
+
+
+async def begun(world: World) -> None:
+    """A node is full of pods that take long to leave, and an important pod waits for their room."""
+    run_scheduler(world, "scheduler")
+    run_controllers(world, "agent", Agent)
+    await world.apply(CLASSES, {"kind": "PriorityClass", "metadata": {"name": "high"}, "value": 1000})
+    await world.apply(QUOTAS, quota("default", cpu="40"))
+    await world.apply(NODES, node("node-1"))
+    victim = pod("victim", cpu="4")
+    victim["spec"] |= {"terminationGracePeriodSeconds": 60, "nodeName": "node-1"}
+    await world.apply(PODS, victim)
+    await world.sleep(2)
+    await world.apply(PODS, pod("important", cpu="4", high=True))
+    await world.until(lambda: bool(world.list(RESERVATIONS)), within_s=4, what="its room is reserved")
+
+
+async def give_back(world: World) -> None:
+    """As repair does, or a person."""
+    (held,) = world.list(RESERVATIONS)
+    assert isinstance(
+        await world.api.delete(RESERVATION.resource, *key_of(held), uid=uid_of(held)), Committed
+    )
+    await world.sleep(0.5)  # The scheduler hears of it, and still has no answer to its create.
+    assert believed(world)[0] == []
+
+
+@pytest.mark.xfail(strict=True, reason="A late answer is believed, and a refused release counts as done.")
+def test_a_reservation_that_is_gone_when_its_create_is_answered_is_not_believed_in() -> None:
+    async def story(world: World) -> None:
+        await begun(world)
+        await give_back(world)
+        await world.sleep(LATE_S + 1)
+        uid = uid_of(world.get("pods", HIGH) or {})
+        assert world.list(RESERVATIONS) == []
+        assert believed(world) == ([], [uid])  # The nomination is there still, and no more than that.
+
+    told(story, faults=[SLOW_CREATE])
+
+
+@pytest.mark.xfail(strict=True, reason="A late answer is believed, and a refused release counts as done.")
+def test_a_pod_that_is_gone_when_its_create_is_answered_leaves_no_claim() -> None:
+    async def story(world: World) -> None:
+        await begun(world)
+        await give_back(world)
+        await world.delete(PODS, "important")
+        await world.sleep(LATE_S + 30)
+        assert believed(world) == ([], [])
+
+    lost = LoseReply(at_s=0.0, target="scheduler", match=f"DELETE {OURS}", told_s=1.0, times=99)
+    told(story, faults=[SLOW_CREATE, lost])
+
+
+def test_a_pod_that_is_gone_leaves_no_reservation_whose_create_is_answered_late() -> None:
+    async def story(world: World) -> None:
+        await begun(world)
+        await world.delete(PODS, "important")
+        await world.sleep(LATE_S + 5)
+        assert world.list(RESERVATIONS) == []
+        assert believed(world) == ([], [])
+
+    told(story, faults=[SLOW_CREATE])
+
+
+@pytest.mark.xfail(strict=True, reason="A late answer is believed, and a refused release counts as done.")
+def test_a_reservation_that_could_not_be_given_back_is_still_counted() -> None:
+    async def story(world: World) -> None:
+        await begun(world)
+        await world.sleep(1)
+        await world.apply(NODES, node("node-2"))
+        there = "node-2"
+        await world.until(
+            lambda: lookup(world.get("pods", HIGH), "spec", "nodeName") == there,
+            within_s=30,
+            what="it has room",
+        )
+        await world.sleep(3)
+        (held,) = world.list(RESERVATIONS)  # Nobody could delete it.
+        holder = "/".join(("reservation", *key_of(held)))
+        assert believed(world) == ([uid_of(world.get("pods", HIGH) or {})], [holder])
+
+    told(story, faults=[Refuse(at_s=0.0, target="scheduler", match=f"DELETE {OURS}", times=99, status=429)])
