@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
 from tests.control.worlds import told
 
 from fathom.client.outcomes import Committed
@@ -60,7 +59,6 @@ async def give_back(world: World) -> None:
     assert believed(world)[0] == []
 
 
-@pytest.mark.xfail(strict=True, reason="A late answer is believed, and a refused release counts as done.")
 def test_a_reservation_that_is_gone_when_its_create_is_answered_is_not_believed_in() -> None:
     async def story(world: World) -> None:
         await begun(world)
@@ -73,7 +71,6 @@ def test_a_reservation_that_is_gone_when_its_create_is_answered_is_not_believed_
     told(story, faults=[SLOW_CREATE])
 
 
-@pytest.mark.xfail(strict=True, reason="A late answer is believed, and a refused release counts as done.")
 def test_a_pod_that_is_gone_when_its_create_is_answered_leaves_no_claim() -> None:
     async def story(world: World) -> None:
         await begun(world)
@@ -97,7 +94,6 @@ def test_a_pod_that_is_gone_leaves_no_reservation_whose_create_is_answered_late(
     told(story, faults=[SLOW_CREATE])
 
 
-@pytest.mark.xfail(strict=True, reason="A late answer is believed, and a refused release counts as done.")
 def test_a_reservation_that_could_not_be_given_back_is_still_counted() -> None:
     async def story(world: World) -> None:
         await begun(world)

@@ -20,7 +20,7 @@ from collections.abc import Iterable
 from typing import Literal
 
 from fathom.client.api import Api
-from fathom.client.outcomes import Committed, Conflict, Outcome, Unknown
+from fathom.client.outcomes import Committed, Conflict, Outcome, Rejected, Unknown
 from fathom.model.errors import ApiError
 from fathom.model.objects import Key, Obj, is_deleting, key_of, labels_of, lookup, uid_of
 from fathom.model.own import HOLDING, Reservation, moment_ns, read
@@ -129,6 +129,12 @@ async def _renewed(api: Api, found: Obj, wanted: Obj, *, now_ns: int) -> Obj:
 async def release(api: Api, key: Key, uid: str) -> Outcome:
     """Whoever is bound on its strength at this moment either was faster, or is refused."""
     return await api.delete(RESERVATION.resource, key.namespace, key.name, uid=uid)
+
+
+def is_gone(outcome: Outcome) -> bool:
+    """Whether what was to be deleted is known not to be there. A delete that was refused, or not sent, has
+    freed nothing."""
+    return isinstance(outcome, Committed) or (isinstance(outcome, Rejected) and outcome.code == 404)
 
 
 async def _read(api: Api, key: Key) -> Obj | ApiError | None:

@@ -15,19 +15,19 @@ from collections.abc import Set
 import msgspec
 
 from fathom.client.api import Api
-from fathom.client.outcomes import Unknown
 from fathom.model.decision import Result
+from fathom.model.objects import Key, key_of, uid_of
 from fathom.schedule.desk import Desk
 from fathom.schedule.flights import Flights
 from fathom.schedule.hearing import Hearing
-from fathom.schedule.known import Held
+from fathom.schedule.kinds import RESERVATION
 from fathom.schedule.place import Placement
 from fathom.schedule.pods import PodView
 from fathom.schedule.preempt import Preemption, Victim
 from fathom.schedule.preempting import FRESH_S, carry_out
 from fathom.schedule.queue import Entry
 from fathom.schedule.records import Circumstances
-from fathom.schedule.reserving import is_due, release, reservation_for, reserve
+from fathom.schedule.reserving import is_due, is_gone, release, reservation_for, reserve
 from fathom.seams.outside import timestamp
 
 
@@ -146,20 +146,26 @@ class RoomMaking:
         made = await reserve(self._api, reservation_for(pod, node, leaving, now_ns=now_ns), now_ns=now_ns)
         if made is None:
             return
-        self._hearing.reservation_changed(None, made)
+        # 1. The create commits. 2. The watch tells of it. 3. The reservation is given back: its pod is gone,
+        # or repair did it. 4. The watch tells of that. 5. The create's answer comes. Whoever believes it then
+        # keeps room for ever, since nobody tells of it again. The cache knows how far it has been told.
+        self._desk.caches.apply_write(RESERVATION.name, made)
         if uid not in self._desk.waiting:  # It has a place meanwhile, or is gone.
-            self.release(uid)
+            await self._let_go(uid, key_of(made), uid_of(made))
 
     def release(self, uid: str, *, but: str = "") -> None:
         """What is reserved for it on other nodes than `but` is not needed any more. Where this fails, repair
         does it."""
         held = self._desk.known.held_for.get(uid)
         if held is not None and held.node != but:
-            self._flights.fly(self._let_go(uid, held))
+            self._flights.fly(self._let_go(uid, held.key, held.uid))
 
-    async def _let_go(self, uid: str, held: Held) -> None:
-        outcome = await release(self._api, held.key, held.uid)
-        if not isinstance(outcome, Unknown) and self._desk.known.held_for.get(uid) == held:
+    async def _let_go(self, uid: str, key: Key, reservation: str) -> None:
+        """`reservation`: its UID. One that could not be given back is still held: the cache tells when it is
+        not any more."""
+        outcome = await release(self._api, key, reservation)
+        held = self._desk.known.held_for.get(uid)
+        if is_gone(outcome) and held is not None and held.uid == reservation:
             self._hearing.reservation_changed(held.as_object(uid), None)
 
 

@@ -119,6 +119,7 @@ class Scheduler:
         for uid in left:
             if self._desk.is_in_hand(uid):
                 self._desk.forget(uid)
+                self._desk.sent.pop(uid, None)  # Else nothing would be reserved for it again.
                 self._desk.queue.retry(
                     uid, Cause("start", "left by an earlier term"), now_ns=self._desk.clock.monotonic_ns()
                 )

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 
 from fathom.control.process import Controllers
 from fathom.control.retry import Retry, Trouble
-from fathom.model.objects import Key, lookup
+from fathom.model.objects import Key, lookup, uid_of
 from fathom.schedule.process import SchedulerProcess
 from fathom.sim.checkers.capacity import held
 from fathom.sim.checkers.leaders import LEASES
-from fathom.sim.invariants import REGISTRY, Checker, Finding
+from fathom.sim.invariants import REGISTRY, RESERVATIONS, Checker, Finding
 from fathom.sim.storelink import at_once
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ class NothingIsLeftInHand(Checker):
     patience_s = 90.0  # Somebody may just be looking.
 
     def settled(self, world: World) -> Iterable[str | Finding]:
-        sums = _sums(world)
+        sums, reserved = _sums(world), {uid_of(one) for one in world.list(RESERVATIONS)}
         for name, process in world.engine.processes.items():
             state = process.state
             if not process.alive:
@@ -45,7 +45,7 @@ class NothingIsLeftInHand(Checker):
             if isinstance(state, Controllers) and _acts(_standing(state)):
                 yield from _of_controllers(name, state)
             elif isinstance(state, SchedulerProcess) and _acts(_standing(state)):
-                yield from (f"{name}: {what}" for what in _of_desk(state.scheduler._desk, sums))
+                yield from (f"{name}: {what}" for what in _of_desk(state.scheduler._desk, sums, reserved))
 
 
 def _acts(standing: Standing | None) -> bool:
@@ -72,7 +72,10 @@ def _too_soon(trouble: Trouble, now_ns: int) -> bool:
     return trouble.attempts < POLICY.attempts_max and now_ns - trouble.since_ns < least_s * 1e9
 
 
-def _of_desk(desk: Desk, sums: Sums) -> Iterator[str]:
+def _of_desk(desk: Desk, sums: Sums, reserved: set[str]) -> Iterator[str]:
+    for uid, one in desk.known.held_for.items():
+        if one.uid not in reserved:
+            yield f"{one.holder} is believed to be held for {uid}; there is no such reservation"
     for uid, sent in desk.sent.items():
         yield f"{'/'.join(sent.pod.key)} ({uid}) is on its way to {sent.wish.node}"
     for uid in desk.landed:
