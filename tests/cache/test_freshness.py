@@ -44,7 +44,7 @@ def test_at_least_names_the_kinds_that_are_behind() -> None:
     world.run(2)
     need = AtLeast({"Pod": 1, "Node": 2})
     assert lacking(world, caches, WriteLog(), need) == [
-        Unmet("Node", "BehindRevision", "at revision 1, needed 2")
+        Unmet("Node", "BehindRevision", "has not reached revision 2", "at revision 1")
     ]
 
 
@@ -57,7 +57,7 @@ def test_no_older_than_looks_at_each_kind_by_itself() -> None:
             del world.server.watches[number]
     world.run(3)
     assert lacking(world, caches, WriteLog(), NoOlderThan(2.0)) == [
-        Unmet("Node", "Stale", "not heard from for 4.0 s, 2 s allowed")
+        Unmet("Node", "Stale", "not heard from within 2 s", "not heard from for 4.0 s")
     ]
     assert lacking(world, caches, WriteLog(), NoOlderThan(2.0, ("Pod",))) == []
 
@@ -72,7 +72,12 @@ def test_own_writes_gate_their_owner_and_nobody_else() -> None:
     written.record("rs-1", "Pod", int(made["metadata"]["resourceVersion"]), Key("default", "a"))
     assert lacking(world, caches, written, OwnWrites("rs-2")) == []
     assert lacking(world, caches, written, OwnWrites("rs-1")) == [
-        Unmet("Pod", "OwnWritesUnseen", "our own write at revision 1 of default/a is not visible at 0")
+        Unmet(
+            "Pod",
+            "OwnWritesUnseen",
+            "our own write at revision 1 of default/a is not visible yet",
+            "at revision 0",
+        )
     ]
     view, rest = world.wait(until_fresh(caches, [OwnWrites("rs-1")], written, timeout_s=5))
     assert (rest, [obj["metadata"]["name"] for obj in view.list("Pod")]) == ([], ["a"])
@@ -103,7 +108,7 @@ def test_an_own_delete_is_seen_when_the_object_is_gone_or_marked() -> None:
     written.record_delete("rs", "Pod", Key("default", "a"), "uid-1")
     written.record_delete("rs", "Pod", Key("default", "b"), "uid-2")
     assert lacking(world, caches, written, OwnWrites("rs"))[0].why == (
-        "our own deletion of default/a is not visible at 2"
+        "our own deletion of default/a is not visible yet"
     )
     world.server.delete(PODS, "a", "default")
     world.server.create(PODS, pod("a"))  # A namesake.
@@ -147,7 +152,7 @@ def test_waiting_ends_with_what_is_still_unmet_when_the_time_is_up() -> None:
     began_s = world.now_s
     need = AtLeast({"Pod": 7})
     view, rest = world.wait(until_fresh(caches, [need], WriteLog(), timeout_s=3))
-    assert rest == [Unmet("Pod", "BehindRevision", "at revision 0, needed 7")]
+    assert rest == [Unmet("Pod", "BehindRevision", "has not reached revision 7", "at revision 0")]
     assert view.revision("Pod") == 0
     assert world.now_s - began_s == pytest.approx(3, abs=0.02)
 
@@ -201,7 +206,7 @@ def test_a_stale_policy_during_a_canary_holds_the_gate_until_every_watch_has_pas
     needs: list[Need] = [AtLeast({"Node": activation, "SchedulingPolicy": activation}), NoOlderThan(3.0)]
     world.run(2)
     assert lacking(world, caches, WriteLog(), *needs) == [
-        Unmet("Node", "BehindRevision", "at revision 0, needed 2")
+        Unmet("Node", "BehindRevision", "has not reached revision 2", "at revision 0")
     ]
     world.later(2, partial(world.server.watches.__setitem__, late, held))
     world.later(2, partial(world.server._serve, held))

@@ -48,11 +48,13 @@ Need = AnyAge | OwnWrites | AtLeast | NoOlderThan
 
 
 class Unmet(msgspec.Struct, frozen=True):
-    """One kind that is not fresh enough. `reason` is for a condition, `why` for a person."""
+    """One kind that is not fresh enough. `reason` is for a condition, `why` for a person. Both stay the same
+    for as long as the same is missing: a condition that counts seconds would be written again and again."""
 
     kind: str
     reason: str  # NotSynced, OwnWritesUnseen, BehindRevision, Stale
     why: str
+    measured: str = ""  # How far it is now. For records.
 
 
 class Source(Protocol):
@@ -167,13 +169,18 @@ def _lacking(need: Need, snapshot: Snapshot, written: WriteLog, now_s: float) ->
 def _unseen(write: Write, snapshot: Snapshot) -> Unmet:
     what = "" if write.key is None else " of " + "/".join(part for part in write.key if part)
     done = "deletion" if write.gone else f"write at revision {write.revision}"
-    why = f"our own {done}{what} is not visible at {snapshot.revision(write.kind)}"
-    return Unmet(write.kind, "OwnWritesUnseen", why)
+    why = f"our own {done}{what} is not visible yet"
+    return Unmet(write.kind, "OwnWritesUnseen", why, f"at revision {snapshot.revision(write.kind)}")
 
 
 def _behind(revisions: dict[str, int], snapshot: Snapshot) -> list[Unmet]:
     return [
-        Unmet(kind, "BehindRevision", f"at revision {snapshot.revision(kind)}, needed {revision}")
+        Unmet(
+            kind,
+            "BehindRevision",
+            f"has not reached revision {revision}",
+            f"at revision {snapshot.revision(kind)}",
+        )
         for kind, revision in revisions.items()
         if snapshot.revision(kind) < revision
     ]
@@ -182,7 +189,7 @@ def _behind(revisions: dict[str, int], snapshot: Snapshot) -> list[Unmet]:
 def _stale(kinds: Iterable[str], seconds: float, snapshot: Snapshot, now_s: float) -> list[Unmet]:
     ages = [(kind, snapshot.age(kind, now_s=now_s)) for kind in kinds]
     return [
-        Unmet(kind, "Stale", f"not heard from for {age:.1f} s, {seconds:g} s allowed")
+        Unmet(kind, "Stale", f"not heard from within {seconds:g} s", f"not heard from for {age:.1f} s")
         for kind, age in ages
         if age > seconds
     ]

@@ -177,7 +177,7 @@ class Commit:
                     kind: Seen(revision, _ms(ages[kind])) for kind, revision in seen.revisions.items()
                 },
                 epoch=here.epoch,
-                need="; ".join(f"{one.reason}: {one.kind} {one.why}" for one in lacking),
+                need="; ".join(map(_needed, lacking)),
                 actions=tuple(action.line for action in (*plan.actions, *plan.statuses)),
                 observed_generation=_generation(subject),
                 message=plan.why,
@@ -350,6 +350,10 @@ def held(lacking: Sequence[Unmet]) -> Failure:
     return Failure(
         lacking[0].reason, message, "held", lacks=tuple(dict.fromkeys(one.kind for one in lacking))
     )
+
+
+def _needed(one: Unmet) -> str:
+    return f"{one.reason}: {one.kind} {one.why}" + (f" ({one.measured})" if one.measured else "")
 
 
 def _said(sent: Outcome, outcome: Outcome) -> tuple[Result, int, str]:

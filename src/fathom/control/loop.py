@@ -35,7 +35,7 @@ from fathom.control.progress import differs_in_words_only, progress
 from fathom.control.queue import Taken, WorkQueue
 from fathom.control.waking import Waker
 from fathom.control.watches import Primary
-from fathom.model.conditions import conditions_of
+from fathom.model.conditions import NUMBERS_EVERY_S, conditions_of
 from fathom.model.errors import ApiError
 from fathom.model.objects import Key, Obj, metadata, uid_of
 from fathom.seams.log import Log
@@ -52,8 +52,6 @@ ASK_AFTER_S = 0.03
 # Longer than it takes to hear of a change, or of a bookmark. Who is still held, for whatever reason, says so
 # and asks: the server may be silent because the connection died.
 HELD_LONG_S = 1.0
-# The same reason with other numbers in its message is not said more often than this.
-REPEAT_REPORT_S = 30.0
 # A change or an answer wakes who is held. This is for when none comes.
 HELD_S_MIN, HELD_S_MAX = 0.2, 2.0
 ASKING_S_MIN = 0.05
@@ -320,7 +318,7 @@ class Loop:
         if after == before:
             return
         now_ns = _now_ns()
-        recently = now_ns - self._told_ns.get(key, -(2**62)) < REPEAT_REPORT_S * 1e9
+        recently = now_ns - self._told_ns.get(key, -(2**62)) < NUMBERS_EVERY_S * 1e9
         if recently and differs_in_words_only(before, after):
             return
         self._told_ns[key] = now_ns

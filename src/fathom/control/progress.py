@@ -45,13 +45,17 @@ def _all_well(obj: Obj, before: list[Obj], now: str) -> list[Obj]:
 def _said(
     obj: Obj, before: list[Obj], type_: str, status: Status, failure: Failure, *, now: str
 ) -> list[Obj]:
+    known = find_condition(before, type_)
+    # Some kinds (Deployments, ReplicaSets) keep no generation with a condition. What names it nevertheless
+    # never equals what the server has kept of it, and would be written with every look.
+    named = known is None or "observedGeneration" in known
     return set_condition(
         before,
         type=type_,
         status=status,
         reason=failure.reason,
         message=failure.message[:MESSAGE_LENGTH_MAX],
-        observed_generation=metadata(obj).get("generation"),
+        observed_generation=metadata(obj).get("generation") if named else None,
         now=now,
     )
 

@@ -10,6 +10,8 @@ from __future__ import annotations
 import msgspec
 
 from fathom.client.local import LocalClient
+from fathom.controllers.podstates import seconds
+from fathom.model.conditions import NUMBERS_EVERY_S, differ_in_numbers
 from fathom.model.errors import ApiError
 from fathom.model.objects import Obj, lookup, metadata
 from fathom.model.view import Resources, View
@@ -92,6 +94,7 @@ class NamespaceController:
         self._client = client
         self._view = view
         self._resources = resources
+        self._told_s: dict[str, float] = {}  # Of those that are being deleted: when each was last written.
 
     async def reconcile(self, name: str, *, now: str) -> bool:
         """Whether to look again soon."""
@@ -99,6 +102,7 @@ class NamespaceController:
             namespace = await self._client.call("GET", f"/api/v1/namespaces/{name}")
         except ApiError as error:
             if error.code == 404:
+                self._told_s.pop(name, None)
                 return False
             raise
         if not metadata(namespace).get("deletionTimestamp"):
@@ -140,7 +144,11 @@ class NamespaceController:
         after = conditions(plan, now=now, before=before)
         if after == before or (plan.finalize and not before):
             return
-        meta = metadata(namespace)
+        meta, now_s = metadata(namespace), seconds(now)
+        recently = now_s - self._told_s.get(meta["name"], 0.0) < NUMBERS_EVERY_S
+        if recently and differ_in_numbers(before, after):
+            return
+        self._told_s[meta["name"]] = now_s
         path = f"/api/v1/namespaces/{meta['name']}/status"
         # Another server may have said something since: since when it is so stays as it was said first.
         guard = {"uid": meta["uid"], "resourceVersion": meta["resourceVersion"]}

@@ -62,6 +62,24 @@ def without_condition(conditions: Sequence[Obj], type: str) -> list[Obj]:  # noq
     return [condition for condition in conditions if condition.get("type") != type]
 
 
+# The same with other numbers in it is not written again sooner than this: who reads a status does not need
+# its counts to the second, and every write wakes all who watch.
+NUMBERS_EVERY_S = 60.0
+
+
+def without_digits(message: object) -> str:
+    return "".join(character for character in str(message) if not character.isdigit())
+
+
+def differ_in_numbers(before: Sequence[Obj], after: Sequence[Obj]) -> bool:
+    """Whether all that is new is numbers in messages."""
+    return before != after and _without_numbers(before) == _without_numbers(after)
+
+
+def _without_numbers(conditions: Sequence[Obj]) -> list[Obj]:
+    return [{**one, "message": without_digits(one.get("message"))} for one in conditions]
+
+
 def is_true(obj: Obj, type: str) -> bool:  # noqa: A002
     """Whether the condition holds *for the object as it is now*: what was said about an older generation says
     nothing about this one."""

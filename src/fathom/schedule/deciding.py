@@ -116,5 +116,5 @@ class Deciding:
         self._desk.queue.park(pod.uid, (*helped_by, events.POD_GONE), now_ns=around.now_ns)
         if self._desk.voice is not None:
             waits = ", ".join(helped_by) or "a change of the pod"
-            retry = f"attempt {entry.attempt}; looked at again after {waits}, or within a minute"
+            retry = f"looked at again after {waits}, or within a minute"
             self._desk.voice.waits(Word(pod.key, pod.uid, "Unschedulable", message, retry, id_))

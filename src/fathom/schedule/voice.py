@@ -15,7 +15,7 @@ import msgspec
 
 from fathom.client.api import Api, Resource
 from fathom.client.outcomes import Conflict
-from fathom.model.conditions import Status, conditions_of, set_condition
+from fathom.model.conditions import NUMBERS_EVERY_S, Status, conditions_of, set_condition, without_digits
 from fathom.model.objects import Key, Obj, metadata, uid_of
 from fathom.seams.outside import Clock, Ids, timestamp
 
@@ -28,7 +28,7 @@ SCHEDULED, RETRYING, QUEUED = "PodScheduled", "SchedulingRetrying", "Queued"
 WORDS_PER_S = 100.0
 EVENTS_PER_S, EVENTS_BURST = 20.0, 50.0
 # The same reason with other counts is said again after this.
-AGAIN_NS = 30_000_000_000
+AGAIN_NS = round(NUMBERS_EVERY_S * 1e9)
 # Waiting shorter than this is not worth a commit.
 QUEUED_AFTER_S = 5.0
 LINE_MAX = 10_000
@@ -185,13 +185,8 @@ def is_no_news(told: Told, word: Word, *, now_ns: int) -> bool:
     if told.reason != word.reason:
         return False
     return told.message == word.message or (
-        _stem(told.message) == _stem(word.message) and now_ns - told.at_ns < AGAIN_NS
+        without_digits(told.message) == without_digits(word.message) and now_ns - told.at_ns < AGAIN_NS
     )
-
-
-def _stem(message: str) -> str:
-    """Without its numbers."""
-    return "".join(character for character in message if not character.isdigit())
 
 
 def conditions_said(pod: Obj, word: Word, *, now: str) -> list[Obj]:

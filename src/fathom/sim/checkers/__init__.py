@@ -30,6 +30,7 @@ from fathom.sim.checkers.objects import (
 )
 from fathom.sim.checkers.owners import NothingIsHeldBack, OnlyTheUnownedAreCollected
 from fathom.sim.checkers.progress import ProgressIsOfItsGeneration
+from fathom.sim.checkers.rewrites import StatusIsNotRewritten
 from fathom.sim.checkers.said import ConditionsStayAsTheyAre, GenerationsAreCounted, TimesMoveWithTheirStatus
 from fathom.sim.checkers.truths import WhatIsSaidIsSo
 from fathom.sim.invariants import Checker
@@ -49,6 +50,7 @@ def at_home() -> list[Checker]:
         OnlyWhatRunsIsReady(),
         NothingRunsUnwanted(),
         TimesMoveWithTheirStatus(),
+        StatusIsNotRewritten(),
         ConditionsStayAsTheyAre(),
         GenerationsAreCounted(),
         ProgressIsOfItsGeneration(),

@@ -1,0 +1,61 @@
+"""No object is written again and again to say the same thing with other numbers in it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from fathom.model.objects import Obj, uid_of
+from fathom.sim.invariants import Checker, Found, Seen
+
+# A person who reads a status does not need its numbers more often, and every write wakes all who watch.
+ONCE_IN_S = 60.0
+
+# Written to be renewed: leases, and Events that count how often something happened.
+RENEWED = frozenset({"leases.coordination.k8s.io", "events", "events.events.k8s.io"})
+# Of every write, whatever it changes.
+BOOKKEEPING = frozenset({"resourceVersion", "managedFields"})
+# When something was last said is no news either. A node's heartbeat is: who listens for it needs it.
+TIMES = frozenset({"lastUpdateTime", "lastProbeTime", "lastTransitionTime", "time"})
+
+
+class StatusIsNotRewritten(Checker):
+    name = "a status is not rewritten only for the numbers in its messages"
+
+    def __init__(self) -> None:
+        self._written_s: dict[str, float] = {}  # UID -> when it was last written for its numbers alone.
+
+    def commit(self, change: Seen) -> Found:
+        old, new = change.old, change.new
+        if old is None or new is None or change.resource in RENEWED or not differs_in_numbers(old, new):
+            return None
+        uid = uid_of(new)
+        before_s, self._written_s[uid] = self._written_s.get(uid), change.at_s
+        if before_s is None or change.at_s - before_s >= ONCE_IN_S:
+            return None
+        since_s = change.at_s - before_s
+        return (
+            f"{change.by} writes {change.path} for other numbers alone, {since_s:.1f} s after the last such"
+        )
+
+
+def differs_in_numbers(old: Obj, new: Obj) -> bool:
+    """Whether all that differs between two states of an object is numbers in messages, and times."""
+    return _differences(old, new) == {"numbers"}
+
+
+def _differences(old: object, new: object, name: str = "") -> set[str]:
+    if old is new or old == new or name in BOOKKEEPING:
+        return set()
+    if isinstance(old, Mapping) and isinstance(new, Mapping):
+        names = (*old, *(one for one in new if one not in old))
+        return set[str]().union(*(_differences(old.get(one), new.get(one), one) for one in names))
+    if isinstance(old, list) and isinstance(new, list) and len(old) == len(new):
+        return set[str]().union(*(_differences(*pair) for pair in zip(old, new, strict=True)))
+    if isinstance(old, str) and isinstance(new, str):
+        same = name in TIMES or (name == "message" and _without_digits(old) == _without_digits(new))
+        return {"numbers"} if same else {"more"}
+    return {"more"}
+
+
+def _without_digits(text: str) -> str:
+    return "".join(character for character in text if not character.isdigit())
