@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.controllers.making import NOW, NOW_S
@@ -19,7 +18,6 @@ def conditions(counted: Counted) -> dict[str, Obj]:
     return {str(one["type"]): one for one in write.status["conditions"]}
 
 
-@pytest.mark.xfail(strict=True, reason="AllPlaced is said of pods that were not created.")
 def test_pods_that_could_not_be_created_are_not_all_placed() -> None:
     refused = Missing("quota", "exceeded quota: few", NOW_S + 30.0)
     said = conditions(Counted(3, [stand(SERVING)], missing=refused))["SchedulingRetrying"]
@@ -29,7 +27,6 @@ def test_pods_that_could_not_be_created_are_not_all_placed() -> None:
     assert (none["status"], none["reason"]) == ("False", "NotCreated")
 
 
-@pytest.mark.xfail(strict=True, reason="AllPlaced is said of pods that were not created.")
 def test_pods_that_are_gated_are_not_all_placed() -> None:
     said = conditions(Counted(2, [stand(SERVING), stand(ADMITTED, reason="gate/budget")]))
     assert (said["SchedulingRetrying"]["status"], said["SchedulingRetrying"]["reason"]) == (
@@ -38,7 +35,6 @@ def test_pods_that_are_gated_are_not_all_placed() -> None:
     )
 
 
-@pytest.mark.xfail(strict=True, reason="AllPlaced is said of pods that were not created.")
 def test_a_workload_that_is_being_deleted_is_not_ready() -> None:
     going = Missing("deletion", "it is being deleted", NOW_S + 60.0)
     said = conditions(Counted(0, [], going=going))
@@ -56,7 +52,6 @@ stands = st.builds(
 )
 
 
-@pytest.mark.xfail(strict=True, reason="AllPlaced is said of pods that were not created.")
 @given(
     desired=st.integers(0, 5),
     some=st.lists(stands, max_size=6),

@@ -145,10 +145,7 @@ def plan_progress(
         "current": _plain(shown),
         "observedGeneration": generation,
         "conditions": with_observed(
-            _conditions(there, shown, generation, now, lacking=bool(_lacking(current))),
-            workload,
-            behind=behind,
-            now=now,
+            _conditions(there, shown, generation, now, current), workload, behind=behind, now=now
         ),
     }
     previous = _previous(there, before, generation, now)
@@ -237,29 +234,15 @@ def _why(shown: Progress) -> str:
     return f"desired={shown.desired} {counts}{' stuck at ' + shown.stuck_at if shown.stuck_at else ''}"
 
 
-def _conditions(there: Obj, shown: Progress, generation: int, now: str, *, lacking: bool) -> list[Obj]:
+Said = tuple[str, Status, str, str]  # Type, status, reason and message of a condition.
+
+
+def _conditions(there: Obj, shown: Progress, generation: int, now: str, current: Counted) -> list[Obj]:
     """The names that people know them by; each with the generation it is about."""
-    waits = ", ".join(one.reason for one in shown.pending_reasons)
-    found = conditions_of(there) if lacking else without_condition(conditions_of(there), REPLICA_FAILURE)
-    bound: Status = "True" if shown.bound >= shown.desired else "False"
-    unplaced = shown.queued - shown.bound
-    ready: Status = "True" if shown.ready >= shown.desired else "False"
-    for type_, status, reason, message in (
-        ("Bound", bound, "AllBound" if bound == "True" else "Waiting", f"{shown.bound} of {shown.desired}"),
-        (
-            "SchedulingRetrying",
-            "True" if unplaced > 0 else "False",
-            "Unplaced" if unplaced > 0 else "AllPlaced",
-            waits if unplaced > 0 else "",
-        ),
-        ("Ready", ready, "AllReady" if ready == "True" else "Waiting", f"{shown.ready} of {shown.desired}"),
-        (
-            "Stuck",
-            "True" if shown.stuck_at else "False",
-            shown.stuck_at.capitalize() or "WithinDeadlines",
-            waits if shown.stuck_at else "",
-        ),
-    ):
+    found = conditions_of(there)
+    if not _lacking(current):
+        found = without_condition(found, REPLICA_FAILURE)
+    for type_, status, reason, message in _said(shown, current):
         found = set_condition(
             found,
             type=type_,
@@ -270,3 +253,37 @@ def _conditions(there: Obj, shown: Progress, generation: int, now: str, *, lacki
             now=now,
         )
     return found
+
+
+def _said(shown: Progress, current: Counted) -> tuple[Said, ...]:
+    """Each says True, and each reason that claims something, only of what is so."""
+    waits = ", ".join(one.reason for one in shown.pending_reasons)
+    stuck: Said = ("Stuck", "False", "WithinDeadlines", "")
+    if shown.stuck_at:
+        stuck = ("Stuck", "True", shown.stuck_at.capitalize(), waits)
+    going = current.going is not None
+    return (
+        _reached("Bound", "AllBound", shown.bound, shown.desired, going=going),
+        _retrying(shown, current, waits),
+        _reached("Ready", "AllReady", shown.ready, shown.desired, going=going),
+        stuck,
+    )
+
+
+def _reached(type_: str, all_: str, count: int, desired: int, *, going: bool) -> Said:
+    if going:  # Nobody is wanted any more: that all of nobody are ready would be read as that it serves.
+        return type_, "False", "Deleting", "it is being deleted"
+    whole = count >= desired
+    return type_, "True" if whole else "False", all_ if whole else "Waiting", f"{count} of {desired}"
+
+
+def _retrying(shown: Progress, current: Counted, waits: str) -> Said:
+    """Whether a scheduler looks for places. Where it does not, all have one, or it was not given all of them:
+    nobody has made them, or something holds them back."""
+    if shown.queued > shown.bound:
+        return "SchedulingRetrying", "True", "Unplaced", waits
+    if _lacking(current):
+        return "SchedulingRetrying", "False", "NotCreated", waits
+    if shown.admitted > shown.queued:
+        return "SchedulingRetrying", "False", "NotQueued", waits
+    return "SchedulingRetrying", "False", "AllPlaced", ""

@@ -31,7 +31,7 @@ class ProgressIsOfItsGeneration(Checker):
         if new is None:
             return None
         if change.resource == PROGRESS:
-            return _order(new) or _before(change.old, new) or self._beyond(new)
+            return _order(new) or _claims(new) or _before(change.old, new) or self._beyond(new)
         self._follow(change.resource, new)
         return None
 
@@ -65,6 +65,22 @@ def _order(progress: Obj) -> Found:
     for (stage, many), (further, more) in pairwise(counts):
         if more > many:
             return f"{more} are {further}, and only {many} {stage}"
+    return None
+
+
+def _claims(progress: Obj) -> Found:
+    """That all are there, placed or ready is said only of as many as are wanted."""
+    current = _current(progress)
+    desired, admitted, bound, ready = (
+        int(current.get(name) or 0) for name in ("desired", "admitted", "bound", "ready")
+    )
+    said = {one.get("type"): one for one in lookup(progress, "status", "conditions") or ()}
+    for type_, count in (("Bound", bound), ("Ready", ready)):
+        if (said.get(type_) or {}).get("status") == "True" and count < desired:
+            return f"it says {type_}, of {count} where {desired} are wanted"
+    placed = (said.get("SchedulingRetrying") or {}).get("reason") == "AllPlaced"
+    if placed and (bound < admitted or admitted < desired):
+        return f"it says AllPlaced: {bound} are bound of {admitted} there, {desired} are wanted"
     return None
 
 
