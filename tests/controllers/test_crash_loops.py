@@ -6,7 +6,11 @@ from typing import Any
 
 import pytest
 from tests.control.worlds import told
+from tests.controllers.making import NOW_S, at, pod, replica_set
 
+from fathom.controllers.crashes import crash_loop, loops_of
+from fathom.controllers.stages import SERVING, stand_of
+from fathom.controllers.traces import last_error
 from fathom.model.conditions import conditions_of, find_condition
 from fathom.model.objects import Key, Obj, lookup
 from fathom.sim.invariants import Checker, Found, Seen
@@ -61,7 +65,6 @@ def play(script: str, for_s: float, story: Any = None) -> StuckTold:
     return notes
 
 
-@pytest.mark.xfail(strict=True, reason="Stuck flaps with every restart.")
 def test_a_crash_loop_is_stuck_once_and_stays_so() -> None:
     async def crashed(world: World) -> None:
         pods = world.list("pods", "default")
@@ -85,3 +88,62 @@ def test_a_crash_loop_that_ends_is_no_longer_stuck() -> None:
 def test_a_pod_that_restarts_and_runs_is_not_stuck(script: str) -> None:
     notes = play(script, 900)
     assert notes.told == [("False", "WithinDeadlines")]
+
+
+def container(*, state: Obj, restarts: int, ran_s: float = 3, ended_s: float = 30) -> Obj:
+    """`ended_s`: how long ago its last run ended, after `ran_s`."""
+    ended = {"exitCode": 1, "startedAt": at(-ended_s - ran_s), "finishedAt": at(-ended_s)}
+    last = {"lastState": {"terminated": ended}} if restarts else {}
+    return {"name": "main", "restartCount": restarts, "state": state, **last}
+
+
+def running(for_s: float) -> Obj:
+    return {"running": {"startedAt": at(-for_s)}}
+
+
+@pytest.mark.parametrize(
+    ("one", "loops"),
+    [
+        (container(state={"waiting": {"reason": "CrashLoopBackOff"}}, restarts=1), True),
+        (container(state={"waiting": {"reason": "ContainerCreating"}}, restarts=0), False),
+        (container(state=running(1), restarts=0), False),
+        (container(state=running(1), restarts=1), True),
+        (container(state=running(25), restarts=1), False),
+        (container(state=running(25), restarts=2), True),
+        (container(state=running(599), restarts=9), True),
+        (container(state=running(600), restarts=9), False),
+        (container(state=running(1), restarts=9, ran_s=7200), False),
+    ],
+)
+def test_who_has_run_for_as_long_as_it_was_waited_with_runs_well(one: Obj, loops: bool) -> None:
+    found = crash_loop(pod("a", containerStatuses=[one]), now_s=NOW_S)
+    assert (found is not None) == loops
+
+
+def test_since_when_pods_crash_is_kept_while_one_of_then_is_there() -> None:
+    crashed = [container(state=running(1), restarts=3)]
+    old = pod("old", age_s=1000, containerStatuses=crashed)
+    young = pod("young", age_s=100, containerStatuses=crashed)
+    kept = (at(-500),)
+
+    def since(*pods: Obj) -> set[float]:
+        return {one.since_s for one in loops_of(pods, kept=kept, now_s=NOW_S).values()}
+
+    assert since(old, young) == {NOW_S - 500}
+    assert since(young) == {NOW_S - 30}
+    assert since(pod("well")) == set()
+
+
+def test_a_pod_that_is_ready_between_two_crashes_counts_as_ready_and_keeps_its_deadline() -> None:
+    one = pod("a", containerStatuses=[container(state=running(1), restarts=5)])
+    loop = loops_of([one], kept=(), now_s=NOW_S)["uid-a"]
+    stand = stand_of(one, serves=True, crashes=loop)
+    assert (stand.stage, stand.boundary, stand.deadline_s) == (SERVING, "crash", NOW_S - 30 + 300)
+    assert stand.until_s == NOW_S - 1 + 320
+
+
+def test_what_last_went_wrong_stays_said_while_it_runs_again() -> None:
+    one = pod("a", containerStatuses=[container(state=running(1), restarts=1)])
+    error = last_error(replica_set(), (), [one])
+    assert error is not None
+    assert (error.message, error.time) == ("a: exit code 1", at(-30))

@@ -14,6 +14,7 @@ import msgspec
 from fathom.cache.freshness import Need, NoOlderThan
 from fathom.control.owning import controller_ref, is_controlled_by, named_after
 from fathom.control.plan import NOTHING, OWN_WRITES, Create, Delete, Plan, WriteStatus, contains, target
+from fathom.controllers.crashes import CRASH
 from fathom.controllers.deploymentstatus import REPLICA_FAILURE
 from fathom.controllers.missing import Missing
 from fathom.controllers.observed import with_observed
@@ -112,7 +113,27 @@ def _pending(counted: Counted) -> tuple[PendingReason, ...]:
             words.setdefault(one.reason, one.message)
     most = sorted(found, key=lambda reason: (-found[reason], reason))[:REASONS_MAX]
     first = [] if counted.going is None else [_of_going(counted.going)]
-    return (*first, *(PendingReason(one, found[one], words[one][:MESSAGE_LENGTH_MAX]) for one in most))
+    since = {CRASH: _crashes_since(counted)}
+    reasons = (
+        PendingReason(one, found[one], words[one][:MESSAGE_LENGTH_MAX], since.get(one, "")) for one in most
+    )
+    return (*first, *reasons)
+
+
+def _crashes_since(counted: Counted) -> str:
+    """Kept here, as nothing in a pod's status says when the first of many crashes was."""
+    since_s = [one.since_s for one in counted.stands if one.boundary == CRASH]
+    return timestamp(round(min(since_s) * 1e9)) if since_s else ""
+
+
+def said_to_crash_since(progress: Obj | None) -> tuple[str | None, ...]:
+    """What `_crashes_since` has kept, of the current generation and the one before."""
+    return tuple(
+        one.get("since")
+        for which in ("current", "previous")
+        for one in lookup(progress or {}, "status", which, "pendingReasons") or ()
+        if one.get("reason") == CRASH
+    )
 
 
 def _of_going(going: Missing) -> PendingReason:

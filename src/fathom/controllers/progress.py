@@ -29,13 +29,20 @@ from fathom.control.watches import (
     Watch,
 )
 from fathom.controllers.adopting import FOR_CHILDREN, claims_of, owner_key
+from fathom.controllers.crashes import CrashLoop, loops_of
 from fathom.controllers.endpoints import ENDPOINT_SLICE
 from fathom.controllers.jobpolicies import CRITERIA_MET, FAILURE_TARGET
 from fathom.controllers.missing import own_deadline_s, why_going, why_missing
 from fathom.controllers.observed import Behind
 from fathom.controllers.plan_endpoints import SERVICE_NAME, selects
 from fathom.controllers.plan_jobs import is_finished, is_true
-from fathom.controllers.plan_progress import Counted, forget, plan_progress, progress_name
+from fathom.controllers.plan_progress import (
+    Counted,
+    forget,
+    plan_progress,
+    progress_name,
+    said_to_crash_since,
+)
 from fathom.controllers.plan_replicasets import wanted_of
 from fathom.controllers.podstates import is_active, seconds
 from fathom.controllers.revisions import split
@@ -137,7 +144,7 @@ class _Progress:
 
 def _look_again_s(current: Counted, now: str) -> float | None:
     """When the next deadline that is not over yet ends. Of a node that is heard again nobody tells."""
-    ends = [one.deadline_s for one in current.stands]
+    ends = [at_s for one in current.stands for at_s in (one.deadline_s, one.until_s)]
     ends += [current.missing.deadline_s, current.deadline_s]
     ends += [] if current.going is None else [current.going.deadline_s]
     waits = [end - seconds(now) + 1.0 for end in ends if end is not None and end > seconds(now)]
@@ -146,7 +153,9 @@ def _look_again_s(current: Counted, now: str) -> float | None:
     return min(waits, default=None)
 
 
-def counted(view: Snapshot, workload: Obj, sets: Sequence[Obj], pods: Sequence[Obj], desired: int) -> Counted:
+def counted(
+    view: Snapshot, workload: Obj, sets: Sequence[Obj], pods: Sequence[Obj], *, desired: int, now: str
+) -> Counted:
     """`sets`: the ReplicaSets that make these pods; none for a Job."""
     key = key_of(workload)
     serving = _serving(view, key.namespace, pods)
@@ -154,9 +163,11 @@ def counted(view: Snapshot, workload: Obj, sets: Sequence[Obj], pods: Sequence[O
     there = view.get("WorkloadProgress", Key(key.namespace, progress_name(str(workload["kind"]), key.name)))
     # A Job's progress says for it that its pods are refused.
     said = (*sets, workload) if there is None or workload["kind"] != "Job" else (workload, there)
+    active = [pod for pod in pods if is_active(pod)]
+    loops = loops_of(active, kept=said_to_crash_since(there), now_s=seconds(now))
     return Counted(
         desired=0 if going is not None else desired,
-        stands=[_stand(view, pod, serving) for pod in pods if is_active(pod)],
+        stands=[_stand(view, pod, serving, loops.get(uid_of(pod))) for pod in active],
         missing=why_missing(workload, sets, pods, said),
         going=going,
         deadline_s=own_deadline_s(workload),
@@ -165,11 +176,11 @@ def counted(view: Snapshot, workload: Obj, sets: Sequence[Obj], pods: Sequence[O
     )
 
 
-def _stand(view: Snapshot, pod: Obj, serving: set[str] | None) -> Stand:
+def _stand(view: Snapshot, pod: Obj, serving: set[str] | None, crashes: CrashLoop | None) -> Stand:
     node = view.get("Node", Key("", str(lookup(pod, "spec", "nodeName") or "")))
     ready = find_condition(conditions_of(node), "Ready") if node is not None else None
     heard = ready is None or ready.get("status") != "Unknown"
-    return stand_of(pod, serves=_serves(pod, serving), heard=heard)
+    return stand_of(pod, serves=_serves(pod, serving), heard=heard, crashes=crashes)
 
 
 def _serves(pod: Obj, serving: set[str] | None) -> bool:
@@ -208,8 +219,8 @@ class DeploymentProgress(_Progress):
         old = [one for one in sets.old if wanted_of(one) or lookup(one, "status", "replicas")]
         pods = [pod for one in new for pod in view.owned("Pod", uid_of(one))]
         rest = [pod for one in old for pod in view.owned("Pod", uid_of(one))]
-        left = counted(view, workload, old, rest, sum(map(wanted_of, old)))
-        return counted(view, workload, new, pods, wanted_of(workload)), left
+        left = counted(view, workload, old, rest, desired=sum(map(wanted_of, old)), now=now)
+        return counted(view, workload, new, pods, desired=wanted_of(workload), now=now), left
 
 
 class ReplicaSetProgress(_Progress):
@@ -222,7 +233,7 @@ class ReplicaSetProgress(_Progress):
 
     def count(self, view: Snapshot, workload: Obj, now: str) -> tuple[Counted, Counted | None]:
         pods = view.owned("Pod", uid_of(workload))
-        return counted(view, workload, (workload,), pods, wanted_of(workload)), None
+        return counted(view, workload, (workload,), pods, desired=wanted_of(workload), now=now), None
 
 
 class JobProgress(_Progress):
@@ -232,7 +243,7 @@ class JobProgress(_Progress):
 
     def count(self, view: Snapshot, workload: Obj, now: str) -> tuple[Counted, Counted | None]:
         pods = view.owned("Pod", uid_of(workload))
-        return counted(view, workload, (), pods, _wanted_by(workload)), None
+        return counted(view, workload, (), pods, desired=_wanted_by(workload), now=now), None
 
 
 def _wanted_by(job: Obj) -> int:

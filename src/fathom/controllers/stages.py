@@ -14,6 +14,7 @@ from collections.abc import Sequence
 
 import msgspec
 
+from fathom.controllers.crashes import CRASH, CRASH_LOOP, CrashLoop
 from fathom.controllers.podstates import created_s, is_ready, phase_of, seconds
 from fathom.model.conditions import conditions_of, find_condition
 from fathom.model.objects import Obj, lookup
@@ -53,15 +54,26 @@ class Stand(msgspec.Struct, frozen=True):
     boundary: str = ""
     reason: str = ""  # As pending reasons read: 'quota/risk-zone-c', 'topology', 'image'.
     message: str = ""
+    until_s: float | None = None  # Of one that has crashed and runs: when it counts as running well.
 
     @property
     def deadline_s(self) -> float | None:
-        """When it counts as stuck; None for one that has arrived."""
+        """When it counts as stuck; None for one that has arrived. One that crashes again and again has not,
+        even while it is ready."""
+        if self.boundary == CRASH:
+            return self.since_s + DEADLINES_S["starting"]
         return None if self.stage == SERVING else self.since_s + DEADLINES_S[STAGES[self.stage]]
 
 
-def stand_of(pod: Obj, *, serves: bool, heard: bool = True) -> Stand:
+def stand_of(pod: Obj, *, serves: bool, heard: bool = True, crashes: CrashLoop | None = None) -> Stand:
     """`serves`: it takes traffic, or there is no Service that would send it any. `heard`: its node is."""
+    found = _stand_of(pod, serves=serves, heard=heard)
+    if crashes is None or not heard or found.stage < STARTING:
+        return found
+    return Stand(found.stage, crashes.since_s, CRASH, CRASH, crashes.message, crashes.until_s)
+
+
+def _stand_of(pod: Obj, *, serves: bool, heard: bool) -> Stand:
     if not lookup(pod, "spec", "nodeName"):
         return _waiting(pod)
     if not _is_taken(pod):
@@ -184,8 +196,8 @@ def _trouble(pod: Obj) -> tuple[str, str]:
 def _boundary(reason: str) -> str:
     if reason in _IMAGE or "Image" in reason:
         return "image"
-    if reason == "CrashLoopBackOff" or (reason.endswith("Error") and "Config" not in reason):
-        return "crash"
+    if reason == CRASH_LOOP or (reason.endswith("Error") and "Config" not in reason):
+        return CRASH
     if "Config" in reason:
         return "config"
     if reason == "ReadinessGatesNotReady":

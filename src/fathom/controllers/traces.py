@@ -93,13 +93,14 @@ def _containers(pods: Iterable[Obj]) -> list[LastError]:
 
 
 def _container(pod: Obj, one: Obj) -> list[LastError]:
-    """One that cannot be started, or that ended badly: the code says more than that it is waited with."""
+    """One that cannot be started, or whose last run ended badly, also while it runs again: the code says more
+    than that it is waited with."""
     waiting = lookup(one, "state", "waiting") or {}
-    held = waiting.get("reason") not in {None, "ContainerCreating", "PodInitializing"}
     ended = lookup(one, "state", "terminated") or lookup(one, "lastState", "terminated") or {}
+    held = waiting.get("reason") not in {None, "ContainerCreating", "PodInitializing"}
     words = [_end(ended)] if ended.get("exitCode") else []
     words += [str(waiting["message"])] if held and waiting.get("message") else []
-    if not held and not lookup(one, "state", "terminated", "exitCode"):
+    if not held and not ended.get("exitCode"):
         return []
     return [
         LastError(

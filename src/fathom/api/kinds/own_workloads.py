@@ -29,7 +29,7 @@ _PROGRESS = group(
     starting=COUNT,
     ready=COUNT,
     serving=COUNT,
-    pendingReasons=listed(group("reason", reason=TEXT, count=COUNT, message=TEXT)),
+    pendingReasons=listed(group("reason", reason=TEXT, count=COUNT, message=TEXT, since=TIME)),
     lastAction=group(controller=TEXT, action=TEXT, decision=TEXT, time=TIME),
     lastError=group(controller=TEXT, reason=TEXT, message=TEXT, time=TIME),
     deadline=TIME,

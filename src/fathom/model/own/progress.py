@@ -33,6 +33,7 @@ class PendingReason(Shape, frozen=True):
     reason: str = ""  # 'quota/risk-zone-c', 'topology/zone'
     count: int = 0
     message: str = ""
+    since: str = ""  # Of crashes that repeat: since the first of them.
 
 
 class LastAction(Shape, frozen=True):
