@@ -34,7 +34,7 @@ from fathom.model.objects import Obj
         (by_tenant, {"metadata": {"name": "risk"}}, ("risk",)),
         (by_owner, {"metadata": {"ownerReferences": [{"uid": "1"}, {"uid": "2"}]}}, ("1", "2")),
         (by_priority_class, {"spec": {"priorityClassName": "high"}}, ("high",)),
-        (by_policy_revision, {"metadata": {"annotations": {"fathom.dev/policy-revision": "v5"}}}, ("v5",)),
+        (by_policy_revision, {"metadata": {"annotations": {"fathom.dev/policy": "v5"}}}, ("v5",)),
     ],
 )
 def test_an_object_is_found_under(index: Index, obj: Obj, values: tuple[str, ...]) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
 from tests.control.worlds import told
 
 from fathom.cache.indexes import FOR_PODS
@@ -30,7 +29,6 @@ class Reader:
         return Again.never()
 
 
-@pytest.mark.xfail(strict=True, reason="The index looks for an annotation that nobody writes.")
 def test_the_index_finds_pods_by_the_policy_that_placed_them() -> None:
     async def story(world: World) -> None:
         await world.apply(NODES, node("node-1"))

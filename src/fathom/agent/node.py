@@ -9,6 +9,7 @@ from fathom.model.objects import Obj, labels_of, metadata, uid_of
 
 HOSTNAME = "kubernetes.io/hostname"
 ZONE, REGION = "topology.kubernetes.io/zone", "topology.kubernetes.io/region"
+DRIVER = "fathom.dev/driver"  # Label. 'simulated': there is nothing behind its pods' addresses.
 CERTIFICATE = "fathom.dev/agent-certificate"
 NOTICE = "fathom.dev/agent-notice"
 LEASES = "kube-node-lease"
@@ -35,6 +36,7 @@ def node_labels(settings: AgentSettings) -> dict[str, str]:
         "kubernetes.io/arch": settings.facts.get("architecture", "amd64"),
         HOSTNAME: settings.node,
         **{name: value for name, value in topology.items() if value},
+        **({DRIVER: settings.driver} if settings.driver == "simulated" else {}),
         **settings.labels,
     }
 

@@ -10,12 +10,12 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from fathom.model.objects import Obj, metadata
+from fathom.model.own.policy import POLICY
+from fathom.model.tenancy import TENANT
 
 Index = Callable[[Obj], Iterable[str]]
 
 ZONE_LABEL = "topology.kubernetes.io/zone"
-TENANT_LABEL = "fathom.dev/tenant"
-POLICY_ANNOTATION = "fathom.dev/policy-revision"
 
 OWNER = "owner"
 
@@ -42,7 +42,7 @@ def by_zone(obj: Obj) -> tuple[str, ...]:
 def by_tenant(obj: Obj) -> tuple[str, ...]:
     """The tenant that the object itself names, else its namespace (for a Namespace: its own name). Who wants
     the tenant of a namespace's label joins with the namespaces."""
-    named = _label(obj, TENANT_LABEL)
+    named = _label(obj, TENANT)
     if named:
         return _one(named)
     meta = metadata(obj)
@@ -54,9 +54,10 @@ def by_priority_class(obj: Obj) -> tuple[str, ...]:
 
 
 def by_policy_revision(obj: Obj) -> tuple[str, ...]:
-    """The revision of the policy that a placement was made under."""
+    """The policy that a placement was made under, as its binding has written it on the pod. A policy never
+    changes: its name is its revision."""
     annotations = metadata(obj).get("annotations")
-    return _one(annotations.get(POLICY_ANNOTATION)) if isinstance(annotations, dict) else ()
+    return _one(annotations.get(POLICY)) if isinstance(annotations, dict) else ()
 
 
 # What every cache has unless told otherwise: the loop asks for what an owner has.

@@ -42,8 +42,8 @@ from fathom.controllers.podstates import (
 )
 from fathom.model.conditions import conditions_of, find_condition, set_condition, without_condition
 from fathom.model.objects import Obj, is_deleting, labels_of, lookup, metadata
+from fathom.model.own.capacity import SLOT
 
-SLOT = "fathom.dev/slot"  # Annotation of a pod.
 REPLICA_FAILURE = "ReplicaFailure"
 
 BURST_PODS_MAX = 500  # As many pods at most in one pass; kube-controller-manager's number.

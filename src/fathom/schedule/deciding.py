@@ -9,6 +9,9 @@ import asyncio
 
 import msgspec
 
+from fathom.model.own.capacity import CAPACITY_CLASS
+from fathom.model.own.overrides import USED_OVERRIDES
+from fathom.model.own.policy import POLICY
 from fathom.schedule import rules as events
 from fathom.schedule.attempts import Attempts
 from fathom.schedule.committing import Committing
@@ -22,7 +25,7 @@ from fathom.schedule.roommaking import RoomMaking
 from fathom.schedule.sending import Wish
 from fathom.schedule.voice import Word
 
-DECISION, POLICY = "fathom.dev/decision", "fathom.dev/policy"
+DECISION = "fathom.dev/decision"
 
 Refused = tuple[Entry, PodView, Placement, Circumstances]
 
@@ -89,9 +92,9 @@ class Deciding:
         if placement.policy:
             found[POLICY] = placement.policy
         if placement.overrides:
-            found["fathom.dev/overrides"] = ",".join(placement.overrides)
+            found[USED_OVERRIDES] = ",".join(placement.overrides)
         if placement.capacity_class:
-            found["fathom.dev/capacity-class"] = placement.capacity_class
+            found[CAPACITY_CLASS] = placement.capacity_class
         return found
 
     def _cannot(self, entry: Entry, pod: PodView, placement: Placement, around: Circumstances) -> None:

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 
+import pytest
+
 from fathom.agent.gateway.balance import Balancer
 from fathom.agent.gateway.routes import Endpoint, Listener, Seen, make_table, said_of
+from fathom.agent.node import new_node
+from fathom.agent.settings import AgentSettings, Driver
 from fathom.model.objects import Obj
 
 
@@ -120,6 +124,13 @@ def test_nothing_is_behind_the_addresses_of_a_simulated_node() -> None:
         Seen([service()], [slice_of(endpoint("127.64.0.1", "a", "n1"))], [], [simulated])
     )
     assert [each.real for each in listener.endpoints] == [False]
+
+
+@pytest.mark.parametrize(("driver", "real"), [("simulated", False), ("process", True)])
+def test_an_agent_says_of_its_node_that_it_is_simulated(driver: Driver, real: bool) -> None:
+    made = new_node(AgentSettings(node="n1", driver=driver, pod_range="127.64.0"), "2026-01-01T00:00:00Z")
+    (listener,) = make_table(Seen([service()], [slice_of(endpoint("127.64.0.1", "a", "n1"))], [], [made]))
+    assert [each.real for each in listener.endpoints] == [real]
 
 
 # Balancing.

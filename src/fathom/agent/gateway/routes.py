@@ -6,12 +6,12 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 
+from fathom.agent.node import DRIVER
 from fathom.model.conditions import Status
 from fathom.model.objects import Obj, key_of, labels_of, lookup, metadata
 
 SERVICE_LABEL = "kubernetes.io/service-name"
 ZONE, REGION, POOL = "topology.kubernetes.io/zone", "topology.kubernetes.io/region", "fathom.dev/pool"
-DRIVER = "fathom.dev/driver"  # Of a node. 'simulated': there is nothing behind its pods' addresses.
 LOOPBACK = "127.0.0.1"
 # Everybody whom no weight names.
 REST = ""

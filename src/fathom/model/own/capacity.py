@@ -16,6 +16,10 @@ RESERVATIONS = "reservations.fathom.dev"
 # On a pod, given at creation or by the binding: the reserved pool that it draws on.
 CAPACITY_CLASS = "fathom.dev/capacity-class"
 
+# Annotations of a workload's pod, given at its creation: what a reservation for it is named after. There is a
+# ReplicaSet for each template, so that its pods need no generation; other controllers may give one.
+SLOT, GENERATION = "fathom.dev/slot", "fathom.dev/generation"
+
 # Reservations in these phases hold capacity themselves. A bound one's pod does; the rest hold nothing.
 HOLDING = frozenset({"", "Active"})
 VOID = frozenset({"Released", "Expired"})

@@ -9,9 +9,9 @@ import hashlib
 import msgspec
 
 from fathom.model.objects import Obj, key_of, metadata, uid_of
+from fathom.model.own.capacity import GENERATION, SLOT
 
 PREEMPT = "preempt"
-SLOT, GENERATION = "fathom.dev/slot", "fathom.dev/generation"  # Annotations of a workload's pod.
 
 
 class Intent(msgspec.Struct, frozen=True):

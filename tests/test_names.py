@@ -1,0 +1,130 @@
+"""Every name under fathom.dev/ has somebody who writes it and somebody who reads it."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterable
+from functools import cache
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+SOURCE = ROOT / "src" / "fathom"
+NAME = re.compile(r"fathom\.dev/[A-Za-z][A-Za-z0-9-]*")
+# Of kinds and their versions, not of annotations, labels, taints and conditions.
+NO_NAME = re.compile(r"fathom\.dev/v1alpha1")
+
+PEOPLE = "people"  # They write it, or read it, with kubectl: then docs/ has it.
+
+# Name -> (who writes it, who reads it): files, or people.
+NAMES: dict[str, tuple[str, str]] = {
+    # Conditions of nodes and pods.
+    "Lost": ("controllers/plan_nodes.py", "controllers/plan_nodes.py"),
+    "Quarantined": ("controllers/plan_trust.py", PEOPLE),
+    "Serving": ("agent/gateway/following.py", "controllers/stages.py"),
+    "Suspect": ("controllers/plan_nodes.py", "controllers/plan_nodes.py"),
+    "Unreachable": ("controllers/plan_nodes.py", "controllers/plan_nodes.py"),
+    # Taints.
+    "lost": ("controllers/plan_nodes.py", PEOPLE),
+    "quarantine": ("controllers/plan_trust.py", "schedule/remedies.py"),
+    "suspect": ("controllers/plan_nodes.py", PEOPLE),
+    # Labels.
+    "driver": ("agent/node.py", "agent/gateway/routes.py"),
+    "node-class": (PEOPLE, "schedule/resolve.py"),
+    "pool": (PEOPLE, "schedule/resolve.py"),
+    "tenant": (PEOPLE, "model/tenancy.py"),
+    # Annotations.
+    "account": ("api/binding/judging.py", "model/tenancy.py"),
+    "agent-certificate": ("agent/node.py", "api/agents.py"),
+    "agent-notice": ("agent/node.py", PEOPLE),
+    "auto-revert": (PEOPLE, "controllers/reverting.py"),
+    "capacity-class": ("schedule/deciding.py", "schedule/reserving.py"),
+    "decision": ("schedule/deciding.py", "explain/why.py"),
+    "declare-lost": (PEOPLE, "controllers/nodes.py"),
+    "epoch": ("api/admission/fences.py", "control/lease.py"),
+    "generation": (PEOPLE, "schedule/reserving.py"),
+    "intent": (PEOPLE, "control/plan.py"),
+    "node-revision": ("api/binding/judging.py", PEOPLE),
+    "overrides": ("schedule/deciding.py", "schedule/known.py"),
+    "pod": ("schedule/reserving.py", PEOPLE),
+    "pod-uid": ("schedule/reserving.py", "schedule/known.py"),
+    "policy": ("schedule/deciding.py", "cache/indexes.py"),
+    "reservation": ("api/binding/judging.py", PEOPLE),
+    "reverted-from": ("controllers/reverting.py", PEOPLE),
+    "reverted-to": ("controllers/reverting.py", "controllers/reverting.py"),
+    "runs-seconds": (PEOPLE, "agent/simulated.py"),
+    "simulated": (PEOPLE, "agent/simulated.py"),
+    "slot": ("controllers/plan_replicasets.py", "schedule/reserving.py"),
+    "stop-when-alone-seconds": (PEOPLE, "agent/views.py"),
+    "trust-lost": ("controllers/plan_trust.py", "model/trust.py"),
+    "unconnected-until": (PEOPLE, "controllers/nodes.py"),
+    "unserved-until": (PEOPLE, "controllers/nodes.py"),
+}
+
+
+@cache
+def documents() -> str:
+    return "".join(path.read_text() for path in sorted((ROOT / "docs").rglob("*.md")))
+
+
+@cache
+def sources() -> list[Path]:
+    """Without the simulator: what only its stories write, nobody writes."""
+    return [path for path in sorted(SOURCE.rglob("*.py")) if "sim" not in path.relative_to(SOURCE).parts[:1]]
+
+
+class Mentions(NamedTuple):
+    """What a file says of such names: as they are, and by the names that Python has for them."""
+
+    literals: frozenset[str]
+    identifiers: frozenset[str]
+    constants: tuple[tuple[str, str], ...]  # (identifier, name), where one is given to the other.
+
+
+@cache
+def mentions(path: Path) -> Mentions:
+    nodes = list(ast.walk(ast.parse(path.read_text())))
+    called = {node.id for node in nodes if isinstance(node, ast.Name)}
+    called |= {node.attr for node in nodes if isinstance(node, ast.Attribute)}
+    pairs = [pair for node in nodes if isinstance(node, ast.Assign) for pair in _pairs(node)]
+    constants = tuple((target, name) for target, value in pairs for name in sorted(_names(ast.walk(value))))
+    return Mentions(frozenset(_names(nodes)), frozenset(called), constants)
+
+
+def _names(nodes: Iterable[ast.AST]) -> set[str]:
+    texts = [node.value for node in nodes if isinstance(node, ast.Constant) and isinstance(node.value, str)]
+    return {one.partition("/")[2] for one in texts if NAME.fullmatch(one) and not NO_NAME.fullmatch(one)}
+
+
+def _pairs(node: ast.Assign) -> list[tuple[str, ast.expr]]:
+    found: list[tuple[str, ast.expr]] = []
+    for target in node.targets:
+        if isinstance(target, ast.Name):
+            found.append((target.id, node.value))
+        elif isinstance(target, ast.Tuple) and isinstance(node.value, ast.Tuple):
+            pairs = zip(target.elts, node.value.elts, strict=True)
+            found += [(one.id, value) for one, value in pairs if isinstance(one, ast.Name)]
+    return found
+
+
+def uses(file: str, name: str) -> bool:
+    here = mentions(SOURCE / file)
+    called = {one for path in sources() for one, named in mentions(path).constants if named == name}
+    return name in here.literals or bool(called & here.identifiers)
+
+
+def test_every_name_is_listed_with_its_writer_and_its_reader() -> None:
+    found = set().union(*(mentions(path).literals for path in sources()))
+    assert found == set(NAMES)
+
+
+@pytest.mark.parametrize("name", sorted(NAMES))
+def test_those_who_write_and_read_a_name_know_it(name: str) -> None:
+    for who in NAMES[name]:
+        if who == PEOPLE:
+            assert f"fathom.dev/{name}" in documents(), "people can only know of it from docs/"
+        else:
+            assert uses(who, name), f"{who} does not mention it"
