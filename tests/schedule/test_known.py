@@ -8,7 +8,7 @@ from fathom.model.trust import ANNOTATION
 from fathom.schedule.context import Allowed, Avoided, Quota, QuotaLimit
 from fathom.schedule.hearing import is_only_bound
 from fathom.schedule.known import Known
-from fathom.schedule.observing import observed
+from fathom.schedule.observing import LeaseTerm, observed
 from fathom.schedule.pods import PodView
 from fathom.schedule.resolve import volume_of
 from fathom.schedule.sending import Answer, answers_in
@@ -182,6 +182,21 @@ def test_a_scheduler_says_once_that_its_caches_have_reached_an_activation() -> N
     told = {**rollout, "status": {"activationRevision": 20, "observedBy": [said]}}
     assert observed(told, who="s", reached=30, now="t") is None
     assert observed(told, who="other", reached=30, now="t") is not None
+
+
+def test_a_scheduler_that_begins_to_lead_says_how_far_it_is_itself() -> None:
+    said = {"controller": "s-1", "revision": 21, "lease": "ns/s", "epoch": 1}
+    rollout = own("PolicyRollout", "r", {}, status={"activationRevision": 20, "observedBy": [said]})
+
+    def entries(who: str, reached: int, term: LeaseTerm) -> list[tuple[str, int]] | None:
+        patch = observed(rollout, who=who, reached=reached, now="t", term=term)
+        told = None if patch is None else patch["status"]["observedBy"]
+        return None if told is None else [(one["controller"], one["revision"]) for one in told]
+
+    assert entries("s-1", 30, LeaseTerm("ns/s", 1)) is None
+    assert entries("s-1", 15, LeaseTerm("ns/s", 2)) == [("s-1", 15)]
+    assert entries("s-2", 15, LeaseTerm("ns/s", 2)) == [("s-2", 15)]
+    assert entries("t-1", 15, LeaseTerm("ns/t", 1)) == [("s-1", 21), ("t-1", 15)]
 
 
 def test_an_answer_that_cannot_be_read_leaves_the_outcome_unknown() -> None:

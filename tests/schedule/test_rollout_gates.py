@@ -21,7 +21,6 @@ from fathom.sim.world import World
 ROLLOUT = "policyrollouts.fathom.dev"
 
 
-@pytest.mark.xfail(strict=True, reason="A step counts stale time, and the best of its observers.")
 @pytest.mark.parametrize("late", [99, 0])
 def test_the_observer_that_is_furthest_behind_holds_the_step(late: int) -> None:
     seen = (
@@ -92,18 +91,15 @@ def test_a_step_takes_as_long_as_it_says_while_its_signals_are_fresh() -> None:
     assert 59 < took_s(bake([])) < 75
 
 
-@pytest.mark.xfail(strict=True, reason="A step counts stale time, and the best of its observers.")
 def test_time_in_which_the_signals_were_old_is_no_part_of_a_step() -> None:
     # Silent for 130 s: 30 of these are allowed, so 100 count for nothing.
     assert 215 <= took_s(bake(blind(20, 130), hold="2m")) < 250
 
 
-@pytest.mark.xfail(strict=True, reason="A step counts stale time, and the best of its observers.")
 def test_two_times_of_old_signals_are_both_left_out() -> None:
     assert 180 + 30 + 40 - 5 <= took_s(bake([*blind(20, 60), *blind(120, 70)], hold="3m")) < 300
 
 
-@pytest.mark.xfail(strict=True, reason="A step counts stale time, and the best of its observers.")
 @pytest.mark.parametrize(
     "fault",
     [

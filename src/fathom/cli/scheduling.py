@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+import socket
 import sys
 import time
 from pathlib import Path
@@ -97,6 +98,7 @@ async def run_scheduler(
         shards=part[1],
         lease=lease,
         who=who,
+        observer="" if lease else f"{who}/{socket.gethostname()}",  # Others may work beside it.
         target=server.url,
         own_kinds=await _knows_our_kinds(server),
         user_agent=f"fathom/{__version__} {who}",

@@ -40,6 +40,8 @@ class Rules(msgspec.Struct, frozen=True, kw_only=True):
     shard: int = 0
     shards: int = 1
     who: str = CONTROLLER
+    observer: str = ""  # By which name it says what it has observed; '': as above.
+    lease: str = ""  # That it shares with others, who stand by.
     batch_max: int = 256
     in_flight_max: int = 2
     bind_timeout_s: float = 10.0  # Then the outcome is unknown, and the pods are asked.

@@ -5,6 +5,7 @@
 
 A step begins with its own write; the revision of that write is the activation. A gate that cannot be judged
 (signals too old, somebody's caches not yet there) holds the step where it is: it neither passes nor fails.
+Nor does the time count for which that was so: a step that nobody could have seen fail has not been tried.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from __future__ import annotations
 import msgspec
 
 from fathom.model.own import PolicyRollout, PolicyRolloutStatus, Step, duration_ns
+from fathom.model.own.policy import Observer
 from fathom.model.own.times import moment_ns
 from fathom.seams.outside import timestamp
 
@@ -20,6 +22,9 @@ PENDING, CANARY, COMPLETE, ROLLED_BACK = "Pending", "Canary", "Complete", "Rolle
 # Where nobody has said how: a tenth first.
 DEFAULT_STEPS = (Step(percent=10, hold="1m"), Step(percent=50, hold="1m"))
 S = 1_000_000_000
+# How long a step was looked at is written down once a minute at most, and ten times in a step.
+WRITTEN_DOWN_S, WRITTEN_DOWN_SHARE = 60.0, 10
+UNBOUNDED_NS = 2**62  # Where signals may be of any age.
 
 
 class Share(msgspec.Struct, frozen=True):
@@ -38,6 +43,7 @@ class Signals(msgspec.Struct, frozen=True):
     base: Share = Share()
     policy_exists: bool = True
     trouble: str = ""  # What the control plane or Services have to suffer now.
+    baked_ns: int | None = None  # How long of the step every gate could be judged; None: all of it.
 
 
 class Next(msgspec.Struct, frozen=True):
@@ -46,6 +52,7 @@ class Next(msgspec.Struct, frozen=True):
     status: PolicyRolloutStatus | None
     after_s: float
     why: str
+    baked_seconds: int | None = None  # To be written down, where the status stays as it is otherwise.
 
 
 def plan_rollout(rollout: PolicyRollout, signals: Signals) -> Next:
@@ -92,6 +99,7 @@ def _at_step(rollout: PolicyRollout, step: int, now_ns: int, generation: int) ->
         step=step,
         activation_revision=0,
         step_started_at=timestamp(now_ns),
+        baked_seconds=0,
         observed_generation=generation,
     )
 
@@ -101,7 +109,7 @@ def _go_on(rollout: PolicyRollout, signals: Signals) -> Next:
         return Next(None, 5.0, "paused")
     held = unmet_gate(rollout, signals)
     if held:
-        return Next(None, 1.0, held)
+        return Next(None, 1.0, held, _to_write_down(rollout, signals, every_s=1.0))
     regressed = regression(rollout, signals)
     if regressed and rollout.spec.automatic_rollback:
         return Next(rolled_back(rollout, signals.now_ns), 0.0, f"rolled back: {regressed}")
@@ -109,9 +117,11 @@ def _go_on(rollout: PolicyRollout, signals: Signals) -> Next:
         return Next(None, 5.0, f"held: {regressed}")
     if signals.trouble:
         return Next(None, 5.0, f"held: {signals.trouble}")
-    left_s = _left_s(rollout, signals.now_ns)
+    hold_s, left_s = _hold_ns(rollout) / S, _left_s(rollout, signals)
     if left_s > 0:
-        return Next(None, left_s, f"step {rollout.status.step} lasts {left_s:.0f} s more")
+        why = f"step {rollout.status.step} lasts {_step(rollout).hold}"
+        every_s = max(WRITTEN_DOWN_S, hold_s / WRITTEN_DOWN_SHARE)
+        return Next(None, left_s, why, _to_write_down(rollout, signals, every_s=every_s))
     status = _at_step(rollout, rollout.status.step + 1, signals.now_ns, rollout.metadata.generation)
     return Next(status, 0.1, f"every gate holds: on to {status.phase} {status.percent} %")
 
@@ -121,12 +131,13 @@ def unmet_gate(rollout: PolicyRollout, signals: Signals) -> str:
     gates, status = rollout.spec.gates, rollout.status
     allowed_ns = duration_ns(gates.signals_max_age)
     if allowed_ns is not None and signals.age_s * S > allowed_ns:
-        return f"held: the signals are {signals.age_s:.0f} s old, {gates.signals_max_age} allowed"
-    reached = {observer.controller: observer.revision for observer in status.observed_by}
+        return f"held: the signals are older than {gates.signals_max_age}"
     for name in gates.observed_by:
-        at = max((revision for who, revision in reached.items() if _is(who, name)), default=0)
-        if at < status.activation_revision:
-            return f"held: {name} has not reached revision {status.activation_revision} (is at {at})"
+        named = [one for one in status.observed_by if _is(one.controller, name)]
+        # The last of them: while one of several decides from an older view, the step is not what it says.
+        worst = min(named, key=lambda one: (one.revision, one.controller), default=Observer(controller=name))
+        if worst.revision < status.activation_revision:
+            return f"held: {worst.controller} has not reached revision {status.activation_revision}"
     return ""
 
 
@@ -154,11 +165,56 @@ def rolled_back(rollout: PolicyRollout, now_ns: int) -> PolicyRolloutStatus:
     )
 
 
-def _left_s(rollout: PolicyRollout, now_ns: int) -> float:
-    steps = rollout.spec.steps or DEFAULT_STEPS
-    hold_ns = duration_ns(steps[rollout.status.step].hold) or 0
-    began_ns = moment_ns(rollout.status.step_started_at) or now_ns
-    return max(0.0, (began_ns + hold_ns - now_ns) / S)
+def _step(rollout: PolicyRollout) -> Step:
+    return (rollout.spec.steps or DEFAULT_STEPS)[rollout.status.step]
+
+
+def _hold_ns(rollout: PolicyRollout) -> int:
+    return duration_ns(_step(rollout).hold) or 0
+
+
+def _left_s(rollout: PolicyRollout, signals: Signals) -> float:
+    baked_ns = signals.baked_ns
+    if baked_ns is None:
+        baked_ns = signals.now_ns - (moment_ns(rollout.status.step_started_at) or signals.now_ns)
+    return max(0.0, (_hold_ns(rollout) - baked_ns) / S)
+
+
+# How long a step has been looked at.
+
+
+class Bake(msgspec.Struct, frozen=True):
+    """One step, as one process has looked at it. The next process begins with what was written down."""
+
+    step: tuple[int, int, str]  # Generation, step, when it began: which one it is.
+    baked_ns: int
+    looked_ns: int  # On a clock that only grows.
+    fresh_until_ns: int  # For how long what was seen then is fresh; then it counts for nothing.
+
+
+def bake(before: Bake | None, rollout: PolicyRollout, signals: Signals, *, monotonic_ns: int) -> Bake:
+    """Another look. Since the last one so much has passed as its signals were fresh for."""
+    status = rollout.status
+    step = (status.observed_generation, status.step, status.step_started_at)
+    fresh_until_ns = monotonic_ns + _fresh_for_ns(rollout, signals)
+    if before is None or before.step != step:
+        return Bake(step, status.baked_seconds * S, monotonic_ns, fresh_until_ns)
+    counts_ns = max(0, min(monotonic_ns, before.fresh_until_ns) - before.looked_ns)
+    return Bake(step, before.baked_ns + counts_ns, monotonic_ns, fresh_until_ns)
+
+
+def _fresh_for_ns(rollout: PolicyRollout, signals: Signals) -> int:
+    """Nought where a gate cannot be judged."""
+    if unmet_gate(rollout, signals):
+        return 0
+    allowed_ns = duration_ns(rollout.spec.gates.signals_max_age)
+    return UNBOUNDED_NS if allowed_ns is None else max(0, allowed_ns - round(signals.age_s * S))
+
+
+def _to_write_down(rollout: PolicyRollout, signals: Signals, *, every_s: float) -> int | None:
+    """So that a new leader need not begin anew; not so often that it costs anything."""
+    baked = (signals.baked_ns or 0) // S
+    return baked if baked - rollout.status.baked_seconds >= every_s else None
 
 
 def _is(who: str, name: str) -> bool:

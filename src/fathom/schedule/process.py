@@ -37,6 +37,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     shards: int = 1  # … of so many.
     lease: str = ""  # namespace/name; '': works at once, beside others.
     who: str = "scheduler"
+    observer: str = ""  # In observedBy of PolicyRollouts, where several have the same `who`; '': `who`.
     target: str = "api"
     timing: Timing = Timing()
     own_kinds: bool = True  # False at a server that does not know fathom.dev.
@@ -123,6 +124,8 @@ class SchedulerProcess:
             shard=settings.shard,
             shards=settings.shards,
             who=settings.who,
+            observer=settings.observer,
+            lease=settings.lease,
             batch_max=settings.batch_max,
             in_flight_max=settings.in_flight_max,
             bind_timeout_s=settings.bind_timeout_s,

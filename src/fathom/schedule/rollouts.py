@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterable
 from typing import ClassVar
 
@@ -15,14 +16,31 @@ from fathom.control.kit import Kit
 from fathom.control.plan import OWN_WRITES, Patch, Plan, WriteStatus, target
 from fathom.control.signals import COMPONENT_SIGNALS, component_of, raised_of
 from fathom.control.watches import NAMESPACE, NODE, POD, SERVICE, Kind, Primary, Related, Watch
-from fathom.model.conditions import CONNECTIONS_FAIL, conditions_of, find_condition, is_true, set_condition
+from fathom.model.conditions import (
+    CONNECTIONS_FAIL,
+    conditions_of,
+    find_condition,
+    is_true,
+    set_condition,
+    without_digits,
+)
 from fathom.model.objects import Key, Obj, key_of
 from fathom.model.own import GROUP, VERSION, PolicyRollout, SchedulingPolicy, read, workloads_of
 from fathom.model.own.policy import policy_in
 from fathom.model.own.times import duration_ns, moment_ns
 from fathom.model.podresources import is_terminal
 from fathom.model.tenancy import tenant_of
-from fathom.schedule.plan_rollout import CANARY, COMPLETE, ROLLED_BACK, Next, Share, Signals, plan_rollout
+from fathom.schedule.plan_rollout import (
+    CANARY,
+    COMPLETE,
+    ROLLED_BACK,
+    Bake,
+    Next,
+    Share,
+    Signals,
+    bake,
+    plan_rollout,
+)
 
 POLICY = Kind("SchedulingPolicy", Resource(GROUP, VERSION, "schedulingpolicies", namespaced=False))
 ROLLOUT = Kind("PolicyRollout", Resource(GROUP, VERSION, "policyrollouts", namespaced=False))
@@ -53,16 +71,27 @@ class PolicyRollouts:
 
     def __init__(self, kit: Kit) -> None:
         self._kit = kit
+        self._bakes: dict[Key, Bake] = {}  # By rollout: its present step, as we have looked at it.
 
     async def reconcile(self, key: Key) -> Again:
         view = self._kit.snapshot()
         obj = view.get("PolicyRollout", key)
         if obj is None or (obj.get("metadata") or {}).get("deletionTimestamp"):
+            self._bakes.pop(key, None)
             return Again.never()
         rollout = read(PolicyRollout, obj)
-        following = plan_rollout(rollout, gather(rollout, view, now_ns=self._kit.now_ns()))
+        following = plan_rollout(rollout, self._looked_at(key, rollout, view))
         applied = await self._kit.apply(key, as_plan(obj, rollout, following, self._kit.now()), seen=view)
         return Again.after(applied, in_s=min(following.after_s or LOOK_S, LOOK_S), why=following.why)
+
+    def _looked_at(self, key: Key, rollout: PolicyRollout, view: Snapshot) -> Signals:
+        signals = gather(rollout, view, now_ns=self._kit.now_ns())
+        if rollout.status.phase != CANARY:
+            self._bakes.pop(key, None)
+            return signals
+        now_ns = round(asyncio.get_running_loop().time() * 1e9)
+        found = self._bakes[key] = bake(self._bakes.get(key), rollout, signals, monotonic_ns=now_ns)
+        return msgspec.structs.replace(signals, baked_ns=found.baked_ns)
 
 
 def as_plan(obj: Obj, rollout: PolicyRollout, following: Next, now: str) -> Plan:
@@ -78,12 +107,10 @@ def as_plan(obj: Obj, rollout: PolicyRollout, following: Next, now: str) -> Plan
         now=now,
     )
     if following.status is None:
-        told = find_condition(conditions_of(obj), "Progressing")
-        if told is not None and (
-            _stem(told.get("message")) == _stem(following.why) or _is_final(told, rollout)
-        ):
-            return Plan()
-        return Plan(statuses=(WriteStatus(target("PolicyRollout", obj), {"conditions": conditions}),))
+        baked = {} if following.baked_seconds is None else {"bakedSeconds": following.baked_seconds}
+        said = {} if _is_told(obj, rollout, following) else {"conditions": conditions}
+        statuses = (WriteStatus(target("PolicyRollout", obj), {**baked, **said}),) if baked or said else ()
+        return Plan(statuses=statuses)
     allowed_ns = duration_ns(rollout.spec.gates.signals_max_age) or 30_000_000_000
     status = {**msgspec.to_builtins(following.status), **_blanks(following), "conditions": conditions}
     return Plan(
@@ -99,20 +126,30 @@ def _blanks(following: Next) -> Obj:
     """Defaults are left out on the wire; in a patch, leaving out would keep what was there."""
     status = following.status
     assert status is not None
-    fields = ("canary", "percent", "step", "activationRevision")
-    values = (status.canary, status.percent, status.step, status.activation_revision)
+    fields = ("canary", "percent", "step", "activationRevision", "bakedSeconds")
+    values = (
+        status.canary,
+        status.percent,
+        status.step,
+        status.activation_revision,
+        status.baked_seconds,
+    )
     return dict(zip(fields, values, strict=True))
+
+
+def _is_told(obj: Obj, rollout: PolicyRollout, following: Next) -> bool:
+    """Whether it says so already, but for numbers that come and go."""
+    told = find_condition(conditions_of(obj), "Progressing")
+    if told is None:
+        return False
+    same = without_digits(told.get("message")) == without_digits(following.why)
+    return same or _is_final(told, rollout)
 
 
 def _is_final(told: Obj, rollout: PolicyRollout) -> bool:
     """What it says about how the rollout ended is what people look for later: it stays."""
     phase = rollout.status.phase
     return phase in {COMPLETE, ROLLED_BACK} and told.get("reason") == phase
-
-
-def _stem(message: object) -> str:
-    """Without its numbers: a countdown is no news."""
-    return "".join(character for character in str(message) if not character.isdigit())
 
 
 def gather(rollout: PolicyRollout, view: Snapshot, *, now_ns: int) -> Signals:

@@ -32,7 +32,7 @@ from fathom.schedule.flights import Flights
 from fathom.schedule.hearing import Hearing
 from fathom.schedule.kinds import ROLLOUT
 from fathom.schedule.known import Known
-from fathom.schedule.observing import observed
+from fathom.schedule.observing import NO_LEASE, LeaseTerm, observed
 from fathom.schedule.queue import Happening, SchedulingQueue
 from fathom.schedule.roommaking import RoomMaking
 from fathom.schedule.signals import QueueSignals
@@ -183,11 +183,15 @@ class Scheduler:
             return
         snapshot = self._desk.caches.snapshot()
         reached = min(snapshot.revisions.values())
-        now = timestamp(self._desk.clock.now_ns())
+        now, who = timestamp(self._desk.clock.now_ns()), self._desk.rules.observer or self._desk.rules.who
         for rollout in snapshot.list("PolicyRollout"):
-            patch = observed(rollout, who=self._desk.rules.who, reached=reached, now=now)
+            patch = observed(rollout, who=who, reached=reached, now=now, term=self._lease_term())
             if patch is not None:
                 await api.patch(ROLLOUT.resource, "", key_of(rollout).name, patch, subresource="status")
+
+    def _lease_term(self) -> LeaseTerm:
+        term = self._desk.term
+        return NO_LEASE if term is None else LeaseTerm(self._desk.rules.lease, term.epoch)
 
     def _say_queued(self) -> None:
         now_ns, voice = self._desk.clock.monotonic_ns(), self._desk.voice

@@ -85,9 +85,18 @@ POLICY_ROLLOUT = own_kind(
         step=COUNT,
         activationRevision=COUNT,
         stepStartedAt=TIME,
+        bakedSeconds=said(COUNT, "How long the step was looked at with fresh signals, as last written down."),
         observedGeneration=COUNT,
         observedBy=listed(
-            group("controller", controller=TEXT, observedGeneration=COUNT, revision=COUNT, time=TIME)
+            group(
+                "controller",
+                controller=TEXT,
+                observedGeneration=COUNT,
+                revision=COUNT,
+                time=TIME,
+                lease=TEXT,
+                epoch=COUNT,
+            )
         ),
         conditions=CONDITIONS,
     ),

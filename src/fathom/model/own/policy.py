@@ -96,6 +96,8 @@ class Observer(Shape, frozen=True):
     observed_generation: int = 0
     revision: int = 0  # That its caches had reached when it said so.
     time: str = ""
+    lease: str = ""  # namespace/name; of those who share one, one works at a time.
+    epoch: int = 0  # Of that lease. Another term has other caches.
 
 
 class PolicyRolloutStatus(Shape, frozen=True):
@@ -106,6 +108,7 @@ class PolicyRolloutStatus(Shape, frozen=True):
     step: int = 0
     activation_revision: int = 0  # Of the store, when the present step began.
     step_started_at: str = ""
+    baked_seconds: int = 0  # For which the step was looked at with fresh signals; as last written down.
     observed_generation: int = 0
     observed_by: tuple[Observer, ...] = ()
     conditions: tuple[Condition, ...] = ()

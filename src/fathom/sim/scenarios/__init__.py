@@ -36,6 +36,7 @@ from fathom.sim.scenarios import (
     oldviews,
     overriding,
     owning,
+    policies,
     preempting,
     quotas,
     racing,
@@ -92,6 +93,7 @@ MODULES = (
     gray,
     naming,
     clocks,
+    policies,
 )
 
 SCENARIOS: dict[str, Scenario] = {one.name: one for module in MODULES for one in module.SCENARIOS}

@@ -1,0 +1,116 @@
+"""Policies are rolled out while those who judge it, and those who carry it out, are blind, behind or dead: no
+step is left before it was looked at for as long as it says."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from fathom.model.objects import Key, Obj, lookup
+from fathom.schedule.rollouts import PolicyRollouts
+from fathom.sim.faults import AnyFault, HoldWatch, Refuse
+from fathom.sim.invariants import Checker, Found, Seen
+from fathom.sim.menu import Menu
+from fathom.sim.running import run_controllers
+from fathom.sim.scenario import Scenario, scenario
+from fathom.sim.scenarios.objects import NODES, PODS
+from fathom.sim.scenarios.scheduling import POLICIES, ROLLOUTS, checkers, node, own, pod, run_scheduler
+from fathom.sim.scenarios.staff import AGENT, QUIET_S, TIMING
+from fathom.sim.standins.agent import Agent
+from fathom.sim.world import World
+
+MANAGERS = ("rollouts-1", "rollouts-2")
+SHARDS = ("scheduler-0of2", "scheduler-1of2")
+HOLD_S = 20.0
+BLIND_S = 60.0
+ALLOWED_S = 30.0  # Of age, by default.
+
+
+class StepsAreLookedAt(Checker):
+    """The judge counts for itself: a step lasts as long as it says, and is left only when every scheduler
+    that has ever said a word has said that it has seen the step."""
+
+    name = "a step of a rollout is looked at by everybody"
+    resources = frozenset({ROLLOUTS.name})
+
+    def __init__(self) -> None:
+        self._began_s: dict[int, float] = {}  # Step -> when.
+
+    def commit(self, change: Seen) -> Found:
+        old, new = _status(change.old), _status(change.new)
+        step = int(new.get("step") or 0)
+        if new.get("phase") != "RolledBack":
+            self._began_s.setdefault(step, change.at_s)
+        if step <= int(old.get("step") or 0) or new.get("phase") == "RolledBack":
+            return None
+        lasted_s = change.at_s - self._began_s.get(step - 1, change.at_s)
+        if lasted_s < HOLD_S - 1.0:  # Its times are whole seconds.
+            return f"step {step - 1} was left after {lasted_s:.1f} s"
+        activation = int(old.get("activationRevision") or 0)
+        behind = [one for one in old.get("observedBy") or () if int(one.get("revision") or 0) < activation]
+        return f"step {step - 1} was left, and {behind[0]['controller']} had not seen it" if behind else None
+
+
+def _status(rollout: Obj | None) -> Obj:
+    return lookup(rollout, "status") or {}
+
+
+def judged() -> Sequence[Checker]:
+    return [*checkers(), StepsAreLookedAt()]
+
+
+@scenario(
+    Menu(processes=(*MANAGERS, *SHARDS), kinds=("/pods", "/nodes", "/policyrollouts"), seconds=60, most=8),
+    checkers=judged,
+)
+async def policy_rollout_by_two_schedulers(world: World) -> None:
+    """Each of two schedulers has its share of the tenants; both must have seen a step before the next."""
+    await _begun(world)
+    await world.sleep(60)
+    await world.heal_and_settle(quiet_s=QUIET_S, within_s=900)
+    found = _status(world.get(ROLLOUTS.name, Key("", "canary")))
+    assert (found.get("phase"), found.get("active")) == ("Complete", "v5"), found
+
+
+# Whoever leads hears nothing of pods for a minute, and is not answered either.
+BLIND: tuple[AnyFault, ...] = tuple(
+    fault
+    for name in MANAGERS
+    for fault in (
+        HoldWatch(at_s=8.0, target=name, match="/api/v1/pods", for_s=BLIND_S),
+        Refuse(at_s=8.0, target=name, match="/api/v1/pods", for_s=BLIND_S, times=10_000),
+    )
+)
+
+
+@scenario(Menu(processes=MANAGERS, kinds=("/pods",)), scripted=BLIND, checkers=judged)
+async def policy_rollout_with_stale_signals(world: World) -> None:
+    """Nobody knows whether pods wait: that time counts for nothing."""
+    await _begun(world)
+    began_s = world.now_s
+    await world.until(lambda: _phase(world) == "Complete", within_s=300, what="it completes")
+    least_s = 2 * HOLD_S + BLIND_S - ALLOWED_S - 5.0
+    assert world.now_s - began_s >= least_s, f"it took {world.now_s - began_s:.0f} s, at least {least_s:.0f}"
+
+
+async def _begun(world: World) -> None:
+    for name in ("node-1", "node-2"):
+        await world.apply(NODES, node(name))
+    for name in ("v4", "v5"):
+        await world.apply(POLICIES, own("SchedulingPolicy", name, {}))
+    for number, name in enumerate(SHARDS):
+        run_scheduler(world, name, shard=number, shards=len(SHARDS))
+    for name in MANAGERS:
+        run_controllers(world, name, PolicyRollouts, lease="fathom-system/rollouts", timing=TIMING)
+    run_controllers(world, AGENT, Agent)
+    await world.sleep(5)
+    steps = [{"percent": percent, "hold": f"{HOLD_S:.0f}s"} for percent in (50, 100)]
+    await world.apply(ROLLOUTS, own("PolicyRollout", "canary", {"from": "v4", "to": "v5", "steps": steps}))
+    for number in range(4):
+        await world.apply(PODS, pod(f"p-{number}"))
+
+
+def _phase(world: World) -> str:
+    return str(_status(world.get(ROLLOUTS.name, Key("", "canary"))).get("phase"))
+
+
+SCENARIOS: tuple[Scenario, ...] = (policy_rollout_by_two_schedulers, policy_rollout_with_stale_signals)
