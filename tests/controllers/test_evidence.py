@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import random
+from typing import Any
+
 import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
 
 from fathom.controllers.brake import BrakeLimits, Permit, Stand, eased, limits_of, permit
 from fathom.controllers.evidence import (
@@ -190,3 +195,72 @@ def test_a_brake_engaged_in_other_letters_is_engaged_and_what_is_no_limit_is_tol
     assert limits == BrakeLimits(engaged=True)
     assert wrong == "evictions is no limit of the brake"
     assert limits_of({"engaged": "yes"})[1] == "engaged='yes' is neither true nor false"
+
+
+ONE_AT_A_TIME = BrakeLimits(flips_per_minute=1)
+
+
+@given(
+    sizes=st.lists(st.integers(1, 6), min_size=1, max_size=3),
+    silent=st.sets(st.tuples(st.integers(0, 2), st.integers(0, 7)), max_size=8),
+    limits=st.builds(
+        BrakeLimits,
+        share_percent=st.integers(1, 101),
+        small_zone=st.integers(0, 3),
+        flips_per_minute=st.integers(1, 3),
+        evictions_per_minute=st.integers(1, 2),
+        global_factor=st.integers(1, 2),
+    ),
+    order=st.randoms(use_true_random=False),
+    spread=st.integers(0, 10),
+)
+@example(sizes=[3], silent={(0, 0), (0, 1)}, limits=BrakeLimits(), order=random.Random(1), spread=10)
+@example(
+    sizes=[6],
+    silent={(0, 1), (0, 2)},
+    limits=BrakeLimits(flips_per_minute=1),
+    order=random.Random(2),
+    spread=0,
+)
+@settings(deadline=None, max_examples=60)
+def test_nodes_that_are_silent_since_the_same_time_end_alike_in_whatever_order_they_are_looked_at(
+    sizes: list[int], silent: set[tuple[int, int]], limits: BrakeLimits, order: Any, spread: int
+) -> None:
+    """All fall silent within ten seconds, and are looked at again and again, one at a time, in any order."""
+    names = [(f"{zone}{n}", str(zone)) for zone, size in enumerate(sizes) for n in range(size)]
+    since = {f"{zone}{n}": (n * 3 % (spread + 1)) * SECOND_NS for zone, n in sorted(silent)}
+    known = {name: Stand(name, zone, State.HEALTHY) for name, zone in names}
+    most: dict[str, State] = {}
+    for second in range(0, 500, 10):
+        now_ns = 10**15 + second * SECOND_NS
+        for name, zone in order.sample(names, len(names)):
+            views = [_seen(known[each], since.get(each), now_ns) for each, _ in names]
+            mine = next(each for each in views if each.name == name)
+            allowed = permit(mine, views, now_ns=now_ns, limits=limits).allowed
+            most[name] = max(most.get(name, State.HEALTHY), allowed)
+            done = known[name]
+            known[name] = Stand(
+                name,
+                zone,
+                allowed,
+                flipped_ns=(done.flipped_ns or now_ns) if allowed >= State.UNREACHABLE else None,
+                evicted_ns=(done.evicted_ns or now_ns) if allowed >= State.LOST else None,
+            )
+    for zone in {zone for _, zone in names}:
+        there = [name for name, each in names if each == zone and name in since]
+        assert len({most[name] for name in there}) <= 1, {name: most[name] for name in there}
+
+
+def _seen(stand: Stand, since_ns: int | None, now_ns: int) -> Stand:
+    """As evidence has it after so long a silence."""
+    silent_ns = None if since_ns is None else 10**15 + since_ns
+    silent_s = 0.0 if silent_ns is None else (now_ns - silent_ns) / SECOND_NS
+    state = State.LOST if silent_s >= 75 else State.UNREACHABLE if silent_s >= 40 else State.HEALTHY
+    return Stand(
+        stand.name,
+        stand.zone,
+        state if silent_s >= 40 else State.SUSPECT if silent_s >= 20 else State.HEALTHY,
+        stand.flipped_ns,
+        stand.evicted_ns,
+        silent_ns if silent_s >= 20 else None,
+    )

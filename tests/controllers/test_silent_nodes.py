@@ -50,7 +50,6 @@ async def running(world: World) -> None:
     await world.sleep(25 - world.now_s)
 
 
-@pytest.mark.xfail(strict=True, reason="Equally silent nodes differ, and nobody is told.")
 def test_nodes_that_fall_silent_together_are_treated_alike() -> None:
     async def story(world: World) -> None:
         await running(world)

@@ -3,28 +3,26 @@ evicting them. Pure.
 
 When many nodes fall silent at once, the likelier cause is ours: a partition, a server that is down, a clock.
 So beyond a share of a zone nothing more is done, nor at once when there are fewer again; and what is done is
-done a few nodes at a time. The limits are in the ConfigMap `fathom-system/node-brake`, which people may
-change; what is held back, and why, stands in the conditions of the node concerned.
+done a few nodes at a time, those first that have been silent for longest. Nodes that fall silent together are
+treated alike: the first is judged a few seconds before the next have been silent for as long, so those that
+are about to be count too. The limits are in the ConfigMap `fathom-system/node-brake`, which people may
+change; what is held back, and why, stands in the conditions of the node concerned, and of all nodes in the
+ConfigMap `node-brake-status` beside it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Sequence
 
 import msgspec
 
 from fathom.controllers.evidence import SECOND_NS, State
+from fathom.model.brake import BrakeLimits, limits_of
+
+__all__ = ["BrakeLimits", "Permit", "Stand", "eased", "limits_of", "permit"]
 
 MINUTE_NS = 60 * SECOND_NS
-
-
-class BrakeLimits(msgspec.Struct, frozen=True):
-    share_percent: int = 55  # Of a zone's nodes; kube-controller-manager's unhealthy-zone-threshold.
-    small_zone: int = 2  # In zones of at most so many nodes the share says nothing.
-    flips_per_minute: int = 20  # Nodes whose pods are taken out of service, per zone.
-    evictions_per_minute: int = 6  # Nodes whose pods are replaced, per zone; 0.1/s as in Kubernetes.
-    global_factor: int = 3  # Over all zones together, so many times that.
-    engaged: bool = False  # By hand: nothing at all is done.
+MANY = "too many nodes of its zone, or of all zones, are silent at once: that fits our own blindness better"
 
 
 class Stand(msgspec.Struct, frozen=True):
@@ -35,6 +33,12 @@ class Stand(msgspec.Struct, frozen=True):
     assessed: State  # What the evidence says, whether or not it was acted on.
     flipped_ns: int | None = None  # When its pods were taken out of service, if they are.
     evicted_ns: int | None = None
+    silent_ns: int | None = None  # Since when it is silent, if it is: long enough to be suspect at least.
+
+    @property
+    def rank(self) -> tuple[int, str]:
+        """Whose turn it is first: who has been silent for longest."""
+        return self.silent_ns or 0, self.name
 
 
 class Permit(msgspec.Struct, frozen=True):
@@ -42,25 +46,14 @@ class Permit(msgspec.Struct, frozen=True):
     why: str = ""  # What holds the rest back.
     many: bool = False  # So many are silent at once that it may be we who are deaf.
 
+    @property
+    def said(self) -> str:
+        """For a condition: without numbers that change whenever another node does."""
+        return MANY if self.many else self.why
 
-def limits_of(data: Mapping[str, str]) -> tuple[BrakeLimits, str]:
-    """From a ConfigMap. What cannot be read leaves its default in force, and is said."""
-    found: dict[str, int | bool] = {}
-    known = {field.name for field in msgspec.structs.fields(BrakeLimits)}
-    wrong = [f"{name} is no limit of the brake" for name in sorted(set(data) - known)]
-    for field in msgspec.structs.fields(BrakeLimits):
-        text = data.get(field.name)
-        if text is None:
-            continue
-        if field.type is bool and text.lower() in {"true", "false"}:
-            found[field.name] = text.lower() == "true"
-        elif field.type is bool:
-            wrong.append(f"{field.name}={text!r} is neither true nor false")
-        elif text.isdigit():
-            found[field.name] = int(text)
-        else:
-            wrong.append(f"{field.name}={text!r} is no number")
-    return BrakeLimits(**found), "; ".join(wrong)  # type: ignore[arg-type]  # Typed by the fields themselves.
+    @property
+    def reason(self) -> str:
+        return "ManySilent" if self.many else "BrakeHolds"
 
 
 def permit(stand: Stand, others: Iterable[Stand], *, now_ns: int, limits: BrakeLimits) -> Permit:
@@ -72,19 +65,45 @@ def permit(stand: Stand, others: Iterable[Stand], *, now_ns: int, limits: BrakeL
     everybody = [each for each in others if each.name != stand.name] + [stand]
     zone = [each for each in everybody if each.zone == stand.zone]
     here = f"zone {stand.zone}" if stand.zone else "the nodes without a zone"
-    rates = ((here, zone, 1), ("all zones", everybody, limits.global_factor))
-    if held := _too_many(here, zone, limits) or _too_many("all zones", everybody, limits):
+    new = stand.flipped_ns is None  # What was done already is not undone because others are a little late.
+    held = _too_many(here, zone, limits, late=new) or _too_many("all zones", everybody, limits, late=new)
+    if held:
         return Permit(State.SUSPECT, held, many=True)
-    for where, nodes, factor in rates:
+    turns = _in_turn(everybody, limits)
+    rates = ((here, zone, 1), ("all zones", everybody, limits.global_factor))
+    for where, nodes, factor in rates if stand.flipped_ns is None else ():
         flipped = _lately((each.flipped_ns for each in nodes), now_ns)
-        if stand.flipped_ns is None and flipped >= limits.flips_per_minute * factor:
-            why = f"{flipped} nodes of {where} were taken out of service within a minute"
-            return Permit(State.SUSPECT, why)
+        before = _before(stand, (each for each in turns if each.flipped_ns is None), nodes)
+        if flipped + before >= limits.flips_per_minute * factor:
+            return Permit(State.SUSPECT, _limit(flipped, before, where, "taken out of service"))
     for where, nodes, factor in rates if stand.assessed == State.LOST and stand.evicted_ns is None else ():
         evicted = _lately((each.evicted_ns for each in nodes), now_ns)
-        if evicted >= limits.evictions_per_minute * factor:
-            return Permit(State.UNREACHABLE, f"{evicted} nodes of {where} were emptied within a minute")
+        lost = (each for each in turns if each.assessed == State.LOST and each.evicted_ns is None)
+        before = _before(stand, lost, nodes)
+        if evicted + before >= limits.evictions_per_minute * factor:
+            return Permit(State.UNREACHABLE, _limit(evicted, before, where, "emptied"))
     return Permit(stand.assessed)
+
+
+def _in_turn(nodes: Sequence[Stand], limits: BrakeLimits) -> list[Stand]:
+    """Those that something is to be done to, without those that wait for their whole zone: nobody waits for
+    them."""
+    zones = {each.zone for each in nodes}
+    by_zone = {zone: [each for each in nodes if each.zone == zone] for zone in zones}
+    held = {zone for zone, there in by_zone.items() if _too_many(zone, there, limits, late=True)}
+    return [each for each in nodes if each.assessed >= State.UNREACHABLE and each.zone not in held]
+
+
+def _before(stand: Stand, waiting: Iterable[Stand], nodes: Sequence[Stand]) -> int:
+    """How many of these nodes wait and come first: it does not matter who happens to be looked at first."""
+    names = {each.name for each in nodes}
+    return sum(each.rank < stand.rank and each.name in names for each in waiting)
+
+
+def _limit(done: int, before: int, where: str, what: str) -> str:
+    if not before:
+        return f"{done} nodes of {where} were {what} within a minute"
+    return f"nodes of {where} that have been silent for longer are {what} first"
 
 
 def eased(allowed: Permit, *, many_ns: int | None, now_ns: int, wait_s: float) -> Permit:
@@ -97,8 +116,11 @@ def eased(allowed: Permit, *, many_ns: int | None, now_ns: int, wait_s: float) -
     return Permit(State.SUSPECT, "many were silent until just now: it may be heard again as they are")
 
 
-def _too_many(where: str, nodes: list[Stand], limits: BrakeLimits) -> str:
-    silent = sum(each.assessed >= State.UNREACHABLE for each in nodes)
+def _too_many(where: str, nodes: Sequence[Stand], limits: BrakeLimits, *, late: bool) -> str:
+    """`late`: whether those count that are about to be unreachable."""
+    silent = sum(
+        each.assessed >= State.UNREACHABLE or (late and each.silent_ns is not None) for each in nodes
+    )
     if len(nodes) <= limits.small_zone or silent * 100 < limits.share_percent * len(nodes):
         return ""
     return f"{silent} of {len(nodes)} nodes of {where} are silent at once: that fits our own blindness better"

@@ -43,12 +43,12 @@ from fathom.controllers.plan_nodes import (
     zone_of,
 )
 from fathom.controllers.reached import Reached
+from fathom.model.brake import BRAKE
 from fathom.model.conditions import conditions_of
 from fathom.model.objects import Key, Obj, key_of, lookup, metadata
 
 LEASES = "kube-node-lease"
 SIGNS_OF_LIFE = Kind(LEASE.name, LEASE.resource, LEASES)
-BRAKE = Key("fathom-system", "node-brake")
 BRAKE_LIMITS = Kind(CONFIG_MAP.name, CONFIG_MAP.resource, BRAKE.namespace)
 
 # Between two looks at a node: one that is ill, and one that is not. A lease that is renewed wakes us for an
@@ -114,7 +114,7 @@ class Nodes:
         found = self._assessed(view, node, now_ns)
         self._look_elsewhere(view, key.name, found.state, now_ns)
         allowed = self._held(node, self._permit(view, node, found, now_ns))
-        plan = plan_node(node, found, allowed.allowed, allowed.why, now=self._kit.now())
+        plan = plan_node(node, found, allowed.allowed, allowed.said, now=self._kit.now())
         applied = await self._kit.apply(key, plan, seen=view)
         if applied.failure is not None or allowed.allowed < State.UNREACHABLE or found.spared:
             ill = found.state > State.HEALTHY
@@ -188,8 +188,8 @@ class Nodes:
     def _permit(self, view: Snapshot, node: Obj, found: Assessment, now_ns: int) -> Permit:
         if found.state <= State.SUSPECT:
             return Permit(found.state)
-        stand = self._stand(node, found.state, now_ns)
-        others = [self._stand(each, self._stands(view, each, now_ns), now_ns) for each in view.list("Node")]
+        stand = self._stand_of(node, found.state, now_ns, self._silent_ns(node, found))
+        others = [self._stand(view, each, now_ns) for each in view.list("Node")]
         allowed = permit(stand, others, now_ns=now_ns, limits=self._brake(view))
         if operators_word(node) is not None:
             return allowed
@@ -198,15 +198,27 @@ class Nodes:
             ear.many_ns = now_ns
         return eased(allowed, many_ns=ear.many_ns, now_ns=now_ns, wait_s=self._limits.unreachable_s)
 
-    def _stands(self, view: Snapshot, node: Obj, now_ns: int) -> State:
+    def _stand(self, view: Snapshot, node: Obj, now_ns: int) -> Stand:
         """As the evidence has it now; for one we have not listened to yet, as its conditions do."""
-        known = key_of(node).name in self._ears
-        return self._assessed(view, node, now_ns).state if known else state_of(node)
+        if key_of(node).name not in self._ears:
+            return self._stand_of(node, state_of(node), now_ns)
+        found = self._assessed(view, node, now_ns)
+        return self._stand_of(node, found.state, now_ns, self._silent_ns(node, found))
 
-    def _stand(self, node: Obj, assessed: State, now_ns: int) -> Stand:
-        flipped_ns = self._entered_ns(node, State.UNREACHABLE, now_ns)
-        evicted_ns = self._entered_ns(node, State.LOST, now_ns)
-        return Stand(key_of(node).name, zone_of(node), assessed, flipped_ns=flipped_ns, evicted_ns=evicted_ns)
+    def _silent_ns(self, node: Obj, found: Assessment) -> int | None:
+        """Since when its lease is not renewed, where that is evidence: it may be one of many."""
+        is_silent = any(each.signal == "lease" for each in found.evidence)
+        return max(self._ears[key_of(node).name].lease_ns, self._blind_ns) if is_silent else None
+
+    def _stand_of(self, node: Obj, assessed: State, now_ns: int, silent_ns: int | None = None) -> Stand:
+        return Stand(
+            key_of(node).name,
+            zone_of(node),
+            assessed,
+            flipped_ns=self._entered_ns(node, State.UNREACHABLE, now_ns),
+            evicted_ns=self._entered_ns(node, State.LOST, now_ns),
+            silent_ns=silent_ns,
+        )
 
     def _entered_ns(self, node: Obj, state: State, now_ns: int) -> int | None:
         """When we first saw it in this state. The condition's own time is of a wall clock that may be set."""

@@ -1,0 +1,57 @@
+"""The limits of the brake on what is done to nodes: the ConfigMap `fathom-system/node-brake`, as people write
+it. The server refuses what cannot be read; `controllers.brake` keeps to what can."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+import msgspec
+
+from fathom.model.objects import Key
+
+BRAKE = Key("fathom-system", "node-brake")
+SHOWN = Key("fathom-system", "node-brake-status")  # Limits in force, and what is held back.
+
+DIGITS_MAX = 9  # More nodes than that nobody has.
+
+
+class BrakeLimits(msgspec.Struct, frozen=True):
+    share_percent: int = 55  # Of a zone's nodes; kube-controller-manager's unhealthy-zone-threshold.
+    small_zone: int = 2  # In zones of at most so many nodes the share says nothing.
+    flips_per_minute: int = 20  # Nodes whose pods are taken out of service, per zone.
+    evictions_per_minute: int = 6  # Nodes whose pods are replaced, per zone; 0.1/s as in Kubernetes.
+    global_factor: int = 3  # Over all zones together, so many times that.
+    engaged: bool = False  # By hand: nothing at all is done.
+
+
+_FIELDS = {field.name: field for field in msgspec.structs.fields(BrakeLimits)}
+NAMES = tuple(_FIELDS)
+
+
+def limits_of(data: Mapping[str, str]) -> tuple[BrakeLimits, str]:
+    """From a ConfigMap. What cannot be read leaves its default in force, and is said."""
+    found = {name: value for name in NAMES if name in data and (value := _read(name, data[name])) is not None}
+    wrong = "; ".join(message for _, message in wrong_limits(data))
+    return BrakeLimits(**found), wrong  # type: ignore[arg-type]  # Typed by the fields themselves.
+
+
+def wrong_limits(data: Mapping[str, str]) -> Iterable[tuple[str, str]]:
+    """Keys that are no limits, or whose values cannot be read, each with what is wrong."""
+    for name in sorted(set(data) - set(NAMES)):
+        yield name, f"{name} is no limit of the brake"
+    for name in NAMES:
+        if name in data and _read(name, data[name]) is None:
+            kind = "neither true nor false" if _FIELDS[name].type is bool else "no number"
+            yield name, f"{name}={data[name]!r} is {kind}"
+
+
+def shown_limits(limits: BrakeLimits) -> dict[str, str]:
+    """As they would be written."""
+    return {name: str(getattr(limits, name)).lower() for name in NAMES}
+
+
+def _read(name: str, text: str) -> int | bool | None:
+    if _FIELDS[name].type is bool:
+        return {"true": True, "false": False}.get(text.lower())
+    is_number = text.isascii() and text.isdecimal() and len(text) <= DIGITS_MAX
+    return int(text) if is_number else None
