@@ -35,6 +35,10 @@ PROGRESS_AFTER_S = 0.01
 PROGRESS_AGAIN_S = 0.1
 
 
+# kube-apiserver tells 4 KiB of warnings, which is some dozens.
+WARNINGS_MAX = 50
+
+
 class Limits(msgspec.Struct, frozen=True):
     body_bytes_max: int = 3 * 1024 * 1024  # kube-apiserver's limit.
     request_s: float = 60.0
@@ -153,8 +157,9 @@ class Call(msgspec.Struct):
     kind: Kind
     caller: Caller
     form: Form
-    warnings: list[str]
+    warnings: dict[str, None]  # Each once, in the order they came; bounded by `warn`.
     audit: Verdicts
+    warnings_untold: int = 0
     parts: list[Call] = msgspec.field(default_factory=list)  # Of a call that writes several objects.
 
     @property
@@ -170,5 +175,10 @@ class Call(msgspec.Struct):
         return bool(self.request.query.get("dryRun"))
 
     def warn(self, message: str) -> None:
-        if message not in self.warnings:
-            self.warnings.append(message)
+        """Each entry of a long list may be worth a warning: beyond some they are only counted."""
+        if message in self.warnings:
+            return
+        if len(self.warnings) < WARNINGS_MAX:
+            self.warnings[message] = None
+        else:
+            self.warnings_untold += 1

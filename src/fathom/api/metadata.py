@@ -11,12 +11,14 @@ from typing import Any
 
 from fathom.api.kinds.kind import Kind
 from fathom.model import causes, formats
-from fathom.model.errors import CAUSES_MAX, Cause
+from fathom.model.errors import CAUSES_MAX, Cause, Causes
 from fathom.model.objects import Obj, metadata
 
 NameRule = Callable[[str], list[str]]
 
 ANNOTATIONS_BYTES_MAX = 256 * 1024
+# The garbage collector looks up each owner, twice where it is not there. Objects have one, seldom three.
+OWNERS_MAX = 1_000
 _ORPHAN, _FOREGROUND = "orphan", "foregroundDeletion"
 _STANDARD_FINALIZERS = frozenset({"kubernetes", _ORPHAN, _FOREGROUND})
 
@@ -82,7 +84,7 @@ _IMMUTABLE = (
 
 def name_causes(meta: Obj, rule: NameRule) -> list[Cause]:
     """Name and generateName under one rule. A prefix may end in a dash, as something will follow it."""
-    found: list[Cause] = []
+    found: list[Cause] = Causes()
     prefix = meta.get("generateName")
     if prefix:
         masked = prefix[:-2] + "a" if len(prefix) > 1 and prefix.endswith("-") else prefix
@@ -111,7 +113,7 @@ def _generation_causes(new: int, old: int) -> list[Cause]:
 
 
 def _content_causes(meta: Obj, kind: Kind) -> list[Cause]:
-    found: list[Cause] = []
+    found: list[Cause] = Causes()
     if labels := meta.get("labels"):
         found += label_causes(labels, "metadata.labels")
     if annotations := meta.get("annotations"):
@@ -126,7 +128,7 @@ def _content_causes(meta: Obj, kind: Kind) -> list[Cause]:
 
 
 def label_causes(labels: Mapping[str, str], field: str) -> list[Cause]:
-    found: list[Cause] = []
+    found: list[Cause] = Causes()
     for key, value in labels.items():
         if len(found) > CAUSES_MAX:
             break  # Nobody is told of more.
@@ -139,7 +141,7 @@ def label_causes(labels: Mapping[str, str], field: str) -> list[Cause]:
 
 def annotation_causes(annotations: Mapping[str, str], field: str) -> list[Cause]:
     """Keys are as label keys, with upper case in the prefix too; values are free within a total."""
-    found: list[Cause] = []
+    found: list[Cause] = Causes()
     size = 0
     for key, value in annotations.items():
         size += len(key) + (len(value) if value.isascii() else len(value.encode()))
@@ -151,7 +153,9 @@ def annotation_causes(annotations: Mapping[str, str], field: str) -> list[Cause]
 
 
 def _owner_causes(owners: list[Obj]) -> list[Cause]:
-    found: list[Cause] = []
+    found: list[Cause] = Causes()
+    if len(owners) > OWNERS_MAX:
+        return [causes.too_many("metadata.ownerReferences", len(owners), OWNERS_MAX)]
     controller = ""
     for index, owner in enumerate(owners):
         if len(found) > CAUSES_MAX:
@@ -170,7 +174,7 @@ def _owner_causes(owners: list[Obj]) -> list[Cause]:
 
 
 def _one_owner_causes(owner: Obj, field: str) -> list[Cause]:
-    found: list[Cause] = []
+    found: list[Cause] = Causes()
     version = owner.get("apiVersion")
     if not version:
         found.append(causes.required(f"{field}.apiVersion", "must not be empty"))
@@ -186,7 +190,7 @@ def _one_owner_causes(owner: Obj, field: str) -> list[Cause]:
 
 
 def _finalizer_causes(finalizers: list[str], *, strict: bool) -> list[Cause]:
-    found: list[Cause] = []
+    found: list[Cause] = Causes()
     for finalizer in finalizers:
         if len(found) > CAUSES_MAX:
             break

@@ -23,6 +23,7 @@ _BOUNDS = (*map(floatToGoString, DURATION_BUCKETS_S), "+Inf")
 
 # All verbs of all kinds with all codes they commonly get are fewer; made-up paths could be any number.
 SERIES_MAX = 5000
+SERIES_CHARS_MAX = 256  # A name is at most 63 characters, a group 253.
 OTHER = Target(verb="other", path="")
 
 LABELS = ("verb", "group", "version", "resource", "subresource")
@@ -62,7 +63,7 @@ class Metrics:
         key = (target.verb, target.group, target.version, target.plural, target.subresource, code)
         count = self._known.get(key)
         if count is None:
-            if len(self._known) >= SERIES_MAX:
+            if len(self._known) >= SERIES_MAX or sum(map(len, key[:5])) > SERIES_CHARS_MAX:
                 # Somebody makes up resources: what they ask is counted, under no name.
                 target, key = OTHER, ("other", "", "", "", "", code)
             durations = self._durations.setdefault(key[:5], _Durations())

@@ -25,15 +25,20 @@ from fathom.api.request import Answer, Caller, Request, Response, Target
 from fathom.api.target import target_of
 from fathom.api.verbs.bodies import check_text
 from fathom.model.audit import AuditEntry, AuditSink
-from fathom.model.errors import ApiError, internal, timed_out, unavailable
-from fathom.model.user import User
+from fathom.model.errors import ApiError, internal, timed_out, too_large, unavailable
+from fathom.model.user import ANONYMOUS, User
 from fathom.seams.log import Log
 from fathom.seams.outside import micro_timestamp
 from fathom.store.protocol import StoreUnavailable
 
 WRITES = frozenset({"create", "update", "patch", "delete", "deletecollection"})
 HEX = frozenset("0123456789abcdef")
-TARGETS_MAX = 4096  # Some hundred bytes each.
+TARGETS_MAX = 4096  # Some hundred bytes each:
+TARGET_CHARS_MAX = 512  # longer paths are nobody's who comes back, and read anew each time.
+ANONYMOUS_BODY_BYTES_MAX = 1024
+# Of all warnings of one answer, and of each where all would be more. kube-apiserver's numbers.
+WARNINGS_CHARS_MAX = 4096
+WARNING_CHARS_MAX = 256
 SLOW_S = 1.0  # A request that took longer is worth a line in the log.
 
 
@@ -95,8 +100,15 @@ class ApiServer:
         answer.headers = (*answer.headers, ("audit-id", request_id))
         return answer
 
+    def check_sender(self, request: Request, body_bytes: int) -> None:
+        """Before a body is read: 401 unless the head says who sends it. Whoever is let in without credentials
+        has nothing to send."""
+        user = self._authenticator.authenticate(request)
+        if user.name == ANONYMOUS and body_bytes > ANONYMOUS_BODY_BYTES_MAX:
+            raise too_large(ANONYMOUS_BODY_BYTES_MAX)
+
     def _target(self, request: Request) -> Target:
-        if request.query:
+        if request.query or len(request.path) > TARGET_CHARS_MAX:
             return target_of(request)
         address = (request.method, request.path)
         target = self._targets.get(address)
@@ -133,7 +145,7 @@ class ApiServer:
             kind=kind_for(self.core.registry, target),
             caller=caller,
             form=represent.form_of(request),
-            warnings=[],
+            warnings={},
             audit=Verdicts(),
         )
 
@@ -147,7 +159,7 @@ class ApiServer:
         else:
             answer = await self._write(call)
         if call.warnings:
-            answer.headers = (*answer.headers, *_warnings(call.warnings))
+            answer.headers = (*answer.headers, *_warnings(list(call.warnings), call.warnings_untold))
         return answer
 
     async def _write(self, call: Call) -> Answer:
@@ -229,13 +241,26 @@ class ApiServer:
         return represent.failure(internal(f"see the server's log for request {request_id}"))
 
 
-def _warnings(texts: list[str]) -> tuple[tuple[str, str], ...]:
-    return tuple(("warning", f'299 - "{_header_text(text)}"') for text in texts)
+def _warnings(texts: list[str], untold: int) -> tuple[tuple[str, str], ...]:
+    """As headers: so many characters in all, each warning cut short where they are too many."""
+    if sum(map(len, texts)) > WARNINGS_CHARS_MAX:
+        texts = [text[:WARNING_CHARS_MAX] for text in texts]
+    told: list[str] = []
+    left = WARNINGS_CHARS_MAX
+    for text in texts:
+        if len(text) > left:
+            break
+        told.append(text)
+        left -= len(text)
+    untold += len(texts) - len(told)
+    if untold:
+        told.append(f"and {untold} more warnings")
+    return tuple(("warning", f'299 - "{_header_text(text)}"') for text in told)
 
 
 def _header_text(text: str) -> str:
     quoted = text.replace("\\", "\\\\").replace('"', '\\"')
-    return "".join(char if " " <= char <= "~" else "?" for char in quoted)[:1000]
+    return "".join(char if " " <= char <= "~" else "?" for char in quoted)
 
 
 def trace_id(traceparent: str) -> str:

@@ -30,6 +30,7 @@ from fathom.model.errors import (
     CHANGED_SINCE_READ,
     ApiError,
     Cause,
+    TooManyCauses,
     already_exists,
     bad_request,
     conflict,
@@ -444,9 +445,12 @@ def _judge_own(core: Core, call: Call, obj: Obj, subresource: str = "") -> None:
 
 def _validate_create(core: Core, call: Call, obj: Obj) -> None:
     strategy = core.strategy(call.kind)
-    causes = meta_rules.create_causes(obj, call.kind)
-    causes += core.decoder.causes(call.kind, obj)
-    causes += strategy.validate_create(obj)
+    try:
+        causes = meta_rules.create_causes(obj, call.kind)
+        causes += core.decoder.causes(call.kind, obj)
+        causes += strategy.validate_create(obj)
+    except TooManyCauses as many:
+        causes = many.found
     _refuse(call.kind, obj, causes)
     for warning in strategy.warnings(obj):
         call.warn(warning)
@@ -454,17 +458,27 @@ def _validate_create(core: Core, call: Call, obj: Obj) -> None:
 
 def _validate_update(core: Core, call: Call, obj: Obj, old: Obj, subresource: str) -> None:
     strategy = core.strategy(call.kind)
-    causes = core.decoder.causes(call.kind, obj)
-    if subresource in REPORTS:
-        _refuse(call.kind, obj, causes + strategy.validate_status(obj, old))
-        return
-    causes += meta_rules.update_causes(obj, old, call.kind)
-    if not subresource:
-        causes += strategy.validate_update(obj, old)
+    try:
+        causes = _update_causes(core, call, obj, old, subresource)
+    except TooManyCauses as many:
+        causes = many.found
     _refuse(call.kind, obj, causes)
+    if subresource in REPORTS:
+        return
     if strategy.warns and not subresource and strategy.generation_changed(obj, old):
         for warning in strategy.warnings(obj):
             call.warn(warning)
+
+
+def _update_causes(core: Core, call: Call, obj: Obj, old: Obj, subresource: str) -> list[Cause]:
+    strategy = core.strategy(call.kind)
+    causes = core.decoder.causes(call.kind, obj)
+    if subresource in REPORTS:
+        return causes + strategy.validate_status(obj, old)
+    causes += meta_rules.update_causes(obj, old, call.kind)
+    if not subresource:
+        causes += strategy.validate_update(obj, old)
+    return causes
 
 
 def _refuse(kind: Kind, obj: Obj, causes: list[Cause]) -> None:

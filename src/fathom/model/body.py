@@ -17,6 +17,7 @@ import msgspec
 from fathom.model.objects import Obj
 
 encode_json = msgspec.json.Encoder().encode
+encode_sorted = msgspec.json.Encoder(order="sorted").encode  # Equal values have equal bytes.
 decode_json = msgspec.json.Decoder().decode
 
 _METADATA = b'"metadata":{'
@@ -50,6 +51,11 @@ class Body:
         if self._encoded is None:
             self._encoded = encode_json(cast(Obj, self._obj))
         return self._encoded
+
+    @property
+    def encoded_bytes(self) -> int:
+        """How long the encoded form is; 0 while nobody has needed it."""
+        return 0 if self._encoded is None else len(self._encoded)
 
     def forget_obj(self) -> None:
         """Keep only the bytes."""

@@ -10,7 +10,8 @@ import json
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from fathom.model.errors import Cause
+from fathom.model.body import encode_sorted
+from fathom.model.errors import CAUSE_CHARS_MAX, Cause
 
 MUST_NOT_BE_NEGATIVE = "must be greater than or equal to 0"
 MUST_BE_POSITIVE = "must be greater than zero"
@@ -57,9 +58,13 @@ def _escaped(char: str) -> str:
 
 
 def shown(value: Any) -> str:
-    """How a message shows a value."""
+    """How a message shows a value: all of it, unless it is longer than anybody is told."""
     if isinstance(value, str):
-        return quoted(value)
+        return quoted(value) if len(value) <= CAUSE_CHARS_MAX else f"{quoted(value[:CAUSE_CHARS_MAX])}..."
+    if isinstance(value, dict | list):
+        encoded = encode_sorted(value)
+        if len(encoded) > CAUSE_CHARS_MAX:
+            return f"{encoded[:CAUSE_CHARS_MAX].decode(errors='ignore')}..."
     return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False).translate(
         _JSON_ESCAPES
     )

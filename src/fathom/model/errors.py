@@ -4,8 +4,8 @@ the edge. Expected answers (unschedulable, conflict, unknown) are values, not ex
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Iterable, Sequence
+from typing import Any, Self
 
 import msgspec
 
@@ -19,6 +19,45 @@ class Cause(msgspec.Struct, frozen=True):
     field: str
     reason: str
     message: str
+
+
+# Checks stop when they have found so much: an answer tells far less of it.
+FOUND_MAX = 1_000
+FOUND_CHARS_MAX = 1_000_000
+
+
+class TooManyCauses(Exception):
+    """Raised where a check has found more than anybody will be told. `found` is what it has so far."""
+
+    def __init__(self, found: Causes) -> None:
+        super().__init__(f"more than {len(found)} causes")
+        self.found = found
+
+
+class Causes(list[Cause]):
+    """What is wrong with one object. Every entry of a long list may be wrong, and each may show the whole
+    list: collecting it all would take far longer than the rest of the request."""
+
+    __slots__ = ("_chars",)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._chars = 0
+
+    def append(self, cause: Cause) -> None:
+        super().append(cause)
+        self._chars += len(cause.message) + len(cause.field)
+        if len(self) >= FOUND_MAX or self._chars >= FOUND_CHARS_MAX:
+            raise TooManyCauses(self)
+
+    def extend(self, causes: Iterable[Cause]) -> None:
+        for cause in causes:
+            self.append(cause)
+
+    def __iadd__(self, causes: Iterable[Cause]) -> Self:  # type: ignore[override, misc]  # a list's own is as wide
+        for cause in causes:
+            self.append(cause)
+        return self
 
 
 class ApiError(Exception):
@@ -170,6 +209,10 @@ def as_wire(cause: Cause) -> Obj:
 
 def too_many_requests(message: str, *, retry_after_s: int = 1) -> ApiError:
     return ApiError(429, "TooManyRequests", message, retry_after_s=retry_after_s)
+
+
+def bodies_full() -> ApiError:
+    return too_many_requests("The server holds as many request bodies as it can, please try again later.")
 
 
 def internal(message: str) -> ApiError:

@@ -21,6 +21,11 @@ EVERYTHING: Final = "*"
 # Beyond this a path says less than its parent, and recursion must end somewhere.
 DEPTH_MAX = 24
 
+# Names of the user's choosing can be of any length. A longer path is told by its parent, a longer name by its
+# beginning.
+PATH_CHARS_MAX = 1024
+NAME_CHARS_MAX = 320  # No label key is longer.
+
 # What tells the items of a list apart, by the list's field name: the first of these that all items have and
 # none shares. '' means that the items are plain values, each its own key. Other lists go by index.
 LIST_KEYS: Mapping[str, tuple[str, ...]] = {
@@ -122,7 +127,7 @@ class _Walk:
     def _field(self, old: Any, new: Any, name: str, path: str, depth: int) -> None:
         if path in _UNTOLD or len(self.found) > self.limit:
             return
-        if depth < self.depth_max:
+        if depth < self.depth_max and len(path) <= PATH_CHARS_MAX:
             # A map or struct that appears or goes is told by its fields, so that `labels` that were not there
             # and labels that were read alike.
             if type(new) is dict and (type(old) is dict or (old is _ABSENT and new)):
@@ -157,24 +162,32 @@ class _Walk:
         for one, item in new.items():
             before = old.get(one, _ABSENT)
             if before is not item and before != item:
-                self._item(before, item, f"{label}{one}]", depth)
+                self._item(before, item, f"{label}{_short(one)}]", depth)
         for one in old:
-            if one not in new:
-                self.found.append(f"{label}{one}]")
+            if one not in new and len(self.found) <= self.limit:
+                self.found.append(f"{label}{_short(one)}]")
         if len(self.found) == told:
             self.found.append(path)  # The same items in another order.
 
     def _item(self, old: Any, new: Any, path: str, depth: int) -> None:
-        if type(old) is dict and type(new) is dict and depth < self.depth_max:
+        if len(self.found) > self.limit:
+            return
+        if type(old) is dict and type(new) is dict and depth < self.depth_max and len(path) <= PATH_CHARS_MAX:
             self.objects(old, new, "", path, depth + 1)
-        elif len(self.found) <= self.limit:
+        else:
             self.found.append(path)
 
 
 def _under(path: str, name: str, free: bool) -> str:
+    if len(name) > NAME_CHARS_MAX:
+        name = f"{name[:NAME_CHARS_MAX]}..."
     if free or not name.isidentifier():
         return f"{path}[{name}]"
     return f"{path}.{name}" if path else name
+
+
+def _short(key: Any) -> Any:
+    return f"{key[:NAME_CHARS_MAX]}..." if isinstance(key, str) and len(key) > NAME_CHARS_MAX else key
 
 
 def _keyed(items: list[Any], key: str) -> dict[Any, Any] | None:

@@ -10,6 +10,7 @@ A selector that cannot be read raises ValueError in kube-apiserver's words; the 
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
@@ -30,6 +31,13 @@ _PRINTED = {GREATER: ">", LESS: "<"}
 _LISTS_VALUES = frozenset({IN, NOT_IN})
 _EXCLUDES = frozenset({NOT_EQUALS, NOT_IN})
 
+# Of a selector in a query. Each requirement is asked of every object that is looked at. The longest seen in
+# the wild name some hundreds of values.
+TEXT_CHARS_MAX = 32 * 1024
+REQUIREMENTS_MAX = 256
+VALUES_MAX = 4096
+_FEW_VALUES = 8
+
 _token = re.compile(r"[ \t\r\n]*(==|!=|[=!(),<>]|[^ \t\r\n=!(),<>]+|\Z)").match
 _NUMBER = re.compile(r"[+-]?[0-9]+").fullmatch
 _NUMBER_MIN, _NUMBER_MAX = -(2**63), 2**63 - 1
@@ -43,14 +51,21 @@ class Requirement(msgspec.Struct, frozen=True):
     def matches(self, labels: Mapping[str, str]) -> bool:
         value = labels.get(self.key)
         if self.operator in _EXCLUDES:
-            return value is None or value not in self.values
+            return value is None or not self._lists(value)
         if self.operator == MISSING:
             return value is None
         if value is None or self.operator == EXISTS:
             return value is not None
         if self.operator in {GREATER, LESS}:
             return _compares(value, self.operator, self.values[0])
-        return value in self.values
+        return self._lists(value)
+
+    def _lists(self, value: str) -> bool:
+        values = self.values
+        if len(values) <= _FEW_VALUES:
+            return value in values
+        at = bisect_left(values, value)
+        return at < len(values) and values[at] == value
 
     def __str__(self) -> str:
         if self.operator == EXISTS:
@@ -161,6 +176,7 @@ def _match_expressions(selector: Mapping[str, Any]) -> Iterator[Requirement]:
 
 
 def parse_label_selector(text: str) -> LabelSelector:
+    _check_length(text)
     return LabelSelector.of(_Reader(text).requirements())
 
 
@@ -187,6 +203,8 @@ class _Reader:
         while self._next:
             if not (_is_word(self._next) or self._next == "!"):
                 raise ValueError(f"found '{self._next}', expected: !, identifier, or 'end of string'")
+            if len(found) >= REQUIREMENTS_MAX:
+                raise ValueError(f"a selector has at most {REQUIREMENTS_MAX} requirements")
             try:
                 found.append(self._requirement())
             except ValueError as error:
@@ -243,6 +261,8 @@ class _Reader:
         while self._next == ",":
             self._take()
             values.append(self._listed())
+            if len(values) > VALUES_MAX:
+                raise ValueError(f"a requirement lists at most {VALUES_MAX} values")
         token = self._take()
         if token != ")":
             raise ValueError(f"found '{token}', expected: ',' or ')'")
@@ -292,7 +312,15 @@ _field_term = re.compile(r"(?:[^\\,]|\\.)*(?:\\\Z)?", re.DOTALL).match
 _field_operator = re.compile(r"!=|==|=").search
 
 
+def _check_length(text: str) -> None:
+    if len(text) > TEXT_CHARS_MAX:
+        raise ValueError(f"a selector has at most {TEXT_CHARS_MAX} characters, this one has {len(text)}")
+
+
 def parse_field_selector(text: str) -> FieldSelector:
+    _check_length(text)
+    if text.count(",") >= REQUIREMENTS_MAX and sum(1 for _ in _terms(text)) > REQUIREMENTS_MAX:
+        raise ValueError(f"a selector has at most {REQUIREMENTS_MAX} requirements")
     read = [_field_requirement(term, text) for term in _terms(text) if term]
     return FieldSelector(tuple(sorted(read, key=lambda one: (one.path, one.value, one.equal))))
 

@@ -63,8 +63,8 @@ class ServiceAddresses(Plugin):
             raise invalid(group="", kind="Service", name=attempt.name, causes=wrong)
 
     def charge(self, attempt: Attempt, view: View) -> Sequence[Charge]:
-        before, after = _claims(attempt.old), _claims(attempt.obj)
-        if attempt.operation == DELETE or before == after:
+        before, after = dict.fromkeys(_claims(attempt.old)), dict.fromkeys(_claims(attempt.obj))
+        if attempt.operation == DELETE or list(before) == list(after):
             return ()
         gained = [claim for claim in after if claim not in before]
         lost = [claim for claim in before if claim not in after]
@@ -159,7 +159,7 @@ def _range() -> str:
 
 
 def _taken(attempt: Attempt, view: View) -> Iterator[Cause]:
-    before, owner = _claims(attempt.old), Key(attempt.namespace, attempt.name)
+    before, owner = set(_claims(attempt.old)), Key(attempt.namespace, attempt.name)
     for claim in _claims(attempt.obj):
         seen = view.get(CLAIMS, Key("", claim))
         if claim in before or seen is None or key_of(seen.obj["owner"]) == owner:

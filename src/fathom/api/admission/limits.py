@@ -27,6 +27,10 @@ LIMIT_RANGES = "limitranges"
 CLAIMS = "persistentvolumeclaims"
 ANNOTATION = "kubernetes.io/limit-ranger"
 
+_AMOUNTS = ("min", "max", "default", "defaultRequest", "maxLimitRequestRatio")
+# A pod with a hundred containers under a LimitRange with a hundred amounts has ten thousand.
+COMPARISONS_MAX = 50_000
+
 
 class LimitRanger(Plugin):
     name = "LimitRanger"
@@ -38,6 +42,7 @@ class LimitRanger(Plugin):
         obj = attempt.obj
         assert obj is not None
         if attempt.kind.resource == "pods" and attempt.operation == CREATE:
+            _check_work(attempt, obj, view)
             for item in _items(view, attempt.namespace, "Container"):
                 obj = with_defaults(obj, item)
         return obj
@@ -54,6 +59,17 @@ class LimitRanger(Plugin):
         faults = list(dict.fromkeys(check(obj, attempt.namespace, view)))
         if faults:
             raise refused(attempt, faults[0] if len(faults) == 1 else f"[{', '.join(faults)}]")
+
+
+def _check_work(attempt: Attempt, pod: Obj, view: View) -> None:
+    """Every container is held against every amount of every LimitRange: the product is what it takes."""
+    spec = pod.get("spec") or {}
+    containers = len(spec.get("containers") or ()) + len(spec.get("initContainers") or ())
+    items = _items(view, attempt.namespace, "Container")
+    named = sum(len(item.get(field) or ()) for item in items for field in _AMOUNTS)
+    if containers * named > COMPARISONS_MAX:
+        why = f"{containers} containers and {named} amounts in the LimitRanges of the namespace"
+        raise refused(attempt, f"{why} are too many to compare (at most {COMPARISONS_MAX} pairs)")
 
 
 def _items(view: View, namespace: str, kind: str) -> Iterator[Obj]:

@@ -28,6 +28,8 @@ from fathom.model.view import Seen, View
 from fathom.store.protocol import Expect, Put
 
 QUOTAS = "resourcequotas"
+# Of all quotas of one namespace: each is read, and mostly written, with every object that they count.
+NAMES_MAX = 10_000
 
 
 class Account(msgspec.Struct, frozen=True):
@@ -81,7 +83,11 @@ def _may_change(attempt: Attempt) -> bool:
 def _settle(attempt: Attempt, view: View) -> Iterator[Charge]:
     """The changes to every quota that counts the old or the new object."""
     resource = attempt.kind.resource
+    names_left = NAMES_MAX
     for seen in view.list(QUOTAS, attempt.namespace) if attempt.namespace else ():
+        names_left -= len(lookup(seen.obj, "spec", "hard") or ())
+        if names_left < 0 and attempt.operation == CREATE:
+            raise refused(attempt, f"the quotas of the namespace name more than {NAMES_MAX} resources in all")
         name = metadata(seen.obj)["name"]
         if resource == QUOTAS and name == attempt.name:
             continue  # It cannot count itself: it is what is being written.

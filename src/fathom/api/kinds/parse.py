@@ -21,6 +21,9 @@ _decode = msgspec.json.Decoder().decode
 # objects in the wild have some ten thousands.
 VALUES_MAX: Final = 100_000
 TOO_MANY: Final = f"more than {VALUES_MAX} values"
+# kube-apiserver stops counting there too.
+DUPLICATES_MAX: Final = 100
+PATH_CHARS_MAX: Final = 1024
 # A string may end with the document, so that no byte is looked at twice.
 _STRING: Final = re.compile(rb'"(?:[^"\\]|\\.)*+(?:"|\\?\Z)', re.DOTALL)
 
@@ -77,12 +80,14 @@ def _no_constant(name: str) -> NoReturn:
 
 
 def duplicates(value: Any) -> Iterator[str]:
-    """Where fields were given twice: 'spec.containers[0].image'."""
+    """Where fields were given twice: 'spec.containers[0].image'. Of very many, the first."""
     waiting: list[tuple[str, Any]] = [("", value)]
-    while waiting:
+    left = DUPLICATES_MAX
+    while waiting and left > 0:
         path, here = waiting.pop()
         if isinstance(here, Noted):
-            yield from (join(path, name) for name in here.duplicates)
+            yield from (join(path, name) for name in here.duplicates[:left])
+            left -= len(here.duplicates)
         if isinstance(here, dict):
             waiting.extend((join(path, name), inner) for name, inner in reversed(here.items()))
         elif isinstance(here, list):
@@ -90,4 +95,6 @@ def duplicates(value: Any) -> Iterator[str]:
 
 
 def join(path: str, name: str) -> str:
-    return f"{path}.{name}" if path else name
+    """A path is made for every value, whether or not it is told: it stays short however long names are."""
+    joined = f"{path}.{name}" if path else name
+    return joined if len(joined) <= PATH_CHARS_MAX else f"{joined[:PATH_CHARS_MAX]}..."

@@ -41,7 +41,7 @@ MICRO_LAYOUT: Final = "2006-01-02T15:04:05.000000Z07:00"
 
 
 def quantity(value: Any) -> str:
-    if type(value) is str:
+    if type(value) is str and len(value) <= quantities.CHARS_MAX:
         return _canonical_quantity(value)
     if type(value) is int or type(value) is float:
         return quantities.canonical(value)

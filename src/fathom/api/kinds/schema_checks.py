@@ -15,7 +15,7 @@ from fathom.api.kinds.definitions import Schema
 from fathom.api.kinds.parse import join
 from fathom.model import causes as said
 from fathom.model.body import encode_json
-from fathom.model.errors import Cause
+from fathom.model.errors import CAUSES_MAX, Cause, Causes, TooManyCauses
 
 if TYPE_CHECKING:
     from fathom.api.kinds.structural import Node
@@ -45,7 +45,9 @@ TYPE_INVALID: Final = "FieldValueTypeInvalid"
 
 def causes(node: Node, value: Any, path: str) -> list[Cause]:
     """Everything a schema has against a value and what is inside it."""
-    found = [cause for check in node.checks for cause in check(value, path)]
+    found: list[Cause] = Causes()
+    for check in node.checks:
+        found += check(value, path)
     if any(cause.field == path and cause.reason == TYPE_INVALID for cause in found):
         return found  # Of the wrong type: nothing else that is said about it would make sense.
     if isinstance(value, dict):
@@ -57,6 +59,14 @@ def causes(node: Node, value: Any, path: str) -> list[Cause]:
         for at, inner in enumerate(value):
             found += causes(node.items, inner, f"{path}[{at}]")
     return found
+
+
+def _some_causes(node: Node, value: Any, path: str) -> list[Cause]:
+    """Of one alternative: if there are too many, some will do."""
+    try:
+        return causes(node, value, path)
+    except TooManyCauses as many:
+        return many.found[:CAUSES_MAX]
 
 
 def compile_checks(schema: Schema) -> list[Check]:
@@ -287,7 +297,7 @@ def _counter(schemas: list[Schema]) -> Callable[[Any, str], tuple[list[Cause], i
     nodes = [Node(schema) for schema in schemas]
 
     def count(value: Any, path: str) -> tuple[list[Cause], int]:
-        verdicts = [causes(node, value, path) for node in nodes]
+        verdicts = [_some_causes(node, value, path) for node in nodes]
         return [cause for verdict in verdicts for cause in verdict], sum(not verdict for verdict in verdicts)
 
     return count

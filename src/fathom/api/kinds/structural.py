@@ -13,8 +13,12 @@ from typing import Any, Final
 from fathom.api.kinds import schema_checks
 from fathom.api.kinds.definitions import Schema
 from fathom.api.kinds.parse import join
-from fathom.model.errors import Cause
+from fathom.model.body import encode_json
+from fathom.model.errors import Cause, too_large
 from fathom.model.objects import Obj
+
+DEFAULTS_BYTES_MAX: Final = 3 * 1024 * 1024  # As much as a body may have.
+UNKNOWN_MAX: Final = 100  # So many unknown fields are told, as in kube-apiserver.
 
 # Every object has these; schemas need not mention them.
 META_FIELDS: Final = frozenset({"apiVersion", "kind", "metadata"})
@@ -28,6 +32,7 @@ class Node:
         "any_field",
         "checks",
         "default",
+        "default_bytes",
         "embedded",
         "has_default",
         "items",
@@ -47,6 +52,7 @@ class Node:
         self.nullable = bool(schema.get("nullable"))
         self.has_default = "default" in schema
         self.default = schema.get("default")
+        self.default_bytes = len(encode_json(self.default)) if self.has_default else 0
         self.checks = schema_checks.compile_checks(schema)
 
 
@@ -66,7 +72,9 @@ class Structural:
         return removed
 
     def default(self, obj: Obj) -> None:
-        _default(obj, self._root)
+        """Raises ApiError 413 where defaults would make the object larger than any request may be: one stands
+        in every item of a list, and both are somebody's choice."""
+        _Defaults().fill(obj, self._root)
 
     def causes(self, obj: Obj) -> list[Cause]:
         """What the schema has against an object."""
@@ -96,19 +104,32 @@ def _prune_field(
     elif node is not None and node.any_field:
         _prune(value[name], node.additional, here, removed)
     elif node is None or not node.preserve:
-        removed.append(here)
+        if len(removed) < UNKNOWN_MAX:
+            removed.append(here)
         del value[name]
 
 
-def _default(value: Any, node: Node | None) -> None:
-    if node is None:
-        return
-    if isinstance(value, list):
-        for item in value:
-            _default(item, node.items)
-    elif isinstance(value, dict):
-        for name, inner in node.properties.items():
-            if inner.has_default and (name not in value or (value[name] is None and not inner.nullable)):
-                value[name] = deepcopy(inner.default)
-        for name, one in value.items():
-            _default(one, node.properties.get(name, node.additional))
+class _Defaults:
+    """One object being completed, and how much may still be added to it."""
+
+    def __init__(self) -> None:
+        self._left = DEFAULTS_BYTES_MAX
+
+    def fill(self, value: Any, node: Node | None) -> None:
+        if node is None:
+            return
+        if isinstance(value, list):
+            for item in value:
+                self.fill(item, node.items)
+        elif isinstance(value, dict):
+            for name, inner in node.properties.items():
+                if inner.has_default and (name not in value or (value[name] is None and not inner.nullable)):
+                    value[name] = self._copy(inner)
+            for name, one in value.items():
+                self.fill(one, node.properties.get(name, node.additional))
+
+    def _copy(self, node: Node) -> Any:
+        self._left -= node.default_bytes
+        if self._left < 0:
+            raise too_large(DEFAULTS_BYTES_MAX)
+        return deepcopy(node.default)

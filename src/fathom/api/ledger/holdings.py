@@ -61,11 +61,18 @@ def pod_counts(pod: Obj) -> Counts:
     if len(containers) == 1 and not any(spec.get(field) for field in _MORE):
         # Most pods by far: nothing to add up.
         requests = (containers[0].get("resources") or {}).get(REQUESTS)
-        return dict(_counted(tuple(requests.items()))) if requests else {PODS: 1}
+        if not requests:
+            return {PODS: 1}
+        if len(requests) <= _REMEMBERED_REQUESTS_MAX:
+            return dict(_counted(tuple(requests.items())))
     return _with_pod(pod_amounts(pod, REQUESTS))
 
 
 _MORE = ("initContainers", "overhead", "resources")
+
+
+# So that what is remembered stays small: nobody asks for as many resources in earnest.
+_REMEMBERED_REQUESTS_MAX = 16
 
 
 # A memo of a pure function: of a million pods, a few hundred ask for different things.

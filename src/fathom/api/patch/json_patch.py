@@ -20,6 +20,8 @@ from fathom.model.errors import ApiError, bad_request
 # kube-apiserver's limits.
 OPERATIONS_MAX = 10_000
 COPIED_BYTES_MAX = 3 * 1024 * 1024
+# Of ours: objects and lists in what `move` takes, in all. As many as an object may have values.
+MOVED_MAX = 100_000
 
 _is_index = re.compile(r"0|[1-9][0-9]{0,9}").fullmatch
 
@@ -82,6 +84,7 @@ class _Document:
         # their identities from being used again.
         self._own: dict[int, Any] = {}
         self._copied_bytes = 0
+        self._moved = 0  # Containers inside of what was moved, each time that it was.
 
     def apply(self, operation: Operation) -> None:
         path = _steps(operation.path, "path")
@@ -198,8 +201,15 @@ class _Document:
         value = self._find(source)
         if path == source:
             return
+        self._count_work(value)
         self._remove(source, text, "move")
         self._add(path, value, operation.path, "move")
+
+    def _count_work(self, value: Any) -> None:
+        """Moving looks into all of what is moved, and the same can be moved again and again."""
+        self._moved += sum(len(level) for level in _levels(value))
+        if self._moved > MOVED_MAX:
+            raise _Inapplicable(f"Unable to complete the move: more than {MOVED_MAX} objects and lists moved")
 
     def _copy(self, operation: Operation, path: Sequence[str]) -> None:
         source, _ = self._source(operation)

@@ -26,13 +26,32 @@ DELETE_FROM = "$deleteFromPrimitiveList/"
 SET_ORDER = "$setElementOrder/"
 
 SHOWN_MAX = 300
+# Of fields and items, in all. An object has at most a hundred thousand.
+COPIED_MAX = 500_000
 
 BAD_RETAIN_KEYS = "invalid patch format of retainKeys"
 BAD_PRIMITIVE_LIST = "invalid patch format of primitive list"
 BAD_ORDER = "invalid patch format of $setElementOrder list"
 
 
+class _Work:
+    """What a patch makes us copy. An item of a list may be named again and again, and is merged each time."""
+
+    def __init__(self) -> None:
+        self.done = 0
+
+    def count(self, entries: int) -> None:
+        self.done += entries
+        if self.done > COPIED_MAX:
+            raise bad_request(f"the patch changes the same lists again and again: over {COPIED_MAX} entries")
+
+
 def merge_strategically(current: Obj, patch: Obj, schema: PatchSchema | None) -> Obj:
+    return _merge(current, patch, schema, _Work())
+
+
+def _merge(current: Obj, patch: Obj, schema: PatchSchema | None, work: _Work) -> Obj:
+    work.count(len(current) + len(patch))
     directive = patch.get(DIRECTIVE)
     if directive == "replace":
         return {
@@ -44,24 +63,24 @@ def merge_strategically(current: Obj, patch: Obj, schema: PatchSchema | None) ->
         raise bad_request(f"unknown patch type: {_word(directive)} in map: {_brief(patch)}")
     merged = _retained(current, patch)
     done = {DIRECTIVE, RETAIN_KEYS}
-    _set_orders(merged, patch, schema, done)
+    _set_orders(merged, patch, schema, done, work)
     _delete_values(merged, patch, done)
     for name, value in patch.items():
         if name not in done:
-            _merge_field(merged, name, value, schema.field(name) if schema else None)
+            _merge_field(merged, name, value, schema.field(name) if schema else None, work)
     return merged
 
 
-def _merge_field(merged: Obj, name: str, value: Any, schema: PatchSchema | None) -> None:
+def _merge_field(merged: Obj, name: str, value: Any, schema: PatchSchema | None, work: _Work) -> None:
     if value is None:
         merged.pop(name, None)
         return
     strategy = schema.strategy if schema else ""
     current = merged.get(name)
     if isinstance(value, dict) and strategy != "replace":
-        merged[name] = merge_strategically(current if isinstance(current, dict) else {}, value, schema)
+        merged[name] = _merge(current if isinstance(current, dict) else {}, value, schema, work)
     elif isinstance(value, list) and schema is not None and strategy == "merge":
-        merged[name] = _merge_list(current if isinstance(current, list) else [], value, schema)
+        merged[name] = _merge_list(current if isinstance(current, list) else [], value, schema, work)
     else:
         merged[name] = _plain(value)
 
@@ -94,7 +113,7 @@ def _delete_values(merged: Obj, patch: Obj, done: set[str]) -> None:
             merged[name] = [item for item in merged[name] if _key_or_none(item, "") not in values]
 
 
-def _set_orders(merged: Obj, patch: Obj, schema: PatchSchema | None, done: set[str]) -> None:
+def _set_orders(merged: Obj, patch: Obj, schema: PatchSchema | None, done: set[str], work: _Work) -> None:
     """Lists with a stated order, merged with their patches."""
     for directive in [name for name in patch if name.startswith(SET_ORDER)]:
         name = _field_of(directive, SET_ORDER)
@@ -105,7 +124,7 @@ def _set_orders(merged: Obj, patch: Obj, schema: PatchSchema | None, done: set[s
         current = merged.get(name)
         if patch.get(name) is not None:
             _check_order(_list(patch[name], BAD_ORDER), order, merge_key)
-            _merge_field(merged, name, patch[name], field)
+            _merge_field(merged, name, patch[name], field, work)
         elif name in patch:
             merged.pop(name, None)
         if isinstance(merged.get(name), list):
@@ -125,7 +144,8 @@ def _check_order(patch: list[Any], order: list[Any], merge_key: str) -> None:
         )
 
 
-def _merge_list(current: list[Any], patch: list[Any], schema: PatchSchema) -> list[Any]:
+def _merge_list(current: list[Any], patch: list[Any], schema: PatchSchema, work: _Work) -> list[Any]:
+    work.count(len(current) + len(patch))
     merge_key = schema.merge_key
     if not merge_key:
         return _in_order(_union(current, patch), patch, current, "")
@@ -133,23 +153,23 @@ def _merge_list(current: list[Any], patch: list[Any], schema: PatchSchema) -> li
         return [_plain(item) for item in patch if not _is_special(item)]
     current = _without_deleted(current, patch, merge_key)
     additions = [item for item in patch if not _is_special(item)]
-    return _in_order(_merge_items(current, additions, schema), additions, current, merge_key)
+    return _in_order(_merge_items(current, additions, schema, work), additions, current, merge_key)
 
 
 def _union(current: list[Any], patch: list[Any]) -> list[Any]:
     return list({_key(item, ""): item for item in (*current, *patch)}.values())
 
 
-def _merge_items(current: list[Any], patch: list[Any], schema: PatchSchema) -> list[Any]:
+def _merge_items(current: list[Any], patch: list[Any], schema: PatchSchema, work: _Work) -> list[Any]:
     """Items of the same key merge where they stand; the others follow."""
     merged = list(current)
     places = _positions(current, schema.merge_key)
     for item in patch:
         at = places.setdefault(_key(item, schema.merge_key), len(merged))
         if at == len(merged):
-            merged.append(merge_strategically({}, item, schema))
+            merged.append(_merge({}, item, schema, work))
         else:
-            merged[at] = merge_strategically(merged[at], item, schema)
+            merged[at] = _merge(merged[at], item, schema, work)
     return merged
 
 

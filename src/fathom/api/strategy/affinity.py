@@ -122,19 +122,21 @@ def check_label_keys(found: list[Cause], term: Obj, field: str) -> None:
         for index, key in enumerate(keys):
             found += causes.each(f"{field}.{name}[{index}]", key, formats.qualified_name(key))
     _check_selected_twice(found, selector or {}, match, field)
+    refused = set(mismatch)
     for index, key in enumerate(match):
-        if key in mismatch:
+        if key in refused:
             detail = "exists in both matchLabelKeys and mismatchLabelKeys"
             found.append(causes.invalid(f"{field}.matchLabelKeys[{index}]", key, detail))
 
 
 def _check_selected_twice(found: list[Cause], selector: Obj, match: list[str], field: str) -> None:
     seen = {*(selector.get("matchLabels") or {})}
+    first_at = {key: at for at, key in reversed(list(enumerate(match)))}
     for expression in selector.get("matchExpressions") or ():
         key = expression.get("key", "")
-        if key in match and key in seen:
+        if key in first_at and key in seen:
             detail = "exists in both matchLabelKeys and labelSelector"
-            found.append(causes.invalid(f"{field}[{match.index(key)}]", key, detail))
+            found.append(causes.invalid(f"{field}[{first_at[key]}]", key, detail))
         seen.add(key)
 
 
@@ -155,11 +157,14 @@ def _merge_term(term: Obj, labels: dict[str, str]) -> None:
     selector = term.get("labelSelector")
     if selector is None:
         return
-    for name, operator in (("matchLabelKeys", "In"), ("mismatchLabelKeys", "NotIn")):
-        for key in term.get(name) or ():
-            if key in labels:
-                expression = {"key": key, "operator": operator, "values": [labels[key]]}
-                selector["matchExpressions"] = [*(selector.get("matchExpressions") or ()), expression]
+    added = [
+        {"key": key, "operator": operator, "values": [labels[key]]}
+        for name, operator in (("matchLabelKeys", "In"), ("mismatchLabelKeys", "NotIn"))
+        for key in term.get(name) or ()
+        if key in labels
+    ]
+    if added:
+        selector["matchExpressions"] = [*(selector.get("matchExpressions") or ()), *added]
 
 
 def check_tolerations(found: list[Cause], tolerations: list[Obj], field: str) -> None:
@@ -196,11 +201,12 @@ def _check_toleration_value(found: list[Cause], operator: str, value: str, field
 
 
 def check_spread(found: list[Cause], constraints: list[Obj], field: str) -> None:
+    last_at = {_spread_pair(constraint): index for index, constraint in enumerate(constraints)}
     for index, constraint in enumerate(constraints):
         here = f"{field}[{index}]"
         _check_constraint(found, constraint, here)
         pair = _spread_pair(constraint)
-        if any(_spread_pair(later) == pair for later in constraints[index + 1 :]):
+        if last_at[pair] > index:
             where = f"{here}.{{topologyKey, whenUnsatisfiable}}"
             found.append(causes.duplicate(where, f"{{{pair[0]}, {pair[1]}}}"))
 

@@ -9,7 +9,7 @@ import msgspec
 
 from fathom.api.strategy.base import Moment, Strategy
 from fathom.model import causes, formats
-from fathom.model.errors import Cause
+from fathom.model.errors import Cause, Causes
 from fathom.model.objects import Obj, metadata
 
 SIZE_BYTES_MAX = 1024 * 1024
@@ -23,7 +23,7 @@ _DOCKER_KEYS = {
 
 class ConfigMapStrategy(Strategy):
     def validate_create(self, obj: Obj) -> list[Cause]:
-        found: list[Cause] = []
+        found: list[Cause] = Causes()
         text, binary = obj.get("data") or {}, obj.get("binaryData") or {}
         _check_keys(found, text, "data")
         for key in text:
@@ -38,7 +38,7 @@ class ConfigMapStrategy(Strategy):
         return found
 
     def validate_update(self, obj: Obj, old: Obj) -> list[Cause]:
-        found: list[Cause] = []
+        found: list[Cause] = Causes()
         _check_sealed(found, obj, old, ("data", "binaryData"))
         return found + self.validate_create(obj)
 
@@ -56,7 +56,7 @@ class SecretStrategy(Strategy):
             obj["type"] = old["type"]
 
     def validate_create(self, obj: Obj) -> list[Cause]:
-        found: list[Cause] = []
+        found: list[Cause] = Causes()
         data = obj.get("data") or {}
         _check_keys(found, data, "data")
         if sum(_decoded_size(value) for value in data.values()) > SIZE_BYTES_MAX:

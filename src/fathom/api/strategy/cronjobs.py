@@ -9,7 +9,7 @@ from fathom.api.strategy.jobspec import check_job_spec
 from fathom.api.strategy.poddefaults import default_template
 from fathom.api.strategy.rollout import check_counts
 from fathom.model import causes
-from fathom.model.errors import Cause
+from fathom.model.errors import Cause, Causes
 from fathom.model.objects import Obj, metadata
 
 NAME_MAX = 52  # A job's name is the cron job's and eleven characters of time, within 63.
@@ -49,7 +49,7 @@ class CronJobStrategy(Strategy):
         return found
 
     def validate_update(self, obj: Obj, old: Obj) -> list[Cause]:
-        found: list[Cause] = []
+        found: list[Cause] = Causes()
         spec = obj["spec"]
         _check_schedule(found, spec.get("schedule", ""))
         check_counts(found, spec, ("startingDeadlineSeconds",), "spec")

@@ -15,7 +15,7 @@ from fathom.api.strategy.rollout import (
     int_or_percent,
 )
 from fathom.model import causes
-from fathom.model.errors import Cause
+from fathom.model.errors import Cause, Causes
 from fathom.model.objects import Obj
 
 _STRATEGIES = ("Recreate", "RollingUpdate")
@@ -44,7 +44,7 @@ class DeploymentStrategy(Strategy):
         default_template(spec.get("template") or {})
 
     def validate_create(self, obj: Obj) -> list[Cause]:
-        found: list[Cause] = []
+        found: list[Cause] = Causes()
         spec = obj["spec"]
         check_counts(found, spec, ("replicas",), "spec")
         check_selected_template(found, spec, "ReplicaSet", empty_for="deployment")
@@ -64,7 +64,7 @@ class DeploymentStrategy(Strategy):
         return found
 
     def validate_status(self, obj: Obj, old: Obj) -> list[Cause]:
-        found: list[Cause] = []
+        found: list[Cause] = Causes()
         status = obj.get("status") or {}
         check_counts(found, status, _STATUS_COUNTS, "status")
         check_at_most(found, status, ("updatedReplicas", "readyReplicas", "availableReplicas"), "replicas")

@@ -6,7 +6,7 @@ from fathom.api.strategy.base import Moment, Strategy
 from fathom.api.strategy.rollout import check_counts, check_int_or_percent, check_up_to_all
 from fathom.api.strategy.selectors import check_selector
 from fathom.model import causes
-from fathom.model.errors import Cause
+from fathom.model.errors import Cause, Causes
 from fathom.model.objects import Obj
 
 _EVICTION_POLICIES = ("AlwaysAllow", "IfHealthyBudget")
@@ -18,7 +18,7 @@ class PodDisruptionBudgetStrategy(Strategy):
         obj["status"] = dict.fromkeys(_STATUS_COUNTS, 0)
 
     def validate_create(self, obj: Obj) -> list[Cause]:
-        found: list[Cause] = []
+        found: list[Cause] = Causes()
         spec = obj.get("spec") or {}
         if "minAvailable" in spec and "maxUnavailable" in spec:
             detail = "minAvailable and maxUnavailable cannot be both set"
@@ -35,6 +35,6 @@ class PodDisruptionBudgetStrategy(Strategy):
         return found
 
     def validate_status(self, obj: Obj, old: Obj) -> list[Cause]:
-        found: list[Cause] = []
+        found: list[Cause] = Causes()
         check_counts(found, obj.get("status") or {}, _STATUS_COUNTS, "status")
         return found

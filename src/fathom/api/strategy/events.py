@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fathom.api.strategy.base import Strategy
 from fathom.model import causes, formats
-from fathom.model.errors import Cause
+from fathom.model.errors import Cause, Causes
 from fathom.model.objects import Obj, metadata
 
 _LENGTHS = {"reportingInstance": 128, "action": 128, "reason": 128, "message": 1024}
@@ -13,7 +13,7 @@ _ELSEWHERE = "does not match event.namespace"
 
 class EventStrategy(Strategy):
     def validate_create(self, obj: Obj) -> list[Cause]:
-        found: list[Cause] = []
+        found: list[Cause] = Causes()
         if obj.get("eventTime"):
             _check_new(found, obj)
         else:

@@ -9,7 +9,7 @@ from fathom.api.strategy.jobstatus import check_job_status, is_true
 from fathom.api.strategy.rollout import check_template_labels
 from fathom.api.strategy.selectors import check_selector, selects
 from fathom.model import causes, formats
-from fathom.model.errors import Cause
+from fathom.model.errors import Cause, Causes
 from fathom.model.objects import Obj, metadata, uid_of
 
 NAME_LABELS = ("job-name", "batch.kubernetes.io/job-name")
@@ -36,14 +36,14 @@ class JobStrategy(Strategy):
             _generate_selector(obj)
 
     def validate_create(self, obj: Obj) -> list[Cause]:
-        found: list[Cause] = []
+        found: list[Cause] = Causes()
         _check_generated(found, obj)
         _check_spec(found, obj["spec"])
         _check_name(found, obj)
         return found
 
     def validate_update(self, obj: Obj, old: Obj) -> list[Cause]:
-        found: list[Cause] = []
+        found: list[Cause] = Causes()
         spec, before = obj["spec"], old.get("spec") or {}
         _check_spec(found, spec)
         _check_completions(found, spec, before)
@@ -53,7 +53,7 @@ class JobStrategy(Strategy):
         return found
 
     def validate_status(self, obj: Obj, old: Obj) -> list[Cause]:
-        found: list[Cause] = []
+        found: list[Cause] = Causes()
         check_job_status(found, obj, old)
         return found
 

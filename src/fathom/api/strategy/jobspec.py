@@ -175,12 +175,14 @@ def _check_exit_codes(found: list[Cause], codes: Obj, names: set[str | None], fi
         found.append(causes.invalid(f"{field}.values", values, "at least one value is required"))
     elif len(values) > _EXIT_CODES_MAX:
         found.append(causes.too_many(f"{field}.values", len(values), _EXIT_CODES_MAX))
+    seen: set[int] = set()
     for index, value in enumerate(values):
         if operator == "In" and value == 0:
             where = f"{field}.values[{index}]"
             found.append(causes.invalid(where, value, "must not be 0 for the In operator"))
-        if value in values[:index]:
+        if value in seen:
             found.append(causes.duplicate(f"{field}.values[{index}]", value))
+        seen.add(value)
     if values != sorted(values):
         found.append(causes.invalid(f"{field}.values", values, "must be ordered"))
 

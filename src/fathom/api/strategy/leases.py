@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fathom.api.strategy.base import Strategy
 from fathom.model import causes, formats
-from fathom.model.errors import Cause
+from fathom.model.errors import Cause, Causes
 from fathom.model.objects import Obj
 
 _STRATEGIES = ("OldestEmulationVersion",)
@@ -12,7 +12,7 @@ _STRATEGIES = ("OldestEmulationVersion",)
 
 class LeaseStrategy(Strategy):
     def validate_create(self, obj: Obj) -> list[Cause]:
-        found: list[Cause] = []
+        found: list[Cause] = Causes()
         spec = obj.get("spec") or {}
         duration = spec.get("leaseDurationSeconds")
         if duration is not None and duration <= 0:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import NamedTuple
+
 from fathom.api.strategy.downward import check_descending_path
 from fathom.api.strategy.volumes import Volumes
 from fathom.model import causes
@@ -11,11 +14,17 @@ from fathom.model.objects import Obj
 _PROPAGATIONS = ("Bidirectional", "HostToContainer", "None")
 
 
+class _Taken(NamedTuple):
+    """The volumes and paths that a container uses in one of the two ways."""
+
+    names: set[str]
+    paths: set[str]
+
+
 def check_mounts(found: list[Cause], container: Obj, volumes: Volumes, field: str) -> None:
     """`volumeMounts` and `volumeDevices` of one container: of known volumes, and apart from each other."""
     mounts, devices = container.get("volumeMounts") or (), container.get("volumeDevices") or ()
-    mounted = {one.get("name", ""): one.get("mountPath", "") for one in mounts}
-    attached = {one.get("name", ""): one.get("devicePath", "") for one in devices}
+    mounted, attached = _taken(mounts, "mountPath"), _taken(devices, "devicePath")
     seen: set[str] = set()
     for index, mount in enumerate(mounts):
         _check_mount(found, mount, volumes, attached, f"{field}.volumeMounts[{index}]")
@@ -28,9 +37,11 @@ def check_mounts(found: list[Cause], container: Obj, volumes: Volumes, field: st
     _check_devices(found, list(devices), mounted, volumes, f"{field}.volumeDevices")
 
 
-def _check_mount(
-    found: list[Cause], mount: Obj, volumes: Volumes, attached: dict[str, str], field: str
-) -> None:
+def _taken(uses: Sequence[Obj], path: str) -> _Taken:
+    return _Taken({one.get("name", "") for one in uses}, {one.get(path, "") for one in uses})
+
+
+def _check_mount(found: list[Cause], mount: Obj, volumes: Volumes, attached: _Taken, field: str) -> None:
     name, path = mount.get("name", ""), mount.get("mountPath", "")
     if not name:
         found.append(causes.required(f"{field}.name"))
@@ -38,9 +49,9 @@ def _check_mount(
         found.append(causes.not_found(f"{field}.name", name))
     if not path:
         found.append(causes.required(f"{field}.mountPath"))
-    if name in attached:
+    if name in attached.names:
         found.append(causes.invalid(f"{field}.name", name, "must not already exist in volumeDevices"))
-    if path in attached.values():
+    if path in attached.paths:
         detail = "must not already exist as a path in volumeDevices"
         found.append(causes.invalid(f"{field}.mountPath", path, detail))
     if mount.get("subPathExpr") and mount.get("subPath"):
@@ -76,7 +87,7 @@ def _check_recursive(found: list[Cause], mount: Obj, field: str) -> None:
 
 
 def _check_devices(
-    found: list[Cause], devices: list[Obj], mounted: dict[str, str], volumes: Volumes, field: str
+    found: list[Cause], devices: list[Obj], mounted: _Taken, volumes: Volumes, field: str
 ) -> None:
     names: set[str] = set()
     paths: set[str] = set()
@@ -93,9 +104,9 @@ def _check_devices(
         if ".." in path.split("/"):
             detail = "can not contain backsteps ('..')"
             found.append(causes.invalid(f"{here}.devicePath", path, detail))
-        if name in mounted:
+        if name in mounted.names:
             found.append(causes.invalid(f"{here}.name", name, "must not already exist in volumeMounts"))
-        if path in mounted.values():
+        if path in mounted.paths:
             detail = "must not already exist as a path in volumeMounts"
             found.append(causes.invalid(f"{here}.devicePath", path, detail))
         names.add(name)

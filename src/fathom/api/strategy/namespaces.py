@@ -5,7 +5,7 @@ from __future__ import annotations
 from fathom.api.metadata import standard_finalizer_causes
 from fathom.api.strategy.base import Moment, Strategy
 from fathom.model import causes, formats
-from fathom.model.errors import Cause
+from fathom.model.errors import Cause, Causes
 from fathom.model.objects import Obj, is_deleting, metadata
 
 NAME_LABEL = "kubernetes.io/metadata.name"
@@ -37,7 +37,7 @@ class NamespaceStrategy(Strategy):
         return super().held(obj) or bool((obj.get("spec") or {}).get("finalizers"))
 
     def validate_create(self, obj: Obj) -> list[Cause]:
-        found: list[Cause] = []
+        found: list[Cause] = Causes()
         for finalizer in (obj.get("spec") or {}).get("finalizers") or ():
             found += causes.each("spec.finalizers", finalizer, formats.qualified_name(finalizer))
             found += standard_finalizer_causes(finalizer, "spec.finalizers")

@@ -6,7 +6,8 @@ from fathom.api.strategy.affinity import TAINT_EFFECTS
 from fathom.api.strategy.base import Strategy
 from fathom.api.strategy.resources import check_amount, settle_amounts
 from fathom.model import causes, formats
-from fathom.model.errors import Cause
+from fathom.model.body import encode_sorted
+from fathom.model.errors import Cause, Causes
 from fathom.model.objects import Obj
 from fathom.model.quantity import parse
 
@@ -28,7 +29,7 @@ class NodeStrategy(Strategy):
             _default_status(status)
 
     def validate_create(self, obj: Obj) -> list[Cause]:
-        found: list[Cause] = []
+        found: list[Cause] = Causes()
         spec = obj.get("spec") or {}
         check_taints(found, spec.get("taints") or [], "metadata.taints")
         _check_resources(found, obj.get("status") or {})
@@ -50,7 +51,7 @@ class NodeStrategy(Strategy):
         return found
 
     def validate_status(self, obj: Obj, old: Obj) -> list[Cause]:
-        found: list[Cause] = []
+        found: list[Cause] = Causes()
         status = obj.get("status") or {}
         _check_resources(found, status)
         _check_addresses(found, status)
@@ -95,10 +96,12 @@ def _check_resources(found: list[Cause], status: Obj) -> None:
 
 
 def _check_addresses(found: list[Cause], status: Obj) -> None:
-    addresses = status.get("addresses") or []
-    for index, address in enumerate(addresses):
-        if address in addresses[:index]:
+    seen: set[bytes] = set()
+    for index, address in enumerate(status.get("addresses") or ()):
+        known = encode_sorted(address)
+        if known in seen:
             found.append(causes.duplicate(f"status.addresses[{index}]", address))
+        seen.add(known)
 
 
 def _check_cidrs(found: list[Cause], cidrs: list[str]) -> None:

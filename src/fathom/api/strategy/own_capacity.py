@@ -11,7 +11,7 @@ from typing import Any
 
 from fathom.api.strategy.base import Strategy
 from fathom.model import causes, formats
-from fathom.model.errors import Cause
+from fathom.model.errors import Cause, Causes
 from fathom.model.objects import Obj, lookup, metadata
 from fathom.model.quantity import ZERO, parse
 
@@ -46,7 +46,7 @@ def amount_causes(amounts: Any, field: str) -> Iterator[Cause]:
 
 class TenantQuotaStrategy(Strategy):
     def validate_create(self, obj: Obj) -> list[Cause]:
-        found: list[Cause] = []
+        found: list[Cause] = Causes()
         seen: list[Obj] = []
         for index, limit in enumerate(items(lookup(obj, "spec", "limits"))):
             field = f"spec.limits[{index}]"
@@ -63,7 +63,7 @@ class TenantQuotaStrategy(Strategy):
 
 class CapacityClassStrategy(Strategy):
     def validate_create(self, obj: Obj) -> list[Cause]:
-        found: list[Cause] = []
+        found: list[Cause] = Causes()
         spec = mapping(obj.get("spec"))
         if "nodeSelector" in spec and not spec["nodeSelector"]:
             found.append(causes.required("spec.nodeSelector", "a pool needs at least one label"))

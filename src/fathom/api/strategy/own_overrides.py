@@ -7,7 +7,7 @@ from fathom.api.strategy.own_capacity import items, mapping, text
 from fathom.api.strategy.own_policy import NO_DURATION
 from fathom.model import causes
 from fathom.model.accounts import SYSTEM_NAMESPACE
-from fathom.model.errors import Cause
+from fathom.model.errors import Cause, Causes
 from fathom.model.objects import Obj, lookup, metadata
 from fathom.model.own.overrides import (
     CONTROL_CLASSES,
@@ -87,7 +87,7 @@ def _place_causes(value: str, field: str, kinds: tuple[str, ...]) -> list[Cause]
 
 
 def _change_causes(changes: Obj) -> list[Cause]:
-    found: list[Cause] = []
+    found: list[Cause] = Causes()
     if not changes:
         found.append(causes.required("spec.changes", "an override that changes nothing is none"))
     for name in changes:
@@ -157,7 +157,7 @@ def _decision(approved: object, old: Obj, moment: Moment) -> Obj:
 class TrafficRouteStrategy(Strategy):
     def validate_create(self, obj: Obj) -> list[Cause]:
         spec = mapping(obj.get("spec"))
-        found: list[Cause] = []
+        found: list[Cause] = Causes()
         if bool(spec.get("service")) == bool(spec.get("workload")):
             found.append(causes.required("spec.service", "exactly one of service and workload must be set"))
         for index, route in enumerate(items(spec.get("routes"))):

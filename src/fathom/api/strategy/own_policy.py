@@ -5,7 +5,7 @@ from __future__ import annotations
 from fathom.api.strategy.base import Strategy
 from fathom.api.strategy.own_capacity import items, mapping, text
 from fathom.model import causes
-from fathom.model.errors import Cause
+from fathom.model.errors import Cause, Causes
 from fathom.model.objects import Obj, lookup, metadata
 from fathom.model.own.policy import BUILT_IN, FILTERS_ALWAYS, FILTERS_OPTIONAL, SCORES
 from fathom.model.own.times import duration_ns
@@ -55,7 +55,7 @@ class SchedulingPolicyStrategy(Strategy):
 
 class PolicyRolloutStrategy(Strategy):
     def validate_create(self, obj: Obj) -> list[Cause]:
-        found: list[Cause] = []
+        found: list[Cause] = Causes()
         spec = mapping(obj.get("spec"))
         if spec.get("from") and spec.get("from") == spec.get("to"):
             found.append(causes.invalid("spec.to", spec["to"], "must differ from spec.from"))

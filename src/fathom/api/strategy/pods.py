@@ -17,7 +17,7 @@ from fathom.api.strategy.podwarnings import annotation_warnings, spec_warnings
 from fathom.api.strategy.resources import qos_class
 from fathom.model import causes, formats
 from fathom.model.body import decode_json, encode_json
-from fathom.model.errors import Cause
+from fathom.model.errors import Cause, Causes
 from fathom.model.objects import Obj, labels_of, metadata
 
 TERMINAL_PHASES = frozenset({"Succeeded", "Failed"})
@@ -89,7 +89,7 @@ class PodStrategy(Strategy):
         return found
 
     def validate_status(self, obj: Obj, old: Obj) -> list[Cause]:
-        found: list[Cause] = []
+        found: list[Cause] = Causes()
         check_pod_status(found, obj, old)
         return found
 
@@ -150,7 +150,7 @@ def _remembered(encoded: bytes, name: str) -> Judged:
 
 
 def judge_spec(spec: Obj, name: str) -> Judged:
-    found: list[Cause] = []
+    found: list[Cause] = Causes()
     check_pod_spec(found, spec, "spec", {"name": name})
     found += causes.not_negative(
         "spec.terminationGracePeriodSeconds", spec.get("terminationGracePeriodSeconds")

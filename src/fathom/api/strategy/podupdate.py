@@ -9,6 +9,7 @@ from typing import Any
 from fathom.api.strategy.affinity import REQUIRED, check_tolerations
 from fathom.api.strategy.compare import difference, same
 from fathom.model import causes
+from fathom.model.body import encode_sorted
 from fathom.model.errors import Cause
 from fathom.model.mirror import MIRROR
 from fathom.model.objects import Obj
@@ -62,7 +63,7 @@ def _check_deadline(found: list[Cause], new: int | None, old: int | None) -> boo
 
 
 def _check_tolerations(found: list[Cause], new: list[Obj], old: list[Obj]) -> None:
-    kept = [_without_seconds(toleration) for toleration in new]
+    kept = {_without_seconds(toleration) for toleration in new}
     if any(_without_seconds(toleration) not in kept for toleration in old):
         detail = "existing toleration can not be modified except its tolerationSeconds"
         found.append(causes.forbidden("spec.tolerations", detail))
@@ -70,8 +71,9 @@ def _check_tolerations(found: list[Cause], new: list[Obj], old: list[Obj]) -> No
         check_tolerations(found, new, "spec.tolerations")
 
 
-def _without_seconds(toleration: Obj) -> Obj:
-    return {name: value for name, value in toleration.items() if name != "tolerationSeconds"}
+def _without_seconds(toleration: Obj) -> bytes:
+    """The rest of a toleration, in a form that can be looked up."""
+    return encode_sorted({name: value for name, value in toleration.items() if name != "tolerationSeconds"})
 
 
 def _check_gates(found: list[Cause], new: list[Obj], old: list[Obj]) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from fathom.api.strategy.base import Strategy
 from fathom.api.strategy.podspec import check_preemption_policy
 from fathom.model import causes
-from fathom.model.errors import Cause
+from fathom.model.errors import Cause, Causes
 from fathom.model.objects import Obj, metadata
 
 SYSTEM_PREFIX = "system-"
@@ -18,7 +18,7 @@ SYSTEM_CLASSES = {
 
 class PriorityClassStrategy(Strategy):
     def validate_create(self, obj: Obj) -> list[Cause]:
-        found: list[Cause] = []
+        found: list[Cause] = Causes()
         name, value = metadata(obj).get("name", ""), obj.get("value", 0)
         if name.startswith(SYSTEM_PREFIX):
             if wrong := _not_that_class(name, obj):
@@ -32,7 +32,7 @@ class PriorityClassStrategy(Strategy):
         return found
 
     def validate_update(self, obj: Obj, old: Obj) -> list[Cause]:
-        found: list[Cause] = []
+        found: list[Cause] = Causes()
         if obj.get("value", 0) != old.get("value", 0):
             found.append(causes.forbidden("value", "may not be changed in an update."))
         policy, before = obj.get("preemptionPolicy"), old.get("preemptionPolicy")

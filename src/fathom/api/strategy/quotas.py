@@ -12,7 +12,7 @@ from fathom.api.strategy.resources import (
     may_overcommit,
 )
 from fathom.model import causes, formats
-from fathom.model.errors import Cause
+from fathom.model.errors import Cause, Causes
 from fathom.model.objects import Obj
 from fathom.model.quantity import Quantity, of_value, parse
 
@@ -30,6 +30,7 @@ _SCOPES = {
 }
 _OPPOSITES = (("BestEffort", "NotBestEffort"), ("Terminating", "NotTerminating"))
 _ONLY_EXISTS = frozenset(_SCOPES) - {"PriorityClass", "VolumeAttributesClass"}
+_NAMES_MAX, _TERMS_MAX, _VALUES_MAX = 1_000, 100, 256
 _LIMIT_TYPES = ("Pod", "Container", "PersistentVolumeClaim")
 
 
@@ -38,8 +39,9 @@ class ResourceQuotaStrategy(Strategy):
         obj["status"] = {}
 
     def validate_create(self, obj: Obj) -> list[Cause]:
-        found: list[Cause] = []
+        found: list[Cause] = Causes()
         spec = obj.get("spec") or {}
+        _check_counts(found, spec)
         _check_amounts(found, spec.get("hard") or {}, "spec.hard")
         _check_scopes(found, spec)
         _check_scope_selector(found, spec)
@@ -53,11 +55,28 @@ class ResourceQuotaStrategy(Strategy):
         return found
 
     def validate_status(self, obj: Obj, old: Obj) -> list[Cause]:
-        found: list[Cause] = []
+        found: list[Cause] = Causes()
         status = obj.get("status") or {}
         for side in ("hard", "used"):
             _check_amounts(found, status.get(side) or {}, f"status.{side}")
         return found
+
+
+def _check_counts(found: list[Cause], spec: Obj) -> None:
+    """Every object that is counted is asked of every one of these."""
+    hard, scopes = spec.get("hard") or {}, spec.get("scopes") or []
+    expressions = (spec.get("scopeSelector") or {}).get("matchExpressions") or []
+    if len(hard) > _NAMES_MAX:
+        found.append(causes.too_many("spec.hard", len(hard), _NAMES_MAX))
+    if len(scopes) > _TERMS_MAX:
+        found.append(causes.too_many("spec.scopes", len(scopes), _TERMS_MAX))
+    field = "spec.scopeSelector.matchExpressions"
+    if len(expressions) > _TERMS_MAX:
+        found.append(causes.too_many(field, len(expressions), _TERMS_MAX))
+    for index, expression in enumerate(expressions):
+        values = expression.get("values") or ()
+        if len(values) > _VALUES_MAX:
+            found.append(causes.too_many(f"{field}[{index}].values", len(values), _VALUES_MAX))
 
 
 def _check_amounts(found: list[Cause], amounts: Obj, field: str) -> None:
@@ -128,7 +147,7 @@ class LimitRangeStrategy(Strategy):
                 limit["defaultRequest"] = request
 
     def validate_create(self, obj: Obj) -> list[Cause]:
-        found: list[Cause] = []
+        found: list[Cause] = Causes()
         seen: set[str] = set()
         for index, limit in enumerate((obj.get("spec") or {}).get("limits") or ()):
             here, kind = f"spec.limits[{index}]", limit.get("type", "")

@@ -6,7 +6,7 @@ from fathom.api.strategy.base import Strategy
 from fathom.api.strategy.compare import same
 from fathom.api.strategy.selectors import check_selector
 from fathom.model import causes, formats
-from fathom.model.errors import Cause
+from fathom.model.errors import Cause, Causes
 from fathom.model.objects import Obj
 
 GROUP = "rbac.authorization.k8s.io"
@@ -18,7 +18,7 @@ class RoleStrategy(Strategy):
         self._namespaced = namespaced
 
     def validate_create(self, obj: Obj) -> list[Cause]:
-        found: list[Cause] = []
+        found: list[Cause] = Causes()
         for index, rule in enumerate(obj.get("rules") or ()):
             _check_rule(found, rule, f"rules[{index}]", namespaced=self._namespaced)
         aggregation = obj.get("aggregationRule")
@@ -68,7 +68,7 @@ class RoleBindingStrategy(Strategy):
                 subject["apiGroup"] = GROUP
 
     def validate_create(self, obj: Obj) -> list[Cause]:
-        found: list[Cause] = []
+        found: list[Cause] = Causes()
         ref = obj.get("roleRef") or {}
         group, kind, name = ref.get("apiGroup", ""), ref.get("kind", ""), ref.get("name", "")
         if group != GROUP:

@@ -14,7 +14,7 @@ from fathom.api.strategy.rollout import (
     check_selected_template,
 )
 from fathom.model import causes
-from fathom.model.errors import Cause
+from fathom.model.errors import Cause, Causes
 from fathom.model.objects import Obj, metadata
 
 _STATUS_COUNTS = (
@@ -37,7 +37,7 @@ class ReplicaSetStrategy(Strategy):
         obj["status"] = {"replicas": 0}
 
     def validate_create(self, obj: Obj) -> list[Cause]:
-        found: list[Cause] = []
+        found: list[Cause] = Causes()
         check_counts(found, obj["spec"], ("replicas", "minReadySeconds"), "spec")
         check_selected_template(found, obj["spec"], "ReplicaSet", empty_for="deployment")
         return found
@@ -48,7 +48,7 @@ class ReplicaSetStrategy(Strategy):
         return found
 
     def validate_status(self, obj: Obj, old: Obj) -> list[Cause]:
-        found: list[Cause] = []
+        found: list[Cause] = Causes()
         status = obj.get("status") or {}
         check_counts(found, status, _STATUS_COUNTS, "status")
         check_at_most(
@@ -78,7 +78,7 @@ class ReplicationControllerStrategy(ReplicaSetStrategy):
                 meta["labels"] = dict(labels)
 
     def validate_create(self, obj: Obj) -> list[Cause]:
-        found: list[Cause] = []
+        found: list[Cause] = Causes()
         spec = obj["spec"]
         check_counts(found, spec, ("minReadySeconds", "replicas"), "spec")
         selector, template = spec.get("selector") or {}, spec.get("template")

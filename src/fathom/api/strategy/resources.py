@@ -6,6 +6,7 @@ rounded up to thousandths, as kube-apiserver keeps them.
 
 from __future__ import annotations
 
+import heapq
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -37,6 +38,8 @@ _QUALIFIED_COMPUTE = frozenset(
 )
 _STANDARD = _COMPUTE | _COUNTED | _QUALIFIED_COMPUTE | {"storage", "requests.storage"}
 _QUOTA = _STANDARD - {"storage"}
+
+CLAIMS_LISTED_MAX = 10  # Of a pod's claims, in the refusal of one that it has not.
 
 NameCheck = Callable[[list[Cause], str, str], None]
 
@@ -166,21 +169,33 @@ def _check_hugepages_company(found: list[Cause], limits: Obj, requests: Obj, fie
 
 def check_claims(found: list[Cause], claims: list[Obj], field: str, declared: frozenset[str]) -> None:
     """`resources.claims`: each names one of the pod's resource claims, once."""
-    seen: dict[str, None] = {}
+    whole: set[str] = set()  # Claims used without a request: all of their requests are taken.
+    parts: set[tuple[str, str]] = set()
+    named: set[str] = set()
     for index, claim in enumerate(claims):
         here = f"{field}[{index}]"
         name, request = claim.get("name") or "", claim.get("request") or ""
         if not name:
             found.append(causes.required(here))
             continue
-        key = f"{name}/{request}" if request else name
-        if name in seen or key in seen or (not request and any(k.startswith(f"{name}/") for k in seen)):
-            found.append(causes.duplicate(here, name if name in seen else key))
-        seen[key] = None
+        if name in whole or (name, request) in parts or (not request and name in named):
+            shown = f"{name}/{request}" if request and name not in whole else name
+            found.append(causes.duplicate(here, shown))
+        named.add(name)
+        if request:
+            parts.add((name, request))
+        else:
+            whole.add(name)
         if name not in declared:
-            listed = f": {', '.join(sorted(declared))}" if declared else " which is empty"
-            detail = f"must be one of the names in pod.spec.resourceClaims{listed}"
-            found.append(causes.not_found(here, name, detail))
+            found.append(causes.not_found(here, name, _declared_claims(declared)))
+
+
+def _declared_claims(declared: frozenset[str]) -> str:
+    """The names that would do; of very many only the first."""
+    first = heapq.nsmallest(CLAIMS_LISTED_MAX, declared)
+    more = f" and {len(declared) - len(first)} more" if len(declared) > len(first) else ""
+    listed = f": {', '.join(first)}{more}" if declared else " which is empty"
+    return f"must be one of the names in pod.spec.resourceClaims{listed}"
 
 
 def settle_requirements(requirements: Obj) -> None:

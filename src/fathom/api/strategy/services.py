@@ -11,7 +11,7 @@ from fathom.api.strategy.serviceupdate import (
     keep_allocated,
 )
 from fathom.model import causes, formats
-from fathom.model.errors import Cause
+from fathom.model.errors import Cause, Causes
 from fathom.model.objects import Obj, metadata
 
 TYPES = ("ClusterIP", "ExternalName", "LoadBalancer", "NodePort")
@@ -56,7 +56,7 @@ class ServiceStrategy(Strategy):
         _default_families(spec)
 
     def validate_create(self, obj: Obj) -> list[Cause]:
-        found: list[Cause] = []
+        found: list[Cause] = Causes()
         spec = obj["spec"]
         _check_type(found, spec)
         check_ports(found, spec)
@@ -70,12 +70,12 @@ class ServiceStrategy(Strategy):
         return found
 
     def validate_update(self, obj: Obj, old: Obj) -> list[Cause]:
-        found: list[Cause] = []
+        found: list[Cause] = Causes()
         check_address_update(found, obj["spec"], old.get("spec") or {})
         return found + self.validate_create(obj)
 
     def validate_status(self, obj: Obj, old: Obj) -> list[Cause]:
-        found: list[Cause] = []
+        found: list[Cause] = Causes()
         ingress = ((obj.get("status") or {}).get("loadBalancer") or {}).get("ingress") or []
         field = "status.loadBalancer.ingress"
         if ingress and (obj.get("spec") or {}).get("type") != "LoadBalancer":
@@ -191,12 +191,13 @@ def _check_addresses(found: list[Cause], spec: Obj) -> None:
 
 
 def _check_families(found: list[Cause], spec: Obj) -> None:
-    families = spec.get("ipFamilies") or []
-    for index, family in enumerate(families):
+    seen: set[str] = set()
+    for index, family in enumerate(spec.get("ipFamilies") or ()):
         if family not in _FAMILIES:
             found.append(causes.not_supported(f"spec.ipFamilies[{index}]", family, _FAMILIES))
-        if family in families[:index]:
+        if family in seen:
             found.append(causes.duplicate(f"spec.ipFamilies[{index}]", family))
+        seen.add(family)
     policy = spec.get("ipFamilyPolicy")
     if policy is not None and policy not in _FAMILY_POLICIES:
         found.append(causes.not_supported("spec.ipFamilyPolicy", policy, _FAMILY_POLICIES))

@@ -6,7 +6,7 @@ from fathom.api.strategy.base import Moment, Strategy
 from fathom.api.strategy.compare import same
 from fathom.api.strategy.selectors import check_selector
 from fathom.model import causes, formats
-from fathom.model.errors import Cause
+from fathom.model.errors import Cause, Causes
 from fathom.model.objects import Obj
 from fathom.model.quantity import parse
 
@@ -28,7 +28,7 @@ class PersistentVolumeClaimStrategy(Strategy):
         obj["status"] = {"phase": "Pending"}
 
     def validate_create(self, obj: Obj) -> list[Cause]:
-        found: list[Cause] = []
+        found: list[Cause] = Causes()
         spec = obj.get("spec") or {}
         modes = spec.get("accessModes") or []
         if not modes:

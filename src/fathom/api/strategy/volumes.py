@@ -14,7 +14,7 @@ from fathom.api.strategy.downward import (
 )
 from fathom.api.strategy.selectors import check_selector
 from fathom.model import causes, formats
-from fathom.model.errors import Cause
+from fathom.model.errors import Cause, Causes
 from fathom.model.objects import Obj
 from fathom.model.quantity import parse
 
@@ -72,7 +72,7 @@ def check_volumes(found: list[Cause], volumes: list[Obj], field: str, pod_name: 
     made = {f"{pod_name}-{one.get('name', '')}" for one in volumes if pod_name and "ephemeral" in one}
     for index, volume in enumerate(volumes):
         here = f"{field}[{index}]"
-        wrong: list[Cause] = []
+        wrong: list[Cause] = Causes()
         _check_source(wrong, volume, here, pod_name)
         name = volume.get("name", "")
         if not name:

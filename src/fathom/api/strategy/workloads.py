@@ -18,7 +18,7 @@ from fathom.api.strategy.rollout import (
 )
 from fathom.api.strategy.selectors import check_selector, is_empty
 from fathom.model import causes, formats
-from fathom.model.errors import Cause
+from fathom.model.errors import Cause, Causes
 from fathom.model.objects import Obj
 
 _ROLLING, _ON_DELETE = "RollingUpdate", "OnDelete"
@@ -61,7 +61,7 @@ class StatefulSetStrategy(Strategy):
         obj["status"] = {"replicas": 0, "availableReplicas": 0}
 
     def validate_create(self, obj: Obj) -> list[Cause]:
-        found: list[Cause] = []
+        found: list[Cause] = Causes()
         spec = obj["spec"]
         policy = spec.get("podManagementPolicy", "OrderedReady")
         if policy not in {"OrderedReady", "Parallel"}:
@@ -84,7 +84,7 @@ class StatefulSetStrategy(Strategy):
         return found
 
     def validate_status(self, obj: Obj, old: Obj) -> list[Cause]:
-        found: list[Cause] = []
+        found: list[Cause] = Causes()
         status = obj.get("status") or {}
         check_counts(found, status, _SET_COUNTS, "status")
         within = ("readyReplicas", "currentReplicas", "updatedReplicas", "availableReplicas")
@@ -162,7 +162,7 @@ class DaemonSetStrategy(Strategy):
         obj["status"] = dict.fromkeys(_DAEMON_COUNTS[:4], 0)
 
     def validate_create(self, obj: Obj) -> list[Cause]:
-        found: list[Cause] = []
+        found: list[Cause] = Causes()
         spec = obj["spec"]
         selector, template = spec.get("selector"), spec.get("template") or {}
         check_selector(found, selector, "spec.selector")
@@ -182,7 +182,7 @@ class DaemonSetStrategy(Strategy):
         return found
 
     def validate_status(self, obj: Obj, old: Obj) -> list[Cause]:
-        found: list[Cause] = []
+        found: list[Cause] = Causes()
         status = obj.get("status") or {}
         check_counts(found, status, _DAEMON_COUNTS, "status")
         check_collisions(found, status, old.get("status") or {})
@@ -228,6 +228,6 @@ class PodTemplateStrategy(Strategy):
         default_template(obj.get("template") or {})
 
     def validate_create(self, obj: Obj) -> list[Cause]:
-        found: list[Cause] = []
+        found: list[Cause] = Causes()
         check_pod_template(found, obj.get("template") or {}, "template")
         return found
