@@ -138,6 +138,7 @@ def _measured(core: Core) -> Metrics:
     for name, text, read in (
         ("fathom_store_revision", "The newest revision applied.", lambda: cache.reached),
         ("fathom_cached_objects", "Objects in the watch cache.", lambda: cache.objects),
+        ("fathom_watch_log_bytes", "What the logs of past events hold.", lambda: cache.log_bytes),
         ("apiserver_registered_watchers", "Watches being served.", lambda: cache.watchers),
         ("fathom_watches_dropped", "Watches whose reader fell behind.", lambda: counts.watches_dropped),
         ("fathom_commits_retried", "Commits that lost a race.", lambda: counts.commits_retried),

@@ -174,6 +174,7 @@ async def _serve(running: Running) -> None:
         "fathom_audit_entries_dropped", "Entries that no disk took.", lambda: running.audit.dropped
     )
     http, told = Http(parts.server, keep_alive_s=KEEP_ALIVE_S), stop_event()
+    _measure(parts, http)
     async with asyncio.TaskGroup() as group:
         background = [
             group.create_task(parts.feed.follow()),
@@ -196,6 +197,17 @@ async def _serve(running: Running) -> None:
         await http.stop(patience_s=STOP_S)
         for task in background:
             task.cancel()
+
+
+def _measure(parts: Parts, http: Http) -> None:
+    budgets = http.budgets
+    for name, text, read in (
+        ("fathom_request_body_bytes", "Bodies being read or served.", lambda: budgets.bodies.used),
+        ("fathom_request_bodies_refused", "Bodies without room.", lambda: budgets.bodies.refused),
+        ("fathom_unread_answer_bytes", "Answers that clients do not read.", lambda: budgets.unread.used),
+        ("fathom_connections_cut_off", "Of clients that did not read.", lambda: budgets.unread.refused),
+    ):
+        parts.server.metrics.gauge(name, text, read)
 
 
 async def _publish(running: Running) -> None:

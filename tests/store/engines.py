@@ -31,6 +31,7 @@ _TIGHT = (
     (sqlite_log, "ROWS_PER_INSERT_MAX", 2),
     (sqlite_log, "BODIES_BYTES_MAX", 30),
     (sqlite_log, "HISTORY_CHANGES_MAX", 2),
+    (sqlite_log, "HISTORY_BYTES_MAX", 60),
     (sqlite_log, "SWEEP_ROWS_MAX", 2),
     (sqlite_log, "HEADS_MAX", 2),
 )

@@ -19,18 +19,24 @@ from typing import cast
 import httptools
 import msgspec
 
-from fathom.api import http_text, represent
+from fathom.api import http_limits, http_text, represent
+from fathom.api.http_limits import (
+    HEAD_BYTES_MAX,
+    HEAD_S_MAX,
+    HEADERS_MAX,
+    LINGER_S,
+    PARSED_BODY_BYTES,
+    PARSED_BYTES,
+    PIPELINED_MAX,
+    TURN_REQUESTS,
+    UNKNOWN_BODY_BYTES_MAX,
+    UNREAD_S_MIN,
+    URL_BYTES_MAX,
+    WIRE_BYTES_FACTOR,
+)
 from fathom.api.request import Request, Response, Stream
 from fathom.api.server import ApiServer
-from fathom.model.errors import ApiError, too_large, too_slow
-
-# Before anybody is known, a head could fill the memory, and one that never ends would be waited for. Both as
-# Go's server and kube-apiserver have them.
-HEAD_BYTES_MAX = 1 << 20
-HEAD_S_MAX = 32.0
-
-# Bytes on the wire for each of a body's: chunks of one have six. What follows the last chunk counts too.
-WIRE_BYTES_FACTOR = 8
+from fathom.model.errors import ApiError, bodies_full, too_large, too_slow
 
 PIECE_BYTES = 64 << 10  # Of an answer that is longer.
 
@@ -42,6 +48,9 @@ class Http:
         self.server = server
         self.keep_alive_s = keep_alive_s
         self.open: dict[Connection, None] = {}
+        self.budgets = http_limits.Budgets()
+        # Whose clients do not read, and what they let wait since when; those that began first come first.
+        self.unread: dict[Connection, tuple[int, float]] = {}
         self._stopped = asyncio.Event()  # Set when the last one has gone after we were told to stop.
         self._stopping = False
         self._date = (0, "")
@@ -68,6 +77,25 @@ class Http:
             for connection in list(self.open):
                 connection.abort()
 
+    def stalled(self, connection: Connection, size: int) -> None:
+        """A client does not read what was written. If all that is unread gets too much, those that have not
+        read for longest are cut off."""
+        budget, now_s = self.budgets.unread, asyncio.get_running_loop().time()
+        while self.unread and budget.used + size > budget.limit:
+            longest, (_, since_s) = next(iter(self.unread.items()))
+            if now_s - since_s < UNREAD_S_MIN:
+                break
+            budget.refused += 1
+            self.reads_again(longest)
+            longest.abort()
+        self.unread[connection] = (size, now_s)
+        budget.take_anyway(size)
+
+    def reads_again(self, connection: Connection) -> None:
+        waiting = self.unread.pop(connection, None)
+        if waiting is not None:
+            self.budgets.unread.give(waiting[0])
+
     def date(self) -> str:
         second = self.server.core.outside.clock.now_ns() // 1_000_000_000
         if self._date[0] != second:
@@ -82,7 +110,8 @@ class _Asked(msgspec.Struct):
     keep_alive: bool
     expects: bool  # The client waits to be told before it sends the body.
     pieces: list[bytes]
-    size_bytes: int = 0
+    size_bytes: int = 0  # As much of `Budgets.bodies` is taken.
+    unknown_bytes: int = 0  # And of `Budgets.unknown`.
     refused: Response | None = None
 
 
@@ -99,10 +128,15 @@ class Connection(asyncio.Protocol):
         # What is being read.
         self._url = b""
         self._headers: dict[str, str] = {}
+        self._repeated: dict[str, list[str]] = {}  # Headers that came several times.
+        self._header_count = 0
+        self._unparsed = b""  # Came in one piece with very many requests; not empty only while paused.
+        self._not_taken = http_text.NOT_HTTP  # The answer if the parser is stopped.
         self._asked: _Asked | None = None  # Its head has come, its body not yet.
         self._upgrading = False  # A request wants another protocol: another parser is to read its body.
         self._in_head = False  # Some of a head has come, but not all of it.
         self._head_bytes = self._wire_bytes = 0  # Of the head, and of what follows it, so far.
+        self._head_held = 0  # As much of `Budgets.heads` is taken.
         self._deadline: asyncio.TimerHandle | None = None  # There while a head, or a body, is waited for.
         self._paused = False  # Nothing is read until what has come is served.
         # What is being served.
@@ -113,6 +147,7 @@ class Connection(asyncio.Protocol):
         self._idle_since_s = 0.0
         self._idle_check: asyncio.TimerHandle | None = None
         self._drained: asyncio.Future[None] | None = None  # There while the client does not read.
+        self._sending_bytes = 0  # Of what is sent in pieces.
         self._last = False  # Nothing more is read or served after what is under way.
         self._lost = False
 
@@ -132,7 +167,12 @@ class Connection(asyncio.Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._lost = self._last = True
+        self._free_head()
+        for asked in (*self._waiting, *((self._asked,) if self._asked is not None else ())):
+            self._free_body(asked)
         self._waiting.clear()
+        self._asked = None
+        self._unparsed = b""
         self._stop_waiting()
         self.resume_writing()
         if self._idle_check is not None:
@@ -145,10 +185,13 @@ class Connection(asyncio.Protocol):
     def pause_writing(self) -> None:
         if self._drained is None:
             self._drained = self._loop.create_future()
+            self._http.stalled(self, self._transport.get_write_buffer_size() + self._sending_bytes)
 
     def resume_writing(self) -> None:
         if self._drained is not None:
-            self._drained.set_result(None)
+            self._http.reads_again(self)
+            if not self._drained.done():  # Whoever waited may have been cut off.
+                self._drained.set_result(None)
             self._drained = None
 
     def finish(self) -> None:
@@ -174,18 +217,33 @@ class Connection(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         if self._last:
-            return
-        try:
+            self._throw_away(data)
+        elif len(data) <= PARSED_BYTES and not self._unparsed:
             self._parse(data)
+        else:
+            self._unparsed += data
+            self._parse_on()
+
+    def _parse_on(self) -> None:
+        """In small steps: very many requests may have come at once, and each takes memory when it is read."""
+        data, at = self._unparsed, 0
+        while at < len(data) and len(self._waiting) < PIPELINED_MAX and not self._last:
+            size = PARSED_BYTES if self._asked is None else PARSED_BODY_BYTES
+            self._parse(data[at : at + size])
+            at += size
+        self._unparsed = b"" if self._last else data[at:]
+        if self._unparsed and not self._paused:
+            self._paused = True
+            self._transport.pause_reading()
+
+    def _parse(self, data: bytes) -> None:
+        try:
+            self._feed(data)
         except httptools.HttpParserError:
-            self._give_up(http_text.NOT_HTTP)
+            self._give_up(self._not_taken)
             return
         if self._in_head:
-            self._head_bytes += len(data)
-            if self._head_bytes > HEAD_BYTES_MAX:
-                self._give_up(http_text.TOO_MUCH_HEAD)
-            elif self._deadline is None:
-                self._deadline = self._loop.call_later(HEAD_S_MAX, self._transport.close)
+            self._count_head(len(data))
         elif self._asked is not None:
             self._wire_bytes += len(data)
             if self._wire_bytes > self._body_bytes_max * WIRE_BYTES_FACTOR:
@@ -193,7 +251,7 @@ class Connection(asyncio.Protocol):
             elif self._deadline is None:
                 self._deadline = self._loop.call_later(self._body_s_max, self._refuse, too_slow())
 
-    def _parse(self, data: bytes) -> None:
+    def _feed(self, data: bytes) -> None:
         """We never change protocols, as RFC 9110 allows. The parser stops behind the head of a request that
         asks for it: what follows is its body, if it has one, and then the next request."""
         while data:
@@ -206,22 +264,58 @@ class Connection(asyncio.Protocol):
                 if self._upgrading:
                     self._parser.feed_data(http_text.head_of_body(self._headers))
 
+    def _count_head(self, size: int) -> None:
+        """Some of a head has come, and not its end."""
+        self._head_bytes += size
+        if self._head_bytes > HEAD_BYTES_MAX:
+            self._give_up(http_text.TOO_MUCH_HEAD)
+        elif not self._http.budgets.heads.take(size):
+            self._give_up(http_text.TOO_BUSY)
+        else:
+            self._head_held += size
+            if self._deadline is None:
+                self._deadline = self._loop.call_later(HEAD_S_MAX, self._transport.close)
+
+    def _free_head(self) -> None:
+        self._http.budgets.heads.give(self._head_held)
+        self._head_held = 0
+
+    def _free_body(self, asked: _Asked) -> None:
+        self._http.budgets.bodies.give(asked.size_bytes)
+        self._http.budgets.unknown.give(asked.unknown_bytes)
+        asked.size_bytes = asked.unknown_bytes = 0
+
+    def _throw_away(self, data: bytes) -> None:
+        """What follows a refusal is read as long as the client may not have seen that it is refused."""
+        self._wire_bytes += len(data)
+        if self._wire_bytes > self._body_bytes_max:
+            self._wake()
+
     def on_message_begin(self) -> None:
         if self._upgrading:
             return  # It is only another parser that goes on with the same request.
-        self._url, self._headers = b"", {}
+        self._url, self._headers, self._repeated, self._header_count = b"", {}, {}, 0
         self._in_head, self._head_bytes, self._wire_bytes = True, 0, 0
 
     def on_url(self, url: bytes) -> None:
         self._url += url
+        if len(self._url) > URL_BYTES_MAX:
+            self._not_taken = http_text.TOO_LONG_URL
+            raise ValueError("the address is too long")  # Stops the parser.
 
     def on_header(self, raw_name: bytes, raw_value: bytes) -> None:
         if not self._in_head:
             return  # Behind the body: whoever let the head pass has not seen it.
         name, value = raw_name.decode("latin-1").lower(), raw_value.decode("latin-1")
+        self._header_count += 1
+        if self._header_count > HEADERS_MAX:
+            self._not_taken = http_text.TOO_MUCH_HEAD
+            raise ValueError("too many headers")  # Stops the parser.
         headers = self._headers
-        # A newline cannot stand in a header's value, so it can stand between two.
-        headers[name] = f"{headers[name]}\n{value}" if name in headers else value
+        if name in headers:
+            self._repeated.setdefault(name, [headers[name]]).append(value)
+        else:
+            headers[name] = value
 
     def on_headers_complete(self) -> None:
         if self._upgrading:
@@ -229,7 +323,11 @@ class Connection(asyncio.Protocol):
             return
         self._in_head = False
         self._stop_waiting()
+        if self._head_held:
+            self._free_head()
         parser, headers = self._parser, self._headers
+        for name, values in self._repeated.items():
+            headers[name] = "\n".join(values)  # A newline cannot stand in a header's value.
         path, query = http_text.split(self._url)
         request = Request(
             method=parser.get_method().decode("ascii"),
@@ -245,7 +343,9 @@ class Connection(asyncio.Protocol):
         try:
             if query:
                 request.query = http_text.parsed(query)
-            self._check_declared(headers.get("content-length", ""))
+            length = headers.get("content-length", "0")
+            if length != "0" or "transfer-encoding" in headers:
+                self._check_body(self._asked, length)
         except ApiError as error:
             self._refuse(error)
         else:
@@ -256,10 +356,13 @@ class Connection(asyncio.Protocol):
         asked = self._asked
         if asked is None:
             return  # Refused already.
-        asked.pieces.append(body)
-        asked.size_bytes += len(body)
-        if asked.size_bytes > self._body_bytes_max:
+        if asked.size_bytes + len(body) > self._body_bytes_max:
             self._refuse(too_large(self._body_bytes_max))
+        elif not self._http.budgets.bodies.take(len(body)):
+            self._refuse(bodies_full())
+        else:
+            asked.pieces.append(body)
+            asked.size_bytes += len(body)
 
     def on_message_complete(self) -> None:
         asked = self._asked
@@ -269,13 +372,22 @@ class Connection(asyncio.Protocol):
             self._upgrading = True
             return
         self._stop_waiting()
-        pieces = asked.pieces
+        pieces, asked.pieces = asked.pieces, []
         asked.request.body = pieces[0] if len(pieces) == 1 else b"".join(pieces)
         self._hand_over(asked)
 
-    def _check_declared(self, length: str) -> None:
-        if length.isdigit() and (len(length) > 18 or int(length) > self._body_bytes_max):
+    def _check_body(self, asked: _Asked, length: str) -> None:
+        """Before any of it is read: its size, and who sends it. A small one of somebody who shows credentials
+        is read first: looking at them twice would cost every write."""
+        declared = length.isdigit()
+        if declared and (len(length) > 18 or int(length) > self._body_bytes_max):
             raise too_large(self._body_bytes_max)
+        size, request = int(length) if declared else self._body_bytes_max, asked.request
+        shows_credentials = request.client_certificate or "authorization" in request.headers
+        if size <= UNKNOWN_BODY_BYTES_MAX and shows_credentials and self._http.budgets.unknown.take(size):
+            asked.unknown_bytes = size
+        else:
+            self._server.check_sender(request, size)
 
     def _encourage(self) -> None:
         if self._asked is not None and self._asked.expects:
@@ -286,6 +398,8 @@ class Connection(asyncio.Protocol):
         """For how it came. What follows it on the connection cannot be told from the rest of it."""
         self._stop_waiting()
         if self._asked is not None:
+            self._free_body(self._asked)
+            self._asked.pieces.clear()
             self._asked.refused, self._asked.keep_alive = represent.failure(error), False
             self._hand_over(self._asked)
 
@@ -320,11 +434,19 @@ class Connection(asyncio.Protocol):
 
     async def _serve(self) -> None:
         try:
+            turn = 0
             while not self._last:
-                if not self._waiting:
+                if not self._waiting and self._unparsed:
+                    self._parse_on()
+                elif not self._waiting:
+                    turn = 0
                     await self._nap()
                 elif not await self._one(self._waiting.popleft()):
                     return
+                else:
+                    turn += 1
+                    if turn % TURN_REQUESTS == 0:
+                        await asyncio.sleep(0)  # The other connections' turn.
         finally:
             self._last = True
             self._transport.close()
@@ -343,7 +465,10 @@ class Connection(asyncio.Protocol):
         """Whether the connection may go on to the next."""
         if self._drained is not None:
             await self._drained
-        answer = asked.refused or await self._server.handle(asked.request)
+        try:
+            answer = asked.refused or await self._server.handle(asked.request)
+        finally:
+            self._free_body(asked)
         keep_alive = asked.keep_alive and not self._last
         has_body = asked.request.method != "HEAD"
         if isinstance(answer, Stream):
@@ -355,19 +480,40 @@ class Connection(asyncio.Protocol):
                 await self._in_pieces(head, body)
             else:
                 self._transport.write(head + body if has_body else head)
+        if asked.refused is not None and not self._lost:
+            await self._linger()
         return keep_alive
+
+    async def _linger(self) -> None:
+        """The client may still be sending. If the connection were closed under it, it would see that, and not
+        why it was refused."""
+        self._last = True
+        self._wire_bytes = 0
+        self._sleep = self._loop.create_future()
+        timer = self._loop.call_later(LINGER_S, self._wake)
+        self._paused = True
+        self._read_on()
+        try:
+            await self._sleep
+        finally:
+            timer.cancel()
+            self._sleep = None
 
     async def _in_pieces(self, head: bytes, body: bytes) -> None:
         """Each byte is copied several times on its way through TLS: a piece goes where the one before was,
         twenty megabytes need new memory each time. And a client that does not read has it buffered once."""
         self._transport.write(head)
         rest = memoryview(body)
-        for start in range(0, len(body), PIECE_BYTES):
-            if self._drained is not None:
-                await self._drained
-            if self._lost:
-                return
-            self._transport.write(rest[start : start + PIECE_BYTES])
+        self._sending_bytes = len(body)
+        try:
+            for start in range(0, len(body), PIECE_BYTES):
+                if self._drained is not None:
+                    await self._drained
+                if self._lost:
+                    return
+                self._transport.write(rest[start : start + PIECE_BYTES])
+        finally:
+            self._sending_bytes = 0
 
     async def _stream(self, answer: Stream, *, has_body: bool, close: bool) -> None:
         """Send chunks until the source ends or the client leaves. While the client does not read, nothing is
@@ -377,12 +523,16 @@ class Connection(asyncio.Protocol):
         try:
             if transport.is_closing():
                 return
-            self._read_on()  # How else should we hear that it has left?
+            if not self._unparsed:
+                self._read_on()  # How else should we hear that it has left?
             transport.write(http_text.head(answer, self._http.date(), None, close=close))
             while has_body and (chunk := await source.next()) is not None:
                 if self._lost:
                     return
-                if chunk:  # An empty one would be the end.
+                if len(chunk) > PIECE_BYTES:
+                    await self._in_pieces(b"%x\r\n" % len(chunk), chunk)
+                    transport.write(b"\r\n")
+                elif chunk:  # An empty one would be the end.
                     transport.write(http_text.chunk(chunk))
                 if self._drained is not None:
                     await self._drained

@@ -52,12 +52,22 @@ LOOKED_INTO = frozenset(
 # store. At most twice as many are held between two trims.
 LOG_EVENTS_MAX = 4096
 
+# What the logs hold in bytes, of one resource and of all. Objects may be megabytes, and an event is there
+# twice: as the body that is stored and as the frame that is sent. What is kept decoded takes some five times
+# its bytes. The oldest events go first, down to a part of the limit, so that not every event moves the log.
+LOG_BYTES_MAX = 48 << 20
+LOGS_BYTES_MAX = 128 << 20
+LOG_BYTES_KEPT = 3 / 4
+EVENT_BYTES = 512  # Of the event itself.
+DECODED_FACTOR = 5
+
 # The newest events keep their objects: watchers with selectors pass them at about one time, and what has just
 # been made is soon read and changed again. Large ones are decoded when they are wanted.
 DECODED_EVENTS_MAX = 512
 DECODED_BYTES_MAX = 8 << 10
 
 JOINED_MAX = 4
+JOINED_BYTES_MAX = 256 << 10  # Longer ones are made for each watcher: few events are in them.
 
 BY_NODE = "spec.nodeName="  # No namespace has such a name.
 
@@ -69,7 +79,18 @@ def node_trigger(node: str) -> str:
 class Logged:
     """One event of a resource, as watchers read it."""
 
-    __slots__ = ("_frame", "_obj", "_previous_obj", "body", "key", "previous", "revision", "type")
+    __slots__ = (
+        "_frame",
+        "_obj",
+        "_previous_obj",
+        "body",
+        "end_bytes",
+        "held_bytes",
+        "key",
+        "previous",
+        "revision",
+        "type",
+    )
 
     def __init__(self, change: Change, previous: Entry | None) -> None:
         last = change.entry or previous or change.previous
@@ -82,6 +103,8 @@ class Logged:
             self.type = DELETED
         else:
             self.type = MODIFIED if change.entry.created != change.revision else ADDED
+        self.held_bytes = 0  # What it counts for in the log's memory,
+        self.end_bytes = 0  # and where it ends in all that the log ever had, in bytes on the wire.
         self._frame: bytes | None = None
         self._obj: Obj | None = None
         self._previous_obj: Obj | None = None
@@ -154,10 +177,22 @@ class FellBehind(Exception):
     """The watcher's place is no longer in the log."""
 
 
+class LogBytes:
+    """What the logs of all resources hold together."""
+
+    __slots__ = ("held",)
+
+    def __init__(self) -> None:
+        self.held = 0
+
+
 class ResourceCache:
     """All objects of one resource and their recent events."""
 
-    def __init__(self, resource: str, *, keep_objects: bool) -> None:
+    def __init__(
+        self, resource: str, *, keep_objects: bool, keep_all: bool = False, total: LogBytes | None = None
+    ) -> None:
+        """`keep_all`: also of events that are long past, where nothing is ever encoded."""
         self.resource = resource
         self.prefix = f"{REGISTRY}{resource}/"
         self.revision = 0  # Of the last change to any of its objects.
@@ -165,7 +200,10 @@ class ResourceCache:
         self.log: list[Logged] = []
         self.base = 0  # Absolute position of log[0]; positions only grow.
         self.floor = 0  # Every change after this revision is in the log.
-        self._keep = keep_objects
+        self.log_bytes = 0  # What the log holds; the same is part of the total.
+        self._total = total or LogBytes()
+        self._end_bytes = 0  # Of everything that was ever in it.
+        self._keep, self._keep_all = keep_objects, keep_all
         self._keys: list[str] = []  # Sorted when not `_unsorted`; may hold keys that are gone.
         self._unsorted = False
         self._gone = 0
@@ -182,6 +220,7 @@ class ResourceCache:
         self._on_nodes = None
         self.base += len(self.log) + 1  # One more, so that no watcher's place survives a gap.
         self.log.clear()
+        self._hold(-self.log_bytes)
         self.floor = revision
         self.revision = max((entry.revision for entry in self.entries.values()), default=0)
         for entry in self.entries.values():
@@ -263,6 +302,20 @@ class ResourceCache:
         start = cursor - self.base
         return self.log[start : start + count_max]
 
+    def chunk_end(self, cursor: int, *, count_max: int, bytes_max: int) -> int:
+        """Up to where one chunk from the cursor goes: so many events or bytes, but one event at least."""
+        if cursor < self.base:
+            raise FellBehind
+        log, start = self.log, cursor - self.base
+        end = min(start + count_max, len(log))
+        if end - start <= 1:
+            return self.base + end
+        before = log[start].end_bytes - log[start].body.encoded_bytes
+        if log[end - 1].end_bytes - before <= bytes_max:
+            return self.base + end
+        end = bisect.bisect_right(log, before + bytes_max, start, end, key=attrgetter("end_bytes"))
+        return self.base + max(end, start + 1)
+
     def joined(self, start: int, end: int, namespace: str | None) -> bytes:
         """The frames of [start, end) as one chunk. The last answers are kept: watchers move together."""
         wanted = (start, end, namespace)
@@ -273,7 +326,8 @@ class ResourceCache:
             chunk = b"".join([logged.frame for logged in events if logged.key.startswith(prefix)])
             if len(self._joined) >= JOINED_MAX:
                 self._joined.clear()
-            self._joined[wanted] = chunk
+            if len(chunk) <= JOINED_BYTES_MAX:
+                self._joined[wanted] = chunk
         return chunk
 
     def pairs(self, start: int, end: int, namespace: str | None) -> list[tuple[str, Obj]]:
@@ -330,13 +384,50 @@ class ResourceCache:
             logged.body.keep_obj()
         elif len(logged.body.encoded) > DECODED_BYTES_MAX:
             logged.body.forget_obj()
+        self._measure(logged)
         stale = len(self.log) - DECODED_EVENTS_MAX - 1
         if stale >= 0:
-            self.log[stale].forget_objects(keep_body=self._keep)
+            self._make_small(self.log[stale])
         if len(self.log) >= 2 * LOG_EVENTS_MAX:
-            self.floor = self.log[LOG_EVENTS_MAX - 1].revision
-            del self.log[:LOG_EVENTS_MAX]
-            self.base += LOG_EVENTS_MAX
+            self._drop(LOG_EVENTS_MAX)
+        if self.log_bytes > LOG_BYTES_MAX:
+            self.shrink(int(LOG_BYTES_MAX * LOG_BYTES_KEPT))
+
+    def _measure(self, logged: Logged) -> None:
+        size = logged.body.encoded_bytes
+        self._end_bytes += size
+        logged.end_bytes = self._end_bytes
+        decoded = self._keep or size <= DECODED_BYTES_MAX
+        logged.held_bytes = EVENT_BYTES + 2 * size + (DECODED_FACTOR * size if decoded else 0)
+        self._hold(logged.held_bytes)
+
+    def _hold(self, count: int) -> None:
+        self.log_bytes += count
+        self._total.held += count
+
+    def _make_small(self, logged: Logged) -> None:
+        """What is no longer new keeps its bytes alone, unless it is how the object still is."""
+        current = self.entries.get(logged.key)
+        is_current = current is not None and current.body is logged.body
+        logged.forget_objects(keep_body=self._keep_all or (self._keep and is_current))
+        small = EVENT_BYTES + 2 * logged.body.encoded_bytes
+        self._hold(small - logged.held_bytes)  # How the object still is counts with the objects.
+        logged.held_bytes = small
+
+    def shrink(self, bytes_max: int) -> None:
+        """Drop the oldest events until the log holds no more than this, or but one."""
+        count, held = 0, self.log_bytes
+        while held > bytes_max and count < len(self.log) - 1:
+            held -= self.log[count].held_bytes
+            count += 1
+        if count:
+            self._drop(count)
+
+    def _drop(self, count: int) -> None:
+        self.floor = self.log[count - 1].revision
+        self._hold(-sum(logged.held_bytes for logged in self.log[:count]))
+        del self.log[:count]
+        self.base += count
 
 
 class WatchCache:
@@ -348,6 +439,7 @@ class WatchCache:
         self._caches: dict[str, ResourceCache] = {}
         self._keep_all = keep_all_objects  # In simulation: nothing is ever encoded.
         self._waiting: list[tuple[int, asyncio.Future[None]]] = []
+        self._log_bytes = LogBytes()
 
     def load(self, entries: Iterable[Entry], revision: int) -> None:
         """Start, or start again after the store compacted what we had not read. All watchers must end."""
@@ -376,6 +468,7 @@ class WatchCache:
             for trigger in cache.triggers_of(logged):
                 triggers.setdefault(trigger, position)
         self.reached = max(self.reached, batch.revision)
+        self._check_bytes()
         for cache, triggers in touched.items():
             cache.wake(triggers)
         self._release()
@@ -385,9 +478,24 @@ class WatchCache:
         cache = self._caches.get(resource)
         if cache is None:
             keep = self._keep_all or resource in LOOKED_INTO
-            cache = self._caches[resource] = ResourceCache(resource, keep_objects=keep)
+            cache = self._caches[resource] = ResourceCache(
+                resource, keep_objects=keep, keep_all=self._keep_all, total=self._log_bytes
+            )
             cache.floor = self.reached
         return cache
+
+    def _check_bytes(self) -> None:
+        """All logs together: the longest gives way."""
+        while self._log_bytes.held > LOGS_BYTES_MAX:
+            largest = max(self._caches.values(), key=attrgetter("log_bytes"))
+            held = largest.log_bytes
+            largest.shrink(int(held * LOG_BYTES_KEPT))
+            if largest.log_bytes == held:
+                return  # One event of each is left: they are as large as objects are.
+
+    @property
+    def log_bytes(self) -> int:
+        return self._log_bytes.held
 
     def resources(self) -> list[str]:
         return [resource for resource, cache in self._caches.items() if cache.entries]

@@ -28,6 +28,7 @@ COLUMNS = 5
 ROWS_PER_INSERT_MAX = 256  # Longer statements gain nothing more.
 BODIES_BYTES_MAX = 4 << 20  # One blob of joined bodies.
 HISTORY_CHANGES_MAX = 512  # One batch of a watch that catches up.
+HISTORY_BYTES_MAX = 8 << 20  # Of bodies, old and new, unless one commit has more.
 SWEEP_ROWS_MAX = 1000  # One bite of compaction, a few milliseconds; commits go in between.
 HEADS_MAX = 50_000  # One answer of `heads`.
 
@@ -216,6 +217,9 @@ def history(connection: sqlite3.Connection, prefix: str, after: int, upto: int) 
         ).fetchone()
         revision = revision_of(reached) if count == HISTORY_CHANGES_MAX else upto
         found = _past(connection, where, (last_id(after), last_id(revision), *bound))
+        fitting = _fitting(found)
+        if len(fitting) < len(found):
+            found, revision = fitting, revision_of(fitting[-1].row.id)
         rows = [stub for past in found for stub in (past.row, past.previous) if stub and stub.created]
         entries = fetch(connection, rows)
     return Batch(tuple(_changes(found, entries)), revision)
@@ -238,6 +242,19 @@ LEFT JOIN log old ON old.id = (
 def _past(connection: sqlite3.Connection, where: str, window: tuple[Any, ...]) -> list[_PastStub]:
     found = _decode_past(connection.execute(_PAST.format(where=where), window).fetchone()[0])
     return sorted(found, key=lambda past: past.row.id)
+
+
+def _fitting(found: list[_PastStub]) -> list[_PastStub]:
+    """As many whole commits as are no larger than a batch may be, and one at least."""
+    total = 0
+    commit_start = 0  # Where the commit that is looked at begins.
+    for at, past in enumerate(found):
+        if revision_of(past.row.id) != revision_of(found[commit_start].row.id):
+            commit_start = at
+        total += past.row.size + (past.previous.size if past.previous else 0)
+        if total > HISTORY_BYTES_MAX and commit_start > 0:
+            return found[:commit_start]
+    return found
 
 
 def _changes(found: list[_PastStub], entries: dict[int, Entry]) -> Iterator[Change]:

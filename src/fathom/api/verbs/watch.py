@@ -35,6 +35,7 @@ INITIAL_EVENTS_END = {"k8s.io/initial-events-end": "true"}
 
 # A chunk is what one wake-up sends at most: small enough that a slow reader holds little.
 CHUNK_EVENTS_MAX = 500
+CHUNK_BYTES_MAX = 1 << 20
 
 # fathom's own caches ask for bookmarks this often, in seconds; other servers do not know the header.
 BOOKMARK_HEADER = "fathom-bookmark-seconds"
@@ -145,8 +146,8 @@ class WatchStream:
         """What the log has for us now; a bookmark when one is due; b'' when there is nothing to send."""
         start, end = self._watcher.cursor, self._cache.end
         if start < end or start < self._cache.base:
-            end = min(start + CHUNK_EVENTS_MAX, end)
             try:
+                end = self._cache.chunk_end(start, count_max=CHUNK_EVENTS_MAX, bytes_max=CHUNK_BYTES_MAX)
                 chunk = self._frames(start, end)
             except FellBehind:
                 self._core.counts.watches_dropped += 1
@@ -323,15 +324,25 @@ def _too_old(revision: int, floor: int) -> bytes:
 
 
 def _chunks(frames: Iterator[bytes]) -> Iterator[bytes]:
-    held: list[bytes] = []
+    """Nothing but the chunk is held while it is sent, which may take as long as its reader likes."""
+    frames = iter(frames)
+    while taken := _some(frames):
+        chunk = b"".join(taken)
+        taken.clear()
+        yield chunk
+
+
+def _some(frames: Iterator[bytes]) -> list[bytes]:
+    """As many as go into one chunk; none at the end."""
+    taken: list[bytes] = []
+    size = 0
     for piece in frames:
         if piece:
-            held.append(piece)
-        if len(held) == CHUNK_EVENTS_MAX:
-            yield b"".join(held)
-            held.clear()
-    if held:
-        yield b"".join(held)
+            taken.append(piece)
+            size += len(piece)
+        if len(taken) == CHUNK_EVENTS_MAX or size >= CHUNK_BYTES_MAX:
+            break
+    return taken
 
 
 def _timeout(core: Core, request: Request) -> float:
