@@ -365,6 +365,18 @@ def test_large_yaml_is_read_or_refused_quickly(world: World, body: bytes) -> Non
     assert quick(world, "POST", MAPS, body, headers={"content-type": YAML}) in {400, 413, 422}
 
 
+def test_a_definition_of_very_many_columns_or_patterns_is_refused(world: World) -> None:
+    crd = definition("columns")
+    column = {"name": "X", "type": "string", "jsonPath": ".spec..x"}
+    crd["spec"]["versions"][0]["additionalPrinterColumns"] = [column] * 101
+    assert quick(world, "POST", CRDS, encoded(crd)) == 422
+    fields = {f"p{at}": {"type": "string", "pattern": f"^{at}"} for at in range(20_000)}
+    assert (
+        quick(world, "POST", CRDS, encoded(definition("p", schema={"type": "object", "properties": fields})))
+        == 422
+    )
+
+
 # Selectors
 
 

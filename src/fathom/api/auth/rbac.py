@@ -27,6 +27,9 @@ ROLE_BINDINGS = f"rolebindings.{GROUP}"
 CLUSTER_ROLE_BINDINGS = f"clusterrolebindings.{GROUP}"
 
 
+BROKEN_MAX = 10  # So many roles that are not there are named in a refusal.
+
+
 class Decision(msgspec.Struct, frozen=True):
     allowed: bool
     reason: str = ""
@@ -120,11 +123,15 @@ class Rbac:
         ask = ask_of(target)
         by_name = False
         broken: list[str] = []
+        looked_at: set[int] = set()
         for grant in self.grants(user, target.namespace if target.plural else ""):
             rules = self.rules(grant)
             if rules is None:
                 broken.append(_dangling(grant))
                 continue
+            if id(rules) in looked_at:
+                continue  # Bound once more to the same role, which has nothing to say: roles can be long.
+            looked_at.add(id(rules))
             for rule in rules:
                 if not grants(rule, ask):
                     continue
@@ -236,4 +243,6 @@ def _broken(errors: list[str]) -> str:
     unique = list(dict.fromkeys(errors))
     if not unique:
         return ""
+    if len(unique) > BROKEN_MAX:
+        unique = [*unique[:BROKEN_MAX], f"and {len(unique) - BROKEN_MAX} more"]
     return f"RBAC: {unique[0]}" if len(unique) == 1 else f"RBAC: [{', '.join(unique)}]"

@@ -11,6 +11,9 @@ from fathom.model.errors import Cause
 from fathom.model.formats import dns_1035_label, dns_subdomain
 from fathom.model.objects import Obj, lookup, metadata
 
+# Every object in a table is looked into for every one.
+COLUMNS_MAX: Final = 100
+
 # Groups that the server has kinds of its own in: no definition may add to them. kinds.toml has the same.
 BUILTIN_GROUPS: Final = frozenset(
     {
@@ -130,7 +133,10 @@ def _version(version: Obj, path: str) -> Iterator[Cause]:
     else:
         yield from schema_causes(schema, f"{path}.schema.openAPIV3Schema")
     yield from _scale_causes(lookup(version, "subresources", "scale"), f"{path}.subresources.scale")
-    for at, column in enumerate(version.get("additionalPrinterColumns") or ()):
+    columns = version.get("additionalPrinterColumns") or ()
+    if len(columns) > COLUMNS_MAX:
+        yield said.too_many(f"{path}.additionalPrinterColumns", len(columns), COLUMNS_MAX)
+    for at, column in enumerate(columns[:COLUMNS_MAX]):
         yield from _column(column, f"{path}.additionalPrinterColumns[{at}]")
     yield from _selectable(version.get("selectableFields") or [], schema or {}, f"{path}.selectableFields")
 

@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from fathom.api.kinds import schema_checks, schema_formats
 from fathom.api.kinds.definitions import Schema
+from fathom.api.kinds.parse import PATH_CHARS_MAX
 from fathom.api.kinds.structural import META_FIELDS, Node
 from fathom.model import causes as said
 from fathom.model.errors import Cause
@@ -20,6 +21,8 @@ TYPES: Final = ("array", "boolean", "integer", "number", "object", "string")
 _JUNCTORS: Final = ("allOf", "anyOf", "oneOf")
 _UNSUPPORTED: Final = ("id", "additionalItems", "patternProperties", "definitions", "dependencies", "$ref")
 _INT_OR_STRING: Final = [{"type": "integer"}, {"type": "string"}]
+# Each is compiled when the schema is checked, and again when it is first used.
+PATTERNS_MAX: Final = 5_000
 # Not allowed where a schema only restricts values: keyword -> what it must be.
 _NOT_NESTED: Final = {
     "type": "empty",
@@ -41,6 +44,9 @@ _NOT_NESTED: Final = {
 def schema_causes(schema: Schema, path: str) -> list[Cause]:
     """What is wrong with the root schema of a version."""
     found = []
+    patterns = sum("pattern" in level for _, level in levels(schema, path))
+    if patterns > PATTERNS_MAX:
+        return [said.too_many(f"{path}.pattern", patterns, PATTERNS_MAX)]
     if schema.get("nullable"):
         found.append(said.forbidden(f"{path}.nullable", "nullable cannot be true at the root"))
     found += [cause for at, level in levels(schema, path) for cause in _anywhere(level, at)]
@@ -48,11 +54,17 @@ def schema_causes(schema: Schema, path: str) -> list[Cause]:
     return found or _defaults(schema, path)
 
 
+def _property(path: str, name: str) -> str:
+    """A path is made for every schema in a schema: it stays short however long names are."""
+    joined = f"{path}.properties[{name}]"
+    return joined if len(joined) <= PATH_CHARS_MAX else f"{joined[:PATH_CHARS_MAX]}..."
+
+
 def levels(schema: Schema, path: str) -> Iterator[tuple[str, Schema]]:
     """Every schema in a schema, itself first, with its path."""
     yield path, schema
     for name, inner in (schema.get("properties") or {}).items():
-        yield from levels(inner, f"{path}.properties[{name}]")
+        yield from levels(inner, _property(path, name))
     for word in ("items", "additionalProperties", "not"):
         if isinstance(schema.get(word), dict):
             yield from levels(schema[word], f"{path}.{word}")
@@ -163,7 +175,7 @@ def _structural(schema: Schema, path: str, where: str) -> list[Cause]:
     if isinstance(schema.get("items"), dict):
         found += _structural(schema["items"], f"{path}.items", ITEM)
     for name, inner in (schema.get("properties") or {}).items():
-        found += _structural(inner, f"{path}.properties[{name}]", FIELD)
+        found += _structural(inner, _property(path, name), FIELD)
     if isinstance(schema.get("additionalProperties"), dict):
         found += _structural(schema["additionalProperties"], f"{path}.additionalProperties", FIELD)
     for at, word, inner in _value_rules(schema):
@@ -247,7 +259,7 @@ def _nested(schema: Schema, path: str) -> list[Cause]:
     if isinstance(schema.get("items"), dict):
         found += _nested(schema["items"], f"{path}.items")
     for name, inner in (schema.get("properties") or {}).items():
-        found += _nested(inner, f"{path}.properties[{name}]")
+        found += _nested(inner, _property(path, name))
     for at, word, inner in _value_rules(schema):
         found += _nested(inner, f"{path}.{word}{at}")
     return found
@@ -257,7 +269,7 @@ def _defaults(schema: Schema, path: str) -> list[Cause]:
     """Defaults must be valid themselves, and are not for apiVersion, kind and metadata."""
     found: list[Cause] = []
     for name in sorted(META_FIELDS & set(schema.get("properties") or ())):
-        for at, level in levels(schema["properties"][name], f"{path}.properties[{name}]"):
+        for at, level in levels(schema["properties"][name], _property(path, name)):
             if "default" in level:
                 found.append(said.forbidden(f"{at}.default", f"must not be set in top-level {name}"))
     for at, level in levels(schema, path):

@@ -10,6 +10,8 @@ from fathom.model.errors import Cause, Causes
 from fathom.model.objects import Obj
 
 GROUP = "rbac.authorization.k8s.io"
+# Each may be asked of every request. The longest roles in the wild have some hundreds.
+RULES_MAX = 5_000
 _SUBJECT_KINDS = ("ServiceAccount", "User", "Group")
 
 
@@ -19,7 +21,10 @@ class RoleStrategy(Strategy):
 
     def validate_create(self, obj: Obj) -> list[Cause]:
         found: list[Cause] = Causes()
-        for index, rule in enumerate(obj.get("rules") or ()):
+        rules = obj.get("rules") or ()
+        if len(rules) > RULES_MAX:
+            found.append(causes.too_many("rules", len(rules), RULES_MAX))
+        for index, rule in enumerate(rules):
             _check_rule(found, rule, f"rules[{index}]", namespaced=self._namespaced)
         aggregation = obj.get("aggregationRule")
         if aggregation is not None:

@@ -10,12 +10,18 @@ from fathom.model.errors import Cause
 from fathom.model.objects import Obj
 from fathom.model.selectors import LabelSelector
 
+# Each is asked of every object that the selector is held against.
+TERMS_MAX = 1_000
 _WITH_VALUES = frozenset({"In", "NotIn"})
 _WITHOUT_VALUES = frozenset({"Exists", "DoesNotExist"})
 
 
 def check_selector(found: list[Cause], selector: Obj | None, field: str) -> None:
     if not selector:
+        return
+    terms = len(selector.get("matchLabels") or ()) + len(selector.get("matchExpressions") or ())
+    if terms > TERMS_MAX:
+        found.append(causes.too_many(field, terms, TERMS_MAX))
         return
     if labels := selector.get("matchLabels"):
         found += label_causes(labels, f"{field}.matchLabels")
