@@ -20,6 +20,8 @@ from fathom.model.view import View
 # make up as many as it likes, which costs it (and only it) the memory of the answers.
 REMEMBERED_MAX = 20_000
 
+REMEMBERED_CHARS_MAX = 2048
+
 PUBLIC = ("/healthz", "/livez", "/readyz", "/version")
 
 _MASTER = Decision(True)
@@ -88,6 +90,8 @@ class Authorizer:
         return decision
 
     def _remember(self, key: tuple[object, ...], decision: Decision) -> None:
+        if sum(len(part) for part in key if isinstance(part, str)) > REMEMBERED_CHARS_MAX:
+            return  # A made-up address: nobody asks twice.
         if len(self._remembered) >= REMEMBERED_MAX:
             self._remembered.clear()
         self._remembered[key] = decision
