@@ -5,14 +5,13 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.clients.running import Server
+from tests.clients.running import Account, Server
 
 from fathom.agent.host.machine import find_rights
 from fathom.model.objects import Obj, lookup
@@ -30,17 +29,20 @@ enclosed = pytest.mark.skipif(
 class AgentProcess:
     """`fathom serve agent` beside its server; can be killed and started again."""
 
-    def __init__(self, server: Server, log: Path, *arguments: str) -> None:
+    def __init__(self, server: Server, log: Path, *arguments: str, account: Account | None = None) -> None:
         self.server = server
+        self._account = account or Account()
         self._log = log
         self._arguments = arguments
         self.process: subprocess.Popen[str] | None = None
 
     def start(self) -> None:
-        command = [sys.executable, "-m", "fathom.cli", "serve", "agent", "--up", str(self.server.data)]
+        command = [self._account.python, "-m", "fathom.cli", "serve", "agent", "--up", str(self.server.data)]
         words = [*command, "--node", NODE, "--cpu", "4", "--memory", "4Gi", *self._arguments]
         with self._log.open("a") as errors:
-            self.process = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=errors, text=True)
+            self.process = subprocess.Popen(
+                words, stdout=subprocess.PIPE, stderr=errors, text=True, **self._account.options
+            )
         assert self.process.stdout is not None
         assert self.process.stdout.readline() == "ready\n", self._log.read_text()
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import http.client
 import json
+import os
 import signal
 import ssl
 import subprocess
@@ -12,7 +13,7 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -20,6 +21,29 @@ from urllib.parse import urlsplit
 import yaml
 
 STOP_S_MAX = 20
+
+
+@dataclass(frozen=True)
+class Account:
+    """As whom `fathom` is run, and by which Python; without one as we are."""
+
+    python: str = sys.executable
+    options: dict[str, Any] = field(default_factory=dict)  # Of `subprocess.Popen`.
+
+
+def ordinary_account(uid: int) -> Account | None:
+    """A user with no rights of its own; None where no Python that it may run has our packages."""
+    paths = [path for path in sys.path if path.endswith(("site-packages", "/src"))]
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join(paths), "HOME": "/"}
+    options: dict[str, Any] = {"user": uid, "group": uid, "extra_groups": [], "env": env, "cwd": "/"}
+    for python in (sys.executable, "/usr/bin/python3"):
+        words = [python, "-c", "import fathom.cli.agents, fathom.agent.live"]
+        try:
+            if not subprocess.run(words, **options, capture_output=True, timeout=60, check=False).returncode:
+                return Account(python, options)
+        except OSError:
+            continue
+    return None
 
 
 @dataclass(frozen=True)
@@ -53,11 +77,12 @@ class Server:
 
 
 @contextmanager
-def running(directory: Path, *arguments: str) -> Iterator[Server]:
+def running(directory: Path, *arguments: str, account: Account | None = None) -> Iterator[Server]:
     """A server that has said `ready`. At the end it must stop cleanly, having logged no traceback."""
+    account = account or Account()
     data, log = directory / "data", directory / "log"
     command = [
-        sys.executable,
+        account.python,
         "-m",
         "fathom.cli",
         "serve",
@@ -69,7 +94,9 @@ def running(directory: Path, *arguments: str) -> Iterator[Server]:
         *arguments,
     ]
     with log.open("w") as errors:
-        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors, text=True)
+        process = subprocess.Popen(
+            command, stdout=subprocess.PIPE, stderr=errors, text=True, **account.options
+        )
     try:
         said = _until_ready(process)
         assert said, f"`fathom serve api` did not get ready:\n{log.read_text()}"
