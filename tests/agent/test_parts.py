@@ -181,6 +181,19 @@ def test_what_an_init_container_kept_from_starting_still_waits_when_the_pod_has_
     )
 
 
+def test_a_pod_that_is_over_stays_initialized_when_its_sidecars_have_ended() -> None:
+    """The status of a pod that has ended is written once: else the pod could never be let go."""
+    sidecar = container("side", restartPolicy="Always")
+    deleted = {"deletionTimestamp": "2026-01-01T00:00:02Z", "deletionGracePeriodSeconds": 1}
+    whole = pod(container(), container("second"), init=(sidecar,), policy="Never", metadata=deleted)
+    views = {"side": over(143, "side"), "second": over(0, "second")}
+    initialized = {"type": "Initialized", "status": "True"}
+    before = {**whole, "status": {"phase": "Pending", "conditions": [initialized]}}
+    first = pod_status(before, views, PLACE, now_ns=s(5), over=True)
+    assert {one["type"]: one["status"] for one in first["conditions"]}["Initialized"] == "True"
+    assert pod_status({**whole, "status": first}, views, PLACE, now_ns=s(5), over=True) == first
+
+
 def test_all_that_a_command_says_is_read_and_its_beginning_kept() -> None:
     async def read() -> bytes:
         stream, output = asyncio.StreamReader(), bytearray()

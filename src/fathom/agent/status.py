@@ -159,7 +159,9 @@ def _words(exit_: Exit) -> str:
 def _initialized(pod: Obj, views: Views, phase: str) -> Said:
     if phase == "Succeeded":
         return "Initialized", "True", "PodCompleted", ""
-    begun = _begun(pod, views)
+    # What was initialized stays so: sidecars that end with the others do not undo it, and how the containers
+    # that never started are reported (`_state`) follows from it.
+    begun = _begun(pod, views) or (phase == "Failed" and _was_initialized(pod))
     late = [
         one.name
         for one in containers_of(pod)
