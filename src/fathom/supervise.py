@@ -400,5 +400,8 @@ def _holders(data: Path) -> str:
 
 
 def python(*arguments: str) -> tuple[str, ...]:
-    """This very fathom, in another process."""
-    return (sys.executable, "-m", "fathom.cli", *arguments)
+    """This very fathom, in another process. Without -P Python would import from the directory that we were
+    started in before all others, and pods may be able to write there; only who runs the sources in place
+    needs it."""
+    in_place = Path(__file__).parents[1] == Path.cwd()
+    return (sys.executable, *(() if in_place else ("-P",)), "-m", "fathom.cli", *arguments)
