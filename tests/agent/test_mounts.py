@@ -26,10 +26,12 @@ def test_a_volume_is_mounted_whole_or_by_a_path_in_it(tmp_path: Path) -> None:
     volumes = tmp_path / "volumes"
     (volumes / "v").mkdir(parents=True)
     (volumes / "v/key").touch()
-    assert mounted(tmp_path, {"emptyDir": {}}) == Mount(volumes / "v", "/in")
-    assert mounted(tmp_path, {"secret": {}}, subPath="key") == Mount(volumes / "v/key", "/in", read_only=True)
-    assert mounted(tmp_path, {"emptyDir": {}}, subPathExpr="$(POD_NAME)/logs") == Mount(
-        volumes / "v/web/logs", "/in"
+    assert mounted(tmp_path, {"emptyDir": {}}) == Mount(volumes, "/in", below="v", own=True)
+    assert mounted(tmp_path, {"secret": {}}, subPath="key") == Mount(
+        volumes, "/in", read_only=True, below="v/key"
+    )
+    assert mounted(tmp_path, {"emptyDir": {}}, subPathExpr="$(POD_NAME)//logs/") == Mount(
+        volumes, "/in", below="v/web/logs", own=True
     )
     with pytest.raises(Unresolved, match='volume "v": other is not there'):
         mounted(tmp_path, {"configMap": {}}, subPath="other")
@@ -41,9 +43,12 @@ def test_a_host_path_is_of_the_type_it_says_and_made_where_it_says_so(tmp_path: 
     def host(name: str, kind: str = "") -> Mount:
         return mounted(tmp_path, {"hostPath": {"path": str(tmp_path / name), "type": kind}})
 
-    assert host("made", "DirectoryOrCreate") == Mount(tmp_path / "made", "/in")
-    assert host("made/file", "FileOrCreate") == Mount(tmp_path / "made/file", "/in")
-    assert host("made") == host("made", "Directory") == Mount(tmp_path / "made", "/in")
+    def at(name: str) -> Mount:
+        return Mount(Path("/"), "/in", below=str(tmp_path / name)[1:])
+
+    assert host("made", "DirectoryOrCreate") == at("made")
+    assert host("made/file", "FileOrCreate") == at("made/file")
+    assert host("made") == host("made", "Directory") == at("made")
     assert ((tmp_path / "made").is_dir(), (tmp_path / "made/file").is_file()) == (True, True)
     for name, kind, words in (
         ("none", "", "none is not there"),
@@ -61,8 +66,16 @@ def test_a_part_of_a_host_path_is_made_with_the_rights_of_the_whole(tmp_path: Pa
     whole.mkdir()
     whole.chmod(0o770)
     found = mounted(tmp_path, {"hostPath": {"path": str(whole)}}, subPath="a/b")
-    assert found == Mount(whole / "a/b", "/in")
+    assert found.source == whole / "a/b"
     assert {one.stat().st_mode & 0o7777 for one in (whole / "a", whole / "a/b")} == {0o770}
+
+
+def test_a_mount_of_no_volume_and_one_over_the_root_are_refused(tmp_path: Path) -> None:
+    (tmp_path / "volumes/v").mkdir(parents=True)
+    with pytest.raises(Unresolved, match="the pod has no volume"):
+        mounted(tmp_path, {"emptyDir": {}}, name="../message")
+    with pytest.raises(Unresolved, match="over a container's root"):
+        mounted(tmp_path, {"emptyDir": {}}, mountPath="/x/..")
 
 
 def test_a_pod_has_its_own_hosts_file_unless_it_mounts_one(tmp_path: Path) -> None:
@@ -74,12 +87,13 @@ def test_a_pod_has_its_own_hosts_file_unless_it_mounts_one(tmp_path: Path) -> No
     hosts, told = Mount(tmp_path / "hosts", "/etc/hosts", read_only=True), Mount(tmp_path / "message", "/t")
     assert mounts_of(container(terminationMessagePath="/t"), around, {}, grounds) == [hosts, told]
     own = container(terminationMessagePath="/t", volumeMounts=[{"name": "v", "mountPath": "/etc/hosts"}])
-    assert mounts_of(own, around, {}, grounds) == [Mount(tmp_path / "v", "/etc/hosts"), told]
+    assert mounts_of(own, around, {}, grounds) == [Mount(tmp_path, "/etc/hosts", below="v", own=True), told]
 
 
 def test_where_nothing_can_be_mounted_links_lead_to_the_same_places(tmp_path: Path) -> None:
-    (tmp_path / "volume").mkdir()
+    for name in ("volume", "home"):
+        (tmp_path / name).mkdir()
     (tmp_path / "volume/key").write_text("1")
     for _ in range(2):  # As each run of a container does.
-        link_mounts(tmp_path / "home", [{"from": str(tmp_path / "volume/key"), "to": "/etc/app/key"}])
+        link_mounts(tmp_path / "home", [{"top": str(tmp_path), "below": "volume/key", "to": "/etc/app/key"}])
     assert (tmp_path / "home/etc/app/key").read_text() == "1"

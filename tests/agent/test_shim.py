@@ -90,13 +90,13 @@ def test_a_log_that_cannot_be_rotated_costs_no_program_its_life(tmp_path: Path) 
     log.close()
 
 
-def launched(directory: Path, *argv: str, spec: Path | None = None) -> tuple[int, str]:
+def launched(directory: Path, *argv: str, spec: Path | None = None, message: str = "") -> tuple[int, str]:
     file = spec or directory / "spec"
     content = {
         "argv": argv, "env": {"PATH": os.environ["PATH"], "MARK": str(directory)}, "cwd": str(directory),
         "directory": str(directory), "lock": str(directory / "lock"),
         "log": str(directory / "log"), "log_bytes": 1000, "log_files": 2,
-        "record": {"uid": "u1"},
+        "record": {"uid": "u1"}, "message": message,
     }  # fmt: skip
     file.write_text(json.dumps(content))
     words = [sys.executable, "-I", "-S", shim.__file__, str(file)]

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.agent.living import Cluster
+from tests.agent.living import Cluster, status_of
 from tests.cluster.living import until
 from tests.security.pod_clusters import (
     init,
@@ -16,10 +16,30 @@ from tests.security.pod_clusters import (
     outside_directory,
     seen_of,
     until_refused,
+    waiting,
 )
 
+from fathom.model.objects import lookup
+
 VOLUME = {"name": "v", "emptyDir": {}}
-shown = pytest.mark.xfail(strict=True, reason="the agent follows links that a pod has made")
+# A directory and a link take turns under one name, as long as the test may last.
+SWAPPING = """
+import os, time
+os.chdir("{place}")
+for to, name in {pairs}:
+    os.mkdir("dir" + name); os.symlink(to, "link" + name)
+open("on", "w").close()
+turns, end = 0, time.monotonic() + 120
+while time.monotonic() < end:
+    for _, name in {pairs}:
+        for which in ("dir" + name, "link" + name):
+            turns += 1
+            try:
+                os.rename(which, name); os.rename(name, which)
+            except OSError:  # Somebody made a directory of that name.
+                os.rename(name, "old" + str(turns))
+"""
+SWAPS = 12  # Containers that start while another swaps what they mount: each is a try.
 
 
 @pytest.fixture(scope="module", params=["root", "user"])
@@ -40,7 +60,6 @@ def outside(node: Cluster) -> Iterator[Path]:
         yield place
 
 
-@shown
 def test_a_sub_path_through_a_link_shows_nothing_of_the_servers_data(cluster: Cluster) -> None:
     data = cluster.server.data
     tokens = data / "tokens.csv"
@@ -61,7 +80,6 @@ def test_a_sub_path_through_a_link_shows_nothing_of_the_servers_data(cluster: Cl
 @pytest.mark.parametrize(
     "below", ["out", "out/evil", "out/evil/deep", "dir/out/evil", "dangling", "dangling/x"]
 )
-@shown
 def test_a_sub_path_through_a_link_makes_nothing_outside(cluster: Cluster, outside: Path, below: str) -> None:
     before = seen_of(outside)
     site = outside / "site"
@@ -75,7 +93,6 @@ def test_a_sub_path_through_a_link_makes_nothing_outside(cluster: Cluster, outsi
     assert seen_of(outside) == before
 
 
-@shown
 def test_a_sub_path_whose_name_is_a_variable_is_walked_as_carefully(cluster: Cluster, outside: Path) -> None:
     before = seen_of(outside)
     cluster.run(
@@ -90,7 +107,6 @@ def test_a_sub_path_whose_name_is_a_variable_is_walked_as_carefully(cluster: Clu
     assert seen_of(outside) == before
 
 
-@shown
 def test_a_sub_path_of_a_host_path_does_not_follow_links_either(cluster: Cluster, outside: Path) -> None:
     shared = outside / "shared"
     shared.mkdir()
@@ -106,7 +122,44 @@ def test_a_sub_path_of_a_host_path_does_not_follow_links_either(cluster: Cluster
     assert seen_of(outside / "site") == before
 
 
-@shown
+def test_a_directory_swapped_for_a_link_while_containers_start_leads_nowhere(
+    cluster: Cluster, outside: Path
+) -> None:
+    data, before = cluster.server.data, seen_of(outside)
+    swaps = SWAPPING.format(place="/v", pairs=[(str(data), "x"), (f"{outside}/site", "y")])
+    script = "cat /d/pki/ca.key; ls -R /d /e"
+    tries = [
+        init(
+            f"try{number}", script, mount("v", "/d", subPath="x"), mount("v", "/e", subPath="y/evil/deep"),
+            mount("v", "/v"), mount("w", f"/v/y/new{number}/deep"),
+        )
+        for number in range(SWAPS)
+    ]  # fmt: skip
+    side = {
+        "name": "swaps", "image": "x", "restartPolicy": "Always", "command": ["python3", "-c", swaps],
+        "volumeMounts": [mount("v", "/v")],
+        "startupProbe": {"exec": {"command": ["test", "-e", "/v/on"]}, "periodSeconds": 1},
+    }  # fmt: skip
+    volumes = [VOLUME, {"name": "w", "emptyDir": {}}]
+    cluster.create("swapped", tries, initContainers=[side], volumes=volumes, restartPolicy="Never")
+    pod = cluster.until(
+        "swapped",
+        lambda pod: all(
+            lookup(status_of(pod, one["name"]), "state", "terminated")
+            or waiting(pod, one["name"]).get("message")
+            for one in tries
+        ),
+        within_s=90.0,
+    )
+    for one in tries:
+        if lookup(status_of(pod, one["name"]), "state", "terminated"):
+            assert "PRIVATE KEY" not in cluster.logs("swapped", f"container={one['name']}")
+        else:
+            assert waiting(pod, one["name"])["reason"] == "CreateContainerConfigError"
+    assert seen_of(outside) == before
+    assert not (data / "evil").exists()
+
+
 @pytest.mark.parametrize("below", ["x", "x/new", "x/new/deep"])
 def test_a_mount_point_below_a_volume_is_not_reached_through_the_volumes_links(
     cluster: Cluster, outside: Path, below: str
@@ -121,7 +174,17 @@ def test_a_mount_point_below_a_volume_is_not_reached_through_the_volumes_links(
     assert seen_of(outside) == before
 
 
-@shown
+@pytest.mark.parametrize("path", ["/proc", "/proc/self", "/proc/../proc/x"])
+def test_nothing_is_mounted_over_proc_by_which_descriptors_are_named(cluster: Cluster, path: str) -> None:
+    links = "mkdir -p /v/self/fd; for n in $(seq 0 64); do ln -s /etc /v/self/fd/$n; done"
+    cluster.run(
+        "proc", "true", restartPolicy="Never", volumes=[VOLUME, {"name": "w", "emptyDir": {}}],
+        initContainers=[init("links", links, mount("v", "/v"))],
+        container={"volumeMounts": [mount("v", path), mount("w", "/x/new/deep/er")]},
+    )  # fmt: skip
+    until_refused(cluster, "proc", lambda message: "nothing can be mounted over /proc" in message)
+
+
 def test_a_message_of_the_end_is_not_reached_through_a_volumes_links(cluster: Cluster, outside: Path) -> None:
     before = seen_of(outside)
     cluster.run(
@@ -133,7 +196,41 @@ def test_a_message_of_the_end_is_not_reached_through_a_volumes_links(cluster: Cl
     assert seen_of(outside) == before
 
 
-@shown
+def test_a_host_path_swapped_for_a_link_never_shows_the_servers_data(cluster: Cluster, outside: Path) -> None:
+    """The agent resolves a host path; what it then opens is what it resolved."""
+    shared = outside / "shared"
+    shared.mkdir()
+    shared.chmod(0o777)
+    data = cluster.server.data
+    swaps = SWAPPING.format(place="/h", pairs=[(str(data), "x")])
+    host = {"name": "h", "hostPath": {"path": str(shared)}}
+    side = {
+        "name": "swaps", "image": "x", "restartPolicy": "Always", "command": ["python3", "-c", swaps],
+        "volumeMounts": [mount("h", "/h")],
+        "startupProbe": {"exec": {"command": ["test", "-e", "/h/on"]}, "periodSeconds": 1},
+    }  # fmt: skip
+    tries = [
+        init(f"try{number}", "cat /d/pki/ca.key", mount("x", "/d"))
+        for number in range(SWAPS)
+    ]  # fmt: skip
+    volumes = [host, {"name": "x", "hostPath": {"path": str(shared / "x")}}]
+    cluster.create("hosts", tries, initContainers=[side], volumes=volumes, restartPolicy="Never")
+    pod = cluster.until(
+        "hosts",
+        lambda pod: all(
+            lookup(status_of(pod, one["name"]), "state", "terminated")
+            or waiting(pod, one["name"]).get("message")
+            for one in tries
+        ),
+        within_s=90.0,
+    )
+    for one in tries:
+        if lookup(status_of(pod, one["name"]), "state", "terminated"):
+            assert "PRIVATE KEY" not in cluster.logs("hosts", f"container={one['name']}")
+        else:
+            assert waiting(pod, one["name"])["reason"] == "CreateContainerConfigError"
+
+
 def test_what_a_pod_leaves_is_removed_however_deep_and_nothing_else_is(
     cluster: Cluster, outside: Path
 ) -> None:
@@ -161,7 +258,6 @@ def test_what_a_pod_leaves_is_removed_however_deep_and_nothing_else_is(
 # What must go on working.
 
 
-@shown
 def test_a_volume_in_a_volume_leaves_the_outer_one_shared(cluster: Cluster) -> None:
     """A mount point is made in the pod's own volume: what one container writes beside it, others see."""
     cluster.run(

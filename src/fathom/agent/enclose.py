@@ -4,7 +4,7 @@
     2. a new root, empty, in which everything of the old one is shown again: so mount points can be made
        anywhere without touching the machine's own files
     3. what is to be hidden gets an empty directory over it; the pod's own directory is at /pod
-    4. each mount is put in its place
+    4. each mount is put in its place; nothing is looked up through links that a pod may have made
 
 Runs in the container's process before its program, in the shim's plain Python. Failing is raised.
 """
@@ -13,39 +13,63 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import errno
 import os
+import stat
 import sys
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # Importing `typing` would take as long as all the rest.
     from typing import Any
 
-CLONE_NEWNS, CLONE_NEWUTS, CLONE_NEWUSER = 0x20000, 0x4000000, 0x10000000
-MS_RDONLY, MS_NOSUID, MS_NODEV, MS_REMOUNT, MS_BIND, MS_REC, MS_PRIVATE = 1, 2, 4, 32, 4096, 16384, 1 << 18
+    from fathom.agent import beneath
+else:
+    sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+    import beneath  # Beside us, no package.
 
+    del sys.path[0]
+
+CLONE_NEWNS, CLONE_NEWUTS, CLONE_NEWUSER = 0x20000, 0x4000000, 0x10000000
+MS_RDONLY, MS_NOSUID, MS_NODEV, MS_REMOUNT, MS_BIND, MS_MOVE, MS_REC = 1, 2, 4, 32, 4096, 8192, 16384
+MS_PRIVATE = 1 << 18
+KEPT = MS_NOSUID | MS_NODEV | 8 | 1024 | 2048  # Of a mount's flags, what may not be taken away.
+
+PLACE = beneath.PLACE
 HOME = "/pod"
+LINKS_MAX = 40  # As the kernel's own.
 
 
 def enclose(plan: dict[str, Any]) -> None:
-    """`plan`: userns, stage (an empty directory), home, hide: paths, mounts: [{from, to, ro}], hostname: ''
-    is the machine's own."""
+    """`plan`: userns, stage (an empty directory), home, hide: paths, mounts: [{top, below, to, ro, own}],
+    hostname: '' is the machine's own. See `host/mounts.py`."""
     _unshare(bool(plan["userns"]))
     if name := os.fsencode(plan["hostname"]):
         _call("sethostname", name, ctypes.c_size_t(len(name)))
     _mount(None, "/", None, MS_REC | MS_PRIVATE)
-    sources = {
-        path: os.open(path, os.O_PATH) for path in [plan["home"], *(m["from"] for m in plan["mounts"])]
-    }
-    _new_root(plan["stage"])
+    home = os.open(plan["home"], PLACE)
+    mounts = sorted(plan["mounts"], key=lambda one: one["to"].count("/"))
+    sources = [_source(one) for one in mounts]  # Before anything is hidden; after that they are out of reach.
+    view = View(plan["stage"])
     for path in plan["hide"]:
-        if os.path.isdir(path):
-            _mount("tmpfs", path, "tmpfs", MS_NOSUID | MS_NODEV, "size=64k,mode=755")
-    _bind(sources[plan["home"]], HOME)
-    for one in sorted(plan["mounts"], key=lambda one: one["to"].count("/")):
-        _place(one["to"], is_dir=os.path.isdir(f"/proc/self/fd/{sources[one['from']]}"))
-        _bind(sources[one["from"]], one["to"], read_only=bool(one.get("ro")))
-    for fd in sources.values():
+        view.hide(path)
+    view.place(home, HOME, own=True)
+    for one, source in zip(mounts, sources):  # noqa: B905
+        view.place(source, one["to"], read_only=bool(one.get("ro")), own=bool(one.get("own")))
+    for fd in (home, *sources):
         os.close(fd)
+    view.close()
+
+
+def _source(mount: dict[str, Any]) -> int:
+    """The agent looked at it before; what the pod has changed since ends the start."""
+    if not mount["below"]:
+        return os.open(mount["top"], PLACE)
+    try:
+        with beneath.closing(beneath.open_top(mount["top"])) as top:
+            return beneath.open_beneath(top, mount["below"])
+    except OSError as error:
+        words = f"what is mounted at {mount['to']} was changed meanwhile: {error.filename}: {error.strerror}"
+        raise beneath.Unsafe(error.errno, words, mount["to"]) from None
 
 
 def _unshare(users: bool) -> None:
@@ -61,77 +85,155 @@ def _unshare(users: bool) -> None:
                 file.write(text)
 
 
-def _new_root(stage: str) -> None:
-    _mount("tmpfs", stage, "tmpfs", MS_NOSUID, "size=1m,mode=755")
-    _show_again("/", stage)
-    if not os.path.lexists(f"{stage}{HOME}"):
-        os.mkdir(f"{stage}{HOME}", 0o755)
-    os.chroot(stage)
-    os.chdir("/")
+class View:
+    """The new root. Everything is put together on a spare mount point in it, where no pod can be, and then
+    moved to its place by descriptor: no path is looked up through what a pod can change."""
 
+    def __init__(self, stage: str) -> None:
+        _mount("tmpfs", stage, "tmpfs", MS_NOSUID, "size=1m,mode=755")
+        os.chdir("/proc")
+        with beneath.closing(os.open("/", PLACE)) as old, beneath.closing(os.open(stage, PLACE)) as new:
+            _show_again(old, new)
+        os.chroot(stage)
+        os.chdir("/proc")  # Mounts name descriptors by it, also once a pod has put something there.
+        self._root = os.open("/", PLACE)
+        self._made = {os.fstat(self._root).st_dev}  # File systems of our own, in which we may make anything.
+        # Where volumes are, by the names that lead there; whether mount points may be made in them.
+        self._placed: dict[tuple[str, ...], bool] = {}
+        # Two spare mount points, for a directory and a file, by names that no pod can ask for.
+        self._directory, self._file = (f"/.fathom-{os.urandom(8).hex()}" for _ in range(2))
+        os.mkdir(self._directory, 0o755)
+        beneath.make_file(self._root, self._file[1:], mode=0o644)
 
-def _show_again(old: str, new: str) -> None:
-    """Every entry of a directory, in another: links as links, the rest as it is."""
-    for entry in sorted(os.scandir(old), key=lambda entry: entry.name):
-        path, there = entry.path, f"{new}/{entry.name}"
+    def close(self) -> None:
+        os.rmdir(self._directory)
+        os.unlink(self._file)
+        os.close(self._root)
+        os.chdir("/")
+
+    def hide(self, path: str) -> None:
+        """Under an empty directory, or an empty file."""
         try:
-            if entry.is_symlink():
-                os.symlink(os.readlink(path), there)
-                continue
-            fd = os.open(path, os.O_PATH | os.O_NOFOLLOW)
+            target = beneath.open_beneath(self._root, path.lstrip("/"))
+        except FileNotFoundError:
+            return
+        with beneath.closing(target):
+            if stat.S_ISDIR(os.fstat(target).st_mode):
+                _mount("tmpfs", self._directory, "tmpfs", MS_NOSUID | MS_NODEV, "size=64k,mode=755")
+                _move(self._directory, target)
+            else:
+                with beneath.closing(os.open("/dev/null", PLACE)) as nothing:
+                    _mount(_at(nothing), _at(target), None, MS_BIND)
+
+    def place(self, source: int, path: str, *, read_only: bool = False, own: bool = False) -> None:
+        is_directory = stat.S_ISDIR(os.fstat(source).st_mode)
+        try:
+            names, target = self._target(path, is_directory=is_directory)
+        except beneath.Unsafe as error:
+            raise beneath.Unsafe(error.errno, f"mountPath {path}: {error.strerror}", path) from None
+        with beneath.closing(target):
+            spare = self._directory if is_directory else self._file
+            _mount(_at(source), spare, None, MS_BIND | MS_REC)
+            if read_only:
+                kept = os.statvfs(spare).f_flag & KEPT
+                _mount(None, spare, None, MS_REMOUNT | MS_BIND | MS_RDONLY | kept)
+            _move(spare, target)
+        self._placed[names] = own
+
+    def _target(self, path: str, *, is_directory: bool, links: int = 0) -> tuple[tuple[str, ...], int]:
+        """A mount point, made where it is missing, and by which names it was reached. Links of the machine
+        (/var/run) are followed, inside the new root. Those in volumes are not, nor those in directories to
+        which everybody may write: a pod may have made them."""
+        names = tuple(beneath.names_in(path.lstrip("/")))
+        if names[:1] in {(), ("proc",)}:  # As with container runtimes. We need /proc ourselves.
+            raise beneath.Unsafe(errno.EPERM, f"nothing can be mounted over /{'/'.join(names)}", path)
+        fd, trusted = os.dup(self._root), True
+        for index, name in enumerate(names):
+            with beneath.closing(fd):
+                trusted = trusted and names[:index] not in self._placed and not os.fstat(fd).st_mode & 0o002
+                try:
+                    fd, link = _step(fd, name, trusted=trusted and links < LINKS_MAX)
+                except FileNotFoundError:
+                    return names, self._make(fd, names, index, is_directory=is_directory)
+            if link:
+                onward = os.path.join("/", *names[:index], link, *names[index + 1 :])
+                return self._target(os.path.normpath(onward), is_directory=is_directory, links=links + 1)
+        return names, fd
+
+    def _make(self, fd: int, names: tuple[str, ...], index: int, *, is_directory: bool) -> int:
+        """What is missing from `index` on. In a volume of the pod itself it is made there, so that the volume
+        stays what all its containers see. Elsewhere the machine's directory is shown again in one of our own,
+        and it is made in that."""
+        above = next((names[:at] for at in range(index, 0, -1) if names[:at] in self._placed), ())
+        may_make = os.fstat(fd).st_dev in self._made or self._placed.get(above, False)
+        with beneath.closing(os.dup(fd) if may_make else self._cover(fd)) as base:
+            last = names[-1]
+            with beneath.closing(beneath.make_directories(base, names[index:-1], mode=0o755)) as directory:
+                if is_directory:
+                    return beneath.make_directories(directory, [last], mode=0o755)
+                beneath.make_file(directory, last, mode=0o644)
+                return beneath.step(directory, last)
+
+    def _cover(self, fd: int) -> int:
+        """A directory of our own over one that is there, with its entries and its rights: who could write to
+        /tmp still can. Where only its owner can, nothing but mount points will be added."""
+        found = os.fstat(fd)
+        small = "" if found.st_mode & 0o002 else "size=1m,"
+        options = f"{small}mode={found.st_mode & 0o7777:o}"
+        _mount("tmpfs", self._directory, "tmpfs", MS_NOSUID, options)
+        new = os.open(self._directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        with contextlib.suppress(OSError):  # Somebody whom our namespace of users does not know.
+            beneath.set_rights(new, uid=found.st_uid, gid=found.st_gid)
+        _show_again(fd, new)
+        _move(self._directory, fd)
+        self._made.add(os.fstat(new).st_dev)
+        return new
+
+
+def _step(directory: int, name: str, *, trusted: bool) -> tuple[int, str]:
+    """What has this name, or where a link leads that may be followed."""
+    if not trusted:
+        return beneath.step(directory, name), ""
+    fd = os.open(name, PLACE, dir_fd=directory)
+    if not stat.S_ISLNK(os.fstat(fd).st_mode):
+        return fd, ""
+    with beneath.closing(fd):
+        return -1, os.readlink("", dir_fd=fd)
+
+
+def _show_again(old: int, new: int) -> None:
+    """Every entry of a directory, in another that is ours alone: links as links, the rest as it is."""
+    with beneath.closing(os.open(".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=old)) as listed:
+        names = sorted(os.listdir(listed))
+    for name in names:
+        try:
+            fd = os.open(name, PLACE, dir_fd=old)
         except OSError:
             continue  # It went away, or we may not see it: nor would the program.
-        _make(there, is_dir=entry.is_dir(follow_symlinks=False))
-        _bind(fd, there)
-        os.close(fd)
+        with beneath.closing(fd):
+            _show_one(fd, name, new)
 
 
-def _place(path: str, *, is_dir: bool) -> None:
-    """A mount point at `path`. Where it is missing, the deepest directory that is there is shown again in one
-    of our own, and the rest is made in that."""
-    if os.path.lexists(path):
+def _show_one(fd: int, name: str, new: int) -> None:
+    kind = os.fstat(fd).st_mode
+    if stat.S_ISLNK(kind):
+        os.symlink(os.readlink("", dir_fd=fd), name, dir_fd=new)
         return
-    parts = path.strip("/").split("/")
-    base, missing = "", parts
-    while missing and os.path.isdir(f"{base}/{missing[0]}"):
-        base, missing = f"{base}/{missing[0]}", missing[1:]
-    if base and not _is_ours(base):
-        _cover(base)
-    os.makedirs(os.path.dirname(path), 0o755, exist_ok=True)
-    _make(path, is_dir=is_dir)
-
-
-def _cover(base: str) -> None:
-    """A directory of our own over one that is there, with its entries and its rights: who could write to /tmp
-    still can. Where only its owner can, nothing but mount points will be added."""
-    entries, found = os.open(base, os.O_PATH), os.stat(base)
-    small = "" if found.st_mode & 0o002 else "size=1m,"
-    _mount("tmpfs", base, "tmpfs", MS_NOSUID, f"{small}mode={found.st_mode & 0o7777:o}")
-    with contextlib.suppress(OSError):  # Somebody whom our namespace of users does not know.
-        os.chown(base, found.st_uid, found.st_gid)
-    _show_again(f"/proc/self/fd/{entries}", base)
-    os.close(entries)
-
-
-def _is_ours(path: str) -> bool:
-    """On the new root itself, in which we may make what we like."""
-    return os.stat(path).st_dev == os.stat("/").st_dev
-
-
-def _make(path: str, *, is_dir: bool) -> None:
-    if is_dir:
-        os.mkdir(path, 0o755)
+    if stat.S_ISDIR(kind):
+        os.mkdir(name, 0o755, dir_fd=new)
     else:
-        os.close(os.open(path, os.O_CREAT | os.O_WRONLY, 0o644))
+        os.close(os.open(name, os.O_CREAT | os.O_WRONLY | os.O_CLOEXEC, 0o644, dir_fd=new))
+    with beneath.closing(os.open(name, PLACE, dir_fd=new)) as target:
+        _mount(_at(fd), _at(target), None, MS_BIND | MS_REC)
 
 
-def _bind(fd: int, path: str, *, read_only: bool = False) -> None:
-    _mount(f"/proc/self/fd/{fd}", path, None, MS_BIND | MS_REC)
-    if read_only:
-        kept = os.statvfs(path).f_flag & (
-            MS_NOSUID | MS_NODEV | 8 | 1024 | 2048
-        )  # What may not be taken away.
-        _mount(None, path, None, MS_REMOUNT | MS_BIND | MS_RDONLY | kept)
+def _at(fd: int) -> str:
+    """In /proc, where we are while mounts are made."""
+    return f"self/fd/{fd}"
+
+
+def _move(spare: str, target: int) -> None:
+    _mount(spare, _at(target), None, MS_MOVE)
 
 
 def _mount(source: str | None, target: str, kind: str | None, flags: int, options: str | None = None) -> None:

@@ -19,11 +19,13 @@ import os
 import resource
 import select
 import signal
+import stat
 import sys
 import time
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # Importing `typing` would take as long as all the rest.
+    from io import FileIO
     from typing import Any
 
 PR_SET_PDEATHSIG, PR_SET_KEEPCAPS, PR_SET_CHILD_SUBREAPER, PR_SET_NO_NEW_PRIVS = 1, 8, 36, 38
@@ -38,6 +40,8 @@ HEAD_BYTES = 64  # More than is before the text of a line in the log.
 RECORD_TRIES = 600  # A second apart.
 DRAIN_S = 2.0  # How long output may still come after the program has ended.
 NOT_FOUND, NOT_EXECUTABLE, NOT_STARTED = 127, 126, 128
+REFUSED = "refused "  # Said instead of a run: the agent must not start it as it is.
+MESSAGE_BYTES_MAX = 4096  # kubelet's.
 
 
 def main() -> None:
@@ -104,16 +108,20 @@ def started_at(pid: int) -> int:
         return int(file.read().rpartition(b")")[2].split()[19])
 
 
+def not_through_links(path: str, flags: int) -> int:
+    return os.open(path, flags | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666)
+
+
 def reserve(path: str) -> None:
     """Room for what will be written there at the end, when the disk may be full."""
-    with open(f"{path}.new", "wb") as file:
+    with open(f"{path}.new", "wb", opener=not_through_links) as file:
         file.write(bytes(RESERVED_BYTES))
 
 
 def write_whole(path: str, content: object) -> None:
     """There is the old file or the new one, whatever happens in between."""
     new = f"{path}.new"
-    with open(os.open(new, os.O_RDWR | os.O_CREAT, 0o600), "w", encoding="utf-8") as file:
+    with open(os.open(new, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600), "w", encoding="utf-8") as file:
         json.dump(content, file)
         file.flush()
         os.truncate(file.fileno(), file.tell())  # Not before: what was reserved would be given back.
@@ -154,6 +162,9 @@ class Shim:
         failed = self._start(pipes)
         if failed:
             os.waitpid(self._pid, 0)
+            if failed[1].startswith(REFUSED):
+                self._tell(failed[1].encode())
+                return
             self._record_exit(failed[0], 0, "StartError", failed[1])
             self._tell(failed[1].encode())
             return
@@ -226,7 +237,8 @@ class Shim:
             os.write(failed, f"{code} {_words(error, spec)}".encode())
         except BaseException as error:  # The parent must hear of everything.
             code = NOT_EXECUTABLE if code == NOT_FOUND else code
-            os.write(failed, f"{code} {_words(error, spec)}".encode())
+            refused = REFUSED if getattr(error, "refused", False) else ""
+            os.write(failed, f"{code} {refused}{_words(error, spec)}".encode())
         os._exit(code)
 
     def _drop(self) -> None:
@@ -365,11 +377,14 @@ class Shim:
             return 0
 
     def _message(self) -> str:
+        """A plain file that the agent made: whatever else is there now is not read."""
         try:
-            with open(self._spec.get("message") or "/nowhere", "rb") as file:
-                return file.read(4096).decode("utf-8", "replace")
+            fd = os.open(self._spec.get("message") or "/nowhere", os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
         except OSError:
             return ""
+        with open(fd, "rb") as file:
+            is_plain = stat.S_ISREG(os.fstat(fd).st_mode)
+            return file.read(MESSAGE_BYTES_MAX).decode("utf-8", "replace") if is_plain else ""
 
 
 def _enter(directory: str) -> None:
@@ -391,6 +406,8 @@ def _found(program: str, env: dict[str, str]) -> str:
 
 
 def _words(error: BaseException, spec: dict[str, Any]) -> str:
+    if getattr(error, "refused", False):
+        return str(getattr(error, "strerror", ""))
     if isinstance(error, OSError):
         return f"{error.strerror}: {error.filename or spec['argv'][0]}"
     return f"{type(error).__name__}: {error}"
@@ -437,10 +454,13 @@ class Log:
         self._path = path
         self._bytes_max = bytes_max
         self._files_max = files_max
-        self._file = open(path, "ab", buffering=0)  # noqa: SIM115  # Lives as long as we do.
+        self._file = self._open()  # Lives as long as we do.
         self._size = self._file.tell()
         self._rest = {"stdout": b"", "stderr": b""}
         self._torn = False  # The file ends in the middle of a line: there was no room for the rest.
+
+    def _open(self) -> FileIO:
+        return open(self._path, "ab", buffering=0, opener=not_through_links)
 
     def write(self, stream: str, chunk: bytes) -> None:
         """An empty chunk is the stream's end."""
@@ -485,7 +505,7 @@ class Log:
             if os.path.exists(f"{self._path}.{number}"):
                 os.replace(f"{self._path}.{number}", f"{self._path}.{number + 1}")
         os.replace(self._path, f"{self._path}.1")
-        full, self._file = self._file, open(self._path, "ab", buffering=0)  # noqa: SIM115
+        full, self._file = self._file, self._open()
         full.close()  # Not before: what cannot be replaced is written on.
         self._size = 0
 

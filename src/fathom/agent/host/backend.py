@@ -113,7 +113,7 @@ async def _probe(driver: ProcessDriver, body: bytes) -> tuple[int, Any]:
 
 
 async def _remove(driver: ProcessDriver, body: bytes) -> tuple[int, Any]:
-    driver.remove(msgspec.json.decode(body, type=str))
+    await driver.remove(msgspec.json.decode(body, type=str))
     return 200, None
 
 

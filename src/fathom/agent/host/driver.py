@@ -6,7 +6,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-import shutil
 import signal
 import sys
 import time
@@ -17,6 +16,7 @@ import msgspec
 
 from fathom import private_files
 from fathom.agent.addresses import next_address
+from fathom.agent.beneath import Unsafe, remove_path
 from fathom.agent.host.account import with_account
 from fathom.agent.host.envfiles import read_env_files
 from fathom.agent.host.environment import Surroundings, Unresolved, hosts_file
@@ -41,6 +41,7 @@ from fathom.agent.host.strays import SHIM, end_below, shims_below
 from fathom.agent.host.watching import Watcher
 from fathom.agent.runtime import Kept, Launch, NotStarted, Probed, Run
 from fathom.agent.seamed import Probing, Signal
+from fathom.agent.shim import REFUSED
 from fathom.agent.views import containers_of
 from fathom.model.objects import Obj, lookup, uid_of
 from fathom.seams.log import Log
@@ -149,6 +150,8 @@ class ProcessDriver:
             return await self._spawn(settled, shim_spec(settled))
         except (Unresolved, NotFetched) as error:
             return NotStarted("CreateContainerConfigError", str(error))
+        except Unsafe as error:
+            return NotStarted("CreateContainerConfigError", f"{error.filename}: {error.strerror}")
         except OSError as error:
             words = f"{error.strerror or error}: {error.filename or self._ground.directory}"
             return NotStarted("CreateContainerError", words)
@@ -178,14 +181,28 @@ class ProcessDriver:
     def _record(self, run_id: str, uid: str, container: str, attempt: int) -> RunRecord | None:
         return self.watcher.record(run_id) or self.records.run_record(uid, container, attempt)
 
-    def remove(self, uid: str) -> None:
+    async def remove(self, uid: str) -> None:
+        """A pod may have left many files: nobody else waits for them."""
+        await asyncio.to_thread(self._remove_files, self._forget(uid))
+
+    def _forget(self, uid: str) -> list[Path]:
+        """Where its files are now."""
         self.watcher.forget(uid)
         self._tokens.pop(uid, None)
         for key in [key for key in self._locks if key[0] == uid]:
             del self._locks[key]
-        self.records.remove(uid)
-        shutil.rmtree(self._place(uid), ignore_errors=True)
         remove_groups(f"{self._ground.node}/{uid}")
+        places = [Path(self._ground.rights.places, uid)] if self._ground.rights.places else []
+        taken = self.records.take_away(uid)
+        return [*places, taken] if taken is not None else places
+
+    def _remove_files(self, places: list[Path]) -> None:
+        """What stays is tried again when an agent starts the next time."""
+        for place in places:
+            try:
+                remove_path(place)
+            except OSError as error:
+                self._log.warn("a pod's files cannot be removed", place=str(place), error=str(error))
 
     # While they live.
 
@@ -298,8 +315,11 @@ class ProcessDriver:
         uid = uid_of(launch.pod)
         self.records.forget_old_runs(uid, launch.container)
         run = self.records.run(uid, launch.container, launch.attempt)
+        words = said.decode("utf-8", "replace").strip()
+        if run is None and words.startswith(REFUSED):
+            raise Unresolved(words.removeprefix(REFUSED))
         if run is None:
-            return self._never_ran(settled, said.decode("utf-8", "replace").strip())
+            return self._never_ran(settled, words)
         self.watcher.watch(run)
         began = self.records.run(uid, launch.container, launch.attempt) or run
         return msgspec.structs.replace(began, note=mount_note(settled))
@@ -327,8 +347,9 @@ class ProcessDriver:
         for uid in self.records.unreadable():
             self._log.warn("a pod without a record is ended", uid=uid)
             end_below(self.records.pod_dir(uid))
-            self.remove(uid)
+            self._remove_files(self._forget(uid))
         for _, directory in list(shims_below(self.records.directory / "pods")):
             if not (directory.parent / LOCK).exists():
                 self._log.warn("a run without a record is ended", directory=str(directory))
                 end_below(directory)
+        self._remove_files(self.records.taken_away())

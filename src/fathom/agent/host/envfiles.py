@@ -1,15 +1,14 @@
 """Variables out of files that a pod's own containers wrote into one of its volumes (`fileKeyRef`).
 
-The agent may read more than the pod: no link is followed, and only a plain file is read.
+The agent may read more than the pod: no link is followed, and only a plain file with one name is read.
 """
 
 from __future__ import annotations
 
-import os
 import re
-import stat
 from pathlib import Path
 
+from fathom.agent.beneath import closing, open_top, read_file
 from fathom.agent.host.environment import Unresolved
 from fathom.model.objects import Obj, lookup
 
@@ -26,7 +25,7 @@ def read_env_files(container: Obj, volumes: Path) -> dict[tuple[str, str], dict[
         reference = lookup(one, "valueFrom", "fileKeyRef")
         if reference:
             volume, path = str(reference.get("volumeName")), str(reference.get("path"))
-            found[volume, path] = variables_of(_text_of(volumes / volume, path), path)
+            found[volume, path] = variables_of(_text_of(volumes, f"{volume}/{path}", path), path)
     return found
 
 
@@ -45,31 +44,11 @@ def variables_of(text: str, name: str) -> dict[str, str]:
     return found
 
 
-def _text_of(volume: Path, path: str) -> str:
+def _text_of(volumes: Path, path: str, shown: str) -> str:
     try:
-        fd = _opened(volume, path.split("/"))
+        with closing(open_top(volumes)) as top:
+            return read_file(top, path, BYTES_MAX).decode("utf-8", "replace")
     except FileNotFoundError:
         return ""
     except OSError as error:
-        raise Unresolved(f"{path}: {error.strerror}") from None
-    if not stat.S_ISREG(os.fstat(fd).st_mode):
-        os.close(fd)
-        raise Unresolved(f"{path} is not a file")
-    with os.fdopen(fd, "rb") as file:
-        return file.read(BYTES_MAX).decode("utf-8", "replace")
-
-
-def _opened(volume: Path, parts: list[str]) -> int:
-    fd = os.open(volume, os.O_PATH | os.O_DIRECTORY)
-    for part in parts[:-1]:
-        fd = _next(fd, part, os.O_PATH | os.O_DIRECTORY)
-    return _next(fd, parts[-1], os.O_RDONLY | os.O_NONBLOCK)
-
-
-def _next(fd: int, part: str, flags: int) -> int:
-    try:
-        if part == "..":
-            raise OSError(0, "leads out of its volume")
-        return os.open(part, flags | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=fd)
-    finally:
-        os.close(fd)
+        raise Unresolved(f"{shown}: {error.strerror}") from None

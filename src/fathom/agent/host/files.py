@@ -6,13 +6,25 @@ What a volume shall contain is told by pure functions (`volume_files`); writing 
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Mapping
 from pathlib import Path
 
 import msgspec
 
-from fathom import private_files
+from fathom.agent.beneath import (
+    Unsafe,
+    closing,
+    entries_of,
+    make_directories,
+    names_in,
+    open_top,
+    read_file,
+    set_rights_of_place,
+    step,
+    write_file,
+)
 from fathom.agent.host.environment import Surroundings, Unresolved, contents_of, field_of, resource_of
 from fathom.model.objects import Obj, lookup
 
@@ -58,7 +70,7 @@ def _from(kind: str, source: Obj, name: str, there: Mapping[str, Obj | None], mo
     contents = contents_of(kind, found)
     items = source.get("items")
     if not items:
-        return {key: File(raw, mode or MODE) for key, raw in contents.items()}
+        return {_inside(key): File(raw, mode or MODE) for key, raw in contents.items()}
     files: Files = {}
     for item in items:
         if item["key"] in contents:
@@ -101,9 +113,13 @@ def _projected(volume: Obj, around: Surroundings, tokens: Mapping[str, str]) -> 
 
 def _inside(path: str) -> str:
     """The API has checked it; a file is written by it, so it is checked here too."""
-    if path.startswith("/") or ".." in path.split("/"):
-        raise Unresolved(f'"{path}" leads out of its volume')
-    return path
+    try:
+        names = names_in(path)
+    except Unsafe as error:
+        raise Unresolved(f'"{path}" {error.strerror}') from None
+    if not names:
+        raise Unresolved(f'"{path}" is not the path of a file')
+    return "/".join(names)
 
 
 def audiences_of(pod: Obj) -> dict[str, int]:
@@ -127,47 +143,60 @@ def write_volume(
     """Each file as a whole: a reader sees the old one or the new one. The directory itself stays, because it
     is what containers have mounted: they see the change. Whether there was one. `group`: the pod's fsGroup,
     if we may give it files."""
-    if files is None:
-        directory.mkdir(mode=0o755, parents=True, exist_ok=True)
-        if group is not None:
-            os.chown(directory, -1, group)
-        directory.chmod(0o777 if group is None else 0o2777)
-        return False
-    if owner is not None and group is not None:
-        owner = owner[0], group
-        files = {path: File(file.content, file.mode | 0o440) for path, file in files.items()}
-    directory.mkdir(mode=0o755, parents=True, exist_ok=True)
-    directory.chmod(0o755)
-    changed = False
-    for path, file in files.items():
-        changed |= _write(directory / path, file, owner)
-    for there in sorted(directory.rglob("*"), reverse=True):
-        if there.is_file() and str(there.relative_to(directory)) not in files:
-            there.unlink()
-            changed = True
-        elif there.is_dir() and not any(there.iterdir()):
-            there.rmdir()
-    return changed
+    with closing(_opened(directory)) as top:
+        if files is None:
+            set_rights_of_place(
+                top, mode=0o777 if group is None else 0o2777, gid=-1 if group is None else group
+            )
+            return False
+        if owner is not None and group is not None:
+            owner = owner[0], group
+            files = {path: File(file.content, file.mode | 0o440) for path, file in files.items()}
+        set_rights_of_place(top, mode=0o755)
+        changed = [_write(top, names_in(path), file, owner) for path, file in files.items()]
+        removed = _remove_others(top, "", files)
+        return any(changed) or removed
 
 
-def _write(where: Path, file: File, owner: tuple[int, int] | None) -> bool:
-    if where.is_symlink():
-        where.unlink()  # Not ours.
-    if where.is_file() and where.read_bytes() == file.content:
-        where.chmod(file.mode)
-        return False
-    for above in reversed(where.parents):
-        if not above.exists():
-            above.mkdir(mode=0o755)
-            above.chmod(0o755)
-    new = where.with_name(f".{where.name}.new")
-    with os.fdopen(private_files.create(new), "wb") as out:
-        out.write(file.content)
-        if owner is not None:
-            os.fchown(out.fileno(), *owner)
-        os.fchmod(out.fileno(), file.mode)
-    new.replace(where)
-    return True
+def _opened(directory: Path) -> int:
+    directory.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
+    with closing(open_top(directory.parent)) as above:
+        return make_directories(above, [directory.name], mode=0o755)
+
+
+def _write(top: int, names: list[str], file: File, owner: tuple[int, int] | None) -> bool:
+    with closing(make_directories(top, names[:-1], mode=0o755)) as directory:
+        if _is_there(directory, names[-1], file):
+            return False
+        write_file(directory, names[-1], file.content, mode=file.mode, owner=owner)
+        return True
+
+
+def _is_there(directory: int, name: str, file: File) -> bool:
+    """With this content; then its rights are put right."""
+    try:
+        if read_file(directory, name, len(file.content) + 1) != file.content:
+            return False
+        with closing(step(directory, name)) as fd:
+            set_rights_of_place(fd, mode=file.mode)
+        return True
+    except OSError:
+        return False  # It is written anew, whatever is there.
+
+
+def _remove_others(directory: int, prefix: str, files: Files) -> bool:
+    """What is not of the volume (any more). Only the agent writes there: it is no deeper than its paths."""
+    removed = False
+    for name, is_directory in entries_of(directory):
+        if is_directory:
+            with closing(step(directory, name)) as below:
+                removed |= _remove_others(below, f"{prefix}{name}/", files)
+            with contextlib.suppress(OSError):  # It is not empty.
+                os.rmdir(name, dir_fd=directory)
+        elif f"{prefix}{name}" not in files:
+            os.unlink(name, dir_fd=directory)
+            removed = True
+    return removed
 
 
 def changes_by_itself(volume: Obj) -> bool:

@@ -112,7 +112,7 @@ def shim_spec(settled: Settled) -> dict[str, Any]:
     env.setdefault("HOME", HOME if rights.enclosing else str(home))
     user = user_of(around.pod, container, around.pod_ip, rights)
     mounts = [
-        {"from": str(one.source), "to": one.to, "ro": one.read_only}
+        {"top": str(one.top), "below": one.below, "to": one.to, "ro": one.read_only, "own": one.own}
         for one in mounts_of(container, around, env, grounds_of(settled))
     ]
     working = container.get("workingDir") or (settled.image.working_dir if settled.image is not None else "")

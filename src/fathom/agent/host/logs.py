@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
+import stat
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Iterator
 from itertools import chain
@@ -59,19 +61,19 @@ def older_files(directory: Path, current: int) -> list[Path]:
 
 def _inode(path: Path) -> int:
     try:
-        return path.stat().st_ino
+        return path.lstat().st_ino
     except OSError:
         return -1
 
 
 def lines_of(path: Path) -> Iterator[bytes]:
-    try:
-        with path.open("rb") as file:
-            for line in file:
-                if line.endswith(b"\n"):
-                    yield line[:-1]
-    except OSError:
+    fd = _opened(path)
+    if fd < 0:
         return
+    with contextlib.suppress(OSError), os.fdopen(fd, "rb") as file:
+        for line in file:
+            if line.endswith(b"\n"):
+                yield line[:-1]
 
 
 async def read_log(directory: Path, options: LogOptions, is_over: Callable[[], bool]) -> AsyncIterator[bytes]:
@@ -144,10 +146,15 @@ def _bounded(chunk: bytes, left: int) -> tuple[bytes, int]:
 
 
 def _opened(path: Path) -> int:
+    """A plain file, or -1: links are not followed, and a pipe is not waited for."""
     try:
-        return os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
     except OSError:
         return -1
+    if stat.S_ISREG(os.fstat(fd).st_mode):
+        return fd
+    os.close(fd)
+    return -1
 
 
 class Follower:
@@ -216,6 +223,6 @@ class Follower:
 
     def _was_rotated(self) -> bool:
         try:
-            return os.stat(self._path).st_ino != os.fstat(self._fd).st_ino
+            return os.lstat(self._path).st_ino != os.fstat(self._fd).st_ino
         except OSError:
             return False

@@ -1,14 +1,29 @@
 """What a container mounts: from where on this machine, to where in its view. Pure but for what the spec wants
-made: a `subPath` of a volume that the pod writes to, a host path "or create"."""
+made: a `subPath` of a volume that the pod writes to, a host path "or create".
+
+What is mounted is a path in two parts: one that the agent chose, and one that the pod chose. The second is
+walked without following links (`beneath`), here and again by the process that mounts it.
+"""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+import stat
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import msgspec
 
+from fathom.agent.beneath import (
+    Unsafe,
+    closing,
+    make_directories,
+    make_file,
+    names_in,
+    open_beneath,
+    open_top,
+    walk,
+)
 from fathom.agent.expanding import expand
 from fathom.agent.host.environment import Surroundings, Unresolved
 from fathom.model.objects import Obj, lookup
@@ -16,12 +31,19 @@ from fathom.model.objects import Obj, lookup
 # What the agent keeps writing to belongs to it alone: kubelet mounts these read-only too.
 OURS = ("configMap", "secret", "projected", "downwardAPI")
 MESSAGE, HOSTS, RESOLV = "/dev/termination-log", "/etc/hosts", "/etc/resolv.conf"
+ROOT = Path("/")
 
 
 class Mount(msgspec.Struct, frozen=True):
-    source: Path
+    top: Path  # Chosen by the agent; no pod can replace a part of it.
     to: str
     read_only: bool = False
+    below: str = ""  # In `top`; walked without following links.
+    own: bool = False  # The pod's own place: mount points of other volumes may be made in it.
+
+    @property
+    def source(self) -> Path:
+        return self.top / self.below
 
 
 class Grounds(msgspec.Struct, frozen=True):
@@ -39,57 +61,96 @@ def mounts_of(container: Obj, around: Surroundings, env: Mapping[str, str], grou
     volumes = {one["name"]: one for one in lookup(around.pod, "spec", "volumes") or ()}
     mounts = []
     for mount in container.get("volumeMounts") or ():
-        volume = volumes.get(mount["name"]) or {}
-        source = _source(mount, volume, env, grounds)
-        read_only = bool(mount.get("readOnly")) or any(kind in volume for kind in OURS)
-        mounts.append(Mount(source, os.path.normpath("/" + mount["mountPath"].lstrip("/")), read_only))
-    told = os.path.normpath(container.get("terminationMessagePath") or MESSAGE)
+        if mount["name"] not in volumes:
+            raise Unresolved(f'the pod has no volume "{mount["name"]}"')
+        mounts.append(_mount(mount, volumes[mount["name"]], env, grounds, str(container.get("name"))))
+    told = _where(str(container.get("terminationMessagePath") or MESSAGE), "terminationMessagePath")
     for own, to in ((grounds.hosts, HOSTS), (grounds.resolv, RESOLV)):
         if own is not None and not any(one.to == to for one in mounts):
             mounts.append(Mount(own, to, read_only=True))
     return [*mounts, Mount(grounds.message, told)]
 
 
-def _source(mount: Obj, volume: Obj, env: Mapping[str, str], grounds: Grounds) -> Path:
-    source = grounds.volumes / str(mount["name"])
-    if host := volume.get("hostPath"):
-        source = _of_host(host, grounds)
+def _mount(mount: Obj, volume: Obj, env: Mapping[str, str], grounds: Grounds, container: str) -> Mount:
+    to = _where(mount["mountPath"], "mountPath")
+    read_only = bool(mount.get("readOnly")) or any(kind in volume for kind in OURS)
+    own = "emptyDir" in volume and not read_only
     below = str(mount.get("subPath") or expand(str(mount.get("subPathExpr") or ""), env))
-    if below.startswith("/") or ".." in below.split("/"):
-        raise Unresolved(f'subPath "{below}" leads out of its volume')
-    if below:
-        whole, source = source, source / below
-        if not source.exists() and whole.is_dir() and ("emptyDir" in volume or "hostPath" in volume):
-            _make_as(whole, source)
-    if not source.exists():
-        raise Unresolved(f'volume "{mount["name"]}": {source.name} is not there')
-    return source
+    if host := volume.get("hostPath"):
+        top, whole = ROOT, _of_host(host, grounds)
+    else:
+        top, whole = grounds.volumes, str(mount["name"])
+    try:
+        _find_or_make(top, whole, below, may_make="emptyDir" in volume or "hostPath" in volume)
+        return Mount(top, to, read_only, "/".join([whole, *names_in(below)]), own)
+    except FileNotFoundError:
+        raise Unresolved(f'volume "{mount["name"]}": {below or whole} is not there') from None
+    except OSError as error:
+        words = f'failed to prepare subPath for volumeMount "{mount["name"]}" of container "{container}"'
+        raise Unresolved(f'{words}: subPath "{below}": {error.strerror}') from None
 
 
-def _make_as(whole: Path, below: Path) -> None:
-    """Whoever may write to the volume may write to this part of it."""
-    found = whole.stat()
-    for one in reversed([below, *below.parents]):
-        if not one.exists():
-            one.mkdir()
-            os.chown(one, -1, found.st_gid)
-            one.chmod(found.st_mode & 0o7777)
+def _where(path: str, field: str) -> str:
+    to = os.path.normpath("/" + path.lstrip("/"))
+    if to == "/":
+        raise Unresolved(f"{field} {path}: nothing can be mounted over a container's root")
+    return to
 
 
-def _of_host(host: Obj, grounds: Grounds) -> Path:
-    path, kind = Path(host["path"]).resolve(), str(host.get("type") or "")
+def _find_or_make(top: Path, whole: str, below: str, *, may_make: bool) -> None:
+    """Whoever may write to the volume may write to a part of it that is made here."""
+    names = names_in(below)
+    with closing(open_top(top)) as fd, closing(open_beneath(fd, whole)) as volume:
+        rights = os.fstat(volume)
+        if names and may_make and stat.S_ISDIR(rights.st_mode):
+            made = make_directories(volume, names, mode=rights.st_mode & 0o7777, gid=rights.st_gid)
+        else:
+            made = walk(volume, names)
+        os.close(made)
+
+
+# Host paths.
+
+
+def _of_host(host: Obj, grounds: Grounds) -> str:
+    """Below the machine's root, without links: those of the machine are followed here, once, and what is
+    mounted is what was found, or nothing."""
+    try:
+        path, kind = Path(host["path"]).resolve(), str(host.get("type") or "")
+    except (OSError, RuntimeError, ValueError) as error:
+        raise Unresolved(f"hostPath {host['path']}: {error}") from None
     for hidden in map(Path, grounds.hide):
         if path.is_relative_to(hidden) or hidden.is_relative_to(path):
             raise Unresolved(f"hostPath {path}: the server's own files are there")
-    if kind == "DirectoryOrCreate" and not path.exists():
-        path.mkdir(mode=0o755, parents=True)
-    elif kind == "FileOrCreate" and not path.exists() and path.parent.is_dir():
-        path.touch(mode=0o644)
-    if not path.exists():
-        raise Unresolved(f"hostPath {path} is not there")
-    is_right = {"Directory": path.is_dir, "DirectoryOrCreate": path.is_dir, "File": path.is_file,
-                "FileOrCreate": path.is_file, "Socket": path.is_socket, "CharDevice": path.is_char_device,
-                "BlockDevice": path.is_block_device}.get(kind)  # fmt: skip
-    if is_right is not None and not is_right():
+    try:
+        _check_kind(path, kind)
+    except FileNotFoundError:
+        raise Unresolved(f"hostPath {path} is not there") from None
+    except Unsafe as error:
+        raise Unresolved(f"hostPath {path}: {error.strerror}") from None
+    return str(path.relative_to(ROOT))
+
+
+def _check_kind(path: Path, kind: str) -> None:
+    """It is there, and is of the type that the spec says; made first where the spec says so."""
+    names = path.parts[1:]
+    with closing(open_top(ROOT)) as root:
+        if kind == "DirectoryOrCreate":
+            os.close(make_directories(root, names, mode=0o755))
+        elif kind == "FileOrCreate" and names:
+            with closing(walk(root, names[:-1])) as directory:
+                make_file(directory, names[-1], mode=0o644)
+        with closing(walk(root, names)) as fd:
+            found = os.fstat(fd).st_mode
+    is_right = KINDS.get(kind.removesuffix("OrCreate"))
+    if is_right is not None and not is_right(found):
         raise Unresolved(f"hostPath {path} is not a {kind.removesuffix('OrCreate')}")
-    return path
+
+
+KINDS: dict[str, Callable[[int], bool]] = {
+    "Directory": stat.S_ISDIR,
+    "File": stat.S_ISREG,
+    "Socket": stat.S_ISSOCK,
+    "CharDevice": stat.S_ISCHR,
+    "BlockDevice": stat.S_ISBLK,
+}

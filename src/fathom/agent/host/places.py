@@ -2,38 +2,46 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
-import shutil
 from pathlib import Path
 from typing import Any
 
+from fathom.agent.beneath import (
+    closing,
+    make_directories,
+    names_in,
+    open_top,
+    remove_path,
+    set_rights_of_place,
+    write_file,
+)
 from fathom.agent.host.launch import Settled
 from fathom.model.objects import Obj
 
 
 def make_places(pod_dir: Path, run_dir: Path, container: Obj, user: tuple[int, int] | None) -> None:
     """A container's own directories, for its user."""
-    shutil.rmtree(run_dir, ignore_errors=True)  # Of a start that came to nothing.
-    home = pod_dir / "home" / container["name"]
-    for directory in (home, run_dir, run_dir / "root", pod_dir / "volumes"):
+    remove_path(run_dir)  # Of a start that came to nothing.
+    for directory in (pod_dir / "home", run_dir, run_dir / "root", pod_dir / "volumes"):
         _make(directory)
-    message = run_dir / "message"
-    message.touch()
-    if user is not None:
-        os.chown(home, *user)
-        home.chmod(0o700)
-        os.chown(message, *user)
+    uid, gid = user if user is not None else (-1, -1)
+    with closing(open_top(pod_dir / "home")) as homes:
+        home = make_directories(homes, names_in(container["name"]), mode=0o755)
+    with closing(home):
+        set_rights_of_place(home, mode=0o755 if user is None else 0o700, uid=uid, gid=gid)
+    with closing(open_top(run_dir)) as run:
+        write_file(run, "message", b"", mode=0o644, owner=user)
 
 
-def _make(directory: Path, below: Path | None = None) -> None:
-    """With what is missing above it; whatever our umask, others may go there. What is above that is not ours
-    to change."""
+def _make(directory: Path) -> None:
+    """With what is missing above it; whatever our umask, others may go there. No pod can write to any of
+    these. What is above them is not ours to change."""
     missing = [one for one in (directory, *directory.parents) if not one.exists()]
     for one in reversed(missing):
         one.mkdir()
         one.chmod(0o755)
-    if directory != below:
-        directory.chmod(0o755)
+    directory.chmod(0o755)
 
 
 def write_open(path: Path, text: str) -> None:
@@ -55,9 +63,12 @@ def mount_note(settled: Settled) -> str:
 
 
 def link_mounts(home: Path, mounts: list[dict[str, Any]]) -> None:
-    """Where nothing can be mounted: below the working directory, by the mount's own path."""
-    for mount in mounts:
-        link = home / mount["to"].strip("/")
-        _make(link.parent, below=home)
-        if not link.is_symlink() and not link.exists():
-            link.symlink_to(mount["from"])
+    """Where nothing can be mounted: below the working directory, by the mount's own path. The pod can write
+    there, and a link that it has put in the way ends the start."""
+    with closing(open_top(home)) as top:
+        for mount in mounts:
+            *above, name = names_in(mount["to"].strip("/"))
+            source = os.path.join(mount["top"], mount["below"]).rstrip("/")
+            directory = make_directories(top, above, mode=0o755)
+            with closing(directory), contextlib.suppress(FileExistsError):
+                os.symlink(source, name, dir_fd=directory)

@@ -4,6 +4,7 @@ DIR/pods/UID/pod.json                    the pod as it was admitted, and its add
 DIR/pods/UID/home/CONTAINER              where it works
 DIR/pods/UID/volumes/NAME
 DIR/pods/UID/runs/CONTAINER/ATTEMPT/     run.json, exit.json (by the shim), log, log.1, …
+DIR/removed/                             pods that are gone, while their files are being removed
 """
 
 from __future__ import annotations
@@ -11,12 +12,12 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
-import shutil
 from pathlib import Path
 
 import msgspec
 
 from fathom import private_files
+from fathom.agent.beneath import remove_path
 from fathom.agent.runtime import Exit, Kept, Run
 from fathom.model.objects import Obj, uid_of
 
@@ -95,6 +96,7 @@ class Records:
     def __init__(self, directory: Path) -> None:
         self.directory = directory
         self._pods = directory / "pods"
+        self._removed = directory / "removed"
         self._pods.mkdir(mode=0o700, parents=True, exist_ok=True)
 
     def pod_dir(self, uid: str) -> Path:
@@ -150,8 +152,18 @@ class Records:
         uid = uid_of(record.pod)
         return Kept(record.pod, record.ip, tuple(self.runs(uid)))
 
-    def remove(self, uid: str) -> None:
-        shutil.rmtree(self.pod_dir(uid), ignore_errors=True)
+    def take_away(self, uid: str) -> Path | None:
+        """At once, so that nobody finds half a pod while its files are being removed. Where they are then."""
+        self._removed.mkdir(mode=0o700, parents=True, exist_ok=True)
+        there = self._removed / f"{_name(uid)}-{os.urandom(8).hex()}"
+        try:
+            return self.pod_dir(uid).rename(there)
+        except FileNotFoundError:
+            return None
+
+    def taken_away(self) -> list[Path]:
+        """What an agent before us could not remove."""
+        return sorted(self._removed.iterdir()) if self._removed.is_dir() else []
 
     # Runs.
 
@@ -194,7 +206,8 @@ class Records:
 
     def forget_old_runs(self, uid: str, container: str) -> None:
         for attempt in self.attempts(uid, container)[:-RUNS_KEPT]:
-            shutil.rmtree(self.run_dir(uid, container, attempt), ignore_errors=True)
+            with contextlib.suppress(OSError):
+                remove_path(self.run_dir(uid, container, attempt))
 
 
 def _name(text: str) -> str:
