@@ -231,6 +231,31 @@ def test_a_host_path_swapped_for_a_link_never_shows_the_servers_data(cluster: Cl
             assert waiting(pod, one["name"])["reason"] == "CreateContainerConfigError"
 
 
+def test_what_is_hidden_cannot_be_moved_to_where_a_pod_mounts_it_from(
+    cluster: Cluster, outside: Path
+) -> None:
+    """What covers it is in one place of the view; a host path is a second view of the same directories."""
+    above = cluster.server.data.parent
+    moves = (
+        "import os, sys\n"
+        f"for source in ('{cluster.server.data}', '{above}'):\n"
+        f"    for to in ('{outside}/moved', '/h/moved', '{above}-moved'):\n"
+        "        try: os.rename(source, to); print('moved', source, to)\n"
+        "        except OSError as error: print(error.strerror)\n"
+        "os.system('cat /h/moved/pki/ca.key /h/moved/data/pki/ca.key')\n"
+    )
+    cluster.run(
+        "moves", "python3", "-c", moves, restartPolicy="Never",
+        volumes=[{"name": "h", "hostPath": {"path": str(outside)}}],
+        container={"volumeMounts": [mount("h", "/h")]},
+    )  # fmt: skip
+    cluster.until_ended("moves")
+    said = cluster.logs("moves")
+    assert "moved /" not in said, said
+    assert "PRIVATE KEY" not in said
+    assert (above / "data/pki/ca.key").is_file()
+
+
 def test_what_a_pod_leaves_is_removed_however_deep_and_nothing_else_is(
     cluster: Cluster, outside: Path
 ) -> None:

@@ -50,7 +50,7 @@ def enclose(plan: dict[str, Any]) -> None:
     mounts = sorted(plan["mounts"], key=lambda one: one["to"].count("/"))
     sources = [_source(one) for one in mounts]  # Before anything is hidden; after that they are out of reach.
     view = View(plan["stage"])
-    for path in plan["hide"]:
+    for path in _highest(plan["hide"]):
         view.hide(path)
     view.place(home, HOME, own=True)
     for one, source in zip(mounts, sources):  # noqa: B905
@@ -58,6 +58,11 @@ def enclose(plan: dict[str, Any]) -> None:
     for fd in (home, *sources):
         os.close(fd)
     view.close()
+
+
+def _highest(paths: list[str]) -> list[str]:
+    """Without those that are in another one of them."""
+    return [one for one in dict.fromkeys(paths) if not any(one.startswith(f"{other}/") for other in paths)]
 
 
 def _source(mount: dict[str, Any]) -> int:
@@ -114,7 +119,7 @@ class View:
     def hide(self, path: str) -> None:
         """Under an empty directory, or an empty file."""
         try:
-            target = beneath.open_beneath(self._root, path.lstrip("/"))
+            target = self._pinned(beneath.names_in(path.lstrip("/")))
         except FileNotFoundError:
             return
         with beneath.closing(target):
@@ -124,6 +129,19 @@ class View:
             else:
                 with beneath.closing(os.open("/dev/null", PLACE)) as nothing:
                     _mount(_at(nothing), _at(target), None, MS_BIND)
+
+    def _pinned(self, names: list[str]) -> int:
+        """Each directory on the way becomes a mount point, which the kernel lets nobody here rename. Else:
+        1. a pod that has the rights of their owner mounts a host path; 2. it moves a directory there that has
+        in it what is hidden; 3. it reads that through its mount, in which nothing is hidden."""
+        fd = beneath.walk(self._root, names[:1])  # What is in the root is a mount point already.
+        for name in names[1:-1]:
+            with beneath.closing(fd):
+                with beneath.closing(beneath.step(fd, name)) as above:
+                    _mount(_at(above), _at(above), None, MS_BIND | MS_REC)
+                fd = beneath.step(fd, name)
+        with beneath.closing(fd):
+            return beneath.walk(fd, names[1:][-1:])
 
     def place(self, source: int, path: str, *, read_only: bool = False, own: bool = False) -> None:
         is_directory = stat.S_ISDIR(os.fstat(source).st_mode)
