@@ -6,6 +6,7 @@ import os
 import shutil
 import signal
 import subprocess
+import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -24,10 +25,11 @@ WAITS = "CreateContainerConfigError"
 
 @contextmanager
 def one_node(who: str) -> Iterator[Cluster]:
-    """`who`: 'root' or 'user'. Skips where this machine cannot have it."""
-    account, owner = _account(who)
+    """`who`: 'root', 'user', or 'unmounted': root that may not mount. Skips where this machine cannot have
+    it."""
     place = Path(tempfile.mkdtemp(prefix="fathom-files-", dir="/tmp"))
     try:
+        account, owner = _account(who, place)
         place.chmod(0o755)
         os.chown(place, owner, owner)
         with running(place, account=account) as server:
@@ -41,7 +43,9 @@ def one_node(who: str) -> Iterator[Cluster]:
         subprocess.run(["rm", "-rf", str(place)], check=False)  # However deep.
 
 
-def _account(who: str) -> tuple[Account, int]:
+def _account(who: str, place: Path) -> tuple[Account, int]:
+    if who == "unmounted":
+        return _without_mounts(place), 0
     if enclosed.args[0]:
         pytest.skip("the system permits no mounts")
     if who == "user" and is_root():
@@ -52,6 +56,16 @@ def _account(who: str) -> tuple[Account, int]:
     if who == "root" and not is_root():
         pytest.skip("only root can run a cluster as root")
     return Account(), os.getuid()
+
+
+def _without_mounts(place: Path) -> Account:
+    """As in most containers: root, but with no right to mount anything."""
+    if not is_root() or shutil.which("setpriv") is None:
+        pytest.skip("only root, and setpriv, can give up the right to mount")
+    python = place / "python"
+    python.write_text(f'#!/bin/sh\nexec setpriv --bounding-set -sys_admin {sys.executable} "$@"\n')
+    python.chmod(0o755)
+    return Account(str(python))
 
 
 @contextmanager

@@ -34,6 +34,11 @@ class Unsafe(OSError):
     refused = True  # For the shim, which cannot import us before it needs us.
 
 
+def words_of(error: OSError) -> str:
+    words = error.strerror or str(error)
+    return f"{error.filename}: {words}" if error.filename else words
+
+
 def names_in(path: str) -> list[str]:
     names = [name for name in path.split("/") if name not in {"", "."}]
     if path.startswith("/") or ".." in names or "\0" in path:
@@ -59,7 +64,7 @@ def step(directory: int, name: str) -> int:
     fd = os.open(name, PLACE, dir_fd=directory)
     if stat.S_ISLNK(os.fstat(fd).st_mode):
         os.close(fd)
-        raise Unsafe(errno.ELOOP, f"{name} is a symbolic link, which is not followed", name)
+        raise Unsafe(errno.ELOOP, f"{name} is a symbolic link, which is not followed")
     return fd
 
 
@@ -120,7 +125,7 @@ def make_directory(directory: int, name: str, *, mode: int, gid: int = -1) -> in
             # 1. We make it. 2. The pod moves it away, and somebody else's directory in its place. 3. We would
             # open that one to everybody.
             if found.st_uid != os.geteuid() or found.st_mode & 0o777 & ~mode or _some(fd):
-                raise Unsafe(errno.EAGAIN, f"{name} was replaced while it was being made", name)
+                raise Unsafe(errno.EAGAIN, f"{name} was replaced while it was being made")
             with contextlib.suppress(PermissionError):  # Without root, only a group of our own can be given.
                 set_rights(fd, gid=gid)
             set_rights(fd, mode=mode)

@@ -73,8 +73,8 @@ def _source(mount: dict[str, Any]) -> int:
         with beneath.closing(beneath.open_top(mount["top"])) as top:
             return beneath.open_beneath(top, mount["below"])
     except OSError as error:
-        words = f"what is mounted at {mount['to']} was changed meanwhile: {error.filename}: {error.strerror}"
-        raise beneath.Unsafe(error.errno, words, mount["to"]) from None
+        words = f"what is mounted at {mount['to']} was changed meanwhile: {beneath.words_of(error)}"
+        raise beneath.Unsafe(error.errno, words) from None
 
 
 def _unshare(users: bool) -> None:
@@ -148,7 +148,7 @@ class View:
         try:
             names, target = self._target(path, is_directory=is_directory)
         except beneath.Unsafe as error:
-            raise beneath.Unsafe(error.errno, f"mountPath {path}: {error.strerror}", path) from None
+            raise beneath.Unsafe(error.errno, f"mountPath {path}: {error.strerror}") from None
         with beneath.closing(target):
             spare = self._directory if is_directory else self._file
             _mount(_at(source), spare, None, MS_BIND | MS_REC)
@@ -164,7 +164,7 @@ class View:
         which everybody may write: a pod may have made them."""
         names = tuple(beneath.names_in(path.lstrip("/")))
         if names[:1] in {(), ("proc",)}:  # As with container runtimes. We need /proc ourselves.
-            raise beneath.Unsafe(errno.EPERM, f"nothing can be mounted over /{'/'.join(names)}", path)
+            raise beneath.Unsafe(errno.EPERM, f"nothing can be mounted over /{'/'.join(names)}")
         fd, trusted = os.dup(self._root), True
         for index, name in enumerate(names):
             with beneath.closing(fd):

@@ -16,7 +16,7 @@ import msgspec
 
 from fathom import private_files
 from fathom.agent.addresses import next_address
-from fathom.agent.beneath import Unsafe, remove_path
+from fathom.agent.beneath import Unsafe, remove_path, words_of
 from fathom.agent.host.account import with_account
 from fathom.agent.host.envfiles import read_env_files
 from fathom.agent.host.environment import Surroundings, Unresolved, hosts_file
@@ -151,7 +151,7 @@ class ProcessDriver:
         except (Unresolved, NotFetched) as error:
             return NotStarted("CreateContainerConfigError", str(error))
         except Unsafe as error:
-            return NotStarted("CreateContainerConfigError", f"{error.filename}: {error.strerror}")
+            return NotStarted("CreateContainerConfigError", words_of(error))
         except OSError as error:
             words = f"{error.strerror or error}: {error.filename or self._ground.directory}"
             return NotStarted("CreateContainerError", words)
