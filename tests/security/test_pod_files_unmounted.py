@@ -58,7 +58,7 @@ def test_links_to_volumes_are_not_made_through_links_in_the_home(
 ) -> None:
     """The first run puts a link in the way; the second must not start."""
     before = seen_of(outside)
-    script = f"rm -rf $HOME/x; ln -s {outside}/site $HOME/x; exit 1"
+    script = f"mv $HOME/x $HOME/y; ln -s {outside}/site $HOME/x; exit 1"
     cluster.run("again", "sh", "-c", script, volumes=[VOLUME], container={"volumeMounts": [mount("v", path)]})
     pod = cluster.until("again", lambda pod: "x is a symbolic link" in str(waiting(pod).get("message")))
     assert waiting(pod)["reason"] == "CreateContainerConfigError"
