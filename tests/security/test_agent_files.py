@@ -58,6 +58,14 @@ def test_a_sub_path_stays_in_its_volume(tmp_path: Path, outside: Path, below: st
     assert seen_of(outside) == before
 
 
+@pytest.mark.parametrize("below", ["a/" * 3000, "x" * 300, "a\0b", "a/../../b", "/etc", ".."])
+def test_a_sub_path_that_is_no_path_in_a_volume_makes_nothing(tmp_path: Path, below: str) -> None:
+    (tmp_path / "volumes/v").mkdir(parents=True)
+    with pytest.raises(Unresolved, match="failed to prepare subPath"):
+        mounting(tmp_path, {"emptyDir": {}}, below)
+    assert list((tmp_path / "volumes/v").iterdir()) == []
+
+
 @contextlib.contextmanager
 def swapping(directory: Path, name: str, to: Path) -> Iterator[None]:
     """A directory and a link to somewhere else take turns under one name."""

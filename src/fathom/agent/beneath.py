@@ -24,6 +24,7 @@ if TYPE_CHECKING:  # Importing `typing` would take as long as all the rest.
 PLACE = os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC  # A place only: pipes do not block, devices do nothing.
 MAKE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 NEW = ".new~"  # A file that is being written: no key of a ConfigMap or Secret can be called so.
+PATH_MAX = 4096  # Linux's.
 BATCH = 1000  # Names of a directory that are held at a time while it is emptied.
 ROUNDS_MAX = 10_000_000  # Directories of one tree. Nobody makes more while it is removed: its pod has ended.
 
@@ -43,6 +44,8 @@ def names_in(path: str) -> list[str]:
     names = [name for name in path.split("/") if name not in {"", "."}]
     if path.startswith("/") or ".." in names or "\0" in path:
         raise Unsafe(errno.EINVAL, "leads out of its volume", path)
+    if len(path) > PATH_MAX:  # The kernel would not take it whole; nor do we make so many directories.
+        raise Unsafe(errno.ENAMETOOLONG, f"is longer than {PATH_MAX} characters", f"{path[:40]}…")
     return names
 
 

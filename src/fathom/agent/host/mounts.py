@@ -32,6 +32,7 @@ from fathom.model.objects import Obj, lookup
 OURS = ("configMap", "secret", "projected", "downwardAPI")
 MESSAGE, HOSTS, RESOLV = "/dev/termination-log", "/etc/hosts", "/etc/resolv.conf"
 ROOT = Path("/")
+PATH_SHOWN = 200  # Characters, in messages.
 
 
 class Mount(msgspec.Struct, frozen=True):
@@ -87,7 +88,7 @@ def _mount(mount: Obj, volume: Obj, env: Mapping[str, str], grounds: Grounds, co
         raise Unresolved(f'volume "{mount["name"]}": {below or whole} is not there') from None
     except OSError as error:
         words = f'failed to prepare subPath for volumeMount "{mount["name"]}" of container "{container}"'
-        raise Unresolved(f'{words}: subPath "{below}": {error.strerror}') from None
+        raise Unresolved(f'{words}: subPath "{below[:PATH_SHOWN]}": {error.strerror}') from None
 
 
 def _where(path: str, field: str) -> str:
