@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import os
+from pathlib import Path
 
 import pytest
 from aiohttp import web
 from tests.agent.objects import pod
 
-from fathom.agent.host.launch import Rights
 from fathom.agent.host.probes import Prober
 from fathom.agent.host.records import RunRecord
 from fathom.agent.runtime import Probed
@@ -35,7 +35,7 @@ async def probed(path: str, **fields: bool) -> Probed:
     port = runner.addresses[0][1]
     me = os.getpid()
     record = RunRecord("u1", "main", 0, 0, "", me, started_at(me), me, started_at(me), 0)
-    prober = Prober(Rights(root=False, enclosing=False))
+    prober = Prober(lambda uid, container, attempt: Path())
     try:
         return await prober.probe(record, pod(), {"httpGet": {"path": path, "port": port}, **fields}, IP)
     finally:

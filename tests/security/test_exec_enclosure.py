@@ -54,7 +54,6 @@ ROOM = {"volumeMounts": [{"name": "room", "mountPath": "/room"}]}
 VOLUMES = [{"name": "room", "emptyDir": {}}]
 
 
-@pytest.mark.xfail(strict=True, reason="commands of probes and hooks get another enclosure")
 @pytest.mark.parametrize("ids", [{}, {"runAsUser": 1000, "supplementalGroups": [42]}], ids=["own", "named"])
 def test_a_probe_and_a_hook_are_what_their_program_is(cluster: Cluster, ids: Obj) -> None:
     if ids and not cluster.named_ids:  # type: ignore[attr-defined]  # see above
@@ -100,7 +99,6 @@ def facts(file: Path) -> list[str]:
     ]
 
 
-@pytest.mark.xfail(strict=True, reason="commands of probes and hooks run without Landlock")
 @keeps_signals_in
 def test_a_probe_reaches_no_process_outside_its_container(cluster: Cluster) -> None:
     cluster.run("other", "sleep", "300", container={"env": [{"name": "PIN", "value": SECRET}]})
@@ -168,7 +166,6 @@ def test_a_hook_may_signal_its_own_program(cluster: Cluster) -> None:
     assert any(seen)
 
 
-@pytest.mark.xfail(strict=True, reason="commands of probes and hooks get another enclosure")
 def test_what_a_command_says_and_how_it_ends_are_told(cluster: Cluster) -> None:
     probe = {**command("echo out; echo err >&2; exit 3"), "periodSeconds": 1}
     cluster.run("tells", "sleep", "300", container={"readinessProbe": probe})

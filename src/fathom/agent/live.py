@@ -23,6 +23,7 @@ from fathom.agent.host.backend import AgentBackend
 from fathom.agent.host.driver import Ground, ProcessDriver
 from fathom.agent.host.endpoint import Endpoint, make_certificate, tls_context
 from fathom.agent.host.fetching import Fetcher
+from fathom.agent.host.ids import HostIds
 from fathom.agent.host.images import ImagesFile
 from fathom.agent.host.launch import LOG_BYTES, Rights
 from fathom.agent.host.limits import Means, find_means
@@ -66,6 +67,7 @@ class AgentsWanted(msgspec.Struct, frozen=True, kw_only=True):
     script: Script = Script()
     hide: tuple[Path, ...] = ()  # What no pod may see besides the agents' own files: the server's data.
     allow_root: bool = False
+    host_ids: HostIds = HostIds()  # Of the machine, that pods may have.
     log_bytes: int = LOG_BYTES
     record: Path | None = None  # Keep a tape of each node's agent there.
 
@@ -129,7 +131,8 @@ def _machine(wanted: AgentsWanted, outside: Outside, log: Log) -> Machine:
         return Machine(
             Rights(False, False), Means(""), facts(), {**CAPACITY, **wanted.capacity}, "", outside, log
         )
-    rights, warning = find_rights((wanted.data, *wanted.hide), allow_root=wanted.allow_root)
+    hide = (wanted.data, *wanted.hide)
+    rights, warning = find_rights(hide, allow_root=wanted.allow_root, host_ids=wanted.host_ids)
     means = find_means(wanted.nodes[0].name)
     for said in (warning, means.note):
         if said:

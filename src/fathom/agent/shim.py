@@ -16,7 +16,6 @@ import ctypes
 import fcntl
 import json
 import os
-import resource
 import select
 import signal
 import stat
@@ -28,11 +27,7 @@ if TYPE_CHECKING:  # Importing `typing` would take as long as all the rest.
     from io import FileIO
     from typing import Any
 
-PR_SET_PDEATHSIG, PR_SET_KEEPCAPS, PR_SET_CHILD_SUBREAPER, PR_SET_NO_NEW_PRIVS = 1, 8, 36, 38
-PR_CAP_AMBIENT, PR_CAP_AMBIENT_RAISE = 47, 2
-CAP_VERSION_3, CAP_NET_BIND_SERVICE = 0x20080522, 10
-LANDLOCK_CREATE, LANDLOCK_RESTRICT = 444, 446
-MAKE_BLOCK_DEVICES, SIGNALS = 1 << 11, 1 << 1  # A right that nobody here has anyway; a scope.
+PR_SET_CHILD_SUBREAPER = 36
 LINE_BYTES_MAX = 16 * 1024  # As container runtimes cut long lines.
 FALLBACK_BYTES, FALLBACK_LINES = 2048, 80  # kubelet's.
 RESERVED_BYTES = 8192  # More than how a run ended takes, with a message of everyday length.
@@ -71,35 +66,6 @@ def _leave_terminal() -> None:
         os.dup2(nowhere, number)
     for ignored in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGPIPE):
         signal.signal(ignored, signal.SIG_IGN)
-
-
-def prctl(option: int, value: int) -> None:
-    ctypes.CDLL(None).prctl(option, value, 0, 0, 0)
-
-
-def keep_low_ports() -> None:
-    """Of all that root may, only to bind ports below 1024, as programs in containers can. Call it as another
-    user that has kept its capabilities; whatever fails here, the next exec takes all of them."""
-    libc, bit = ctypes.CDLL(None), 1 << CAP_NET_BIND_SERVICE
-    header = (ctypes.c_uint32 * 2)(CAP_VERSION_3, 0)
-    data = (ctypes.c_uint32 * 6)(bit, bit, bit)  # Effective, permitted, inheritable; then the upper halves.
-    if libc.capset(header, data) == 0:
-        libc.prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_RAISE, CAP_NET_BIND_SERVICE, 0, 0)
-
-
-def landlock() -> int:
-    """A domain of its own: no process in it may look into, or signal, one that is outside. Without that, what
-    is hidden could be reached through /proc/PID/root of any process of the same user. Which version of it the
-    kernel has; 0: none, and nothing is done."""
-    syscall = ctypes.CDLL(None, use_errno=True).syscall
-    version = max(0, syscall(LANDLOCK_CREATE, None, 0, 1))
-    if version:
-        rules = (ctypes.c_uint64 * 3)(MAKE_BLOCK_DEVICES, 0, SIGNALS if version >= 6 else 0)
-        fd = syscall(LANDLOCK_CREATE, rules, 24 if version >= 6 else 8, 0)
-        if fd >= 0:
-            syscall(LANDLOCK_RESTRICT, fd, 0)
-            os.close(fd)
-    return int(version)
 
 
 def started_at(pid: int) -> int:
@@ -152,7 +118,8 @@ class Shim:
             return
         self._log = Log(self._spec["log"], self._spec["log_bytes"], self._spec["log_files"])
         reserve(f"{self._directory}/exit.json")
-        prctl(PR_SET_CHILD_SUBREAPER, 1)  # Whatever the program leaves behind becomes ours to end.
+        # Whatever the program leaves behind becomes ours to end.
+        ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
         wake_r, wake_w = os.pipe()
         os.set_blocking(wake_w, False)
         os.set_blocking(wake_r, False)
@@ -224,13 +191,7 @@ class Shim:
                 with open(group, "w", encoding="ascii") as file:
                     file.write("0")
             os.umask(0o022)  # Also for the directories that are made on the way to a mount.
-            if spec.get("enclose"):
-                sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-                import enclose  # type: ignore[import-not-found]  # noqa: PLC0415  # Beside us, no package.
-
-                enclose.enclose(spec["enclose"])
-            _enter(spec["cwd"])
-            self._drop()
+            self._confine()
             code = NOT_FOUND
             os.execve(_found(spec["argv"][0], spec["env"]), spec["argv"], spec["env"])
         except FileNotFoundError as error:
@@ -241,27 +202,26 @@ class Shim:
             os.write(failed, f"{code} {refused}{_words(error, spec)}".encode())
         os._exit(code)
 
-    def _drop(self) -> None:
-        """Of rights and means, what it shall not have. The order matters: the last step takes the right to
-        the others."""
-        spec = self._spec
-        if spec.get("files"):  # What the agent has more of is for itself.
-            resource.setrlimit(
-                resource.RLIMIT_NOFILE, (spec["files"], resource.getrlimit(resource.RLIMIT_NOFILE)[1])
-            )
-        for name, most in (spec.get("rlimits") or {}).items():
-            resource.setrlimit(getattr(resource, f"RLIMIT_{name}"), (most, most))
-        if spec.get("uid") is not None:
-            prctl(PR_SET_KEEPCAPS, int(bool(spec.get("low_ports"))))
-            os.setgroups(spec.get("groups") or [])
-            os.setgid(spec["gid"])
-            os.setuid(spec["uid"])
-            if spec.get("low_ports"):
-                keep_low_ports()
-        prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
-        if spec.get("no_new_privileges"):
-            prctl(PR_SET_NO_NEW_PRIVS, 1)
-            landlock()
+    def _confine(self) -> None:
+        """Into what is the container's and no more. What has to be done from outside comes first."""
+        spec, shim, door, users = self._spec, os.getppid(), -1, -1
+        sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+        import confine  # type: ignore[import-not-found]  # noqa: PLC0415  # Beside us, no package.
+
+        if spec.get("execs"):
+            import execs  # type: ignore[import-not-found]  # noqa: PLC0415
+
+            door = execs.listening(self._directory)
+        if spec.get("users"):
+            users = confine.user_namespace(spec["users"])
+        if spec.get("enclose"):
+            import enclose  # type: ignore[import-not-found]  # noqa: PLC0415
+
+            enclose.enclose(spec["enclose"])
+        _enter(spec["cwd"])
+        confine.confine(spec, users)
+        if spec.get("execs"):
+            execs.leave_keeper(execs.Commands(spec["env"], _found), door, shim)
 
     def _record_run(self) -> None:
         me = os.getpid()

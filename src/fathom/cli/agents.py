@@ -14,8 +14,14 @@ from fathom.cli.serve import Kubeconfig, run_on_uvloop
 from fathom.terminal import say
 
 if TYPE_CHECKING:
+    from fathom.agent.host.ids import HostIds
     from fathom.agent.live import AgentsWanted
     from fathom.agent.settings import Script
+
+AllowHostIds = Annotated[
+    str,
+    Parameter(help="Users and groups of this machine that pods may have if they ask: uid:1000,gid:44,…"),
+]
 
 
 def agent(
@@ -45,6 +51,7 @@ def agent(
     allow_root: Annotated[
         bool, Parameter(negative=(), help="Pods may ask to run as root; they can then read everything.")
     ] = False,
+    allow_host_ids: AllowHostIds = "",
     record: Annotated[
         Path | None, Parameter(help="Keep a tape of each node's agent there, for `fathom replay`.")
     ] = None,
@@ -82,6 +89,7 @@ def agent(
             script=_script(script),
             hide=tuple(one.absolute() for one in hide),
             allow_root=allow_root,
+            host_ids=host_ids_of(allow_host_ids),
             record=record,
         )
         if up is not None:
@@ -108,6 +116,15 @@ def _beside(wanted: AgentsWanted, up: Path) -> AgentsWanted:
 
 def _say_ready() -> None:
     say("ready")
+
+
+def host_ids_of(text: str) -> HostIds:
+    from fathom.agent.host.ids import parse_host_ids  # noqa: PLC0415
+
+    try:
+        return parse_host_ids(text)
+    except ValueError as error:
+        raise Problem(f"--allow-host-ids: {error}") from error
 
 
 def _capacity(cpu: str, memory: str, pods: int) -> dict[str, str]:

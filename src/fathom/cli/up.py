@@ -12,6 +12,7 @@ from typing import Annotated, Literal
 from cyclopts import Parameter
 from cyclopts.validators import Number
 
+from fathom.cli.agents import AllowHostIds, host_ids_of
 from fathom.cli.kubeconfig import DEFAULT_DATA
 from fathom.cli.problem import Problem
 from fathom.cli.serve import DEFAULT_PORT, Admission, Data, Host, NewStore, Port, Store, make_new_store
@@ -41,6 +42,7 @@ def up(
         Path | None, Parameter(help="A TOML file that says which command an image stands for.")
     ] = None,
     new_store: NewStore = False,
+    allow_host_ids: AllowHostIds = "",
     admission: Admission = (),
 ) -> None:
     """Start a cluster: API server, scheduler and controllers, agents, gateway; write DIR/kubeconfig, say
@@ -62,6 +64,7 @@ def up(
     api += [word for plugin in admission for word in ("--admission", plugin)]
     agents = ["--nodes", str(nodes), "--zones", ",".join(wanted), "--driver", driver]
     agents += ["--images", str(images.absolute())] if images else []
+    agents += ["--allow-host-ids", allow_host_ids] if host_ids_of(allow_host_ids) else []
     try:
         asyncio.run(_run(data, nodes=nodes, api=api, agents=agents))
     except Busy as error:

@@ -29,8 +29,10 @@ from fathom.agent.host.files import (
     volume_files,
     write_volume,
 )
+from fathom.agent.host.idranges import IdRanges
+from fathom.agent.host.ids import fs_group_of
 from fathom.agent.host.images import ImagesFile, argv_of
-from fathom.agent.host.launch import Rights, Settled, shim_spec, user_of
+from fathom.agent.host.launch import Rights, Settled, identity_for, shim_spec
 from fathom.agent.host.limits import Means, fence_in, remove_groups
 from fathom.agent.host.places import link_mounts, make_places, mount_note, write_open
 from fathom.agent.host.probes import Prober
@@ -77,13 +79,15 @@ class ProcessDriver:
         self._fetcher = fetcher
         self._log = log
         self.records = Records(ground.directory)
-        self._prober = Prober(ground.rights)
+        self._ranges = IdRanges()
+        self._prober = Prober(self.records.run_dir)
         self.watcher = Watcher(self.records, log)
         self._boot = boot_id()
         self._last_ip = ""
         self._locks: dict[tuple[str, str], asyncio.Lock] = {}  # Of starts, by pod and container.
         self._tokens: dict[str, Tokens] = {}  # That pods have, by UID.
         self._end_unknown()
+        self._hold_ids()
         self.watcher.adopt_all()
 
     async def close(self) -> None:
@@ -104,8 +108,22 @@ class ProcessDriver:
         record = self.records.pod(uid_of(pod))
         ip = record.ip if record is not None else self._free_ip(pod)
         if record is None:
-            self.records.keep_pod(pod, ip)
+            self._keep(pod, ip)
         return Kept(pod, ip, tuple(self.records.runs(uid_of(pod))))
+
+    def _keep(self, pod: Obj, ip: str) -> None:
+        """With ids of its own, where we may give it some."""
+        if not self._ground.rights.root:
+            self.records.keep_pod(pod, ip)
+            return
+        self._ranges.claim(self.records.pod_dir(uid_of(pod)), lambda ids: self.records.keep_pod(pod, ip, ids))
+
+    def _hold_ids(self) -> None:
+        """Nobody else is to have the ids of pods that are here."""
+        for record in self.records.pods() if self._ground.rights.root else ():
+            uid = uid_of(record.pod)
+            if record.ids and not self._ranges.hold(record.ids, self.records.pod_dir(uid)):
+                self._log.warn("another pod of this machine has the same user ids", pod=uid, ids=record.ids)
 
     def _free_ip(self, pod: Obj) -> str:
         taken = {record.ip for record in self.records.pods()} | listening()
@@ -182,8 +200,11 @@ class ProcessDriver:
         return self.watcher.record(run_id) or self.records.run_record(uid, container, attempt)
 
     async def remove(self, uid: str) -> None:
-        """A pod may have left many files: nobody else waits for them."""
+        """A pod may have left many files: nobody else waits for them. Its ids are free when they are gone."""
+        record = self.records.pod(uid)
         await asyncio.to_thread(self._remove_files, self._forget(uid))
+        if record is not None and record.ids:
+            self._ranges.release(record.ids, self.records.pod_dir(uid))
 
     def _forget(self, uid: str) -> list[Path]:
         """Where its files are now."""
@@ -219,7 +240,8 @@ class ProcessDriver:
             try:
                 fetched = await self._fetch(pod, services=False)
                 now = self._whole(await self._fetcher.pod(pod)) if itself else pod
-                self._write_volumes(pod, volumes, self._around(PodRecord(now, record.ip), fetched), fetched)
+                around = self._around(PodRecord(now, record.ip), fetched)
+                self._write_volumes(pod, volumes, around, fetched, record.ids)
             except (NotFetched, Unresolved, OSError) as error:
                 self._log.warn("volumes not refreshed", pod=uid, error=str(error))
 
@@ -243,10 +265,13 @@ class ProcessDriver:
         kept = self._tokens.get(uid)
         return kept is not None and time.monotonic() < kept.renew_s
 
-    def _write_volumes(self, pod: Obj, volumes: list[Obj], around: Surroundings, fetched: Fetched) -> None:
-        first = containers_of(pod)[0].spec
-        user = user_of(pod, first, around.pod_ip, self._ground.rights)
-        group = lookup(pod, "spec", "securityContext", "fsGroup") if user is not None else None
+    def _write_volumes(
+        self, pod: Obj, volumes: list[Obj], around: Surroundings, fetched: Fetched, ids: int
+    ) -> None:
+        rights = self._ground.rights
+        identity = identity_for(pod, containers_of(pod)[0].spec, ids, rights)
+        user = (identity.host_uid, identity.host_gid) if identity is not None else None
+        group = fs_group_of(pod, ids, rights.host_ids) if identity is not None else None
         for volume in volumes:
             files = volume_files(volume, around, fetched.tokens)
             write_volume(self._place(uid_of(pod)) / "volumes" / volume["name"], files, user, group)
@@ -276,6 +301,9 @@ class ProcessDriver:
     ) -> Settled:
         pod, uid, ground = launch.pod, uid_of(launch.pod), self._ground
         record = self.records.pod(uid)
+        if record is not None and not record.ids:  # Of an agent before this version.
+            self._keep(record.pod, record.ip)
+            record = self.records.pod(uid)
         if record is None:
             raise Unresolved("the pod was removed meanwhile")
         around = self._around(PodRecord(pod, record.ip), fetched)
@@ -283,10 +311,11 @@ class ProcessDriver:
             self._place(uid),
             self.records.run_dir(uid, launch.container, launch.attempt),
         )
-        user = user_of(pod, container, record.ip, ground.rights)
+        identity = identity_for(pod, container, record.ids, ground.rights)
+        user = (identity.host_uid, identity.host_gid) if identity is not None else None
         make_places(pod_dir, run_dir, container, user)
         volumes = [one for one in lookup(pod, "spec", "volumes") or () if "hostPath" not in one]
-        self._write_volumes(pod, volumes, around, fetched)
+        self._write_volumes(pod, volumes, around, fetched, record.ids)
         files = read_env_files(container, pod_dir / "volumes")
         around = msgspec.structs.replace(around, env_files=files)
         write_open(pod_dir / "hosts", hosts_file(pod, record.ip))
@@ -296,8 +325,8 @@ class ProcessDriver:
         fence = fence_in(ground.means, f"{ground.node}/{uid}/{launch.container}", container, pod)
         argv, image = found
         return Settled(
-            launch, container, argv, image, around, pod_dir, run_dir, fence, ground.rights, self._boot,  # type: ignore[arg-type]  # as `argv_of` says
-            ground.log_bytes, pod_dir / "resolv.conf" if resolv is not None else None,
+            launch, container, argv, image, around, pod_dir, run_dir, fence, ground.rights, identity,  # type: ignore[arg-type]  # as `argv_of` says
+            self._boot, ground.log_bytes, pod_dir / "resolv.conf" if resolv is not None else None,
         )  # fmt: skip
 
     async def _spawn(self, settled: Settled, spec: dict[str, Any]) -> Run:

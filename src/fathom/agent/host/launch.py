@@ -3,14 +3,14 @@ but for the directories that it makes."""
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
 from fathom.agent.expanding import expand
-from fathom.agent.host.environment import Surroundings, Unresolved, environment, hostname_of
+from fathom.agent.host.environment import Surroundings, environment, hostname_of
+from fathom.agent.host.ids import HostIds, Identity, identity_of, ids_of_agent, may_bind_low
 from fathom.agent.host.images import Image
 from fathom.agent.host.limits import Fence
 from fathom.agent.host.mounts import Grounds, mounts_of
@@ -20,7 +20,6 @@ from fathom.open_files import given
 
 HOME = "/pod"  # As `enclose` has it.
 LOG_BYTES, LOG_FILES = 10 * 1024 * 1024, 5  # kubelet's.
-UIDS_FROM = 0x70000000  # Above what systems give to people and to user namespaces.
 
 
 class Rights(msgspec.Struct, frozen=True):
@@ -30,7 +29,8 @@ class Rights(msgspec.Struct, frozen=True):
     enclosing: bool  # Namespaces of mounts can be had.
     hide: tuple[str, ...] = ()  # What no pod may see.
     places: str = ""  # For what pods work with, where they cannot be enclosed but have users of their own.
-    allow_root: bool = False
+    host_ids: HostIds = HostIds()  # Of the machine, that pods may have.
+    user_namespaces: bool = False  # With as many users as a pod has.
 
 
 class Settled(msgspec.Struct, frozen=True):
@@ -45,49 +45,33 @@ class Settled(msgspec.Struct, frozen=True):
     run_dir: Path
     fence: Fence
     rights: Rights
+    identity: Identity | None
     boot: str
     log_bytes: int = LOG_BYTES
     resolv: Path | None = None  # The pod's own /etc/resolv.conf, if it wants one.
 
 
-def uid_for(ip: str) -> int:
-    """One user for each pod address: pods cannot read or signal each other."""
-    numbers = [int(part) for part in ip.split(".")]
-    return UIDS_FROM + (numbers[1] << 16) + (numbers[2] << 8) + numbers[3]
-
-
-def user_of(pod: Obj, container: Obj, ip: str, rights: Rights) -> tuple[int, int] | None:
-    """As whom it runs; None: as the agent does, for want of the right to choose."""
-    own = container.get("securityContext") or {}
-    common = lookup(pod, "spec", "securityContext") or {}
-    user = own.get("runAsUser", common.get("runAsUser"))
-    group = own.get("runAsGroup", common.get("runAsGroup"))
+def identity_for(pod: Obj, container: Obj, first: int, rights: Rights) -> Identity | None:
+    """As whom it runs; None: as the agent does, for want of the right to choose. Raises `Unresolved`."""
     if not rights.root:
-        if user is not None and user != os.getuid():
-            raise Unresolved(f"runAsUser {user}: the agent is not root, and runs pods as user {os.getuid()}")
+        ids_of_agent(pod, container)
         return None
-    if user == 0 and not rights.allow_root:
-        raise Unresolved("runAsUser 0: processes of root could read the server's keys; see --allow-root")
-    if not rights.enclosing and not rights.places and user is None:
-        return None
-    found = user if user is not None else uid_for(ip)
-    return found, group if group is not None else found
+    return identity_of(pod, container, first, rights.host_ids, namespaces=rights.user_namespaces)
 
 
-def groups_of(pod: Obj) -> list[int]:
-    """Beside its user's own."""
-    common = lookup(pod, "spec", "securityContext") or {}
-    listed = [*(common.get("supplementalGroups") or ()), common.get("fsGroup")]
-    return list(dict.fromkeys(one for one in listed if one is not None))
+def capabilities_of(container: Obj, identity: Identity | None) -> str:
+    """See `confine`. Only root has any to hand on, and only outside a user namespace do they count."""
+    if identity is not None and identity.host_uid == 0:
+        return "all"
+    low = identity is not None and not identity.uid_map and may_bind_low(container)
+    return "low_ports" if low else "none"
 
 
-def may_bind_low(container: Obj) -> bool:
-    """Ports below 1024, as container runtimes let it unless the pod gives that up."""
-    wish = (container.get("securityContext") or {}).get("capabilities") or {}
-    added, dropped = (
-        {str(one).upper().removeprefix("CAP_") for one in wish.get(field) or ()} for field in ("add", "drop")
-    )
-    return "NET_BIND_SERVICE" in added or not dropped & {"ALL", "NET_BIND_SERVICE"}
+def runs_commands(container: Obj) -> bool:
+    """Whether a probe or a hook of it is a command."""
+    probes = [container.get(name) for name in ("startupProbe", "readinessProbe", "livenessProbe")]
+    hooks = (container.get("lifecycle") or {}).values()
+    return any(one and "exec" in one for one in (*probes, *hooks))
 
 
 def grounds_of(settled: Settled) -> Grounds:
@@ -110,7 +94,7 @@ def shim_spec(settled: Settled) -> dict[str, Any]:
         **environment(container, around),
     }
     env.setdefault("HOME", HOME if rights.enclosing else str(home))
-    user = user_of(around.pod, container, around.pod_ip, rights)
+    identity = settled.identity
     mounts = [
         {"top": str(one.top), "below": one.below, "to": one.to, "ro": one.read_only, "own": one.own}
         for one in mounts_of(container, around, env, grounds_of(settled))
@@ -126,10 +110,14 @@ def shim_spec(settled: Settled) -> dict[str, Any]:
         "log": str(settled.run_dir / "log"),
         "log_bytes": settled.log_bytes,
         "log_files": LOG_FILES,
-        "uid": user[0] if user is not None else None,
-        "gid": user[1] if user is not None else None,
-        "groups": groups_of(around.pod),
-        "low_ports": may_bind_low(container),
+        "uid": identity.uid if identity is not None else None,
+        "gid": identity.gid if identity is not None else None,
+        "groups": list(identity.groups) if identity is not None else [],
+        "users": {"uid_map": identity.uid_map, "gid_map": identity.gid_map}
+        if identity is not None and identity.uid_map
+        else None,
+        "capabilities": capabilities_of(container, identity),
+        "execs": runs_commands(container),
         "no_new_privileges": True,
         "rlimits": settled.fence.rlimits,
         "files": given(),

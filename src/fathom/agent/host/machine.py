@@ -20,12 +20,13 @@ from pathlib import Path
 import msgspec
 
 from fathom.agent.addresses import candidates
+from fathom.agent.confine import LANDLOCK_CREATE
+from fathom.agent.host.ids import HostIds
 from fathom.agent.host.launch import Rights
 from fathom.agent.host.records import boot_id
 from fathom.agent.host.sockets import listening
-from fathom.agent.shim import LANDLOCK_CREATE
 
-ENCLOSE = Path(__file__).parent.parent / "enclose.py"
+ENCLOSE, CONFINE = (Path(__file__).parent.parent / name for name in ("enclose.py", "confine.py"))
 RANGE = re.compile(r"127\.\d{1,3}\.\d{1,3}")
 TRY_S = 10.0
 
@@ -70,24 +71,31 @@ def capacity(shares: int, directory: Path) -> dict[str, str]:
     }
 
 
-def find_rights(hide: Sequence[Path], *, allow_root: bool) -> tuple[Rights, str]:
+def find_rights(
+    hide: Sequence[Path], *, allow_root: bool, host_ids: HostIds | None = None
+) -> tuple[Rights, str]:
     """And what an operator should be warned of; '' is nothing."""
     root = os.geteuid() == 0
     enclosing, why = _can_enclose(root)
     paths = tuple(str(path.resolve()) for path in hide)
     places = _places(paths) if root and not enclosing else ""
-    rights = Rights(root, enclosing, paths, places, allow_root)
+    allowed = host_ids or HostIds()
+    if allow_root:
+        allowed = HostIds(allowed.uids | {0}, allowed.gids | {0})
+    rights = Rights(root, enclosing, paths, places, allowed, root and _has_user_namespaces())
+    if places and any(os.stat(path).st_mode & 0o007 for path in paths if os.path.exists(path)):
+        return rights, f"pods can read the server's files as far as everybody can: {why}"
     if places or (enclosing and (root or _has_landlock())):
         return rights, ""
+    if root:
+        return rights, f"pods have no directory that they can go to, and will not start: {why}"
     why = why or "the kernel has no Landlock, and /proc shows what other processes of the user see"
     return rights, f"pods can read the server's files as far as user {os.geteuid()} can: {why}"
 
 
 def _places(hide: Sequence[str]) -> str:
     """A directory that every user may go through, for pods' files: with users of their own, pods cannot read
-    what only root may. '' where that would not keep them off."""
-    if any(os.stat(path).st_mode & 0o007 for path in hide if os.path.exists(path)):
-        return ""
+    what only root may. '' where none can be had."""
     name = hashlib.sha256("\n".join(hide).encode()).hexdigest()[:16]
     place = Path("/var", "tmp", f"fathom-pods-{name}")
     try:
@@ -99,6 +107,15 @@ def _places(hide: Sequence[str]) -> str:
         return ""  # Somebody else was faster.
     place.chmod(0o711)
     return str(place)
+
+
+def _has_user_namespaces() -> bool:
+    """Tried, not guessed."""
+    try:
+        words = [sys.executable, "-I", "-S", str(CONFINE)]
+        return subprocess.run(words, capture_output=True, timeout=TRY_S, check=False).returncode == 0
+    except (OSError, subprocess.TimeoutExpired):
+        return False
 
 
 def _has_landlock() -> bool:

@@ -4,34 +4,33 @@ from __future__ import annotations
 
 import asyncio
 import os
-import signal
-import sys
-from contextlib import suppress
+import socket
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from pathlib import Path
 from urllib.parse import urljoin, urlsplit
 
 import aiohttp
+import msgspec
 
-from fathom.agent.host.launch import Rights
-from fathom.agent.host.records import RunRecord, is_alive
+from fathom.agent.execs import SOCKET
+from fathom.agent.host.records import RunRecord
 from fathom.agent.host.sockets import Verdict, family, listeners, sockets_of, whose
 from fathom.agent.runtime import Probed
 from fathom.model.objects import Obj, lookup
 
-WITHIN = Path(__file__).parent.parent / "within.py"
 OUTPUT_BYTES_MAX = 10 * 1024
 BODY_BYTES_MAX = 10 * 1024
 REDIRECTS, REDIRECTS_MAX = frozenset({301, 302, 303, 307, 308}), 10
 DRAIN_S = 0.2
-LOOK_S = 1.0  # How often it is seen whether the container of a command that takes long still runs.
 ENDED = 137  # Of a command that went with its container.
 
 
 class Prober:
     """Make it on the host's loop."""
 
-    def __init__(self, rights: Rights) -> None:
-        self._rights = rights
+    def __init__(self, run_dir: Callable[[str, str, int], Path]) -> None:
+        self._run_dir = run_dir  # Of a pod's UID, a container and an attempt.
         self._session = aiohttp.ClientSession(
             connector=aiohttp.TCPConnector(ssl=False, limit=0, force_close=True),
             headers={"User-Agent": "kube-probe/1.33", "Accept": "*/*"},
@@ -122,36 +121,52 @@ class Prober:
         return Probed(True)
 
     async def _exec(self, record: RunRecord, command: list[str]) -> Probed:
-        user = _user_of(record.pid) if self._rights.root else None
-        words = [*(map(str, user) if user is not None else ("-", "-"))]
-        users = "1" if self._rights.enclosing and not self._rights.root else "0"
-        process = await asyncio.create_subprocess_exec(
-            sys.executable, "-I", "-S", str(WITHIN), str(record.pid), *words, users, *command,
-            stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.STDOUT, start_new_session=True,
-        )  # fmt: skip
-        assert process.stdout is not None
+        run_dir = self._run_dir(record.uid, record.container, record.attempt)
         output = bytearray()
-        reading = asyncio.ensure_future(read_output(process.stdout, output))
         try:
-            code = await _end_of(process, record)
-            await asyncio.wait((reading,), timeout=DRAIN_S)  # Whom it left behind may hold its output open.
-        finally:
-            reading.cancel()
-            if process.returncode is None:
-                with suppress(ProcessLookupError):
-                    os.killpg(process.pid, signal.SIGKILL)
+            code = await run_in_container(run_dir, command, output)
+        except OSError as error:
+            return Probed(False, f"no command can be run in the container: {error.strerror or error}")
         text = bytes(output).decode("utf-8", "replace").strip()
         return Probed(code == 0, "" if code == 0 else text or f"the command ended with code {code}")
 
 
-async def _end_of(process: asyncio.subprocess.Process, record: RunRecord) -> int:
-    """Nothing that was begun in a container goes on without it."""
-    while is_alive(record.pid, record.pid_started):
-        with suppress(TimeoutError):
-            async with asyncio.timeout(LOOK_S):
-                return await process.wait()
-    return process.returncode if process.returncode is not None else ENDED
+async def run_in_container(run_dir: Path, command: list[str], output: bytearray) -> int:
+    """Its exit code; see `execs`. If nobody waits for it any more, it is ended. Raises OSError."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as link:
+        link.setblocking(False)
+        here = os.open(run_dir, os.O_PATH | os.O_DIRECTORY)
+        try:
+            link.connect(f"/proc/self/fd/{here}/{SOCKET}")
+        finally:
+            os.close(here)
+        async with _reading(output) as writing:
+            words = msgspec.json.encode(command)
+            try:
+                socket.send_fds(link, [len(words).to_bytes(4, "big")], [writing])
+            finally:
+                os.close(writing)
+            loop = asyncio.get_running_loop()
+            await loop.sock_sendall(link, words)
+            code = await loop.sock_recv(link, 4)
+    return int.from_bytes(code, "big") if code else ENDED
+
+
+@asynccontextmanager
+async def _reading(output: bytearray) -> AsyncIterator[int]:
+    """A pipe to write to; what is written goes into `output`. Whom a command left behind may hold it open."""
+    reading, writing = os.pipe()
+    stream = asyncio.StreamReader()
+    transport, _ = await asyncio.get_running_loop().connect_read_pipe(
+        lambda: asyncio.StreamReaderProtocol(stream), os.fdopen(reading, "rb", 0)
+    )
+    read = asyncio.ensure_future(read_output(stream, output))
+    try:
+        yield writing
+        await asyncio.wait((read,), timeout=DRAIN_S)
+    finally:
+        read.cancel()
+        transport.close()
 
 
 async def read_output(stream: asyncio.StreamReader, into: bytearray) -> None:
@@ -165,14 +180,6 @@ def _whose(ip: str, port: int, record: RunRecord) -> Verdict:
     found = listeners(port)
     verdict = whose(ip, port, found, sockets_of([record.pid]))
     return verdict if verdict.ours or not found else whose(ip, port, found, sockets_of(family(record.shim)))
-
-
-def _user_of(pid: int) -> tuple[int, int] | None:
-    try:
-        found = os.stat(f"/proc/{pid}")
-    except OSError:
-        return None
-    return found.st_uid, found.st_gid
 
 
 def port_number(port: object, pod: Obj, container: str) -> int | None:

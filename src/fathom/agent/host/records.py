@@ -1,6 +1,6 @@
 """What is on disk of a node's pods, so that an agent that comes back finds everything.
 
-DIR/pods/UID/pod.json                    the pod as it was admitted, and its address
+DIR/pods/UID/pod.json                    the pod as it was admitted, its address and its ids
 DIR/pods/UID/home/CONTAINER              where it works
 DIR/pods/UID/volumes/NAME
 DIR/pods/UID/runs/CONTAINER/ATTEMPT/     run.json, exit.json (by the shim), log, log.1, …
@@ -32,6 +32,7 @@ RUNS_KEPT = 2  # The newest, and the one before for `logs --previous`.
 class PodRecord(msgspec.Struct, frozen=True):
     pod: Obj
     ip: str
+    ids: int = 0  # The first of the pod's own users and groups; 0: it has none.
 
 
 class RunRecord(msgspec.Struct, frozen=True):
@@ -124,10 +125,10 @@ class Records:
 
     # Pods.
 
-    def keep_pod(self, pod: Obj, ip: str) -> None:
+    def keep_pod(self, pod: Obj, ip: str, ids: int = 0) -> None:
         directory = self.pod_dir(uid_of(pod))
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-        private_files.write(directory / "pod.json", msgspec.json.encode(PodRecord(pod, ip)))
+        private_files.write(directory / "pod.json", msgspec.json.encode(PodRecord(pod, ip, ids)))
 
     def pods(self) -> list[PodRecord]:
         return [record for uid in self._uids() if (record := self.pod(uid)) is not None]

@@ -1,0 +1,165 @@
+"""Commands of probes and hooks, begun inside their container.
+
+    agent ──connects──> exec.sock ─── keeper ──fork──> one for each command ──fork──> the command
+
+The keeper is forked by the process that becomes the container's program, when that is confined already: so
+every command has the same users, capabilities, limits, namespaces and Landlock domain, because it never was
+outside of them. The kernel lets nobody enter a Landlock domain later, and from another domain a hook could
+not signal its own program. Plain Python without packages, as the shim.
+
+The container can do with the keeper what it can do with its own processes, so the agent believes it no more
+than it believes the program: it hands over a pipe to write to, and takes an exit code.
+"""
+
+from __future__ import annotations
+
+import _socket
+import contextlib
+import ctypes
+import json
+import os
+import select
+import signal
+import sys
+import time
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:  # Importing `typing` would take as long as all the rest.
+    from collections.abc import Callable
+    from typing import Any
+
+PR_SET_PDEATHSIG = 1
+SOCKET = "exec.sock"
+WAITING_MAX = 64  # Commands that nobody has begun yet.
+REQUEST_BYTES_MAX = 4 << 20
+NOT_FOUND, NOT_EXECUTABLE = 127, 126
+
+
+def listening(directory: str) -> int:
+    """The socket in a run's directory, made while that can still be reached. Its path may be longer than a
+    socket's may be, so it is named by the directory's descriptor."""
+    here = os.open(directory, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+    before = os.umask(0o177)
+    try:
+        made = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)
+        made.bind(f"/proc/self/fd/{here}/{SOCKET}")
+        made.listen(WAITING_MAX)
+        return int(made.detach())
+    finally:
+        os.umask(before)
+        os.close(here)
+
+
+class Commands:
+    """What all commands of a container have in common."""
+
+    def __init__(self, env: dict[str, str], found: Callable[[str, dict[str, str]], str]) -> None:
+        self.env = env
+        self.found = found  # The path of a program, as the container's own was found.
+
+
+def leave_keeper(commands: Commands, fd: int, shim: int) -> None:
+    """A process that is not the program's child: programs wait for theirs. The shim inherits it."""
+    wait_r, wait_w = os.pipe()
+    pid = os.fork()
+    if pid:
+        os.waitpid(pid, 0)
+        for one in (wait_r, wait_w, fd):  # Only now: the keeper is the shim's when the one between is gone.
+            os.close(one)
+        return
+    try:
+        if os.fork() == 0:
+            os.close(wait_w)
+            os.read(wait_r, 1)  # Until the shim is our parent: it is its death that shall end us.
+            _end_with_parent()
+            if os.getppid() == shim:
+                _keep(commands, fd)
+    finally:
+        os._exit(0)
+
+
+def _keep(commands: Commands, fd: int) -> None:
+    """Never returns by itself."""
+    os.setsid()
+    nowhere = os.open(os.devnull, os.O_RDWR)
+    for number in (0, 1, 2):
+        os.dup2(nowhere, number)
+    # The program's output and the pipe that tells of its start would never end while we hold them.
+    os.closerange(3, fd)
+    os.closerange(fd + 1, 1 << 16)
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+    door = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM, 0, fd)
+    while True:
+        try:
+            link, _ = door._accept()
+            if os.fork() == 0:
+                door.close()
+                _serve(commands, link)
+            os.close(link)
+        except OSError:  # No more files or processes can be had: later they may be.
+            time.sleep(0.1)
+
+
+def _serve(commands: Commands, fd: int) -> None:
+    """One command. Never returns."""
+    try:
+        _end_with_parent()
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+        link = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM, 0, fd)
+        argv, output = _asked(link)
+        pid = os.fork()
+        if pid == 0:
+            link.close()
+            _become(commands, argv, output)
+        os.close(output)
+        link.send(_end_of(pid, fd).to_bytes(4, "big"))
+    finally:
+        os._exit(0)
+
+
+def _asked(link: Any) -> tuple[list[str], int]:
+    """The command's words, and where its output goes."""
+    head, passed, _, _ = link.recvmsg(4, _socket.CMSG_SPACE(4))
+    output = int.from_bytes(passed[0][2][:4], sys.byteorder)
+    left = min(int.from_bytes(head, "big"), REQUEST_BYTES_MAX)
+    pieces = []
+    while left > 0 and (piece := link.recv(left)):
+        pieces.append(piece)
+        left -= len(piece)
+    return json.loads(b"".join(pieces)), output
+
+
+def _become(commands: Commands, argv: list[str], output: int) -> None:
+    """The command. Never returns."""
+    code = NOT_EXECUTABLE
+    try:
+        os.setsid()
+        _end_with_parent()
+        os.dup2(output, 1)
+        os.dup2(output, 2)
+        os.closerange(3, 1 << 16)
+        os.execve(commands.found(argv[0], commands.env), argv, commands.env)
+    except FileNotFoundError as error:
+        code = NOT_FOUND
+        os.write(2, f"{error.strerror}: {error.filename}".encode())
+    except (OSError, ValueError) as error:
+        os.write(2, f"{getattr(error, 'strerror', None) or error}: {argv[0]}".encode())
+    finally:
+        os._exit(code)
+
+
+def _end_of(pid: int, link: int) -> int:
+    """Its code. Whoever asked for it and does not wait any more has it ended."""
+    ended = os.pidfd_open(pid)
+    poll = select.poll()
+    poll.register(ended, select.POLLIN)
+    poll.register(link, select.POLLIN | select.POLLHUP)
+    if all(fd != ended for fd, _ in poll.poll()):
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(pid, signal.SIGKILL)
+    status = os.waitpid(pid, 0)[1]
+    return 128 + os.WTERMSIG(status) if os.WIFSIGNALED(status) else os.WEXITSTATUS(status)
+
+
+def _end_with_parent() -> None:
+    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)

@@ -1,0 +1,193 @@
+"""As whom a container runs. Every pod has 65,536 users and groups of its own, which no other pod and nobody
+of the machine has: the number N of a pod's `securityContext` is the machine's FIRST + N. Pure.
+
+A container that names ids sees those that it named: it runs in a user namespace. One that names none, or that
+says that it binds ports below 1024 (which no user namespace may, on the machine's network), has the machine's
+numbers. Either way files and processes belong to the same ids.
+
+Without root there is nothing to choose: pods run as the agent does, and what asks for more is refused.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator
+
+import msgspec
+
+from fathom.agent.host.environment import Unresolved
+from fathom.model.objects import Obj, key_of, lookup, uid_of
+
+# systemd's list of ids has nobody from 0x70000000 to 0x7FFDFFFF. The first of these were made of pods'
+# addresses, in versions before this one.
+IDS_FROM, IDS_TO = 0x71000000, 0x7FFE0000
+IDS_PER_POD = 1 << 16  # As with Kubernetes' `hostUsers: false`.
+NOBODY_ASKED = 65532  # The user of a pod that names none. Not root, and no user of any distribution.
+LOW_PORTS = 1024
+
+
+class HostIds(msgspec.Struct, frozen=True):
+    """Ids of the machine that its operator lets pods have."""
+
+    uids: frozenset[int] = frozenset()
+    gids: frozenset[int] = frozenset()
+
+
+class Identity(msgspec.Struct, frozen=True):
+    uid: int  # As the container sees them.
+    gid: int
+    groups: tuple[int, ...]
+    host_uid: int  # As the machine does.
+    host_gid: int
+    uid_map: str = ""  # Of its user namespace; '': it has none.
+    gid_map: str = ""
+
+
+class Asked(msgspec.Struct, frozen=True):
+    """One id of a pod's spec."""
+
+    field: str
+    number: int
+
+
+class Wanted(msgspec.Struct, frozen=True):
+    user: Asked | None
+    group: Asked | None
+    groups: tuple[Asked, ...]
+
+    @property
+    def gids(self) -> tuple[Asked, ...]:
+        return (*((self.group,) if self.group is not None else ()), *self.groups)
+
+
+def parse_host_ids(text: str) -> HostIds:
+    """`uid:1000,gid:44`. Raises ValueError."""
+    found: dict[str, set[int]] = {"uid": set(), "gid": set()}
+    for word in filter(None, (one.strip() for one in text.split(","))):
+        kind, _, number = word.partition(":")
+        if kind not in found or not number.isdecimal():
+            raise ValueError(f"{word!r} must read uid:NUMBER or gid:NUMBER")
+        if int(number) >= IDS_FROM:
+            raise ValueError(f"{word!r}: ids from {IDS_FROM} on are those of pods")
+        found[kind].add(int(number))
+    return HostIds(frozenset(found["uid"]), frozenset(found["gid"]))
+
+
+def ids_of_agent(pod: Obj, container: Obj) -> None:
+    """Raises `Unresolved` if a pod asks for somebody else than the user that runs the agent, which is not
+    root and cannot choose."""
+    wanted, uid, gid = _wanted(pod, container), os.getuid(), os.getgid()
+    _check_root(pod, container, wanted.user.number if wanted.user is not None else uid)
+    users = [wanted.user] if wanted.user is not None else []
+    for asked, own in (*((one, uid) for one in users), *((one, gid) for one in wanted.gids)):
+        if asked.number != own:
+            raise Unresolved(
+                f"{asked.field}: {asked.number} is refused: the agent does not run as root, so its pods can "
+                f"only have its own user {uid} and group {gid}"
+            )
+
+
+def identity_of(pod: Obj, container: Obj, first: int, allowed: HostIds, *, namespaces: bool) -> Identity:
+    """For an agent that is root. `first`: of the pod's own ids. `namespaces`: the kernel has some for users.
+    Raises `Unresolved`."""
+    wanted = _wanted(pod, container)
+    if wanted.user is not None:
+        _check(wanted.user, allowed.uids, "uid")
+    for asked in wanted.gids:
+        _check(asked, allowed.gids, "gid")
+    user = wanted.user.number if wanted.user is not None else NOBODY_ASKED
+    group = wanted.group.number if wanted.group is not None else user
+    _check_root(pod, container, user)
+    host_uid, host_gid = _on_host(user, first, allowed.uids), _on_host(group, first, allowed.gids)
+    groups = tuple(dict.fromkeys(one.number for one in wanted.groups))
+    if not namespaces or not _shows_ids(wanted, container) or host_uid == 0:
+        there = tuple(_on_host(one, first, allowed.gids) for one in groups)
+        return Identity(host_uid, host_gid, there, host_uid, host_gid)
+    return Identity(
+        user, group, groups, host_uid, host_gid,
+        uid_map=_map(first, {user} & allowed.uids), gid_map=_map(first, {group, *groups} & allowed.gids),
+    )  # fmt: skip
+
+
+def fs_group_of(pod: Obj, first: int, allowed: HostIds) -> int | None:
+    """To whom the pod's volumes belong, as the machine sees it."""
+    number = lookup(pod, "spec", "securityContext", "fsGroup")
+    return _on_host(number, first, allowed.gids) if number is not None else None
+
+
+def may_bind_low(container: Obj) -> bool:
+    """Ports below 1024, as container runtimes let it unless the pod gives that up."""
+    added, dropped = _capabilities(container)
+    return "NET_BIND_SERVICE" in added or not dropped & {"ALL", "NET_BIND_SERVICE"}
+
+
+def _shows_ids(wanted: Wanted, container: Obj) -> bool:
+    """Whether it is to see its own numbers: it named some, and does not say that it needs low ports."""
+    if wanted.user is None and not wanted.gids:
+        return False
+    ports = (one.get("containerPort") or 0 for one in container.get("ports") or ())
+    low = "NET_BIND_SERVICE" in _capabilities(container)[0] or any(0 < one < LOW_PORTS for one in ports)
+    return not (low and may_bind_low(container))
+
+
+def _capabilities(container: Obj) -> tuple[set[str], set[str]]:
+    """Added and dropped."""
+    wish = (container.get("securityContext") or {}).get("capabilities") or {}
+    added, dropped = (
+        {str(one).upper().removeprefix("CAP_") for one in wish.get(field) or ()} for field in ("add", "drop")
+    )
+    return added, dropped
+
+
+def _wanted(pod: Obj, container: Obj) -> Wanted:
+    common, own = lookup(pod, "spec", "securityContext") or {}, container.get("securityContext") or {}
+    first = any(one is container or one == container for one in lookup(pod, "spec", "initContainers") or ())
+    inner = f"spec.{'initContainers' if first else 'containers'}[{container['name']}].securityContext"
+
+    def effective(name: str) -> Asked | None:
+        for field, context in ((inner, own), ("spec.securityContext", common)):
+            if context.get(name) is not None:
+                return Asked(f"{field}.{name}", context[name])
+        return None
+
+    listed = [("supplementalGroups", one) for one in common.get("supplementalGroups") or ()]
+    listed += [("fsGroup", common["fsGroup"])] if common.get("fsGroup") is not None else []
+    groups = tuple(Asked(f"spec.securityContext.{name}", number) for name, number in listed)
+    return Wanted(effective("runAsUser"), effective("runAsGroup"), groups)
+
+
+def _check(asked: Asked, allowed: Iterable[int], kind: str) -> None:
+    if not 0 <= asked.number < IDS_PER_POD and asked.number not in allowed:
+        raise Unresolved(
+            f"{asked.field}: {asked.number} is refused: a pod has the ids 0 to {IDS_PER_POD - 1} of its own; "
+            f"an id of the machine must be allowed on the node with --allow-host-ids {kind}:{asked.number}"
+        )
+
+
+def _check_root(pod: Obj, container: Obj, user: int) -> None:
+    """In kubelet's words."""
+    own, common = container.get("securityContext") or {}, lookup(pod, "spec", "securityContext") or {}
+    if own.get("runAsNonRoot", common.get("runAsNonRoot")) and user == 0:
+        key = key_of(pod)
+        where = f'(pod: "{key.name}_{key.namespace}({uid_of(pod)})", container: {container["name"]})'
+        raise Unresolved(f"container's runAsUser breaks non-root policy {where}")
+
+
+def _on_host(number: int, first: int, allowed: Iterable[int]) -> int:
+    return number if number in allowed else first + number
+
+
+def _map(first: int, of_host: Iterable[int]) -> str:
+    """`uid_map`: all of the pod's own ids, but those that stay the machine's."""
+    return "\n".join(f"{inside} {there} {count}" for inside, there, count in _pieces(first, sorted(of_host)))
+
+
+def _pieces(first: int, of_host: list[int]) -> Iterator[tuple[int, int, int]]:
+    at = 0
+    for number in of_host:
+        if at < min(number, IDS_PER_POD):
+            yield at, first + at, min(number, IDS_PER_POD) - at
+        yield number, number, 1
+        at = number + 1
+    if at < IDS_PER_POD:
+        yield at, first + at, IDS_PER_POD - at
