@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import signal
 
-import pytest
-
 from tests.agent.living import AgentProcess, Cluster, condition, lives, pid_of, status_of
 
 from fathom.model.objects import Obj
 
-pytestmark = pytest.mark.xfail(strict=True, reason="an agent runs whatever is bound to its node")
 EVENTS = "/api/v1/namespaces/default/events?fieldSelector=involvedObject.name="
 
 

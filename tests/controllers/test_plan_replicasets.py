@@ -15,10 +15,14 @@ from fathom.controllers.plan_replicasets import (
     BURST_PODS_MAX,
     ENDED_KEPT,
     NEEDS,
+    REJECTED_MAX,
+    RETRY_REJECTED_S,
     Around,
     plan_failure,
     plan_replicas,
+    retry_in_s,
 )
+from fathom.controllers.podstates import seconds
 from fathom.model.objects import Obj, labels_of
 
 
@@ -102,6 +106,27 @@ def test_ended_pods_are_replaced_and_only_the_newest_are_kept() -> None:
     ended = [pod(f"web-{n}", owner, phase="Failed", ready=False, age_s=n) for n in range(ENDED_KEPT + 2)]
     plan = planned(owner, *ended)
     assert lines(plan) == ["create Pod default/web-5", "delete Pod default/web-4", "delete Pod default/web-3"]
+
+
+def rejected(owner: Obj, number: int, *, youngest_s: float) -> list[Obj]:
+    words = {"reason": "OutOfcpu", "message": "Pod was rejected: Node didn't have enough resource: cpu"}
+    return [
+        pod(f"web-{n}", owner, phase="Failed", ready=False, age_s=youngest_s + n, **words)
+        for n in range(number)
+    ]
+
+
+def test_pods_that_nodes_refuse_are_replaced_at_once_a_few_times_and_then_slowly() -> None:
+    owner = replica_set(replicas=1)
+    few = rejected(owner, REJECTED_MAX - 1, youngest_s=0)
+    assert lines(planned(owner, *few)) == ["create Pod default/web-2"]
+    many = rejected(owner, REJECTED_MAX, youngest_s=4)
+    assert lines(planned(owner, *many)) == []
+    assert retry_in_s(many, now_s=seconds(NOW)) == RETRY_REJECTED_S - 4
+    later = rejected(owner, REJECTED_MAX, youngest_s=RETRY_REJECTED_S)
+    assert lines(planned(owner, *later)) == ["create Pod default/web-3"]
+    failed = [pod(f"web-{n}", owner, phase="Failed", ready=False, age_s=1) for n in range(REJECTED_MAX)]
+    assert lines(planned(owner, *failed)) == ["create Pod default/web-3"]
 
 
 @pytest.mark.parametrize(

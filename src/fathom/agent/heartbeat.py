@@ -16,7 +16,7 @@ from fathom.client.api import Api
 from fathom.client.outcomes import Committed, Outcome, Rejected, Unknown
 from fathom.control.watches import LEASE, NODE
 from fathom.model.errors import ApiError
-from fathom.model.objects import Obj, metadata
+from fathom.model.objects import Obj, lookup, metadata
 from fathom.seams.log import Log
 from fathom.seams.outside import Clock, micro_timestamp, timestamp
 
@@ -38,6 +38,15 @@ class Heartbeat:
         self.registered = asyncio.Event()
         self.heard_ns: int | None = None  # When a server last took a sign of life; monotonic.
         self.on_heard: Callable[[], None] = lambda: None  # Again, after a silence.
+
+    @property
+    def node(self) -> Obj | None:
+        """As it was last read, if it says what it has."""
+        return self._node if self._node is not None and lookup(self._node, "status", "allocatable") else None
+
+    async def fetch_node(self) -> Obj | None:
+        """Raises ApiError."""
+        return await self._api.get(NODE.resource, "", self._settings.node)
 
     async def run(self) -> None:
         pause_s = REGISTER_S_MIN

@@ -9,7 +9,7 @@ import msgspec
 from fathom.agent.addresses import candidates
 from fathom.agent.events import Events
 from fathom.agent.heartbeat import Heartbeat
-from fathom.agent.node import address_of
+from fathom.agent.node import address_of, new_node
 from fathom.agent.pods import Pods
 from fathom.agent.reporter import Reporter
 from fathom.agent.runtime import Runtime
@@ -20,7 +20,7 @@ from fathom.client.api import Api
 from fathom.control.breaker import Guarded
 from fathom.control.process import Controllers
 from fathom.control.process import Settings as Kit
-from fathom.model.objects import Obj
+from fathom.model.objects import Obj, lookup
 from fathom.seams.process import Inside
 from fathom.seams.seam import Ask
 
@@ -52,6 +52,7 @@ class Agent:
             event=self._say,
             log=inside.log,
             heard_ns=lambda: self.heartbeat.heard_ns,
+            node=self,
         )
         self.controllers = Controllers(inside, [Reporter(self.pods)], self._kit())
         self.controllers.caches.on_change("Pod", self.pods.observe)
@@ -90,6 +91,21 @@ class Agent:
             for task in self._tasks:
                 task.cancel()
 
+    # What is known of the node: see `pods.NodeSource`.
+
+    def known(self) -> Obj | None:
+        return self.heartbeat.node
+
+    async def fetch(self) -> Obj | None:
+        """One that is not there, or says nothing of what it has, will say what we say of it."""
+        found = await self.heartbeat.fetch_node()
+        described = found is not None and lookup(found, "status", "allocatable")
+        return found if described else new_node(self.settings, "")
+
+    async def synced(self) -> None:
+        while await self.controllers.caches.until_synced(timeout_s=60.0):
+            pass
+
     def _say(self, pod: Obj, container: str, type_: str, reason: str, message: str) -> None:
         self.events.say(pod, container, type_, reason, message)
 
@@ -101,8 +117,7 @@ class Agent:
             await asyncio.sleep(USAGE_S)
 
     async def _end_orphans(self) -> None:
-        while await self.controllers.caches.until_synced(timeout_s=60.0):
-            pass
+        await self.synced()
         await self.pods.adopt_orphans()
 
     def _ended(self, task: asyncio.Task[None]) -> None:

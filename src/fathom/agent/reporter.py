@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from fathom.agent.admission import Rejection
 from fathom.agent.pods import Pods
+from fathom.agent.status import rejected_status
 from fathom.agent.views import TERMINAL
 from fathom.agent.worker import Worker
 from fathom.cache.snapshot import Snapshot
@@ -28,6 +30,13 @@ def plan_report(pod: Obj, worker: Worker) -> Plan:
         # A server removes a pod that has ended at once; only the agent may say that nothing of it runs.
         return Plan(deletes=(Delete(target("Pod", pod)),), needs=(OWN_WRITES,), why="nothing of it runs")
     return NOTHING
+
+
+def plan_rejection(pod: Obj, rejection: Rejection, *, now_ns: int) -> Plan:
+    if lookup(pod, "status", "phase") in TERMINAL:
+        return NOTHING
+    status = rejected_status(pod, rejection, now_ns=now_ns)
+    return Plan(statuses=write_status("Pod", pod, status), why=rejection.reason)
 
 
 def _may_go(pod: Obj, worker: Worker) -> bool:
@@ -72,6 +81,9 @@ class Reporting:
         worker = self._pods.worker(uid_of(pod)) if pod is not None else None
         if pod is None:
             self._let.pop(key, None)
+        if pod is not None and worker is None and (rejection := self._pods.rejection(uid_of(pod))):
+            plan = plan_rejection(pod, rejection, now_ns=self._kit.now_ns())
+            return Again.after(await self._kit.apply(key, plan, seen=view))
         if pod is None or worker is None:
             return Again.never()  # The worker wakes us when there is one.
         if wait_s := self._wait_s(pod, worker):

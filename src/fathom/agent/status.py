@@ -10,6 +10,7 @@ from collections.abc import Sequence
 
 import msgspec
 
+from fathom.agent.admission import REJECTED, Rejection
 from fathom.agent.backoff import crashes_after, delay_s
 from fathom.agent.plan import NEVER_STARTED, fate, past_deadline, start_ns
 from fathom.agent.runtime import Exit, Run
@@ -51,6 +52,16 @@ def pod_status(pod: Obj, views: Views, place: Place, *, now_ns: int, over: bool 
         if found:
             status[field] = [_container(pod, one, _view(views, one), now_ns, over=over) for one in found]
     return status
+
+
+def rejected_status(pod: Obj, rejection: Rejection, *, now_ns: int) -> Obj:
+    """Of a pod that did not fit: nothing of it was started."""
+    before, now = pod.get("status") or {}, timestamp(now_ns)
+    conditions: list[Obj] = list(before.get("conditions") or ())
+    for type_ in ("ContainersReady", "Ready"):
+        conditions = _with(conditions, pod, (type_, "False", "PodFailed", ""), now=now)
+    words = {"reason": rejection.reason, "message": REJECTED + rejection.message}
+    return {**before, "phase": "Failed", **words, "conditions": conditions}
 
 
 def _view(views: Views, container: Container) -> ContainerView:

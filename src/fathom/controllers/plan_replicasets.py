@@ -37,6 +37,7 @@ from fathom.controllers.podstates import (
     is_active,
     is_available,
     is_ready,
+    is_rejected,
     is_terminating,
     seconds,
 )
@@ -49,6 +50,9 @@ REPLICA_FAILURE = "ReplicaFailure"
 BURST_PODS_MAX = 500  # As many pods at most in one pass; kube-controller-manager's number.
 # Ended pods that are kept, so that somebody can look what they died of.
 ENDED_KEPT = 3
+# Nodes refuse pods at once (`OutOfcpu`). After so many refusals the next pods wait: whatever binds them to a
+# node on which they do not fit would do the same again.
+REJECTED_MAX, RETRY_REJECTED_S = ENDED_KEPT, 10.0
 # What looks like a surplus in an old view may be gone.
 FRESH_S = 10.0
 NEEDS: tuple[Need, ...] = (OWN_WRITES, NoOlderThan(FRESH_S, ("ReplicaSet", "Pod")))
@@ -80,7 +84,9 @@ def plan_replicas(owner: Obj, around: Around, *, now: str) -> Plan:
     # Whoever is about to be adopted counts: else another would be made beside it.
     missing = wanted_of(owner) - len(active) - len(around.claims.adopt)
     deletes = tuple(_delete(pod) for pod in (*_surplus(owner, active, around), *_stale(mine)))
-    creates = tuple(Create("Pod", pod_of(owner, slot)) for slot in _slots(missing, around))
+    waits = missing > 0 and retry_in_s(mine, now_s=seconds(now)) > 0
+    slots = [] if waits else _slots(missing, around)
+    creates = tuple(Create("Pod", pod_of(owner, slot)) for slot in slots)
     return Plan(
         creates=creates,
         patches=(
@@ -122,6 +128,14 @@ def _stale(pods: Sequence[Obj]) -> list[Obj]:
     """Ended pods but the newest few."""
     ended = [pod for pod in pods if has_ended(pod) and not is_deleting(pod)]
     return sorted(ended, key=lambda pod: (created_s(pod), metadata(pod)["name"]))[:-ENDED_KEPT]
+
+
+def retry_in_s(pods: Sequence[Obj], *, now_s: float) -> float:
+    """How long nothing is to be made yet because nodes have just refused what was made before."""
+    refused = [created_s(pod) for pod in pods if is_rejected(pod)]
+    if len(refused) < REJECTED_MAX:
+        return 0.0
+    return max(0.0, max(refused) + RETRY_REJECTED_S - now_s)
 
 
 def pod_of(owner: Obj, slot: int) -> Obj:

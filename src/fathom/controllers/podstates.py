@@ -12,6 +12,7 @@ from fathom.model.objects import Obj, is_deleting, lookup, metadata
 
 SUCCEEDED, FAILED = "Succeeded", "Failed"
 ENDED = frozenset({SUCCEEDED, FAILED})
+REJECTED = "Pod was rejected: "  # As kubelet's messages begin when it did not admit a pod.
 
 ORPHANS = "orphans"  # An index: what nobody controls, by namespace.
 
@@ -27,6 +28,11 @@ def phase_of(pod: Obj) -> str:
 
 def has_ended(pod: Obj) -> bool:
     return phase_of(pod) in ENDED
+
+
+def is_rejected(pod: Obj) -> bool:
+    """Its node had no room for it, or was not the right one: nothing of it was started."""
+    return phase_of(pod) == FAILED and str(lookup(pod, "status", "message") or "").startswith(REJECTED)
 
 
 def is_active(pod: Obj) -> bool:

@@ -18,6 +18,8 @@ from fathom.controllers.plan_replicasets import (
     min_ready_s_of,
     plan_failure,
     plan_replicas,
+    retry_in_s,
+    wanted_of,
 )
 from fathom.controllers.podstates import is_active, next_available_s
 from fathom.model.objects import Key, Obj, key_of, uid_of
@@ -64,10 +66,13 @@ class ReplicaSets:
         )
 
     def _wait_s(self, owner: Obj, view: Snapshot) -> float | None:
-        pods = [pod for pod in view.owned("Pod", uid_of(owner)) if is_active(pod)]
+        every = list(view.owned("Pod", uid_of(owner)))
+        active = [pod for pod in every if is_active(pod)]
         now_s = self._kit.now_ns() / 1e9
-        wait_s = next_available_s(pods, min_ready_s=min_ready_s_of(owner), now_s=now_s)
-        return None if wait_s is None else wait_s + 1.0  # Timestamps are whole seconds.
+        ready_s = next_available_s(active, min_ready_s=min_ready_s_of(owner), now_s=now_s)
+        retry_s = retry_in_s(every, now_s=now_s) if len(active) < wanted_of(owner) else 0.0
+        waits = [wait_s for wait_s in (ready_s, retry_s) if wait_s]
+        return min(waits) + 1.0 if waits else None  # Timestamps are whole seconds.
 
 
 def _siblings(view: Snapshot, owner: Obj) -> list[Obj]:

@@ -1,0 +1,153 @@
+"""Whether a pod that is bound to a node fits there, asked once, before anything of it is started. Pure.
+
+A scheduler decides where pods go; whoever writes `nodeName` by hand does not ask it, nor does another
+scheduler at the same time. As with kubelet, a pod that does not fit fails with the reason, and its controller
+makes another.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+
+import msgspec
+
+from fathom.model.objects import Obj, key_of, labels_of, lookup
+from fathom.model.podresources import REQUESTS, amounts, is_terminal, pod_amounts
+from fathom.model.quantity import Quantity
+from fathom.model.selectors import EXISTS, GREATER, IN, LESS, MISSING, NOT_IN, Requirement
+
+CPU, PODS = "cpu", "pods"
+FIRST = (PODS, CPU, "memory", "ephemeral-storage")  # In kubelet's order; it names only the first that lacks.
+ANY_ADDRESS = "0.0.0.0"  # Of a host port, not of ours.
+REJECTED = "Pod was rejected: "
+
+_OPERATORS = {
+    "In": IN, "NotIn": NOT_IN, "Exists": EXISTS, "DoesNotExist": MISSING, "Gt": GREATER, "Lt": LESS
+}  # fmt: skip
+
+
+class HostPort(msgspec.Struct, frozen=True):
+    port: int
+    protocol: str
+    address: str
+
+    def clashes(self, other: HostPort) -> bool:
+        same = (self.port, self.protocol) == (other.port, other.protocol)
+        return same and (ANY_ADDRESS in {self.address, other.address} or self.address == other.address)
+
+
+class Claim(msgspec.Struct, frozen=True):
+    """What a pod takes of its node."""
+
+    amounts: dict[str, int]  # Thousandths of a CPU, ones of the rest.
+    ports: tuple[HostPort, ...] = ()
+
+
+class Rejection(msgspec.Struct, frozen=True):
+    """In kubelet's words."""
+
+    reason: str
+    message: str
+
+
+def claim_of(pod: Obj) -> Claim:
+    asked = {name: _units(name, one) for name, one in pod_amounts(pod, REQUESTS).items()}
+    needed = {name: amount for name, amount in asked.items() if amount > 0}
+    return Claim({**needed, PODS: 1}, tuple(_host_ports(pod)))
+
+
+def was_admitted(pod: Obj) -> bool:
+    """An agent has written that it took the pod, or that the pod has ended: it is not asked about again,
+    whatever the node has by then."""
+    return bool(lookup(pod, "status", "startTime")) or is_terminal(pod)
+
+
+def plan_admission(pod: Obj, node: Obj, taken: Iterable[Claim]) -> Rejection | None:
+    """`taken`: by the pods that were admitted before it and are still here. None: it may run."""
+    claim, others = claim_of(pod), tuple(taken)
+    return _lacks(claim, node, others) or _elsewhere(pod, node) or _ports_taken(claim, others)
+
+
+# Resources.
+
+
+def _lacks(claim: Claim, node: Obj, others: tuple[Claim, ...]) -> Rejection | None:
+    capacity = {name: _units(name, one) for name, one in amounts(_allocatable(node)).items()}
+    for name in sorted(claim.amounts, key=lambda name: (name not in FIRST, _place(name), name)):
+        if "/" in name and name not in capacity:
+            continue  # Not of nodes: whoever made it up counts it.
+        wanted, has = claim.amounts[name], capacity.get(name, 0)
+        used = sum(one.amounts.get(name, 0) for one in others)
+        if wanted > has - used:
+            message = f"requested: {wanted}, used: {used}, capacity: {has}"
+            return Rejection(f"OutOf{name}", f"Node didn't have enough resource: {name}, {message}")
+    return None
+
+
+def _place(name: str) -> int:
+    return FIRST.index(name) if name in FIRST else len(FIRST)
+
+
+def _allocatable(node: Obj) -> Mapping[str, str]:
+    return lookup(node, "status", "allocatable") or lookup(node, "status", "capacity") or {}
+
+
+def _units(name: str, amount: Quantity) -> int:
+    return amount.milli if name == CPU else amount.value
+
+
+# Labels.
+
+
+def _elsewhere(pod: Obj, node: Obj) -> Rejection | None:
+    labels, name = labels_of(node), key_of(node).name
+    selector = lookup(pod, "spec", "nodeSelector") or {}
+    required = "requiredDuringSchedulingIgnoredDuringExecution"
+    wanted = lookup(pod, "spec", "affinity", "nodeAffinity", required)
+    terms = [] if wanted is None else wanted.get("nodeSelectorTerms") or ()
+    if all(labels.get(label) == value for label, value in selector.items()) and (
+        wanted is None or any(_matches(term, labels, name) for term in terms)
+    ):
+        return None
+    words = "node(s) didn't match Pod's node affinity/selector"
+    return Rejection("NodeAffinity", f"Predicate NodeAffinity failed: {words}")
+
+
+def _matches(term: Obj, labels: Mapping[str, str], name: str) -> bool:
+    """All of a term; an empty one is about no node."""
+    by_label, by_field = term.get("matchExpressions") or (), term.get("matchFields") or ()
+    return bool(by_label or by_field) and (
+        all(_holds(one, labels) for one in by_label)
+        and all(_holds(one, {"metadata.name": name}) for one in by_field)
+    )
+
+
+def _holds(expression: Obj, labels: Mapping[str, str]) -> bool:
+    operator = _OPERATORS.get(str(expression.get("operator")), "")
+    values = tuple(sorted({str(one) for one in expression.get("values") or ()}))
+    if operator in {GREATER, LESS} and not (len(values) == 1 and values[0].lstrip("+-").isdecimal()):
+        return False
+    key = str(expression.get("key") or "")
+    return bool(operator) and Requirement(key, operator, values).matches(labels)
+
+
+# Ports.
+
+
+def _ports_taken(claim: Claim, others: tuple[Claim, ...]) -> Rejection | None:
+    if not any(port.clashes(other) for port in claim.ports for one in others for other in one.ports):
+        return None
+    words = "node(s) didn't have free ports for the requested pod ports"
+    return Rejection("NodePorts", f"Predicate NodePorts failed: {words}")
+
+
+def _host_ports(pod: Obj) -> Iterator[HostPort]:
+    """Of all that run together: containers and sidecars."""
+    spec = pod.get("spec") or {}
+    sidecars = [one for one in spec.get("initContainers") or () if one.get("restartPolicy") == "Always"]
+    for container in (*(spec.get("containers") or ()), *sidecars):
+        for port in container.get("ports") or ():
+            if port.get("hostPort"):
+                address = str(port.get("hostIP") or ANY_ADDRESS)
+                address = ANY_ADDRESS if address == "::" else address
+                yield HostPort(int(port["hostPort"]), str(port.get("protocol") or "TCP"), address)
