@@ -301,7 +301,7 @@ class ProcessDriver:
     ) -> Settled:
         pod, uid, ground = launch.pod, uid_of(launch.pod), self._ground
         record = self.records.pod(uid)
-        if record is not None and not record.ids:  # Of an agent before this version.
+        if record is not None and ground.rights.root and not record.ids:  # Of a version before this one.
             self._keep(record.pod, record.ip)
             record = self.records.pod(uid)
         if record is None:

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from fathom.agent.expanding import expand
-from fathom.agent.host.environment import Surroundings, environment, hostname_of
+from fathom.agent.host.environment import Surroundings, Unresolved, environment, hostname_of
 from fathom.agent.host.ids import HostIds, Identity, identity_of, ids_of_agent, may_bind_low
 from fathom.agent.host.images import Image
 from fathom.agent.host.limits import Fence
@@ -56,6 +56,8 @@ def identity_for(pod: Obj, container: Obj, first: int, rights: Rights) -> Identi
     if not rights.root:
         ids_of_agent(pod, container)
         return None
+    if not first:  # Counted from there, its ids would be those of the machine.
+        raise Unresolved("the pod has no ids of its own yet")
     return identity_of(pod, container, first, rights.host_ids, namespaces=rights.user_namespaces)
 
 
@@ -71,7 +73,7 @@ def runs_commands(container: Obj) -> bool:
     """Whether a probe or a hook of it is a command."""
     probes = [container.get(name) for name in ("startupProbe", "readinessProbe", "livenessProbe")]
     hooks = (container.get("lifecycle") or {}).values()
-    return any(one and "exec" in one for one in (*probes, *hooks))
+    return any(isinstance(one, dict) and "exec" in one for one in (*probes, *hooks))
 
 
 def grounds_of(settled: Settled) -> Grounds:

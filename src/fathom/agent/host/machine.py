@@ -86,11 +86,17 @@ def find_rights(
     if places and any(os.stat(path).st_mode & 0o007 for path in paths if os.path.exists(path)):
         return rights, f"pods can read the server's files as far as everybody can: {why}"
     if places or (enclosing and (root or _has_landlock())):
-        return rights, ""
+        return rights, "" if root else _groups_note()
     if root:
         return rights, f"pods have no directory that they can go to, and will not start: {why}"
     why = why or "the kernel has no Landlock, and /proc shows what other processes of the user see"
     return rights, f"pods can read the server's files as far as user {os.geteuid()} can: {why}"
+
+
+def _groups_note() -> str:
+    """Only root can take groups away from the processes that it starts."""
+    groups = sorted(set(os.getgroups()) - {os.getgid()})
+    return f"pods are in all groups of the user that runs the agent: {groups}" if groups else ""
 
 
 def _places(hide: Sequence[str]) -> str:
