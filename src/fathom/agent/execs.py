@@ -21,7 +21,6 @@ import os
 import select
 import signal
 import sys
-import time
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # Importing `typing` would take as long as all the rest.
@@ -97,7 +96,7 @@ def _keep(commands: Commands, fd: int) -> None:
                 _serve(commands, link)
             os.close(link)
         except OSError:  # No more files or processes can be had: later they may be.
-            time.sleep(0.1)
+            select.poll().poll(100)
 
 
 def _serve(commands: Commands, fd: int) -> None:
