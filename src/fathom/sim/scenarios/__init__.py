@@ -13,6 +13,7 @@ from pathlib import Path
 
 from fathom.sim.scenario import Scenario
 from fathom.sim.scenarios import (
+    admitting,
     basics,
     claims,
     clocks,
@@ -94,6 +95,7 @@ MODULES = (
     naming,
     clocks,
     policies,
+    admitting,
 )
 
 SCENARIOS: dict[str, Scenario] = {one.name: one for module in MODULES for one in module.SCENARIOS}
