@@ -18,7 +18,7 @@ from urllib.parse import urlsplit
 import pytest
 from tests.chaos.victim import Victim, eventually, victim
 
-from fathom.api.http import HEAD_S_MAX
+from fathom.api.http_limits import HEAD_S_MAX
 from fathom.api.limits import REQUEST_S
 from fathom.record.audit import SYNC_S
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from cyclopts import App, Parameter
 
 from fathom.cli.kubeconfig import found_kubeconfig
+from fathom.terminal import say, say_json
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -43,9 +44,9 @@ def list_proposals(
 
     found = asyncio.run(fetch_proposals(found_kubeconfig(kubeconfig), namespace, every=every))
     if output == "json":
-        print(msgspec.json.format(msgspec.json.encode(found), indent=2).decode())
+        say_json(msgspec.json.format(msgspec.json.encode(found), indent=2).decode())
     else:
-        print("\n".join(_table([COLUMNS, *map(_row, found)])) if found else "nothing waits for a decision")
+        say(*(_table([COLUMNS, *map(_row, found)]) if found else ["nothing waits for a decision"]))
     return 0
 
 
@@ -65,7 +66,7 @@ def _decide(name: str, namespace: str, kubeconfig: Path | None, *, approved: boo
     decided = asyncio.run(decide(found_kubeconfig(kubeconfig), namespace, name, approved=approved))
     spec, status = decided["spec"], decided["status"]
     word = "approved" if approved else "refused"
-    print(f"{namespace}/{name}: {spec['action']} {_subject(spec)} is {word} by {status['approver']}")
+    say(f"{namespace}/{name}: {spec['action']} {_subject(spec)} is {word} by {status['approver']}")
     return 0
 
 

@@ -191,7 +191,7 @@ class Scheduler:
 
     def _lease_term(self) -> LeaseTerm:
         term = self._desk.term
-        return NO_LEASE if term is None else LeaseTerm(self._desk.rules.lease, term.epoch)
+        return NO_LEASE if term is None else LeaseTerm(self._desk.rules.lease, term.epoch or 0)
 
     def _say_queued(self) -> None:
         now_ns, voice = self._desk.clock.monotonic_ns(), self._desk.voice

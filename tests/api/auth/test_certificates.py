@@ -24,9 +24,10 @@ from cryptography.hazmat.primitives.serialization import (
 from tests.api.auth.cluster import StoppedClock, user
 
 from fathom.api.auth import certificates
-from fathom.api.auth.certificates import Pki, PkiError, ensure_pki, issue_client, kubeconfig, write_private
+from fathom.api.auth.certificates import Pki, PkiError, ensure_pki, issue_client, kubeconfig
 from fathom.api.auth.tls import server_context
 from fathom.model.user import MASTERS, User
+from fathom.private_files import write_private
 from fathom.seams.outside import SystemClock
 
 CLOCK = SystemClock()

@@ -11,8 +11,6 @@ from collections.abc import Sequence
 
 from fathom.api.admission.attempt import CREATE, DELETE, UPDATE, Attempt, Charge, refused
 from fathom.api.admission.plugin import Plugin
-from fathom.api.admission.pods import MIRROR
-from fathom.api.auth.nodes import NODES
 from fathom.api.binding.asking import Refusal
 from fathom.api.binding.created import Arrival, account_on, judge_arrival
 from fathom.api.binding.facts import RULES_KEY, RULES_PATH, Facts
@@ -22,8 +20,10 @@ from fathom.api.ledger.books import Books, document
 from fathom.api.ledger.delta import PODS
 from fathom.api.ledger.holdings import Holding, pod_holding, reservation_holding
 from fathom.api.ledger.keeper import stamped
+from fathom.model.accounts import NODES
 from fathom.model.body import Body
 from fathom.model.errors import ApiError, Cause, conflict
+from fathom.model.mirror import is_mirror
 from fathom.model.objects import Key, Obj, is_deleting, key_of, lookup, metadata, uid_of
 from fathom.model.own.capacity import (
     CAPACITY_CLASSES,
@@ -104,7 +104,7 @@ def arrival_of(attempt: Attempt, view: View) -> Arrival | None:
 
 def _is_mirror(attempt: Attempt) -> bool:
     """NodeRestriction has seen to it that the node is the pod's."""
-    return NODES in attempt.user.groups and MIRROR in (metadata(attempt.obj or {}).get("annotations") or ())
+    return NODES in attempt.user.groups and is_mirror(attempt.obj or {})
 
 
 def _holder(obj: Obj, view: View) -> Obj:

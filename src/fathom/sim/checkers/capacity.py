@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from fathom.api.ledger.books import INTENT_BOOKS, NODE_BOOKS, TENANT_BOOKS
 from fathom.api.ledger.holdings import counts_of
+from fathom.model.mirror import is_mirror
 from fathom.model.objects import Obj, lookup, metadata
 from fathom.model.own.capacity import RESERVATIONS, TENANT_QUOTAS
 from fathom.model.podresources import REQUESTS, pod_amounts
@@ -23,8 +24,6 @@ if TYPE_CHECKING:
     from fathom.sim.world import World
 
 LEDGERS = frozenset({NODE_BOOKS, TENANT_BOOKS, INTENT_BOOKS})
-
-MIRROR = "kubernetes.io/config.mirror"
 
 Sums = dict[str, dict[str, int]]  # Account -> resource -> amount.
 
@@ -205,7 +204,7 @@ class NobodyIsBoundBeyondALimit(Checker):
 
 
 def _has_arrived(change: Seen) -> bool:
-    if MIRROR in (lookup(change.new, "metadata", "annotations") or ()):
+    if is_mirror(change.new):
         return False
     return held("pods", change.old) is None and held("pods", change.new) is not None
 
