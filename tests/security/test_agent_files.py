@@ -238,6 +238,26 @@ def test_a_link_where_a_tree_was_is_removed_and_not_followed(tmp_path: Path, out
     assert (os.path.lexists(tmp_path / "tree"), seen_of(outside)) == (False, before)
 
 
+@pytest.mark.parametrize("umask", [0o022, 0o077, 0o000])
+def test_a_new_directory_has_the_rights_that_it_shall_have(tmp_path: Path, umask: int) -> None:
+    (tmp_path / "passes").mkdir()
+    (tmp_path / "passes").chmod(0o2777)
+    before = os.umask(umask)
+    try:
+        for where, mode, found in (
+            ("", 0o755, 0o755),
+            ("", 0o777, 0o777),
+            ("", 0o2770, 0o2770),
+            ("passes", 0o2777, 0o2777),
+            ("passes", 0o755, 0o2755 if umask != 0o077 else 0o755),
+        ):
+            with closing(open_top(tmp_path / where)) as top, closing(make_directory(top, "new", mode=mode)):
+                assert os.stat(tmp_path / where / "new").st_mode & 0o7777 == found
+                os.rmdir("new", dir_fd=top)
+    finally:
+        os.umask(before)
+
+
 def test_a_directory_put_in_the_place_of_a_new_one_keeps_its_rights(tmp_path: Path) -> None:
     """1. The agent makes a directory. 2. The pod moves somebody else's there. 3. That must not be opened."""
     (tmp_path / "private").mkdir()

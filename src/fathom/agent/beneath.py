@@ -124,7 +124,8 @@ def make_directory(directory: int, name: str, *, mode: int, gid: int = -1) -> in
     fd = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=directory)
     try:
         found = os.fstat(fd)
-        if found.st_mode & 0o7777 != mode or gid not in {-1, found.st_gid}:
+        inherited = 0o2000 & ~mode  # The bit that passes a group on stays as it is.
+        if (found.st_mode ^ mode) & 0o7777 & ~inherited or gid not in {-1, found.st_gid}:
             # 1. We make it. 2. The pod moves it away, and somebody else's directory in its place. 3. We would
             # open that one to everybody.
             if found.st_uid != os.geteuid() or found.st_mode & 0o777 & ~mode or _some(fd):

@@ -204,7 +204,7 @@ class NobodyIsBoundBeyondALimit(Checker):
 
 
 def _has_arrived(change: Seen) -> bool:
-    if is_mirror(change.new):
+    if is_mirror(change.new or {}):
         return False
     return held("pods", change.old) is None and held("pods", change.new) is not None
 
