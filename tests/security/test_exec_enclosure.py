@@ -50,7 +50,7 @@ def room(cluster: Cluster, pod: Obj, name: str = "room") -> Path:
     return cluster.server.data / f"agents/n1/pods/{pod['metadata']['uid']}/volumes/{name}"
 
 
-ROOM = {"volumeMounts": [{"name": "room", "mountPath": "/room"}]}
+ROOM: Obj = {"volumeMounts": [{"name": "room", "mountPath": "/room"}]}
 VOLUMES = [{"name": "room", "emptyDir": {}}]
 
 
@@ -59,7 +59,7 @@ def test_a_probe_and_a_hook_are_what_their_program_is(cluster: Cluster, ids: Obj
     if ids and not cluster.named_ids:  # type: ignore[attr-defined]  # see above
         pytest.skip("without root a pod cannot name ids")
     name = f"facts-{len(ids)}"
-    main = {
+    main: Obj = {
         "readinessProbe": {
             **command(f"({FACTS}) > /room/probe.new; mv /room/probe.new /room/probe"), "periodSeconds": 1
         },
@@ -70,7 +70,8 @@ def test_a_probe_and_a_hook_are_what_their_program_is(cluster: Cluster, ids: Obj
         "env": [{"name": "WORD", "value": "x y"}],
         "workingDir": "/room", **ROOM,
     }  # fmt: skip
-    program = f"({FACTS}) > /room/main; trap 'cp /room/pre /room/copy; sleep 1; exit' TERM; sleep 300 & wait"
+    ending = "cp /room/pre /room/new; mv /room/new /room/copy; sleep 5; exit"
+    program = f"({FACTS}) > /room/main; trap '{ending}' TERM; sleep 300 & wait"
     cluster.run(
         name, "sh", "-c", program, container=main, volumes=VOLUMES, terminationGracePeriodSeconds=20,
         **({"securityContext": ids} if ids else {}),
@@ -80,14 +81,9 @@ def test_a_probe_and_a_hook_are_what_their_program_is(cluster: Cluster, ids: Obj
     said = {one: facts(files / one) for one in ("main", "post", "probe")}
     assert said["main"] == said["post"] == said["probe"]
     assert "NoNewPrivs: 1" in said["main"]
-    held = os.open(files, os.O_RDONLY)  # It is removed with its pod.
-    try:
-        cluster.delete(name)
-        cluster.until(name, lambda pod: not pod or (files / "copy").exists())
-        if (files / "copy").exists():
-            assert facts(files / "copy") == said["main"]
-    finally:
-        os.close(held)
+    cluster.delete(name)
+    cluster.until(name, lambda pod: not pod or (files / "copy").exists())
+    assert facts(files / "copy") == said["main"]
 
 
 def facts(file: Path) -> list[str]:
@@ -161,9 +157,9 @@ def test_a_hook_may_signal_its_own_program(cluster: Cluster) -> None:
     told = room(cluster, pod) / "told"
     cluster.until("quits", lambda pod: (room(cluster, pod) / "pid").exists())
     cluster.delete("quits")
-    seen: list[bool] = []
-    cluster.until("quits", lambda pod: seen.append(told.exists()) or not pod)
-    assert any(seen)
+    cluster.until("quits", lambda pod: told.exists() or not pod)
+    assert told.exists()
+    cluster.until_gone("quits")
 
 
 def test_what_a_command_says_and_how_it_ends_are_told(cluster: Cluster) -> None:

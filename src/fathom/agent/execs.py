@@ -90,7 +90,7 @@ def _keep(commands: Commands, fd: int) -> None:
     door = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM, 0, fd)
     while True:
         try:
-            link, _ = door._accept()
+            link, _ = door._accept()  # type: ignore[attr-defined]  # Which `socket` wraps.
             if os.fork() == 0:
                 door.close()
                 _serve(commands, link)
