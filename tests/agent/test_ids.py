@@ -59,6 +59,8 @@ def test_where_there_are_no_user_namespaces_a_pod_has_its_own_ids_all_the_same()
     [
         ({"ports": [{"containerPort": 80}]}, True),
         ({"ports": [{"containerPort": 8080}]}, False),
+        ({"readinessProbe": {"httpGet": {"port": 80}}}, True),
+        ({"livenessProbe": {"tcpSocket": {"port": "web"}}}, False),
         ({"securityContext": {"capabilities": {"add": ["NET_BIND_SERVICE"], "drop": ["ALL"]}}}, True),
         ({"ports": [{"containerPort": 80}], "securityContext": {"capabilities": {"drop": ["ALL"]}}}, False),
     ],

@@ -61,7 +61,8 @@ def rejected_status(pod: Obj, rejection: Rejection, *, now_ns: int) -> Obj:
     for type_ in ("ContainersReady", "Ready"):
         conditions = _with(conditions, pod, (type_, "False", "PodFailed", ""), now=now)
     words = {"reason": rejection.reason, "message": REJECTED + rejection.message}
-    return {**before, "phase": "Failed", **words, "conditions": conditions}
+    began = before.get("startTime") or now
+    return {**before, "phase": "Failed", **words, "conditions": conditions, "startTime": began}
 
 
 def _view(views: Views, container: Container) -> ContainerView:

@@ -125,9 +125,18 @@ def _shows_ids(wanted: Wanted, container: Obj) -> bool:
     """Whether it is to see its own numbers: it named some, and does not say that it needs low ports."""
     if wanted.user is None and not wanted.gids:
         return False
-    ports = (one.get("containerPort") or 0 for one in container.get("ports") or ())
-    low = "NET_BIND_SERVICE" in _capabilities(container)[0] or any(0 < one < LOW_PORTS for one in ports)
+    named = any(0 < port < LOW_PORTS for port in _ports(container))
+    low = named or "NET_BIND_SERVICE" in _capabilities(container)[0]
     return not (low and may_bind_low(container))
+
+
+def _ports(container: Obj) -> Iterator[int]:
+    """That it says it listens on, or at which it is to be asked."""
+    yield from (one.get("containerPort") or 0 for one in container.get("ports") or ())
+    for name in ("startupProbe", "readinessProbe", "livenessProbe"):
+        for action in ("httpGet", "tcpSocket"):
+            port = lookup(container, name, action, "port")
+            yield port if isinstance(port, int) else 0
 
 
 def _capabilities(container: Obj) -> tuple[set[str], set[str]]:
