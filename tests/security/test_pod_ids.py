@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from tests.agent.living import Cluster, enclosed, is_root, lives, pid_of, status_of
+from tests.clients.running import identity, python_of
 from tests.security.pod_hosts import (
     ORDINARY,
     SECRET,
@@ -231,7 +234,50 @@ def test_ids_of_the_machine_that_the_operator_names_are_had_and_no_others(place:
         assert SECRET not in attempt(cluster, "nobody", f"cat {user} {group} {other}")
 
 
+# Where nothing may be mounted.
+
+
+@pytest.fixture(scope="module")
+def unmounted() -> Iterator[Cluster]:
+    """As in many containers: root, that may not mount anything."""
+    if shutil.which("setpriv") is None:
+        pytest.skip("setpriv is not installed")
+    taken = ("setpriv", "--bounding-set=-sys_admin", "--inh-caps=-sys_admin")
+    with pods_run_by(None, before=taken) as made:
+        yield made
+
+
+@pytest.mark.parametrize("ids", [{}, {"runAsUser": 1000, "fsGroup": HOST_GROUP}], ids=["none", "some"])
+def test_where_nothing_is_mounted_pods_have_ids_and_files_of_their_own_too(
+    unmounted: Cluster, place: Path, ids: Obj
+) -> None:
+    kind = "named" if ids else "plain"
+    mount = {"volumeMounts": [{"name": "room", "mountPath": "/room"}]}
+    volumes = [{"name": "room", "emptyDir": {}}]
+    unmounted.run(f"has-{kind}", "sh", "-c", f"echo '{SECRET}' > room/file; touch done; sleep 300",
+                  volumes=volumes, container=mount, **context(**ids))  # fmt: skip
+    pod = unmounted.until_ready(f"has-{kind}")
+    there = Path(os.readlink(f"/proc/{pid_of(pod)}/cwd"))
+    unmounted.until(f"has-{kind}", lambda pod: (there / "done").exists())
+    room = (there / "room").resolve()
+    assert (room / "file").read_text() == f"{SECRET}\n"
+    file = secret_file(place, f"unmounted-{kind}", gid=HOST_GROUP, mode=0o640)
+    key = unmounted.server.data / "pki/ca.key"
+    script = f"cat {room}/file {file} {key}; touch {room}/mine; ls {room}; ls {there.parent.parent}; id -u"
+    said = attempt(unmounted, f"wants-{kind}", script, **context(**ids))
+    assert (SECRET in said, "PRIVATE KEY" in said, said.endswith("over\n")) == (False, False, True)
+    assert not (room / "mine").exists()
+    assert said.split()[-2] == "1000" if ids else int(said.split()[-2]) >= OF_PODS
+
+
 # Without root.
+
+
+def test_without_root_an_agent_tells_that_its_groups_are_its_pods_too() -> None:
+    script = "from fathom.agent.host.machine import find_rights; print(find_rights((), allow_root=False)[1])"
+    who = {**identity(ORDINARY), "extra_groups": [HOST_GROUP]}
+    said = subprocess.check_output([python_of(ORDINARY), "-c", script], text=True, **who)
+    assert said == f"pods are in all groups of the user that runs the agent: [{HOST_GROUP}]\n"
 
 
 @pytest.fixture(scope="module")

@@ -30,7 +30,7 @@ from fathom.agent.host.files import (
     write_volume,
 )
 from fathom.agent.host.idranges import IdRanges
-from fathom.agent.host.ids import fs_group_of
+from fathom.agent.host.ids import OWN_GROUP, fs_group_of
 from fathom.agent.host.images import ImagesFile, argv_of
 from fathom.agent.host.launch import Rights, Settled, identity_for, shim_spec
 from fathom.agent.host.limits import Means, fence_in, remove_groups
@@ -314,6 +314,9 @@ class ProcessDriver:
         identity = identity_for(pod, container, record.ids, ground.rights)
         user = (identity.host_uid, identity.host_gid) if identity is not None else None
         make_places(pod_dir, run_dir, container, user)
+        if ground.rights.places:  # Where every pod could go, and volumes are open to all users.
+            os.chown(pod_dir, 0, record.ids + OWN_GROUP)
+            pod_dir.chmod(0o710)
         volumes = [one for one in lookup(pod, "spec", "volumes") or () if "hostPath" not in one]
         self._write_volumes(pod, volumes, around, fetched, record.ids)
         files = read_env_files(container, pod_dir / "volumes")

@@ -23,6 +23,7 @@ from fathom.model.objects import Obj, key_of, lookup, uid_of
 IDS_FROM, IDS_TO = 0x71000000, 0x7FFE0000
 IDS_PER_POD = 1 << 16  # As with Kubernetes' `hostUsers: false`.
 NOBODY_ASKED = 65532  # The user of a pod that names none. Not root, and no user of any distribution.
+OWN_GROUP = IDS_PER_POD - 1  # Of all containers of a pod whose files are kept from others by it.
 LOW_PORTS = 1024
 
 
@@ -87,9 +88,11 @@ def ids_of_agent(pod: Obj, container: Obj) -> None:
             )
 
 
-def identity_of(pod: Obj, container: Obj, first: int, allowed: HostIds, *, namespaces: bool) -> Identity:
+def identity_of(
+    pod: Obj, container: Obj, first: int, allowed: HostIds, *, namespaces: bool, own_group: bool = False
+) -> Identity:
     """For an agent that is root. `first`: of the pod's own ids. `namespaces`: the kernel has some for users.
-    Raises `Unresolved`."""
+    `own_group`: it is in its pod's own. Raises `Unresolved`."""
     wanted = _wanted(pod, container)
     if wanted.user is not None:
         _check(wanted.user, allowed.uids, "uid")
@@ -99,7 +102,8 @@ def identity_of(pod: Obj, container: Obj, first: int, allowed: HostIds, *, names
     group = wanted.group.number if wanted.group is not None else user
     _check_root(pod, container, user)
     host_uid, host_gid = _on_host(user, first, allowed.uids), _on_host(group, first, allowed.gids)
-    groups = tuple(dict.fromkeys(one.number for one in wanted.groups))
+    own = (OWN_GROUP,) if own_group else ()
+    groups = tuple(dict.fromkeys((*(one.number for one in wanted.groups), *own)))
     if not namespaces or not _shows_ids(wanted, container) or host_uid == 0:
         there = tuple(_on_host(one, first, allowed.gids) for one in groups)
         return Identity(host_uid, host_gid, there, host_uid, host_gid)

@@ -58,7 +58,10 @@ def identity_for(pod: Obj, container: Obj, first: int, rights: Rights) -> Identi
         return None
     if not first:  # Counted from there, its ids would be those of the machine.
         raise Unresolved("the pod has no ids of its own yet")
-    return identity_of(pod, container, first, rights.host_ids, namespaces=rights.user_namespaces)
+    return identity_of(
+        pod, container, first, rights.host_ids,
+        namespaces=rights.user_namespaces, own_group=bool(rights.places),
+    )  # fmt: skip
 
 
 def capabilities_of(container: Obj, identity: Identity | None) -> str:
