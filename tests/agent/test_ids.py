@@ -23,6 +23,7 @@ from fathom.agent.host.ids import (
     parse_host_ids,
 )
 from fathom.agent.host.launch import capabilities_of, runs_commands
+from fathom.agent.host.machine import has_pod_ids
 from fathom.model.objects import Obj
 
 FIRST = IDS_FROM + 7 * IDS_PER_POD
@@ -123,6 +124,18 @@ def test_commands_are_expected_only_where_the_spec_has_some() -> None:
     assert not runs_commands({"readinessProbe": {"httpGet": {"port": 80}}})
     assert runs_commands({"startupProbe": command})
     assert runs_commands({"lifecycle": {"preStop": command}})
+
+
+@pytest.mark.parametrize(
+    ("uid_map", "has"),
+    [
+        ("         0          0 4294967295\n", True),
+        ("0 1000 1\n1 100000 65536\n", False),
+        (f"0 100000 65536\n{IDS_FROM} {IDS_FROM} {0x7FFE0000 - IDS_FROM}\n", True),
+    ],
+)
+def test_root_of_a_small_container_has_no_ids_to_give(uid_map: str, has: bool) -> None:
+    assert has_pod_ids(uid_map) is has
 
 
 # Ranges.

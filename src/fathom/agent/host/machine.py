@@ -21,7 +21,7 @@ import msgspec
 
 from fathom.agent.addresses import candidates
 from fathom.agent.confine import LANDLOCK_CREATE
-from fathom.agent.host.ids import HostIds
+from fathom.agent.host.ids import IDS_FROM, IDS_TO, HostIds
 from fathom.agent.host.launch import Rights
 from fathom.agent.host.records import boot_id
 from fathom.agent.host.sockets import listening
@@ -29,6 +29,7 @@ from fathom.agent.host.sockets import listening
 ENCLOSE, CONFINE = (Path(__file__).parent.parent / name for name in ("enclose.py", "confine.py"))
 RANGE = re.compile(r"127\.\d{1,3}\.\d{1,3}")
 TRY_S = 10.0
+UID_MAP = Path("/proc/self/uid_map")
 
 
 class AlreadyRuns(Exception):
@@ -83,6 +84,8 @@ def find_rights(
     if allow_root:
         allowed = HostIds(allowed.uids | {0}, allowed.gids | {0})
     rights = Rights(root, enclosing, paths, places, allowed, root and _has_user_namespaces())
+    if root and not has_pod_ids(UID_MAP.read_text()):
+        return rights, f"pods will not start: this container has no user ids from {IDS_FROM} on to give them"
     if places and any(os.stat(path).st_mode & 0o007 for path in paths if os.path.exists(path)):
         return rights, f"pods can read the server's files as far as everybody can: {why}"
     if places or (enclosing and (root or _has_landlock())):
@@ -91,6 +94,12 @@ def find_rights(
         return rights, f"pods have no directory that they can go to, and will not start: {why}"
     why = why or "the kernel has no Landlock, and /proc shows what other processes of the user see"
     return rights, f"pods can read the server's files as far as user {os.geteuid()} can: {why}"
+
+
+def has_pod_ids(uid_map: str) -> bool:
+    """Whether the user namespace that the agent is in has all ids that pods get."""
+    ranges = [[int(word) for word in line.split()] for line in uid_map.splitlines()]
+    return any(inside <= IDS_FROM and inside + count >= IDS_TO for inside, _, count in ranges)
 
 
 def _groups_note() -> str:
