@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import pytest
 from tests.controllers.making import NOW, at, pod, replica_set
@@ -109,7 +110,10 @@ def test_ended_pods_are_replaced_and_only_the_newest_are_kept() -> None:
 
 
 def rejected(owner: Obj, number: int, *, youngest_s: float) -> list[Obj]:
-    words = {"reason": "OutOfcpu", "message": "Pod was rejected: Node didn't have enough resource: cpu"}
+    words: dict[str, Any] = {
+        "reason": "OutOfcpu",
+        "message": "Pod was rejected: Node didn't have enough resource: cpu",
+    }
     return [
         pod(f"web-{n}", owner, phase="Failed", ready=False, age_s=youngest_s + n, **words)
         for n in range(number)
