@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from tests.clients.kubectl import Kubectl, manifest
 from tests.clients.objects import config_map, deployment, pod
+from tests.clients.running import Server
 
 pytestmark = pytest.mark.kubectl
 
@@ -79,6 +80,50 @@ def test_warnings_of_what_is_seldom_meant(kubectl: Kubectl) -> None:
     )
     assert kubectl.run("get endpoints").err.startswith(
         "Warning: v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice\n"
+    )
+
+
+def test_a_webhook_that_nobody_would_call_is_refused_with_what_to_do(
+    kubectl: Kubectl, namespace: str
+) -> None:
+    hook: Any = {
+        "kind": "ValidatingWebhookConfiguration",
+        "apiVersion": "admissionregistration.k8s.io/v1",
+        "metadata": {"name": namespace},
+        "webhooks": [
+            {
+                "name": "check.example.com",
+                "clientConfig": {"url": "https://127.0.0.1:1/check"},
+                "sideEffects": "None",
+                "admissionReviewVersions": ["v1"],
+            }
+        ],
+    }
+    why = "fathom calls no webhooks: what they would refuse or change passes unseen"
+    how = 'to store it all the same, set the annotation fathom.dev/accept-unenforced: "true"'
+    assert kubectl.fails("apply -f -", stdin=manifest(hook)).endswith(f"is forbidden: {why}; {how}")
+    hook["metadata"]["annotations"] = {"fathom.dev/accept-unenforced": "true"}
+    done = kubectl.run("apply -f -", stdin=manifest(hook))
+    named = f"validatingwebhookconfiguration.admissionregistration.k8s.io/{namespace}"
+    assert (done.code, done.err, done.out) == (
+        0,
+        f"Warning: webhooks: kept, but {why}\n",
+        f"{named} created\n",
+    )
+    assert "accept-unenforced" in kubectl.fails(f"annotate {named} fathom.dev/accept-unenforced-")
+    assert kubectl.run(f"delete {named}").code == 0
+
+
+def test_a_pod_that_names_a_node_without_room_is_refused(
+    kubectl: Kubectl, server: Server, node_name: str
+) -> None:
+    room = {"cpu": "1", "memory": "1Gi", "pods": "10"}
+    server.patch(f"/api/v1/nodes/{node_name}/status", {"status": {"capacity": room, "allocatable": room}})
+    greedy = pod("greedy", node=node_name)
+    greedy["spec"]["containers"][0]["resources"] = {"requests": {"cpu": "64"}}
+    assert kubectl.fails("create -f -", stdin=manifest(greedy)) == (
+        'Error from server (Forbidden): error when creating "STDIN": pods "greedy" is forbidden: '
+        f"node {node_name}: cpu: 64000m more do not fit: 0m of 1000m are taken"
     )
 
 
