@@ -58,6 +58,20 @@ def test_a_node_that_is_bound_too_full_is_found() -> None:
     assert told(NobodyIsBoundBeyondALimit(), made, first, LAST) is None
     found = told(NobodyIsBoundBeyondALimit(), made, first, second, LAST)
     assert found == "n has cpu: 1000, and 2000 are on it"
+
+
+def test_a_node_that_is_too_full_of_what_named_it_is_found_but_for_mirror_pods() -> None:
+    made = (1, "nodes", "n", None, {"status": {"allocatable": {"cpu": "1"}}})
+    first, second = ((2, "pods", "p", None, pod("n")), (3, "pods", "q", None, pod("n")))
+    assert told(NobodyIsBoundBeyondALimit(), made, first, LAST) is None
+    found = told(NobodyIsBoundBeyondALimit(), made, first, second, LAST)
+    assert found == "n has cpu: 1000, and 2000 are on it"
+    ended = (2, "pods", "q", None, pod("n", phase="Failed"))
+    again = (3, "pods", "q", pod("n", phase="Failed"), pod("n"))
+    assert told(NobodyIsBoundBeyondALimit(), made, first, ended, again, LAST) == found
+    static = pod("n")
+    static["metadata"]["annotations"] = {"kubernetes.io/config.mirror": "x"}
+    assert told(NobodyIsBoundBeyondALimit(), made, first, (3, "pods", "q", None, static), LAST) is None
     ended = (2, "pods", "p", pod("n"), pod("n", phase="Failed"))
     assert told(NobodyIsBoundBeyondALimit(), made, first, ended, second, LAST) is None
 

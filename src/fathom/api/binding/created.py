@@ -87,7 +87,7 @@ def _without_node(
     overrides = (*facts.overrides_of_nodes(), *facts.overrides_about(arrival.workload))
     cordoned = any(override_active(one.spec, at.now_ns) for one in overrides)
     zoned = quota is not None and any(limit.zone is not None for limit in quota.spec.limits)
-    if zoned or cordoned or facts.classes():
+    if zoned or cordoned or facts.classes() or wanted.account.capacity_class:
         rules = "quotas by zone, capacity classes and overrides"
         why = f"node {wanted.node} does not exist: {rules} cannot be checked there"
         return Refusal(asking.NODE_GONE, why)

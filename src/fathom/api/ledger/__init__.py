@@ -5,6 +5,7 @@ pods and reservations that hold it.
     delta     what a write changes: ledger_delta(old, new)
     books     the accounts of a node, a tenant, an intent; what a commit must expect of them and write
     counting  the same sums from all the objects, to compare with, to start from
+    charged   which reservation's pod a ResourceQuota is charged for already
     keeper    the admission plugin that joins the ledger to every write
     settling  a store without a ledger, or with a wrong one, is put right
 

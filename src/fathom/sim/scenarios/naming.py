@@ -4,13 +4,19 @@ from __future__ import annotations
 
 import asyncio
 
+from fathom.client.api import Resource
 from fathom.client.outcomes import Rejected
+from fathom.controllers.repair import Reservations
 from fathom.model.objects import Obj
+from fathom.seams.outside import timestamp
 from fathom.sim.menu import Menu
+from fathom.sim.process import EPOCH_NS
 from fathom.sim.running import run_controllers
 from fathom.sim.scenario import Scenario, scenario
+from fathom.sim.scenarios.failures import RESERVATIONS
 from fathom.sim.scenarios.objects import NODES, PODS
 from fathom.sim.scenarios.scheduling import (
+    CLASSES,
     KINDS,
     NODE_COUNT,
     QUOTAS,
@@ -18,6 +24,7 @@ from fathom.sim.scenarios.scheduling import (
     checkers,
     delete_some,
     node,
+    own,
     pod,
     quota,
     run_scheduler,
@@ -27,6 +34,11 @@ from fathom.sim.standins.agent import Agent
 from fathom.sim.world import World
 
 FORBIDDEN = 403
+HIGH = (
+    0.3  # So many of the pods that wait may make room for themselves: theirs is reserved, not charged again.
+)
+SECOND_NS = 1_000_000_000
+RESOURCE_QUOTAS = Resource("", "v1", "resourcequotas")
 
 
 @scenario(
@@ -41,6 +53,10 @@ async def pods_name_their_nodes(world: World) -> None:
     for number, name in enumerate(SCHEDULERS, start=1):
         run_scheduler(world, name, server=number)
     run_controllers(world, AGENT, Agent)
+    run_controllers(world, "repair", Reservations)
+    await world.apply(CLASSES, {"kind": "PriorityClass", "metadata": {"name": "high"}, "value": 1000})
+    hard = {"requests.cpu": "30", "pods": "40"}
+    await world.apply(RESOURCE_QUOTAS, {"metadata": {"name": "all"}, "spec": {"hard": hard}})
     for number in range(1, NODE_COUNT + 1):
         await world.apply(NODES, node(f"node-{number}", zone=f"zone-{number % 2}"))
     await world.apply(QUOTAS, quota("default", cpu="10"))
@@ -51,13 +67,19 @@ async def pods_name_their_nodes(world: World) -> None:
 
 
 async def _change(world: World, number: int) -> None:
-    what = world.rng.choice(("named", "named", "both", "both", "delete", "delete"))
+    what = world.rng.choice(("named", "named", "both", "both", "delete", "delete", "reserve"))
     if what == "delete":
         await delete_some(world)
         return
+    if what == "reserve":
+        await world.api.create(RESERVATIONS, "default", _reserved(world, f"r-{number}"))
+        return
     made = [_named(world, f"n-{number}-{one}") for one in range(2)]
     if what == "both":
-        made += [pod(f"b-{number}-{one}", cpu=world.rng.choice(("2", "3"))) for one in range(2)]
+        made += [
+            pod(f"b-{number}-{one}", cpu=world.rng.choice(("2", "3")), high=world.rng.random() < HIGH)
+            for one in range(2)
+        ]
     await asyncio.gather(*(_create(world, one) for one in made))
 
 
@@ -65,6 +87,18 @@ def _named(world: World, name: str) -> Obj:
     made = pod(name, cpu=world.rng.choice(("1", "2", "3")))
     made["spec"]["nodeName"] = f"node-{world.rng.randrange(1, NODE_COUNT + 1)}"
     return made
+
+
+def _reserved(world: World, name: str) -> Obj:
+    """As people reserve: there is no pod yet, and the namespace's quota is charged for it."""
+    spec = {
+        "workload": {"name": name, "uid": name},
+        "intent": "hold",
+        "nodeName": f"node-{world.rng.randrange(1, NODE_COUNT + 1)}",
+        "resources": {"cpu": world.rng.choice(("1", "2"))},
+        "expiresAt": timestamp(EPOCH_NS + world.engine.now_ns + 5 * SECOND_NS),
+    }
+    return own("Reservation", name, spec)
 
 
 async def _create(world: World, one: Obj) -> None:
