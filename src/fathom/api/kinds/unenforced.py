@@ -240,7 +240,7 @@ NAMES_MAX = 8  # In one sentence; how many more there are is said.
 # Tables are walked as trees: only fields that an object has are looked at.
 
 Leaf = Rule | PodField
-Tree = dict[str, Any]  # Field -> Tree or Leaf; a field that is both is a Tree whose '' is the Leaf.
+Tree = dict[str, Any]  # Field -> Tree; '' -> the Leaf that is about this very field.
 
 
 def _tree(leaves: Sequence[tuple[tuple[str, ...], Leaf]]) -> Tree:
@@ -269,7 +269,7 @@ def _found(tree: Tree, value: Any) -> Iterator[tuple[Leaf, Any]]:
 def _is_meant(leaf: Leaf, value: Any) -> bool:
     if leaf.only:
         return value in leaf.only
-    return not (value is None or value is False or value in ("", [], {}) or value in leaf.harmless)
+    return bool(value) and value not in leaf.harmless
 
 
 def _by_resource() -> dict[str, tuple[tuple[Rule, ...], Tree]]:
@@ -298,12 +298,11 @@ def unenforced(resource: str, obj: Obj) -> list[Unenforced]:
     """What an object says that nobody acts on, in the order of its fields."""
     whole, tree = RESOURCES[resource]
     wanted = {name: value for name, value in obj.items() if name not in _NOT_WANTED}
-    found: dict[str, Unenforced] = {one.field: Unenforced(one, (wanted,)) for one in whole}
+    found: dict[str, tuple[Rule, list[Any]]] = {one.field: (one, [wanted]) for one in whole}
     for leaf, value in _found(tree, obj) if tree else ():
         assert isinstance(leaf, Rule)
-        before = found.get(leaf.field)
-        found[leaf.field] = Unenforced(leaf, (*(before.values if before else ()), value))
-    return list(found.values())
+        found.setdefault(leaf.field, (leaf, []))[1].append(value)
+    return [Unenforced(rule, tuple(values)) for rule, values in found.values()]
 
 
 def _pod_tree() -> Tree:
