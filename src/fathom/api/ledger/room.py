@@ -89,14 +89,15 @@ def taken_port(book: NodeBook, ports: Iterable[str]) -> str | None:
     every other."""
     if not book.ports:
         return None
+    taken: dict[tuple[str, str], set[str]] = {}
+    for other in book.ports:
+        protocol, address, number = other.split("/")
+        taken.setdefault((protocol, number), set()).add(address)
     for port in ports:
         protocol, address, number = port.split("/")
-        for other in sorted(book.ports):
-            other_protocol, other_address, other_number = other.split("/")
-            if (protocol, number) != (other_protocol, other_number):
-                continue
-            if address == other_address or address in EVERY_ADDRESS or other_address in EVERY_ADDRESS:
-                return port
+        others = taken.get((protocol, number))
+        if others and (address in others or address in EVERY_ADDRESS or others & EVERY_ADDRESS):
+            return port
     return None
 
 
