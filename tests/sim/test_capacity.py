@@ -58,6 +58,8 @@ def test_a_node_that_is_bound_too_full_is_found() -> None:
     assert told(NobodyIsBoundBeyondALimit(), made, first, LAST) is None
     found = told(NobodyIsBoundBeyondALimit(), made, first, second, LAST)
     assert found == "n has cpu: 1000, and 2000 are on it"
+    ended = (2, "pods", "p", pod("n"), pod("n", phase="Failed"))
+    assert told(NobodyIsBoundBeyondALimit(), made, first, ended, second, LAST) is None
 
 
 def test_a_node_that_is_too_full_of_what_named_it_is_found_but_for_mirror_pods() -> None:
@@ -72,8 +74,6 @@ def test_a_node_that_is_too_full_of_what_named_it_is_found_but_for_mirror_pods()
     static = pod("n")
     static["metadata"]["annotations"] = {"kubernetes.io/config.mirror": "x"}
     assert told(NobodyIsBoundBeyondALimit(), made, first, (3, "pods", "q", None, static), LAST) is None
-    ended = (2, "pods", "p", pod("n"), pod("n", phase="Failed"))
-    assert told(NobodyIsBoundBeyondALimit(), made, first, ended, second, LAST) is None
 
 
 def test_a_tenant_that_is_bound_beyond_its_quota_is_found() -> None:
