@@ -19,7 +19,8 @@ import uvloop
 
 from fathom import __version__
 from fathom.agent.link import AgentsOverHttps
-from fathom.api.auth.certificates import Pki, ensure_pki, kubeconfig
+from fathom.api import extension_authentication
+from fathom.api.auth.certificates import Pki, ensure_front_proxy_ca, ensure_pki, kubeconfig
 from fathom.api.auth.jws import SigningKey
 from fathom.api.auth.static_tokens import BadTokens, parse_tokens
 from fathom.api.auth.tls import server_context
@@ -27,6 +28,7 @@ from fathom.api.http import Http
 from fathom.api.own_service import KEY, PORTS, own_addresses, own_endpoints, own_service, own_slice
 from fathom.assembly import Parts, Wanted, assemble, bootstrap
 from fathom.model.errors import ApiError
+from fathom.model.objects import Obj
 from fathom.model.user import User
 from fathom.open_files import take_all
 from fathom.private_files import prepare_directory, write_private
@@ -188,6 +190,7 @@ async def _serve(running: Running) -> None:
             http.connection, sock=running.listener, ssl=server_context(running.pki), backlog=BACKLOG
         )
         await _publish(running)
+        await _publish_authorities(running)
         gc.freeze()  # Kinds, decoders, code: they stay as long as we do, and need no more looking at.
         _announce(running)
         await told.wait()
@@ -231,6 +234,37 @@ async def _publish(running: Running) -> None:
         (slices, mine),
     ):
         await _unless(409, client.call("POST", path, body=obj))
+
+
+async def _publish_authorities(running: Running) -> None:
+    """For extension API servers. What somebody has changed there is put right: it says whom to believe."""
+    client = running.parts.client
+    front_proxy = ensure_front_proxy_ca(running.data, clock=running.outside.clock).decode()
+    rbac = f"/apis/{extension_authentication.RBAC}/v1/namespaces/{extension_authentication.NAMESPACE}"
+    for folder, wanted in (
+        (
+            f"/api/v1/namespaces/{extension_authentication.NAMESPACE}/configmaps",
+            extension_authentication.config_map(running.pki.ca_pem.decode(), front_proxy),
+        ),
+        (f"{rbac}/roles", extension_authentication.reader_role()),
+        (f"{rbac}/rolebindings", extension_authentication.reader_binding()),
+    ):
+        path = f"{folder}/{wanted['metadata']['name']}"
+        found = await _or_none(client.call("GET", path))
+        made = extension_authentication.put_right(found, wanted)
+        if made is not None and found is None:
+            await _unless(409, client.call("POST", folder, body=made))
+        elif made is not None:
+            await _unless(409, client.call("PUT", path, body=made))  # Another server was faster.
+
+
+async def _or_none(call: Awaitable[Obj]) -> Obj | None:
+    try:
+        return await call
+    except ApiError as error:
+        if error.code == 404:
+            return None
+        raise
 
 
 async def _unless(code: int, call: Awaitable[object]) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-import pytest
 from cryptography import x509
 from tests.clients.kubectl import Kubectl
 from tests.clients.running import Server, running
@@ -14,7 +13,6 @@ PLACE = "/api/v1/namespaces/kube-system/configmaps/extension-apiserver-authentic
 ROLE = "extension-apiserver-authentication-reader"
 
 
-@pytest.mark.xfail(strict=True, reason="not as Kubernetes has it yet")
 def test_it_has_the_authority_of_clients_and_how_a_front_proxy_says_who_asks(server: Server) -> None:
     found = server.request("GET", PLACE)["data"]
     assert found["client-ca-file"] == (server.data / "pki" / "ca.crt").read_text()
@@ -28,7 +26,6 @@ def test_it_has_the_authority_of_clients_and_how_a_front_proxy_says_who_asks(ser
     }
 
 
-@pytest.mark.xfail(strict=True, reason="not as Kubernetes has it yet")
 def test_no_client_of_the_cluster_can_pose_as_the_front_proxy(server: Server) -> None:
     """Its authority is another one: else every certificate of ours could name any user to an extension."""
     found = server.request("GET", PLACE)["data"]
@@ -38,7 +35,6 @@ def test_no_client_of_the_cluster_can_pose_as_the_front_proxy(server: Server) ->
     assert proxy.subject != clients.subject
 
 
-@pytest.mark.xfail(strict=True, reason="not as Kubernetes has it yet")
 def test_whoever_is_bound_to_the_reader_role_may_read_it_and_nothing_else(
     server: Server, namespace: str, cluster: Kubectl
 ) -> None:
@@ -58,7 +54,6 @@ def test_whoever_is_bound_to_the_reader_role_may_read_it_and_nothing_else(
     assert "forbidden" in cluster.fails(f"get configmaps {asking}").lower()
 
 
-@pytest.mark.xfail(strict=True, reason="not as Kubernetes has it yet")
 def test_it_is_put_right_at_the_next_start(tmp_path: Path) -> None:
     with running(tmp_path) as server:
         good = server.request("GET", PLACE)["data"]

@@ -35,6 +35,7 @@ NAME_RULES: Mapping[str, NameRule] = {
     "clusterrolebindings.rbac.authorization.k8s.io": formats.path_segment,
     "poddisruptionbudgets.policy": formats.path_segment,
     "certificatesigningrequests.certificates.k8s.io": formats.path_segment,
+    "clustertrustbundles.certificates.k8s.io": formats.path_segment,  # The strategy knows the signer.
     "leasecandidates.coordination.k8s.io": formats.config_key,
 }
 

@@ -73,6 +73,7 @@ class Target(msgspec.Struct, frozen=True):
     namespace: str = ""
     name: str = ""
     subresource: str = ""
+    node: str = ""  # That a list or watch restricts itself to: spec.nodeName=NODE.
 
     @property
     def is_resource(self) -> bool:

@@ -42,9 +42,10 @@ def _resource(request: Request, group: str, version: str, parts: list[str]) -> T
     subresource = "/".join(parts[2:])
     if plural == "namespaces":
         namespace = name
-    verb = _verb(request, name)
+    verb, node = _verb(request, name), ""
     if verb in COLLECTIONS and request.query:
-        name = name or _selected_name(request)
+        name = name or _selected(request, "metadata.name")
+        node = _selected(request, "spec.nodeName")
     return Target(
         verb=verb,
         path=request.path,
@@ -54,6 +55,7 @@ def _resource(request: Request, group: str, version: str, parts: list[str]) -> T
         namespace=namespace,
         name=name,
         subresource=subresource,
+        node=node,
     )
 
 
@@ -67,8 +69,12 @@ def _verb(request: Request, name: str) -> str:
     return _VERBS.get(request.method, request.method.lower())
 
 
-def _selected_name(request: Request) -> str:
-    """A collection of one, chosen by name, is authorized as that object: a role for it is enough."""
-    terms = request.param("fieldSelector").split(",")
-    names = [term.removeprefix("metadata.name=") for term in terms if term.startswith("metadata.name=")]
-    return names[0].removeprefix("=") if len(names) == 1 else ""
+def _selected(request: Request, field: str) -> str:
+    """The one value that a field selector lets a field have. A collection of one, chosen by name, is
+    authorized as that object: a role for it is enough; what is chosen by node, as that node's."""
+    text = request.param("fieldSelector")
+    if not text or "\\" in text:  # An escaped comma is part of a value: what follows it is no term.
+        return ""
+    terms = text.split(",")
+    values = [term.removeprefix(f"{field}=") for term in terms if term.startswith(f"{field}=")]
+    return values[0].removeprefix("=") if len(values) == 1 else ""

@@ -56,7 +56,6 @@ KEYS = {
 
 
 @pytest.mark.parametrize("kind", KEYS)
-@pytest.mark.xfail(strict=True, reason="not as Kubernetes has it yet")
 def test_an_authority_of_the_operators_own_signs_and_is_trusted(tmp_path: Path, kind: str) -> None:
     """The kubeconfig's client certificate is of it, and so is the server's: `request` shows both."""
     authority(tmp_path / "data" / "pki", KEYS[kind]())
@@ -77,7 +76,6 @@ def test_an_authority_of_the_operators_own_signs_and_is_trusted(tmp_path: Path, 
         (rsa.generate_private_key(65537, 2048), False, "no authority"),
     ],
 )
-@pytest.mark.xfail(strict=True, reason="not as Kubernetes has it yet")
 def test_an_authority_that_cannot_sign_for_us_is_refused_in_one_line(
     tmp_path: Path, key: Key, is_ca: bool, words: str
 ) -> None:
@@ -89,7 +87,6 @@ def test_an_authority_that_cannot_sign_for_us_is_refused_in_one_line(
 
 @pytest.mark.skipif(shutil.which("openssl") is None, reason="openssl is not installed")
 @pytest.mark.parametrize("version", ["-tls1_2", "-tls1_3"])
-@pytest.mark.xfail(strict=True, reason="not as Kubernetes has it yet")
 def test_the_server_names_the_authority_whose_certificates_it_takes(tmp_path: Path, version: str) -> None:
     """Clients with several certificates choose by it."""
     authority(tmp_path / "data" / "pki", KEYS["rsa"]())

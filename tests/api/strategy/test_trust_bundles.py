@@ -37,7 +37,6 @@ def refused(field: str, tmp_path: Path, **change: Any) -> None:
 
 
 @pytest.mark.parametrize("name", ["example.com:my-signer:v1", "example.com:my-signer:a.b.c"])
-@pytest.mark.xfail(strict=True, reason="not as Kubernetes has it yet")
 def test_a_bundle_of_a_signer_is_named_after_it(tmp_path: Path, name: str) -> None:
     async def story(api: Api) -> None:
         answer = await api.post(BUNDLES, bundle(name, pem(tmp_path / "ca"), SIGNER))
@@ -53,7 +52,6 @@ def test_a_bundle_of_a_signer_is_named_after_it(tmp_path: Path, name: str) -> No
 @pytest.mark.parametrize(
     "name", ["my-bundle", "example.com:other:v1", "example.com:my-signer:", "example.com:my-signer:A_B"]
 )
-@pytest.mark.xfail(strict=False, reason="not as Kubernetes has it yet")
 def test_a_bundle_of_a_signer_with_another_name_is_refused(tmp_path: Path, name: str) -> None:
     refused("metadata.name", tmp_path, name=name, signer=SIGNER)
 
@@ -63,7 +61,6 @@ def test_a_bundle_of_no_signer_has_no_colon_in_its_name(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("signer", ["no-slash", "UPPER.com/x", "example.com/", "a/b/c?", "/x"])
-@pytest.mark.xfail(strict=True, reason="not as Kubernetes has it yet")
 def test_a_signer_is_a_domain_and_a_path(tmp_path: Path, signer: str) -> None:
     name = f"{signer.replace('/', ':')}:v1"
 
@@ -76,7 +73,6 @@ def test_a_signer_is_a_domain_and_a_path(tmp_path: Path, signer: str) -> None:
 
 
 @pytest.mark.parametrize("what", ["", "nonsense", "key", "header", "torn", "twice"])
-@pytest.mark.xfail(strict=True, reason="not as Kubernetes has it yet")
 def test_a_bundle_holds_certificates_each_once_and_nothing_else(tmp_path: Path, what: str) -> None:
     good = pem(tmp_path / "ca")
     trust = {
@@ -98,7 +94,6 @@ def test_a_good_bundle_of_several_with_words_between_is_taken(tmp_path: Path) ->
     tell(story, tmp_path)
 
 
-@pytest.mark.xfail(strict=True, reason="not as Kubernetes has it yet")
 def test_a_bundles_signer_never_changes(tmp_path: Path) -> None:
     async def story(api: Api) -> None:
         name, trust = "example.com:my-signer:v1", pem(tmp_path / "ca")
@@ -112,7 +107,6 @@ def test_a_bundles_signer_never_changes(tmp_path: Path) -> None:
     tell(story, tmp_path)
 
 
-@pytest.mark.xfail(strict=True, reason="not as Kubernetes has it yet")
 def test_only_who_may_attest_for_a_signer_writes_its_bundles(tmp_path: Path) -> None:
     async def story(api: Api) -> None:
         name, trust = "example.com:my-signer:v1", pem(tmp_path / "ca")

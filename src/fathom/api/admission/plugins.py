@@ -23,6 +23,7 @@ from fathom.api.admission.reports import GatewayReports
 from fathom.api.admission.roles import RoleEscalation
 from fathom.api.admission.runtimes import RuntimeClass
 from fathom.api.admission.tenants import TenantUse
+from fathom.api.admission.trust_bundles import TrustBundleAttest
 from fathom.api.admission.unenforced import UnenforcedKinds
 from fathom.api.auth.authorize import Authorizer
 from fathom.api.binding.placing import NodePlacement, PlacementRules
@@ -49,6 +50,7 @@ def built_in(authorizer: Authorizer, rng: random.Random, clock: Clock) -> tuple[
         DefaultTolerationSeconds(),
         RuntimeClass(),
         RoleEscalation(authorizer),
+        TrustBundleAttest(authorizer),
         TenantUse(authorizer),
         CapacityClassUse(authorizer),
         RepairProposals(),

@@ -2,7 +2,9 @@
 
 Everything lies in DIR/pki, readable by its owner only:
 
-    ca.key  ca.crt     the authority; losing the key means new credentials for every client
+    ca.key  ca.crt     the authority; losing the key means new credentials for every client. An operator may
+                       bring one: an elliptic curve or RSA key, and its certificate
+    front-proxy-ca.*   the authority of a proxy that says on whose behalf it asks: never the clients' own
     server.pem         the server's key and certificate in one file, so that they are replaced together
     sa.key             signs service account tokens
 
@@ -62,13 +64,17 @@ _LABEL = r"[A-Za-z0-9_][A-Za-z0-9_-]{0,62}"
 _DNS_NAME = re.compile(rf"(\*\.)?{_LABEL}(\.{_LABEL}){{0,126}}")
 
 
+AuthorityKey = ec.EllipticCurvePrivateKey | rsa.RSAPrivateKey
+RSA_BITS_MIN = 2048
+
+
 class PkiError(Exception):
     """One line for the operator: which file, what is wrong with it, what to do."""
 
 
 class Pki(msgspec.Struct, frozen=True):
     ca: x509.Certificate
-    ca_key: ec.EllipticCurvePrivateKey
+    ca_key: AuthorityKey
     ca_file: Path
     server_file: Path  # Key and certificate, for ssl.SSLContext.load_cert_chain.
     accounts_key: PrivateKey
@@ -86,7 +92,7 @@ def ensure_pki(directory: Path, names: Sequence[str] | None = (), *, clock: Cloc
     try:
         pki.mkdir(mode=0o700, parents=True, exist_ok=True)
         pki.chmod(0o700)
-        ca, ca_key = _ensure_ca(pki, now)
+        ca, ca_key = _ensure_ca(pki, "ca", "fathom-ca", now)
         if names is not None:
             _ensure_server(pki / "server.pem", ca, ca_key, sorted(_names(names)), now)
         accounts_key = _ensure_accounts_key(pki / "sa.key")
@@ -95,6 +101,17 @@ def ensure_pki(directory: Path, names: Sequence[str] | None = (), *, clock: Cloc
             f"{error.filename or pki}: {error.strerror}; check the directory's permissions"
         ) from None
     return Pki(ca, ca_key, pki / "ca.crt", pki / "server.pem", accounts_key)
+
+
+def ensure_front_proxy_ca(directory: Path, *, clock: Clock) -> bytes:
+    """The certificate (PEM) of the authority that vouches for a proxy in front of extension API servers.
+    Raises PkiError."""
+    now = datetime.fromtimestamp(clock.now_ns() // 1_000_000_000, UTC)
+    try:
+        ca, _ = _ensure_ca(directory / "pki", "front-proxy-ca", "fathom-front-proxy-ca", now)
+    except OSError as error:
+        raise PkiError(f"{error.filename}: {error.strerror}; check the directory's permissions") from None
+    return ca.public_bytes(Encoding.PEM)
 
 
 def _names(extra: Iterable[str]) -> dict[str, None]:
@@ -122,20 +139,23 @@ def _is_address(name: str) -> bool:
 # The authority.
 
 
-def _ensure_ca(pki: Path, now: datetime) -> tuple[x509.Certificate, ec.EllipticCurvePrivateKey]:
-    key_file, file = pki / "ca.key", pki / "ca.crt"
+def _ensure_ca(pki: Path, name: str, subject: str, now: datetime) -> tuple[x509.Certificate, AuthorityKey]:
+    key_file, file = pki / f"{name}.key", pki / f"{name}.crt"
     if file.exists() and not key_file.exists():
-        raise PkiError(f"{key_file} is missing beside ca.crt; {_RESTORE.format(pki=pki)}")
+        raise PkiError(f"{key_file} is missing beside {file.name}; {_RESTORE.format(pki=pki)}")
     if not key_file.exists():
         write_private(key_file, _key_pem(ec.generate_private_key(ec.SECP256R1())))
     key = _load_key(key_file, _RESTORE.format(pki=pki))
-    if not isinstance(key, ec.EllipticCurvePrivateKey):
-        raise PkiError(f"{key_file} is not an elliptic curve key; {_RESTORE.format(pki=pki)}")
+    if not isinstance(key, AuthorityKey) or _is_weak(key):
+        what = f"neither an elliptic curve key nor an RSA key of {RSA_BITS_MIN} bits or more"
+        raise PkiError(f"{key_file} is {what}; {_RESTORE.format(pki=pki)}")
     if not file.exists():  # Also after a crash between the two writes: the key is there and is used.
-        write_private(file, _make_ca(key, now).public_bytes(Encoding.PEM))
+        write_private(file, _make_ca(key, subject, now).public_bytes(Encoding.PEM))
     ca = _load_certificate(file, _RESTORE.format(pki=pki))
     if ca.public_key() != key.public_key():
-        raise PkiError(f"{file} does not belong to ca.key; {_RESTORE.format(pki=pki)}")
+        raise PkiError(f"{file} does not belong to {key_file.name}; {_RESTORE.format(pki=pki)}")
+    if not _is_authority(ca):
+        raise PkiError(f"{file} is the certificate of no authority; {_RESTORE.format(pki=pki)}")
     if not ca.not_valid_before_utc <= now < ca.not_valid_after_utc:
         raise PkiError(
             f"{file} is valid only until {ca.not_valid_after_utc:%Y-%m-%d}; {_RENEW.format(pki=pki)}"
@@ -149,8 +169,19 @@ _RESTORE = (
 _RENEW = "check the clock, or remove {pki} for a new authority (all clients then need new credentials)"
 
 
-def _make_ca(key: ec.EllipticCurvePrivateKey, now: datetime) -> x509.Certificate:
-    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "fathom-ca")])
+def _is_weak(key: AuthorityKey) -> bool:
+    return isinstance(key, rsa.RSAPrivateKey) and key.key_size < RSA_BITS_MIN
+
+
+def _is_authority(certificate: x509.Certificate) -> bool:
+    try:
+        return certificate.extensions.get_extension_for_class(x509.BasicConstraints).value.ca
+    except (x509.ExtensionNotFound, ValueError):
+        return False
+
+
+def _make_ca(key: AuthorityKey, subject: str, now: datetime) -> x509.Certificate:
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, subject)])
     return (
         x509.CertificateBuilder()
         .subject_name(name)
@@ -190,13 +221,10 @@ class _Leaf(msgspec.Struct, frozen=True):
     names: Sequence[str] = ()
 
 
-def _issue(
-    leaf: _Leaf, ca: x509.Certificate, ca_key: ec.EllipticCurvePrivateKey, now: datetime
-) -> tuple[bytes, bytes]:
+def _issue(leaf: _Leaf, ca: x509.Certificate, ca_key: AuthorityKey, now: datetime) -> tuple[bytes, bytes]:
     """Certificate and key, as PEM. Nothing we sign outlives the authority."""
     key = ec.generate_private_key(ec.SECP256R1())
     until = min(now + timedelta(days=leaf.days), ca.not_valid_after_utc)
-    authority = x509.AuthorityKeyIdentifier.from_issuer_public_key(ca_key.public_key())
     builder = (
         x509.CertificateBuilder()
         .subject_name(leaf.subject)
@@ -208,7 +236,7 @@ def _issue(
         .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
         .add_extension(_usage(signs_certificates=False), critical=True)
         .add_extension(x509.ExtendedKeyUsage([leaf.purpose]), critical=False)
-        .add_extension(authority, critical=False)
+        .add_extension(_authority_identifier(ca, ca_key), critical=False)
     )
     if leaf.names:
         alternatives = [_alternative(name) for name in leaf.names]
@@ -216,12 +244,21 @@ def _issue(
     return builder.sign(ca_key, SHA256()).public_bytes(Encoding.PEM), _key_pem(key)
 
 
+def _authority_identifier(ca: x509.Certificate, ca_key: AuthorityKey) -> x509.AuthorityKeyIdentifier:
+    """As the authority's certificate calls its key: an operator's own may have chosen another name for it."""
+    try:
+        identifier = ca.extensions.get_extension_for_class(x509.SubjectKeyIdentifier).value
+    except x509.ExtensionNotFound:
+        return x509.AuthorityKeyIdentifier.from_issuer_public_key(ca_key.public_key())
+    return x509.AuthorityKeyIdentifier.from_issuer_subject_key_identifier(identifier)
+
+
 def _alternative(name: str) -> x509.GeneralName:
     return x509.IPAddress(ip_address(name)) if _is_address(name) else x509.DNSName(name)
 
 
 def _ensure_server(
-    file: Path, ca: x509.Certificate, ca_key: ec.EllipticCurvePrivateKey, names: list[str], now: datetime
+    file: Path, ca: x509.Certificate, ca_key: AuthorityKey, names: list[str], now: datetime
 ) -> None:
     if file.exists() and _serves(file, ca, names, now):
         return

@@ -19,6 +19,8 @@ from fathom.model.user import User
 from fathom.model.view import View
 
 LEASES = "kube-node-lease"
+CERTIFICATES = "certificates.k8s.io"
+CERTIFICATE_REQUESTS = f"podcertificaterequests.{CERTIFICATES}"
 
 # Objects known to be open to a node, each with the pod that opened it. A thousand nodes with thirty pods of
 # three references each; beyond that the oldest are looked up again.
@@ -84,6 +86,8 @@ class NodeAccess:
             return _ALLOWED
         if what == ("coordination.k8s.io", "leases", ""):
             return _lease(node, target)
+        if what == (CERTIFICATES, "podcertificaterequests", ""):
+            return self._certificate_request(node, target)
         if target.verb in THROUGH_PODS.get(what, ()):
             return self._through_pods(node, target)
         return Decision(False)
@@ -100,6 +104,16 @@ class NodeAccess:
                 return _unrelated(node)
             plural, wanted = "persistentvolumeclaims", claim
         return _ALLOWED if self._opened(node, plural, wanted) else _unrelated(node)
+
+    def _certificate_request(self, node: str, target: Target) -> Decision:
+        """Those of its own pods: one by one, or all that a field selector restricts to the node."""
+        if target.verb in {"list", "watch"} and target.node == node:
+            return _ALLOWED
+        if target.verb != "get":
+            return Decision(False, f"can only list and watch with the field selector spec.nodeName={node}")
+        seen = self._view.get(CERTIFICATE_REQUESTS, Key(target.namespace, target.name))
+        mine = seen is not None and lookup(seen.obj, "spec", "nodeName") == node
+        return _ALLOWED if mine else _unrelated(node)
 
     def _claim_of(self, volume: str) -> Key | None:
         seen = self._view.get("persistentvolumes", Key("", volume))

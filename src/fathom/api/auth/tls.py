@@ -5,6 +5,7 @@ from __future__ import annotations
 import ssl
 
 from fathom.api.auth.certificates import Pki, PkiError
+from fathom.api.auth.tls_names import tell_authority
 
 # For TLS 1.2; 1.3 has its own. AES-128-GCM first: the fastest where the CPU has AES, which is everywhere a
 # server runs. Forward secrecy and authenticated encryption only.
@@ -24,6 +25,7 @@ def server_context(pki: Pki) -> ssl.SSLContext:
     try:
         context.load_cert_chain(pki.server_file)
         context.load_verify_locations(pki.ca_file)
+        tell_authority(context, pki.ca_file)
     except (ssl.SSLError, OSError) as error:
         raise PkiError(
             f"{pki.server_file} cannot be used for TLS ({error}); remove it and start again"

@@ -36,6 +36,7 @@ from fathom.api.strategy.rbac import RoleBindingStrategy, RoleStrategy
 from fathom.api.strategy.replicasets import ReplicaSetStrategy, ReplicationControllerStrategy
 from fathom.api.strategy.services import ServiceStrategy
 from fathom.api.strategy.storage import PersistentVolumeClaimStrategy, PersistentVolumeStrategy
+from fathom.api.strategy.trust_bundles import TrustBundleStrategy
 from fathom.api.strategy.workloads import (
     ControllerRevisionStrategy,
     DaemonSetStrategy,
@@ -69,6 +70,7 @@ STRATEGIES: Mapping[str, Strategy] = MappingProxyType(
         "cronjobs.batch": CronJobStrategy(),
         "jobs.batch": JobStrategy(),
         "certificatesigningrequests.certificates.k8s.io": CertificateRequestStrategy(),
+        "clustertrustbundles.certificates.k8s.io": TrustBundleStrategy(),
         "ingresses.networking.k8s.io": IngressStrategy(),
         "leases.coordination.k8s.io": LeaseStrategy(),
         "poddisruptionbudgets.policy": PodDisruptionBudgetStrategy(),
