@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import traceback
 from collections.abc import Callable, Coroutine
+from ipaddress import IPv4Network
 from typing import Any
 
 import msgspec
 
 from fathom import __version__
+from fathom.api.admission.addresses import ADDRESSES
 from fathom.api.admission.chain import Chain
 from fathom.api.admission.plugins import built_in, load_plugins
 from fathom.api.admission.quota import drift, recount
@@ -61,6 +63,7 @@ class Wanted(msgspec.Struct, frozen=True):
     plugins: tuple[str, ...] = ()
     keep_all_objects: bool = False  # Objects are handed through as they are, never encoded.
     measured: bool = True  # False where nobody looks at metrics: in a simulated world.
+    service_addresses: IPv4Network = ADDRESSES  # That Services get theirs from.
     agents: Agents | None = None  # The way to those who run pods; None where there is none.
 
 
@@ -89,7 +92,8 @@ def assemble(wanted: Wanted) -> Parts:
     accounts = AccountTokens(wanted.signing, cache, outside.clock, outside.ids)
     own_tokens = {digest(wanted.token): User(HOUSEKEEPING, (MASTERS,))}
     authenticator = Authenticator(tokens=own_tokens, accounts=accounts, clock=outside.clock)
-    plugins = [*built_in(authorizer, outside.rng, outside.clock), *load_plugins(wanted.plugins)]
+    standard = built_in(authorizer, outside.rng, outside.clock, wanted.service_addresses)
+    plugins = [*standard, *load_plugins(wanted.plugins)]
     core = Core(
         store=wanted.store,
         cache=cache,

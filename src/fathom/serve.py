@@ -12,6 +12,7 @@ import secrets
 import socket
 import sys
 from collections.abc import Awaitable
+from ipaddress import IPv4Network
 from pathlib import Path
 
 import msgspec
@@ -20,6 +21,7 @@ import uvloop
 from fathom import __version__
 from fathom.agent.link import AgentsOverHttps
 from fathom.api import extension_authentication
+from fathom.api.admission.addresses import ADDRESSES
 from fathom.api.auth.certificates import Pki, ensure_front_proxy_ca, ensure_pki, kubeconfig
 from fathom.api.auth.jws import SigningKey
 from fathom.api.auth.static_tokens import BadTokens, parse_tokens
@@ -58,7 +60,15 @@ PARTS = ("scheduler", "controllers", "gateway")
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
 
-def run_api(*, data: Path, host: str, port: int, store: str | None, plugins: list[str] | None = None) -> None:
+def run_api(
+    *,
+    data: Path,
+    host: str,
+    port: int,
+    store: str | None,
+    plugins: list[str] | None = None,
+    service_addresses: IPv4Network = ADDRESSES,
+) -> None:
     """Serve until told to stop. Raises NotOurs, StoreUnavailable, PkiError."""
     gc.set_threshold(GC_CONTAINERS, 10, 10)
     take_all()
@@ -68,7 +78,17 @@ def run_api(*, data: Path, host: str, port: int, store: str | None, plugins: lis
     store = store or f"sqlite:{data}"
     _refuse_lost_store(data, store)
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        runner.run(_run(data, host=host, port=port, store=store, plugins=plugins or [], warnings=warnings))
+        runner.run(
+            _run(
+                data,
+                host=host,
+                port=port,
+                store=store,
+                plugins=plugins or [],
+                service_addresses=service_addresses,
+                warnings=warnings,
+            )
+        )
 
 
 # What a server leaves beside its store. An authority alone is not among them: an operator may bring one.
@@ -103,7 +123,14 @@ class Running(msgspec.Struct, frozen=True):
 
 
 async def _run(
-    data: Path, *, host: str, port: int, store: str, plugins: list[str], warnings: list[str]
+    data: Path,
+    *,
+    host: str,
+    port: int,
+    store: str,
+    plugins: list[str],
+    service_addresses: IPv4Network,
+    warnings: list[str],
 ) -> None:
     outside = live()
     log = JsonLog(sys.stderr, outside.clock)
@@ -112,7 +139,9 @@ async def _run(
     try:
         if await opened.revision() > 1 and not (data / "pki" / "ca.key").exists():
             warnings.append("a new authority was made beside an old store: earlier credentials end here")
-        own = await _own_place(opened, listener.getsockname()[1])
+        if not service_addresses.is_loopback:
+            warnings.append(f"Services answer only at those of {service_addresses} that this machine has")
+        own = await _own_place(opened, listener.getsockname()[1], service_addresses)
         names = [own[0]] if host in {"", "0.0.0.0", "::"} else [own[0], host]
         pki = ensure_pki(data, names, clock=outside.clock)
         audit = AuditLog(data / "audit", clock=outside.clock, log=log)
@@ -128,6 +157,7 @@ async def _run(
                 shared_store=store.startswith("etcd"),
                 plugins=tuple(plugins),
                 agents=agents,
+                service_addresses=service_addresses,
             )
         )
         await parts.feed.load()
@@ -139,7 +169,7 @@ async def _run(
         await opened.close()
 
 
-async def _own_place(store: Store, port: int) -> tuple[str, int]:
+async def _own_place(store: Store, port: int, addresses: IPv4Network) -> tuple[str, int]:
     """The one that our Service has already: programs that run know it. Else one that a gateway beside us can
     have: no other cluster does, and it needs no rights that we have not."""
     found = await store.get(KEY)
@@ -147,7 +177,7 @@ async def _own_place(store: Store, port: int) -> tuple[str, int]:
         spec = found.body.obj["spec"]
         return str(spec["clusterIP"]), int(spec["ports"][0]["port"])
     for number in PORTS:
-        for address in own_addresses(port):
+        for address in own_addresses(port, addresses):
             try:
                 _listen(address, number).close()
             except PermissionError:
@@ -155,7 +185,7 @@ async def _own_place(store: Store, port: int) -> tuple[str, int]:
             except OSError:
                 continue
             return address, number
-    return next(own_addresses(port)), PORTS[0]
+    return next(own_addresses(port, addresses)), PORTS[0]
 
 
 def _listen(host: str, port: int) -> socket.socket:
@@ -228,11 +258,10 @@ async def _publish(running: Running) -> None:
         old = [name for name in old if name == mine["metadata"]["name"]]
     for path in (*(f"{slices}/{name}" for name in old), f"{endpoints}/kubernetes"):
         await _unless(404, client.call("DELETE", path))
-    for path, obj in (
-        (f"{namespace}/services", own_service(*running.own_place)),
-        (endpoints, own_endpoints(*where)),
-        (slices, mine),
-    ):
+    made = [(endpoints, own_endpoints(*where)), (slices, mine)]
+    if await _or_none(client.call("GET", f"{namespace}/services/kubernetes")) is None:
+        made.append((f"{namespace}/services", own_service(*running.own_place)))
+    for path, obj in made:
         await _unless(409, client.call("POST", path, body=obj))
 
 

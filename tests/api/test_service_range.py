@@ -29,7 +29,6 @@ def refusal(server: Server, body: dict[str, Any]) -> str:
     return str(refused.value)
 
 
-@pytest.mark.xfail(strict=True, reason="not as Kubernetes has it yet")
 def test_services_get_addresses_of_the_range_that_was_given(tmp_path: Path) -> None:
     chosen = "127.80.0.0/24"
     with running(tmp_path, "--service-cidr", chosen) as server:
@@ -44,7 +43,6 @@ def test_services_get_addresses_of_the_range_that_was_given(tmp_path: Path) -> N
         server.request("POST", SERVICES, service("near", clusterIP="127.80.0.250"))
 
 
-@pytest.mark.xfail(strict=True, reason="not as Kubernetes has it yet")
 def test_services_keep_their_addresses_when_the_range_changes(tmp_path: Path) -> None:
     with running(tmp_path) as server:
         server.request("POST", SERVICES, service("old", clusterIP="127.97.1.1"))
@@ -63,7 +61,6 @@ def test_services_keep_their_addresses_when_the_range_changes(tmp_path: Path) ->
         assert "already allocated" in refusal(server, service("twice", clusterIP="127.97.1.1"))
 
 
-@pytest.mark.xfail(strict=True, reason="not as Kubernetes has it yet")
 def test_a_small_range_is_used_up_to_its_end_and_then_says_so(tmp_path: Path) -> None:
     with running(tmp_path, "--service-cidr", "127.80.0.0/28") as server:
         for number in range(20):
@@ -91,7 +88,6 @@ def test_a_small_range_is_used_up_to_its_end_and_then_says_so(tmp_path: Path) ->
     ],
 )
 @pytest.mark.parametrize("command", [("serve", "api"), ("up", "--nodes", "0")])
-@pytest.mark.xfail(strict=False, reason="not as Kubernetes has it yet")
 def test_a_range_that_cannot_be_is_refused_before_anything_is_made(
     tmp_path: Path, command: tuple[str, ...], given: str, words: str
 ) -> None:

@@ -1,14 +1,16 @@
 """Loopback addresses for pods: each node has 127.X.Y.0/24, and each of its pods an address of its own there.
 
-Services have 127.96.0.0/12; pods have what is above 127.128.0.0. The node itself is .1.
+Services have 127.96.0.0/12 unless told otherwise; pods have what is above 127.128.0.0. The node itself is .1.
 """
 
 from __future__ import annotations
 
 import zlib
 from collections.abc import Collection, Iterator
+from ipaddress import IPv4Network
 
 FIRST_HIGH, LAST_HIGH = 128, 254
+PODS = IPv4Network("127.128.0.0/9")
 HOSTS = range(2, 255)
 
 

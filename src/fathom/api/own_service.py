@@ -7,24 +7,25 @@ Clusters of one machine share the loopback, so each has one of its own.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from ipaddress import IPv4Network
 
-from fathom.api.admission.addresses import ADDRESSES
+from fathom.api.admission.addresses import ADDRESSES, kept_addresses
 from fathom.model.objects import Obj
 
 KEY = "/registry/services/default/kubernetes"
 PORTS = (443, 6443, 8443)  # The first is Kubernetes'; it may need root, or be taken on every address.
 USUAL_PORT = 6443  # Of an API server.
-CHOICES = 254  # Fewer than the range keeps for us.
 SKIP_MIRROR = "endpointslice.kubernetes.io/skip-mirror"
 LABELS = {"component": "apiserver", "provider": "kubernetes"}
 
 
-def own_addresses(port: int) -> Iterator[str]:
+def own_addresses(port: int, addresses: IPv4Network = ADDRESSES) -> Iterator[str]:
     """Those that a server at this port may have, the likeliest first: the first of all for the usual port.
     Others begin elsewhere, so that two that are made at the same moment do not meet."""
-    first = 0 if port == USUAL_PORT else 1 + port % (CHOICES - 1)
-    for step in range(CHOICES):
-        yield str(ADDRESSES.network_address + 1 + (first + step) % CHOICES)
+    choices = kept_addresses(addresses) - 2
+    first = 0 if port == USUAL_PORT else 1 + port % (choices - 1)
+    for step in range(choices):
+        yield str(addresses.network_address + 1 + (first + step) % choices)
 
 
 def own_service(address: str, number: int) -> Obj:

@@ -10,6 +10,7 @@ import errno
 import os
 import sys
 from collections.abc import Coroutine
+from ipaddress import IPv4Network, ip_network
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -21,6 +22,8 @@ from fathom.cli.problem import Problem
 from fathom.open_files import take_all
 
 DEFAULT_PORT = 6443  # Where kube-apiserver listens.
+DEFAULT_SERVICES = "127.96.0.0/12"  # As `api.admission.addresses` has it.
+PREFIX_MIN, PREFIX_MAX = 8, 28  # A range of Services: sixteen addresses leave seven to give out.
 
 Data = Annotated[Path, Parameter(help="What the server keeps, and its kubeconfig.")]
 Host = Annotated[str, Parameter(help="The address to listen on.")]
@@ -28,6 +31,9 @@ Port = Annotated[int, Parameter(validator=Number(gte=0, lte=65535), help="The po
 Store = Annotated[str | None, Parameter(help="Another store than SQLite in DIR, as a URL.")]
 NewStore = Annotated[
     bool, Parameter(negative=(), help="Begin an empty cluster where DIR has lost its store.")
+]
+ServiceCidr = Annotated[
+    str, Parameter(name="--service-cidr", help="The IPv4 range that Services get their addresses from.")
 ]
 Admission = Annotated[
     tuple[str, ...], Parameter(negative=(), help="Your own admission plugins: module:name.")
@@ -55,6 +61,7 @@ def api(
     port: Port = DEFAULT_PORT,
     store: Store = None,
     new_store: NewStore = False,
+    service_cidr: ServiceCidr = DEFAULT_SERVICES,
     admission: Admission = (),
 ) -> None:
     """The API server with its store: writes DIR/kubeconfig and says `ready`."""
@@ -64,10 +71,18 @@ def api(
     from fathom.private_files import NotOurs  # noqa: PLC0415
     from fathom.store.protocol import StoreUnavailable  # noqa: PLC0415
 
+    addresses = service_addresses(service_cidr)
     if new_store:
         make_new_store(data, store)
     try:
-        serve.run_api(data=data, host=host, port=port, store=store, plugins=list(admission))
+        serve.run_api(
+            data=data,
+            host=host,
+            port=port,
+            store=store,
+            plugins=list(admission),
+            service_addresses=addresses,
+        )
     except (
         NotOurs,
         PkiError,
@@ -79,6 +94,23 @@ def api(
         if error.errno == errno.EADDRINUSE:
             raise Problem(f"port {port} on {host} is taken; choose another with --port") from error
         raise
+
+
+def service_addresses(text: str) -> IPv4Network:
+    """Raises Problem for what cannot be: too small to share, too large to be meant, or where pods are."""
+    from fathom.agent.addresses import PODS  # noqa: PLC0415
+
+    try:
+        found = ip_network(text)
+    except ValueError as error:
+        raise Problem(f"--service-cidr {text!r}: {error}") from error
+    if not isinstance(found, IPv4Network):
+        raise Problem(f"--service-cidr {text}: Services have IPv4 addresses here")
+    if not PREFIX_MIN <= found.prefixlen <= PREFIX_MAX:
+        raise Problem(f"--service-cidr {text}: choose a range from /{PREFIX_MIN} to /{PREFIX_MAX}")
+    if found.overlaps(PODS):
+        raise Problem(f"--service-cidr {text}: {PODS} is for pods; choose a range beside it")
+    return found
 
 
 def make_new_store(data: Path, store: str | None) -> None:

@@ -15,7 +15,19 @@ from cyclopts.validators import Number
 from fathom.cli.agents import AllowHostIds, host_ids_of
 from fathom.cli.kubeconfig import DEFAULT_DATA
 from fathom.cli.problem import Problem
-from fathom.cli.serve import DEFAULT_PORT, Admission, Data, Host, NewStore, Port, Store, make_new_store
+from fathom.cli.serve import (
+    DEFAULT_PORT,
+    DEFAULT_SERVICES,
+    Admission,
+    Data,
+    Host,
+    NewStore,
+    Port,
+    ServiceCidr,
+    Store,
+    make_new_store,
+    service_addresses,
+)
 from fathom.private_files import NotOurs, make_directory
 
 ZONES = ("zone-a", "zone-b", "zone-c")
@@ -43,6 +55,7 @@ def up(
     ] = None,
     new_store: NewStore = False,
     allow_host_ids: AllowHostIds = "",
+    service_cidr: ServiceCidr = DEFAULT_SERVICES,
     admission: Admission = (),
 ) -> None:
     """Start a cluster: API server, scheduler and controllers, agents, gateway; write DIR/kubeconfig, say
@@ -50,6 +63,7 @@ def up(
     from fathom.supervise import Busy, NotStarted  # noqa: PLC0415  # Only this command pays for it.
 
     wanted = _zones(zones)
+    service_addresses(service_cidr)
     _look_at(images)
     os.umask(0o077)  # Keys, and Secrets in the store, are nobody else's.
     data = data.absolute()
@@ -61,6 +75,7 @@ def up(
         make_new_store(data, store)
     api = ["--data", str(data), "--host", host, "--port", str(port or _free_port(host))]
     api += ["--store", store] if store else []
+    api += ["--service-cidr", service_cidr]
     api += [word for plugin in admission for word in ("--admission", plugin)]
     agents = ["--nodes", str(nodes), "--zones", ",".join(wanted), "--driver", driver]
     agents += ["--images", str(images.absolute())] if images else []

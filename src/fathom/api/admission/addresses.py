@@ -23,9 +23,9 @@ from fathom.store.protocol import Delete, Expect, Put, Write
 SERVICES = "services"
 CLAIMS = "serviceclaims.fathom.dev"  # In the store and its views, not in the API.
 
-# Loopback, because a gateway on this machine answers there. The first ones are kept for the cluster's own.
+# Loopback, because a gateway on this machine answers there.
 ADDRESSES = IPv4Network("127.96.0.0/12")
-KEPT = 256
+KEPT_MAX = 256
 NODE_PORTS = range(30000, 32768)  # kube-apiserver's.
 
 TRIES = 64  # At 90 % full, 64 draws miss once in a thousand; then everything is looked at in order.
@@ -37,8 +37,9 @@ class ServiceAddresses(Plugin):
     operations = frozenset({CREATE, UPDATE, DELETE})
     trusted = True
 
-    def __init__(self, rng: random.Random) -> None:
+    def __init__(self, rng: random.Random, addresses: IPv4Network = ADDRESSES) -> None:
         self._rng = rng
+        self._addresses = addresses
 
     def mutate(self, attempt: Attempt, view: View) -> Obj:
         assert attempt.obj is not None
@@ -58,7 +59,7 @@ class ServiceAddresses(Plugin):
     def validate(self, attempt: Attempt, view: View) -> None:
         if attempt.obj is None:
             return
-        wrong = [*_outside(attempt.obj["spec"]), *_taken(attempt, view)]
+        wrong = [*self._outside(attempt), *_taken(attempt, view)]
         if wrong:
             raise invalid(group="", kind="Service", name=attempt.name, causes=wrong)
 
@@ -78,13 +79,14 @@ class ServiceAddresses(Plugin):
         return (Charge((), tuple(Delete(_key(claim)) for claim in claims)),) if claims else ()
 
     def _free_address(self, view: View) -> str:
-        first, count = int(ADDRESSES.network_address) + KEPT, ADDRESSES.num_addresses - KEPT - 1
+        kept = kept_addresses(self._addresses)
+        first, count = int(self._addresses.network_address) + kept, self._addresses.num_addresses - kept - 1
         drawn = (self._rng.randrange(count) for _ in range(TRIES))
         for offset in chain(drawn, range(count)):
             address = str(IPv4Address(first + offset))
             if not _is_claimed(view, address):
                 return address
-        raise internal(f"failed to allocate a serviceIP: range {ADDRESSES} is full")
+        raise internal(f"failed to allocate a serviceIP: range {self._addresses} is full")
 
     def _with_node_ports(self, attempt: Attempt, ports: list[Obj], view: View) -> list[Obj]:
         taken = {port["nodePort"] for port in ports if port.get("nodePort")}
@@ -96,6 +98,20 @@ class ServiceAddresses(Plugin):
                 port = {**port, "nodePort": number}  # noqa: PLW2901 - the caller's is left as it was
             done.append(port)
         return done
+
+    def _outside(self, attempt: Attempt) -> Iterator[Cause]:
+        """What it has already stays its own, also when the range is another one since."""
+        assert attempt.obj is not None
+        spec, before = attempt.obj["spec"], _claims(attempt.old)
+        for index, address in enumerate(spec.get("clusterIPs") or ()):
+            if address != "None" and address not in before and not self._is_ours(address):
+                why = f"failed to allocate IP {address}: the provided IP is not in the valid range. "
+                why += f"The range of valid IPs is {self._addresses}"
+                yield causes.invalid("spec.clusterIPs", spec["clusterIPs"] if index else [address], why)
+        yield from _wrong_ports(spec)
+
+    def _is_ours(self, address: str) -> bool:
+        return _is_address(address) and IPv4Address(address) in self._addresses
 
     def _free_port(self, view: View, taken: set[int]) -> int:
         start = self._rng.randrange(len(NODE_PORTS))
@@ -117,16 +133,22 @@ def _claims(service: Obj | None) -> list[str]:
     spec = (service or {}).get("spec") or {}
     if spec.get("type") == "ExternalName":
         return []
-    addresses = [ip for ip in spec.get("clusterIPs") or () if ip != "None" and _is_ours(ip)]
+    addresses = [ip for ip in spec.get("clusterIPs") or () if _is_address(ip)]
     ports = [str(port["nodePort"]) for port in spec.get("ports") or () if port.get("nodePort")]
     return list(dict.fromkeys(addresses + ports))
 
 
-def _is_ours(address: str) -> bool:
+def _is_address(text: str) -> bool:
     try:
-        return IPv4Address(address) in ADDRESSES
+        IPv4Address(text)
     except AddressValueError:
         return False
+    return True
+
+
+def kept_addresses(addresses: IPv4Network) -> int:
+    """How many of the first ones are for the cluster's own Services."""
+    return min(KEPT_MAX, addresses.num_addresses // 2)
 
 
 def _not_had(spec: Obj) -> Iterator[Cause]:
@@ -141,12 +163,7 @@ def _not_had(spec: Obj) -> Iterator[Cause]:
             yield causes.invalid(f"spec.ipFamilies[{index}]", family, "not configured on this cluster")
 
 
-def _outside(spec: Obj) -> Iterator[Cause]:
-    for index, address in enumerate(spec.get("clusterIPs") or ()):
-        if address != "None" and not _is_ours(address):
-            why = f"failed to allocate IP {address}: the provided IP is not in the valid range. "
-            why += f"The range of valid IPs is {ADDRESSES}"
-            yield causes.invalid("spec.clusterIPs", spec["clusterIPs"] if index else [address], why)
+def _wrong_ports(spec: Obj) -> Iterator[Cause]:
     for index, port in enumerate(spec.get("ports") or ()):
         number = port.get("nodePort")
         if number and number not in NODE_PORTS:

@@ -6,9 +6,10 @@ import importlib
 import random
 from collections.abc import Sequence
 from importlib import metadata as packages
+from ipaddress import IPv4Network
 from typing import Any
 
-from fathom.api.admission.addresses import ServiceAddresses
+from fathom.api.admission.addresses import ADDRESSES, ServiceAddresses
 from fathom.api.admission.capacity import CapacityClassUse
 from fathom.api.admission.fences import Fencing, LeaseFence
 from fathom.api.admission.limits import LimitRanger
@@ -37,7 +38,9 @@ class UnknownPlugin(Exception):
     """A plugin that was asked for cannot be had: one line at start, never a server without it."""
 
 
-def built_in(authorizer: Authorizer, rng: random.Random, clock: Clock) -> tuple[Plugin, ...]:
+def built_in(
+    authorizer: Authorizer, rng: random.Random, clock: Clock, service_addresses: IPv4Network = ADDRESSES
+) -> tuple[Plugin, ...]:
     """In kube-apiserver's order. Users' plugins follow: they see what the defaults made of an object,
     and quotas, which charge last of all, count what users' plugins made of it."""
     return (
@@ -55,7 +58,7 @@ def built_in(authorizer: Authorizer, rng: random.Random, clock: Clock) -> tuple[
         CapacityClassUse(authorizer),
         RepairProposals(),
         GatewayReports(),
-        ServiceAddresses(rng),
+        ServiceAddresses(rng, service_addresses),
         UnenforcedKinds(clock),
         LeaseFence(),
         Fencing(),
