@@ -6,11 +6,16 @@ objects, keys or tokens is written through here or with the same flags.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import stat
 from pathlib import Path
 
 OTHERS = 0o077  # Every right of group and world.
+
+
+# Files right in a data directory. What else is there may be a person's own: somebody may say `--data .`.
+OURS = ("store.db", "store.db-wal", "store.db-shm", "tokens.csv", "kubeconfig", "gateway.json")
 
 
 class NotOurs(Exception):
@@ -51,7 +56,7 @@ def write_private(path: Path, content: bytes) -> None:
 
 
 def prepare_directory(path: Path) -> list[str]:
-    """Make the directory if it is missing; take away what rights others have to it and to the files right in
+    """Make the directory if it is missing; take away what rights others have to it and to our files right in
     it. Says what it changed. Raises NotOurs, OSError."""
     make_directory(path)
     warnings = []
@@ -61,8 +66,9 @@ def prepare_directory(path: Path) -> list[str]:
         warnings.append(
             f"other users could use {path} (mode {before:04o}): its mode is 0700 now, of its files 0600"
         )
-    for file in path.iterdir():
-        _tighten(file)
+    for name in OURS:
+        with contextlib.suppress(FileNotFoundError):
+            _tighten(path / name)
     return warnings
 
 

@@ -141,11 +141,13 @@ def test_a_data_directory_that_others_can_use_is_tightened_and_that_is_said(
     data.mkdir()
     (data / "tokens.csv").write_text("")
     (data / "tokens.csv").chmod(0o666)
+    (data / "mine.sh").touch(mode=0o755)  # Somebody may say `--data .`: what is not ours stays as it is.
+    (data / "mine.sh").chmod(0o755)
     data.chmod(loose)
     with serving(data) as (_, said):
         assert (mode(data), mode(data / "tokens.csv")) == (0o700, 0o600)
     assert any(line.startswith("warning: ") and str(data) in line and "0700" in line for line in said), said
-    assert readable_by_others(data) == []
+    assert readable_by_others(data) == ["mine.sh"]
 
 
 def test_a_store_that_an_earlier_fathom_left_readable_is_tightened(data: Path) -> None:

@@ -30,7 +30,7 @@ class Paths:
     def serve(self, request: Request) -> Response:
         path = request.path.rstrip("/") or "/"
         if request.method not in {"GET", "HEAD"}:
-            raise method_not_allowed()
+            raise method_not_allowed("GET", "HEAD")
         if path.split("/")[1] in {"healthz", "livez", "readyz"}:
             return self._health(request, path)
         if path == "/version":

@@ -72,7 +72,7 @@ async def serve_usage(core: Core, call: Call) -> Response:
     """GET one, or list."""
     verb, target = call.target.verb, call.target
     if verb not in {"get", "list"}:
-        raise method_not_allowed()
+        raise method_not_allowed("GET")
     found = await (_of_nodes(core, call) if call.kind.plural == "nodes" else _of_pods(core, call))
     now_ns = core.outside.clock.now_ns()
     if verb == "get":

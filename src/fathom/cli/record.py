@@ -79,12 +79,15 @@ def _default() -> Path:
 
 @contextlib.contextmanager
 def _told() -> Iterator[None]:
+    from fathom.record.segment import NotASegment  # noqa: PLC0415
     from fathom.record.tape import BadTape  # noqa: PLC0415
 
     try:
         yield
     except BadTape as error:
         raise Problem(str(error)) from error
+    except NotASegment as error:
+        raise Problem(f"the tape is {error}") from error
 
 
 def _size(count: int) -> str:
