@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import subprocess
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -49,7 +50,7 @@ def authority(folder: Path, key: Key, *, is_ca: bool = True) -> None:
     (folder / "ca.key").write_bytes(pem)
 
 
-KEYS = {
+KEYS: dict[str, Callable[[], Key]] = {
     "rsa": lambda: rsa.generate_private_key(65537, 2048),
     "p384": lambda: ec.generate_private_key(ec.SECP384R1()),
 }
