@@ -30,6 +30,8 @@ def _escape(found: re.Match[str]) -> str:
 
 def escaped_json(document: str) -> str:
     """The same JSON, with what JSON itself lets stand written as \\uXXXX."""
+    if document.isascii() and "\x7f" not in document:
+        return document  # Most are.
     return _NOT_ESCAPED_BY_JSON.sub(lambda found: f"\\u{ord(found.group()):04x}", document)
 
 
