@@ -49,7 +49,8 @@ def has_body(headers: dict[str, str]) -> bool:
 def head_of_body(headers: dict[str, str]) -> bytes:
     """The head of a request that has the same body and wants nothing else."""
     names = ("content-length", "transfer-encoding")
-    lines = [f"{name}: {headers[name]}\r\n" for name in names if name in headers]
+    # Of a header that came twice, the values stand on lines of their own.
+    lines = [f"{name}: {headers[name].replace(chr(10), ', ')}\r\n" for name in names if name in headers]
     return f"POST / HTTP/1.1\r\n{''.join(lines)}\r\n".encode("latin-1")
 
 

@@ -164,7 +164,6 @@ def connect(path: Path, *, read_only: bool = False) -> sqlite3.Connection:
         )
     if not path.is_file() or path.stat().st_size == 0:
         raise StoreDamaged(f"{path} is missing or empty: restore it with `fathom store restore`")
-    _refuse_link(path)
     with Translated(path):
         connection = sqlite3.connect(
             f"file:{quote(str(path.absolute()))}?mode=rw",
