@@ -72,6 +72,12 @@ def prepare_directory(path: Path) -> list[str]:
     return warnings
 
 
+def make_directories(path: Path) -> None:
+    """With what is missing above it; `Path.mkdir` leaves those to the umask."""
+    for one in reversed([one for one in (path, *path.parents) if not one.exists()]):
+        one.mkdir(mode=0o700, exist_ok=True)
+
+
 def make_directory(path: Path) -> None:
     """Make it if it is missing. Whoever owns a directory can put back every right that is taken away, and
     exchange what is in it: raises NotOurs."""

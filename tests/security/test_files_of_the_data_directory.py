@@ -18,6 +18,7 @@ from fathom.agent.gateway.live import Memory
 from fathom.agent.host.files import File, write_volume
 from fathom.agent.host.records import Records
 from fathom.cli.main import run
+from fathom.record.journal import DiskJournal
 from fathom.store.sqlite_file import create_if_absent
 from fathom.supervise import LogFile
 
@@ -119,6 +120,8 @@ def test_what_parts_write_of_the_cluster_is_their_owners_alone(tmp_path: Path) -
     pod = {"metadata": {"uid": "u1", "name": "a", "namespace": "default"}, "spec": {}}
     Records(tmp_path / "agent").keep_pod(pod, "127.0.0.1")
     write_volume(tmp_path / "volume", {"token": File(b"secret", 0o600)}, None)
+    DiskJournal(tmp_path / "journals" / "scheduler").close()
+    assert (mode(tmp_path / "journals"), mode(tmp_path / "journals" / "scheduler")) == (0o700, 0o700)
     for file in ("logs/part.log", "gateway.json", "agent/pods/u1/pod.json", "volume/token"):
         assert mode(tmp_path / file) & 0o077 == 0, file
 

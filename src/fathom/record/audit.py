@@ -19,6 +19,7 @@ from pathlib import Path
 import msgspec
 
 from fathom.model.audit import AuditEntry
+from fathom.private_files import make_directories
 from fathom.seams.log import Log, NoLog
 from fathom.seams.outside import Clock
 
@@ -114,7 +115,7 @@ class AuditLog:
         self._torn = False
 
     def _open(self) -> None:
-        self._directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        make_directories(self._directory)
         self._file = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
         self._size = os.fstat(self._file).st_size
         # A process that was killed may have left half a line.

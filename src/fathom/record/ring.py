@@ -25,6 +25,7 @@ from concurrent.futures import Future, ThreadPoolExecutor, wait
 from pathlib import Path
 from zlib import crc32
 
+from fathom.private_files import make_directories
 from fathom.record.segment import (
     FRAME,
     HEADER_BYTES,
@@ -92,7 +93,7 @@ class Ring:
         self._lock = self._open_directory()
 
     def _open_directory(self) -> int:
-        self._directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        make_directories(self._directory)
         lock = os.open(self._directory / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
