@@ -68,7 +68,7 @@ class Autoscalers:
     def __init__(self, kit: Kit) -> None:
         self._kit = kit
         self._floor = Floor(kit, AUTOSCALER, DEPLOYMENT, REPLICA_SET, POD)
-        # By autoscaler: what it wished and did in this term, at most an hour back.
+        # By autoscaler: what it wished and did in this term, at most an hour back. Its times are monotonic.
         self._histories: dict[Key, History] = {}
         self._looked_ns: dict[Key, int] = {}  # When each last decided: not more often than every period.
 
@@ -135,7 +135,7 @@ class Autoscalers:
             progress=view.get("WorkloadProgress", Key(key.namespace, name)),
             rivals=rivals_of(autoscaler, view.list("HorizontalPodAutoscaler", key.namespace)),
             paused_by="" if pause is None else pause.override,
-            history=self._histories.get(key) or History().wished(now_s, size_of(workload)),
+            history=self._history(key) or History().wished(now_s, size_of(workload)),
             needs=self._floor.needs,
         )
 
@@ -143,7 +143,15 @@ class Autoscalers:
         history = scene.history if decided.wish is None else scene.history.wished(now_s, decided.wish)
         if scene.workload is not None and decided.replicas != size_of(scene.workload):
             history = history.stepped(now_s, decided.replicas - size_of(scene.workload))
-        self._histories[key] = history
+        self._histories[key] = history.shifted(-self._ahead_s())
+
+    def _history(self, key: Key) -> History | None:
+        known = self._histories.get(key)
+        return None if known is None else known.shifted(self._ahead_s())
+
+    def _ahead_s(self) -> float:
+        """Of the wall clock, which may be set meanwhile: windows are as long as they are."""
+        return (self._kit.now_ns() - self._kit.monotonic_ns()) / 1e9
 
     async def _fetch_samples(self, namespace: str) -> tuple[dict[str, Sample], str]:
         """By pod, the fresh ones; and why there are none where the API does not answer."""

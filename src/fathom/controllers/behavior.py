@@ -49,6 +49,13 @@ class History(msgspec.Struct, frozen=True):
         kept = tuple(one for one in self.wishes if now_s - one.at_s <= KEEP_S)
         return History((*kept, Wish(now_s, replicas)), self.steps)
 
+    def shifted(self, by_s: float) -> History:
+        """The same on another clock, which is so much ahead."""
+        return History(
+            tuple(Wish(round(one.at_s + by_s, 3), one.replicas) for one in self.wishes),
+            tuple(Step(round(one.at_s + by_s, 3), one.change) for one in self.steps),
+        )
+
     def stepped(self, now_s: float, change: int) -> History:
         kept = tuple(one for one in self.steps if now_s - one.at_s <= KEEP_S)
         return History(self.wishes, (*kept, Step(now_s, change)))

@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import ClassVar
 
+import msgspec
+
 from fathom.cache.snapshot import Snapshot
 from fathom.control.again import Again
 from fathom.control.kit import Kit
 from fathom.control.watches import DEPLOYMENT, POD, REPLICA_SET, Primary, Related, View, Watch
 from fathom.controllers.adopting import FOR_CHILDREN, claims_of, concerned, may_adopt, owner_key
-from fathom.controllers.deploymentstatus import look_again_s
+from fathom.controllers.ages import Ages
+from fathom.controllers.deploymentstatus import look_again_s, progressed_at
 from fathom.controllers.floor import Floor
 from fathom.controllers.news import of_deployment
 from fathom.controllers.pauses import OVERRIDE, Pause, paused, workload_of
@@ -53,6 +56,7 @@ class Deployments:
     def __init__(self, kit: Kit) -> None:
         self._kit = kit
         self._floor = Floor(kit, DEPLOYMENT, REPLICA_SET, POD)
+        self._ages = Ages()  # Of what was last said about a Deployment's progress.
 
     async def reconcile(self, key: Key) -> Again:
         if not await may_adopt(self._kit, DEPLOYMENT, "ReplicaSet", key):
@@ -61,9 +65,11 @@ class Deployments:
         view, now = self._kit.snapshot(), self._kit.now()
         deployment = view.get("Deployment", key)
         if deployment is None:
+            self._ages.forget(key)
             return Again.never()
+        waited_s = self._ages.age_s(key, progressed_at(deployment), now=now, now_ns=self._kit.monotonic_ns())
         pause = self._pause(view, deployment)
-        around = self._around(view, deployment, now, pause)
+        around = msgspec.structs.replace(self._around(view, deployment, now, pause), waited_s=waited_s)
         plan = plan_deployment(deployment, around, now=now)
         applied = await self._kit.apply(key, plan, seen=view)
         failure = applied.failure
@@ -74,7 +80,9 @@ class Deployments:
         if pause is not None:
             left_s = (pause.until_ns - self._kit.now_ns()) / 1e9
             return Again.after(applied, in_s=max(0.0, left_s) + 0.1, why="the end of an override")
-        return Again.after(applied, in_s=look_again_s(deployment, now=now), why="the progress deadline")
+        return Again.after(
+            applied, in_s=look_again_s(deployment, now=now, waited_s=waited_s), why="the progress deadline"
+        )
 
     def _pause(self, view: Snapshot, deployment: Obj) -> Pause | None:
         key = key_of(deployment)

@@ -75,14 +75,16 @@ def is_complete(deployment: Obj, counts: Obj) -> bool:
     return bool(counts["updatedReplicas"] == counts["replicas"] == counts["availableReplicas"] == wanted)
 
 
-def plan_status(deployment: Obj, sets: Sets, *, now: str, paused_by: str = "") -> tuple[WriteStatus, ...]:
-    """`paused_by`: an override that pauses it, beside its own spec."""
+def plan_status(
+    deployment: Obj, sets: Sets, *, now: str, paused_by: str = "", waited_s: float | None = None
+) -> tuple[WriteStatus, ...]:
+    """`paused_by`: an override that pauses it, beside its own spec. `waited_s`: see `progress_left_s`."""
     counts = counts_of(deployment, sets)
     conditions = _available(deployment, counts, conditions_of(deployment), now)
     conditions = _replica_failure(sets, conditions, now)
     why = f"Deployment is paused by the override {paused_by}" if paused_by else "Deployment is paused"
     paused = why if paused_by or lookup(deployment, "spec", "paused") else ""
-    conditions = _progressing(deployment, sets, counts, conditions, now=now, paused=paused)
+    conditions = _progressing(deployment, sets, counts, conditions, now=now, paused=paused, waited_s=waited_s)
     before = deployment.get("status") or {}
     # A count of nought may be absent, here and there.
     is_counted = all((before.get(name) or 0) == (count or 0) for name, count in counts.items())
@@ -132,7 +134,14 @@ def has_timed_out(deployment: Obj, sets: Sets) -> bool:
 
 
 def _progressing(
-    deployment: Obj, sets: Sets, counts: Obj, conditions: list[Obj], *, now: str, paused: str
+    deployment: Obj,
+    sets: Sets,
+    counts: Obj,
+    conditions: list[Obj],
+    *,
+    now: str,
+    paused: str,
+    waited_s: float | None,
 ) -> list[Obj]:
     if deadline_s_of(deployment) is None:
         return without_condition(conditions, PROGRESSING)
@@ -155,7 +164,7 @@ def _progressing(
         message = f'ReplicaSet "{name}" is progressing.'
         return said(conditions, PROGRESSING, "True", UPDATED, message, now=now, refresh=True)
     # So are pods of an old revision that somebody else made.
-    is_late = not was_complete and not progress_left_s(deployment, conditions, now)
+    is_late = not was_complete and not progress_left_s(deployment, conditions, now, waited_s)
     if is_late and current.get("reason") != TIMED_OUT:
         message = f'ReplicaSet "{name}" has timed out progressing.'
         return said(conditions, PROGRESSING, "False", TIMED_OUT, message, now=now)
@@ -196,19 +205,28 @@ def _has_progressed(deployment: Obj, counts: Obj) -> bool:
     )
 
 
-def progress_left_s(deployment: Obj, conditions: Sequence[Obj], now: str) -> float:
-    """How long it may still be without progress; 0 when that time is over."""
+def progressed_at(deployment: Obj) -> str | None:
+    """When it was last said that it goes on."""
+    condition = find_condition(conditions_of(deployment), PROGRESSING) or {}
+    return condition.get("lastUpdateTime") or condition.get("lastTransitionTime")
+
+
+def progress_left_s(
+    deployment: Obj, conditions: Sequence[Obj], now: str, waited_s: float | None = None
+) -> float:
+    """How long it may still be without progress; 0 when that time is over. `waited_s`: for how long it is, as
+    its controller has seen it; None: as the wall clock says."""
     deadline_s, condition = deadline_s_of(deployment), find_condition(conditions, PROGRESSING)
     if deadline_s is None or condition is None:
         return float("inf")
     since = condition.get("lastUpdateTime") or condition.get("lastTransitionTime")
-    return max(0.0, seconds(since) + deadline_s - seconds(now))
+    return max(0.0, deadline_s - (seconds(now) - seconds(since) if waited_s is None else waited_s))
 
 
-def look_again_s(deployment: Obj, *, now: str) -> float | None:
+def look_again_s(deployment: Obj, *, now: str, waited_s: float | None = None) -> float | None:
     """When the deadline has to be looked at, if anything depends on it."""
     condition = find_condition(conditions_of(deployment), PROGRESSING)
     if condition is None or condition.get("reason") in {COMPLETE, TIMED_OUT, PAUSED}:
         return None
-    left_s = progress_left_s(deployment, conditions_of(deployment), now)
+    left_s = progress_left_s(deployment, conditions_of(deployment), now, waited_s)
     return None if left_s == float("inf") else left_s + 1.0

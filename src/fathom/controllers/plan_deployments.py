@@ -80,6 +80,7 @@ class Around(msgspec.Struct, frozen=True):
     named: Callable[[str], bool] = lambda name: False  # Whether a ReplicaSet of that name is there.
     needs: tuple[Need, ...] = ()
     paused_by: str = ""  # The override that pauses its rollouts.
+    waited_s: float | None = None  # For how long it is without progress, as its controller has seen it.
 
 
 class _Steps(msgspec.Struct, frozen=True):
@@ -105,7 +106,9 @@ def plan_deployment(deployment: Obj, around: Around, *, now: str) -> Plan:
     touches_itself = any(patch.target.kind == "Deployment" for patch in steps.patches)
     statuses = steps.statuses
     if not statuses and not touches_itself:
-        statuses = plan_status(deployment, sets, now=now, paused_by=around.paused_by)
+        statuses = plan_status(
+            deployment, sets, now=now, paused_by=around.paused_by, waited_s=around.waited_s
+        )
     # A new revision too: how large it may be follows from what the others have.
     matters = bool(steps.creates or steps.deletes) or any(patch.destructive for patch in steps.patches)
     return Plan(

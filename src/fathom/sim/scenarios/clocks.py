@@ -5,7 +5,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from fathom.model.objects import Obj, is_deleting, lookup, uid_of
+from fathom.model.conditions import conditions_of, find_condition
+from fathom.model.objects import Key, Obj, is_deleting, lookup, uid_of
 from fathom.sim.faults import AnyFault, Skew
 from fathom.sim.invariants import Checker, Found, Seen
 from fathom.sim.menu import Menu
@@ -27,7 +28,9 @@ from fathom.sim.world import World
 WHO = (MANAGERS[0], "api-1", NODES[0], SCHEDULERS[0], NODES[1])
 STEPS_S = (40.0, -40.0, 400.0, -400.0, 3600.0, -3600.0, 86_400.0, -86_400.0)
 SET_AT_S = 30.0
-STAYS_S = 600.0
+STAYS_S = 500.0  # Less than the ten minutes that a rollout has.
+STANDS = Key("default", "stands")
+NEVER_READY = {"fathom.dev/simulated": '{"fail": "readiness"}'}
 
 
 def one_clock_is_set(seed: str) -> Sequence[AnyFault]:
@@ -71,13 +74,19 @@ def checkers() -> Sequence[Checker]:
 
 @scenario(Menu(processes=(MANAGERS[0], *NODES)), faults_of=one_clock_is_set, checkers=checkers)
 async def clocks_are_set(world: World) -> None:
-    """Somebody's wall clock is set, and somebody else's later: every node and every pod stays as it is."""
+    """Somebody's wall clock is set, and somebody else's later: every node and every pod stays as it is, and
+    a rollout that stands is not given up before its time."""
     employ_cluster(world, spare=False)
     await world.apply(DEPLOYMENTS, alone_for_a_while("web", 6))
-    await until_ready(world, "web", 6, within_s=SET_AT_S - 2)
+    await world.apply(DEPLOYMENTS, deployment("stands", 2))
+    await until_ready(world, "web", 6, within_s=SET_AT_S / 2)
+    await until_ready(world, "stands", 2, within_s=SET_AT_S / 2)
+    await world.apply(DEPLOYMENTS, deployment("stands", 2, tag=2, notes=NEVER_READY))
     before = {uid_of(pod) for pod in ready_pods(world, "web")}
     await world.sleep(STAYS_S)
     assert {uid_of(pod) for pod in ready_pods(world, "web")} == before
+    said = find_condition(conditions_of(world.get("deployments.apps", STANDS) or {}), "Progressing") or {}
+    assert said.get("reason") != "ProgressDeadlineExceeded", said
 
 
 def alone_for_a_while(name: str, replicas: int) -> Obj:

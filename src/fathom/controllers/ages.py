@@ -1,0 +1,31 @@
+"""How long something has been so that an object gives a time for, as this process sees it: on the monotonic
+clock, from when the time was first seen. So a wall clock that is set does not make anything older.
+
+Of what was so before we looked there is only the time itself: it counts as old as the wall clock says then.
+"""
+
+from __future__ import annotations
+
+from fathom.controllers.podstates import seconds
+from fathom.model.objects import Key
+
+
+class Ages:
+    def __init__(self) -> None:
+        self._since: dict[Key, tuple[str, int]] = {}  # The time that is given, and since when it is so.
+
+    def age_s(self, key: Key, stamp: str | None, *, now: str, now_ns: int) -> float | None:
+        """`now`: the wall clock; `now_ns`: the monotonic one. None where no time is given."""
+        if stamp is None:
+            self._since[key] = ("", now_ns)
+            return None
+        known = self._since.get(key)
+        if known is None:
+            before_s = max(0.0, seconds(now) - seconds(stamp))
+            known = self._since[key] = (stamp, now_ns - round(before_s * 1e9))
+        elif known[0] != stamp:
+            known = self._since[key] = (stamp, now_ns)
+        return (now_ns - known[1]) / 1e9
+
+    def forget(self, key: Key) -> None:
+        self._since.pop(key, None)
