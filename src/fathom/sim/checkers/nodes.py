@@ -13,16 +13,17 @@ if TYPE_CHECKING:
     from fathom.sim.world import World
 
 LEASES, NODE_LEASES = "leases.coordination.k8s.io", "kube-node-lease"
-DRIVEN = frozenset({"node.kubernetes.io/unreachable", "fathom.dev/lost"})
-# A node whose lease the store got within this time is alive, whatever anybody has heard: two renewals.
-ALIVE_S = 20.0
+# Taints that drive pods away, and for how long the store must not have seen the node's lease renewed. Whoever
+# decides hears of a renewal later than the store, never sooner. Lost needs another source besides.
+DRIVEN = {"node.kubernetes.io/unreachable": 40.0, "fathom.dev/lost": 75.0}
 # Nodes that are ill are looked at every few seconds; a leader that has just changed looks at all of them.
 UNHEARD_S = 30.0
 
 
 class NoEvictionOnWeakEvidence(Checker):
-    """A taint that drives pods away is put only on a node whose lease the store has not seen renewed for a
-    while; one late heartbeat is nothing. An operator's word is enough."""
+    """A taint that drives pods away is put only on a node whose lease the store has not seen renewed for as
+    long as that takes, whatever any clock says; one late heartbeat is nothing. An operator's word is
+    enough."""
 
     name = "no eviction on weak evidence"
 
@@ -39,8 +40,8 @@ class NoEvictionOnWeakEvidence(Checker):
         # One that never had a lease is silent since it was made.
         silent_s = change.at_s - self._renewed_s.setdefault(change.key.name, change.at_s)
         new = _driving(change.new) - _driving(change.old or {})
-        if new and silent_s < ALIVE_S:
-            return f"{', '.join(sorted(new))} after {silent_s:.1f} s of silence"
+        if soon := [taint for taint in sorted(new) if silent_s < DRIVEN[taint]]:
+            return f"{', '.join(soon)} after {silent_s:.1f} s of silence"
         return None
 
 
@@ -50,7 +51,7 @@ def _renewal(lease: Obj | None) -> object:
 
 def _driving(node: Obj) -> set[str]:
     taints = lookup(node, "spec", "taints") or ()
-    return {str(each["key"]) for each in taints if each.get("effect") == "NoExecute"} & DRIVEN
+    return {str(each["key"]) for each in taints if each.get("effect") == "NoExecute"} & DRIVEN.keys()
 
 
 def _has_word(node: Obj) -> bool:
