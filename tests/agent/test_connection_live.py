@@ -11,7 +11,7 @@ import pytest
 from tests.agent.living import NODE, AgentProcess, text
 from tests.clients.running import Server
 
-PATH = f"/api/v1/nodes/{NODE}/connection"
+PATH = f"/apis/fathom.dev/v1alpha1/nodeconnections/{NODE}"
 
 
 @pytest.fixture
@@ -55,8 +55,8 @@ def test_a_node_that_does_not_say_where_its_agent_is_cannot_be_asked(server: Ser
     bare = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "bare"}}
     server.request("POST", "/api/v1/nodes", bare)
     try:
-        answer = json.loads(text(server, "/api/v1/nodes/bare/connection"))
+        answer = json.loads(text(server, "/apis/fathom.dev/v1alpha1/nodeconnections/bare"))
         assert (answer["kind"], answer["status"]["verdict"]) == ("NodeConnection", "unknown")
-        assert json.loads(text(server, "/api/v1/nodes/nobody/connection"))["code"] == 404
+        assert json.loads(text(server, "/apis/fathom.dev/v1alpha1/nodeconnections/nobody"))["code"] == 404
     finally:
         server.request("DELETE", "/api/v1/nodes/bare")

@@ -18,7 +18,7 @@ from fathom.api.kinds.kind import Kind
 from fathom.api.kinds.registry import Registry
 from fathom.api.request import Answer, Response, Target
 from fathom.api.subresources.binding import BATCHES, bind, bind_batch, decode_batch
-from fathom.api.subresources.connection import get_connection
+from fathom.api.subresources.connection import CONNECTIONS, get_connection
 from fathom.api.subresources.eviction import evict
 from fathom.api.subresources.finalize import finalize
 from fathom.api.subresources.log import log
@@ -59,7 +59,6 @@ SUBRESOURCES: dict[tuple[str, str], Verb] = {
     ("eviction", "create"): evict,
     ("finalize", "update"): finalize,
     ("log", "get"): log,
-    ("connection", "get"): get_connection,
 }
 
 # Known to Kubernetes' clients, not to us: said plainly instead of a puzzling 404.
@@ -100,6 +99,8 @@ class Dispatch:
             return self._review(call)
         if kind.resource == BATCHES and target.verb == "create" and not target.name:
             return await self._bind_batch(call)
+        if kind.resource == CONNECTIONS and target.verb == "get":
+            return await get_connection(self._core, call)
         verb = VERBS.get(target.verb)
         if verb is None or target.verb not in kind.verbs or (target.verb == "create" and target.name):
             raise method_not_allowed()

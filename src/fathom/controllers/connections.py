@@ -14,13 +14,13 @@ import asyncio
 
 import msgspec
 
+from fathom.client.api import Resource
 from fathom.control.kit import Kit
-from fathom.control.watches import NODE
 from fathom.controllers.evidence import SECOND_NS, Report, Verdict
 from fathom.model.errors import ApiError
 from fathom.model.objects import lookup
 
-SUBRESOURCE = "connection"  # Of nodes.
+NODE_CONNECTIONS = Resource("fathom.dev", "v1alpha1", "nodeconnections", namespaced=False)
 EVERY_S = 5.0
 AT_ONCE = 16
 # One that fails may have met a full backlog, or a cable being moved.
@@ -77,7 +77,7 @@ class Connections:
 
     async def _ask(self, node: str, known: _Asked) -> None:
         try:
-            found = await self._kit.api.get(NODE.resource, "", node, SUBRESOURCE)
+            found = await self._kit.api.get(NODE_CONNECTIONS, "", node)
         except ApiError:
             return  # The server's trouble, or ours: it says nothing about the node.
         verdict = lookup(found or {}, "status", "verdict")

@@ -100,7 +100,7 @@ def test_every_kind_is_served_and_printed(tmp_path: Path) -> None:
             assert (await api.delete(f"{path}/one")).status == 200
 
     tell(story, tmp_path)
-    assert {kind.kind for kind in OWN_KINDS} == {*GOOD, "BindingBatch"}
+    assert {kind.kind for kind in OWN_KINDS} == {*GOOD, "BindingBatch", "NodeConnection"}
 
 
 @pytest.mark.parametrize(

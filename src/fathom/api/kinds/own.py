@@ -8,7 +8,7 @@ from __future__ import annotations
 from fathom.api.kinds.kind import Kind
 from fathom.api.kinds.own_capacity import CAPACITY_CLASS, RESERVATION, TENANT_QUOTA
 from fathom.api.kinds.own_policy import POLICY_ROLLOUT, SCHEDULER_OVERRIDE, SCHEDULING_POLICY
-from fathom.api.kinds.own_schema import TEXT, group, listed
+from fathom.api.kinds.own_schema import TEXT, group, listed, one_of
 from fathom.api.kinds.own_workloads import (
     COMPONENT_SIGNALS,
     REPAIR_PROPOSAL,
@@ -35,6 +35,24 @@ BINDING_BATCH = Kind(
     ),
 )
 
+# Whether the API server reaches a node, tried when asked. Never stored: `api/subresources/connection.py`.
+NODE_CONNECTION = Kind(
+    group=GROUP,
+    version=VERSION,
+    kind="NodeConnection",
+    plural="nodeconnections",
+    singular="nodeconnection",
+    namespaced=False,
+    list_kind="NodeConnectionList",
+    verbs=("get",),
+    schema=group(
+        apiVersion=TEXT,
+        kind=TEXT,
+        metadata={"type": "object"},
+        status=group(verdict=one_of("alive", "unsure", "gone", "unknown"), message=TEXT),
+    ),
+)
+
 OWN_KINDS: tuple[Kind, ...] = (
     RESERVATION,
     TENANT_QUOTA,
@@ -47,4 +65,5 @@ OWN_KINDS: tuple[Kind, ...] = (
     TRAFFIC_ROUTE,
     COMPONENT_SIGNALS,
     BINDING_BATCH,
+    NODE_CONNECTION,
 )

@@ -1,6 +1,7 @@
 """Our own kinds as CustomResourceDefinitions: what is installed in a Kubernetes that we are attached to.
 
-`BindingBatch` is not among them: it is answered, never stored, and another server has no answer.
+`BindingBatch` and `NodeConnection` are not among them: they are answered, never stored, and another server has no
+answer.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from fathom.model.objects import Obj
 
 
 def own_definitions() -> list[Obj]:
-    return [definition_of(kind) for kind in OWN_KINDS if "get" in kind.verbs]
+    return [definition_of(kind) for kind in OWN_KINDS if "list" in kind.verbs]
 
 
 def definition_of(kind: Kind) -> Obj:
