@@ -179,11 +179,11 @@ class Nodes:
 
     def _held(self, node: Obj, allowed: Permit) -> Permit:
         """While the evidence fits our own blindness better, nothing gets worse than it is."""
-        own = "; ".join(self._kit.own_trouble().values())
         known = max(State.SUSPECT, state_of(node))
-        if not own or allowed.allowed <= known or operators_word(node) is not None:
+        if allowed.allowed <= known or operators_word(node) is not None:
             return allowed
-        return Permit(known, f"it may be us: {own}")
+        own = "; ".join(self._kit.own_trouble().values())
+        return Permit(known, f"it may be us: {own}") if own else allowed
 
     def _permit(self, view: Snapshot, node: Obj, found: Assessment, now_ns: int) -> Permit:
         if found.state <= State.SUSPECT:

@@ -1,7 +1,7 @@
 """Our own kinds as CustomResourceDefinitions: what is installed in a Kubernetes that we are attached to.
 
-`BindingBatch` and `NodeConnection` are not among them: they are answered, never stored, and another server has no
-answer.
+`BindingBatch` and `NodeConnection` are not among them: they are answered, never stored, and another
+server has no answer.
 """
 
 from __future__ import annotations
