@@ -22,8 +22,9 @@ PEOPLE = "people"  # They write it, or read it, with kubectl: then docs/ has it.
 # Name -> (who writes it, who reads it): files, or people.
 NAMES: dict[str, tuple[str, str]] = {
     # Conditions of nodes and pods.
+    "Held": ("controllers/plan_nodes.py", "controllers/brakestatus.py"),
     "Lost": ("controllers/plan_nodes.py", "controllers/plan_nodes.py"),
-    "Quarantined": ("controllers/plan_trust.py", PEOPLE),
+    "Quarantined": ("controllers/plan_trust.py", "controllers/nodenews.py"),
     "Serving": ("agent/gateway/following.py", "controllers/stages.py"),
     "Suspect": ("controllers/plan_nodes.py", "controllers/plan_nodes.py"),
     "Unreachable": ("controllers/plan_nodes.py", "controllers/plan_nodes.py"),

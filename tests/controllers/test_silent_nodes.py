@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
-import pytest
 from tests.control.worlds import told
 
 from fathom.client.api import Resource
@@ -44,7 +43,7 @@ def silence(*nodes: str, at_s: float = 30.0, for_s: float = 120.0) -> Sequence[A
 
 
 async def running(world: World) -> None:
-    employ_cluster(world, spare=False)
+    employ_cluster(world, spare=False, events=True)
     await world.apply(DEPLOYMENTS, deployment("web", 10))
     await until_ready(world, "web", 10)
     await world.sleep(25 - world.now_s)
@@ -64,7 +63,6 @@ def test_nodes_that_fall_silent_together_are_treated_alike() -> None:
         told(story, seed=seed, faults=silence(*SILENT))
 
 
-@pytest.mark.xfail(strict=True, reason="Equally silent nodes differ, and nobody is told.")
 def test_what_is_said_of_a_node_is_told_once_for_each_change() -> None:
     async def story(world: World) -> None:
         await running(world)
@@ -83,7 +81,6 @@ def test_what_is_said_of_a_node_is_told_once_for_each_change() -> None:
     told(story, faults=silence("node-1", for_s=600.0))
 
 
-@pytest.mark.xfail(strict=True, reason="Equally silent nodes differ, and nobody is told.")
 def test_a_node_that_the_brake_holds_says_so_once_and_so_does_one_object() -> None:
     async def story(world: World) -> None:
         await running(world)
@@ -106,7 +103,6 @@ def test_a_node_that_the_brake_holds_says_so_once_and_so_does_one_object() -> No
     told(story, faults=silence(*SILENT))
 
 
-@pytest.mark.xfail(strict=True, reason="Equally silent nodes differ, and nobody is told.")
 def test_limits_that_are_set_are_shown_as_in_force() -> None:
     async def story(world: World) -> None:
         await running(world)

@@ -35,7 +35,7 @@ from fathom.control.queue import NoQueueMetrics, QueueMetrics, WorkQueue
 from fathom.control.retry import Retry, Trouble
 from fathom.control.signals import SignalPublisher
 from fathom.control.station import Station
-from fathom.control.telling import Change, Teller
+from fathom.control.telling import Change, News, Teller
 from fathom.control.waking import Waker
 from fathom.control.watches import Kind, Primary, Watch
 from fathom.model.objects import Key
@@ -229,8 +229,8 @@ class Controllers:
     def _tell(self, controller: Controller, teller: Teller, change: Change) -> None:
         news = getattr(controller, "news", None)
         found = news(change) if news is not None and self._settings.events else None
-        if found is not None:
-            teller.tell(f"fathom-{controller.name}", found)
+        for one in (found,) if isinstance(found, News) else found or ():
+            teller.tell(f"fathom-{controller.name}", one)
 
     def _loop(self, controller: Controller, term: Term | None, teller: Teller, probes: Probes) -> Loop:
         inside, settings, name = self._inside, self._settings, controller.name

@@ -19,6 +19,7 @@ WORKLOADS = (
 NODES = (
     "fathom.controllers.nodes:Nodes",
     "fathom.controllers.nodes:Evictions",
+    "fathom.controllers.brakestatus:BrakeStatus",
     "fathom.controllers.trust:Trust",
 )
 

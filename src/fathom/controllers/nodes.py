@@ -21,7 +21,8 @@ from fathom.control.watches import CONFIG_MAP, LEASE, NODE, POD, Kind, Primary, 
 from fathom.controllers.brake import BrakeLimits, Permit, Stand, eased, limits_of, permit
 from fathom.controllers.connections import Connections
 from fathom.controllers.evidence import SECOND_NS, Assessment, Heard, Limits, Report, State, assess
-from fathom.controllers.news import of_eviction, of_node
+from fathom.controllers.news import of_eviction
+from fathom.controllers.nodenews import of_node_states
 from fathom.controllers.plan_evictions import (
     DECLARED,
     OUT_OF_SERVICE,
@@ -87,7 +88,7 @@ class _Ear(msgspec.Struct):
 
 class Nodes:
     name = "nodes"
-    news = staticmethod(of_node)
+    news = staticmethod(of_node_states)
     watches: ClassVar[tuple[Watch, ...]] = (
         Primary(NODE, conditions=False, indexes=FOR_NODES),
         Related(SIGNS_OF_LIFE, concerns=_leased),
@@ -232,10 +233,7 @@ class Nodes:
 
     def _brake(self, view: Snapshot) -> BrakeLimits:
         config = view.get("ConfigMap", BRAKE)
-        limits, wrong = limits_of((config or {}).get("data") or {})
-        if wrong:
-            self._kit.log.warn("the brake's ConfigMap cannot be read", wrong=wrong)
-        return limits
+        return limits_of((config or {}).get("data") or {})[0]  # What is wrong with it `brakestatus` shows.
 
 
 def heartbeats(node: Obj) -> list[object]:

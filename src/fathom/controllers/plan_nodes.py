@@ -40,6 +40,8 @@ STATES = (
     (State.LOST, "fathom.dev/Lost"),
 )
 
+HELD = "fathom.dev/Held"  # That the brake holds back what the evidence would allow, and since when.
+
 # Leases change every ten seconds: a view that is older than this has missed some.
 FRESH_S = 10.0
 NEEDS = (NoOlderThan(FRESH_S, ("Node", "Lease")),)
@@ -91,7 +93,22 @@ def _conditions(node: Obj, found: Assessment, allowed: State, held: str, *, now:
             message=_said(found, held, status == "True" or found.state >= state),
             now=now,
         )
+    conditions = _held(conditions, held, now=now)
     return _unknown(conditions, now=now) if allowed >= State.UNREACHABLE else conditions
+
+
+def _held(conditions: list[Obj], held: str, *, now: str) -> list[Obj]:
+    """A node that was never held need not say so."""
+    if not held and find_condition(conditions, HELD) is None:
+        return conditions
+    return set_condition(
+        conditions,
+        type=HELD,
+        status="True" if held else "False",
+        reason="Brake" if held else "Released",
+        message=held,
+        now=now,
+    )
 
 
 def _said(found: Assessment, held: str, ill: bool) -> str:

@@ -10,6 +10,7 @@ from fathom.control.again import Again
 from fathom.control.kit import Kit
 from fathom.control.watches import NODE, POD, Primary, Related, View, Watch
 from fathom.controllers.floor import Floor
+from fathom.controllers.nodenews import of_quarantine
 from fathom.controllers.plan_trust import failing, may_quarantine, plan_trust
 from fathom.model.conditions import is_true
 from fathom.model.objects import Key, Obj, lookup
@@ -25,6 +26,7 @@ def _where_it_fails(pod: Obj, view: View) -> tuple[Key, ...]:
 
 class Trust:
     name = "node-trust"
+    news = staticmethod(of_quarantine)
     watches: ClassVar[tuple[Watch, ...]] = (
         Primary(NODE, conditions=False, indexes=FOR_NODES),
         Related(POD, concerns=_where_it_fails, indexes=FOR_PODS),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterable
 from typing import ClassVar
 
@@ -89,7 +88,7 @@ class PolicyRollouts:
         if rollout.status.phase != CANARY:
             self._bakes.pop(key, None)
             return signals
-        now_ns = round(asyncio.get_running_loop().time() * 1e9)
+        now_ns = self._kit.monotonic_ns()
         found = self._bakes[key] = bake(self._bakes.get(key), rollout, signals, monotonic_ns=now_ns)
         return msgspec.structs.replace(signals, baked_ns=found.baked_ns)
 

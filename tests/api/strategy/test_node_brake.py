@@ -18,7 +18,6 @@ def brake(name: str = "node-brake", **data: str) -> Obj:
     return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}, "data": data}
 
 
-@pytest.mark.xfail(strict=True, reason="Only a log says that the brake does not know a limit.")
 @pytest.mark.parametrize(
     ("data", "field"),
     [
@@ -47,7 +46,6 @@ def test_what_the_brake_does_not_know_is_refused(data: dict[str, str], field: st
     tell(story, tmp_path)
 
 
-@pytest.mark.xfail(strict=True, reason="Only a log says that the brake does not know a limit.")
 def test_a_misspelt_limit_is_answered_with_those_there_are(tmp_path: Path) -> None:
     async def story(api: Api) -> None:
         refused = await api.post(PATH, brake(evictions="2"))
@@ -57,7 +55,6 @@ def test_a_misspelt_limit_is_answered_with_those_there_are(tmp_path: Path) -> No
     tell(story, tmp_path)
 
 
-@pytest.mark.xfail(strict=True, reason="Only a log says that the brake does not know a limit.")
 def test_binary_data_is_no_limit(tmp_path: Path) -> None:
     async def story(api: Api) -> None:
         refused = await api.post(PATH, {**brake(), "binaryData": {"engaged": "dHJ1ZQ=="}})

@@ -8,9 +8,9 @@ import binascii
 import msgspec
 
 from fathom.api.strategy.base import Moment, Strategy
-from fathom.model import causes, formats
+from fathom.model import brake, causes, formats
 from fathom.model.errors import Cause, Causes
-from fathom.model.objects import Obj, metadata
+from fathom.model.objects import Obj, key_of, metadata
 
 SIZE_BYTES_MAX = 1024 * 1024
 _SEALED = "field is immutable when `immutable` is set"
@@ -35,12 +35,31 @@ class ConfigMapStrategy(Strategy):
         size += sum(_decoded_size(value) for value in binary.values())
         if size > SIZE_BYTES_MAX:
             found.append(causes.too_long("", SIZE_BYTES_MAX))
-        return found
+        return found + _wrong_limits(obj)
 
     def validate_update(self, obj: Obj, old: Obj) -> list[Cause]:
         found: list[Cause] = Causes()
         _check_sealed(found, obj, old, ("data", "binaryData"))
-        return found + self.validate_create(obj)
+        found += self.validate_create(obj)
+        # What was stored before it was looked at may be labelled, and deleted, as it is.
+        same = all((obj.get(name) or {}) == (old.get(name) or {}) for name in ("data", "binaryData"))
+        return [one for one in found if one not in _wrong_limits(old)] if same else found
+
+
+def _wrong_limits(obj: Obj) -> list[Cause]:
+    """Of the one ConfigMap that the brake on nodes is set by: a limit that is misspelt would not be in force,
+    and nobody would know."""
+    if key_of(obj) != brake.BRAKE:
+        return []
+    known = f"the limits are {', '.join(brake.NAMES)}"
+    data, binary = obj.get("data") or {}, obj.get("binaryData") or {}
+    wrong = [
+        causes.invalid(f"data[{name}]", data[name], f"{message}; {known}")
+        for name, message in brake.wrong_limits(data)
+    ]
+    return wrong + [
+        causes.invalid(f"binaryData[{name}]", name, f"limits are text, in data; {known}") for name in binary
+    ]
 
 
 class SecretStrategy(Strategy):

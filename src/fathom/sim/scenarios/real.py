@@ -42,7 +42,7 @@ def checkers() -> Sequence[Checker]:
 
 
 def employ_cluster(
-    world: World, *, nodes: Sequence[str] = NODES, servers: int = 1, spare: bool = True
+    world: World, *, nodes: Sequence[str] = NODES, servers: int = 1, spare: bool = True, events: bool = False
 ) -> None:
     """Two schedulers and two processes of controllers, of which one leads each, and the agents."""
     names = [load_controller(name) for name in CONTROLLERS]
@@ -66,6 +66,7 @@ def employ_cluster(
             lease="fathom-system/controllers",
             signals="controllers",
             timing=TIMING,
+            events=events,
         )
     for index, node in enumerate(nodes):
         world.process(
