@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from enum import Enum
 
+from fathom.model.conditions import without_digits
 from fathom.model.objects import Obj, uid_of
 from fathom.sim.invariants import Checker, Found, Seen
 
@@ -40,22 +42,35 @@ class StatusIsNotRewritten(Checker):
 
 def differs_in_numbers(old: Obj, new: Obj) -> bool:
     """Whether all that differs between two states of an object is numbers in messages, and times."""
-    return _differences(old, new) == {"numbers"}
+    return old.get("spec") == new.get("spec") and _compared(old, new) is Difference.NUMBERS
 
 
-def _differences(old: object, new: object, name: str = "") -> set[str]:
-    if old is new or old == new or name in BOOKKEEPING:
-        return set()
+class Difference(Enum):
+    NONE = 0
+    NUMBERS = 1
+    MORE = 2
+
+
+def _compared(old: object, new: object, name: str = "") -> Difference:
+    if old is new or name in BOOKKEEPING or old == new:
+        return Difference.NONE
     if isinstance(old, Mapping) and isinstance(new, Mapping):
         names = (*old, *(one for one in new if one not in old))
-        return set[str]().union(*(_differences(old.get(one), new.get(one), one) for one in names))
+        return _most((old.get(one), new.get(one), one) for one in names)
     if isinstance(old, list) and isinstance(new, list) and len(old) == len(new):
-        return set[str]().union(*(_differences(*pair) for pair in zip(old, new, strict=True)))
+        return _most((*pair, "") for pair in zip(old, new, strict=True))
     if isinstance(old, str) and isinstance(new, str):
-        same = name in TIMES or (name == "message" and _without_digits(old) == _without_digits(new))
-        return {"numbers"} if same else {"more"}
-    return {"more"}
+        same = name in TIMES or (name == "message" and without_digits(old) == without_digits(new))
+        return Difference.NUMBERS if same else Difference.MORE
+    return Difference.MORE
 
 
-def _without_digits(text: str) -> str:
-    return "".join(character for character in text if not character.isdigit())
+def _most(parts: Iterable[tuple[object, object, str]]) -> Difference:
+    """Most writes change something: the first part that tells is enough."""
+    found = Difference.NONE
+    for old, new, name in parts:
+        difference = _compared(old, new, name)
+        if difference is Difference.MORE:
+            return difference
+        found = difference if found is Difference.NONE else found
+    return found

@@ -1,0 +1,20 @@
+"""Of several schedulers the first to have seen a step of a policy's rollout is enough for the next: the other
+decides from before."""
+
+from __future__ import annotations
+
+from fathom.model.own import PolicyRollout
+from fathom.schedule import plan_rollout
+from fathom.schedule.plan_rollout import Signals
+from fathom.sim.zoo import put_back
+
+SCENARIOS = ("policy-rollout-by-two-schedulers",)
+BREAKS = "a step of a rollout is looked at by everybody"
+
+
+def best_of_them(rollout: PolicyRollout, signals: Signals) -> str:
+    seen = max((one.revision for one in rollout.status.observed_by), default=0)
+    return "" if seen >= rollout.status.activation_revision else "held: nobody has seen it"
+
+
+put_back(plan_rollout, "unmet_gate", best_of_them)

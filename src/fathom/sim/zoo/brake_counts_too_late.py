@@ -1,0 +1,22 @@
+"""The brake counts nodes that are unreachable, and not those that are about to be: the first of many that
+fall silent together is taken out of service before it notices that they are many."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from fathom.controllers import brake
+from fathom.controllers.brake import BrakeLimits, Stand
+from fathom.sim.zoo import put_back
+
+SCENARIOS = ("failure-detector-too-aggressive",)
+BREAKS = "the story's own assertion"
+
+_right = brake._too_many
+
+
+def only_those_who_are(where: str, nodes: Sequence[Stand], limits: BrakeLimits, *, late: bool) -> str:
+    return _right(where, nodes, limits, late=False)
+
+
+put_back(brake, "_too_many", only_those_who_are)
