@@ -105,12 +105,13 @@ def test_what_differs_in_numbers_alone_is_told_from_what_differs() -> None:
     counted: Obj = {"status": {"conditions": [{**said[0], "message": "for 5 s"}], "n": 1}}
     assert differs_in_numbers(old, counted)
     assert differ_in_numbers(said, counted["status"]["conditions"])
-    for other in (
+    others: list[Obj] = [
         old,
         {"status": {**counted["status"], "n": 2}},
         {"status": {"conditions": [{**said[0], "status": "False", "message": "for 5 s"}], "n": 1}},
         {"status": {"conditions": [{**said[0], "message": "for 5 minutes"}], "n": 1}},
-    ):
+    ]
+    for other in others:
         assert not differs_in_numbers(old, other)
         conditions = other["status"]["conditions"]
         assert other["status"]["n"] == 2 or not differ_in_numbers(said, conditions)
