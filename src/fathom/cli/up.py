@@ -65,6 +65,7 @@ def up(
     wanted = _zones(zones)
     service_addresses(service_cidr)
     _look_at(images)
+    host_ids_of(allow_host_ids)  # As of zones: agents would say it again and again.
     os.umask(0o077)  # Keys, and Secrets in the store, are nobody else's.
     data = data.absolute()
     try:
@@ -79,7 +80,7 @@ def up(
     api += [word for plugin in admission for word in ("--admission", plugin)]
     agents = ["--nodes", str(nodes), "--zones", ",".join(wanted), "--driver", driver]
     agents += ["--images", str(images.absolute())] if images else []
-    agents += ["--allow-host-ids", allow_host_ids] if host_ids_of(allow_host_ids) else []
+    agents += ["--allow-host-ids", allow_host_ids] if allow_host_ids else []
     try:
         asyncio.run(_run(data, nodes=nodes, api=api, agents=agents))
     except Busy as error:
