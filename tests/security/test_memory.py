@@ -208,6 +208,15 @@ def test_a_wrong_token_is_refused_before_a_large_body_is_read(server: Victim) ->
         assert _status(sock) == 401
 
 
+def test_a_wrong_token_is_refused_before_a_body_of_unknown_length_is_read(server: Victim) -> None:
+    head = _head(MAPS, 0, "authorization: Bearer wrong").replace(
+        b"content-length: 0", b"transfer-encoding: chunked"
+    )
+    with closing(_as_nobody(server)) as sock:
+        sock.sendall(head)
+        assert _status(sock) == 401
+
+
 def test_a_client_that_is_still_sending_sees_why_it_was_refused(server: Victim) -> None:
     with closing(_as_nobody(server)) as sock:
         sock.sendall(_head(MAPS, 2_000_000) + b" " * 2_000_000)

@@ -344,7 +344,9 @@ class Connection(asyncio.Protocol):
             if query:
                 request.query = http_text.parsed(query)
             length = headers.get("content-length", "0")
-            if length != "0" or "transfer-encoding" in headers:
+            if "transfer-encoding" in headers:
+                self._check_body(self._asked, "")
+            elif length != "0":
                 self._check_body(self._asked, length)
         except ApiError as error:
             self._refuse(error)
@@ -377,8 +379,8 @@ class Connection(asyncio.Protocol):
         self._hand_over(asked)
 
     def _check_body(self, asked: _Asked, length: str) -> None:
-        """Before any of it is read: its size, and who sends it. A small one of somebody who shows credentials
-        is read first: looking at them twice would cost every write."""
+        """Before any of it is read: its size ('' where that is not told), and who sends it. A small one of
+        somebody who shows credentials is read first: looking at them twice would cost every write."""
         declared = length.isdigit()
         if declared and (len(length) > 18 or int(length) > self._body_bytes_max):
             raise too_large(self._body_bytes_max)
