@@ -20,13 +20,14 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
-from tests.api.harness import ADMIN, Api, serving
+from tests.api.harness import ADMIN, Api, serving, tell
 from tests.chaos.victim import Victim, victim
 from tests.security.fuzz import Fuzzer, Sent
 
 from fathom.api.kinds.own import OWN_KINDS
 from fathom.api.kinds.registry import Registry
 from fathom.api.request import Request, Response
+from fathom.model.objects import Obj
 
 REQUEST_CPU_S_MAX = 1.0
 GROWTH_MB_MAX = 80
@@ -128,6 +129,25 @@ def test_some_thousand_requests_of_any_sort(tmp_path: Path) -> None:
 @pytest.mark.timeout(5400)
 def test_nearly_a_million_requests_of_any_sort(tmp_path: Path) -> None:
     fuzz_in_process(tmp_path, count=950_000, warm_up=100_000, seed=seed_of(deep=True))
+
+
+ROUTES = "/apis/fathom.dev/v1alpha1/namespaces/default/trafficroutes"
+FOUND = {
+    "a route to a pool that is no selector": (
+        ROUTES,
+        {"spec": {"routes": [{"weight": 1, "pool": {"None": ["10.0.0.0/8"], ".": None}}]}},
+    ),
+}
+
+
+@pytest.mark.parametrize(("path", "body"), FOUND.values(), ids=FOUND.keys())
+def test_what_the_million_found_is_refused(tmp_path: Path, path: str, body: Obj) -> None:
+    head = {"kind": "TrafficRoute", "apiVersion": "fathom.dev/v1alpha1", "metadata": {"name": "x"}}
+
+    async def story(api: Api) -> None:
+        assert (await api.post(path, {**head, **body})).status == 422
+
+    tell(story, tmp_path)
 
 
 # Over sockets

@@ -447,8 +447,10 @@ def _validate_create(core: Core, call: Call, obj: Obj) -> None:
     strategy = core.strategy(call.kind)
     try:
         causes = meta_rules.create_causes(obj, call.kind)
-        causes += core.decoder.causes(call.kind, obj)
-        causes += strategy.validate_create(obj)
+        shape = core.decoder.causes(call.kind, obj)
+        causes += shape
+        if not shape:  # The strategy of a kind of ours relies on its schema.
+            causes += strategy.validate_create(obj)
     except TooManyCauses as many:
         causes = many.found
     _refuse(call.kind, obj, causes)
@@ -472,11 +474,11 @@ def _validate_update(core: Core, call: Call, obj: Obj, old: Obj, subresource: st
 
 def _update_causes(core: Core, call: Call, obj: Obj, old: Obj, subresource: str) -> list[Cause]:
     strategy = core.strategy(call.kind)
-    causes = core.decoder.causes(call.kind, obj)
+    shape = core.decoder.causes(call.kind, obj)
     if subresource in REPORTS:
-        return causes + strategy.validate_status(obj, old)
-    causes += meta_rules.update_causes(obj, old, call.kind)
-    if not subresource:
+        return shape or strategy.validate_status(obj, old)
+    causes = [*shape, *meta_rules.update_causes(obj, old, call.kind)]
+    if not subresource and not shape:  # The strategy of a kind of ours relies on its schema.
         causes += strategy.validate_update(obj, old)
     return causes
 
