@@ -128,8 +128,7 @@ class Connection(asyncio.Protocol):
         # What is being read.
         self._url = b""
         self._headers: dict[str, str] = {}
-        self._repeated: dict[str, list[str]] = {}  # Headers that came several times.
-        self._header_count = 0
+        self._repeated: dict[str, list[str]] | None = None  # Headers that came several times, if any did.
         self._unparsed = b""  # Came in one piece with very many requests; not empty only while paused.
         self._not_taken = http_text.NOT_HTTP  # The answer if the parser is stopped.
         self._asked: _Asked | None = None  # Its head has come, its body not yet.
@@ -294,7 +293,7 @@ class Connection(asyncio.Protocol):
     def on_message_begin(self) -> None:
         if self._upgrading:
             return  # It is only another parser that goes on with the same request.
-        self._url, self._headers, self._repeated, self._header_count = b"", {}, {}, 0
+        self._url, self._headers, self._repeated = b"", {}, None
         self._in_head, self._head_bytes, self._wire_bytes = True, 0, 0
 
     def on_url(self, url: bytes) -> None:
@@ -307,15 +306,12 @@ class Connection(asyncio.Protocol):
         if not self._in_head:
             return  # Behind the body: whoever let the head pass has not seen it.
         name, value = raw_name.decode("latin-1").lower(), raw_value.decode("latin-1")
-        self._header_count += 1
-        if self._header_count > HEADERS_MAX:
-            self._not_taken = http_text.TOO_MUCH_HEAD
-            raise ValueError("too many headers")  # Stops the parser.
         headers = self._headers
-        if name in headers:
-            self._repeated.setdefault(name, [headers[name]]).append(value)
-        else:
+        if name not in headers:
             headers[name] = value
+        else:
+            self._repeated = {} if self._repeated is None else self._repeated
+            self._repeated.setdefault(name, [headers[name]]).append(value)
 
     def on_headers_complete(self) -> None:
         if self._upgrading:
@@ -326,8 +322,8 @@ class Connection(asyncio.Protocol):
         if self._head_held:
             self._free_head()
         parser, headers = self._parser, self._headers
-        for name, values in self._repeated.items():
-            headers[name] = "\n".join(values)  # A newline cannot stand in a header's value.
+        if self._repeated is not None or len(headers) > HEADERS_MAX:
+            self._join_repeated(headers, self._repeated or {})
         path, query = http_text.split(self._url)
         request = Request(
             method=parser.get_method().decode("ascii"),
@@ -353,6 +349,13 @@ class Connection(asyncio.Protocol):
         else:
             if expects and self._sleep is not None:
                 self._encourage()
+
+    def _join_repeated(self, headers: dict[str, str], repeated: dict[str, list[str]]) -> None:
+        if len(headers) + sum(len(values) - 1 for values in repeated.values()) > HEADERS_MAX:
+            self._not_taken = http_text.TOO_MUCH_HEAD
+            raise ValueError("too many headers")  # Stops the parser.
+        for name, values in repeated.items():
+            headers[name] = "\n".join(values)  # A newline cannot stand in a header's value.
 
     def on_body(self, body: bytes) -> None:
         asked = self._asked
@@ -470,7 +473,8 @@ class Connection(asyncio.Protocol):
         try:
             answer = asked.refused or await self._server.handle(asked.request)
         finally:
-            self._free_body(asked)
+            if asked.size_bytes or asked.unknown_bytes:
+                self._free_body(asked)
         keep_alive = asked.keep_alive and not self._last
         has_body = asked.request.method != "HEAD"
         if isinstance(answer, Stream):
