@@ -29,24 +29,15 @@ enclosed = pytest.mark.skipif(
 class AgentProcess:
     """`fathom serve agent` beside its server; can be killed and started again."""
 
-    def __init__(
-        self,
-        server: Server,
-        log: Path,
-        *arguments: str,
-        account: Account | None = None,
-        before: tuple[str, ...] = (),  # A program that starts the agent.
-    ) -> None:
+    def __init__(self, server: Server, log: Path, *arguments: str, account: Account | None = None) -> None:
         self.server = server
-        self._before = before
         self._account = account or Account()
         self._log = log
         self._arguments = arguments
         self.process: subprocess.Popen[str] | None = None
 
     def start(self) -> None:
-        python = [*self._before, self._account.python]
-        command = [*python, "-m", "fathom.cli", "serve", "agent", "--up", str(self.server.data)]
+        command = [self._account.python, "-m", "fathom.cli", "serve", "agent", "--up", str(self.server.data)]
         words = [*command, "--node", NODE, "--cpu", "4", "--memory", "4Gi", *self._arguments]
         with self._log.open("a") as errors:
             self.process = subprocess.Popen(

@@ -45,7 +45,7 @@ def one_node(who: str) -> Iterator[Cluster]:
 
 def _account(who: str, place: Path) -> tuple[Account, int]:
     if who == "unmounted":
-        return _without_mounts(place), 0
+        return account_without_mounts(place), 0
     if enclosed.args[0]:
         pytest.skip("the system permits no mounts")
     if who == "user" and is_root():
@@ -58,7 +58,7 @@ def _account(who: str, place: Path) -> tuple[Account, int]:
     return Account(), os.getuid()
 
 
-def _without_mounts(place: Path) -> Account:
+def account_without_mounts(place: Path) -> Account:
     """As in most containers: root, but with no right to mount anything."""
     if not is_root() or shutil.which("setpriv") is None:
         pytest.skip("only root, and setpriv, can give up the right to mount")

@@ -32,17 +32,16 @@ def open_directory(owner: int = 0) -> Iterator[Path]:
 
 
 @contextmanager
-def pods_run_by(user: int | None, *arguments: str, before: tuple[str, ...] = ()) -> Iterator[Cluster]:
-    """`user`: of the server and of the agent; None: the one of the tests. `before`: a program that starts the
-    agent."""
-    account = Account() if user is None else ordinary_account(user)
+def pods_run_by(user: int | None, *arguments: str, account: Account | None = None) -> Iterator[Cluster]:
+    """`user`: of the server and of the agent; None: the one of the tests, or the account's."""
+    account = account or (Account() if user is None else ordinary_account(user))
     if account is None:
         pytest.skip(f"user {user} can run no Python that has our packages")
     with (
         open_directory(os.getuid() if user is None else user) as place,
         running(place, account=account) as server,
     ):
-        agent = AgentProcess(server, place / "agent.log", *arguments, account=account, before=before)
+        agent = AgentProcess(server, place / "agent.log", *arguments, account=account)
         agent.start()
         cluster = Cluster(server, agent)
         try:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import signal
 import subprocess
 from collections.abc import Iterator
@@ -11,7 +10,8 @@ from pathlib import Path
 
 import pytest
 from tests.agent.living import Cluster, enclosed, is_root, lives, pid_of, status_of
-from tests.clients.running import identity, python_of
+from tests.clients.running import ordinary_account
+from tests.security.pod_clusters import account_without_mounts
 from tests.security.pod_hosts import (
     ORDINARY,
     SECRET,
@@ -238,12 +238,9 @@ def test_ids_of_the_machine_that_the_operator_names_are_had_and_no_others(place:
 
 
 @pytest.fixture(scope="module")
-def unmounted() -> Iterator[Cluster]:
+def unmounted(place: Path) -> Iterator[Cluster]:
     """As in many containers: root, that may not mount anything."""
-    if shutil.which("setpriv") is None:
-        pytest.skip("setpriv is not installed")
-    taken = ("setpriv", "--bounding-set=-sys_admin", "--inh-caps=-sys_admin")
-    with pods_run_by(None, before=taken) as made:
+    with pods_run_by(None, account=account_without_mounts(place)) as made:
         yield made
 
 
@@ -275,8 +272,11 @@ def test_where_nothing_is_mounted_pods_have_ids_and_files_of_their_own_too(
 
 def test_without_root_an_agent_tells_that_its_groups_are_its_pods_too() -> None:
     script = "from fathom.agent.host.machine import find_rights; print(find_rights((), allow_root=False)[1])"
-    who = {**identity(ORDINARY), "extra_groups": [HOST_GROUP]}
-    said = subprocess.check_output([python_of(ORDINARY), "-c", script], text=True, **who)
+    account = ordinary_account(ORDINARY)
+    if account is None:
+        pytest.skip("an ordinary user can run no Python that has our packages")
+    who = {**account.options, "extra_groups": [HOST_GROUP]}
+    said = subprocess.check_output([account.python, "-c", script], text=True, **who)
     assert said == f"pods are in all groups of the user that runs the agent: [{HOST_GROUP}]\n"
 
 
