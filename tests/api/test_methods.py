@@ -44,7 +44,6 @@ NOT_ALLOWED = [
 
 
 @pytest.mark.parametrize(("method", "path", "allow"), NOT_ALLOWED)
-@pytest.mark.xfail(strict=True, reason="not as Kubernetes has it yet")
 def test_a_method_that_a_path_does_not_have_is_not_allowed(
     tmp_path: Path, method: str, path: str, allow: str
 ) -> None:
@@ -96,7 +95,6 @@ def test_what_fathom_does_not_have_is_said_plainly(
     tell(story, tmp_path)
 
 
-@pytest.mark.xfail(strict=True, reason="not as Kubernetes has it yet")
 def test_what_fathom_does_not_have_is_on_the_page_about_differences() -> None:
     from fathom.api.dispatch import UNSUPPORTED
 

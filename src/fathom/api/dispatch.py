@@ -23,6 +23,7 @@ from fathom.api.subresources.eviction import evict
 from fathom.api.subresources.finalize import finalize
 from fathom.api.subresources.log import log
 from fathom.api.subresources.scale import get_scale, patch_scale, put_scale
+from fathom.api.target import COLLECTIONS
 from fathom.api.verbs import bodies
 from fathom.api.verbs.create import create
 from fathom.api.verbs.delete import delete, delete_collection
@@ -31,7 +32,7 @@ from fathom.api.verbs.list import list_
 from fathom.api.verbs.update import patch, put
 from fathom.api.verbs.watch import watch
 from fathom.model.body import encode_json
-from fathom.model.errors import method_not_allowed, no_such_path, not_supported
+from fathom.model.errors import ApiError, method_not_allowed, no_such_path, not_supported
 
 Verb = Callable[[Core, Call], Awaitable[Answer]]
 
@@ -61,6 +62,16 @@ SUBRESOURCES: dict[tuple[str, str], Verb] = {
     ("log", "get"): log,
 }
 
+# Subresources that are not in the table: they need more than a call.
+ELSEWHERE = (("token", "create"), ("binding", "create"))
+
+# Verbs of one object; the others are of a collection.
+OF_ONE = frozenset({"get", "update", "patch", "delete"})
+METHODS = {
+    "get": "GET", "list": "GET", "create": "POST", "update": "PUT", "patch": "PATCH", "delete": "DELETE",
+    "deletecollection": "DELETE",
+}  # fmt: skip
+
 # Known to Kubernetes' clients, not to us: said plainly instead of a puzzling 404.
 UNSUPPORTED = {
     "exec": "exec",
@@ -78,8 +89,23 @@ def kind_for(registry: Registry, target: Target) -> Kind:
         raise no_such_path()
     if kind.namespaced and not target.namespace and target.verb not in {"list", "watch"}:
         # deletecollection over all namespaces, or an object named without its namespace.
-        raise method_not_allowed() if not target.name else no_such_path()
+        raise _not_allowed(kind, target) if not target.name else no_such_path()
     return kind
+
+
+def _is_misplaced(target: Target) -> bool:
+    """A verb of one object on a collection, or the other way round. What lists, watches or deletes many may
+    name the one object that it chooses."""
+    return target.verb not in COLLECTIONS and bool(target.name) != (target.verb in OF_ONE)
+
+
+def _not_allowed(kind: Kind, target: Target) -> ApiError:
+    """With the methods that the path has. Over all namespaces, that is to list."""
+    of_one = bool(target.name) and target.verb not in COLLECTIONS
+    verbs = {verb for verb in kind.verbs if verb in METHODS and (verb in OF_ONE) == of_one}
+    if kind.namespaced and not target.namespace:
+        verbs &= {"list"}
+    return method_not_allowed(*{METHODS[verb] for verb in verbs})
 
 
 class Dispatch:
@@ -102,8 +128,8 @@ class Dispatch:
         if kind.resource == CONNECTIONS and target.verb == "get":
             return await get_connection(self._core, call)
         verb = VERBS.get(target.verb)
-        if verb is None or target.verb not in kind.verbs or (target.verb == "create" and target.name):
-            raise method_not_allowed()
+        if verb is None or target.verb not in kind.verbs or _is_misplaced(target):
+            raise _not_allowed(kind, target)
         return await verb(self._core, call)
 
     async def _subresource(self, call: Call) -> Answer:
@@ -118,7 +144,7 @@ class Dispatch:
             return await bind(self._core, call, self._binder)
         handler = SUBRESOURCES.get((name, verb))
         if handler is None:
-            raise method_not_allowed()
+            raise method_not_allowed(*(METHODS[one] for of, one in (*SUBRESOURCES, *ELSEWHERE) if of == name))
         return await handler(self._core, call)
 
     async def _bind_batch(self, call: Call) -> Response:
@@ -133,7 +159,7 @@ class Dispatch:
 
     def _review(self, call: Call) -> Response:
         if call.target.verb != "create":
-            raise method_not_allowed()
+            raise method_not_allowed("POST")
         obj = bodies.decode(self._core, call)
         answered = reviews.review(
             call.kind, obj, call.caller.user, self._authorizer, self._authenticator, call.namespace

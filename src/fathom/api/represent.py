@@ -137,4 +137,6 @@ def plain_list(kind: Kind, encoded: Iterable[bytes], list_meta: Obj) -> bytes:
 
 def failure(error: ApiError) -> Response:
     headers = () if error.retry_after_s is None else (("retry-after", str(error.retry_after_s)),)
+    if error.allow:
+        headers = (*headers, ("allow", ", ".join(error.allow)))
     return Response(status=error.code, body=encode_json(error.status()), headers=headers)

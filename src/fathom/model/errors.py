@@ -71,6 +71,7 @@ class ApiError(Exception):
     ) -> None:
         super().__init__(message)
         self.code = code
+        self.allow: tuple[str, ...] = ()  # Methods, where another one was asked for.
         self.reason = reason
         self.message = message
         self.details = details or {}
@@ -126,9 +127,12 @@ def no_such_path() -> ApiError:
     return ApiError(404, "NotFound", "the server could not find the requested resource")
 
 
-def method_not_allowed() -> ApiError:
+def method_not_allowed(*allowed: str) -> ApiError:
+    """`allowed`: the methods that the path has."""
     message = "the server does not allow this method on the requested resource"
-    return ApiError(405, "MethodNotAllowed", message)
+    error = ApiError(405, "MethodNotAllowed", message)
+    error.allow = tuple(sorted(allowed))
+    return error
 
 
 def not_acceptable(message: str) -> ApiError:

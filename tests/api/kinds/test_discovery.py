@@ -69,6 +69,7 @@ def test_resources_come_with_their_subresources(registry: Registry) -> None:
         "singularName": "pod",
         "namespaced": True,
         "kind": "Pod",
+        "storageVersionHash": "xPOwRZ+Yhw8=",
         "verbs": ALL,
         "shortNames": ["po"],
         "categories": ["all"],

@@ -5,11 +5,16 @@ Pure functions of the registry. The caller keeps what they made until `registry.
 
 from __future__ import annotations
 
+from base64 import b64encode
 from collections.abc import Sequence
+from hashlib import sha256
 
 from fathom.api.kinds.kind import Kind
 from fathom.api.kinds.registry import Registry
 from fathom.model.objects import Obj
+
+HASH_BYTES = 8  # Kubernetes'.
+NOT_STORED = frozenset({"metrics.k8s.io"})  # Told from what agents measure.
 
 
 def document(registry: Registry, path: str, *, aggregated: bool = False) -> Obj | None:
@@ -71,7 +76,9 @@ def _resource_list(registry: Registry, group: str, version: str) -> Obj | None:
     kinds = _kinds(registry, group, version)
     if not kinds:
         return None
-    resources = [entry for kind in kinds for entry in (_resource(kind), *_subresources(registry, kind))]
+    resources = [
+        entry for kind in kinds for entry in (_resource(registry, kind), *_subresources(registry, kind))
+    ]
     head = {"kind": "APIResourceList", "apiVersion": "v1"}
     return {**head, "groupVersion": kinds[0].api_version, "resources": sorted(resources, key=_by_name)}
 
@@ -80,7 +87,7 @@ def _by_name(entry: Obj) -> str:
     return str(entry["name"])
 
 
-def _resource(kind: Kind) -> Obj:
+def _resource(registry: Registry, kind: Kind) -> Obj:
     entry: Obj = {
         "name": kind.plural,
         "singularName": kind.singular,
@@ -92,7 +99,22 @@ def _resource(kind: Kind) -> Obj:
         entry["shortNames"] = list(kind.short_names)
     if kind.categories:
         entry["categories"] = list(kind.categories)
+    if "list" in kind.verbs and not kind.virtual and kind.group not in NOT_STORED:
+        entry["storageVersionHash"] = storage_version_hash(_stored(registry, kind))
     return entry
+
+
+def _stored(registry: Registry, kind: Kind) -> Kind:
+    """The kind in whose form it is kept: its own, but for those that share another's storage."""
+    if not kind.stored_as:
+        return kind
+    return next(one for one in registry.kinds() if one.resource == kind.stored_as and not one.stored_as)
+
+
+def storage_version_hash(kind: Kind) -> str:
+    """As Kubernetes makes it: clients compare it to see whether what is stored has another form now."""
+    name = f"{kind.group}/{kind.version}/{kind.kind}"
+    return b64encode(sha256(name.encode()).digest()[:HASH_BYTES]).decode()
 
 
 def _subresources(registry: Registry, kind: Kind) -> list[Obj]:
