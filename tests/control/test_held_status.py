@@ -14,7 +14,7 @@ from fathom.control.watches import DEPLOYMENT, NODE, SECRET, Primary, Related
 from fathom.model.conditions import conditions_of, differ_in_numbers, find_condition
 from fathom.model.objects import Key, Obj, metadata
 from fathom.sim.checkers.rewrites import differs_in_numbers
-from fathom.sim.faults import HoldWatch, Refuse
+from fathom.sim.faults import AnyFault, HoldWatch, Refuse
 from fathom.sim.invariants import Checker, Found, Seen
 from fathom.sim.scenarios.real import deployment
 from fathom.sim.world import World
@@ -69,7 +69,7 @@ def test_a_plan_that_is_held_for_long_says_so_once() -> None:
         assert [(one or {}).get("reason") for one in said] == ["Stale"], said
         assert "Node" in str((said[0] or {})["message"])
 
-    faults = [
+    faults: list[AnyFault] = [
         HoldWatch(at_s=2, target="kit", match="/nodes", for_s=200),
         Refuse(at_s=2, target="kit", match="/nodes", for_s=200, times=10_000),
     ]
@@ -92,7 +92,7 @@ def test_when_a_held_plan_goes_on_its_status_says_that_too() -> None:
         assert [one.get("status") for one in said] == ["True", "False"]
         assert metadata(writes.seen[-1][1])["generation"] == 1
 
-    faults = [
+    faults: list[AnyFault] = [
         HoldWatch(at_s=2, target="kit", match="/nodes", for_s=200),
         Refuse(at_s=2, target="kit", match="/nodes", for_s=200, times=10_000),
     ]

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from tests.control.worlds import told
 
 from fathom.cache.indexes import FOR_PODS
 from fathom.control.again import Again
 from fathom.control.kit import Kit
-from fathom.control.watches import POD, Primary
+from fathom.control.watches import POD, Primary, Watch
 from fathom.model.objects import Key, lookup
 from fathom.schedule.rollouts import PolicyRollouts
 from fathom.sim.running import run_controllers
@@ -20,7 +22,7 @@ class Reader:
     """Follows pods, with the indexes that controllers have."""
 
     name = "reader"
-    watches = (Primary(POD, conditions=False, indexes=FOR_PODS),)
+    watches: ClassVar[tuple[Watch, ...]] = (Primary(POD, conditions=False, indexes=FOR_PODS),)
 
     def __init__(self, kit: Kit) -> None:
         self._kit = kit
