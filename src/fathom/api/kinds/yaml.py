@@ -15,8 +15,10 @@ from typing import Any, Final, cast
 import yaml
 
 from fathom.api.kinds import scalars
-from fathom.api.kinds.parse import VALUES_MAX, Malformed, Noted
+from fathom.api.kinds.parse import Malformed, Noted
 
+# Reading an event takes some ten microseconds, and nobody else is served meanwhile. JSON may have more.
+EVENTS_MAX: Final = 50_000
 # How much larger than its text a document may get by its aliases, in characters and nodes.
 ALIASED_MAX: Final = 100_000
 
@@ -81,8 +83,8 @@ class _Reader:
     def read(self, events: Iterator[yaml.Event]) -> Any:
         documents = 0
         for count, event in enumerate(events):
-            if count > VALUES_MAX:
-                raise Malformed(f"more than {VALUES_MAX} values")
+            if count > EVENTS_MAX:
+                raise Malformed(f"more than {EVENTS_MAX} values: send it as JSON")
             if isinstance(event, yaml.DocumentStartEvent):
                 documents += 1
                 if documents > 1:
