@@ -279,6 +279,21 @@ def test_unfinished_heads_are_bounded_in_all(server: Victim) -> None:
             assert client.get(f"{MAPS}?limit=1").status == 200
 
 
+def test_connections_that_are_gone_leave_nothing_behind(server: Victim) -> None:
+    """Nor wait for the garbage collector: each has some ten kilobytes of TLS."""
+    asked = b"GET /livez HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n"
+
+    def come_and_go(count: int) -> float:
+        for _ in range(count):
+            with closing(_as_nobody(server)) as sock:
+                sock.sendall(asked)
+                assert _status(sock) == 200
+        return memory_mb(server)
+
+    before = come_and_go(100)
+    assert come_and_go(500) - before < 12
+
+
 def test_very_many_requests_in_one_piece_are_read_as_they_are_served(server: Victim) -> None:
     one = b"GET /livez HTTP/1.1\r\nhost: x\r\n\r\n"
     count = 20_000

@@ -14,7 +14,7 @@ import asyncio
 from collections import deque
 from collections.abc import Callable
 from email.utils import formatdate
-from typing import cast
+from typing import Any, cast
 
 import httptools
 import msgspec
@@ -123,7 +123,7 @@ class Connection(asyncio.Protocol):
         limits = http.server.core.limits
         self._body_bytes_max, self._body_s_max = limits.body_bytes_max, limits.request_s
         self._loop = asyncio.get_running_loop()
-        self._parser = httptools.HttpRequestParser(self)
+        self._parser: Any = httptools.HttpRequestParser(self)  # None once the connection is lost.
         self._certificate, self._remote = b"", ""
         # What is being read.
         self._url = b""
@@ -179,6 +179,9 @@ class Connection(asyncio.Protocol):
         if self._close_source is not None:
             self._close_source()
         self._wake()
+        # The parser knows us as we know it: without this, a connection that is gone keeps its buffers and its
+        # TLS until the garbage collector comes by, which is seldom.
+        self._parser = None
         self._http.gone(self)
 
     def pause_writing(self) -> None:
