@@ -69,6 +69,7 @@ _FLOWS = "fathom limits requests by its own rules, not by this one"
 _STORAGE = "fathom provisions, binds, attaches and mounts no volumes"
 _DEVICES = "fathom gives out no devices by claims"
 _SIGNS = "fathom signs no certificate for it"
+_OVERRIDES = "scheduleroverrides.fathom.dev"
 _ANY_NODE = "fathom sends traffic to any node"
 
 KEPT = (
@@ -128,6 +129,17 @@ KEPT = (
         only=("VolumeAttributesClass",),
     ),
     _rule("serviceaccounts", "imagePullSecrets", "fathom's agents fetch no images"),
+    Rule(
+        resource="serviceaccounts",
+        path=("metadata", "annotations", "kubernetes.io/enforce-mountable-secrets"),
+        says="fathom lets pods of the account use every Secret of the namespace",
+        only=("true",),
+    ),
+    _rule(_OVERRIDES, "spec.changes.drain", "fathom evicts no pods for it: it keeps others off, as a cordon"),
+    _rule(_OVERRIDES, "spec.changes.pauseRepair", "fathom's repair goes on"),
+    _rule(_OVERRIDES, "spec.changes.approveRepairs", "fathom approves no repairs by it"),
+    _rule(_OVERRIDES, "spec.changes.trafficWeights", "fathom's gateways go by TrafficRoutes only"),
+    _rule(_OVERRIDES, "spec.changes.breakGlassRole", "fathom gives nobody a role by it"),
     _rule(
         "runtimeclasses.node.k8s.io",
         "handler",
