@@ -168,8 +168,21 @@ _WORKLOAD: Obj = {"spec": {"selector": {"matchLabels": _LABELS}, "template": _TE
 _ROLE_REF: Obj = {"roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "view"}}
 _ASKED: Obj = {"verb": "get", "resource": "pods", "namespace": NAMESPACE}
 
+# Anybody's certificate; nothing is signed with its key any more.
+_CERTIFICATE = (
+    "-----BEGIN CERTIFICATE-----\n"
+    "MIIBBDCBq6ADAgECAgEBMAoGCCqGSM49BAMCMAwxCjAIBgNVBAMMAXgwHhcNMjQw\n"
+    "MTAxMDAwMDAwWhcNMzQwMTAxMDAwMDAwWjAMMQowCAYDVQQDDAF4MFkwEwYHKoZI\n"
+    "zj0CAQYIKoZIzj0DAQcDQgAEiYm3/1LcKYI7bfOfYfvFnblPexf5Q30S7odxRUff\n"
+    "TWaXLpJhyYXlNU/3E+ZOwpuaj2yGLBhErXdoSt4LdHIoaTAKBggqhkjOPQQDAgNI\n"
+    "ADBFAiB9hKhDpt3kyN02T8PzZdGY5iLLQ/V16kmO7q4SA1EP+QIhAN+0TAt1l5Dl\n"
+    "E5B0sct3WRqrhfKvmr4ymcNbQEEy37Jl\n"
+    "-----END CERTIFICATE-----\n"
+)
+
 # What a definition does not tell of a good object.
 _GOOD: dict[str, Obj] = {
+    "clustertrustbundles.certificates.k8s.io": {"spec": {"trustBundle": _CERTIFICATE}},
     "limitranges": {"spec": {"limits": [{"type": "Container", "default": {"cpu": "1"}}]}},
     "persistentvolumeclaims": {
         "spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
