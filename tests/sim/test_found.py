@@ -11,12 +11,13 @@ from fathom.client.outcomes import Committed
 from fathom.model.objects import Obj
 from fathom.seams.process import Inside
 from fathom.sim.checkers.ledgers import QuotaIsTheSum
-from fathom.sim.faults import StaleServer
+from fathom.sim.faults import Skew, StaleServer
 from fathom.sim.keeping import must_hold
 from fathom.sim.scenario import plan_of
 from fathom.sim.scenarios import SCENARIOS
 from fathom.sim.scenarios.basics import CONFIG_MAPS
 from fathom.sim.scenarios.quotas import QUOTAS
+from fathom.sim.scenarios.real import DEPLOYMENTS, NODES, deployment, employ_cluster, until_ready
 from fathom.sim.world import World
 
 
@@ -116,3 +117,23 @@ def test_a_step_of_any_wall_clock_moves_nobody() -> None:
     told = SCENARIOS["clocks-are-set"]
     for seed in ("0", "10", "15", "2", "6"):
         must_hold(told, plan_of(told, seed))
+
+
+def test_a_pod_that_goes_keeps_its_grace_when_its_agents_clock_is_set() -> None:
+    """1. A pod is told to end and takes 20 s of its 30. 2. The agent's clock is set an hour forward: its
+    grace is not over for that."""
+    slow = deployment("slow", 1, notes={"fathom.dev/simulated": '{"stop_s": 20}'})
+    slow["spec"]["template"]["spec"]["terminationGracePeriodSeconds"] = 30
+
+    async def grace(world: World) -> None:
+        employ_cluster(world, nodes=NODES[:1], spare=False)
+        await world.apply(DEPLOYMENTS, slow)
+        await until_ready(world, "slow", 1, within_s=20)
+        await world.sleep(20 - world.now_s)
+        slow["spec"]["replicas"] = 0
+        await world.apply(DEPLOYMENTS, slow)
+        await world.sleep(18)
+        assert world.list("pods", "default"), "it was killed before its time"
+        await world.until(lambda: not world.list("pods", "default"), within_s=15, what="the pod is gone")
+
+    passes(story(grace), [Skew(at_s=25.0, target=NODES[0], skew_s=3600.0)])
