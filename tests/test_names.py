@@ -21,7 +21,8 @@ PEOPLE = "people"  # They write it, or read it, with kubectl: then docs/ has it.
 
 # Name -> (who writes it, who reads it): files, or people.
 NAMES: dict[str, tuple[str, str]] = {
-    # Conditions of nodes and pods.
+    # Conditions of nodes, pods and Services.
+    "ConnectionsFail": ("agent/gateway/following.py", "schedule/rollouts.py"),
     "Held": ("controllers/plan_nodes.py", "controllers/brakestatus.py"),
     "Lost": ("controllers/plan_nodes.py", "controllers/plan_nodes.py"),
     "Quarantined": ("controllers/plan_trust.py", "controllers/nodenews.py"),
@@ -38,15 +39,17 @@ NAMES: dict[str, tuple[str, str]] = {
     "pool": (PEOPLE, "schedule/resolve.py"),
     "tenant": (PEOPLE, "model/tenancy.py"),
     # Annotations.
+    "accept-unenforced": (PEOPLE, "api/admission/unenforced.py"),
     "account": ("api/binding/judging.py", "model/tenancy.py"),
     "agent-certificate": ("agent/node.py", "api/agents.py"),
     "agent-notice": ("agent/node.py", PEOPLE),
     "auto-revert": (PEOPLE, "controllers/reverting.py"),
     "capacity-class": ("schedule/deciding.py", "schedule/reserving.py"),
+    "charged-with-pod": ("api/ledger/charged.py", "api/admission/usage.py"),
     "decision": ("schedule/deciding.py", "explain/why.py"),
     "declare-lost": (PEOPLE, "controllers/nodes.py"),
     "epoch": ("api/admission/fences.py", "control/lease.py"),
-    "generation": (PEOPLE, "schedule/reserving.py"),
+    "generation": (PEOPLE, "model/own/intents.py"),
     "intent": (PEOPLE, "control/plan.py"),
     "node-revision": ("api/binding/judging.py", PEOPLE),
     "overrides": ("schedule/deciding.py", "schedule/known.py"),
@@ -58,11 +61,9 @@ NAMES: dict[str, tuple[str, str]] = {
     "reverted-to": ("controllers/reverting.py", "controllers/reverting.py"),
     "runs-seconds": (PEOPLE, "agent/simulated.py"),
     "simulated": (PEOPLE, "agent/simulated.py"),
-    "slot": ("controllers/plan_replicasets.py", "schedule/reserving.py"),
+    "slot": ("controllers/plan_replicasets.py", "model/own/intents.py"),
     "stop-when-alone-seconds": (PEOPLE, "agent/views.py"),
     "trust-lost": ("controllers/plan_trust.py", "model/trust.py"),
-    "unconnected-until": (PEOPLE, "controllers/nodes.py"),
-    "unserved-until": (PEOPLE, "controllers/nodes.py"),
 }
 
 

@@ -12,7 +12,8 @@ from typing import ClassVar
 from fathom.control.again import Again
 from fathom.control.kit import Kit
 from fathom.control.plan import NOTHING, Create, Patch, Plan, contains, target
-from fathom.control.watches import CONFIG_MAP, NAMESPACE, NODE, Primary, Related, View, Watch
+from fathom.control.watches import NAMESPACE, NODE, Primary, Related, View, Watch
+from fathom.controllers.nodes import BRAKE_LIMITS
 from fathom.controllers.plan_nodes import HELD, zone_of
 from fathom.model.brake import BRAKE, SHOWN, limits_of, shown_limits
 from fathom.model.conditions import conditions_of, find_condition
@@ -32,7 +33,7 @@ class BrakeStatus:
     name = "node-brake-status"
     watches: ClassVar[tuple[Watch, ...]] = (
         Primary(NAMESPACE, conditions=False),
-        Related(CONFIG_MAP, concerns=_of_brake),
+        Related(BRAKE_LIMITS, concerns=_of_brake),
         Related(NODE),
     )
 

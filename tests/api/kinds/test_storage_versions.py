@@ -15,7 +15,7 @@ KNOWN = {
     ("/api/v1", "configmaps"): "qFsyl6wFWjQ=",
     ("/api/v1", "nodes"): "XwShjMxG9Fs=",
 }
-NOT_STORED = ("bindings", "bindingbatches")
+NOT_STORED = ("bindings", "bindingbatches", "nodeconnections")
 CRD = {
     "metadata": {"name": "things.example.com"},
     "spec": {

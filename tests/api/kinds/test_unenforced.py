@@ -40,10 +40,10 @@ ACTED_ON = {
         "restartPolicy", "restartPolicyRules", "stdinOnce", "terminationMessagePath",
         "terminationMessagePolicy", "workingDir",
     },
-    "SecurityContext": {"allowPrivilegeEscalation", "runAsGroup", "runAsUser"},
+    "SecurityContext": {"allowPrivilegeEscalation", "runAsGroup", "runAsNonRoot", "runAsUser"},
     "PodSecurityContext": {
-        "fsGroup", "fsGroupChangePolicy", "runAsGroup", "runAsUser", "seLinuxChangePolicy",
-        "supplementalGroups",
+        "fsGroup", "fsGroupChangePolicy", "runAsGroup", "runAsNonRoot", "runAsUser",
+        "seLinuxChangePolicy", "supplementalGroups",
     },
     "Volume": {"configMap", "downwardAPI", "hostPath", "name", "secret"},
     "VolumeMount": {"mountPath", "name", "readOnly", "subPath", "subPathExpr"},

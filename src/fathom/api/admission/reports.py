@@ -1,30 +1,37 @@
-"""GatewayReports: the gateway, which everybody's connections reach first, says of pods whether it reaches
-them, and nothing else."""
+"""GatewayReports: the gateway, which everybody's connections reach first, says of pods whether it reaches them
+and of Services whether connections to them fail, and nothing else."""
 
 from __future__ import annotations
 
 from fathom.api.admission.attempt import UPDATE, Attempt, refused
 from fathom.api.admission.plugin import Plugin
 from fathom.model.accounts import GATEWAY
-from fathom.model.conditions import SERVING
+from fathom.model.conditions import CONNECTIONS_FAIL, SERVING
 from fathom.model.objects import Obj
 from fathom.model.view import View
+
+CONDITIONS = {"pods": SERVING, "services": CONNECTIONS_FAIL}
 
 
 class GatewayReports(Plugin):
     name = "GatewayReports"
-    resources = frozenset({"pods"})
+    resources = frozenset(CONDITIONS)
     operations = frozenset({UPDATE})
     subresources = frozenset({"status"})
     trusted = True
 
     def validate(self, attempt: Attempt, view: View) -> None:
-        if attempt.user.name == GATEWAY and _others(attempt.obj) != _others(attempt.old):
-            raise refused(attempt, f"{GATEWAY} writes the condition {SERVING} of a pod, and nothing else")
+        if attempt.user.name != GATEWAY:
+            return
+        resource = attempt.kind.resource
+        condition = CONDITIONS[resource]
+        if _others(attempt.obj, condition) != _others(attempt.old, condition):
+            what = f"the condition {condition} of {resource}, and nothing else of their status"
+            raise refused(attempt, f"{GATEWAY} writes {what}")
 
 
-def _others(pod: Obj | None) -> Obj:
+def _others(obj: Obj | None, condition: str) -> Obj:
     """The status without what the gateway may write."""
-    status = (pod or {}).get("status") or {}
-    kept = [one for one in status.get("conditions") or () if one.get("type") != SERVING]
+    status = (obj or {}).get("status") or {}
+    kept = [one for one in status.get("conditions") or () if one.get("type") != condition]
     return {**status, "conditions": kept}

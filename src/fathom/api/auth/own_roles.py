@@ -23,6 +23,13 @@ ASK: tuple[Row, ...] = (
 LEASES, SETTINGS = "system:fathom:leases", "system:fathom:settings"
 SIGNS_OF_LIFE = "system:fathom:signs-of-life"
 
+# What a part notices about itself, which others read.
+SIGNALS: tuple[Row, ...] = (
+    (READ, "fathom.dev", "componentsignals"),
+    ("create", "fathom.dev", "componentsignals"),
+    ("patch", "fathom.dev", "componentsignals/status"),
+)
+
 OWN_ROLES: dict[str, tuple[Row, ...]] = {
     SCHEDULER: (
         (READ, "-", "namespaces nodes persistentvolumeclaims persistentvolumes pods"),
@@ -39,6 +46,7 @@ OWN_ROLES: dict[str, tuple[Row, ...]] = {
         ("patch", "-", "pods/status"),
         ("create delete patch", "fathom.dev", "reservations"),
         ("patch", "fathom.dev", "policyrollouts/status"),
+        *SIGNALS,
     ),
     CONTROLLERS: (
         (READ, "-", "endpoints namespaces nodes pods services"),
@@ -54,6 +62,8 @@ OWN_ROLES: dict[str, tuple[Row, ...]] = {
             " workloadprogresses",
         ),
         ("get list", "metrics.k8s.io", "pods"),
+        ("get", "fathom.dev", "nodeconnections"),
+        *SIGNALS,
         EVENTS,
         ("create delete patch", "-", "pods"),
         ("patch", "-", "nodes nodes/status pods/status"),
@@ -82,14 +92,14 @@ OWN_ROLES: dict[str, tuple[Row, ...]] = {
         (READ, "-", "nodes services"),
         (READ, "discovery.k8s.io", "endpointslices"),
         (READ, "fathom.dev", "trafficroutes"),
-        ("patch", "-", "pods/status"),
+        ("patch", "-", "pods/status services/status"),
         ("patch", "fathom.dev", "trafficroutes/status"),
         EVENTS,
     ),
     # Agents need none of fathom's kinds; the role stays for what operators may add to it.
     "system:fathom:agent": (),
     LEASES: (("create get patch update", "coordination.k8s.io", "leases"),),
-    SETTINGS: ((READ, "-", "configmaps"),),  # The brake's limits.
+    SETTINGS: ((READ, "-", "configmaps"), ("create patch", "-", "configmaps")),  # The brake on nodes.
     SIGNS_OF_LIFE: ((READ, "coordination.k8s.io", "leases"),),
     SCALE_ROLE: (),  # Filled by `controllers.scalable`.
 }

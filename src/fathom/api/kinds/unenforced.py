@@ -195,7 +195,6 @@ POD_FIELDS = (
     PodField(path="evictionResponders"),
     PodField(path="os.name", harmless=("linux",)),
     PodField(path="securityContext.appArmorProfile.type", group=ISOLATION, harmless=("Unconfined",)),
-    PodField(path="securityContext.runAsNonRoot", group=ISOLATION),
     PodField(path="securityContext.seLinuxOptions", group=ISOLATION),
     PodField(path="securityContext.seccompProfile.type", group=ISOLATION, harmless=("Unconfined",)),
     PodField(path="securityContext.supplementalGroupsPolicy", group=ISOLATION, harmless=("Merge",)),
@@ -217,7 +216,6 @@ POD_FIELDS = (
     PodField(path="containers[].securityContext.privileged"),
     PodField(path="containers[].securityContext.procMount", group=ISOLATION, harmless=("Default",)),
     PodField(path="containers[].securityContext.readOnlyRootFilesystem", group=ISOLATION),
-    PodField(path="containers[].securityContext.runAsNonRoot", group=ISOLATION),
     PodField(path="containers[].securityContext.seLinuxOptions", group=ISOLATION),
     PodField(
         path="containers[].securityContext.seccompProfile.type", group=ISOLATION, harmless=("Unconfined",)
