@@ -1,5 +1,5 @@
-"""GatewayReports: the gateway, which everybody's connections reach first, says of pods whether it reaches them
-and of Services whether connections to them fail, and nothing else."""
+"""GatewayReports: the gateway, which everybody's connections reach first, says of pods whether it reaches
+them and of Services whether connections to them fail, and nothing else."""
 
 from __future__ import annotations
 
