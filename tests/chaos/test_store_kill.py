@@ -83,21 +83,32 @@ def check(found: Found, acknowledged: list[Acknowledged], revision_before: int) 
         if said.revision > found.floor:
             keys = [f"/{side}/{said.slot}" for side in store_writer.SIDES]
             assert [change.key for change in found.history[said.revision]] == keys
+    said_revisions = {said.revision for said in acknowledged}
+    unseen = [revision for revision in range(2, found.floor + 1) if revision not in said_revisions]
+    newest: dict[int, Acknowledged] = {}
+    for said in acknowledged:
+        if said.slot not in newest or newest[said.slot].revision < said.revision:
+            newest[said.slot] = said
     for slot in store_writer.SLOTS:
-        _check_slot(found, slot, [said for said in acknowledged if said.slot == slot])
+        _check_slot(found, slot, newest.get(slot), unseen)
 
 
-def _check_slot(found: Found, slot: int, acknowledged: list[Acknowledged]) -> None:
-    """What is there now is the last acknowledged write, or a later one that died before its word was out."""
+def _check_slot(found: Found, slot: int, last: Acknowledged | None, unseen: list[int]) -> None:
+    """What is there now is the last acknowledged write, or a later one that died before its word was out. Of
+    `unseen` ones, which were compacted before anybody looked, nobody knows the slot but by what is there."""
     left, right = (found.entries.get(f"/{side}/{slot}") for side in store_writer.SIDES)
     assert _told(left) == _told(right)
-    last = max(acknowledged, key=lambda said: said.revision, default=None)
     if last is None:
         return
     later = [
         revision
         for revision, changes in found.history.items()
         if revision > last.revision and changes[0].key == f"/left/{slot}"
+    ]
+    later += [
+        revision
+        for revision in unseen
+        if revision > last.revision and (left is None or revision == left.revision)
     ]
     if not later:
         expected = None if last.deleted else (last.number, last.revision)
