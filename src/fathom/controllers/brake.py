@@ -88,8 +88,9 @@ def permit(stand: Stand, others: Iterable[Stand], *, now_ns: int, limits: BrakeL
 def _in_turn(nodes: Sequence[Stand], limits: BrakeLimits) -> list[Stand]:
     """Those that something is to be done to, without those that wait for their whole zone: nobody waits for
     them."""
-    zones = {each.zone for each in nodes}
-    by_zone = {zone: [each for each in nodes if each.zone == zone] for zone in zones}
+    by_zone: dict[str, list[Stand]] = {}
+    for each in nodes:
+        by_zone.setdefault(each.zone, []).append(each)
     held = {zone for zone, there in by_zone.items() if _too_many(zone, there, limits, late=True)}
     return [each for each in nodes if each.assessed >= State.UNREACHABLE and each.zone not in held]
 
