@@ -380,39 +380,39 @@ class ResourceCache:
 
     def _append(self, logged: Logged) -> None:
         self.log.append(logged)
+        body = logged.body
         if self._keep:
-            logged.body.keep_obj()
-        elif len(logged.body.encoded) > DECODED_BYTES_MAX:
-            logged.body.forget_obj()
-        self._measure(logged)
+            body.keep_obj()
+        elif len(body.encoded) > DECODED_BYTES_MAX:
+            body.forget_obj()
+        size = body.encoded_bytes
+        self._end_bytes = logged.end_bytes = self._end_bytes + size
+        held = EVENT_BYTES + 2 * size
+        if self._keep or size <= DECODED_BYTES_MAX:
+            held += DECODED_FACTOR * size
+        logged.held_bytes = held
         stale = len(self.log) - DECODED_EVENTS_MAX - 1
         if stale >= 0:
-            self._make_small(self.log[stale])
+            held -= self._make_small(self.log[stale])
+        self._hold(held)
         if len(self.log) >= 2 * LOG_EVENTS_MAX:
             self._drop(LOG_EVENTS_MAX)
         if self.log_bytes > LOG_BYTES_MAX:
             self.shrink(int(LOG_BYTES_MAX * LOG_BYTES_KEPT))
 
-    def _measure(self, logged: Logged) -> None:
-        size = logged.body.encoded_bytes
-        self._end_bytes += size
-        logged.end_bytes = self._end_bytes
-        decoded = self._keep or size <= DECODED_BYTES_MAX
-        logged.held_bytes = EVENT_BYTES + 2 * size + (DECODED_FACTOR * size if decoded else 0)
-        self._hold(logged.held_bytes)
-
     def _hold(self, count: int) -> None:
         self.log_bytes += count
         self._total.held += count
 
-    def _make_small(self, logged: Logged) -> None:
-        """What is no longer new keeps its bytes alone, unless it is how the object still is."""
+    def _make_small(self, logged: Logged) -> int:
+        """What is no longer new keeps its bytes alone, unless it is how the object still is. By how many
+        bytes it is smaller."""
         current = self.entries.get(logged.key)
         is_current = current is not None and current.body is logged.body
         logged.forget_objects(keep_body=self._keep_all or (self._keep and is_current))
-        small = EVENT_BYTES + 2 * logged.body.encoded_bytes
-        self._hold(small - logged.held_bytes)  # How the object still is counts with the objects.
-        logged.held_bytes = small
+        held = logged.held_bytes
+        logged.held_bytes = EVENT_BYTES + 2 * logged.body.encoded_bytes
+        return held - logged.held_bytes  # How the object still is counts with the objects.
 
     def shrink(self, bytes_max: int) -> None:
         """Drop the oldest events until the log holds no more than this, or but one."""

@@ -42,8 +42,10 @@ class LimitRanger(Plugin):
         obj = attempt.obj
         assert obj is not None
         if attempt.kind.resource == "pods" and attempt.operation == CREATE:
-            _check_work(attempt, obj, view)
-            for item in _items(view, attempt.namespace, "Container"):
+            items = list(_items(view, attempt.namespace, "Container"))
+            if items:
+                _check_work(attempt, obj, items)
+            for item in items:
                 obj = with_defaults(obj, item)
         return obj
 
@@ -61,11 +63,10 @@ class LimitRanger(Plugin):
             raise refused(attempt, faults[0] if len(faults) == 1 else f"[{', '.join(faults)}]")
 
 
-def _check_work(attempt: Attempt, pod: Obj, view: View) -> None:
+def _check_work(attempt: Attempt, pod: Obj, items: list[Obj]) -> None:
     """Every container is held against every amount of every LimitRange: the product is what it takes."""
     spec = pod.get("spec") or {}
     containers = len(spec.get("containers") or ()) + len(spec.get("initContainers") or ())
-    items = _items(view, attempt.namespace, "Container")
     named = sum(len(item.get(field) or ()) for item in items for field in _AMOUNTS)
     if containers * named > COMPARISONS_MAX:
         why = f"{containers} containers and {named} amounts in the LimitRanges of the namespace"

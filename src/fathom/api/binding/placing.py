@@ -58,7 +58,7 @@ class NodePlacement(Plugin):
     def mutate(self, attempt: Attempt, view: View) -> Obj:
         """An override that lets a pod into a capacity class is part of its account, which counts them."""
         assert attempt.obj is not None
-        node = lookup(attempt.obj, "spec", "nodeName")
+        node = (attempt.obj.get("spec") or {}).get("nodeName")
         if not node or attempt.operation != CREATE or attempt.kind.resource != PODS:
             return attempt.obj
         facts = self._facts_of(view)
@@ -89,7 +89,7 @@ def arrival_of(attempt: Attempt, view: View) -> Arrival | None:
     """What comes to hold room by this write and did not before. A node's own mirror pods run already: they
     are counted, not judged."""
     obj = attempt.obj
-    if obj is None or not lookup(obj, "spec", "nodeName"):
+    if obj is None or not (obj.get("spec") or {}).get("nodeName"):
         return None
     if attempt.kind.resource == PODS:
         wanted = pod_holding(obj)

@@ -35,12 +35,16 @@ class ConfigMapStrategy(Strategy):
         size += sum(_decoded_size(value) for value in binary.values())
         if size > SIZE_BYTES_MAX:
             found.append(causes.too_long("", SIZE_BYTES_MAX))
-        return found + _wrong_limits(obj)
+        if metadata(obj).get("name") == brake.BRAKE.name:
+            found += _wrong_limits(obj)
+        return found
 
     def validate_update(self, obj: Obj, old: Obj) -> list[Cause]:
         found: list[Cause] = Causes()
         _check_sealed(found, obj, old, ("data", "binaryData"))
         found += self.validate_create(obj)
+        if not found:
+            return found
         # What was stored before it was looked at may be labelled, and deleted, as it is.
         same = all((obj.get(name) or {}) == (old.get(name) or {}) for name in ("data", "binaryData"))
         return [one for one in found if one not in _wrong_limits(old)] if same else found
