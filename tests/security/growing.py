@@ -42,16 +42,19 @@ class Place(msgspec.Struct, frozen=True):
         return self.steps[0] == "status" and "status" in self.kind.subresources
 
 
-def places(registry: Registry, kind: Kind) -> Iterator[Place]:
-    """Every list and every map of one kind."""
-    definitions = registry.definitions
+def _roots(registry: Registry, kind: Kind) -> dict[str, Schema]:
+    """What an object of the kind may hold, by name."""
     if kind.schema is None:
-        roots = definitions[kind.definition]["properties"]
+        roots = registry.definitions[kind.definition]["properties"]
     else:
         roots = {**kind.schema.get("properties", {}), "metadata": {"$ref": f"#/$defs/{OBJECT_META}"}}
-    for name, schema in roots.items():
-        if name not in {"kind", "apiVersion"}:
-            yield from _places_in(definitions, kind, (name,), schema, ())
+    return {name: schema for name, schema in roots.items() if name not in {"kind", "apiVersion"}}
+
+
+def places(registry: Registry, kind: Kind) -> Iterator[Place]:
+    """Every list and every map of one kind."""
+    for name, schema in _roots(registry, kind).items():
+        yield from _places_in(registry.definitions, kind, (name,), schema, ())
 
 
 def _places_in(
@@ -231,14 +234,8 @@ def _text(schema: Schema, at: int, field: str) -> str:
 
 def texts(registry: Registry, kind: Kind) -> Iterator[Place]:
     """Every text of one kind that stands in no list or map of texts; `schema` is the text's own."""
-    definitions = registry.definitions
-    if kind.schema is None:
-        roots = definitions[kind.definition]["properties"]
-    else:
-        roots = {**kind.schema.get("properties", {}), "metadata": {"$ref": f"#/$defs/{OBJECT_META}"}}
-    for name, schema in roots.items():
-        if name not in {"kind", "apiVersion"}:
-            yield from _texts_in(definitions, kind, (name,), schema, ())
+    for name, schema in _roots(registry, kind).items():
+        yield from _texts_in(registry.definitions, kind, (name,), schema, ())
 
 
 def _texts_in(
