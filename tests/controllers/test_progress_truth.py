@@ -74,6 +74,6 @@ def test_what_a_condition_claims_is_so(desired: int, some: list[Stand], boundary
         assert reached(BOUND) == len(some) >= desired
     if retrying["status"] == "True":
         assert any(one.stage == QUEUED for one in some)
-    overdue = [one for one in some if one.stage < SERVING and (one.deadline_s or 0) <= NOW_S]
+    overdue = [one for one in some if one.deadline_s is not None and one.deadline_s <= NOW_S]
     assert (said["Stuck"]["status"] == "True") == bool(overdue or (late and len(some) < desired))
     assert all(one["lastTransitionTime"] == NOW for one in said.values())

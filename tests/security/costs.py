@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import gc
-import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import msgspec
+from tests.api.cpu import process_cpu_s
 from tests.api.fuzzing import JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH, TABLE, Answer, World, encoded, path_to
 from tests.security import growing
 from tests.security.growing import Place
@@ -40,9 +40,9 @@ class Cost(msgspec.Struct, frozen=True):
 
 
 def cpu_s(work: Callable[[], Any]) -> float:
-    started = time.process_time()
+    started = process_cpu_s()
     work()
-    return time.process_time() - started
+    return process_cpu_s() - started
 
 
 def cost(work: Callable[[int], float]) -> Cost:

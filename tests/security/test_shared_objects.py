@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import time
 from pathlib import Path
 
+from tests.api.cpu import process_cpu_s
 from tests.api.harness import JANE, Api, tell
 from tests.security.costs import TRIES
 
@@ -42,9 +42,9 @@ def test_a_user_bound_very_often_to_a_long_role_is_judged_quickly(tmp_path: Path
         await api.core.wait_for(await store.revision())
         spent = []
         for number in range(TRIES):
-            started = time.process_time()
+            started = process_cpu_s()
             refused = await api.get(f"/api/v1/namespaces/default/secrets?limit={number}", token=JANE)
-            spent.append(time.process_time() - started)
+            spent.append(process_cpu_s() - started)
             assert refused.status == 403
             await api.post(
                 f"/apis/{RBAC}/v1/namespaces/default/roles",
