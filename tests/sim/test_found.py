@@ -104,6 +104,12 @@ def test_a_step_of_a_controllers_wall_clock_taints_no_node_that_lives() -> None:
     must_hold(told, plan_of(told, "27"))
 
 
+def test_the_last_error_may_be_one_pods_and_then_anothers() -> None:
+    """1. Two pods fail their probes. 2. The agent of one begins anew and knows nothing of it for a moment."""
+    told = SCENARIOS["agents-begin-anew"]
+    must_hold(told, plan_of(told, "39"))
+
+
 def test_a_pod_that_became_ready_since_it_was_chosen_to_go_is_not_taken() -> None:
     """1. Three pods, of which our view knows one to be ready. 2. The API server begins anew; another pod is
     ready, and the view does not show it yet. 3. One too many: the one that looks unready is the ready one."""

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from enum import Enum
 
-from fathom.model.conditions import without_digits
 from fathom.model.objects import Obj, uid_of
 from fathom.sim.invariants import Checker, Found, Seen
 
@@ -16,6 +16,8 @@ ONCE_IN_S = 60.0
 RENEWED = frozenset({"leases.coordination.k8s.io", "events", "events.events.k8s.io"})
 # Of every write, whatever it changes.
 BOOKKEEPING = frozenset({"resourceVersion", "managedFields"})
+# The number at the end of a name is not one: what is said of another pod is news.
+NUMBER = re.compile(r"(?<![a-z0-9]-)(?<!\d)\d+")
 # When something was last said is no news either. A node's heartbeat is: who listens for it needs it.
 TIMES = frozenset({"lastUpdateTime", "lastProbeTime", "lastTransitionTime", "time"})
 
@@ -60,7 +62,7 @@ def _compared(old: object, new: object, name: str = "") -> Difference:
     if isinstance(old, list) and isinstance(new, list) and len(old) == len(new):
         return _most((*pair, "") for pair in zip(old, new, strict=True))
     if isinstance(old, str) and isinstance(new, str):
-        same = name in TIMES or (name == "message" and without_digits(old) == without_digits(new))
+        same = name in TIMES or (name == "message" and NUMBER.sub("", old) == NUMBER.sub("", new))
         return Difference.NUMBERS if same else Difference.MORE
     return Difference.MORE
 
