@@ -19,7 +19,7 @@ from tests.security.pod_clusters import (
     waiting,
 )
 
-from fathom.model.objects import lookup
+from fathom.model.objects import Obj, lookup
 
 VOLUME = {"name": "v", "emptyDir": {}}
 # A directory and a link take turns under one name, as long as the test may last.
@@ -40,6 +40,24 @@ while time.monotonic() < end:
                 os.rename(name, "old" + str(turns))
 """
 SWAPS = 12  # Containers that start while another swaps what they mount: each is a try.
+
+
+def none_saw_a_key(cluster: Cluster, name: str, tries: list[Obj]) -> None:
+    """Each container of the pod has run and printed no key, or was not started for its mount."""
+
+    def is_decided(pod: Obj) -> bool:
+        return all(
+            lookup(status_of(pod, one["name"]), "state", "terminated")
+            or waiting(pod, one["name"]).get("message")
+            for one in tries
+        )
+
+    pod = cluster.until(name, is_decided, within_s=90.0)
+    for one in tries:
+        if lookup(status_of(pod, one["name"]), "state", "terminated"):
+            assert "PRIVATE KEY" not in cluster.logs(name, f"container={one['name']}")
+        else:
+            assert waiting(pod, one["name"])["reason"] == "CreateContainerConfigError"
 
 
 @pytest.fixture(scope="module", params=["root", "user"])
@@ -142,20 +160,7 @@ def test_a_directory_swapped_for_a_link_while_containers_start_leads_nowhere(
     }  # fmt: skip
     volumes = [VOLUME, {"name": "w", "emptyDir": {}}]
     cluster.create("swapped", tries, initContainers=[side], volumes=volumes, restartPolicy="Never")
-    pod = cluster.until(
-        "swapped",
-        lambda pod: all(
-            lookup(status_of(pod, one["name"]), "state", "terminated")
-            or waiting(pod, one["name"]).get("message")
-            for one in tries
-        ),
-        within_s=90.0,
-    )
-    for one in tries:
-        if lookup(status_of(pod, one["name"]), "state", "terminated"):
-            assert "PRIVATE KEY" not in cluster.logs("swapped", f"container={one['name']}")
-        else:
-            assert waiting(pod, one["name"])["reason"] == "CreateContainerConfigError"
+    none_saw_a_key(cluster, "swapped", tries)
     assert seen_of(outside) == before
     assert not (data / "evil").exists()
 
@@ -215,20 +220,7 @@ def test_a_host_path_swapped_for_a_link_never_shows_the_servers_data(cluster: Cl
     ]  # fmt: skip
     volumes = [host, {"name": "x", "hostPath": {"path": str(shared / "x")}}]
     cluster.create("hosts", tries, initContainers=[side], volumes=volumes, restartPolicy="Never")
-    pod = cluster.until(
-        "hosts",
-        lambda pod: all(
-            lookup(status_of(pod, one["name"]), "state", "terminated")
-            or waiting(pod, one["name"]).get("message")
-            for one in tries
-        ),
-        within_s=90.0,
-    )
-    for one in tries:
-        if lookup(status_of(pod, one["name"]), "state", "terminated"):
-            assert "PRIVATE KEY" not in cluster.logs("hosts", f"container={one['name']}")
-        else:
-            assert waiting(pod, one["name"])["reason"] == "CreateContainerConfigError"
+    none_saw_a_key(cluster, "hosts", tries)
 
 
 def test_what_is_hidden_cannot_be_moved_to_where_a_pod_mounts_it_from(
