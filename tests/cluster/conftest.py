@@ -8,7 +8,9 @@ from pathlib import Path
 
 import pytest
 from tests.clients.kubectl import Kubectl
-from tests.cluster.living import Cluster
+from tests.cluster.living import Cluster, until
+
+from fathom.model.objects import Obj
 
 
 @pytest.fixture(scope="session")
@@ -29,11 +31,18 @@ def numbers() -> Iterator[int]:
 
 @pytest.fixture
 def namespace(cluster: Cluster, numbers: Iterator[int]) -> Iterator[str]:
-    """It goes afterwards, with what runs in it, and nobody waits for that."""
+    """It goes afterwards, with what runs in it. The Events of its last pods are refused while it goes, so we
+    wait: another test counts what is refused."""
     name = f"live-{next(numbers)}"
     cluster.ask("POST", "/api/v1/namespaces", {"metadata": {"name": name}})
     yield name
     cluster.ask("DELETE", f"/api/v1/namespaces/{name}")
+    until(lambda: all(other["metadata"]["name"] != name for other in namespaces(cluster)), cluster.told)
+
+
+def namespaces(cluster: Cluster) -> list[Obj]:
+    found: list[Obj] = cluster.ask("GET", "/api/v1/namespaces")["items"]
+    return found
 
 
 @pytest.fixture(scope="session")

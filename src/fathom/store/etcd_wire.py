@@ -118,13 +118,16 @@ _REFUSED = frozenset(
     }
 )
 
+# Also answered to the first transaction beyond the quota, which etcd applies before it closes the door.
+_NO_SPACE = "space exceeded"
+
 
 def failed_commit(code: grpc.StatusCode, details: str) -> Unknown:
     """What a transaction that was sent and failed amounts to. Anything that is not surely a refusal may have
     been committed: a lost connection, a timeout, a change of leader."""
     if code == grpc.StatusCode.INVALID_ARGUMENT or "larger than max" in details:
         raise BadCommit(f"etcd refuses the commit: {details}")
-    if code in _REFUSED:
+    if code in _REFUSED and _NO_SPACE not in details:
         raise StoreUnavailable(f"etcd refuses the commit: {details}")
     return Unknown(f"etcd: {code.name}: {details}")
 
