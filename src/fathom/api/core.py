@@ -18,8 +18,8 @@ from fathom.api.represent import Form
 from fathom.api.request import Caller, Request, Target
 from fathom.api.store_health import StoreHealth
 from fathom.api.strategy.base import Moment, Strategy
-from fathom.api.strategy.table import strategy_for
-from fathom.api.watchcache import WatchCache
+from fathom.api.strategy.table import DEFAULT, STRATEGIES
+from fathom.api.watchcache import WatchCache, resource_of
 from fathom.model.audit import Verdict
 from fathom.model.errors import ApiError, timed_out
 from fathom.model.user import User
@@ -87,7 +87,7 @@ class Core:
         self.counts = Counts()
 
     def strategy(self, kind: Kind) -> Strategy:
-        return strategy_for(kind.stored_as or kind.resource)
+        return STRATEGIES.get(kind.stored_as or kind.resource, DEFAULT)
 
     def moment(self, user: User) -> Moment:
         return Moment(now=timestamp(self.outside.clock.now_ns()), view=self.cache, user=user)
@@ -97,7 +97,7 @@ class Core:
         holds every acknowledged write, so it is."""
         if self.shared_store:
             return await self.store.get(key)
-        return self.cache.of(_resource_of(key)).entries.get(key)
+        return self.cache.of(resource_of(key)).entries.get(key)
 
     async def catch_up(self) -> int:
         """Bring the cache to the store's newest revision, for a consistent list or watch."""
@@ -133,10 +133,6 @@ def too_new(revision: int, reached: int) -> ApiError:
     error.details = {"causes": [cause], "retryAfterSeconds": 1}
     error.retry_after_s = 1
     return error
-
-
-def _resource_of(key: str) -> str:
-    return key.split("/", 3)[2]
 
 
 class Verdicts(msgspec.Struct):

@@ -28,8 +28,8 @@ from fathom.api.http_limits import (
     PARSED_BODY_BYTES,
     PARSED_BYTES,
     PIPELINED_MAX,
+    SMALL_BODY_BYTES_MAX,
     TURN_REQUESTS,
-    UNKNOWN_BODY_BYTES_MAX,
     UNREAD_S_MIN,
     URL_BYTES_MAX,
     WIRE_BYTES_FACTOR,
@@ -110,8 +110,8 @@ class _Asked(msgspec.Struct):
     keep_alive: bool
     expects: bool  # The client waits to be told before it sends the body.
     pieces: list[bytes]
-    size_bytes: int = 0  # As much of `Budgets.bodies` is taken.
-    unknown_bytes: int = 0  # And of `Budgets.unknown`.
+    size_bytes: int = 0  # As much of `Budgets.bodies` is taken, unless
+    small_bytes: int = 0  # as much of `Budgets.small` is.
     refused: Response | None = None
 
 
@@ -240,7 +240,10 @@ class Connection(asyncio.Protocol):
 
     def _parse(self, data: bytes) -> None:
         try:
-            self._feed(data)
+            try:
+                self._parser.feed_data(data)
+            except httptools.HttpParserUpgrade as stopped:
+                self._feed_rest(data[stopped.args[0] :])
         except httptools.HttpParserError:
             self._give_up(self._not_taken)
             return
@@ -253,18 +256,18 @@ class Connection(asyncio.Protocol):
             elif self._deadline is None:
                 self._deadline = self._loop.call_later(self._body_s_max, self._refuse, too_slow())
 
-    def _feed(self, data: bytes) -> None:
+    def _feed_rest(self, data: bytes) -> None:
         """We never change protocols, as RFC 9110 allows. The parser stops behind the head of a request that
         asks for it: what follows is its body, if it has one, and then the next request."""
-        while data:
+        while True:
+            self._parser = httptools.HttpRequestParser(self)
             try:
+                if self._upgrading:
+                    self._parser.feed_data(http_text.head_of_body(self._headers))
                 self._parser.feed_data(data)
                 return
             except httptools.HttpParserUpgrade as stopped:
                 data = data[stopped.args[0] :]
-                self._parser = httptools.HttpRequestParser(self)
-                if self._upgrading:
-                    self._parser.feed_data(http_text.head_of_body(self._headers))
 
     def _count_head(self, size: int) -> None:
         """Some of a head has come, and not its end."""
@@ -283,9 +286,11 @@ class Connection(asyncio.Protocol):
         self._head_held = 0
 
     def _free_body(self, asked: _Asked) -> None:
-        self._http.budgets.bodies.give(asked.size_bytes)
-        self._http.budgets.unknown.give(asked.unknown_bytes)
-        asked.size_bytes = asked.unknown_bytes = 0
+        if asked.small_bytes:
+            self._http.budgets.small.give(asked.small_bytes)
+        else:
+            self._http.budgets.bodies.give(asked.size_bytes)
+        asked.size_bytes = asked.small_bytes = 0
 
     def _throw_away(self, data: bytes) -> None:
         """What follows a refusal is read as long as the client may not have seen that it is refused."""
@@ -308,8 +313,8 @@ class Connection(asyncio.Protocol):
     def on_header(self, raw_name: bytes, raw_value: bytes) -> None:
         if not self._in_head:
             return  # Behind the body: whoever let the head pass has not seen it.
-        name, value = raw_name.decode("latin-1").lower(), raw_value.decode("latin-1")
-        headers = self._headers
+        name = http_text.HEADERS.get(raw_name) or raw_name.decode("latin-1").lower()
+        value, headers = raw_value.decode("latin-1"), self._headers
         if name not in headers:
             headers[name] = value
         else:
@@ -321,7 +326,8 @@ class Connection(asyncio.Protocol):
             self._upgrading = False
             return
         self._in_head = False
-        self._stop_waiting()
+        if self._deadline is not None:
+            self._stop_waiting()
         if self._head_held:
             self._free_head()
         parser, headers = self._parser, self._headers
@@ -336,7 +342,9 @@ class Connection(asyncio.Protocol):
             client_certificate=self._certificate,
             remote=self._remote,
         )
-        keep_alive = parser.should_keep_alive() and parser.get_http_version() != "1.0"
+        keep_alive = parser.should_keep_alive()
+        if keep_alive and "connection" in headers:  # HTTP/1.0 must ask for it. We cannot send it chunks.
+            keep_alive = parser.get_http_version() != "1.0"
         expects = headers.get("expect", "").lower() == "100-continue"
         self._asked = _Asked(request, keep_alive, expects, [])
         try:
@@ -366,7 +374,7 @@ class Connection(asyncio.Protocol):
             return  # Refused already.
         if asked.size_bytes + len(body) > self._body_bytes_max:
             self._refuse(too_large(self._body_bytes_max))
-        elif not self._http.budgets.bodies.take(len(body)):
+        elif not asked.small_bytes and not self._http.budgets.bodies.take(len(body)):
             self._refuse(bodies_full())
         else:
             asked.pieces.append(body)
@@ -379,7 +387,8 @@ class Connection(asyncio.Protocol):
         if self._parser.should_upgrade() and http_text.has_body(self._headers):
             self._upgrading = True
             return
-        self._stop_waiting()
+        if self._deadline is not None:
+            self._stop_waiting()
         pieces, asked.pieces = asked.pieces, []
         asked.request.body = pieces[0] if len(pieces) == 1 else b"".join(pieces)
         self._hand_over(asked)
@@ -392,8 +401,8 @@ class Connection(asyncio.Protocol):
             raise too_large(self._body_bytes_max)
         size, request = int(length) if declared else self._body_bytes_max, asked.request
         shows_credentials = request.client_certificate or "authorization" in request.headers
-        if size <= UNKNOWN_BODY_BYTES_MAX and shows_credentials and self._http.budgets.unknown.take(size):
-            asked.unknown_bytes = size
+        if size <= SMALL_BODY_BYTES_MAX and shows_credentials and self._http.budgets.small.take(size):
+            asked.small_bytes = size
         else:
             self._server.check_sender(request, size)
 
@@ -476,7 +485,7 @@ class Connection(asyncio.Protocol):
         try:
             answer = asked.refused or await self._server.handle(asked.request)
         finally:
-            if asked.size_bytes or asked.unknown_bytes:
+            if asked.size_bytes or asked.small_bytes:
                 self._free_body(asked)
         keep_alive = asked.keep_alive and not self._last
         has_body = asked.request.method != "HEAD"

@@ -1,7 +1,7 @@
 """How much a client may send before it is answered, and how much all clients together: numbers and counters.
 
 Memory that a connection takes before anybody is known is bounded three times: by the size of one head, by
-what all unfinished heads hold, and by what all small bodies hold whose sender has not been looked at yet.
+what all unfinished heads hold, and by what all small bodies hold, whose senders are looked at last.
 Whoever sends more is authenticated by the head alone, before the body is read. The reasons are in
 docs/decisions/0022.
 """
@@ -21,11 +21,11 @@ WIRE_BYTES_FACTOR = 8
 
 # Of all heads that are not complete.
 HEADS_BYTES_MAX = 64 << 20
-# A body of more than this is read only once its sender is known.
-UNKNOWN_BODY_BYTES_MAX = 16 << 10
-# Of all bodies whose sender is not known yet. When they are used up, the sender is looked at first.
-UNKNOWN_BODIES_BYTES_MAX = 16 << 20
-# Of all bodies that are read or served: a hundred of the largest.
+# A longer body is read only once its sender is known.
+SMALL_BODY_BYTES_MAX = 16 << 10
+# Of all small ones that are read or served. When that is used up, their senders are looked at first as well.
+SMALL_BODIES_BYTES_MAX = 16 << 20
+# Of all others that are read or served: a hundred of the largest.
 BODIES_BYTES_MAX = 320 << 20
 # Of all answers that clients do not read. Beyond, the connections that have not read for longest are cut off,
 # if that is so long that a busy network cannot be the cause.
@@ -74,6 +74,6 @@ class Budgets:
 
     def __init__(self) -> None:
         self.heads = Budget(HEADS_BYTES_MAX)
-        self.unknown = Budget(UNKNOWN_BODIES_BYTES_MAX)
+        self.small = Budget(SMALL_BODIES_BYTES_MAX)
         self.bodies = Budget(BODIES_BYTES_MAX)
         self.unread = Budget(UNREAD_BYTES_MAX)

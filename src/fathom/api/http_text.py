@@ -20,6 +20,15 @@ TOO_BUSY = (
     b"HTTP/1.1 503 Service Unavailable\r\nconnection: close\r\nretry-after: 1\r\ncontent-length: 0\r\n\r\n"
 )
 NOT_HTTP = b"HTTP/1.1 400 Bad Request\r\nconnection: close\r\ncontent-length: 0\r\n\r\n"
+# What nearly every request has, as clients spell it: bytes -> lower-case name.
+HEADERS = {
+    spelling.encode(): name
+    for name in (
+        "accept", "accept-encoding", "authorization", "connection", "content-length", "content-type",
+        "fathom-decision", "fathom-fence", "host", "traceparent", "user-agent",
+    )
+    for spelling in (name, name.title())
+}  # fmt: skip
 CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
 LAST_CHUNK = b"0\r\n\r\n"
 

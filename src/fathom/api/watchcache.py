@@ -379,23 +379,22 @@ class ResourceCache:
         return concerned
 
     def _append(self, logged: Logged) -> None:
-        self.log.append(logged)
-        body = logged.body
+        log, body, decoded = self.log, logged.body, True
+        log.append(logged)
         if self._keep:
             body.keep_obj()
-        elif len(body.encoded) > DECODED_BYTES_MAX:
-            body.forget_obj()
-        size = body.encoded_bytes
+            size = body.encoded_bytes
+        else:
+            size = len(body.encoded)
+            if size > DECODED_BYTES_MAX:
+                body.forget_obj()
+                decoded = False
         self._end_bytes = logged.end_bytes = self._end_bytes + size
-        held = EVENT_BYTES + 2 * size
-        if self._keep or size <= DECODED_BYTES_MAX:
-            held += DECODED_FACTOR * size
-        logged.held_bytes = held
-        stale = len(self.log) - DECODED_EVENTS_MAX - 1
-        if stale >= 0:
-            held -= self._make_small(self.log[stale])
+        held = logged.held_bytes = EVENT_BYTES + size * (2 + DECODED_FACTOR if decoded else 2)
+        if len(log) > DECODED_EVENTS_MAX:
+            held -= self._make_small(log[-1 - DECODED_EVENTS_MAX])
         self._hold(held)
-        if len(self.log) >= 2 * LOG_EVENTS_MAX:
+        if len(log) >= 2 * LOG_EVENTS_MAX:
             self._drop(LOG_EVENTS_MAX)
         if self.log_bytes > LOG_BYTES_MAX:
             self.shrink(int(LOG_BYTES_MAX * LOG_BYTES_KEPT))
@@ -407,12 +406,14 @@ class ResourceCache:
     def _make_small(self, logged: Logged) -> int:
         """What is no longer new keeps its bytes alone, unless it is how the object still is. By how many
         bytes it is smaller."""
-        current = self.entries.get(logged.key)
-        is_current = current is not None and current.body is logged.body
-        logged.forget_objects(keep_body=self._keep_all or (self._keep and is_current))
+        logged.forget_objects(keep_body=self._keep_all or (self._keep and self._is_current(logged)))
         held = logged.held_bytes
-        logged.held_bytes = EVENT_BYTES + 2 * logged.body.encoded_bytes
-        return held - logged.held_bytes  # How the object still is counts with the objects.
+        logged.held_bytes = small = EVENT_BYTES + 2 * logged.body.encoded_bytes
+        return held - small  # How the object still is counts with the objects.
+
+    def _is_current(self, logged: Logged) -> bool:
+        current = self.entries.get(logged.key)
+        return current is not None and current.body is logged.body
 
     def shrink(self, bytes_max: int) -> None:
         """Drop the oldest events until the log holds no more than this, or but one."""
@@ -445,7 +446,7 @@ class WatchCache:
         """Start, or start again after the store compacted what we had not read. All watchers must end."""
         grouped: dict[str, list[Entry]] = {resource: [] for resource in self._caches}
         for entry in entries:
-            grouped.setdefault(_resource(entry.key), []).append(entry)
+            grouped.setdefault(resource_of(entry.key), []).append(entry)
         for resource, group in grouped.items():
             self.of(resource).load(group, revision)
         self.reached = revision
@@ -459,7 +460,7 @@ class WatchCache:
         learned: list[Logged] = []
         touched: dict[ResourceCache, dict[str, int]] = {}
         for change in batch.changes:
-            cache = self.of(_resource(change.key))
+            cache = self.of(resource_of(change.key))
             if change.entry is None and change.previous is None and change.key not in cache.entries:
                 continue  # It was made and deleted before we looked.
             logged = cache.apply(change)
@@ -555,6 +556,6 @@ class WatchCache:
                 self._waiting.append((revision, waiter))
 
 
-def _resource(key: str) -> str:
+def resource_of(key: str) -> str:
     """'/registry/pods/default/web' -> 'pods'"""
     return key[len(REGISTRY) : key.index("/", len(REGISTRY))]

@@ -25,7 +25,7 @@ from fathom.api.kinds.kind import Kind
 from fathom.api.ledger.delta import PODS, RESERVATIONS
 from fathom.api.removal import DeleteOptions, check_preconditions, is_over, plan_removal
 from fathom.api.renewal import CHANGED, renewal
-from fathom.model.body import Body, canonical
+from fathom.model.body import Body, canonical, with_revision
 from fathom.model.errors import (
     CHANGED_SINCE_READ,
     ApiError,
@@ -43,7 +43,18 @@ from fathom.model.fields import changed_paths
 from fathom.model.objects import Key, Obj, lookup, metadata
 from fathom.model.own.shape import GROUP
 from fathom.seams.outside import timestamp
-from fathom.store.protocol import BadCommit, Committed, Conflict, Delete, Entry, Expect, Put, Unknown, Write
+from fathom.store.protocol import (
+    BadCommit,
+    Committed,
+    Conflict,
+    Delete,
+    Entry,
+    Expect,
+    Put,
+    StoreUnavailable,
+    Unknown,
+    Write,
+)
 
 # Losing this many races in a row means that somebody writes the object in a tight loop.
 COMMITS_MAX = 5
@@ -56,6 +67,8 @@ CHANGED_PATHS_MAX = 64
 
 # Fields of metadata that only the server sets.
 SERVER_OWNED = ("uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "generation")
+
+_NOT_THE_CREATORS = frozenset((*SERVER_OWNED, "managedFields", "selfLink", "resourceVersion"))
 
 # What holds room on a node from its creation on, where it names one.
 PLACED = frozenset({PODS, RESERVATIONS})
@@ -81,7 +94,8 @@ async def create(core: Core, call: Call, obj: Obj, *, again: Callable[[], Obj] |
     """Store a new object. `obj` belongs to us and is complete but for what the server adds. `again` gives it
     anew, for another name when a generated one is taken."""
     generated = not metadata(obj).get("name")
-    await _see_what_it_needs(core, call, obj)
+    if core.shared_store:
+        await _see_what_it_needs(core, call, obj)
     draft = _new(core, call, obj)
     _judge_own(core, call, draft)
     for attempt in range(max(NAMES_MAX, COMMITS_MAX)):
@@ -111,8 +125,6 @@ async def _see_what_it_needs(core: Core, call: Call, obj: Obj) -> None:
     """1. A namespace is made through another server. 2. Our cache has not heard of it yet. 3. We say that it
     does not exist. So we look at the store before anybody says that; likewise of a node that is said to be
     full."""
-    if not core.shared_store:
-        return
     missing = call.namespace and core.cache.get("namespaces", Key("", call.namespace)) is None
     if missing or (call.kind.resource in PLACED and lookup(obj, "spec", "nodeName")):
         await core.catch_up()
@@ -143,8 +155,8 @@ def _new(core: Core, call: Call, obj: Obj) -> Obj:
         )
     if meta.get("resourceVersion"):
         raise bad_request("resourceVersion should not be set on objects to be created")
-    for field in (*SERVER_OWNED, "managedFields", "selfLink", "resourceVersion"):
-        meta.pop(field, None)
+    for field in _NOT_THE_CREATORS.intersection(meta):
+        del meta[field]
     if not meta.get("name") and not meta.get("generateName"):
         cause = Cause(
             "metadata.name", "FieldValueRequired", "Required value: name or generateName is required"
@@ -193,7 +205,8 @@ async def _see_what_it_counts(core: Core, call: Call, entry: Entry) -> None:
 async def _update_once(
     core: Core, call: Call, entry: Entry, change: Change, subresource: str
 ) -> Written | Conflict:
-    old = entry.body.obj_at(entry.revision)
+    before = entry.body.obj
+    old = with_revision(before, entry.revision)
     draft = _revised(core, call, change(old), old, entry=entry, subresource=subresource)
     _judge_own(core, call, draft, subresource)
     admitted, charges = _admit(core, call, "UPDATE", obj=draft, old=old, subresource=subresource)
@@ -201,7 +214,7 @@ async def _update_once(
     strategy = core.strategy(call.kind)
     gone = is_over(admitted, strategy)
     stored = canonical(admitted)
-    if not gone and stored == entry.body.obj:
+    if not gone and stored == before:
         return Written(obj=old, entry=entry)
     call.audit.name, call.audit.uid = call.target.name, metadata(admitted).get("uid", "")
     if core.audited:
@@ -248,7 +261,10 @@ def _revised(core: Core, call: Call, new: Obj, old: Obj, *, entry: Entry, subres
     new = {**new, "metadata": meta}
     _check_identity(call, meta, old_meta, entry)
     for field in SERVER_OWNED:
-        _put_back(meta, old_meta, field)
+        if field in old_meta:
+            meta[field] = old_meta[field]
+        else:
+            meta.pop(field, None)
     meta["name"] = old_meta["name"]
     meta.pop("managedFields", None)
     meta.pop("selfLink", None)
@@ -300,13 +316,6 @@ def _check_identity(call: Call, meta: Obj, old_meta: Obj, entry: Entry) -> None:
         why = "Invalid value: 0: must be specified for an update"
         cause = Cause("metadata.resourceVersion", "FieldValueInvalid", why)
         raise invalid(group=call.kind.group, kind=call.kind.kind, name=name, causes=[cause])
-
-
-def _put_back(meta: Obj, old_meta: Obj, field: str) -> None:
-    if field in old_meta:
-        meta[field] = old_meta[field]
-    else:
-        meta.pop(field, None)
 
 
 async def remove(core: Core, call: Call, options: DeleteOptions) -> Written:
@@ -371,9 +380,13 @@ async def commit(core: Core, expect: Expect, write: Write, charges: Sequence[Cha
         expects |= {extra.key: extra for extra in charge.preconditions}
         writes += charge.writes
     try:
-        outcome = await core.health.commit(tuple(expects.values()), writes)
+        outcome = await core.store.commit(tuple(expects.values()), writes)
+    except StoreUnavailable:
+        core.health.failed()
+        raise
     except BadCommit as error:
         raise refused_by_store(str(error)) from None
+    core.health.saw(outcome)
     if isinstance(outcome, Unknown):
         raise timed_out(
             f"the outcome of the write is unknown ({outcome.cause}): read the object before trying again"
@@ -477,7 +490,7 @@ def _update_causes(core: Core, call: Call, obj: Obj, old: Obj, subresource: str)
     shape = core.decoder.causes(call.kind, obj)
     if subresource in REPORTS:
         return shape or strategy.validate_status(obj, old)
-    causes = [*shape, *meta_rules.update_causes(obj, old, call.kind)]
+    causes = shape + meta_rules.update_causes(obj, old, call.kind)
     if not subresource and not shape:  # The strategy of a kind of ours relies on its schema.
         causes += strategy.validate_update(obj, old)
     return causes

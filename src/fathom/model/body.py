@@ -82,8 +82,7 @@ class Body:
 
     def obj_at(self, revision: int) -> Obj:
         """A shallow copy with `metadata.resourceVersion` set."""
-        obj = self.obj
-        return {**obj, "metadata": {"resourceVersion": str(revision), **(obj.get("metadata") or {})}}
+        return with_revision(self.obj, revision)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Body) and self.obj == other.obj
@@ -95,8 +94,15 @@ class Body:
         return f"Body({self.encoded!r})"
 
 
+def with_revision(stored: Obj, revision: int) -> Obj:
+    """A stored object as it is read: a shallow copy with `metadata.resourceVersion` set."""
+    return {**stored, "metadata": {"resourceVersion": str(revision), **(stored.get("metadata") or {})}}
+
+
 def canonical(obj: Obj) -> Obj:
     """The stored field order: kind, apiVersion, metadata, then the rest; no resourceVersion."""
-    meta = {name: value for name, value in (obj.get("metadata") or {}).items() if name != "resourceVersion"}
-    head = {"kind": obj.get("kind"), "apiVersion": obj.get("apiVersion"), "metadata": meta}
-    return head | {name: value for name, value in obj.items() if name not in head}
+    meta = {**(obj.get("metadata") or {})}
+    meta.pop("resourceVersion", None)
+    stored = {"kind": None, "apiVersion": None, "metadata": None, **obj}  # The first word decides the order.
+    stored["metadata"] = meta
+    return stored

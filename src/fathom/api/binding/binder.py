@@ -185,7 +185,13 @@ class Binder:
         charge = made.books.charge()
         expects = {**made.expects, **{one.key: one for one in charge.preconditions}}
         writes = [*made.writes.values(), *charge.writes]
-        return await self._core.health.commit(tuple(expects.values()), writes)
+        try:
+            outcome = await self._core.store.commit(tuple(expects.values()), writes)
+        except StoreUnavailable:
+            self._core.health.failed()
+            raise
+        self._core.health.saw(outcome)
+        return outcome
 
     def _judged(self, queue: deque[_Job], together: int) -> tuple[_Round, list[_Job]]:
         """From here to the commit nothing else runs: what was read is what is expected."""

@@ -31,9 +31,7 @@ class ConfigMapStrategy(Strategy):
                 detail = "duplicate of key present in binaryData"
                 found.append(causes.invalid(f"data[{key}]", key, detail))
         _check_keys(found, binary, "binaryData")
-        size = sum(len(value.encode()) for value in text.values())
-        size += sum(_decoded_size(value) for value in binary.values())
-        if size > SIZE_BYTES_MAX:
+        if _may_be_too_long(text, binary) and _size(text, binary) > SIZE_BYTES_MAX:
             found.append(causes.too_long("", SIZE_BYTES_MAX))
         if metadata(obj).get("name") == brake.BRAKE.name:
             found += _wrong_limits(obj)
@@ -48,6 +46,16 @@ class ConfigMapStrategy(Strategy):
         # What was stored before it was looked at may be labelled, and deleted, as it is.
         same = all((obj.get(name) or {}) == (old.get(name) or {}) for name in ("data", "binaryData"))
         return [one for one in found if one not in _wrong_limits(old)] if same else found
+
+
+def _may_be_too_long(text: Obj, binary: Obj) -> bool:
+    """No character is longer than four bytes."""
+    return 4 * sum(map(len, text.values())) + sum(map(len, binary.values())) > SIZE_BYTES_MAX
+
+
+def _size(text: Obj, binary: Obj) -> int:
+    decoded = sum(_decoded_size(value) for value in binary.values())
+    return decoded + sum(len(value.encode()) for value in text.values())
 
 
 def _wrong_limits(obj: Obj) -> list[Cause]:

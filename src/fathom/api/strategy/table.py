@@ -90,9 +90,9 @@ STRATEGIES: Mapping[str, Strategy] = MappingProxyType(
     }
 )
 
-_DEFAULT = Strategy()
+DEFAULT = Strategy()
 
 
 def strategy_for(resource: str) -> Strategy:
     """'pods', 'deployments.apps'. Any other resource takes what its schema allows."""
-    return STRATEGIES.get(resource, _DEFAULT)
+    return STRATEGIES.get(resource, DEFAULT)
