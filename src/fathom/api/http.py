@@ -39,6 +39,9 @@ from fathom.api.server import ApiServer
 from fathom.model.errors import ApiError, bodies_full, too_large, too_slow
 
 PIECE_BYTES = 64 << 10  # Of an answer that is longer.
+# Of a stream that goes out at once: as much as a watch sends in one chunk. In pieces, each would wait until
+# the client has read the one before: under load a scheduler heard of its pods some 60 ms later.
+WHOLE_CHUNK_BYTES = 1 << 20
 
 
 class Http:
@@ -547,7 +550,7 @@ class Connection(asyncio.Protocol):
             while has_body and (chunk := await source.next()) is not None:
                 if self._lost:
                     return
-                if len(chunk) > PIECE_BYTES:
+                if len(chunk) > WHOLE_CHUNK_BYTES:
                     await self._in_pieces(b"%x\r\n" % len(chunk), chunk)
                     transport.write(b"\r\n")
                 elif chunk:  # An empty one would be the end.
