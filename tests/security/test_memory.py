@@ -301,7 +301,7 @@ def test_very_many_requests_in_one_piece_are_read_as_they_are_served(server: Vic
     before = memory_mb(server)
     with closing(_as_nobody(server)) as sock:
         seen, last, deadline = 0, b"", time.monotonic() + 60
-        for piece in _answers(sock, one * count):
+        for piece in _answers_while_sending(sock, one * count):
             seen += (last + piece).count(b"HTTP/1.1 200") - last.count(b"HTTP/1.1 200")
             last = piece[-20:]
             if seen >= count or time.monotonic() > deadline:
@@ -310,7 +310,7 @@ def test_very_many_requests_in_one_piece_are_read_as_they_are_served(server: Vic
     assert memory_mb(server) - before < 30
 
 
-def _answers(sock: ssl.SSLSocket, sent: bytes) -> Iterator[bytes]:
+def _answers_while_sending(sock: ssl.SSLSocket, sent: bytes) -> Iterator[bytes]:
     """What comes while as much is sent as is taken, to the end. In one thread: Python's TLS sockets must not
     be read by one while another writes."""
     sock.setblocking(False)
