@@ -24,7 +24,7 @@ from fathom.model.objects import Obj, lookup
 from fathom.seams.process import Inside
 from fathom.seams.seam import Ask
 
-ENTRY = "fathom.agent.process:begin"
+ENTRY = "agent"
 USAGE_S = 15.0
 
 

@@ -142,7 +142,7 @@ def _stored(directory: Path) -> int:
 
 
 def _start(tape: Tape) -> Birth:
-    birth = Birth(entry="fathom.bench.record:begin", seed="1", epoch_ns=0)
+    birth = Birth(entry="bench/record", seed="1", epoch_ns=0)
     payload = msgspec.json.encode(birth)
     tape.append(Input.START, 0, now_ns=0, status=0, checksum=0, payload=payload)
     return birth
@@ -228,7 +228,7 @@ async def _crossings(tape: Tape, count: int, pods: list[bytes]) -> float:
     domain, clock = Domain(), SystemClock()
     host = Host(domain, clock, tape)
     seam = Seam(domain, _Echo(host, pods))
-    birth = Birth(entry="fathom.bench.record:begin", seed="1", epoch_ns=clock.now_ns())
+    birth = Birth(entry="bench/record", seed="1", epoch_ns=clock.now_ns())
     inside = Inside(birth, domain, seam)
     times: list[float] = []
     began_ns, heard = time.thread_time_ns(), 0

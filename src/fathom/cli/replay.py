@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 from cyclopts import Parameter
 
 from fathom.cli.problem import ANSWER_IS_NO, Problem
+from fathom.seams.recorded_code import id_of
 from fathom.terminal import say_json, say_text, visible
 
 if TYPE_CHECKING:
@@ -16,17 +17,6 @@ if TYPE_CHECKING:
     from fathom.record.tape import Asked, Reel
 
 OWN = "fathom"
-# The processes of ours that are recorded. A tape may name anything else, also some other function of ours:
-# its reader must agree to run it.
-ENTRIES = frozenset(
-    {
-        "fathom.agent.gateway.following:begin",
-        "fathom.agent.process:begin",
-        "fathom.bench.record:begin",
-        "fathom.control.process:begin",
-        "fathom.schedule.process:begin",
-    }
-)
 
 
 def replay(
@@ -106,19 +96,18 @@ def _chosen(path: Path, run: int | None) -> Reel:
 
 
 def _agree(code: tuple[str, ...], trusted: tuple[str, ...]) -> None:
-    """A tape is data from somewhere; what it names is not run without being asked."""
-    modules = sorted({name.partition(":")[0] for name in code})
+    """A tape is data from somewhere. The processes and controllers of ours that are recorded have ids; its
+    reader must agree to run anything else that it names."""
+    unknown = [name for name in code if not id_of(name)]
+    modules = sorted({name.partition(":")[0] for name in unknown})
     agreed = (OWN, *trusted)
     foreign = [module for module in modules if not any(_is_within(module, each) for each in agreed)]
     if foreign:
         options = " ".join(f"--trust {module}" for module in foreign)
         raise Problem(f"this tape runs code that is not fathom's own: to agree, add {options}")
-    from fathom.controllers.all import CONTROLLERS, SUMMARY  # noqa: PLC0415
-
-    known = {*ENTRIES, *CONTROLLERS, SUMMARY}
-    for name in code:
+    for name in unknown:
         module = name.partition(":")[0]
-        if name not in known and not any(_is_within(module, each) for each in trusted):
+        if not any(_is_within(module, each) for each in trusted):
             raise Problem(f"{name} cannot be loaded: it is no process or controller that fathom records")
     if trusted:
         sys.path.insert(0, "")  # A user's code is where the user is, as with `python -m`.

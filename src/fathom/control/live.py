@@ -34,7 +34,7 @@ from fathom.seams.log import JsonLog, Log
 from fathom.seams.outside import Outside, live
 from fathom.seams.process import NoEntry
 
-ENTRY = "fathom.control.process:begin"
+ENTRY = "controllers"
 
 
 async def run_live(

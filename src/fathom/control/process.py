@@ -40,6 +40,7 @@ from fathom.control.waking import Waker
 from fathom.control.watches import Kind, Primary, Watch
 from fathom.model.objects import Key
 from fathom.seams.process import Inside, NoEntry
+from fathom.seams.recorded_code import location_of
 
 
 class Controller(Protocol):
@@ -102,7 +103,7 @@ def begin(inside: Inside) -> Controllers:
 
 
 def load_controller(name: str) -> Controller:
-    module, _, attribute = name.partition(":")
+    module, _, attribute = location_of(name).partition(":")
     try:
         found: Controller = getattr(import_module(module), attribute)
     except (ImportError, AttributeError, ValueError) as error:

@@ -15,7 +15,7 @@ from fathom.schedule.process import Settings
 from fathom.seams.log import Log
 from fathom.seams.outside import Outside, SystemClock
 
-ENTRY = "fathom.schedule.process:begin"
+ENTRY = "scheduler"
 # Beside the server's data: one folder for each scheduler.
 JOURNALS = "journal"
 

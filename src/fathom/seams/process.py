@@ -3,8 +3,9 @@
     Birth  ──entry(inside)──>  tasks on a Domain  <──take(input)──  whoever drives: host, replay
 
 With the inputs that follow, a Birth determines all that the process does: it is its tape's first record.
-An entry is a function `module:name` that takes an `Inside` and creates the process's tasks. It keeps nothing
-in modules, because a process may begin anew in the same interpreter.
+An entry is a function that takes an `Inside` and creates the process's tasks, named by an id of
+`recorded_code` or, of a user's own, `module:name`. It keeps nothing in modules, because a process may begin
+anew in the same interpreter.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from fathom.model.decision import Journal, NoJournal
 from fathom.seams.domain import Domain
 from fathom.seams.log import Log, NoLog
 from fathom.seams.outside import Outside, RandomIds
+from fathom.seams.recorded_code import location_of
 from fathom.seams.seam import Input, Seam
 from fathom.seams.streams import Streams
 
@@ -26,7 +28,7 @@ from fathom.seams.streams import Streams
 class Birth(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What deciders see of the world before their first input, and what a reader of the tape must know."""
 
-    entry: str  # 'module:function'
+    entry: str  # An id of `recorded_code`, or a user's own 'module:function'.
     seed: str
     epoch_ns: int  # The wall clock at the Domain's time 0.
     incarnation: int = 1
@@ -135,9 +137,9 @@ class NoEntry(Exception):
 
 
 def load_entry(name: str) -> Entry:
-    module, _, function = name.partition(":")
+    module, _, function = location_of(name).partition(":")
     if not module or not function:
-        raise NoEntry(f"{name!r} names no process: it must read module:function")
+        raise NoEntry(f"{name!r} names no process: it must be the id of one of ours, or read module:function")
     try:
         entry = getattr(import_module(module), function)
     except ModuleNotFoundError as error:

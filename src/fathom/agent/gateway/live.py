@@ -23,7 +23,7 @@ from fathom.seams.log import Log
 from fathom.seams.outside import live
 from fathom.seams.seam import Ask, Input
 
-ENTRY = "fathom.agent.gateway.following:begin"
+ENTRY = "gateway"
 
 
 async def run_gateway(server: Server, *, stop: asyncio.Event, log: Log, remember: Path | None = None) -> None:

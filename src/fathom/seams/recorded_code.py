@@ -1,0 +1,91 @@
+"""The code that recorded processes run, by ids that stay when the code moves.
+
+A tape names the process that it is of and the controllers that ran in it. It is read by later versions, in
+which modules may have other names, so it holds ids (`scheduler`, `controllers/node-health`), and this table
+says where their code is now. A user's own code has no id: it is named `module:name`. So did versions before
+the table name all code, ours included; `OLD_NAMES` has what they wrote.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+PROCESSES: Mapping[str, str] = {
+    "agent": "fathom.agent.process:begin",
+    "bench/record": "fathom.bench.record:begin",
+    "controllers": "fathom.control.process:begin",
+    "gateway": "fathom.agent.gateway.following:begin",
+    "scheduler": "fathom.schedule.process:begin",
+}
+
+CONTROLLERS: Mapping[str, str] = {
+    "controllers/deployment": "fathom.controllers.deployments:Deployments",
+    "controllers/replicaset": "fathom.controllers.replicasets:ReplicaSets",
+    "controllers/job": "fathom.controllers.jobs:Jobs",
+    "controllers/endpoint-slices": "fathom.controllers.endpoints:EndpointSlices",
+    "controllers/endpoints": "fathom.controllers.endpoints:EndpointsOfServices",
+    "controllers/mirrored-endpoints": "fathom.controllers.endpoints:MirroredEndpoints",
+    "controllers/budget": "fathom.controllers.disruption:DisruptionBudgets",
+    "controllers/deployment-progress": "fathom.controllers.progress:DeploymentProgress",
+    "controllers/replicaset-progress": "fathom.controllers.progress:ReplicaSetProgress",
+    "controllers/job-progress": "fathom.controllers.progress:JobProgress",
+    "controllers/autoscaler": "fathom.controllers.autoscaling:Autoscalers",
+    "controllers/node-health": "fathom.controllers.nodes:Nodes",
+    "controllers/node-evictions": "fathom.controllers.nodes:Evictions",
+    "controllers/node-brake-status": "fathom.controllers.brakestatus:BrakeStatus",
+    "controllers/node-trust": "fathom.controllers.trust:Trust",
+    "controllers/repair-reservations": "fathom.controllers.repair:Reservations",
+    "controllers/repair-pods": "fathom.controllers.repair:Pods",
+    "controllers/repair-deployment-finalizers": "fathom.controllers.repair:DeploymentFinalizers",
+    "controllers/repair-replicaset-finalizers": "fathom.controllers.repair:ReplicaSetFinalizers",
+    "controllers/repair-job-finalizers": "fathom.controllers.repair:JobFinalizers",
+    "controllers/repair-proposals": "fathom.controllers.repair:Proposals",
+    "controllers/repair-completion": "fathom.controllers.repair:Completion",
+    "controllers/policy-rollout": "fathom.schedule.rollouts:PolicyRollouts",
+    "controllers/cluster-summary": "fathom.controllers.summary:Summary",
+}
+
+# What versions before the table wrote -> the id.
+OLD_NAMES: Mapping[str, str] = {
+    "fathom.agent.gateway.following:begin": "gateway",
+    "fathom.agent.process:begin": "agent",
+    "fathom.bench.record:begin": "bench/record",
+    "fathom.control.process:begin": "controllers",
+    "fathom.controllers.autoscaling:Autoscalers": "controllers/autoscaler",
+    "fathom.controllers.brakestatus:BrakeStatus": "controllers/node-brake-status",
+    "fathom.controllers.deployments:Deployments": "controllers/deployment",
+    "fathom.controllers.disruption:DisruptionBudgets": "controllers/budget",
+    "fathom.controllers.endpoints:EndpointSlices": "controllers/endpoint-slices",
+    "fathom.controllers.endpoints:EndpointsOfServices": "controllers/endpoints",
+    "fathom.controllers.endpoints:MirroredEndpoints": "controllers/mirrored-endpoints",
+    "fathom.controllers.jobs:Jobs": "controllers/job",
+    "fathom.controllers.nodes:Evictions": "controllers/node-evictions",
+    "fathom.controllers.nodes:Nodes": "controllers/node-health",
+    "fathom.controllers.progress:DeploymentProgress": "controllers/deployment-progress",
+    "fathom.controllers.progress:JobProgress": "controllers/job-progress",
+    "fathom.controllers.progress:ReplicaSetProgress": "controllers/replicaset-progress",
+    "fathom.controllers.repair:Completion": "controllers/repair-completion",
+    "fathom.controllers.repair:DeploymentFinalizers": "controllers/repair-deployment-finalizers",
+    "fathom.controllers.repair:JobFinalizers": "controllers/repair-job-finalizers",
+    "fathom.controllers.repair:Pods": "controllers/repair-pods",
+    "fathom.controllers.repair:Proposals": "controllers/repair-proposals",
+    "fathom.controllers.repair:ReplicaSetFinalizers": "controllers/repair-replicaset-finalizers",
+    "fathom.controllers.repair:Reservations": "controllers/repair-reservations",
+    "fathom.controllers.replicasets:ReplicaSets": "controllers/replicaset",
+    "fathom.controllers.summary:Summary": "controllers/cluster-summary",
+    "fathom.controllers.trust:Trust": "controllers/node-trust",
+    "fathom.schedule.process:begin": "scheduler",
+    "fathom.schedule.rollouts:PolicyRollouts": "controllers/policy-rollout",
+}
+
+
+def id_of(name: str) -> str:
+    """The id that a recorded name stands for, '' if it is a user's own code."""
+    known = OLD_NAMES.get(name, name)
+    return known if known in PROCESSES or known in CONTROLLERS else ""
+
+
+def location_of(name: str) -> str:
+    """Where the code of a recorded name is: `module:attribute`."""
+    known = OLD_NAMES.get(name, name)
+    return PROCESSES.get(known) or CONTROLLERS.get(known) or name
