@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
 from tests.control.worlds import told
 
 from fathom.client.api import Resource
@@ -28,7 +27,6 @@ def namespace(tenant: str) -> Obj:
     }
 
 
-@pytest.mark.xfail(strict=True, reason="the pod is decided again before its first binding is answered")
 def test_a_pod_that_returns_while_its_binding_is_under_way_waits_for_that_answer() -> None:
     """1. The binding to node-1 is under way. 2. The pod is another tenant's, and its node cordoned. 3. The
     pod is ours again: an attempt now would find no node, and park it. 4. The binding is refused: the pod that

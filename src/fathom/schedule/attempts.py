@@ -34,11 +34,8 @@ class Attempts:
 
     def record_gates(self, pod: PodView) -> None:
         """Once for each set of gates: a gated pod is not in line."""
-        if self._desk.gated.get(pod.uid) == pod.shape.gates:
-            return
-        self._desk.gated[pod.uid] = pod.shape.gates
         entry = self._desk.queue.entry(pod.uid)
-        if entry is None:
+        if entry is None or not self._desk.pods.record_gates(pod.uid, pod.shape.gates):
             return
         context = self.context(pod)
         placement = self._desk.known.decider.place(pod, context)

@@ -18,8 +18,9 @@ from fathom.client.api import Api
 from fathom.control import breaker, lease
 from fathom.control.cause import Cause
 from fathom.model.decision import Result
-from fathom.schedule.desk import Desk, Sent
+from fathom.schedule.desk import Desk
 from fathom.schedule.flights import Flights
+from fathom.schedule.pod_moves import Sent
 from fathom.schedule.roommaking import RoomMaking
 from fathom.schedule.sending import (
     ABOUT_NODE,
@@ -107,29 +108,26 @@ class Committing:
     def _has_landed(self, sent: Sent, answer: Answer) -> None:
         uid = sent.pod.uid
         self._desk.counts.bound += 1
-        if uid in self._desk.waiting:  # Else the cache has told us more already.
-            self._desk.landed[uid] = answer.revision
-            self._desk.leave(uid)
+        self._desk.land(sent, answer.revision)
         if self._desk.voice is not None:
             self._desk.voice.placed(sent.pod.key, uid, sent.wish.node)
 
     def _take_back(self, sent: Sent, answer: Answer) -> None:
         uid, counts, now_s = sent.pod.uid, self._desk.counts, asyncio.get_running_loop().time()
         counts.refused[answer.check] = counts.refused.get(answer.check, 0) + 1
-        self._desk.forget(uid)
-        self._desk.sent.pop(uid, None)
+        is_ours = self._desk.pods.is_under_way(sent) and self._desk.take_back(uid)
         if answer.check in ABOUT_NODE:
             self._desk.doubts.add(sent.wish.node, answer.current_revision, now_s=now_s)
         if answer.check == FENCE_LOST and self._desk.term is not None:
             self._desk.term.end("fenced")
-        if uid in self._desk.waiting:
+        if is_ours:
             self._try_again(uid, answer)
 
     def _try_again(self, uid: str, answer: Answer) -> None:
         entry = self._desk.queue.entry(uid)
         at_once = answer.check in ABOUT_NODE and entry is not None and entry.failures < AT_ONCE_MAX
         cause = Cause("retry", f"{answer.check}: {answer.message}"[:200])
-        self._desk.queue.retry(uid, cause, now_ns=self._desk.clock.monotonic_ns(), backoff=not at_once)
+        self._desk.pods.retry(uid, cause, now_ns=self._desk.clock.monotonic_ns(), backoff=not at_once)
 
     def _note(self, sent: Sent, result: Result, revision: int, message: str = "") -> None:
         now_ns = self._desk.clock.now_ns()

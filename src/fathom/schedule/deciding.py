@@ -15,8 +15,9 @@ from fathom.model.own.policy import POLICY
 from fathom.schedule import rules as events
 from fathom.schedule.attempts import Attempts
 from fathom.schedule.committing import Committing
-from fathom.schedule.desk import Desk, Sent
+from fathom.schedule.desk import Desk
 from fathom.schedule.place import Placement
+from fathom.schedule.pod_moves import Sent
 from fathom.schedule.pods import PodView
 from fathom.schedule.preempting import not_fresh
 from fathom.schedule.queue import Entry
@@ -79,7 +80,8 @@ class Deciding:
             overrides=placement.overrides,
             reservation=self._reserved(pod.uid, placement.node or ""),
         )
-        sent = self._desk.sent[pod.uid] = Sent(pod, wish, id_)
+        sent = Sent(pod, wish, id_)
+        self._desk.pods.send(sent)
         return sent
 
     def _reserved(self, uid: str, node: str) -> str:
@@ -116,7 +118,7 @@ class Deciding:
             id_ = self._attempts.record(
                 entry, pod, placement, around, "unschedulable", condition="PodScheduled=False"
             )
-        self._desk.queue.park(pod.uid, (*helped_by, events.POD_GONE), now_ns=around.now_ns)
+        self._desk.pods.park(pod.uid, (*helped_by, events.POD_GONE), now_ns=around.now_ns)
         if self._desk.voice is not None:
             waits = ", ".join(helped_by) or "a change of the pod"
             retry = f"looked at again after {waits}, or within a minute"

@@ -1,11 +1,8 @@
 """What lies on a scheduler's desk: what waits, what is on its way, what has landed, what is doubted.
 
 The pieces of the scheduler (`hearing`, `waking`, `committing`, `roommaking`, and the loop itself) share one,
-and none keeps a copy. A pod without a node that is ours is in `waiting` and in the line, always in both:
-
-    heard of ──> waiting ──placed──> waiting + sent ──Bound──> landed + sent ──seen there──> in the table only
-                    ^                     └──Refused──┐
-                    └─────────────────────────────────┘
+and none keeps a copy. `pods` knows where each pod is, and only that moves them (see `pod_moves`). The methods
+here tell it what happened, and give back the room that the pod had in the table, where it had some.
 
 Nothing here waits for anything or sends anything.
 """
@@ -23,10 +20,9 @@ from fathom.schedule import rules as events
 from fathom.schedule.doubts import Doubts
 from fathom.schedule.known import Known
 from fathom.schedule.news import News
-from fathom.schedule.pods import PodView
+from fathom.schedule.pod_moves import PodMoves, Sent
 from fathom.schedule.queue import SchedulingQueue
 from fathom.schedule.records import Recorder
-from fathom.schedule.sending import Wish
 from fathom.schedule.voice import Voice
 from fathom.seams.process import Inside
 
@@ -53,14 +49,6 @@ class Rules(msgspec.Struct, frozen=True, kw_only=True):
         )
 
 
-class Sent(msgspec.Struct, frozen=True):
-    """A placement on its way."""
-
-    pod: PodView
-    wish: Wish
-    decision: str
-
-
 class Counts(msgspec.Struct):
     """For people and metrics. They only grow."""
 
@@ -80,28 +68,45 @@ class Desk:
         self.clock = inside.outside.clock
         self.counts = Counts()
         self.known = Known(tie_seed=inside.streams.stream("ties").getrandbits(31), rules=judging)
-        self.queue = SchedulingQueue(inside.streams.stream("line"))
+        self.pods = PodMoves(SchedulingQueue(inside.streams.stream("line")))
+        self.queue = self.pods.queue  # These four are to be read only.
+        self.waiting = self.pods.waiting
+        self.sent = self.pods.sent
+        self.landed = self.pods.landed
         self.recorder = Recorder(inside.journal, prefix=inside.outside.ids.uid()[:8], controller=rules.who)
         self.news = News()
         self.doubts = Doubts()
-        self.waiting: dict[str, PodView] = {}  # By UID: ours, without a node, as the cache has them.
-        self.sent: dict[str, Sent] = {}  # By UID: on its way, or not yet seen to have landed.
-        self.landed: dict[str, int] = {}  # By UID: bound by us, not yet seen so in the cache.
-        self.gated: dict[str, tuple[str, ...]] = {}  # By UID, of those that wait: gates that are on record.
         self.voice: Voice | None = None  # None until the first term; then that of the latest.
         self.term: Term | None = None  # Of the lease, where there is one: its epoch goes on record.
 
     def leave(self, uid: str) -> None:
         """It is not ours to place any more."""
-        claim = self.known.table.claims.get(uid)
-        if claim is not None:
-            self.news.tell_of_room(claim.node, f"room on {claim.node} that is not kept any more")
-        self.waiting.pop(uid, None)
-        self.gated.pop(uid, None)
-        self.queue.remove(uid)
-        self.known.unnominate(uid)
-        if self.voice is not None:
-            self.voice.forget(uid)
+        self.pods.leave(uid)
+        self._give_back_room(uid)
+
+    def seen(self, uid: str) -> None:
+        """The cache shows it on a node, or finished."""
+        self.pods.seen(uid)
+        self._give_back_room(uid)
+
+    def gone(self, uid: str) -> None:
+        self.pods.gone(uid)
+        self._give_back_room(uid)
+
+    def land(self, sent: Sent, revision: int) -> None:
+        """The server has bound it. Unless the cache has told more already."""
+        uid = sent.pod.uid
+        if self.pods.is_under_way(sent) and uid in self.waiting:
+            self.pods.has_landed(uid, revision)
+            self._give_back_room(uid)
+
+    def take_back(self, uid: str) -> bool:
+        """Its attempt did not bind it. Whether it is ours to try again."""
+        state = self.pods.state(uid)
+        if state not in {"in-hand", "sent", "withdrawn"}:
+            return False
+        self.forget(uid)
+        return state == "in-hand" or self.pods.refuse(uid)
 
     def forget(self, uid: str) -> None:
         """A placement that did not come true: what it would have taken is there for others, and no event of
@@ -110,6 +115,11 @@ class Desk:
         if self.known.table.forget(uid) and node:
             self.news.tell_of_room(node, f"a placement on {node} that did not come true")
 
-    def is_in_hand(self, uid: str) -> bool:
-        entry = self.queue.entry(uid)
-        return entry is not None and entry.state == "in-hand"
+    def _give_back_room(self, uid: str) -> None:
+        """What was kept for it while it waited. There is nothing more to say about it either."""
+        claim = self.known.table.claims.get(uid)
+        if claim is not None:
+            self.news.tell_of_room(claim.node, f"room on {claim.node} that is not kept any more")
+        self.known.unnominate(uid)
+        if self.voice is not None:
+            self.voice.forget(uid)

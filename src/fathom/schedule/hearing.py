@@ -18,7 +18,7 @@ from fathom.schedule import rules as events
 from fathom.schedule.attempts import Attempts
 from fathom.schedule.desk import Desk
 from fathom.schedule.pods import PodView
-from fathom.schedule.queue import Happening, Waiting
+from fathom.schedule.queue import Happening
 from fathom.schedule.reserving import holder_of
 
 
@@ -69,10 +69,9 @@ class Hearing:
         elif view.deleting or not self._desk.rules.is_ours(after, view.tenant):
             self._desk.leave(view.uid)
         elif view.uid not in self._desk.landed:
-            self._desk.waiting[view.uid] = view
-            self._desk.known.nominate(view)
             cause = Cause("event", f"pods {view.key.namespace}/{view.key.name} at {view.revision}")
-            self._desk.queue.add(_waiting(view), cause, now_ns=self._desk.clock.monotonic_ns())
+            self._desk.pods.heard(view, cause, now_ns=self._desk.clock.monotonic_ns())
+            self._desk.known.nominate(view)
             if view.shape.gates:
                 self._attempts.record_gates(view)
         self._desk.news.moved.set()
@@ -92,9 +91,7 @@ class Hearing:
 
     def _pod_gone(self, last: Obj) -> None:
         uid = uid_of(last)
-        self._desk.leave(uid)
-        self._desk.landed.pop(uid, None)
-        self._desk.sent.pop(uid, None)
+        self._desk.gone(uid)
         self._desk.known.gone(uid)
         node = lookup(last, "spec", "nodeName") or self._desk.known.table.assumed(uid)
         self._desk.known.table.forget(uid)
@@ -105,9 +102,7 @@ class Hearing:
 
     def _pod_placed(self, before: Obj | None, view: PodView) -> None:
         """Bound or finished, by whomever."""
-        self._desk.leave(view.uid)
-        self._desk.landed.pop(view.uid, None)
-        self._desk.sent.pop(view.uid, None)
+        self._desk.seen(view.uid)
         was_free = before is None or not lookup(before, "spec", "nodeName")
         assumed = self._desk.known.table.assumed(view.uid)
         was = self._desk.known.table.placed.get(view.uid)
@@ -127,12 +122,6 @@ class Hearing:
             self._desk.news.add(Happening(events.NEIGHBOUR_CHANGED, where))
             if held != view.shape.requests:  # Resized: it may have given something back.
                 self._desk.news.tell_of_room(view.node, where)
-
-
-def _waiting(view: PodView) -> Waiting:
-    return Waiting(
-        view.uid, view.key, view.shape, view.tenant, view.priority, view.created_ns, bool(view.shape.gates)
-    )
 
 
 def is_only_bound(before: Obj, after: Obj, node: str) -> bool:

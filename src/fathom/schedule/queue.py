@@ -1,7 +1,7 @@
 """Pods in line for a node: priority first, then tenants in turn, then age.
 
                      ┌──────────── a refusal, an unknown outcome: after a backoff ────────┐
-    add ──> active ──> take ──> in hand ──> done                                          │
+    add ──> active ──> take ──> in hand ──> sent ──> done                                 │
      │         ^                  └──────── no node: parked, with the events it waits for ┤
      │         ├── an event that could help, and only as many as it can help <────────────┤
      │         └── the safety timer: nothing that could run lies for ever <───────────────┘
@@ -9,7 +9,8 @@
 
 Pods of one shape get the same answer, so they are taken together. Nothing here looks at a clock or at the
 cluster: times come in, and so does the hint that says which pods of a shape an event could help. Each move
-has a cause, which the next decision about the pod records.
+has a cause, which the next decision about the pod records. Which moves are legal is a table in `pod_states`;
+who moves pods is `pod_moves`, and nobody else.
 """
 
 from __future__ import annotations
@@ -17,15 +18,12 @@ from __future__ import annotations
 import heapq
 import random
 from collections.abc import Callable, Collection, Hashable, Sequence
-from typing import Literal
 
 import msgspec
 
 from fathom.control.cause import Cause
-from fathom.model.invariant import InvariantBroken
 from fathom.model.objects import Key
-
-State = Literal["active", "backoff", "parked", "gated", "in-hand"]
+from fathom.schedule.pod_states import TAKEN, WAITING, IllegalMove, State, check_move
 
 # kube-scheduler's: 1 s, doubled up to 10 s.
 BACKOFF_S_MIN, BACKOFF_S_MAX = 1.0, 10.0
@@ -33,6 +31,8 @@ BACKOFF_S_MIN, BACKOFF_S_MAX = 1.0, 10.0
 PARKED_S_MAX = 60.0
 # A batch may pass by older pods of other shapes, of the same tenant and priority: so many at most, once.
 BATCH_MAX = 256
+
+IN_LINE = WAITING - TAKEN - {"gated"}
 
 
 class Waiting(msgspec.Struct, frozen=True):
@@ -130,7 +130,7 @@ class SchedulingQueue:
 
     @property
     def counts(self) -> dict[State, int]:
-        found: dict[State, int] = {"active": 0, "backoff": 0, "parked": 0, "gated": 0, "in-hand": 0}
+        found: dict[State, int] = dict.fromkeys(WAITING, 0)
         for entry in self._entries.values():
             found[entry.state] += 1
         return found
@@ -138,7 +138,7 @@ class SchedulingQueue:
     # Coming and going.
 
     def add(self, pod: Waiting, cause: Cause, *, now_ns: int) -> None:
-        """A pod that is new, or changed. One in hand keeps going: what changed is found at its commit."""
+        """A pod that is new, or changed. One that is taken goes on: what changed is found at its commit."""
         known = self._entries.get(pod.uid)
         if known is None:
             self._count += 1
@@ -149,15 +149,21 @@ class SchedulingQueue:
             return
         if known.pod == pod:
             return
-        if known.state == "in-hand":
+        if known.state in TAKEN:
             known.pod = pod
             return
         self._leave(known)
         known.pod = pod
         if pod.gated:
-            known.state, known.cause, known.since_ns = "gated", cause, now_ns
+            self._move(known, "gated")
+            known.cause, known.since_ns = cause, now_ns
         else:
             self._activate(known, cause, now_ns)
+
+    def add_sent(self, pod: Waiting, cause: Cause, *, now_ns: int) -> None:
+        """A pod that comes back while its binding is under way: it is not taken before that is answered."""
+        self._count += 1
+        self._entries[pod.uid] = Entry(pod, "sent", cause, now_ns, now_ns, number=self._count)
 
     def remove(self, uid: str) -> None:
         """It is gone, or has a node."""
@@ -189,20 +195,33 @@ class SchedulingQueue:
             entry = self._entries.get(order[-1])
             if entry is not None and _stands(entry, priority, order) and entry.pod.shape == shape:
                 self._leave(entry)
-                entry.state = "in-hand"
+                self._move(entry, "in-hand")
                 entry.attempt += 1
                 taken.append(entry)
         return taken
 
+    def send(self, uid: str) -> None:
+        """It has a node, and its binding goes out."""
+        entry = self._entries.get(uid)
+        if entry is None:
+            raise IllegalMove("new", "sent", uid)
+        self._move(entry, "sent")
+
+    def refuse(self, uid: str) -> None:
+        """Its binding did not take place: `retry` follows."""
+        self._move(self._entries[uid], "refused")
+
     def park(self, uid: str, waits: Sequence[str], *, now_ns: int) -> None:
         """No node takes it now; these events could change that."""
-        entry = self._in_hand(uid)
-        if entry is None:
+        entry = self._entries.get(uid)
+        if entry is None:  # It went away meanwhile.
             return
+        check_move(entry.state, "parked", entry)
         if entry.pod.gated:
-            entry.state = "gated"
+            self._move(entry, "gated")
             return
-        entry.state, entry.since_ns, entry.failures = "parked", now_ns, 0
+        self._move(entry, "parked")
+        entry.since_ns, entry.failures = now_ns, 0
         entry.waits = ()
         self._parked.setdefault(entry.pod.shape, {})[uid] = None
         self._wait_for(entry, waits)
@@ -211,17 +230,20 @@ class SchedulingQueue:
 
     def retry(self, uid: str, cause: Cause, *, now_ns: int, backoff: bool = True) -> None:
         """The commit was refused, or nobody knows. Without a backoff: the refusal itself is fresh news."""
-        entry = self._in_hand(uid)
-        if entry is None:
+        entry = self._entries.get(uid)
+        if entry is None:  # It went away meanwhile.
             return
+        if entry.state != "refused":
+            self._move(entry, "refused")
         if entry.pod.gated:
-            entry.state = "gated"
+            self._move(entry, "gated")
             return
         entry.failures += 1
         if not backoff:
             self._activate(entry, cause, now_ns)
             return
-        entry.state, entry.cause, entry.since_ns = "backoff", cause, now_ns
+        self._move(entry, "backoff")
+        entry.cause, entry.since_ns = cause, now_ns
         least, most = self._backoff_s
         whole = min(most, least * 2 ** min(entry.failures - 1, 30))
         self._set_due(entry, now_ns + round(whole * (0.5 + self._rng.random() / 2) * 1e9))
@@ -286,17 +308,23 @@ class SchedulingQueue:
     def position(self, uid: str) -> tuple[int, int] | None:
         """Which in line, and of how many that wait, by priority and age. For people: it looks at all."""
         entry = self._entries.get(uid)
-        if entry is None or entry.state in {"gated", "in-hand"}:
+        if entry is None or entry.state not in IN_LINE:
             return None
-        line = [one for one in self._entries.values() if one.state not in {"gated", "in-hand"}]
+        line = [one for one in self._entries.values() if one.state in IN_LINE]
         mine = (-entry.pod.priority, *entry.order)
         return sum((-one.pod.priority, *one.order) < mine for one in line) + 1, len(line)
 
     # Inside.
 
+    def _move(self, entry: Entry, state: State) -> None:
+        """The only place where a state changes. It raises before anything has changed."""
+        check_move(entry.state, state, entry)
+        entry.state = state
+
     def _activate(self, entry: Entry, cause: Cause, now_ns: int) -> None:
         pod = entry.pod
-        entry.state, entry.cause, entry.since_ns, entry.waits = "active", cause, now_ns, ()
+        self._move(entry, "active")
+        entry.cause, entry.since_ns, entry.waits = cause, now_ns, ()
         lines = self._lines.setdefault(pod.priority, {})
         line = lines.get(pod.tenant)
         if line is None:
@@ -349,13 +377,6 @@ class SchedulingQueue:
     def _set_due(self, entry: Entry, due_ns: int) -> None:
         entry.due_ns = due_ns
         heapq.heappush(self._due, (due_ns, entry.pod.uid))
-
-    def _in_hand(self, uid: str) -> Entry | None:
-        """None: it went away meanwhile."""
-        entry = self._entries.get(uid)
-        if entry is not None and entry.state != "in-hand":
-            raise InvariantBroken(f"pod {entry.pod.key} is {entry.state}, not in hand: {entry}")
-        return entry
 
 
 def _stands(entry: Entry, priority: int, order: Order) -> bool:

@@ -108,7 +108,7 @@ class RoomMaking:
     def _is_made(self, uid: str) -> None:
         entry = self._desk.queue.entry(uid)
         if self._being_made.pop(uid, False) and entry is not None and entry.state == "in-hand":
-            self._desk.queue.retry(uid, entry.cause, now_ns=self._desk.clock.monotonic_ns(), backoff=False)
+            self._desk.pods.retry(uid, entry.cause, now_ns=self._desk.clock.monotonic_ns(), backoff=False)
             self._desk.news.moved.set()
 
     def reserve_soon(self, pod: PodView) -> None:

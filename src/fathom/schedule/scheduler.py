@@ -33,7 +33,8 @@ from fathom.schedule.hearing import Hearing
 from fathom.schedule.kinds import ROLLOUT
 from fathom.schedule.known import Known
 from fathom.schedule.observing import NO_LEASE, LeaseTerm, observed
-from fathom.schedule.queue import Happening, SchedulingQueue
+from fathom.schedule.pod_moves import QueueReader
+from fathom.schedule.queue import Happening
 from fathom.schedule.roommaking import RoomMaking
 from fathom.schedule.signals import QueueSignals
 from fathom.schedule.voice import QUEUED, QUEUED_AFTER_S, Voice, Word
@@ -75,7 +76,7 @@ class Scheduler:
         return self._desk.known
 
     @property
-    def queue(self) -> SchedulingQueue:
+    def queue(self) -> QueueReader:
         return self._desk.queue
 
     async def run(self, api: Api, term: Term | None) -> None:
@@ -112,15 +113,13 @@ class Scheduler:
     async def _recover(self) -> None:
         """What an earlier term left in hand: its requests are fenced off by now, so what the cache shows once
         it has caught up is what came of them."""
-        left = [uid for uid in self._desk.waiting if self._desk.is_in_hand(uid)]
+        left = self._desk.pods.unfinished()
         if not left and not self._desk.landed:
             return
         await self._desk.caches.probe("Pod", timeout_s=PROBE_S)
         for uid in left:
-            if self._desk.is_in_hand(uid):
-                self._desk.forget(uid)
-                self._desk.sent.pop(uid, None)  # Else nothing would be reserved for it again.
-                self._desk.queue.retry(
+            if self._desk.take_back(uid):
+                self._desk.pods.retry(
                     uid, Cause("start", "left by an earlier term"), now_ns=self._desk.clock.monotonic_ns()
                 )
 
@@ -131,10 +130,10 @@ class Scheduler:
 
     def _go_round(self, deciding: Deciding) -> None:
         now_ns = self._desk.clock.monotonic_ns()
-        self._desk.queue.come_due(now_ns=now_ns)
+        self._desk.pods.come_due(now_ns=now_ns)
         self._waking.wake_helped(now_ns=now_ns)
         while self._flights.binding < self._desk.rules.in_flight_max and not self._draining:
-            entries = self._desk.queue.take(most=self._desk.rules.batch_max)
+            entries = self._desk.pods.take(most=self._desk.rules.batch_max)
             if not entries:
                 return
             deciding.decide(entries)

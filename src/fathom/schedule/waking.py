@@ -32,7 +32,7 @@ class Waking:
                 hint: Hint = partial(self._could_place, only)
                 if happening.name == events.VIEW_FRESH and self._may_evict():
                     hint = self._could_evict
-                self._desk.queue.happened(happening, hint, now_ns=now_ns)
+                self._desk.pods.wake(happening, hint, now_ns=now_ns)
                 if self._cut_short:  # There was room for all that were asked about: ask about the rest too.
                     self._desk.news.ask_again(happening, freed)
 

@@ -81,7 +81,7 @@ def _of_desk(desk: Desk, sums: Sums, reserved: set[str]) -> Iterator[str]:
     for uid in desk.landed:
         yield f"{uid} has landed, and was not seen there"
     for uid, pod in desk.waiting.items():
-        if desk.is_in_hand(uid):
+        if desk.pods.is_taken(uid):
             yield f"{'/'.join(pod.key)} is in hand"
     table = desk.known.table
     for placed in table.placed.values():

@@ -7,7 +7,7 @@ import asyncio
 
 from fathom.api.binding import judging
 from fathom.schedule.committing import Committing
-from fathom.schedule.desk import Sent
+from fathom.schedule.pod_moves import Sent
 from fathom.sim.zoo import put_back
 
 SCENARIOS = ("one-scheduler",)
