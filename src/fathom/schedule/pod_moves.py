@@ -88,15 +88,12 @@ class PodMoves:
 
     def heard(self, view: PodView, cause: Cause, *, now_ns: int) -> None:
         """A pod of ours that has no node: new, or changed."""
-        state = self.state(view.uid)
-        if state == "withdrawn":
+        if view.uid in self._sent and view.uid not in self._waiting:
             # 1. A binding is under way. 2. The pod becomes another scheduler's. 3. It is ours again. Taken
-            # from the queue now, it would be sent twice, to two nodes.
-            check_move(state, "sent", view.key)
+            # from the queue now, it would be sent twice, to two nodes. (One that has landed raises.)
+            check_move(self.state(view.uid), "sent", view.key)
             self._queue.add_sent(_queued(view), cause, now_ns=now_ns)
         else:
-            if state == "landed":
-                check_move(state, "active", view.key)
             self._queue.add(_queued(view), cause, now_ns=now_ns)
         self._waiting[view.uid] = view
 
@@ -170,7 +167,8 @@ class PodMoves:
         if uid not in self._waiting and uid not in self._sent:
             return  # Most of what is heard is of pods that have had their node for long.
         check_move(self.state(uid), state, uid)
-        self._stop_waiting(uid)
+        if uid in self._waiting:
+            self._stop_waiting(uid)
         self._landed.pop(uid, None)
         self._sent.pop(uid, None)
 
