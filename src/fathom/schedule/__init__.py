@@ -1,7 +1,8 @@
 """The scheduler: pods in, placements out, each with its reasons.
 
 The pure part decides: `pods` and `table` hold what it sees as columns, `filters` and `scores` are its ordered
-rules, `place` applies them, `preempt` says who would have to leave. Around it, `queue` says who is next and
+rules, `place` applies them, `preempt` says who would have to leave. Around it, `queue` says who is next,
+`pod_states` which moves of a pod are legal, and `pod_moves` makes them, alone.
 `scheduler` is the loop: `hearing` keeps the `desk` in step with the caches, `waking` asks whom news helps,
 `deciding` places and records, `committing` sends until each outcome is known, `roommaking` evicts and
 reserves; `records` says why. What is decided here is proved by the API's ledger at the commit, which trusts
