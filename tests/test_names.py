@@ -49,7 +49,7 @@ NAMES: dict[str, tuple[str, str]] = {
     "decision": ("schedule/deciding.py", "explain/why.py"),
     "declare-lost": (PEOPLE, "controllers/nodes.py"),
     "epoch": ("api/admission/fences.py", "control/lease.py"),
-    "generation": (PEOPLE, "model/own/intents.py"),
+    "generation": (PEOPLE, "kinds/reservation.py"),
     "intent": (PEOPLE, "control/plan.py"),
     "node-revision": ("api/binding/judging.py", PEOPLE),
     "overrides": ("schedule/deciding.py", "schedule/known.py"),
@@ -61,7 +61,7 @@ NAMES: dict[str, tuple[str, str]] = {
     "reverted-to": ("controllers/reverting.py", "controllers/reverting.py"),
     "runs-seconds": (PEOPLE, "agent/simulated.py"),
     "simulated": (PEOPLE, "agent/simulated.py"),
-    "slot": ("controllers/plan_replicasets.py", "model/own/intents.py"),
+    "slot": ("controllers/plan_replicasets.py", "kinds/reservation.py"),
     "stop-when-alone-seconds": (PEOPLE, "agent/views.py"),
     "trust-lost": ("controllers/plan_trust.py", "model/trust.py"),
 }

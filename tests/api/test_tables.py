@@ -11,10 +11,12 @@ from hypothesis import strategies as st
 from fathom.api.cells import CELLS
 from fathom.api.cells.paths import parse_path
 from fathom.api.cells.times import human_duration, since, to_ns
-from fathom.api.kinds.kind import Column, Kind
-from fathom.api.kinds.own_workloads import WORKLOAD_PROGRESS
+from fathom.api.kinds.kind import Kind
+from fathom.api.kinds.own import own_kind
 from fathom.api.kinds.registry import Registry
 from fathom.api.tables import cell, columns_of, row, table
+from fathom.kinds import workload_progress
+from fathom.model.column import Column
 from fathom.model.objects import Obj
 
 NOW = "2024-05-01T12:00:00Z"
@@ -270,10 +272,11 @@ def test_a_table_says_what_it_is() -> None:
 
 
 def test_all_that_holds_a_workload_is_shown_and_not_only_the_first() -> None:
+    progress = own_kind(workload_progress.DEFINITION)
     reasons = [{"reason": "image"}, {"reason": "quota/risk-zone-c"}]
     status = {"current": {"pendingReasons": reasons, "stuckAt": "quota"}}
     shown = {
-        column.name: cell(WORKLOAD_PROGRESS, column, named("deployment-web", status=status), NOW_NS)
-        for column in columns_of(WORKLOAD_PROGRESS)
+        column.name: cell(progress, column, named("deployment-web", status=status), NOW_NS)
+        for column in columns_of(progress)
     }
     assert (shown["Pending"], shown["Stuck"]) == ("image,quota/risk-zone-c", "quota")

@@ -25,8 +25,8 @@ from fathom.controllers.stages import (
     stand_of,
 )
 from fathom.controllers.traces import last_action, last_error
+from fathom.kinds.workload_progress import LastAction, PendingReason
 from fathom.model.objects import Obj
-from fathom.model.own import LastAction, PendingReason
 
 
 def unplaced(*conditions: Obj, **spec: Any) -> Obj:

@@ -21,9 +21,9 @@ from fathom.controllers.plan_repair import (
     plan_reservation,
     waits_for_node_s,
 )
+from fathom.kinds.repair_proposal import spec_hash
 from fathom.model.accounts import REPAIR
 from fathom.model.objects import Obj
-from fathom.model.own.progress import spec_hash
 
 NOW = "2026-01-01T01:00:00Z"
 NOW_NS = 1_767_229_200 * 1_000_000_000

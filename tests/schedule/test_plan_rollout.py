@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from fathom.control.plan import Plan
-from fathom.model.own.policy import (
+from fathom.kinds.policy_rollout import (
     Gates,
     Observer,
     PolicyRollout,
@@ -13,7 +13,7 @@ from fathom.model.own.policy import (
     PolicyRolloutStatus,
     Step,
 )
-from fathom.model.own.shape import Meta
+from fathom.kinds.shape import Meta
 from fathom.schedule.plan_rollout import Share, Signals, plan_rollout
 from fathom.schedule.rollouts import as_plan
 from fathom.seams.outside import timestamp

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from fathom.kinds.reservation import Intent, intent_of, reservation_name
 from fathom.model.objects import Key, Obj
-from fathom.model.own.intents import Intent, intent_of, reservation_name
 from fathom.schedule.context import Context
 from fathom.schedule.known import HIGHEST, Held, Known
 from fathom.schedule.place import place

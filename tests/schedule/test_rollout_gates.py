@@ -7,8 +7,8 @@ import pytest
 from tests.control.worlds import told
 from tests.schedule.test_plan_rollout import BEGUN, rollout, signals
 
+from fathom.kinds.policy_rollout import Observer
 from fathom.model.objects import Key, Obj, lookup
-from fathom.model.own.policy import Observer
 from fathom.schedule.plan_rollout import plan_rollout
 from fathom.schedule.rollouts import PolicyRollouts
 from fathom.sim.faults import AnyFault, Crash, HoldWatch, Pause, Refuse

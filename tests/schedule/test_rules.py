@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from fathom.kinds import scheduling_policy
 from fathom.model.objects import Obj
-from fathom.model.own import policy
 from fathom.schedule.context import Allowed, Context, Policy, Quota, QuotaLimit, Reserved
 from fathom.schedule.place import Decider, Placement, place, place_batch, verdict_on
 from fathom.schedule.pods import PodView, pod_view
@@ -261,6 +261,6 @@ def test_a_policy_can_help_whom_a_rule_rejects_that_it_may_switch_off() -> None:
 
 
 def test_the_names_that_policies_are_checked_by_are_those_of_the_rules() -> None:
-    assert tuple(one.name for one in RULES.filters if not one.optional) == policy.FILTERS_ALWAYS
-    assert tuple(one.name for one in RULES.filters if one.optional) == policy.FILTERS_OPTIONAL
-    assert tuple(one.name for one in RULES.scores) == policy.SCORES
+    assert tuple(one.name for one in RULES.filters if not one.optional) == scheduling_policy.FILTERS_ALWAYS
+    assert tuple(one.name for one in RULES.filters if one.optional) == scheduling_policy.FILTERS_OPTIONAL
+    assert tuple(one.name for one in RULES.scores) == scheduling_policy.SCORES

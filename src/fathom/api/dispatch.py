@@ -17,8 +17,8 @@ from fathom.api.core import Call, Core
 from fathom.api.kinds.kind import Kind
 from fathom.api.kinds.registry import Registry
 from fathom.api.request import Answer, Response, Target
-from fathom.api.subresources.binding import BATCHES, bind, bind_batch, decode_batch
-from fathom.api.subresources.connection import CONNECTIONS, get_connection
+from fathom.api.subresources.binding import bind, bind_batch, decode_batch
+from fathom.api.subresources.connection import get_connection
 from fathom.api.subresources.eviction import evict
 from fathom.api.subresources.finalize import finalize
 from fathom.api.subresources.log import log
@@ -31,6 +31,8 @@ from fathom.api.verbs.get import get, read
 from fathom.api.verbs.list import list_
 from fathom.api.verbs.update import patch, put
 from fathom.api.verbs.watch import watch
+from fathom.kinds.binding_batch import BATCHES
+from fathom.kinds.node_connection import CONNECTIONS
 from fathom.model.body import encode_json
 from fathom.model.errors import ApiError, method_not_allowed, no_such_path, not_supported
 

@@ -9,8 +9,9 @@ from fathom.api.cells import CELLS
 from fathom.api.cells.paths import parse_path
 from fathom.api.cells.pods import pod_conditions
 from fathom.api.cells.times import since
-from fathom.api.kinds.kind import Column, Kind
+from fathom.api.kinds.kind import Kind
 from fathom.model.body import encode_json
+from fathom.model.column import Column
 from fathom.model.objects import Obj, metadata
 
 NAME = Column(

@@ -12,9 +12,10 @@ from typing import Any
 from fathom.api import represent
 from fathom.api.agents import address_of
 from fathom.api.core import Call, Core
-from fathom.api.kinds.kind import Column, Kind
+from fathom.api.kinds.kind import Kind
 from fathom.api.request import Response
 from fathom.model.body import encode_json
+from fathom.model.column import Column
 from fathom.model.errors import ApiError, bad_request, method_not_allowed, not_found, unavailable
 from fathom.model.objects import Key, Obj, labels_of, lookup, metadata
 from fathom.model.selectors import parse_field_selector, parse_label_selector

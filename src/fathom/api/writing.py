@@ -25,6 +25,7 @@ from fathom.api.kinds.kind import Kind
 from fathom.api.ledger.delta import PODS, RESERVATIONS
 from fathom.api.removal import DeleteOptions, check_preconditions, is_over, plan_removal
 from fathom.api.renewal import CHANGED, renewal
+from fathom.kinds.shape import GROUP
 from fathom.model.body import Body, canonical, with_revision
 from fathom.model.errors import (
     CHANGED_SINCE_READ,
@@ -41,7 +42,6 @@ from fathom.model.errors import (
 )
 from fathom.model.fields import changed_paths
 from fathom.model.objects import Key, Obj, lookup, metadata
-from fathom.model.own.shape import GROUP
 from fathom.seams.outside import timestamp
 from fathom.store.protocol import (
     BadCommit,

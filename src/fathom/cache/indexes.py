@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from fathom.kinds.scheduling_policy import POLICY
 from fathom.model.objects import Obj, metadata
-from fathom.model.own.policy import POLICY
 from fathom.model.tenancy import TENANT
 
 Index = Callable[[Obj], Iterable[str]]

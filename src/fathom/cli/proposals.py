@@ -8,17 +8,18 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 from fathom.cli.problem import Problem
-from fathom.client.api import Api, Resource
+from fathom.client.api import Api, own_resource
 from fathom.client.kubeconfig import BadKubeconfig
 from fathom.client.once import api_of
 from fathom.client.outcomes import Committed, Rejected
 from fathom.client.servers import find_server
+from fathom.kinds import repair_proposal
+from fathom.kinds.repair_proposal import OVER
 from fathom.model.errors import ApiError
 from fathom.model.objects import Obj, lookup, uid_of
-from fathom.model.own.progress import OVER
 from fathom.seams.outside import live
 
-PROPOSALS = Resource("fathom.dev", "v1alpha1", "repairproposals")
+PROPOSALS = own_resource(repair_proposal.DEFINITION)
 
 
 async def fetch_proposals(kubeconfig: Path | None, namespace: str, *, every: bool) -> list[Obj]:

@@ -13,6 +13,8 @@ from urllib.parse import quote, urlencode
 import msgspec
 
 from fathom.client.outcomes import Outcome, outcome_of
+from fathom.kinds.definition import KindDefinition
+from fathom.kinds.shape import GROUP, VERSION
 from fathom.model.body import decode_json, encode_json
 from fathom.model.errors import ApiError, unavailable
 from fathom.model.objects import Obj
@@ -57,6 +59,11 @@ class Resource(msgspec.Struct, frozen=True):
     @property
     def name(self) -> str:
         return f"{self.plural}.{self.group}" if self.group else self.plural
+
+
+def own_resource(definition: KindDefinition) -> Resource:
+    """Where a kind of fathom's own lives."""
+    return Resource(GROUP, VERSION, definition.plural, definition.namespaced)
 
 
 class Page(msgspec.Struct, frozen=True):

@@ -7,14 +7,15 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping
 
-from fathom.client.api import Api, Resource
+from fathom.client.api import Api
 from fathom.client.outcomes import Committed, Rejected
-from fathom.control.watches import Kind
+from fathom.control.watches import own
+from fathom.kinds import component_signals
 from fathom.model.errors import ApiError
 from fathom.model.objects import Obj, lookup, metadata
 from fathom.seams.outside import Clock, timestamp
 
-COMPONENT_SIGNALS = Kind("ComponentSignals", Resource("fathom.dev", "v1alpha1", "componentsignals", False))
+COMPONENT_SIGNALS = own(component_signals.DEFINITION)
 EVERY_S = 5.0
 
 

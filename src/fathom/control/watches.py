@@ -11,8 +11,9 @@ import msgspec
 
 from fathom.cache.indexes import STANDARD, Index
 from fathom.cache.snapshot import Snapshot
-from fathom.client.api import Resource
+from fathom.client.api import Resource, own_resource
 from fathom.control.owning import controller_of
+from fathom.kinds.definition import KindDefinition
 from fathom.model.objects import Key, Obj, key_of
 
 
@@ -31,6 +32,11 @@ class Kind(msgspec.Struct, frozen=True):
 
 def core(name: str, plural: str, *, namespaced: bool = True) -> Kind:
     return Kind(name, Resource("", "v1", plural, namespaced))
+
+
+def own(definition: KindDefinition) -> Kind:
+    """A kind of fathom's own, from its file in `fathom.kinds`."""
+    return Kind(definition.kind, own_resource(definition))
 
 
 CONFIG_MAP = core("ConfigMap", "configmaps")

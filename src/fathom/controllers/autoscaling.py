@@ -33,8 +33,8 @@ from fathom.controllers.samples import Sample
 from fathom.controllers.scaling import CACHED, Foreign, fetch_foreign, is_cached
 from fathom.model.errors import ApiError
 from fathom.model.objects import Key, Obj, key_of, labels_of, lookup, metadata
-from fathom.model.own import duration_ns
 from fathom.model.quantity import parse
+from fathom.model.times import duration_ns
 
 POD_METRICS = Resource("metrics.k8s.io", "v1beta1", "pods")
 

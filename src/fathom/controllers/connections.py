@@ -14,13 +14,14 @@ import asyncio
 
 import msgspec
 
-from fathom.client.api import Resource
+from fathom.client.api import own_resource
 from fathom.control.kit import Kit
 from fathom.controllers.evidence import SECOND_NS, Report, Verdict
+from fathom.kinds import node_connection
 from fathom.model.errors import ApiError
 from fathom.model.objects import lookup
 
-NODE_CONNECTIONS = Resource("fathom.dev", "v1alpha1", "nodeconnections", namespaced=False)
+NODE_CONNECTIONS = own_resource(node_connection.DEFINITION)
 EVERY_S = 5.0
 AT_ONCE = 16
 # One that fails may have met a full backlog, or a cable being moved.

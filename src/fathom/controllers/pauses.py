@@ -6,12 +6,13 @@ from collections.abc import Iterable
 
 import msgspec
 
-from fathom.client.api import Resource
-from fathom.control.watches import Kind
+from fathom.control.watches import own
+from fathom.kinds import scheduler_override
+from fathom.kinds.scheduler_override import SchedulerOverride, expiry_ns, named, override_active
+from fathom.kinds.shape import read
 from fathom.model.objects import Key, Obj, key_of
-from fathom.model.own import SchedulerOverride, expiry_ns, named, override_active, read
 
-OVERRIDE = Kind("SchedulerOverride", Resource("fathom.dev", "v1alpha1", "scheduleroverrides"))
+OVERRIDE = own(scheduler_override.DEFINITION)
 
 
 class Pause(msgspec.Struct, frozen=True):

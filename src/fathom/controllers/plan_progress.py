@@ -20,9 +20,10 @@ from fathom.controllers.missing import Missing
 from fathom.controllers.observed import with_observed
 from fathom.controllers.podstates import seconds
 from fathom.controllers.stages import MESSAGE_LENGTH_MAX, STAGES, Stand, reached
+from fathom.kinds.shape import read
+from fathom.kinds.workload_progress import LastAction, LastError, PendingReason, Progress
 from fathom.model.conditions import Status, conditions_of, set_condition, without_condition
 from fathom.model.objects import Obj, is_deleting, key_of, lookup, metadata
-from fathom.model.own import LastAction, LastError, PendingReason, Progress, read
 from fathom.seams.outside import timestamp
 
 FRESH_S = 10.0

@@ -13,11 +13,11 @@ from fathom.cache.freshness import NoOlderThan
 from fathom.control.plan import NOTHING, Create, Delete, Plan, WriteStatus, target, write_status
 from fathom.controllers.garbage import FOREGROUND, ORPHAN
 from fathom.controllers.jobtally import TRACKED
+from fathom.kinds.repair_proposal import OVER, spec_hash, subject_fault
 from fathom.model.accounts import REPAIR
 from fathom.model.conditions import conditions_of, find_condition, set_condition
 from fathom.model.objects import Key, Obj, is_deleting, key_of, lookup, metadata, uid_of
-from fathom.model.own import moment_ns
-from fathom.model.own.progress import OVER, spec_hash, subject_fault
+from fathom.model.times import moment_ns
 
 FRESH_S = 10.0
 SECOND_NS = 1_000_000_000

@@ -31,10 +31,11 @@ from fathom.controllers.plan_proposals import (
     plan_finalizers,
     proposal,
 )
+from fathom.kinds.reservation import HOLDER, HOLDER_UID, HOLDING, VOID, Reservation
+from fathom.kinds.shape import read
 from fathom.model.conditions import DISRUPTION_TARGET, conditions_of, is_true, set_condition
 from fathom.model.objects import Obj, is_deleting, key_of, lookup, metadata, uid_of
-from fathom.model.own import HOLDING, VOID, Reservation, moment_ns, read
-from fathom.model.own.capacity import HOLDER, HOLDER_UID
+from fathom.model.times import moment_ns
 
 # A void reservation is kept for a while, for people who look what happened.
 VOID_KEPT_S = 60.0

@@ -41,9 +41,9 @@ from fathom.controllers.podstates import (
     is_terminating,
     seconds,
 )
+from fathom.kinds.reservation import SLOT
 from fathom.model.conditions import conditions_of, find_condition, set_condition, without_condition
 from fathom.model.objects import Obj, is_deleting, labels_of, lookup, metadata
-from fathom.model.own.capacity import SLOT
 
 REPLICA_FAILURE = "ReplicaFailure"
 

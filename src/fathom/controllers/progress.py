@@ -10,7 +10,6 @@ from collections.abc import Iterable, Sequence
 from typing import ClassVar
 
 from fathom.cache.snapshot import Snapshot
-from fathom.client.api import Resource
 from fathom.control.again import Again
 from fathom.control.kit import Kit
 from fathom.control.owning import controller_of
@@ -27,6 +26,7 @@ from fathom.control.watches import (
     Related,
     View,
     Watch,
+    own,
 )
 from fathom.controllers.adopting import FOR_CHILDREN, claims_of, owner_key
 from fathom.controllers.crashes import CrashLoop, loops_of
@@ -48,10 +48,11 @@ from fathom.controllers.podstates import is_active, seconds
 from fathom.controllers.revisions import split
 from fathom.controllers.stages import REACHED, Stand, stand_of
 from fathom.controllers.traces import last_action, last_error
+from fathom.kinds import workload_progress
 from fathom.model.conditions import conditions_of, find_condition
 from fathom.model.objects import Key, Obj, key_of, labels_of, lookup, metadata, uid_of
 
-WORKLOAD_PROGRESS = Kind("WorkloadProgress", Resource("fathom.dev", "v1alpha1", "workloadprogresses"))
+WORKLOAD_PROGRESS = own(workload_progress.DEFINITION)
 EVERY_S = 1.0  # No workload is written more often.
 NODES_S = 30.0  # How often the node of somebody who waits for it is looked at.
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import ClassVar
 
 from fathom.cache.indexes import FOR_PODS, STANDARD, by_owner
-from fathom.client.api import MERGE, Resource
+from fathom.client.api import MERGE
 from fathom.client.outcomes import Committed, Rejected
 from fathom.control.again import Again
 from fathom.control.kit import Kit
@@ -25,6 +25,7 @@ from fathom.control.watches import (
     Related,
     View,
     Watch,
+    own,
 )
 from fathom.controllers.plan_proposals import (
     APPROVED,
@@ -43,12 +44,14 @@ from fathom.controllers.plan_repair import (
     plan_reservation,
     waits_for_node_s,
 )
+from fathom.kinds import repair_proposal, reservation, workload_progress
+from fathom.kinds.reservation import Reservation
+from fathom.kinds.shape import read
 from fathom.model.objects import Key, Obj, is_deleting, key_of, lookup, metadata, uid_of
-from fathom.model.own import Reservation, read
 
-RESERVATION = Kind("Reservation", Resource("fathom.dev", "v1alpha1", "reservations"))
-PROGRESS = Kind("WorkloadProgress", Resource("fathom.dev", "v1alpha1", "workloadprogresses"))
-PROPOSAL = Kind("RepairProposal", Resource("fathom.dev", "v1alpha1", "repairproposals"))
+RESERVATION = own(reservation.DEFINITION)
+PROGRESS = own(workload_progress.DEFINITION)
+PROPOSAL = own(repair_proposal.DEFINITION)
 
 # Nothing tells us of a pod that has gone which we never saw: everything is looked at again this often.
 SCAN_S = 15.0

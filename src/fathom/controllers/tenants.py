@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from fathom.client.local import LocalClient
 from fathom.controllers.quotas import Mend
+from fathom.kinds.shape import API_VERSION
+from fathom.kinds.tenant_quota import TENANT_QUOTAS
 from fathom.model.errors import ApiError
 from fathom.model.objects import Obj, metadata
-from fathom.model.own.capacity import TENANT_QUOTAS
-from fathom.model.own.shape import API_VERSION
 from fathom.model.view import View
 
 EVERY_S = 2.0

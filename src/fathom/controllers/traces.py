@@ -6,9 +6,9 @@ from collections.abc import Iterable, Sequence
 
 from fathom.controllers.podstates import seconds
 from fathom.controllers.stages import MESSAGE_LENGTH_MAX
+from fathom.kinds.workload_progress import LastAction, LastError
 from fathom.model.conditions import conditions_of, find_condition
 from fathom.model.objects import Obj, lookup, metadata
-from fathom.model.own import LastAction, LastError
 
 DECISION = "fathom.dev/decision"
 

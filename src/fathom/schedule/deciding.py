@@ -9,9 +9,9 @@ import asyncio
 
 import msgspec
 
-from fathom.model.own.capacity import CAPACITY_CLASS
-from fathom.model.own.overrides import USED_OVERRIDES
-from fathom.model.own.policy import POLICY
+from fathom.kinds.capacity_class import CAPACITY_CLASS
+from fathom.kinds.scheduler_override import USED_OVERRIDES
+from fathom.kinds.scheduling_policy import POLICY
 from fathom.schedule import rules as events
 from fathom.schedule.attempts import Attempts
 from fathom.schedule.committing import Committing

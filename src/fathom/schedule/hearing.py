@@ -11,8 +11,8 @@ from functools import partial
 import msgspec
 
 from fathom.control.cause import Cause
+from fathom.kinds.scheduler_override import USED_OVERRIDES
 from fathom.model.objects import Obj, key_of, lookup, metadata, uid_of
-from fathom.model.own.overrides import USED_OVERRIDES
 from fathom.model.tenancy import charged_to
 from fathom.schedule import rules as events
 from fathom.schedule.attempts import Attempts

@@ -3,24 +3,26 @@
 from __future__ import annotations
 
 from fathom.client.api import Resource
-from fathom.control.watches import NAMESPACE, NODE, POD, Kind, core
-from fathom.model.own import GROUP, VERSION
-
-
-def own(name: str, plural: str, *, namespaced: bool = False) -> Kind:
-    return Kind(name, Resource(GROUP, VERSION, plural, namespaced))
-
+from fathom.control.watches import NAMESPACE, NODE, POD, Kind, core, own
+from fathom.kinds import (
+    capacity_class,
+    policy_rollout,
+    reservation,
+    scheduler_override,
+    scheduling_policy,
+    tenant_quota,
+)
 
 DISRUPTION_BUDGET = Kind("PodDisruptionBudget", Resource("policy", "v1", "poddisruptionbudgets"))
 VOLUME = core("PersistentVolume", "persistentvolumes", namespaced=False)
 CLAIM = core("PersistentVolumeClaim", "persistentvolumeclaims")
 STORAGE_CLASS = Kind("StorageClass", Resource("storage.k8s.io", "v1", "storageclasses", namespaced=False))
-QUOTA = own("TenantQuota", "tenantquotas")
-CLASS = own("CapacityClass", "capacityclasses")
-POLICY = own("SchedulingPolicy", "schedulingpolicies")
-ROLLOUT = own("PolicyRollout", "policyrollouts")
-OVERRIDE = own("SchedulerOverride", "scheduleroverrides", namespaced=True)
-RESERVATION = own("Reservation", "reservations", namespaced=True)
+QUOTA = own(tenant_quota.DEFINITION)
+CLASS = own(capacity_class.DEFINITION)
+POLICY = own(scheduling_policy.DEFINITION)
+ROLLOUT = own(policy_rollout.DEFINITION)
+OVERRIDE = own(scheduler_override.DEFINITION)
+RESERVATION = own(reservation.DEFINITION)
 
 KINDS = (
     POD, NODE, NAMESPACE, DISRUPTION_BUDGET, VOLUME, CLAIM,

@@ -11,23 +11,16 @@ from typing import Any
 
 import msgspec
 
+from fathom.kinds.capacity_class import CapacityClass
+from fathom.kinds.policy_rollout import PolicyRollout
+from fathom.kinds.reservation import HOLDER_UID, HOLDING, Reservation
+from fathom.kinds.scheduler_override import USED_OVERRIDES, SchedulerOverride, expiry_ns, override_active
+from fathom.kinds.scheduling_policy import SchedulingPolicy
+from fathom.kinds.shape import read
+from fathom.kinds.tenant_quota import TenantQuota
 from fathom.model.objects import Key, Obj, key_of, labels_of, lookup, metadata, uid_of
-from fathom.model.own import (
-    HOLDING,
-    CapacityClass,
-    PolicyRollout,
-    Reservation,
-    SchedulerOverride,
-    SchedulingPolicy,
-    TenantQuota,
-    expiry_ns,
-    moment_ns,
-    override_active,
-    read,
-)
-from fathom.model.own.capacity import HOLDER_UID
-from fathom.model.own.overrides import USED_OVERRIDES
 from fathom.model.tenancy import TENANT, tenant_of
+from fathom.model.times import moment_ns
 from fathom.model.trust import lost_of
 from fathom.schedule import rules as events
 from fathom.schedule.context import Context

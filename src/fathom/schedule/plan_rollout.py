@@ -12,9 +12,8 @@ from __future__ import annotations
 
 import msgspec
 
-from fathom.model.own import PolicyRollout, PolicyRolloutStatus, Step, duration_ns
-from fathom.model.own.policy import Observer
-from fathom.model.own.times import moment_ns
+from fathom.kinds.policy_rollout import Observer, PolicyRollout, PolicyRolloutStatus, Step
+from fathom.model.times import duration_ns, moment_ns
 from fathom.seams.outside import timestamp
 
 PENDING, CANARY, COMPLETE, ROLLED_BACK = "Pending", "Canary", "Complete", "RolledBack"

@@ -6,9 +6,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+from fathom.kinds.capacity_class import CAPACITY_CLASS
+from fathom.kinds.scheduler_override import workloads_of
 from fathom.model.objects import Obj, labels_of, metadata
-from fathom.model.own.capacity import CAPACITY_CLASS
-from fathom.model.own.overrides import workloads_of
 from fathom.model.podresources import REQUESTS, pod_amounts
 from fathom.model.quantity import Quantity
 from fathom.model.selectors import (

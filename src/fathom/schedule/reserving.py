@@ -21,13 +21,22 @@ from typing import Literal
 
 from fathom.client.api import Api
 from fathom.client.outcomes import Committed, Conflict, Outcome, Rejected, Unknown
+from fathom.kinds.capacity_class import CAPACITY_CLASS
+from fathom.kinds.reservation import (
+    HOLDER,
+    HOLDER_UID,
+    HOLDING,
+    PREEMPT,
+    Reservation,
+    intent_of,
+    reservation_name,
+)
+from fathom.kinds.shape import read
 from fathom.model.errors import ApiError
 from fathom.model.objects import Key, Obj, is_deleting, key_of, labels_of, lookup, uid_of
-from fathom.model.own import HOLDING, Reservation, moment_ns, read
-from fathom.model.own.capacity import CAPACITY_CLASS, HOLDER, HOLDER_UID
-from fathom.model.own.intents import PREEMPT, intent_of, reservation_name
 from fathom.model.podresources import REQUESTS, pod_amounts
 from fathom.model.tenancy import TENANT
+from fathom.model.times import moment_ns
 from fathom.schedule.kinds import RESERVATION
 from fathom.schedule.pods import PodView
 from fathom.seams.outside import timestamp

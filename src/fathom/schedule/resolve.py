@@ -7,25 +7,22 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from fathom.model.objects import Obj, labels_of, lookup
-from fathom.model.own import (
-    CapacityClass,
-    PolicyRollout,
-    SchedulerOverride,
-    SchedulingPolicy,
-    TenantQuota,
-    named,
-)
-from fathom.model.own.overrides import (
+from fathom.kinds.capacity_class import CapacityClass
+from fathom.kinds.policy_rollout import PolicyRollout, policy_in
+from fathom.kinds.scheduler_override import (
     HOST_LABEL,
     NODE_CLASS_LABEL,
     POOL_LABEL,
     REGION_LABEL,
     WORKLOAD_TARGETS,
     ZONE_LABEL,
+    SchedulerOverride,
+    named,
 )
-from fathom.model.own.policy import BUILT_IN, policy_in
-from fathom.model.own.shape import Amount
+from fathom.kinds.scheduling_policy import BUILT_IN, SchedulingPolicy
+from fathom.kinds.schema import Amount
+from fathom.kinds.tenant_quota import TenantQuota
+from fathom.model.objects import Obj, labels_of, lookup
 from fathom.model.quantity import parse
 from fathom.schedule.context import Allowed, Avoided, Policy, Quota, QuotaLimit, Reserved, Volume
 from fathom.schedule.pods import PodView

@@ -9,12 +9,16 @@ import msgspec
 
 from fathom.cache.freshness import NoOlderThan
 from fathom.cache.snapshot import Snapshot
-from fathom.client.api import Resource
 from fathom.control.again import Again
 from fathom.control.kit import Kit
 from fathom.control.plan import OWN_WRITES, Patch, Plan, WriteStatus, target
 from fathom.control.signals import COMPONENT_SIGNALS, component_of, raised_of
-from fathom.control.watches import NAMESPACE, NODE, POD, SERVICE, Kind, Primary, Related, Watch
+from fathom.control.watches import NAMESPACE, NODE, POD, SERVICE, Primary, Related, Watch, own
+from fathom.kinds import policy_rollout, scheduling_policy
+from fathom.kinds.policy_rollout import PolicyRollout, policy_in
+from fathom.kinds.scheduler_override import workloads_of
+from fathom.kinds.scheduling_policy import SchedulingPolicy
+from fathom.kinds.shape import read
 from fathom.model.conditions import (
     CONNECTIONS_FAIL,
     conditions_of,
@@ -24,11 +28,9 @@ from fathom.model.conditions import (
     without_digits,
 )
 from fathom.model.objects import Key, Obj, key_of
-from fathom.model.own import GROUP, VERSION, PolicyRollout, SchedulingPolicy, read, workloads_of
-from fathom.model.own.policy import policy_in
-from fathom.model.own.times import duration_ns, moment_ns
 from fathom.model.podresources import is_terminal
 from fathom.model.tenancy import tenant_of
+from fathom.model.times import duration_ns, moment_ns
 from fathom.schedule.plan_rollout import (
     CANARY,
     COMPLETE,
@@ -41,8 +43,8 @@ from fathom.schedule.plan_rollout import (
     plan_rollout,
 )
 
-POLICY = Kind("SchedulingPolicy", Resource(GROUP, VERSION, "schedulingpolicies", namespaced=False))
-ROLLOUT = Kind("PolicyRollout", Resource(GROUP, VERSION, "policyrollouts", namespaced=False))
+POLICY = own(scheduling_policy.DEFINITION)
+ROLLOUT = own(policy_rollout.DEFINITION)
 
 # A rollout that nothing moves is looked at again in this time: signals get older by themselves, and pods that
 # begin to wait must not wait for the end of a step.

@@ -15,12 +15,13 @@ from typing import Any, Literal
 
 import msgspec
 
-from fathom.client.api import TIMEOUT_S, Api, Resource
+from fathom.client.api import TIMEOUT_S, Api, Resource, own_resource
 from fathom.client.outcomes import Committed, Conflict, Rejected, Unknown
+from fathom.kinds import binding_batch
 from fathom.model.errors import ApiError
 from fathom.model.objects import Key, Obj, lookup, metadata, uid_of
 
-BINDING_BATCHES = Resource("fathom.dev", "v1alpha1", "bindingbatches", namespaced=False)
+BINDING_BATCHES = own_resource(binding_batch.DEFINITION)
 PODS = Resource("", "v1", "pods")
 
 # What the server says when a predicate was false. Where it was the pod's, another node will not help.

@@ -8,8 +8,8 @@ from tests.api.binding.cluster import NODES, OWN, PODS, bind, node, own, pod
 from tests.api.harness import JANE, Api, tell
 
 from fathom.api.ledger.reporting import tenant_status
+from fathom.kinds.tenant_quota import TENANT_QUOTAS
 from fathom.model.objects import Key, Obj
-from fathom.model.own import TENANT_QUOTAS
 
 RBAC = "/apis/rbac.authorization.k8s.io/v1"
 

@@ -13,8 +13,9 @@ import lightkube.resources
 import pytest
 
 from fathom.api.kinds import catalogue, crd
-from fathom.api.kinds.kind import ALL_VERBS, Column, Kind, ScalePaths
+from fathom.api.kinds.kind import ALL_VERBS, Kind, ScalePaths
 from fathom.api.kinds.registry import Registry
+from fathom.model.column import Column
 
 TOML = Path(catalogue.__file__).with_name("kinds.toml")
 # lightkube's words for Kubernetes' verbs.

@@ -8,7 +8,8 @@ from typing import Any
 from tests.api.kinds.bodies import WIDGETS
 
 from fathom.api.kinds.custom import default_crd, established, kind_of_crd
-from fathom.api.kinds.kind import Column, Kind, ScalePaths
+from fathom.api.kinds.kind import Kind, ScalePaths
+from fathom.model.column import Column
 
 EARLY, LATE = "2024-01-01T00:00:00Z", "2024-06-01T00:00:00Z"
 TRUE = {"status": "True", "lastTransitionTime": EARLY}

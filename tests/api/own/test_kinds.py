@@ -10,8 +10,9 @@ from tests.api.harness import JANE, Api, tell
 from tests.security.people import CONTROLLERS, introduce, lead
 
 from fathom.api.kinds.own import OWN_KINDS
+from fathom.kinds.scheduler_override import SchedulerOverride, override_active
+from fathom.kinds.shape import read
 from fathom.model.objects import Obj
-from fathom.model.own import SchedulerOverride, override_active, read
 from fathom.model.user import User
 
 ROOT = "/apis/fathom.dev/v1alpha1"

@@ -20,10 +20,11 @@ from fathom.agent.gateway.routes import Seen, Table, make_table, said_of
 from fathom.cache.caches import Caches
 from fathom.cache.scope import Scope
 from fathom.cache.snapshot import Snapshot
-from fathom.client.api import STRATEGIC, Api, Resource
+from fathom.client.api import STRATEGIC, Api, Resource, own_resource
 from fathom.client.outcomes import Committed, Rejected
 from fathom.control.plan import contains
 from fathom.control.watches import NODE, POD, SERVICE, core
+from fathom.kinds import traffic_route
 from fathom.model.conditions import CONNECTIONS_FAIL, SERVING, Status, conditions_of, is_true, set_condition
 from fathom.model.objects import Key, Obj, key_of, lookup, metadata, uid_of
 from fathom.seams.outside import timestamp
@@ -32,7 +33,7 @@ from fathom.seams.seam import Ask, Reply
 
 EVENT = core("Event", "events")
 SLICES = Resource("discovery.k8s.io", "v1", "endpointslices")
-ROUTES = Resource("fathom.dev", "v1alpha1", "trafficroutes")
+ROUTES = own_resource(traffic_route.DEFINITION)
 IN_FORCE = "InForce"  # Condition of a route.
 SUSPECT = "fathom.dev/suspect"  # Taint of a node whose agent is not heard.
 LOOK_S = 5.0

@@ -7,11 +7,11 @@ from fathom.api.admission.attempt import CREATE, UPDATE, Attempt, refused
 from fathom.api.admission.plugin import Plugin
 from fathom.api.auth.authorize import Authorizer
 from fathom.api.request import Target
+from fathom.kinds.capacity_class import CAPACITY_CLASS, CAPACITY_CLASSES, CapacityClass
+from fathom.kinds.scheduler_override import OVERRIDES
+from fathom.kinds.shape import GROUP, VERSION, read
 from fathom.model.accounts import NODES
 from fathom.model.objects import Key, Obj, labels_of, lookup
-from fathom.model.own.capacity import CAPACITY_CLASS, CAPACITY_CLASSES, CapacityClass
-from fathom.model.own.overrides import OVERRIDES
-from fathom.model.own.shape import GROUP, VERSION, read
 from fathom.model.tenancy import tenant_of
 from fathom.model.view import View
 

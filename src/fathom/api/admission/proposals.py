@@ -5,9 +5,9 @@ from __future__ import annotations
 
 from fathom.api.admission.attempt import CREATE, UPDATE, Attempt, refused
 from fathom.api.admission.plugin import Plugin
+from fathom.kinds.repair_proposal import OVER, PROPOSALS
 from fathom.model.accounts import REPAIR, is_own
 from fathom.model.objects import lookup
-from fathom.model.own.progress import OVER, PROPOSALS
 from fathom.model.view import View
 
 APPROVAL = "approval"

@@ -18,10 +18,10 @@ from fathom.api.admission.attempt import CREATE, DELETE, UPDATE, Attempt, Charge
 from fathom.api.admission.plugin import Plugin
 from fathom.api.admission.scopes import in_scope
 from fathom.api.admission.usage import CHANGEABLE, PODS, counted_by, unasked, usage_of
+from fathom.kinds.reservation import RESERVATIONS
 from fathom.model.body import Body, canonical
 from fathom.model.errors import ApiError
 from fathom.model.objects import Obj, lookup, metadata
-from fathom.model.own.capacity import RESERVATIONS
 from fathom.model.podresources import Amounts, added, amounts, is_terminal, subtracted
 from fathom.model.quantity import ZERO, Quantity
 from fathom.model.view import Seen, View

@@ -6,8 +6,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
+from fathom.kinds.reservation import RESERVATIONS
 from fathom.model.objects import Obj, lookup
-from fathom.model.own.capacity import RESERVATIONS
 from fathom.model.podresources import is_best_effort
 
 _Rule = tuple[str, str, list[str]]  # scope, operator, values

@@ -12,9 +12,11 @@ from fathom.api.auth.authorize import Authorizer
 from fathom.api.kinds.kind import Kind
 from fathom.api.request import Target
 from fathom.api.strategy.table import strategy_for
+from fathom.kinds.capacity_class import CAPACITY_CLASSES
+from fathom.kinds.reservation import RESERVATIONS
+from fathom.kinds.shape import GROUP, VERSION
+from fathom.kinds.tenant_quota import TENANT_QUOTAS
 from fathom.model.objects import Key, Obj, labels_of, lookup
-from fathom.model.own.capacity import CAPACITY_CLASSES, RESERVATIONS, TENANT_QUOTAS
-from fathom.model.own.shape import GROUP, VERSION
 from fathom.model.tenancy import TENANT, tenant_of
 from fathom.model.view import View
 

@@ -11,7 +11,7 @@ from fathom.api.admission.plugin import Plugin
 from fathom.api.kinds.unenforced import ACCEPT, RESOURCES, Rule, is_accepted, unenforced
 from fathom.model.errors import ApiError, Cause
 from fathom.model.objects import Obj, is_deleting, lookup
-from fathom.model.own.times import moment_ns
+from fathom.model.times import moment_ns
 from fathom.model.view import View
 from fathom.seams.outside import Clock
 

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from fathom.api.ledger.holdings import reservation_holding
+from fathom.kinds.reservation import CHARGED_WITH, RESERVATIONS
 from fathom.model.objects import Obj, lookup
-from fathom.model.own.capacity import CHARGED_WITH, RESERVATIONS
 from fathom.model.podresources import (
     LIMITS,
     REQUESTS,

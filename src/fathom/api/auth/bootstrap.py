@@ -6,6 +6,8 @@ group. A rule of paths is (verbs, paths).
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from fathom.api.auth.own_roles import (
     ASK,
     EVENTS,
@@ -19,6 +21,9 @@ from fathom.api.auth.own_roles import (
 )
 from fathom.api.auth.rbac import CLUSTER_ROLE_BINDINGS, CLUSTER_ROLES, GROUP, ROLE_BINDINGS
 from fathom.api.auth.rules import Rule, as_wire, rules_of, uncovered
+from fathom.kinds.all import KINDS
+from fathom.kinds.definition import KindDefinition
+from fathom.kinds.shape import GROUP as OWN_GROUP
 from fathom.model.objects import Obj, key_of, metadata
 from fathom.model.view import View
 
@@ -28,6 +33,15 @@ ALL_VERBS = "create delete deletecollection get list patch update watch"
 
 # Who gathers what: the roles that carry the label `aggregate-to-X` make up X, and each X is part of the next.
 AGGREGATED = {"view": "edit", "edit": "admin", "admin": ""}
+
+_READ = tuple(kind for kind in KINDS if kind.view_role_reads)
+
+
+def _names(kinds: Iterable[KindDefinition], *endings: str) -> str:
+    """The resources of kinds for a row, each with every ending ('/status')."""
+    plurals = sorted(kind.plural for kind in kinds)
+    return " ".join(f"{plural}{ending}" for plural in plurals for ending in endings or ("",))
+
 
 ROLES: dict[str, tuple[Row, ...]] = {
     "cluster-admin": (("*", "*", "*"), ("*", "*")),
@@ -56,8 +70,12 @@ ROLES: dict[str, tuple[Row, ...]] = {
         ("create", "authorization.k8s.io", "localsubjectaccessreviews"),
         (ALL_VERBS, "rbac.authorization.k8s.io", "rolebindings roles"),
         # Who may steer is decided apart from who may deploy. What status shows is written by who observes it.
-        (WRITE, "fathom.dev", "scheduleroverrides trafficroutes"),
-        ("get patch update", "fathom.dev", "repairproposals/approval"),
+        (WRITE, OWN_GROUP, _names(kind for kind in KINDS if kind.admin_role_writes)),
+        (
+            "get patch update",
+            OWN_GROUP,
+            _names((kind for kind in KINDS if kind.approval), "/approval"),
+        ),
     ),
     "system:aggregate-to-edit": (
         (READ, "-", "pods/attach pods/exec pods/portforward pods/proxy secrets services/proxy"),
@@ -125,15 +143,9 @@ ROLES: dict[str, tuple[Row, ...]] = {
         (READ, "policy", "poddisruptionbudgets poddisruptionbudgets/status"),
         (READ, "networking.k8s.io", "ingresses ingresses/status networkpolicies"),
         (READ, "resource.k8s.io", "resourceclaims resourceclaims/status resourceclaimtemplates"),
-        (
-            READ,
-            "fathom.dev",
-            "repairproposals repairproposals/status reservations reservations/status scheduleroverrides"
-            " scheduleroverrides/status trafficroutes trafficroutes/status workloadprogresses"
-            " workloadprogresses/status",
-        ),
+        (READ, OWN_GROUP, _names((kind for kind in _READ if kind.namespaced), "", "/status")),
         # Why a pod waits is asked by those who deployed it.
-        (READ, "fathom.dev", "capacityclasses policyrollouts schedulingpolicies tenantquotas"),
+        (READ, OWN_GROUP, _names(kind for kind in _READ if not kind.namespaced)),
     ),
     # Bound to nobody: nodes get this from the node authorizer, which also looks at whose pods are asked for.
     "system:node": (

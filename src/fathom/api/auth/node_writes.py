@@ -13,11 +13,11 @@ from fathom.api.auth.node_tokens import token_fault
 from fathom.api.auth.nodes import LEASES, node_name
 from fathom.api.auth.references import references
 from fathom.api.request import Target
+from fathom.kinds.capacity_class import CAPACITY_CLASSES
 from fathom.model.causes import quoted
 from fathom.model.errors import ApiError, forbidden
 from fathom.model.mirror import MIRROR, is_mirror
 from fathom.model.objects import Key, Obj, labels_of, lookup, metadata, uid_of
-from fathom.model.own.capacity import CAPACITY_CLASSES
 from fathom.model.user import User
 from fathom.model.view import View
 

@@ -17,9 +17,9 @@ from fathom.api.binding.judging import Case, Moment, judge_account, judge_cordon
 from fathom.api.ledger.books import Books, key_in_store
 from fathom.api.ledger.holdings import Account, Holding
 from fathom.api.ledger.room import exceeds_quota
+from fathom.kinds.scheduler_override import override_active, scope_includes
+from fathom.kinds.tenant_quota import TENANT_QUOTAS
 from fathom.model.objects import Key, Obj, key_of
-from fathom.model.own.capacity import TENANT_QUOTAS
-from fathom.model.own.overrides import override_active, scope_includes
 from fathom.store.protocol import Expect
 
 

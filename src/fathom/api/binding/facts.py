@@ -11,24 +11,20 @@ from typing import Any, TypeVar
 import msgspec
 
 from fathom.api.ledger.room import NodeFacts, node_facts
-from fathom.model.objects import Key, Obj, metadata
-from fathom.model.own.capacity import (
-    CAPACITY_CLASSES,
-    RESERVATIONS,
-    TENANT_QUOTAS,
-    CapacityClass,
-    Reservation,
-    TenantQuota,
-)
-from fathom.model.own.overrides import (
+from fathom.kinds.capacity_class import CAPACITY_CLASSES, CapacityClass
+from fathom.kinds.policy_rollout import ROLLOUTS, PolicyRollout, active_policies
+from fathom.kinds.reservation import RESERVATIONS, Reservation
+from fathom.kinds.scheduler_override import (
     INFRASTRUCTURE_TARGETS,
     OVERRIDES,
     SchedulerOverride,
     named,
     workloads_of,
 )
-from fathom.model.own.policy import POLICIES, ROLLOUTS, PolicyRollout, active_policies
-from fathom.model.own.shape import read
+from fathom.kinds.scheduling_policy import POLICIES
+from fathom.kinds.shape import read
+from fathom.kinds.tenant_quota import TENANT_QUOTAS, TenantQuota
+from fathom.model.objects import Key, Obj, metadata
 from fathom.model.view import Seen, View
 from fathom.store.protocol import Expect
 

@@ -23,18 +23,9 @@ from fathom.api.ledger.holdings import (
     reservation_holding,
 )
 from fathom.api.ledger.room import NodeFacts, exceeds_quota, lacks_room, taken_port
-from fathom.model.body import canonical
-from fathom.model.objects import Key, Obj, is_deleting, labels_of, metadata, uid_of
-from fathom.model.own.capacity import (
-    CAPACITY_CLASS,
-    CAPACITY_CLASSES,
-    HOLDER_UID,
-    RESERVATIONS,
-    TENANT_QUOTAS,
-    Reservation,
-    reservation_usable,
-)
-from fathom.model.own.overrides import (
+from fathom.kinds.capacity_class import CAPACITY_CLASS, CAPACITY_CLASSES
+from fathom.kinds.reservation import HOLDER_UID, RESERVATIONS, Reservation, reservation_usable
+from fathom.kinds.scheduler_override import (
     OVERRIDES,
     SchedulerOverride,
     avoids,
@@ -43,7 +34,10 @@ from fathom.model.own.overrides import (
     scope_includes,
     targets_pod,
 )
-from fathom.model.own.policy import BUILT_IN, POLICIES, POLICY
+from fathom.kinds.scheduling_policy import BUILT_IN, POLICIES, POLICY
+from fathom.kinds.tenant_quota import TENANT_QUOTAS
+from fathom.model.body import canonical
+from fathom.model.objects import Key, Obj, is_deleting, labels_of, metadata, uid_of
 from fathom.model.podresources import is_terminal
 from fathom.model.tenancy import ACCOUNT, tenant_of
 from fathom.store.protocol import Expect

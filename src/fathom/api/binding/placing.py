@@ -20,20 +20,15 @@ from fathom.api.ledger.books import Books, document
 from fathom.api.ledger.delta import PODS
 from fathom.api.ledger.holdings import Holding, pod_holding, reservation_holding
 from fathom.api.ledger.keeper import stamped
+from fathom.kinds.capacity_class import CAPACITY_CLASSES
+from fathom.kinds.reservation import HOLDER, HOLDER_UID, RESERVATIONS, Reservation
+from fathom.kinds.scheduler_override import OVERRIDES
+from fathom.kinds.shape import read
 from fathom.model.accounts import NODES
 from fathom.model.body import Body
 from fathom.model.errors import ApiError, Cause, conflict
 from fathom.model.mirror import is_mirror
 from fathom.model.objects import Key, Obj, is_deleting, key_of, lookup, metadata, uid_of
-from fathom.model.own.capacity import (
-    CAPACITY_CLASSES,
-    HOLDER,
-    HOLDER_UID,
-    RESERVATIONS,
-    Reservation,
-)
-from fathom.model.own.overrides import OVERRIDES
-from fathom.model.own.shape import read
 from fathom.model.view import View
 from fathom.seams.outside import Clock, timestamp
 from fathom.store.protocol import Put

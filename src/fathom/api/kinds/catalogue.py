@@ -9,7 +9,8 @@ from typing import Any
 import msgspec
 
 from fathom.api.kinds.definitions import Definitions
-from fathom.api.kinds.kind import ALL_VERBS, Column, Kind, ScalePaths
+from fathom.api.kinds.kind import ALL_VERBS, Kind, ScalePaths
+from fathom.model.column import Column
 
 Paths = dict[str, Any]  # From a path to its default, or to '@Group'.
 

@@ -10,9 +10,10 @@ from collections.abc import Iterable
 from copy import deepcopy
 from typing import Any, Final
 
-from fathom.api.kinds.kind import Column, Kind, ScalePaths
+from fathom.api.kinds.kind import Kind, ScalePaths
 from fathom.api.kinds.schema_formats import FORMATS
 from fathom.api.kinds.schema_rules import levels
+from fathom.model.column import Column
 from fathom.model.objects import Obj, key_of, lookup
 
 GROUP: Final = "apiextensions.k8s.io"

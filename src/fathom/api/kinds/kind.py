@@ -7,19 +7,9 @@ from typing import Any
 
 import msgspec
 
+from fathom.model.column import Column
+
 ALL_VERBS = ("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch")
-
-
-class Column(msgspec.Struct, frozen=True):
-    """One printer column. `path` is a JSONPath into the object (`.spec.replicas`), or `=name` of a function
-    in `api/cells` for what no path can say (a pod's READY)."""
-
-    name: str
-    type: str  # string, integer, number, boolean, date
-    path: str
-    description: str = ""
-    format: str = ""
-    priority: int = 0  # Above 0: only in wide output.
 
 
 class ScalePaths(msgspec.Struct, frozen=True):

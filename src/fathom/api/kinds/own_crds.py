@@ -6,8 +6,9 @@ server has no answer.
 
 from __future__ import annotations
 
-from fathom.api.kinds.kind import Column, Kind
+from fathom.api.kinds.kind import Kind
 from fathom.api.kinds.own import OWN_KINDS
+from fathom.model.column import Column
 from fathom.model.objects import Obj
 
 

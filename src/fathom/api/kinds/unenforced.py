@@ -15,6 +15,7 @@ from typing import Any
 
 import msgspec
 
+from fathom.kinds.scheduler_override import OVERRIDES
 from fathom.model.objects import Key, Obj, lookup
 
 ACCEPT = "fathom.dev/accept-unenforced"  # Annotation: "true" where the writer knows that nobody enforces it.
@@ -69,7 +70,6 @@ _FLOWS = "fathom limits requests by its own rules, not by this one"
 _STORAGE = "fathom provisions, binds, attaches and mounts no volumes"
 _DEVICES = "fathom gives out no devices by claims"
 _SIGNS = "fathom signs no certificate for it"
-_OVERRIDES = "scheduleroverrides.fathom.dev"
 _ANY_NODE = "fathom sends traffic to any node"
 
 KEPT = (
@@ -135,11 +135,11 @@ KEPT = (
         says="fathom lets pods of the account use every Secret of the namespace",
         only=("true",),
     ),
-    _rule(_OVERRIDES, "spec.changes.drain", "fathom evicts no pods for it: it keeps others off, as a cordon"),
-    _rule(_OVERRIDES, "spec.changes.pauseRepair", "fathom's repair goes on"),
-    _rule(_OVERRIDES, "spec.changes.approveRepairs", "fathom approves no repairs by it"),
-    _rule(_OVERRIDES, "spec.changes.trafficWeights", "fathom's gateways go by TrafficRoutes only"),
-    _rule(_OVERRIDES, "spec.changes.breakGlassRole", "fathom gives nobody a role by it"),
+    _rule(OVERRIDES, "spec.changes.drain", "fathom evicts no pods for it: it keeps others off, as a cordon"),
+    _rule(OVERRIDES, "spec.changes.pauseRepair", "fathom's repair goes on"),
+    _rule(OVERRIDES, "spec.changes.approveRepairs", "fathom approves no repairs by it"),
+    _rule(OVERRIDES, "spec.changes.trafficWeights", "fathom's gateways go by TrafficRoutes only"),
+    _rule(OVERRIDES, "spec.changes.breakGlassRole", "fathom gives nobody a role by it"),
     _rule(
         "runtimeclasses.node.k8s.io",
         "handler",

@@ -12,9 +12,9 @@ from typing import Any
 from fathom.api.admission.attempt import Charge
 from fathom.api.ledger.delta import Claim, Delta
 from fathom.api.ledger.holdings import Account, Counts, Holding
+from fathom.kinds.shape import API_VERSION
 from fathom.model.body import Body
 from fathom.model.objects import Key, Obj
-from fathom.model.own.shape import API_VERSION
 from fathom.model.view import View
 from fathom.store.protocol import Delete, Expect, Put, Write
 

@@ -16,8 +16,8 @@ from fathom.api.ledger.books import (
 )
 from fathom.api.ledger.delta import claim_of
 from fathom.api.ledger.holdings import Holding, pod_holding, reservation_holding
+from fathom.kinds.reservation import RESERVATIONS
 from fathom.model.objects import Key, Obj, key_of
-from fathom.model.own.capacity import RESERVATIONS
 from fathom.model.view import View
 
 Place = tuple[str, Key]  # The resource of a book, and its name.

@@ -5,9 +5,9 @@ from __future__ import annotations
 import msgspec
 
 from fathom.api.ledger.holdings import Holding, pod_holding, reservation_holding
+from fathom.kinds.reservation import RESERVATIONS, VOID, Reservation
+from fathom.kinds.shape import read
 from fathom.model.objects import Obj, lookup, metadata
-from fathom.model.own.capacity import RESERVATIONS, VOID, Reservation
-from fathom.model.own.shape import read
 from fathom.model.podresources import is_terminal
 
 PODS = "pods"

@@ -12,9 +12,10 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from fathom.kinds.capacity_class import CAPACITY_CLASS
+from fathom.kinds.reservation import HOLDING
+from fathom.kinds.scheduler_override import ZONE_LABEL
 from fathom.model.objects import Obj, labels_of, lookup, metadata
-from fathom.model.own.capacity import CAPACITY_CLASS, HOLDING
-from fathom.model.own.overrides import ZONE_LABEL
 from fathom.model.podresources import REQUESTS, Amounts, amounts, is_terminal, pod_amounts
 from fathom.model.quantity import Quantity
 from fathom.model.tenancy import ACCOUNT, tenant_of

@@ -16,8 +16,8 @@ from fathom.api.ledger.books import Books
 from fathom.api.ledger.charged import charged_pod
 from fathom.api.ledger.delta import PODS, Delta, ledger_delta
 from fathom.api.ledger.holdings import account_for
+from fathom.kinds.reservation import CHARGED_WITH, RESERVATIONS
 from fathom.model.objects import Key, Obj, lookup, metadata, with_metadata
-from fathom.model.own.capacity import CHARGED_WITH, RESERVATIONS
 from fathom.model.tenancy import ACCOUNT
 from fathom.model.view import View
 

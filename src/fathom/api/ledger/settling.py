@@ -11,9 +11,9 @@ from __future__ import annotations
 from fathom.api.core import Core
 from fathom.api.ledger.books import BOOKS, KINDS, document, key_in_store
 from fathom.api.ledger.counting import Place, drift
+from fathom.kinds.shape import API_VERSION
 from fathom.model.body import Body
 from fathom.model.objects import Key, Obj
-from fathom.model.own.shape import API_VERSION
 from fathom.store.protocol import Committed, Conflict, Delete, Expect, Put, Write
 
 # Says that a count was made once: from then on the ledger is kept, and starting need not count again.

@@ -18,17 +18,7 @@ from fathom.api.strategy.jobs import JobStrategy
 from fathom.api.strategy.leases import LeaseStrategy
 from fathom.api.strategy.namespaces import NamespaceStrategy
 from fathom.api.strategy.nodes import NodeStrategy
-from fathom.api.strategy.own_capacity import (
-    CapacityClassStrategy,
-    ReservationStrategy,
-    TenantQuotaStrategy,
-)
-from fathom.api.strategy.own_overrides import (
-    RepairProposalStrategy,
-    SchedulerOverrideStrategy,
-    TrafficRouteStrategy,
-)
-from fathom.api.strategy.own_policy import PolicyRolloutStrategy, SchedulingPolicyStrategy
+from fathom.api.strategy.own import OwnStrategy
 from fathom.api.strategy.pods import PodStrategy
 from fathom.api.strategy.priorities import PriorityClassStrategy
 from fathom.api.strategy.quotas import LimitRangeStrategy, ResourceQuotaStrategy
@@ -43,6 +33,7 @@ from fathom.api.strategy.workloads import (
     PodTemplateStrategy,
     StatefulSetStrategy,
 )
+from fathom.kinds.all import KINDS
 
 _RBAC = "rbac.authorization.k8s.io"
 
@@ -75,18 +66,11 @@ STRATEGIES: Mapping[str, Strategy] = MappingProxyType(
         "leases.coordination.k8s.io": LeaseStrategy(),
         "poddisruptionbudgets.policy": PodDisruptionBudgetStrategy(),
         "priorityclasses.scheduling.k8s.io": PriorityClassStrategy(),
-        "capacityclasses.fathom.dev": CapacityClassStrategy(),
-        "policyrollouts.fathom.dev": PolicyRolloutStrategy(),
-        "repairproposals.fathom.dev": RepairProposalStrategy(),
-        "reservations.fathom.dev": ReservationStrategy(),
-        "scheduleroverrides.fathom.dev": SchedulerOverrideStrategy(),
-        "schedulingpolicies.fathom.dev": SchedulingPolicyStrategy(),
-        "tenantquotas.fathom.dev": TenantQuotaStrategy(),
-        "trafficroutes.fathom.dev": TrafficRouteStrategy(),
         f"clusterroles.{_RBAC}": RoleStrategy(namespaced=False),
         f"roles.{_RBAC}": RoleStrategy(namespaced=True),
         f"clusterrolebindings.{_RBAC}": RoleBindingStrategy(namespaced=False),
         f"rolebindings.{_RBAC}": RoleBindingStrategy(namespaced=True),
+        **{kind.resource: OwnStrategy(kind.rules) for kind in KINDS if kind.rules is not None},
     }
 )
 

@@ -17,6 +17,9 @@ from fathom.api.kinds.kind import Kind
 from fathom.api.metadata import annotation_causes, label_causes
 from fathom.api.request import Response, Target
 from fathom.api.verbs import bodies
+from fathom.kinds.scheduler_override import USED_OVERRIDES
+from fathom.kinds.scheduling_policy import POLICY
+from fathom.kinds.shape import API_VERSION, GROUP, VERSION
 from fathom.model.body import encode_json
 from fathom.model.errors import (
     ApiError,
@@ -28,14 +31,10 @@ from fathom.model.errors import (
     timed_out,
     too_many_requests,
 )
-from fathom.model.own.overrides import USED_OVERRIDES
-from fathom.model.own.policy import POLICY
-from fathom.model.own.shape import API_VERSION
 from fathom.model.tenancy import TENANT
 
 BINDING = ("", "v1", "Binding")
-BATCH = ("fathom.dev", "v1alpha1", "BindingBatch")
-BATCHES = "bindingbatches.fathom.dev"
+BATCH = (GROUP, VERSION, "BindingBatch")
 
 # Some seconds' work; a client with more sends several.
 BATCH_ITEMS_MAX = 1024
@@ -123,7 +122,7 @@ def decode_batch(core: Core, call: Call) -> tuple[Ask, ...]:
     for index, ask in enumerate(batch.items):
         causes += _ask_causes(ask, f"items[{index}]")
     if causes:
-        raise invalid(group="fathom.dev", kind="BindingBatch", name="", causes=causes)
+        raise invalid(group=GROUP, kind="BindingBatch", name="", causes=causes)
     return batch.items
 
 

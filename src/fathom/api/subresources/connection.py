@@ -7,12 +7,10 @@ from __future__ import annotations
 
 from fathom.api.core import Call, Core
 from fathom.api.request import Response
+from fathom.kinds.shape import API_VERSION
 from fathom.model.body import encode_json
 from fathom.model.errors import not_found
 from fathom.model.objects import Key
-from fathom.model.own.shape import API_VERSION
-
-CONNECTIONS = "nodeconnections.fathom.dev"
 
 
 async def get_connection(core: Core, call: Call) -> Response:

@@ -8,7 +8,7 @@ import msgspec
 
 from fathom.api import represent
 from fathom.api.core import Call, Core
-from fathom.api.kinds.kind import Column, Kind, ScalePaths
+from fathom.api.kinds.kind import Kind, ScalePaths
 from fathom.api.patch.apply import apply_patch
 from fathom.api.request import Response
 from fathom.api.verbs import bodies
@@ -16,6 +16,7 @@ from fathom.api.verbs.get import read
 from fathom.api.writing import Written, update
 from fathom.model import causes
 from fathom.model.body import encode_json
+from fathom.model.column import Column
 from fathom.model.errors import Cause, bad_request, invalid, no_such_path
 from fathom.model.objects import Obj, lookup, metadata
 from fathom.model.selectors import LabelSelector

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from fathom.model.own.overrides import HOST_LABEL
+from fathom.kinds.scheduler_override import HOST_LABEL
 from fathom.schedule.columns import Bools
 from fathom.schedule.context import Allowed, Avoided, Context, Reserved
 from fathom.schedule.filters.nodes import rejected

@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING
 
 from fathom.api.ledger.books import INTENT_BOOKS, NODE_BOOKS, TENANT_BOOKS
 from fathom.api.ledger.holdings import counts_of
+from fathom.kinds.reservation import RESERVATIONS
+from fathom.kinds.tenant_quota import TENANT_QUOTAS
 from fathom.model.mirror import is_mirror
 from fathom.model.objects import Obj, lookup, metadata
-from fathom.model.own.capacity import RESERVATIONS, TENANT_QUOTAS
 from fathom.model.podresources import REQUESTS, pod_amounts
 from fathom.model.tenancy import ACCOUNT
 from fathom.sim.invariants import Checker, Finding, Found, Seen

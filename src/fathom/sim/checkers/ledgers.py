@@ -6,9 +6,9 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from fathom.api.admission.quota import QUOTAS, drift
+from fathom.kinds.reservation import CHARGED_WITH, RESERVATIONS
 from fathom.model import view
 from fathom.model.objects import Key, Obj, lookup
-from fathom.model.own.capacity import CHARGED_WITH, RESERVATIONS
 from fathom.model.podresources import amounts
 from fathom.model.quantity import ZERO
 from fathom.sim.invariants import Checker, Finding, Found, Seen

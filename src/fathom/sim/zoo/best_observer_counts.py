@@ -3,7 +3,7 @@ decides from before."""
 
 from __future__ import annotations
 
-from fathom.model.own import PolicyRollout
+from fathom.kinds.policy_rollout import PolicyRollout
 from fathom.schedule import plan_rollout
 from fathom.schedule.plan_rollout import Signals
 from fathom.sim.zoo import put_back

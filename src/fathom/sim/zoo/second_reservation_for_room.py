@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import asyncio
 
-from fathom.model.own.intents import Intent
+from fathom.kinds.reservation import Intent
 from fathom.schedule import reserving
 from fathom.sim.zoo import put_back
 

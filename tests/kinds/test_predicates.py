@@ -6,26 +6,22 @@ from typing import Any
 
 import pytest
 
-from fathom.model.objects import Obj
-from fathom.model.own import (
-    CapacityClass,
-    Limit,
-    PolicyRollout,
-    Reservation,
+from fathom.kinds.capacity_class import CapacityClass
+from fathom.kinds.policy_rollout import PolicyRollout, active_policies, policy_in
+from fathom.kinds.reservation import Reservation, reservation_usable
+from fathom.kinds.scheduler_override import (
     SchedulerOverride,
-    Scope,
-    active_policies,
-    duration_ns,
-    moment_ns,
     override_active,
-    policy_in,
-    read,
-    reservation_usable,
     scope_includes,
     targets_pod,
     workloads_of,
 )
+from fathom.kinds.scheduling_policy import Scope
+from fathom.kinds.shape import read
+from fathom.kinds.tenant_quota import Limit
+from fathom.model.objects import Obj
 from fathom.model.tenancy import tenant_of
+from fathom.model.times import duration_ns, moment_ns
 
 S = 1_000_000_000
 START = "2026-01-01T00:00:00Z"

@@ -1,17 +1,16 @@
-"""What all kinds of fathom.dev have in common, and how an object becomes a struct."""
+"""What all kinds of fathom.dev have in common, and how an object becomes a Struct."""
 
 from __future__ import annotations
 
-from typing import Any, TypeVar
+from typing import Annotated, TypeVar
 
 import msgspec
 
+from fathom.kinds.schema import REQUIRED, Count, Name, Time, field_schema, one_of
 from fathom.model.objects import Key, Obj
 
 GROUP, VERSION = "fathom.dev", "v1alpha1"
 API_VERSION = f"{GROUP}/{VERSION}"
-
-Amount = str | int | float  # A quantity on the wire: '100m', 2.
 
 T = TypeVar("T")
 
@@ -38,20 +37,29 @@ class Meta(Shape, frozen=True):
 
 class Condition(Shape, frozen=True):
     type: str = ""
-    status: str = "Unknown"
+    status: Annotated[str, one_of("True", "False", "Unknown")] = "Unknown"
+    observed_generation: Count = 0
+    last_transition_time: Time = ""
     reason: str = ""
     message: str = ""
-    observed_generation: int = 0
-    last_transition_time: str = ""
+
+
+_TYPE_AND_STATUS = msgspec.Meta(extra_json_schema={"required": ["type", "status"]})
+_ONE_PER_TYPE = {"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["type"]}
+Conditions = Annotated[
+    tuple[Annotated[Condition, _TYPE_AND_STATUS], ...], field_schema(maxItems=None, **_ONE_PER_TYPE)
+]
+
+
+class ObjectRef(Shape, frozen=True):
+    api_version: str = ""
+    kind: Annotated[Name, REQUIRED] = ""
+    namespace: str = ""
+    name: Annotated[Name, REQUIRED] = ""
+    uid: str = ""
 
 
 def read(shape: type[T], obj: Obj) -> T:
     """The object as its struct. Raises ValueError (msgspec.ValidationError) for what no server of ours
     stores: a controller that follows other servers says so in a condition."""
     return msgspec.convert(obj, shape, strict=False)
-
-
-def wire(struct: Shape, kind: str) -> dict[str, Any]:
-    """The struct as an object to send."""
-    plain: dict[str, Any] = msgspec.to_builtins(struct)
-    return {"apiVersion": API_VERSION, "kind": kind, **plain}

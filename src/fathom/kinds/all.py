@@ -1,0 +1,38 @@
+"""The table of fathom's own kinds. What is not in it is not served.
+
+A new kind is a file of this package and a row here: docs/add-a-kind.md.
+"""
+
+from __future__ import annotations
+
+from fathom.kinds import (
+    binding_batch,
+    capacity_class,
+    component_signals,
+    node_connection,
+    policy_rollout,
+    repair_proposal,
+    reservation,
+    scheduler_override,
+    scheduling_policy,
+    tenant_quota,
+    traffic_route,
+    workload_progress,
+)
+from fathom.kinds.definition import KindDefinition
+
+# In the order of discovery.
+KINDS: tuple[KindDefinition, ...] = (
+    reservation.DEFINITION,
+    tenant_quota.DEFINITION,
+    capacity_class.DEFINITION,
+    scheduling_policy.DEFINITION,
+    policy_rollout.DEFINITION,
+    scheduler_override.DEFINITION,
+    workload_progress.DEFINITION,
+    repair_proposal.DEFINITION,
+    traffic_route.DEFINITION,
+    component_signals.DEFINITION,
+    binding_batch.DEFINITION,
+    node_connection.DEFINITION,
+)

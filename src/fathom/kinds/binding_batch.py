@@ -1,0 +1,20 @@
+"""BindingBatch: many bindings in one request. It is answered, never stored: `api/subresources/binding.py`."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from fathom.kinds.definition import KindDefinition
+from fathom.kinds.schema import field_schema
+from fathom.kinds.shape import Meta, Shape
+
+
+class BindingBatch(Shape, frozen=True):
+    """What an item is, is read by who answers: a batch with one bad item is not refused as a whole."""
+
+    metadata: Meta = Meta()
+    items: Annotated[tuple[dict[str, Any], ...], field_schema(maxItems=1024)] = ()
+
+
+DEFINITION = KindDefinition(shape=BindingBatch, plural="bindingbatches", namespaced=False, verbs=("create",))
+BATCHES = DEFINITION.resource

@@ -1,0 +1,48 @@
+"""ComponentSignals: what a part of the control plane notices about itself."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fathom.kinds.definition import KindDefinition
+from fathom.kinds.schema import REQUIRED, Name, Time, field_schema
+from fathom.kinds.shape import Meta, Shape
+from fathom.model.column import Column
+
+
+class ComponentSignal(Shape, frozen=True):
+    name: Annotated[Name, REQUIRED] = ""
+    message: str = ""
+    since: Time = ""
+
+
+class ComponentSignalsSpec(Shape, frozen=True):
+    """A component asks for nothing."""
+
+
+class ComponentSignalsStatus(Shape, frozen=True):
+    observed_at: Annotated[Time, field_schema("When this was last written.")] = ""
+    signals: Annotated[
+        tuple[ComponentSignal, ...],
+        field_schema("What the component notices about itself, of what is so now. None: it is well."),
+    ] = ()
+
+
+class ComponentSignals(Shape, frozen=True):
+    """Cluster-scoped; its name is the component's."""
+
+    metadata: Meta = Meta()
+    spec: ComponentSignalsSpec = ComponentSignalsSpec()
+    status: ComponentSignalsStatus = ComponentSignalsStatus()
+
+
+DEFINITION = KindDefinition(
+    shape=ComponentSignals,
+    plural="componentsignals",
+    namespaced=False,
+    short_names=("signals",),
+    columns=(
+        Column("Raised", "string", ".status.signals[*].name"),
+        Column("Message", "string", ".status.signals[*].message"),
+    ),
+)

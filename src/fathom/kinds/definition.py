@@ -1,0 +1,76 @@
+"""What the file of a kind says about it. The API, its discovery and OpenAPI, the tables of `kubectl get`, the
+roles `view` and `admin` and the definitions for other clusters follow from it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cached_property
+
+import msgspec
+
+from fathom.kinds.schema import Schema, schema_of
+from fathom.kinds.shape import GROUP, Shape
+from fathom.model.column import Column
+from fathom.model.errors import Cause
+from fathom.model.objects import Obj
+
+
+class Stamp(msgspec.Struct, frozen=True):
+    """Who writes an object, and when: what the server puts into a status in the writer's place."""
+
+    user: str
+    now: str  # RFC 3339
+
+
+class Rules(msgspec.Struct, frozen=True, kw_only=True):
+    """What a schema cannot say, as pure functions. Each may be absent.
+
+    Causes are collected from the schema and from here: a function passes over a value of a wrong type."""
+
+    validate_create: Callable[[Obj], list[Cause]] | None = None
+    validate_update: Callable[[Obj, Obj], list[Cause]] | None = None  # (new, old); absent: as at creation.
+    warnings: Callable[[Obj], list[str]] | None = None
+
+    # The status that is stored, by who makes the request. None: as it is. Clients write no status but through
+    # the subresources, whose functions are given what was sent: (new, old, stamp).
+    status_at_create: Callable[[Obj, Stamp], Obj] | None = None
+    status_at_update: Callable[[Obj, Obj, Stamp], Obj | None] | None = None
+    status_at_status_update: Callable[[Obj, Obj, Stamp], Obj] | None = None
+    status_at_approval: Callable[[Obj, Obj, Stamp], Obj] | None = None
+
+
+# The instance dictionary holds the cached properties. The schema is made for who asks: a scheduler does not.
+class KindDefinition(msgspec.Struct, frozen=True, kw_only=True, dict=True):
+    shape: type[Shape]  # Its name is the kind's. With a field `status` the kind has that subresource.
+    plural: str
+    namespaced: bool
+    short_names: tuple[str, ...] = ()
+    columns: tuple[Column, ...] = ()  # Between NAME and AGE.
+    selectable: tuple[str, ...] = ()  # Field selectors beyond metadata.name and metadata.namespace.
+    approval: bool = False  # Whether somebody's decision is written through a subresource of its own.
+    verbs: tuple[str, ...] = ()  # Of a kind that is answered and never stored. Empty: stored, with all verbs.
+    rules: Rules | None = None
+    view_role_reads: bool = False  # Whether the ClusterRole `view` (so `edit` and `admin` too) reads it.
+    admin_role_writes: bool = False  # Whether the ClusterRole `admin` writes it.
+
+    @property
+    def kind(self) -> str:
+        return self.shape.__name__
+
+    @property
+    def stored(self) -> bool:
+        return not self.verbs
+
+    @property
+    def subresources(self) -> tuple[str, ...]:
+        status = self.stored and "status" in self.shape.__struct_fields__
+        return (*(("status",) if status else ()), *(("approval",) if self.approval else ()))
+
+    @cached_property
+    def resource(self) -> str:
+        """'reservations.fathom.dev': the name used in views, messages and storage keys."""
+        return f"{self.plural}.{GROUP}"
+
+    @cached_property
+    def schema(self) -> Schema:
+        return schema_of(self.shape)

@@ -1,0 +1,157 @@
+"""RepairProposal: what repair would do, and who decided about it.
+
+It is made whole, never changed, and decided through the approval subresource. Who made it and who decided
+what are the server's words.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Annotated
+
+import msgspec
+
+from fathom.kinds.definition import KindDefinition, Rules, Stamp
+from fathom.kinds.schema import REQUIRED, Count, Name, Time, field_schema, one_of
+from fathom.kinds.shape import Conditions, Meta, ObjectRef, Shape
+from fathom.kinds.values import mapping, stamps
+from fathom.model import causes
+from fathom.model.accounts import SYSTEM_NAMESPACE
+from fathom.model.column import Column
+from fathom.model.errors import Cause
+from fathom.model.objects import Obj, lookup, metadata
+
+# Phases in which nothing is done about a proposal any more.
+OVER = frozenset({"Done", "Obsolete"})
+# Kinds without a namespace that a proposal may be about; such a one is in our own namespace.
+CLUSTER_SUBJECTS = frozenset({"Node"})
+
+DECISION = ("approved", "approver", "approvedAt", "approvedSpec")
+STAMPED = ("maker", *DECISION)
+
+
+class Evidence(Shape, frozen=True):
+    source: str = ""
+    message: Annotated[str, REQUIRED] = ""
+    revision: Count = 0
+    time: Time = ""
+
+
+class RepairProposalSpec(Shape, frozen=True):
+    subject: Annotated[ObjectRef, REQUIRED] = ObjectRef()
+    problem: Annotated[
+        Name, field_schema("What repair found, in a word: OrphanedReservation.", required=True)
+    ] = ""
+    action: Annotated[
+        str,
+        one_of("Delete", "Release", "RemoveFinalizer", "Unbind"),
+        field_schema("What it would do.", required=True),
+    ] = ""
+    evidence: tuple[Evidence, ...] = ()
+
+
+class RepairProposalStatus(Shape, frozen=True):
+    phase: Annotated[str, one_of("Proposed", "Approved", "Refused", "Done", "Obsolete")] = ""
+    maker: Annotated[
+        str, field_schema("Who made the proposal. Stamped by the server; repair believes only its own.")
+    ] = ""
+    approved: Annotated[
+        bool | None,
+        field_schema(
+            "Absent: nobody has decided. False is a refusal. Written through the approval subresource."
+        ),
+    ] = None
+    approver: Annotated[str, field_schema("Who decided. Stamped by the server.")] = ""
+    approved_at: Annotated[Time, field_schema("When. Stamped by the server.")] = ""
+    approved_spec: Annotated[
+        str, field_schema("The hash of the spec that was decided about. Stamped by the server.")
+    ] = ""
+    observed_generation: Count = 0
+    conditions: Conditions = ()
+
+
+class RepairProposal(Shape, frozen=True):
+    metadata: Meta = Meta()
+    spec: Annotated[RepairProposalSpec, REQUIRED] = RepairProposalSpec()
+    status: RepairProposalStatus = RepairProposalStatus()
+
+
+def spec_hash(proposed: Obj) -> str:
+    """What an approval is bound to."""
+    spec = msgspec.json.encode(proposed.get("spec") or {}, order="sorted")
+    return hashlib.sha256(spec).hexdigest()
+
+
+def subject_fault(proposed: Obj) -> str | None:
+    """Why a proposal may not be about its subject: who acts on it may reach further than who wrote it, so it
+    is about its own namespace, or from ours about what has none. None: it may."""
+    home = str(metadata(proposed).get("namespace") or "")
+    kind, namespace = (str(lookup(proposed, "spec", "subject", name) or "") for name in ("kind", "namespace"))
+    if kind not in CLUSTER_SUBJECTS:
+        return None if namespace == home else f"must be the proposal's own namespace, {home}"
+    if namespace:
+        return f"a {kind} has no namespace"
+    return None if home == SYSTEM_NAMESPACE else f"a proposal about a {kind} is made in {SYSTEM_NAMESPACE}"
+
+
+def status_at_create(obj: Obj, stamp: Stamp) -> Obj:
+    return {"phase": "Proposed", "maker": stamp.user}
+
+
+def status_at_status_update(obj: Obj, old: Obj, stamp: Stamp) -> Obj:
+    reported = {name: value for name, value in mapping(obj.get("status")).items() if name not in STAMPED}
+    return {**reported, **stamps(old, STAMPED)}
+
+
+def status_at_approval(obj: Obj, old: Obj, stamp: Stamp) -> Obj:
+    """Of all that is sent, `approved` alone is the caller's. To say the same again changes nothing."""
+    approved, before = lookup(obj, "status", "approved"), mapping(old.get("status"))
+    if approved == before.get("approved") and stamp.user == before.get("approver"):
+        return {**before}
+    kept = {name: value for name, value in before.items() if name not in DECISION}
+    return {**kept, **(_decision(approved, old, stamp) if approved is not None else {})}
+
+
+def _decision(approved: object, old: Obj, stamp: Stamp) -> Obj:
+    return {
+        "approved": approved,
+        "approver": stamp.user,
+        "approvedAt": stamp.now,
+        "approvedSpec": spec_hash(old),
+    }
+
+
+def validate(obj: Obj) -> list[Cause]:
+    fault = subject_fault(obj)
+    return [causes.forbidden("spec.subject.namespace", fault)] if fault else []
+
+
+def validate_update(obj: Obj, old: Obj) -> list[Cause]:
+    """What is approved is what was proposed."""
+    return causes.unchanged("spec", obj.get("spec"), old.get("spec"))
+
+
+DEFINITION = KindDefinition(
+    shape=RepairProposal,
+    plural="repairproposals",
+    namespaced=True,
+    approval=True,
+    short_names=("repair",),
+    columns=(
+        Column("Subject", "string", ".spec.subject.name"),
+        Column("Problem", "string", ".spec.problem"),
+        Column("Action", "string", ".spec.action"),
+        Column("Approved", "boolean", ".status.approved"),
+        Column("Phase", "string", ".status.phase"),
+        Column("Approver", "string", ".status.approver", priority=1),
+    ),
+    rules=Rules(
+        validate_create=validate,
+        validate_update=validate_update,
+        status_at_create=status_at_create,
+        status_at_status_update=status_at_status_update,
+        status_at_approval=status_at_approval,
+    ),
+    view_role_reads=True,
+)
+PROPOSALS = DEFINITION.resource

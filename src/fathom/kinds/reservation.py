@@ -1,0 +1,170 @@
+"""Reservation: capacity of a node that is held for a pod, and what it is for (its intent)."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Annotated
+
+import msgspec
+
+from fathom.kinds.definition import KindDefinition, Rules
+from fathom.kinds.schema import REQUIRED, Amounts, Count, Time, field_schema, one_of
+from fathom.kinds.shape import Condition, Meta, Shape
+from fathom.kinds.values import amount_causes
+from fathom.model import causes
+from fathom.model.column import Column
+from fathom.model.errors import Cause
+from fathom.model.objects import Obj, key_of, lookup, metadata, uid_of
+from fathom.model.times import moment_ns
+
+# Annotations of a workload's pod, given at its creation: what a reservation for it is named after. There is a
+# ReplicaSet for each template, so that its pods need no generation; other controllers may give one.
+SLOT, GENERATION = "fathom.dev/slot", "fathom.dev/generation"
+
+# Reservations in these phases hold capacity themselves. A bound one's pod does; the rest hold nothing.
+HOLDING = frozenset({"", "Active"})
+VOID = frozenset({"Released", "Expired"})
+
+# Annotations of a reservation: the pod that it is held for. Nobody else is bound on its strength.
+HOLDER, HOLDER_UID = "fathom.dev/pod", "fathom.dev/pod-uid"
+
+# Annotation of a reservation that only the server writes: the UID of the pod for which the namespace's
+# ResourceQuotas are charged already.
+CHARGED_WITH = "fathom.dev/charged-with-pod"
+
+PREEMPT = "preempt"
+
+# What it is for names it, and what it holds is charged: a change of either makes another one.
+_FIXED = ("workload", "slot", "intent", "resources", "capacityClass", "awaits")
+_ANY_OBJECT = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+
+
+class WorkloadRef(Shape, frozen=True):
+    name: str = ""
+    uid: Annotated[str, REQUIRED] = ""
+    generation: Count = 0
+
+
+class PodRef(Shape, frozen=True):
+    name: Annotated[str, REQUIRED] = ""
+    namespace: str = ""
+    uid: Annotated[str, REQUIRED] = ""
+
+
+class ReservationSpec(Shape, frozen=True):
+    workload: Annotated[
+        WorkloadRef,
+        field_schema("Whose capacity it is, and of which generation of its spec.", required=True),
+    ] = WorkloadRef()
+    slot: Annotated[Count, field_schema("Which of the workload's replicas it is for.")] = 0
+    intent: Annotated[
+        str,
+        field_schema("What it is for: at most one reservation is active per intent.", required=True),
+    ] = ""
+    node_name: Annotated[str, field_schema("Where the capacity is held.")] = ""
+    resources: Annotated[Amounts, field_schema("How much is held.")] = msgspec.field(default_factory=dict)
+    capacity_class: Annotated[
+        str, field_schema("The reserved pool it draws on; none is ordinary capacity.")
+    ] = ""
+    awaits: Annotated[
+        tuple[PodRef, ...],
+        field_schema(
+            "Pods that are being deleted from the node: what they still hold counts as free for this one."
+        ),
+    ] = ()
+    expires_at: Annotated[Time | None, field_schema("When it is void by itself.")] = None
+
+
+class ReservationStatus(Shape, frozen=True):
+    # '' until somebody has confirmed it.
+    phase: Annotated[
+        str,
+        one_of("Active", "Bound", "Released", "Expired"),
+        field_schema("Released and Expired hold nothing any more."),
+    ] = ""
+    observed_generation: Count = 0
+    conditions: Annotated[tuple[Condition, ...], field_schema(maxItems=None, items=_ANY_OBJECT)] = ()
+
+
+class Reservation(Shape, frozen=True):
+    metadata: Meta = Meta()
+    spec: ReservationSpec = ReservationSpec()
+    status: ReservationStatus = ReservationStatus()
+
+    @property
+    def intent(self) -> str:
+        """At most one reservation may be active for it."""
+        spec = self.spec
+        return f"{spec.workload.uid}/{spec.slot}/{spec.workload.generation}/{spec.intent}"
+
+
+def reservation_usable(reservation: Reservation, now_ns: int) -> bool:
+    """Whether a pod may still be bound on its strength."""
+    expires_ns = moment_ns(reservation.spec.expires_at)
+    if reservation.metadata.deletion_timestamp or reservation.status.phase not in HOLDING:
+        return False
+    return expires_ns is None or now_ns < expires_ns
+
+
+class Intent(msgspec.Struct, frozen=True):
+    """What a reservation is for, read off its pod: its identity. The scheduler names reservations by it; the
+    API server tells by it which one is a pod's own."""
+
+    workload: str
+    uid: str
+    slot: int = 0
+    generation: int = 0
+
+    @property
+    def text(self) -> str:
+        return f"{self.uid}/{self.slot}/{self.generation}/{PREEMPT}"
+
+
+def intent_of(pod: Obj) -> Intent:
+    meta = metadata(pod)
+    owner = next((ref for ref in meta.get("ownerReferences") or () if ref.get("controller")), None)
+    notes = meta.get("annotations") or {}
+    slot = str(notes.get(SLOT) or "")
+    if owner is None or not slot.isdecimal():
+        return Intent(key_of(pod).name, uid_of(pod))
+    generation = str(notes.get(GENERATION) or "")
+    number = int(generation) if generation.isdecimal() else 0
+    return Intent(str(owner.get("name")), str(owner.get("uid")), int(slot), number)
+
+
+def reservation_name(intent: Intent) -> str:
+    return f"{intent.workload[:200]}-{intent.slot}-{hashlib.sha256(intent.text.encode()).hexdigest()[:10]}"
+
+
+def validate(obj: Obj) -> list[Cause]:
+    return list(amount_causes(lookup(obj, "spec", "resources"), "spec.resources"))
+
+
+def validate_update(obj: Obj, old: Obj) -> list[Cause]:
+    found = validate(obj)
+    for field in _FIXED:
+        before = lookup(old, "spec", field)
+        found += causes.unchanged(f"spec.{field}", lookup(obj, "spec", field), before)
+    before = lookup(old, "spec", "nodeName")
+    if before:  # The node may be found later; then it stays.
+        found += causes.unchanged("spec.nodeName", lookup(obj, "spec", "nodeName"), before)
+    return found
+
+
+DEFINITION = KindDefinition(
+    shape=Reservation,
+    plural="reservations",
+    namespaced=True,
+    short_names=("rsv",),
+    columns=(
+        Column("Workload", "string", ".spec.workload.name"),
+        Column("Slot", "integer", ".spec.slot"),
+        Column("Intent", "string", ".spec.intent"),
+        Column("Node", "string", ".spec.nodeName"),
+        Column("Phase", "string", ".status.phase"),
+    ),
+    selectable=("spec.nodeName", "spec.intent", "status.phase"),
+    rules=Rules(validate_create=validate, validate_update=validate_update),
+    view_role_reads=True,
+)
+RESERVATIONS = DEFINITION.resource

@@ -1,0 +1,331 @@
+"""SchedulerOverride: what people have asked for, for whom, why and until when. One predicate says whether it
+holds; everyone asks that one, also where the store cannot be reached."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated
+
+import msgspec
+
+from fathom.kinds.definition import KindDefinition, Rules, Stamp
+from fathom.kinds.schema import KEEPS_UNKNOWN_FIELDS, REQUIRED, Count, Name, Time, field_schema
+from fathom.kinds.shape import Conditions, Meta, Shape
+from fathom.kinds.values import NO_DURATION, mapping, stamps, text
+from fathom.model import causes
+from fathom.model.accounts import SYSTEM_NAMESPACE
+from fathom.model.column import Column
+from fathom.model.errors import Cause, Causes
+from fathom.model.objects import Obj, labels_of, lookup, metadata
+from fathom.model.times import duration_ns, moment_ns
+from fathom.seams.outside import timestamp
+
+USED_OVERRIDES = "fathom.dev/overrides"  # On a bound pod: the overrides that its placement rests on.
+
+WORKLOAD_TARGETS = ("workload", "deployment", "replicaset", "job")
+INFRASTRUCTURE_TARGETS = ("node", "zone", "pool")
+TARGETS = (*WORKLOAD_TARGETS, *INFRASTRUCTURE_TARGETS)
+SCOPES = ("region", "zone", "node", "pool")
+
+REGION_LABEL, ZONE_LABEL = "topology.kubernetes.io/region", "topology.kubernetes.io/zone"
+HOST_LABEL = "kubernetes.io/hostname"
+POOL_LABEL = "fathom.dev/pool"
+NODE_CLASS_LABEL = "fathom.dev/node-class"
+STAMPED = ("author", "expiresAt")
+_LABELS = {"region": REGION_LABEL, "zone": ZONE_LABEL, "node": HOST_LABEL, "pool": POOL_LABEL}
+
+# Every change belongs to one control class; a class bounds how long its changes may last.
+PAUSE, PLACEMENT, QUOTA, CORDON = "pause", "placement", "quota", "cordon"
+REPAIR, TRAFFIC, BREAK_GLASS = "repair", "traffic", "break-glass"
+
+CONTROL_CLASSES: dict[str, str] = {
+    "pauseAutoscaler": PAUSE,
+    "pauseRollout": PAUSE,
+    "pauseRepair": PAUSE,
+    "pauseExpansion": PAUSE,
+    "avoidZones": PLACEMENT,
+    "avoidNodes": PLACEMENT,
+    "avoidNodeClasses": PLACEMENT,
+    "avoidPools": PLACEMENT,
+    "avoidTopology": PLACEMENT,
+    "allowReservedCapacityClass": QUOTA,
+    "reservedReplicas": QUOTA,
+    "cordon": CORDON,
+    "drain": CORDON,
+    "approveRepairs": REPAIR,
+    "trafficWeights": TRAFFIC,
+    "breakGlassRole": BREAK_GLASS,
+}
+
+_HOUR_NS = 3600 * 1_000_000_000
+
+# Long enough for the incident, short enough that the next week does not inherit it.
+EXPIRY_NS_MAX: dict[str, int] = {
+    PAUSE: 24 * _HOUR_NS,
+    PLACEMENT: 7 * 24 * _HOUR_NS,
+    QUOTA: 24 * _HOUR_NS,
+    CORDON: 7 * 24 * _HOUR_NS,
+    REPAIR: 4 * _HOUR_NS,
+    TRAFFIC: 24 * _HOUR_NS,
+    BREAK_GLASS: 1 * _HOUR_NS,
+}
+
+
+class Changes(Shape, frozen=True):
+    """Closed: a server of ours refuses what is not here, rather than accept what nobody carries out."""
+
+    pause_autoscaler: bool = False
+    pause_rollout: bool = False
+    pause_repair: bool = False
+    pause_expansion: bool = False
+    avoid_zones: tuple[Name, ...] = ()
+    avoid_nodes: tuple[Name, ...] = ()
+    avoid_node_classes: tuple[Name, ...] = ()
+    avoid_pools: tuple[Name, ...] = ()
+    avoid_topology: dict[str, tuple[Name, ...]] = msgspec.field(default_factory=dict)  # Node label -> values.
+    allow_reserved_capacity_class: Name = ""
+    reserved_replicas: Count | None = None  # How many pods may use it; absent: all of the target's.
+    cordon: bool = False
+    drain: bool = False
+    approve_repairs: tuple[Name, ...] = ()
+    traffic_weights: dict[str, Count] = msgspec.field(default_factory=dict)  # Region or pool -> weight.
+    break_glass_role: Name = ""
+
+
+class OverrideSpec(Shape, frozen=True):
+    target: Annotated[
+        Name,
+        field_schema(
+            "workload/NAME (or deployment/, replicaset/, job/), node/, zone/ or pool/NAME.", required=True
+        ),
+    ] = ""
+    scope: Annotated[
+        str, field_schema("Where it holds: region/, zone/, node/ or pool/NAME; everywhere without it.")
+    ] = ""
+    reason: Annotated[
+        str, field_schema("Why, for whoever reads it next.", required=True, minLength=1, maxLength=1024)
+    ] = ""
+    expires_after: Annotated[
+        Name,
+        field_schema("How long it lasts, such as 45m; each control class has its own bound.", required=True),
+    ] = ""
+    # Unknown changes reach `validate`, which refuses them: to drop one is to accept what nobody does.
+    changes: Annotated[Changes, REQUIRED, KEEPS_UNKNOWN_FIELDS] = Changes()
+
+
+class Acknowledgement(Shape, frozen=True):
+    controller: Annotated[str, REQUIRED] = ""
+    state: str = ""  # Honoring, Declined.
+    reason: str = ""
+    observed_generation: Count = 0
+
+
+class OverrideStatus(Shape, frozen=True):
+    author: Annotated[str, field_schema("Who asked for it. Stamped by the server.")] = ""
+    expires_at: Annotated[Time | None, field_schema("When it ends. Stamped by the server.")] = None
+    observed_generation: Count = 0
+    active: bool = False
+    affected_controllers: tuple[str, ...] = ()
+    acknowledgements: tuple[Acknowledgement, ...] = ()
+    conditions: Conditions = ()
+
+
+class SchedulerOverride(Shape, frozen=True):
+    metadata: Meta = Meta()
+    spec: Annotated[OverrideSpec, REQUIRED] = OverrideSpec()
+    status: OverrideStatus = OverrideStatus()
+
+
+class Named(msgspec.Struct, frozen=True):
+    """'workload/risk-api' taken apart."""
+
+    kind: str
+    name: str
+
+
+def named(text: str) -> Named | None:
+    kind, slash, name = text.partition("/")
+    return Named(kind, name) if slash and kind and name else None
+
+
+def expiry_ns(override: SchedulerOverride) -> int | None:
+    """When it ends: as the server stamped it, else from its creation (a server that stamps nothing)."""
+    stamped = moment_ns(override.status.expires_at)
+    if stamped is not None:
+        return stamped
+    created, lasts = moment_ns(override.metadata.creation_timestamp), duration_ns(override.spec.expires_after)
+    return None if created is None or lasts is None else created + lasts
+
+
+def override_active(override: SchedulerOverride, now_ns: int) -> bool:
+    """THE predicate. One whose end nobody can tell is not active: an override is bounded or it is nothing."""
+    expires_ns = expiry_ns(override)
+    return expires_ns is not None and now_ns < expires_ns and not override.metadata.deletion_timestamp
+
+
+def workloads_of(pod: Obj) -> tuple[str, ...]:
+    """Names by which a pod's workload may be called: that of its controller, and of the Deployment behind a
+    ReplicaSet (which is named after it and the pods' template). A pod without a controller is its own."""
+    meta = metadata(pod)
+    owner = next((one for one in meta.get("ownerReferences") or () if one.get("controller")), None)
+    if owner is None:
+        return (str(meta.get("name") or ""),)
+    name = str(owner.get("name") or "")
+    hashed = labels_of(pod).get("pod-template-hash")
+    behind = name.removesuffix(f"-{hashed}") if hashed else name
+    return (name,) if behind == name else (name, behind)
+
+
+def targets_pod(override: SchedulerOverride, pod: Obj) -> bool:
+    """Whether a workload override is about the pod's workload. (What it does *where* is the scope's.)"""
+    target = named(override.spec.target)
+    if target is None or target.kind not in WORKLOAD_TARGETS:
+        return False
+    same = metadata(pod).get("namespace") == override.metadata.namespace
+    return same and target.name in workloads_of(pod)
+
+
+def scope_includes(scope: str, node_labels: Mapping[str, str]) -> bool:
+    """Whether a node lies where an override holds. A scope that cannot be read includes nothing."""
+    if not scope:
+        return True
+    place = named(scope)
+    return place is not None and place.kind in _LABELS and node_labels.get(_LABELS[place.kind]) == place.name
+
+
+def cordons(override: SchedulerOverride, node: str, labels: Mapping[str, str]) -> bool:
+    """Whether it keeps every pod off the node. A node without the label is its own host."""
+    target, changes = named(override.spec.target), override.spec.changes
+    if target is None or target.kind not in INFRASTRUCTURE_TARGETS or not (changes.cordon or changes.drain):
+        return False
+    places = {labels.get(_LABELS[target.kind]), node if target.kind == "node" else None}
+    return target.name in places
+
+
+def avoids(override: SchedulerOverride, node: str, labels: Mapping[str, str]) -> bool:
+    """Whether the workload that it targets is to stay off the node."""
+    changes = override.spec.changes
+    listed = {
+        ZONE_LABEL: changes.avoid_zones,
+        HOST_LABEL: changes.avoid_nodes,
+        NODE_CLASS_LABEL: changes.avoid_node_classes,
+        POOL_LABEL: changes.avoid_pools,
+        **changes.avoid_topology,
+    }
+    there = node in changes.avoid_nodes or any(
+        labels.get(label) in values for label, values in listed.items()
+    )
+    return there and scope_includes(override.spec.scope, labels)
+
+
+def status_at_create(obj: Obj, stamp: Stamp) -> Obj:
+    return {"author": stamp.user, **_expiry(obj, stamp), "active": False}
+
+
+def status_at_update(obj: Obj, old: Obj, stamp: Stamp) -> Obj | None:
+    """Who changes how long it lasts counts from now. The author stays: the audit log has the others."""
+    if lookup(obj, "spec", "expiresAfter") == lookup(old, "spec", "expiresAfter"):
+        return None
+    return {**mapping(obj.get("status")), **_expiry(obj, stamp)}
+
+
+def status_at_status_update(obj: Obj, old: Obj, stamp: Stamp) -> Obj:
+    return {**mapping(obj.get("status")), **stamps(old, STAMPED)}
+
+
+def _expiry(obj: Obj, stamp: Stamp) -> Obj:
+    lasts_ns = duration_ns(text(lookup(obj, "spec", "expiresAfter")))
+    now_ns = moment_ns(stamp.now)
+    if lasts_ns is None or now_ns is None:
+        return {}
+    return {"expiresAt": timestamp(now_ns + lasts_ns)}
+
+
+def validate(obj: Obj) -> list[Cause]:
+    spec = mapping(obj.get("spec"))
+    found = [*_target_causes(text(spec.get("target")), text(metadata(obj).get("namespace")))]
+    if text(spec.get("scope")):
+        found += _place_causes(spec["scope"], "spec.scope", SCOPES)
+    changes = mapping(spec.get("changes"))
+    found += _change_causes(changes)
+    found += _expiry_causes(text(spec.get("expiresAfter")), changes)
+    return found
+
+
+def validate_update(obj: Obj, old: Obj) -> list[Cause]:
+    found = validate(obj)
+    before = lookup(old, "spec", "target")
+    return found + causes.unchanged("spec.target", lookup(obj, "spec", "target"), before)
+
+
+def _target_causes(target: str, namespace: str) -> list[Cause]:
+    found = _place_causes(target, "spec.target", TARGETS) if target else []
+    place = named(target)
+    if place is not None and place.kind in INFRASTRUCTURE_TARGETS and namespace != SYSTEM_NAMESPACE:
+        why = f"overrides of infrastructure ({place.kind}) are made in the namespace {SYSTEM_NAMESPACE}"
+        found.append(causes.forbidden("spec.target", why))
+    return found
+
+
+def _place_causes(value: str, field: str, kinds: tuple[str, ...]) -> list[Cause]:
+    place = named(value)
+    if place is None:
+        return [causes.invalid(field, value, f"must be of the form {kinds[0]}/NAME")]
+    return [] if place.kind in kinds else [causes.not_supported(field, place.kind, kinds)]
+
+
+def _change_causes(changes: Obj) -> list[Cause]:
+    found: list[Cause] = Causes()
+    if not changes:
+        found.append(causes.required("spec.changes", "an override that changes nothing is none"))
+    for name in changes:
+        if name not in CONTROL_CLASSES:
+            found.append(causes.not_supported("spec.changes", name, tuple(CONTROL_CLASSES)))
+    if "reservedReplicas" in changes and not changes.get("allowReservedCapacityClass"):
+        why = "must be set together with reservedReplicas"
+        found.append(causes.required("spec.changes.allowReservedCapacityClass", why))
+    return found
+
+
+def _expiry_causes(expires_after: str, changes: Obj) -> list[Cause]:
+    field = "spec.expiresAfter"
+    if not expires_after:
+        return []
+    lasts_ns = duration_ns(expires_after)
+    if lasts_ns is None or lasts_ns <= 0:
+        return [causes.invalid(field, expires_after, NO_DURATION)]
+    classes = sorted({CONTROL_CLASSES[name] for name in changes if name in CONTROL_CLASSES})
+    for control in classes:
+        most_ns = EXPIRY_NS_MAX[control]
+        if lasts_ns > most_ns:
+            hours = most_ns // (3600 * 1_000_000_000)
+            why = f"a {control} override lasts at most {hours}h"
+            return [causes.invalid(field, expires_after, why)]
+    return []
+
+
+DEFINITION = KindDefinition(
+    shape=SchedulerOverride,
+    plural="scheduleroverrides",
+    namespaced=True,
+    short_names=("sov",),
+    columns=(
+        Column("Target", "string", ".spec.target"),
+        Column("Scope", "string", ".spec.scope"),
+        Column("Reason", "string", ".spec.reason"),
+        Column("Author", "string", ".status.author"),
+        Column("Active", "boolean", ".status.active"),
+        Column("Expires", "string", ".status.expiresAt"),
+    ),
+    selectable=("spec.target",),
+    rules=Rules(
+        validate_create=validate,
+        validate_update=validate_update,
+        status_at_create=status_at_create,
+        status_at_update=status_at_update,
+        status_at_status_update=status_at_status_update,
+    ),
+    view_role_reads=True,
+    admin_role_writes=True,
+)
+OVERRIDES = DEFINITION.resource

@@ -1,0 +1,92 @@
+"""TrafficRoute: where the traffic of a Service, or of a workload's pods, goes."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fathom.kinds.definition import KindDefinition, Rules
+from fathom.kinds.schema import REQUIRED, Count, Name, field_schema
+from fathom.kinds.shape import Conditions, Meta, Shape
+from fathom.kinds.values import items, mapping
+from fathom.model import causes
+from fathom.model.column import Column
+from fathom.model.errors import Cause, Causes
+from fathom.model.objects import Obj
+
+_PLACES = ("region", "zone", "pool")
+
+
+class Route(Shape, frozen=True):
+    """One of region, zone and pool: where this share goes."""
+
+    weight: Annotated[int, field_schema(required=True, minimum=0, maximum=1_000_000)] = 0
+    region: Name = ""
+    zone: Name = ""
+    pool: Name = ""
+
+
+class TrafficRouteSpec(Shape, frozen=True):
+    service: Annotated[Name, field_schema("Whose traffic; or that of a workload's pods.")] = ""
+    workload: Name = ""
+    routes: Annotated[
+        tuple[Route, ...], field_schema("Each names one region, zone or pool and its share.", required=True)
+    ] = ()
+
+
+class TrafficRouteStatus(Shape, frozen=True):
+    observed_generation: Count = 0
+    observed_by: tuple[str, ...] = ()
+    conditions: Conditions = ()
+
+
+class TrafficRoute(Shape, frozen=True):
+    metadata: Meta = Meta()
+    spec: Annotated[TrafficRouteSpec, REQUIRED] = TrafficRouteSpec()
+    status: TrafficRouteStatus = TrafficRouteStatus()
+
+
+def validate(obj: Obj) -> list[Cause]:
+    spec = mapping(obj.get("spec"))
+    found: list[Cause] = Causes()
+    if bool(spec.get("service")) == bool(spec.get("workload")):
+        found.append(causes.required("spec.service", "exactly one of service and workload must be set"))
+    for index, route in enumerate(items(spec.get("routes"))):
+        places = [name for name in _PLACES if mapping(route).get(name)]
+        if len(places) != 1:
+            why = "must name exactly one of region, zone and pool"
+            found.append(causes.invalid(f"spec.routes[{index}]", places, why))
+    found += _repeated(spec)
+    weights = [mapping(route).get("weight") for route in items(spec.get("routes"))]
+    if weights and not any(isinstance(weight, int) and weight > 0 for weight in weights):
+        found.append(causes.invalid("spec.routes", weights, "at least one weight must be above 0"))
+    return found
+
+
+def _repeated(spec: Obj) -> list[Cause]:
+    """Of two shares for one place nobody could say which is meant."""
+    seen: set[tuple[str, object]] = set()
+    found = []
+    for index, route in enumerate(items(spec.get("routes"))):
+        for by in _PLACES:
+            place = mapping(route).get(by)
+            if place and (by, place) in seen:
+                found.append(causes.duplicate(f"spec.routes[{index}].{by}", place))
+            seen.add((by, place))
+    return found
+
+
+DEFINITION = KindDefinition(
+    shape=TrafficRoute,
+    plural="trafficroutes",
+    namespaced=True,
+    short_names=("troute",),
+    columns=(
+        Column("Service", "string", ".spec.service"),
+        Column("Workload", "string", ".spec.workload"),
+        Column("Weights", "string", ".spec.routes[*].weight"),
+    ),
+    rules=Rules(validate_create=validate),
+    view_role_reads=True,
+    admin_role_writes=True,
+)
+ROUTES = DEFINITION.resource

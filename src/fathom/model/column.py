@@ -1,0 +1,17 @@
+"""One printer column of a kind, as data: what `kubectl get` shows."""
+
+from __future__ import annotations
+
+import msgspec
+
+
+class Column(msgspec.Struct, frozen=True):
+    """`path` is a JSONPath into the object (`.spec.replicas`), or `=name` of a function in `api/cells` for
+    what no path can say (a pod's READY)."""
+
+    name: str
+    type: str  # string, integer, number, boolean, date
+    path: str
+    description: str = ""
+    format: str = ""
+    priority: int = 0  # Above 0: only in wide output.
