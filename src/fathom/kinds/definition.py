@@ -25,7 +25,8 @@ class Stamp(msgspec.Struct, frozen=True):
 class Rules(msgspec.Struct, frozen=True, kw_only=True):
     """What a schema cannot say, as pure functions. Each may be absent.
 
-    Causes are collected from the schema and from here: a function passes over a value of a wrong type."""
+    The functions of status run before the schema is asked. None may fail on anything that a client sends:
+    they pass over values of a wrong type."""
 
     validate_create: Callable[[Obj], list[Cause]] | None = None
     validate_update: Callable[[Obj, Obj], list[Cause]] | None = None  # (new, old); absent: as at creation.

@@ -1,7 +1,6 @@
 """How the rules of kinds look at values that a client sent, and judge quantities and durations.
 
-The schema has judged types and presence by the time causes are looked at, but both are collected: a value of
-a wrong type is passed over here.
+A value of a wrong type is passed over here: the schema names it.
 """
 
 from __future__ import annotations
