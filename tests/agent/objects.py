@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from fathom.agent.runtime import Exit, Run
-from fathom.agent.views import SECOND_NS, ContainerView, Health
+from fathom.agent.views import ContainerView, Health
 from fathom.model.objects import Obj
+from fathom.model.times import SECOND_NS
 
 T0 = 1_767_225_600 * SECOND_NS  # 2026-01-01T00:00:00Z
 

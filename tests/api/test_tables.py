@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from fathom.api.cells import CELLS
 from fathom.api.cells.paths import parse_path
-from fathom.api.cells.times import human_duration, since, to_ns
+from fathom.api.cells.times import human_duration, since
 from fathom.api.kinds.kind import Kind
 from fathom.api.kinds.own import own_kind
 from fathom.api.kinds.registry import Registry
@@ -18,6 +18,7 @@ from fathom.api.tables import cell, columns_of, row, table
 from fathom.kinds import workload_progress
 from fathom.model.column import Column
 from fathom.model.objects import Obj
+from fathom.model.times import moment_ns
 
 NOW = "2024-05-01T12:00:00Z"
 NOW_NS = 1_714_564_800_000_000_000
@@ -106,10 +107,10 @@ def test_durations_are_rounded_as_kubernetes_rounds_them(seconds: float, shown: 
 
 
 def test_times_are_read_exactly_or_not_at_all() -> None:
-    assert to_ns(NOW) == NOW_NS
-    assert to_ns("2024-05-01T14:00:00+02:00") == NOW_NS
-    assert to_ns("2024-05-01T12:00:00.000001Z") == NOW_NS + 1000
-    assert [to_ns(bad) for bad in ("", None, "soon", "2024-05-01T12:00:00", 5)] == [None] * 5
+    assert moment_ns(NOW) == NOW_NS
+    assert moment_ns("2024-05-01T14:00:00+02:00") == NOW_NS
+    assert moment_ns("2024-05-01T12:00:00.000001Z") == NOW_NS + 1000
+    assert [moment_ns(bad) for bad in ("", None, "soon", "2024-05-01T12:00:00", 5)] == [None] * 5
     assert (since(None, NOW_NS), since("2024-05-01T11:55:00Z", NOW_NS)) == ("<unknown>", "5m")
 
 

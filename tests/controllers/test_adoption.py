@@ -7,9 +7,9 @@ from tests.control.worlds import told
 from fathom.control.owning import controller_of
 from fathom.controllers.deployments import Deployments
 from fathom.controllers.jobs import JOB_NAME, Jobs
-from fathom.controllers.jobtally import TRACKED
 from fathom.controllers.replicasets import ReplicaSets
 from fathom.model.objects import Key, Obj, lookup, metadata, uid_of
+from fathom.model.well_known import JOB_TRACKING_FINALIZER
 from fathom.sim.scenarios.jobs import JOBS, job
 from fathom.sim.scenarios.objects import PODS, REPLICA_SETS, replica_set, template
 from fathom.sim.scenarios.staff import come_to_rest, employ
@@ -119,7 +119,7 @@ def test_a_jobs_pod_that_is_relabelled_is_let_go_and_no_longer_waits_to_be_count
         await world.api.patch(PODS, "default", "sum-0", {"metadata": {"labels": labels}})
         await come_to_rest(world)
         assert [owner(world, name) for name in names(world)] == ["", "sum", "sum"]
-        assert (finalizers(world, "sum-0"), finalizers(world, "sum-1")) == ([], [TRACKED])
+        assert (finalizers(world, "sum-0"), finalizers(world, "sum-1")) == ([], [JOB_TRACKING_FINALIZER])
 
     told(story)
 
@@ -128,7 +128,7 @@ def test_a_pod_that_no_job_will_have_does_not_wait_to_be_counted() -> None:
     async def story(world: World) -> None:
         await at_work(world)
         stray = bare("stray")
-        stray["metadata"] |= {"labels": {JOB_NAME: "gone"}, "finalizers": [TRACKED]}
+        stray["metadata"] |= {"labels": {JOB_NAME: "gone"}, "finalizers": [JOB_TRACKING_FINALIZER]}
         await world.apply(PODS, stray)
         await come_to_rest(world)
         assert finalizers(world, "stray") == []

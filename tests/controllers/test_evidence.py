@@ -10,16 +10,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from fathom.controllers.brake import BrakeLimits, Permit, Stand, eased, limits_of, permit
-from fathom.controllers.evidence import (
-    SECOND_NS,
-    Assessment,
-    Evidence,
-    Heard,
-    Report,
-    State,
-    Verdict,
-    assess,
-)
+from fathom.controllers.evidence import Assessment, Evidence, Heard, Report, State, Verdict, assess
+from fathom.model.times import SECOND_NS
 
 NOW = 10_000 * SECOND_NS
 

@@ -12,10 +12,11 @@ from tests.controllers.test_plan_jobs import _carry_out, _delete, job, lines, pl
 from fathom.control.plan import Plan
 from fathom.controllers.indexes import INDEX
 from fathom.controllers.jobpolicies import FAILURES, IGNORED, Ruling, doom, met_rule, ruling
-from fathom.controllers.jobtally import TRACKED, tally
+from fathom.controllers.jobtally import tally
 from fathom.controllers.plan_jobs import look_again_s
 from fathom.model.conditions import conditions_of
 from fathom.model.objects import Obj
+from fathom.model.well_known import JOB_TRACKING_FINALIZER
 
 CODE_42 = {"containerName": "main", "operator": "In", "values": [42]}
 FAILJOB = {"action": "FailJob", "onExitCodes": CODE_42}
@@ -223,4 +224,4 @@ def _note(plan: Plan, pods: dict[str, Obj]) -> None:
         name = create.obj["metadata"]["name"]
         if name in pods and not pods[name]["metadata"].get("annotations"):
             pods[name]["metadata"]["annotations"] = create.obj["metadata"]["annotations"]
-            assert pods[name]["metadata"]["finalizers"] == [TRACKED]
+            assert pods[name]["metadata"]["finalizers"] == [JOB_TRACKING_FINALIZER]

@@ -11,14 +11,14 @@ from fathom.controllers.plan_endpoints import (
     MANAGED_BY,
     MANAGER,
     NEEDS,
-    SERVICE_NAME,
     SLICE_ENDPOINTS_MAX,
     plan_endpoints,
     plan_slices,
 )
 from fathom.model.objects import Obj
+from fathom.model.well_known import SERVICE_NAME_LABEL
 
-LABELS = {SERVICE_NAME: "web", MANAGED_BY: MANAGER}
+LABELS = {SERVICE_NAME_LABEL: "web", MANAGED_BY: MANAGER}
 
 
 def service(**spec: Any) -> Obj:
@@ -138,7 +138,7 @@ def test_the_last_slice_stays_empty_and_others_go() -> None:
 
 def test_slices_of_others_and_services_without_a_selector_are_left_alone() -> None:
     foreign = slice_of("mine", endpoint("x", "10.0.0.9"))
-    foreign["metadata"]["labels"] = {SERVICE_NAME: "web", MANAGED_BY: "me"}
+    foreign["metadata"]["labels"] = {SERVICE_NAME_LABEL: "web", MANAGED_BY: "me"}
     there = slice_of("web-ipv4-0", endpoint("a", "10.0.0.1"))
     assert plan_slices(service(), [at_address("a", "10.0.0.1")], [foreign, there]) == NOTHING
     assert plan_slices(service(selector={}), [], []) == NOTHING

@@ -12,10 +12,11 @@ from tests.controllers.making import NOW, at, meta, pod
 from fathom.control.owning import controller_ref
 from fathom.control.plan import NOTHING, Plan, contains
 from fathom.controllers.indexes import INDEX, parse_indexes, shown_indexes
-from fathom.controllers.jobtally import TRACKED, tally
+from fathom.controllers.jobtally import tally
 from fathom.controllers.plan_jobs import Around, look_again_s, plan_job
 from fathom.model.conditions import conditions_of
 from fathom.model.objects import Obj
+from fathom.model.well_known import JOB_TRACKING_FINALIZER
 
 
 def job(status: Obj | None = None, **spec: Any) -> Obj:
@@ -34,7 +35,7 @@ def worker(owner: Obj, name: str, phase: str = "Running", *, tracked: bool = Tru
     made = pod(name, owner, phase=phase, ready=phase == "Running", **options)
     made["metadata"]["ownerReferences"] = [controller_ref(owner)]
     if tracked:
-        made["metadata"]["finalizers"] = [TRACKED]
+        made["metadata"]["finalizers"] = [JOB_TRACKING_FINALIZER]
     return made
 
 
@@ -62,7 +63,7 @@ def said(status: Obj) -> dict[str, tuple[str, str]]:
 def test_as_many_pods_run_as_parallelism_allows() -> None:
     plan = planned(job(status={}))
     assert lines(plan) == ["create Pod default/sum-0", "create Pod default/sum-1"]
-    assert plan.creates[0].obj["metadata"]["finalizers"] == [TRACKED]
+    assert plan.creates[0].obj["metadata"]["finalizers"] == [JOB_TRACKING_FINALIZER]
     assert statuses(plan) == [{"active": None, "ready": 0, "terminating": 0, "startTime": NOW}]
 
 

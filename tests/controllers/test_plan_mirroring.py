@@ -8,9 +8,10 @@ import pytest
 from tests.controllers.making import meta
 
 from fathom.control.plan import NOTHING
-from fathom.controllers.plan_endpoints import MANAGED_BY, SERVICE_NAME
-from fathom.controllers.plan_mirroring import LEADER, MIRROR, SKIP, plan_mirror
+from fathom.controllers.plan_endpoints import MANAGED_BY
+from fathom.controllers.plan_mirroring import LEADER, MIRROR, plan_mirror
 from fathom.model.objects import Obj
+from fathom.model.well_known import SERVICE_NAME_LABEL, SKIP_MIRROR_LABEL
 
 
 def service(**spec: Any) -> Obj:
@@ -38,7 +39,7 @@ def mirrored() -> list[Obj]:
 def test_a_subset_becomes_a_slice_for_each_family() -> None:
     four, six = mirrored()
     assert (four["metadata"]["name"], six["metadata"]["name"]) == ("db-mirror-ipv4-0", "db-mirror-ipv6-0")
-    assert four["metadata"]["labels"] == {"team": "x", SERVICE_NAME: "db", MANAGED_BY: MIRROR}
+    assert four["metadata"]["labels"] == {"team": "x", SERVICE_NAME_LABEL: "db", MANAGED_BY: MIRROR}
     assert four["metadata"]["ownerReferences"][0]["kind"] == "Endpoints"
     assert four["ports"] == six["ports"] == [{"name": "", "port": 5432, "protocol": "TCP"}]
     assert four["endpoints"] == [
@@ -68,7 +69,7 @@ def test_what_is_there_is_changed_and_what_is_no_longer_wanted_goes() -> None:
         (endpoints(SUBSET), None),
         (endpoints(SUBSET), service(selector={"app": "db"})),
         (endpoints(SUBSET), service(type="ExternalName")),
-        (endpoints(SUBSET, labels={SKIP: "true"}), service()),
+        (endpoints(SUBSET, labels={SKIP_MIRROR_LABEL: "true"}), service()),
         (endpoints(SUBSET, annotations={LEADER: "{}"}), service()),
     ],
 )

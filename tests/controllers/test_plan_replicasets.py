@@ -11,7 +11,7 @@ from tests.controllers.making import NOW, at, pod, replica_set
 from fathom.control.again import Failure
 from fathom.control.owning import claims
 from fathom.control.plan import NOTHING, Plan
-from fathom.controllers.leaving import DELETION_COST, leaving_first
+from fathom.controllers.leaving import leaving_first
 from fathom.controllers.plan_replicasets import (
     BURST_PODS_MAX,
     ENDED_KEPT,
@@ -25,6 +25,7 @@ from fathom.controllers.plan_replicasets import (
 )
 from fathom.controllers.podstates import seconds
 from fathom.model.objects import Obj, labels_of
+from fathom.model.well_known import DELETION_COST_ANNOTATION
 
 
 def around(owner: Obj, pods: Sequence[Obj], *, others: Sequence[int] = ()) -> Around:
@@ -151,7 +152,7 @@ def test_those_that_do_least_go_first(sooner: Obj, later: Obj) -> None:
 
 def test_a_pod_that_is_cheap_to_lose_goes_before_a_young_one() -> None:
     cheap, young = pod("cheap", age_s=900), pod("young", age_s=1, ready_for_s=0)
-    cheap["metadata"]["annotations"] = {DELETION_COST: "-10"}
+    cheap["metadata"]["annotations"] = {DELETION_COST_ANNOTATION: "-10"}
     assert leaving_first([young, cheap], [], lambda _: None) == [cheap, young]
 
 

@@ -21,12 +21,13 @@ from fathom.cache.indexed import Held
 from fathom.cache.snapshot import Snapshot
 from fathom.control.process import Controllers
 from fathom.control.signals import raised_of
-from fathom.controllers.evidence import SECOND_NS, SIGNALS, Report
+from fathom.controllers.evidence import SIGNALS, Report
 from fathom.controllers.nodes import operators_word
 from fathom.controllers.observed import BEHIND_S, Behind, with_observed
-from fathom.controllers.reached import SERVING, Reached
-from fathom.model.conditions import conditions_of, find_condition
+from fathom.controllers.reached import Reached
+from fathom.model.conditions import SERVING_CONDITION, conditions_of, find_condition
 from fathom.model.objects import Key, Obj, key_of
+from fathom.model.times import SECOND_NS
 from fathom.schedule.process import SchedulerProcess
 from fathom.seams.log import NoLog
 from fathom.sim.faults import LoseReply, LoseRequest, Partition, Refuse
@@ -112,7 +113,7 @@ def test_a_gateway_says_of_pods_on_a_node_in_doubt_whether_it_reaches_them() -> 
 
 
 def probed(uid: str, status: str, stamp: str) -> Obj:
-    condition = {"type": SERVING, "status": status, "lastProbeTime": stamp}
+    condition = {"type": SERVING_CONDITION, "status": status, "lastProbeTime": stamp}
     return {"metadata": {"name": uid, "uid": uid}, "status": {"conditions": [condition]}}
 
 

@@ -14,9 +14,9 @@ from fathom.kinds.policy_rollout import (
     Step,
 )
 from fathom.kinds.shape import Meta
+from fathom.model.times import timestamp
 from fathom.schedule.plan_rollout import Share, Signals, plan_rollout
 from fathom.schedule.rollouts import as_plan
-from fathom.seams.outside import timestamp
 
 S = 1_000_000_000
 NONE = Share()

@@ -11,7 +11,7 @@ from tests.api.harness import Api, config_map, deployment, pod, tell
 
 from fathom.model.body import Body
 from fathom.model.objects import Obj
-from fathom.seams.outside import timestamp
+from fathom.model.times import timestamp
 from fathom.store.protocol import Expect, Put
 
 ACCEPT = "fathom.dev/accept-unenforced"

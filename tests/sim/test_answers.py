@@ -6,7 +6,8 @@ from typing import Any
 
 from tests.sim.small import config_map, passes, story
 
-from fathom.client.api import MERGE, Api
+from fathom.client.api import Api
+from fathom.model.media_types import MERGE_PATCH
 from fathom.model.objects import Key, Obj
 from fathom.seams.seam import Ask
 from fathom.sim.checkers.answers import AnswersAreTrue
@@ -108,7 +109,7 @@ def written(ask: Ask, old: Obj, new: Obj | None) -> Any:
 
 
 def patch(body: Obj, subresource: str = "") -> Ask:
-    return Ask("PATCH", f"{PATH}/a{subresource}", body, (("content-type", MERGE),))
+    return Ask("PATCH", f"{PATH}/a{subresource}", body, (("content-type", MERGE_PATCH),))
 
 
 def test_who_names_a_revision_or_a_uid_writes_that_one() -> None:

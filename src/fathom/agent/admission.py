@@ -12,7 +12,8 @@ from collections.abc import Iterable, Iterator, Mapping
 import msgspec
 
 from fathom.model.objects import Obj, key_of, labels_of, lookup
-from fathom.model.podresources import REQUESTS, amounts, is_terminal, pod_amounts
+from fathom.model.pod_phase import is_terminal
+from fathom.model.podresources import REQUESTS, amounts, pod_amounts
 from fathom.model.quantity import Quantity
 from fathom.model.selectors import EXISTS, GREATER, IN, LESS, MISSING, NOT_IN, Requirement
 

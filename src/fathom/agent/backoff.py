@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from fathom.agent.runtime import Run
-from fathom.agent.views import SECOND_NS, Trouble
+from fathom.agent.views import Trouble
+from fathom.model.times import SECOND_NS
 
 FIRST_S, MOST_S = 10, 300
 # Who ran this long was well: what happens next is a new trouble. Twice the longest wait.

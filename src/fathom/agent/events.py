@@ -11,11 +11,10 @@ import msgspec
 from fathom.agent.settings import AgentSettings
 from fathom.client.api import Api
 from fathom.client.outcomes import Committed
-from fathom.control.watches import core
+from fathom.control.watches import EVENT
 from fathom.model.objects import Obj, key_of, metadata, uid_of
-from fathom.seams.outside import Clock, Ids, timestamp
-
-EVENT = core("Event", "events")
+from fathom.model.times import timestamp
+from fathom.seams.outside import Clock, Ids
 
 WAITING_MAX = 500
 KNOWN_MAX = 2000

@@ -10,15 +10,17 @@ import asyncio
 import random
 from collections.abc import Callable
 
-from fathom.agent.node import LEASES, is_news, lease_of, new_node, node_patch, node_status
+from fathom.agent.node import is_news, lease_of, new_node, node_patch, node_status
 from fathom.agent.settings import AgentSettings
 from fathom.client.api import Api
 from fathom.client.outcomes import Committed, Outcome, Rejected, Unknown
 from fathom.control.watches import LEASE, NODE
 from fathom.model.errors import ApiError
 from fathom.model.objects import Obj, lookup, metadata
+from fathom.model.times import micro_timestamp, timestamp
+from fathom.model.well_known import NODE_LEASE_NAMESPACE
 from fathom.seams.log import Log
-from fathom.seams.outside import Clock, micro_timestamp, timestamp
+from fathom.seams.outside import Clock
 
 REGISTER_S_MIN, REGISTER_S_MAX = 0.2, 7.0  # kubelet's.
 
@@ -117,13 +119,13 @@ class Heartbeat:
     async def _renew(self) -> None:
         wanted = lease_of(self._settings, self._node, micro_timestamp(self._clock.now_ns()))
         if self._lease is None:
-            self._lease = await self._api.get(LEASE.resource, LEASES, self._settings.node)
+            self._lease = await self._api.get(LEASE.resource, NODE_LEASE_NAMESPACE, self._settings.node)
         if self._lease is None:
-            outcome = await self._api.create(LEASE.resource, LEASES, wanted)
+            outcome = await self._api.create(LEASE.resource, NODE_LEASE_NAMESPACE, wanted)
         else:
             patch = {"metadata": {"ownerReferences": wanted["metadata"].get("ownerReferences")}}
             outcome = await self._api.patch(
-                LEASE.resource, LEASES, self._settings.node, {**patch, "spec": wanted["spec"]}
+                LEASE.resource, NODE_LEASE_NAMESPACE, self._settings.node, {**patch, "spec": wanted["spec"]}
             )
         if isinstance(outcome, Committed):
             self._lease = outcome.obj

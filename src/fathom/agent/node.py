@@ -6,13 +6,16 @@ from fathom.agent.addresses import node_address
 from fathom.agent.settings import AgentSettings
 from fathom.model.conditions import conditions_of, set_condition
 from fathom.model.objects import Obj, labels_of, metadata, uid_of
+from fathom.model.well_known import (
+    CERTIFICATE_ANNOTATION,
+    HOSTNAME_LABEL,
+    NODE_LEASE_NAMESPACE,
+    REGION_LABEL,
+    ZONE_LABEL,
+)
 
-HOSTNAME = "kubernetes.io/hostname"
-ZONE, REGION = "topology.kubernetes.io/zone", "topology.kubernetes.io/region"
 DRIVER = "fathom.dev/driver"  # Label. 'simulated': there is nothing behind its pods' addresses.
-CERTIFICATE = "fathom.dev/agent-certificate"
 NOTICE = "fathom.dev/agent-notice"
-LEASES = "kube-node-lease"
 VERSION = "v1.37.0+fathom"  # Whose behaviour clients may expect of the pods here.
 
 CAPACITY = {"cpu": "8", "memory": "32Gi", "pods": "110", "ephemeral-storage": "100Gi"}
@@ -30,11 +33,11 @@ def address_of(settings: AgentSettings) -> str:
 
 
 def node_labels(settings: AgentSettings) -> dict[str, str]:
-    topology = {ZONE: settings.zone, REGION: settings.region}
+    topology = {ZONE_LABEL: settings.zone, REGION_LABEL: settings.region}
     return {
         "kubernetes.io/os": "linux",
         "kubernetes.io/arch": settings.facts.get("architecture", "amd64"),
-        HOSTNAME: settings.node,
+        HOSTNAME_LABEL: settings.node,
         **{name: value for name, value in topology.items() if value},
         **({DRIVER: settings.driver} if settings.driver == "simulated" else {}),
         **settings.labels,
@@ -42,7 +45,7 @@ def node_labels(settings: AgentSettings) -> dict[str, str]:
 
 
 def node_annotations(settings: AgentSettings) -> dict[str, str | None]:
-    return {CERTIFICATE: settings.certificate or None, NOTICE: settings.notice or None}
+    return {CERTIFICATE_ANNOTATION: settings.certificate or None, NOTICE: settings.notice or None}
 
 
 def new_node(settings: AgentSettings, now: str) -> Obj:
@@ -127,7 +130,7 @@ def _timeless(status: Obj) -> Obj:
 
 
 def lease_of(settings: AgentSettings, node: Obj | None, now_micro: str) -> Obj:
-    meta: Obj = {"name": settings.node, "namespace": LEASES}
+    meta: Obj = {"name": settings.node, "namespace": NODE_LEASE_NAMESPACE}
     if node is not None:
         owner = {"apiVersion": "v1", "kind": "Node", "name": settings.node, "uid": uid_of(node)}
         meta["ownerReferences"] = [owner]

@@ -16,8 +16,6 @@ import msgspec
 
 from fathom.agent.backoff import MOST_S, crashes_after, restart_ns, retry_ns
 from fathom.agent.views import (
-    SECOND_NS,
-    TERMINAL,
     Container,
     ContainerView,
     Views,
@@ -30,6 +28,8 @@ from fathom.agent.views import (
     with_stale,
 )
 from fathom.model.objects import Obj, lookup
+from fathom.model.pod_phase import TERMINAL_PHASES
+from fathom.model.times import SECOND_NS
 
 
 class Start(msgspec.Struct, frozen=True):
@@ -97,7 +97,7 @@ def plan_pod(
 def fate(pod: Obj, views: Views, *, now_ns: int) -> Fate:
     """How it ended, once all its containers have ended for good; '' until then."""
     said = lookup(pod, "status", "phase")
-    if said in TERMINAL:
+    if said in TERMINAL_PHASES:
         return said  # type: ignore[no-any-return]  # one of the two
     deadline_ns = _active_until_ns(pod)
     if deadline_ns is not None and now_ns >= deadline_ns:

@@ -11,10 +11,10 @@ from typing import Protocol
 from fathom.agent.admission import Claim, Rejection, claim_of, plan_admission, was_admitted
 from fathom.agent.runtime import Kept, Run, Runtime
 from fathom.agent.seamed import RETRY_S, RuntimeFailed, again
-from fathom.agent.views import TERMINAL
 from fathom.agent.worker import Around, Worker
 from fathom.model.errors import ApiError
 from fathom.model.objects import Key, Obj, is_deleting, key_of, lookup, uid_of
+from fathom.model.pod_phase import is_terminal
 from fathom.seams.log import Log
 from fathom.seams.outside import Clock
 
@@ -69,7 +69,7 @@ class Pods:
 
     def reported_addresses(self) -> set[str]:
         """Of all that live, as the API has them."""
-        live = (pod for pod in self._wanted.values() if lookup(pod, "status", "phase") not in TERMINAL)
+        live = (pod for pod in self._wanted.values() if not is_terminal(pod))
         return {str(lookup(pod, "status", "podIP") or "") for pod in live}
 
     def observe(self, before: Obj | None, after: Obj | None) -> None:
@@ -115,7 +115,7 @@ class Pods:
     def _is_history(self, pod: Obj) -> bool:
         """It ended before we came, and is not being deleted: nothing is to be done. Its log may still be
         here, so it is admitted if the runtime has it; that is the runtime's to know."""
-        return lookup(pod, "status", "phase") in TERMINAL and not (pod["metadata"].get("deletionTimestamp"))
+        return is_terminal(pod) and not (pod["metadata"].get("deletionTimestamp"))
 
     def _gone(self, uid: str) -> None:
         self._wanted.pop(uid, None)
@@ -195,7 +195,7 @@ class Pods:
         for other, pod in self._wanted.items():
             worker = self._workers.get(other)
             ours = other in self._admitted or other in (self._held or ()) or was_admitted(pod)
-            if other == uid or not ours or lookup(pod, "status", "phase") in TERMINAL:
+            if other == uid or not ours or is_terminal(pod):
                 continue
             if worker is None or not worker.over:
                 yield self._claim(other, pod)

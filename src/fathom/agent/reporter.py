@@ -5,7 +5,6 @@ from __future__ import annotations
 from fathom.agent.admission import Rejection
 from fathom.agent.pods import Pods
 from fathom.agent.status import rejected_status
-from fathom.agent.views import TERMINAL
 from fathom.agent.worker import Worker
 from fathom.cache.snapshot import Snapshot
 from fathom.control.again import Again
@@ -14,6 +13,7 @@ from fathom.control.kit import Kit
 from fathom.control.plan import NOTHING, OWN_WRITES, Delete, Plan, target, write_status
 from fathom.control.watches import POD, Primary, Watch
 from fathom.model.objects import Key, Obj, is_deleting, lookup, uid_of
+from fathom.model.pod_phase import TERMINAL_PHASES
 
 # A pod whose containers are just being started is reported when they have, or after this long: most pods are
 # up by then, and need one write less.
@@ -33,14 +33,14 @@ def plan_report(pod: Obj, worker: Worker) -> Plan:
 
 
 def plan_rejection(pod: Obj, rejection: Rejection, *, now_ns: int) -> Plan:
-    if lookup(pod, "status", "phase") in TERMINAL:
+    if lookup(pod, "status", "phase") in TERMINAL_PHASES:
         return NOTHING
     status = rejected_status(pod, rejection, now_ns=now_ns)
     return Plan(statuses=write_status("Pod", pod, status), why=rejection.reason)
 
 
 def _may_go(pod: Obj, worker: Worker) -> bool:
-    return worker.over and is_deleting(pod) and lookup(pod, "status", "phase") in TERMINAL
+    return worker.over and is_deleting(pod) and lookup(pod, "status", "phase") in TERMINAL_PHASES
 
 
 def _same(before: Obj, after: Obj) -> bool:

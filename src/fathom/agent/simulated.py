@@ -17,10 +17,11 @@ from fathom.agent.addresses import next_address
 from fathom.agent.runtime import Exit, Kept, Launch, NotStarted, Probed, Run
 from fathom.agent.settings import Script
 from fathom.agent.usage import ContainerUsage, NodeUsage, PodUsage
-from fathom.agent.views import SECOND_NS, containers_of, ns_of
+from fathom.agent.views import containers_of, ns_of
 from fathom.model.objects import Obj, key_of, lookup, metadata, uid_of
 from fathom.model.podresources import REQUESTS, container_amounts
 from fathom.model.quantity import of_milli, of_value
+from fathom.model.times import SECOND_NS
 from fathom.seams.outside import Clock
 
 SCRIPT = "fathom.dev/simulated"

@@ -17,7 +17,8 @@ from fathom.agent.runtime import Exit, Run
 from fathom.agent.views import Container, ContainerView, Views, containers_of, restarts_for
 from fathom.model.conditions import Status, find_condition, set_condition
 from fathom.model.objects import Obj, is_deleting, key_of, lookup, metadata, uid_of
-from fathom.seams.outside import timestamp
+from fathom.model.pod_phase import TERMINAL_PHASES
+from fathom.model.times import timestamp
 
 MESSAGE_LENGTH_MAX = 1024
 
@@ -132,7 +133,7 @@ def _bare(condition: Obj) -> Obj:
 
 
 def _starting(pod: Obj, views: Views, phase: str) -> Said:
-    if phase in {"Succeeded", "Failed"}:
+    if phase in TERMINAL_PHASES:
         return "Starting", "True", "Ended", ""
     done: Said | None = None  # Ended for good, while others run.
     for container in containers_of(pod):
@@ -200,7 +201,7 @@ def _is_ready(view: ContainerView) -> bool:
 
 
 def _containers_ready(pod: Obj, views: Views, phase: str) -> Said:
-    if phase in {"Succeeded", "Failed"}:
+    if phase in TERMINAL_PHASES:
         return "ContainersReady", "False", "PodCompleted" if phase == "Succeeded" else "PodFailed", ""
     unready = _unready(pod, views)
     if unready:

@@ -4,16 +4,13 @@ statuses are made from it."""
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import datetime
 from typing import Literal
 
 import msgspec
 
 from fathom.agent.runtime import Run
 from fathom.model.objects import Obj, lookup, metadata
-
-SECOND_NS = 1_000_000_000
-TERMINAL = frozenset({"Succeeded", "Failed"})
+from fathom.model.times import SECOND_NS, moment_ns
 
 ALL_ANEW = "RestartAllContainers"
 
@@ -124,7 +121,10 @@ def grace_s(pod: Obj) -> int:
 
 
 def ns_of(stamp: str) -> int:
-    return round(datetime.fromisoformat(stamp).timestamp() * SECOND_NS)
+    """Since the epoch. The API server has checked it, so it can be read."""
+    at_ns = moment_ns(stamp)
+    assert at_ns is not None, stamp
+    return at_ns
 
 
 ALONE_S = "fathom.dev/stop-when-alone-seconds"  # Annotation.

@@ -15,8 +15,9 @@ from fathom.agent.runtime import Kept, Launch, NotStarted, Probed, Run, Runtime
 from fathom.agent.seamed import RuntimeFailed, again
 from fathom.agent.slots import Slot
 from fathom.agent.status import Place, pod_status
-from fathom.agent.views import SECOND_NS, Container, ContainerView, Trouble, containers_of
+from fathom.agent.views import Container, ContainerView, Trouble, containers_of
 from fathom.model.objects import Obj, is_deleting, key_of, lookup, metadata, uid_of
+from fathom.model.times import SECOND_NS
 from fathom.seams.outside import Clock
 
 NEVER_RAN = "StartError"  # The reason of an exit without a run.

@@ -14,8 +14,7 @@ import msgspec
 from fathom.api.request import Source
 from fathom.model.errors import ApiError, unavailable
 from fathom.model.objects import Obj, lookup, metadata
-
-CERTIFICATE = "fathom.dev/agent-certificate"
+from fathom.model.well_known import CERTIFICATE_ANNOTATION
 
 
 class AgentAddress(msgspec.Struct, frozen=True):
@@ -72,7 +71,7 @@ def address_of(node: Obj) -> AgentAddress:
     """Raises ApiError where the node does not say."""
     name = str(metadata(node).get("name"))
     port = lookup(node, "status", "daemonEndpoints", "kubeletEndpoint", "Port") or 0
-    certificate = (metadata(node).get("annotations") or {}).get(CERTIFICATE, "")
+    certificate = (metadata(node).get("annotations") or {}).get(CERTIFICATE_ANNOTATION, "")
     hosts = [
         one["address"]
         for one in lookup(node, "status", "addresses") or ()

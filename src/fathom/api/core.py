@@ -22,8 +22,9 @@ from fathom.api.strategy.table import DEFAULT, STRATEGIES
 from fathom.api.watchcache import WatchCache, resource_of
 from fathom.model.audit import Verdict
 from fathom.model.errors import ApiError, timed_out
+from fathom.model.times import timestamp
 from fathom.model.user import User
-from fathom.seams.outside import Outside, timestamp
+from fathom.seams.outside import Outside
 from fathom.store.protocol import Entry, Store
 
 # As kube-apiserver waits for its watch cache before it says "Too large resource version".

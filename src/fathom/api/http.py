@@ -37,6 +37,7 @@ from fathom.api.http_limits import (
 from fathom.api.request import Request, Response, Stream
 from fathom.api.server import ApiServer
 from fathom.model.errors import ApiError, bodies_full, too_large, too_slow
+from fathom.model.times import SECOND_NS
 
 PIECE_BYTES = 64 << 10  # Of an answer that is longer.
 # Of a stream that goes out at once: as much as a watch sends in one chunk. In pieces, each would wait until
@@ -100,7 +101,7 @@ class Http:
             self.budgets.unread.give(waiting[0])
 
     def date(self) -> str:
-        second = self.server.core.outside.clock.now_ns() // 1_000_000_000
+        second = self.server.core.outside.clock.now_ns() // SECOND_NS
         if self._date[0] != second:
             self._date = (second, formatdate(second, usegmt=True))
         return self._date[1]

@@ -12,6 +12,7 @@ import msgspec
 
 from fathom.api.request import Target
 from fathom.model.errors import ApiError, bad_request, too_large, too_many_requests
+from fathom.model.times import SECOND_NS
 from fathom.model.user import ANONYMOUS, MASTERS, User
 from fathom.seams.outside import Clock
 
@@ -21,8 +22,6 @@ READONLY_MAX = 400  # kube-apiserver's --max-requests-inflight.
 MUTATING_MAX = 200  # kube-apiserver's --max-mutating-requests-inflight.
 
 READONLY = frozenset({"get", "list", "watch", "head", "options"})
-
-SECOND_NS = 1_000_000_000
 
 
 def check_size(length: int, limit: int = BODY_BYTES_MAX) -> None:

@@ -11,11 +11,11 @@ from ipaddress import IPv4Network
 
 from fathom.api.admission.addresses import ADDRESSES, kept_addresses
 from fathom.model.objects import Obj
+from fathom.model.well_known import SKIP_MIRROR_LABEL
 
 KEY = "/registry/services/default/kubernetes"
 PORTS = (443, 6443, 8443)  # The first is Kubernetes'; it may need root, or be taken on every address.
 USUAL_PORT = 6443  # Of an API server.
-SKIP_MIRROR = "endpointslice.kubernetes.io/skip-mirror"
 LABELS = {"component": "apiserver", "provider": "kubernetes"}
 
 
@@ -45,7 +45,11 @@ def own_endpoints(address: str, port: int) -> Obj:
         "apiVersion": "v1",
         "kind": "Endpoints",
         # Its slice is made beside it.
-        "metadata": {"name": "kubernetes", "namespace": "default", "labels": {**LABELS, SKIP_MIRROR: "true"}},
+        "metadata": {
+            "name": "kubernetes",
+            "namespace": "default",
+            "labels": {**LABELS, SKIP_MIRROR_LABEL: "true"},
+        },
         "subsets": [{"addresses": [{"ip": address}], "ports": ports}],
     }
 

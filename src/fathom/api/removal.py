@@ -12,7 +12,7 @@ import msgspec
 from fathom.api.strategy.base import Moment, Strategy
 from fathom.model.errors import ApiError, Cause, bad_request, conflict, invalid
 from fathom.model.objects import Obj, metadata, with_metadata
-from fathom.seams.outside import timestamp
+from fathom.model.times import SECOND_NS, timestamp
 
 FOREGROUND, ORPHAN = "foregroundDeletion", "orphan"
 POLICIES = ("Foreground", "Background", "Orphan")
@@ -85,7 +85,7 @@ def plan_removal(
     marked = with_metadata(
         obj,
         finalizers=finalizers or None,
-        deletionTimestamp=timestamp(now_ns + grace_s * 1_000_000_000),
+        deletionTimestamp=timestamp(now_ns + grace_s * SECOND_NS),
         deletionGracePeriodSeconds=grace_s,
         generation=meta["generation"] + 1 if meta.get("generation") else None,
     )
@@ -103,7 +103,7 @@ def _again(obj: Obj, finalizers: list[str], grace_s: int, *, strategy: Strategy,
     if grace_s < before_s:
         again = with_metadata(
             again,
-            deletionTimestamp=timestamp(now_ns + grace_s * 1_000_000_000),
+            deletionTimestamp=timestamp(now_ns + grace_s * SECOND_NS),
             deletionGracePeriodSeconds=grace_s,
         )
     left_s = metadata(again).get("deletionGracePeriodSeconds") or 0

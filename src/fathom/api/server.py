@@ -26,9 +26,9 @@ from fathom.api.target import target_of
 from fathom.api.verbs.bodies import check_text
 from fathom.model.audit import AuditEntry, AuditSink
 from fathom.model.errors import ApiError, internal, timed_out, too_large, unavailable
+from fathom.model.times import micro_timestamp
 from fathom.model.user import ANONYMOUS, User
 from fathom.seams.log import Log
-from fathom.seams.outside import micro_timestamp
 from fathom.store.protocol import StoreUnavailable
 
 WRITES = frozenset({"create", "update", "patch", "delete", "deletecollection"})

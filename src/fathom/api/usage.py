@@ -19,10 +19,9 @@ from fathom.model.column import Column
 from fathom.model.errors import ApiError, bad_request, method_not_allowed, not_found, unavailable
 from fathom.model.objects import Key, Obj, labels_of, lookup, metadata
 from fathom.model.selectors import parse_field_selector, parse_label_selector
-from fathom.seams.outside import timestamp
+from fathom.model.times import SECOND_NS, timestamp
 
 GROUP, VERSION = "metrics.k8s.io", "v1beta1"
-SECOND_NS = 1_000_000_000
 
 _USAGE: dict[str, Any] = {"type": "object", "additionalProperties": {"type": "string"}}
 _COMMON: dict[str, Any] = {

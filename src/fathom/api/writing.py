@@ -42,7 +42,7 @@ from fathom.model.errors import (
 )
 from fathom.model.fields import changed_paths
 from fathom.model.objects import Key, Obj, lookup, metadata
-from fathom.seams.outside import timestamp
+from fathom.model.times import timestamp
 from fathom.store.protocol import (
     BadCommit,
     Committed,

@@ -10,8 +10,9 @@ from typing import Any
 
 import msgspec
 
+from fathom.model.well_known import HOSTNAME_LABEL, ZONE_LABEL
+
 Obj = dict[str, Any]
-ZONE, HOSTNAME = "topology.kubernetes.io/zone", "kubernetes.io/hostname"
 PAUSE = "registry.k8s.io/pause:3.10"
 
 
@@ -38,7 +39,7 @@ def node(number: int, labels: dict[str, str] | None = None) -> Obj:
     return {
         "apiVersion": "v1",
         "kind": "Node",
-        "metadata": {"name": name, "labels": {HOSTNAME: name, **(labels or {})}},
+        "metadata": {"name": name, "labels": {HOSTNAME_LABEL: name, **(labels or {})}},
         "status": {
             "capacity": capacity,
             "allocatable": capacity,
@@ -49,7 +50,7 @@ def node(number: int, labels: dict[str, str] | None = None) -> Obj:
 
 
 def zoned(count: int) -> Callable[[int], Obj]:
-    return lambda number: node(number, {ZONE: f"zone-{1 + number % count}"})
+    return lambda number: node(number, {ZONE_LABEL: f"zone-{1 + number % count}"})
 
 
 def pod(
@@ -84,19 +85,22 @@ def plain(prefix: str) -> Callable[[int], Obj]:
 def _spread(number: int) -> Obj:
     selector = {"matchLabels": {"color": "blue"}}
     constraint = {
-        "maxSkew": 5, "topologyKey": ZONE, "whenUnsatisfiable": "DoNotSchedule", "labelSelector": selector,
-    }  # fmt: skip
+        "maxSkew": 5,
+        "topologyKey": ZONE_LABEL,
+        "whenUnsatisfiable": "DoNotSchedule",
+        "labelSelector": selector,
+    }
     return pod(f"spread-{number:06d}", labels={"color": "blue"}, topologySpreadConstraints=[constraint])
 
 
 def _anti(prefix: str) -> Callable[[int], Obj]:
-    term = {"labelSelector": {"matchLabels": {"color": "green"}}, "topologyKey": HOSTNAME}
+    term = {"labelSelector": {"matchLabels": {"color": "green"}}, "topologyKey": HOSTNAME_LABEL}
     affinity = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
     return lambda number: pod(f"{prefix}-{number:06d}", labels={"color": "green"}, affinity=affinity)
 
 
 def _near(number: int) -> Obj:
-    expression = {"key": ZONE, "operator": "In", "values": ["zone-1", "zone-2"]}
+    expression = {"key": ZONE_LABEL, "operator": "In", "values": ["zone-1", "zone-2"]}
     terms = {"nodeSelectorTerms": [{"matchExpressions": [expression]}]}
     affinity = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": terms}}
     return pod(f"near-{number:06d}", affinity=affinity)

@@ -12,10 +12,10 @@ from typing import Any
 from fathom.kinds.scheduling_policy import POLICY
 from fathom.model.objects import Obj, metadata
 from fathom.model.tenancy import TENANT
+from fathom.model.well_known import ZONE_LABEL
 
 Index = Callable[[Obj], Iterable[str]]
 
-ZONE_LABEL = "topology.kubernetes.io/zone"
 
 OWNER = "owner"
 

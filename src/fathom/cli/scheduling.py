@@ -16,6 +16,7 @@ from fathom.cli.problem import Problem
 from fathom.cli.serve import run_on_uvloop, server_at
 from fathom.client.http import Server
 from fathom.client.once import api_of
+from fathom.model.accounts import SYSTEM_NAMESPACE
 from fathom.model.errors import ApiError
 from fathom.record.flight import EndedByItself
 from fathom.record.journal import DiskJournal
@@ -30,7 +31,6 @@ from fathom.seams.outside import live
 from fathom.stopping import stop_event
 
 SHARD = re.compile(r"(\d{1,4})/(\d{1,4})")
-NAMESPACE = "fathom-system"  # Of leases that nobody names.
 NAMES = ("default-scheduler", "fathom")  # Of pods that say nothing, and of those that name us.
 
 
@@ -43,7 +43,7 @@ def who_is(names: tuple[str, ...], shard: tuple[int, int]) -> str:
 def lease_of(given: str | None, who: str, part: tuple[int, int]) -> str:
     """Who takes other pods has a lease of its own: else it would stand by for one that does not take them."""
     if given is None:
-        return f"{NAMESPACE}/{who}"
+        return f"{SYSTEM_NAMESPACE}/{who}"
     if given and given.count("/") != 1:
         raise Problem(f"--lease must read NAMESPACE/NAME, not {given!r}")
     return f"{given}-{part[0]}of{part[1]}" if given and part[1] > 1 else given

@@ -14,6 +14,7 @@ from fathom.cli.liveline import counting, exploring, live_line
 from fathom.cli.problem import ANSWER_IS_NO, INTERRUPTED, Problem
 from fathom.cli.simulated import apply, apply_recorded, chosen, find, print_json, read
 from fathom.cli.simulated import seeds as seeds_of
+from fathom.sim.keeping import FAILURES
 from fathom.terminal import say
 
 if TYPE_CHECKING:
@@ -32,7 +33,6 @@ Patch = Annotated[Path | None, Parameter(help="A Python file that changes code b
 Out = Annotated[Path, Parameter(help="Where failing runs are kept, a file each.")]
 Seeds = Annotated[str, Parameter(help="A..B: from A up to and without B.")]
 Jobs = Annotated[int, Parameter(name=["-j", "--jobs"], validator=Number(gte=1), help="Worker processes.")]
-FAILURES = Path(".fathom-failures")
 RUNS, RUNS_EVERYWHERE = 100, 600  # Of a strategy, for a bug of the zoo.
 
 

@@ -11,6 +11,7 @@ from cyclopts import Parameter, validators
 
 from fathom.cli.kubeconfig import data_beside, found_kubeconfig
 from fathom.cli.problem import ANSWER_IS_NO, Problem
+from fathom.model.times import micro_timestamp
 from fathom.terminal import say, say_json
 
 if TYPE_CHECKING:
@@ -305,7 +306,6 @@ def _told_attempt(found: Why, *, wide: bool) -> list[str]:
 
 
 def _line(kept: Kept) -> str:
-    from fathom.seams.outside import micro_timestamp  # noqa: PLC0415
 
     decision = kept.decision
     subject = decision.subject

@@ -17,16 +17,13 @@ from fathom.kinds.definition import KindDefinition
 from fathom.kinds.shape import GROUP, VERSION
 from fathom.model.body import decode_json, encode_json
 from fathom.model.errors import ApiError, unavailable
+from fathom.model.media_types import MERGE_PATCH
 from fathom.model.objects import Obj
 from fathom.seams.seam import Ask, Reply, Stream
 
 TIMEOUT_S = 10.0
 LIST_TIMEOUT_S = 60.0
 PAGE_OBJECTS = 500  # client-go's.
-
-MERGE = "application/merge-patch+json"
-JSON_PATCH = "application/json-patch+json"
-STRATEGIC = "application/strategic-merge-patch+json"
 
 
 # What nearly all names are made of: they need no quoting.
@@ -139,7 +136,7 @@ class Api:
         patch: Obj | list[Obj],
         *,
         subresource: str = "",
-        media: str = MERGE,
+        media: str = MERGE_PATCH,
     ) -> Outcome:
         return await self._write("PATCH", resource.path(namespace, name, subresource), patch, media)
 

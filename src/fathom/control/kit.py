@@ -14,8 +14,9 @@ from fathom.control.plan import Plan
 from fathom.control.queue import WorkQueue
 from fathom.control.watches import Kind
 from fathom.model.objects import Key
+from fathom.model.times import timestamp
 from fathom.seams.log import Log
-from fathom.seams.outside import Clock, timestamp
+from fathom.seams.outside import Clock
 
 
 class Kit:

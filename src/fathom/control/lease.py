@@ -28,12 +28,12 @@ from fathom.client.api import Api, Resource, Transport
 from fathom.client.outcomes import Committed, Conflict, Outcome, Rejected, Unknown
 from fathom.model.errors import ApiError
 from fathom.model.objects import Key, Obj, lookup, metadata
-from fathom.seams.outside import Clock, Ids, micro_timestamp
+from fathom.model.times import micro_timestamp
+from fathom.model.well_known import EPOCH_ANNOTATION, FENCE_HEADER
+from fathom.seams.outside import Clock, Ids
 from fathom.seams.seam import Ask, Reply, Stream
 
 LEASES = Resource("coordination.k8s.io", "v1", "leases")
-EPOCH = "fathom.dev/epoch"
-FENCE_HEADER = "fathom-fence"
 NOT_LEADER = "NotLeader"
 
 # client-go's: those who wait do not ask in step.
@@ -103,7 +103,7 @@ def taken_over(lease: Obj | None, key: Key, *, holder: str, duration_s: int, now
 
 def epoch_of(lease: Obj) -> int | None:
     """None on a server that keeps no fences."""
-    text = lookup(lease, "metadata", "annotations", EPOCH)
+    text = lookup(lease, "metadata", "annotations", EPOCH_ANNOTATION)
     return int(text) if isinstance(text, str) and text.isdigit() else None
 
 

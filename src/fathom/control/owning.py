@@ -14,10 +14,10 @@ from collections.abc import Callable, Iterable, Sequence
 import msgspec
 
 from fathom.model.objects import Obj, is_deleting, metadata, uid_of, with_metadata
+from fathom.seams.outside import NAME_ALPHABET
 
 NAME_LENGTH_MAX = 63  # Of a label, which a child's name often becomes (a pod's hostname).
 # Five letters of Kubernetes' alphabet for generated names: no vowels, so no words.
-_ALPHABET = "bcdfghjklmnpqrstvwxz2456789"
 
 
 # Owners.
@@ -79,8 +79,8 @@ def _fitted(text: str, end: str) -> str:
 def _letters(number: int) -> str:
     found = ""
     for _ in range(5):
-        number, digit = divmod(number, len(_ALPHABET))
-        found += _ALPHABET[digit]
+        number, digit = divmod(number, len(NAME_ALPHABET))
+        found += NAME_ALPHABET[digit]
     return found
 
 

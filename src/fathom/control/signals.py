@@ -13,7 +13,8 @@ from fathom.control.watches import own
 from fathom.kinds import component_signals
 from fathom.model.errors import ApiError
 from fathom.model.objects import Obj, lookup, metadata
-from fathom.seams.outside import Clock, timestamp
+from fathom.model.times import timestamp
+from fathom.seams.outside import Clock
 
 COMPONENT_SIGNALS = own(component_signals.DEFINITION)
 EVERY_S = 5.0

@@ -16,11 +16,10 @@ from fathom.cache.snapshot import Snapshot
 from fathom.client.api import Api
 from fathom.client.outcomes import Committed, Outcome
 from fathom.control.plan import Action
-from fathom.control.watches import Kind, core
+from fathom.control.watches import EVENT, Kind
 from fathom.model.objects import Obj, key_of, metadata, uid_of
-from fathom.seams.outside import Clock, Ids, timestamp
-
-EVENT = core("Event", "events")
+from fathom.model.times import timestamp
+from fathom.seams.outside import Clock, Ids
 
 NORMAL, WARNING = "Normal", "Warning"
 # What a small server hardly notices. A burst is the news of one rollout.

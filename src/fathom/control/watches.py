@@ -49,6 +49,8 @@ DEPLOYMENT = Kind("Deployment", Resource("apps", "v1", "deployments"))
 REPLICA_SET = Kind("ReplicaSet", Resource("apps", "v1", "replicasets"))
 AUTOSCALER = Kind("HorizontalPodAutoscaler", Resource("autoscaling", "v2", "horizontalpodautoscalers"))
 JOB = Kind("Job", Resource("batch", "v1", "jobs"))
+EVENT = core("Event", "events")
+DISRUPTION_BUDGET = Kind("PodDisruptionBudget", Resource("policy", "v1", "poddisruptionbudgets"))
 LEASE = Kind("Lease", Resource("coordination.k8s.io", "v1", "leases"))
 
 

@@ -16,8 +16,9 @@ from collections.abc import Iterable, Sequence
 
 import msgspec
 
-from fathom.controllers.evidence import SECOND_NS, State
+from fathom.controllers.evidence import State
 from fathom.model.brake import BrakeLimits, limits_of
+from fathom.model.times import SECOND_NS
 
 __all__ = ["BrakeLimits", "Permit", "Stand", "eased", "limits_of", "permit"]
 

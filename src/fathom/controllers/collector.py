@@ -18,10 +18,10 @@ from fathom.controllers.garbage import (
 )
 from fathom.model.body import Body
 from fathom.model.errors import ApiError
+from fathom.model.media_types import MERGE_PATCH
 from fathom.model.objects import Key, Obj, key_of, metadata, uid_of
 from fathom.model.view import Resources, View
 
-MERGE = "application/merge-patch+json"
 _OWNED = b'"ownerReferences"'
 _HELD = (FOREGROUND.encode(), b'"orphan"')
 
@@ -168,7 +168,7 @@ class Collector:
         version = metadata(obj).get("resourceVersion")
         if version:
             meta["resourceVersion"] = version
-        await self._forgiving("PATCH", path, body={"metadata": meta}, content_type=MERGE)
+        await self._forgiving("PATCH", path, body={"metadata": meta}, content_type=MERGE_PATCH)
 
     async def _delete(self, ref: Ref, obj: Obj, policy: str) -> None:
         path = self._resources.path(ref.resource, ref.namespace, ref.name)

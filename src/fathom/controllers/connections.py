@@ -16,10 +16,11 @@ import msgspec
 
 from fathom.client.api import own_resource
 from fathom.control.kit import Kit
-from fathom.controllers.evidence import SECOND_NS, Report, Verdict
+from fathom.controllers.evidence import Report, Verdict
 from fathom.kinds import node_connection
 from fathom.model.errors import ApiError
 from fathom.model.objects import lookup
+from fathom.model.times import SECOND_NS
 
 NODE_CONNECTIONS = own_resource(node_connection.DEFINITION)
 EVERY_S = 5.0

@@ -6,8 +6,8 @@ from fathom.client.local import LocalClient
 from fathom.model.errors import ApiError
 from fathom.model.objects import Obj, metadata
 from fathom.model.view import Resources, View
+from fathom.model.well_known import CUSTOM_OBJECTS_FINALIZER
 
-FINALIZER = "customresourcecleanup.apiextensions.k8s.io"
 PATH = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 
 
@@ -26,7 +26,7 @@ class DefinitionController:
                 return False
             raise
         finalizers = metadata(definition).get("finalizers") or []
-        if not metadata(definition).get("deletionTimestamp") or FINALIZER not in finalizers:
+        if not metadata(definition).get("deletionTimestamp") or CUSTOM_OBJECTS_FINALIZER not in finalizers:
             return False
         for namespace in self._where(name):
             path = self._resources.path(name, namespace)
@@ -34,7 +34,7 @@ class DefinitionController:
                 await self._client.call("DELETE", path)
         if self._where(name):
             return True  # Something holds them: their finalizers.
-        kept = [finalizer for finalizer in finalizers if finalizer != FINALIZER]
+        kept = [finalizer for finalizer in finalizers if finalizer != CUSTOM_OBJECTS_FINALIZER]
         change = {"metadata": {"finalizers": kept, "resourceVersion": _version(definition)}}
         await self._client.call(
             "PATCH", f"{PATH}/{name}", body=change, content_type="application/merge-patch+json"

@@ -6,11 +6,19 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import ClassVar
 
 from fathom.cache.snapshot import Snapshot
-from fathom.client.api import Resource
 from fathom.control.again import Again
 from fathom.control.kit import Kit
 from fathom.control.owning import controller_of
-from fathom.control.watches import DEPLOYMENT, POD, REPLICA_SET, Kind, Primary, Related, View, Watch
+from fathom.control.watches import (
+    DEPLOYMENT,
+    DISRUPTION_BUDGET,
+    POD,
+    REPLICA_SET,
+    Primary,
+    Related,
+    View,
+    Watch,
+)
 from fathom.controllers.adopting import FOR_CHILDREN, owner_key, selector_of
 from fathom.controllers.floor import Floor
 from fathom.controllers.plan_disruption import Trouble, look_again_s, plan_budget
@@ -18,8 +26,6 @@ from fathom.controllers.podstates import has_ended
 from fathom.controllers.revisions import size_of
 from fathom.controllers.scaling import fetch_foreign, is_cached
 from fathom.model.objects import Key, Obj, key_of, labels_of, lookup, metadata, uid_of
-
-BUDGET = Kind("PodDisruptionBudget", Resource("policy", "v1", "poddisruptionbudgets"))
 
 
 def _covers(budget: Obj, pod: Obj) -> bool:
@@ -42,7 +48,7 @@ def _budgets_beside(workload: Obj, view: View) -> Iterable[Key]:
 class DisruptionBudgets:
     name = "disruption"
     watches: ClassVar[tuple[Watch, ...]] = (
-        Primary(BUDGET),
+        Primary(DISRUPTION_BUDGET),
         Related(POD, concerns=_budgets_of, indexes=FOR_CHILDREN),
         Related(REPLICA_SET, concerns=_budgets_beside, indexes=FOR_CHILDREN),
         Related(DEPLOYMENT, concerns=_budgets_beside),
@@ -50,7 +56,7 @@ class DisruptionBudgets:
 
     def __init__(self, kit: Kit) -> None:
         self._kit = kit
-        self._floor = Floor(kit, BUDGET, POD)
+        self._floor = Floor(kit, DISRUPTION_BUDGET, POD)
 
     async def reconcile(self, key: Key) -> Again:
         await self._floor.fetch()

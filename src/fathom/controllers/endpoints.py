@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import ClassVar
 
-from fathom.cache.indexes import ZONE_LABEL
 from fathom.cache.snapshot import Snapshot
 from fathom.client.api import Resource
 from fathom.control.again import Again
@@ -15,6 +14,7 @@ from fathom.controllers.adopting import FOR_CHILDREN
 from fathom.controllers.plan_endpoints import plan_endpoints, plan_slices, selects
 from fathom.controllers.plan_mirroring import plan_mirror
 from fathom.model.objects import Key, Obj, key_of, labels_of, metadata, uid_of
+from fathom.model.well_known import ZONE_LABEL
 
 ENDPOINTS = Kind("Endpoints", Resource("", "v1", "endpoints"))
 ENDPOINT_SLICE = Kind("EndpointSlice", Resource("discovery.k8s.io", "v1", "endpointslices"))

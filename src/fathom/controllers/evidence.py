@@ -21,7 +21,7 @@ from typing import Literal
 
 import msgspec
 
-SECOND_NS = 1_000_000_000
+from fathom.model.times import SECOND_NS
 
 
 class State(IntEnum):

@@ -25,9 +25,10 @@ from fathom.controllers.tenants import TenantController
 from fathom.model.accounts import SCALE_ROLE
 from fathom.model.body import Body
 from fathom.model.errors import ApiError
+from fathom.model.times import SECOND_NS, timestamp
 from fathom.model.view import Resources, View
 from fathom.seams.log import Log
-from fathom.seams.outside import Outside, timestamp
+from fathom.seams.outside import Outside
 
 NAMESPACES = "namespaces"
 DEFINITIONS = "customresourcedefinitions.apiextensions.k8s.io"
@@ -90,7 +91,7 @@ class Housekeeping:
                 self._log.warn("reconcile", controller=who, error=error.message)
 
     async def _expire(self) -> None:
-        await self._events.expire(before=timestamp(self._outside.clock.now_ns() - KEEP_S * 1_000_000_000))
+        await self._events.expire(before=timestamp(self._outside.clock.now_ns() - KEEP_S * SECOND_NS))
 
     async def _collect(self, ref: Ref) -> None:
         await self._collector.reconcile(ref)

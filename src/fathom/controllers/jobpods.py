@@ -7,10 +7,11 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from fathom.control.owning import child_name, owned
 from fathom.controllers.indexes import INDEX, index_of, is_indexed
 from fathom.controllers.jobpolicies import has_failed, last_failures, next_counts
-from fathom.controllers.jobtally import TRACKED, Tally
+from fathom.controllers.jobtally import Tally
 from fathom.controllers.leaving import leaving_first
 from fathom.controllers.podstates import has_ended
 from fathom.model.objects import Obj, lookup, metadata
+from fathom.model.well_known import JOB_TRACKING_FINALIZER
 
 BURST_PODS_MAX = 500  # As many at most in one pass; kube-controller-manager's number.
 
@@ -75,7 +76,7 @@ def _pod(job: Obj, name: str, index: int | None = None, notes: Mapping[str, str]
         "name": name,
         "namespace": metadata(job)["namespace"],
         "labels": {**(given.get("labels") or {})},
-        "finalizers": [*(given.get("finalizers") or ()), TRACKED],
+        "finalizers": [*(given.get("finalizers") or ()), JOB_TRACKING_FINALIZER],
     }
     if given.get("annotations"):
         meta["annotations"] = given["annotations"]

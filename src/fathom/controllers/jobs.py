@@ -19,7 +19,6 @@ from fathom.controllers.adopting import (
     selector_of,
 )
 from fathom.controllers.floor import Floor
-from fathom.controllers.jobtally import TRACKED
 from fathom.controllers.missing import plan_refused
 from fathom.controllers.news import of_job
 from fathom.controllers.plan_jobs import Around, is_finished, let_go, look_again_s, plan_job
@@ -27,6 +26,7 @@ from fathom.controllers.plan_progress import progress_name
 from fathom.controllers.progress import WORKLOAD_PROGRESS
 from fathom.controllers.replicasets import RACES
 from fathom.model.objects import Key, Obj, is_deleting, key_of, labels_of
+from fathom.model.well_known import JOB_TRACKING_FINALIZER
 
 JOB_NAME = "batch.kubernetes.io/job-name"  # A label.
 TRACKED_BY = "tracked-by"  # An index: pods that wait to be counted, by 'namespace/job'.
@@ -34,7 +34,7 @@ TRACKED_BY = "tracked-by"  # An index: pods that wait to be counted, by 'namespa
 
 def _job_of(pod: Obj) -> Key | None:
     """Of a pod that waits to be counted: its Job, or the one that it says to be of."""
-    if not has_finalizer(pod, TRACKED):
+    if not has_finalizer(pod, JOB_TRACKING_FINALIZER):
         return None
     name = labels_of(pod).get(JOB_NAME)
     if name is None or controller_of(pod) is not None:

@@ -22,8 +22,7 @@ from fathom.controllers.indexes import index_of, is_indexed, parse_indexes, show
 from fathom.controllers.jobpolicies import delayed, failed_indexes, has_failed, ruling
 from fathom.controllers.podstates import SUCCEEDED, phase_of
 from fathom.model.objects import Obj, lookup, uid_of
-
-TRACKED = "batch.kubernetes.io/job-tracking"
+from fathom.model.well_known import JOB_TRACKING_FINALIZER
 
 
 class Tally(msgspec.Struct, frozen=True):
@@ -62,7 +61,7 @@ def tally(job: Obj, pods: Sequence[Obj]) -> Tally:
     succeeded = tuple(put_down.get("succeeded") or ())
     failed = tuple(put_down.get("failed") or ())
     known = {*succeeded, *failed}
-    tracked = {uid_of(pod): pod for pod in pods if has_finalizer(pod, TRACKED)}
+    tracked = {uid_of(pod): pod for pod in pods if has_finalizer(pod, JOB_TRACKING_FINALIZER)}
     fresh = [pod for uid, pod in tracked.items() if uid not in known]
     done = [pod for pod in fresh if phase_of(pod) == SUCCEEDED]
     indexes = _indexes(job, done) if is_indexed(job) else None

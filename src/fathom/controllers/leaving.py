@@ -7,8 +7,8 @@ from collections.abc import Callable, Sequence
 
 from fathom.controllers.podstates import created_s, is_ready, phase_of, ready_since_s, restarts_of
 from fathom.model.objects import Obj, lookup, metadata
+from fathom.model.well_known import DELETION_COST_ANNOTATION
 
-DELETION_COST = "controller.kubernetes.io/pod-deletion-cost"
 COST_MAX = 2**31 - 1
 
 _PHASES = {"Pending": 0, "Unknown": 1, "Running": 2}
@@ -47,7 +47,7 @@ def node_of(pod: Obj) -> str:
 
 def cost_of(pod: Obj) -> int:
     """What is no whole number of 32 bits costs nothing, as with Kubernetes."""
-    text = str((metadata(pod).get("annotations") or {}).get(DELETION_COST, "0"))
+    text = str((metadata(pod).get("annotations") or {}).get(DELETION_COST_ANNOTATION, "0"))
     digits = text[1:] if text[:1] in {"-", "+"} else text
     if not digits.isascii() or not digits.isdigit() or len(digits) > 10:
         return 0

@@ -20,7 +20,7 @@ from fathom.control.plan import Delete, Plan, target
 from fathom.control.watches import CONFIG_MAP, LEASE, NODE, POD, Kind, Primary, Related, View, Watch
 from fathom.controllers.brake import BrakeLimits, Permit, Stand, eased, limits_of, permit
 from fathom.controllers.connections import Connections
-from fathom.controllers.evidence import SECOND_NS, Assessment, Heard, Limits, Report, State, assess
+from fathom.controllers.evidence import Assessment, Heard, Limits, Report, State, assess
 from fathom.controllers.news import of_eviction
 from fathom.controllers.nodenews import of_node_states
 from fathom.controllers.plan_evictions import (
@@ -34,22 +34,16 @@ from fathom.controllers.plan_evictions import (
     marks,
     no_execute,
 )
-from fathom.controllers.plan_nodes import (
-    FRESH_S,
-    NEEDS,
-    entered,
-    plan_node,
-    plan_out_of_service,
-    state_of,
-    zone_of,
-)
+from fathom.controllers.plan_nodes import NEEDS, entered, plan_node, plan_out_of_service, state_of, zone_of
 from fathom.controllers.reached import Reached
 from fathom.model.brake import BRAKE
 from fathom.model.conditions import conditions_of
+from fathom.model.freshness import FRESH_S
 from fathom.model.objects import Key, Obj, key_of, lookup, metadata
+from fathom.model.times import SECOND_NS
+from fathom.model.well_known import NODE_LEASE_NAMESPACE
 
-LEASES = "kube-node-lease"
-SIGNS_OF_LIFE = Kind(LEASE.name, LEASE.resource, LEASES)
+SIGNS_OF_LIFE = Kind(LEASE.name, LEASE.resource, NODE_LEASE_NAMESPACE)
 BRAKE_LIMITS = Kind(CONFIG_MAP.name, CONFIG_MAP.resource, BRAKE.namespace)
 
 # Between two looks at a node: one that is ill, and one that is not. A lease that is renewed wakes us for an
@@ -152,7 +146,7 @@ class Nodes:
 
     def _listen(self, view: Snapshot, node: Obj, now_ns: int) -> _Ear:
         name = key_of(node).name
-        lease = view.get("Lease", Key(LEASES, name))
+        lease = view.get("Lease", Key(NODE_LEASE_NAMESPACE, name))
         renewed = lookup(lease, "spec", "renewTime") if lease is not None else None
         beats = heartbeats(node)
         ear = self._ears.setdefault(name, _Ear(renewed, now_ns, beats, now_ns))

@@ -25,12 +25,12 @@ from fathom.controllers.scaling import SCALE
 from fathom.controllers.stages import START_UP
 from fathom.controllers.usage import Proposal, Seen, Unknown, propose, tolerance_of
 from fathom.model.conditions import Status, conditions_of, set_condition
+from fathom.model.freshness import FRESH_S
 from fathom.model.objects import Obj, is_deleting, lookup, metadata
 
 ABLE, ACTIVE, LIMITED = "AbleToScale", "ScalingActive", "ScalingLimited"
 
 BEHIND_READY = ("endpoints", "gateway")
-FRESH_S = 10.0
 NEEDS: tuple[Need, ...] = (
     OWN_WRITES,
     NoOlderThan(FRESH_S, ("HorizontalPodAutoscaler", "Deployment", "ReplicaSet", "Pod", "WorkloadProgress")),

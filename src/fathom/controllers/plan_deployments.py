@@ -63,10 +63,10 @@ from fathom.controllers.revisions import (
     template_hash,
 )
 from fathom.model.conditions import conditions_of
+from fathom.model.freshness import FRESH_S
 from fathom.model.objects import Obj, is_deleting, lookup, metadata, uid_of
 
 # To scale a revision down on an old view could take what is the last that is healthy.
-FRESH_S = 10.0
 NEEDS: tuple[Need, ...] = (OWN_WRITES, NoOlderThan(FRESH_S, ("Deployment", "ReplicaSet", "Pod")))
 
 

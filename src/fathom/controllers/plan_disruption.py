@@ -16,13 +16,13 @@ from fathom.control.plan import NOTHING, OWN_WRITES, Patch, Plan, contains, targ
 from fathom.controllers.podstates import has_ended, is_ready, seconds
 from fathom.controllers.proportions import resolved
 from fathom.model.conditions import Status, conditions_of, set_condition
+from fathom.model.freshness import FRESH_S
 from fathom.model.objects import Obj, is_deleting, lookup, metadata
 
 ALLOWED = "DisruptionAllowed"
 # An evicted pod that is still there after this time was not evicted; Kubernetes' number.
 CONFIRM_S = 120.0
 
-FRESH_S = 10.0
 NEEDS: tuple[Need, ...] = (OWN_WRITES, NoOlderThan(FRESH_S, ("PodDisruptionBudget", "Pod")))
 
 

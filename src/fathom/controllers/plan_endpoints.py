@@ -19,9 +19,10 @@ from fathom.cache.freshness import Need, NoOlderThan
 from fathom.control.owning import child_name, owned
 from fathom.control.plan import NOTHING, OWN_WRITES, Create, Delete, Patch, Plan, contains, target
 from fathom.controllers.podstates import has_ended, is_ready
+from fathom.model.freshness import ENDPOINTS_FRESH_S
 from fathom.model.objects import Obj, is_deleting, key_of, labels_of, lookup, metadata, uid_of
+from fathom.model.well_known import SERVICE_NAME_LABEL
 
-SERVICE_NAME = "kubernetes.io/service-name"
 MANAGED_BY, MANAGER = "endpointslice.kubernetes.io/managed-by", "endpointslice-controller.k8s.io"
 HEADLESS = "service.kubernetes.io/headless"
 OVER_CAPACITY = "endpoints.kubernetes.io/over-capacity"
@@ -32,8 +33,7 @@ NEAR = frozenset({"PreferClose", "PreferSameZone", "PreferSameNode"})
 SLICE_ENDPOINTS_MAX = 100  # Kubernetes' default.
 ENDPOINTS_MAX = 1000  # Of the old kind, in all; Kubernetes' limit.
 
-FRESH_S = 30.0
-NEEDS: tuple[Need, ...] = (OWN_WRITES, NoOlderThan(FRESH_S, ("Service", "Pod", "EndpointSlice")))
+NEEDS: tuple[Need, ...] = (OWN_WRITES, NoOlderThan(ENDPOINTS_FRESH_S, ("Service", "Pod", "EndpointSlice")))
 
 Ports = tuple[tuple[tuple[str, object], ...], ...]  # Each port's fields, as something that can be a key.
 
@@ -284,7 +284,7 @@ def _slice(service: Obj, group: Group, name: str, endpoints: list[Obj]) -> Obj:
 def _labels(service: Obj) -> dict[str, str]:
     headless = {HEADLESS: ""} if lookup(service, "spec", "clusterIP") == "None" else {}
     name = metadata(service)["name"]
-    return {**labels_of(service), **headless, SERVICE_NAME: name, MANAGED_BY: MANAGER}
+    return {**labels_of(service), **headless, SERVICE_NAME_LABEL: name, MANAGED_BY: MANAGER}
 
 
 # Endpoints, as they were before slices.

@@ -14,15 +14,18 @@ import msgspec
 from fathom.control.plan import Patch, target
 from fathom.model.conditions import DISRUPTION_TARGET, conditions_of, is_true, set_condition
 from fathom.model.objects import Obj, is_deleting, lookup, metadata, uid_of
+from fathom.model.pod_phase import is_terminal
+from fathom.model.times import SECOND_NS
+from fathom.model.tolerations import tolerates
+from fathom.model.well_known import UNREACHABLE_TAINT
 
-SECOND_NS = 1_000_000_000
 EMPTY: Mapping[str, int] = {}
 # Kubernetes' taint with which people say that a machine is off.
 OUT_OF_SERVICE = "node.kubernetes.io/out-of-service"
 # Annotation of a node by which people say that the machine is gone.
 DECLARED = "fathom.dev/declare-lost"
-UNREACHABLE, LOST = "node.kubernetes.io/unreachable", "fathom.dev/lost"
-SILENCE = (UNREACHABLE, LOST)  # Taints that follow from not hearing a node.
+LOST = "fathom.dev/lost"
+SILENCE = (UNREACHABLE_TAINT, LOST)  # Taints that follow from not hearing a node.
 # What the API server gives pods that do not say how long they stay on a node that is unreachable.
 DEFAULT_S = 300.0
 
@@ -57,7 +60,7 @@ def leaving(
     found = [
         one
         for pod in pods
-        if not is_deleting(pod) and lookup(pod, "status", "phase") not in {"Succeeded", "Failed"}
+        if not is_deleting(pod) and not is_terminal(pod)
         for one in _first(node, pod, since, not_before, now_ns)
     ]
     return sorted(found, key=lambda each: each.after_s)
@@ -113,7 +116,7 @@ def stays_beside_s(taint: Obj, tolerations: Sequence[Obj], *, declared: bool = F
     stays_s = tolerated_s(taint, tolerations)
     if taint.get("key") != LOST or declared or stays_s != 0.0:
         return stays_s
-    unreachable_s = tolerated_s({**taint, "key": UNREACHABLE}, tolerations)
+    unreachable_s = tolerated_s({**taint, "key": UNREACHABLE_TAINT}, tolerations)
     return unreachable_s if unreachable_s is None or unreachable_s > DEFAULT_S else stays_s
 
 
@@ -125,13 +128,3 @@ def tolerated_s(taint: Obj, tolerations: Sequence[Obj]) -> float | None:
         return 0.0
     limit = first.get("tolerationSeconds")
     return None if limit is None else float(max(0, int(limit)))
-
-
-def tolerates(toleration: Obj, taint: Obj) -> bool:
-    if toleration.get("effect") and toleration["effect"] != taint.get("effect"):
-        return False
-    if toleration.get("key") and toleration["key"] != taint.get("key"):
-        return False
-    if toleration.get("operator") == "Exists":
-        return True
-    return bool(toleration.get("key")) and (toleration.get("value") or "") == (taint.get("value") or "")

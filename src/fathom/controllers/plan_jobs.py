@@ -40,10 +40,12 @@ from fathom.controllers.jobpolicies import (
     limit_per_index,
     met_rule,
 )
-from fathom.controllers.jobtally import TRACKED, Tally, counted, tally
+from fathom.controllers.jobtally import Tally, counted, tally
 from fathom.controllers.podstates import has_ended, is_active, is_ready, is_terminating, seconds
 from fathom.model.conditions import Status, conditions_of, find_condition, set_condition
+from fathom.model.freshness import FRESH_S
 from fathom.model.objects import Obj, is_deleting, lookup, metadata
+from fathom.model.well_known import JOB_TRACKING_FINALIZER
 
 COMPLETE, FAILED, SUSPENDED = "Complete", "Failed", "Suspended"
 CONTROLLER = "kubernetes.io/job-controller"
@@ -51,7 +53,6 @@ CONTROLLER = "kubernetes.io/job-controller"
 # After a failure: 10 s, then twice as long each time; Kubernetes' numbers.
 BACKOFF_S, BACKOFF_S_MAX = 10.0, 600.0
 
-FRESH_S = 10.0
 NEEDS: tuple[Need, ...] = (OWN_WRITES, NoOlderThan(FRESH_S, ("Job", "Pod")))
 
 
@@ -105,15 +106,21 @@ def plan_job(job: Obj, around: Around, *, now: str) -> Plan:
 
 
 def let_go(pods: Sequence[Obj]) -> tuple[Patch, ...]:
-    return tuple(patch for pod in pods for patch in remove_finalizer("Pod", pod, TRACKED))
+    return tuple(patch for pod in pods for patch in remove_finalizer("Pod", pod, JOB_TRACKING_FINALIZER))
 
 
 def _claimed(job: Obj, claims: Claims) -> Plan:
     """Whoever is adopted will be counted, whoever is let go will not."""
     return Plan(
         patches=(
-            *(_owned(pod, adopted(pod, job), with_finalizer(pod, TRACKED)) for pod in claims.adopt),
-            *(_owned(pod, orphaned(pod, job), without_finalizer(pod, TRACKED)) for pod in claims.release),
+            *(
+                _owned(pod, adopted(pod, job), with_finalizer(pod, JOB_TRACKING_FINALIZER))
+                for pod in claims.adopt
+            ),
+            *(
+                _owned(pod, orphaned(pod, job), without_finalizer(pod, JOB_TRACKING_FINALIZER))
+                for pod in claims.release
+            ),
         ),
         why="pods are adopted or let go",
     )

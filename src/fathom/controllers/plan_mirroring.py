@@ -10,22 +10,26 @@ from collections.abc import Iterator, Sequence
 from fathom.cache.freshness import Need, NoOlderThan
 from fathom.control.owning import child_name, owned
 from fathom.control.plan import NOTHING, OWN_WRITES, Create, Delete, Patch, Plan, target
-from fathom.controllers.plan_endpoints import MANAGED_BY, SERVICE_NAME, has_selector
+from fathom.controllers.plan_endpoints import MANAGED_BY, has_selector
+from fathom.model.freshness import ENDPOINTS_FRESH_S
 from fathom.model.objects import Obj, is_deleting, key_of, labels_of, lookup, metadata
+from fathom.model.well_known import SERVICE_NAME_LABEL, SKIP_MIRROR_LABEL
 
 MIRROR = "endpointslicemirroring-controller.k8s.io"
-SKIP = "endpointslice.kubernetes.io/skip-mirror"
 LEADER = "control-plane.alpha.kubernetes.io/leader"  # An Endpoints object that is really a lock.
 SUBSET_ADDRESSES_MAX = 1000  # Kubernetes' limit.
 
-FRESH_S = 30.0
-NEEDS: tuple[Need, ...] = (OWN_WRITES, NoOlderThan(FRESH_S, ("Service", "Endpoints", "EndpointSlice")))
+NEEDS: tuple[Need, ...] = (
+    OWN_WRITES,
+    NoOlderThan(ENDPOINTS_FRESH_S, ("Service", "Endpoints", "EndpointSlice")),
+)
 
 
 def is_mirrored(endpoints: Obj, service: Obj | None) -> bool:
     if service is None or is_deleting(service) or is_deleting(endpoints):
         return False
-    if labels_of(endpoints).get(SKIP) == "true" or LEADER in (metadata(endpoints).get("annotations") or {}):
+    annotations = metadata(endpoints).get("annotations") or {}
+    if labels_of(endpoints).get(SKIP_MIRROR_LABEL) == "true" or LEADER in annotations:
         return False
     return lookup(service, "spec", "type") != "ExternalName" and not has_selector(service)
 
@@ -57,7 +61,7 @@ def plan_mirror(endpoints: Obj, service: Obj | None, slices: Sequence[Obj]) -> P
 def _wanted(endpoints: Obj) -> Iterator[tuple[str, Obj]]:
     """One for each subset and family, by a name that says which."""
     key = key_of(endpoints)
-    labels = {**labels_of(endpoints), SERVICE_NAME: key.name, MANAGED_BY: MIRROR}
+    labels = {**labels_of(endpoints), SERVICE_NAME_LABEL: key.name, MANAGED_BY: MIRROR}
     for number, subset in enumerate(endpoints.get("subsets") or ()):
         for family in ("IPv4", "IPv6"):
             found = [one for one in _endpoints(subset) if (":" in one["addresses"][0]) == (family == "IPv6")]

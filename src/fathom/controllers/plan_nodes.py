@@ -18,20 +18,22 @@ from collections.abc import Sequence
 from fathom.cache.freshness import NoOlderThan
 from fathom.control.plan import Patch, Plan, WriteStatus, target, write_status
 from fathom.controllers.evidence import Assessment, State, plain
-from fathom.controllers.plan_evictions import LOST, UNREACHABLE
+from fathom.controllers.plan_evictions import LOST
 from fathom.model.conditions import Status, conditions_of, find_condition, set_condition
+from fathom.model.freshness import FRESH_S
 from fathom.model.objects import Obj, lookup, metadata
+from fathom.model.well_known import NOT_READY_TAINT, UNREACHABLE_TAINT, UNSCHEDULABLE_TAINT, ZONE_LABEL
 
-NOT_READY = "node.kubernetes.io/not-ready"
-SUSPECT, QUARANTINE = "fathom.dev/suspect", "fathom.dev/quarantine"
-UNSCHEDULABLE = "node.kubernetes.io/unschedulable"
+SUSPECT = "fathom.dev/suspect"
 PRESSURES = {
     "MemoryPressure": "node.kubernetes.io/memory-pressure",
     "DiskPressure": "node.kubernetes.io/disk-pressure",
     "PIDPressure": "node.kubernetes.io/pid-pressure",
     "NetworkUnavailable": "node.kubernetes.io/network-unavailable",
 }
-OURS = frozenset({UNREACHABLE, NOT_READY, SUSPECT, LOST, UNSCHEDULABLE, *PRESSURES.values()})
+OURS = frozenset(
+    {UNREACHABLE_TAINT, NOT_READY_TAINT, SUSPECT, LOST, UNSCHEDULABLE_TAINT, *PRESSURES.values()}
+)
 
 # Conditions of a node that say how far it has gone, each with its own time.
 STATES = (
@@ -43,7 +45,6 @@ STATES = (
 HELD = "fathom.dev/Held"  # That the brake holds back what the evidence would allow, and since when.
 
 # Leases change every ten seconds: a view that is older than this has missed some.
-FRESH_S = 10.0
 NEEDS = (NoOlderThan(FRESH_S, ("Node", "Lease")),)
 
 
@@ -165,7 +166,7 @@ def wanted_taints(
 def _for_state(state: State, confirmed: bool) -> list[tuple[str, str]]:
     wanted = [(SUSPECT, "NoSchedule")] if state >= State.SUSPECT else []
     if state >= State.UNREACHABLE:
-        wanted += [(UNREACHABLE, "NoSchedule"), (UNREACHABLE, "NoExecute")]
+        wanted += [(UNREACHABLE_TAINT, "NoSchedule"), (UNREACHABLE_TAINT, "NoExecute")]
     return [*wanted, (LOST, "NoExecute")] if state >= State.LOST and confirmed else wanted
 
 
@@ -176,14 +177,14 @@ def _for_word(node: Obj, state: State) -> list[tuple[str, str]]:
     said = {str(each.get("type")): each.get("status") for each in conditions_of(node)}
     wanted = [(taint, "NoSchedule") for name, taint in PRESSURES.items() if said.get(name) == "True"]
     if said.get("Ready") == "False":
-        wanted += [(NOT_READY, "NoSchedule"), (NOT_READY, "NoExecute")]
+        wanted += [(NOT_READY_TAINT, "NoSchedule"), (NOT_READY_TAINT, "NoExecute")]
     elif said.get("Ready") != "True":
-        wanted += [(NOT_READY, "NoSchedule")]  # It has just registered.
+        wanted += [(NOT_READY_TAINT, "NoSchedule")]  # It has just registered.
     return wanted
 
 
 def _for_spec(node: Obj) -> list[tuple[str, str]]:
-    return [(UNSCHEDULABLE, "NoSchedule")] if lookup(node, "spec", "unschedulable") else []
+    return [(UNSCHEDULABLE_TAINT, "NoSchedule")] if lookup(node, "spec", "unschedulable") else []
 
 
 def _taint(key: str, effect: str, *, now: str) -> Obj:
@@ -223,4 +224,4 @@ def _not_ready(pod: Obj, *, now: str) -> list[Obj]:
 
 
 def zone_of(node: Obj) -> str:
-    return str((metadata(node).get("labels") or {}).get("topology.kubernetes.io/zone") or "")
+    return str((metadata(node).get("labels") or {}).get(ZONE_LABEL) or "")

@@ -23,10 +23,10 @@ from fathom.controllers.stages import MESSAGE_LENGTH_MAX, STAGES, Stand, reached
 from fathom.kinds.shape import read
 from fathom.kinds.workload_progress import LastAction, LastError, PendingReason, Progress
 from fathom.model.conditions import Status, conditions_of, set_condition, without_condition
+from fathom.model.freshness import FRESH_S
 from fathom.model.objects import Obj, is_deleting, key_of, lookup, metadata
-from fathom.seams.outside import timestamp
+from fathom.model.times import timestamp
 
-FRESH_S = 10.0
 NEEDS: tuple[Need, ...] = (OWN_WRITES, NoOlderThan(FRESH_S, ("WorkloadProgress",)))
 
 REASONS_MAX = 10

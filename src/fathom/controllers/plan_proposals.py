@@ -12,20 +12,19 @@ from collections.abc import Sequence
 from fathom.cache.freshness import NoOlderThan
 from fathom.control.plan import NOTHING, Create, Delete, Plan, WriteStatus, target, write_status
 from fathom.controllers.garbage import FOREGROUND, ORPHAN
-from fathom.controllers.jobtally import TRACKED
 from fathom.kinds.repair_proposal import OVER, spec_hash, subject_fault
 from fathom.model.accounts import REPAIR
 from fathom.model.conditions import conditions_of, find_condition, set_condition
+from fathom.model.freshness import FRESH_S
 from fathom.model.objects import Key, Obj, is_deleting, key_of, lookup, metadata, uid_of
-from fathom.model.times import moment_ns
+from fathom.model.times import SECOND_NS, moment_ns
+from fathom.model.well_known import JOB_TRACKING_FINALIZER
 
-FRESH_S = 10.0
-SECOND_NS = 1_000_000_000
 # Far beyond any time of grace: who is still there is held by something.
 STUCK_S = 600.0
 
 # Finalizers whose owners are here and alive: they need no proposal.
-KNOWN = ("kubernetes", FOREGROUND, ORPHAN, TRACKED)
+KNOWN = ("kubernetes", FOREGROUND, ORPHAN, JOB_TRACKING_FINALIZER)
 FINALIZER = "finalizer"  # Source of the evidence that names one.
 # What may be wrong with an object, in a word, and what would be done about it.
 STRANDED, HELD = "TerminatingOnSilentNode", "HeldByFinalizers"

@@ -22,20 +22,14 @@ from collections.abc import Sequence
 from fathom.cache.freshness import NoOlderThan
 from fathom.control.plan import NOTHING, Create, Delete, Patch, Plan, WriteStatus, target, write_status
 from fathom.controllers.plan_evictions import OUT_OF_SERVICE
-from fathom.controllers.plan_proposals import (
-    FRESH_S,
-    SECOND_NS,
-    STRANDED,
-    is_unheard,
-    overdue,
-    plan_finalizers,
-    proposal,
-)
+from fathom.controllers.plan_proposals import STRANDED, is_unheard, overdue, plan_finalizers, proposal
 from fathom.kinds.reservation import HOLDER, HOLDER_UID, HOLDING, VOID, Reservation
 from fathom.kinds.shape import read
 from fathom.model.conditions import DISRUPTION_TARGET, conditions_of, is_true, set_condition
+from fathom.model.freshness import FRESH_S
 from fathom.model.objects import Obj, is_deleting, key_of, lookup, metadata, uid_of
-from fathom.model.times import moment_ns
+from fathom.model.pod_phase import is_terminal
+from fathom.model.times import SECOND_NS, moment_ns
 
 # A void reservation is kept for a while, for people who look what happened.
 VOID_KEPT_S = 60.0
@@ -76,7 +70,7 @@ def _expired(held: Reservation, now_ns: int) -> bool:
 def _is_orphaned(reservation: Obj, pod: Obj | None) -> bool:
     """One that names no pod belongs to its owner, with which the collector takes it."""
     wanted = lookup(reservation, "metadata", "annotations", POD_UID)
-    return bool(wanted) and (pod is None or uid_of(pod) != wanted or _has_ended(pod))
+    return bool(wanted) and (pod is None or uid_of(pod) != wanted or is_terminal(pod))
 
 
 def _has_a_place(reservation: Obj, pod: Obj | None) -> bool:
@@ -84,10 +78,6 @@ def _has_a_place(reservation: Obj, pod: Obj | None) -> bool:
     named. (If our view of it is older than that binding, what we write names a revision that is past.)"""
     named = lookup(reservation, "metadata", "annotations", POD_UID)
     return bool(named) and pod is not None and bool(lookup(pod, "spec", "nodeName"))
-
-
-def _has_ended(pod: Obj) -> bool:
-    return lookup(pod, "status", "phase") in {"Succeeded", "Failed"}
 
 
 def _is_younger(reservation: Obj, twins: Sequence[Obj]) -> bool:
@@ -136,11 +126,11 @@ def _removed(reservation: Obj, now_ns: int) -> Plan:
 def plan_pod(pod: Obj, node: Obj | None, *, node_is_gone: bool, now_ns: int, now: str) -> Plan:
     """`node_is_gone`: the server says so itself. Of a pod that is going nowhere."""
     where = str(lookup(pod, "spec", "nodeName") or "")
-    said = _only_held(pod) and _has_ended(pod)  # All that can be done about it is done.
+    said = _only_held(pod) and is_terminal(pod)  # All that can be done about it is done.
     if where and node_is_gone and not said:
         why = f"it is bound to node {where}, which is not there"
         return _ended(pod, why, conditions=_disrupted(pod, now))
-    if not where and is_deleting(pod) and not _has_ended(pod):
+    if not where and is_deleting(pod) and not is_terminal(pod):
         return _ended(pod, "it is going, and no node ever had it")
     if node is not None and is_deleting(pod) and not said and _is_out_of_service(node):
         return _ended(pod, f"it is going, and somebody said that node {where} is out of service")
@@ -163,7 +153,7 @@ def _ended(pod: Obj, why: str, **said: Sequence[Obj]) -> Plan:
     status = {"status": {"phase": "Failed", **said}}
     patch = Patch(target("Pod", pod), status, subresource="status", destructive=True)
     return Plan(
-        patches=() if _has_ended(pod) else (patch,),
+        patches=() if is_terminal(pod) else (patch,),
         deletes=(Delete(target("Pod", pod), grace_s=0),),
         needs=(NoOlderThan(FRESH_S, ("Node", "Pod")),),
         why=why,

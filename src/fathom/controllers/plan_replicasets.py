@@ -43,6 +43,7 @@ from fathom.controllers.podstates import (
 )
 from fathom.kinds.reservation import SLOT
 from fathom.model.conditions import conditions_of, find_condition, set_condition, without_condition
+from fathom.model.freshness import FRESH_S
 from fathom.model.objects import Obj, is_deleting, labels_of, lookup, metadata
 
 REPLICA_FAILURE = "ReplicaFailure"
@@ -54,7 +55,6 @@ ENDED_KEPT = 3
 # node on which they do not fit would do the same again.
 REJECTED_MAX, RETRY_REJECTED_S = ENDED_KEPT, 10.0
 # What looks like a surplus in an old view may be gone.
-FRESH_S = 10.0
 NEEDS: tuple[Need, ...] = (OWN_WRITES, NoOlderThan(FRESH_S, ("ReplicaSet", "Pod")))
 
 

@@ -18,13 +18,14 @@ from fathom.cache.freshness import Need, NoOlderThan
 from fathom.control.owning import controller_of
 from fathom.control.plan import NOTHING, OWN_WRITES, Patch, Plan, target, write_status
 from fathom.model.conditions import Status, conditions_of, find_condition, set_condition
+from fathom.model.freshness import FRESH_S
 from fathom.model.objects import Obj, is_deleting, lookup, metadata
 from fathom.model.trust import ANNOTATION, FULL, Lost, lost_of
+from fathom.model.well_known import QUARANTINE_TAINT
 
 QUARANTINED = "fathom.dev/Quarantined"
-TAINT = {"key": "fathom.dev/quarantine", "effect": "NoSchedule"}
+TAINT = {"key": QUARANTINE_TAINT, "effect": "NoSchedule"}
 
-FRESH_S = 10.0
 NEEDS: tuple[Need, ...] = (OWN_WRITES, NoOlderThan(FRESH_S, ("Node",)))
 
 PER_FAILURE = 34  # Three pods at once are enough.

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from datetime import datetime
 from functools import lru_cache
 
 from fathom.control.owning import controller_of
 from fathom.model.conditions import conditions_of, find_condition
 from fathom.model.objects import Obj, is_deleting, lookup, metadata
+from fathom.model.times import SECOND_NS, moment_ns
 
 SUCCEEDED, FAILED = "Succeeded", "Failed"
 ENDED = frozenset({SUCCEEDED, FAILED})
@@ -77,10 +77,7 @@ def next_available_s(pods: Iterable[Obj], *, min_ready_s: int, now_s: float) -> 
 
 @lru_cache(maxsize=4096)
 def _seconds(text: str) -> float:
-    try:
-        return datetime.fromisoformat(text).timestamp()
-    except ValueError:
-        return 0.0
+    return (moment_ns(text) or 0) / SECOND_NS
 
 
 def seconds(text: object) -> float:

@@ -34,7 +34,7 @@ from fathom.controllers.endpoints import ENDPOINT_SLICE
 from fathom.controllers.jobpolicies import CRITERIA_MET, FAILURE_TARGET
 from fathom.controllers.missing import own_deadline_s, why_going, why_missing
 from fathom.controllers.observed import Behind
-from fathom.controllers.plan_endpoints import SERVICE_NAME, selects
+from fathom.controllers.plan_endpoints import selects
 from fathom.controllers.plan_jobs import is_finished, is_true
 from fathom.controllers.plan_progress import (
     Counted,
@@ -46,11 +46,12 @@ from fathom.controllers.plan_progress import (
 from fathom.controllers.plan_replicasets import wanted_of
 from fathom.controllers.podstates import is_active, seconds
 from fathom.controllers.revisions import split
-from fathom.controllers.stages import REACHED, Stand, stand_of
+from fathom.controllers.stages import Stand, stand_of
 from fathom.controllers.traces import last_action, last_error
 from fathom.kinds import workload_progress
-from fathom.model.conditions import conditions_of, find_condition
+from fathom.model.conditions import SERVING_CONDITION, conditions_of, find_condition
 from fathom.model.objects import Key, Obj, key_of, labels_of, lookup, metadata, uid_of
+from fathom.model.well_known import SERVICE_NAME_LABEL
 
 WORKLOAD_PROGRESS = own(workload_progress.DEFINITION)
 EVERY_S = 1.0  # No workload is written more often.
@@ -188,7 +189,7 @@ def _serves(pod: Obj, serving: set[str] | None) -> bool:
     """Its Service has it, and the gateway, where there is one, has not failed to reach it."""
     if serving is None:
         return True
-    reached = find_condition(conditions_of(pod), REACHED) or {}
+    reached = find_condition(conditions_of(pod), SERVING_CONDITION) or {}
     return uid_of(pod) in serving and reached.get("status") != "False"
 
 
@@ -199,7 +200,9 @@ def _serving(view: Snapshot, namespace: str, pods: Sequence[Obj]) -> set[str] | 
         return None
     names = [str(metadata(one)["name"]) for one in services]
     slices = [
-        one for one in view.list("EndpointSlice", namespace) if labels_of(one).get(SERVICE_NAME) in names
+        one
+        for one in view.list("EndpointSlice", namespace)
+        if labels_of(one).get(SERVICE_NAME_LABEL) in names
     ]
     return {
         str(lookup(each, "targetRef", "uid"))

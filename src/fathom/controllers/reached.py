@@ -12,11 +12,11 @@ from collections.abc import Sequence
 
 import msgspec
 
-from fathom.controllers.evidence import SECOND_NS, Report
-from fathom.model.conditions import conditions_of, find_condition
+from fathom.controllers.evidence import Report
+from fathom.model.conditions import SERVING_CONDITION, conditions_of, find_condition
 from fathom.model.objects import Obj, uid_of
+from fathom.model.times import SECOND_NS
 
-SERVING = "fathom.dev/Serving"
 VALID_S = 30.0  # Gateways look at pods of a node in doubt every five seconds.
 
 
@@ -33,7 +33,7 @@ class Reached:
     def listen(self, node: str, pods: Sequence[Obj], now_ns: int) -> None:
         before, new = self._probes.get(node), {}
         for pod in pods:
-            condition = find_condition(conditions_of(pod), SERVING) or {}
+            condition = find_condition(conditions_of(pod), SERVING_CONDITION) or {}
             stamp, uid = str(condition.get("lastProbeTime") or ""), uid_of(pod)
             known = (before or {}).get(uid)
             if known is not None and known.stamp == stamp:

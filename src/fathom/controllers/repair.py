@@ -9,7 +9,6 @@ from __future__ import annotations
 from typing import ClassVar
 
 from fathom.cache.indexes import FOR_PODS, STANDARD, by_owner
-from fathom.client.api import MERGE
 from fathom.client.outcomes import Committed, Rejected
 from fathom.control.again import Again
 from fathom.control.kit import Kit
@@ -47,6 +46,7 @@ from fathom.controllers.plan_repair import (
 from fathom.kinds import repair_proposal, reservation, workload_progress
 from fathom.kinds.reservation import Reservation
 from fathom.kinds.shape import read
+from fathom.model.media_types import MERGE_PATCH
 from fathom.model.objects import Key, Obj, is_deleting, key_of, lookup, metadata, uid_of
 
 RESERVATION = own(reservation.DEFINITION)
@@ -237,7 +237,7 @@ class Proposals:
             revision = metadata(subject)["resourceVersion"]
             meta = {"uid": uid_of(subject), "resourceVersion": revision, "finalizers": left or None}
             outcome = await self._kit.api.patch(
-                kind.resource, key.namespace, key.name, {"metadata": meta}, media=MERGE
+                kind.resource, key.namespace, key.name, {"metadata": meta}, media=MERGE_PATCH
             )
         else:
             outcome = await self._kit.api.delete(

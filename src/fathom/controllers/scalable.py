@@ -10,11 +10,11 @@ from fathom.client.local import LocalClient
 from fathom.model.accounts import SCALE_ROLE
 from fathom.model.objects import Key, Obj, lookup, metadata
 from fathom.model.view import View
+from fathom.model.well_known import AUTO_UPDATE_ANNOTATION
 
 DEFINITIONS = "customresourcedefinitions.apiextensions.k8s.io"
 ROLES = "clusterroles.rbac.authorization.k8s.io"
 PATH = f"/apis/rbac.authorization.k8s.io/v1/clusterroles/{SCALE_ROLE}"
-AUTO_UPDATE = "rbac.authorization.kubernetes.io/autoupdate"
 
 
 def scale_rules(definitions: Iterable[Obj]) -> list[Obj]:
@@ -37,7 +37,10 @@ class ScaleRights:
 
     async def reconcile(self) -> None:
         role = self._view.get(ROLES, Key("", SCALE_ROLE))
-        if role is None or (metadata(role.obj).get("annotations") or {}).get(AUTO_UPDATE) != "true":
+        if (
+            role is None
+            or (metadata(role.obj).get("annotations") or {}).get(AUTO_UPDATE_ANNOTATION) != "true"
+        ):
             return
         rules = scale_rules(seen.obj for seen in self._view.list(DEFINITIONS))
         if (role.obj.get("rules") or []) != rules:

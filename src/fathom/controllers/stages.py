@@ -16,7 +16,7 @@ import msgspec
 
 from fathom.controllers.crashes import CRASH, CRASH_LOOP, CrashLoop
 from fathom.controllers.podstates import created_s, is_ready, phase_of, seconds
-from fathom.model.conditions import conditions_of, find_condition
+from fathom.model.conditions import SERVING_CONDITION, conditions_of, find_condition
 from fathom.model.objects import Obj, lookup
 
 STAGES = ("admitted", "queued", "scheduled", "bound", "starting", "ready", "serving")
@@ -38,7 +38,6 @@ DEADLINES_S = {
 }
 
 # What the gateway says of a pod that a Service has.
-REACHED = "fathom.dev/Serving"
 DEFAULT_SCHEDULER = "default-scheduler"
 
 # Boundaries that more replicas do not help against.
@@ -93,10 +92,10 @@ def _unheard(pod: Obj) -> Stand:
 
 
 def _ready(pod: Obj) -> Stand:
-    reached = find_condition(conditions_of(pod), REACHED) or {}
+    reached = find_condition(conditions_of(pod), SERVING_CONDITION) or {}
     if reached.get("status") == "False":
         why = str(reached.get("message") or "")
-        return Stand(READY, _since(pod, REACHED), "gateway", "gateway", why)
+        return Stand(READY, _since(pod, SERVING_CONDITION), "gateway", "gateway", why)
     why = "no slice of its Service has it as ready yet"
     return Stand(READY, _since(pod, "Ready"), "endpoints", "endpoints", why)
 

@@ -13,18 +13,18 @@ from fathom.control.kit import Kit
 from fathom.control.watches import NAMESPACE, NODE, POD, Primary, Related, Watch
 from fathom.model.conditions import is_true
 from fathom.model.objects import Key, Obj, lookup
+from fathom.model.pod_phase import TERMINAL_PHASES
 
 EVERY_S = 1.0
 # One object that is always there: the summary is looked at in its name.
 ANCHOR = Key("", "default")
-ENDED = frozenset({"Succeeded", "Failed"})
 
 
 def summary(nodes: Iterable[Obj], pods: Iterable[Obj]) -> dict[str, int]:
     """Pods that have ended are no longer counted."""
     ready = [is_true(node, "Ready") for node in nodes]
     phases = Counter(str(lookup(pod, "status", "phase")) for pod in pods)
-    alive = sum(count for phase, count in phases.items() if phase not in ENDED)
+    alive = sum(count for phase, count in phases.items() if phase not in TERMINAL_PHASES)
     return {
         "nodes": len(ready),
         "ready": sum(ready),

@@ -9,8 +9,7 @@ from fathom.controllers.stages import MESSAGE_LENGTH_MAX
 from fathom.kinds.workload_progress import LastAction, LastError
 from fathom.model.conditions import conditions_of, find_condition
 from fathom.model.objects import Obj, lookup, metadata
-
-DECISION = "fathom.dev/decision"
+from fathom.model.well_known import DECISION_ANNOTATION
 
 
 def last_action(workload: Obj, sets: Sequence[Obj], pods: Sequence[Obj]) -> LastAction | None:
@@ -47,7 +46,7 @@ def _bound(pods: Iterable[Obj]) -> list[LastAction]:
                 LastAction(
                     controller="scheduler",
                     action=f"bind Pod {metadata(pod)['name']} to {node}",
-                    decision=str((metadata(pod).get("annotations") or {}).get(DECISION, "")),
+                    decision=str((metadata(pod).get("annotations") or {}).get(DECISION_ANNOTATION, "")),
                     time=str(condition.get("lastTransitionTime") or ""),
                 )
             )

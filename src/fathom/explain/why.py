@@ -14,13 +14,15 @@ import numpy as np
 
 from fathom.model.decision import Decision, Seen
 from fathom.model.objects import Obj, key_of, lookup, metadata
+from fathom.model.pod_phase import is_terminal
+from fathom.model.times import timestamp
+from fathom.model.well_known import DECISION_ANNOTATION
 from fathom.record.journal import Kept
 from fathom.schedule.context import Context
 from fathom.schedule.known import Known
 from fathom.schedule.place import Placement
 from fathom.schedule.pods import PodView
 from fathom.schedule.remedy import OWNER, remedies
-from fathom.seams.outside import timestamp
 
 REFUSED = frozenset({"conflict", "rejected"})
 State = Literal["scheduled", "unschedulable", "gated", "waiting", "finished", "gone"]
@@ -214,7 +216,7 @@ def _state(view: PodView, placement: Placement) -> State:
 def _placed_line(name: str, view: PodView, pod: Obj, last: Kept | None) -> str:
     where = f"pod {name} is on {view.node}" if view.node else f"pod {name} has finished"
     if last is None or last.decision.node != view.node:
-        by = (metadata(pod).get("annotations") or {}).get("fathom.dev/decision")
+        by = (metadata(pod).get("annotations") or {}).get(DECISION_ANNOTATION)
         return f"{where}: not by a decision on record here" + (f" ({by})" if by else "")
     decision = last.decision
     score = decision.scores.get(view.node)
@@ -366,7 +368,7 @@ def unbound_in_line(pods: list[Obj], scheduler: str = "") -> list[Obj]:
         for pod in pods
         if not lookup(pod, "spec", "nodeName")
         and not metadata(pod).get("deletionTimestamp")
-        and lookup(pod, "status", "phase") not in {"Succeeded", "Failed"}
+        and not is_terminal(pod)
         and not lookup(pod, "spec", "schedulingGates")
         and scheduler in {"", scheduler_of(pod)}
     ]

@@ -17,8 +17,8 @@ from fathom.model.accounts import SYSTEM_NAMESPACE
 from fathom.model.column import Column
 from fathom.model.errors import Cause, Causes
 from fathom.model.objects import Obj, labels_of, lookup, metadata
-from fathom.model.times import duration_ns, moment_ns
-from fathom.seams.outside import timestamp
+from fathom.model.times import duration_ns, moment_ns, timestamp
+from fathom.model.well_known import HOSTNAME_LABEL, POOL_LABEL, REGION_LABEL, ZONE_LABEL
 
 USED_OVERRIDES = "fathom.dev/overrides"  # On a bound pod: the overrides that its placement rests on.
 
@@ -27,12 +27,9 @@ INFRASTRUCTURE_TARGETS = ("node", "zone", "pool")
 TARGETS = (*WORKLOAD_TARGETS, *INFRASTRUCTURE_TARGETS)
 SCOPES = ("region", "zone", "node", "pool")
 
-REGION_LABEL, ZONE_LABEL = "topology.kubernetes.io/region", "topology.kubernetes.io/zone"
-HOST_LABEL = "kubernetes.io/hostname"
-POOL_LABEL = "fathom.dev/pool"
 NODE_CLASS_LABEL = "fathom.dev/node-class"
 STAMPED = ("author", "expiresAt")
-_LABELS = {"region": REGION_LABEL, "zone": ZONE_LABEL, "node": HOST_LABEL, "pool": POOL_LABEL}
+_LABELS = {"region": REGION_LABEL, "zone": ZONE_LABEL, "node": HOSTNAME_LABEL, "pool": POOL_LABEL}
 
 # Every change belongs to one control class; a class bounds how long its changes may last.
 PAUSE, PLACEMENT, QUOTA, CORDON = "pause", "placement", "quota", "cordon"
@@ -207,7 +204,7 @@ def avoids(override: SchedulerOverride, node: str, labels: Mapping[str, str]) ->
     changes = override.spec.changes
     listed = {
         ZONE_LABEL: changes.avoid_zones,
-        HOST_LABEL: changes.avoid_nodes,
+        HOSTNAME_LABEL: changes.avoid_nodes,
         NODE_CLASS_LABEL: changes.avoid_node_classes,
         POOL_LABEL: changes.avoid_pools,
         **changes.avoid_topology,

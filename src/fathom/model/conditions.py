@@ -14,7 +14,7 @@ from fathom.model.objects import Obj, lookup, metadata
 
 Status = Literal["True", "False", "Unknown"]
 
-SERVING = "fathom.dev/Serving"  # Of a pod: whether the gateway reaches it.
+SERVING_CONDITION = "fathom.dev/Serving"  # Of a pod: whether the gateway reaches it.
 CONNECTIONS_FAIL = "fathom.dev/ConnectionsFail"  # Of a Service, said by the gateway: its error budget burns.
 DISRUPTION_TARGET = "DisruptionTarget"  # Of a pod that somebody ends, with why: a Job may forgive that.
 

@@ -80,10 +80,6 @@ def larger(one: Amounts, other: Amounts) -> Amounts:
     }
 
 
-def is_terminal(pod: Obj) -> bool:
-    return (pod.get("status") or {}).get("phase") in {"Succeeded", "Failed"}
-
-
 def is_best_effort(pod: Obj) -> bool:
     """Nothing asked for, nothing promised: the first to go when a node is short."""
     spec = pod.get("spec") or {}

@@ -1,27 +1,31 @@
-"""Durations and moments as people write them: '45m', '1h30m', '2026-03-01T12:00:00Z'."""
+"""Units of time, durations ('45m', '1h30m') and timestamps ('2026-03-01T12:00:00Z'), read and written."""
 
 from __future__ import annotations
 
 import re
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
+from functools import lru_cache
 
-NS_PER_S = 1_000_000_000
+SECOND_NS = 1_000_000_000
+
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MICROSECOND = timedelta(microseconds=1)
 
 _UNITS_NS = {
     "ns": 1,
     "us": 1_000,
     "µs": 1_000,
     "ms": 1_000_000,
-    "s": NS_PER_S,
-    "m": 60 * NS_PER_S,
-    "h": 3600 * NS_PER_S,
-    "d": 24 * 3600 * NS_PER_S,
+    "s": SECOND_NS,
+    "m": 60 * SECOND_NS,
+    "h": 3600 * SECOND_NS,
+    "d": 24 * 3600 * SECOND_NS,
 }
 _PART = re.compile(r"([0-9]+(?:\.[0-9]+)?)(ns|us|µs|ms|s|m|h|d)")
 _WHOLE = re.compile(r"(?:[0-9]+(?:\.[0-9]+)?(?:ns|us|µs|ms|s|m|h|d)){1,8}")
 
 # A century: whoever means longer means for ever, and should say that instead.
-DURATION_NS_MAX = 100 * 366 * 24 * 3600 * NS_PER_S
+DURATION_NS_MAX = 100 * 366 * 24 * 3600 * SECOND_NS
 
 
 def duration_ns(text: str) -> int | None:
@@ -32,13 +36,38 @@ def duration_ns(text: str) -> int | None:
     return total if total <= DURATION_NS_MAX else None
 
 
-def moment_ns(text: str | None) -> int | None:
-    """An RFC 3339 timestamp, since the epoch. None: there is none, or it cannot be read."""
-    if not text:
+def moment_ns(text: object) -> int | None:
+    """An RFC 3339 timestamp, since the epoch. None: there is none, it cannot be read, or it has no zone."""
+    if not isinstance(text, str):
         return None
     try:
-        parsed = datetime.fromisoformat(text)
+        moment = datetime.fromisoformat(text)
     except ValueError:
         return None
-    aware = parsed if parsed.tzinfo is not None else parsed.replace(tzinfo=UTC)
-    return round(aware.timestamp() * 1_000_000) * 1_000
+    if moment.tzinfo is None:
+        return None
+    # Exact in integers: a float cannot hold today's nanoseconds.
+    return (moment - EPOCH) // _MICROSECOND * 1_000
+
+
+@lru_cache(maxsize=16)
+def _hour(hour: int) -> str:
+    """Thousands of writes ask for the same words."""
+    return datetime.fromtimestamp(hour * 3600, UTC).strftime("%Y-%m-%dT%H:")
+
+
+@lru_cache(maxsize=16)
+def _second(second: int) -> str:
+    hour, rest = divmod(second, 3600)
+    return f"{_hour(hour)}{rest // 60:02d}:{rest % 60:02d}"
+
+
+def timestamp(now_ns: int) -> str:
+    """Kubernetes' metav1.Time: RFC 3339, whole seconds, UTC."""
+    return f"{_second(now_ns // SECOND_NS)}Z"
+
+
+def micro_timestamp(now_ns: int) -> str:
+    """Kubernetes' metav1.MicroTime."""
+    second, rest_ns = divmod(now_ns, SECOND_NS)
+    return f"{_second(second)}.{rest_ns // 1000:06d}Z"

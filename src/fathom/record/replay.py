@@ -19,9 +19,9 @@ import msgspec
 
 from fathom import __version__
 from fathom.model.decision import Decision, Journal, Outcome, Table
+from fathom.model.times import micro_timestamp
 from fathom.record.tape import ASK, Asked, BadTape, Record, ask_payload, asked, birth_of
 from fathom.seams.domain import Domain
-from fathom.seams.outside import micro_timestamp
 from fathom.seams.process import Birth, Entry, Inside, Process, load_entry
 from fathom.seams.seam import Ask, Input, Seam
 

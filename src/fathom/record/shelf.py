@@ -11,9 +11,9 @@ from pathlib import Path
 
 import msgspec
 
+from fathom.model.times import micro_timestamp
 from fathom.record.segment import NotASegment, packed, segments
 from fathom.record.tape import BadTape, Reel, reels
-from fathom.seams.outside import micro_timestamp
 
 FOLDER, ALONE = "tapes", "tape"
 

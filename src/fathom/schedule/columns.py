@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from fathom.model.objects import Obj, labels_of, metadata
 from fathom.model.quantity import parse
+from fathom.model.well_known import NOT_READY_TAINT, UNREACHABLE_TAINT, UNSCHEDULABLE_TAINT
 from fathom.schedule.reading import image_name, units
 from fathom.schedule.shape import Needs, Pairs, Taint
 
@@ -18,9 +19,7 @@ Ints = NDArray[np.int64]
 Ids = NDArray[np.int32]
 Bools = NDArray[np.bool_]
 
-ZONE, REGION = "topology.kubernetes.io/zone", "topology.kubernetes.io/region"
-HOSTNAME = "kubernetes.io/hostname"
-UNSCHEDULABLE = Taint("node.kubernetes.io/unschedulable", "", "NoSchedule")
+UNSCHEDULABLE = Taint(UNSCHEDULABLE_TAINT, "", "NoSchedule")
 
 T = TypeVar("T", bound=np.generic)
 
@@ -57,8 +56,8 @@ def node_facts(obj: Obj) -> NodeFacts:
 # What the node lifecycle controller would taint a node with. Read from the conditions themselves, a node that
 # is not ready takes nothing even before, or without, that controller.
 _CONDITION_TAINTS = {
-    ("Ready", "False"): "node.kubernetes.io/not-ready",
-    ("Ready", "Unknown"): "node.kubernetes.io/unreachable",
+    ("Ready", "False"): NOT_READY_TAINT,
+    ("Ready", "Unknown"): UNREACHABLE_TAINT,
     ("MemoryPressure", "True"): "node.kubernetes.io/memory-pressure",
     ("DiskPressure", "True"): "node.kubernetes.io/disk-pressure",
     ("PIDPressure", "True"): "node.kubernetes.io/pid-pressure",

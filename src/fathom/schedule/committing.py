@@ -15,8 +15,8 @@ import asyncio
 import random
 
 from fathom.client.api import Api
-from fathom.control import breaker, lease
 from fathom.control.cause import Cause
+from fathom.control.commit import NOT_SENT
 from fathom.model.decision import Result
 from fathom.schedule.desk import Desk
 from fathom.schedule.flights import Flights
@@ -31,8 +31,6 @@ from fathom.schedule.sending import (
     Sender,
     read_outcome,
 )
-
-NOT_SENT = frozenset({breaker.REASON, lease.NOT_LEADER})
 
 # A refusal is fresh news, so the pod is tried at once: this often in a row, then with a backoff.
 AT_ONCE_MAX = 3

@@ -12,6 +12,7 @@ import msgspec
 from fathom.kinds.capacity_class import CAPACITY_CLASS
 from fathom.kinds.scheduler_override import USED_OVERRIDES
 from fathom.kinds.scheduling_policy import POLICY
+from fathom.model.well_known import DECISION_ANNOTATION
 from fathom.schedule import rules as events
 from fathom.schedule.attempts import Attempts
 from fathom.schedule.committing import Committing
@@ -25,8 +26,6 @@ from fathom.schedule.records import Circumstances
 from fathom.schedule.roommaking import RoomMaking
 from fathom.schedule.sending import Wish
 from fathom.schedule.voice import Word
-
-DECISION = "fathom.dev/decision"
 
 Refused = tuple[Entry, PodView, Placement, Circumstances]
 
@@ -90,7 +89,7 @@ class Deciding:
         return held.key.name if held is not None and held.node == node else ""
 
     def _annotations(self, id_: str, placement: Placement) -> dict[str, str]:
-        found = {DECISION: id_}
+        found = {DECISION_ANNOTATION: id_}
         if placement.policy:
             found[POLICY] = placement.policy
         if placement.overrides:

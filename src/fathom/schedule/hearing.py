@@ -13,6 +13,7 @@ import msgspec
 from fathom.control.cause import Cause
 from fathom.kinds.scheduler_override import USED_OVERRIDES
 from fathom.model.objects import Obj, key_of, lookup, metadata, uid_of
+from fathom.model.pod_phase import is_terminal
 from fathom.model.tenancy import charged_to
 from fathom.schedule import rules as events
 from fathom.schedule.attempts import Attempts
@@ -133,7 +134,7 @@ def is_only_bound(before: Obj, after: Obj, node: str) -> bool:
         return False
     if "deletionTimestamp" in meta or USED_OVERRIDES in (meta.get("annotations") or {}):
         return False
-    if lookup(after, "status", "phase") in {"Succeeded", "Failed"}:
+    if is_terminal(after):
         return False
     return len(spec) == len(was) + 1 and all(
         was.get(name) == spec[name] for name in spec if name != "nodeName"

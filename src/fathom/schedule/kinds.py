@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from fathom.client.api import Resource
-from fathom.control.watches import NAMESPACE, NODE, POD, Kind, core, own
+from fathom.control.watches import DISRUPTION_BUDGET, NAMESPACE, NODE, POD, Kind, core, own
 from fathom.kinds import (
     capacity_class,
     policy_rollout,
@@ -13,7 +13,6 @@ from fathom.kinds import (
     tenant_quota,
 )
 
-DISRUPTION_BUDGET = Kind("PodDisruptionBudget", Resource("policy", "v1", "poddisruptionbudgets"))
 VOLUME = core("PersistentVolume", "persistentvolumes", namespaced=False)
 CLAIM = core("PersistentVolumeClaim", "persistentvolumeclaims")
 STORAGE_CLASS = Kind("StorageClass", Resource("storage.k8s.io", "v1", "storageclasses", namespaced=False))

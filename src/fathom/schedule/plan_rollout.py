@@ -13,14 +13,12 @@ from __future__ import annotations
 import msgspec
 
 from fathom.kinds.policy_rollout import Observer, PolicyRollout, PolicyRolloutStatus, Step
-from fathom.model.times import duration_ns, moment_ns
-from fathom.seams.outside import timestamp
+from fathom.model.times import SECOND_NS, duration_ns, moment_ns, timestamp
 
 PENDING, CANARY, COMPLETE, ROLLED_BACK = "Pending", "Canary", "Complete", "RolledBack"
 
 # Where nobody has said how: a tenth first.
 DEFAULT_STEPS = (Step(percent=10, hold="1m"), Step(percent=50, hold="1m"))
-S = 1_000_000_000
 # How long a step was looked at is written down once a minute at most, and ten times in a step.
 WRITTEN_DOWN_S, WRITTEN_DOWN_SHARE = 60.0, 10
 UNBOUNDED_NS = 2**62  # Where signals may be of any age.
@@ -116,7 +114,7 @@ def _go_on(rollout: PolicyRollout, signals: Signals) -> Next:
         return Next(None, 5.0, f"held: {regressed}")
     if signals.trouble:
         return Next(None, 5.0, f"held: {signals.trouble}")
-    hold_s, left_s = _hold_ns(rollout) / S, _left_s(rollout, signals)
+    hold_s, left_s = _hold_ns(rollout) / SECOND_NS, _left_s(rollout, signals)
     if left_s > 0:
         why = f"step {rollout.status.step} lasts {_step(rollout).hold}"
         every_s = max(WRITTEN_DOWN_S, hold_s / WRITTEN_DOWN_SHARE)
@@ -129,7 +127,7 @@ def unmet_gate(rollout: PolicyRollout, signals: Signals) -> str:
     """Why nothing can be said about this step yet; '' when it can."""
     gates, status = rollout.spec.gates, rollout.status
     allowed_ns = duration_ns(gates.signals_max_age)
-    if allowed_ns is not None and signals.age_s * S > allowed_ns:
+    if allowed_ns is not None and signals.age_s * SECOND_NS > allowed_ns:
         return f"held: the signals are older than {gates.signals_max_age}"
     for name in gates.observed_by:
         named = [one for one in status.observed_by if _is(one.controller, name)]
@@ -176,7 +174,7 @@ def _left_s(rollout: PolicyRollout, signals: Signals) -> float:
     baked_ns = signals.baked_ns
     if baked_ns is None:
         baked_ns = signals.now_ns - (moment_ns(rollout.status.step_started_at) or signals.now_ns)
-    return max(0.0, (_hold_ns(rollout) - baked_ns) / S)
+    return max(0.0, (_hold_ns(rollout) - baked_ns) / SECOND_NS)
 
 
 # How long a step has been looked at.
@@ -197,7 +195,7 @@ def bake(before: Bake | None, rollout: PolicyRollout, signals: Signals, *, monot
     step = (status.observed_generation, status.step, status.step_started_at)
     fresh_until_ns = monotonic_ns + _fresh_for_ns(rollout, signals)
     if before is None or before.step != step:
-        return Bake(step, status.baked_seconds * S, monotonic_ns, fresh_until_ns)
+        return Bake(step, status.baked_seconds * SECOND_NS, monotonic_ns, fresh_until_ns)
     counts_ns = max(0, min(monotonic_ns, before.fresh_until_ns) - before.looked_ns)
     return Bake(step, before.baked_ns + counts_ns, monotonic_ns, fresh_until_ns)
 
@@ -207,12 +205,12 @@ def _fresh_for_ns(rollout: PolicyRollout, signals: Signals) -> int:
     if unmet_gate(rollout, signals):
         return 0
     allowed_ns = duration_ns(rollout.spec.gates.signals_max_age)
-    return UNBOUNDED_NS if allowed_ns is None else max(0, allowed_ns - round(signals.age_s * S))
+    return UNBOUNDED_NS if allowed_ns is None else max(0, allowed_ns - round(signals.age_s * SECOND_NS))
 
 
 def _to_write_down(rollout: PolicyRollout, signals: Signals, *, every_s: float) -> int | None:
     """So that a new leader need not begin anew; not so often that it costs anything."""
-    baked = (signals.baked_ns or 0) // S
+    baked = (signals.baked_ns or 0) // SECOND_NS
     return baked if baked - rollout.status.baked_seconds >= every_s else None
 
 

@@ -8,7 +8,7 @@ import msgspec
 
 from fathom.kinds.capacity_class import CAPACITY_CLASS
 from fathom.model.objects import Key, Obj, is_deleting, key_of, labels_of, metadata, uid_of
-from fathom.model.podresources import is_terminal
+from fathom.model.pod_phase import is_terminal
 from fathom.model.tenancy import charged_to
 from fathom.model.times import moment_ns
 from fathom.schedule.reading import shape_of

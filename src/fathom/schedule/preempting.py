@@ -22,13 +22,13 @@ from fathom.client.api import Api
 from fathom.client.outcomes import Committed, Conflict, Outcome, Rejected
 from fathom.model.conditions import DISRUPTION_TARGET, is_true, set_condition
 from fathom.model.errors import ApiError
+from fathom.model.freshness import FRESH_S
 from fathom.model.objects import Key, Obj, is_deleting, key_of, lookup, metadata, uid_of
 from fathom.schedule.preempt import Budget, Preemption, Victim
 from fathom.schedule.reading import selector_of
 from fathom.schedule.sending import PODS
 
 # Older views do not evict anybody.
-FRESH_S = 10.0
 FRESH_KINDS = ("Pod", "Node", "PodDisruptionBudget")
 NEED = NoOlderThan(FRESH_S, FRESH_KINDS)
 

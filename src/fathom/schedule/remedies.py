@@ -7,7 +7,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 import msgspec
 
 from fathom.model.quantity import BINARY, of_milli, of_value
-from fathom.schedule.columns import MISSING, UNSCHEDULABLE, ZONE
+from fathom.model.well_known import QUARANTINE_TAINT, ZONE_LABEL
+from fathom.schedule.columns import MISSING, UNSCHEDULABLE
 from fathom.schedule.context import Allowed, QuotaLimit
 from fathom.schedule.filters.nodes import BLOCKING
 from fathom.schedule.filters.podaffinity import together
@@ -27,7 +28,6 @@ OWNER, OPERATOR, TENANT_ADMIN = "the pod's owner", "a cluster operator", "who gr
 CORDON, TAINTS, AFFINITY = "NodeUnschedulable", "TaintToleration", "NodeAffinity"
 # More different taints, selectors or pods than this are not tried, or named, one by one.
 TRIED_MAX, NAMED_MAX = 16, 3
-QUARANTINE = "fathom.dev/quarantine"
 SYSTEM = ("node.kubernetes.io/", "fathom.dev/", "node.cloudprovider.kubernetes.io/")
 
 
@@ -53,7 +53,7 @@ def taints(trial: Trial) -> Iterator[Remedy]:
         tolerating = Toleration(taint.key, False, taint.value, taint.effect)
         rows = trial.opened(tolerations=(*trial.shape.tolerations, tolerating))
         shown = f"{taint.key}={taint.value}:{taint.effect}" if taint.value else f"{taint.key}:{taint.effect}"
-        if taint.key == QUARANTINE:
+        if taint.key == QUARANTINE_TAINT:
             text = f"repair {_one_of(rows)} and lift the quarantine"
             yield from _if_any(TAINTS, rows, text, OPERATOR, effort=GRANT)
         elif taint.key.startswith(SYSTEM):
@@ -264,7 +264,7 @@ def zone_skew(trial: Trial) -> Iterator[Remedy]:
     most = _skew_needed(constraint, skew, rows)
     rows = trial.opened(world={"policy": msgspec.structs.replace(policy, max_zone_skew=most)})
     text = _relaxed(constraint, skew, most, rows)
-    text = text.replace(f"maxSkew over {ZONE}", f"maxZoneSkew of policy {policy.name}")
+    text = text.replace(f"maxSkew over {ZONE_LABEL}", f"maxZoneSkew of policy {policy.name}")
     yield Remedy("MaxZoneSkew", text, OPERATOR, len(rows), ROOM, most)
 
 

@@ -36,14 +36,12 @@ from fathom.model.errors import ApiError
 from fathom.model.objects import Key, Obj, is_deleting, key_of, labels_of, lookup, uid_of
 from fathom.model.podresources import REQUESTS, pod_amounts
 from fathom.model.tenancy import TENANT
-from fathom.model.times import moment_ns
+from fathom.model.times import SECOND_NS, moment_ns, timestamp
 from fathom.schedule.kinds import RESERVATION
 from fathom.schedule.pods import PodView
-from fathom.seams.outside import timestamp
 
 # Longer than most pods are given to end. One that is still needed is given more time before this is over.
 RESERVED_S, RENEWED_S = 120, 60
-SECOND_NS = 1_000_000_000
 AWAITED_MAX = 256  # As the kind has it.
 # A create, what is in its way removed, and once more: then it is left to the pod's next attempt.
 TRIES_MAX = 2

@@ -9,27 +9,19 @@ from collections.abc import Iterable, Mapping
 
 from fathom.kinds.capacity_class import CapacityClass
 from fathom.kinds.policy_rollout import PolicyRollout, policy_in
-from fathom.kinds.scheduler_override import (
-    HOST_LABEL,
-    NODE_CLASS_LABEL,
-    POOL_LABEL,
-    REGION_LABEL,
-    WORKLOAD_TARGETS,
-    ZONE_LABEL,
-    SchedulerOverride,
-    named,
-)
+from fathom.kinds.scheduler_override import NODE_CLASS_LABEL, WORKLOAD_TARGETS, SchedulerOverride, named
 from fathom.kinds.scheduling_policy import BUILT_IN, SchedulingPolicy
 from fathom.kinds.schema import Amount
 from fathom.kinds.tenant_quota import TenantQuota
 from fathom.model.objects import Obj, labels_of, lookup
 from fathom.model.quantity import parse
+from fathom.model.well_known import HOSTNAME_LABEL, POOL_LABEL, REGION_LABEL, ZONE_LABEL
 from fathom.schedule.context import Allowed, Avoided, Policy, Quota, QuotaLimit, Reserved, Volume
 from fathom.schedule.pods import PodView
 from fathom.schedule.reading import node_terms_of, units
 from fathom.schedule.shape import Needs, Pairs
 
-LABELS = {"region": REGION_LABEL, "zone": ZONE_LABEL, "node": HOST_LABEL, "pool": POOL_LABEL}
+LABELS = {"region": REGION_LABEL, "zone": ZONE_LABEL, "node": HOSTNAME_LABEL, "pool": POOL_LABEL}
 
 
 def workloads(pod: PodView) -> tuple[str, ...]:
@@ -110,7 +102,7 @@ def avoided_by(override: SchedulerOverride, pod: PodView) -> tuple[Avoided, ...]
         return ()
     listed = {
         ZONE_LABEL: changes.avoid_zones,
-        HOST_LABEL: changes.avoid_nodes,
+        HOSTNAME_LABEL: changes.avoid_nodes,
         NODE_CLASS_LABEL: changes.avoid_node_classes,
         POOL_LABEL: changes.avoid_pools,
         **changes.avoid_topology,

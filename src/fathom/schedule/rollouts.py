@@ -28,7 +28,7 @@ from fathom.model.conditions import (
     without_digits,
 )
 from fathom.model.objects import Key, Obj, key_of
-from fathom.model.podresources import is_terminal
+from fathom.model.pod_phase import is_terminal
 from fathom.model.tenancy import tenant_of
 from fathom.model.times import duration_ns, moment_ns
 from fathom.schedule.plan_rollout import (

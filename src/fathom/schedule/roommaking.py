@@ -16,7 +16,9 @@ import msgspec
 
 from fathom.client.api import Api
 from fathom.model.decision import Result
+from fathom.model.freshness import FRESH_S
 from fathom.model.objects import Key, key_of, uid_of
+from fathom.model.times import timestamp
 from fathom.schedule.desk import Desk
 from fathom.schedule.flights import Flights
 from fathom.schedule.hearing import Hearing
@@ -24,11 +26,10 @@ from fathom.schedule.kinds import RESERVATION
 from fathom.schedule.place import Placement
 from fathom.schedule.pods import PodView
 from fathom.schedule.preempt import Preemption, Victim
-from fathom.schedule.preempting import FRESH_S, carry_out
+from fathom.schedule.preempting import carry_out
 from fathom.schedule.queue import Entry
 from fathom.schedule.records import Circumstances
 from fathom.schedule.reserving import is_due, is_gone, release, reservation_for, reserve
-from fathom.seams.outside import timestamp
 
 
 class RoomMaking:

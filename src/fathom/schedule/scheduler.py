@@ -23,6 +23,7 @@ from fathom.client.api import Api
 from fathom.control.cause import Cause
 from fathom.control.lease import Term
 from fathom.model.objects import key_of
+from fathom.model.times import timestamp
 from fathom.schedule import rules as events
 from fathom.schedule.attempts import Attempts
 from fathom.schedule.committing import Committing
@@ -39,7 +40,6 @@ from fathom.schedule.roommaking import RoomMaking
 from fathom.schedule.signals import QueueSignals
 from fathom.schedule.voice import QUEUED, QUEUED_AFTER_S, Voice, Word
 from fathom.schedule.waking import Waking
-from fathom.seams.outside import timestamp
 from fathom.seams.process import Inside
 
 __all__ = ["Rules", "Scheduler"]

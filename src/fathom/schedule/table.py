@@ -14,17 +14,8 @@ import msgspec
 import numpy as np
 
 from fathom.model.objects import Obj, metadata
-from fathom.schedule.columns import (
-    ZONE,
-    Bools,
-    Ids,
-    Ints,
-    LabelColumn,
-    NodeFacts,
-    grown,
-    node_facts,
-    node_revision,
-)
+from fathom.model.well_known import ZONE_LABEL
+from fathom.schedule.columns import Bools, Ids, Ints, LabelColumn, NodeFacts, grown, node_facts, node_revision
 from fathom.schedule.context import Reserved
 from fathom.schedule.groups import Counter, Wanted
 from fathom.schedule.pods import PodView
@@ -90,7 +81,7 @@ class NodeTable:
         self._homeless: dict[str, dict[str, Placed]] = {}  # Node that is not known -> uid -> its pods.
         self._changes: list[int] = []  # The row of each version after `_changes_from`.
         self._changes_from = 0
-        self.label_column(ZONE)
+        self.label_column(ZONE_LABEL)
 
     # What is there.
 
@@ -360,7 +351,7 @@ class NodeTable:
 
     def _write_facts(self, row: int, facts: NodeFacts) -> None:
         labels = dict(facts.labels)
-        self._move_zone(row, labels.get(ZONE, ""))
+        self._move_zone(row, labels.get(ZONE_LABEL, ""))
         for name, _ in self.facts[row].images:
             del self.images[name][row]
         for name, size in facts.images:

@@ -17,7 +17,8 @@ from fathom.client.api import Api, Resource
 from fathom.client.outcomes import Conflict
 from fathom.model.conditions import NUMBERS_EVERY_S, Status, conditions_of, set_condition, without_digits
 from fathom.model.objects import Key, Obj, metadata, uid_of
-from fathom.seams.outside import Clock, Ids, timestamp
+from fathom.model.times import timestamp
+from fathom.seams.outside import Clock, Ids
 
 PODS = Resource("", "v1", "pods")
 EVENTS = Resource("", "v1", "events")

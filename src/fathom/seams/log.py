@@ -6,7 +6,8 @@ from typing import Any, Protocol, TextIO
 
 import msgspec
 
-from fathom.seams.outside import Clock, micro_timestamp
+from fathom.model.times import micro_timestamp
+from fathom.seams.outside import Clock
 from fathom.terminal import escaped_json
 
 _encode = msgspec.json.Encoder(enc_hook=str).encode

@@ -5,8 +5,6 @@ from __future__ import annotations
 import os
 import random
 import time
-from datetime import UTC, datetime
-from functools import lru_cache
 from typing import Protocol
 
 import msgspec
@@ -69,26 +67,3 @@ class RandomIds:
 def live() -> Outside:
     rng = random.Random(os.urandom(32))
     return Outside(clock=SystemClock(), ids=RandomIds(rng), rng=rng)
-
-
-@lru_cache(maxsize=16)
-def _hour(hour: int) -> str:
-    """Thousands of writes ask for the same words."""
-    return datetime.fromtimestamp(hour * 3600, UTC).strftime("%Y-%m-%dT%H:")
-
-
-@lru_cache(maxsize=16)
-def _second(second: int) -> str:
-    hour, rest = divmod(second, 3600)
-    return f"{_hour(hour)}{rest // 60:02d}:{rest % 60:02d}"
-
-
-def timestamp(now_ns: int) -> str:
-    """Kubernetes' metav1.Time: RFC 3339, whole seconds, UTC."""
-    return f"{_second(now_ns // 1_000_000_000)}Z"
-
-
-def micro_timestamp(now_ns: int) -> str:
-    """Kubernetes' metav1.MicroTime."""
-    second, rest_ns = divmod(now_ns, 1_000_000_000)
-    return f"{_second(second)}.{rest_ns // 1000:06d}Z"

@@ -26,10 +26,11 @@ from fathom.client.api import Api, Resource
 from fathom.client.events import DELETED, Event, decode_events
 from fathom.client.outcomes import Committed
 from fathom.model.objects import Obj, metadata
-from fathom.seams.outside import SystemClock, micro_timestamp, timestamp
+from fathom.model.times import SECOND_NS, micro_timestamp, timestamp
+from fathom.model.well_known import NODE_LEASE_NAMESPACE
+from fathom.seams.outside import SystemClock
 from fathom.seams.process import Inside
 from fathom.sim.engine import Engine
-from fathom.sim.inforce import SECOND_NS
 from fathom.sim.invariants import Checker, Found, Seen
 from fathom.sim.keys import world_key
 from fathom.sim.world import World
@@ -37,7 +38,6 @@ from fathom.sim.world import World
 PODS = Resource("", "v1", "pods")
 NODES = Resource("", "v1", "nodes", namespaced=False)
 LEASES = Resource("coordination.k8s.io", "v1", "leases")
-LEASE_NAMESPACE = "kube-node-lease"
 
 PODS_PER_NODE = 10
 CREATES_PER_S = 50.0  # Or so fast that the smallest cluster is full within some seconds.
@@ -271,13 +271,13 @@ class Kubelet:
         rng = self._outside.rng
         await asyncio.sleep(rng.random() * 5)
         node = await self._must(self._api.create(NODES, "", self._node()))
-        lease = await self._must(self._api.create(LEASES, LEASE_NAMESPACE, self._lease()))
+        lease = await self._must(self._api.create(LEASES, NODE_LEASE_NAMESPACE, self._lease()))
         _soon(follow(self._api, PODS, self._take, fieldSelector=f"spec.nodeName={self._name}"))
         reported_s = asyncio.get_running_loop().time()
         while True:
             await asyncio.sleep(RENEW_S * (1 + 0.04 * rng.random()))
             renewed = {**lease, "spec": {**lease["spec"], "renewTime": self._now()}}
-            lease = await self._must(self._api.update(LEASES, LEASE_NAMESPACE, renewed))
+            lease = await self._must(self._api.update(LEASES, NODE_LEASE_NAMESPACE, renewed))
             if asyncio.get_running_loop().time() - reported_s > REPORT_S:
                 reported_s = asyncio.get_running_loop().time()
                 status = {**node, "status": self._status()}

@@ -21,6 +21,7 @@ from fathom.api.auth.jws import SigningKey
 from fathom.api.auth.static_tokens import Tokens, digest
 from fathom.model.audit import AuditEntry
 from fathom.model.decision import Journal
+from fathom.model.times import SECOND_NS
 from fathom.model.user import AUTHENTICATED, MASTERS, User
 from fathom.seams.domain import Domain, driving
 from fathom.seams.process import Entry, Inside
@@ -30,7 +31,7 @@ from fathom.sim import guard
 from fathom.sim.chronicle import Chronicle
 from fathom.sim.faults import AnyFault
 from fathom.sim.genesis import Genesis, genesis_of, puts
-from fathom.sim.inforce import SECOND_NS, Faults
+from fathom.sim.inforce import Faults
 from fathom.sim.network import Listener, Network
 from fathom.sim.oracle import Oracle, Seeded
 from fathom.sim.process import Process

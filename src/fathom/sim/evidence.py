@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from fathom.api.watchcache import REGISTRY
 from fathom.control.owning import controller_of
 from fathom.model.objects import uid_of
 from fathom.seams.seam import Input
 from fathom.sim.chronicle import NOBODY, Chronicle, Committed, Said, Took
 from fathom.store.protocol import Change
-
-REGISTRY = "/registry/"
 
 # Of a family that is larger, only the owner's story is told with the object's own.
 FAMILY_MAX = 12

@@ -17,10 +17,10 @@ from typing import Any
 
 import msgspec
 
+from fathom.model.times import SECOND_NS
 from fathom.seams.outside import SystemClock
 from fathom.sim import lineage
 from fathom.sim.cores import Cores
-from fathom.sim.inforce import SECOND_NS
 from fathom.sim.keeping import Kept
 from fathom.sim.lineage_sites import Support
 from fathom.sim.menu import MAKERS

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, TypeVar
 
+from fathom.model.times import SECOND_NS
 from fathom.seams.seam import Ask
 from fathom.sim.faults import (
     AnyFault,
@@ -20,7 +21,6 @@ from fathom.sim.faults import (
 if TYPE_CHECKING:
     from fathom.sim.engine import Engine
 
-SECOND_NS = 1_000_000_000
 FOREVER_NS = 1 << 62
 
 DRIVER = "driver"  # The story's own process. No fault touches it.

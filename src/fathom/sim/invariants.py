@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, cast
 
 import msgspec
 
+from fathom.api.watchcache import REGISTRY
 from fathom.model.body import decode_json
 from fathom.model.objects import Key, Obj, lookup, metadata, uid_of
 from fathom.seams.seam import Ask
@@ -28,7 +29,6 @@ if TYPE_CHECKING:
     from fathom.sim.storelink import Committer
     from fathom.sim.world import World
 
-REGISTRY = "/registry/"
 PLACES_MAX = 1 << 14  # A cluster of a thousand nodes, with its pods.
 RESERVATIONS = "reservations.fathom.dev"
 

@@ -11,10 +11,11 @@ from collections.abc import Iterator, Sequence
 import msgspec
 
 from fathom.model.body import decode_json
+from fathom.model.times import SECOND_NS
 from fathom.seams.seam import Input
 from fathom.sim.chronicle import NOBODY, Asked, Chronicle, Committed, Said, resource_of
 from fathom.sim.evidence import resource_of as kind_of
-from fathom.sim.inforce import FOREVER_NS, SECOND_NS, shape
+from fathom.sim.inforce import FOREVER_NS, shape
 from fathom.sim.network import WRITES
 
 Site = tuple[str, str, str]

@@ -15,6 +15,7 @@ import msgspec
 
 from fathom.model.body import encode_json
 from fathom.model.errors import ApiError
+from fathom.model.times import SECOND_NS
 from fathom.seams.seam import Ask, Input
 from fathom.sim.faults import AnyFault, LoseReply, LoseRequest, Refuse, SlowReply, SlowRequest
 
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
     from fathom.sim.engine import Engine
     from fathom.sim.process import Process
 
-SECOND_NS = 1_000_000_000
 WRITES = frozenset({"POST", "PUT", "PATCH", "DELETE"})
 
 CHUNK, ENDED, OPENED, REPLY = Input.CHUNK, Input.ENDED, Input.OPENED, Input.REPLY

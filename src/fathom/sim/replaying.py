@@ -11,10 +11,10 @@ from typing import Any
 
 import msgspec
 
+from fathom.model.times import SECOND_NS
 from fathom.seams.seam import Input
 from fathom.sim.artifact import SECTION, Artifact, log_of, sections
 from fathom.sim.chronicle import Asked, Chronicle, Took
-from fathom.sim.inforce import SECOND_NS
 from fathom.sim.process import ARRIVED
 from fathom.sim.scenario import Result, Scenario, Telling
 from fathom.sim.trace import LogEntry

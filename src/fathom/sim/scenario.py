@@ -13,12 +13,12 @@ from typing import Literal
 import msgspec
 
 from fathom.api.auth.jws import SigningKey
+from fathom.model.times import SECOND_NS
 from fathom.seams.outside import SystemClock
 from fathom.seams.streams import Streams
 from fathom.sim.chronicle import Chronicle
 from fathom.sim.engine import Engine, undisturbed
 from fathom.sim.faults import AnyFault
-from fathom.sim.inforce import SECOND_NS
 from fathom.sim.invariants import Checker
 from fathom.sim.keys import world_key
 from fathom.sim.menu import Menu, draw

@@ -9,9 +9,9 @@ from collections.abc import Callable, Sequence
 
 import msgspec
 
+from fathom.model.times import SECOND_NS
 from fathom.seams.outside import SystemClock
 from fathom.sim.faults import AnyFault, CrashAtWrite
-from fathom.sim.inforce import SECOND_NS
 from fathom.sim.scenario import Plan, Result
 
 # Whichever comes first. A person waits for it; and a run costs from a twentieth of a second to a second.

@@ -16,6 +16,7 @@ from collections.abc import Iterable, Iterator, Sequence
 import msgspec
 
 from fathom.model.objects import Obj
+from fathom.model.times import SECOND_NS
 from fathom.sim.chronicle import (
     NOBODY,
     Asked,
@@ -37,7 +38,7 @@ from fathom.sim.faults import (
     SlowRequest,
     StaleServer,
 )
-from fathom.sim.inforce import DRIVER, SECOND_NS
+from fathom.sim.inforce import DRIVER
 from fathom.sim.violation import Violation
 from fathom.store.protocol import Change
 

@@ -24,11 +24,12 @@ from fathom.client.api import Api, Resource
 from fathom.client.outcomes import Committed, Outcome, Rejected
 from fathom.model.conditions import is_true
 from fathom.model.objects import Key, Obj, metadata
+from fathom.model.times import SECOND_NS
 from fathom.model.user import User
 from fathom.seams.process import Entry, Inside
 from fathom.sim.engine import Engine
 from fathom.sim.faults import HoldWatch
-from fathom.sim.inforce import DRIVER, SECOND_NS
+from fathom.sim.inforce import DRIVER
 from fathom.sim.invariants import Checker, Finding, Seen, seen, standard
 from fathom.sim.process import Process
 from fathom.sim.storelink import at_once

@@ -23,8 +23,8 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from fathom.model.times import SECOND_NS
 from fathom.seams.outside import SystemClock
-from fathom.sim.inforce import SECOND_NS
 from fathom.sim.patches import Bug
 from fathom.sim.scenario import Strategy
 

@@ -8,13 +8,14 @@ import pytest
 from tests.api.auth.cluster import Cluster, binding, cluster_role, rule, target, to_user, user
 
 from fathom.api.auth.authorize import Authorizer
-from fathom.api.auth.bootstrap import AGGREGATED, AUTO_UPDATE, bootstrap_objects, plan_bootstrap
+from fathom.api.auth.bootstrap import AGGREGATED, bootstrap_objects, plan_bootstrap
 from fathom.api.auth.rbac import CLUSTER_ROLES, aggregated
 from fathom.api.auth.rules import covers, rules_of
 from fathom.api.request import Target
 from fathom.model.accounts import NODES
 from fathom.model.objects import Key, Obj, key_of
 from fathom.model.user import MASTERS, User
+from fathom.model.well_known import AUTO_UPDATE_ANNOTATION
 
 RBAC = "rbac.authorization.k8s.io"
 NEW = Cluster(*bootstrap_objects())
@@ -165,7 +166,7 @@ def test_a_binding_that_lost_a_subject_gets_it_back() -> None:
 
 
 def test_an_object_whose_owner_said_so_is_left_alone() -> None:
-    meta = {**named("system:basic-user")["metadata"], "annotations": {AUTO_UPDATE: "false"}}
+    meta = {**named("system:basic-user")["metadata"], "annotations": {AUTO_UPDATE_ANNOTATION: "false"}}
     assert plan_bootstrap(changed("system:basic-user", rules=[], metadata=meta)) == []
 
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from fathom.api.patch.apply import MERGE_PATCH, STRATEGIC_PATCH, check_type
+from fathom.api.patch.apply import check_type
 from fathom.api.patch.refusal import go_map, unreadable
 from fathom.model.errors import ApiError, bad_request
+from fathom.model.media_types import MERGE_PATCH, STRATEGIC_MERGE_PATCH
 
 HANDLED = 'Deployment in version "v1" cannot be handled as a Deployment: '
 
@@ -38,11 +39,11 @@ def test_after_a_merge_the_patched_object_is_shown() -> None:
 def test_after_a_strategic_merge_the_patch_is_shown(got: str, wanted: str, words: str) -> None:
     why = f"json: cannot unmarshal {got} into Go struct field DeploymentSpec.spec.x of type {wanted}"
     shown = "map[spec:map[replicas:x]]"
-    assert told(STRATEGIC_PATCH, why) == f' "" is invalid: patch: Invalid value: "{shown}": {words}'
+    assert told(STRATEGIC_MERGE_PATCH, why) == f' "" is invalid: patch: Invalid value: "{shown}": {words}'
 
 
 def test_other_reasons_are_kept() -> None:
-    assert told(STRATEGIC_PATCH, 'strict decoding error: unknown field "spec.y"').endswith(
+    assert told(STRATEGIC_MERGE_PATCH, 'strict decoding error: unknown field "spec.y"').endswith(
         '": strict decoding error: unknown field "spec.y"'
     )
 

@@ -20,18 +20,25 @@ from fathom.agent.gateway.routes import Seen, Table, make_table, said_of
 from fathom.cache.caches import Caches
 from fathom.cache.scope import Scope
 from fathom.cache.snapshot import Snapshot
-from fathom.client.api import STRATEGIC, Api, Resource, own_resource
+from fathom.client.api import Api, Resource, own_resource
 from fathom.client.outcomes import Committed, Rejected
 from fathom.control.plan import contains
-from fathom.control.watches import NODE, POD, SERVICE, core
+from fathom.control.watches import EVENT, NODE, POD, SERVICE
 from fathom.kinds import traffic_route
-from fathom.model.conditions import CONNECTIONS_FAIL, SERVING, Status, conditions_of, is_true, set_condition
+from fathom.model.conditions import (
+    CONNECTIONS_FAIL,
+    SERVING_CONDITION,
+    Status,
+    conditions_of,
+    is_true,
+    set_condition,
+)
+from fathom.model.media_types import STRATEGIC_MERGE_PATCH
 from fathom.model.objects import Key, Obj, key_of, lookup, metadata, uid_of
-from fathom.seams.outside import timestamp
+from fathom.model.times import timestamp
 from fathom.seams.process import Inside
 from fathom.seams.seam import Ask, Reply
 
-EVENT = core("Event", "events")
 SLICES = Resource("discovery.k8s.io", "v1", "endpointslices")
 ROUTES = own_resource(traffic_route.DEFINITION)
 IN_FORCE = "InForce"  # Condition of a route.
@@ -203,7 +210,7 @@ class Gateway:
                 key.name,
                 {"metadata": {"uid": seen.uid}, "status": {"conditions": [self._condition(seen)]}},
                 subresource="status",
-                media=STRATEGIC,
+                media=STRATEGIC_MERGE_PATCH,
             )
             if isinstance(outcome, Committed | Rejected):
                 return  # Rejected: it is gone, or another has its name.
@@ -211,7 +218,7 @@ class Gateway:
 
     def _condition(self, seen: Observation) -> dict[str, object]:
         return {
-            "type": SERVING,
+            "type": SERVING_CONDITION,
             "status": "True" if seen.reached else "False",
             "reason": "Reached" if seen.reached else "NotReached",
             "message": "" if seen.reached else "the gateway cannot connect to it",
@@ -236,13 +243,18 @@ class Gateway:
     async def _say_looked(self, pod: Looked, *, reached: bool) -> None:
         """Without a time of transition: that stays as it is."""
         condition = {
-            "type": SERVING,
+            "type": SERVING_CONDITION,
             "status": "True" if reached else "False",
             "lastProbeTime": timestamp(self._inside.outside.clock.now_ns()),
         }
         change = {"metadata": {"uid": pod.uid}, "status": {"conditions": [condition]}}
         await self._api.patch(
-            POD.resource, pod.key.namespace, pod.key.name, change, subresource="status", media=STRATEGIC
+            POD.resource,
+            pod.key.namespace,
+            pod.key.name,
+            change,
+            subresource="status",
+            media=STRATEGIC_MERGE_PATCH,
         )
 
     async def _say_burning(self, sight: Sight) -> None:

@@ -9,9 +9,8 @@ import msgspec
 from fathom.agent.node import DRIVER
 from fathom.model.conditions import Status
 from fathom.model.objects import Obj, key_of, labels_of, lookup, metadata
+from fathom.model.well_known import POOL_LABEL, REGION_LABEL, SERVICE_NAME_LABEL, ZONE_LABEL
 
-SERVICE_LABEL = "kubernetes.io/service-name"
-ZONE, REGION, POOL = "topology.kubernetes.io/zone", "topology.kubernetes.io/region", "fathom.dev/pool"
 LOOPBACK = "127.0.0.1"
 # Everybody whom no weight names.
 REST = ""
@@ -56,7 +55,7 @@ def make_table(seen: Seen) -> Table:
     """Sorted, so that equal worlds give equal tables."""
     slices: dict[str, list[Obj]] = {}
     for one in seen.slices:
-        name = f"{key_of(one).namespace}/{labels_of(one).get(SERVICE_LABEL, '')}"
+        name = f"{key_of(one).namespace}/{labels_of(one).get(SERVICE_NAME_LABEL, '')}"
         slices.setdefault(name, []).append(one)
     weights = {name: _weights(route) for name, route in _in_force(seen.routes).items()}
     nodes = {key_of(node).name: node for node in seen.nodes}
@@ -162,8 +161,12 @@ def pool_name(by: str, value: str) -> str:
 def _pool(endpoint: Obj, node: Obj | None, weighted: Mapping[tuple[str, str], int]) -> str:
     """The first of the route's pools that the endpoint is in."""
     labels = labels_of(node) if node is not None else {}
-    zone = str(endpoint.get("zone") or labels.get(ZONE) or "")
-    of = {"zone": zone, "region": str(labels.get(REGION) or ""), "pool": str(labels.get(POOL) or "")}
+    zone = str(endpoint.get("zone") or labels.get(ZONE_LABEL) or "")
+    of = {
+        "zone": zone,
+        "region": str(labels.get(REGION_LABEL) or ""),
+        "pool": str(labels.get(POOL_LABEL) or ""),
+    }
     return next((pool_name(by, value) for by, value in weighted if of.get(by) == value), REST)
 
 

@@ -15,10 +15,10 @@ import msgspec
 from fathom.agent.host.records import Records, is_alive
 from fathom.agent.usage import ContainerUsage, NodeUsage, PodUsage
 from fathom.model.objects import key_of, uid_of
+from fathom.model.times import SECOND_NS
 
 SAMPLE_S = 10.0
-NS = 1_000_000_000
-_TICK_NS = NS // os.sysconf("SC_CLK_TCK")
+_TICK_NS = SECOND_NS // os.sysconf("SC_CLK_TCK")
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 
 
@@ -67,7 +67,7 @@ class Sampler:
 def rated(name: str, before: Sample, now: Sample) -> ContainerUsage:
     elapsed_ns = max(1, now.at_ns - before.at_ns)
     used_ns = max(0, now.cpu_ns - before.cpu_ns)
-    return ContainerUsage(name, used_ns * NS // elapsed_ns, now.memory_bytes)
+    return ContainerUsage(name, used_ns * SECOND_NS // elapsed_ns, now.memory_bytes)
 
 
 class Entry(msgspec.Struct, frozen=True):

@@ -21,11 +21,11 @@ from fathom.model.body import Body
 from fathom.model.errors import ApiError, bad_request
 from fathom.model.objects import Key, Obj, metadata, with_metadata
 from fathom.model.view import Seen, View
+from fathom.model.well_known import EPOCH_ANNOTATION
 from fathom.store.protocol import Expect, Put
 
 LEASES = "leases.coordination.k8s.io"
 FENCES = "fences.fathom.dev"  # In the store and its views, not in the API.
-EPOCH = "fathom.dev/epoch"
 
 # What an account that must hold a lease writes without one: Events, which decide nothing; and that lease.
 EVENTS = frozenset({"events", "events.events.k8s.io"})
@@ -47,9 +47,9 @@ class LeaseFence(Plugin):
         assert attempt.obj is not None
         epoch = self._epoch(attempt, view)
         given = metadata(attempt.obj).get("annotations") or {}
-        if given.get(EPOCH) == str(epoch):
+        if given.get(EPOCH_ANNOTATION) == str(epoch):
             return attempt.obj
-        annotations = {**given, EPOCH: str(epoch)}
+        annotations = {**given, EPOCH_ANNOTATION: str(epoch)}
         return with_metadata(attempt.obj, annotations=annotations)
 
     def charge(self, attempt: Attempt, view: View) -> Sequence[Charge]:
@@ -73,7 +73,7 @@ class LeaseFence(Plugin):
         commit would notice."""
         changes_hands = _changes_hands(attempt)
         if attempt.old is not None and not changes_hands:
-            written = (metadata(attempt.old).get("annotations") or {}).get(EPOCH)
+            written = (metadata(attempt.old).get("annotations") or {}).get(EPOCH_ANNOTATION)
             if written is not None:
                 return int(written)
         seen = _fence(view, Key(attempt.namespace, attempt.name))

@@ -8,9 +8,7 @@ from fathom.api.auth.references import SECRETS, projected_tokens, references
 from fathom.model.mirror import is_mirror
 from fathom.model.objects import Key, Obj, lookup
 from fathom.model.view import View
-
-NOT_READY = "node.kubernetes.io/not-ready"
-UNREACHABLE = "node.kubernetes.io/unreachable"
+from fathom.model.well_known import NOT_READY_TAINT, UNREACHABLE_TAINT
 
 # Kubernetes' default: long enough for a node to come back, short enough for its pods to be missed.
 TOLERATION_S = 300
@@ -70,7 +68,7 @@ class DefaultTolerationSeconds(Plugin):
     trusted = True
 
     def __init__(self, not_ready_s: int = TOLERATION_S, unreachable_s: int = TOLERATION_S) -> None:
-        self._defaults = ((NOT_READY, not_ready_s), (UNREACHABLE, unreachable_s))
+        self._defaults = ((NOT_READY_TAINT, not_ready_s), (UNREACHABLE_TAINT, unreachable_s))
 
     def mutate(self, attempt: Attempt, view: View) -> Obj:
         assert attempt.obj is not None

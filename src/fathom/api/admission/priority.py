@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from fathom.api.admission.attempt import CREATE, UPDATE, Attempt, refused
 from fathom.api.admission.plugin import Plugin
+from fathom.api.strategy.priorities import SYSTEM_PREFIX, USER_VALUE_MAX
 from fathom.model import causes
 from fathom.model.errors import Cause, invalid
 from fathom.model.objects import Key, Obj, metadata
 from fathom.model.view import View
 
 CLASSES = "priorityclasses.scheduling.k8s.io"
-USER_VALUE_MAX = 1_000_000_000
-SYSTEM_PREFIX = "system-"
 PREEMPT_LOWER = "PreemptLowerPriority"
 
 # They exist in every Kubernetes cluster, also before anybody has created them.

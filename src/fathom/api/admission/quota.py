@@ -22,7 +22,8 @@ from fathom.kinds.reservation import RESERVATIONS
 from fathom.model.body import Body, canonical
 from fathom.model.errors import ApiError
 from fathom.model.objects import Obj, lookup, metadata
-from fathom.model.podresources import Amounts, added, amounts, is_terminal, subtracted
+from fathom.model.pod_phase import is_terminal
+from fathom.model.podresources import Amounts, added, amounts, subtracted
 from fathom.model.quantity import ZERO, Quantity
 from fathom.model.view import Seen, View
 from fathom.store.protocol import Expect, Put

@@ -6,11 +6,11 @@ from __future__ import annotations
 from fathom.api.admission.attempt import UPDATE, Attempt, refused
 from fathom.api.admission.plugin import Plugin
 from fathom.model.accounts import GATEWAY
-from fathom.model.conditions import CONNECTIONS_FAIL, SERVING
+from fathom.model.conditions import CONNECTIONS_FAIL, SERVING_CONDITION
 from fathom.model.objects import Obj
 from fathom.model.view import View
 
-CONDITIONS = {"pods": SERVING, "services": CONNECTIONS_FAIL}
+CONDITIONS = {"pods": SERVING_CONDITION, "services": CONNECTIONS_FAIL}
 
 
 class GatewayReports(Plugin):

@@ -11,12 +11,11 @@ from fathom.api.admission.plugin import Plugin
 from fathom.api.kinds.unenforced import ACCEPT, RESOURCES, Rule, is_accepted, unenforced
 from fathom.model.errors import ApiError, Cause
 from fathom.model.objects import Obj, is_deleting, lookup
-from fathom.model.times import moment_ns
+from fathom.model.times import SECOND_NS, moment_ns
 from fathom.model.view import View
 from fathom.seams.outside import Clock
 
 LEASES = "leases.coordination.k8s.io"
-SECOND_NS = 1_000_000_000
 
 
 class UnenforcedKinds(Plugin):

@@ -12,15 +12,8 @@ from collections.abc import Callable
 from fathom.api.ledger.holdings import reservation_holding
 from fathom.kinds.reservation import CHARGED_WITH, RESERVATIONS
 from fathom.model.objects import Obj, lookup
-from fathom.model.podresources import (
-    LIMITS,
-    REQUESTS,
-    Amounts,
-    amounts,
-    container_amounts,
-    is_terminal,
-    pod_amounts,
-)
+from fathom.model.pod_phase import is_terminal
+from fathom.model.podresources import LIMITS, REQUESTS, Amounts, amounts, container_amounts, pod_amounts
 from fathom.model.quantity import of_value
 
 PODS, SERVICES, CLAIMS = "pods", "services", "persistentvolumeclaims"

@@ -8,20 +8,19 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
-from datetime import datetime
 
 import msgspec
 
 from fathom.api.auth.jws import SigningKey
 from fathom.api.auth.rbac import account_user
 from fathom.model.objects import Key, Obj, metadata, uid_of
+from fathom.model.times import SECOND_NS, moment_ns
 from fathom.model.user import AUTHENTICATED, User
 from fathom.model.view import View
 from fathom.seams.outside import Clock, Ids
 
 ISSUER = "https://kubernetes.default.svc.cluster.local"
 
-SECOND_NS = 1_000_000_000
 VERIFIED_MAX = 4_096  # Two KiB each; a node has a token per pod, a server sees far fewer at a time.
 EARLY_S = 10  # Another API server's clock may run a little ahead of ours.
 DELETED_GRACE_S = 60  # As kube-apiserver: a pod that is being deleted may finish its work.
@@ -151,7 +150,7 @@ class AccountTokens:
         deleted = metadata(seen.obj).get("deletionTimestamp")
         if not deleted:
             return False
-        return self.clock.now_ns() / SECOND_NS > datetime.fromisoformat(deleted).timestamp() + DELETED_GRACE_S
+        return self.clock.now_ns() > (moment_ns(deleted) or 0) + DELETED_GRACE_S * SECOND_NS
 
 
 def _claims(raw: bytes) -> Claims | None:

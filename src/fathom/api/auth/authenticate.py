@@ -20,6 +20,7 @@ from fathom.api.auth.token_requests import request_token
 from fathom.api.request import Request
 from fathom.model.errors import unauthorized
 from fathom.model.objects import Obj
+from fathom.model.times import SECOND_NS
 from fathom.model.user import ANONYMOUS, AUTHENTICATED, UNAUTHENTICATED, User
 from fathom.seams.outside import Clock
 
@@ -129,7 +130,7 @@ def _parse(der: bytes) -> tuple[User, int] | None:
         groups=(*(str(group.value) for group in groups), AUTHENTICATED),
         extra=(("authentication.kubernetes.io/credential-id", (_credential(der),)),),
     )
-    return user, int(until_s) * 1_000_000_000
+    return user, int(until_s) * SECOND_NS
 
 
 def _credential(der: bytes) -> str:

@@ -26,6 +26,7 @@ from fathom.kinds.definition import KindDefinition
 from fathom.kinds.shape import GROUP as OWN_GROUP
 from fathom.model.objects import Obj, key_of, metadata
 from fathom.model.view import View
+from fathom.model.well_known import AUTO_UPDATE_ANNOTATION
 
 NAMESPACES = ("default", "kube-system", "kube-public", "kube-node-lease", "fathom-system")
 
@@ -220,7 +221,6 @@ BINDINGS: dict[str, tuple[tuple[str, str], ...]] = {
 }
 
 AGGREGATE = "rbac.authorization.k8s.io/aggregate-to-"
-AUTO_UPDATE = "rbac.authorization.kubernetes.io/autoupdate"
 
 
 def bootstrap_objects() -> list[Obj]:
@@ -252,7 +252,8 @@ def _repaired(wanted: Obj, view: View) -> Obj | None:
     if seen is None:
         return wanted
     found = seen.obj
-    if (metadata(found).get("annotations") or {}).get(AUTO_UPDATE) != "true" or found.get("aggregationRule"):
+    annotations = metadata(found).get("annotations") or {}
+    if annotations.get(AUTO_UPDATE_ANNOTATION) != "true" or found.get("aggregationRule"):
         return None
     if wanted["kind"] == "ClusterRole":
         return None if found.get("rules") == wanted["rules"] else _repaired_role(wanted, found)
@@ -287,7 +288,7 @@ def _meta(name: str, labels: dict[str, str] | None = None) -> Obj:
     return {
         "name": name,
         "labels": {"kubernetes.io/bootstrapping": "rbac-defaults", **(labels or {})},
-        "annotations": {AUTO_UPDATE: "true"},
+        "annotations": {AUTO_UPDATE_ANNOTATION: "true"},
     }
 
 

@@ -38,6 +38,7 @@ from cryptography.hazmat.primitives.serialization import (
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from fathom.api.auth.jws import PrivateKey
+from fathom.model.times import SECOND_NS
 from fathom.model.user import AUTHENTICATED, MASTERS, User
 from fathom.private_files import write_private
 from fathom.seams.outside import Clock
@@ -88,7 +89,7 @@ def ensure_pki(directory: Path, names: Sequence[str] | None = (), *, clock: Cloc
     """Load what is in DIRECTORY/pki; make what is not there yet. `names`: further DNS names and addresses
     that clients use for this server; None: its certificate is somebody else's to make. Raises PkiError."""
     pki = directory / "pki"
-    now = datetime.fromtimestamp(clock.now_ns() // 1_000_000_000, UTC)
+    now = datetime.fromtimestamp(clock.now_ns() // SECOND_NS, UTC)
     try:
         pki.mkdir(mode=0o700, parents=True, exist_ok=True)
         pki.chmod(0o700)
@@ -106,7 +107,7 @@ def ensure_pki(directory: Path, names: Sequence[str] | None = (), *, clock: Cloc
 def ensure_front_proxy_ca(directory: Path, *, clock: Clock) -> bytes:
     """The certificate (PEM) of the authority that vouches for a proxy in front of extension API servers.
     Raises PkiError."""
-    now = datetime.fromtimestamp(clock.now_ns() // 1_000_000_000, UTC)
+    now = datetime.fromtimestamp(clock.now_ns() // SECOND_NS, UTC)
     try:
         ca, _ = _ensure_ca(directory / "pki", "front-proxy-ca", "fathom-front-proxy-ca", now)
     except OSError as error:
@@ -297,7 +298,7 @@ def issue_client(pki: Pki, user: User, *, clock: Clock, days: int = CLIENT_DAYS)
         raise PkiError(
             f"{user.name!r} does not fit into a certificate (a name has 1 to 64 characters); use a token"
         ) from None
-    now = datetime.fromtimestamp(clock.now_ns() // 1_000_000_000, UTC)
+    now = datetime.fromtimestamp(clock.now_ns() // SECOND_NS, UTC)
     return _issue(_Leaf(subject, ExtendedKeyUsageOID.CLIENT_AUTH, days), pki.ca, pki.ca_key, now)
 
 

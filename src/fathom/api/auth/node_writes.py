@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from fathom.api.auth.node_tokens import token_fault
-from fathom.api.auth.nodes import LEASES, node_name
+from fathom.api.auth.nodes import node_name
 from fathom.api.auth.references import references
 from fathom.api.request import Target
 from fathom.kinds.capacity_class import CAPACITY_CLASSES
@@ -20,6 +20,7 @@ from fathom.model.mirror import MIRROR, is_mirror
 from fathom.model.objects import Key, Obj, labels_of, lookup, metadata, uid_of
 from fathom.model.user import User
 from fathom.model.view import View
+from fathom.model.well_known import HOSTNAME_LABEL, NODE_LEASE_NAMESPACE, REGION_LABEL, ZONE_LABEL
 
 # Label namespaces in which a node may use only the following; node-restriction.kubernetes.io, which promises
 # that no node ever wrote it, is one of those that it thereby may not.
@@ -29,11 +30,11 @@ RESERVED = ("kubernetes.io", "k8s.io", *OURS)
 OWN_ANNOTATIONS = frozenset({"fathom.dev/agent-certificate", "fathom.dev/agent-notice"})
 OWN_LABELS = frozenset(
     {
-        "kubernetes.io/hostname",
+        HOSTNAME_LABEL,
         "kubernetes.io/os",
         "kubernetes.io/arch",
-        "topology.kubernetes.io/region",
-        "topology.kubernetes.io/zone",
+        REGION_LABEL,
+        ZONE_LABEL,
         "failure-domain.beta.kubernetes.io/region",
         "failure-domain.beta.kubernetes.io/zone",
         "node.kubernetes.io/instance-type",
@@ -215,8 +216,8 @@ def _within(namespace: str, domains: tuple[str, ...]) -> bool:
 
 
 def _lease(write: Write) -> str | None:
-    if write.target.namespace != LEASES:
-        return f"can only access leases in the {quoted(LEASES)} system namespace"
+    if write.target.namespace != NODE_LEASE_NAMESPACE:
+        return f"can only access leases in the {quoted(NODE_LEASE_NAMESPACE)} system namespace"
     if (write.target.name or metadata(write.obj).get("name")) != write.node:
         return "can only access node lease with the same name as the requesting node"
     return None

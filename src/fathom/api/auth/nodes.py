@@ -15,10 +15,11 @@ from fathom.api.request import Target
 from fathom.model.accounts import NODE_USER, NODES
 from fathom.model.mirror import is_mirror
 from fathom.model.objects import Key, Obj, key_of, lookup
+from fathom.model.pod_phase import is_terminal
 from fathom.model.user import User
 from fathom.model.view import View
+from fathom.model.well_known import NODE_LEASE_NAMESPACE
 
-LEASES = "kube-node-lease"
 CERTIFICATES = "certificates.k8s.io"
 CERTIFICATE_REQUESTS = f"podcertificaterequests.{CERTIFICATES}"
 
@@ -148,14 +149,14 @@ def _opens(pod: Obj, node: str, plural: str, name: str) -> bool:
     """A mirror pod opens nothing: the node itself made it, and could have it name anything."""
     if lookup(pod, "spec", "nodeName") != node or is_mirror(pod):
         return False
-    return lookup(pod, "status", "phase") not in {"Succeeded", "Failed"} and refers_to(pod, plural, name)
+    return not is_terminal(pod) and refers_to(pod, plural, name)
 
 
 def _lease(node: str, target: Target) -> Decision:
     if target.verb not in {"get", "create", "update", "patch", "delete"}:
         return Decision(False)
-    if target.namespace != LEASES:
-        return Decision(False, f'can only access leases in the "{LEASES}" system namespace')
+    if target.namespace != NODE_LEASE_NAMESPACE:
+        return Decision(False, f'can only access leases in the "{NODE_LEASE_NAMESPACE}" system namespace')
     if target.verb != "create" and target.name != node:
         return Decision(False, "can only access node lease with the same name as the requesting node")
     return _ALLOWED

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from fathom.api.auth.accounts import BOUND, SECOND_NS, AccountTokens
+from fathom.api.auth.accounts import BOUND, AccountTokens
 from fathom.model import causes
 from fathom.model.errors import bad_request, conflict, invalid, not_found
 from fathom.model.objects import Key, Obj, key_of, lookup, metadata, uid_of
+from fathom.model.times import SECOND_NS, timestamp
 from fathom.model.view import View
-from fathom.seams.outside import timestamp
 
 EXPIRATION_S = 3600
 EXPIRATION_S_MIN = 600

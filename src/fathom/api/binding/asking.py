@@ -7,7 +7,6 @@ import msgspec
 from fathom.model.errors import ApiError
 from fathom.model.objects import Key, Obj
 
-DECISION = "fathom.dev/decision"  # On a bound pod: the id of the decision that placed it.
 RESERVATION = "fathom.dev/reservation"  # On a bound pod: the reservation that it took the place of.
 NODE_REVISION = "fathom.dev/node-revision"  # On a bound pod: the node as the decision saw it.
 

@@ -35,7 +35,7 @@ from fathom.model.body import Body
 from fathom.model.errors import ApiError, refused_by_store, unavailable
 from fathom.model.objects import Key, Obj, uid_of
 from fathom.model.tenancy import tenant_of
-from fathom.seams.outside import timestamp
+from fathom.model.times import timestamp
 from fathom.store.protocol import (
     BadCommit,
     Committed,

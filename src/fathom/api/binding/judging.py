@@ -38,13 +38,13 @@ from fathom.kinds.scheduling_policy import BUILT_IN, POLICIES, POLICY
 from fathom.kinds.tenant_quota import TENANT_QUOTAS
 from fathom.model.body import canonical
 from fathom.model.objects import Key, Obj, is_deleting, labels_of, metadata, uid_of
-from fathom.model.podresources import is_terminal
+from fathom.model.pod_phase import is_terminal
 from fathom.model.tenancy import ACCOUNT, tenant_of
+from fathom.model.tolerations import pod_tolerates
+from fathom.model.well_known import UNSCHEDULABLE_TAINT
 from fathom.store.protocol import Expect
 
-UNSCHEDULABLE_TAINT = "node.kubernetes.io/unschedulable"
-
-
+CORDON = {"key": UNSCHEDULABLE_TAINT, "effect": "NoSchedule"}
 # What a pod's conditions said while it waited for a node; what they say now follows.
 OVER = frozenset({"PodScheduled", "Bound", "SchedulingRetrying", "Queued"})
 
@@ -140,7 +140,7 @@ def _node_refusal(case: Case) -> Refusal | None:
     node, revision = case.node, case.expects[0].revision
     if node.deleting:
         return Refusal(asking.NODE_UNSCHEDULABLE, f"node {node.name} is being deleted", revision)
-    if node.unschedulable and not _tolerates_cordon(case.pod):
+    if node.unschedulable and not pod_tolerates(case.pod, CORDON):
         return Refusal(asking.NODE_UNSCHEDULABLE, f"node {node.name} is cordoned", revision)
     return None
 
@@ -164,17 +164,6 @@ def _kept_off(case: Case, one: Override, how: str) -> Refusal:
     meta = one.spec.metadata
     why = f"node {case.node.name}: override {meta.namespace}/{meta.name} {how}"
     return Refusal(asking.NODE_CORDONED, why, one.revision)
-
-
-def _tolerates_cordon(pod: Obj) -> bool:
-    for one in (pod.get("spec") or {}).get("tolerations") or ():
-        if one.get("effect") not in {None, "", "NoSchedule"}:
-            continue
-        if one.get("operator") == "Exists" and one.get("key") in {None, "", UNSCHEDULABLE_TAINT}:
-            return True
-        if one.get("key") == UNSCHEDULABLE_TAINT and not one.get("value"):
-            return True
-    return False
 
 
 def _policy_refusal(case: Case) -> Refusal | None:

@@ -29,8 +29,9 @@ from fathom.model.body import Body
 from fathom.model.errors import ApiError, Cause, conflict
 from fathom.model.mirror import is_mirror
 from fathom.model.objects import Key, Obj, is_deleting, key_of, lookup, metadata, uid_of
+from fathom.model.times import timestamp
 from fathom.model.view import View
-from fathom.seams.outside import Clock, timestamp
+from fathom.seams.outside import Clock
 from fathom.store.protocol import Put
 
 

@@ -7,10 +7,10 @@ from typing import Any
 import msgspec
 
 from fathom.api.cells.texts import NONE, condition, is_true, items, number, part, text
-from fathom.api.cells.times import since, to_ns
+from fathom.api.cells.times import since
 from fathom.model.objects import Obj, is_deleting
-
-_TERMINAL = frozenset({"Succeeded", "Failed"})
+from fathom.model.pod_phase import TERMINAL_PHASES
+from fathom.model.times import moment_ns
 
 
 class _Sum(msgspec.Struct):
@@ -26,7 +26,7 @@ class _Sum(msgspec.Struct):
     def restarted(self, status: Obj) -> None:
         self.restarts += number(status, "restartCount")
         ended = text(status, "lastState", "terminated", "finishedAt")
-        ended_ns = to_ns(ended) or 0
+        ended_ns = moment_ns(ended) or 0
         if ended_ns > self.restarted_ns:
             self.restarted_ns, self.restarted_at = ended_ns, ended
 
@@ -46,7 +46,7 @@ def _summary(pod: Obj) -> _Sum:
     if is_deleting(pod):
         if text(pod, "status", "reason") == "NodeLost":
             total.reason = "Unknown"
-        elif text(pod, "status", "phase") not in _TERMINAL:
+        elif text(pod, "status", "phase") not in TERMINAL_PHASES:
             total.reason = "Terminating"
     return total
 

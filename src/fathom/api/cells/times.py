@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
 from typing import Any
 
 from fathom.model.objects import Obj, metadata
+from fathom.model.times import SECOND_NS, moment_ns
 
 UNKNOWN = "<unknown>"
-_NS = 1_000_000_000
 _MINUTE, _HOUR, _DAY, _YEAR = 60, 3600, 86400, 86400 * 365
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def human_duration(seconds: float) -> str:
@@ -49,28 +47,15 @@ def _pair(large: int, large_unit: str, small: int, small_unit: str) -> str:
     return f"{large}{large_unit}{small}{small_unit}" if small else f"{large}{large_unit}"
 
 
-def to_ns(timestamp: Any) -> int | None:
-    """Nanoseconds since the epoch of an RFC 3339 time; None for anything else."""
-    try:
-        moment = datetime.fromisoformat(timestamp)
-    except (TypeError, ValueError):
-        return None
-    if moment.tzinfo is None:
-        return None
-    # Exact in integers: a float cannot hold today's microseconds.
-    past = moment - _EPOCH
-    return (past.days * _DAY + past.seconds) * _NS + past.microseconds * 1000
-
-
 def since(timestamp: Any, now_ns: int) -> str:
     """How long ago; '<unknown>' without a time."""
-    then = to_ns(timestamp)
-    return UNKNOWN if then is None else human_duration((now_ns - then) / _NS)
+    then = moment_ns(timestamp)
+    return UNKNOWN if then is None else human_duration((now_ns - then) / SECOND_NS)
 
 
 def between(start: Any, end: Any) -> str:
-    first, last = to_ns(start), to_ns(end)
-    return UNKNOWN if first is None or last is None else human_duration((last - first) / _NS)
+    first, last = moment_ns(start), moment_ns(end)
+    return UNKNOWN if first is None or last is None else human_duration((last - first) / SECOND_NS)
 
 
 def age(obj: Obj, now_ns: int) -> str:

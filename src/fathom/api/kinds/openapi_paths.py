@@ -11,6 +11,7 @@ from typing import Final
 
 from fathom.api.kinds.catalogue import Subresource
 from fathom.api.kinds.kind import Kind
+from fathom.model.media_types import STRATEGIC_MERGE_PATCH
 from fathom.model.objects import Obj
 
 _META: Final = "io.k8s.apimachinery.pkg.apis.meta.v1."
@@ -65,7 +66,6 @@ _PARAMETERS: Final[dict[str, dict[str, tuple[str, str]]]] = {
     "deletecollection": {**_DELETE, **_LIST},
 }
 PATCH_TYPES: Final = ("application/json-patch+json", "application/merge-patch+json")
-STRATEGIC: Final = "application/strategic-merge-patch+json"
 
 
 def paths_of(kind: Kind, subresources: Mapping[str, Subresource], component: str) -> Obj:
@@ -148,7 +148,7 @@ def _request_body(kind: Kind, answer: _Answer, action: str) -> Obj | None:
     if action in {"post", "put"}:
         return {"required": True, "content": {"*/*": {"schema": _ref(answer.component)}}}
     if action == "patch":
-        types = PATCH_TYPES if kind.schema is not None else (*PATCH_TYPES, STRATEGIC)
+        types = PATCH_TYPES if kind.schema is not None else (*PATCH_TYPES, STRATEGIC_MERGE_PATCH)
         return {"required": True, "content": {media: {"schema": _ref(PATCH)} for media in types}}
     if action in {"delete", "deletecollection"}:
         return {"content": {"*/*": {"schema": _ref(DELETE_OPTIONS)}}}

@@ -7,20 +7,19 @@ definition would say it, and what they mean together.
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from typing import Any, Final, NamedTuple
 
 from fathom.api.kinds import parse
 from fathom.api.kinds.definitions import INT_OR_STRING, MICRO_TIME, QUANTITY, TIME, Schema
 from fathom.api.kinds.parse import Malformed
 from fathom.model.objects import Obj
+from fathom.model.times import EPOCH
 
 _RUNTIME: Final = "io.k8s.apimachinery.pkg.runtime."
 _META: Final = "io.k8s.apimachinery.pkg.apis.meta.v1."
 _EXTENSIONS: Final = "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1."
 ENVELOPE: Final = f"{_RUNTIME}Unknown"
-
-_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class Form(NamedTuple):
@@ -45,7 +44,7 @@ def _moment(found: Obj, precision: str) -> str | None:
         return None
     after = {"seconds": found.get("seconds", 0), "microseconds": found.get("nanos", 0) // 1000}
     try:
-        moment = _EPOCH + timedelta(**after)
+        moment = EPOCH + timedelta(**after)
     except OverflowError:
         raise Malformed(f"{after['seconds']} seconds after 1970 is no time that a calendar has") from None
     return f"{moment.replace(tzinfo=None).isoformat(timespec=precision)}Z"

@@ -15,7 +15,7 @@ from __future__ import annotations
 from fathom.api.ledger.holdings import pod_counts, reservation_holding, reserved_counts
 from fathom.kinds.reservation import CHARGED_WITH, HOLDER, HOLDER_UID, intent_of, reservation_name
 from fathom.model.objects import Key, Obj, key_of, lookup, metadata, uid_of
-from fathom.model.podresources import is_terminal
+from fathom.model.pod_phase import is_terminal
 from fathom.model.view import View
 
 

@@ -8,7 +8,7 @@ from fathom.api.ledger.holdings import Holding, pod_holding, reservation_holding
 from fathom.kinds.reservation import RESERVATIONS, VOID, Reservation
 from fathom.kinds.shape import read
 from fathom.model.objects import Obj, lookup, metadata
-from fathom.model.podresources import is_terminal
+from fathom.model.pod_phase import is_terminal
 
 PODS = "pods"
 

@@ -14,11 +14,12 @@ import msgspec
 
 from fathom.kinds.capacity_class import CAPACITY_CLASS
 from fathom.kinds.reservation import HOLDING
-from fathom.kinds.scheduler_override import ZONE_LABEL
 from fathom.model.objects import Obj, labels_of, lookup, metadata
-from fathom.model.podresources import REQUESTS, Amounts, amounts, is_terminal, pod_amounts
+from fathom.model.pod_phase import is_terminal
+from fathom.model.podresources import REQUESTS, Amounts, amounts, pod_amounts
 from fathom.model.quantity import Quantity
 from fathom.model.tenancy import ACCOUNT, tenant_of
+from fathom.model.well_known import ZONE_LABEL
 
 Counts = dict[str, int]
 

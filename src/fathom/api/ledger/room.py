@@ -9,9 +9,9 @@ import msgspec
 from fathom.api.ledger.books import NodeBook, TenantBook
 from fathom.api.ledger.holdings import PODS, Account, Counts, Holding, counts_of
 from fathom.kinds.capacity_class import CapacityClass
-from fathom.kinds.scheduler_override import ZONE_LABEL
 from fathom.kinds.tenant_quota import Limit, TenantQuota
 from fathom.model.objects import Obj, is_deleting, labels_of, lookup, metadata
+from fathom.model.well_known import ZONE_LABEL
 
 EVERY_ADDRESS = frozenset({"0.0.0.0", "::"})
 

@@ -11,14 +11,12 @@ from fathom.api.patch.schema import PatchSchema
 from fathom.api.patch.strategic import merge_strategically
 from fathom.model import causes
 from fathom.model.errors import ApiError, bad_request, invalid, unsupported_media_type
+from fathom.model.media_types import JSON_PATCH, MERGE_PATCH, STRATEGIC_MERGE_PATCH
 from fathom.model.objects import Obj
 
-JSON_PATCH = "application/json-patch+json"
-MERGE_PATCH = "application/merge-patch+json"
-STRATEGIC_PATCH = "application/strategic-merge-patch+json"
 APPLY_PATCH = "application/apply-patch+yaml"
 
-ACCEPTED = (JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH)
+ACCEPTED = (JSON_PATCH, MERGE_PATCH, STRATEGIC_MERGE_PATCH)
 ACCEPTED_FOR_CUSTOM = (JSON_PATCH, MERGE_PATCH)
 
 

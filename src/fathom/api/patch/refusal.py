@@ -10,10 +10,10 @@ import re
 from typing import Any, Final
 
 from fathom.api.kinds import parse
-from fathom.api.patch.apply import STRATEGIC_PATCH
 from fathom.model import causes
 from fathom.model.body import encode_json
 from fathom.model.errors import ApiError, invalid
+from fathom.model.media_types import STRATEGIC_MERGE_PATCH
 from fathom.model.objects import Obj
 
 _HANDLED: Final = " cannot be handled as a "
@@ -28,7 +28,7 @@ def unreadable(content_type: str, patch: bytes, patched: Obj, error: ApiError) -
     """`error` is the 400 that the patched object got."""
     _, _, told = error.message.partition(_HANDLED)
     why = told.partition(": ")[2] or error.message
-    if content_type == STRATEGIC_PATCH:
+    if content_type == STRATEGIC_MERGE_PATCH:
         cause = causes.invalid("patch", go_map(parse.plain(patch)), _restored(why))
     else:
         cause = causes.invalid("patch", encode_json(patched).decode(), why)

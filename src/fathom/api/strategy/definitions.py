@@ -8,9 +8,9 @@ from fathom.api.kinds.custom import crd_warnings, default_crd, established
 from fathom.api.strategy.base import Moment, Strategy
 from fathom.model.errors import Cause
 from fathom.model.objects import Obj, metadata
+from fathom.model.well_known import CUSTOM_OBJECTS_FINALIZER
 
 RESOURCE = "customresourcedefinitions.apiextensions.k8s.io"
-CLEANUP = "customresourcecleanup.apiextensions.k8s.io"
 
 
 class DefinitionStrategy(Strategy):
@@ -20,7 +20,9 @@ class DefinitionStrategy(Strategy):
     def prepare_create(self, obj: Obj, moment: Moment) -> None:
         meta = metadata(obj)
         finalizers = meta.get("finalizers") or []
-        meta["finalizers"] = finalizers if CLEANUP in finalizers else [*finalizers, CLEANUP]
+        meta["finalizers"] = (
+            finalizers if CUSTOM_OBJECTS_FINALIZER in finalizers else [*finalizers, CUSTOM_OBJECTS_FINALIZER]
+        )
         self._establish(obj, moment)
 
     def prepare_update(self, obj: Obj, old: Obj, moment: Moment) -> None:

@@ -19,8 +19,7 @@ from fathom.model import causes, formats
 from fathom.model.body import decode_json, encode_json
 from fathom.model.errors import Cause, Causes
 from fathom.model.objects import Obj, labels_of, metadata
-
-TERMINAL_PHASES = frozenset({"Succeeded", "Failed"})
+from fathom.model.pod_phase import TERMINAL_PHASES
 
 WITH_RESOURCES = ("containers", "initContainers")
 

@@ -17,12 +17,12 @@ from fathom.model import causes, formats
 from fathom.model.errors import Cause
 from fathom.model.mirror import MIRROR
 from fathom.model.objects import Obj
+from fathom.model.well_known import DELETION_COST_ANNOTATION
 
 RESTART_POLICIES = ("Always", "OnFailure", "Never")
 _DNS_POLICIES = ("ClusterFirstWithHostNet", "ClusterFirst", "Default", "None")
 _PREEMPTION_POLICIES = ("PreemptLowerPriority", "Never")
 _NAMESERVERS_MAX, _SEARCHES_MAX, _SEARCH_CHARS_MAX = 3, 32, 2048
-_DELETION_COST = "controller.kubernetes.io/pod-deletion-cost"
 _INT32_MAX = 2147483647
 
 # Names of other objects, and other DNS labels, which a spec may hold.
@@ -248,9 +248,9 @@ def check_annotations(found: list[Cause], annotations: Obj, spec: Obj, field: st
     if MIRROR in annotations and not spec.get("nodeName"):
         detail = "must set spec.nodeName if mirror pod annotation is set"
         found.append(causes.invalid(f"{field}[{MIRROR}]", annotations[MIRROR], detail))
-    cost = annotations.get(_DELETION_COST)
+    cost = annotations.get(DELETION_COST_ANNOTATION)
     if cost is not None and not _is_int32(cost):
-        found.append(causes.invalid(f"{field}[{_DELETION_COST}]", cost, "must be a 32bit integer"))
+        found.append(causes.invalid(f"{field}[{DELETION_COST_ANNOTATION}]", cost, "must be a 32bit integer"))
 
 
 def _is_int32(text: str) -> bool:

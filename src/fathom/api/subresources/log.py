@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
-
 from fathom.api.agents import LogAsk, address_of
 from fathom.api.core import Call, Core
 from fathom.api.request import Request, Stream
@@ -11,11 +9,9 @@ from fathom.api.verbs.get import read
 from fathom.model import causes
 from fathom.model.errors import Cause, bad_request, invalid, unavailable
 from fathom.model.objects import Key, Obj, lookup, metadata, uid_of
-from fathom.seams.outside import micro_timestamp
+from fathom.model.times import SECOND_NS, micro_timestamp, moment_ns
 
 PLAIN = "text/plain"
-SECOND_NS = 1_000_000_000
-EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 async def log(core: Core, call: Call) -> Stream:
@@ -98,11 +94,13 @@ def log_options(request: Request, pod: str, *, now_ns: int) -> tuple[tuple[str, 
 
 def _moment(text: str) -> str:
     """In UTC and with a fraction, as times are in logs: there they are compared as texts."""
+    since_ns = moment_ns(text)
     try:
-        micros = (datetime.fromisoformat(text) - EPOCH) // timedelta(microseconds=1)
-        return micro_timestamp(micros * 1000)
-    except (ValueError, TypeError, OverflowError):  # TypeError: without a zone, it is no moment.
-        raise bad_request(f"sinceTime must be a time of RFC 3339, not {text!r}") from None
+        if since_ns is not None:
+            return micro_timestamp(since_ns)
+    except (ValueError, OverflowError):
+        pass  # A year that the calendar does not have.
+    raise bad_request(f"sinceTime must be a time of RFC 3339, not {text!r}")
 
 
 def _number(text: str, field: str, found: list[Cause], *, least: int) -> int:

@@ -7,7 +7,8 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from fathom.schedule.columns import ZONE, Ids
+from fathom.model.well_known import ZONE_LABEL
+from fathom.schedule.columns import Ids
 from fathom.schedule.context import Context, Quota, QuotaLimit
 from fathom.schedule.filters.layer import Layer, Moved, moved
 from fathom.schedule.filters.steering import class_on
@@ -62,7 +63,7 @@ class QuotaLayer:
             first = inverse = np.arange(rows.size)
         else:
             classes = len(table.reserved) + 1
-            joint = rows.label_ids(ZONE).astype(np.int64) * classes + table.exclusive[rows.index]
+            joint = rows.label_ids(ZONE_LABEL).astype(np.int64) * classes + table.exclusive[rows.index]
             _, first, inverse = np.unique(joint, return_index=True, return_inverse=True)
         numbers = np.zeros(first.size, dtype=np.int32)
         for at, row in enumerate(first.tolist()):

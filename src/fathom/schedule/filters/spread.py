@@ -8,7 +8,8 @@ import msgspec
 import numpy as np
 
 from fathom.model.selectors import EQUALS, LabelSelector, Requirement
-from fathom.schedule.columns import MISSING, REGION, ZONE, Bools, Ids
+from fathom.model.well_known import REGION_LABEL, ZONE_LABEL
+from fathom.schedule.columns import MISSING, Bools, Ids
 from fathom.schedule.context import Context
 from fathom.schedule.filters.layer import Layer, Moved, moved, per_domain
 from fathom.schedule.filters.nodes import tolerated_nodes, wanted_nodes
@@ -62,16 +63,16 @@ def zone_spread(shape: Shape, world: Context) -> Spread | None:
     selector = workload_selector(shape)
     if world.policy.max_zone_skew is None or selector is None:
         return None
-    return Spread(ZONE, world.policy.max_zone_skew, True, selector)
+    return Spread(ZONE_LABEL, world.policy.max_zone_skew, True, selector)
 
 
 def zones_concerned(rows: Rows, world: Context) -> Bools:
     """Nodes that the policy's zones are counted over."""
-    concerned = with_labels((ZONE,), rows)
+    concerned = with_labels((ZONE_LABEL,), rows)
     if world.policy.regions:
         inside = rows.no()
         for region in world.policy.regions:
-            inside |= rows.having(((REGION, region),))
+            inside |= rows.having(((REGION_LABEL, region),))
         concerned &= inside
     return concerned
 

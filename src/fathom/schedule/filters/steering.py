@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from fathom.kinds.scheduler_override import HOST_LABEL
+from fathom.model.well_known import HOSTNAME_LABEL
 from fathom.schedule.columns import Bools
 from fathom.schedule.context import Allowed, Avoided, Context, Reserved
 from fathom.schedule.filters.nodes import rejected
@@ -28,7 +28,7 @@ def avoided(_: Shape, rows: Rows, world: Context, reasons: Reasons) -> Codes:
         reason = Reason("Override", (f"override/{one.override}: {_words(one)}",), resolvable=False)
         for value in one.values:
             there = rows.having(((one.label, value), *one.scope))
-            if one.label == HOST_LABEL:  # A node without the label is its own host.
+            if one.label == HOSTNAME_LABEL:  # A node without the label is its own host.
                 there |= rows.named(value) & rows.having(one.scope)
             codes[(codes == FITS) & there] = reasons.code(reason)
     return codes

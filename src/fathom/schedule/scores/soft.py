@@ -14,7 +14,8 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from fathom.schedule.columns import HOSTNAME, MISSING, ZONE, Bools, Ids, Ints
+from fathom.model.well_known import HOSTNAME_LABEL, ZONE_LABEL
+from fathom.schedule.columns import MISSING, Bools, Ids, Ints
 from fathom.schedule.context import Context
 from fathom.schedule.filters.layer import per_domain
 from fathom.schedule.filters.podaffinity import is_own
@@ -81,7 +82,7 @@ def _defaults(shape: Shape) -> tuple[Spread, ...]:
     selector = workload_selector(shape) if shape.owner else None
     if selector is None:
         return ()
-    return (Spread(HOSTNAME, 3, False, selector), Spread(ZONE, 5, False, selector))
+    return (Spread(HOSTNAME_LABEL, 3, False, selector), Spread(ZONE_LABEL, 5, False, selector))
 
 
 class SoftSpread:

@@ -7,8 +7,8 @@ from typing import Any
 
 import msgspec
 
-from fathom.client.api import MERGE
 from fathom.model.body import decode_json
+from fathom.model.media_types import MERGE_PATCH
 from fathom.model.objects import Obj, lookup, metadata, uid_of
 from fathom.seams.seam import Ask
 from fathom.sim.checkers.past import Asked, asked_of
@@ -91,7 +91,7 @@ def _beside(change: Seen, asked: Asked, body: Obj) -> str | None:
         return None
     elif change.resource in TWO_PARTS and old.get("status") != new.get("status"):
         return f"{change.by} wrote {change.path}, and its status changed"
-    if ask.method != "PATCH" or dict(ask.headers).get("content-type", MERGE) != MERGE:
+    if ask.method != "PATCH" or dict(ask.headers).get("content-type", MERGE_PATCH) != MERGE_PATCH:
         return None
     parts = ["status"] if asked.subresource else ["spec", "data"]
     return _unpatched(change, new, parts, body)

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from fathom.model.objects import Obj, is_deleting, key_of, labels_of, lookup
+from fathom.model.pod_phase import TERMINAL_PHASES
 from fathom.sim.invariants import Checker, Finding, Found, Seen
 
 if TYPE_CHECKING:
@@ -41,7 +42,7 @@ class BoundWhereItMayBe(Checker):
         if not where:
             return None
         bound = change.old is not None and not lookup(change.old, "spec", "nodeName")
-        ended = lookup(new, "status", "phase") in {"Succeeded", "Failed"}
+        ended = lookup(new, "status", "phase") in TERMINAL_PHASES
         clash = None if ended else self._take(change, where, new)
         return (clash or self._judged(change, where, new)) if bound else None
 
@@ -85,7 +86,7 @@ class BoundWhereItMayBe(Checker):
         node = self._nodes.get(where)
         if is_deleting(change.old):
             return f"it is being deleted, and was bound to {where}"
-        if lookup(change.old, "status", "phase") in {"Succeeded", "Failed"}:
+        if lookup(change.old, "status", "phase") in TERMINAL_PHASES:
             return f"it has ended, and was bound to {where}"
         if lookup(change.old, "spec", "schedulingGates"):
             return f"its gates are shut, and it was bound to {where}"

@@ -17,6 +17,7 @@ from fathom.kinds.reservation import RESERVATIONS
 from fathom.kinds.tenant_quota import TENANT_QUOTAS
 from fathom.model.mirror import is_mirror
 from fathom.model.objects import Obj, lookup, metadata
+from fathom.model.pod_phase import TERMINAL_PHASES
 from fathom.model.podresources import REQUESTS, pod_amounts
 from fathom.model.tenancy import ACCOUNT
 from fathom.sim.invariants import Checker, Finding, Found, Seen
@@ -38,7 +39,7 @@ def held(resource: str, obj: Obj | None) -> tuple[str, str, dict[str, int]] | No
     notes = metadata(obj).get("annotations") or {}
     account = str(notes.get(ACCOUNT) or f"{metadata(obj).get('namespace')}//")
     if resource == "pods":
-        if phase in {"Succeeded", "Failed"}:
+        if phase in TERMINAL_PHASES:
             return None
         asked = {
             name: one.milli if name == "cpu" else one.value
@@ -83,7 +84,7 @@ def _holds_the_same(change: Seen) -> bool:
     if old is None or new is None:
         return False
     phases = [lookup(obj, "status", "phase") or "" for obj in (old, new)]
-    ended = [phase in {"Succeeded", "Failed"} for phase in phases]
+    ended = [phase in TERMINAL_PHASES for phase in phases]
     moved = ended[0] != ended[1] if change.resource == "pods" else phases[0] != phases[1]
     accounts = [lookup(obj, "metadata", "annotations", ACCOUNT) for obj in (old, new)]
     spec, before = new.get("spec"), old.get("spec")

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 from fathom.agent.process import Agent
 from fathom.agent.simulated import SimulatedRuntime
-from fathom.agent.views import TERMINAL
 from fathom.model.conditions import is_true
 from fathom.model.objects import Obj, key_of, lookup, uid_of
+from fathom.model.pod_phase import TERMINAL_PHASES
 from fathom.sim.invariants import Checker, Finding, Found, Seen
 
 if TYPE_CHECKING:
@@ -120,7 +120,7 @@ class AddressesAreApart(Checker):
 
 def _address(pod: Obj | None) -> str:
     """Of one that has ended it may be given to another."""
-    if pod is None or lookup(pod, "status", "phase") in TERMINAL:
+    if pod is None or lookup(pod, "status", "phase") in TERMINAL_PHASES:
         return ""
     return str(lookup(pod, "status", "podIP") or "")
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from fathom.model.objects import Obj, lookup, uid_of
-from fathom.sim.checkers.workloads import ENDED, JOBS, PODS, owner_uid
+from fathom.model.pod_phase import TERMINAL_PHASES
+from fathom.sim.checkers.workloads import JOBS, PODS, owner_uid
 from fathom.sim.invariants import Checker, Finding, Found, Seen
 
 OVER = frozenset({"Complete", "Failed"})
@@ -33,7 +34,7 @@ class OverWhenNothingRuns(Checker):
 
     def _follow(self, change: Seen) -> None:
         running = self._running.setdefault(owner_uid(change.new or change.old or {}), {})
-        if change.new is None or lookup(change.new, "status", "phase") in ENDED:
+        if change.new is None or lookup(change.new, "status", "phase") in TERMINAL_PHASES:
             running.pop(change.key.name, None)
         elif change.old is not None or not change.late:
             running[change.key.name] = None

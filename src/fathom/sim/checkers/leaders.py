@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from fathom.model.objects import Key, Obj, lookup
+from fathom.model.well_known import EPOCH_ANNOTATION, FENCE_HEADER
 from fathom.sim.inforce import DRIVER
 from fathom.sim.invariants import Checker, Finding, Found, Seen
 
 FENCES = "fences.fathom.dev"
 LEASES = "leases.coordination.k8s.io"
 EVENTS = frozenset({"events", "events.events.k8s.io"})
-FENCE_HEADER = "fathom-fence"
-EPOCH = "fathom.dev/epoch"
 LASTS = ("spec", "leaseDurationSeconds")
 
 
@@ -52,8 +51,12 @@ class WritesWithinTheTerm(Checker):
         if change.new is None or change.key not in self._fences:
             return None
         was, now = _holder(change.old), _holder(change.new)
-        claimed = lookup(change.new, "metadata", "annotations", EPOCH)
-        if was == now and change.old and claimed != lookup(change.old, "metadata", "annotations", EPOCH):
+        claimed = lookup(change.new, "metadata", "annotations", EPOCH_ANNOTATION)
+        if (
+            was == now
+            and change.old
+            and claimed != lookup(change.old, "metadata", "annotations", EPOCH_ANNOTATION)
+        ):
             return f"{change.path} is still {now or 'nobody'}'s, but says epoch {claimed}"
         return None
 

@@ -9,6 +9,7 @@ from fathom.api.admission.quota import QUOTAS, drift
 from fathom.kinds.reservation import CHARGED_WITH, RESERVATIONS
 from fathom.model import view
 from fathom.model.objects import Key, Obj, lookup
+from fathom.model.pod_phase import TERMINAL_PHASES
 from fathom.model.podresources import amounts
 from fathom.model.quantity import ZERO
 from fathom.sim.invariants import Checker, Finding, Found, Seen
@@ -17,7 +18,6 @@ if TYPE_CHECKING:
     from fathom.sim.world import World
 
 
-ENDED = frozenset({"Succeeded", "Failed"})
 HOLDING = frozenset({None, "", "Active"})
 
 
@@ -67,7 +67,7 @@ class QuotaIsTheSum(Checker):
         pods = [
             pod
             for where, pod in self._objects.get("pods", {}).items()
-            if where.namespace == key.namespace and lookup(pod, "status", "phase") not in ENDED
+            if where.namespace == key.namespace and lookup(pod, "status", "phase") not in TERMINAL_PHASES
         ]
         held = [
             amounts(lookup(one, "spec", "resources") or {})

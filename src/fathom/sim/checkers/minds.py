@@ -6,13 +6,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
+from fathom.api.watchcache import REGISTRY
 from fathom.control.process import Controllers
 from fathom.control.retry import Retry, Trouble
 from fathom.model.objects import Key, lookup, uid_of
 from fathom.schedule.process import SchedulerProcess
 from fathom.sim.checkers.capacity import held
 from fathom.sim.checkers.leaders import LEASES
-from fathom.sim.invariants import REGISTRY, RESERVATIONS, Checker, Finding
+from fathom.sim.invariants import RESERVATIONS, Checker, Finding
 from fathom.sim.storelink import at_once
 
 if TYPE_CHECKING:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from fathom.model.conditions import is_true
 from fathom.model.objects import Obj, is_deleting, key_of, lookup, metadata
+from fathom.model.pod_phase import TERMINAL_PHASES
 from fathom.sim.invariants import Checker, Finding, Found, Seen
 
 if TYPE_CHECKING:
@@ -133,7 +134,7 @@ class OneRunPerPod(Checker):
         before, after = lookup(change.old, "spec", "nodeName"), lookup(change.new, "spec", "nodeName")
         if before and after != before:
             return f"bound to {before}, then to {after}"
-        ended = lookup(change.old, "status", "phase") in {"Succeeded", "Failed"}
+        ended = lookup(change.old, "status", "phase") in TERMINAL_PHASES
         if ended and lookup(change.new, "status", "phase") in {"Pending", "Running"}:
             return "it had ended, and runs again"
         return None

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
+from fathom.api.watchcache import REGISTRY
 from fathom.model.objects import Obj, is_deleting, lookup, metadata, uid_of
 from fathom.sim.checkers.capacity import LEDGERS
 from fathom.sim.inforce import DRIVER
-from fathom.sim.invariants import REGISTRY, Checker, Finding, Found, Seen
+from fathom.sim.invariants import Checker, Finding, Found, Seen
 from fathom.sim.storelink import at_once
 
 if TYPE_CHECKING:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
+from fathom.api.watchcache import REGISTRY
 from fathom.model.objects import Obj, is_deleting, key_of, lookup, metadata, uid_of
 from fathom.sim.checkers.capacity import LEDGERS
-from fathom.sim.invariants import REGISTRY, Checker, Finding, Found, Seen
+from fathom.sim.invariants import Checker, Finding, Found, Seen
 from fathom.sim.storelink import at_once
 
 if TYPE_CHECKING:

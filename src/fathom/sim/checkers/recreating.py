@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from fathom.model.objects import Key, Obj, lookup, uid_of
+from fathom.model.pod_phase import TERMINAL_PHASES
 from fathom.sim.checkers.rollouts import DEPLOYMENTS, REPLICA_SETS
-from fathom.sim.checkers.workloads import ENDED, PODS, owner_uid
+from fathom.sim.checkers.workloads import PODS, owner_uid
 from fathom.sim.invariants import Checker, Finding, Found, Seen
 
 
@@ -48,4 +49,4 @@ class OneRevisionAtATime(Checker):
 
 
 def _runs(pod: Obj | None) -> bool:
-    return pod is not None and lookup(pod, "status", "phase") not in ENDED
+    return pod is not None and lookup(pod, "status", "phase") not in TERMINAL_PHASES

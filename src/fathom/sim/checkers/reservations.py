@@ -7,10 +7,10 @@ was in which somebody saw that: it is still so when what they write is committed
 from __future__ import annotations
 
 from fathom.model.objects import Obj, is_deleting, lookup, uid_of
+from fathom.model.pod_phase import TERMINAL_PHASES
 from fathom.sim.invariants import RESERVATIONS, Checker, Finding, Found, Seen, intent_of
 
 HOLDING = frozenset({"", "Active"})
-ENDED = frozenset({"Succeeded", "Failed"})
 
 
 class WaitedForStaysReserved(Checker):
@@ -57,5 +57,5 @@ def _phase(reservation: Obj) -> str:
 
 
 def _waits(pod: Obj) -> bool:
-    ended = lookup(pod, "status", "phase") in ENDED
+    ended = lookup(pod, "status", "phase") in TERMINAL_PHASES
     return not lookup(pod, "spec", "nodeName") and not is_deleting(pod) and not ended

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from fathom.model.objects import is_deleting, key_of, lookup
-from fathom.model.podresources import is_terminal
+from fathom.model.pod_phase import is_terminal
 from fathom.schedule.kinds import KINDS
 from fathom.schedule.known import Known
 from fathom.sim.invariants import Checker, Finding

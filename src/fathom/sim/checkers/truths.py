@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from fathom.control.process import Controllers
 from fathom.model.objects import Obj, is_deleting, key_of, labels_of, lookup, metadata, uid_of
+from fathom.model.pod_phase import TERMINAL_PHASES
 from fathom.model.selectors import LabelSelector
 from fathom.sim.checkers.workloads import owner_uid
 from fathom.sim.invariants import RESERVATIONS, Checker, Finding
@@ -22,7 +23,6 @@ DEPLOYMENTS, REPLICA_SETS, JOBS = "deployments.apps", "replicasets.apps", "jobs.
 BUDGETS, SLICES = "poddisruptionbudgets.policy", "endpointslices.discovery.k8s.io"
 PROGRESS, AUTOSCALERS = "workloadprogresses.fathom.dev", "horizontalpodautoscalers.autoscaling"
 ROLLOUTS = "policyrollouts.fathom.dev"
-ENDED = frozenset({"Succeeded", "Failed"})
 # Taints of a node that is not heard, or has not said that it is ready.
 DOUBTS = frozenset(
     {
@@ -96,7 +96,7 @@ def _is_ready(obj: Obj) -> bool:
 
 
 def _is_live(pod: Obj) -> bool:
-    return not is_deleting(pod) and lookup(pod, "status", "phase") not in ENDED
+    return not is_deleting(pod) and lookup(pod, "status", "phase") not in TERMINAL_PHASES
 
 
 def _compared(resource: str, obj: Obj, said: Mapping[str, object], true: Mapping[str, object]) -> Wrong:
@@ -207,7 +207,7 @@ def budgets(truth: Truth) -> Wrong:
             for pod in truth.pods
             if key_of(pod).namespace == space
             and selector.matches(labels_of(pod))
-            and lookup(pod, "status", "phase") not in ENDED
+            and lookup(pod, "status", "phase") not in TERMINAL_PHASES
         ]
         wanted = _wanted(truth, one, covered)
         if is_deleting(one) or wanted is None:
@@ -290,7 +290,7 @@ def served(truth: Truth, service: Obj) -> list[Obj]:
         if key_of(pod).namespace == key_of(service).namespace
         and all(labels_of(pod).get(name) == value for name, value in selector.items())
         and lookup(pod, "status", "podIP")
-        and lookup(pod, "status", "phase") not in ENDED
+        and lookup(pod, "status", "phase") not in TERMINAL_PHASES
     ]
 
 

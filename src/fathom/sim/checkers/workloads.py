@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from fathom.control.owning import controller_of
 from fathom.model.objects import Key, Obj, is_deleting, labels_of, lookup, metadata, uid_of
+from fathom.model.pod_phase import TERMINAL_PHASES
 from fathom.sim.invariants import RESERVATIONS, Checker, Finding, Found, Seen, intent_of
 
 if TYPE_CHECKING:
@@ -15,11 +16,10 @@ if TYPE_CHECKING:
 
 PODS, REPLICA_SETS, JOBS = "pods", "replicasets.apps", "jobs.batch"
 SLOT, SURGE, TEMPLATE = "fathom.dev/slot", "fathom.dev/surge", "fathom.dev/template"
-ENDED = frozenset({"Succeeded", "Failed"})
 
 
 def is_live(pod: Obj) -> bool:
-    return not is_deleting(pod) and lookup(pod, "status", "phase") not in ENDED
+    return not is_deleting(pod) and lookup(pod, "status", "phase") not in TERMINAL_PHASES
 
 
 def owner_uid(pod: Obj) -> str:

@@ -17,9 +17,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TypeVar
 
+from fathom.model.times import SECOND_NS
 from fathom.sim.chronicle import Asked, Chronicle, Committed, Event, Lived, Said, Took, resource_of
 from fathom.sim.evidence import hearing
-from fathom.sim.inforce import SECOND_NS
 from fathom.sim.invariants import RESERVATIONS
 
 LEADER, NEXT, REPAIR = "scheduler-1", "scheduler-2", "repair"

@@ -8,7 +8,7 @@ from fathom.client.api import Resource
 from fathom.client.outcomes import Rejected
 from fathom.controllers.repair import Reservations
 from fathom.model.objects import Obj
-from fathom.seams.outside import timestamp
+from fathom.model.times import SECOND_NS, timestamp
 from fathom.sim.menu import Menu
 from fathom.sim.process import EPOCH_NS
 from fathom.sim.running import run_controllers
@@ -37,7 +37,6 @@ FORBIDDEN = 403
 HIGH = (
     0.3  # So many of the pods that wait may make room for themselves: theirs is reserved, not charged again.
 )
-SECOND_NS = 1_000_000_000
 RESOURCE_QUOTAS = Resource("", "v1", "resourcequotas")
 
 

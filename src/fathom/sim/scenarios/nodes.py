@@ -5,13 +5,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from fathom.agent.node import LEASES as NODE_LEASES
 from fathom.agent.process import begin as begin_agent
 from fathom.agent.views import ns_of
 from fathom.control.lease import LEASES
 from fathom.model.accounts import node_user
 from fathom.model.conditions import conditions_of, is_true, set_condition
 from fathom.model.objects import Key, Obj, is_deleting, key_of, labels_of, lookup, metadata, uid_of
+from fathom.model.well_known import NODE_LEASE_NAMESPACE
 from fathom.sim.checkers import at_home
 from fathom.sim.checkers.settled import WhenSettled
 from fathom.sim.invariants import Checker, Finding, Found, Seen
@@ -58,7 +58,7 @@ class OneFailureIsNone(Checker):
 def unheard(world: World) -> Iterable[str | Finding]:
     """Whoever lives has a node, and a lease that they renew."""
     for name in AGENTS:
-        lease = world.get(LEASES.name, Key(NODE_LEASES, name))
+        lease = world.get(LEASES.name, Key(NODE_LEASE_NAMESPACE, name))
         if world.get(NODES.name, Key("", name)) is None or lease is None:
             yield f"{name} lives, and there is no sign of it"
             continue
@@ -171,7 +171,9 @@ async def take_away(world: World) -> None:
 
 async def take_node_away(world: World, name: str) -> None:
     """Its lease, or all of it: who lives comes back."""
-    resource, key = (LEASES, Key(NODE_LEASES, name)) if world.rng.random() < 0.5 else (NODES, Key("", name))
+    resource, key = (
+        (LEASES, Key(NODE_LEASE_NAMESPACE, name)) if world.rng.random() < 0.5 else (NODES, Key("", name))
+    )
     there = world.get(resource.name, key)
     if there is not None:
         await world.api.delete(resource, key.namespace, name, uid=uid_of(there))

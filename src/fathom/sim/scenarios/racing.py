@@ -22,10 +22,10 @@ from fathom.control.lease import Timing
 from fathom.control.owning import owned
 from fathom.controllers.repair import Reservations
 from fathom.model.objects import Key, Obj, is_deleting, lookup, metadata, uid_of, with_metadata
+from fathom.model.times import SECOND_NS
 from fathom.schedule.rollouts import PolicyRollouts
 from fathom.sim.chronicle import Asked, Chronicle, Committed, Decided, Event, Lived, Said, Struck, Took
 from fathom.sim.faults import AnyFault, Crash, HoldWatch, LoseReply, LoseRequest
-from fathom.sim.inforce import SECOND_NS
 from fathom.sim.invariants import RESERVATIONS, Checker, Found, Seen
 from fathom.sim.menu import Menu
 from fathom.sim.running import run_controllers

@@ -11,6 +11,7 @@ import msgspec
 from fathom.client.api import Resource
 from fathom.controllers.repair import Reservations
 from fathom.model.objects import Key, Obj, is_deleting, lookup, metadata, uid_of
+from fathom.model.well_known import ZONE_LABEL
 from fathom.schedule.process import SchedulerProcess, Settings
 from fathom.schedule.rollouts import PolicyRollouts
 from fathom.seams.process import Inside
@@ -34,7 +35,6 @@ LEASE = "fathom-system/scheduler"
 NODE_COUNT = 3  # Few, so that they are full most of the time.
 TIMEOUT_S = 1.5  # Shorter than a slow request takes: outcomes that are unknown are what we want to see.
 KINDS = ("/pods", "/nodes", "/tenantquotas", "bindingbatches")
-ZONE = "topology.kubernetes.io/zone"
 
 QUOTAS = Resource("fathom.dev", "v1alpha1", "tenantquotas", namespaced=False)
 CLASSES = Resource("scheduling.k8s.io", "v1", "priorityclasses", namespaced=False)
@@ -163,7 +163,7 @@ async def delete_some(world: World) -> None:
 
 def _zone(world: World, name: str) -> str:
     there = world.get("nodes", Key("", name))
-    return str(lookup(there or {}, "metadata", "labels", ZONE) or "")
+    return str(lookup(there or {}, "metadata", "labels", ZONE_LABEL) or "")
 
 
 def node(name: str, *, zone: str = "", cordoned: bool = False, more: dict[str, str] | None = None) -> Obj:
@@ -171,7 +171,7 @@ def node(name: str, *, zone: str = "", cordoned: bool = False, more: dict[str, s
     return {
         "kind": "Node",
         "apiVersion": "v1",
-        "metadata": {"name": name, "labels": {"kubernetes.io/hostname": name, ZONE: zone}},
+        "metadata": {"name": name, "labels": {"kubernetes.io/hostname": name, ZONE_LABEL: zone}},
         "spec": {"unschedulable": cordoned},
         "status": {"capacity": room, "allocatable": room},
     }

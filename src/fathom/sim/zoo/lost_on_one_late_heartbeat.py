@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from fathom.controllers import nodes
-from fathom.controllers.evidence import SECOND_NS, Assessment, Evidence, Heard, State, assess
+from fathom.controllers.evidence import Assessment, Evidence, Heard, State, assess
+from fathom.model.times import SECOND_NS
 from fathom.sim.zoo import put_back
 
 SCENARIOS = ("cluster", "late-heartbeats")

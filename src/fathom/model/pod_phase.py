@@ -1,0 +1,11 @@
+"""Phases of a pod after which it holds nothing and is not coming back."""
+
+from __future__ import annotations
+
+from fathom.model.objects import Obj
+
+TERMINAL_PHASES = frozenset({"Succeeded", "Failed"})
+
+
+def is_terminal(pod: Obj) -> bool:
+    return (pod.get("status") or {}).get("phase") in TERMINAL_PHASES

@@ -1,0 +1,22 @@
+"""Whether a toleration of a pod matches a taint of a node, on objects as they are stored.
+
+The scheduler's own (`schedule/shape.py`) is the same rule on values that it compares thousands of times.
+"""
+
+from __future__ import annotations
+
+from fathom.model.objects import Obj
+
+
+def tolerates(toleration: Obj, taint: Obj) -> bool:
+    if toleration.get("effect") and toleration["effect"] != taint.get("effect"):
+        return False
+    if toleration.get("key") and toleration["key"] != taint.get("key"):
+        return False
+    if toleration.get("operator") == "Exists":
+        return True
+    return bool(toleration.get("key")) and (toleration.get("value") or "") == (taint.get("value") or "")
+
+
+def pod_tolerates(pod: Obj, taint: Obj) -> bool:
+    return any(tolerates(one, taint) for one in (pod.get("spec") or {}).get("tolerations") or ())

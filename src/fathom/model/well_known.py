@@ -1,0 +1,31 @@
+"""Labels, annotations, taints, finalizers, headers and namespaces that more than one room reads or writes."""
+
+from __future__ import annotations
+
+# Labels of nodes.
+ZONE_LABEL, REGION_LABEL = "topology.kubernetes.io/zone", "topology.kubernetes.io/region"
+HOSTNAME_LABEL = "kubernetes.io/hostname"
+POOL_LABEL = "fathom.dev/pool"
+
+# Labels of EndpointSlices and Endpoints.
+SERVICE_NAME_LABEL = "kubernetes.io/service-name"
+SKIP_MIRROR_LABEL = "endpointslice.kubernetes.io/skip-mirror"
+
+# Taints of nodes.
+NOT_READY_TAINT, UNREACHABLE_TAINT = "node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"
+UNSCHEDULABLE_TAINT = "node.kubernetes.io/unschedulable"
+QUARANTINE_TAINT = "fathom.dev/quarantine"
+
+# Annotations.
+DECISION_ANNOTATION = "fathom.dev/decision"  # On a bound pod: the id of the decision that placed it.
+EPOCH_ANNOTATION = "fathom.dev/epoch"  # On a Lease: how often its holder has changed.
+CERTIFICATE_ANNOTATION = "fathom.dev/agent-certificate"  # On a Node: of the agent's own endpoint.
+DELETION_COST_ANNOTATION = "controller.kubernetes.io/pod-deletion-cost"
+AUTO_UPDATE_ANNOTATION = "rbac.authorization.kubernetes.io/autoupdate"
+
+# Finalizers.
+JOB_TRACKING_FINALIZER = "batch.kubernetes.io/job-tracking"  # A pod that its Job has yet to count.
+CUSTOM_OBJECTS_FINALIZER = "customresourcecleanup.apiextensions.k8s.io"
+
+FENCE_HEADER = "fathom-fence"  # Whose term the writer believes it to be: 'namespace/lease/epoch'.
+NODE_LEASE_NAMESPACE = "kube-node-lease"
