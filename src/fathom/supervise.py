@@ -23,10 +23,11 @@ from typing import IO, TextIO
 import msgspec
 
 from fathom import private_files
+from fathom.seams.backoff import Backoff
 from fathom.stopping import LOCK, SUPERVISOR, stop_event
 from fathom.terminal import visible
 
-RESTART_S_MIN, RESTART_S_MAX = 0.1, 30.0
+RESTART = Backoff(0.1, 30.0)
 STEADY_S = 10.0  # Who lived so long was ready, also if it does not say so.
 STOP_S = 15.0  # Longer than a part takes to put down what it has in hand.
 READY_S = 30.0  # For the nodes; then it is said which are missing.
@@ -56,7 +57,7 @@ class Busy(Exception):
 
 def restart_pause_s(failures: int) -> float:
     """Before the next start, after so many short lives in a row."""
-    return min(RESTART_S_MAX, RESTART_S_MIN * 2.0 ** max(0, failures - 1))
+    return RESTART.whole_s(failures)
 
 
 def _appending(file: Path) -> IO[bytes]:
@@ -254,7 +255,7 @@ class Supervisor:
             if code >= 0:
                 raise NotStarted(api.last_words[-1] if api.last_words else "it said nothing", code)
             self._say(f"{end_words(api.part.name, code, '')} before it was ready; it is started again")
-            await asyncio.wait((stopping,), timeout=RESTART_S_MIN)
+            await asyncio.wait((stopping,), timeout=RESTART.s_min)
 
     async def _try_start(self, api: Running, stopping: asyncio.Task[bool]) -> int | None:
         """How it ended; None: it is ready, or we are to stop."""

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from tests.cli.test_up import CLUSTER, children, up
 
-from fathom.supervise import RESTART_S_MAX, RESTART_S_MIN, STEADY_S, restart_pause_s, short_lives
+from fathom.supervise import RESTART, STEADY_S, restart_pause_s, short_lives
 
 KILLS = 10
 
@@ -23,19 +23,19 @@ def pauses(lives: list[tuple[bool, float]]) -> list[float]:
 
 
 def test_a_part_that_was_ready_is_started_again_at_once_however_often_it_is_killed() -> None:
-    assert pauses([(True, 0.5)] * 20) == [RESTART_S_MIN] * 20
+    assert pauses([(True, 0.5)] * 20) == [RESTART.s_min] * 20
 
 
 def test_a_part_that_never_gets_ready_is_started_ever_more_seldom() -> None:
     found = pauses([(False, 0.5)] * 20)
     assert found[:4] == [0.1, 0.2, 0.4, 0.8]
-    assert found[-1] == RESTART_S_MAX
+    assert found[-1] == RESTART.s_max
 
 
 def test_a_life_that_was_ready_or_long_forgives_the_short_ones_before() -> None:
     short = [(False, 0.5)] * 5
-    assert pauses([*short, (True, 0.5)])[-1] == RESTART_S_MIN
-    assert pauses([*short, (False, STEADY_S)])[-1] == RESTART_S_MIN
+    assert pauses([*short, (True, 0.5)])[-1] == RESTART.s_min
+    assert pauses([*short, (False, STEADY_S)])[-1] == RESTART.s_min
     assert pauses([(True, 0.5), *short])[-1] == restart_pause_s(6)
 
 
@@ -49,6 +49,6 @@ def test_an_api_server_that_is_killed_again_and_again_is_back_at_once_each_time(
                 said = process.stdout.readline()
                 assert said, "the supervisor has ended"
                 if said.startswith("api was killed"):
-                    assert said == f"api was killed by SIGKILL; it is started again in {RESTART_S_MIN} s\n"
+                    assert said == f"api was killed by SIGKILL; it is started again in {RESTART.s_min} s\n"
         process.send_signal(signal.SIGTERM)
         assert process.wait(30) == 0

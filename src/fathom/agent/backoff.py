@@ -5,8 +5,9 @@ from __future__ import annotations
 from fathom.agent.runtime import Run
 from fathom.agent.views import Trouble
 from fathom.model.times import SECOND_NS
+from fathom.seams.backoff import Backoff
 
-FIRST_S, MOST_S = 10, 300
+CRASH_LOOP = Backoff(10, 300)
 # Who ran this long was well: what happens next is a new trouble. Twice the longest wait.
 STEADY_S = 600
 
@@ -20,7 +21,7 @@ def crashes_after(run: Run) -> int:
 
 def delay_s(crashes: int) -> int:
     """The first restart is at once: most programs that end do so once."""
-    return 0 if crashes <= 1 else _doubled(crashes - 2)
+    return 0 if crashes <= 1 else round(CRASH_LOOP.whole_s(crashes - 1))
 
 
 def restart_ns(run: Run) -> int:
@@ -29,8 +30,4 @@ def restart_ns(run: Run) -> int:
 
 
 def retry_ns(trouble: Trouble) -> int:
-    return trouble.at_ns + _doubled(trouble.count - 1) * SECOND_NS
-
-
-def _doubled(times: int) -> int:
-    return min(MOST_S, FIRST_S << min(times, 10))
+    return trouble.at_ns + round(CRASH_LOOP.whole_s(trouble.count)) * SECOND_NS

@@ -19,10 +19,11 @@ from fathom.model.errors import ApiError
 from fathom.model.objects import Obj, lookup, metadata
 from fathom.model.times import micro_timestamp, timestamp
 from fathom.model.well_known import NODE_LEASE_NAMESPACE
+from fathom.seams.backoff import Backoff
 from fathom.seams.log import Log
 from fathom.seams.outside import Clock
 
-REGISTER_S_MIN, REGISTER_S_MAX = 0.2, 7.0  # kubelet's.
+REGISTER = Backoff(0.2, 7.0)  # kubelet's.
 
 
 class Heartbeat:
@@ -51,10 +52,10 @@ class Heartbeat:
         return await self._api.get(NODE.resource, "", self._settings.node)
 
     async def run(self) -> None:
-        pause_s = REGISTER_S_MIN
+        failures = 0
         while not await self._register():
-            await asyncio.sleep(pause_s * (0.5 + self._rng.random() / 2))
-            pause_s = min(2 * pause_s, REGISTER_S_MAX)
+            failures += 1
+            await asyncio.sleep(REGISTER.jittered_s(failures, self._rng))
         self.registered.set()
         while True:
             await self._beat()

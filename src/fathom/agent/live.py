@@ -40,12 +40,14 @@ from fathom.client.kubeconfig import BadKubeconfig, read_context
 from fathom.client.servers import find_files, server_of
 from fathom.record.flight import Flight
 from fathom.record.tape import DiskTape
+from fathom.seams.backoff import Backoff
 from fathom.seams.host import Host
 from fathom.seams.log import Log
 from fathom.seams.outside import Outside, live
 
 NODE_USER, NODES = "system:node:", "system:nodes"
 WHO = "/apis/authentication.k8s.io/v1/selfsubjectreviews"
+ASK_AGAIN = Backoff(0.2, 5.0)  # Who we are, while the server starts.
 REFRESH_S = 30.0  # How old a mounted ConfigMap may be.
 SIMULATED_BOOKMARK_S = 15.0  # Of a hundred nodes each need not hear every second that nothing happened.
 
@@ -215,7 +217,7 @@ async def _whoami(server: Server) -> str:
     body = {"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"}
     timeout = aiohttp.ClientTimeout(total=30, sock_connect=5)
     connector = aiohttp.TCPConnector(ssl=server.tls)
-    pause_s = 0.2
+    failures = 0
     async with aiohttp.ClientSession(connector=connector, timeout=timeout) as session:
         while True:
             try:
@@ -232,8 +234,8 @@ async def _whoami(server: Server) -> str:
                         raise BadKubeconfig(f"{server.url} does not know us: {answer.get('message')}")
             except (aiohttp.ClientError, OSError, TimeoutError, ValueError, NoCredentials):
                 pass  # The server may still be starting.
-            await asyncio.sleep(pause_s)
-            pause_s = min(5.0, 2 * pause_s)
+            failures += 1
+            await asyncio.sleep(ASK_AGAIN.whole_s(failures))
 
 
 # One node.

@@ -14,7 +14,7 @@ from typing import Literal
 
 import msgspec
 
-from fathom.agent.backoff import MOST_S, crashes_after, restart_ns, retry_ns
+from fathom.agent.backoff import CRASH_LOOP, crashes_after, restart_ns, retry_ns
 from fathom.agent.views import (
     Container,
     ContainerView,
@@ -255,7 +255,7 @@ def _start(pod: Obj, container: Container, view: ContainerView, now_ns: int) -> 
         return
     # Nobody waits for longer than the longest wait: a run that ends later than now ended before the clock was
     # set back.
-    if now_ns < due_ns <= now_ns + MOST_S * SECOND_NS:
+    if now_ns < due_ns <= now_ns + round(CRASH_LOOP.s_max) * SECOND_NS:
         yield due_ns
     elif view.run is None:
         yield Start(container.name, 0)

@@ -7,6 +7,7 @@ import random
 import msgspec
 
 from fathom.client.api import Resource
+from fathom.seams.backoff import Backoff
 
 
 class Scope(msgspec.Struct, frozen=True):
@@ -50,5 +51,4 @@ class Pace(msgspec.Struct, frozen=True):
         return int(self.watch_min * (1.0 + rng.random()))
 
     def pause(self, failures: int, rng: random.Random) -> float:
-        whole = min(self.pause_max, self.pause_min * 2 ** min(failures - 1, 30))
-        return float(whole * (0.5 + rng.random() / 2))
+        return Backoff(self.pause_min, self.pause_max).jittered_s(failures, rng)

@@ -17,9 +17,10 @@ from collections.abc import Awaitable, Callable
 from fathom.client.outcomes import Committed, Conflict, Outcome, Rejected, Unknown
 from fathom.model.errors import ApiError
 from fathom.model.objects import Obj
+from fathom.seams.backoff import Backoff
 
 READS_MAX = 5
-PAUSE_S_MIN, PAUSE_S_MAX = 0.05, 2.0
+READ_AGAIN = Backoff(0.05, 2.0)
 
 Read = Callable[[], Awaitable[Obj | None]]
 IsDone = Callable[[Obj | None], bool]
@@ -32,13 +33,12 @@ async def settled(outcome: Outcome, read: Read, is_done: IsDone, *, rng: random.
     if isinstance(outcome, Committed | Rejected):
         return outcome
     cause = outcome.cause if isinstance(outcome, Unknown) else outcome.why
-    for attempt in range(READS_MAX):
+    for attempt in range(1, READS_MAX + 1):
         try:
             found = await read()
         except ApiError as error:
             cause = f"{cause}; then: {error.message}"
-            pause_s = min(PAUSE_S_MAX, PAUSE_S_MIN * 2**attempt)
-            await asyncio.sleep(pause_s * (0.5 + rng.random() / 2))
+            await asyncio.sleep(READ_AGAIN.jittered_s(attempt, rng))
             continue
         if is_done(found):
             return Committed(found or {})

@@ -24,12 +24,13 @@ from typing import Literal
 import msgspec
 
 from fathom.client.api import Transport
+from fathom.seams.backoff import Backoff
 from fathom.seams.seam import Ask, Reply, Stream
 
 State = Literal["closed", "open", "half-open"]
 
 FAILURES_TO_OPEN = 5
-OPEN_S_MIN, OPEN_S_MAX = 1.0, 30.0
+OPEN = Backoff(1.0, 30.0)
 # Opened again so soon after it closed, the outage was not over: it stays open longer still.
 CALM_S = 30.0
 # While half-open, one worker in this time may begin; its first ask is the probe.
@@ -143,8 +144,7 @@ class Breaker:
         now_ns = _now_ns()
         calm = self._state == "closed" and now_ns - self._since_ns > CALM_S * 1e9
         self._strikes = 1 if calm or not self._opened else self._strikes + 1
-        open_s = min(OPEN_S_MAX, OPEN_S_MIN * 2 ** min(self._strikes - 1, 16))
-        self._until_ns = self._scout_ns = now_ns + round(open_s * (0.5 + self._rng.random() / 2) * 1e9)
+        self._until_ns = self._scout_ns = now_ns + round(OPEN.jittered_s(self._strikes, self._rng) * 1e9)
         self._opened += 1
         self._become("open")
 

@@ -11,6 +11,8 @@ import random
 
 import msgspec
 
+from fathom.seams.backoff import Backoff
+
 
 class Retry(msgspec.Struct, frozen=True):
     """Doubling from 50 ms, so that a lost race costs little; capped where a person would look again."""
@@ -42,10 +44,8 @@ class Trouble(msgspec.Struct, frozen=True):
 
 
 def backoff_ns(policy: Retry, attempts: int, rng: random.Random) -> int:
-    """Before the next try, after so many failed ones. Half of it is chance, so that those who failed together
-    do not come back together."""
-    doubled_s: float = policy.backoff_s_min * 2 ** min(attempts - 1, 32)
-    return round(min(policy.backoff_s_max, doubled_s) * (0.5 + rng.random() / 2) * 1e9)
+    """Before the next try, after so many failed ones."""
+    return round(Backoff(policy.backoff_s_min, policy.backoff_s_max).jittered_s(attempts, rng) * 1e9)
 
 
 def next_trouble(

@@ -15,13 +15,14 @@ import msgspec
 
 from fathom.controllers.podstates import created_s, seconds
 from fathom.model.objects import Obj, lookup, metadata
+from fathom.seams.backoff import Backoff
 
 CRASH = "crash"  # The boundary, and the pending reason.
 CRASH_LOOP = "CrashLoopBackOff"
 
 # After so many restarts it has to run for 20, 40, 80 … seconds, and no longer than kubelet asks for before it
 # forgets them: ten minutes.
-STABLE_S_MIN, STABLE_S_MAX = 20.0, 600.0
+STABLE = Backoff(20.0, 600.0)
 
 
 class CrashLoop(msgspec.Struct, frozen=True):
@@ -57,14 +58,12 @@ def _of_container(pod: Obj, container: Obj, now_s: float) -> CrashLoop | None:
 
 def stable_s(restarts: int) -> float:
     """How long a container has to run after so many restarts."""
-    if restarts < 1:
-        return 0.0
-    return float(min(STABLE_S_MAX, STABLE_S_MIN * 2 ** min(restarts - 1, 10)))
+    return STABLE.whole_s(restarts) if restarts > 0 else 0.0
 
 
 def _was_short(ended: Obj) -> bool:
     """One that ran for long and ended is no loop, however often that has happened."""
-    return seconds(ended.get("finishedAt")) - seconds(ended.get("startedAt")) < STABLE_S_MAX
+    return seconds(ended.get("finishedAt")) - seconds(ended.get("startedAt")) < STABLE.s_max
 
 
 def loops_of(pods: Sequence[Obj], *, kept: Iterable[str | None] = (), now_s: float) -> dict[str, CrashLoop]:

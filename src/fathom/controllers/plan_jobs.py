@@ -46,12 +46,13 @@ from fathom.model.conditions import Status, conditions_of, find_condition, set_c
 from fathom.model.freshness import FRESH_S
 from fathom.model.objects import Obj, is_deleting, lookup, metadata
 from fathom.model.well_known import JOB_TRACKING_FINALIZER
+from fathom.seams.backoff import Backoff
 
 COMPLETE, FAILED, SUSPENDED = "Complete", "Failed", "Suspended"
 CONTROLLER = "kubernetes.io/job-controller"
 
 # After a failure: 10 s, then twice as long each time; Kubernetes' numbers.
-BACKOFF_S, BACKOFF_S_MAX = 10.0, 600.0
+BACKOFF = Backoff(10.0, 600.0)
 
 NEEDS: tuple[Need, ...] = (OWN_WRITES, NoOlderThan(FRESH_S, ("Job", "Pod")))
 
@@ -378,7 +379,7 @@ def index_waits_s(job: Obj, pods: Sequence[Obj], now: str) -> dict[int, float]:
 
 
 def _left_s(failures: int, last_s: float, now: str) -> float:
-    wait_s = min(BACKOFF_S * 2 ** min(failures - 1, 10), BACKOFF_S_MAX)
+    wait_s = BACKOFF.whole_s(failures)
     return max(0.0, float(last_s + wait_s - seconds(now)))
 
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+from itertools import count
 
 from fathom.client.api import Api
 from fathom.control.cause import Cause
@@ -31,11 +32,12 @@ from fathom.schedule.sending import (
     Sender,
     read_outcome,
 )
+from fathom.seams.backoff import Backoff
 
 # A refusal is fresh news, so the pod is tried at once: this often in a row, then with a backoff.
 AT_ONCE_MAX = 3
 # How often an unknown outcome is asked for; it stays assumed meanwhile.
-SETTLE_S_MIN, SETTLE_S_MAX = 0.05, 2.0
+SETTLE = Backoff(0.05, 2.0)
 
 
 class Committing:
@@ -78,8 +80,7 @@ class Committing:
         """Until it is known. The pod is asked; if it has no node, the same binding is sent again: whichever
         of the two comes first, the other finds the pod bound."""
         self._note(sent, "unknown", 0, answer.message)
-        pause_s = SETTLE_S_MIN
-        while True:
+        for attempt in count(1):
             found = await read_outcome(self._api, sent.wish)
             if found is not None and found.status == "Unknown":
                 (found,) = await self._sender.send([sent.wish])
@@ -88,8 +89,7 @@ class Committing:
             if found is not None and found.status != "Unknown" and found.check not in NOT_SENT:
                 self._conclude(sent, found, settled=True)
                 return
-            await asyncio.sleep(pause_s * (0.5 + self._rng.random() / 2))
-            pause_s = min(SETTLE_S_MAX, pause_s * 2)
+            await asyncio.sleep(SETTLE.jittered_s(attempt, self._rng))
 
     def _conclude(self, sent: Sent, answer: Answer, *, settled: bool = False) -> None:
         """An outcome is known."""

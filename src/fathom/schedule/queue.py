@@ -24,9 +24,10 @@ import msgspec
 from fathom.control.cause import Cause
 from fathom.model.objects import Key
 from fathom.schedule.pod_states import LEGAL, TAKEN, WAITING, IllegalMove, State, check_move
+from fathom.seams.backoff import Backoff
 
 # kube-scheduler's: 1 s, doubled up to 10 s.
-BACKOFF_S_MIN, BACKOFF_S_MAX = 1.0, 10.0
+BACKOFF = Backoff(1.0, 10.0)
 # kube-scheduler looks at pods again after 5 minutes. An attempt of ours costs less, so a minute.
 PARKED_S_MAX = 60.0
 # A batch may pass by older pods of other shapes, of the same tenant and priority: so many at most, once.
@@ -107,11 +108,9 @@ class SchedulingQueue:
         self,
         rng: random.Random,
         *,
-        backoff_s: tuple[float, float] = (BACKOFF_S_MIN, BACKOFF_S_MAX),
         parked_s_max: float = PARKED_S_MAX,
     ) -> None:
         self._rng = rng
-        self._backoff_s = backoff_s
         self._parked_s_max = parked_s_max
         self._entries: dict[str, Entry] = {}  # By UID: every pod once, in one state.
         self._lines: dict[int, dict[str, _Line]] = {}  # Priority -> tenant -> line; no line is empty.
@@ -244,9 +243,7 @@ class SchedulingQueue:
             return
         self._move(entry, "backoff")
         entry.cause, entry.since_ns = cause, now_ns
-        least, most = self._backoff_s
-        whole = min(most, least * 2 ** min(entry.failures - 1, 30))
-        self._set_due(entry, now_ns + round(whole * (0.5 + self._rng.random() / 2) * 1e9))
+        self._set_due(entry, now_ns + round(BACKOFF.jittered_s(entry.failures, self._rng) * 1e9))
 
     # Waking.
 

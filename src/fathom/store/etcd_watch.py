@@ -16,11 +16,12 @@ import grpc
 import grpc.aio
 from aetcd.rpc import rpc_pb2
 
+from fathom.seams.backoff import Backoff
 from fathom.store.etcd_link import EtcdLink, Stubs
 from fathom.store.etcd_wire import Keys, changes
 from fathom.store.protocol import Batch, Compacted, StoreUnavailable
 
-RETRY_S = (0.05, 0.1, 0.2, 0.5, 1.0, 2.0)  # Then every two seconds.
+OPEN_AGAIN = Backoff(0.05, 2.0)
 PROGRESS_AGAIN_S = 0.02  # A follower that lags behind its leader is asked again.
 
 # etcd ends the stream when its member loses touch with the cluster, instead of letting it fall silent.
@@ -166,8 +167,8 @@ class EtcdWatch(AsyncIterator[Batch]):
             return
         if self._stubs is not None:
             self._link.avoid(self._stubs)
-        await asyncio.sleep(RETRY_S[min(self._failures, len(RETRY_S) - 1)])
         self._failures += 1
+        await asyncio.sleep(OPEN_AGAIN.whole_s(self._failures))
 
     def _drop(self) -> None:
         self._fragments = []

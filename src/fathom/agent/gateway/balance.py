@@ -12,8 +12,9 @@ from collections.abc import Iterable
 import msgspec
 
 from fathom.agent.gateway.routes import Endpoint, Listener
+from fathom.seams.backoff import Backoff
 
-OUT_S_MIN, OUT_S_MAX = 1.0, 30.0
+OUT = Backoff(1.0, 30.0)
 STICKY_MAX = 10_000  # Clients remembered per listener; beyond it the oldest are forgotten.
 
 
@@ -137,4 +138,4 @@ class Balancer:
         standing = self._standings.get(place_of(endpoint))
         if standing is not None:
             standing.failures += 1
-            standing.out_until_s = now_s + min(OUT_S_MAX, OUT_S_MIN * 2 ** (standing.failures - 1))
+            standing.out_until_s = now_s + OUT.whole_s(standing.failures)
