@@ -9,11 +9,9 @@ from tests.api.auth.cluster import StoppedClock, target, user
 
 from fathom.api.auth.authenticate import NOBODY
 from fathom.api.limits import (
-    BODY_BYTES_MAX,
     Rate,
     RateLimit,
     Throttle,
-    check_size,
     is_long,
     timeout_s,
 )
@@ -119,13 +117,6 @@ def test_a_request_that_fails_leaves_its_room() -> None:
         with pytest.raises(RuntimeError), throttle.room(JANE, target("list", "pods")):
             raise RuntimeError
     assert throttle.reading().count == 0
-
-
-def test_a_body_of_exactly_the_limit_passes() -> None:
-    check_size(BODY_BYTES_MAX)
-    with pytest.raises(ApiError) as error:
-        check_size(BODY_BYTES_MAX + 1)
-    assert (error.value.code, error.value.reason) == (413, "RequestEntityTooLarge")
 
 
 @pytest.mark.parametrize(

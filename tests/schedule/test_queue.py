@@ -244,7 +244,6 @@ class Line(RuleBasedStateMachine):
             if entry.state in {"parked", "backoff"}:
                 assert due_ns is not None
                 assert due_ns <= entry.due_ns <= self.now_ns + PARKED_S_MAX * S
-        assert self.queue.has_active == any(self.state(uid) == "active" for uid in self.alive)
         assert {uid for uid in self.alive if self.state(uid) == "in-hand"} == set(self.in_hand)
 
     def entry(self, uid: str):  # type: ignore[no-untyped-def]  # The tests' own.

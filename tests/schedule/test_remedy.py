@@ -14,7 +14,7 @@ from fathom.model.objects import Obj
 from fathom.schedule.context import Avoided, Context, Policy, Quota, QuotaLimit, Reserved
 from fathom.schedule.place import place
 from fathom.schedule.pods import PodView, pod_view
-from fathom.schedule.remedy import Remedy, remedies, smallest_change
+from fathom.schedule.remedy import Remedy, remedies
 from fathom.schedule.table import NodeTable
 from fathom.schedule.trial import ROOM, WISH
 
@@ -50,7 +50,8 @@ def table_of(*nodes: Obj, pods: tuple[PodView, ...] = ()) -> NodeTable:
 def advice(view: PodView, table: NodeTable, world: Context | None = None) -> str:
     world = world or Context()
     assert place(view, table, world).node is None
-    return smallest_change(view.shape, table, world)
+    first = remedies(view.shape, table, world)[0]
+    return f"{first.change} (by {first.by})"
 
 
 def test_the_nearest_node_is_named_with_what_it_lacks() -> None:
@@ -63,10 +64,7 @@ def test_the_nearest_node_is_named_with_what_it_lacks() -> None:
 
 def test_a_pod_that_fits_needs_no_change() -> None:
     table = table_of(node("a"))
-    assert (remedies(pod().shape, table, Context()), smallest_change(pod().shape, table, Context())) == (
-        [],
-        "",
-    )
+    assert remedies(pod().shape, table, Context()) == []
 
 
 def test_the_taint_that_keeps_most_nodes_closed_is_named() -> None:

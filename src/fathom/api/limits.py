@@ -11,7 +11,7 @@ import sys
 import msgspec
 
 from fathom.api.request import Target
-from fathom.model.errors import ApiError, bad_request, too_large, too_many_requests
+from fathom.model.errors import ApiError, bad_request, too_many_requests
 from fathom.model.times import SECOND_NS
 from fathom.model.user import ANONYMOUS, MASTERS, User
 from fathom.seams.outside import Clock
@@ -22,11 +22,6 @@ READONLY_MAX = 400  # kube-apiserver's --max-requests-inflight.
 MUTATING_MAX = 200  # kube-apiserver's --max-mutating-requests-inflight.
 
 READONLY = frozenset({"get", "list", "watch", "head", "options"})
-
-
-def check_size(length: int, limit: int = BODY_BYTES_MAX) -> None:
-    if length > limit:
-        raise too_large(limit)
 
 
 class Rate(msgspec.Struct, frozen=True):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any, Protocol
 
 import msgspec
@@ -90,7 +89,3 @@ class Caller(msgspec.Struct, frozen=True):
     fence: str = ""  # Fathom-Fence: ns/name/epoch
     decision: str = ""  # Fathom-Decision: the decision this write carries out.
     trace: str = ""  # The W3C trace id that came with the request.
-
-
-Warn = Callable[[str], None]  # Collects `Warning: 299` headers.
-JsonObject = dict[str, Any]

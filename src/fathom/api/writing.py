@@ -42,7 +42,6 @@ from fathom.model.errors import (
 )
 from fathom.model.fields import changed_paths
 from fathom.model.objects import Key, Obj, lookup, metadata
-from fathom.model.times import timestamp
 from fathom.store.protocol import (
     BadCommit,
     Committed,
@@ -504,7 +503,3 @@ def _refuse(kind: Kind, obj: Obj, causes: list[Cause]) -> None:
 
 def _contended(call: Call) -> ApiError:
     return conflict(call.kind.resource, call.target.name, CHANGED_SINCE_READ)
-
-
-def now_of(core: Core) -> str:
-    return timestamp(core.outside.clock.now_ns())

@@ -23,7 +23,6 @@ class Workload(msgspec.Struct, frozen=True):
     extra: tuple[Obj, ...] = ()  # Cluster-scoped objects that come first: priority classes.
     stuck: int = 0  # Pods that no node takes, made before the measured ones.
     churns: bool = False  # Others come and go meanwhile.
-    init_waits: bool = True  # The first pods are bound before the rest is made.
     sizes: tuple[int, int] = (1000, 10_000)  # First and measured pods: scheduler_perf's, at 5,000 nodes.
     per_node: int = 40  # So many of the measured pods fit on one.
     displaces: bool = False  # The measured pods push the first ones out.

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import msgspec
 
-from fathom.model.errors import ApiError
 from fathom.model.objects import Obj, metadata
 
 
@@ -40,8 +39,6 @@ class Unknown(msgspec.Struct, frozen=True):
 
 Outcome = Committed | Conflict | Rejected | Unknown
 
-# The server turned it away unread: trying again is safe, and asked for.
-TURNED_AWAY = frozenset({429})
 # From these nobody can tell whether the write happened. 500 and 503 too: a server may fail after its commit.
 AMBIGUOUS = frozenset({0, 408, 500, 502, 503, 504})
 
@@ -58,7 +55,3 @@ def outcome_of(status: int, obj: Obj, cause: str = "") -> Outcome:
     details = obj.get("details")
     retry_after_s = details.get("retryAfterSeconds", 0) if isinstance(details, dict) else 0
     return Rejected(status, str(obj.get("reason") or ""), message, float(retry_after_s or 0))
-
-
-def as_error(rejected: Rejected) -> ApiError:
-    return ApiError(rejected.code, rejected.reason, rejected.message)

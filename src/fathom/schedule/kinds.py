@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from fathom.client.api import Resource
-from fathom.control.watches import DISRUPTION_BUDGET, NAMESPACE, NODE, POD, Kind, core, own
+from fathom.control.watches import DISRUPTION_BUDGET, NAMESPACE, NODE, POD, core, own
 from fathom.kinds import (
     capacity_class,
     policy_rollout,
@@ -15,7 +14,6 @@ from fathom.kinds import (
 
 VOLUME = core("PersistentVolume", "persistentvolumes", namespaced=False)
 CLAIM = core("PersistentVolumeClaim", "persistentvolumeclaims")
-STORAGE_CLASS = Kind("StorageClass", Resource("storage.k8s.io", "v1", "storageclasses", namespaced=False))
 QUOTA = own(tenant_quota.DEFINITION)
 CLASS = own(capacity_class.DEFINITION)
 POLICY = own(scheduling_policy.DEFINITION)

@@ -38,7 +38,6 @@ class Placement(msgspec.Struct, frozen=True, kw_only=True):
     policy: str = ""
     node_revision: int = 0  # Of the chosen node, as it was seen.
     seen: Mapping[str, int] = {}
-    table_version: int = 0
 
 
 def place(pod: PodView, table: NodeTable, world: Context, rules: Rules = RULES) -> Placement:
@@ -134,7 +133,6 @@ def _gated(table: NodeTable, world: Context) -> Placement:
         helped_by=(POD_CHANGED,),
         policy=world.policy.name,
         seen=world.seen,
-        table_version=table.version,
     )
 
 
@@ -162,7 +160,6 @@ def _placement(made: Pass, choice: Choice | None) -> Placement:
         policy=world.policy.name,
         node_revision=table.revisions[row],
         seen=world.seen,
-        table_version=table.version,
     )
 
 
@@ -177,7 +174,6 @@ def _unschedulable(made: Pass) -> Placement:
         nodes=len(made.table),
         policy=made.world.policy.name,
         seen=made.world.seen,
-        table_version=made.table.version,
     )
 
 

@@ -30,7 +30,6 @@ from fathom.schedule.sending import PODS
 
 # Older views do not evict anybody.
 FRESH_KINDS = ("Pod", "Node", "PodDisruptionBudget")
-NEED = NoOlderThan(FRESH_S, FRESH_KINDS)
 
 
 class Evicted(msgspec.Struct, frozen=True):

@@ -298,10 +298,6 @@ class SchedulingQueue:
             heapq.heappop(self._due)
         return None
 
-    @property
-    def has_active(self) -> bool:
-        return bool(self._lines)
-
     def position(self, uid: str) -> tuple[int, int] | None:
         """Which in line, and of how many that wait, by priority and age. For people: it looks at all."""
         entry = self._entries.get(uid)

@@ -39,12 +39,6 @@ def remedies(shape: Shape, table: NodeTable, world: Context, rules: Rules = RULE
     return found or _several(trial)
 
 
-def smallest_change(shape: Shape, table: NodeTable, world: Context, rules: Rules = RULES) -> str:
-    """One line."""
-    found = remedies(shape, table, world, rules)
-    return f"{found[0].change} (by {found[0].by})" if found else ""
-
-
 def _offered(names: Iterable[str], trial: Trial) -> list[Remedy]:
     # A cordon shows as the one rule or as the other, a taint.
     wanted = dict.fromkeys(one for name in names for one in ((CORDON, TAINTS) if name == TAINTS else (name,)))

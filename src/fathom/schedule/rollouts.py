@@ -17,7 +17,6 @@ from fathom.control.watches import NAMESPACE, NODE, POD, SERVICE, Primary, Relat
 from fathom.kinds import policy_rollout, scheduling_policy
 from fathom.kinds.policy_rollout import PolicyRollout, policy_in
 from fathom.kinds.scheduler_override import workloads_of
-from fathom.kinds.scheduling_policy import SchedulingPolicy
 from fathom.kinds.shape import read
 from fathom.model.conditions import (
     CONNECTIONS_FAIL,
@@ -198,7 +197,3 @@ def _waits_since(pod: Obj, since_ns: int) -> bool:
     if condition is None or condition.get("reason") != "Unschedulable" or condition.get("status") != "False":
         return False
     return (moment_ns(condition.get("lastTransitionTime")) or 0) >= since_ns
-
-
-def policy_names(view: Snapshot) -> dict[str, SchedulingPolicy]:
-    return {obj["metadata"]["name"]: read(SchedulingPolicy, obj) for obj in view.list("SchedulingPolicy")}

@@ -24,8 +24,7 @@ from fathom.model.objects import Key, Obj, lookup, metadata, uid_of
 BINDING_BATCHES = own_resource(binding_batch.DEFINITION)
 PODS = Resource("", "v1", "pods")
 
-# What the server says when a predicate was false. Where it was the pod's, another node will not help.
-ABOUT_POD = frozenset({"PodBound", "PodGone", "PodUidChanged", "PodDeleting", "PodGated"})
+# What the server says when a predicate about the node was false.
 ABOUT_NODE = frozenset({"NodeGone", "NodeUnschedulable", "NodeCordoned", "NodeFull", "NodePorts"})
 FENCE_LOST = "FenceLost"
 RESERVATION_GONE = "ReservationGone"

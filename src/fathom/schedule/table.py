@@ -131,10 +131,6 @@ class NodeTable:
             return None
         return sorted(set(self._changes[version - self._changes_from :]))
 
-    def changed_since(self, version: int) -> list[str] | None:
-        rows = self.changed_rows(version)
-        return None if rows is None else [self.names[row] for row in rows if row >= 0]
-
     # Nodes.
 
     def put_node(self, obj: Obj) -> bool:

@@ -246,15 +246,6 @@ class Domain(asyncio.AbstractEventLoop):
     ) -> asyncio.TimerHandle:
         return self._at(max(self.now_ns, _ns(when)), callback, args, context)
 
-    def call_at_ns(
-        self,
-        when_ns: int,
-        callback: Callable[[Unpack[Ts]], object],
-        *args: *Ts,
-        context: contextvars.Context | None = None,
-    ) -> asyncio.TimerHandle:
-        return self._at(when_ns, callback, args, context)
-
     def _at(
         self,
         when_ns: int,

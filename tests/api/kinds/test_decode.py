@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from tests.api.kinds.bodies import POD, anything, bodies
 
 from fathom.api.kinds import parse
-from fathom.api.kinds.decode import YAML, Decoded, Decoder, strict_error
+from fathom.api.kinds.decode import YAML, Decoded, Decoder
 from fathom.api.kinds.kind import Kind
 from fathom.api.kinds.registry import Registry
 from fathom.api.kinds.walk import Wrong, walk
@@ -188,12 +188,6 @@ def test_every_unknown_field_is_named_and_dropped(body: Any, unknown: list[str])
 )
 def test_fields_given_twice_are_named(raw: bytes, unknown: tuple[str, ...]) -> None:
     assert DECODER.decode(PODS, raw).unknown == unknown
-
-
-def test_strict_validation_refuses_with_all_of_them() -> None:
-    error = strict_error(PODS, ('unknown field "spec.foo"', 'duplicate field "spec.x"'))
-    listed = 'unknown field "spec.foo", duplicate field "spec.x"'
-    assert (error.code, error.message) == (400, f"{AS_POD}strict decoding error: {listed}")
 
 
 @pytest.mark.parametrize(

@@ -51,7 +51,6 @@ def test_a_custom_kind_comes_changes_and_goes(registry: Registry) -> None:
 
     registry.add_custom(WIDGET)
     assert registry.kinds() == [*before, WIDGET]
-    assert registry.is_custom(WIDGET)
     seen.append(registry.revision)
 
     registry.add_custom(kind_of_crd(copy.deepcopy(WIDGETS)))
@@ -86,7 +85,6 @@ def test_kinds_can_be_registered_from_code(registry: Registry) -> None:
     own = msgspec.structs.replace(WIDGET, group="fathom.dev", version="v1alpha1")
     registry.add(own)
     assert registry.find("fathom.dev", "v1alpha1", "widgets") is own
-    assert not registry.is_custom(own)
     body = {"kind": "Widget", "apiVersion": "fathom.dev/v1alpha1", "spec": {}}
     assert registry.decoder().decode(own, msgspec.json.encode(body)).obj["spec"] == {"size": 1}
 

@@ -56,7 +56,6 @@ def kind_of_crd(crd: Obj) -> Kind:
         columns=tuple(_column(column) for column in version.get("additionalPrinterColumns") or ()),
         selectable=tuple(one["jsonPath"].lstrip(".") for one in version.get("selectableFields") or ()),
         schema=schema,
-        preserve_unknown=bool(schema.get("x-kubernetes-preserve-unknown-fields")),
     )
 
 

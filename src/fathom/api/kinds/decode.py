@@ -242,11 +242,6 @@ def _required_zeros(definitions: Definitions, definition: str) -> Iterator[tuple
             yield field, _ZEROS[kind]
 
 
-def strict_error(kind: Kind, unknown: tuple[str, ...]) -> ApiError:
-    """The refusal under fieldValidation=Strict."""
-    return _unhandled(kind, kind.kind, kind.version, f"strict decoding error: {', '.join(unknown)}")
-
-
 def _noted(raw: bytes) -> Any:
     parse.plain(raw)
     return parse.noted(raw)

@@ -42,7 +42,6 @@ class Kind(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     stored_as: str = ""  # The resource whose storage it shares (events.k8s.io); '' means its own.
     virtual: bool = False  # Answered, never stored: SelfSubjectAccessReview.
     deprecated: str = ""  # Said to everyone who asks for the kind.
-    preserve_unknown: bool = False  # x-kubernetes-preserve-unknown-fields at the root.
 
     @cached_property
     def resource(self) -> str:

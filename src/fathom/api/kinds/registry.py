@@ -98,9 +98,6 @@ class Registry:
         """All that have an address, in the order of discovery."""
         return list(self._by_path.values())
 
-    def is_custom(self, kind: Kind) -> bool:
-        return kind.resource in self._custom
-
 
 @lru_cache(maxsize=1)
 def _built_in() -> tuple[Definitions, Catalogue, Defaults, Readers]:

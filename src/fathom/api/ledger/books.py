@@ -25,10 +25,6 @@ INTENT_BOOKS = "intentledgers.fathom.dev"
 BOOKS = (NODE_BOOKS, TENANT_BOOKS, INTENT_BOOKS)
 
 
-def node_key(node: str) -> str:
-    return f"/registry/{NODE_BOOKS}/{node}"
-
-
 def tenant_key(tenant: str) -> str:
     return f"/registry/{TENANT_BOOKS}/{tenant}"
 

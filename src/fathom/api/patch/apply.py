@@ -14,8 +14,6 @@ from fathom.model.errors import ApiError, bad_request, invalid, unsupported_medi
 from fathom.model.media_types import JSON_PATCH, MERGE_PATCH, STRATEGIC_MERGE_PATCH
 from fathom.model.objects import Obj
 
-APPLY_PATCH = "application/apply-patch+yaml"
-
 ACCEPTED = (JSON_PATCH, MERGE_PATCH, STRATEGIC_MERGE_PATCH)
 ACCEPTED_FOR_CUSTOM = (JSON_PATCH, MERGE_PATCH)
 
