@@ -281,3 +281,23 @@ def test_all_that_holds_a_workload_is_shown_and_not_only_the_first() -> None:
         for column in columns_of(progress)
     }
     assert (shown["Pending"], shown["Stuck"]) == ("image,quota/risk-zone-c", "quota")
+
+
+@pytest.mark.parametrize(
+    ("path", "obj", "shown"),
+    [
+        (".spec.a.b", {"spec": {"a": {"b": "x"}}}, "x"),
+        (".spec.a.b", {"spec": {"a": {"b": 3}}}, "3"),
+        (".spec.a.b", {"spec": {"a": {"b": ""}}}, "<none>"),
+        (".spec.a.b", {"spec": {"a": {}}}, "<none>"),
+        (".spec.a.b", {"spec": {"a": "text"}}, "<none>"),
+        (".spec.a.b", {"spec": None}, "<none>"),
+        (".spec.all[*]", {"spec": {"all": ["x", "y"]}}, "x,y"),
+        (".spec.all[*]", {"spec": {"all": []}}, "<none>"),
+        ('.spec.all[?(@.type=="In")].at', {"spec": {"all": [{"type": "Out", "at": 1}]}}, "<none>"),
+        ('.spec.all[?(@.type=="In")].at', {"spec": {"all": [{"type": "In", "at": "here"}]}}, "here"),
+    ],
+)
+def test_a_column_says_what_it_shows_where_its_path_finds_nothing(path: str, obj: Obj, shown: str) -> None:
+    column = Column(name="A", type="string", path=path, missing="<none>")
+    assert cell(kind("pods"), column, obj, NOW_NS) == shown

@@ -96,17 +96,18 @@ def cell(kind: Kind, column: Column, obj: Obj, now_ns: int) -> Any:
     if column.path.startswith("="):
         return CELLS[column.path[1:]](obj, now_ns)
     try:
-        value = _all(column, obj) if _is_many(kind, column) else parse_path(column.path).first(obj)
+        value = _all(column, obj) if _is_many(column) else parse_path(column.path).first(obj)
     except ValueError:  # A definition that we let in earlier; its column stays empty.
         value = None
+    if column.missing and value in (None, ""):
+        return column.missing
     if value is None:
         return _ZEROS.get(column.type) if kind.definition else None
     return _shown(column.type, value, now_ns)
 
 
-def _is_many(kind: Kind, column: Column) -> bool:
-    """Of a custom resource Kubernetes shows the first alone; of our own kinds there is more to say."""
-    return "[*]" in column.path and column.type == "string" and not kind.definition
+def _is_many(column: Column) -> bool:
+    return "[*]" in column.path and column.type == "string"
 
 
 def _all(column: Column, obj: Obj) -> str | None:
@@ -129,7 +130,7 @@ def _shown(type_: str, value: Any, now_ns: int) -> Any:
 def _text(value: Any) -> str:
     if isinstance(value, str):
         return value
-    if isinstance(value, float) and value.is_integer():
+    if type(value) is int or (isinstance(value, float) and value.is_integer()):
         return str(int(value))
     return encode_json(value).decode()
 

@@ -163,11 +163,12 @@ def _column_paths(kind: Kind) -> list[str]:
 
 def _leads_somewhere(registry: Registry, kind: Kind, path: str) -> bool:
     schema = registry.definitions[kind.definition]
-    for step in path.split("."):
-        properties = registry.definitions.resolve(schema).get("properties", {})
-        if step not in properties:
+    for step in re.sub(r"\[[^]]*\]", ".[]", path).split("."):
+        seen = registry.definitions.resolve(schema)
+        inner = seen.get("items") if step == "[]" else seen.get("properties", {}).get(step)
+        schema = inner or seen.get("additionalProperties")
+        if not schema:
             return False
-        schema = properties[step]
     return True
 
 

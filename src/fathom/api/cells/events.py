@@ -27,14 +27,6 @@ def event_last_seen(event: Obj, now_ns: int) -> str:
     return since(last, now_ns) if last else event_first_seen(event, now_ns)
 
 
-def event_type(event: Obj, now_ns: int) -> str:
-    return text(event, "type")
-
-
-def event_reason(event: Obj, now_ns: int) -> str:
-    return text(event, "reason")
-
-
 def event_object(event: Obj, now_ns: int) -> str:
     involved = _involved(event)
     kind, name = text(involved, "kind").lower(), text(involved, "name")

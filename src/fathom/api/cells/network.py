@@ -62,10 +62,6 @@ def slice_endpoints(obj: Obj, now_ns: int) -> str:
     return listed(found, missing=UNSET)
 
 
-def ingress_class(obj: Obj, now_ns: int) -> str:
-    return text(obj, "spec", "ingressClassName", missing=NONE)
-
-
 def ingress_hosts(obj: Obj, now_ns: int) -> str:
     hosts = [text(rule, "host") for rule in items(obj, "spec", "rules")]
     return listed([host for host in hosts if host], missing="*")
@@ -89,10 +85,6 @@ def ingressclass_parameters(obj: Obj, now_ns: int) -> str:
 
 def pod_selector(obj: Obj, now_ns: int) -> str:
     return selector_text(lookup(obj, "spec", "podSelector"))
-
-
-def cidrs(obj: Obj, now_ns: int) -> str:
-    return ",".join(str(cidr) for cidr in items(obj, "spec", "cidrs"))
 
 
 def ip_parent(obj: Obj, now_ns: int) -> str:

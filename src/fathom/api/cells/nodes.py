@@ -32,23 +32,7 @@ def _address(node: Obj, kind: str) -> str:
     return NONE
 
 
-def node_internal_ip(node: Obj, now_ns: int) -> str:
-    return _address(node, "InternalIP")
-
-
-def node_external_ip(node: Obj, now_ns: int) -> str:
-    return _address(node, "ExternalIP")
-
-
-def node_os_image(node: Obj, now_ns: int) -> str:
-    return text(node, "status", "nodeInfo", "osImage", missing=UNKNOWN)
-
-
 def node_kernel(node: Obj, now_ns: int) -> str:
     kernel = text(node, "status", "nodeInfo", "kernelVersion", missing=UNKNOWN)
     architecture = text(node, "status", "nodeInfo", "architecture")
     return f"{kernel} ({architecture})" if architecture else kernel
-
-
-def node_runtime(node: Obj, now_ns: int) -> str:
-    return text(node, "status", "nodeInfo", "containerRuntimeVersion", missing=UNKNOWN)

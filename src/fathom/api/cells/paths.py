@@ -16,6 +16,7 @@ from typing import Any
 
 Step = Callable[[Any], Iterator[Any]]
 
+_fields = re.compile(r"(?:\.[A-Za-z0-9_-]+)+").fullmatch
 _field = re.compile(r"\.((?:[^.\[\\]|\\.)+)").match
 _quoted = re.compile(r"\[(?:'((?:[^'\\]|\\.)*)'|\"((?:[^\"\\]|\\.)*)\")\]").match
 _index = re.compile(r"\[(-?[0-9]{1,9})\]").match
@@ -36,14 +37,21 @@ _LENGTH_MAX = 1024  # No column needs more, and the patterns below look ahead.
 
 
 class Path:
-    __slots__ = ("_steps",)
+    __slots__ = ("_names", "_steps")
 
-    def __init__(self, steps: tuple[Step, ...]) -> None:
+    def __init__(self, steps: tuple[Step, ...], names: tuple[str, ...] | None = None) -> None:
         self._steps = steps
+        self._names = names  # Of a path that is fields alone, as most are: those are followed directly.
 
     def first(self, obj: Any) -> Any:
         """The first value that the path finds; None where it finds none."""
-        return next(self.find(obj), None)
+        if self._names is None:
+            return next(self.find(obj), None)
+        for name in self._names:
+            if not isinstance(obj, dict):
+                return None
+            obj = obj.get(name)
+        return obj
 
     def find(self, obj: Any) -> Iterator[Any]:
         found: Iterator[Any] = iter((obj,))
@@ -67,6 +75,9 @@ def parse_path(text: str) -> Path:
         raise ValueError(f"unrecognized JSONPath of {len(inner)} characters: too long or too deep")
     if inner and inner[0] not in ".[":
         inner = f".{inner}"
+    if plain := _fields(inner):
+        names = tuple(plain[0].split(".")[1:])
+        return Path(tuple(_named(name) for name in names), names)
     steps: list[Step] = []
     at = 0
     while at < len(inner):

@@ -134,14 +134,6 @@ def pod_ip(pod: Obj, now_ns: int) -> str:
     return text(ips[0], "ip", missing=NONE) if ips else text(pod, "status", "podIP", missing=NONE)
 
 
-def pod_node(pod: Obj, now_ns: int) -> str:
-    return text(pod, "spec", "nodeName", missing=NONE)
-
-
-def pod_nominated_node(pod: Obj, now_ns: int) -> str:
-    return text(pod, "status", "nominatedNodeName", missing=NONE)
-
-
 def pod_readiness_gates(pod: Obj, now_ns: int) -> str:
     gates = items(pod, "spec", "readinessGates")
     if not gates:

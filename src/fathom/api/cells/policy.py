@@ -56,10 +56,6 @@ def csr_condition(obj: Obj, now_ns: int) -> str:
     return ",".join(states)
 
 
-def signer_name(obj: Obj, now_ns: int) -> str:
-    return text(obj, "spec", "signerName", missing=NONE)
-
-
 def pod_certificate_state(obj: Obj, now_ns: int) -> str:
     return next((kind for kind in ("Failed", "Denied", "Issued") if condition(obj, kind)), "Pending")
 
@@ -106,14 +102,6 @@ def param_ref(obj: Obj, now_ns: int) -> str:
     return selector_text(ref["selector"]) if "selector" in ref else UNSET
 
 
-def flow_distinguisher(obj: Obj, now_ns: int) -> str:
-    return text(obj, "spec", "distinguisherMethod", "type", missing=NONE)
-
-
-def flow_missing(obj: Obj, now_ns: int) -> str:
-    return text(condition(obj, "Dangling"), "status", missing="?")
-
-
 def _level(obj: Obj, *path: str) -> Any:
     found = lookup(obj, "spec", *path)
     return NONE if found is None else found
@@ -144,10 +132,6 @@ def claim_state(obj: Obj, now_ns: int) -> str:
     elif not states:
         states.append("pending")
     return ",".join(states)
-
-
-def slice_node(obj: Obj, now_ns: int) -> str:
-    return text(obj, "spec", "nodeName")
 
 
 def taint_added(obj: Obj, now_ns: int) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fathom.api.cells.texts import NONE, UNSET, items, part, text
+from fathom.api.cells.texts import UNSET, items, part, text
 from fathom.model.objects import Obj, is_deleting, metadata
 
 _MODES = {"ReadWriteOnce": "RWO", "ReadOnlyMany": "ROX", "ReadWriteMany": "RWX", "ReadWriteOncePod": "RWOP"}
@@ -11,10 +11,6 @@ _IS_DEFAULT = (
     "storageclass.kubernetes.io/is-default-class",
     "storageclass.beta.kubernetes.io/is-default-class",
 )
-
-
-def pv_capacity(obj: Obj, now_ns: int) -> str:
-    return text(obj, "spec", "capacity", "storage", missing="0")
 
 
 def pvc_capacity(obj: Obj, now_ns: int) -> str:
@@ -46,14 +42,6 @@ def storage_class(obj: Obj, now_ns: int) -> str:
     return str(annotations.get(_OLD_CLASS) or text(obj, "spec", "storageClassName"))
 
 
-def volume_attributes_class(obj: Obj, now_ns: int) -> str:
-    return text(obj, "spec", "volumeAttributesClassName", missing=UNSET)
-
-
-def volume_mode(obj: Obj, now_ns: int) -> str:
-    return text(obj, "spec", "volumeMode", missing=UNSET)
-
-
 def storage_class_name(obj: Obj, now_ns: int) -> str:
     annotations = metadata(obj).get("annotations") or {}
     default = any(annotations.get(key) == "true" for key in _IS_DEFAULT)
@@ -68,7 +56,3 @@ def csi_token_requests(obj: Obj, now_ns: int) -> str:
     if "tokenRequests" not in part(obj, "spec"):
         return UNSET
     return ",".join(text(one, "audience") for one in items(obj, "spec", "tokenRequests"))
-
-
-def csi_modes(obj: Obj, now_ns: int) -> str:
-    return ",".join(str(mode) for mode in items(obj, "spec", "volumeLifecycleModes")) or NONE

@@ -7,7 +7,6 @@ from typing import Any
 from fathom.api.cells.texts import (
     NONE,
     UNKNOWN,
-    UNSET,
     is_true,
     items,
     labels_text,
@@ -76,14 +75,6 @@ def current_replicas(obj: Obj, now_ns: int) -> int:
     return number(obj, "status", "currentReplicas")
 
 
-def min_available(obj: Obj, now_ns: int) -> str:
-    return text(obj, "spec", "minAvailable", missing="N/A")
-
-
-def max_unavailable(obj: Obj, now_ns: int) -> str:
-    return text(obj, "spec", "maxUnavailable", missing="N/A")
-
-
 def job_status(job: Obj, now_ns: int) -> str:
     if is_true(job, "Complete"):
         return "Complete"
@@ -112,10 +103,6 @@ def job_duration(job: Obj, now_ns: int) -> str:
     return between(start, end) if end else since(start, now_ns)
 
 
-def cronjob_timezone(obj: Obj, now_ns: int) -> str:
-    return text(obj, "spec", "timeZone", missing=NONE)
-
-
 def cronjob_suspend(obj: Obj, now_ns: int) -> str:
     return "True" if part(obj, "spec").get("suspend") else "False"
 
@@ -131,10 +118,6 @@ def last_schedule(obj: Obj, now_ns: int) -> str:
 
 def hpa_reference(obj: Obj, now_ns: int) -> str:
     return f"{text(obj, 'spec', 'scaleTargetRef', 'kind')}/{text(obj, 'spec', 'scaleTargetRef', 'name')}"
-
-
-def hpa_min(obj: Obj, now_ns: int) -> str:
-    return text(obj, "spec", "minReplicas", missing=UNSET)
 
 
 def hpa_targets(obj: Obj, now_ns: int) -> str:

@@ -112,15 +112,17 @@ def _kind(group: _GroupEntry, entry: _KindEntry, definitions: Definitions) -> Ki
 
 
 def _column(text: str) -> Column:
-    """'Nominated Node: string =pod_nominated_node wide'"""
+    """'Nominated Node: string .status.nominatedNodeName|<none> wide'"""
     if text == "Age":
         return Column(name="Age", type="string", path="=age")
     name, _, rest = text.partition(": ")
     kind, path, *wide = rest.split()
+    path, _, missing = path.partition("|")
     return Column(
         name=name,
         type=kind,
         path=path,
+        missing=missing,
         format="name" if name == "Name" else "",
         priority=1 if wide == ["wide"] else 0,
     )
