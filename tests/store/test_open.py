@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -71,3 +74,40 @@ async def test_an_etcd_that_is_not_there_is_one_clear_line() -> None:
     with pytest.raises(StoreUnusable, match=r"no etcd answers at 127\.0\.0\.1:1: is etcd running") as raised:
         await open_store("etcd://127.0.0.1:1")
     assert "\n" not in str(raised.value)
+
+
+def fathom_without_etcd(tmp_path: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """As on a machine where the extra was not installed, for this process and for those that it starts."""
+    absent = tmp_path / "absent"
+    absent.mkdir()
+    for name in ("grpc", "aetcd"):
+        (absent / f"{name}.py").write_text(f"raise ModuleNotFoundError('No module named {name}')\n")
+    command = [sys.executable, "-c", "from fathom.cli.entry import main; main()", *arguments]
+    environment = {**os.environ, "PYTHONPATH": str(absent)}
+    return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120, check=False)
+
+
+@pytest.mark.parametrize("command", [("serve", "api"), ("up", "--nodes", "1")], ids=["serve", "up"])
+def test_without_the_extra_a_store_in_etcd_says_what_to_install(
+    tmp_path: Path, command: tuple[str, ...]
+) -> None:
+    data = ("--data", str(tmp_path / "data"), "--port", "0", "--store", "etcd://127.0.0.1:1")
+    answer = fathom_without_etcd(tmp_path, *command, *data)
+    assert answer.returncode != 0
+    (line,) = [line for line in (answer.stdout + answer.stderr).splitlines() if "etcd support" in line]
+    assert line.endswith("etcd support is not installed; install it with: pip install 'fathom[etcd]'")
+    assert "Traceback" not in answer.stdout + answer.stderr
+
+
+def test_commands_work_without_the_extra(tmp_path: Path) -> None:
+    answer = fathom_without_etcd(tmp_path, "--help")
+    assert (answer.returncode, answer.stderr) == (0, "")
+
+
+def test_a_server_loads_grpc_and_protobuf_for_etcd_alone() -> None:
+    parts = "fathom.serve, fathom.supervise, fathom.store.open, fathom.api.kinds.protobuf"
+    program = f"import sys, {parts}; print({{'grpc', 'aetcd', 'google.protobuf'}} & set(sys.modules))"
+    answer = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True
+    )
+    assert answer.stdout == "set()\n"

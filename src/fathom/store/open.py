@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from fathom.store.etcd_link import EtcdOptions
 
 ETCD_PORT = 2379
+NO_ETCD = "etcd support is not installed; install it with: pip install 'fathom[etcd]'"
 FORMS = "memory:, sqlite:DIR or etcd://HOST:PORT[,HOST:PORT]"
 
 _ETCD_OPTIONS = frozenset({"ca", "cert", "key", "tls", "timeout"})
@@ -39,9 +40,10 @@ async def open_store(url: str) -> Store:
 
 
 async def _open_etcd(url: str) -> Store:
+    options = etcd_options(url)
     from fathom.store.etcd import EtcdStore  # noqa: PLC0415 - gRPC costs 0.1 s, which only etcd should pay
 
-    store = EtcdStore(etcd_options(url))
+    store = EtcdStore(options)
     try:
         await store.revision()
     except StoreUnavailable as error:
@@ -51,8 +53,10 @@ async def _open_etcd(url: str) -> Store:
 
 
 def etcd_options(url: str) -> EtcdOptions:
-    from fathom.store.etcd_link import EtcdOptions  # noqa: PLC0415
-
+    try:
+        from fathom.store.etcd_link import EtcdOptions  # noqa: PLC0415
+    except ModuleNotFoundError as error:
+        raise StoreUnusable(f"cannot open a store at {url!r}: {NO_ETCD}") from error
     parts = urlsplit(url)
     options = dict(parse_qsl(parts.query, keep_blank_values=True))
     unknown = sorted(options.keys() - _ETCD_OPTIONS)
