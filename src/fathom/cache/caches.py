@@ -22,6 +22,7 @@ from fathom.cache.scope import Pace, Scope
 from fathom.cache.snapshot import Snapshot
 from fathom.client.api import Api
 from fathom.model.objects import Obj
+from fathom.seams.loop_clock import loop_now_s
 from fathom.seams.streams import Streams
 
 # (before, after). None before: new, or first seen. None after: gone, and this was its last state.
@@ -114,7 +115,7 @@ class Caches:
     def snapshot(self) -> Snapshot:
         if self._held is None:
             self._held = {kind: one.cache.held() for kind, one in self._reflectors.items()}
-        return Snapshot(self._held, taken_s=_now())
+        return Snapshot(self._held, taken_s=loop_now_s())
 
     def _forget_held(self) -> None:
         self._held = None
@@ -164,7 +165,7 @@ class Caches:
             return
         changes: list[Change] = []
         try:
-            reflector.cache.apply_write(obj, changes, now_s=_now())
+            reflector.cache.apply_write(obj, changes, now_s=loop_now_s())
         finally:
             self._publish(kind, changes)
 
@@ -214,7 +215,3 @@ class Caches:
 
     def _cache(self, kind: str) -> IndexedCache:
         return self._reflectors[kind].cache
-
-
-def _now() -> float:
-    return asyncio.get_running_loop().time()

@@ -35,6 +35,7 @@ from fathom.client.api import PAGE_OBJECTS, Api
 from fathom.client.events import ERROR, Event, Malformed, decode_events, error_of
 from fathom.model.errors import ApiError
 from fathom.model.objects import Obj, key_of, metadata, uid_of
+from fathom.seams.loop_clock import loop_now_s
 from fathom.seams.seam import Stream
 
 # Only fathom's servers know it; others let it pass.
@@ -103,7 +104,7 @@ class Reflector:
     async def probe(self, *, timeout_s: float) -> bool:
         """Ask the server how far it is, and wait until we are there too. Then the cache is known to be as new
         as the moment of asking, bookmarks or not."""
-        asked_s, had = _now(), self.cache.revision
+        asked_s, had = loop_now_s(), self.cache.revision
         met, got = False, had
         try:
             async with asyncio.timeout(timeout_s):
@@ -115,7 +116,7 @@ class Reflector:
             pass  # What it says is in the answer: not met.
         if met:
             self.cache.heard(asked_s)
-        self._observer.note(Probed(self.kind, max(0, got - had), met, _now() - asked_s))
+        self._observer.note(Probed(self.kind, max(0, got - had), met, loop_now_s() - asked_s))
         return met
 
     async def _ask_revision(self, asked_s: float) -> int:
@@ -155,7 +156,7 @@ class Reflector:
 
     async def _list(self, cause: str) -> tuple[Stream | None, list[Event]]:
         """Everything anew. With WatchList the stream goes on as a watch."""
-        asked_s = _now()
+        asked_s = loop_now_s()
         if self._has_watch_list and self._broken_lists < BROKEN_LISTS_MAX:
             try:
                 return await self._stream_list(cause, asked_s)
@@ -189,7 +190,7 @@ class Reflector:
 
     async def _follow(self, stream: Stream, rest: list[Event]) -> str:
         """Apply events until there are no more; why that is."""
-        self._watching_s, self._watching_from = _now(), self.cache.safe
+        self._watching_s, self._watching_from = loop_now_s(), self.cache.safe
         with self._silence.watching(stream):
             events: list[Event] | None = rest
             while events is not None:
@@ -210,7 +211,7 @@ class Reflector:
         good = events if error is None else events[: events.index(error)]
         applied = Applied()
         try:
-            self.cache.apply(good, applied, now_s=_now())
+            self.cache.apply(good, applied, now_s=loop_now_s())
         finally:
             self._tell(applied)
         if applied.news:
@@ -231,7 +232,7 @@ class Reflector:
     def _take_list(self, objs: list[Obj], revision: int, cause: str, asked_s: float) -> None:
         changed = self._replace(objs, revision, asked_s)
         self._broken_lists = 0
-        took_s = _now() - asked_s
+        took_s = loop_now_s() - asked_s
         self._observer.note(Listed(self.kind, cause, revision, len(objs), changed, took_s))
 
     def _replace(self, objs: list[Obj], revision: int, asked_s: float) -> int:
@@ -288,7 +289,7 @@ class Reflector:
         return min(self._pace.pause_max, float(asked)) if isinstance(asked, int | float) else 0.0
 
     def _lived_s(self) -> float:
-        return 0.0 if self._watching_s is None else _now() - self._watching_s
+        return 0.0 if self._watching_s is None else loop_now_s() - self._watching_s
 
 
 def _is_same(one: Obj, other: Obj) -> bool:
@@ -300,7 +301,3 @@ def _said(error: Exception) -> str:
     if isinstance(error, ApiError):
         return f"{error.code} {error.message}"
     return f"{type(error).__name__}: {error}"
-
-
-def _now() -> float:
-    return asyncio.get_running_loop().time()

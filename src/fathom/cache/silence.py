@@ -12,6 +12,7 @@ from contextlib import contextmanager
 
 from fathom.cache.scope import Pace
 from fathom.client.events import BOOKMARK, Event
+from fathom.seams.loop_clock import loop_now_s
 from fathom.seams.seam import Stream
 
 # Bookmarks in a row at the pace we asked for: a server with a pace of its own may happen to send two.
@@ -37,14 +38,14 @@ class Silence:
 
     @property
     def silent_s(self) -> float:
-        return _now() - self._heard_s
+        return loop_now_s() - self._heard_s
 
     @contextmanager
     def watching(self, stream: Stream) -> Iterator[None]:
         """A stream that falls silent in here is ended: its reader sees the end."""
         self._stream = stream
         self.broken = False
-        self._heard_s, self._bookmark_s = _now(), float("-inf")
+        self._heard_s, self._bookmark_s = loop_now_s(), float("-inf")
         self._arm()
         try:
             yield
@@ -56,7 +57,7 @@ class Silence:
 
     def heard(self, events: Sequence[Event] = ()) -> None:
         """The server has said something that is not from the past."""
-        self._heard_s = _now()
+        self._heard_s = loop_now_s()
         if self._prompt < PROMPT_MIN and any(event.type == BOOKMARK for event in events):
             in_time = self._heard_s - self._bookmark_s <= 2 * self._pace.bookmark
             self._prompt = self._prompt + 1 if in_time else 1
@@ -67,7 +68,7 @@ class Silence:
     def _arm(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
-        left_s = self._heard_s + self.patience_s - _now()
+        left_s = self._heard_s + self.patience_s - loop_now_s()
         self._timer = asyncio.get_running_loop().call_later(left_s, self._look)
 
     def _look(self) -> None:
@@ -80,7 +81,3 @@ class Silence:
             self._stream.end()
         else:
             self._arm()
-
-
-def _now() -> float:
-    return asyncio.get_running_loop().time()

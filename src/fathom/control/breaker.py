@@ -25,6 +25,7 @@ import msgspec
 
 from fathom.client.api import Transport
 from fathom.seams.backoff import Backoff
+from fathom.seams.loop_clock import loop_now_ns
 from fathom.seams.seam import Ask, Reply, Stream
 
 State = Literal["closed", "open", "half-open"]
@@ -95,7 +96,7 @@ class Breaker:
 
     def admit(self, *, vital: bool = False) -> Pass | float:
         """A pass, or in how many seconds to come again."""
-        now_ns = _now_ns()
+        now_ns = loop_now_ns()
         if self._state == "open" and now_ns >= self._until_ns:
             self._become("half-open")
         if self._state == "closed" or vital:
@@ -128,7 +129,7 @@ class Breaker:
 
     def _went_well(self) -> None:
         if self._state == "open":  # A vital ask came through: look at once.
-            self._scout_ns = _now_ns()
+            self._scout_ns = loop_now_ns()
             self._become("half-open")
         elif self._state == "half-open":
             self._become("closed")
@@ -141,7 +142,7 @@ class Breaker:
             self._open()
 
     def _open(self) -> None:
-        now_ns = _now_ns()
+        now_ns = loop_now_ns()
         calm = self._state == "closed" and now_ns - self._since_ns > CALM_S * 1e9
         self._strikes = 1 if calm or not self._opened else self._strikes + 1
         self._until_ns = self._scout_ns = now_ns + round(OPEN.jittered_s(self._strikes, self._rng) * 1e9)
@@ -151,7 +152,7 @@ class Breaker:
     def _become(self, state: State) -> None:
         self._state = state
         self._term += 1
-        self._since_ns = _now_ns()
+        self._since_ns = loop_now_ns()
         self._probing = False
         if state != "open":
             self._until_ns = 0
@@ -161,7 +162,7 @@ class Breaker:
         self._on_change(self.view)
 
     def _scout_in_s(self) -> float:
-        now_ns = _now_ns()
+        now_ns = loop_now_ns()
         if self._state == "closed":
             return 0.0
         if now_ns >= self._scout_ns:
@@ -237,7 +238,3 @@ def _wake(waiter: asyncio.Future[None]) -> None:
 def _said(body: object) -> str:
     text = body.decode("utf-8", "replace") if isinstance(body, bytes) else str(body)
     return text[:200]
-
-
-def _now_ns() -> int:
-    return round(asyncio.get_running_loop().time() * 1e9)

@@ -32,6 +32,7 @@ from fathom.control.watches import Kind
 from fathom.model import decision
 from fathom.model.decision import Decision, Journal, Result, Seen, Subject
 from fathom.model.objects import Key, Obj, key_of, metadata, uid_of
+from fathom.seams.loop_clock import loop_now_s
 from fathom.seams.outside import Clock, Ids
 
 # As Kubernetes' own controllers: one to see whether it works, then twice as many at a time.
@@ -94,7 +95,7 @@ class Commit:
 
     async def apply(self, plan: Plan, *, here: Pass, seen: Snapshot) -> Applied:
         needs = [OwnWrites(here.owner) if need == OWN_WRITES else need for need in plan.needs]
-        lacking = unmet(needs, seen, self._written, now_s=_now_s()) if plan.actions else []
+        lacking = unmet(needs, seen, self._written, now_s=loop_now_s()) if plan.actions else []
         if plan.actions and not lacking:
             self._holding.pop(here.owner, None)
         if not plan.statuses and (self._is_told(here.owner, lacking) if lacking else not plan.actions):
@@ -375,7 +376,3 @@ def _generation(obj: Obj) -> int:
 def _ms(seconds: float) -> int:
     """An age that is infinite is not heard of at all: -1."""
     return round(seconds * 1000) if seconds < 1e9 else -1
-
-
-def _now_s() -> float:
-    return asyncio.get_running_loop().time()

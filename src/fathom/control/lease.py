@@ -30,6 +30,7 @@ from fathom.model.errors import ApiError
 from fathom.model.objects import Key, Obj, lookup, metadata
 from fathom.model.times import micro_timestamp
 from fathom.model.well_known import EPOCH_ANNOTATION, FENCE_HEADER
+from fathom.seams.loop_clock import loop_now_ns
 from fathom.seams.outside import Clock, Ids
 from fathom.seams.seam import Ask, Reply, Stream
 
@@ -123,7 +124,7 @@ class Term:
         self.ended = ""  # Why; '' while it goes on.
 
     def holds(self) -> bool:
-        return not self.ended and _now_ns() < self.until_ns
+        return not self.ended and loop_now_ns() < self.until_ns
 
     def end(self, why: str) -> None:
         self.ended = self.ended or why
@@ -174,7 +175,7 @@ class Elector:
         refused = ""
         while True:
             lease = await self._read()
-            now_ns = _now_ns()
+            now_ns = loop_now_ns()
             if not isinstance(lease, Unknown):
                 seen = None if lease is None else sighted(seen, lease, now_ns=now_ns)
                 # Ours already: a try whose answer was lost. It is taken once more: since when is not known.
@@ -192,7 +193,7 @@ class Elector:
         """Renew it until it is lost; why it was."""
         last = ""
         while True:
-            left_s = (term.until_ns - _now_ns()) / 1e9
+            left_s = (term.until_ns - loop_now_ns()) / 1e9
             await asyncio.sleep(max(0.0, min(self._timing.retry_s, left_s)))
             if not term.holds():
                 term.end(f"not renewed within {self._timing.renew_deadline_s:g} s{last and ': ' + last}")
@@ -235,7 +236,7 @@ class Elector:
         """What went wrong, if anything; `term` says whether that was the end."""
         why = ""
         for _ in range(RENEWALS_IN_A_ROW):
-            sent_ns, now = _now_ns(), self._next_time()
+            sent_ns, now = loop_now_ns(), self._next_time()
             wanted = {**term.lease, "spec": {**term.lease["spec"], "renewTime": now}}
             outcome = await self._write(self._api.update(LEASES, self._key.namespace, wanted))
             if isinstance(outcome, Rejected) and outcome.code != 404:
@@ -316,7 +317,3 @@ def _is_fenced(reply: Reply) -> bool:
 
 def _holder(lease: Obj) -> str:
     return str(lookup(lease, "spec", "holderIdentity") or "")
-
-
-def _now_ns() -> int:
-    return round(asyncio.get_running_loop().time() * 1e9)

@@ -39,6 +39,7 @@ from fathom.model.conditions import NUMBERS_EVERY_S, conditions_of
 from fathom.model.errors import ApiError
 from fathom.model.objects import Key, Obj, metadata, uid_of
 from fathom.seams.log import Log
+from fathom.seams.loop_clock import loop_now_ns
 
 WORKERS = 4
 # Longer than a plan of many writes takes; a pass that takes longer hangs.
@@ -170,9 +171,9 @@ class Loop:
             taken = await self.queue.take()
             if taken is None:
                 return
-            began_ns = _now_ns()
+            began_ns = loop_now_ns()
             result, reason = await self._surely(taken)
-            took_s, waited_s = (_now_ns() - began_ns) / 1e9, taken.waited_ns / 1e9
+            took_s, waited_s = (loop_now_ns() - began_ns) / 1e9, taken.waited_ns / 1e9
             self._shared.observer.passed(Passed(self.name, taken.key, result, reason, took_s, waited_s))
             self._catch_up()
 
@@ -219,7 +220,7 @@ class Loop:
             why = "whether an earlier write was made is not known yet"
             return Again(failure=Failure("OutcomeUnknown", why, "held"))
         view = self._shared.caches.snapshot()
-        lacking = unmet((OwnWrites(owner),), view, self._shared.written, now_s=_now_ns() / 1e9)
+        lacking = unmet((OwnWrites(owner),), view, self._shared.written, now_s=loop_now_ns() / 1e9)
         if lacking:
             return Again(failure=held(lacking))
         self._shared.written.forget_seen(owner, view)
@@ -285,9 +286,9 @@ class Loop:
 
     async def _not_tried(self, key: Key, failure: Failure) -> None:
         """Held, or not sent: no attempt was made, and none is counted."""
-        waits = self._held.setdefault(key, Held(_now_ns()))
+        waits = self._held.setdefault(key, Held(loop_now_ns()))
         waits.lacks = set(failure.lacks)
-        held_s = (_now_ns() - waits.since_ns) / 1e9
+        held_s = (loop_now_ns() - waits.since_ns) / 1e9
         asks = failure.reason in ASKED_FOR
         if held_s >= (ASK_AFTER_S if asks else HELD_LONG_S):
             # A kind that fits on a page is read in full: even with its watch dead, what is held goes on.
@@ -317,7 +318,7 @@ class Loop:
         after = progress(obj, failure, given_up=given_up, now=self._kit.now())
         if after == before:
             return
-        now_ns = _now_ns()
+        now_ns = loop_now_ns()
         recently = now_ns - self._told_ns.get(key, -(2**62)) < NUMBERS_EVERY_S * 1e9
         if recently and differs_in_words_only(before, after):
             return
@@ -341,7 +342,3 @@ def _refused(error: ApiError) -> Failure:
 def _intent(obj: Obj | None) -> str:
     """A new generation is a new intent, and gets its own attempts."""
     return "" if obj is None else f"{uid_of(obj)}/{metadata(obj).get('generation') or ''}"
-
-
-def _now_ns() -> int:
-    return round(asyncio.get_running_loop().time() * 1e9)

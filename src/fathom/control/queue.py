@@ -26,6 +26,7 @@ from fathom.control.lines import Entry, Lines
 from fathom.control.pace import Pace, Rate
 from fathom.control.retry import Retry, Trouble, backoff_ns, next_trouble
 from fathom.model.invariant import InvariantBroken
+from fathom.seams.loop_clock import loop_now_ns
 
 K = TypeVar("K", bound=Hashable)
 
@@ -123,7 +124,7 @@ class WorkQueue(Generic[K]):
             return False
         entry = Entry(
             key, tenant=self._tenant_of(key), priority=priority, order=self._order(),
-            since_ns=_now_ns(), cause=cause,
+            since_ns=loop_now_ns(), cause=cause,
         )  # fmt: skip
         self._waiting[key] = entry
         if key not in self._in_hand:
@@ -137,7 +138,7 @@ class WorkQueue(Generic[K]):
             return self.add(key, cause, priority=priority)
         if self._closed or not self._has_room(key):
             return False
-        when_ns = _now_ns() + round(delay_s * 1e9)
+        when_ns = loop_now_ns() + round(delay_s * 1e9)
         later = self._later.get(key)
         if later is not None:
             if later.when_ns <= when_ns:
@@ -185,7 +186,7 @@ class WorkQueue(Generic[K]):
     def judge(self, key: K, *, reason: str, message: str, intent: str, not_before_s: float = 0.0) -> Trouble:
         """One more failure of a key in hand, and what follows from it. Nothing happens yet: there is time to
         say so before it is put down."""
-        before, now_ns = self._troubles.get(key), _now_ns()
+        before, now_ns = self._troubles.get(key), loop_now_ns()
         taken = self._in_hand.get(key)
         # What a change brought about says nothing of how often waiting was in vain: 1. Pods of a set come and
         # go while its quota is full. 2. Each wakes the set, and counts. 3. It gives up within seconds, and
@@ -205,7 +206,7 @@ class WorkQueue(Generic[K]):
         if trouble.next_ns is None:
             self._metrics.gave_up(trouble.reason)
         else:
-            delay_s = max(0, trouble.next_ns - _now_ns()) / 1e9
+            delay_s = max(0, trouble.next_ns - loop_now_ns()) / 1e9
             self._metrics.retried(trouble.reason, delay_s)
             self.add_after(key, delay_s, Cause("retry", trouble.reason), priority=taken.priority)
 
@@ -253,7 +254,7 @@ class WorkQueue(Generic[K]):
     def oldest_wait_s(self) -> float:
         """How long the one who waits longest has waited."""
         first = next(iter(self._waiting.values()), None)  # Dictionaries keep the order of coming.
-        return 0.0 if first is None else (_now_ns() - first.since_ns) / 1e9
+        return 0.0 if first is None else (loop_now_ns() - first.since_ns) / 1e9
 
     # Inside.
 
@@ -278,7 +279,7 @@ class WorkQueue(Generic[K]):
         self._wake()
 
     def _pop(self) -> Taken[K] | None:
-        now_ns = _now_ns()
+        now_ns = loop_now_ns()
         if self._pace is not None and len(self._lines) and self._is_paced(self._pace, now_ns):
             return None
         entry = self._lines.pop()
@@ -344,7 +345,3 @@ class WorkQueue(Generic[K]):
         later = self._later.pop(key, None)
         if later is not None:
             self.add(key, later.cause, priority=later.priority)
-
-
-def _now_ns() -> int:
-    return round(asyncio.get_running_loop().time() * 1e9)

@@ -166,7 +166,7 @@ def _leads_somewhere(registry: Registry, kind: Kind, path: str) -> bool:
     for step in re.sub(r"\[[^]]*\]", ".[]", path).split("."):
         seen = registry.definitions.resolve(schema)
         inner = seen.get("items") if step == "[]" else seen.get("properties", {}).get(step)
-        schema = inner or seen.get("additionalProperties")
+        schema = inner or seen.get("additionalProperties") or {}
         if not schema:
             return False
     return True

@@ -18,6 +18,7 @@ import msgspec
 from fathom.agent.gateway.balance import Balancer
 from fathom.agent.gateway.routes import Endpoint, Table
 from fathom.seams.log import Log
+from fathom.seams.loop_clock import loop_now_s
 
 CONNECT_S = 2.0
 PIECE_BYTES = 256 << 10
@@ -127,7 +128,7 @@ class Proxy:
     ) -> None:
         """Who finds nobody is told so: an end without a word might pass for an empty answer."""
         tried: list[Endpoint] = []
-        while (endpoint := balancer.pick(client, now_s=_now_s(), tried=tried)) is not None:
+        while (endpoint := balancer.pick(client, now_s=loop_now_s(), tried=tried)) is not None:
             tried.append(endpoint)
             try:
                 async with asyncio.timeout(CONNECT_S):
@@ -135,7 +136,7 @@ class Proxy:
             except (OSError, TimeoutError) as error:
                 if is_own_want(error):
                     return
-                balancer.failed(endpoint, now_s=_now_s())
+                balancer.failed(endpoint, now_s=loop_now_s())
                 continue
             self._seen(endpoint, True)
             self._count(balancer, carried=1)
@@ -282,7 +283,3 @@ def why_not(error: OSError, port: int) -> str:
         allow = f"sudo sysctl net.ipv4.ip_unprivileged_port_start={port}"
         return f"ports below 1024 need root: give the service another port, or allow this one: {allow}"
     return os.strerror(error.errno) if error.errno else str(error)
-
-
-def _now_s() -> float:
-    return asyncio.get_running_loop().time()
