@@ -15,3 +15,4 @@ class Column(msgspec.Struct, frozen=True):
     description: str = ""
     format: str = ""
     priority: int = 0  # Above 0: only in wide output.
+    missing: str = ""  # What is shown where the path finds nothing; '': what Go shows, by type.
