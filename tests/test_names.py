@@ -25,6 +25,7 @@ NAMES: dict[str, tuple[str, str]] = {
     "ConnectionsFail": ("agent/gateway/following.py", "schedule/rollouts.py"),
     "Held": ("controllers/plan_nodes.py", "controllers/brakestatus.py"),
     "Lost": ("controllers/plan_nodes.py", "controllers/plan_nodes.py"),
+    "PodsRefused": ("controllers/refusals.py", "controllers/refusals.py"),
     "Quarantined": ("controllers/plan_trust.py", "controllers/nodenews.py"),
     "Serving": ("agent/gateway/following.py", "controllers/stages.py"),
     "Suspect": ("controllers/plan_nodes.py", "controllers/plan_nodes.py"),

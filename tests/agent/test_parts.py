@@ -248,6 +248,7 @@ def test_the_starting_condition_says_what_holds_it_up() -> None:
         "WaitingForProbe",
         "main: readiness probe failed: connection refused",
     )
+    assert said(alive(health=Health(started=True))) == ("ProbePending", "main: no probe has passed yet")
     assert said(alive()) == ("Started", "")
     assert said(over(1)) == ("CrashLoopBackOff", "main ended with code 1")
 

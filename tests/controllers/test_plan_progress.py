@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import pytest
 from tests.controllers.making import NOW, NOW_S, at, meta, pod, replica_set
 
@@ -21,7 +22,6 @@ from fathom.controllers.stages import (
     STAGES,
     STARTING,
     Stand,
-    placed_by,
     stand_of,
 )
 from fathom.controllers.traces import last_action, last_error
@@ -36,8 +36,12 @@ def unplaced(*conditions: Obj, **spec: Any) -> Obj:
     return made
 
 
-def refused(message: str) -> Obj:
+def unscheduled(message: str = "as kube-scheduler words it") -> Obj:
     return {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": message}
+
+
+def retrying(reason: str) -> Obj:
+    return {"type": "SchedulingRetrying", "status": "True", "reason": reason, "message": "later"}
 
 
 def starting(reason: str, message: str = "", **status: Any) -> Obj:
@@ -58,8 +62,9 @@ def unready(reason: str, *, for_s: float = 50) -> Obj:
     [
         (unplaced(schedulingGates=[{"name": "budget"}]), ADMITTED, "gate", "gate/budget"),
         (unplaced(), QUEUED, "scheduler", "scheduler"),
-        (unplaced(refused("0/3: 3 quota/risk-zone-c.")), QUEUED, "quota", "quota/risk-zone-c"),
-        (unplaced(refused("0/3 nodes are available: 3 Insufficient cpu.")), QUEUED, "capacity", "capacity"),
+        (unplaced(unscheduled(), retrying("quota/a-eu.west")), QUEUED, "quota", "quota/a-eu.west"),
+        (unplaced(unscheduled(), retrying("capacity")), QUEUED, "capacity", "capacity"),
+        (unplaced(unscheduled(), retrying("license/cad")), QUEUED, "license", "license/cad"),
         (pod("a", phase="Pending", ready=False), BOUND, "node", "node/node-1"),
         (starting("ImagePullBackOff", "no such image"), STARTING, "image", "image"),
         (starting("WaitingForProbe", "connection refused"), STARTING, "probe", "probe"),
@@ -83,18 +88,13 @@ def test_a_ready_pod_serves_when_its_service_says_so() -> None:
     assert stand_of(pod("a"), serves=True) == Stand(SERVING, NOW_S - 50)
 
 
-@pytest.mark.parametrize(
-    ("message", "expected"),
-    [
-        ("0/9 nodes are available: 9 node(s) didn't match pod topology spread constraints.",
-         ("topology", "topology")),
-        ("0/2 nodes are available: 2 node(s) had untolerated taint {a: b}.", ("nodes", "nodes/taint")),
-        ("0/2 nodes are available: 2 quota/web-eu.west/gold.", ("quota", "quota/web-eu.west/gold")),
-        ("no idea", ("scheduler", "scheduler")),
-    ],
-)  # fmt: skip
-def test_a_schedulers_sentence_names_a_boundary(message: str, expected: tuple[str, str]) -> None:
-    assert placed_by(message) == expected
+@pytest.mark.parametrize("said", [(), (retrying("Unschedulable"),)])
+def test_a_schedulers_sentence_is_for_people(said: tuple[Obj, ...]) -> None:
+    """Of another scheduler, or of one from before reasons were data: no boundary is read out of its words."""
+    one = unplaced(unscheduled("0/2 nodes are available: 1 Insufficient cpu, 1 quota/web."), *said)
+    found = stand_of(one, serves=False)
+    assert (found.boundary, found.reason) == ("scheduler", "scheduler")
+    assert "Insufficient cpu" in found.message
 
 
 def stand(stage: int, *, age_s: float = 5, reason: str = "") -> Stand:
@@ -227,7 +227,11 @@ def test_what_was_last_done_and_what_last_went_wrong_are_told_from_the_objects()
     error = last_error(owner, (owner,), (bound,))
     assert error is not None
     assert (error.controller, error.reason) == ("replicasets", "FailedCreate")
-    assert why_missing(owner, (owner,), (), (owner,)) == Missing("quota", "exceeded quota: small", NOW_S + 20)
+    missing = Missing("admission", "exceeded quota: small", NOW_S + 20)
+    assert why_missing(owner, (owner,), (), (owner,)) == missing  # No boundary is read out of the words.
+    by_quota = {"type": "fathom.dev/PodsRefused", "status": "True", "reason": "quota", "message": ""}
+    owner["status"]["conditions"].append(by_quota)
+    assert why_missing(owner, (owner,), (), (owner,)) == msgspec.structs.replace(missing, boundary="quota")
 
 
 def test_who_was_ready_is_not_stuck_at_once_when_it_is_not_ready() -> None:
@@ -323,6 +327,7 @@ def test_init_containers_and_probes_that_fail_are_errors_too() -> None:
     probed = last_error(replica_set(), (), (starting("WaitingForProbe", "c: readiness probe failed: no"),))
     assert probed is not None
     assert (probed.reason, probed.message) == ("WaitingForProbe", "a: c: readiness probe failed: no")
+    assert last_error(replica_set(), (), (starting("ProbePending", "c: no probe has passed yet"),)) is None
 
 
 def test_a_workloads_own_deadline_ends_every_stages_time() -> None:
@@ -360,7 +365,7 @@ def test_a_workload_that_does_not_go_says_what_holds_it() -> None:
 
 
 def test_a_job_whose_pods_are_refused_says_so_in_its_progress_until_all_are_there() -> None:
-    failure = Failure("Forbidden", 'pods "sum-1" is forbidden: exceeded quota: few')
+    failure = Failure("Forbidden", 'pods "sum-1" is forbidden: few', causes=("QuotaExceeded",))
     (said,) = plan_refused(there({"observedGeneration": 1}), failure, now=NOW).statuses
     progress = there(said.status)
     missing = why_missing(job(), (), (), (job(), progress))
@@ -372,3 +377,4 @@ def test_a_job_whose_pods_are_refused_says_so_in_its_progress_until_all_are_ther
     (whole,) = planned(progress, Counted(1, [stand(SERVING)], missing)).statuses
     types = [[one["type"] for one in write.status["conditions"]] for write in (lacking, whole)]
     assert ["ReplicaFailure" in some for some in types] == [True, False]
+    assert ["fathom.dev/PodsRefused" in some for some in types] == [True, False]

@@ -198,6 +198,10 @@ def test_a_refusal_is_said_until_there_are_as_many_pods_as_wanted() -> None:
         "FailedCreate",
         "exceeded quota",
     )
+    beyond = Failure("Forbidden", "no", causes=("QuotaExceeded",))
+    (write,) = plan_failure({**owner, "status": write.status}, beyond, creating=True, now=NOW).statuses
+    said = [(one["type"], one["reason"]) for one in write.status["conditions"]]
+    assert said == [("ReplicaFailure", "FailedCreate"), ("fathom.dev/PodsRefused", "quota")]
     failed = {**owner, "status": write.status}
     assert "conditions" not in planned(failed).statuses[0].status
     assert planned(failed, pod("web-0", failed)).statuses[0].status["conditions"] == []

@@ -12,9 +12,8 @@ from fathom.explain.why import (
     Used,
     explain_gone,
     explain_pod,
-    unbound_in_line,
 )
-from fathom.model.decision import Decision, Outcome, Seen, Subject
+from fathom.model.decision import Decision, Outcome, Rejection, Seen, Subject
 from fathom.record.journal import Kept
 from fathom.schedule.known import Known
 
@@ -56,7 +55,7 @@ def kept(verdict: str, *, node: str = "", message: str = "", **more: Any) -> Kep
 
 def why(known: Known, obj: Obj, *records: Kept, reasons: dict[str, str] | None = None) -> Any:
     evidence = Evidence(
-        pod=obj, kept=records, reasons=reasons, latest={"Node": Reached(12, 6)}, now_ns=0, queue=None
+        pod=obj, kept=records, reasons=reasons, latest={"Node": Reached(12, 6)}, now_ns=0
     )  # fmt: skip
     return explain_pod(evidence, known)
 
@@ -127,19 +126,31 @@ def test_a_pod_that_somebody_else_placed_is_said_to_be_so() -> None:
     assert found.summary == "pod shop/web is on a: not by a decision on record here"
 
 
-def test_the_line_is_by_priority_and_then_age_without_those_who_are_gated() -> None:
-    def waiting(name: str, *, priority: int = 0, age: int = 0, **spec: Any) -> Obj:
-        meta = {"name": name, "namespace": "a", "creationTimestamp": f"2026-01-01T00:00:{50 - age}Z"}
-        return {"metadata": meta, "spec": {"priority": priority, **spec}, "status": {}}
+def test_the_place_in_line_is_the_one_on_record() -> None:
+    record = kept("unschedulable", message=SHORT, place=(2, 20))
+    assert why(cluster(a="1", b="1"), pod(), record).queue == (2, 20)
+    assert why(cluster(a="1", b="1"), pod(), kept("unschedulable", message=SHORT)).queue is None
+    assert why(cluster(a="1", b="1"), pod()).queue is None
 
-    pods = [
-        waiting("young"),
-        waiting("old", age=9),
-        waiting("vip", priority=5),
-        waiting("gated", age=20, schedulingGates=[{"name": "x"}]),
-        waiting("placed", age=20, nodeName="n"),
-    ]
-    assert [one["metadata"]["name"] for one in unbound_in_line(pods)] == ["vip", "old", "young"]
+
+def test_the_same_counts_are_the_same_answer_whatever_preemption_said_too() -> None:
+    message = f"{SHORT} preemption: 0/2 nodes are available: 2 No preemption victims found."
+    record = kept("unschedulable", message=message, filters={"Insufficient cpu": 2})
+    now = why(cluster(a="1", b="1"), pod(), record).now
+    assert now is not None
+    assert not now.differs
+    other = kept("unschedulable", message=message, filters={"Insufficient memory": 2})
+    now = why(cluster(a="1", b="1"), pod(), other).now
+    assert now is not None
+    assert now.differs
+
+
+def test_the_rules_in_the_way_are_told_as_data() -> None:
+    found = why(cluster(a="1", b="1500m"), pod())
+    assert found.rejected == (Rejection("NodeResourcesFit", "capacity", 2, "AddCapacity", "capacity"),)
+    gated = why(cluster(a="4"), pod(schedulingGates=[{"name": "x/y"}]))
+    assert gated.rejected == (Rejection("SchedulingGates", "gate", 0, "OpenGate", "gate"),)
+    assert why(cluster(), pod()).rejected == (Rejection("", "nodes", 0, "AddNode", "nodes"),)
 
 
 def test_a_quiet_kind_is_as_new_as_its_list_and_not_as_its_newest_object() -> None:
@@ -167,11 +178,6 @@ def test_a_scheduler_that_nobody_runs_is_named() -> None:
     assert explain_pod(evidence, cluster(a="4")).summary == (
         "pod shop/web fits a now: it waits for scheduler 'nosuch', of which nothing is on record here"
     )
-
-
-def test_the_line_is_that_of_the_pods_own_scheduler() -> None:
-    pods = [pod(), pod(schedulerName="other")]
-    assert unbound_in_line(pods, "other") == [pods[1]]
 
 
 def test_whom_a_pod_displaced_is_still_told_when_it_has_its_node() -> None:

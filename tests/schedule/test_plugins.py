@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from importlib.metadata import EntryPoint
 
+import msgspec
 import numpy as np
 import pytest
 from tests.schedule.test_remedy import node, pod, table_of
 
+from fathom.model.decision import Rejection
 from fathom.schedule.columns import Ints
 from fathom.schedule.context import Context, Policy
 from fathom.schedule.place import place, place_batch
@@ -47,6 +49,15 @@ def test_a_filter_and_a_score_of_ones_own_take_part_in_placements_and_reasons() 
     assert (placement.node, placement.rejected) == ("c", {"node(s) are being serviced": 1})
     placed = place_batch([pod("p1"), pod("p2"), pod("p3")], table, Context(), rules)
     assert sorted(one.node or "" for one in placed) == ["b", "c", "c"]
+
+
+def test_a_filter_of_ones_own_names_its_boundary_and_remedy() -> None:
+    own = msgspec.structs.replace(QUIET_HOURS, boundary="service", remedy="EndService")
+    table = table_of(node("a", labels={"service": "now"}))
+    placement = place(pod(), table, Context(), with_rules(RULES, [own]))
+    assert placement.rejections == (Rejection("QuietHours", "service", 1, "EndService", "service"),)
+    unsaid = place(pod(), table, Context(), with_rules(RULES, [QUIET_HOURS]))
+    assert unsaid.rejections == (Rejection("QuietHours", "scheduler", 1, "AskScheduler", "scheduler"),)
 
 
 def test_a_policy_switches_an_optional_rule_off_and_weighs_a_score() -> None:

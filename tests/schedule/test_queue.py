@@ -145,14 +145,26 @@ def test_a_pod_that_goes_away_while_in_hand_is_forgotten() -> None:
     assert (len(queue), queue.waited_for("pod-removed")) == (0, False)
 
 
-def test_the_position_in_line_counts_priority_and_age() -> None:
-    queue = queue_of(pod("young"), pod("old", age=5), pod("vip", priority=7))
-    assert [queue.position(name) for name in ("vip", "old", "young", "nobody")] == [
-        (1, 3),
-        (2, 3),
-        (3, 3),
-        None,
-    ]
+def test_a_pods_place_is_that_at_which_it_was_taken() -> None:
+    """The tenant with one pod comes second, though its pod is the youngest of all."""
+    many = [pod(f"m{number}", shape=f"s{number}", tenant="a", age=9) for number in range(3)]
+    queue = queue_of(*many, pod("only", tenant="b"))
+    places = {}
+    while taken := queue.take():
+        places |= {entry.pod.uid: entry.place for entry in taken}
+    assert (places["m0"], places["only"]) == ((1, 4), (2, 4))
+    assert sorted(places.values()) == [(1, 4), (2, 4), (3, 4), (4, 4)]
+
+
+def test_who_comes_later_and_goes_first_counts_too() -> None:
+    queue = queue_of(pod("a", shape="a"), pod("b", shape="b"))
+    queue.take()
+    queue.add(pod("vip", priority=9), Cause("event", "vip"), now_ns=0)
+    (vip,), (last,) = queue.take(), queue.take()
+    assert (vip.place, last.place) == ((1, 2), (3, 3))
+    queue.retry("b", Cause("retry", "refused"), now_ns=0, backoff=False)
+    (again,) = queue.take()
+    assert (again.pod.uid, again.place) == ("b", (1, 1))
 
 
 class Line(RuleBasedStateMachine):

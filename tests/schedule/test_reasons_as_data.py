@@ -6,7 +6,6 @@ from __future__ import annotations
 import signal
 from pathlib import Path
 
-import pytest
 from tests.clients.running import running
 from tests.control.worlds import told
 from tests.schedule.test_live import Cluster, start
@@ -14,8 +13,8 @@ from tests.schedule.test_live import Cluster, start
 from fathom.controllers.plan_autoscaling import Said, Scene, blocker
 from fathom.controllers.progress import ReplicaSetProgress
 from fathom.controllers.replicasets import ReplicaSets
+from fathom.kinds.workload_progress import PROGRESS
 from fathom.model.objects import Key, Obj, lookup
-from fathom.model.own.progress import PROGRESS
 from fathom.sim.running import run_controllers
 from fathom.sim.scenarios.objects import NODES, PODS, REPLICA_SETS
 from fathom.sim.scenarios.scheduling import node, pod, run_scheduler
@@ -74,7 +73,6 @@ async def until_held(world: World, *, full: int, apart: int) -> tuple[list[str],
     return reasons(progress), blocker(Scene(workload, progress=progress))
 
 
-@pytest.mark.xfail(strict=True, reason="the first word of the sentence that is found decides")
 def test_a_pod_that_lacks_cpu_on_four_nodes_and_affinity_on_one_waits_for_capacity() -> None:
     async def story(world: World) -> None:
         found, held = await until_held(world, full=4, apart=1)
@@ -95,7 +93,6 @@ def test_a_pod_that_lacks_affinity_on_four_nodes_and_cpu_on_one_waits_for_topolo
     told(story)
 
 
-@pytest.mark.xfail(strict=True, reason="`why` sorts all pods by age, whatever the queue does")
 def test_why_tells_the_place_at_which_the_queue_took_the_pod(tmp_path: Path) -> None:
     """The queue is fair over tenants: the last pod, its tenant's only one, is taken second."""
     with running(tmp_path) as server:
@@ -108,8 +105,10 @@ def test_why_tells_the_place_at_which_the_queue_took_the_pod(tmp_path: Path) -> 
         try:
             cluster.waits(few, "only")
             assert cluster.why(few, "only")[1]["queue"] == [2, 20]
-            cluster.waits(many, "p18")
-            assert cluster.why(many, "p18")[1]["queue"] == [20, 20]
+            for number in range(19):
+                cluster.waits(many, f"p{number}")
+            first = {one["subject"]["name"]: one["place"] for one in reversed(cluster.decisions(many, ""))}
+            assert sorted(first.values()) == [[which, 20] for which in (1, *range(3, 21))]
         finally:
             cluster.process.send_signal(signal.SIGTERM)
             assert cluster.process.wait(20) == 0

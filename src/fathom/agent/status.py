@@ -153,8 +153,9 @@ def _starting(pod: Obj, views: Views, phase: str) -> Said:
         if view.running and container.role == "init":
             return "Starting", "True", "PodInitializing", f"init container {container.name} has not ended yet"
         if view.running and not (view.health.started and view.health.ready):
-            words = view.health.said or "no probe has passed yet"
-            return "Starting", "True", "WaitingForProbe", f"{container.name}: {words}"
+            if not view.health.said:
+                return "Starting", "True", "ProbePending", f"{container.name}: no probe has passed yet"
+            return "Starting", "True", "WaitingForProbe", f"{container.name}: {view.health.said}"
     if done is not None:
         return done
     notes = [

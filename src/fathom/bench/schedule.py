@@ -392,8 +392,7 @@ def _with_journal(measured: ScheduleResult, own: list[OwnScheduler]) -> Schedule
             if outcome.result in {"committed", "settled"}:
                 latencies_ns.append(outcome.time_ns - one.decision.time_ns)
             elif outcome.result == "conflict":
-                check = outcome.message.partition(":")[0]
-                checks[check] = checks.get(check, 0) + 1
+                checks[outcome.check] = checks.get(outcome.check, 0) + 1
     return msgspec.structs.replace(
         measured,
         attempt_ms_p50=round(percentile_ms(latencies_ns, 50), 2) if latencies_ns else None,

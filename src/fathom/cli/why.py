@@ -112,7 +112,7 @@ async def _asked(name: str, namespace: str, kubeconfig: Path | None, data: Path)
                 raise Problem(f"there is no pod {namespace}/{name}, and nothing is on record about one")
             if pod is None:
                 return explain_gone(f"{namespace}/{name}", every, _reasons(data, every))
-            known, latest, pods = await look(api)
+            known, latest = await look(api)
     except (BadKubeconfig, ApiError) as error:
         on_record = f". The last on record: {_line(every[-1])}" if every else ""
         raise Problem(f"{error}{on_record}") from error
@@ -123,7 +123,6 @@ async def _asked(name: str, namespace: str, kubeconfig: Path | None, data: Path)
         reasons=_reasons(data, kept),
         latest=latest,
         now_ns=clock.now_ns(),
-        queue=_place_in_line(pod, pods),
         heard=bool(kept) or _is_heard(data, scheduler_of(pod)),
     )
     return explain_pod(evidence, known)
@@ -137,8 +136,8 @@ def _is_heard(data: Path, scheduler: str) -> bool:
     return any(path.name == who or path.name.startswith(f"{who}-") for path in journals(data))
 
 
-async def look(api: Api) -> tuple[Known, dict[str, Reached], list[Obj]]:
-    """The cluster as a scheduler that has just started knows it; how new each kind is; the pods."""
+async def look(api: Api) -> tuple[Known, dict[str, Reached]]:
+    """The cluster as a scheduler that has just started knows it; how new each kind is."""
     from fathom.explain.why import Reached  # noqa: PLC0415
     from fathom.model.errors import ApiError  # noqa: PLC0415
     from fathom.schedule.kinds import KINDS  # noqa: PLC0415
@@ -150,7 +149,6 @@ async def look(api: Api) -> tuple[Known, dict[str, Reached], list[Obj]]:
     except RuleError as error:
         raise Problem(str(error)) from error
     latest: dict[str, Reached] = {}
-    pods: list[Obj] = []
     ordered = sorted(KINDS, key=lambda kind: kind.name == "Pod")  # Tenants are told by namespaces.
     for kind in ordered:
         try:
@@ -163,11 +161,10 @@ async def look(api: Api) -> tuple[Known, dict[str, Reached], list[Obj]]:
         latest[kind.name] = Reached(revision, changed)
         for obj in listed:
             if kind.name == "Pod":
-                pods.append(obj)
                 known.put_pod(obj)
             else:
                 known.put(kind.name, None, obj)
-    return known, latest, pods
+    return known, latest
 
 
 async def _all(api: Api, resource: Any) -> tuple[list[Obj], int]:
@@ -177,14 +174,6 @@ async def _all(api: Api, resource: Any) -> tuple[list[Obj], int]:
         page = await api.list_page(resource, token=page.token)
         items += page.items
     return items, page.revision
-
-
-def _place_in_line(pod: Obj, pods: list[Obj]) -> tuple[int, int] | None:
-    from fathom.explain.why import scheduler_of, unbound_in_line  # noqa: PLC0415
-    from fathom.model.objects import uid_of  # noqa: PLC0415
-
-    uids = [uid_of(one) for one in unbound_in_line(pods, scheduler_of(pod))]
-    return (uids.index(uid_of(pod)) + 1, len(uids)) if uid_of(pod) in uids else None
 
 
 def journals(data: Path) -> list[Path]:
@@ -276,7 +265,7 @@ def _told(found: Why, *, wide: bool) -> list[str]:
     else:
         lines.append("on record: no attempt")
     if found.queue is not None:
-        lines.append(f"in line: {found.queue[0]} of {found.queue[1]} that wait")
+        lines.append(f"in line: {found.queue[0]} of {found.queue[1]} when it was last taken")
     if found.now is not None:
         same = "another answer" if found.now.differs else "the same answer"
         lines.append(f"asked again now: {same}: {found.now.node or found.now.message}")

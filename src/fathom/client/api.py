@@ -163,7 +163,7 @@ class Api:
         reply = await self._transport.request(Ask("GET", target, headers=self._headers), timeout_s=timeout_s)
         if reply.status != 200:
             raise _refused(reply)
-        return _object(reply.body)
+        return object_in(reply.body)
 
     async def _write(self, method: str, target: str, body: Any, media: str = "application/json") -> Outcome:
         headers = (*self._headers, ("content-type", media))
@@ -171,7 +171,7 @@ class Api:
         reply = await self._transport.request(ask, timeout_s=TIMEOUT_S)
         if reply.status == 0:
             return outcome_of(0, {}, cause=_text(reply.body))
-        return outcome_of(reply.status, _object(reply.body))
+        return outcome_of(reply.status, object_in(reply.body))
 
 
 def _named_items(answer: Obj) -> list[Obj]:
@@ -187,14 +187,14 @@ def _named_items(answer: Obj) -> list[Obj]:
 def _refused(reply: Reply) -> ApiError:
     if reply.status == 0:
         return unavailable(_text(reply.body))
-    status = _object(reply.body)
+    status = object_in(reply.body)
     return ApiError(
         reply.status, str(status.get("reason") or ""), str(status.get("message") or f"HTTP {reply.status}"),
         details=status.get("details") if isinstance(status.get("details"), dict) else None,
     )  # fmt: skip
 
 
-def _object(body: Any) -> Obj:
+def object_in(body: Any) -> Obj:
     """An answer that is no JSON object (a proxy's error page) is shown as what it is."""
     if isinstance(body, dict):
         return body

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import msgspec
 
-from fathom.model.objects import Obj, metadata
+from fathom.model.objects import Obj, lookup, metadata
 
 
 class Committed(msgspec.Struct, frozen=True):
@@ -24,6 +24,7 @@ class Committed(msgspec.Struct, frozen=True):
 class Conflict(msgspec.Struct, frozen=True):
     current: Obj | None  # As a read found it afterwards; None where nobody has looked.
     why: str
+    causes: tuple[str, ...] = ()  # Ids from the server's answer: 'Fenced', 'NodeFull'.
 
 
 class Rejected(msgspec.Struct, frozen=True):
@@ -31,6 +32,7 @@ class Rejected(msgspec.Struct, frozen=True):
     reason: str
     message: str
     retry_after_s: float = 0.0
+    causes: tuple[str, ...] = ()  # As a conflict's: 'QuotaExceeded'.
 
 
 class Unknown(msgspec.Struct, frozen=True):
@@ -49,9 +51,17 @@ def outcome_of(status: int, obj: Obj, cause: str = "") -> Outcome:
         return Committed(obj)
     message = str(obj.get("message") or cause or f"HTTP {status}")
     if status == 409:
-        return Conflict(None, message)
+        return Conflict(None, message, causes_in(obj))
     if status in AMBIGUOUS:
         return Unknown(message)
     details = obj.get("details")
     retry_after_s = details.get("retryAfterSeconds", 0) if isinstance(details, dict) else 0
-    return Rejected(status, str(obj.get("reason") or ""), message, float(retry_after_s or 0))
+    reason = str(obj.get("reason") or "")
+    return Rejected(status, reason, message, float(retry_after_s or 0), causes_in(obj))
+
+
+def causes_in(status: Obj) -> tuple[str, ...]:
+    """The reasons of a Status' causes; none where it has none, or is no Status."""
+    causes = lookup(status, "details", "causes")
+    listed = causes if isinstance(causes, list) else ()
+    return tuple(str(one.get("reason") or "") for one in listed if isinstance(one, dict))

@@ -25,6 +25,7 @@ class Failure(msgspec.Struct, frozen=True):
     retry_after_s: float = 0.0  # What the server asked for.
     lacks: tuple[str, ...] = ()  # Held: the kinds that are not fresh enough.
     answer: str = ""  # The server's own words, where it refused.
+    causes: tuple[str, ...] = ()  # And the causes that it named.
 
 
 class Again(msgspec.Struct, frozen=True):

@@ -24,7 +24,7 @@ from fathom.client.api import Api
 from fathom.client.outcomes import Committed, Conflict, Outcome, Rejected, Unknown
 from fathom.client.settle import settled
 from fathom.control import breaker, lease
-from fathom.control.again import Failure
+from fathom.control.again import Blame, Failure
 from fathom.control.cause import UNSTATED, Cause
 from fathom.control.plan import OWN_WRITES, Action, Create, Delete, Patch, Plan, WriteStatus, is_done
 from fathom.control.telling import Change
@@ -110,7 +110,7 @@ class Commit:
         outcomes += await sender.in_batches(plan.statuses)
         if (subject := seen.get(here.kind.name, here.key)) is not None:
             for action, outcome in outcomes:
-                self._tell(Change(subject, seen, action, outcome, plan.why))
+                self._tell(Change(subject, seen, action, outcome, plan.why, plan.because))
         failure = held(lacking) if lacking else _first_failure(outcomes)
         return Applied(tuple((action.line, outcome) for action, outcome in outcomes), failure)
 
@@ -338,10 +338,11 @@ def _failure(action: Action, outcome: Outcome) -> Failure | None:
             ):
                 return Failure("NameTaken", f"{action.line}: the name is another's: {why}")
             return Failure("Conflict", f"{action.line}: {why}")
-        case Rejected(reason=reason, code=code, message=message, retry_after_s=retry_after_s):
-            blame = "not sent" if reason in NOT_SENT else "failed"
+        case Rejected(reason=reason, code=code, message=message, retry_after_s=retry_after_s, causes=causes):
+            blame: Blame = "not sent" if reason in NOT_SENT else "failed"
             said = message if blame == "not sent" else f"{action.line}: {message}"
-            return Failure(reason or f"HTTP{code}", said, blame, retry_after_s, answer=message)  # type: ignore[arg-type]  # one of two
+            word = reason or f"HTTP{code}"
+            return Failure(word, said, blame, retry_after_s, answer=message, causes=causes)
         case Unknown(cause=cause):
             return Failure("OutcomeUnknown", f"{action.line}: {cause}")
 

@@ -24,10 +24,11 @@ from typing import Literal
 
 import msgspec
 
-from fathom.client.api import Api, Resource, Transport
-from fathom.client.outcomes import Committed, Conflict, Outcome, Rejected, Unknown
+from fathom.client.api import Api, Resource, Transport, object_in
+from fathom.client.outcomes import Committed, Conflict, Outcome, Rejected, Unknown, causes_in
 from fathom.model.errors import ApiError
 from fathom.model.objects import Key, Obj, lookup, metadata
+from fathom.model.reasons import FENCED
 from fathom.model.times import micro_timestamp
 from fathom.model.well_known import EPOCH_ANNOTATION, FENCE_HEADER
 from fathom.seams.loop_clock import loop_now_ns
@@ -311,8 +312,7 @@ def _not_leader(term: Term) -> Reply:
 
 
 def _is_fenced(reply: Reply) -> bool:
-    body = reply.body
-    return b'"Fenced"' in body if isinstance(body, bytes) else "'Fenced'" in str(body)
+    return FENCED in causes_in(object_in(reply.body))
 
 
 def _holder(lease: Obj) -> str:

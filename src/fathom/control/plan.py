@@ -98,6 +98,7 @@ class Plan(msgspec.Struct, frozen=True):
     statuses: tuple[WriteStatus, ...] = ()
     needs: tuple[Need, ...] = ()
     why: str = ""  # For people: what was decided, and from what.
+    because: str = ""  # The same in few words, for an Event.
 
     def __post_init__(self) -> None:
         if self.destroys and not self.needs:

@@ -37,7 +37,8 @@ class Change(msgspec.Struct, frozen=True):
     before: Snapshot  # What was seen.
     action: Action
     outcome: Outcome
-    why: str = ""  # The plan's.
+    why: str = ""  # The plan's, and the next too.
+    because: str = ""
 
 
 class News(msgspec.Struct, frozen=True):

@@ -17,7 +17,6 @@ from fathom.controllers.podstates import created_s, seconds
 from fathom.model.objects import Obj, lookup, metadata
 from fathom.seams.backoff import Backoff
 
-CRASH = "crash"  # The boundary, and the pending reason.
 CRASH_LOOP = "CrashLoopBackOff"
 
 # After so many restarts it has to run for 20, 40, 80 … seconds, and no longer than kubelet asks for before it

@@ -11,11 +11,12 @@ from collections.abc import Sequence
 from fathom.control.plan import WriteStatus, target
 from fathom.controllers.podstates import seconds
 from fathom.controllers.proportions import max_unavailable, wanted_of
+from fathom.controllers.refusals import REPLICA_FAILURE
 from fathom.controllers.revisions import HISTORY, Sets, notes_of, size_of, total
 from fathom.model.conditions import Status, conditions_of, find_condition, without_condition
 from fathom.model.objects import Obj, lookup, metadata
 
-AVAILABLE, PROGRESSING, REPLICA_FAILURE = "Available", "Progressing", "ReplicaFailure"
+AVAILABLE, PROGRESSING = "Available", "Progressing"
 CREATED, FOUND, UPDATED = "NewReplicaSetCreated", "FoundNewReplicaSet", "ReplicaSetUpdated"
 COMPLETE, TIMED_OUT = "NewReplicaSetAvailable", "ProgressDeadlineExceeded"
 PAUSED, RESUMED = "DeploymentPaused", "DeploymentResumed"

@@ -9,10 +9,11 @@ import msgspec
 
 from fathom.control.again import Failure
 from fathom.control.plan import Plan, write_status
-from fathom.controllers.deploymentstatus import COMPLETE, PAUSED, REPLICA_FAILURE, TIMED_OUT, deadline_s_of
+from fathom.controllers.deploymentstatus import COMPLETE, PAUSED, TIMED_OUT, deadline_s_of
 from fathom.controllers.garbage import FOREGROUND, ORPHAN
 from fathom.controllers.jobpolicies import has_failed
 from fathom.controllers.podstates import seconds
+from fathom.controllers.refusals import REPLICA_FAILURE, refused_at, with_refusal
 from fathom.controllers.stages import DEADLINES_S, MESSAGE_LENGTH_MAX
 from fathom.model.conditions import conditions_of, find_condition, set_condition
 from fathom.model.objects import Obj, is_deleting, lookup, metadata
@@ -45,9 +46,8 @@ def _refused(said: Sequence[Obj]) -> Missing | None:
         condition = find_condition(conditions_of(obj), REPLICA_FAILURE)
         if condition is not None and condition.get("status") == "True":
             message = str(condition.get("message") or "")
-            boundary = "quota" if "quota" in message.lower() else "admission"
             since_s = seconds(condition.get("lastTransitionTime"))
-            return Missing(boundary, message[:MESSAGE_LENGTH_MAX], since_s + DEADLINES_S["missing"])
+            return Missing(refused_at(obj), message[:MESSAGE_LENGTH_MAX], since_s + DEADLINES_S["missing"])
     return None
 
 
@@ -62,6 +62,7 @@ def plan_refused(progress: Obj, failure: Failure, *, now: str) -> Plan:
         observed_generation=int(lookup(progress, "status", "observedGeneration") or 0),
         now=now,
     )
+    conditions = with_refusal(conditions, failure, now=now)
     return Plan(
         statuses=write_status("WorkloadProgress", progress, {"conditions": conditions}), why=failure.reason
     )

@@ -10,9 +10,6 @@ from fathom.control.watches import AUTOSCALER, DEPLOYMENT, JOB, NODE, POD, REPLI
 from fathom.model.conditions import conditions_of, find_condition
 from fathom.model.objects import Obj, key_of, lookup, metadata
 
-# How conditions begin; their events have the reason alone.
-UNREAD = "the HPA was unable to compute the replica count: "
-UNSCALED = "the HPA controller was unable to get the target's current scale: "
 # Nothing was refused: it was not sent, or it is there already.
 NO_NEWS = NOT_SENT | {"AlreadyExists"}
 
@@ -70,8 +67,7 @@ def of_autoscaler(change: Change) -> News | None:
         return None
     if action.target.kind == AUTOSCALER.name:
         return _unable(change, action.patch.get("status") or {})
-    size, why = lookup(action.patch, "spec", "replicas"), change.why.partition(": ")[2]
-    reason = why.partition("; ")[0]  # In Kubernetes' words; what comes after is for the journal.
+    size, reason = lookup(action.patch, "spec", "replicas"), change.because
     if isinstance(change.outcome, Committed):
         return News(AUTOSCALER, change.subject, "SuccessfulRescale", f"New size: {size}; reason: {reason}")
     if isinstance(change.outcome, Rejected) and change.outcome.reason not in NOT_SENT:
@@ -89,7 +85,7 @@ def _unable(change: Change, status: Obj) -> News | None:
             continue
         known = before.get(type_) or {}
         if (known.get("status"), known.get("reason")) != ("False", said.get("reason")):
-            words = str(said.get("message")).removeprefix(UNREAD).removeprefix(UNSCALED)
+            words = change.because or str(said.get("message"))
             return News(AUTOSCALER, change.subject, str(said.get("reason")), words, WARNING)
     return None
 

@@ -17,7 +17,6 @@ from fathom.cache.freshness import Need, NoOlderThan
 from fathom.client.api import Resource
 from fathom.control.plan import NOTHING, OWN_WRITES, Patch, Plan, contains, target
 from fathom.controllers.behavior import History, least, longest_period_s, most, stabilized
-from fathom.controllers.news import UNREAD, UNSCALED
 from fathom.controllers.podstates import seconds
 from fathom.controllers.revisions import size_of
 from fathom.controllers.samples import Sample
@@ -27,6 +26,7 @@ from fathom.controllers.usage import Proposal, Seen, Unknown, propose, tolerance
 from fathom.model.conditions import Status, conditions_of, set_condition
 from fathom.model.freshness import FRESH_S
 from fathom.model.objects import Obj, is_deleting, lookup, metadata
+from fathom.model.reasons import SCHEDULER, boundary_of
 
 ABLE, ACTIVE, LIMITED = "AbleToScale", "ScalingActive", "ScalingLimited"
 
@@ -59,6 +59,9 @@ class Said(msgspec.Struct, frozen=True):
     message: str
 
 
+# How conditions begin; their Events have the reason alone.
+UNREAD = "the HPA was unable to compute the replica count: "
+UNSCALED = "the HPA controller was unable to get the target's current scale: "
 FOUND = Said(
     ABLE, "True", "SucceededGetScale", "the HPA controller was able to get the target's current scale"
 )
@@ -70,6 +73,7 @@ class Decided(msgspec.Struct, frozen=True):
     said: tuple[Said, ...]
     metrics: tuple[Obj, ...] = ()
     wish: int | None = None  # By the metrics alone; None where they say nothing.
+    because: str = ""  # In Kubernetes' few words, for an Event; `why` is for the journal.
 
 
 def min_of(autoscaler: Obj) -> int:
@@ -86,7 +90,9 @@ def decide(autoscaler: Obj, scene: Scene, *, now: str) -> Decided:
         reference = lookup(autoscaler, "spec", "scaleTargetRef") or {}
         what = f"there is no {reference.get('kind')} {reference.get('name')} that can be scaled"
         known = int(lookup(autoscaler, "status", "desiredReplicas") or 0)
-        return Decided(known, what, (Said(ABLE, "False", "FailedGetScale", f"{UNSCALED}{what}"),))
+        return Decided(
+            known, what, (Said(ABLE, "False", "FailedGetScale", f"{UNSCALED}{what}"),), because=what
+        )
     current = size_of(scene.workload)
     able = FOUND
     if current == 0 and min_of(autoscaler) != 0:
@@ -106,8 +112,9 @@ def _into_range(autoscaler: Obj, current: int, able: Said) -> Decided:
     reason = "TooFewReplicas" if current < low else "TooManyReplicas"
     message = f"the target has {current} replicas, allowed are {low} to {high}"
     beyond = "below Spec.MinReplicas" if current < low else "above Spec.MaxReplicas"
-    why = f"Current number of replicas {beyond}; {message}"
-    return Decided(replicas, why, (able, Said(LIMITED, "True", reason, message)))
+    because = f"Current number of replicas {beyond}"
+    said = (able, Said(LIMITED, "True", reason, message))
+    return Decided(replicas, f"{because}; {message}", said, because=because)
 
 
 def _by_metrics(autoscaler: Obj, scene: Scene, current: int, now: str) -> Decided:
@@ -120,7 +127,8 @@ def _by_metrics(autoscaler: Obj, scene: Scene, current: int, now: str) -> Decide
     best = max(proposals, key=lambda one: one.replicas, default=None)
     # What cannot be read might have asked for more: then nothing is taken.
     if best is None or (unknown and best.replicas < current):
-        return Decided(current, *_unread(scene, unknown), shown, wish=None if best is None else current)
+        why, said = _unread(scene, unknown)
+        return Decided(current, why, said, shown, None if best is None else current, because=why)
     message = f"the HPA was able to successfully calculate a replica count from {best.name}"
     active = Said(ACTIVE, "True", "ValidMetricFound", message)
     return _limited(autoscaler, scene, best, current=current, now=now, active=active, shown=shown)
@@ -158,7 +166,7 @@ def _limited(
     replicas, limit = _within(autoscaler, scene.history, calm, current, now_s)
     way = f"{best.name} above target" if replicas > current else "All metrics below target"
     why = best.why if replicas == current else f"{way}; {best.why}"
-    return Decided(replicas, why, (able, active, limit), shown, wish)
+    return Decided(replicas, why, (able, active, limit), shown, wish, because=way)
 
 
 def _stabilized(wish: int, calm: int) -> Said:
@@ -242,7 +250,7 @@ def _held_by(current: Obj, *, desired: int, ready: int) -> Said:
     first = next(
         (reason for reason in sorted(reasons, key="rollout".__eq__) if reason not in BEHIND_READY), ""
     )
-    boundary = first.partition("/")[0] or "scheduler"
+    boundary = boundary_of(first) or SCHEDULER
     word = "StartUp" if boundary in START_UP else boundary.capitalize()
     message = f"{desired - ready} of {desired} replicas are not ready yet ({first or 'no reason given'})"
     return Said(LIMITED, "True", f"HeldBy{word}", message)
@@ -280,6 +288,7 @@ def plan_autoscaler(autoscaler: Obj, scene: Scene, decided: Decided, *, now: str
         patches=tuple(patches),
         needs=(*NEEDS, *scene.needs) if scales else (),
         why=f"{current} -> {decided.replicas}: {decided.why}" if scales else decided.why,
+        because=decided.because,
     )
 
 

@@ -14,17 +14,17 @@ import msgspec
 from fathom.cache.freshness import Need, NoOlderThan
 from fathom.control.owning import controller_ref, is_controlled_by, named_after
 from fathom.control.plan import NOTHING, OWN_WRITES, Create, Delete, Plan, WriteStatus, contains, target
-from fathom.controllers.crashes import CRASH
-from fathom.controllers.deploymentstatus import REPLICA_FAILURE
 from fathom.controllers.missing import Missing
 from fathom.controllers.observed import with_observed
 from fathom.controllers.podstates import seconds
+from fathom.controllers.refusals import without_refusal
 from fathom.controllers.stages import MESSAGE_LENGTH_MAX, STAGES, Stand, reached
 from fathom.kinds.shape import read
 from fathom.kinds.workload_progress import LastAction, LastError, PendingReason, Progress
-from fathom.model.conditions import Status, conditions_of, set_condition, without_condition
+from fathom.model.conditions import Status, conditions_of, set_condition
 from fathom.model.freshness import FRESH_S
 from fathom.model.objects import Obj, is_deleting, key_of, lookup, metadata
+from fathom.model.reasons import CRASH
 from fathom.model.times import timestamp
 
 NEEDS: tuple[Need, ...] = (OWN_WRITES, NoOlderThan(FRESH_S, ("WorkloadProgress",)))
@@ -263,7 +263,7 @@ def _conditions(there: Obj, shown: Progress, generation: int, now: str, current:
     """The names that people know them by; each with the generation it is about."""
     found = conditions_of(there)
     if not _lacking(current):
-        found = without_condition(found, REPLICA_FAILURE)
+        found = without_refusal(found)
     for type_, status, reason, message in _said(shown, current):
         found = set_condition(
             found,

@@ -41,12 +41,11 @@ from fathom.controllers.podstates import (
     is_terminating,
     seconds,
 )
+from fathom.controllers.refusals import REPLICA_FAILURE, with_refusal, without_refusal
 from fathom.kinds.reservation import SLOT
-from fathom.model.conditions import conditions_of, find_condition, set_condition, without_condition
+from fathom.model.conditions import conditions_of, find_condition, set_condition
 from fathom.model.freshness import FRESH_S
 from fathom.model.objects import Obj, is_deleting, labels_of, lookup, metadata
-
-REPLICA_FAILURE = "ReplicaFailure"
 
 BURST_PODS_MAX = 500  # As many pods at most in one pass; kube-controller-manager's number.
 # Ended pods that are kept, so that somebody can look what they died of.
@@ -165,7 +164,7 @@ def _status(owner: Obj, pods: Sequence[Obj], *, settled: bool, now: str) -> tupl
     before = owner.get("status") or {}
     conditions = conditions_of(owner)
     if settled and find_condition(conditions, REPLICA_FAILURE) is not None:
-        status["conditions"] = without_condition(conditions, REPLICA_FAILURE)
+        status["conditions"] = without_refusal(conditions)
     # A count of nought may be absent.
     changed = {name: value for name, value in status.items() if (before.get(name) or 0) != value}
     if not changed:
@@ -189,6 +188,8 @@ def plan_failure(owner: Obj, failure: Failure, *, creating: bool, now: str) -> P
         message=failure.answer or failure.message,
         now=now,
     )
+    if creating:
+        conditions = with_refusal(conditions, failure, now=now)
     return Plan(
         statuses=write_status("ReplicaSet", owner, {"conditions": conditions}), why=f"{failure.reason}"
     )

@@ -8,11 +8,11 @@ from functools import lru_cache
 from fathom.control.owning import controller_of
 from fathom.model.conditions import conditions_of, find_condition
 from fathom.model.objects import Obj, is_deleting, lookup, metadata
+from fathom.model.reasons import is_rejection
 from fathom.model.times import SECOND_NS, moment_ns
 
 SUCCEEDED, FAILED = "Succeeded", "Failed"
 ENDED = frozenset({SUCCEEDED, FAILED})
-REJECTED = "Pod was rejected: "  # As kubelet's messages begin when it did not admit a pod.
 
 ORPHANS = "orphans"  # An index: what nobody controls, by namespace.
 
@@ -32,7 +32,7 @@ def has_ended(pod: Obj) -> bool:
 
 def is_rejected(pod: Obj) -> bool:
     """Its node had no room for it, or was not the right one: nothing of it was started."""
-    return phase_of(pod) == FAILED and str(lookup(pod, "status", "message") or "").startswith(REJECTED)
+    return phase_of(pod) == FAILED and is_rejection(str(lookup(pod, "status", "reason") or ""))
 
 
 def is_active(pod: Obj) -> bool:

@@ -3,21 +3,20 @@
     admitted → queued → scheduled → bound → starting → ready → serving
 
 Each stage but the last has a deadline: a pod that has been in it for longer is stuck, and the boundary says
-whose turn it is: quota, gate, scheduler, topology, capacity, node, image, config, crash, probe, endpoints,
-gateway.
+whose turn it is. Boundaries and reasons are those of `model/reasons.py`.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 
 import msgspec
 
-from fathom.controllers.crashes import CRASH, CRASH_LOOP, CrashLoop
+from fathom.controllers.crashes import CrashLoop
 from fathom.controllers.podstates import created_s, is_ready, phase_of, seconds
-from fathom.model.conditions import SERVING_CONDITION, conditions_of, find_condition
+from fathom.model.conditions import SCHEDULING_RETRYING, SERVING_CONDITION, conditions_of, find_condition
 from fathom.model.objects import Obj, lookup
+from fathom.model.reasons import CRASH, SCHEDULER, boundary_of, container_boundary
 
 STAGES = ("admitted", "queued", "scheduled", "bound", "starting", "ready", "serving")
 ADMITTED, QUEUED, SCHEDULED, BOUND, STARTING, READY, SERVING = range(len(STAGES))
@@ -39,9 +38,8 @@ DEADLINES_S = {
 
 # What the gateway says of a pod that a Service has.
 DEFAULT_SCHEDULER = "default-scheduler"
+UNSCHEDULABLE = "Unschedulable"  # What schedulers said before they gave reasons.
 
-# Boundaries that more replicas do not help against.
-NOT_HELPED_BY_MORE = ("admission", "quota", "gate", "scheduler", "topology", "capacity", "nodes", "node")
 START_UP = ("image", "config", "crash", "probe", "start")
 
 
@@ -107,10 +105,16 @@ def _waiting(pod: Obj) -> Stand:
     condition = find_condition(conditions_of(pod), "PodScheduled")
     if condition is None or condition.get("status") != "False":
         return _unseen(pod)
-    message = str(condition.get("message") or "")
-    boundary, reason = placed_by(message)
+    reason = held_by(pod)
     # The same verdict in other words is no progress: it waits since it was made.
-    return Stand(QUEUED, created_s(pod), boundary, reason, message)
+    return Stand(QUEUED, created_s(pod), boundary_of(reason), reason, str(condition.get("message") or ""))
+
+
+def held_by(pod: Obj) -> str:
+    """The reason that our scheduler gives. Others give a sentence only: then the scheduler knows."""
+    retrying = find_condition(conditions_of(pod), SCHEDULING_RETRYING) or {}
+    reason = str(retrying.get("reason") or "")
+    return SCHEDULER if reason in {"", UNSCHEDULABLE} else reason
 
 
 def _unseen(pod: Obj) -> Stand:
@@ -122,34 +126,6 @@ def _unseen(pod: Obj) -> Stand:
     return Stand(QUEUED, created_s(pod), "scheduler", f"scheduler/{name}", why)
 
 
-_QUOTA = re.compile(r"quota/[^\s,.]+(?:\.[^\s,.]+)*")
-# What a scheduler's sentence says, and whose boundary that is; the first that is found.
-_WORDS = (
-    ("topology spread", "topology", "topology"),
-    ("zone skew", "topology", "topology/zone"),
-    ("affinity", "topology", "topology/affinity"),
-    ("capacity class", "capacity", "capacity/class"),
-    ("Insufficient", "capacity", "capacity"),
-    ("Too many pods", "capacity", "capacity/pods"),
-    ("free ports", "capacity", "capacity/ports"),
-    ("volume", "topology", "topology/volume"),
-    ("no nodes", "nodes", "nodes"),
-    ("taint", "nodes", "nodes/taint"),
-    ("unschedulable", "nodes", "nodes/unschedulable"),
-)
-
-
-def placed_by(message: str) -> tuple[str, str]:
-    """The boundary and the reason in a scheduler's sentence."""
-    quota = _QUOTA.search(message)
-    if quota is not None:
-        return "quota", quota.group()
-    for words, boundary, reason in _WORDS:
-        if words in message:
-            return boundary, reason
-    return "scheduler", "scheduler"
-
-
 def _is_taken(pod: Obj) -> bool:
     """The agent has begun with it."""
     if phase_of(pod) != "Pending" or lookup(pod, "status", "startTime"):
@@ -157,12 +133,9 @@ def _is_taken(pod: Obj) -> bool:
     return find_condition(conditions_of(pod), "Starting") is not None
 
 
-_IMAGE = ("ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull", "ImageNotMapped")
-
-
 def _starting(pod: Obj) -> Stand:
     reason, message = _trouble(pod)
-    boundary = _boundary(reason)
+    boundary = container_boundary(reason)
     why = f"{reason}: {message}" if message else reason
     return Stand(STARTING, _unready_since(pod), boundary, boundary, why)
 
@@ -190,22 +163,6 @@ def _trouble(pod: Obj) -> tuple[str, str]:
     if phase_of(pod) == "Running":
         return "WaitingForProbe", str(ready.get("message") or "")
     return str(ready.get("reason") or "ContainerCreating"), str(ready.get("message") or "")
-
-
-def _boundary(reason: str) -> str:
-    if reason in _IMAGE or "Image" in reason:
-        return "image"
-    if reason == CRASH_LOOP or (reason.endswith("Error") and "Config" not in reason):
-        return CRASH
-    if "Config" in reason:
-        return "config"
-    if reason == "ReadinessGatesNotReady":
-        return "gate"
-    if reason == "NodeUnreachable":
-        return "node"
-    if "Probe" in reason or reason.startswith("ContainersNotReady"):
-        return "probe"
-    return "start"
 
 
 def _since(pod: Obj, type_: str) -> float:

@@ -121,7 +121,7 @@ def _probes(pods: Iterable[Obj]) -> list[LastError]:
     found = []
     for pod in pods:
         said = find_condition(conditions_of(pod), "Starting") or {}
-        if said.get("reason") == "WaitingForProbe" and "probe failed" in str(said.get("message")):
+        if said.get("reason") == "WaitingForProbe":
             found.append(
                 LastError(
                     controller="agent",

@@ -12,9 +12,8 @@ from typing import Literal
 import msgspec
 import numpy as np
 
-from fathom.model.decision import Decision, Seen
+from fathom.model.decision import Decision, Rejection, Seen
 from fathom.model.objects import Obj, key_of, lookup, metadata
-from fathom.model.pod_phase import is_terminal
 from fathom.model.times import timestamp
 from fathom.model.well_known import DECISION_ANNOTATION
 from fathom.record.journal import Kept
@@ -23,6 +22,7 @@ from fathom.schedule.known import Known
 from fathom.schedule.place import Placement
 from fathom.schedule.pods import PodView
 from fathom.schedule.remedy import OWNER, remedies
+from fathom.schedule.verdicts import Reason
 
 REFUSED = frozenset({"conflict", "rejected"})
 State = Literal["scheduled", "unschedulable", "gated", "waiting", "finished", "gone"]
@@ -98,10 +98,11 @@ class Why(msgspec.Struct, frozen=True, kw_only=True):
     attempt: Attempt | None = None  # None: nothing on record.
     attempts: int = 0
     groups: tuple[Group, ...] = ()
-    queue: tuple[int, int] | None = None  # Which in line, of how many.
+    queue: tuple[int, int] | None = None  # In line, when the last attempt took it: which, of how many.
     freshness: tuple[Used, ...] = ()
     now: Now | None = None
     next_trigger: str = ""
+    rejected: tuple[Rejection, ...] = ()  # The rules in its way now, the decisive one first.
 
 
 class Reached(msgspec.Struct, frozen=True):
@@ -119,7 +120,6 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
     reasons: Mapping[str, str] | None  # Of the last one: node -> reason.
     latest: Mapping[str, Reached]
     now_ns: int
-    queue: tuple[int, int] | None = None
     heard: bool = True  # Whether anything of the scheduler that the pod names is on record.
 
 
@@ -167,7 +167,7 @@ def explain_pod(evidence: Evidence, known: Known) -> Why:
     placement = known.decider.place(view, context)
     change = _smallest(view, known, context) if placement.node is None else None
     now = _now(placement, known, last)
-    decisive = _decisive(placement, now.groups, view, change)
+    decisive = _decisive(placement, view, change)
     state = _state(view, placement)
     return Why(
         summary=_waiting_line(name, placement, decisive, change, evidence),
@@ -180,10 +180,11 @@ def explain_pod(evidence: Evidence, known: Known) -> Why:
         attempt=attempt,
         attempts=len(evidence.kept),
         groups=recorded or now.groups,
-        queue=evidence.queue,
+        queue=last.decision.place if last is not None else None,
         freshness=_freshness(last, evidence),
         now=now,
         next_trigger=_next(view, placement),
+        rejected=placement.rejections,
     )
 
 
@@ -309,8 +310,12 @@ def reasons_of(placement: Placement, known: Known) -> dict[str, str]:
     found = {}
     for row in np.flatnonzero(known.table.alive[: known.table.height]).tolist():
         reason = listed[int(codes[row])]
-        found[known.table.names[row]] = f"{reason.rule}: {', '.join(reason.texts)}" if reason.rule else ""
+        found[known.table.names[row]] = _text(reason) if reason.rule else ""
     return found
+
+
+def _text(reason: Reason) -> str:
+    return f"{reason.rule}: {', '.join(reason.texts)}"
 
 
 def _now(placement: Placement, known: Known, last: Kept | None) -> Now:
@@ -319,23 +324,31 @@ def _now(placement: Placement, known: Known, last: Kept | None) -> Now:
         return Now(placement.node, placement.message, groups)
     was_placed = last.decision.verdict == "bind"
     differs = was_placed == (placement.node is None) or (
-        placement.node is None and not last.decision.message.startswith(placement.message)
+        placement.node is None and not _is_as_recorded(placement, last.decision)
     )
     return Now(placement.node, placement.message, groups, differs)
 
 
-def _decisive(placement: Placement, groups: tuple[Group, ...], view: PodView, change: Change | None) -> str:
+def _is_as_recorded(placement: Placement, decision: Decision) -> bool:
+    """Where the filters were asked, by what each rejected: the message on record also tells of preemption."""
+    if decision.filters:
+        return (decision.nodes, decision.filters) == (placement.nodes, dict(placement.rejected))
+    return decision.message == placement.message
+
+
+def _decisive(placement: Placement, view: PodView, change: Change | None) -> str:
     """The rule that the smallest change is about: it is what the nearest nodes lack. Of a gated pod, its
     gates."""
     if view.shape.gates:
         return f"SchedulingGates ({', '.join(view.shape.gates)})"
     if placement.node is not None:
         return ""
-    if not groups:
+    if not placement.rejecting:
         return "there are no nodes"
+    ordered = sorted(placement.rejecting, key=lambda one: (-one[1], _text(one[0])))
     rule = change.rule if change is not None else ""
-    found = next((one for one in groups if one.reason.startswith(f"{rule}:")), groups[0])
-    return f"{found.reason} ({found.count} of {placement.nodes} nodes)"
+    reason, count = next((one for one in ordered if one[0].rule == rule), ordered[0])
+    return f"{_text(reason)} ({count} of {placement.nodes} nodes)"
 
 
 def _freshness(last: Kept | None, evidence: Evidence) -> tuple[Used, ...]:
@@ -358,25 +371,4 @@ def _next(view: PodView, placement: Placement) -> str:
         return "its turn in line"
     return ", ".join(placement.helped_by) + (
         ", or within a minute" if placement.helped_by else "within a minute"
-    )
-
-
-def unbound_in_line(pods: list[Obj], scheduler: str = "") -> list[Obj]:
-    """Pods that wait for one scheduler (or any), as its queue orders them: by priority, then age."""
-    waiting = [
-        pod
-        for pod in pods
-        if not lookup(pod, "spec", "nodeName")
-        and not metadata(pod).get("deletionTimestamp")
-        and not is_terminal(pod)
-        and not lookup(pod, "spec", "schedulingGates")
-        and scheduler in {"", scheduler_of(pod)}
-    ]
-    return sorted(
-        waiting,
-        key=lambda pod: (
-            -int(lookup(pod, "spec", "priority") or 0),
-            str(metadata(pod).get("creationTimestamp")),
-            key_of(pod),
-        ),
     )

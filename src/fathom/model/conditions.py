@@ -16,6 +16,10 @@ Status = Literal["True", "False", "Unknown"]
 
 SERVING_CONDITION = "fathom.dev/Serving"  # Of a pod: whether the gateway reaches it.
 CONNECTIONS_FAIL = "fathom.dev/ConnectionsFail"  # Of a Service, said by the gateway: its error budget burns.
+# Of a pod that no node takes: its reason is the pending reason, from `model/reasons.py`.
+SCHEDULING_RETRYING = "SchedulingRetrying"
+# Of a ReplicaSet or a WorkloadProgress, beside ReplicaFailure: its reason is the boundary that refuses pods.
+PODS_REFUSED = "fathom.dev/PodsRefused"
 DISRUPTION_TARGET = "DisruptionTarget"  # Of a pod that somebody ends, with why: a Job may forgive that.
 
 

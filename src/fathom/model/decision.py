@@ -39,6 +39,16 @@ class Considered(msgspec.Struct, frozen=True, omit_defaults=True):
     decisive: bool = False  # Without it the decision would have been another.
 
 
+class Rejection(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A rule that kept nodes from a pod, and what that means: see `model/reasons.py`."""
+
+    rule: str  # '' where there are no nodes to judge.
+    boundary: str  # 'capacity': whose turn it is.
+    nodes: int  # How many nodes the rule rejected.
+    remedy: str = ""  # 'AddCapacity'
+    reason: str = ""  # 'capacity/ports': the boundary, with what most of these nodes lack.
+
+
 class Decision(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     """One scheduling attempt, or one controller's wish to change the world."""
 
@@ -59,6 +69,8 @@ class Decision(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     overrides: tuple[Considered, ...] = ()
     quotas: tuple[Considered, ...] = ()
     filters: dict[str, int] = {}  # Reason -> how many nodes it removed.
+    rejected: tuple[Rejection, ...] = ()  # Of a pod without a node: by rule, the decisive one first.
+    place: tuple[int, int] | None = None  # In line, when it was taken: which, of how many.
     verdicts: str = ""  # The table that has every node's own reason.
     differs: tuple[tuple[int, int, int], ...] = ()  # Where it is not as in the table: (layer, at, code).
     scores: dict[str, int] = {}  # The best candidates.
@@ -80,6 +92,7 @@ class Outcome(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     result: Result
     revision: int = 0  # That was committed, or that was found.
     message: str = ""
+    check: str = ""  # Of a binding that was refused: which predicate was false.
 
 
 class Roster(msgspec.Struct, frozen=True, kw_only=True):

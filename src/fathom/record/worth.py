@@ -80,5 +80,6 @@ def _in_brief(one: Decision) -> Decision:
         verdicts="",
         differs=(),
         scores={},
+        place=None,
         message="",
     )

@@ -100,7 +100,8 @@ class Committing:
             self._note(sent, "settled" if settled else "committed", answer.revision)
             self._has_landed(sent, answer)
         else:
-            self._note(sent, "conflict", answer.current_revision, f"{answer.check}: {answer.message}")
+            message = f"{answer.check}: {answer.message}"
+            self._note(sent, "conflict", answer.current_revision, message, check=answer.check)
             self._take_back(sent, answer)
 
     def _has_landed(self, sent: Sent, answer: Answer) -> None:
@@ -127,9 +128,11 @@ class Committing:
         cause = Cause("retry", f"{answer.check}: {answer.message}"[:200])
         self._desk.pods.retry(uid, cause, now_ns=self._desk.clock.monotonic_ns(), backoff=not at_once)
 
-    def _note(self, sent: Sent, result: Result, revision: int, message: str = "") -> None:
+    def _note(self, sent: Sent, result: Result, revision: int, message: str = "", *, check: str = "") -> None:
         now_ns = self._desk.clock.now_ns()
-        self._desk.recorder.concluded(sent.decision, now_ns, result, revision=revision, message=message)
+        self._desk.recorder.concluded(
+            sent.decision, now_ns, result, revision=revision, message=message, check=check
+        )
 
 
 def _has_no_use_for_it(sent: Sent, answer: Answer) -> bool:

@@ -121,4 +121,15 @@ class Deciding:
         if self._desk.voice is not None:
             waits = ", ".join(helped_by) or "a change of the pod"
             retry = f"looked at again after {waits}, or within a minute"
-            self._desk.voice.waits(Word(pod.key, pod.uid, "Unschedulable", message, retry, id_))
+            self._desk.voice.waits(
+                Word(
+                    pod.key,
+                    pod.uid,
+                    "Unschedulable",
+                    message,
+                    retry,
+                    id_,
+                    pending=placement.rejections[0].reason,
+                    lacks=tuple(placement.rejected),
+                )
+            )

@@ -23,7 +23,17 @@ from fathom.schedule.rules import RULES, Filter, Rules, Score, SoftScore, Topolo
 from fathom.schedule.scores.soft import Soft
 from fathom.schedule.shape import Shape
 from fathom.schedule.table import NodeTable
-from fathom.schedule.verdicts import CODES_MAX, FITS, Change, Codes, Domains, VerdictLog, Verdicts, joined
+from fathom.schedule.verdicts import (
+    CODES_MAX,
+    FITS,
+    Change,
+    Codes,
+    Domains,
+    Reason,
+    VerdictLog,
+    Verdicts,
+    joined,
+)
 
 CODES = CODES_MAX + 1
 # Rows that are quicker to look at one by one than all at once.
@@ -57,7 +67,8 @@ class Pass:
     _softs: list[tuple[int, Soft]]
     _joined: Codes  # Own and layers together; the same array as `own` where there are no layers.
     _counts: list[int]  # By code: rows of `_joined` that have it.
-    _rejected: dict[str, int] | None  # The same in words; None: to be worked out.
+    _rejecting: tuple[tuple[Reason, int], ...] | None  # The same by reason; None: to be worked out.
+    _rejected: dict[str, int]  # And in words.
     _stamp: int  # Another one whenever other rows are feasible.
     _rescaled: tuple[int, Ints] | None  # What `_scaled` comes to, with its stamp.
     _steady: bool  # No score depends on which nodes are left. Then the next three are in use.
@@ -87,15 +98,19 @@ class Pass:
         return Verdicts(self.log, self.log.decisions - 1)
 
     def rejected(self) -> dict[str, int]:
-        """Reason -> nodes, as of now. Shared between decisions until something changes."""
-        if self._rejected is None:
-            self._rejected = _by_text(self.reasons, self._counts)
+        """Reason -> nodes, as of now, in words."""
+        self.rejecting()
         return self._rejected
 
+    def rejecting(self) -> tuple[tuple[Reason, int], ...]:
+        """Reason -> nodes, as of now. Shared between decisions until something changes."""
+        if self._rejecting is None:
+            self._rejecting = _with_nodes(self.reasons, self._counts)
+            self._rejected = _by_text(self._rejecting)
+        return self._rejecting
+
     def rejecting_rules(self) -> list[str]:
-        codes = self.codes()
-        found = np.unique(codes[(codes != FITS) & (codes != Reasons.GONE)]).tolist()
-        return list(dict.fromkeys(self.reasons.listed[code].rule for code in found))
+        return list(dict.fromkeys(reason.rule for reason, _ in self.rejecting()))
 
     def codes(self) -> Codes:
         """Every row's verdict, as of now. Not to be written to."""
@@ -170,7 +185,7 @@ class Pass:
         changed = np.bincount(new, minlength=CODES) - np.bincount(old, minlength=CODES)
         for code in np.flatnonzero(changed).tolist():
             self._counts[code] += int(changed[code])
-        self._rejected = None
+        self._rejecting = None
         self._stamp += 1
         if self._steady:
             self._totals[rows] = np.where(new == FITS, self._base[rows] + self._constant, OUT)
@@ -181,7 +196,7 @@ class Pass:
             self._stamp += 1
         self._counts[old] -= 1
         self._counts[new] += 1
-        self._rejected = None
+        self._rejecting = None
 
     def _retotal(self, row: int, total: int) -> None:
         self._totals[row] = total
@@ -301,7 +316,7 @@ class Pass:
             self._keep_scaled(weight, raw, down, self.own == FITS)
         self._joined = joined(self.own, self._coded()) if self._layers else self.own
         self._counts = np.bincount(self._joined, minlength=CODES).tolist()
-        self._rejected, self._rescaled, self._stamp = None, None, 0
+        self._rejecting, self._rescaled, self._stamp = None, None, 0
         self._new_log()
         # Making layers may have made the table give up counters, which counts as a change: read it after.
         self.version = self.table.version
@@ -368,11 +383,17 @@ def _tops(totals: Ints) -> tuple[int, array[int]]:
     return best, rows
 
 
-def _by_text(reasons: Reasons, counts: list[int]) -> dict[str, int]:
+def _with_nodes(reasons: Reasons, counts: list[int]) -> tuple[tuple[Reason, int], ...]:
+    return tuple(
+        [(reason, counts[code]) for code, reason in enumerate(reasons.listed) if code and counts[code]]
+    )
+
+
+def _by_text(rejecting: Sequence[tuple[Reason, int]]) -> dict[str, int]:
     found: dict[str, int] = {}
-    for code, reason in enumerate(reasons.listed):
-        for text in reason.texts if counts[code] else ():
-            found[text] = found.get(text, 0) + counts[code]
+    for reason, count in rejecting:
+        for text in reason.texts:
+            found[text] = found.get(text, 0) + count
     return dict(sorted(found.items()))
 
 

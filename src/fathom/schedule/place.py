@@ -7,16 +7,20 @@ from zlib import crc32
 
 import msgspec
 
+from fathom.model.decision import Rejection
 from fathom.model.invariant import InvariantBroken
+from fathom.model.reasons import GATE, remedy_for
 from fathom.schedule.context import Context
 from fathom.schedule.filters.steering import class_on, overrides_used
 from fathom.schedule.passes import Choice, Pass
 from fathom.schedule.pods import PodView
+from fathom.schedule.rules import NO_NODES as NO_NODE_REJECTED
 from fathom.schedule.rules import POD_CHANGED, RULES, Rules
 from fathom.schedule.shape import Shape
 from fathom.schedule.table import NodeTable
 from fathom.schedule.verdicts import FITS, Reason, Verdicts
 
+GATES = "SchedulingGates"  # As a rule's name.
 GATED = "Scheduling is blocked due to non-empty scheduling gates"
 NO_NODES = "no nodes available to schedule pods"
 
@@ -27,6 +31,8 @@ PASSES_MAX, PASS_ROWS_MAX = 256, 8 << 20
 class Placement(msgspec.Struct, frozen=True, kw_only=True):
     node: str | None  # None means unschedulable: an answer, not an exception.
     rejected: Mapping[str, int] = {}  # Reason -> nodes it removed, for the message and `fathom why`.
+    rejecting: tuple[tuple[Reason, int], ...] = ()  # The same as data.
+    rejections: tuple[Rejection, ...] = ()  # Of an unschedulable pod: by rule, the decisive one first.
     message: str = ""  # Of an unschedulable pod, as kube-scheduler words it.
     helped_by: tuple[str, ...] = ()  # Events that could help an unschedulable pod (see rules.py).
     verdicts: Verdicts | None = None  # Every node's own reason. None before the filters (gated).
@@ -130,6 +136,7 @@ def _gated(table: NodeTable, world: Context) -> Placement:
     return Placement(
         node=None,
         message=GATED,
+        rejections=(Rejection(GATES, GATE, 0, remedy_for(GATE), GATE),),
         helped_by=(POD_CHANGED,),
         policy=world.policy.name,
         seen=world.seen,
@@ -151,6 +158,7 @@ def _placement(made: Pass, choice: Choice | None) -> Placement:
     return Placement(
         node=names[row],
         rejected=made.rejected(),
+        rejecting=made.rejecting(),
         verdicts=made.verdicts(),
         scores=scores,
         tied=len(choice.best),
@@ -164,10 +172,12 @@ def _placement(made: Pass, choice: Choice | None) -> Placement:
 
 
 def _unschedulable(made: Pass) -> Placement:
-    rejected = made.rejected()
+    rejected, rejecting = made.rejected(), made.rejecting()
     return Placement(
         node=None,
         rejected=rejected,
+        rejecting=rejecting,
+        rejections=made.rules.rejections(rejecting) or NO_NODE_REJECTED,
         message=explained(len(made.table), rejected),
         helped_by=made.rules.helped_by(made.rejecting_rules() or [one.name for one in made.rules.filters]),
         verdicts=made.verdicts(),

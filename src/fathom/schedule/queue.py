@@ -61,6 +61,8 @@ class Entry(msgspec.Struct):
     waits: tuple[str, ...] = ()  # While parked: events that could help.
     due_ns: int = 0  # While parked or in backoff: when it is looked at anyway.
     number: int = 0  # Creation is known to the second: within one, who came first.
+    taken_before: int = 0  # Of all pods ever taken: how many were when it began to wait for its turn.
+    place: tuple[int, int] | None = None  # When it was last taken: which since then, of how many.
 
     @property
     def order(self) -> tuple[int, int, str]:
@@ -115,6 +117,8 @@ class SchedulingQueue:
         self._entries: dict[str, Entry] = {}  # By UID: every pod once, in one state.
         self._lines: dict[int, dict[str, _Line]] = {}  # Priority -> tenant -> line; no line is empty.
         self._count = 0  # Of pods that ever came.
+        self._active = 0  # Pods that wait for their turn now.
+        self._taken = 0  # Of pods that were ever taken.
         self._turns: dict[str, int] = {}  # Tenant -> pods taken for it; the least is next.
         self._floor = 0  # No tenant's turn counts less: who was away does not catch up.
         self._due: list[tuple[int, str]] = []  # Heap; stale where the entry's own due time differs.
@@ -196,6 +200,9 @@ class SchedulingQueue:
                 self._leave(entry)
                 self._move(entry, "in-hand")
                 entry.attempt += 1
+                self._taken += 1
+                which = self._taken - entry.taken_before
+                entry.place = (which, which + self._active)
                 taken.append(entry)
         return taken
 
@@ -298,15 +305,6 @@ class SchedulingQueue:
             heapq.heappop(self._due)
         return None
 
-    def position(self, uid: str) -> tuple[int, int] | None:
-        """Which in line, and of how many that wait, by priority and age. For people: it looks at all."""
-        entry = self._entries.get(uid)
-        if entry is None or entry.state not in IN_LINE:
-            return None
-        line = [one for one in self._entries.values() if one.state in IN_LINE]
-        mine = (-entry.pod.priority, *entry.order)
-        return sum((-one.pod.priority, *one.order) < mine for one in line) + 1, len(line)
-
     # Inside.
 
     def _move(self, entry: Entry, state: State) -> None:
@@ -326,6 +324,8 @@ class SchedulingQueue:
         heapq.heappush(line.by_age, entry.order)
         heapq.heappush(line.by_shape.setdefault(pod.shape, []), entry.order)
         line.size += 1
+        self._active += 1
+        entry.taken_before = self._taken
 
     def _leave(self, entry: Entry) -> None:
         """Take it out of where it stands. Heaps are left as they are: what is stale there is skipped."""
@@ -333,6 +333,7 @@ class SchedulingQueue:
         if entry.state == "active":
             line = self._lines[pod.priority][pod.tenant]
             line.size -= 1
+            self._active -= 1
             heap = line.by_shape.get(pod.shape)
             if heap is not None and not heap:
                 del line.by_shape[pod.shape]

@@ -36,6 +36,10 @@ from fathom.schedule.verdicts import Codes, Domains, VerdictLog
 DIFFERS_MAX = 24
 # A segment of the journal holds some 40,000 decisions; a table is never further away than this.
 TABLE_AGE_MAX = 5_000
+# Rules whose reasons name the policy, the override or the tenant that they are about.
+OF_POLICY = frozenset({"Freshness", "MaxZoneSkew"})
+OF_OVERRIDES = frozenset({"Override"})
+OF_QUOTA = frozenset({"TenantQuota"})
 LEVEL = 1  # zlib's fastest: columns of codes are mostly one value.
 
 
@@ -110,6 +114,8 @@ class Recorder:
                 overrides=_overrides(around.context, placement),
                 quotas=_quotas(around.context, placement),
                 filters=dict(placement.rejected),
+                rejected=placement.rejections,
+                place=entry.place,
                 verdicts=table,
                 differs=differs,
                 scores=dict(placement.scores),
@@ -124,10 +130,17 @@ class Recorder:
         return id_
 
     def concluded(
-        self, id_: str, time_ns: int, result: Result, *, revision: int = 0, message: str = ""
+        self,
+        id_: str,
+        time_ns: int,
+        result: Result,
+        *,
+        revision: int = 0,
+        message: str = "",
+        check: str = "",
     ) -> None:
         self._journal.concluded(
-            Outcome(id=id_, time_ns=time_ns, result=result, revision=revision, message=message)
+            Outcome(id=id_, time_ns=time_ns, result=result, revision=revision, message=message, check=check)
         )
 
     # Tables.
@@ -209,8 +222,7 @@ def _text(reason: Any) -> str:
 
 def _policies(context: Context, placement: Placement) -> tuple[Considered, ...]:
     policy = context.policy
-    named = (f"policy/{policy.name}:", f"freshness/{policy.name}:")
-    decisive = placement.node is None and _rejected_by(placement, *named)
+    decisive = placement.node is None and _rejected_by(placement, OF_POLICY, policy.name)
     return (Considered(policy.name, policy.revision, decisive),)
 
 
@@ -218,7 +230,7 @@ def _overrides(context: Context, placement: Placement) -> tuple[Considered, ...]
     listed = [*(one.override for one in context.avoided), *(one.override for one in context.allowed)]
     names = dict.fromkeys(listed)
     return tuple(
-        Considered(name, 0, name in placement.overrides or _rejected_by(placement, f"override/{name}:"))
+        Considered(name, 0, name in placement.overrides or _rejected_by(placement, OF_OVERRIDES, name))
         for name in names
     )
 
@@ -226,10 +238,10 @@ def _overrides(context: Context, placement: Placement) -> tuple[Considered, ...]
 def _quotas(context: Context, placement: Placement) -> tuple[Considered, ...]:
     if context.quota is None:
         return ()
-    decisive = _rejected_by(placement, "quota/")
-    return (Considered(context.quota.tenant, context.quota.revision, decisive),)
+    tenant = context.quota.tenant
+    decisive = _rejected_by(placement, OF_QUOTA, tenant)
+    return (Considered(tenant, context.quota.revision, decisive),)
 
 
-def _rejected_by(placement: Placement, *starts: str) -> bool:
-    """Reasons begin with what they are about; others may have any words in them, a taint's for one."""
-    return any(reason.startswith(starts) for reason in placement.rejected)
+def _rejected_by(placement: Placement, rules: frozenset[str], about: str) -> bool:
+    return any(reason.rule in rules and reason.about == about for reason, _ in placement.rejecting)

@@ -18,6 +18,8 @@ from typing import Final, Literal
 
 import msgspec
 
+from fathom.model.decision import Rejection
+from fathom.model.reasons import CAPACITY, NODES, QUOTA, SCHEDULER, TOPOLOGY, boundary_of, remedy_for
 from fathom.schedule.columns import Ints
 from fathom.schedule.context import WEIGHTS, Context, Policy
 from fathom.schedule.filters import nodes, podaffinity, ports, quota, resources, spread, steering, volumes
@@ -28,7 +30,7 @@ from fathom.schedule.scores import resources as resource_scores
 from fathom.schedule.scores import soft
 from fathom.schedule.shape import Shape
 from fathom.schedule.table import NodeTable
-from fathom.schedule.verdicts import Codes
+from fathom.schedule.verdicts import Codes, Reason
 
 # Events, as the queue names them. A rule lists those that could make it change its mind.
 NODE_ADDED: Final = "NodeAdded"
@@ -62,6 +64,8 @@ class Filter(msgspec.Struct, frozen=True):
     reads: Reads = "node"
     judge_one: JudgeOne | None = None  # The same for one row, where that is asked after every placement.
     optional: bool = True  # A policy may switch it off. What the ledger insists on stays on.
+    boundary: str = SCHEDULER  # Whose turn it is when it rejects: see `model/reasons.py`.
+    remedy: str = ""  # In one word; '' is that of the boundary.
 
 
 class TopologyFilter(msgspec.Struct, frozen=True):
@@ -69,6 +73,8 @@ class TopologyFilter(msgspec.Struct, frozen=True):
     layers: MakeLayers
     helped_by: tuple[str, ...]
     optional: bool = True
+    boundary: str = TOPOLOGY
+    remedy: str = ""
 
 
 class Score(msgspec.Struct, frozen=True):
@@ -91,20 +97,51 @@ Rule = Filter | TopologyFilter | Score | SoftScore
 
 FILTERS: tuple[Filter | TopologyFilter, ...] = (
     Filter("Freshness", steering.freshness, (VIEW_FRESH, POLICY_CHANGED), optional=False),
-    Filter("NodeName", nodes.node_name, (NODE_ADDED,), optional=False),
-    Filter("NodeUnschedulable", nodes.unschedulable, (NODE_ADDED, NODE_CHANGED), optional=False),
-    Filter("TaintToleration", nodes.taints, (NODE_ADDED, NODE_CHANGED, POD_CHANGED), optional=False),
-    Filter("NodeAffinity", nodes.affinity, (NODE_ADDED, NODE_CHANGED, POD_CHANGED), optional=False),
-    Filter("Override", steering.avoided, (NODE_ADDED, NODE_CHANGED, OVERRIDE_CHANGED), optional=False),
+    Filter("NodeName", nodes.node_name, (NODE_ADDED,), optional=False, boundary=NODES),
+    Filter(
+        "NodeUnschedulable",
+        nodes.unschedulable,
+        (NODE_ADDED, NODE_CHANGED),
+        optional=False,
+        boundary=NODES,
+    ),
+    Filter(
+        "TaintToleration",
+        nodes.taints,
+        (NODE_ADDED, NODE_CHANGED, POD_CHANGED),
+        optional=False,
+        boundary=NODES,
+    ),
+    Filter(
+        "NodeAffinity",
+        nodes.affinity,
+        (NODE_ADDED, NODE_CHANGED, POD_CHANGED),
+        optional=False,
+        boundary=TOPOLOGY,
+    ),
+    Filter(
+        "Override",
+        steering.avoided,
+        (NODE_ADDED, NODE_CHANGED, OVERRIDE_CHANGED),
+        optional=False,
+        boundary=NODES,
+    ),
     Filter("NodeTrust", steering.doubted, (NODE_ADDED, TRUST_CHANGED)),
     Filter(
         "CapacityClass",
         steering.reserved,
         (NODE_ADDED, NODE_CHANGED, CLASS_CHANGED, OVERRIDE_CHANGED),
         optional=False,
+        boundary=CAPACITY,
     ),
-    Filter("VolumeBinding", volumes.volumes, (NODE_ADDED, NODE_CHANGED, VOLUME_CHANGED), optional=False),
-    Filter("NodePorts", ports.ports, (NODE_ADDED, POD_GONE), reads="pods", optional=False),
+    Filter(
+        "VolumeBinding",
+        volumes.volumes,
+        (NODE_ADDED, NODE_CHANGED, VOLUME_CHANGED),
+        optional=False,
+        boundary=TOPOLOGY,
+    ),
+    Filter("NodePorts", ports.ports, (NODE_ADDED, POD_GONE), reads="pods", optional=False, boundary=CAPACITY),
     Filter(
         "NodeResourcesFit",
         resources.fit,
@@ -112,6 +149,7 @@ FILTERS: tuple[Filter | TopologyFilter, ...] = (
         reads="pods",
         judge_one=resources.fit_one,
         optional=False,
+        boundary=CAPACITY,
     ),
     TopologyFilter(
         "PodTopologySpread",
@@ -133,6 +171,7 @@ FILTERS: tuple[Filter | TopologyFilter, ...] = (
         quota.quotas,
         (NODE_ADDED, NODE_CHANGED, POD_GONE, QUOTA_CHANGED, CLASS_CHANGED, OVERRIDE_CHANGED),
         optional=False,
+        boundary=QUOTA,
     ),
 )
 
@@ -190,6 +229,43 @@ class Rules(msgspec.Struct, frozen=True):
         if any(one.optional for one in rejecting):
             found.add(POLICY_CHANGED)
         return tuple(sorted(found))
+
+    def rejections(self, counts: Sequence[tuple[Reason, int]]) -> tuple[Rejection, ...]:
+        """What rejected nodes, by rule, the decisive one first: of the rules that are nearest to a place, the
+        one that keeps most nodes away."""
+        by_rule: dict[str, list[tuple[Reason, int]]] = {}
+        for reason, count in counts:
+            by_rule.setdefault(reason.rule, []).append((reason, count))
+        filters = {one.name: one for one in self.filters}
+        ranked = [
+            (_distance(filters.get(rule)), _rejection(rule, filters.get(rule), found))
+            for rule, found in by_rule.items()
+        ]
+        ranked.sort(key=lambda each: (each[0], -each[1].nodes))
+        return tuple([rejection for _, rejection in ranked])
+
+
+def _distance(one: Filter | TopologyFilter | None) -> int:
+    """A node that comes to the quota has passed all others: a grant is all that it takes. One that is full,
+    or has the wrong neighbours, is a node for the pod. One that is rejected for what it is, by its labels or
+    taints, says nothing while there are nodes for the pod."""
+    if one is not None and one.boundary == QUOTA:
+        return 0
+    return 1 if isinstance(one, TopologyFilter) or (one is not None and one.reads == "pods") else 2
+
+
+def _rejection(
+    rule: str, one: Filter | TopologyFilter | None, found: Sequence[tuple[Reason, int]]
+) -> Rejection:
+    """`one` is None where a user's filter gives its reasons another name than its own."""
+    boundary = one.boundary if one is not None else SCHEDULER
+    most, _ = max(found, key=lambda each: each[1])
+    reason = most.pending if boundary_of(most.pending) == boundary else boundary
+    remedy = (one.remedy if one is not None else "") or remedy_for(reason)
+    return Rejection(rule, boundary, sum(count for _, count in found), remedy, reason)
+
+
+NO_NODES = (Rejection("", NODES, 0, remedy_for(NODES), NODES),)
 
 
 RULES = Rules()

@@ -20,6 +20,7 @@ from fathom.client.outcomes import Committed, Conflict, Rejected, Unknown
 from fathom.kinds import binding_batch
 from fathom.model.errors import ApiError
 from fathom.model.objects import Key, Obj, lookup, metadata, uid_of
+from fathom.model.reasons import FENCED
 
 BINDING_BATCHES = own_resource(binding_batch.DEFINITION)
 PODS = Resource("", "v1", "pods")
@@ -108,17 +109,22 @@ async def send_one(api: Api, wish: Wish) -> Answer:
             return Answer("Bound")
         case Unknown(cause=cause):
             return Answer("Unknown", message=cause)
-        case Conflict(why=why):
-            return Answer("Refused", check=_check_in(why), message=why)
+        case Conflict(why=why, causes=causes):
+            return await _refused(api, wish, why, causes)
         case Rejected(code=404, message=message):
             return Answer("Refused", check="PodGone", message=message)
         case Rejected(reason=reason, message=message):
             return Answer("Refused", check=reason, message=message)
 
 
-def _check_in(why: str) -> str:
-    """A Kubernetes names no check; its words tell the most frequent one."""
-    return "PodBound" if "already assigned" in why else "Conflict"
+async def _refused(api: Api, wish: Wish, why: str, causes: tuple[str, ...]) -> Answer:
+    """Our server names the check. A Kubernetes names none, so the pod is asked whether it has a node."""
+    if causes:
+        return Answer("Refused", check=causes[0], message=why)
+    found = await read_outcome(api, wish)
+    if found is not None and found.status != "Unknown":
+        return found
+    return Answer("Refused", check="Conflict", message=why)
 
 
 async def send_batch(api: Api, wishes: Sequence[Wish]) -> list[Answer]:
@@ -133,8 +139,8 @@ async def send_batch(api: Api, wishes: Sequence[Wish]) -> list[Answer]:
             return answers_in(obj, len(wishes))
         case Unknown(cause=cause):
             return [Answer("Unknown", message=cause)] * len(wishes)
-        case Conflict(why=why):
-            check = FENCE_LOST if "ence" in why else "Conflict"
+        case Conflict(why=why, causes=causes):
+            check = FENCE_LOST if FENCED in causes else "Conflict"
             return [Answer("Refused", check=check, message=why)] * len(wishes)
         case Rejected(code=404, message=message):
             return [Answer("Refused", check=NO_BATCHES, message=message)] * len(wishes)

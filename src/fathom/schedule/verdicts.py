@@ -28,6 +28,8 @@ class Reason(msgspec.Struct, frozen=True):
     rule: str  # 'NodeResourcesFit'
     texts: tuple[str, ...]  # In kube-scheduler's words; several when several resources are short.
     resolvable: bool = True  # Removing pods from the node could help.
+    pending: str = ""  # 'capacity/ports': where it says more than its filter's boundary.
+    about: str = ""  # The override, policy, class or limit that rejects, by name.
 
 
 class Change(msgspec.Struct, frozen=True):

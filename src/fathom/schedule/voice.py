@@ -15,7 +15,13 @@ import msgspec
 
 from fathom.client.api import Api, Resource
 from fathom.client.outcomes import Conflict
-from fathom.model.conditions import NUMBERS_EVERY_S, Status, conditions_of, set_condition, without_digits
+from fathom.model.conditions import (
+    NUMBERS_EVERY_S,
+    SCHEDULING_RETRYING,
+    Status,
+    conditions_of,
+    set_condition,
+)
 from fathom.model.objects import Key, Obj, metadata, uid_of
 from fathom.model.times import timestamp
 from fathom.seams.outside import Clock, Ids
@@ -23,7 +29,7 @@ from fathom.seams.outside import Clock, Ids
 PODS = Resource("", "v1", "pods")
 EVENTS = Resource("", "v1", "events")
 
-SCHEDULED, RETRYING, QUEUED = "PodScheduled", "SchedulingRetrying", "Queued"
+SCHEDULED, RETRYING, QUEUED = "PodScheduled", SCHEDULING_RETRYING, "Queued"
 
 # A second's worth of status commits that leaves a small server room for bindings.
 WORDS_PER_S = 100.0
@@ -46,11 +52,12 @@ class Word(msgspec.Struct, frozen=True):
     message: str
     retry: str = ""  # What it waits for, in words.
     decision: str = ""
+    pending: str = ""  # 'capacity/ports': what holds it, for other programs (see `model/reasons.py`).
+    lacks: tuple[str, ...] = ()  # What nodes lack, without how many of them do.
 
 
 class Told(msgspec.Struct, frozen=True):
-    reason: str
-    message: str
+    word: Word
     at_ns: int
 
 
@@ -85,7 +92,7 @@ class Voice:
         if told is not None and is_no_news(told, word, now_ns=now_ns):
             return
         if len(self._line) < LINE_MAX:
-            self._told[word.uid] = Told(word.reason, word.message, now_ns)
+            self._told[word.uid] = Told(word, now_ns)
             self._line[word.uid] = word
             self._stir.set()
             if word.reason == "Unschedulable":
@@ -175,7 +182,7 @@ class Voice:
     def _again(self, word: Word) -> None:
         """Unless something newer was said, or there is nothing to say any more."""
         told = self._told.get(word.uid)
-        newest = told is not None and (told.reason, told.message) == (word.reason, word.message)
+        newest = told is not None and told.word == word
         if newest and word.uid not in self._line and len(self._line) < LINE_MAX:
             self._line[word.uid] = word
             self._stir.set()
@@ -183,11 +190,10 @@ class Voice:
 
 def is_no_news(told: Told, word: Word, *, now_ns: int) -> bool:
     """Another cause is news at once; other counts only after a while."""
-    if told.reason != word.reason:
+    before = told.word
+    if (before.reason, before.pending, before.lacks) != (word.reason, word.pending, word.lacks):
         return False
-    return told.message == word.message or (
-        without_digits(told.message) == without_digits(word.message) and now_ns - told.at_ns < AGAIN_NS
-    )
+    return before.message == word.message or now_ns - told.at_ns < AGAIN_NS
 
 
 def conditions_said(pod: Obj, word: Word, *, now: str) -> list[Obj]:
@@ -198,7 +204,8 @@ def conditions_said(pod: Obj, word: Word, *, now: str) -> list[Obj]:
     conditions = _said(pod, conditions, (SCHEDULED, "False", word.reason, word.message), now)
     if word.reason == "SchedulingGated":
         return conditions
-    return _said(pod, conditions, (RETRYING, "True", word.reason, word.retry), now)
+    # PodScheduled has Kubernetes' reason; this one is ours, and says to programs what holds the pod.
+    return _said(pod, conditions, (RETRYING, "True", word.pending or word.reason, word.retry), now)
 
 
 def _said(pod: Obj, conditions: list[Obj], what: tuple[str, Status, str, str], now: str) -> list[Obj]:

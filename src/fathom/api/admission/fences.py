@@ -20,6 +20,7 @@ from fathom.model.accounts import is_lease_for, lease_of
 from fathom.model.body import Body
 from fathom.model.errors import ApiError, bad_request
 from fathom.model.objects import Key, Obj, metadata, with_metadata
+from fathom.model.reasons import FENCED
 from fathom.model.view import Seen, View
 from fathom.model.well_known import EPOCH_ANNOTATION
 from fathom.store.protocol import Expect, Put
@@ -149,6 +150,6 @@ def _behind(lease: Key, epoch: int, seen: Seen | None) -> ApiError:
         "kind": "fences",
         "group": "fathom.dev",
         "name": lease.name,
-        "causes": [{"reason": "Fenced", "message": now}],
+        "causes": [{"reason": FENCED, "message": now}],
     }
     return ApiError(409, "Conflict", message, details=details)

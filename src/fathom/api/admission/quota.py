@@ -20,11 +20,12 @@ from fathom.api.admission.scopes import in_scope
 from fathom.api.admission.usage import CHANGEABLE, PODS, counted_by, unasked, usage_of
 from fathom.kinds.reservation import RESERVATIONS
 from fathom.model.body import Body, canonical
-from fathom.model.errors import ApiError
+from fathom.model.errors import ApiError, Cause
 from fathom.model.objects import Obj, lookup, metadata
 from fathom.model.pod_phase import is_terminal
 from fathom.model.podresources import Amounts, added, amounts, subtracted
 from fathom.model.quantity import ZERO, Quantity
+from fathom.model.reasons import QUOTA_EXCEEDED, QUOTA_NEEDS_REQUESTS
 from fathom.model.view import Seen, View
 from fathom.store.protocol import Expect, Put
 
@@ -88,7 +89,8 @@ def _settle(attempt: Attempt, view: View) -> Iterator[Charge]:
     for seen in view.list(QUOTAS, attempt.namespace) if attempt.namespace else ():
         names_left -= len(lookup(seen.obj, "spec", "hard") or ())
         if names_left < 0 and attempt.operation == CREATE:
-            raise refused(attempt, f"the quotas of the namespace name more than {NAMES_MAX} resources in all")
+            why = f"the quotas of the namespace name more than {NAMES_MAX} resources in all"
+            raise refused(attempt, why, (Cause("", QUOTA_EXCEEDED, why),))
         name = metadata(seen.obj)["name"]
         if resource == QUOTAS and name == attempt.name:
             continue  # It cannot count itself: it is what is being written.
@@ -133,7 +135,8 @@ def _check_asked(attempt: Attempt, pod: Obj, account: Account) -> None:
     missing = unasked(pod, frozenset(account.hard))
     if missing:
         listed = "; ".join(f"{name} for: {','.join(containers)}" for name, containers in missing.items())
-        raise refused(attempt, f"failed quota: {account.name}: must specify {listed}")
+        why = f"failed quota: {account.name}: must specify {listed}"
+        raise refused(attempt, why, (Cause("", QUOTA_NEEDS_REQUESTS, why),))
 
 
 def _check_room(attempt: Attempt, account: Account, change: Amounts) -> None:
@@ -151,11 +154,11 @@ def _exceeded(attempt: Attempt, account: Account, change: Amounts, names: Sequen
     def listed(source: Amounts) -> str:
         return ",".join(f"{name}={source.get(name, ZERO)}" for name in names)
 
-    return refused(
-        attempt,
+    why = (
         f"exceeded quota: {account.name}, requested: {listed(change)}, "
-        f"used: {listed(account.used)}, limited: {listed(account.hard)}",
+        f"used: {listed(account.used)}, limited: {listed(account.hard)}"
     )
+    return refused(attempt, why, (Cause("", QUOTA_EXCEEDED, why),))
 
 
 def _booked(namespace: str, account: Account, change: Amounts) -> Charge:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from fathom.model.reasons import AFFINITY, CORDON, NODE_NAME, TAINT
 from fathom.schedule.columns import UNSCHEDULABLE, Bools
 from fathom.schedule.context import Context
 from fathom.schedule.rows import Reasons, Rows
@@ -23,14 +24,15 @@ def node_name(shape: Shape, rows: Rows, _: Context, reasons: Reasons) -> Codes:
     if not shape.node_name:
         return rows.codes()
     text = "node(s) didn't match the requested node name"
-    code = reasons.code(Reason("NodeName", (text,), resolvable=False))
+    code = reasons.code(Reason("NodeName", (text,), resolvable=False, pending=NODE_NAME))
     return rejected(rows, rows.named(shape.node_name), code)
 
 
 def unschedulable(shape: Shape, rows: Rows, _: Context, reasons: Reasons) -> Codes:
     if shape.tolerates(UNSCHEDULABLE):
         return rows.codes()
-    code = reasons.code(Reason("NodeUnschedulable", ("node(s) were unschedulable",), resolvable=False))
+    text = "node(s) were unschedulable"
+    code = reasons.code(Reason("NodeUnschedulable", (text,), resolvable=False, pending=CORDON))
     return rejected(rows, ~rows.table.unschedulable[rows.index], code)
 
 
@@ -51,18 +53,18 @@ def untolerated(shape: Shape, listed: tuple[Taint, ...]) -> Taint | None:
 
 def _tainted(taint: Taint) -> Reason:
     text = f"node(s) had untolerated taint {{{taint.key}: {taint.value}}}"
-    return Reason("TaintToleration", (text,), resolvable=False)
+    return Reason("TaintToleration", (text,), resolvable=False, pending=TAINT)
 
 
 def _tainted_somehow() -> Reason:
-    return Reason("TaintToleration", ("node(s) had untolerated taints",), resolvable=False)
+    return Reason("TaintToleration", ("node(s) had untolerated taints",), resolvable=False, pending=TAINT)
 
 
 def affinity(shape: Shape, rows: Rows, _: Context, reasons: Reasons) -> Codes:
     if not shape.node_selector and shape.node_terms is None:
         return rows.codes()
     text = "node(s) didn't match Pod's node affinity/selector"
-    code = reasons.code(Reason("NodeAffinity", (text,), resolvable=False))
+    code = reasons.code(Reason("NodeAffinity", (text,), resolvable=False, pending=AFFINITY))
     return rejected(rows, wanted_nodes(shape, rows), code)
 
 

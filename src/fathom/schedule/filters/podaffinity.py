@@ -10,6 +10,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from fathom.model.reasons import AFFINITY
 from fathom.schedule.columns import MISSING, Ints
 from fathom.schedule.context import Context
 from fathom.schedule.filters.layer import Layer, Moved, moved, per_domain
@@ -19,9 +20,10 @@ from fathom.schedule.shape import Shape, Term
 from fathom.schedule.table import NodeTable
 from fathom.schedule.verdicts import FITS, Codes, Reason
 
-LONELY = Reason("InterPodAffinity", ("node(s) didn't match pod affinity rules",), resolvable=False)
-DISLIKED = Reason("InterPodAffinity", ("node(s) didn't match pod anti-affinity rules",))
-UNWELCOME = Reason("InterPodAffinity", ("node(s) didn't satisfy existing pods anti-affinity rules",))
+RULE = "InterPodAffinity"
+LONELY = Reason(RULE, ("node(s) didn't match pod affinity rules",), resolvable=False, pending=AFFINITY)
+DISLIKED = Reason(RULE, ("node(s) didn't match pod anti-affinity rules",), pending=AFFINITY)
+UNWELCOME = Reason(RULE, ("node(s) didn't satisfy existing pods anti-affinity rules",), pending=AFFINITY)
 
 
 def layers(shape: Shape, rows: Rows, _: Context, reasons: Reasons) -> Sequence[Layer]:

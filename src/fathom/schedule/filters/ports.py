@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from fathom.model.reasons import HOST_PORTS
 from fathom.schedule.context import Context
 from fathom.schedule.rows import Reasons, Rows
 from fathom.schedule.shape import ANY_ADDRESS, HostPort, Shape
@@ -16,7 +17,7 @@ def ports(shape: Shape, rows: Rows, _: Context, reasons: Reasons) -> Codes:
     codes = rows.codes()
     if not shape.ports:
         return codes
-    code = reasons.code(Reason("NodePorts", (TEXT,)))
+    code = reasons.code(Reason("NodePorts", (TEXT,), pending=HOST_PORTS))
     for port in shape.ports:
         taken = rows.table.tally.ports.get((port.protocol, port.port)) or {}
         for row in taken if rows.whole else (row for row in rows.numbers() if row in taken):

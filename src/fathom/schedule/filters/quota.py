@@ -29,6 +29,10 @@ def quota_reason(tenant: str, limit: QuotaLimit) -> str:
     return "quota/" + "-".join(one for one in (tenant, limit.zone, limit.capacity_class) if one)
 
 
+def _full(name: str, tenant: str) -> Reason:
+    return Reason("TenantQuota", (name,), resolvable=False, pending=name, about=tenant)
+
+
 def covers(limit: QuotaLimit, zone: str, capacity_class: str) -> bool:
     return limit.zone in {None, zone} and limit.capacity_class in {None, capacity_class}
 
@@ -47,8 +51,7 @@ class QuotaLayer:
     def __init__(self, shape: Shape, rows: Rows, world: Context, quota: Quota, reasons: Reasons) -> None:
         self._shape, self._table, self._world, self._quota = shape, rows.table, world, quota
         self._codes = [
-            reasons.code(Reason("TenantQuota", (quota_reason(quota.tenant, one),), resolvable=False))
-            for one in quota.limits
+            reasons.code(_full(quota_reason(quota.tenant, one), quota.tenant)) for one in quota.limits
         ]
         places: dict[tuple[str, str], int] = {}
         self.domains = self._places(rows, places)

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from fathom.model.reasons import CAPACITY, PODS_PER_NODE
 from fathom.schedule.columns import Ints
 from fathom.schedule.context import Context
 from fathom.schedule.filters.steering import draws_on
@@ -62,7 +63,9 @@ def _code(asked: Needs, combination: int, reasons: Reasons) -> int:
 def _short_of(names: list[str]) -> Reason:
     ordered = sorted(names, key=lambda name: (name != PODS, name))
     return Reason(
-        "NodeResourcesFit", tuple("Too many pods" if n == PODS else f"Insufficient {n}" for n in ordered)
+        "NodeResourcesFit",
+        tuple("Too many pods" if n == PODS else f"Insufficient {n}" for n in ordered),
+        pending=PODS_PER_NODE if ordered == [PODS] else CAPACITY,
     )
 
 

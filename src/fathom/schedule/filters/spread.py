@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import msgspec
 import numpy as np
 
+from fathom.model.reasons import ZONE_SKEW
 from fathom.model.selectors import EQUALS, LabelSelector, Requirement
 from fathom.model.well_known import REGION_LABEL, ZONE_LABEL
 from fathom.schedule.columns import MISSING, Bools, Ids
@@ -53,7 +54,7 @@ def zone_skew(shape: Shape, rows: Rows, world: Context, reasons: Reasons) -> Seq
         return ()
     most = constraint.max_skew
     text = f"policy/{world.policy.name}: zones would differ by more than maxZoneSkew={most}"
-    code = reasons.code(Reason("MaxZoneSkew", (text,)))
+    code = reasons.code(Reason("MaxZoneSkew", (text,), pending=ZONE_SKEW, about=world.policy.name))
     concerned = zones_concerned(rows, world)
     return [SpreadLayer(constraint, shape, rows, concerned, skewed=code, missing=FITS, only=concerned)]
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from fathom.model.reasons import CAPACITY_CLASS, OLD_VIEW, OVERRIDE, REFUSED_NODES
 from fathom.model.well_known import HOSTNAME_LABEL
 from fathom.schedule.columns import Bools
 from fathom.schedule.context import Allowed, Avoided, Context, Reserved
@@ -19,13 +20,15 @@ def freshness(_: Shape, rows: Rows, world: Context, reasons: Reasons) -> Codes:
     if limit is None or world.view_age_ms <= limit:
         return rows.codes()
     text = f"freshness/{world.policy.name}: the view of the cluster is older than {limit} ms"
-    return rejected(rows, rows.no(), reasons.code(Reason("Freshness", (text,), resolvable=False)))
+    old = Reason("Freshness", (text,), resolvable=False, pending=OLD_VIEW, about=world.policy.name)
+    return rejected(rows, rows.no(), reasons.code(old))
 
 
 def avoided(_: Shape, rows: Rows, world: Context, reasons: Reasons) -> Codes:
     codes = rows.codes()
     for one in world.avoided:
-        reason = Reason("Override", (f"override/{one.override}: {_words(one)}",), resolvable=False)
+        text = f"override/{one.override}: {_words(one)}"
+        reason = Reason("Override", (text,), resolvable=False, pending=OVERRIDE, about=one.override)
         for value in one.values:
             there = rows.having(((one.label, value), *one.scope))
             if one.label == HOSTNAME_LABEL:  # A node without the label is its own host.
@@ -42,11 +45,16 @@ def doubted(_: Shape, rows: Rows, world: Context, reasons: Reasons) -> Codes:
     """The server has just known a node better than our view."""
     codes = rows.codes()
     for name in world.doubted:
-        codes[rows.named(name)] = reasons.code(Reason("NodeTrust", (_REFUSED,), resolvable=False))
+        codes[rows.named(name)] = reasons.code(_REFUSED)
     return codes
 
 
-_REFUSED = "node(s) refused a placement that our view allows; a fresh view is waited for"
+_REFUSED = Reason(
+    "NodeTrust",
+    ("node(s) refused a placement that our view allows; a fresh view is waited for",),
+    resolvable=False,
+    pending=REFUSED_NODES,
+)
 
 
 def reserved(shape: Shape, rows: Rows, world: Context, reasons: Reasons) -> Codes:
@@ -72,7 +80,9 @@ def reserved(shape: Shape, rows: Rows, world: Context, reasons: Reasons) -> Code
 
 
 def _code(reasons: Reasons, name: str, text: str) -> int:
-    return reasons.code(Reason("CapacityClass", (f"capacity/{name}: {text}",), resolvable=False))
+    words = f"capacity/{name}: {text}"
+    reason = Reason("CapacityClass", (words,), resolvable=False, pending=CAPACITY_CLASS, about=name)
+    return reasons.code(reason)
 
 
 def _open(one: Reserved, shape: Shape, rows: Rows, world: Context) -> Bools:

@@ -3,15 +3,21 @@ bound to. Making volumes is not decided here."""
 
 from __future__ import annotations
 
+from fathom.model.reasons import VOLUME
 from fathom.schedule.columns import Bools
 from fathom.schedule.context import Context, Volume
 from fathom.schedule.rows import Reasons, Rows
 from fathom.schedule.shape import Shape
 from fathom.schedule.verdicts import Codes, Reason
 
-UNREACHABLE = Reason("VolumeBinding", ("node(s) had volume node affinity conflict",), resolvable=False)
-ELSEWHERE = Reason("VolumeBinding", ("node(s) had no available volume zone",), resolvable=False)
-UNBOUND = Reason("VolumeBinding", ("pod has unbound immediate PersistentVolumeClaims",), resolvable=False)
+
+def _reason(text: str) -> Reason:
+    return Reason("VolumeBinding", (text,), resolvable=False, pending=VOLUME)
+
+
+UNREACHABLE = _reason("node(s) had volume node affinity conflict")
+ELSEWHERE = _reason("node(s) had no available volume zone")
+UNBOUND = _reason("pod has unbound immediate PersistentVolumeClaims")
 
 
 def volumes(shape: Shape, rows: Rows, world: Context, reasons: Reasons) -> Codes:
@@ -25,8 +31,7 @@ def volumes(shape: Shape, rows: Rows, world: Context, reasons: Reasons) -> Codes
 
 def _judge(volume: Volume, claim: str, rows: Rows, codes: Codes, reasons: Reasons) -> None:
     if volume.missing:
-        text = f'persistentvolumeclaim "{claim}" not found'
-        codes[codes == 0] = reasons.code(Reason("VolumeBinding", (text,), resolvable=False))
+        codes[codes == 0] = reasons.code(_reason(f'persistentvolumeclaim "{claim}" not found'))
         return
     if volume.unbound:
         codes[codes == 0] = reasons.code(UNBOUND)

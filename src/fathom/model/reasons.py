@@ -1,0 +1,322 @@
+"""Why a pod or a workload has not arrived: one table of reasons, each with its cause and its cure.
+
+A reason is an id, never a sentence: a boundary, or a boundary and a detail (`quota/risk-zone-c`). The
+boundary says whose turn it is. Programs compare ids; sentences are made from them for people.
+`docs/reasons.md` is made from this table, and a test compares the two.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+import msgspec
+
+ADMISSION: Final = "admission"
+QUOTA: Final = "quota"
+GATE: Final = "gate"
+SCHEDULER: Final = "scheduler"
+TOPOLOGY: Final = "topology"
+CAPACITY: Final = "capacity"
+NODES: Final = "nodes"
+NODE: Final = "node"
+IMAGE: Final = "image"
+CONFIG: Final = "config"
+CRASH: Final = "crash"
+PROBE: Final = "probe"
+START: Final = "start"
+ENDPOINTS: Final = "endpoints"
+GATEWAY: Final = "gateway"
+
+OLD_VIEW: Final = "scheduler/view"
+REFUSED_NODES: Final = "scheduler/refused"
+AFFINITY: Final = "topology/affinity"
+ZONE_SKEW: Final = "topology/zone"
+VOLUME: Final = "topology/volume"
+PODS_PER_NODE: Final = "capacity/pods"
+HOST_PORTS: Final = "capacity/ports"
+CAPACITY_CLASS: Final = "capacity/class"
+NODE_NAME: Final = "nodes/name"
+TAINT: Final = "nodes/taint"
+CORDON: Final = "nodes/unschedulable"
+OVERRIDE: Final = "nodes/override"
+
+
+def boundary_of(reason: str) -> str:
+    return reason.partition("/")[0]
+
+
+class KnownReason(msgspec.Struct, frozen=True):
+    name: str  # As `pendingReasons[].reason` has it; a detail in capitals stands for a name.
+    cause: str
+    remedy: str  # What is to be done, in one word: `Decision.rejected[].remedy`.
+    cure: str  # The same as a sentence.
+
+    @property
+    def boundary(self) -> str:
+        return boundary_of(self.name)
+
+
+REASONS: tuple[KnownReason, ...] = (
+    KnownReason(
+        ADMISSION,
+        "The API server refuses the workload's pods, or its controller has not made them yet.",
+        "FixPod",
+        "Read the refusal in the condition ReplicaFailure or in Events, and change the pod template.",
+    ),
+    KnownReason(
+        QUOTA,
+        "A ResourceQuota of the namespace refuses the pods.",
+        "RaiseQuota",
+        "Raise the ResourceQuota, ask for less, or remove pods that count against it.",
+    ),
+    KnownReason(
+        "quota/TENANT-ZONE-CLASS",
+        "The TenantQuota has no room left in that zone and capacity class.",
+        "RaiseQuota",
+        "Raise the TenantQuota's limit, ask for less, or remove pods of the tenant.",
+    ),
+    KnownReason(
+        GATE,
+        "A readiness gate of the pod is not true.",
+        "OpenGate",
+        "Whoever owns the gate sets its condition to True.",
+    ),
+    KnownReason(
+        "gate/NAME",
+        "The pod has a scheduling gate of that name.",
+        "OpenGate",
+        "Whoever owns the gate removes it from spec.schedulingGates.",
+    ),
+    KnownReason(
+        SCHEDULER,
+        "No scheduler has looked at the pod yet, or the one that did names no boundary.",
+        "AskScheduler",
+        "Check that the scheduler runs, and read the message of the condition PodScheduled.",
+    ),
+    KnownReason(
+        "scheduler/NAME",
+        "No scheduler of the name in spec.schedulerName has looked at the pod.",
+        "AskScheduler",
+        "Start that scheduler, or correct spec.schedulerName.",
+    ),
+    KnownReason(
+        OLD_VIEW,
+        "The scheduler's view is older than the policy's maxViewAgeSeconds.",
+        "Wait",
+        "Wait until the scheduler hears from the API server again; check the connection if it does not.",
+    ),
+    KnownReason(
+        REFUSED_NODES,
+        "The API server has just refused bindings to these nodes, which the scheduler's view allows.",
+        "Wait",
+        "Wait until the scheduler's caches have caught up.",
+    ),
+    KnownReason(
+        TOPOLOGY,
+        "A topology spread constraint of the pod does not allow the nodes.",
+        "RelaxConstraint",
+        "Raise maxSkew, or open a node in the domain that has the fewest such pods.",
+    ),
+    KnownReason(
+        AFFINITY,
+        "Node affinity, a nodeSelector, pod affinity or pod anti-affinity does not allow the nodes.",
+        "RelaxConstraint",
+        "Label a node, change the pod's affinity, or move the pods that it must not be beside.",
+    ),
+    KnownReason(
+        ZONE_SKEW,
+        "Zones would differ by more pods than the SchedulingPolicy's maxZoneSkew.",
+        "RelaxConstraint",
+        "Raise maxZoneSkew, or open a node in the zone that has the fewest of the workload's pods.",
+    ),
+    KnownReason(
+        VOLUME,
+        "The volumes behind the pod's claims cannot be reached from the nodes, or are not bound.",
+        "BindVolume",
+        "Bind each claim to a volume that a node with room reaches.",
+    ),
+    KnownReason(
+        CAPACITY,
+        "The nodes have too little free CPU, memory or other resources.",
+        "AddCapacity",
+        "Add a node, remove pods, or ask for less.",
+    ),
+    KnownReason(
+        PODS_PER_NODE,
+        "The nodes run as many pods as they may.",
+        "AddCapacity",
+        "Add a node, or remove pods.",
+    ),
+    KnownReason(
+        HOST_PORTS,
+        "The host ports that the pod asks for are taken.",
+        "FreePort",
+        "Remove the pods that hold the ports, or do without a hostPort.",
+    ),
+    KnownReason(
+        CAPACITY_CLASS,
+        "The nodes are reserved for a CapacityClass that the pod may not use, or are not of its own.",
+        "OpenClass",
+        "Admit the tenant to the class, allow the class with a SchedulerOverride, or ask for no class.",
+    ),
+    KnownReason(
+        NODES,
+        "There are no nodes.",
+        "AddNode",
+        "Add a node.",
+    ),
+    KnownReason(
+        NODE_NAME,
+        "The pod names a node that is not there.",
+        "AddNode",
+        "Add the node, or correct the pod.",
+    ),
+    KnownReason(
+        TAINT,
+        "The nodes have taints that the pod does not tolerate, or conditions that count as such.",
+        "TolerateTaint",
+        "Repair the node if the taint tells of a fault; else tolerate the taint or remove it.",
+    ),
+    KnownReason(
+        CORDON,
+        "The nodes are cordoned.",
+        "UncordonNode",
+        "Uncordon a node.",
+    ),
+    KnownReason(
+        OVERRIDE,
+        "A SchedulerOverride keeps the pod from the nodes.",
+        "EndOverride",
+        "End the override, or let it expire.",
+    ),
+    KnownReason(
+        NODE,
+        "The pod's node does not report it as ready, because it cannot be reached.",
+        "RepairNode",
+        "Repair the node, or delete the pod.",
+    ),
+    KnownReason(
+        "node/NAME",
+        "The agent of that node has not begun with the pod, or the node is not heard.",
+        "RepairNode",
+        "Check the agent of the node.",
+    ),
+    KnownReason(IMAGE, "A container's image cannot be had.", "FixImage", "Correct the image, or provide it."),
+    KnownReason(
+        CONFIG,
+        "A container's configuration cannot be had: a ConfigMap, a Secret, a user.",
+        "FixConfig",
+        "Create what the container refers to, or correct the reference.",
+    ),
+    KnownReason(
+        CRASH,
+        "A container ends again and again, or cannot be started.",
+        "FixContainer",
+        "Read the container's logs and the exit code in lastError.",
+    ),
+    KnownReason(
+        PROBE,
+        "A container runs and its probes do not pass.",
+        "FixProbe",
+        "Read the probe's answer in the condition Starting.",
+    ),
+    KnownReason(START, "The pod's containers are being started.", "Wait", "Wait."),
+    KnownReason(
+        ENDPOINTS,
+        "No EndpointSlice of the pod's Service has the pod as ready yet.",
+        "Wait",
+        "Wait; check the endpoints controller if it lasts.",
+    ),
+    KnownReason(
+        GATEWAY,
+        "The gateway does not reach the pod.",
+        "FixNetwork",
+        "Read the condition fathom.dev/Serving of the pod.",
+    ),
+    KnownReason(
+        "finalizer/NAME",
+        "The workload is being deleted, and that finalizer holds it.",
+        "RemoveFinalizer",
+        "Whoever owns the finalizer finishes its work.",
+    ),
+    KnownReason(
+        "deletion",
+        "The workload is being deleted.",
+        "Wait",
+        "Wait until its pods are gone.",
+    ),
+    KnownReason("paused", "The rollout is paused.", "Resume", "Resume the rollout, or end the override."),
+    KnownReason(
+        "rollout",
+        "Other replicas go first, or the rollout has timed out.",
+        "Wait",
+        "Wait for the replicas that are there; where it timed out, correct the pod template.",
+    ),
+)
+
+_BY_NAME = {known.name: known for known in REASONS}
+_BY_BOUNDARY = {known.boundary: known for known in reversed(REASONS)}  # The first of each boundary.
+
+
+def remedy_for(reason: str) -> str:
+    """In one word; '' where the table does not know the boundary, as with a filter of a user's own."""
+    known = _BY_NAME.get(reason) or _BY_BOUNDARY.get(boundary_of(reason))
+    return known.remedy if known is not None else ""
+
+
+# What a container that waits, or its agent, gives as its reason: kubelet's ids and ours.
+CONTAINER_BOUNDARIES: Mapping[str, str] = {
+    **dict.fromkeys(
+        (
+            "ErrImageNeverPull", "ErrImagePull", "ImageInspectError", "ImageNotMapped", "ImagePullBackOff",
+            "InvalidImageName", "RegistryUnavailable", "SignatureValidationFailed",
+        ),
+        IMAGE,
+    ),
+    **dict.fromkeys(("ConfigPodSandboxError", "CreateContainerConfigError"), CONFIG),
+    **dict.fromkeys(
+        (
+            "CrashLoopBackOff", "CreateContainerError", "CreatePodSandboxError", "Error",
+            "KillContainerError", "KillPodSandboxError", "PostStartHookError", "PreCreateHookError",
+            "PreStartHookError", "RunContainerError", "RunInitContainerError", "SetupNetworkError",
+            "StartError", "TeardownNetworkError", "VerifyNonRootError",
+        ),
+        CRASH,
+    ),
+    **dict.fromkeys(("ContainersNotReady", "ProbePending", "WaitingForProbe"), PROBE),
+    "ReadinessGatesNotReady": GATE,
+    "NodeUnreachable": NODE,
+}  # fmt: skip
+
+
+def container_boundary(reason: str) -> str:
+    return CONTAINER_BOUNDARIES.get(reason, START)
+
+
+# What the API server names as the cause when the writer's lease is another's by now.
+FENCED: Final = "Fenced"
+# And when it refuses a pod for want of quota.
+QUOTA_EXCEEDED: Final = "QuotaExceeded"
+QUOTA_NEEDS_REQUESTS: Final = "QuotaNeedsRequests"
+_OF_QUOTA = frozenset({QUOTA_EXCEEDED, QUOTA_NEEDS_REQUESTS})
+
+
+def refusal_boundary(causes: Iterable[str]) -> str:
+    """Whose refusal it is, from the causes in the server's answer."""
+    return QUOTA if _OF_QUOTA.intersection(causes) else ADMISSION
+
+
+# What a node that does not take a pod gives as the pod's reason, as kubelet does.
+_REJECTIONS = frozenset(
+    {
+        "NodeAffinity", "NodeName", "NodePorts", "PodOSNotSupported", "PodOSSelectorNodeLabelDoesNotMatch",
+        "TaintToleration", "TopologyAffinityError", "UnexpectedAdmissionError",
+        "UnexpectedPredicateFailureType",
+    }
+)  # fmt: skip
+OUT_OF = "OutOf"  # And the resource that the node lacks: OutOfcpu.
+
+
+def is_rejection(reason: str) -> bool:
+    return reason in _REJECTIONS or reason.startswith(OUT_OF)
