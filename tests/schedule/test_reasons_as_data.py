@@ -10,10 +10,12 @@ from tests.clients.running import running
 from tests.control.worlds import told
 from tests.schedule.test_live import Cluster, start
 
+from fathom.client.api import Resource
 from fathom.controllers.plan_autoscaling import Said, Scene, blocker
 from fathom.controllers.progress import ReplicaSetProgress
 from fathom.controllers.replicasets import ReplicaSets
 from fathom.kinds.workload_progress import PROGRESS
+from fathom.model.conditions import conditions_of
 from fathom.model.objects import Key, Obj, lookup
 from fathom.sim.running import run_controllers
 from fathom.sim.scenarios.objects import NODES, PODS, REPLICA_SETS
@@ -47,6 +49,13 @@ def apart_from(app: str) -> Obj:
 def reasons(progress: Obj | None) -> list[str]:
     listed = lookup(progress or {}, "status", "current", "pendingReasons") or ()
     return [str(one.get("reason")) for one in listed]
+
+
+def conditions(obj: Obj | None) -> dict[str, str]:
+    """Type -> reason, of those that are true."""
+    return {
+        str(one["type"]): str(one["reason"]) for one in conditions_of(obj or {}) if one["status"] == "True"
+    }
 
 
 async def until_held(world: World, *, full: int, apart: int) -> tuple[list[str], Said | None]:
@@ -89,6 +98,37 @@ def test_a_pod_that_lacks_affinity_on_four_nodes_and_cpu_on_one_waits_for_topolo
         assert found == ["topology/affinity"]
         assert held is not None
         assert held.reason == "HeldByTopology"
+
+    told(story)
+
+
+QUOTAS = Resource("", "v1", "resourcequotas")
+
+
+def test_replicas_that_a_quota_refuses_wait_for_quota_and_no_sentence_is_read_for_that() -> None:
+    async def story(world: World) -> None:
+        run_controllers(world, "manager", ReplicaSets, ReplicaSetProgress)
+        meta = {"name": "q", "namespace": "default"}
+        none = {
+            "kind": "ResourceQuota",
+            "apiVersion": "v1",
+            "metadata": meta,
+            "spec": {"hard": {"pods": "0"}},
+        }
+        await world.apply(QUOTAS, none)
+        await world.apply(REPLICA_SETS, web())
+        await world.until(
+            lambda: reasons(world.get(PROGRESS, WEB)) == ["quota"], within_s=30, what="the quota is named"
+        )
+        said = conditions(world.get("replicasets.apps", Key("default", "web")))
+        assert (said["ReplicaFailure"], said["fathom.dev/PodsRefused"]) == ("FailedCreate", "quota")
+        await world.apply(QUOTAS, {**none, "spec": {"hard": {"pods": "9"}}})
+        await world.until(lambda: len(world.list("pods")) == 1, within_s=60, what="its pod is made")
+        await world.until(
+            lambda: conditions(world.get("replicasets.apps", Key("default", "web"))).keys().isdisjoint(said),
+            within_s=30,
+            what="nothing is said of refusals any more",
+        )
 
     told(story)
 

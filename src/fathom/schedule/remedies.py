@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 import msgspec
 
 from fathom.model.quantity import BINARY, of_milli, of_value
-from fathom.model.well_known import QUARANTINE_TAINT, ZONE_LABEL
+from fathom.model.well_known import QUARANTINE_TAINT
 from fathom.schedule.columns import MISSING, UNSCHEDULABLE
 from fathom.schedule.context import Allowed, QuotaLimit
 from fathom.schedule.filters.nodes import BLOCKING
@@ -246,7 +246,7 @@ def spread(trial: Trial) -> Iterator[Remedy]:
             most = _skew_needed(one, skew, rows)
             if most:
                 rows = trial.opened(spreads=(*others, msgspec.structs.replace(one, max_skew=most)))
-            text = _relaxed(one, skew, most, rows)
+            text = _relaxed(one, skew, most, rows, f"maxSkew over {one.topology_key}")
             yield Remedy(rule, text, OWNER, len(rows), WISH, most)
     if len(hard) > 1:
         rows = trial.opened(spreads=())
@@ -263,8 +263,7 @@ def zone_skew(trial: Trial) -> Iterator[Remedy]:
     skew = skew_of(constraint, trial.shape, everywhere, only=zones_concerned(everywhere, trial.world))
     most = _skew_needed(constraint, skew, rows)
     rows = trial.opened(world={"policy": msgspec.structs.replace(policy, max_zone_skew=most)})
-    text = _relaxed(constraint, skew, most, rows)
-    text = text.replace(f"maxSkew over {ZONE_LABEL}", f"maxZoneSkew of policy {policy.name}")
+    text = _relaxed(constraint, skew, most, rows, f"maxZoneSkew of policy {policy.name}")
     yield Remedy("MaxZoneSkew", text, OPERATOR, len(rows), ROOM, most)
 
 
@@ -274,17 +273,17 @@ def _skew_needed(constraint: Spread, skew: Skew, rows: Rows) -> int:
     return min((skew.counts.get(value, 0) + skew.own - skew.least for value in there), default=0)
 
 
-def _relaxed(constraint: Spread, skew: Skew, most: int, rows: Rows) -> str:
-    key = constraint.topology_key
+def _relaxed(constraint: Spread, skew: Skew, most: int, rows: Rows, limit: str) -> str:
+    """`limit`: what would have to be raised, by name."""
     if not most:
-        return f"label {_one_of(rows)} with {key}"
+        return f"label {_one_of(rows)} with {constraint.topology_key}"
     if len(skew.counts) < constraint.min_domains:
         lacking = constraint.min_domains - len(skew.counts)
         where = f"add {lacking} more to the {len(skew.counts)} domains"
     else:
         fewest = sorted(value for value, count in skew.counts.items() if count == skew.least)
         where = f"open a node in {' or '.join(fewest[:NAMED_MAX])}, with the fewest such pods, to it"
-    return f"raise maxSkew over {key} from {constraint.max_skew} to {most}, or {where}"
+    return f"raise {limit} from {constraint.max_skew} to {most}, or {where}"
 
 
 def neighbours(trial: Trial) -> Iterator[Remedy]:
