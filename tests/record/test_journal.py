@@ -13,7 +13,17 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from fathom.model.decision import Column, Considered, Decision, Outcome, Roster, Seen, Subject, Verdicts
+from fathom.model.decision import (
+    Column,
+    Considered,
+    Decision,
+    Outcome,
+    Rejection,
+    Roster,
+    Seen,
+    Subject,
+    Verdicts,
+)
 from fathom.record.journal import DiskJournal, Kept, Wanted, node_reasons, read_journal
 
 FULL = Decision(
@@ -34,6 +44,8 @@ FULL = Decision(
     overrides=(Considered("avoid-zone"),),
     quotas=(Considered("team", 3),),
     filters={"Insufficient cpu": 4},
+    rejected=(Rejection("NodeResourcesFit", "capacity", 4, "AddCapacity", "capacity"),),
+    place=(2, 20),
     verdicts="shape-1/40",
     scores={"a": 90, "b": 80},
     observed_generation=3,
@@ -71,6 +83,20 @@ def test_a_decision_reads_back_as_it_was_made_with_what_came_of_it(tmp_path: Pat
         Kept(decision(2), (outcome(2, revision=41),)),
     ]
     assert (journal.written, journal.lost) == (5, 0)
+
+
+def test_what_was_recorded_before_reasons_were_data_is_read_without_them() -> None:
+    """As a journal of then has it: neither `rejected` nor `place`, and outcomes without `check`."""
+    old = (
+        b'{"id":"d-1","time_ns":10,"controller":"scheduler","subject":{"resource":"pods","namespace":"a",'
+        b'"name":"web"},"verdict":"unschedulable","filters":{"Insufficient cpu":4},"nodes":4}'
+    )
+    decision = msgspec.json.decode(old, type=Decision)
+    assert (decision.filters, decision.rejected, decision.place) == ({"Insufficient cpu": 4}, (), None)
+    outcome = msgspec.json.decode(
+        b'{"id":"d-1","time_ns":11,"result":"conflict","message":"NodeFull: no"}', type=Outcome
+    )
+    assert (outcome.message, outcome.check) == ("NodeFull: no", "")
 
 
 @pytest.mark.parametrize(
