@@ -91,9 +91,8 @@ class Preempter:
 
     def preempt(self, pod: PodView, world: Context, budgets: Sequence[Budget] = ()) -> Preemption:
         refusal = _not_eligible(pod, self._table, world)
-        if refusal:
-            leaving = "terminating" in refusal
-            return Preemption(None, message=f"preemption: {refusal}", leaving=leaving)
+        if refusal is not None:
+            return refusal
         looked = self._look(pod, world, tuple(budgets))
         if not looked.candidates:
             return Preemption(None, message=looked.refusals(len(self._table)))
@@ -166,16 +165,21 @@ class _Looked:
         return f"preemption: 0/{nodes} nodes are available: {listed}."
 
 
-def _not_eligible(pod: PodView, table: NodeTable, world: Context) -> str:
+def _not_eligible(pod: PodView, table: NodeTable, world: Context) -> Preemption | None:
     if not pod.shape.preempts:
-        return "not eligible due to preemptionPolicy=Never."
+        return _ineligible("preemptionPolicy=Never")
     if not world.policy.preemption:
-        return f"not eligible due to policy {world.policy.name}."
+        return _ineligible(f"policy {world.policy.name}")
     row = table.row_of.get(pod.nominated)
     leaving = row is not None and any(
         one.view.deleting and one.view.priority < pod.priority for one in table.pods_on[row].values()
     )
-    return f"not eligible due to terminating pods on the nominated node {pod.nominated}." if leaving else ""
+    why = f"terminating pods on the nominated node {pod.nominated}"
+    return _ineligible(why, leaving=True) if leaving else None
+
+
+def _ineligible(why: str, *, leaving: bool = False) -> Preemption:
+    return Preemption(None, message=f"preemption: not eligible due to {why}.", leaving=leaving)
 
 
 def _candidate(made: Pass, row: int, budgets: Iterable[Budget]) -> _Candidate | None:
