@@ -113,9 +113,21 @@ class Caches:
         return not self._unsynced()
 
     def snapshot(self) -> Snapshot:
+        return self.snapshot_at(loop_now_s())
+
+    def snapshot_at(self, taken_s: float) -> Snapshot:
+        """For who looks from outside of the loop that the caches live on, at a time of that loop's clock."""
         if self._held is None:
             self._held = {kind: one.cache.held() for kind, one in self._reflectors.items()}
-        return Snapshot(self._held, taken_s=loop_now_s())
+        return Snapshot(self._held, taken_s=taken_s)
+
+    def size(self, kind: str) -> int:
+        """How many objects of it there are. For people and metrics."""
+        return len(self._cache(kind))
+
+    def heard_s(self, kind: str) -> float:
+        """When its server was last known to be where we are, on the loop's clock."""
+        return self._cache(kind).heard_s
 
     def _forget_held(self) -> None:
         self._held = None

@@ -102,6 +102,8 @@ class Counts:
         self.dropped: Counter[tuple[str, str]] = Counter()  # (kind, why)
         self.failures: Counter[str] = Counter()
         self.behind: Counter[str] = Counter()
+        self.silent: Counter[str] = Counter()  # Watches that were given up because nothing came.
+        self.handler_failures: Counter[str] = Counter()
         self.lag_s: dict[str, float] = {}  # The last one.
 
     def note(self, happening: Happening) -> None:
@@ -118,6 +120,10 @@ class Counts:
                 self.behind[kind] += 1
             case Failed(kind=kind):
                 self.failures[kind] += 1
+            case Silent(kind=kind):
+                self.silent[kind] += 1
+            case HandlerFailed(kind=kind):
+                self.handler_failures[kind] += 1
             case _:
                 pass
 

@@ -25,6 +25,8 @@ from fathom.client.http import HttpBackend, Server
 from fathom.client.kubeconfig import BadKubeconfig
 from fathom.client.servers import find_server
 from fathom.control.process import Settings, load_controller
+from fathom.metrics.registry import NOT_MEASURED
+from fathom.metrics.registry import Part as MetricsPart
 from fathom.model.decision import Journal
 from fathom.record.flight import EndedByItself, Flight, fly
 from fathom.record.journal import DiskJournal
@@ -46,12 +48,15 @@ async def run_live(
     tape: DiskTape | None = None,
     journal: Journal | None = None,
     log: Log | None = None,
+    metrics: MetricsPart = NOT_MEASURED,
 ) -> None:
     """On the host's loop, until `stop` is set and what was under way is done. Raises what made it impossible
     to go on."""
     for name in settings.controllers:
         load_controller(name)  # Now, and not when it is too late to say so.
-    flight = flight_to(server, ENTRY, settings, outside=outside, tape=tape, journal=journal, log=log)
+    flight = flight_to(
+        server, ENTRY, settings, outside=outside, tape=tape, journal=journal, log=log, metrics=metrics
+    )
     await fly(flight, stop, who="the controllers")
 
 
@@ -71,6 +76,7 @@ def flight_to(
     tape: DiskTape | None = None,
     journal: Journal | None = None,
     log: Log | None = None,
+    metrics: MetricsPart = NOT_MEASURED,
 ) -> Flight:
     """A deciding process whose outside is this server."""
     return Flight(
@@ -83,6 +89,7 @@ def flight_to(
         journal=journal,
         log=log,
         redact=secret_data if tape is not None else None,
+        metrics=metrics,
         grace_s=settings.drain_s + 5.0,
     )
 

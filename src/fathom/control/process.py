@@ -11,7 +11,7 @@ are named there as `module:Class`, so that whoever replays it finds the same cod
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from importlib import import_module
 from typing import Protocol
 
@@ -20,6 +20,7 @@ import msgspec
 from fathom.cache.caches import Caches
 from fathom.cache.freshness import Probes
 from fathom.cache.indexes import Index
+from fathom.cache.metrics import counted, measure_caches
 from fathom.cache.observer import CacheObserver
 from fathom.cache.scope import Pace, Scope
 from fathom.cache.written import WriteLog
@@ -30,6 +31,7 @@ from fathom.control.kit import Kit
 from fathom.control.leading import Ends, Leading
 from fathom.control.lease import Standing, Term, Timing
 from fathom.control.loop import Loop, LoopObserver, NoLoopObserver, Reconciler, Shared
+from fathom.control.metrics import LoopNumbers, measure_loops
 from fathom.control.pace import Rate
 from fathom.control.queue import NoQueueMetrics, QueueMetrics, WorkQueue
 from fathom.control.retry import Retry, Trouble
@@ -38,6 +40,7 @@ from fathom.control.station import Station
 from fathom.control.telling import Change, News, Teller
 from fathom.control.waking import Waker
 from fathom.control.watches import Kind, Primary, Watch
+from fathom.metrics.families import Family
 from fathom.model.objects import Key
 from fathom.seams.process import Inside, NoEntry
 from fathom.seams.recorded_code import location_of
@@ -49,6 +52,7 @@ class Controller(Protocol):
     name: str
     watches: tuple[Watch, ...]  # The first is the Primary.
     # And `news`, a function of what it did, where people want to hear of that: see `telling`.
+    # And `measure`, a function of a snapshot that gives metrics' families: asked when somebody looks.
     # And `writes: tuple[Kind, ...]`, where there are kinds that it writes without watching them.
 
     def __call__(self, kit: Kit) -> Reconciler: ...
@@ -123,10 +127,11 @@ class Controllers:
         self._inside = inside
         self._controllers = controllers
         self._settings = settings
-        self._watchers = watchers
+        self._watchers = watchers = self._measured(watchers)
         self.loops: list[Loop] = []
         clock = inside.outside.clock
-        self.health = ProcessHealth(clock, caches=watchers.caches, loops=watchers.loops)
+        observer, counts = counted(inside.metrics, watchers.caches)
+        self.health = ProcessHealth(clock, caches=observer, loops=watchers.loops)
         self._station = Station(inside, settings, answered=self.health.answered)
         self.caches = Caches(
             self._station.api(),
@@ -142,6 +147,29 @@ class Controllers:
             controller.name: Waker(controller.watches, primary_of(controller).kind, self.caches)
             for controller in controllers
         }
+        measure_caches(inside.metrics, self.caches, counts, clock)
+        for controller in controllers:
+            self._measure_own(controller)
+
+    def _measured(self, watchers: Watchers) -> Watchers:
+        """Where somebody looks at metrics, they are counted; whoever else was told is told no more."""
+        metrics = self._inside.metrics
+        if not metrics.enabled:
+            return watchers
+        numbers = LoopNumbers(controller.name for controller in self._controllers)
+        measure_loops(metrics, numbers, lambda: self.loops, self._inside.outside.clock)
+        return Watchers(watchers.caches, numbers, numbers.queues)
+
+    def _measure_own(self, controller: Controller) -> None:
+        """What a controller itself has to show, from what the caches have."""
+        measure = getattr(controller, "measure", None)
+        if measure is None:
+            return
+
+        def collect() -> Iterable[Family]:
+            return measure(self.caches.snapshot_at(self._inside.domain.time())) if self.caches.synced else ()
+
+        self._inside.metrics.register(f"controller/{controller.name}", collect)
 
     def start(self) -> None:
         """A task of the Domain. If it fails, that is told: nobody waits for it."""

@@ -253,8 +253,14 @@ class WorkQueue(Generic[K]):
 
     def oldest_wait_s(self) -> float:
         """How long the one who waits longest has waited."""
+        since_ns = self.waiting_since_ns
+        return 0.0 if since_ns is None else (loop_now_ns() - since_ns) / 1e9
+
+    @property
+    def waiting_since_ns(self) -> int | None:
+        """Since when the one who waits longest has waited; None: nobody waits."""
         first = next(iter(self._waiting.values()), None)  # Dictionaries keep the order of coming.
-        return 0.0 if first is None else (loop_now_ns() - first.since_ns) / 1e9
+        return None if first is None else first.since_ns
 
     # Inside.
 

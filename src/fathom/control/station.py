@@ -9,6 +9,8 @@ from typing import Protocol
 from fathom.client.api import Api, Transport
 from fathom.control.breaker import Breaker, BreakerView, Guarded
 from fathom.control.lease import Elector, Fenced, Standing, Term, Timing
+from fathom.control.metrics import measure_station
+from fathom.metrics.numbers import LabeledCounts
 from fathom.model.objects import Key
 from fathom.seams.process import Inside
 
@@ -36,12 +38,19 @@ class Station:
         self._inside = inside
         self._wanted = wanted
         self.standing: Standing | None = None
+        self.answers = LabeledCounts("code", series_max=100)  # Where somebody looks at metrics.
+        self._answered = answered
         self.breaker = Breaker(
             wanted.target,
             inside.streams.stream("breaker"),
             on_change=self._breaker_changed,
-            answered=answered,
+            answered=self._count if inside.metrics.enabled else answered,
         )
+        measure_station(inside.metrics, self)
+
+    def _count(self, status: int) -> None:
+        self.answers.add(str(status))
+        self._answered(status)
 
     def api(self, term: Term | None = None) -> Api:
         """Behind the breaker; in a term of leadership, with its fence."""

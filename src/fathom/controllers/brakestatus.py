@@ -6,21 +6,25 @@ whether it holds anything back, and which nodes, since when and why. What decide
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 from typing import ClassVar
 
+from fathom.cache.snapshot import Snapshot
 from fathom.control.again import Again
 from fathom.control.kit import Kit
 from fathom.control.plan import NOTHING, Create, Patch, Plan, contains, target
 from fathom.control.watches import NAMESPACE, NODE, Primary, Related, View, Watch
 from fathom.controllers.nodes import BRAKE_LIMITS
 from fathom.controllers.plan_nodes import HELD, zone_of
+from fathom.metrics.families import Family, gauge
 from fathom.model.brake import BRAKE, SHOWN, limits_of, shown_limits
 from fathom.model.conditions import conditions_of, find_condition
 from fathom.model.objects import Key, Obj, is_deleting, key_of
 
 ANCHOR = Key("", SHOWN.namespace)  # The namespace in whose name it is looked at.
 LOOK_S = 5.0  # As often as nodes that are ill are looked at.
+ZONES_MAX = 100  # Of metrics: nodes say themselves which zone they are in.
 NODES_SHOWN_MAX = 200  # Beyond them the object would be too large to read.
 ABOUT = "Written by fathom: changes are overwritten. Limits are set in the ConfigMap node-brake."
 
@@ -39,6 +43,20 @@ class BrakeStatus:
 
     def __init__(self, kit: Kit) -> None:
         self._kit = kit
+
+    @staticmethod
+    def measure(view: Snapshot) -> Iterable[Family]:
+        limits, _ = limits_of((view.get("ConfigMap", BRAKE) or {}).get("data") or {})
+        nodes = [node for node in view.list("Node") if _held(node) is not None]
+        engaged = "1 while the brake on reactions to silent nodes is engaged by hand."
+        yield gauge("fathom_node_brake_engaged", engaged, int(limits.engaged))
+        held = Family(
+            "fathom_node_brake_held_nodes", "gauge", "Nodes that the brake holds reactions to, by zone."
+        )
+        zones = Counter(zone_of(node) for node in nodes)
+        for zone in sorted({zone_of(node) for node in view.list("Node")})[:ZONES_MAX]:
+            held.add(zones[zone], {"zone": zone})
+        yield held
 
     async def reconcile(self, key: Key) -> Again:
         if key != ANCHOR:

@@ -22,6 +22,8 @@ from typing import Any, Protocol
 import msgspec
 
 from fathom import __version__
+from fathom.metrics.registry import NOT_MEASURED
+from fathom.metrics.registry import Part as MetricsPart
 from fathom.model.decision import Journal, NoJournal
 from fathom.record.tape import DiskTape
 from fathom.seams.domain import Domain
@@ -72,6 +74,7 @@ class Flight:
         journal: Journal | None = None,
         log: Log | None = None,
         redact: Redact | None = None,
+        metrics: MetricsPart = NOT_MEASURED,
         grace_s: float = GRACE_S,
         age_s_min: float = AGE_S_MIN,
     ) -> None:
@@ -85,6 +88,7 @@ class Flight:
         self._journal = journal or NoJournal()
         self._log = log or NoLog()
         self._redact = redact
+        self._metrics = metrics
         self._grace_s = grace_s
         self._age_s_min = age_s_min
         self._seed = f"{outside.rng.getrandbits(128):032x}"
@@ -117,7 +121,7 @@ class Flight:
         description = msgspec.json.encode(self._birth(left))
         # As a replay will read it: what the tape cannot say (a tuple, an integer key), nobody sees.
         birth = msgspec.json.decode(description, type=Birth)
-        inside = Inside(birth, domain, seam, log=self._log, journal=self._journal)
+        inside = Inside(birth, domain, seam, log=self._log, journal=self._journal, metrics=self._metrics)
         host.start(seam, lambda: self._entry(inside), description)
         try:
             again = await self._until_over(host, domain)

@@ -81,6 +81,10 @@ class DiskJournal:
     def lost(self) -> int:
         return self._ring.lost + self._unfit
 
+    @property
+    def disk_bytes(self) -> int:
+        return self._ring.disk_bytes
+
     def close(self) -> None:
         self._ring.close()
 

@@ -144,6 +144,12 @@ class Ring:
         return sum(size for path, size in self._sizes.items() if run_of(path) == self.run)
 
     @property
+    def disk_bytes(self) -> int:
+        """What all segments take."""
+        self._settle()
+        return sum(self._sizes.values())
+
+    @property
     def budget_bytes(self) -> int:
         return self._budget_bytes
 

@@ -89,6 +89,10 @@ class DiskTape:
     def lost(self) -> int:
         return self._ring.lost
 
+    @property
+    def disk_bytes(self) -> int:
+        return self._ring.disk_bytes
+
     def close(self) -> None:
         self._ring.close()
 

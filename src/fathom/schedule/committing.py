@@ -106,7 +106,9 @@ class Committing:
 
     def _has_landed(self, sent: Sent, answer: Answer) -> None:
         uid = sent.pod.uid
-        self._desk.counts.bound += 1
+        counts, now_ns = self._desk.counts, self._desk.clock.monotonic_ns()
+        counts.bound += 1
+        counts.bound_after.observe(max(0, now_ns - sent.queued_ns) / 1e9)
         self._desk.land(sent, answer.revision)
         if self._desk.voice is not None:
             self._desk.voice.placed(sent.pod.key, uid, sent.wish.node)

@@ -79,7 +79,7 @@ class Deciding:
             overrides=placement.overrides,
             reservation=self._reserved(pod.uid, placement.node or ""),
         )
-        sent = Sent(pod, wish, id_)
+        sent = Sent(pod, wish, id_, entry.added_ns)
         self._desk.pods.send(sent)
         return sent
 
@@ -100,6 +100,7 @@ class Deciding:
 
     def _cannot(self, entry: Entry, pod: PodView, placement: Placement, around: Circumstances) -> None:
         self._desk.counts.unschedulable += 1
+        self._desk.rejecting[pod.uid] = tuple(each.rule for each in placement.rejections)
         found = self._desk.known.preemption(pod, around.context)
         stale = found.node is not None and not_fresh(
             self._desk.caches.snapshot(), now_s=asyncio.get_running_loop().time()

@@ -15,6 +15,7 @@ import msgspec
 
 from fathom.cache.caches import Caches
 from fathom.control.lease import Term
+from fathom.metrics.numbers import LONG_S, Durations
 from fathom.model.objects import Obj
 from fathom.schedule import rules as events
 from fathom.schedule.doubts import Doubts
@@ -59,6 +60,7 @@ class Counts(msgspec.Struct):
     unknown: int = 0
     batches: int = 0
     preempted: int = 0  # Victims that were asked to leave.
+    bound_after: Durations = msgspec.field(default_factory=lambda: Durations(LONG_S))  # Since it was queued.
 
 
 class Desk:
@@ -76,6 +78,9 @@ class Desk:
         self.recorder = Recorder(inside.journal, prefix=inside.outside.ids.uid()[:8], controller=rules.who)
         self.news = News()
         self.doubts = Doubts()
+        self.rejecting: dict[
+            str, tuple[str, ...]
+        ] = {}  # By UID, of those without a node: rules, for metrics.
         self.voice: Voice | None = None  # None until the first term; then that of the latest.
         self.term: Term | None = None  # Of the lease, where there is one: its epoch goes on record.
 
@@ -120,6 +125,7 @@ class Desk:
         claim = self.known.table.claims.get(uid)
         if claim is not None:
             self.news.tell_of_room(claim.node, f"room on {claim.node} that is not kept any more")
+        self.rejecting.pop(uid, None)
         self.known.unnominate(uid)
         if self.voice is not None:
             self.voice.forget(uid)

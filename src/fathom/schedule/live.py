@@ -7,6 +7,8 @@ from pathlib import Path
 
 from fathom.client.http import Server
 from fathom.control.live import flight_to
+from fathom.metrics.registry import NOT_MEASURED
+from fathom.metrics.registry import Part as MetricsPart
 from fathom.model.decision import Decision, Journal, Outcome, Table
 from fathom.record.flight import fly
 from fathom.record.journal import DiskJournal
@@ -58,8 +60,11 @@ async def run_scheduler_live(
     tape: DiskTape | None = None,
     journal: Journal | None = None,
     log: Log | None = None,
+    metrics: MetricsPart = NOT_MEASURED,
 ) -> None:
     """On the host's loop, until `stop` is set and what was under way is done. Raises what made it impossible
     to go on."""
-    flight = flight_to(server, ENTRY, settings, outside=outside, tape=tape, journal=journal, log=log)
+    flight = flight_to(
+        server, ENTRY, settings, outside=outside, tape=tape, journal=journal, log=log, metrics=metrics
+    )
     await fly(flight, stop, who="the scheduler")

@@ -30,6 +30,7 @@ class Sent(msgspec.Struct, frozen=True):
     pod: PodView
     wish: Wish
     decision: str
+    queued_ns: int = 0  # When the pod came into the queue; 0: not known.
 
 
 class QueueReader(Protocol):

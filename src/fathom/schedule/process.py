@@ -14,6 +14,7 @@ import asyncio
 import msgspec
 
 from fathom.cache.caches import Caches
+from fathom.cache.metrics import counted, measure_caches
 from fathom.cache.observer import CacheObserver
 from fathom.cache.scope import Pace, Scope
 from fathom.client.api import Api
@@ -22,6 +23,7 @@ from fathom.control.lease import Term, Timing
 from fathom.control.signals import SignalPublisher
 from fathom.control.station import Station
 from fathom.schedule.kinds import KINDS
+from fathom.schedule.metrics import measure_scheduler
 from fathom.schedule.plugins import installed_rules
 from fathom.schedule.rules import RULES
 from fathom.schedule.rules import Rules as JudgingRules
@@ -69,6 +71,7 @@ class SchedulerProcess:
         self._inside = inside
         self._settings = settings
         self._station = Station(inside, settings)
+        observer, counts = counted(inside.metrics, observer)
         self.caches = Caches(
             self._station.api(),
             streams=inside.streams,
@@ -79,6 +82,8 @@ class SchedulerProcess:
             if settings.own_kinds or kind.resource.group != "fathom.dev":
                 self.caches.add(kind.name, Scope(kind.resource), indexes={})
         self.scheduler = Scheduler(inside, self.caches, self._rules(), judging=judging)
+        measure_caches(inside.metrics, self.caches, counts, inside.outside.clock)
+        measure_scheduler(inside.metrics, self.scheduler.state)
         self.task: asyncio.Task[None] | None = None
 
     def start(self) -> None:

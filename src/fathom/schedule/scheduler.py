@@ -68,6 +68,11 @@ class Scheduler:
         self.signals = QueueSignals(self._desk)
 
     @property
+    def state(self) -> Desk:
+        """For metrics, which only read it."""
+        return self._desk
+
+    @property
     def counts(self) -> Counts:
         return self._desk.counts
 

@@ -16,6 +16,8 @@ from typing import Any
 
 import msgspec
 
+from fathom.metrics.registry import NOT_MEASURED
+from fathom.metrics.registry import Part as MetricsPart
 from fathom.model.decision import Journal, NoJournal
 from fathom.seams.domain import Domain
 from fathom.seams.log import Log, NoLog
@@ -52,7 +54,7 @@ class Birth(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Inside:
-    """What an entry is given: everything it may touch. `log` and `journal` only take."""
+    """What an entry is given: everything it may touch. `log`, `journal` and `metrics` only take."""
 
     def __init__(
         self,
@@ -62,6 +64,7 @@ class Inside:
         *,
         log: Log | None = None,
         journal: Journal | None = None,
+        metrics: MetricsPart = NOT_MEASURED,
     ) -> None:
         domain.epoch_ns = birth.epoch_ns
         self.birth = birth
@@ -77,6 +80,7 @@ class Inside:
         )
         self.log: Log = log or NoLog()
         self.journal: Journal = journal or NoJournal()
+        self.metrics = metrics
         self.estate = b""  # Left to the next incarnation; read once the process has ended.
         self.identity = ""  # Under which it held leases; told to the next incarnation.
 

@@ -1,0 +1,68 @@
+"""Caches in numbers: how old they are, what made them list anew, which watches broke."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+
+from fathom.cache.caches import Caches
+from fathom.cache.observer import CacheObserver, Counts, Several
+from fathom.metrics.families import Family
+from fathom.metrics.registry import Part
+from fathom.seams.outside import Clock
+
+
+def counted(metrics: Part, observer: CacheObserver | None) -> tuple[CacheObserver | None, Counts]:
+    """The observer that caches are told to tell: where somebody looks, it counts as well."""
+    counts = Counts()
+    if not metrics.enabled:
+        return observer, counts
+    return (counts if observer is None else Several(counts, observer)), counts
+
+
+def measure_caches(metrics: Part, caches: Caches, counts: Counts, clock: Clock) -> None:
+    metrics.register("caches", lambda: cache_families(caches, counts, clock, metrics.labels))
+
+
+def cache_families(
+    caches: Caches, counts: Counts, clock: Clock, labels: Mapping[str, str]
+) -> Iterable[Family]:
+    now_s = clock.monotonic_ns() / 1e9
+    ages = Family(
+        "fathom_cache_age_seconds", "gauge", "Since the API server was last known to be where the cache is."
+    )
+    objects = Family("fathom_cache_objects", "gauge", "Objects in the cache.")
+    for kind in caches.kinds:
+        ages.add(max(0.0, now_s - caches.heard_s(kind)), {**labels, "kind": kind})
+        objects.add(caches.size(kind), {**labels, "kind": kind})
+    lags = Family("fathom_cache_echo_seconds", "gauge", "How long after our last write its event came.")
+    for kind, lag_s in counts.lag_s.items():
+        lags.add(lag_s, {**labels, "kind": kind})
+    yield from (ages, objects, lags)
+    yield from _counters(counts, labels)
+
+
+def _counters(counts: Counts, labels: Mapping[str, str]) -> Iterable[Family]:
+    for name, help_, by_cause in (
+        ("fathom_cache_lists_total", "All objects were read, by what made that necessary.", counts.lists),
+        ("fathom_cache_watch_resumes_total", "Watches opened anew, by how the last ended.", counts.resumes),
+        ("fathom_cache_dropped_events_total", "Events that changed nothing, by why.", counts.dropped),
+    ):
+        family = Family(name, "counter", help_)
+        for (kind, cause), count in by_cause.items():
+            family.add(count, {**labels, "kind": kind, "cause": cause})
+        yield family
+    for name, help_, by_kind in (
+        ("fathom_cache_failures_total", "Lists and watches that were refused or broke.", counts.failures),
+        ("fathom_cache_silent_watches_total", "Watches given up: nothing came.", counts.silent),
+        ("fathom_cache_stale_lists_total", "Lists older than what was seen; not taken.", counts.behind),
+        ("fathom_cache_handler_failures_total", "Callbacks that raised.", counts.handler_failures),
+    ):
+        yield _by_kind(name, help_, by_kind, labels)
+
+
+def _by_kind(name: str, help_: str, counts: Counter[str], labels: Mapping[str, str]) -> Family:
+    family = Family(name, "counter", help_)
+    for kind, count in counts.items():
+        family.add(count, {**labels, "kind": kind})
+    return family
