@@ -10,7 +10,16 @@ import signal
 SUPERVISOR = "FATHOM_SUPERVISOR_PID"
 # And the lock that all of them hold together, a file descriptor: not for the pods that an agent starts.
 LOCK = "FATHOM_SUPERVISOR_LOCK"
+# And how often it has started this part again.
+RESTARTS = "FATHOM_SUPERVISOR_RESTARTS"
 LOOK_S = 0.5
+
+
+def restarts() -> int:
+    """How often the supervisor has started this part again; nought where there is none. Asked once: what the
+    environment says of us is not for the pods that an agent starts."""
+    text = os.environ.pop(RESTARTS, "")
+    return int(text) if text.isdecimal() else 0
 
 
 def stop_event() -> asyncio.Event:

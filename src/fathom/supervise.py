@@ -24,7 +24,7 @@ import msgspec
 
 from fathom import private_files
 from fathom.seams.backoff import Backoff
-from fathom.stopping import LOCK, SUPERVISOR, stop_event
+from fathom.stopping import LOCK, RESTARTS, SUPERVISOR, stop_event
 from fathom.terminal import visible
 
 RESTART = Backoff(0.1, 30.0)
@@ -104,6 +104,7 @@ class Running:
         self.process: asyncio.subprocess.Process | None = None
         self.last_words: list[str] = []
         self.ready = False  # It has said so in this life.
+        self.restarts = 0
         self._log = LogFile(logs / f"{part.name}.log")
         self._lock = lock
         self._heard = heard
@@ -119,7 +120,12 @@ class Running:
             limit=LINE_BYTES_MAX,
             start_new_session=True,  # Ctrl-C is for the supervisor: it stops the parts in order.
             pass_fds=(self._lock,),
-            env={**os.environ, SUPERVISOR: str(os.getpid()), LOCK: str(self._lock)},
+            env={
+                **os.environ,
+                SUPERVISOR: str(os.getpid()),
+                LOCK: str(self._lock),
+                RESTARTS: str(self.restarts),
+            },
         )
         assert self.process.stdout is not None
         assert self.process.stderr is not None
@@ -291,7 +297,8 @@ class Supervisor:
             how = await self._lived(one)
             failures = short_lives(failures, was_ready=one.ready, lived_s=loop.time() - began_s)
             pause_s = restart_pause_s(failures)
-            self._restarts[one.part.name] = self._restarts.get(one.part.name, 0) + 1
+            one.restarts += 1
+            self._restarts[one.part.name] = one.restarts
             self._say(f"{how}; it is started again in {pause_s:g} s")
             await asyncio.sleep(pause_s)
 

@@ -38,6 +38,7 @@ class Heartbeat:
         self._node: Obj | None = None  # As last answered.
         self._lease: Obj | None = None
         self._status_s = -1e9  # When the status was last written.
+        self.failures = 0  # Beats that an error ended.
         self.registered = asyncio.Event()
         self.heard_ns: int | None = None  # When a server last took a sign of life; monotonic.
         self.on_heard: Callable[[], None] = lambda: None  # Again, after a silence.
@@ -66,6 +67,7 @@ class Heartbeat:
             await self._renew()
             await self._report()
         except ApiError as error:
+            self.failures += 1
             self._log.warn("no sign of life was taken", node=self._settings.node, error=error.message)
 
     # The node.

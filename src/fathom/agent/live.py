@@ -38,7 +38,10 @@ from fathom.client.credentials import NoCredentials
 from fathom.client.http import HttpBackend, Server
 from fathom.client.kubeconfig import BadKubeconfig, read_context
 from fathom.client.servers import find_files, server_of
+from fathom.metrics.process import process_metrics
+from fathom.metrics.registry import Registry
 from fathom.record.flight import Flight
+from fathom.record.metrics import measure_records
 from fathom.record.tape import DiskTape
 from fathom.seams.backoff import Backoff
 from fathom.seams.host import Host
@@ -72,6 +75,7 @@ class AgentsWanted(msgspec.Struct, frozen=True, kw_only=True):
     host_ids: HostIds = HostIds()  # Of the machine, that pods may have.
     log_bytes: int = LOG_BYTES
     record: Path | None = None  # Keep a tape of each node's agent there.
+    restarts: int = 0  # How often a supervisor has started us again.
 
 
 def named_nodes(
@@ -248,6 +252,7 @@ class LiveNode:
         self._closing: list[Callable[[], Any]] = []
         self._tasks: list[asyncio.Task[None]] = []
         self._told = NodeUsage(name, 0, 0, 0, 0)  # By simulated containers.
+        self.registry = Registry()  # One for each node, as each is an agent of its own.
 
     async def open(self, wanted: AgentsWanted, node: NodeWanted, server: Server, machine: Machine) -> None:
         log = machine.log
@@ -273,9 +278,12 @@ class LiveNode:
         tape = DiskTape(wanted.record / node.name, log=log) if wanted.record else None
         if tape is not None:
             self._closing.append(tape.close)
+        metrics = self.registry.part("agent")
+        measure_records(metrics, None, tape)
+        self.registry.register("process", process_metrics(restarts=wanted.restarts, version=__version__))
         self.flight = Flight(
             ENTRY, msgspec.to_builtins(settings), connect=connect, outside=machine.outside, tape=tape,
-            about={"server": server.url}, log=log, grace_s=settings.drain_s + 5.0,
+            about={"server": server.url}, log=log, grace_s=settings.drain_s + 5.0, metrics=metrics,
         )  # fmt: skip
 
     async def _driver(
@@ -307,6 +315,7 @@ class LiveNode:
         endpoint = Endpoint(
             driver.records if driver is not None else None,
             (lambda: sampler.usage) if sampler is not None else (lambda: self._told),
+            self.registry,
         )
         own = make_certificate(self.name, address, directory)
         port = await endpoint.listen(address, 0, tls_context(own, authority))

@@ -64,6 +64,14 @@ class Pods:
     def worker(self, uid: str) -> Worker | None:
         return self._workers.get(uid)
 
+    @property
+    def workers(self) -> tuple[Worker, ...]:
+        return tuple(self._workers.values())
+
+    @property
+    def rejected(self) -> int:
+        return len(self._rejections)
+
     def rejection(self, uid: str) -> Rejection | None:
         return self._rejections.get(uid)
 

@@ -9,6 +9,7 @@ import msgspec
 from fathom.agent.addresses import candidates
 from fathom.agent.events import Events
 from fathom.agent.heartbeat import Heartbeat
+from fathom.agent.metrics import measure_agent
 from fathom.agent.node import address_of, new_node
 from fathom.agent.pods import Pods
 from fathom.agent.reporter import Reporter
@@ -66,6 +67,7 @@ class Agent:
         self.heartbeat.on_heard = self.pods.look_at_all
         self.events = Events(settings, self._api(vital=False), clock=outside.clock, ids=outside.ids)
         self._tasks: list[asyncio.Task[None]] = []
+        measure_agent(inside.metrics, settings.node, self.pods, self.heartbeat, outside.clock)
 
     def start(self) -> None:
         self.task = self._inside.domain.create_task(self.run(), name="agent")

@@ -18,6 +18,7 @@ from fathom.agent.gateway.budget import ErrorBudget
 from fathom.agent.gateway.proxy import Applied, Sight
 from fathom.agent.gateway.routes import Seen, Table, make_table, said_of
 from fathom.cache.caches import Caches
+from fathom.cache.metrics import counted, measure_caches
 from fathom.cache.scope import Scope
 from fathom.cache.snapshot import Snapshot
 from fathom.client.api import Api, Resource, own_resource
@@ -71,7 +72,8 @@ class Gateway:
     def __init__(self, inside: Inside) -> None:
         self._inside = inside
         self._api = Api(inside.seam, headers=(("user-agent", "fathom-gateway"),))
-        self._caches = Caches(self._api, streams=inside.streams)
+        observer, counts = counted(inside.metrics, None)
+        self._caches = Caches(self._api, streams=inside.streams, observer=observer)
         self._dirty = asyncio.Event()
         self.table: Table = ()
         self._budget = ErrorBudget()
@@ -85,6 +87,7 @@ class Gateway:
         ):
             self._caches.add(name, Scope(resource))
             self._caches.on_change(name, lambda before, after: self._dirty.set())
+        measure_caches(inside.metrics, self._caches, counts, inside.outside.clock)
 
     def start(self) -> None:
         self.task = self._inside.domain.create_task(self._run(), name="gateway")

@@ -14,9 +14,12 @@ import msgspec
 
 from fathom import private_files
 from fathom.agent.gateway.following import OBSERVED, SIGHT, TABLE, Observation
+from fathom.agent.gateway.metrics import measure_proxy
 from fathom.agent.gateway.proxy import Proxy
 from fathom.agent.gateway.routes import Table
 from fathom.client.http import HttpBackend, Server
+from fathom.metrics.registry import NOT_MEASURED
+from fathom.metrics.registry import Part as MetricsPart
 from fathom.record.flight import Flight, fly
 from fathom.seams.host import Host
 from fathom.seams.log import Log
@@ -26,13 +29,22 @@ from fathom.seams.seam import Ask, Input
 ENTRY = "gateway"
 
 
-async def run_gateway(server: Server, *, stop: asyncio.Event, log: Log, remember: Path | None = None) -> None:
+async def run_gateway(
+    server: Server,
+    *,
+    stop: asyncio.Event,
+    log: Log,
+    remember: Path | None = None,
+    metrics: MetricsPart = NOT_MEASURED,
+) -> None:
     """On the host's loop, until `stop` is set. `remember`: where the last table is kept."""
 
     def connect(host: Host) -> _Backend:
-        return _Backend(host, server, log, Memory(remember))
+        backend = _Backend(host, server, log, Memory(remember))
+        measure_proxy(metrics, backend.proxy)
+        return backend
 
-    flight = Flight(ENTRY, {}, connect=connect, outside=live(), log=log)
+    flight = Flight(ENTRY, {}, connect=connect, outside=live(), log=log, metrics=metrics)
     await fly(flight, stop, who="the gateway")
 
 
@@ -63,7 +75,7 @@ class _Backend:
     def __init__(self, host: Host, server: Server, log: Log, memory: Memory) -> None:
         self._host = host
         self._http = HttpBackend(host, server)
-        self._proxy = Proxy(self._observe, log)
+        self.proxy = Proxy(self._observe, log)
         self._memory = memory
         self._applying = asyncio.Lock()  # One table at a time, the one that is remembered first.
         self._listener: int | None = None  # Who wants to hear what is seen.
@@ -71,7 +83,7 @@ class _Backend:
         self._loop = asyncio.get_running_loop()  # The host's; `start` is called inside the Domain.
         self._tasks = {
             self._loop.create_task(self._begin()),
-            self._loop.create_task(self._proxy.look_for_ever()),
+            self._loop.create_task(self.proxy.look_for_ever()),
         }
 
     def start(self, number: int, ask: Ask, *, stream: bool) -> None:
@@ -84,7 +96,7 @@ class _Backend:
             self._host.post(Input.OPENED, number, 200)
             self._tell()
         elif ask.target == SIGHT:
-            self._host.post(Input.REPLY, number, 200, msgspec.json.encode(self._proxy.sight()))
+            self._host.post(Input.REPLY, number, 200, msgspec.json.encode(self.proxy.sight()))
         else:
             self._http.start(number, ask, stream=stream)
 
@@ -97,16 +109,16 @@ class _Backend:
     async def close(self) -> None:
         for task in list(self._tasks):
             task.cancel()
-        await self._proxy.close()
+        await self.proxy.close()
         await self._http.close()
 
     async def _begin(self) -> None:
         async with self._applying:
-            await self._proxy.apply(self._memory.table())
+            await self.proxy.apply(self._memory.table())
 
     async def _apply(self, number: int, ask: Ask) -> None:
         async with self._applying:
-            applied = await self._proxy.apply(msgspec.json.decode(ask.body, type=Table))
+            applied = await self.proxy.apply(msgspec.json.decode(ask.body, type=Table))
         self._memory.keep(ask.body)
         self._host.post(Input.REPLY, number, 200, msgspec.json.encode(applied))
 

@@ -49,6 +49,15 @@ class Sight(msgspec.Struct, frozen=True):
     totals: dict[str, tuple[int, int]] = {}  # Service -> connections carried, and those that found nobody.
 
 
+class ProxyNumbers(msgspec.Struct):
+    """Of all Services together, since the start: there may be any number of them."""
+
+    carried: int = 0
+    nobody: int = 0  # Connections for which no endpoint could be reached.
+    connect_failures: int = 0  # Endpoints that did not take a connection; another was tried.
+    listeners_failed: int = 0  # Services whose address could not be listened on, of the last table.
+
+
 class Proxy:
     def __init__(self, observe: Observe, log: Log) -> None:
         self._observe = observe
@@ -59,6 +68,7 @@ class Proxy:
         self._ports: dict[Pod, list[Endpoint]] = {}  # By pod, where it is behind a service.
         self._said: dict[Pod, bool] = {}  # What was told of it last.
         self._totals: dict[str, tuple[int, int]] = {}
+        self.numbers = ProxyNumbers()
         self._connections: set[asyncio.Task[None]] = set()
         self._news = asyncio.Event()  # There is a table that was not looked at yet.
         self._meeting: set[Endpoint] = set()  # New ones that are being looked at.
@@ -85,6 +95,7 @@ class Proxy:
             self._ports.setdefault((each.pod, each.uid), []).append(each)
         self._said = {pod: said for pod, said in self._said.items() if pod in self._ports}
         self._news.set()
+        self.numbers.listeners_failed = len(failed)
         return Applied(len(self._servers), failed)
 
     async def _listen(self, where: Where, balancer: Balancer) -> str:
@@ -136,6 +147,7 @@ class Proxy:
             except (OSError, TimeoutError) as error:
                 if is_own_want(error):
                     return
+                self.numbers.connect_failures += 1
                 balancer.failed(endpoint, now_s=loop_now_s())
                 continue
             self._seen(endpoint, True)
@@ -151,9 +163,25 @@ class Proxy:
         _break(writer)
 
     def _count(self, balancer: Balancer, *, carried: int = 0, failed: int = 0) -> None:
+        self.numbers.carried += carried
+        self.numbers.nobody += failed
         service = balancer.listener.service
         before = self._totals.get(service, (0, 0))
         self._totals[service] = (before[0] + carried, before[1] + failed)
+
+    @property
+    def connections(self) -> int:
+        """That are open now."""
+        return len(self._connections)
+
+    @property
+    def listeners(self) -> int:
+        return len(self._servers)
+
+    def endpoints(self) -> tuple[int, int]:
+        """How many there are, and how many of them cannot be reached."""
+        everybody = self._everybody()
+        return len(everybody), sum(self._unseen.get(each, 0) >= UNSEEN_MAX for each in everybody)
 
     # Looking.
 

@@ -2,6 +2,7 @@
 
     GET /containerLogs/NAMESPACE/POD/UID/CONTAINER?follow=…      as kubelet has it, but for the UID
     GET /usage                                                    what the node's containers use
+    GET /metrics                                                  what the agent counts, for Prometheus
     GET /healthz                                                  whether the agent is there
 
 The agent's own certificate is made anew at each start and published in its Node object, which nobody else may
@@ -30,6 +31,7 @@ from fathom import private_files
 from fathom.agent.host.logs import LogOptions, read_log
 from fathom.agent.host.records import Records, is_alive
 from fathom.agent.usage import NodeUsage
+from fathom.metrics.registry import CONTENT_TYPE, Registry
 
 API_SERVER = "system:fathom:apiserver"  # The name of the client that may ask.
 DAYS = 365
@@ -80,12 +82,16 @@ def tls_context(own: Own, authority: bytes) -> ssl.SSLContext:
 class Endpoint:
     """Of one node. Make it on the host's loop."""
 
-    def __init__(self, records: Records | None, usage: Callable[[], NodeUsage]) -> None:
+    def __init__(
+        self, records: Records | None, usage: Callable[[], NodeUsage], metrics: Registry | None = None
+    ) -> None:
         self._records = records
         self._usage = usage
+        self._metrics = metrics or Registry()
         app = web.Application(middlewares=[_only_the_api_server])
         app.router.add_get("/containerLogs/{namespace}/{pod}/{uid}/{container}", self._logs)
         app.router.add_get("/usage", self._used)
+        app.router.add_get("/metrics", self._measured)
         app.router.add_get("/healthz", self._healthz)
         self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=STOP_S)
 
@@ -103,6 +109,9 @@ class Endpoint:
     async def _healthz(self, request: web.Request) -> web.Response:
         """Answered on the loop that the agent itself runs on: an agent that hangs does not answer."""
         return web.Response(text="ok")
+
+    async def _measured(self, request: web.Request) -> web.Response:
+        return web.Response(body=self._metrics.exposition(), headers={"content-type": CONTENT_TYPE})
 
     async def _used(self, request: web.Request) -> web.Response:
         return web.Response(body=msgspec.json.encode(self._usage()), content_type="application/json")

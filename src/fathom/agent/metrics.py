@@ -1,0 +1,45 @@
+"""An agent in numbers, with the kubelet's names where the kubelet counts the same."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from fathom.agent.heartbeat import Heartbeat
+from fathom.agent.pods import Pods
+from fathom.metrics.families import Family, counter, gauge
+from fathom.metrics.registry import Part
+from fathom.seams.outside import Clock
+
+
+def measure_agent(metrics: Part, node: str, pods: Pods, heartbeat: Heartbeat, clock: Clock) -> None:
+    metrics.register("agent", lambda: agent_families(node, pods, heartbeat, now_ns=clock.monotonic_ns()))
+
+
+def agent_families(node: str, pods: Pods, heartbeat: Heartbeat, *, now_ns: int) -> Iterable[Family]:
+    yield gauge("kubelet_node_name", "The node that this agent is; always 1.", 1, {"node": node})
+    yield from _pods(pods)
+    heard_ns = heartbeat.heard_ns
+    age_s = float("inf") if heard_ns is None else max(0, now_ns - heard_ns) / 1e9
+    heard = "Since the API server last took a renewal of the node's lease."
+    yield gauge("fathom_agent_heartbeat_age_seconds", heard, age_s)
+    failures = "Renewals and reports that the API server did not take."
+    yield counter("fathom_agent_heartbeat_failures_total", failures, heartbeat.failures)
+
+
+def _pods(pods: Pods) -> Iterable[Family]:
+    views = [[slot.view for slot in worker.slots.values()] for worker in pods.workers]
+    running = sum(any(view.running for view in pod) for pod in views)
+    yield gauge("kubelet_running_pods", "Pods with a running container.", running)
+    states = {"running": 0, "exited": 0, "created": 0}
+    restarts = 0
+    for view in (view for pod in views for view in pod):
+        state = "running" if view.running else "created" if view.run is None else "exited"
+        states[state] += 1
+        restarts += 0 if view.run is None else view.run.attempt
+    containers = Family("kubelet_running_containers", "gauge", "Containers of this node's pods, by state.")
+    for state, count in states.items():
+        containers.add(count, {"container_state": state})
+    yield containers
+    again = "Restarts of the containers that are here now, all together."
+    yield gauge("fathom_agent_container_restarts", again, restarts)
+    yield gauge("fathom_agent_rejected_pods", "Pods that did not fit and were rejected.", pods.rejected)
