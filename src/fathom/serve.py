@@ -29,6 +29,7 @@ from fathom.api.auth.tls import server_context
 from fathom.api.http import Http
 from fathom.api.own_service import KEY, PORTS, own_addresses, own_endpoints, own_service, own_slice
 from fathom.assembly import Parts, Wanted, assemble, bootstrap
+from fathom.metrics.process import process_metrics
 from fathom.model.errors import ApiError
 from fathom.model.objects import Obj
 from fathom.model.user import User
@@ -37,7 +38,7 @@ from fathom.private_files import prepare_directory, write_private
 from fathom.record.audit import AuditLog
 from fathom.seams.log import JsonLog, Log
 from fathom.seams.outside import Outside, live
-from fathom.stopping import stop_event
+from fathom.stopping import restarts, stop_event
 from fathom.store.open import open_store
 from fathom.store.protocol import Store
 from fathom.store.retention import Retention
@@ -206,6 +207,8 @@ async def _serve(running: Running) -> None:
         "fathom_audit_entries_dropped", "Entries that no disk took.", lambda: running.audit.dropped
     )
     http, told = Http(parts.server, keep_alive_s=KEEP_ALIVE_S), stop_event()
+    process = process_metrics(restarts=restarts(), version=__version__)
+    parts.server.metrics.registry.register("process", process)
     _measure(parts, http)
     async with asyncio.TaskGroup() as group:
         background = [

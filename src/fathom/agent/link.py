@@ -12,11 +12,11 @@ from typing import Any
 
 import aiohttp
 
-from fathom.agent.host.endpoint import API_SERVER
 from fathom.api.agents import AgentAddress, LogAsk, Reached, address_of
 from fathom.api.auth.certificates import Pki, issue_client
 from fathom.api.request import Source
 from fathom.client.credentials import private_file
+from fathom.model.accounts import API_SERVER
 from fathom.model.errors import ApiError, bad_request, unavailable
 from fathom.model.objects import Obj
 from fathom.model.user import User
@@ -24,6 +24,8 @@ from fathom.seams.outside import Clock
 
 CONNECT_S = 3.0
 USAGE_S = 3.0
+PAGE_S = 10.0  # Prometheus' own limit for a scrape.
+PAGE_BYTES_MAX = 8 << 20
 KEPT_S = 5.0  # An agent samples every ten seconds: asking it more often says nothing new.
 CONTEXTS_MAX = 2000  # One per agent; a restarted agent has a new one.
 READ_BYTES = 64 * 1024
@@ -65,6 +67,20 @@ class AgentsOverHttps:
             raise _silent(at, "it has not measured for long enough")
         self._usage[at.node] = (time.monotonic(), answer)
         return answer
+
+    async def page(self, at: AgentAddress, path: str) -> tuple[int, bytes]:
+        response = await self._get(at, path, {}, aiohttp.ClientTimeout(total=PAGE_S, sock_connect=CONNECT_S))
+        try:
+            body = await response.content.read(PAGE_BYTES_MAX + 1)
+            while not response.content.at_eof() and len(body) <= PAGE_BYTES_MAX:
+                body += await response.content.read(PAGE_BYTES_MAX + 1 - len(body))
+        except (aiohttp.ClientError, OSError, TimeoutError) as error:
+            raise _silent(at, str(error) or type(error).__name__) from None
+        finally:
+            response.close()
+        if len(body) > PAGE_BYTES_MAX:
+            raise _silent(at, f"its answer is longer than {PAGE_BYTES_MAX} bytes")
+        return response.status, body
 
     async def reach(self, node: Obj) -> Reached:
         try:
@@ -149,4 +165,4 @@ async def _nothing_answers(at: AgentAddress) -> str:
 
 
 def _silent(at: AgentAddress, why: str) -> ApiError:
-    return unavailable(f"the agent of node {at.node} does not answer: {why}")
+    return unavailable(f"{at.whose} {at.node} does not answer: {why}")

@@ -22,6 +22,7 @@ class AgentAddress(msgspec.Struct, frozen=True):
     host: str
     port: int
     certificate: str  # PEM
+    whose: str = "the agent of node"  # In words, before the name.
 
 
 class LogAsk(msgspec.Struct, frozen=True):
@@ -49,6 +50,10 @@ class Agents(Protocol):
         """What the node's containers use, as its agent says it. Raises ApiError."""
         ...
 
+    async def page(self, at: AgentAddress, path: str) -> tuple[int, bytes]:
+        """What an agent or another process says of itself: status and text. Raises ApiError."""
+        ...
+
     async def reach(self, node: Obj) -> Reached:
         """Whether the node's machine and agent answer, tried now."""
         ...
@@ -61,6 +66,9 @@ class NoAgents:
         raise _unreachable(at.node, "this server has no way to agents")
 
     async def usage(self, at: AgentAddress) -> dict[str, Any]:
+        raise _unreachable(at.node, "this server has no way to agents")
+
+    async def page(self, at: AgentAddress, path: str) -> tuple[int, bytes]:
         raise _unreachable(at.node, "this server has no way to agents")
 
     async def reach(self, node: Obj) -> Reached:

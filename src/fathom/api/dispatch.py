@@ -16,6 +16,7 @@ from fathom.api.binding.binder import Binder
 from fathom.api.core import Call, Core
 from fathom.api.kinds.kind import Kind
 from fathom.api.kinds.registry import Registry
+from fathom.api.process_pages import serve_node_page
 from fathom.api.request import Answer, Response, Target
 from fathom.api.subresources.binding import bind, bind_batch, decode_batch
 from fathom.api.subresources.connection import get_connection
@@ -136,6 +137,8 @@ class Dispatch:
 
     async def _subresource(self, call: Call) -> Answer:
         name, verb = call.target.subresource, call.target.verb
+        if name == "proxy" and call.kind.resource == "nodes" and verb == "get":
+            return await serve_node_page(self._core, call)
         if name.split("/")[0] in UNSUPPORTED:
             raise not_supported(UNSUPPORTED[name.split("/")[0]])
         if name not in call.kind.subresources:

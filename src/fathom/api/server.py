@@ -21,6 +21,7 @@ from fathom.api.dispatch import Dispatch, kind_for
 from fathom.api.limits import Throttle, is_long, timeout_s
 from fathom.api.metrics import Metrics
 from fathom.api.paths import Paths
+from fathom.api.process_pages import page_of, serve_process_page
 from fathom.api.request import Answer, Caller, Request, Response, Target
 from fathom.api.target import target_of
 from fathom.api.verbs.bodies import check_text
@@ -124,6 +125,8 @@ class ApiServer:
         self._throttle.admit(user)
         self._authorizer.require(user, target)
         if not target.is_resource:
+            if (page := page_of(request.path)) is not None:
+                return await serve_process_page(self.core, request, page)
             return self._paths.serve(request)
         with self._throttle.room(user, target):
             return await self._answer(self._call(request, target, user, request_id))

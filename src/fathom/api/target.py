@@ -40,6 +40,8 @@ def _resource(request: Request, group: str, version: str, parts: list[str]) -> T
     plural = parts[0]
     name = parts[1] if len(parts) > 1 else ""
     subresource = "/".join(parts[2:])
+    if subresource.startswith("proxy/"):
+        subresource = "proxy"  # As Kubernetes authorizes it: what follows is the other side's.
     if plural == "namespaces":
         namespace = name
     verb, node = _verb(request, name), ""

@@ -69,7 +69,7 @@ def agent(
     from fathom.private_files import NotOurs  # noqa: PLC0415
     from fathom.seams.log import JsonLog  # noqa: PLC0415
     from fathom.seams.outside import live  # noqa: PLC0415
-    from fathom.stopping import stop_event  # noqa: PLC0415
+    from fathom.stopping import restarts, stop_event  # noqa: PLC0415
 
     places = [one.strip() for one in (zones or zone).split(",") if one.strip()]
     wanted_nodes = named_nodes(name=node, count=nodes, zones=places, region=region)
@@ -91,6 +91,7 @@ def agent(
             allow_root=allow_root,
             host_ids=host_ids_of(allow_host_ids),
             record=record,
+            restarts=restarts(),
         )
         if up is not None:
             wanted = _beside(wanted, up.absolute())

@@ -10,13 +10,17 @@ from pathlib import Path
 from fathom import __version__
 from fathom.cli.kubeconfig import data_beside
 from fathom.cli.leases import check_lease
+from fathom.cli.measuring import measured
 from fathom.cli.problem import Problem
 from fathom.cli.serve import run_on_uvloop, server_at
 from fathom.control.live import run_live
 from fathom.control.process import Settings
 from fathom.controllers.all import CONTROLLERS
+from fathom.metrics.registry import NOT_MEASURED
+from fathom.metrics.registry import Part as MetricsPart
 from fathom.record.flight import EndedByItself
 from fathom.record.journal import DiskJournal
+from fathom.record.metrics import measure_records
 from fathom.record.ring import RingBusy
 from fathom.record.shelf import directory_of as tape_directory
 from fathom.record.tape import DiskTape
@@ -37,9 +41,16 @@ def serve_controllers(
     data: Path | None,
     lease: str,
     record: bool,
+    metrics_address: str,
 ) -> None:
     async def run() -> None:
-        await run_controllers(kubeconfig, stop_event(), only=only, data=data, lease=lease, record=record)
+        stop, log, server = stop_event(), JsonLog(sys.stderr, live().clock), server_at(kubeconfig)
+        where = str((data or data_beside(kubeconfig)).absolute())
+        async with measured(WHO, (WHO,), server, address=metrics_address, where=where, log=log) as registry:
+            part = registry.part(WHO)
+            await run_controllers(
+                kubeconfig, stop, only=only, data=data, lease=lease, record=record, metrics=part
+            )
 
     run_on_uvloop(run())
 
@@ -52,6 +63,7 @@ async def run_controllers(
     data: Path | None = None,
     lease: str = DEFAULT_LEASE,
     record: bool = False,
+    metrics: MetricsPart = NOT_MEASURED,
 ) -> None:
     """On the running loop, until `stop` is set. Raises Problem."""
     if lease and lease.count("/") != 1:
@@ -66,6 +78,7 @@ async def run_controllers(
         tape = DiskTape(tape_directory(folder, WHO), log=log) if record else None
     except RingBusy as error:
         raise Problem(f"{error}: are these controllers running already?") from error
+    measure_records(metrics, journal, tape)
     settings = Settings(
         controllers=only or CONTROLLERS,
         target=server.url,
@@ -76,7 +89,7 @@ async def run_controllers(
         signals="controllers",
     )
     try:
-        await run_live(settings, server, stop=stop, tape=tape, journal=journal, log=log)
+        await run_live(settings, server, stop=stop, tape=tape, journal=journal, log=log, metrics=metrics)
     except (EndedByItself, NoEntry) as error:
         raise Problem(str(error)) from error
     finally:

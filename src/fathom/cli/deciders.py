@@ -7,21 +7,37 @@ supervisor starts them again.
 from __future__ import annotations
 
 import asyncio
+import sys
 from pathlib import Path
 
 from fathom.cli.controllers import run_controllers
+from fathom.cli.measuring import measured
 from fathom.cli.scheduling import run_scheduler
-from fathom.cli.serve import run_on_uvloop
+from fathom.cli.serve import run_on_uvloop, server_at
 from fathom.controllers.all import CONTROLLERS, SUMMARY
+from fathom.seams.log import JsonLog
+from fathom.seams.outside import live
 from fathom.stopping import stop_event
 
+PARTS = ("scheduler", "controllers")
 
-def serve_deciders(*, scheduler: Path, controllers: Path, data: Path, record: bool) -> None:
+
+def serve_deciders(
+    *, scheduler: Path, controllers: Path, data: Path, record: bool, metrics_address: str
+) -> None:
+    where = str(data.absolute())
+
     async def run() -> None:
-        stop = stop_event()
+        stop, log, server = stop_event(), JsonLog(sys.stderr, live().clock), server_at(scheduler)
         everybody = (*CONTROLLERS, SUMMARY)
-        async with asyncio.TaskGroup() as group:
-            group.create_task(run_scheduler(scheduler, stop, data=data, record=record))
-            group.create_task(run_controllers(controllers, stop, only=everybody, data=data, record=record))
+        async with (
+            measured("deciders", PARTS, server, address=metrics_address, where=where, log=log) as registry,
+            asyncio.TaskGroup() as group,
+        ):
+            first, second = map(registry.part, PARTS)
+            group.create_task(run_scheduler(scheduler, stop, data=data, record=record, metrics=first))
+            group.create_task(
+                run_controllers(controllers, stop, only=everybody, data=data, record=record, metrics=second)
+            )
 
     run_on_uvloop(run())

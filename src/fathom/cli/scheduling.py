@@ -12,14 +12,18 @@ from pathlib import Path
 from fathom import __version__
 from fathom.cli.kubeconfig import data_beside
 from fathom.cli.leases import check_lease
+from fathom.cli.measuring import measured
 from fathom.cli.problem import Problem
 from fathom.cli.serve import run_on_uvloop, server_at
 from fathom.client.http import Server
 from fathom.client.once import api_of
+from fathom.metrics.registry import NOT_MEASURED
+from fathom.metrics.registry import Part as MetricsPart
 from fathom.model.accounts import SYSTEM_NAMESPACE
 from fathom.model.errors import ApiError
 from fathom.record.flight import EndedByItself
 from fathom.record.journal import DiskJournal
+from fathom.record.metrics import measure_records
 from fathom.record.ring import RingBusy
 from fathom.record.shelf import directory_of as tape_directory
 from fathom.record.tape import DiskTape
@@ -57,11 +61,24 @@ def serve_scheduler(
     lease: str | None,
     shard: str,
     record: bool,
+    metrics_address: str,
 ) -> None:
     async def run() -> None:
-        await run_scheduler(
-            kubeconfig, stop_event(), names=names, data=data, lease=lease, shard=shard, record=record
-        )
+        stop, log, server = stop_event(), JsonLog(sys.stderr, live().clock), server_at(kubeconfig)
+        who, where = who_is(names, _shard(shard)), str((data or data_beside(kubeconfig)).absolute())
+        async with measured(
+            who, ("scheduler",), server, address=metrics_address, where=where, log=log
+        ) as registry:
+            await run_scheduler(
+                kubeconfig,
+                stop,
+                names=names,
+                data=data,
+                lease=lease,
+                shard=shard,
+                record=record,
+                metrics=registry.part(who),
+            )
 
     run_on_uvloop(run())
 
@@ -75,6 +92,7 @@ async def run_scheduler(
     lease: str | None = None,
     shard: str = "0/1",
     record: bool = False,
+    metrics: MetricsPart = NOT_MEASURED,
 ) -> None:
     """On the running loop, until `stop` is set. Raises Problem."""
     part = _shard(shard)
@@ -92,6 +110,7 @@ async def run_scheduler(
     except RingBusy as error:
         raise Problem(f"{error}: is this scheduler running already?") from error
     timed = TimedJournal(journal)
+    measure_records(metrics, journal, tape)
     settings = Settings(
         names=names,
         shard=part[0],
@@ -105,7 +124,7 @@ async def run_scheduler(
     )
     began_s = time.process_time()
     try:
-        await run_scheduler_live(settings, server, stop, tape=tape, journal=timed, log=log)
+        await run_scheduler_live(settings, server, stop, tape=tape, journal=timed, log=log, metrics=metrics)
     except EndedByItself as error:
         raise Problem(str(error)) from error
     finally:

@@ -38,6 +38,14 @@ ServiceCidr = Annotated[
 Admission = Annotated[
     tuple[str, ...], Parameter(negative=(), help="Your own admission plugins: module:name.")
 ]
+DEFAULT_ADDRESS = "127.0.0.1:0"  # Any free port: the API server reads it from the process's EndpointSlice.
+MetricsAddress = Annotated[
+    str,
+    Parameter(
+        help="HOST:PORT on which the API server reads this process's metrics; port 0 takes any free one,"
+        " '' serves none."
+    ),
+]
 Kubeconfig = Annotated[
     Path | None, Parameter(help="Default: where kubectl looks, or the pod's own service account.")
 ]
@@ -127,7 +135,12 @@ def make_new_store(data: Path, store: str | None) -> None:
         raise Problem(str(error)) from error
 
 
-def gateway(*, kubeconfig: Kubeconfig = None, remember: Path | None = None) -> None:
+def gateway(
+    *,
+    kubeconfig: Kubeconfig = None,
+    remember: Path | None = None,
+    metrics_address: MetricsAddress = DEFAULT_ADDRESS,
+) -> None:
     """The gateway: listens on the addresses of services, and carries connections to their pods.
 
     Parameters
@@ -136,13 +149,19 @@ def gateway(*, kubeconfig: Kubeconfig = None, remember: Path | None = None) -> N
         Keep what is known of services in this file, and begin with it: for when no server answers.
     """
     from fathom.agent.gateway.live import run_gateway  # noqa: PLC0415
+    from fathom.cli.measuring import measured  # noqa: PLC0415
     from fathom.seams.log import JsonLog  # noqa: PLC0415
     from fathom.seams.outside import live  # noqa: PLC0415
     from fathom.stopping import stop_event  # noqa: PLC0415
 
     async def run() -> None:
-        log = JsonLog(sys.stderr, live().clock)
-        await run_gateway(server_at(kubeconfig), stop=stop_event(), log=log, remember=remember)
+        log, stop, server = JsonLog(sys.stderr, live().clock), stop_event(), server_at(kubeconfig)
+        where = str(remember or kubeconfig or "")
+        async with measured(
+            "gateway", ("gateway",), server, address=metrics_address, where=where, log=log
+        ) as registry:
+            part = registry.part("gateway")
+            await run_gateway(server, stop=stop, log=log, remember=remember, metrics=part)
 
     run_on_uvloop(run())
 
@@ -165,11 +184,20 @@ def scheduler(
     ] = None,
     shard: Annotated[str, Parameter(help="I/N: only the tenants of part I, counted from 0, of N.")] = "0/1",
     record: Annotated[bool, Parameter(negative=(), help="Keep a tape too, for `fathom replay`.")] = False,
+    metrics_address: MetricsAddress = DEFAULT_ADDRESS,
 ) -> None:
     """The scheduler: finds nodes for pods, and keeps why."""
     from fathom.cli.scheduling import serve_scheduler  # noqa: PLC0415
 
-    serve_scheduler(kubeconfig, names=name, data=data, lease=lease, shard=shard, record=record)
+    serve_scheduler(
+        kubeconfig,
+        names=name,
+        data=data,
+        lease=lease,
+        shard=shard,
+        record=record,
+        metrics_address=metrics_address,
+    )
 
 
 def controllers(
@@ -190,11 +218,14 @@ def controllers(
         ),
     ] = "fathom-system/controllers",
     record: Annotated[bool, Parameter(negative=(), help="Keep a tape too, for `fathom replay`.")] = False,
+    metrics_address: MetricsAddress = DEFAULT_ADDRESS,
 ) -> None:
     """The controllers: keep workloads, endpoints, budgets and nodes as they should be."""
     from fathom.cli.controllers import serve_controllers  # noqa: PLC0415
 
-    serve_controllers(kubeconfig, only=only, data=data, lease=lease, record=record)
+    serve_controllers(
+        kubeconfig, only=only, data=data, lease=lease, record=record, metrics_address=metrics_address
+    )
 
 
 def deciders(
@@ -203,11 +234,18 @@ def deciders(
     controllers: Annotated[Path, Parameter(help="The controllers' kubeconfig.")],
     data: Annotated[Path, Parameter(help="Where decisions and tapes are kept.")],
     record: Annotated[bool, Parameter(help="Keep tapes, for `fathom replay`.")] = True,
+    metrics_address: MetricsAddress = DEFAULT_ADDRESS,
 ) -> None:
     """The scheduler and the controllers in one process, as `fathom up` runs them."""
     from fathom.cli.deciders import serve_deciders  # noqa: PLC0415
 
-    serve_deciders(scheduler=scheduler, controllers=controllers, data=data, record=record)
+    serve_deciders(
+        scheduler=scheduler,
+        controllers=controllers,
+        data=data,
+        record=record,
+        metrics_address=metrics_address,
+    )
 
 
 def server_at(kubeconfig: Path | None) -> Any:

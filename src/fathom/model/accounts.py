@@ -19,6 +19,7 @@ NODES, NODE_USER = "system:nodes", "system:node:"
 
 SCHEDULER, CONTROLLERS = f"{PREFIX}scheduler", f"{PREFIX}controllers"
 GATEWAY, HOUSEKEEPING = f"{PREFIX}gateway", f"{PREFIX}housekeeping"
+API_SERVER = f"{PREFIX}apiserver"  # As a client of agents, and of processes that it asks for metrics.
 
 # Account -> the lease it must hold. Further leases of the account, of other names and shards, have this one's
 # name with a dash and more: fathom-system/scheduler-0of2.

@@ -15,26 +15,20 @@ from __future__ import annotations
 import socket
 import ssl
 from collections.abc import Callable
-from datetime import UTC, datetime, timedelta
-from ipaddress import ip_address
 from pathlib import Path
 
 import msgspec
 from aiohttp import web
-from cryptography import x509
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.hazmat.primitives.hashes import SHA256
-from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
-from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from fathom import private_files
 from fathom.agent.host.logs import LogOptions, read_log
 from fathom.agent.host.records import Records, is_alive
 from fathom.agent.usage import NodeUsage
 from fathom.metrics.registry import CONTENT_TYPE, Registry
+from fathom.model.accounts import API_SERVER
+from fathom.seams.outside import SystemClock
+from fathom.serving_certificate import self_signed
 
-API_SERVER = "system:fathom:apiserver"  # The name of the client that may ask.
-DAYS = 365
 STOP_S = 1.0
 
 
@@ -46,27 +40,11 @@ class Own(msgspec.Struct, frozen=True):
 
 
 def make_certificate(node: str, address: str, directory: Path) -> Own:
-    key = ec.generate_private_key(ec.SECP256R1())
-    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, f"system:node:{node}"[:64])])
-    now = datetime.now(UTC)
-    certificate = (
-        x509.CertificateBuilder()
-        .subject_name(name)
-        .issuer_name(name)
-        .public_key(key.public_key())
-        .serial_number(x509.random_serial_number())
-        .not_valid_before(now - timedelta(minutes=5))
-        .not_valid_after(now + timedelta(days=DAYS))
-        .add_extension(x509.SubjectAlternativeName([x509.IPAddress(ip_address(address))]), critical=False)
-        .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)
-        .sign(key, SHA256())
-        .public_bytes(Encoding.PEM)
-    )
-    private = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+    pair = self_signed(f"system:node:{node}", address, now_ns=SystemClock().now_ns())
     directory.mkdir(mode=0o700, parents=True, exist_ok=True)
     file = directory / "endpoint.pem"
-    private_files.write(file, private + certificate)
-    return Own(certificate.decode(), file)
+    private_files.write(file, (pair.key + pair.certificate).encode())
+    return Own(pair.certificate, file)
 
 
 def tls_context(own: Own, authority: bytes) -> ssl.SSLContext:

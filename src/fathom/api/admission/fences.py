@@ -16,10 +16,11 @@ from collections.abc import Sequence
 
 from fathom.api.admission.attempt import CREATE, DELETE, UPDATE, Attempt, Charge, refused
 from fathom.api.admission.plugin import Plugin
-from fathom.model.accounts import is_lease_for, lease_of
+from fathom.model.accounts import SYSTEM_NAMESPACE, is_lease_for, lease_of
 from fathom.model.body import Body
 from fathom.model.errors import ApiError, bad_request
 from fathom.model.objects import Key, Obj, metadata, with_metadata
+from fathom.model.processes import PREFIX
 from fathom.model.reasons import FENCED
 from fathom.model.view import Seen, View
 from fathom.model.well_known import EPOCH_ANNOTATION
@@ -28,8 +29,9 @@ from fathom.store.protocol import Expect, Put
 LEASES = "leases.coordination.k8s.io"
 FENCES = "fences.fathom.dev"  # In the store and its views, not in the API.
 
-# What an account that must hold a lease writes without one: Events, which decide nothing; and that lease.
+# What an account that must hold a lease writes without one: that lease; and what decides nothing.
 EVENTS = frozenset({"events", "events.events.k8s.io"})
+SLICES = "endpointslices.discovery.k8s.io"  # Of those, where a process's metrics are: also of one on standby.
 
 
 def fence_key(lease: Key) -> str:
@@ -123,6 +125,8 @@ def _needs_no_fence(attempt: Attempt, wanted: Key) -> bool:
     resource = attempt.kind.resource
     if resource == LEASES:
         return is_lease_for(wanted, Key(attempt.namespace, attempt.name))
+    if resource == SLICES:
+        return attempt.namespace == SYSTEM_NAMESPACE and attempt.name.startswith(PREFIX)
     return resource in EVENTS
 
 

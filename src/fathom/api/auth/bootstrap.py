@@ -56,7 +56,7 @@ ROLES: dict[str, tuple[Row, ...]] = {
     "system:monitoring": (
         (
             "get",
-            "/healthz /healthz/* /livez /livez/* /metrics /metrics/slis /readyz /readyz/*",
+            "/healthz /healthz/* /livez /livez/* /metrics /metrics/* /readyz /readyz/*",
         ),
     ),
     "system:service-account-issuer-discovery": (

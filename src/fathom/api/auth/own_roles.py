@@ -22,6 +22,7 @@ ASK: tuple[Row, ...] = (
 
 LEASES, SETTINGS = "system:fathom:leases", "system:fathom:settings"
 SIGNS_OF_LIFE = "system:fathom:signs-of-life"
+MEASURED = "system:fathom:measured"
 
 # What a part notices about itself, which others read.
 SIGNALS: tuple[Row, ...] = (
@@ -101,6 +102,7 @@ OWN_ROLES: dict[str, tuple[Row, ...]] = {
     LEASES: (("create get patch update", "coordination.k8s.io", "leases"),),
     SETTINGS: ((READ, "-", "configmaps"), ("create patch", "-", "configmaps")),  # The brake on nodes.
     SIGNS_OF_LIFE: ((READ, "coordination.k8s.io", "leases"),),
+    MEASURED: (("create get patch", "discovery.k8s.io", "endpointslices"),),  # Where metrics are read.
     SCALE_ROLE: (),  # Filled by `controllers.scalable`.
 }
 
@@ -116,6 +118,7 @@ OWN_BINDINGS: dict[str, tuple[Subject, ...]] = {
 OWN_LOCAL_BINDINGS: dict[str, tuple[str, tuple[Subject, ...]]] = {
     LEASES: (SYSTEM_NAMESPACE, (("User", SCHEDULER), ("User", CONTROLLERS))),
     SETTINGS: (SYSTEM_NAMESPACE, (("User", CONTROLLERS),)),
+    MEASURED: (SYSTEM_NAMESPACE, (("User", SCHEDULER), ("User", CONTROLLERS), ("User", GATEWAY))),
     SIGNS_OF_LIFE: ("kube-node-lease", (("User", CONTROLLERS),)),
 }
 

@@ -1,0 +1,83 @@
+"""How a process is found: an EndpointSlice `fathom-system/metrics.NAME`, which only fathom's own accounts and
+administrators may write, says where it listens and by which certificate it is known.
+
+Prometheus discovers the same objects (role `endpointslice`); the API server reads them for `/metrics/NAME`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from hashlib import sha256
+
+import msgspec
+
+from fathom.client.api import Api, Resource
+from fathom.client.outcomes import Committed, Rejected
+from fathom.control.plan import contains
+from fathom.model.accounts import SYSTEM_NAMESPACE
+from fathom.model.errors import ApiError
+from fathom.model.objects import Obj, metadata
+from fathom.model.processes import CERTIFICATE, PARTS, PORT, PREFIX, PROCESS
+from fathom.seams.log import Log
+
+SLICES = Resource("discovery.k8s.io", "v1", "endpointslices")
+RETRY_S, LOOK_S = 2.0, 60.0  # Until it is published; then, whether it still is.
+
+
+class Published(msgspec.Struct, frozen=True, kw_only=True):
+    """A process that can be measured, and where."""
+
+    process: str  # 'deciders'
+    parts: tuple[str, ...]  # 'scheduler', 'controllers'
+    where: str  # Machine and directory: of two that are called the same, each has an object of its own.
+    address: str
+    port: int
+    certificate: str
+
+    @property
+    def name(self) -> str:
+        return f"{PREFIX}{self.process}-{sha256(self.where.encode()).hexdigest()[:8]}"
+
+
+def slice_of(published: Published) -> Obj:
+    return {
+        "apiVersion": "discovery.k8s.io/v1",
+        "kind": "EndpointSlice",
+        "metadata": {
+            "name": published.name,
+            "namespace": SYSTEM_NAMESPACE,
+            "labels": {PROCESS: published.process, "endpointslice.kubernetes.io/managed-by": "fathom.dev"},
+            "annotations": {PARTS: ",".join(published.parts), CERTIFICATE: published.certificate},
+        },
+        "addressType": "IPv6" if ":" in published.address else "IPv4",
+        "endpoints": [{"addresses": [published.address], "conditions": {"ready": True}}],
+        "ports": [{"name": PORT, "port": published.port, "protocol": "TCP"}],
+    }
+
+
+async def keep_published(api: Api, published: Published, log: Log) -> None:
+    """For ever. What cannot be written now is written later; why is said once."""
+    wanted, said = slice_of(published), ""
+    while True:
+        why = await _publish(api, wanted)
+        if why and why != said:
+            log.warn("metrics are not published", process=published.process, error=why)
+        said = why
+        await asyncio.sleep(RETRY_S if why else LOOK_S)
+
+
+async def _publish(api: Api, wanted: Obj) -> str:
+    """Why it could not be; '': it is."""
+    try:
+        found = await api.get(SLICES, SYSTEM_NAMESPACE, metadata(wanted)["name"])
+    except ApiError as error:
+        return error.message
+    if found is not None and contains(found, wanted):
+        return ""
+    if found is None:
+        outcome = await api.create(SLICES, SYSTEM_NAMESPACE, wanted)
+    else:
+        outcome = await api.patch(SLICES, SYSTEM_NAMESPACE, metadata(wanted)["name"], wanted)
+    if isinstance(outcome, Committed):
+        return ""
+    return outcome.message if isinstance(outcome, Rejected) else str(outcome)

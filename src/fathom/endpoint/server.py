@@ -1,0 +1,103 @@
+"""The HTTPS endpoint of one process:
+
+    GET /metrics                     what it counts, for Prometheus
+    GET /healthz /livez /readyz      whether its loop still turns
+
+It takes only a client that the cluster's authority has named the API server: pods share the machine's
+network. Whoever else wants to know asks the API server, which knows who they are and what they may.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import ssl
+import sys
+from collections.abc import Callable
+
+import msgspec
+from aiohttp import web
+
+from fathom.client.credentials import private_file
+from fathom.metrics.registry import CONTENT_TYPE, Registry
+from fathom.model.accounts import API_SERVER
+from fathom.serving_certificate import Pair
+
+STOP_S = 1.0
+CERTIFICATE_S = 60.0  # To make one: a machine may be very busy while a cluster starts.
+AUTHORITIES_MAX = 8  # More are the machine's own list: a kubeconfig that names no authority of the cluster.
+
+
+class NotMeasurable(Exception):
+    """The process cannot serve metrics; the message says why."""
+
+
+class ProcessEndpoint:
+    def __init__(self, registry: Registry) -> None:
+        self._registry = registry
+        app = web.Application(middlewares=[_only_the_api_server])
+        app.router.add_get("/metrics", self._metrics)
+        for path in ("/healthz", "/livez", "/readyz"):
+            app.router.add_get(path, _ok)
+        self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=STOP_S)
+
+    async def listen(self, listener: socket.socket, tls: ssl.SSLContext) -> None:
+        await self._runner.setup()
+        await web.SockSite(self._runner, listener, ssl_context=tls).start()
+
+    async def close(self) -> None:
+        await self._runner.cleanup()
+
+    async def _metrics(self, request: web.Request) -> web.Response:
+        return web.Response(body=self._registry.exposition(), headers={"content-type": CONTENT_TYPE})
+
+
+async def _ok(request: web.Request) -> web.Response:
+    """Answered on the loop that the process itself runs on: one that hangs does not answer."""
+    return web.Response(text="ok")
+
+
+def tls_of(pair: Pair, client: ssl.SSLContext) -> ssl.SSLContext:
+    """For a server that believes whom the process itself believes as a client: the cluster's authority.
+    Raises NotMeasurable."""
+    authorities = client.get_ca_certs(binary_form=True)
+    if not 0 < len(authorities) <= AUTHORITIES_MAX:
+        raise NotMeasurable("the kubeconfig names no authority of the cluster")
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    with private_file((pair.key + pair.certificate).encode()) as file:
+        context.load_cert_chain(file)
+    context.verify_mode = ssl.CERT_REQUIRED
+    for authority in authorities:
+        context.load_verify_locations(cadata=authority)
+    return context
+
+
+async def make_pair(name: str, address: str) -> Pair:
+    """In a process of its own: see `serving_certificate`. Raises NotMeasurable."""
+    command = (sys.executable, "-P", "-m", "fathom.serving_certificate", name, address)
+    making = await asyncio.create_subprocess_exec(
+        *command, stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.PIPE
+    )
+    try:
+        async with asyncio.timeout(CERTIFICATE_S):
+            out, _ = await making.communicate()
+        return msgspec.json.decode(out, type=Pair)
+    except (TimeoutError, msgspec.DecodeError) as error:
+        raise NotMeasurable("no certificate could be made") from error
+    finally:
+        if making.returncode is None:
+            making.kill()
+
+
+@web.middleware
+async def _only_the_api_server(
+    request: web.Request, handler: Callable[[web.Request], object]
+) -> web.StreamResponse:
+    shown = request.get_extra_info("peercert") or {}
+    names = [value for part in shown.get("subject", ()) for field, value in part if field == "commonName"]
+    if names != [API_SERVER]:
+        return web.Response(status=403, text="only the API server may ask here")
+    answer = await handler(request)  # type: ignore[misc]  # aiohttp's handlers are coroutines
+    assert isinstance(answer, web.StreamResponse)
+    return answer
