@@ -36,6 +36,7 @@ NAMES: dict[str, tuple[str, str]] = {
     "suspect": ("controllers/plan_nodes.py", PEOPLE),
     # Labels.
     "driver": ("agent/node.py", "agent/gateway/routes.py"),
+    "process": ("endpoint/publish.py", "model/processes.py"),
     "node-class": (PEOPLE, "schedule/resolve.py"),
     "pool": (PEOPLE, "schedule/resolve.py"),
     "tenant": (PEOPLE, "model/tenancy.py"),
@@ -54,6 +55,7 @@ NAMES: dict[str, tuple[str, str]] = {
     "intent": (PEOPLE, "control/plan.py"),
     "node-revision": ("api/binding/judging.py", PEOPLE),
     "overrides": ("schedule/deciding.py", "schedule/known.py"),
+    "parts": ("endpoint/publish.py", "model/processes.py"),
     "pod": ("schedule/reserving.py", PEOPLE),
     "pod-uid": ("schedule/reserving.py", "schedule/known.py"),
     "policy": ("schedule/deciding.py", "cache/indexes.py"),
@@ -62,6 +64,7 @@ NAMES: dict[str, tuple[str, str]] = {
     "reverted-to": ("controllers/reverting.py", "controllers/reverting.py"),
     "runs-seconds": (PEOPLE, "agent/simulated.py"),
     "simulated": (PEOPLE, "agent/simulated.py"),
+    "serving-certificate": ("endpoint/publish.py", "api/process_pages.py"),
     "slot": ("controllers/plan_replicasets.py", "kinds/reservation.py"),
     "stop-when-alone-seconds": (PEOPLE, "agent/views.py"),
     "trust-lost": ("controllers/plan_trust.py", "model/trust.py"),
