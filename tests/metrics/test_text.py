@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from fathom.metrics.families import Family, counter, counters, gauge
 from fathom.metrics.numbers import OTHER, Durations, LabeledCounts
 from fathom.metrics.process import process_metrics
-from fathom.metrics.registry import NoRegistry, Registry
+from fathom.metrics.registry import NoRegistry, Part, Registry
 
 Read = dict[tuple[str, tuple[tuple[str, str], ...]], float]
 
@@ -63,11 +64,19 @@ def test_a_histogram_counts_what_took_at_most_as_long_as_each_bound() -> None:
     }
 
 
+def cached(part: Part) -> tuple[Family, ...]:
+    return (gauge("cached", "C.", 1, part.labels),)
+
+
+def incarnation(number: int) -> tuple[Family, ...]:
+    return (gauge("x", "X.", number),)
+
+
 def test_parts_that_share_a_family_are_told_together() -> None:
     registry = Registry()
     for component in ("scheduler", "controllers"):
         part = registry.part(component)
-        part.register("caches", lambda part=part: (gauge("cached", "C.", 1, part.labels),))
+        part.register("caches", partial(cached, part))
     text = registry.exposition().decode()
     assert text.count("# TYPE cached gauge\n") == 1
     assert read(registry) == {
@@ -78,8 +87,8 @@ def test_parts_that_share_a_family_are_told_together() -> None:
 
 def test_a_part_that_begins_anew_takes_its_own_place() -> None:
     registry = Registry()
-    for incarnation in (1, 2):
-        registry.part("scheduler").register("x", lambda number=incarnation: (gauge("x", "X.", number),))
+    for number in (1, 2):
+        registry.part("scheduler").register("x", partial(incarnation, number))
     assert read(registry) == {("x", ()): 2.0}
 
 

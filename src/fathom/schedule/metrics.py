@@ -41,7 +41,7 @@ def _pending(state: Desk, entries: list[Entry], profile: dict[str, str]) -> Iter
     now_ns = state.clock.monotonic_ns()
     by_state = Counter[str](entry.state for entry in entries)
     oldest: dict[str, int] = {}
-    reasons, rules = Counter[str](), Counter[str]()
+    reasons, rules = Counter[str](dict.fromkeys(REASONS.values(), 0)), Counter[str]()
     for entry in entries:
         oldest[entry.state] = min(oldest.get(entry.state, now_ns), entry.added_ns)
         rejecting = state.rejecting.get(entry.pod.uid, ()) if entry.state == "parked" else ()
