@@ -126,6 +126,8 @@ class ApiServer:
         self._authorizer.require(user, target)
         if not target.is_resource:
             if (page := page_of(request.path)) is not None:
+                # Our own health is public; that of others is for who may read what they count.
+                self._authorizer.require(user, Target(verb="get", path=f"/metrics/{page[1]}"))
                 return await serve_process_page(self.core, request, page)
             return self._paths.serve(request)
         with self._throttle.room(user, target):
