@@ -21,7 +21,8 @@ from fathom.model.processes import CERTIFICATE, PARTS, PORT, PREFIX, PROCESS
 from fathom.seams.log import Log
 
 SLICES = Resource("discovery.k8s.io", "v1", "endpointslices")
-RETRY_S, LOOK_S = 2.0, 60.0  # Until it is published; then, whether it still is.
+# Until it is published, longer each time: an account may have no right to. Then, whether it still is.
+RETRY_S_MIN, LOOK_S = 1.0, 60.0
 
 
 class Published(msgspec.Struct, frozen=True, kw_only=True):
@@ -57,16 +58,17 @@ def slice_of(published: Published) -> Obj:
 
 async def keep_published(api: Api, published: Published, log: Log) -> None:
     """For ever. What cannot be written now is written later; why is said once."""
-    wanted, said = slice_of(published), ""
+    wanted, said, pause_s = slice_of(published), "", RETRY_S_MIN
     while True:
-        why = await _publish(api, wanted)
+        why = await publish(api, wanted)
         if why and why != said:
             log.warn("metrics are not published", process=published.process, error=why)
         said = why
-        await asyncio.sleep(RETRY_S if why else LOOK_S)
+        pause_s = min(2 * pause_s, LOOK_S) if why else RETRY_S_MIN
+        await asyncio.sleep(pause_s if why else LOOK_S)
 
 
-async def _publish(api: Api, wanted: Obj) -> str:
+async def publish(api: Api, wanted: Obj) -> str:
     """Why it could not be; '': it is."""
     try:
         found = await api.get(SLICES, SYSTEM_NAMESPACE, metadata(wanted)["name"])
