@@ -264,3 +264,14 @@ def test_the_names_that_policies_are_checked_by_are_those_of_the_rules() -> None
     assert tuple(one.name for one in RULES.filters if not one.optional) == scheduling_policy.FILTERS_ALWAYS
     assert tuple(one.name for one in RULES.filters if one.optional) == scheduling_policy.FILTERS_OPTIONAL
     assert tuple(one.name for one in RULES.scores) == scheduling_policy.SCORES
+
+
+def test_the_rules_that_reject_nodes_are_named_the_one_that_rejects_most_first() -> None:
+    taint = {"key": "dedicated", "value": "a", "effect": "NoSchedule"}
+    small = [node(f"small-{number}", cpu="1") for number in range(4)]
+    table = table_of(node("tainted", cpu="8", taints=(taint,)), *small)
+    assert [each.rule for each in place(pod("new", cpu="2"), table, Context()).rejections] == [
+        "NodeResourcesFit",
+        "TaintToleration",
+    ]
+    assert place(pod("fits", cpu="1"), table, Context()).rejections == ()

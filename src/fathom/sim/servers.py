@@ -50,6 +50,9 @@ class WorldAgents:
     async def usage(self, at: AgentAddress) -> dict[str, Any]:
         return await NoAgents().usage(at)
 
+    async def page(self, at: AgentAddress, path: str) -> tuple[int, bytes]:
+        return await NoAgents().page(at, path)
+
     async def reach(self, node: Obj) -> Reached:
         world, name = self._process.world, str(metadata(node)["name"])
         agent = world.processes.get(name)
