@@ -152,7 +152,7 @@ class Controllers:
             self._measure_own(controller)
 
     def _measured(self, watchers: Watchers) -> Watchers:
-        """Where somebody looks at metrics, they are counted; whoever else was told is told no more."""
+        """Where somebody looks at metrics, loops and queues are counted, instead of told to the caller."""
         metrics = self._inside.metrics
         if not metrics.enabled:
             return watchers
