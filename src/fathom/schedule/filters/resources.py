@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from fathom.model.reasons import CAPACITY, PODS_PER_NODE
+from fathom.model.reasons import PODS_PER_NODE
 from fathom.schedule.columns import Ints
 from fathom.schedule.context import Context
 from fathom.schedule.filters.steering import draws_on
@@ -65,7 +65,7 @@ def _short_of(names: list[str]) -> Reason:
     return Reason(
         "NodeResourcesFit",
         tuple("Too many pods" if n == PODS else f"Insufficient {n}" for n in ordered),
-        pending=PODS_PER_NODE if ordered == [PODS] else CAPACITY,
+        pending=PODS_PER_NODE if ordered == [PODS] else "",
     )
 
 
