@@ -1,62 +1,48 @@
-"""The stories hold on the code as it is: a few seeds of each here, many with --full."""
+"""Every scenario holds on the code as it is: two seeds of each here, many with --full."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import pytest
+from _pytest.mark import ParameterSet
 from tests.sim.crashing import survived
 
 from fathom.sim.keeping import must_hold
 from fathom.sim.scenario import Strategy, plan_of
-from fathom.sim.scenarios import (
-    SCENARIOS,
-    claims,
-    crashes,
-    duplicate,
-    heirs,
-    history,
-    jobs,
-    leaders,
-    quotas,
-    replicas,
-    reservations,
-    serving,
-    unwell,
-    waking,
-)
+from fathom.sim.scenarios import SCENARIOS, crashes, duplicate
 from fathom.sim.scenarios.incident import LEADER
 from fathom.sim.scenarios.staff import AGENT, MANAGERS
 
-MODULES = (
-    history,
-    replicas,
-    leaders,
-    reservations,
-    duplicate,
-    jobs,
-    serving,
-    claims,
-    quotas,
-    crashes,
-    waking,
-    heirs,
-    unwell,
-)
-NAMES = [one.name for module in MODULES for one in module.SCENARIOS]
+# What the code as it is still breaks: (scenario, seed, strategy) -> why. Empty is the aim.
+BROKEN: dict[tuple[str, str, Strategy], str] = {
+    ("drains", "2", "pct"): "the next leader writes Bound of a scale that it has not heard of",
+    ("rollouts-end", "2", "pct"): "a rollback to a revision is not written down as a new one",
+}
+TOLD: tuple[tuple[str, Strategy], ...] = (("1", "random"), ("2", "pct"))  # About a minute of CPU in all.
+
+
+def tellings() -> Iterator[ParameterSet]:
+    """Every scenario there is, so that a new one is told without anybody listing it here."""
+    for name in SCENARIOS:
+        for seed, strategy in TOLD:
+            why = BROKEN.get((name, seed, strategy), "")
+            marks = [pytest.mark.xfail(strict=True, reason=why)] if why else []
+            yield pytest.param(name, seed, strategy, id=f"{name}-{seed}-{strategy}", marks=marks)
 
 
 def holds(name: str, seed: str, strategy: Strategy = "random") -> None:
     must_hold(SCENARIOS[name], plan_of(SCENARIOS[name], seed, strategy))
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_a_story_holds_whatever_goes_wrong(name: str) -> None:
-    holds(name, "1")
-    holds(name, "2", "pct")
+@pytest.mark.parametrize(("name", "seed", "strategy"), tellings())
+def test_a_scenario_holds_whatever_goes_wrong(name: str, seed: str, strategy: Strategy) -> None:
+    holds(name, seed, strategy)
 
 
 @pytest.mark.full
-@pytest.mark.parametrize("name", NAMES)
-def test_a_story_holds_under_many_seeds(name: str) -> None:
+@pytest.mark.parametrize("name", SCENARIOS)
+def test_a_scenario_holds_under_many_seeds(name: str) -> None:
     for seed in range(100):
         holds(name, str(seed), ("random", "pct")[seed % 2])
 
