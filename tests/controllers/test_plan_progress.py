@@ -172,6 +172,11 @@ def test_the_status_names_the_generation_and_is_not_repeated() -> None:
     assert planned(there(write.status), current, generation=3) == NOTHING
 
 
+def test_a_view_that_is_behind_the_status_writes_no_counts_beside_newer_conditions() -> None:
+    (write,) = planned(there(), Counted(2, [stand(SERVING), stand(SERVING)]), generation=3).statuses
+    assert planned(there(write.status), Counted(3, [stand(SERVING)]), generation=2) == NOTHING
+
+
 def test_the_generation_before_is_kept_and_counted_on_where_it_can_be_told_apart() -> None:
     old, new = Counted(2, [stand(SERVING), stand(SERVING)]), Counted(2, [stand(QUEUED, reason="scheduler")])
     (first,) = planned(there(), old, generation=1).statuses

@@ -162,6 +162,10 @@ def plan_progress(
     if not is_controlled_by(there, workload):
         return forget(there)  # Of one before it with the same name, or let go with its pods: it is made anew.
     generation = int(metadata(workload).get("generation") or 0)
+    if generation < int(lookup(there, "status", "observedGeneration") or 0):
+        # 1. The old leader counts a generation, and dies. 2. The next one has not heard of that generation.
+        # 3. Conditions about a newer generation stay as they are, so its counts would be beside them.
+        return NOTHING
     shown = progress_of(current, generation=generation, now=now)
     status: Obj = {
         "current": _plain(shown),

@@ -3,7 +3,7 @@ given up, held by a person for a while. The agent is real, so that pods get read
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from fathom.agent.process import begin as begin_agent
 from fathom.control.owning import controller_of
@@ -25,9 +25,9 @@ from fathom.sim.world import World
 
 NODE = "node-1"
 KINDS = ("/pods", "/replicasets", "/deployments", "/scheduleroverrides")
-DEADLINE_S, HELD_S = 40, 150
+DEADLINE_S, HELD_S = 40, 200
 REVISION, AUTO_REVERT = "deployment.kubernetes.io/revision", "fathom.dev/auto-revert"
-DONE, GIVEN_UP = "NewReplicaSetAvailable", "ProgressDeadlineExceeded"
+DONE, GIVEN_UP, PAUSED = "NewReplicaSetAvailable", "ProgressDeadlineExceeded", "DeploymentPaused"
 # How each ends: the version that it has then, what it says, its revision, how many ReplicaSets are left.
 ENDS = {
     "forward": (3, DONE, "3", 2),  # One of two old ones is beyond its limit.
@@ -55,13 +55,16 @@ async def rollouts_end(world: World) -> None:
     for name in ENDS:
         await world.apply(DEPLOYMENTS, _version(name, 1))
     await world.sleep(20)
+    await _once(world, lambda: _have_revision(world, "1", ENDS), "the first ones are known")
     held = override("held", {"pauseRollout": True}, lasts_s=HELD_S)
     held["spec"]["target"] = "deployment/held"
     await world.apply(OVERRIDES, held)
     await world.sleep(5)
+    await _once(world, lambda: _end(world, "held")[1] == PAUSED, "the override is known")
     for name in ENDS:
         await world.apply(DEPLOYMENTS, _version(name, 2))
     await world.sleep(30)
+    await _once(world, lambda: _have_revision(world, "2", ("forward", "back")), "the second ones are known")
     await world.apply(DEPLOYMENTS, _version("forward", 3))
     await world.apply(DEPLOYMENTS, _version("back", 1))
     await world.sleep(20)
@@ -76,6 +79,18 @@ async def rollouts_end(world: World) -> None:
         )
     await world.settle(quiet_s=max(QUIET_S, 3 * DEADLINE_S), within_s=1200)
     assert {name: _end(world, name) for name in ENDS} == ENDS
+
+
+async def _once(world: World, is_so: Callable[[], bool], what: str) -> None:
+    """A version that no controller has seen before the next one came has no revision, and nobody keeps to an
+    override that nobody has heard of. So where they could not run until now, what holds them ends here."""
+    if not is_so():
+        world.heal()
+    await world.until(is_so, within_s=60, what=what)
+
+
+def _have_revision(world: World, number: str, names: Iterable[str]) -> bool:
+    return all(_end(world, name)[2] == number for name in names)
 
 
 def _version(name: str, tag: int) -> Obj:
