@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fathom.cache.freshness import AtLeast
+from fathom.cache.needs import AtLeast
 from fathom.client.api import Resource
 from fathom.control.again import Again
 from fathom.control.kit import Kit

@@ -17,8 +17,9 @@ from tests.clients.running import Server, running
 
 from fathom.api.request import Response
 from fathom.cache.caches import Caches
-from fathom.cache.freshness import AtLeast, Need, NoOlderThan, OwnWrites, until_fresh
+from fathom.cache.freshness import until_fresh
 from fathom.cache.indexes import FOR_PODS
+from fathom.cache.needs import AtLeast, Need, NoOlderThan, OwnWrites
 from fathom.cache.observer import Listed
 from fathom.cache.scope import Pace, Scope
 from fathom.cache.written import WriteLog

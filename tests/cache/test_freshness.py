@@ -8,7 +8,8 @@ import pytest
 from tests.cache.script import NODES, PODS, POLICIES, World, node, pod
 
 from fathom.cache.caches import Caches
-from fathom.cache.freshness import AnyAge, AtLeast, Need, NoOlderThan, OwnWrites, Unmet, unmet, until_fresh
+from fathom.cache.freshness import Unmet, unmet, until_fresh
+from fathom.cache.needs import AnyAge, AtLeast, Need, NoOlderThan, OwnWrites
 from fathom.cache.written import EVERYONE, OWNERS_MAX, WRITES_MAX, WriteLog
 from fathom.model.errors import unavailable
 from fathom.model.objects import Key

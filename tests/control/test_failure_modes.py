@@ -20,7 +20,7 @@ from tests.control.greetings import (
 )
 from tests.control.worlds import told
 
-from fathom.cache.freshness import AtLeast
+from fathom.cache.needs import AtLeast
 from fathom.client.api import Resource
 from fathom.control.again import Again
 from fathom.control.kit import Kit

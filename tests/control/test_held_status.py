@@ -5,7 +5,7 @@ from __future__ import annotations
 from tests.control.greetings import hosting
 from tests.control.worlds import told
 
-from fathom.cache.freshness import NoOlderThan
+from fathom.cache.needs import NoOlderThan
 from fathom.client.api import Resource
 from fathom.control.again import Again
 from fathom.control.kit import Kit

@@ -7,7 +7,7 @@ from itertools import pairwise
 from tests.control.greetings import MAPS, Hosted, hosted, hosting
 from tests.control.worlds import told
 
-from fathom.cache.freshness import AtLeast, Need
+from fathom.cache.needs import AtLeast, Need
 from fathom.control.again import Again
 from fathom.control.kit import Kit
 from fathom.control.plan import OWN_WRITES, Create, Delete, Plan, target

@@ -9,7 +9,7 @@ from tests.control.stage import Stage
 from tests.control.worlds import told
 from tests.controllers.test_plan_deployments import deployment
 
-from fathom.cache.freshness import AtLeast
+from fathom.cache.needs import AtLeast
 from fathom.client.api import Page, Resource
 from fathom.control.kit import Kit
 from fathom.control.watches import DEPLOYMENT, POD, REPLICA_SET

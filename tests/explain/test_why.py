@@ -13,8 +13,7 @@ from fathom.explain.why import (
     explain_gone,
     explain_pod,
 )
-from fathom.model.decision import Decision, Outcome, Rejection, Seen, Subject
-from fathom.record.journal import Kept
+from fathom.model.decision import Decision, Kept, Outcome, Rejection, Seen, Subject
 from fathom.schedule.known import Known
 
 Obj = dict[str, Any]

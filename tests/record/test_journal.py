@@ -17,6 +17,7 @@ from fathom.model.decision import (
     Column,
     Considered,
     Decision,
+    Kept,
     Outcome,
     Rejection,
     Roster,
@@ -24,7 +25,7 @@ from fathom.model.decision import (
     Subject,
     Verdicts,
 )
-from fathom.record.journal import DiskJournal, Kept, Wanted, node_reasons, read_journal
+from fathom.record.journal import DiskJournal, Wanted, node_reasons, read_journal
 
 FULL = Decision(
     id="d-1",

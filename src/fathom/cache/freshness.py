@@ -14,37 +14,12 @@ from typing import Protocol
 
 import msgspec
 
+from fathom.cache.needs import AnyAge, AtLeast, Need, NoOlderThan, OwnWrites
 from fathom.cache.snapshot import Snapshot
 from fathom.cache.written import Write, WriteLog
 
 # A server that is behind is asked again this often at most.
 PROBE_EVERY_S = 0.5
-
-
-class AnyAge(msgspec.Struct, frozen=True, tag="any"):
-    """Whatever is known will do, once there is anything."""
-
-
-class OwnWrites(msgspec.Struct, frozen=True, tag="own-writes"):
-    """All that was written for this owner must be visible."""
-
-    owner: str
-
-
-class AtLeast(msgspec.Struct, frozen=True, tag="at-least"):
-    """Each of these kinds must have reached a revision: that of a policy's activation, for example."""
-
-    revisions: dict[str, int]
-
-
-class NoOlderThan(msgspec.Struct, frozen=True, tag="no-older-than"):
-    """The servers of these kinds must have been heard within so many seconds. No kinds: all of them."""
-
-    seconds: float
-    kinds: tuple[str, ...] = ()
-
-
-Need = AnyAge | OwnWrites | AtLeast | NoOlderThan
 
 
 class Unmet(msgspec.Struct, frozen=True):

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
     from fathom.client.api import Api
     from fathom.explain.why import Reached, Why
+    from fathom.model.decision import Kept
     from fathom.model.objects import Obj
-    from fathom.record.journal import Kept
     from fathom.schedule.known import Known
 
 Namespace = Annotated[str, Parameter(name=("--namespace", "-n"), help="The object's namespace.")]

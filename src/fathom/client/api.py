@@ -6,9 +6,8 @@ or a server in the same process. Every call has a deadline.
 
 from __future__ import annotations
 
-import re
 from typing import Any, Protocol
-from urllib.parse import quote, urlencode
+from urllib.parse import urlencode
 
 import msgspec
 
@@ -19,6 +18,7 @@ from fathom.model.body import decode_json, encode_json
 from fathom.model.errors import ApiError, unavailable
 from fathom.model.media_types import MERGE_PATCH
 from fathom.model.objects import Obj
+from fathom.model.resource import Resource as Resource  # noqa: PLC0414  # Callers name it with Api.
 from fathom.seams.seam import Ask, Reply, Stream
 
 TIMEOUT_S = 10.0
@@ -26,36 +26,10 @@ LIST_TIMEOUT_S = 60.0
 PAGE_OBJECTS = 500  # client-go's.
 
 
-# What nearly all names are made of: they need no quoting.
-_is_plain = re.compile(r"[A-Za-z0-9._~-]+").fullmatch
-
-
 class Transport(Protocol):
     async def request(self, ask: Ask, *, timeout_s: float) -> Reply: ...
 
     async def open(self, ask: Ask, *, timeout_s: float) -> Stream | Reply: ...
-
-
-class Resource(msgspec.Struct, frozen=True):
-    """Where a kind lives: all that is needed to make paths."""
-
-    group: str
-    version: str
-    plural: str
-    namespaced: bool = True
-
-    def path(self, namespace: str = "", name: str = "", subresource: str = "") -> str:
-        path = f"/apis/{self.group}/{self.version}" if self.group else f"/api/{self.version}"
-        if self.namespaced and namespace:
-            path += f"/namespaces/{namespace if _is_plain(namespace) else quote(namespace, safe='')}"
-        path += f"/{self.plural}"
-        if name:
-            path += f"/{name if _is_plain(name) else quote(name, safe=':')}"
-        return f"{path}/{subresource}" if subresource else path
-
-    @property
-    def name(self) -> str:
-        return f"{self.plural}.{self.group}" if self.group else self.plural
 
 
 def own_resource(definition: KindDefinition) -> Resource:

@@ -17,7 +17,8 @@ from collections.abc import Callable, Mapping, Sequence
 import msgspec
 
 from fathom.cache.caches import Caches
-from fathom.cache.freshness import OwnWrites, Unmet, unmet
+from fathom.cache.freshness import Unmet, unmet
+from fathom.cache.needs import OwnWrites
 from fathom.cache.snapshot import Snapshot
 from fathom.cache.written import WriteLog
 from fathom.client.api import Api

@@ -23,7 +23,8 @@ from typing import Protocol
 import msgspec
 
 from fathom.cache.caches import Caches
-from fathom.cache.freshness import OwnWrites, Probes, unmet
+from fathom.cache.freshness import Probes, unmet
+from fathom.cache.needs import OwnWrites
 from fathom.cache.written import WriteLog
 from fathom.control.again import Again, Failure
 from fathom.control.breaker import Breaker

@@ -13,8 +13,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 import msgspec
 
-from fathom.model.objects import Obj, is_deleting, metadata, uid_of, with_metadata
-from fathom.seams.outside import NAME_ALPHABET
+from fathom.model.objects import NAME_ALPHABET, Obj, is_deleting, metadata, uid_of, with_metadata
 
 NAME_LENGTH_MAX = 63  # Of a label, which a child's name often becomes (a pod's hostname).
 # Five letters of Kubernetes' alphabet for generated names: no vowels, so no words.

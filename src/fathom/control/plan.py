@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import msgspec
 
-from fathom.cache.freshness import Need, OwnWrites
-from fathom.client.api import Resource
+from fathom.cache.needs import Need, OwnWrites
 from fathom.control.owning import adopted, controller_of, orphaned, with_finalizer, without_finalizer
 from fathom.model.invariant import InvariantBroken
 from fathom.model.objects import Key, Obj, key_of, metadata, uid_of
+from fathom.model.resource import Resource
 
 # All that was written for the key that the plan is about must be visible.
 OWN_WRITES = OwnWrites("")

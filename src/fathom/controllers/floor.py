@@ -10,7 +10,7 @@ which that was: it changed hands in that commit. A server without fences is aske
 
 from __future__ import annotations
 
-from fathom.cache.freshness import AtLeast, Need
+from fathom.cache.needs import AtLeast, Need
 from fathom.control.kit import Kit
 from fathom.control.watches import Kind
 

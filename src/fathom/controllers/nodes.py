@@ -11,8 +11,8 @@ from typing import ClassVar
 
 import msgspec
 
-from fathom.cache.freshness import NoOlderThan
 from fathom.cache.indexes import FOR_NODES, FOR_PODS
+from fathom.cache.needs import NoOlderThan
 from fathom.cache.snapshot import Snapshot
 from fathom.control.again import Again
 from fathom.control.kit import Kit

@@ -13,21 +13,24 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from fathom.cache.freshness import Need, NoOlderThan
-from fathom.client.api import Resource
+from fathom.cache.needs import Need, NoOlderThan
 from fathom.control.plan import NOTHING, OWN_WRITES, Patch, Plan, contains, target
 from fathom.controllers.behavior import History, least, longest_period_s, most, stabilized
 from fathom.controllers.podstates import seconds
 from fathom.controllers.revisions import size_of
 from fathom.controllers.samples import Sample
-from fathom.controllers.scaling import SCALE
 from fathom.controllers.stages import START_UP
 from fathom.controllers.usage import Proposal, Seen, Unknown, propose, tolerance_of
 from fathom.model.conditions import Status, conditions_of, set_condition
 from fathom.model.freshness import FRESH_S
 from fathom.model.objects import Obj, is_deleting, lookup, metadata
 from fathom.model.reasons import SCHEDULER, boundary_of
+from fathom.model.resource import Resource
 
+SCALE = "scale"  # The subresource.
+# How conditions begin; their events have the reason alone.
+UNREAD = "the HPA was unable to compute the replica count: "
+UNSCALED = "the HPA controller was unable to get the target's current scale: "
 ABLE, ACTIVE, LIMITED = "AbleToScale", "ScalingActive", "ScalingLimited"
 
 BEHIND_READY = ("endpoints", "gateway")

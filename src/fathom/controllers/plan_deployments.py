@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping
 
 import msgspec
 
-from fathom.cache.freshness import Need, NoOlderThan
+from fathom.cache.needs import Need, NoOlderThan
 from fathom.control.again import Failure
 from fathom.control.owning import Claims
 from fathom.control.plan import (

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 
 import msgspec
 
-from fathom.cache.freshness import Need, NoOlderThan
+from fathom.cache.needs import Need, NoOlderThan
 from fathom.control.plan import NOTHING, OWN_WRITES, Patch, Plan, contains, target
 from fathom.controllers.podstates import has_ended, is_ready, seconds
 from fathom.controllers.proportions import resolved

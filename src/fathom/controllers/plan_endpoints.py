@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 import msgspec
 
-from fathom.cache.freshness import Need, NoOlderThan
+from fathom.cache.needs import Need, NoOlderThan
 from fathom.control.owning import child_name, owned
 from fathom.control.plan import NOTHING, OWN_WRITES, Create, Delete, Patch, Plan, contains, target
 from fathom.controllers.podstates import has_ended, is_ready

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 
 import msgspec
 
-from fathom.cache.freshness import Need, NoOlderThan
+from fathom.cache.needs import Need, NoOlderThan
 from fathom.control.owning import Claims, adopted, orphaned, with_finalizer, without_finalizer
 from fathom.control.plan import (
     NOTHING,

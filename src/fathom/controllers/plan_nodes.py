@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from fathom.cache.freshness import NoOlderThan
+from fathom.cache.needs import NoOlderThan
 from fathom.control.plan import Patch, Plan, WriteStatus, target, write_status
 from fathom.controllers.evidence import Assessment, State, plain
 from fathom.controllers.plan_evictions import LOST

@@ -9,7 +9,7 @@ from __future__ import annotations
 import zlib
 from collections.abc import Sequence
 
-from fathom.cache.freshness import NoOlderThan
+from fathom.cache.needs import NoOlderThan
 from fathom.control.plan import NOTHING, Create, Delete, Plan, WriteStatus, target, write_status
 from fathom.controllers.garbage import FOREGROUND, ORPHAN
 from fathom.kinds.repair_proposal import OVER, spec_hash, subject_fault

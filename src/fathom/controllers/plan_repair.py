@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from fathom.cache.freshness import NoOlderThan
+from fathom.cache.needs import NoOlderThan
 from fathom.control.plan import NOTHING, Create, Delete, Patch, Plan, WriteStatus, target, write_status
 from fathom.controllers.plan_evictions import OUT_OF_SERVICE
 from fathom.controllers.plan_proposals import STRANDED, is_unheard, overdue, plan_finalizers, proposal

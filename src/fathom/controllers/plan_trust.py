@@ -14,7 +14,7 @@ from typing import Any
 
 import msgspec
 
-from fathom.cache.freshness import Need, NoOlderThan
+from fathom.cache.needs import Need, NoOlderThan
 from fathom.control.owning import controller_of
 from fathom.control.plan import NOTHING, OWN_WRITES, Patch, Plan, target, write_status
 from fathom.model.conditions import Status, conditions_of, find_condition, set_condition

@@ -13,8 +13,7 @@ import msgspec
 
 from fathom.control.owning import named_after, owned
 from fathom.controllers.podstates import created_s
-from fathom.model.objects import Obj, lookup, metadata
-from fathom.seams.outside import NAME_ALPHABET
+from fathom.model.objects import NAME_ALPHABET, Obj, lookup, metadata
 
 HASH_LABEL = "pod-template-hash"
 PREFIX = "deployment.kubernetes.io/"

@@ -7,12 +7,12 @@ import msgspec
 
 from fathom.client.api import Api, Resource
 from fathom.control.watches import DEPLOYMENT, REPLICA_SET
+from fathom.controllers.plan_autoscaling import SCALE
 from fathom.model.errors import ApiError
 from fathom.model.objects import Obj, lookup
 from fathom.model.selectors import LabelSelector, parse_label_selector
 
 CACHED = {"Deployment": DEPLOYMENT, "ReplicaSet": REPLICA_SET}
-SCALE = "scale"
 
 
 class Foreign(msgspec.Struct, frozen=True):

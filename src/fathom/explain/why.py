@@ -12,11 +12,10 @@ from typing import Literal
 import msgspec
 import numpy as np
 
-from fathom.model.decision import Decision, Rejection, Seen
+from fathom.model.decision import Decision, Kept, Rejection, Seen
 from fathom.model.objects import Obj, key_of, lookup, metadata
 from fathom.model.times import timestamp
 from fathom.model.well_known import DECISION_ANNOTATION
-from fathom.record.journal import Kept
 from fathom.schedule.context import Context
 from fathom.schedule.known import Known
 from fathom.schedule.place import Placement

@@ -95,6 +95,13 @@ class Outcome(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     check: str = ""  # Of a binding that was refused: which predicate was false.
 
 
+class Kept(msgspec.Struct, frozen=True):
+    """A decision and what came of it, in the order in which it was heard."""
+
+    decision: Decision
+    outcomes: tuple[Outcome, ...] = ()
+
+
 class Roster(msgspec.Struct, frozen=True, kw_only=True):
     """The nodes that tables of verdicts are about, in their order."""
 

@@ -10,6 +10,9 @@ from typing import Any, NamedTuple
 
 Obj = dict[str, Any]
 
+# What kube-apiserver leaves out of generated names so that they spell no words and confuse no reader.
+NAME_ALPHABET = "bcdfghjklmnpqrstvwxz2456789"
+
 
 class Key(NamedTuple):
     """Names one object of a kind. Cluster-scoped objects have the namespace ''."""

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import msgspec
 
-from fathom.model.decision import Column, Decision, Outcome, Roster, Table, Verdicts
+from fathom.model.decision import Column, Decision, Kept, Outcome, Roster, Table, Verdicts
 from fathom.record.ring import Ring, runs
 from fathom.record.segment import JOURNAL, NotASegment, segments, thin
 from fathom.record.worth import Record, thinned
@@ -87,13 +87,6 @@ class DiskJournal:
 
     def close(self) -> None:
         self._ring.close()
-
-
-class Kept(msgspec.Struct, frozen=True):
-    """A decision and what came of it, in the order in which it was heard."""
-
-    decision: Decision
-    outcomes: tuple[Outcome, ...] = ()
 
 
 class Wanted(msgspec.Struct, frozen=True, kw_only=True):

@@ -15,7 +15,8 @@ from collections.abc import Callable
 
 import msgspec
 
-from fathom.cache.freshness import NoOlderThan, Unmet, unmet
+from fathom.cache.freshness import Unmet, unmet
+from fathom.cache.needs import NoOlderThan
 from fathom.cache.snapshot import Snapshot
 from fathom.cache.written import WriteLog
 from fathom.client.api import Api

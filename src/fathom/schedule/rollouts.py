@@ -7,7 +7,7 @@ from typing import ClassVar
 
 import msgspec
 
-from fathom.cache.freshness import NoOlderThan
+from fathom.cache.needs import NoOlderThan
 from fathom.cache.snapshot import Snapshot
 from fathom.control.again import Again
 from fathom.control.kit import Kit

@@ -9,8 +9,7 @@ from typing import Protocol
 
 import msgspec
 
-# What kube-apiserver leaves out of generated names so that they spell no words and confuse no reader.
-NAME_ALPHABET = "bcdfghjklmnpqrstvwxz2456789"
+from fathom.model.objects import NAME_ALPHABET
 
 
 class Clock(Protocol):

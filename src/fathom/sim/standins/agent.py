@@ -12,7 +12,7 @@ from typing import ClassVar
 
 import msgspec
 
-from fathom.cache.freshness import NoOlderThan
+from fathom.cache.needs import NoOlderThan
 from fathom.control.again import Again
 from fathom.control.kit import Kit
 from fathom.control.plan import NOTHING, Delete, Plan, WriteStatus, target

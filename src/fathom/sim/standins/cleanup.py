@@ -14,8 +14,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar
 
-from fathom.cache.freshness import NoOlderThan
 from fathom.cache.indexes import STANDARD
+from fathom.cache.needs import NoOlderThan
 from fathom.control.again import Again
 from fathom.control.kit import Kit
 from fathom.control.owning import has_finalizer

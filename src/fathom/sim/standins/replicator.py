@@ -17,7 +17,7 @@ from typing import ClassVar
 
 import msgspec
 
-from fathom.cache.freshness import NoOlderThan
+from fathom.cache.needs import NoOlderThan
 from fathom.control.again import Again
 from fathom.control.kit import Kit
 from fathom.control.owning import child_name, free_slots, owned

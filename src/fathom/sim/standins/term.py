@@ -9,7 +9,7 @@ takes away waits until the view has come so far.
 
 from __future__ import annotations
 
-from fathom.cache.freshness import AtLeast
+from fathom.cache.needs import AtLeast
 from fathom.control.kit import Kit
 from fathom.control.watches import POD
 

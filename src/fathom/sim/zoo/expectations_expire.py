@@ -6,7 +6,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from fathom.cache.caches import Caches
-from fathom.cache.freshness import Need, Unmet, unmet
+from fathom.cache.freshness import Unmet, unmet
+from fathom.cache.needs import Need
 from fathom.cache.snapshot import Snapshot
 from fathom.cache.written import WriteLog
 from fathom.control import loop
