@@ -1,15 +1,22 @@
-"""What every suite shares: deep runs only on request, tools that may be absent, hypothesis' profiles, and a
-last line that says what was skipped and why."""
+"""What every suite shares: which tests are live, deep runs only on request, tools that may be absent,
+hypothesis' profiles, and a last line that says what was skipped and why."""
 
 from __future__ import annotations
 
 import shutil
 import signal
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
+from tests import process_watch
+
+TESTS = Path(__file__).parent
+# Every test there talks to a process. Elsewhere a module or a test says so itself.
+LIVE_DIRECTORIES = frozenset({"bench", "chaos", "cli", "clients", "cluster", "replay", "security"})
+SLOW_DIRECTORIES = frozenset({"sim"})  # Simulations: each is quick, all of them are not.
 
 DEEP_ONLY = "deep run: script/test --full"
 NO_KUBECTL = "kubectl is not installed"
@@ -31,6 +38,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    process_watch.pytest_configure(config)
     # A shell that starts us in the background has us, and all that we start, ignore Ctrl-C.
     if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -43,10 +51,21 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_collection_modifyitems(config: pytest.Config, items: Sequence[pytest.Item]) -> None:
     kubectl_missing = shutil.which("kubectl") is None
     for item in items:
+        for mark in _marks_of(item):
+            item.add_marker(mark)
         if item.get_closest_marker("full") and not config.getoption("--full"):
             item.add_marker(pytest.mark.skip(reason=DEEP_ONLY))
         elif item.get_closest_marker("kubectl") and kubectl_missing:
             item.add_marker(pytest.mark.skip(reason=NO_KUBECTL))
+
+
+def _marks_of(item: pytest.Item) -> Iterator[pytest.MarkDecorator]:
+    directory = item.path.relative_to(TESTS).parts[0]
+    given = item.callspec.params if isinstance(item, pytest.Function) and hasattr(item, "callspec") else {}
+    if directory in LIVE_DIRECTORIES or (directory == "store" and "etcd" in given.values()):
+        yield pytest.mark.live
+    if directory in SLOW_DIRECTORIES:
+        yield pytest.mark.slow
 
 
 @pytest.fixture(scope="session")

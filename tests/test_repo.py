@@ -166,6 +166,7 @@ def test_no_file_names_a_machine_path_or_a_package_index() -> None:
     assert found == []
 
 
+@pytest.mark.live
 @pytest.mark.parametrize("name", ["setup", "server", "test"])
 def test_scripts_are_plain_posix_shell(name: str) -> None:
     script = ROOT / "script" / name

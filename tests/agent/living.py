@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import http.client
 import os
 import signal
 import subprocess
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 from tests.clients.running import Account, Server
@@ -107,10 +110,36 @@ class Cluster:
             self.until_gone(name)
 
 
-def text(server: Server, path: str) -> str:
-    import http.client
-    from urllib.parse import urlsplit
+def processes(word: str) -> list[int]:
+    found = []
+    for name in os.listdir("/proc"):
+        if name.isdigit():
+            try:
+                words = Path(f"/proc/{name}/cmdline").read_bytes().split(b"\0")
+            except OSError:
+                continue
+            if word.encode() in words:
+                found.append(int(name))
+    return found
 
+
+def eventually(look: Callable[[], object], *, within_s: float = PATIENCE_S) -> None:
+    deadline_s = time.monotonic() + within_s
+    while not look():
+        assert time.monotonic() < deadline_s, f"not so within {within_s:g} s"
+        time.sleep(0.05)
+
+
+@contextmanager
+def followed(server: Server, name: str) -> Iterator[http.client.HTTPResponse]:
+    """A pod's log, open before anything else is done."""
+    connection = http.client.HTTPSConnection(urlsplit(server.url).netloc, context=server.tls, timeout=20)
+    with closing(connection):
+        connection.request("GET", f"{PODS}/{name}/log?follow=true")
+        yield connection.getresponse()
+
+
+def text(server: Server, path: str) -> str:
     connection = http.client.HTTPSConnection(urlsplit(server.url).netloc, context=server.tls, timeout=20)
     try:
         connection.request("GET", path)

@@ -5,10 +5,12 @@ from __future__ import annotations
 import contextlib
 import signal
 
+import pytest
 from tests.agent.living import AgentProcess, Cluster, condition, lives, pid_of, status_of
 
 from fathom.model.objects import Obj
 
+pytestmark = pytest.mark.live
 EVENTS = "/api/v1/namespaces/default/events?fieldSelector=involvedObject.name="
 
 

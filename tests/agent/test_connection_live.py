@@ -11,6 +11,8 @@ import pytest
 from tests.agent.living import NODE, AgentProcess, text
 from tests.clients.running import Server
 
+pytestmark = pytest.mark.live
+
 PATH = f"/apis/fathom.dev/v1alpha1/nodeconnections/{NODE}"
 
 

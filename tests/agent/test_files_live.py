@@ -8,7 +8,7 @@ import json
 import pytest
 from tests.agent.living import Cluster, condition, enclosed, is_root
 
-pytestmark = enclosed
+pytestmark = [pytest.mark.live, enclosed]
 OPEN = "/tmp"  # Everybody may write there.
 
 

@@ -4,11 +4,13 @@ there is time."""
 from __future__ import annotations
 
 import signal
-import time
 
-from tests.agent.living import AgentProcess, Cluster, condition, status_of
+import pytest
+from tests.agent.living import AgentProcess, Cluster, condition, eventually, processes, status_of
 
 from fathom.model.objects import Obj, lookup
+
+pytestmark = pytest.mark.live
 
 
 def hooks(**commands: str) -> Obj:
@@ -23,9 +25,9 @@ def test_a_program_that_ends_before_its_hook_has_ended(cluster: Cluster) -> None
 
 
 def test_a_pod_is_deleted_in_the_middle_of_its_hook(cluster: Cluster) -> None:
-    cluster.run("hooking", "sleep", "300", container=hooks(postStart="echo here; sleep 300"))
+    cluster.run("hooking", "sleep", "300", container=hooks(postStart="sleep 300.125"))
     cluster.until("hooking", lambda pod: lookup(pod, "status", "podIP"))
-    time.sleep(1)
+    eventually(lambda: processes("300.125"))
     assert condition(cluster.pod("hooking"), "Ready") == "False"
     cluster.delete("hooking")
     cluster.until_gone("hooking")
@@ -40,12 +42,12 @@ def test_a_hook_that_takes_its_time_is_waited_for(cluster: Cluster) -> None:
 def test_a_hook_that_its_agent_did_not_live_to_see_is_run_again(
     cluster: Cluster, agent: AgentProcess
 ) -> None:
-    hook = hooks(postStart="echo x >> begun; sleep 4")
+    hook = hooks(postStart="echo x >> begun; sleep 4.125")
     twice = ["sh", "-c", '[ "$(wc -l < begun)" = 2 ]']
     probe = {"readinessProbe": {"exec": {"command": twice}, "periodSeconds": 1}}
     cluster.run("twice", "sh", "-c", "while true; do sleep 1; done", container={**hook, **probe})
     cluster.until("twice", lambda pod: lookup(pod, "status", "podIP"))
-    time.sleep(1)
+    eventually(lambda: processes("4.125"))
     agent.end(signal.SIGKILL)
     agent.start()
     assert status_of(cluster.pod("twice")).get("containerID") is None

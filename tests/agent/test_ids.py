@@ -195,6 +195,7 @@ def test_when_all_are_taken_it_is_said(tmp_path: Path) -> None:
         claimed(IdRanges((place,)), tmp_path / "b")
 
 
+@pytest.mark.live
 def test_agents_that_claim_at_the_same_time_get_different_ranges(tmp_path: Path) -> None:
     with multiprocessing.get_context("fork").Pool(4) as pool:
         found = pool.starmap(_claim_some, [(tmp_path, name) for name in "abcd"])

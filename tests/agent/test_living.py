@@ -8,10 +8,8 @@ import resource
 import shutil
 import signal
 import subprocess
-import threading
 import time
 import urllib.request
-from pathlib import Path
 
 import pytest
 from tests.agent.living import (
@@ -21,9 +19,12 @@ from tests.agent.living import (
     Cluster,
     condition,
     enclosed,
+    eventually,
+    followed,
     is_root,
     lives,
     pid_of,
+    processes,
     reason,
     status_of,
     text,
@@ -33,6 +34,8 @@ from tests.clients.running import Server
 from fathom.agent.host.limits import find_means
 from fathom.agent.host.sockets import parent_of
 from fathom.model.objects import lookup
+
+pytestmark = pytest.mark.live
 
 SERVE = ("python3", "-u", "-m", "http.server", "--bind", "$(POD_IP)", "8080")
 HTTP = {"httpGet": {"path": "/", "port": 8080}, "periodSeconds": 1}
@@ -101,25 +104,13 @@ def test_an_agent_that_was_killed_finds_everything_as_it_was(cluster: Cluster, a
     agent.end(signal.SIGKILL)
     assert lives(pid_of(before))
     agent.start()
-    time.sleep(3)
+    cluster.run("later", "sleep", "300")
+    cluster.until_ready("later")  # So it has looked at all that was there before.
     after = cluster.pod("stays")
     assert status_of(after) == status_of(before)
     assert condition(after, "Ready") == "True"
     assert after["metadata"]["resourceVersion"] == before["metadata"]["resourceVersion"]  # Nothing to say.
     assert processes(before["status"]["podIP"]) == [pid_of(before)]
-
-
-def processes(word: str) -> list[int]:
-    found = []
-    for name in os.listdir("/proc"):
-        if name.isdigit():
-            try:
-                words = Path(f"/proc/{name}/cmdline").read_bytes().split(b"\0")
-            except OSError:
-                continue
-            if word.encode() in words:
-                found.append(int(name))
-    return found
 
 
 def test_what_ended_and_what_was_deleted_meanwhile_is_settled_by_the_next_agent(
@@ -132,15 +123,11 @@ def test_what_ended_and_what_was_deleted_meanwhile_is_settled_by_the_next_agent(
     cluster.delete("goes", gracePeriodSeconds=0)
     cluster.until_gone("goes")
     assert lives(pid_of(goes))
-    time.sleep(2)
-    assert not lives(pid_of(ends))
+    eventually(lambda: not lives(pid_of(ends)))
     agent.start()
     ended = cluster.until_ended("ends")
     assert lookup(status_of(ended), "state", "terminated", "exitCode") == 7
-    deadline_s = time.monotonic() + 10
-    while lives(pid_of(goes)):
-        assert time.monotonic() < deadline_s, "the orphan lives"
-        time.sleep(0.1)
+    eventually(lambda: not lives(pid_of(goes)))
 
 
 def test_a_process_that_is_killed_is_started_again_and_counted(cluster: Cluster) -> None:
@@ -170,31 +157,35 @@ def test_exit_codes(cluster: Cluster, words: tuple[str, ...], phase: str, code: 
     assert (pod["status"]["phase"], status_of(pod)["state"]["terminated"]["exitCode"]) == (phase, code)
 
 
-def test_a_program_that_does_not_listen_is_killed_when_its_grace_is_over(cluster: Cluster) -> None:
+def test_a_program_that_does_not_listen_is_killed_when_its_grace_is_over(
+    cluster: Cluster, server: Server
+) -> None:
     cluster.run("deaf", "sh", "-c", "trap '' TERM; while true; do sleep 1; done")
     pod = cluster.until_ready("deaf")
-    began_s = time.monotonic()
+    server.patch(f"{PODS}/deaf", {"metadata": {"finalizers": ["example.dev/held"]}})
     cluster.delete("deaf", gracePeriodSeconds=2)
+    ended = cluster.until_ended("deaf")
+    server.patch(f"{PODS}/deaf", {"metadata": {"finalizers": None}})
     cluster.until_gone("deaf")
-    assert 1.5 < time.monotonic() - began_s < 10
+    last = status_of(ended)["state"]["terminated"]
+    assert (last["exitCode"], last["signal"]) == (137, 9)
+    # A server writes down when the time of grace ends.
+    assert last["finishedAt"] >= ended["metadata"]["deletionTimestamp"]
     assert not lives(pid_of(pod))
 
 
-def test_a_hook_runs_before_the_end(cluster: Cluster) -> None:
+def test_a_hook_runs_before_the_end(cluster: Cluster, server: Server) -> None:
     hook = {"preStop": {"exec": {"command": ["sh", "-c", "echo bye > bye; sleep 0.5"]}}}
-    program = "while [ ! -f bye ]; do sleep 0.1; done; echo hook came first; sleep 60"
+    program = "echo begun; while [ ! -f bye ]; do sleep 0.1; done; echo hook came first; sleep 60"
     cluster.run(
         "hooked", "sh", "-c", program, container={"lifecycle": hook}, terminationGracePeriodSeconds=10
     )
     cluster.until_ready("hooked")
-    heard: list[str] = []
-    follow = threading.Thread(target=lambda: heard.append(cluster.logs("hooked", "follow=true")))
-    follow.start()
-    time.sleep(0.5)
-    cluster.delete("hooked")
+    with followed(server, "hooked") as log:
+        assert log.readline() == b"begun\n"
+        cluster.delete("hooked")
+        assert log.read() == b"hook came first\n"
     cluster.until_gone("hooked")
-    follow.join(10)
-    assert heard == ["hook came first\n"]
 
 
 @pytest.mark.skipif(os.getuid() != 0, reason="only root has rights to hand on")
@@ -392,7 +383,10 @@ def test_a_pods_life_takes_few_writes_and_a_finalizer_is_waited_for_in_silence(
     cluster.until_ready("held")
     cluster.delete("held")
     cluster.until_ended("held")
-    time.sleep(4)
+    cluster.run("beside", "sleep", "300")
+    cluster.until_ready("beside")
+    cluster.delete("beside")
+    cluster.until_gone("beside")  # Meanwhile there was time to say something of the other.
     written = audited(server, "held")
     server.patch(f"{PODS}/held", {"metadata": {"finalizers": None}})
     cluster.until_gone("held")
@@ -460,13 +454,12 @@ def test_an_agent_that_dies_while_it_starts_pods_leaves_none_running_twice(
     names = [f"crowd-{number}" for number in range(8)]
     for name in names:
         cluster.run(name, "python3", "-c", "import time; time.sleep(600)", name)
-    for _ in range(3):
-        time.sleep(0.15)
+    for started in (1, 3, 5):
+        eventually(lambda started=started: sum(map(bool, map(processes, names))) >= started)  # type: ignore[misc]  # Bound for this turn.
         agent.end(signal.SIGKILL)
         agent.start()
     pods = [cluster.until_ready(name) for name in names]
-    time.sleep(0.5)
-    assert [processes(name) for name in names] == [[pid_of(pod)] for pod in pods]
+    eventually(lambda: [processes(name) for name in names] == [[pid_of(pod)] for pod in pods])
 
 
 @pytest.mark.parametrize("spoiled", ["pod.json", "runs/main/0/run.json", "runs/main"])
@@ -534,7 +527,7 @@ def test_an_agent_that_can_open_no_files_takes_nobody_for_dead_and_forgets_nothi
     try:
         cluster.delete("goes")
         os.kill(pid_of(dies), signal.SIGKILL)
-        time.sleep(3)
+        time.sleep(3)  # Nothing tells that it has tried, as it can neither read nor write.
         assert (lives(pid_of(stays)), lives(pid_of(goes))) == (True, True)
     finally:
         resource.prlimit(agent.process.pid, resource.RLIMIT_NOFILE, given)

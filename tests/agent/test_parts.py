@@ -408,6 +408,7 @@ def test_a_log_that_is_written_and_rotated_while_it_is_followed_is_told_once_and
     assert said == list(range(900))
 
 
+@pytest.mark.live
 def test_groups_that_another_user_made_are_no_means_of_limiting(tmp_path: Path) -> None:
     tmp_path.chmod(0o755)
     for controller in ("cpu", "memory"):

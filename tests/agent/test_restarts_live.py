@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import pytest
 from tests.agent.living import Cluster, status_of
+
+pytestmark = pytest.mark.live
 
 
 def test_a_sidecars_end_starts_the_whole_pod_anew(cluster: Cluster) -> None:

@@ -16,6 +16,8 @@ import pytest
 from fathom.agent import shim
 from fathom.model.objects import Obj, lookup
 
+pytestmark = pytest.mark.live
+
 
 def test_a_shim_records_who_runs_and_how_it_ended_and_leaves_nobody_behind(tmp_path: Path) -> None:
     script = "sleep 60 & (setsid sleep 60 &) ; echo $$; echo bad >&2; exit 5"

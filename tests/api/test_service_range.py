@@ -11,6 +11,8 @@ from typing import Any
 import pytest
 from tests.clients.running import Server, running
 
+pytestmark = pytest.mark.live
+
 SERVICES = "/api/v1/namespaces/default/services"
 FATHOM = [sys.executable, "-m", "fathom.cli"]
 

@@ -71,6 +71,7 @@ print(draft.contents().keys(), draft.contents().found("all", "x"), draft.content
 """
 
 
+@pytest.mark.live
 def test_the_order_of_everything_is_the_same_under_every_hash_seed() -> None:
     def printed(seed: str) -> str:
         ran = subprocess.run(

@@ -10,6 +10,7 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
+import pytest
 from tests.api import harness
 from tests.api.harness import pod, serving
 from tests.cache.script import Recorder
@@ -33,6 +34,8 @@ from fathom.seams.host import Host, NoTape
 from fathom.seams.outside import SystemClock
 from fathom.seams.seam import Ask, Backend, Input, Seam
 from fathom.seams.streams import Streams
+
+pytestmark = pytest.mark.live
 
 PODS = Resource("", "v1", "pods")
 NAMESPACES = Resource("", "v1", "namespaces", namespaced=False)

@@ -9,6 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.cache.script import NODES, PODS, World, node, pod
@@ -193,6 +194,7 @@ print(view.list("Pod"), view.revisions, view.ages, run.world.changes, run.world.
 """
 
 
+@pytest.mark.live
 def test_a_run_is_the_same_under_every_hash_seed() -> None:
     def printed(seed: str) -> bytes:
         command = [sys.executable, "-c", UNDER_A_SEED]

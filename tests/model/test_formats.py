@@ -90,8 +90,8 @@ def test_keys_become_file_names(key: str) -> None:
 
 
 def test_a_megabyte_of_nonsense_is_refused_at_once() -> None:
-    start = time.perf_counter()
+    start = time.process_time()
     for text in ("a" * 2**20 + "!", "-" * 2**20, "a." * 2**19, "a/" * 2**19, "a-" * 2**19):
         for rule in (formats.dns_label, formats.dns_subdomain, formats.qualified_name, formats.label_value):
             assert rule(text)
-    assert time.perf_counter() - start < 5
+    assert time.process_time() - start < 5

@@ -193,6 +193,7 @@ while True:
 """
 
 
+@pytest.mark.live
 def test_a_decision_that_was_acted_upon_outlives_a_kill(tmp_path: Path) -> None:
     root = Path(__file__).parent.parent.parent
     writer = subprocess.Popen(

@@ -191,6 +191,7 @@ def test_a_place_that_cannot_be_written_stops_the_recording_and_nothing_else(tmp
     assert list(kept(tmp_path / "tape").values()) == [[b"back"]]
 
 
+@pytest.mark.live
 def test_a_full_disk_is_an_error_at_a_segment_and_no_signal_at_a_store(tmp_path: Path) -> None:
     """The limit on a file's size stands for the disk; without allocation, the store would be a SIGBUS."""
     code = f"""
@@ -286,6 +287,7 @@ while True:
 """
 
 
+@pytest.mark.live
 @pytest.mark.parametrize("moment", range(8))
 def test_what_was_appended_outlives_a_kill(tmp_path: Path, moment: int) -> None:
     """Everything that had returned is there, whole and in order, and at most one record more."""

@@ -15,6 +15,8 @@ from typing import Any
 import pytest
 from tests.clients.running import Server, running
 
+pytestmark = pytest.mark.live
+
 ZONE, HOST = "topology.kubernetes.io/zone", "kubernetes.io/hostname"
 OWN = "/apis/fathom.dev/v1alpha1"
 Obj = dict[str, Any]
@@ -23,6 +25,7 @@ Obj = dict[str, Any]
 class Cluster:
     def __init__(self, server: Server, process: subprocess.Popen[bytes]) -> None:
         self.server, self.process = server, process
+        self._others = 0  # Pods that were made to be decided.
 
     def create(self, path: str, obj: Obj) -> Obj:
         made: Obj = self.server.request("POST", path, obj)
@@ -58,6 +61,22 @@ class Cluster:
     def decisions(self, namespace: str, name: str) -> list[Obj]:
         _, text = self.fathom("decisions", f"pods/{name}", "-n", namespace, "-o", "json")
         return [one["decision"] for one in json.loads(text)]
+
+    def decide_another(self) -> Obj:
+        """A pod that fits nowhere is decided after all that came before it. Returns its decision."""
+        if not self._others:
+            self.namespace("others")
+        self._others += 1
+        name = f"p{self._others}"
+        self.pod("others", name, nodeSelector={"nowhere": "none"})
+        self.waits("others", name)
+        (decision,) = self.decisions("others", name)
+        return decision
+
+    def until_scheduler_saw(self, made: Obj, resource: str) -> None:
+        """Kinds come over watches of their own, so what was made first may be heard last."""
+        revision = int(made["metadata"]["resourceVersion"])
+        until(lambda: self.decide_another()["seen"][resource]["revision"] >= revision, seconds=60)
 
     def fathom(self, *words: str) -> tuple[int, str]:
         command = [sys.executable, "-m", "fathom.cli", *words, "--kubeconfig", str(self.server.kubeconfig)]
@@ -245,9 +264,11 @@ def _recorded(answer: tuple[int, Obj]) -> tuple[int, Obj] | None:
 
 def test_policy(cluster: Cluster) -> None:
     space = cluster.namespace("policy")
-    cluster.create(f"{OWN}/schedulingpolicies", _own("SchedulingPolicy", "narrow-v1", {"maxZoneSkew": 1}))
+    policy_made = cluster.create(
+        f"{OWN}/schedulingpolicies", _own("SchedulingPolicy", "narrow-v1", {"maxZoneSkew": 1})
+    )
     rollout = {"from": "narrow-v1", "to": "narrow-v2", "scope": {"namespaces": [space]}}
-    cluster.create(f"{OWN}/policyrollouts", _own("PolicyRollout", "narrow", rollout))
+    rollout_made = cluster.create(f"{OWN}/policyrollouts", _own("PolicyRollout", "narrow", rollout))
     template = {**pod("web", labels={"app": "w"}), "metadata": {"labels": {"app": "w"}}}
     spec = {"replicas": 0, "selector": {"matchLabels": {"app": "w"}}, "template": template}
     made = cluster.create(
@@ -260,7 +281,9 @@ def test_policy(cluster: Cluster) -> None:
         "uid": made["metadata"]["uid"],
         "controller": True,
     }
-    time.sleep(1)
+    cluster.until_scheduler_saw(rollout_made, "policyrollouts.fathom.dev")
+    cluster.until_scheduler_saw(policy_made, "schedulingpolicies.fathom.dev")
+    cluster.until_scheduler_saw(made, "replicasets.apps")
     for name in ("first", "second", "third", "fourth"):
         obj = pod(name, labels={"app": "w"})
         obj["metadata"]["ownerReferences"] = [owner]
@@ -287,7 +310,7 @@ def test_overrides(cluster: Cluster) -> None:
     made = cluster.create(
         f"{OWN}/namespaces/{space}/scheduleroverrides", _own("SchedulerOverride", "away", spec)
     )
-    time.sleep(1)
+    cluster.until_scheduler_saw(made, "scheduleroverrides.fathom.dev")
     cluster.pod(space, "p")
     assert cluster.rejected(space, "p") == {"Override": ["a", "b", "c"], "TaintToleration": ["tainted"]}
     _, found = cluster.why(space, "p")
@@ -305,8 +328,8 @@ def _own(kind: str, name: str, spec: Obj) -> Obj:
 def test_a_freed_quota_wakes_as_many_as_it_can_help(cluster: Cluster) -> None:
     space = cluster.namespace("quota")
     limits = {"limits": [{"resources": {"cpu": "20m"}}]}
-    cluster.create(f"{OWN}/tenantquotas", _own("TenantQuota", space, limits))
-    time.sleep(1)
+    made = cluster.create(f"{OWN}/tenantquotas", _own("TenantQuota", space, limits))
+    cluster.until_scheduler_saw(made, "tenantquotas.fathom.dev")
     for name in ("p1", "p2"):
         cluster.pod(space, name)
         cluster.bound(space, name)
@@ -321,7 +344,7 @@ def test_a_freed_quota_wakes_as_many_as_it_can_help(cluster: Cluster) -> None:
     cluster.delete(space, "p1")
     cluster.bound(space, "p3")
     assert cluster.decisions(space, "p3")[-1]["cause_detail"].startswith("PodGone Pod quota/p1")
-    time.sleep(0.5)
+    cluster.decide_another()
     assert len(cluster.decisions(space, "p4")) == 1
     raised = {"spec": {"limits": [{"resources": {"cpu": "30m"}}]}}
     cluster.server.patch(f"{OWN}/tenantquotas/{space}", raised)
@@ -344,7 +367,7 @@ def test_a_freed_node_wakes_exactly_those_it_can_help(cluster: Cluster) -> None:
     types = {one["type"] for one in cluster.get(space, "helped")["status"]["conditions"]}
     assert types == {"Admitted", "PodScheduled", "Bound"}  # Nothing is left of its waiting.
     assert cluster.decisions(space, "helped")[-1]["cause_detail"].startswith("PodGone Pod freed/filler")
-    time.sleep(0.5)
+    cluster.decide_another()
     assert [len(cluster.decisions(space, name)) for name in ("helped", "too-big", "elsewhere")] == [2, 1, 1]
 
 

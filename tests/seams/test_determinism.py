@@ -481,6 +481,7 @@ print(" ".join(said))
 """
 
 
+@pytest.mark.live
 def test_sets_of_tasks_have_one_order_in_every_process() -> None:
     def run(hash_seed: str, padding: int) -> str:
         code = f"junk = [object() for _ in range({padding})]\n{SETS}"  # Other addresses too.

@@ -16,6 +16,8 @@ import pytest
 
 from fathom.cli.main import run
 
+pytestmark = pytest.mark.live
+
 # Updates are sent without the revision that they were built on: the last writer wins.
 BLIND = '''
 """Blind writes."""

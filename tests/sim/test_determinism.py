@@ -44,6 +44,7 @@ def traces_in_another_process(number: int) -> list[str]:
     return subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stdout.split()
 
 
+@pytest.mark.live
 def test_a_seed_is_the_same_run_in_every_process() -> None:
     one, other = traces_in_another_process(1), traces_in_another_process(2)
     assert len(set(one)) == 6
@@ -85,6 +86,7 @@ def reach_out(call: Callable[[], Any], *, swallow: bool = False) -> Callable[[In
     return running(main)
 
 
+@pytest.mark.live
 @pytest.mark.parametrize(
     ("name", "call"),
     [

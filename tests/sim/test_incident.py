@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 from tests.sim.putting_back import in_a_child
 
 from fathom.sim.report import Report, report
@@ -39,6 +40,7 @@ def test_the_story_is_the_same_under_other_seeds() -> None:
     assert without_names(told("1").tale) == without_names(told("2").tale) == without_names(told().tale)
 
 
+@pytest.mark.live
 def test_with_the_bug_in_place_the_incident_is_told_line_by_line() -> None:
     verdict, invariant, tale, culprits = in_a_child(BUG, _broken)
     assert (verdict, invariant) == ("broken", "at most one active reservation per intent and generation")

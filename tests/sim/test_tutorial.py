@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.live
+
 DOCS = Path(__file__).parents[2] / "docs"
 PAGE = (DOCS / "testing-your-controller.md").read_text()
 

@@ -48,12 +48,14 @@ def hunted(bug: Bug, seeds: int) -> str:
     return ""
 
 
+@pytest.mark.live
 @pytest.mark.parametrize("name", sorted(SOON))
 def test_a_bug_that_is_put_back_is_found(name: str) -> None:
     bug = BUGS[name]
     assert in_a_child(bug.file.stem, lambda: hunted(bug, SOON[name])) == bug.breaks
 
 
+@pytest.mark.live
 @pytest.mark.full
 @pytest.mark.parametrize("name", sorted(SELDOM))
 def test_a_bug_that_shows_seldom_is_found_too(name: str) -> None:

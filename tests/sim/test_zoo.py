@@ -9,6 +9,8 @@ from fathom.sim.patches import Bug, bugs
 from fathom.sim.scenario import plan_of, sweep, tell
 from fathom.sim.scenarios import SCENARIOS
 
+pytestmark = pytest.mark.live
+
 # Seeds that are tried, of the bugs whose stories are this file's; it takes but a few of them.
 SEEDS = {
     "bookmark-ahead": 4,

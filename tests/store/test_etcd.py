@@ -33,6 +33,8 @@ from fathom.store.protocol import (
 )
 from fathom.store.unusable import StoreUnusable
 
+pytestmark = pytest.mark.live
+
 
 @pytest.fixture(scope="module")
 def fragile_etcd() -> Iterator[EtcdServer]:

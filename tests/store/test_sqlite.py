@@ -312,6 +312,7 @@ asyncio.run(main())
 """
 
 
+@pytest.mark.live
 def test_writes_that_the_system_refuses_are_refused_and_later_ones_work(data_dir: Path) -> None:
     """The real thing, by a limit on file sizes: write(2) fails in the middle of a transaction."""
     ran = subprocess.run(
@@ -457,6 +458,7 @@ def test_a_read_only_directory_is_one_clear_line(tmp_path: Path) -> None:
         SqliteStore.open(tmp_path / "data")
 
 
+@pytest.mark.live
 async def test_a_second_process_is_told_who_has_the_directory(store: SqliteStore, data_dir: Path) -> None:
     with pytest.raises(StoreLocked, match=f"is in use by process {os.getpid()}: stop that one"):
         SqliteStore.open(data_dir)
@@ -469,6 +471,7 @@ async def test_a_second_process_is_told_who_has_the_directory(store: SqliteStore
     assert await committed(store, a=1) == 2
 
 
+@pytest.mark.live
 def test_a_lock_left_by_a_dead_process_does_not_hold(data_dir: Path) -> None:
     die = "import os, sys; from pathlib import Path; from fathom.store.sqlite import SqliteStore as S; "
     die += "S.open(Path(sys.argv[1])); os.kill(os.getpid(), 9)"

@@ -20,6 +20,8 @@ from tests.clients.running import running
 from fathom.api.auth.certificates import PkiError, ensure_pki
 from fathom.seams.outside import SystemClock
 
+pytestmark = pytest.mark.live
+
 NAME = x509.Name(
     [
         x509.NameAttribute(NameOID.ORGANIZATION_NAME, "Example"),

@@ -9,6 +9,7 @@ from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import cast
 
+import pytest
 from tests.api.binding.cluster import NODES, OWN, PODS, assert_kept, batch, item, node, own, pod
 from tests.api.harness import Api, serving
 from tests.store.engines import running_etcd
@@ -93,6 +94,7 @@ def test_on_one_memory(tmp_path: Path) -> None:
     assert set(answers) <= {"Bound", "PodBound", "NodeFull", "QuotaExceeded"}
 
 
+@pytest.mark.live
 def test_on_one_etcd(tmp_path: Path) -> None:
     with running_etcd() as etcd:
         options = EtcdOptions(endpoints=(etcd.endpoint,), prefix="/race")

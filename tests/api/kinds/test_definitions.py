@@ -5,6 +5,8 @@ from __future__ import annotations
 import subprocess
 import sys
 
+import pytest
+
 from fathom.api.kinds.definitions import gvks_of, refs_in, type_of
 from fathom.api.kinds.registry import Registry
 
@@ -41,6 +43,7 @@ def test_delete_options_belong_to_every_group(registry: Registry) -> None:
     assert {("", "v1", "DeleteOptions"), ("apps", "v1", "DeleteOptions")} <= set(gvks_of(schema))
 
 
+@pytest.mark.live
 def test_loading_does_not_import_the_package_that_carries_them() -> None:
     code = "import sys; from fathom.api.kinds.registry import Registry; Registry.builtin()"
     code += (

@@ -206,6 +206,7 @@ def kubectl(address: str, home: Path, *words: str) -> str:
     return subprocess.run(command, capture_output=True, text=True, check=True, timeout=60).stdout
 
 
+@pytest.mark.live
 @pytest.mark.kubectl
 def test_kubectl_explains_built_in_and_custom_fields(address: str, tmp_path: Path) -> None:
     containers = kubectl(address, tmp_path, "explain", "pod.spec.containers", "--recursive")
@@ -215,12 +216,14 @@ def test_kubectl_explains_built_in_and_custom_fields(address: str, tmp_path: Pat
     assert re.search(r"size\t<integer> -required-", widget)
 
 
+@pytest.mark.live
 @pytest.mark.kubectl
 def test_kubectl_lists_every_resource(address: str, registry: Registry, tmp_path: Path) -> None:
     listed = kubectl(address, tmp_path, "api-resources", "-o", "name").split()
     assert sorted(listed) == sorted({kind.resource for kind in registry.kinds()})
 
 
+@pytest.mark.live
 @pytest.mark.kubectl
 def test_kubectl_says_that_a_kind_is_not_there(address: str, tmp_path: Path) -> None:
     manifest = tmp_path / "unknown.yaml"
