@@ -7,35 +7,39 @@
     5. Retry scheduling: the new leader's create takes a second to arrive.
     6. It must reuse, confirm or conflict with the first reservation instead of making another one.
 
-The faults are the story's own; the seed drives the rest.
+Scheduler, repair and agent are the real ones. A replica reserves only what others must leave first, so the
+node is full of something less important when it comes. The faults are the story's own; the seed drives the
+rest.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
+from fathom.agent.process import begin as begin_agent
 from fathom.control.lease import Timing
 from fathom.control.owning import owned
-from fathom.model.objects import Key, Obj, lookup, with_metadata
-from fathom.sim.checkers import at_home
-from fathom.sim.checkers.workloads import BoundOnlyWithCapacity, NoOrphanedReservations
+from fathom.controllers.repair import Reservations
+from fathom.kinds.reservation import GENERATION, SLOT
+from fathom.model.accounts import node_user
+from fathom.model.objects import Key, Obj, lookup
+from fathom.sim.checkers.reservations import WaitedForStaysReserved
 from fathom.sim.faults import AnyFault, Crash, HoldWatch, LoseReply, LoseRequest, SlowRequest
 from fathom.sim.invariants import RESERVATIONS, Checker
 from fathom.sim.menu import Menu
 from fathom.sim.running import run_controllers
 from fathom.sim.scenario import Scenario, scenario
+from fathom.sim.scenarios import preempting
 from fathom.sim.scenarios.incident import LEADER, NEXT, REPAIR, tale
-from fathom.sim.scenarios.objects import NODES, PODS, REPLICA_SETS, node, pod_spec, replica_set
-from fathom.sim.scenarios.staff import AGENT, QUIET_S
-from fathom.sim.standins.agent import Agent
-from fathom.sim.standins.repair import Repair
-from fathom.sim.standins.reserver import GENERATION, INTENT, SLOT, Reserver
+from fathom.sim.scenarios.objects import PODS, REPLICA_SETS, replica_set
+from fathom.sim.scenarios.scheduling import CLASSES, LEASE, pod, run_scheduler
 from fathom.sim.world import World
 
-LEASE = "kube-system/scheduler"
+NODE = "node-1"
 # So short that the next leader is there a second after the first one died.
 TIMING = Timing(duration_s=1, renew_deadline_s=0.8, retry_s=0.2)
-OURS = "/apis/fathom.dev/v1alpha1/namespaces/default/reservations"
+OURS = preempting.OURS
+VICTIM_S = 4  # It takes all of its grace, and leaves while the next leader still asks.
 
 SCRIPT: tuple[AnyFault, ...] = (
     LoseReply(at_s=0.0, target=LEADER, match=f"POST {OURS}", told_s=1.0),
@@ -48,7 +52,7 @@ SCRIPT: tuple[AnyFault, ...] = (
 
 
 def checkers() -> Sequence[Checker]:
-    return [*at_home(), BoundOnlyWithCapacity(INTENT), NoOrphanedReservations()]
+    return [*preempting.checkers(), WaitedForStaysReserved()]
 
 
 @scenario(
@@ -61,18 +65,20 @@ def checkers() -> Sequence[Checker]:
 async def duplicate_reservation(world: World) -> None:
     """A create commits, its client sees a timeout, the leader restarts, the next one's watch is late: one
     reservation."""
-    run_controllers(world, REPAIR, Repair)
-    run_controllers(world, LEADER, Reserver, lease=LEASE, timing=TIMING)
+    run_controllers(world, REPAIR, Reservations)
+    run_scheduler(world, LEADER, lease=LEASE, timing=TIMING)
+    world.process(
+        NODE, begin_agent, account=node_user(NODE), node=NODE, driver="simulated", capacity={"cpu": "4"}
+    )
+    await world.apply(CLASSES, {"kind": "PriorityClass", "metadata": {"name": "high"}, "value": 1000})
     workload = await world.apply(REPLICA_SETS, replica_set("risk-api", 1))
     await _at(world, 0.25)  # The first one has the lease.
-    run_controllers(world, NEXT, Reserver, lease=LEASE, timing=TIMING)
-    run_controllers(world, AGENT, Agent)
-    for number in (1, 2, 3):
-        await world.apply(NODES, node(f"node-{number}"))
+    run_scheduler(world, NEXT, lease=LEASE, timing=TIMING)
+    await world.apply(PODS, victim())
     await _at(world, 0.65)  # The next one has listed everything, and hears of nothing from now on.
     await world.apply(PODS, replica(workload))
     await world.sleep(8)
-    await world.heal_and_settle(quiet_s=QUIET_S)
+    await world.heal_and_settle(quiet_s=preempting.QUIET_S)
     pod = world.get("pods", Key("default", "replica-042"))
     assert pod is not None
     assert lookup(pod, "status", "phase") == "Running", "replica-042 does not run"
@@ -84,15 +90,19 @@ async def _at(world: World, second: float) -> None:
     await world.sleep(max(0.0, second - world.now_s))
 
 
+def victim() -> Obj:
+    """It has the whole node, runs at once, and is in no hurry to leave."""
+    made = pod("batch-007", cpu="4")
+    made["metadata"]["annotations"] = {"fathom.dev/simulated": '{"image_s": 0, "start_s": 0, "stop_s": 60}'}
+    made["spec"] |= {"nodeName": NODE, "terminationGracePeriodSeconds": VICTIM_S}
+    return made
+
+
 def replica(workload: Obj) -> Obj:
-    pod = with_metadata(
-        {"metadata": {}, "spec": pod_spec(node="")},
-        name="replica-042",
-        namespace="default",
-        labels={"app": "risk-api", INTENT: "recovery"},
-        annotations={SLOT: "42", GENERATION: "42"},
-    )
-    return owned(pod, workload)
+    """Half of what the victim leaves: there would be room for a second reservation."""
+    made = pod("replica-042", cpu="2", labels={"app": "risk-api"}, high=True)
+    made["metadata"]["annotations"] = {SLOT: "42", GENERATION: "42"}
+    return owned(made, workload)
 
 
 SCENARIOS: tuple[Scenario, ...] = (duplicate_reservation,)

@@ -6,16 +6,17 @@ from __future__ import annotations
 
 import asyncio
 
-from fathom.sim.standins import reserver
+from fathom.kinds.reservation import Intent
+from fathom.schedule import reserving
 from fathom.sim.zoo import put_back
 
-SCENARIOS = ("reservations-handed-over",)
+SCENARIOS = ("duplicate-reservation", "reserved-and-not-told")
 BREAKS = "at most one active reservation per intent and generation"
 
 
-def another_each_time(claim: reserver.Claim) -> str:
+def another_each_time(intent: Intent) -> str:
     """As a generated name is."""
-    return f"{claim.workload}-{claim.slot}-{round(asyncio.get_running_loop().time() * 1e6):x}"
+    return f"{intent.workload}-{intent.slot}-{round(asyncio.get_running_loop().time() * 1e6):x}"
 
 
-put_back(reserver, "reservation_name", another_each_time)
+put_back(reserving, "reservation_name", another_each_time)
