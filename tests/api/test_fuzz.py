@@ -34,6 +34,8 @@ from fathom.api.kinds.registry import Registry
 from fathom.api.strategy.table import STRATEGIES
 from fathom.model.objects import Obj
 
+pytestmark = pytest.mark.slow
+
 REGISTRY = Registry.builtin()
 DEFINITIONS = REGISTRY.definitions
 WRITABLE = [kind for kind in REGISTRY.kinds() if "create" in kind.verbs or kind.virtual]

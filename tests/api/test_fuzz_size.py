@@ -23,6 +23,8 @@ from tests.api.harness import Api, config_map, tell
 
 from fathom.store import sqlite
 
+pytestmark = pytest.mark.slow
+
 PODS = f"/api/v1/namespaces/{NAMESPACE}/pods"
 YAML = "application/yaml"
 

@@ -11,6 +11,7 @@ from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
 import msgspec
+import pytest
 from tests.api.harness import ADMIN, Api, config_map, tell
 
 from fathom.api.http import Http
@@ -229,6 +230,7 @@ def test_a_trailer_is_no_header(tmp_path: Path) -> None:
     speak(dialogue, tmp_path)
 
 
+@pytest.mark.slow
 def test_trailers_without_end_are_refused(tmp_path: Path) -> None:
     async def dialogue(api: Api, http: Http, client: Client) -> None:
         api.core.limits = msgspec.structs.replace(api.core.limits, body_bytes_max=1000)
@@ -241,6 +243,7 @@ def test_trailers_without_end_are_refused(tmp_path: Path) -> None:
     speak(dialogue, tmp_path)
 
 
+@pytest.mark.slow
 def test_a_body_that_never_ends_is_not_waited_for(tmp_path: Path) -> None:
     async def dialogue(api: Api, http: Http, client: Client) -> None:
         api.core.limits = msgspec.structs.replace(api.core.limits, request_s=0.05)

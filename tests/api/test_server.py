@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 from tests.api.harness import Api, config_map, tell
 
 from fathom.api.metrics import SERIES_MAX
@@ -42,6 +43,7 @@ def test_a_refused_write_is_audited_too(tmp_path: Path) -> None:
     tell(story, tmp_path)
 
 
+@pytest.mark.slow
 def test_metrics_are_bounded_whatever_is_asked(tmp_path: Path) -> None:
     async def story(api: Api) -> None:
         for number in range(SERIES_MAX + 50):

@@ -19,6 +19,8 @@ from fathom.model.errors import ApiError
 from fathom.model.objects import Key, Obj, key_of, uid_of
 from fathom.seams.seam import Input
 
+pytestmark = pytest.mark.slow
+
 NAMES = st.sampled_from("abcde")
 STEP = st.one_of(
     st.tuples(st.sampled_from(["touch", "touch", "touch", "delete", "own", "own", "both"]), NAMES),

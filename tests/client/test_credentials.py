@@ -14,6 +14,8 @@ from tests.bench.tiny_server import make_certificate
 
 from fathom.client.credentials import NoCredentials, Plugin, PluginCredentials
 
+pytestmark = pytest.mark.live
+
 V1 = "client.authentication.k8s.io/v1"
 EPOCH_NS = 1_767_225_600_000_000_000  # 2026-01-01T00:00:00Z
 

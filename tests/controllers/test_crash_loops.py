@@ -18,6 +18,8 @@ from fathom.sim.scenarios.real import DEPLOYMENTS, employ_cluster
 from fathom.sim.scenarios.real import deployment as probed
 from fathom.sim.world import World
 
+pytestmark = pytest.mark.slow
+
 PROGRESS = "workloadprogresses.fathom.dev"
 WEB = Key("default", "deployment-web")
 

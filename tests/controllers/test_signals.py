@@ -34,6 +34,8 @@ from fathom.sim.faults import LoseReply, LoseRequest, Partition, Refuse
 from fathom.sim.scenarios.real import DEPLOYMENTS, MANAGERS, SCHEDULERS, deployment, employ_cluster
 from fathom.sim.world import World
 
+pytestmark = pytest.mark.slow
+
 NODES = ("node-1", "node-2", "node-3", "node-4")
 
 

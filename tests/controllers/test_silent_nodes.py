@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
+import pytest
 from tests.control.worlds import told
 
 from fathom.client.api import Resource
@@ -13,6 +14,8 @@ from fathom.model.objects import Key, Obj, lookup
 from fathom.sim.faults import AnyFault, Partition
 from fathom.sim.scenarios.real import DEPLOYMENTS, NODES, deployment, employ_cluster, until_ready
 from fathom.sim.world import World
+
+pytestmark = pytest.mark.slow
 
 MAPS = Resource("", "v1", "configmaps")
 BRAKE, SHOWN = Key("fathom-system", "node-brake"), Key("fathom-system", "node-brake-status")

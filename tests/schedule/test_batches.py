@@ -15,6 +15,8 @@ from fathom.schedule.place import Decider, Placement, place, place_batch
 from fathom.schedule.pods import PodView
 from fathom.schedule.table import NodeTable
 
+pytestmark = pytest.mark.slow
+
 every_theme = pytest.mark.parametrize("theme", THEMES)
 
 

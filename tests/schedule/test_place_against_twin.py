@@ -11,6 +11,8 @@ from tests.schedule.worlds import THEMES, World, table_of, worlds
 from fathom.schedule.place import place
 from fathom.schedule.rules import RULES
 
+pytestmark = pytest.mark.slow
+
 every_theme = pytest.mark.parametrize("theme", THEMES)
 
 

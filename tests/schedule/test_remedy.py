@@ -18,6 +18,8 @@ from fathom.schedule.remedy import Remedy, remedies
 from fathom.schedule.table import NodeTable
 from fathom.schedule.trial import ROOM, WISH
 
+pytestmark = pytest.mark.slow
+
 ZONE = "topology.kubernetes.io/zone"
 
 

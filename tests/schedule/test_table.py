@@ -18,6 +18,8 @@ from fathom.schedule.pods import pod_view
 from fathom.schedule.reading import selector_of
 from fathom.schedule.table import NodeTable
 
+pytestmark = pytest.mark.slow
+
 BUSY = {"taints", "pod affinity", "neighbours", "ports", "images", "tightness", "classes"}
 WATCHED = Wanted((anywhere_in("n1", selector_of({"matchLabels": {"app": "web"}})),), alive=True)
 

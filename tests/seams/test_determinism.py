@@ -22,6 +22,8 @@ from fathom.seams.host import Host
 from fathom.seams.process import Birth, DomainClock, Inside, NoEntry, Process, clock_payload, load_entry
 from fathom.seams.seam import Ask, Input, Reply, Seam
 
+pytestmark = pytest.mark.slow
+
 WHO: contextvars.ContextVar[str] = contextvars.ContextVar("WHO", default="nobody")
 
 

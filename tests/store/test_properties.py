@@ -25,6 +25,8 @@ from tests.store.model import Model
 
 from fathom.store.protocol import Batch, Change, Compacted, Delete, Expect, FutureRevision, Put, Write
 
+pytestmark = pytest.mark.slow
+
 T = TypeVar("T")
 
 # Few enough to meet again and again, and every one next to a prefix's edge.

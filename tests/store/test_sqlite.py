@@ -156,6 +156,7 @@ async def test_a_cache_that_watches_has_a_commit_before_its_committer_goes_on(
     following.cancel()
 
 
+@pytest.mark.slow
 async def test_a_queue_that_outgrows_the_disk_is_refused(store: SqliteStore, data_dir: Path) -> None:
     with held(data_dir):
         first = asyncio.ensure_future(store.commit((), writes(a=1)))

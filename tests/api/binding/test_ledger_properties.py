@@ -12,6 +12,7 @@ from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
+import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
@@ -25,6 +26,8 @@ from fathom.model.objects import Key, Obj
 from fathom.schedule.reserving import reservation_for
 from fathom.store.memory import MemoryStore
 from fathom.store.protocol import Expect, Outcome, Store, Unknown, Write
+
+pytestmark = pytest.mark.slow
 
 T = TypeVar("T")
 
