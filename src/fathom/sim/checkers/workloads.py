@@ -3,16 +3,12 @@ is about the spec it names."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 from fathom.control.owning import controller_of
 from fathom.model.objects import Key, Obj, is_deleting, labels_of, lookup, metadata, uid_of
 from fathom.model.pod_phase import TERMINAL_PHASES
-from fathom.sim.invariants import RESERVATIONS, Checker, Finding, Found, Seen, intent_of
-
-if TYPE_CHECKING:
-    from fathom.sim.world import World
+from fathom.sim.invariants import Checker, Finding, Found, Seen
 
 PODS, REPLICA_SETS, JOBS = "pods", "replicasets.apps", "jobs.batch"
 SLOT, SURGE, TEMPLATE = "fathom.dev/slot", "fathom.dev/surge", "fathom.dev/template"
@@ -166,70 +162,38 @@ def _count(job: Obj | None) -> int:
 
 
 class SaysWhatItSaw(Checker):
-    """What a status repeats of the spec is what the generation it names had: nobody signs for a spec that
-    they have not read."""
+    """What a status repeats of a workload's spec is what the generation that it names had: nobody signs for a
+    spec that they have not read. The status may be another object's."""
 
     name = "conditions name the generation they observed"
 
     def __init__(
-        self, resource: str, wanted: Callable[[Obj], object], said: Callable[[Obj], tuple[int, object] | None]
+        self,
+        resource: str,
+        wanted: Callable[[Obj], object],
+        said_in: str,
+        said: Callable[[Obj], tuple[str, int, object] | None],
     ) -> None:
         self._resource = resource
         self._wanted = wanted
+        self._said_in = said_in
         self._said = said
         self._specs: dict[tuple[str, int], object] = {}  # (UID, generation) -> what was wanted.
 
     def commit(self, change: Seen) -> Found:
-        if change.resource != self._resource or change.new is None:
+        if change.new is None:
             return None
-        uid = uid_of(change.new)
-        self._specs.setdefault((uid, metadata(change.new).get("generation", 0)), self._wanted(change.new))
-        said = self._said(change.new)
+        if change.resource == self._resource:
+            generation = metadata(change.new).get("generation", 0)
+            self._specs.setdefault((uid_of(change.new), generation), self._wanted(change.new))
+        return self._judged(change, change.new) if change.resource == self._said_in else None
+
+    def _judged(self, change: Seen, new: Obj) -> Found:
+        said = self._said(new)
         if said is None or (change.old is not None and said == self._said(change.old)):
             return None
-        generation, value = said
+        uid, generation, value = said
         true = self._specs.get((uid, generation))
         if true == value:
             return None
         return f"{change.path} says of generation {generation}: {value!r}; it was {true!r}"
-
-
-class BoundOnlyWithCapacity(Checker):
-    """A pod that asks for a reservation is bound only while it has one."""
-
-    name = "no bound pod without capacity"
-
-    def __init__(self, intent_label: str) -> None:
-        self._label = intent_label
-        self._active: dict[str, dict[str, None]] = {}  # Pod's UID -> reservations that it holds.
-
-    def commit(self, change: Seen) -> Found:
-        if change.resource == RESERVATIONS:
-            self._reserved(change)
-        if change.resource != PODS or change.new is None or self._label not in labels_of(change.new):
-            return None
-        was, now = lookup(change.old, "spec", "nodeName"), lookup(change.new, "spec", "nodeName")
-        if was or not now or self._active.get(uid_of(change.new)):
-            return None
-        return f"{change.key.name} was bound to {now}, and holds no reservation"
-
-    def _reserved(self, change: Seen) -> None:
-        if change.old is not None:
-            self._active.get(note_of(change.old, "fathom.dev/pod-uid"), {}).pop(change.key.name, None)
-        if change.new is not None and lookup(change.new, "status", "phase") in {"Active", "Bound"}:
-            holder = note_of(change.new, "fathom.dev/pod-uid")
-            self._active.setdefault(holder, {})[change.key.name] = None
-
-
-class NoOrphanedReservations(Checker):
-    """At rest every reservation has the pod it was made for."""
-
-    name = "repair removes every orphan"
-
-    def settled(self, world: World) -> Iterable[str | Finding]:
-        pods = {uid_of(pod) for pod in world.list(PODS)}
-        for reservation in world.list(RESERVATIONS):
-            if note_of(reservation, "fathom.dev/pod-uid") not in pods:
-                name = metadata(reservation)["name"]
-                path = f"{RESERVATIONS}/{metadata(reservation)['namespace']}/{name}"
-                yield Finding(f"{name} is held by nobody: {' '.join(intent_of(reservation))}", (path,))

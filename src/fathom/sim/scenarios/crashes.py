@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from fathom.controllers.endpoints import EndpointSlices, EndpointsOfServices
+from fathom.controllers.jobs import Jobs
+from fathom.controllers.replicasets import ReplicaSets
 from fathom.sim.checkers import at_home
 from fathom.sim.checkers.settled import (
     WhenSettled,
@@ -14,10 +17,8 @@ from fathom.sim.checkers.settled import (
     untrue_endpoints,
 )
 from fathom.sim.checkers.workloads import (
-    BoundOnlyWithCapacity,
     ChildrenWithinBounds,
     CountedOnce,
-    NoOrphanedReservations,
     OnePodPerSlot,
 )
 from fathom.sim.faults import AnyFault, CrashAtWrite
@@ -27,16 +28,11 @@ from fathom.sim.scenario import Scenario, scenario
 from fathom.sim.scenarios.basics import CONFIG_MAPS
 from fathom.sim.scenarios.claims import claim
 from fathom.sim.scenarios.jobs import JOBS, job
-from fathom.sim.scenarios.objects import NAMESPACES, NODES, REPLICA_SETS, node, reserving
+from fathom.sim.scenarios.objects import NAMESPACES, NODES, REPLICA_SETS, node, replica_set
 from fathom.sim.scenarios.replicas import look_at_the_end
 from fathom.sim.scenarios.serving import SERVICES, service
 from fathom.sim.scenarios.staff import AGENT, MANAGERS, come_to_rest, employ
 from fathom.sim.standins.cleanup import CLOUD, Cleanup
-from fathom.sim.standins.endpoints import EndpointsCopier
-from fathom.sim.standins.finisher import Finisher
-from fathom.sim.standins.repair import Repair
-from fathom.sim.standins.replicator import Replicator
-from fathom.sim.standins.reserver import INTENT, Reserver
 from fathom.sim.world import World
 
 # The second manager writes only when the first one has died.
@@ -55,8 +51,6 @@ def checkers() -> Sequence[Checker]:
         ChildrenWithinBounds(),
         OnePodPerSlot(),
         CountedOnce(),
-        BoundOnlyWithCapacity(INTENT),
-        NoOrphanedReservations(),
         WhenSettled("every job comes to its end", unfinished_jobs),
         WhenSettled("endpoints converge", untrue_endpoints),
         WhenSettled("nothing leaked when settled", leaked_disks),
@@ -66,26 +60,26 @@ def checkers() -> Sequence[Checker]:
 
 
 @scenario(
-    Menu(processes=(*MANAGERS, AGENT), kinds=("/pods", "/reservations", "/jobs", "/secrets")),
+    Menu(processes=(*MANAGERS, AGENT), kinds=("/pods", "/jobs", "/secrets")),
     faults_of=nth_write,
     checkers=checkers,
 )
 async def crash_after_any_write(world: World) -> None:
-    """A workload is rolled out, scaled and served, a job runs, claims come and go; somebody dies."""
-    weather = employ(world, Replicator, Reserver, Repair, Finisher, EndpointsCopier, Cleanup)
+    """A workload is made, scaled and served, a job runs, claims come and go; somebody dies."""
+    weather = employ(world, ReplicaSets, Jobs, EndpointSlices, EndpointsOfServices, Cleanup)
     await world.apply(NAMESPACES, {"metadata": {"name": CLOUD}})
     for number in (1, 2, 3):
         await world.apply(NODES, node(f"node-{number}"))
     await world.apply(SERVICES, service("web"))
-    await world.apply(REPLICA_SETS, reserving("web", 2, surge=1))
+    await world.apply(REPLICA_SETS, replica_set("web", 2))
     for name in ("data", "more-data"):
         await world.apply(CONFIG_MAPS, claim(name))
     await world.apply(JOBS, job("once", completions=2, parallelism=1, runs_s=1.0))
     await world.sleep(4)
-    await world.apply(REPLICA_SETS, reserving("web", 3, tag="2", surge=1))
+    await world.apply(REPLICA_SETS, replica_set("web", 3))
     await world.sleep(4)
     await world.delete(CONFIG_MAPS, "data")
-    await world.apply(REPLICA_SETS, reserving("web", 1, tag="2", surge=1))
+    await world.apply(REPLICA_SETS, replica_set("web", 1))
     await world.sleep(4)
     await come_to_rest(world, weather)
     await look_at_the_end(world, "web")

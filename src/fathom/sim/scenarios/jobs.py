@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from fathom.client.api import Resource
+from fathom.controllers.jobs import Jobs
 from fathom.model.objects import Obj, is_deleting, metadata
 from fathom.sim.checkers import at_home
 from fathom.sim.checkers.settled import WhenSettled, unfinished_jobs
-from fathom.sim.checkers.workloads import CountedOnce
+from fathom.sim.checkers.workloads import CountedOnce, JobsWithinBounds
 from fathom.sim.invariants import Checker
 from fathom.sim.menu import Menu
 from fathom.sim.scenario import Scenario, scenario
 from fathom.sim.scenarios.objects import PODS, pod_spec
 from fathom.sim.scenarios.staff import AGENT, MANAGERS, UNREST, all_but, come_to_rest, employ
 from fathom.sim.standins.agent import RUNS_S, Weather
-from fathom.sim.standins.finisher import Finisher
 from fathom.sim.world import World
 
 JOBS = Resource("batch", "v1", "jobs")
@@ -41,7 +41,12 @@ def job(name: str, *, completions: int, parallelism: int, runs_s: float) -> Obj:
 
 
 def checkers() -> Sequence[Checker]:
-    return [*at_home(), CountedOnce(), WhenSettled("every job comes to its end", unfinished_jobs)]
+    return [
+        *at_home(),
+        CountedOnce(),
+        JobsWithinBounds(),
+        WhenSettled("every job comes to its end", unfinished_jobs),
+    ]
 
 
 @scenario(
@@ -51,7 +56,7 @@ def checkers() -> Sequence[Checker]:
 )
 async def finished_jobs(world: World) -> None:
     """Jobs run, some of their pods are shot, some jobs are deleted: no success is counted twice."""
-    await _told(world, employ(world, Finisher, kinds=KINDS))
+    await _told(world, employ(world, Jobs, kinds=KINDS))
 
 
 @scenario(
@@ -68,7 +73,7 @@ async def finished_jobs(world: World) -> None:
 )
 async def jobs_seen_late(world: World) -> None:
     """The same, while managers hear of one kind late and of another at once, and leaders change."""
-    await _told(world, employ(world, Finisher, kinds=KINDS))
+    await _told(world, employ(world, Jobs, kinds=KINDS))
 
 
 async def _told(world: World, weather: Weather) -> None:

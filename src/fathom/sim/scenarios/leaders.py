@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from fathom.controllers.replicasets import ReplicaSets
 from fathom.sim.checkers import at_home
 from fathom.sim.checkers.workloads import ChildrenWithinBounds, OnePodPerSlot
 from fathom.sim.faults import AnyFault, HoldWatch, Pause, SlowRequest, StaleServer
@@ -13,7 +14,6 @@ from fathom.sim.scenario import Scenario, scenario
 from fathom.sim.scenarios.objects import REPLICA_SETS, replica_set
 from fathom.sim.scenarios.replicas import keep_changing, look_at_the_end
 from fathom.sim.scenarios.staff import MANAGERS, OF_PROCESSES, all_but, come_to_rest, employ
-from fathom.sim.standins.replicator import Replicator
 from fathom.sim.world import World
 
 WORKLOADS = ("web", "api")
@@ -39,8 +39,8 @@ def checkers() -> Sequence[Checker]:
 )
 async def leaders(world: World) -> None:
     """Leaders stop, stand still, are cut off and robbed of their lease: nobody writes in another's term."""
-    weather = employ(world, Replicator, servers=2)
-    await keep_changing(world, WORKLOADS, replica_set)
+    weather = employ(world, ReplicaSets, servers=2)
+    await keep_changing(world, WORKLOADS)
     await come_to_rest(world, weather)
     for name in WORKLOADS:
         await look_at_the_end(world, name)
@@ -58,7 +58,7 @@ LATE: tuple[AnyFault, ...] = (
 @scenario(Menu(processes=MANAGERS), servers=2, scripted=LATE, checkers=checkers)
 async def written_late_to_a_stale_server(world: World) -> None:
     """The store knows whose term it is, though the server does not: what comes too late is not written."""
-    weather = employ(world, Replicator, servers=2)
+    weather = employ(world, ReplicaSets, servers=2)
     await world.sleep(0.01)
     world.pause(MANAGERS[1], 3.0)  # The other one leads.
     await world.sleep(5.05 - world.now_s)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from fathom.client.api import Resource
 from fathom.model.objects import Obj
-from fathom.sim.standins.reserver import INTENT
 
 PODS = Resource("", "v1", "pods")
 REPLICA_SETS = Resource("apps", "v1", "replicasets")
@@ -35,21 +34,14 @@ def template(app: str, *, tag: str = "1", node: str = "node-1", **labels: str) -
     return {"metadata": {"labels": {"app": app, **labels}}, "spec": spec}
 
 
-def replica_set(name: str, replicas: int, *, tag: str = "1", surge: int = 0) -> Obj:
+def replica_set(name: str, replicas: int) -> Obj:
     return {
         "kind": "ReplicaSet",
         "apiVersion": "apps/v1",
-        "metadata": {"name": name, "annotations": {"fathom.dev/surge": str(surge)}},
+        "metadata": {"name": name},
         "spec": {
             "replicas": replicas,
             "selector": {"matchLabels": {"app": name}},
-            "template": template(name, tag=tag),
+            "template": template(name),
         },
     }
-
-
-def reserving(name: str, replicas: int, *, tag: str = "1", surge: int = 0) -> Obj:
-    """The same, of pods that wait for capacity before they are bound."""
-    found = replica_set(name, replicas, tag=tag, surge=surge)
-    found["spec"]["template"] = template(name, tag=tag, node="", **{INTENT: "serve"})
-    return found

@@ -5,16 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from fathom.client.api import Resource
+from fathom.controllers.replicasets import ReplicaSets
 from fathom.model.objects import Obj, key_of, lookup
 from fathom.sim.checkers import at_home
 from fathom.sim.checkers.workloads import ChildrenWithinBounds, OnePodPerSlot
 from fathom.sim.invariants import Checker
 from fathom.sim.menu import Menu
 from fathom.sim.scenario import Scenario, scenario
-from fathom.sim.scenarios.objects import replica_set
 from fathom.sim.scenarios.replicas import WORKLOADS, keep_changing, look_at_the_end
 from fathom.sim.scenarios.staff import AGENT, MANAGERS, UNREST, come_to_rest, employ
-from fathom.sim.standins.replicator import Replicator
 from fathom.sim.world import World
 
 QUOTAS = Resource("", "v1", "resourcequotas")
@@ -57,12 +56,12 @@ def checkers() -> Sequence[Checker]:
 )
 async def quota_changes(world: World) -> None:
     """Workloads outgrow their quota, which shrinks and grows; admission's defaults change under them."""
-    weather = employ(world, Replicator, servers=2)
+    weather = employ(world, ReplicaSets, servers=2)
     for name, work in _changes(world).items():
         world.happening(name, work)
     await world.apply(LIMITS, defaults("100m"))
     await world.apply(QUOTAS, quota(8))
-    await keep_changing(world, WORKLOADS, replica_set)
+    await keep_changing(world, WORKLOADS)
     await world.apply(QUOTAS, quota(ENOUGH))
     await come_to_rest(world, weather)
     for name in WORKLOADS:

@@ -1,12 +1,15 @@
-"""A workload that is scaled, rolled and shot at while everything around it fails."""
+"""A workload that is scaled and shot at while everything around it fails. Rollouts are in `workloads`."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from fathom.model.conditions import find_condition
+from fathom.controllers.plan_replicasets import wanted_of
+from fathom.controllers.progress import ReplicaSetProgress
+from fathom.controllers.replicasets import ReplicaSets
 from fathom.model.objects import Key, Obj, is_deleting, labels_of, lookup, metadata, uid_of
 from fathom.sim.checkers import at_home
+from fathom.sim.checkers.truths import PROGRESS
 from fathom.sim.checkers.workloads import ChildrenWithinBounds, OnePodPerSlot, SaysWhatItSaw
 from fathom.sim.invariants import Checker
 from fathom.sim.menu import Menu
@@ -23,28 +26,32 @@ from fathom.sim.scenarios.staff import (
     employ,
 )
 from fathom.sim.standins.agent import Weather
-from fathom.sim.standins.replicator import SCALED, TEMPLATE, Replicator, surge_of, template_mark, wanted_of
 from fathom.sim.world import World
 
 WORKLOADS = ("web", "api", "db")
-CHANGES = ("shoot", "shoot", "scale", "scale", "roll")
+CHANGES = ("shoot", "scale")
 KINDS = ("/pods", "/replicasets")
+CONTROLLERS = (ReplicaSets, ReplicaSetProgress)
 PATIENCE_S = 90
 
-Make = Callable[..., Obj]  # Of a workload: (name, replicas, *, tag, surge).
+Make = Callable[[str, int], Obj]  # Of a workload: name, replicas.
 
 
 def checkers() -> Sequence[Checker]:
-    echo = SaysWhatItSaw(REPLICA_SETS.name, wanted_of, _said)
+    echo = SaysWhatItSaw(REPLICA_SETS.name, wanted_of, PROGRESS, _said)
     return [*at_home(), ChildrenWithinBounds(), OnePodPerSlot(), echo]
 
 
-def _said(owner: Obj) -> tuple[int, object] | None:
-    """'3 wanted', and of which generation."""
-    condition = find_condition(lookup(owner, "status", "conditions") or [], SCALED)
-    if condition is None:
+def _said(progress: Obj) -> tuple[str, int, object] | None:
+    """How many are wanted, of which workload, and of which generation of it."""
+    current = lookup(progress, "status", "current")
+    if not current:
         return None
-    return int(lookup(owner, "status", "observedGeneration")), int(condition["message"].split()[0])
+    return (
+        str(lookup(progress, "spec", "workload", "uid")),
+        int(current["generation"]),
+        int(current["desired"]),
+    )
 
 
 @scenario(
@@ -53,8 +60,8 @@ def _said(owner: Obj) -> tuple[int, object] | None:
     scale=30,
 )
 async def replicas(world: World) -> None:
-    """A workload is scaled, rolled and shot at: never too many pods, and in the end as many as wanted."""
-    await tell_of_changes(world, employ(world, Replicator))
+    """A workload is scaled and shot at: never too many pods, and in the end as many as wanted."""
+    await tell_of_changes(world, employ(world, *CONTROLLERS))
 
 
 @scenario(
@@ -64,7 +71,7 @@ async def replicas(world: World) -> None:
 )
 async def replicas_seen_late(world: World) -> None:
     """The same, while what managers hear of one kind is held back or breaks off, and of another is not."""
-    await tell_of_changes(world, employ(world, Replicator))
+    await tell_of_changes(world, employ(world, *CONTROLLERS))
 
 
 @scenario(
@@ -81,7 +88,7 @@ async def replicas_seen_late(world: World) -> None:
 )
 async def replicas_handed_over(world: World) -> None:
     """The same, while leaders die, and those who follow them have not heard of one kind for a while."""
-    await tell_of_changes(world, employ(world, Replicator, kinds=KINDS))
+    await tell_of_changes(world, employ(world, *CONTROLLERS, kinds=KINDS))
 
 
 @scenario(
@@ -92,7 +99,7 @@ async def replicas_handed_over(world: World) -> None:
 async def answers_come_late(world: World) -> None:
     """Answers to writes come when much has happened since: the youngest pods are shot before their makers
     have heard of them."""
-    weather = employ(world, Replicator)
+    weather = employ(world, *CONTROLLERS)
     for name in WORKLOADS:
         await world.apply(REPLICA_SETS, replica_set(name, 3))
     for _ in range(world.scale):
@@ -121,34 +128,30 @@ async def answers_come_late(world: World) -> None:
 async def replicas_behind_two_servers(world: World) -> None:
     """The same behind two API servers, of which one may be far behind, and a balancer that moves everybody
     from one to the other."""
-    await tell_of_changes(world, employ(world, Replicator, servers=2))
+    await tell_of_changes(world, employ(world, *CONTROLLERS, servers=2))
 
 
 async def tell_of_changes(world: World, weather: Weather) -> None:
-    await keep_changing(world, WORKLOADS, replica_set)
+    await keep_changing(world, WORKLOADS)
     await come_to_rest(world, weather)
     for name in WORKLOADS:
         await look_at_the_end(world, name)
 
 
-async def keep_changing(world: World, names: Sequence[str], make: Make) -> None:
+async def keep_changing(world: World, names: Sequence[str], make: Make = replica_set) -> None:
     for name in names:
-        await world.apply(REPLICA_SETS, make(name, 3, surge=world.rng.choice((0, 0, 1))))
+        await world.apply(REPLICA_SETS, make(name, 3))
     for _ in range(world.scale):
         await world.sleep(1.5 * world.rng.random())
         await change(world, world.rng.choice(names), world.rng.choice(CHANGES), make)
 
 
 async def change(world: World, name: str, what: str, make: Make) -> None:
-    owner = the(world, name)
-    wanted, tag, surge = wanted_of(owner), tag_of(owner), surge_of(owner)
     if what == "shoot":
         await shoot_one(world, name)
-    elif what == "scale":
-        wanted = world.rng.choice([number for number in range(1, 5) if number != wanted])
-        await world.apply(REPLICA_SETS, make(name, wanted, tag=str(tag), surge=surge))
     else:
-        await world.apply(REPLICA_SETS, make(name, wanted, tag=str(tag + 1), surge=surge))
+        others = [number for number in range(1, 5) if number != wanted_of(the(world, name))]
+        await world.apply(REPLICA_SETS, make(name, world.rng.choice(others)))
 
 
 async def shoot_one(world: World, name: str) -> None:
@@ -173,8 +176,6 @@ def lacking(world: World, name: str) -> str:
     shown = [metadata(pod)["name"] for pod in pods]
     if len(pods) != wanted_of(owner):
         return f"{name} wants {wanted_of(owner)}, there are {shown}"
-    if old := [metadata(pod)["name"] for pod in pods if labels_of(pod)[TEMPLATE] != template_mark(owner)]:
-        return f"{old} are of an old template"
     said = (lookup(owner, "status", "observedGeneration"), lookup(owner, "status", "readyReplicas"))
     is_so = said == (metadata(owner)["generation"], wanted_of(owner))
     return "" if is_so else f"the status of {name} says {said}"
@@ -188,11 +189,6 @@ def the(world: World, name: str) -> Obj:
 
 def pods_of(world: World, name: str) -> list[Obj]:
     return [pod for pod in world.list("pods", "default") if labels_of(pod).get("app") == name]
-
-
-def tag_of(owner: Obj) -> int:
-    image = lookup(owner, "spec", "template", "spec")["containers"][0]["image"]
-    return int(image.rpartition(":")[2])
 
 
 SCENARIOS: tuple[Scenario, ...] = (

@@ -1,57 +1,54 @@
-"""Pods that ask for capacity before they are bound: each claim is held once, and given back in the end."""
+"""Replicas that others must make room for: each place is held once, and given back in the end."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from fathom.model.objects import Obj, key_of, lookup
-from fathom.sim.checkers import at_home
-from fathom.sim.checkers.workloads import (
-    BoundOnlyWithCapacity,
-    ChildrenWithinBounds,
-    NoOrphanedReservations,
-    OnePodPerSlot,
-)
+from fathom.controllers.repair import Reservations
+from fathom.controllers.replicasets import ReplicaSets
+from fathom.model.objects import Obj, key_of, labels_of, lookup
+from fathom.sim.checkers.reservations import WaitedForStaysReserved
+from fathom.sim.checkers.workloads import ChildrenWithinBounds, OnePodPerSlot
 from fathom.sim.invariants import Checker
 from fathom.sim.menu import Menu
-from fathom.sim.running import run_controllers
+from fathom.sim.running import nudge, run_controllers
 from fathom.sim.scenario import Scenario, scenario
-from fathom.sim.scenarios.objects import NODES, node, reserving
+from fathom.sim.scenarios import preempting
+from fathom.sim.scenarios.objects import NODES, REPLICA_SETS, node, replica_set
 from fathom.sim.scenarios.replicas import keep_changing, look_at_the_end
-from fathom.sim.scenarios.staff import AGENT, MANAGERS, UNREST, all_but, come_to_rest, employ
+from fathom.sim.scenarios.scheduling import CLASSES, LEASE, SCHEDULERS, run_scheduler
+from fathom.sim.scenarios.staff import AGENT, MANAGERS, TIMING, UNREST, all_but, employ
 from fathom.sim.standins.agent import Weather
-from fathom.sim.standins.repair import Repair
-from fathom.sim.standins.replicator import Replicator
-from fathom.sim.standins.reserver import INTENT, Reserver
 from fathom.sim.world import World
 
 REPAIR = "repair"
 WORKLOADS = ("web", "api")
 KINDS = ("/pods", "/reservations", "/replicasets")
+DECIDERS = (*MANAGERS, *SCHEDULERS, REPAIR)
+FILL_S = 12.0  # Until everything is full, also where leaders change meanwhile.
 
 
 def checkers() -> Sequence[Checker]:
-    capacity = [BoundOnlyWithCapacity(INTENT), NoOrphanedReservations()]
-    return [*at_home(), *capacity, ChildrenWithinBounds(), OnePodPerSlot()]
+    return [*preempting.checkers(), WaitedForStaysReserved(), ChildrenWithinBounds(), OnePodPerSlot()]
 
 
 @scenario(
-    Menu(processes=(*MANAGERS, REPAIR, AGENT), kinds=KINDS, happenings=UNREST, seconds=11, most=8),
+    Menu(processes=(*DECIDERS, AGENT), kinds=KINDS, happenings=UNREST, seconds=25, most=8),
     checkers=checkers,
     scale=15,
 )
 async def reservations(world: World) -> None:
-    """Replicas reserve before they are bound, while they are scaled, rolled and shot at."""
-    await _told(world, employ(world, Replicator, Reserver, kinds=KINDS))
+    """Important replicas reserve what lesser ones leave, while they are scaled and shot at."""
+    await _told(world, employ(world, ReplicaSets, kinds=KINDS))
 
 
 @scenario(
     Menu(
-        processes=(*MANAGERS, REPAIR, AGENT),
+        processes=(*DECIDERS, AGENT),
         servers=("api-1", "api-2"),
         kinds=KINDS,
         happenings=("move", *UNREST),
-        seconds=11,
+        seconds=25,
         most=8,
     ),
     servers=2,
@@ -60,40 +57,58 @@ async def reservations(world: World) -> None:
 )
 async def reservations_behind_two_servers(world: World) -> None:
     """The same behind two API servers, of which one may be far behind."""
-    await _told(world, employ(world, Replicator, Reserver, kinds=KINDS, servers=2))
+    await _told(world, employ(world, ReplicaSets, kinds=KINDS, servers=2), servers=2)
 
 
 @scenario(
     Menu(
-        processes=(*MANAGERS, REPAIR),
+        processes=DECIDERS,
         kinds=("/reservations", "/pods"),
         happenings=("handover",),
-        seconds=11,
+        seconds=25,
         most=5,
-        without=all_but("happening", "hold-watch", "lose-reply"),
+        without=all_but("happening", "hold-watch", "lose-reply", "crash"),
     ),
     checkers=checkers,
     scale=15,
 )
 async def reservations_handed_over(world: World) -> None:
     """The same, while leaders die, and those who follow them have not heard of what is reserved."""
-    await _told(world, employ(world, Replicator, Reserver, kinds=("/reservations",)))
+    await _told(world, employ(world, ReplicaSets, kinds=("/reservations",)))
 
 
-async def _told(world: World, weather: Weather) -> None:
-    run_controllers(world, REPAIR, Repair)  # Apart: what it has heard differs from what the reserver has.
+async def _told(world: World, weather: Weather, *, servers: int = 1) -> None:
+    for index, name in enumerate(SCHEDULERS):
+        run_scheduler(world, name, server=1 + index % servers, lease=LEASE, timing=TIMING)
+    run_controllers(world, REPAIR, Reservations, server=servers)  # What it has heard differs from theirs.
+    await world.apply(CLASSES, {"kind": "PriorityClass", "metadata": {"name": "high"}, "value": 1000})
     for number in (1, 2, 3):
         await world.apply(NODES, node(f"node-{number}"))
-    await keep_changing(world, WORKLOADS, reserving)
-    await come_to_rest(world, weather)
+    await world.apply(REPLICA_SETS, _asking(replica_set("batch", 6), cpu="2"))
+    await world.sleep(FILL_S)
+    await keep_changing(world, WORKLOADS, _urgent)
+    weather.clear_up()
+    nudge(world, AGENT)
+    await world.heal_and_settle(quiet_s=preempting.QUIET_S, within_s=900)
     for name in WORKLOADS:
         await look_at_the_end(world, name)
-    idle = [key_of(pod).name for pod in world.list("pods") if not is_placed(pod)]
-    assert not idle, f"{idle} wait, though there is room"
+    urgent = [pod for pod in world.list("pods") if labels_of(pod).get("app") in WORKLOADS]
+    idle = [key_of(pod).name for pod in urgent if not lookup(pod, "spec", "nodeName")]
+    assert not idle, f"{idle} wait, though there is room for them"
 
 
-def is_placed(pod: Obj) -> bool:
-    return bool(lookup(pod, "spec", "nodeName"))
+def _urgent(name: str, replicas: int) -> Obj:
+    made = _asking(replica_set(name, replicas), cpu="1")
+    made["spec"]["template"]["spec"]["priorityClassName"] = "high"
+    return made
+
+
+def _asking(made: Obj, *, cpu: str) -> Obj:
+    """Its pods wait for the scheduler, with so much to ask for."""
+    spec = made["spec"]["template"]["spec"]
+    del spec["nodeName"]
+    spec["containers"][0]["resources"] = {"requests": {"cpu": cpu}}
+    return made
 
 
 SCENARIOS: tuple[Scenario, ...] = (

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from fathom.client.api import Resource
+from fathom.controllers.endpoints import EndpointSlices, EndpointsOfServices
+from fathom.controllers.replicasets import ReplicaSets
 from fathom.model.objects import Obj
 from fathom.sim.checkers import at_home
 from fathom.sim.checkers.settled import WhenSettled, untrue_endpoints
@@ -12,18 +14,15 @@ from fathom.sim.checkers.workloads import ChildrenWithinBounds
 from fathom.sim.invariants import Checker
 from fathom.sim.menu import Menu
 from fathom.sim.scenario import Scenario, scenario
-from fathom.sim.scenarios.objects import replica_set
 from fathom.sim.scenarios.replicas import keep_changing
 from fathom.sim.scenarios.staff import AGENT, MANAGERS, UNREST, all_but, come_to_rest, employ
 from fathom.sim.standins.agent import Weather
-from fathom.sim.standins.endpoints import EndpointsCopier
-from fathom.sim.standins.replicator import Replicator
 from fathom.sim.world import World
 
 SERVICES = Resource("", "v1", "services")
 WORKLOADS = ("web", "api")
 QUIETER_S = 12.0  # Things go wrong for a while although nobody wants anything new: no later change mends it.
-KINDS = ("/pods", "/endpoints")
+KINDS = ("/pods", "/endpoints", "/endpointslices")
 
 
 def service(name: str) -> Obj:
@@ -42,7 +41,7 @@ def checkers() -> Sequence[Checker]:
 )
 async def endpoints(world: World) -> None:
     """Pods come, go and fail their probes: in the end endpoints are exactly those that are ready."""
-    await _told(world, employ(world, Replicator, EndpointsCopier, kinds=KINDS))
+    await _told(world, employ(world, ReplicaSets, EndpointSlices, EndpointsOfServices, kinds=KINDS))
 
 
 @scenario(
@@ -59,13 +58,13 @@ async def endpoints(world: World) -> None:
 )
 async def endpoints_seen_late(world: World) -> None:
     """The same, while what managers hear of one kind is held back and of another is not."""
-    await _told(world, employ(world, Replicator, EndpointsCopier, kinds=KINDS))
+    await _told(world, employ(world, ReplicaSets, EndpointSlices, EndpointsOfServices, kinds=KINDS))
 
 
 async def _told(world: World, weather: Weather) -> None:
     for name in WORKLOADS:
         await world.apply(SERVICES, service(name))
-    await keep_changing(world, WORKLOADS, replica_set)
+    await keep_changing(world, WORKLOADS)
     await world.sleep(QUIETER_S)
     await come_to_rest(world, weather)
 

@@ -1,6 +1,6 @@
-"""Small controllers on the real kit, for worlds whose real ones are not built yet.
+"""Small controllers on the real kit, where a story is about something else than they are.
 
-Each does one thing that a control plane must get right under faults: claim something once, keep a number of
-children, count what ended, copy without loops, clean up behind what goes, repair what was left. A real one
-takes its stand-in's place, and its scenarios, when it lands. Never here: anything that `fathom up` starts.
+`agent` runs the pods of all nodes at once, in a weather that the story makes: real agents are in the stories
+about agents and whole clusters. `cleanup` is a user's controller that keeps things outside the cluster, with
+a finalizer. Never here: anything that `fathom up` starts, and anything that stands in for a real controller.
 """

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from fathom.control.commit import Commit
-from fathom.control.plan import Plan, WriteStatus, target
+from fathom.control.plan import Plan, WriteStatus
 from fathom.model.objects import metadata
 from fathom.sim.zoo import put_back
 
@@ -21,16 +21,17 @@ right = Commit.apply
 async def with_newest_generation(self: Any, plan: Plan, *, here: Any, seen: Any) -> Any:
     newest = await self._api.get(here.kind.resource, *here.key) if plan.statuses else None
     if newest is not None and here.kind.name == "ReplicaSet":
-        statuses = tuple(_restamped(one, newest) for one in plan.statuses)
+        statuses = tuple(_restamped(said, newest) for said in plan.statuses)
         plan = msgspec.structs.replace(plan, statuses=statuses)
     return await right(self, plan, here=here, seen=seen)
 
 
 def _restamped(said: WriteStatus, newest: Any) -> WriteStatus:
-    if "observedGeneration" not in said.status:
+    if "current" not in said.status:
         return said
-    status = {**said.status, "observedGeneration": metadata(newest)["generation"]}
-    return WriteStatus(target("ReplicaSet", newest), status)
+    generation = metadata(newest)["generation"]
+    current = {**said.status["current"], "generation": generation}
+    return WriteStatus(said.target, {**said.status, "current": current, "observedGeneration": generation})
 
 
 put_back(Commit, "apply", with_newest_generation)

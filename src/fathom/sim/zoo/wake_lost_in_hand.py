@@ -9,7 +9,7 @@ from fathom.control.queue import WorkQueue
 from fathom.sim.zoo import put_back
 
 SCENARIOS = ("replicas-handed-over", "replicas")
-BREAKS = "the story's own assertion"
+BREAKS = "what is said is so when settled"
 
 right = WorkQueue.add
 
