@@ -187,6 +187,20 @@ def test_nothing_is_written_where_nothing_is_new() -> None:
     assert planned({**owner, "status": write.status}, pod("web-0", owner)).statuses == ()
 
 
+def test_a_refusal_with_other_numbers_is_not_said_again_at_once() -> None:
+    def said(owner: Obj, used: int, *, recently: bool) -> Plan:
+        refused = Failure("Forbidden", f"exceeded quota, used: pods={used}")
+        return plan_failure(owner, refused, creating=True, now=NOW, recently=recently)
+
+    owner = replica_set(replicas=1)
+    (write,) = said(owner, 8, recently=False).statuses
+    failed = {**owner, "status": write.status}
+    assert said(failed, 7, recently=True) == NOTHING
+    assert said(failed, 7, recently=False).statuses
+    other = Failure("Forbidden", "no such service account")
+    assert plan_failure(failed, other, creating=True, now=NOW, recently=True).statuses
+
+
 def test_a_refusal_is_said_until_there_are_as_many_pods_as_wanted() -> None:
     owner = replica_set(replicas=1)
     refused = Failure("Forbidden", "exceeded quota")

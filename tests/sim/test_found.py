@@ -143,3 +143,8 @@ def test_a_pod_that_goes_keeps_its_grace_when_its_agents_clock_is_set() -> None:
         await world.until(lambda: not world.list("pods", "default"), within_s=15, what="the pod is gone")
 
     passes(story(grace), [Skew(at_s=25.0, target=NODES[0], skew_s=3600.0)])
+
+
+def test_a_replica_set_whose_quota_is_used_up_does_not_write_every_number_of_it() -> None:
+    told = SCENARIOS["quota-changes"]
+    must_hold(told, plan_of(told, "4"))

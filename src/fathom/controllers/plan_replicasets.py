@@ -43,7 +43,12 @@ from fathom.controllers.podstates import (
 )
 from fathom.controllers.refusals import REPLICA_FAILURE, with_refusal, without_refusal
 from fathom.kinds.reservation import SLOT
-from fathom.model.conditions import conditions_of, find_condition, set_condition
+from fathom.model.conditions import (
+    conditions_of,
+    differ_in_numbers,
+    find_condition,
+    set_condition,
+)
 from fathom.model.freshness import FRESH_S
 from fathom.model.objects import Obj, is_deleting, labels_of, lookup, metadata
 
@@ -177,9 +182,10 @@ def _has_all(pod: Obj, wanted: dict[str, str]) -> bool:
     return all(labels.get(name) == value for name, value in wanted.items())
 
 
-def plan_failure(owner: Obj, failure: Failure, *, creating: bool, now: str) -> Plan:
+def plan_failure(owner: Obj, failure: Failure, *, creating: bool, now: str, recently: bool = False) -> Plan:
     """The server would not have it: said where Kubernetes' tools look for it. It is taken back when there are
-    as many pods as wanted."""
+    as many pods as wanted. `recently`: it was said within the last minute. What a quota says of its use
+    differs with every try; that alone is not written again so soon."""
     conditions = set_condition(
         conditions_of(owner),
         type=REPLICA_FAILURE,
@@ -190,6 +196,8 @@ def plan_failure(owner: Obj, failure: Failure, *, creating: bool, now: str) -> P
     )
     if creating:
         conditions = with_refusal(conditions, failure, now=now)
+    if recently and differ_in_numbers(conditions_of(owner), conditions):
+        return NOTHING
     return Plan(
         statuses=write_status("ReplicaSet", owner, {"conditions": conditions}), why=f"{failure.reason}"
     )

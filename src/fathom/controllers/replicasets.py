@@ -6,7 +6,7 @@ from typing import ClassVar
 
 from fathom.cache.indexes import OWNER
 from fathom.cache.snapshot import Snapshot
-from fathom.control.again import Again
+from fathom.control.again import Again, Failure
 from fathom.control.kit import Kit
 from fathom.control.owning import child_name, controller_of
 from fathom.control.watches import POD, REPLICA_SET, Primary, Related, Watch
@@ -22,6 +22,7 @@ from fathom.controllers.plan_replicasets import (
     wanted_of,
 )
 from fathom.controllers.podstates import is_active, next_available_s
+from fathom.model.conditions import NUMBERS_EVERY_S
 from fathom.model.objects import Key, Obj, key_of, uid_of
 
 # Reasons of a failure that are no refusal: another pass will do.
@@ -39,6 +40,7 @@ class ReplicaSets:
     def __init__(self, kit: Kit) -> None:
         self._kit = kit
         self._floor = Floor(kit, REPLICA_SET, POD)
+        self._failed_ns: dict[Key, int] = {}  # When each last said that pods could not be made or taken.
 
     async def reconcile(self, key: Key) -> Again:
         if not await may_adopt(self._kit, REPLICA_SET, "Pod", key):
@@ -47,14 +49,22 @@ class ReplicaSets:
         view = self._kit.snapshot()
         owner = view.get("ReplicaSet", key)
         if owner is None:
+            self._failed_ns.pop(key, None)
             return Again.never()
         plan = plan_replicas(owner, self._around(view, owner), now=self._kit.now())
         applied = await self._kit.apply(key, plan, seen=view)
         failure = applied.failure
         if failure is not None and failure.blame == "failed" and failure.reason not in RACES:
-            failed = plan_failure(owner, failure, creating=bool(plan.creates), now=self._kit.now())
-            await self._kit.apply(key, failed, seen=self._kit.snapshot())
+            await self._say_failed(key, owner, failure, creating=bool(plan.creates))
         return Again.after(applied, in_s=self._wait_s(owner, view), why="a pod becomes available")
+
+    async def _say_failed(self, key: Key, owner: Obj, failure: Failure, *, creating: bool) -> None:
+        now_ns = self._kit.monotonic_ns()
+        recently = now_ns - self._failed_ns.get(key, -(2**62)) < NUMBERS_EVERY_S * 1e9
+        plan = plan_failure(owner, failure, creating=creating, now=self._kit.now(), recently=recently)
+        if plan.statuses:
+            self._failed_ns[key] = now_ns
+        await self._kit.apply(key, plan, seen=self._kit.snapshot())
 
     def _around(self, view: Snapshot, owner: Obj) -> Around:
         key = key_of(owner)
