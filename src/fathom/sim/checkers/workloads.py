@@ -6,12 +6,12 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from fathom.control.owning import controller_of
-from fathom.model.objects import Key, Obj, is_deleting, labels_of, lookup, metadata, uid_of
+from fathom.model.objects import Key, Obj, is_deleting, lookup, metadata, uid_of
 from fathom.model.pod_phase import TERMINAL_PHASES
 from fathom.sim.invariants import Checker, Finding, Found, Seen
 
 PODS, REPLICA_SETS, JOBS = "pods", "replicasets.apps", "jobs.batch"
-SLOT, SURGE, TEMPLATE = "fathom.dev/slot", "fathom.dev/surge", "fathom.dev/template"
+SLOT = "fathom.dev/slot"
 
 
 def is_live(pod: Obj) -> bool:
@@ -27,9 +27,9 @@ def note_of(obj: Obj, name: str) -> str:
 
 
 class ChildrenWithinBounds(Checker):
-    """Never more live pods than the workload ever wanted at once, and the surge it allows. What it wanted
-    before counts too: nobody can call back a create that was decided while more was wanted. For the same
-    reason a pod does not count that comes when its sender has given up on it and gone on."""
+    """Never more live pods than the workload ever wanted at once. What it wanted before counts too: nobody
+    can call back a create that was decided while more was wanted. For the same reason a pod does not count
+    that comes when its sender has given up on it and gone on."""
 
     name = "children ≤ desired + surge"
 
@@ -40,7 +40,7 @@ class ChildrenWithinBounds(Checker):
 
     def commit(self, change: Seen) -> Found:
         if change.resource == REPLICA_SETS and change.new is not None:
-            bound = int(lookup(change.new, "spec", "replicas") or 0) + int(note_of(change.new, SURGE) or 0)
+            bound = int(lookup(change.new, "spec", "replicas") or 0)
             uid = uid_of(change.new)
             self._bounds[uid] = max(bound, self._bounds.get(uid, 0))
         if change.resource != PODS:
@@ -88,10 +88,10 @@ class OnePodPerSlot(Checker):
 
 
 def _slot(pod: Obj | None) -> tuple[str, ...] | None:
-    """Whose, of which template, and which one."""
+    """Whose, and which one."""
     if pod is None or not owner_uid(pod) or not note_of(pod, SLOT):
         return None
-    return owner_uid(pod), labels_of(pod).get(TEMPLATE, ""), note_of(pod, SLOT)
+    return owner_uid(pod), note_of(pod, SLOT)
 
 
 class CountedOnce(Checker):
