@@ -73,10 +73,10 @@ class Cluster:
         (decision,) = self.decisions("others", name)
         return decision
 
-    def until_scheduler_saw(self, made: Obj, resource: str) -> None:
+    def until_scheduler_saw(self, made: Obj) -> None:
         """Kinds come over watches of their own, so what was made first may be heard last."""
         revision = int(made["metadata"]["resourceVersion"])
-        until(lambda: self.decide_another()["seen"][resource]["revision"] >= revision, seconds=60)
+        until(lambda: self.decide_another()["seen"][made["kind"]]["revision"] >= revision, seconds=60)
 
     def fathom(self, *words: str) -> tuple[int, str]:
         command = [sys.executable, "-m", "fathom.cli", *words, "--kubeconfig", str(self.server.kubeconfig)]
@@ -281,9 +281,8 @@ def test_policy(cluster: Cluster) -> None:
         "uid": made["metadata"]["uid"],
         "controller": True,
     }
-    cluster.until_scheduler_saw(rollout_made, "policyrollouts.fathom.dev")
-    cluster.until_scheduler_saw(policy_made, "schedulingpolicies.fathom.dev")
-    cluster.until_scheduler_saw(made, "replicasets.apps")
+    cluster.until_scheduler_saw(rollout_made)
+    cluster.until_scheduler_saw(policy_made)
     for name in ("first", "second", "third", "fourth"):
         obj = pod(name, labels={"app": "w"})
         obj["metadata"]["ownerReferences"] = [owner]
@@ -310,7 +309,7 @@ def test_overrides(cluster: Cluster) -> None:
     made = cluster.create(
         f"{OWN}/namespaces/{space}/scheduleroverrides", _own("SchedulerOverride", "away", spec)
     )
-    cluster.until_scheduler_saw(made, "scheduleroverrides.fathom.dev")
+    cluster.until_scheduler_saw(made)
     cluster.pod(space, "p")
     assert cluster.rejected(space, "p") == {"Override": ["a", "b", "c"], "TaintToleration": ["tainted"]}
     _, found = cluster.why(space, "p")
@@ -329,7 +328,7 @@ def test_a_freed_quota_wakes_as_many_as_it_can_help(cluster: Cluster) -> None:
     space = cluster.namespace("quota")
     limits = {"limits": [{"resources": {"cpu": "20m"}}]}
     made = cluster.create(f"{OWN}/tenantquotas", _own("TenantQuota", space, limits))
-    cluster.until_scheduler_saw(made, "tenantquotas.fathom.dev")
+    cluster.until_scheduler_saw(made)
     for name in ("p1", "p2"):
         cluster.pod(space, name)
         cluster.bound(space, name)
