@@ -44,6 +44,7 @@ def test_a_scenario_is_named_and_described_by_its_story() -> None:
     assert (tickets.name, tickets.about) == ("tickets", "A clerk draws a ticket.")
 
 
+@pytest.mark.live
 def test_exploring_collects_what_breaks_and_is_the_same_on_two_cores() -> None:
     jobs = [Job("tickets", str(seed)) for seed in range(24)]
     alone, together = explore(STORIES, jobs), explore(STORIES, jobs, workers=2)
@@ -87,6 +88,7 @@ def test_lineage_strikes_first_what_the_good_outcome_rested_on() -> None:
     assert [fault.kind for fault in found.violations[0].plan.faults] == ["lose-reply"]
 
 
+@pytest.mark.live
 def test_searches_of_one_seed_take_turns() -> None:
     sound = msgspec.structs.replace(tickets, name="sound", checkers=tuple)
     jobs = [Job("sound", "1", "lineage"), Job("tickets", "1", "lineage")]
