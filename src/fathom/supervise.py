@@ -23,7 +23,7 @@ from typing import IO, TextIO
 import msgspec
 
 from fathom import private_files
-from fathom.seams.backoff import Backoff
+from fathom.model.backoff import Backoff
 from fathom.stopping import LOCK, RESTARTS, SUPERVISOR, stop_event
 from fathom.terminal import visible
 

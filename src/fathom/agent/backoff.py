@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from fathom.agent.runtime import Run
 from fathom.agent.views import Trouble
+from fathom.model.backoff import Backoff
 from fathom.model.times import SECOND_NS
-from fathom.seams.backoff import Backoff
 
 CRASH_LOOP = Backoff(10, 300)
 # Who ran this long was well: what happens next is a new trouble. Twice the longest wait.

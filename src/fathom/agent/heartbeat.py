@@ -15,11 +15,11 @@ from fathom.agent.settings import AgentSettings
 from fathom.client.api import Api
 from fathom.client.outcomes import Committed, Outcome, Rejected, Unknown
 from fathom.control.watches import LEASE, NODE
+from fathom.model.backoff import Backoff
 from fathom.model.errors import ApiError
 from fathom.model.objects import Obj, lookup, metadata
 from fathom.model.times import micro_timestamp, timestamp
 from fathom.model.well_known import NODE_LEASE_NAMESPACE
-from fathom.seams.backoff import Backoff
 from fathom.seams.log import Log
 from fathom.seams.outside import Clock
 

@@ -40,10 +40,10 @@ from fathom.client.kubeconfig import BadKubeconfig, read_context
 from fathom.client.servers import find_files, server_of
 from fathom.metrics.process import process_metrics
 from fathom.metrics.registry import Registry
+from fathom.model.backoff import Backoff
 from fathom.record.flight import Flight
 from fathom.record.metrics import measure_records
 from fathom.record.tape import DiskTape
-from fathom.seams.backoff import Backoff
 from fathom.seams.host import Host
 from fathom.seams.log import Log
 from fathom.seams.outside import Outside, live

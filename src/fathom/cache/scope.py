@@ -7,7 +7,7 @@ import random
 import msgspec
 
 from fathom.client.api import Resource
-from fathom.seams.backoff import Backoff
+from fathom.model.backoff import Backoff
 
 
 class Scope(msgspec.Struct, frozen=True):

@@ -15,9 +15,9 @@ import random
 from collections.abc import Awaitable, Callable
 
 from fathom.client.outcomes import Committed, Conflict, Outcome, Rejected, Unknown
+from fathom.model.backoff import Backoff
 from fathom.model.errors import ApiError
 from fathom.model.objects import Obj
-from fathom.seams.backoff import Backoff
 
 READS_MAX = 5
 READ_AGAIN = Backoff(0.05, 2.0)

@@ -24,7 +24,7 @@ from typing import Literal
 import msgspec
 
 from fathom.client.api import Transport
-from fathom.seams.backoff import Backoff
+from fathom.model.backoff import Backoff
 from fathom.seams.loop_clock import loop_now_ns
 from fathom.seams.seam import Ask, Reply, Stream
 

@@ -11,7 +11,7 @@ import random
 
 import msgspec
 
-from fathom.seams.backoff import Backoff
+from fathom.model.backoff import Backoff
 
 
 class Retry(msgspec.Struct, frozen=True):

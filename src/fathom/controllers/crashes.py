@@ -14,8 +14,8 @@ from collections.abc import Iterable, Sequence
 import msgspec
 
 from fathom.controllers.podstates import created_s, seconds
+from fathom.model.backoff import Backoff
 from fathom.model.objects import Obj, lookup, metadata
-from fathom.seams.backoff import Backoff
 
 CRASH_LOOP = "CrashLoopBackOff"
 

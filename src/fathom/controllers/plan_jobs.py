@@ -42,11 +42,11 @@ from fathom.controllers.jobpolicies import (
 )
 from fathom.controllers.jobtally import Tally, counted, tally
 from fathom.controllers.podstates import has_ended, is_active, is_ready, is_terminating, seconds
+from fathom.model.backoff import Backoff
 from fathom.model.conditions import Status, conditions_of, find_condition, set_condition
 from fathom.model.freshness import FRESH_S
 from fathom.model.objects import Obj, is_deleting, lookup, metadata
 from fathom.model.well_known import JOB_TRACKING_FINALIZER
-from fathom.seams.backoff import Backoff
 
 COMPLETE, FAILED, SUSPENDED = "Complete", "Failed", "Suspended"
 CONTROLLER = "kubernetes.io/job-controller"

@@ -18,6 +18,7 @@ from itertools import count
 from fathom.client.api import Api
 from fathom.control.cause import Cause
 from fathom.control.commit import NOT_SENT
+from fathom.model.backoff import Backoff
 from fathom.model.decision import Result
 from fathom.schedule.desk import Desk
 from fathom.schedule.flights import Flights
@@ -32,7 +33,6 @@ from fathom.schedule.sending import (
     Sender,
     read_outcome,
 )
-from fathom.seams.backoff import Backoff
 
 # A refusal is fresh news, so the pod is tried at once: this often in a row, then with a backoff.
 AT_ONCE_MAX = 3

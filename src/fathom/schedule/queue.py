@@ -22,9 +22,9 @@ from collections.abc import Callable, Collection, Hashable, Sequence
 import msgspec
 
 from fathom.control.cause import Cause
+from fathom.model.backoff import Backoff
 from fathom.model.objects import Key
 from fathom.schedule.pod_states import LEGAL, TAKEN, WAITING, IllegalMove, State, check_move
-from fathom.seams.backoff import Backoff
 
 # kube-scheduler's: 1 s, doubled up to 10 s.
 BACKOFF = Backoff(1.0, 10.0)

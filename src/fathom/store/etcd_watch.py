@@ -16,7 +16,7 @@ import grpc
 import grpc.aio
 from aetcd.rpc import rpc_pb2
 
-from fathom.seams.backoff import Backoff
+from fathom.model.backoff import Backoff
 from fathom.store.etcd_link import EtcdLink, Stubs
 from fathom.store.etcd_wire import Keys, changes
 from fathom.store.protocol import Batch, Compacted, StoreUnavailable

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 import msgspec
 
 from fathom.agent.gateway.routes import Endpoint, Listener
-from fathom.seams.backoff import Backoff
+from fathom.model.backoff import Backoff
 
 OUT = Backoff(1.0, 30.0)
 STICKY_MAX = 10_000  # Clients remembered per listener; beyond it the oldest are forgotten.

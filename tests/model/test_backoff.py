@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from fathom.agent.backoff import CRASH_LOOP
 from fathom.controllers.plan_jobs import BACKOFF as JOB
-from fathom.seams.backoff import Backoff
+from fathom.model.backoff import Backoff
 
 
 def test_a_wait_doubles_with_each_failure_up_to_its_limit() -> None:
