@@ -40,7 +40,7 @@ from fathom.api.server import ApiServer
 from fathom.api.usage import USAGE_KINDS
 from fathom.api.watchcache import WatchCache
 from fathom.client.local import LocalClient
-from fathom.controllers.housekeeping import Housekeeping
+from fathom.controllers.housekeeping.controller import Housekeeping
 from fathom.model.accounts import HOUSEKEEPING
 from fathom.model.audit import AuditSink
 from fathom.model.errors import ApiError

@@ -5,9 +5,9 @@ from __future__ import annotations
 from tests.control.worlds import told
 
 from fathom.control.owning import controller_of
-from fathom.controllers.deployments import Deployments
-from fathom.controllers.jobs import JOB_NAME, Jobs
-from fathom.controllers.replicasets import ReplicaSets
+from fathom.controllers.deployment.controller import Deployments
+from fathom.controllers.job.controller import JOB_NAME, Jobs
+from fathom.controllers.replicaset.controller import ReplicaSets
 from fathom.model.objects import Key, Obj, lookup, metadata, uid_of
 from fathom.model.well_known import JOB_TRACKING_FINALIZER
 from fathom.sim.scenarios.jobs import JOBS, job

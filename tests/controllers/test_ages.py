@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from fathom.controllers.ages import Ages
-from fathom.controllers.behavior import History
+from fathom.controllers.autoscaler.plan_behavior import History
 from fathom.model.objects import Key
 
 KEY, S = Key("d", "web"), 1_000_000_000

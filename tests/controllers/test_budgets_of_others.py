@@ -6,7 +6,7 @@ from tests.control.worlds import told
 
 from fathom.client.api import Resource
 from fathom.control.owning import controller_ref
-from fathom.controllers.disruption import DisruptionBudgets
+from fathom.controllers.budget.controller import DisruptionBudgets
 from fathom.model.objects import Key, Obj, lookup
 from fathom.sim.scenarios.jobs import JOBS, job
 from fathom.sim.scenarios.objects import PODS, template

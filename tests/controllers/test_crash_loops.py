@@ -8,9 +8,9 @@ import pytest
 from tests.control.worlds import told
 from tests.controllers.making import NOW_S, at, pod, replica_set
 
-from fathom.controllers.crashes import crash_loop, loops_of
-from fathom.controllers.stages import SERVING, stand_of
-from fathom.controllers.traces import last_error
+from fathom.controllers.progress.crash_loops import crash_loop, loops_of
+from fathom.controllers.progress.last_actions import last_error
+from fathom.controllers.progress.pod_stages import SERVING, stand_of
 from fathom.model.conditions import conditions_of, find_condition
 from fathom.model.objects import Key, Obj, lookup
 from fathom.sim.invariants import Checker, Found, Seen

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from fathom.controllers.events import last_seen
+from fathom.controllers.housekeeping.event_expiry import last_seen
 from fathom.model.objects import Obj
 
 

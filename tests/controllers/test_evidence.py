@@ -9,33 +9,41 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from fathom.controllers.brake import BrakeLimits, Permit, Stand, eased, limits_of, permit
-from fathom.controllers.evidence import Assessment, Evidence, Heard, Report, State, Verdict, assess
+from fathom.controllers.node_health.brake import BrakeLimits, BrakeState, Permit, eased, limits_of, permit
+from fathom.controllers.node_health.evidence import (
+    Assessment,
+    Evidence,
+    Heard,
+    NodeReport,
+    NodeState,
+    Verdict,
+    assess,
+)
 from fathom.model.times import SECOND_NS
 
 NOW = 10_000 * SECOND_NS
 
 
-def heard(lease_s: float, status_s: float, *reports: Report) -> Heard:
+def heard(lease_s: float, status_s: float, *reports: NodeReport) -> Heard:
     return Heard(NOW - int(lease_s * SECOND_NS), NOW - int(status_s * SECOND_NS), reports)
 
 
 @pytest.mark.parametrize(
     ("lease_s", "status_s", "state"),
     [
-        (0, 0, State.HEALTHY),
-        (11, 11, State.HEALTHY),  # One renewal is late.
-        (25, 25, State.SUSPECT),
-        (0, 4000, State.SUSPECT),  # A lease that is renewed proves that the agent lives.
-        (45, 45, State.UNREACHABLE),
-        (80, 45, State.UNREACHABLE),  # One agent writes both: one source.
-        (299, 299, State.UNREACHABLE),  # However long, not before five minutes.
-        (300, 300, State.LOST),
-        (300, 10, State.SUSPECT),  # Any sign of the agent is a sign of life.
+        (0, 0, NodeState.HEALTHY),
+        (11, 11, NodeState.HEALTHY),  # One renewal is late.
+        (25, 25, NodeState.SUSPECT),
+        (0, 4000, NodeState.SUSPECT),  # A lease that is renewed proves that the agent lives.
+        (45, 45, NodeState.UNREACHABLE),
+        (80, 45, NodeState.UNREACHABLE),  # One agent writes both: one source.
+        (299, 299, NodeState.UNREACHABLE),  # However long, not before five minutes.
+        (300, 300, NodeState.LOST),
+        (300, 10, NodeState.SUSPECT),  # Any sign of the agent is a sign of life.
     ],
 )
 def test_silence_counts_by_its_length_and_by_who_is_silent(
-    lease_s: float, status_s: float, state: State
+    lease_s: float, status_s: float, state: NodeState
 ) -> None:
     assert assess(heard(lease_s, status_s), now_ns=NOW).state == state
 
@@ -44,98 +52,98 @@ def test_silence_counts_by_its_length_and_by_who_is_silent(
     ("silent_s", "connection", "gateway", "state", "spared"),
     [
         # Nobody else can tell: silence alone.
-        (45, None, None, State.UNREACHABLE, False),
-        (299, None, None, State.UNREACHABLE, False),
-        (300, None, None, State.LOST, False),
+        (45, None, None, NodeState.UNREACHABLE, False),
+        (299, None, None, NodeState.UNREACHABLE, False),
+        (300, None, None, NodeState.LOST, False),
         # Another path agrees: sooner, but not at once.
-        (0, "gone", None, State.SUSPECT, False),
-        (45, "gone", "gone", State.UNREACHABLE, False),
-        (74, "gone", None, State.UNREACHABLE, False),
-        (75, "gone", None, State.LOST, False),
-        (75, None, "gone", State.LOST, False),
+        (0, "gone", None, NodeState.SUSPECT, False),
+        (45, "gone", "gone", NodeState.UNREACHABLE, False),
+        (74, "gone", None, NodeState.UNREACHABLE, False),
+        (75, "gone", None, NodeState.LOST, False),
+        (75, None, "gone", NodeState.LOST, False),
         # The machine answers, its agent does not: pods may still run there.
-        (299, "unsure", None, State.UNREACHABLE, False),
-        (300, "unsure", None, State.LOST, False),
-        (75, "unsure", "gone", State.LOST, False),
+        (299, "unsure", None, NodeState.UNREACHABLE, False),
+        (300, "unsure", None, NodeState.LOST, False),
+        (75, "unsure", "gone", NodeState.LOST, False),
         # Another path has seen it alive: nobody leaves, for however long.
-        (45, "alive", None, State.UNREACHABLE, True),
-        (4000, None, "alive", State.UNREACHABLE, True),
-        (4000, "gone", "alive", State.UNREACHABLE, True),
-        (4000, "alive", "gone", State.UNREACHABLE, True),
-        (4000, "unsure", "alive", State.UNREACHABLE, True),
-        (30, "gone", "alive", State.SUSPECT, False),
+        (45, "alive", None, NodeState.UNREACHABLE, True),
+        (4000, None, "alive", NodeState.UNREACHABLE, True),
+        (4000, "gone", "alive", NodeState.UNREACHABLE, True),
+        (4000, "alive", "gone", NodeState.UNREACHABLE, True),
+        (4000, "unsure", "alive", NodeState.UNREACHABLE, True),
+        (30, "gone", "alive", NodeState.SUSPECT, False),
     ],
 )
 def test_sources_amount_to_what_the_rules_say(
-    silent_s: float, connection: Verdict | None, gateway: Verdict | None, state: State, spared: bool
+    silent_s: float, connection: Verdict | None, gateway: Verdict | None, state: NodeState, spared: bool
 ) -> None:
     said = (("connection", connection), ("gateway", gateway))
-    reports = [Report(signal, verdict, "…") for signal, verdict in said if verdict is not None]
+    reports = [NodeReport(signal, verdict, "…") for signal, verdict in said if verdict is not None]
     found = assess(heard(silent_s, silent_s, *reports), now_ns=NOW)
     assert (found.state, bool(found.spared)) == (state, spared)
 
 
 def test_who_was_lost_and_is_seen_alive_by_another_path_is_spared() -> None:
-    alive = Report("gateway", "alive", "the gateway reaches pods there")
-    found = assess(Heard(0, 0, (alive,), before=State.LOST), now_ns=NOW)
-    assert (found.state, found.spared) == (State.UNREACHABLE, "the gateway reaches pods there")
+    alive = NodeReport("gateway", "alive", "the gateway reaches pods there")
+    found = assess(Heard(0, 0, (alive,), before=NodeState.LOST), now_ns=NOW)
+    assert (found.state, found.spared) == (NodeState.UNREACHABLE, "the gateway reaches pods there")
 
 
 @pytest.mark.parametrize("silent_s", [80, 299])
 def test_lease_and_status_are_one_source_because_one_agent_writes_both(silent_s: float) -> None:
-    assert assess(heard(silent_s, silent_s), now_ns=NOW).state == State.UNREACHABLE
+    assert assess(heard(silent_s, silent_s), now_ns=NOW).state == NodeState.UNREACHABLE
 
 
 def test_an_operators_word_is_enough() -> None:
-    found = assess(heard(0, 0, Report("operator", "gone", "the rack burnt")), now_ns=NOW)
-    assert found == Assessment(State.LOST, (Evidence("operator", "the rack burnt"),))
+    found = assess(heard(0, 0, NodeReport("operator", "gone", "the rack burnt")), now_ns=NOW)
+    assert found == Assessment(NodeState.LOST, (Evidence("operator", "the rack burnt"),))
 
 
 def test_the_evidence_is_told_strongest_first() -> None:
-    found = assess(heard(45, 80, Report("operator", "gone", "gone")), now_ns=NOW)
+    found = assess(heard(45, 80, NodeReport("operator", "gone", "gone")), now_ns=NOW)
     assert found.message == ("gone; its lease was not renewed for 45 s; its status was not renewed for 80 s")
 
 
 def test_only_a_renewal_that_was_heard_makes_a_node_better() -> None:
     """A new leader, and one that was blind, begin with a time of grace: it must not raise the dead."""
-    grace = Heard(NOW, NOW, before=State.LOST)
-    assert assess(grace, now_ns=NOW).state == State.LOST
-    long_ago = Heard(NOW, NOW, renewed_ns=NOW - 30 * SECOND_NS, before=State.UNREACHABLE)
-    assert assess(long_ago, now_ns=NOW).state == State.UNREACHABLE
-    heard_now = Heard(NOW, NOW, renewed_ns=NOW, before=State.LOST)
-    assert assess(heard_now, now_ns=NOW).state == State.HEALTHY
+    grace = Heard(NOW, NOW, before=NodeState.LOST)
+    assert assess(grace, now_ns=NOW).state == NodeState.LOST
+    long_ago = Heard(NOW, NOW, renewed_ns=NOW - 30 * SECOND_NS, before=NodeState.UNREACHABLE)
+    assert assess(long_ago, now_ns=NOW).state == NodeState.UNREACHABLE
+    heard_now = Heard(NOW, NOW, renewed_ns=NOW, before=NodeState.LOST)
+    assert assess(heard_now, now_ns=NOW).state == NodeState.HEALTHY
 
 
 # The brake.
 
 
-def stands(zone: str, healthy: int, lost: int) -> list[Stand]:
+def stands(zone: str, healthy: int, lost: int) -> list[BrakeState]:
     return [
-        Stand(f"{zone}{index}", zone, State.LOST if index < lost else State.HEALTHY)
+        BrakeState(f"{zone}{index}", zone, NodeState.LOST if index < lost else NodeState.HEALTHY)
         for index in range(healthy + lost)
     ]
 
 
 def test_one_of_many_may_be_replaced() -> None:
     everybody = stands("a", 9, 1)
-    assert permit(everybody[0], everybody, now_ns=NOW, limits=BrakeLimits()) == Permit(State.LOST)
+    assert permit(everybody[0], everybody, now_ns=NOW, limits=BrakeLimits()) == Permit(NodeState.LOST)
 
 
 def test_a_zone_that_falls_silent_as_a_whole_is_left_alone() -> None:
     everybody = stands("a", 0, 10) + stands("b", 90, 0)
     held = permit(everybody[0], everybody, now_ns=NOW, limits=BrakeLimits())
     assert held == Permit(
-        State.SUSPECT,
+        NodeState.SUSPECT,
         "10 of 10 nodes of zone a are silent at once: that fits our own blindness better",
         many=True,
     )
 
 
 def test_when_the_first_of_many_are_heard_the_others_have_time_to_be() -> None:
-    held_ns, gone = NOW - 5 * SECOND_NS, Permit(State.LOST)
+    held_ns, gone = NOW - 5 * SECOND_NS, Permit(NodeState.LOST)
     waits = eased(gone, many_ns=held_ns, now_ns=NOW, wait_s=40.0)
     assert waits == Permit(
-        State.SUSPECT, "many were silent until just now: it may be heard again as they are"
+        NodeState.SUSPECT, "many were silent until just now: it may be heard again as they are"
     )
     assert eased(gone, many_ns=held_ns, now_ns=held_ns + 40 * SECOND_NS, wait_s=40.0) == gone
     assert eased(gone, many_ns=None, now_ns=NOW, wait_s=40.0) == gone
@@ -144,36 +152,40 @@ def test_when_the_first_of_many_are_heard_the_others_have_time_to_be() -> None:
 def test_many_small_zones_that_fall_silent_together_are_left_alone() -> None:
     everybody = [stand for zone in "abc" for stand in stands(zone, 0, 1)]
     held = permit(everybody[0], everybody, now_ns=NOW, limits=BrakeLimits())
-    assert held.allowed == State.SUSPECT
+    assert held.allowed == NodeState.SUSPECT
     assert "3 of 3 nodes of all zones" in held.why
 
 
 def test_only_some_are_emptied_within_a_minute() -> None:
-    done = [Stand(f"d{n}", "a", State.LOST, flipped_ns=NOW - n, evicted_ns=NOW - n) for n in range(6)]
-    healthy, next_one = stands("a", 90, 0), Stand("next", "a", State.LOST, flipped_ns=NOW)
+    done = [
+        BrakeState(f"d{n}", "a", NodeState.LOST, flipped_ns=NOW - n, evicted_ns=NOW - n) for n in range(6)
+    ]
+    healthy, next_one = stands("a", 90, 0), BrakeState("next", "a", NodeState.LOST, flipped_ns=NOW)
     held = permit(next_one, [*done, *healthy], now_ns=NOW, limits=BrakeLimits())
-    assert held == Permit(State.UNREACHABLE, "6 nodes of zone a were emptied within a minute")
+    assert held == Permit(NodeState.UNREACHABLE, "6 nodes of zone a were emptied within a minute")
     later = permit(next_one, [*done, *healthy], now_ns=NOW + 61 * SECOND_NS, limits=BrakeLimits())
-    assert later == Permit(State.LOST)
+    assert later == Permit(NodeState.LOST)
 
 
 def test_taking_out_of_service_is_braked_too() -> None:
-    done = [Stand(f"d{n}", "a", State.UNREACHABLE, flipped_ns=NOW - n) for n in range(20)]
-    new = Stand("new", "a", State.UNREACHABLE)
+    done = [BrakeState(f"d{n}", "a", NodeState.UNREACHABLE, flipped_ns=NOW - n) for n in range(20)]
+    new = BrakeState("new", "a", NodeState.UNREACHABLE)
     held = permit(new, [*done, *stands("a", 80, 0)], now_ns=NOW, limits=BrakeLimits())
-    assert held == Permit(State.SUSPECT, "20 nodes of zone a were taken out of service within a minute")
+    assert held == Permit(NodeState.SUSPECT, "20 nodes of zone a were taken out of service within a minute")
 
 
 def test_what_was_done_already_is_not_undone_by_the_brake() -> None:
-    done = [Stand(f"d{n}", "a", State.LOST, flipped_ns=NOW - n, evicted_ns=NOW - n) for n in range(6)]
+    done = [
+        BrakeState(f"d{n}", "a", NodeState.LOST, flipped_ns=NOW - n, evicted_ns=NOW - n) for n in range(6)
+    ]
     assert permit(done[0], [*done, *stands("a", 90, 0)], now_ns=NOW, limits=BrakeLimits()) == Permit(
-        State.LOST
+        NodeState.LOST
     )
 
 
 def test_a_hand_on_the_brake_holds_everything() -> None:
     held = permit(stands("a", 9, 1)[0], [], now_ns=NOW, limits=BrakeLimits(engaged=True))
-    assert held == Permit(State.SUSPECT, "the brake is engaged by hand")
+    assert held == Permit(NodeState.SUSPECT, "the brake is engaged by hand")
 
 
 def test_limits_come_from_a_config_map_and_nonsense_is_told() -> None:
@@ -221,37 +233,39 @@ def test_nodes_that_are_silent_since_the_same_time_end_alike_in_whatever_order_t
     """All fall silent within ten seconds, and are looked at again and again, one at a time, in any order."""
     names = [(f"{zone}{n}", str(zone)) for zone, size in enumerate(sizes) for n in range(size)]
     since = {f"{zone}{n}": (n * 3 % (spread + 1)) * SECOND_NS for zone, n in sorted(silent)}
-    known = {name: Stand(name, zone, State.HEALTHY) for name, zone in names}
-    most: dict[str, State] = {}
+    known = {name: BrakeState(name, zone, NodeState.HEALTHY) for name, zone in names}
+    most: dict[str, NodeState] = {}
     for second in range(0, 500, 10):
         now_ns = 10**15 + second * SECOND_NS
         for name, zone in order.sample(names, len(names)):
             views = [_seen(known[each], since.get(each), now_ns) for each, _ in names]
             mine = next(each for each in views if each.name == name)
             allowed = permit(mine, views, now_ns=now_ns, limits=limits).allowed
-            most[name] = max(most.get(name, State.HEALTHY), allowed)
+            most[name] = max(most.get(name, NodeState.HEALTHY), allowed)
             done = known[name]
-            known[name] = Stand(
+            known[name] = BrakeState(
                 name,
                 zone,
                 allowed,
-                flipped_ns=(done.flipped_ns or now_ns) if allowed >= State.UNREACHABLE else None,
-                evicted_ns=(done.evicted_ns or now_ns) if allowed >= State.LOST else None,
+                flipped_ns=(done.flipped_ns or now_ns) if allowed >= NodeState.UNREACHABLE else None,
+                evicted_ns=(done.evicted_ns or now_ns) if allowed >= NodeState.LOST else None,
             )
     for zone in {zone for _, zone in names}:
         there = [name for name, each in names if each == zone and name in since]
         assert len({most[name] for name in there}) <= 1, {name: most[name] for name in there}
 
 
-def _seen(stand: Stand, since_ns: int | None, now_ns: int) -> Stand:
+def _seen(stand: BrakeState, since_ns: int | None, now_ns: int) -> BrakeState:
     """As evidence has it after so long a silence."""
     silent_ns = None if since_ns is None else 10**15 + since_ns
     silent_s = 0.0 if silent_ns is None else (now_ns - silent_ns) / SECOND_NS
-    state = State.LOST if silent_s >= 75 else State.UNREACHABLE if silent_s >= 40 else State.HEALTHY
-    return Stand(
+    state = (
+        NodeState.LOST if silent_s >= 75 else NodeState.UNREACHABLE if silent_s >= 40 else NodeState.HEALTHY
+    )
+    return BrakeState(
         stand.name,
         stand.zone,
-        state if silent_s >= 40 else State.SUSPECT if silent_s >= 20 else State.HEALTHY,
+        state if silent_s >= 40 else NodeState.SUSPECT if silent_s >= 20 else NodeState.HEALTHY,
         stand.flipped_ns,
         stand.evicted_ns,
         silent_ns if silent_s >= 20 else None,

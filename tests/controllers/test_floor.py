@@ -13,9 +13,9 @@ from fathom.cache.needs import AtLeast
 from fathom.client.api import Page, Resource
 from fathom.control.kit import Kit
 from fathom.control.watches import DEPLOYMENT, POD, REPLICA_SET
-from fathom.controllers.deployments import Deployments
-from fathom.controllers.floor import Floor
-from fathom.controllers.replicasets import ReplicaSets
+from fathom.controllers.deployment.controller import Deployments
+from fathom.controllers.leader_min_revision import LeaderMinRevision
+from fathom.controllers.replicaset.controller import ReplicaSets
 from fathom.sim.world import World
 
 
@@ -38,7 +38,7 @@ class Asking:
 
 def test_a_term_that_knows_where_it_began_asks_nobody() -> None:
     store = Store()
-    floor = Floor(cast(Kit, Asking(store, floor=7)), REPLICA_SET, POD)
+    floor = LeaderMinRevision(cast(Kit, Asking(store, floor=7)), REPLICA_SET, POD)
     Stage().finish(floor.fetch())
     assert store.asked == []
     assert floor.needs == (AtLeast({"ReplicaSet": 7, "Pod": 7}),)
@@ -46,7 +46,7 @@ def test_a_term_that_knows_where_it_began_asks_nobody() -> None:
 
 def test_the_server_is_asked_once_and_every_kind_must_have_come_so_far() -> None:
     store = Store()
-    floor = Floor(cast(Kit, Asking(store)), REPLICA_SET, POD)
+    floor = LeaderMinRevision(cast(Kit, Asking(store)), REPLICA_SET, POD)
     assert not floor.needs
     stage = Stage()
     stage.finish(floor.fetch())

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fathom.controllers.garbage import (
+from fathom.controllers.housekeeping.plan_garbage import (
     Collect,
     Disown,
     Owner,

@@ -8,8 +8,8 @@ import pytest
 from tests.controllers.making import at
 from tests.controllers.test_plan_jobs import job, lines, planned, said, statuses, worker
 
-from fathom.controllers.indexes import INDEX
-from fathom.controllers.jobtally import tally
+from fathom.controllers.job.completion_indexes import INDEX
+from fathom.controllers.job.plan_counts import tally
 from fathom.model.objects import Obj
 
 MET = {"type": "SuccessCriteriaMet", "status": "True", "reason": "SuccessPolicy"}

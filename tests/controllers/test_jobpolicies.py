@@ -10,10 +10,10 @@ from tests.controllers.making import NOW, at
 from tests.controllers.test_plan_jobs import _carry_out, _delete, job, lines, planned, said, statuses, worker
 
 from fathom.control.plan import Plan
-from fathom.controllers.indexes import INDEX
-from fathom.controllers.jobpolicies import FAILURES, IGNORED, Ruling, doom, met_rule, ruling
-from fathom.controllers.jobtally import tally
-from fathom.controllers.plan_jobs import look_again_s
+from fathom.controllers.job.completion_indexes import INDEX
+from fathom.controllers.job.plan import look_again_s
+from fathom.controllers.job.plan_counts import tally
+from fathom.controllers.job.plan_failure_policy import FAILURES, IGNORED, Ruling, doom, met_rule, ruling
 from fathom.model.conditions import conditions_of
 from fathom.model.objects import Obj
 from fathom.model.well_known import JOB_TRACKING_FINALIZER

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fathom.controllers.namespaces import Emptying, conditions, plan_namespace
+from fathom.controllers.housekeeping.namespaces import Emptying, conditions, plan_namespace
 from fathom.model.objects import Obj
 
 NOW = "2026-01-01T00:00:00Z"

@@ -11,7 +11,14 @@ from fathom.client.outcomes import Committed, Outcome, Rejected
 from fathom.control.plan import Action, Create, Delete, Patch, Target, WriteStatus
 from fathom.control.telling import Change, News, event_of
 from fathom.control.watches import AUTOSCALER, DEPLOYMENT, JOB, NODE, POD, REPLICA_SET
-from fathom.controllers.news import of_autoscaler, of_deployment, of_eviction, of_job, of_node, of_replica_set
+from fathom.controllers.workload_events import (
+    of_autoscaler,
+    of_deployment,
+    of_eviction,
+    of_job,
+    of_node,
+    of_replica_set,
+)
 from fathom.model.objects import Key, Obj
 
 DONE = Committed({})

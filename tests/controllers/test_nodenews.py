@@ -8,18 +8,18 @@ from fathom.cache.snapshot import Snapshot
 from fathom.client.outcomes import Committed, Outcome, Rejected
 from fathom.control.plan import Plan
 from fathom.control.telling import Change
-from fathom.controllers.brakestatus import plan_shown, shown
-from fathom.controllers.evidence import Assessment, Evidence, State
-from fathom.controllers.nodenews import of_node_states, of_quarantine
-from fathom.controllers.plan_nodes import plan_node
-from fathom.controllers.plan_trust import TAINT, plan_trust
+from fathom.controllers.node_health.brake_status import plan_shown, shown
+from fathom.controllers.node_health.events import of_node_states, of_quarantine
+from fathom.controllers.node_health.evidence import Assessment, Evidence, NodeState
+from fathom.controllers.node_health.plan import plan_node
+from fathom.controllers.node_health.plan_trust import TAINT, plan_trust
 from fathom.model.objects import Obj
 from fathom.model.trust import ANNOTATION
 
 NOW = "2026-01-01T00:00:00Z"
 NOW_NS = 1_767_225_600 * 1_000_000_000
-HEARD = Assessment(State.HEALTHY)
-SILENT = Assessment(State.LOST, (Evidence("lease", "not renewed for 90 s"),))
+HEARD = Assessment(NodeState.HEALTHY)
+SILENT = Assessment(NodeState.LOST, (Evidence("lease", "not renewed for 90 s"),))
 DONE = Committed({})
 
 
@@ -37,7 +37,7 @@ def changes(subject: Obj, plan: Plan, outcome: Outcome = DONE) -> list[Change]:
     return [Change(subject, before, action, outcome, plan.why) for action in (*plan.actions, *plan.statuses)]
 
 
-def told(subject: Obj, found: Assessment, allowed: State, held: str = "") -> tuple[list[str], Obj]:
+def told(subject: Obj, found: Assessment, allowed: NodeState, held: str = "") -> tuple[list[str], Obj]:
     """The reasons of what is told, and the node as it is then."""
     plan = plan_node(subject, found, allowed, held, now=NOW)
     reasons = [news.reason for one in changes(subject, plan) for news in of_node_states(one)]
@@ -46,30 +46,30 @@ def told(subject: Obj, found: Assessment, allowed: State, held: str = "") -> tup
 
 
 def test_each_state_is_told_when_it_is_new() -> None:
-    suspect, later = told(node(), SILENT, State.SUSPECT)
-    again, _ = told(later, SILENT, State.SUSPECT)
-    unreachable, later = told(later, SILENT, State.UNREACHABLE)
-    lost, later = told(later, SILENT, State.LOST)
-    recovered, later = told(later, HEARD, State.HEALTHY)
+    suspect, later = told(node(), SILENT, NodeState.SUSPECT)
+    again, _ = told(later, SILENT, NodeState.SUSPECT)
+    unreachable, later = told(later, SILENT, NodeState.UNREACHABLE)
+    lost, later = told(later, SILENT, NodeState.LOST)
+    recovered, later = told(later, HEARD, NodeState.HEALTHY)
     assert (suspect, again) == (["NodeSuspect"], [])
     assert (unreachable, lost) == (["NodeNotReady", "NodeUnreachable"], ["NodeLost"])
     assert recovered == ["NodeRecovered"]
-    assert told(later, HEARD, State.HEALTHY)[0] == []
+    assert told(later, HEARD, NodeState.HEALTHY)[0] == []
 
 
 def test_of_several_states_that_are_new_at_once_the_strongest_is_told() -> None:
-    assert told(node(), SILENT, State.LOST)[0] == ["NodeNotReady", "NodeLost"]
+    assert told(node(), SILENT, NodeState.LOST)[0] == ["NodeNotReady", "NodeLost"]
 
 
 def test_that_the_brake_holds_is_told_once() -> None:
-    held, later = told(node(), SILENT, State.SUSPECT, "too many are silent")
+    held, later = told(node(), SILENT, NodeState.SUSPECT, "too many are silent")
     assert held == ["NodeSuspect", "NodeReactionHeld"]
-    assert told(later, SILENT, State.SUSPECT, "too many are silent")[0] == []
-    assert told(later, SILENT, State.UNREACHABLE)[0] == ["NodeNotReady", "NodeUnreachable"]
+    assert told(later, SILENT, NodeState.SUSPECT, "too many are silent")[0] == []
+    assert told(later, SILENT, NodeState.UNREACHABLE)[0] == ["NodeNotReady", "NodeUnreachable"]
 
 
 def test_what_was_not_written_is_not_told() -> None:
-    plan = plan_node(node(), SILENT, State.LOST, "", now=NOW)
+    plan = plan_node(node(), SILENT, NodeState.LOST, "", now=NOW)
     refused = changes(node(), plan, Rejected(403, "Forbidden", "no"))
     assert [news for one in refused for news in of_node_states(one)] == []
 
@@ -88,7 +88,7 @@ def test_a_quarantine_and_its_end_are_told() -> None:
 
 
 def test_the_brake_is_shown_in_one_object_and_written_only_when_it_changes() -> None:
-    _, held = told(node(), SILENT, State.SUSPECT, "too many are silent")
+    _, held = told(node(), SILENT, NodeState.SUSPECT, "too many are silent")
     data = shown({"data": {"share_percent": "40", "evictions": "2"}}, [held, node(name="n2")])
     assert (data["share_percent"], data["flips_per_minute"], data["holds"]) == ("40", "20", "true")
     assert data["held"] == f"n1: since {NOW}: too many are silent"

@@ -6,9 +6,9 @@ from tests.control.worlds import told
 from tests.controllers.making import NOW_S, at, meta
 
 from fathom.client.api import Resource
-from fathom.controllers.deployments import Deployments
-from fathom.controllers.pauses import Pause, paused, workload_of
-from fathom.controllers.replicasets import ReplicaSets
+from fathom.controllers.deployment.controller import Deployments
+from fathom.controllers.override_pauses import WorkloadPause, paused, workload_of
+from fathom.controllers.replicaset.controller import ReplicaSets
 from fathom.model.objects import Key, Obj, lookup
 from fathom.sim.scenarios.staff import employ
 from fathom.sim.scenarios.workloads import DEPLOYMENTS, deployment
@@ -30,12 +30,12 @@ def override(name: str, *, target: str = "workload/web", until_s: float = 60, **
     }
 
 
-def pausing(*overrides: Obj) -> Pause | None:
+def pausing(*overrides: Obj) -> WorkloadPause | None:
     return paused(overrides, "Deployment", WEB, "pause_rollout", now_ns=NOW_NS)
 
 
 def test_what_is_in_force_and_about_the_workload_pauses_it() -> None:
-    assert pausing(override("calm", pauseRollout=True)) == Pause("calm", NOW_NS + 60 * 10**9)
+    assert pausing(override("calm", pauseRollout=True)) == WorkloadPause("calm", NOW_NS + 60 * 10**9)
     assert pausing(override("calm", target="deployment/web", pauseRollout=True)) is not None
 
 

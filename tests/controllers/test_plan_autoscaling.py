@@ -8,11 +8,25 @@ import pytest
 from tests.controllers.making import NOW, NOW_S, at, meta, pod
 
 from fathom.client.api import Resource
-from fathom.controllers.behavior import History, Step, Wish, least, most, stabilized
-from fathom.controllers.plan_autoscaling import NEEDS, Decided, Scene, decide, plan_autoscaler, rivals_of
-from fathom.controllers.samples import Sample
-from fathom.controllers.scaling import as_workload
-from fathom.controllers.usage import Proposal, Seen, Unknown, propose
+from fathom.controllers.autoscaler.plan import (
+    NEEDS,
+    AutoscalerFacts,
+    ReplicaDecision,
+    decide,
+    plan_autoscaler,
+    rivals_of,
+)
+from fathom.controllers.autoscaler.plan_behavior import (
+    History,
+    ScaleStep,
+    WantedReplicas,
+    least,
+    most,
+    stabilized,
+)
+from fathom.controllers.autoscaler.plan_usage import MeasuredUse, Proposal, UnknownUse, propose
+from fathom.controllers.autoscaler.samples import PodSample
+from fathom.controllers.autoscaler.scale_target import as_workload
 from fathom.model.objects import Obj
 
 CPU = {
@@ -47,32 +61,32 @@ def asking(name: str, *, milli: int = 100, **options: Any) -> Obj:
     return made
 
 
-def sample(milli: int, **options: Any) -> Sample:
-    return Sample({"main": {"cpu": milli * MILLI}}, **options)
+def sample(milli: int, **options: Any) -> PodSample:
+    return PodSample({"main": {"cpu": milli * MILLI}}, **options)
 
 
-def proposed(metric: Obj, found: Scene, **options: Any) -> Proposal | Unknown:
-    return propose(metric, Seen(found.pods, found.samples, len(found.pods), NOW_S, **options))
+def proposed(metric: Obj, found: AutoscalerFacts, **options: Any) -> Proposal | UnknownUse:
+    return propose(metric, MeasuredUse(found.pods, found.samples, len(found.pods), NOW_S, **options))
 
 
-def replicas_of(found: Proposal | Unknown) -> int:
+def replicas_of(found: Proposal | UnknownUse) -> int:
     assert isinstance(found, Proposal), found
     return found.replicas
 
 
-def scene(replicas: int, *uses: int, ready: int | None = None, **options: Any) -> Scene:
+def scene(replicas: int, *uses: int, ready: int | None = None, **options: Any) -> AutoscalerFacts:
     """As many pods as replicas, each asking for 100m; the first ones use so much."""
     pods = [asking(f"p{n}") for n in range(replicas)]
     samples = {f"p{n}": sample(use) for n, use in enumerate(uses)}
     count = replicas if ready is None else ready
     current = {"desired": replicas, "ready": count, "pendingReasons": [{"reason": "quota/eu"}]}
     progress = {"status": {"observedGeneration": 1, "current": current}}
-    return Scene(
+    return AutoscalerFacts(
         **{"workload": workload(replicas), "pods": pods, "samples": samples, "progress": progress, **options}
     )
 
 
-def said(found: Decided) -> dict[str, tuple[str, str]]:
+def said(found: ReplicaDecision) -> dict[str, tuple[str, str]]:
     return {one.type: (one.status, one.reason) for one in found.said}
 
 
@@ -109,9 +123,9 @@ def test_an_average_value_is_a_target_too() -> None:
 
 
 def test_without_requests_a_share_means_nothing() -> None:
-    found = proposed(CPU, Scene(None, pods=[pod("p0")], samples={"p0": sample(1)}))
+    found = proposed(CPU, AutoscalerFacts(None, pods=[pod("p0")], samples={"p0": sample(1)}))
     words = "failed to get cpu utilization: missing request for cpu in container main of Pod p0"
-    assert found == Unknown("FailedGetResourceMetric", words)
+    assert found == UnknownUse("FailedGetResourceMetric", words)
 
 
 # The decision.
@@ -178,10 +192,10 @@ def test_an_override_pauses_growth() -> None:
 
 
 def test_shrinking_waits_for_its_window() -> None:
-    busy = History((Wish(NOW_S - 100, 4),))
+    busy = History((WantedReplicas(NOW_S - 100, 4),))
     found = decide(autoscaler(), scene(4, 10, 10, 10, 10, history=busy), now=NOW)
     assert (found.replicas, said(found)["AbleToScale"]) == (4, ("True", "ScaleDownStabilized"))
-    calm = History((Wish(NOW_S - 301, 4),))
+    calm = History((WantedReplicas(NOW_S - 301, 4),))
     assert decide(autoscaler(), scene(4, 10, 10, 10, 10, history=calm), now=NOW).replicas == 1
 
 
@@ -189,7 +203,7 @@ def test_a_step_of_somebody_before_us_is_waited_for() -> None:
     fresh = autoscaler(status={"lastScaleTime": at(-5)})
     found = decide(fresh, scene(2, 100, 100), now=NOW)
     assert (found.replicas, said(found)["ScalingLimited"]) == (2, ("True", "ScaleUpLimit"))
-    ours = History(steps=(Step(NOW_S - 5, 1),))
+    ours = History(steps=(ScaleStep(NOW_S - 5, 1),))
     assert decide(fresh, scene(2, 100, 100, history=ours), now=NOW).replicas == 4
 
 
@@ -210,7 +224,9 @@ def test_a_target_with_no_replicas_is_left_alone() -> None:
 
 
 def test_a_target_that_is_not_there_is_said() -> None:
-    assert said(decide(autoscaler(), Scene(None), now=NOW)) == {"AbleToScale": ("False", "FailedGetScale")}
+    assert said(decide(autoscaler(), AutoscalerFacts(None), now=NOW)) == {
+        "AbleToScale": ("False", "FailedGetScale")
+    }
 
 
 # Behaviour.
@@ -219,7 +235,7 @@ def test_a_target_that_is_not_there_is_said() -> None:
 def test_policies_count_what_was_done_within_their_period() -> None:
     pods = {"policies": [{"type": "Pods", "value": 2, "periodSeconds": 60}]}
     one = autoscaler(behavior={"scaleUp": pods, "scaleDown": pods})
-    history = History(steps=(Step(NOW_S - 30, 1), Step(NOW_S - 20, -1)))
+    history = History(steps=(ScaleStep(NOW_S - 30, 1), ScaleStep(NOW_S - 20, -1)))
     assert (most(one, history, 5, NOW_S), least(one, history, 5, NOW_S)) == (7, 3)
     assert (most(one, History(), 5, NOW_S), least(one, History(), 5, NOW_S)) == (7, 3)
     off = autoscaler(behavior={"scaleUp": {"selectPolicy": "Disabled"}})
@@ -235,13 +251,13 @@ def test_a_share_that_may_go_is_rounded_up(current: int, left: int) -> None:
 def test_a_period_begins_with_what_was_there_before_steps_up_and_down() -> None:
     double = {"policies": [{"type": "Percent", "value": 100, "periodSeconds": 60}]}
     one = autoscaler(behavior={"scaleUp": double, "scaleDown": double})
-    shrunk = History(steps=(Step(NOW_S - 30, -4),))
+    shrunk = History(steps=(ScaleStep(NOW_S - 30, -4),))
     assert (most(one, shrunk, 6, NOW_S), least(one, shrunk, 6, NOW_S)) == (20, 0)
 
 
 def test_a_window_for_growth_takes_the_lowest_wish() -> None:
     one = autoscaler(behavior={"scaleUp": {"stabilizationWindowSeconds": 60}})
-    history = History((Wish(NOW_S - 30, 3), Wish(NOW_S - 100, 1)))
+    history = History((WantedReplicas(NOW_S - 30, 3), WantedReplicas(NOW_S - 100, 1)))
     assert stabilized(one, history, 9, 2, NOW_S) == 3
 
 
@@ -294,8 +310,8 @@ def test_any_kind_is_scaled_by_its_scale_and_its_pods_are_those_that_it_selects(
         True,
         False,
     ]
-    seen = Scene(found.workload, rings)
-    plan = plan_autoscaler(autoscaler(), seen, Decided(4, "so", ()), now=NOW)
+    seen = AutoscalerFacts(found.workload, rings)
+    plan = plan_autoscaler(autoscaler(), seen, ReplicaDecision(4, "so", ()), now=NOW)
     assert (plan.patches[1].line, plan.patches[1].target.resource) == ("patch Ring default/web/scale", rings)
 
 

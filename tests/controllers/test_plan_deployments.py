@@ -11,16 +11,16 @@ from tests.controllers.making import NOW, TEMPLATE, at, meta
 from fathom.control.again import Failure
 from fathom.control.owning import claims, controller_ref
 from fathom.control.plan import Plan
-from fathom.controllers.deploymentstatus import TIMED_OUT, plan_status
-from fathom.controllers.plan_deployments import (
+from fathom.controllers.deployment.plan import (
     NEEDS,
-    Around,
+    DeploymentFacts,
     plan_create_failure,
     plan_deployment,
 )
-from fathom.controllers.proportions import Limits, limits_of, most_of, resolved, shared_out
-from fathom.controllers.reverting import difference
-from fathom.controllers.revisions import (
+from fathom.controllers.deployment.plan_rollback import difference
+from fathom.controllers.deployment.plan_status import TIMED_OUT, plan_status
+from fathom.controllers.deployment.proportions import RolloutLimits, limits_of, most_of, resolved, shared_out
+from fathom.controllers.deployment.revisions import (
     DESIRED,
     HISTORY,
     MOST,
@@ -89,9 +89,9 @@ def revision(owner: Obj, tag: str, size: int, *, available: int | None = None, n
     }
 
 
-def around(owner: Obj, *sets: Obj, running: dict[str, int] | None = None) -> Around:
+def around(owner: Obj, *sets: Obj, running: dict[str, int] | None = None) -> DeploymentFacts:
     names = {one["metadata"]["name"] for one in sets}
-    return Around(
+    return DeploymentFacts(
         claims=claims(owner, sets, lambda one: one["metadata"]["labels"].get("app") == "web"),
         available={uid_of(one): one["status"]["availableReplicas"] for one in sets},
         running=running or {uid_of(one): one["status"]["replicas"] for one in sets},
@@ -139,7 +139,9 @@ def test_the_same_template_has_the_same_hash_and_another_has_another() -> None:
 
 def test_a_name_that_is_taken_counts_as_a_collision() -> None:
     owner = deployment()
-    plan = plan_deployment(owner, Around(claims(owner, [], bool), {}, {}, named=lambda _: True), now=NOW)
+    plan = plan_deployment(
+        owner, DeploymentFacts(claims(owner, [], bool), {}, {}, named=lambda _: True), now=NOW
+    )
     assert [write.status for write in plan.statuses] == [{"collisionCount": 1}]
     assert plan.creates == ()
 
@@ -195,7 +197,7 @@ def test_pods_that_are_not_taken_away_yet_count_towards_the_surge() -> None:
     old, new = revision(owner, "1", 3), revision(owner, "2", 1, number=2)
     assert sizes(planned(owner, old, new)) == {"web-h2": 2}
     seen = around(owner, old, new)
-    slow = Around(seen.claims, seen.available, seen.running, live={uid_of(old): 4}, named=seen.named)
+    slow = DeploymentFacts(seen.claims, seen.available, seen.running, live={uid_of(old): 4}, named=seen.named)
     assert "web-h2" not in sizes(plan_deployment(owner, slow, now=NOW))
 
 
@@ -227,7 +229,7 @@ def test_a_status_that_is_behind_the_pods_lets_nothing_go() -> None:
     owner = deployment(4, tag="2", notes={REVISION: "2"})
     old, new = revision(owner, "1", 3), revision(owner, "2", 2, number=2)
     seen = around(owner, old, new)
-    lagging = Around(seen.claims, {uid_of(old): 3, uid_of(new): 0}, seen.running, named=seen.named)
+    lagging = DeploymentFacts(seen.claims, {uid_of(old): 3, uid_of(new): 0}, seen.running, named=seen.named)
     assert sizes(plan_deployment(owner, lagging, now=NOW)) == {}
 
 
@@ -333,7 +335,7 @@ def test_a_paused_deployment_is_scaled_but_not_rolled() -> None:
 def test_an_override_pauses_a_rollout_and_is_named() -> None:
     owner = deployment(4, tag="2")
     seen = around(owner, revision(owner, "1", 4))
-    held = Around(seen.claims, seen.available, seen.running, named=seen.named, paused_by="calm")
+    held = DeploymentFacts(seen.claims, seen.available, seen.running, named=seen.named, paused_by="calm")
     plan = plan_deployment(owner, held, now=NOW)
     assert (plan.creates, plan.patches) == ((), ())
     progressing = find_condition(plan.statuses[0].status["conditions"], "Progressing")
@@ -378,7 +380,7 @@ def test_percentages_are_rounded_as_asked(value: object, whole: int, up: bool, n
 
 
 def test_where_neither_surge_nor_absence_is_allowed_one_may_be_missing() -> None:
-    assert limits_of(deployment(1, strategy=_rolling("0%", "25%"))) == Limits(0, 1)
+    assert limits_of(deployment(1, strategy=_rolling("0%", "25%"))) == RolloutLimits(0, 1)
 
 
 def _rolling(surge: object, unavailable: object) -> Obj:

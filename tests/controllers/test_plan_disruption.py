@@ -8,7 +8,7 @@ import pytest
 from tests.controllers.making import NOW, at, meta, pod
 
 from fathom.control.plan import NOTHING, Plan
-from fathom.controllers.plan_disruption import NEEDS, Trouble, look_again_s, plan_budget
+from fathom.controllers.budget.plan import NEEDS, BudgetTrouble, look_again_s, plan_budget
 from fathom.model.objects import Obj
 
 
@@ -16,7 +16,7 @@ def budget(status: Obj | None = None, **spec: Any) -> Obj:
     return {"metadata": meta("web"), "spec": spec, "status": status or {}}
 
 
-def planned(one: Obj, *pods: Obj, expected: int | Trouble = 4) -> Plan:
+def planned(one: Obj, *pods: Obj, expected: int | BudgetTrouble = 4) -> Plan:
     return plan_budget(one, pods, lambda: expected, now=NOW)
 
 
@@ -90,7 +90,9 @@ def test_a_pod_that_is_going_is_not_healthy() -> None:
 
 def test_where_the_number_cannot_be_told_nothing_is_allowed() -> None:
     found = status(
-        planned(budget({"disruptionsAllowed": 2}, maxUnavailable=1), *pods(3), expected=Trouble("nobody's"))
+        planned(
+            budget({"disruptionsAllowed": 2}, maxUnavailable=1), *pods(3), expected=BudgetTrouble("nobody's")
+        )
     )
     assert found["disruptionsAllowed"] == 0
     (condition,) = found["conditions"]

@@ -7,7 +7,7 @@ from typing import Any
 from tests.controllers.making import meta, pod
 
 from fathom.control.plan import NOTHING, Plan
-from fathom.controllers.plan_endpoints import (
+from fathom.controllers.endpoints.plan import (
     MANAGED_BY,
     MANAGER,
     NEEDS,

@@ -11,9 +11,9 @@ from tests.controllers.making import NOW, at, meta, pod
 
 from fathom.control.owning import controller_ref
 from fathom.control.plan import NOTHING, Plan, contains
-from fathom.controllers.indexes import INDEX, parse_indexes, shown_indexes
-from fathom.controllers.jobtally import tally
-from fathom.controllers.plan_jobs import Around, look_again_s, plan_job
+from fathom.controllers.job.completion_indexes import INDEX, parse_indexes, shown_indexes
+from fathom.controllers.job.plan import JobFacts, look_again_s, plan_job
+from fathom.controllers.job.plan_counts import tally
 from fathom.model.conditions import conditions_of
 from fathom.model.objects import Obj
 from fathom.model.well_known import JOB_TRACKING_FINALIZER
@@ -41,7 +41,7 @@ def worker(owner: Obj, name: str, phase: str = "Running", *, tracked: bool = Tru
 
 def planned(owner: Obj, *pods: Obj, now: str = NOW) -> Plan:
     names = {one["metadata"]["name"] for one in pods}
-    return plan_job(owner, Around(pods, names.__contains__), now=now)
+    return plan_job(owner, JobFacts(pods, names.__contains__), now=now)
 
 
 def lines(plan: Plan) -> list[str]:

@@ -8,8 +8,8 @@ import pytest
 from tests.controllers.making import meta
 
 from fathom.control.plan import NOTHING
-from fathom.controllers.plan_endpoints import MANAGED_BY
-from fathom.controllers.plan_mirroring import LEADER, MIRROR, plan_mirror
+from fathom.controllers.endpoints.plan import MANAGED_BY
+from fathom.controllers.endpoints.plan_mirroring import LEADER, MIRROR, plan_mirror
 from fathom.model.objects import Obj
 from fathom.model.well_known import SERVICE_NAME_LABEL, SKIP_MIRROR_LABEL
 

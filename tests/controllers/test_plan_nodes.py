@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 from fathom.control.plan import Patch, target
-from fathom.controllers.evidence import Assessment, Evidence, State
-from fathom.controllers.plan_evictions import Leaving, beside, leaving, marks, stays_beside_s, tolerated_s
-from fathom.controllers.plan_nodes import entered, plan_node, plan_out_of_service, state_of
+from fathom.controllers.node_health.evidence import Assessment, Evidence, NodeState
+from fathom.controllers.node_health.plan import entered, plan_node, plan_out_of_service, state_of
+from fathom.controllers.node_health.plan_evictions import (
+    Eviction,
+    beside,
+    leaving,
+    marks,
+    stays_beside_s,
+    tolerated_s,
+)
 from fathom.model.objects import Obj
 
 NOW = "2026-01-01T00:10:00Z"
 NOW_NS = 1_767_226_200 * 1_000_000_000
 S = 1_000_000_000
-SILENT = Assessment(State.LOST, (Evidence("lease", "…"), Evidence("connection", "…")))
-HEARD = Assessment(State.HEALTHY)
+SILENT = Assessment(NodeState.LOST, (Evidence("lease", "…"), Evidence("connection", "…")))
+HEARD = Assessment(NodeState.HEALTHY)
 
 
 def node(*taints: Obj, conditions: list[Obj] | None = None, unschedulable: bool = False) -> Obj:
@@ -28,7 +35,7 @@ def taint(key: str, effect: str, added: str = NOW) -> Obj:
     return {"key": key, "effect": effect, "timeAdded": added}
 
 
-def after(before: Obj, found: Assessment, allowed: State, held: str = "") -> Obj:
+def after(before: Obj, found: Assessment, allowed: NodeState, held: str = "") -> Obj:
     """The node as the plan leaves it."""
     plan = plan_node(before, found, allowed, held, now=NOW)
     status = before["status"]
@@ -41,14 +48,14 @@ def after(before: Obj, found: Assessment, allowed: State, held: str = "") -> Obj
 
 
 def test_a_healthy_node_is_left_as_it_is() -> None:
-    plan = plan_node(node(), HEARD, State.HEALTHY, "", now=NOW)
+    plan = plan_node(node(), HEARD, NodeState.HEALTHY, "", now=NOW)
     assert (plan.actions, plan.statuses) == ((), ())
 
 
 def test_each_state_adds_to_the_one_before() -> None:
     keys = {
         state: [(each["key"], each["effect"]) for each in after(node(), SILENT, state)["spec"]["taints"]]
-        for state in (State.SUSPECT, State.UNREACHABLE, State.LOST)
+        for state in (NodeState.SUSPECT, NodeState.UNREACHABLE, NodeState.LOST)
     }
     suspect = [("fathom.dev/suspect", "NoSchedule")]
     unreachable = [
@@ -57,13 +64,13 @@ def test_each_state_adds_to_the_one_before() -> None:
         ("node.kubernetes.io/unreachable", "NoExecute"),
     ]
     lost = [*unreachable, ("fathom.dev/lost", "NoExecute")]
-    assert keys == {State.SUSPECT: suspect, State.UNREACHABLE: unreachable, State.LOST: lost}
+    assert keys == {NodeState.SUSPECT: suspect, NodeState.UNREACHABLE: unreachable, NodeState.LOST: lost}
 
 
 def test_what_is_said_of_a_node_can_be_read_back() -> None:
-    gone = after(node(), SILENT, State.LOST)
-    assert state_of(gone) == State.LOST
-    assert entered(gone, State.UNREACHABLE) == NOW
+    gone = after(node(), SILENT, NodeState.LOST)
+    assert state_of(gone) == NodeState.LOST
+    assert entered(gone, NodeState.UNREACHABLE) == NOW
     ready = gone["status"]["conditions"][0]
     assert (ready["status"], ready["reason"], ready["lastHeartbeatTime"]) == (
         "Unknown", "NodeStatusUnknown", "2026-01-01T00:00:00Z",
@@ -71,40 +78,42 @@ def test_what_is_said_of_a_node_can_be_read_back() -> None:
 
 
 def test_what_the_brake_holds_back_is_said_on_the_node() -> None:
-    held = after(node(), SILENT, State.SUSPECT, "9 of 9 are silent")
+    held = after(node(), SILENT, NodeState.SUSPECT, "9 of 9 are silent")
     assert held["status"]["conditions"][1]["message"] == (
         "the node's Lease is not renewed; the API server does not reach the node; held: 9 of 9 are silent"
     )
-    assert state_of(held) == State.SUSPECT
+    assert state_of(held) == NodeState.SUSPECT
 
 
 def test_what_an_operator_says_of_a_node_is_said_with_it() -> None:
-    word = Assessment(State.LOST, (Evidence("operator", "rack burnt"),))
-    gone = after(node(), word, State.LOST)
+    word = Assessment(NodeState.LOST, (Evidence("operator", "rack burnt"),))
+    gone = after(node(), word, NodeState.LOST)
     message = "somebody says that the machine is gone: rack burnt"
     assert {each["message"] for each in gone["status"]["conditions"][1:]} == {message}
-    again = after(gone, Assessment(State.LOST), State.LOST)
+    again = after(gone, Assessment(NodeState.LOST), NodeState.LOST)
     assert again["status"]["conditions"][-1]["message"] == "it has not been heard since that was said of it"
 
 
 def test_a_node_that_is_heard_again_loses_our_taints_and_keeps_those_of_others() -> None:
     theirs = {"key": "gpu", "value": "yes", "effect": "NoSchedule"}
-    ill = after(node(theirs), SILENT, State.LOST)
+    ill = after(node(theirs), SILENT, NodeState.LOST)
     ill["status"]["conditions"][0] = {"type": "Ready", "status": "True"}  # The agent's word.
-    well = after(ill, HEARD, State.HEALTHY)
+    well = after(ill, HEARD, NodeState.HEALTHY)
     assert well["spec"]["taints"] == [theirs]
-    assert state_of(well) == State.HEALTHY
+    assert state_of(well) == NodeState.HEALTHY
 
 
 def test_a_taint_that_stays_keeps_its_time() -> None:
     early = taint("node.kubernetes.io/unreachable", "NoExecute", "2026-01-01T00:00:00Z")
-    assert early in after(node(early), SILENT, State.UNREACHABLE)["spec"]["taints"]
+    assert early in after(node(early), SILENT, NodeState.UNREACHABLE)["spec"]["taints"]
 
 
 def test_the_agents_own_word_and_a_cordon_become_taints() -> None:
     said = node(conditions=[{"type": "MemoryPressure", "status": "True"}], unschedulable=True)
     said["status"]["conditions"][0]["status"] = "False"
-    found = [(each["key"], each["effect"]) for each in after(said, HEARD, State.HEALTHY)["spec"]["taints"]]
+    found = [
+        (each["key"], each["effect"]) for each in after(said, HEARD, NodeState.HEALTHY)["spec"]["taints"]
+    ]
     assert found == [
         ("node.kubernetes.io/memory-pressure", "NoSchedule"),
         ("node.kubernetes.io/not-ready", "NoSchedule"),
@@ -115,7 +124,7 @@ def test_the_agents_own_word_and_a_cordon_become_taints() -> None:
 
 def test_an_empty_list_of_taints_is_taken_away() -> None:
     suspect = node(taint("fathom.dev/suspect", "NoSchedule"))
-    plan = plan_node(suspect, HEARD, State.HEALTHY, "", now=NOW)
+    plan = plan_node(suspect, HEARD, NodeState.HEALTHY, "", now=NOW)
     assert plan.patches == (Patch(target("Node", suspect), {"spec": {"taints": None}}),)
 
 
@@ -151,7 +160,7 @@ def test_pods_leave_when_their_time_beside_the_taint_is_over() -> None:
     since = beside(node(UNREACHABLE), pods, {}, now_ns=NOW_NS - 60 * S)
     found = leaving(node(UNREACHABLE), pods, since, now_ns=NOW_NS)
     key = "node.kubernetes.io/unreachable"
-    assert found == [Leaving(at_once, key, -60.0), Leaving(soon, key, -30.0), Leaving(late, key, 240.0)]
+    assert found == [Eviction(at_once, key, -60.0), Eviction(soon, key, -30.0), Eviction(late, key, 240.0)]
 
 
 def test_time_beside_a_taint_counts_from_when_it_was_seen_not_from_when_somebody_says() -> None:
@@ -159,10 +168,10 @@ def test_time_beside_a_taint_counts_from_when_it_was_seen_not_from_when_somebody
     long_ago = taint("bad", "NoExecute", "2020-01-01T00:00:00Z")
     patient = pod("patient", {"key": "bad", "operator": "Exists", "tolerationSeconds": 30})
     since = beside(node(long_ago), [patient], {}, now_ns=NOW_NS)
-    assert leaving(node(long_ago), [patient], since, now_ns=NOW_NS) == [Leaving(patient, "bad", 30.0)]
+    assert leaving(node(long_ago), [patient], since, now_ns=NOW_NS) == [Eviction(patient, "bad", 30.0)]
     again = beside(node(long_ago), [patient], since, now_ns=NOW_NS + 20 * S)
     assert leaving(node(long_ago), [patient], again, now_ns=NOW_NS + 20 * S) == [
-        Leaving(patient, "bad", 10.0)
+        Eviction(patient, "bad", 10.0)
     ]
 
 
@@ -173,7 +182,7 @@ def test_who_came_after_the_taint_has_its_whole_time() -> None:
     since = beside(node(UNREACHABLE), [early, late], since, now_ns=NOW_NS)
     found = leaving(node(UNREACHABLE), [early, late], since, now_ns=NOW_NS)
     key = "node.kubernetes.io/unreachable"
-    assert found == [Leaving(early, key, 20.0), Leaving(late, key, 30.0)]
+    assert found == [Eviction(early, key, 20.0), Eviction(late, key, 30.0)]
 
 
 def test_nobody_leaves_for_silence_before_those_who_live_could_be_heard() -> None:
@@ -181,7 +190,7 @@ def test_nobody_leaves_for_silence_before_those_who_live_could_be_heard() -> Non
     since = beside(node(UNREACHABLE), [at_once], {}, now_ns=NOW_NS)
     key = "node.kubernetes.io/unreachable"
     found = leaving(node(UNREACHABLE), [at_once], since, now_ns=NOW_NS, not_before={key: NOW_NS + 40 * S})
-    assert found == [Leaving(at_once, key, 40.0)]
+    assert found == [Eviction(at_once, key, 40.0)]
 
 
 def test_who_stays_on_an_unreachable_node_for_longer_than_is_usual_stays_on_a_lost_one() -> None:
@@ -194,9 +203,9 @@ def test_who_stays_on_an_unreachable_node_for_longer_than_is_usual_stays_on_a_lo
 
 
 def test_a_node_that_is_silent_for_long_is_lost_and_its_pods_stay_as_long_as_they_tolerate_that() -> None:
-    silence = Assessment(State.LOST, (Evidence("lease", "…"), Evidence("status", "…")))
-    gone = after(node(), silence, State.LOST)
-    assert state_of(gone) == State.LOST
+    silence = Assessment(NodeState.LOST, (Evidence("lease", "…"), Evidence("status", "…")))
+    gone = after(node(), silence, NodeState.LOST)
+    assert state_of(gone) == NodeState.LOST
     assert [(each["key"], each["effect"]) for each in gone["spec"]["taints"]] == [
         ("fathom.dev/suspect", "NoSchedule"),
         ("node.kubernetes.io/unreachable", "NoSchedule"),
@@ -206,8 +215,8 @@ def test_a_node_that_is_silent_for_long_is_lost_and_its_pods_stay_as_long_as_the
 
 def test_nobody_is_driven_off_a_node_that_another_path_sees_alive() -> None:
     words = "the gateway reaches pods there"
-    spared = Assessment(State.UNREACHABLE, (Evidence("lease", "…"),), spared=words)
-    there = after(node(), spared, State.UNREACHABLE)
+    spared = Assessment(NodeState.UNREACHABLE, (Evidence("lease", "…"),), spared=words)
+    there = after(node(), spared, NodeState.UNREACHABLE)
     assert {each["effect"] for each in there["spec"]["taints"]} == {"NoSchedule"}
     assert there["status"]["conditions"][0]["status"] == "Unknown"
     assert there["status"]["conditions"][-1]["message"] == f"nobody leaves: {words}"
@@ -223,8 +232,8 @@ def test_why_a_pod_goes_is_written_on_it_once() -> None:
     before = {"type": "Ready", "status": "True", "lastTransitionTime": "2026-01-01T00:09:50Z"}
     told = {"type": "DisruptionTarget", "status": "True", "reason": "PreemptionByScheduler"}
     new, old = (
-        Leaving(pod("new", conditions=[before]), "bad", 0.0),
-        Leaving(pod("old", conditions=[told]), "bad", 0.0),
+        Eviction(pod("new", conditions=[before]), "bad", 0.0),
+        Eviction(pod("old", conditions=[told]), "bad", 0.0),
     )
     said = {
         "type": "DisruptionTarget",

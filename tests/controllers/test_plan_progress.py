@@ -11,9 +11,16 @@ from tests.controllers.making import NOW, NOW_S, at, meta, pod, replica_set
 from fathom.control.again import Failure
 from fathom.control.owning import controller_ref
 from fathom.control.plan import NOTHING, Plan
-from fathom.controllers.missing import Missing, own_deadline_s, plan_refused, why_going, why_missing
-from fathom.controllers.plan_progress import Counted, forget, plan_progress, progress_of
-from fathom.controllers.stages import (
+from fathom.controllers.progress.last_actions import last_action, last_error
+from fathom.controllers.progress.missing_pods import (
+    MissingPods,
+    own_deadline_s,
+    plan_refused,
+    why_going,
+    why_missing,
+)
+from fathom.controllers.progress.plan import PodCounts, forget, plan_progress, progress_of
+from fathom.controllers.progress.pod_stages import (
     ADMITTED,
     BOUND,
     QUEUED,
@@ -21,10 +28,9 @@ from fathom.controllers.stages import (
     SERVING,
     STAGES,
     STARTING,
-    Stand,
+    PodStage,
     stand_of,
 )
-from fathom.controllers.traces import last_action, last_error
 from fathom.kinds.workload_progress import LastAction, PendingReason
 from fathom.model.objects import Obj
 
@@ -85,7 +91,7 @@ def test_a_pod_stands_where_the_next_boundary_holds_it(
 
 def test_a_ready_pod_serves_when_its_service_says_so() -> None:
     assert stand_of(pod("a"), serves=False).stage == READY
-    assert stand_of(pod("a"), serves=True) == Stand(SERVING, NOW_S - 50)
+    assert stand_of(pod("a"), serves=True) == PodStage(SERVING, NOW_S - 50)
 
 
 @pytest.mark.parametrize("said", [(), (retrying("Unschedulable"),)])
@@ -97,13 +103,13 @@ def test_a_schedulers_sentence_is_for_people(said: tuple[Obj, ...]) -> None:
     assert "Insufficient cpu" in found.message
 
 
-def stand(stage: int, *, age_s: float = 5, reason: str = "") -> Stand:
-    return Stand(stage, NOW_S - age_s, reason.partition("/")[0], reason, f"why {reason}" if reason else "")
+def stand(stage: int, *, age_s: float = 5, reason: str = "") -> PodStage:
+    return PodStage(stage, NOW_S - age_s, reason.partition("/")[0], reason, f"why {reason}" if reason else "")
 
 
 def test_a_replica_counts_in_every_stage_that_it_has_reached() -> None:
     stands = [stand(SERVING), stand(READY, reason="endpoints"), stand(QUEUED, reason="quota/eu")]
-    found = progress_of(Counted(desired=4, stands=stands), generation=7, now=NOW)
+    found = progress_of(PodCounts(desired=4, stands=stands), generation=7, now=NOW)
     assert (found.generation, found.desired) == (7, 4)
     counts = tuple(getattr(found, stage) for stage in STAGES)
     assert counts == (3, 3, 2, 2, 2, 2, 1)
@@ -117,19 +123,21 @@ def test_a_replica_counts_in_every_stage_that_it_has_reached() -> None:
 
 def test_a_stage_that_lasts_too_long_is_stuck_at_its_boundary() -> None:
     stands = [stand(STARTING, age_s=1000, reason="image"), stand(QUEUED, age_s=61, reason="topology")]
-    assert progress_of(Counted(2, stands), generation=1, now=NOW).stuck_at == "topology"
-    refusal = Missing("quota", "exceeded quota", NOW_S - 1.0)
-    assert progress_of(Counted(3, stands, missing=refusal), generation=1, now=NOW).stuck_at == "quota"
+    assert progress_of(PodCounts(2, stands), generation=1, now=NOW).stuck_at == "topology"
+    refusal = MissingPods("quota", "exceeded quota", NOW_S - 1.0)
+    assert progress_of(PodCounts(3, stands, missing=refusal), generation=1, now=NOW).stuck_at == "quota"
 
 
-def planned(there: Obj | None, current: Counted, before: Counted | None = None, generation: int = 1) -> Plan:
+def planned(
+    there: Obj | None, current: PodCounts, before: PodCounts | None = None, generation: int = 1
+) -> Plan:
     owner = replica_set(replicas=2)
     owner["metadata"]["generation"] = generation
     return plan_progress(owner, there, current, before, now=NOW)
 
 
 def test_it_is_made_once_and_belongs_to_its_workload() -> None:
-    (create,) = planned(None, Counted(2, [])).creates
+    (create,) = planned(None, PodCounts(2, [])).creates
     assert create.obj["metadata"]["name"] == "replicaset-web"
     assert create.obj["metadata"]["ownerReferences"][0]["uid"] == "uid-web"
     assert create.obj["spec"]["workload"]["kind"] == "ReplicaSet"
@@ -143,7 +151,7 @@ def there(status: Obj | None = None) -> Obj:
 def test_what_does_not_belong_to_its_workload_goes_and_is_made_anew() -> None:
     """`kubectl delete --cascade=orphan` lets it go too; nobody would ever remove it."""
     orphan = {**there(), "metadata": meta("replicaset-web")}
-    plan = planned(orphan, Counted(2, []))
+    plan = planned(orphan, PodCounts(2, []))
     assert [one.line for one in plan.actions] == ["delete WorkloadProgress default/replicaset-web"]
     assert forget(orphan) == plan
     assert forget(None) == NOTHING
@@ -159,7 +167,7 @@ def stored(patch: Obj) -> Obj:
 
 
 def test_the_status_names_the_generation_and_is_not_repeated() -> None:
-    current = Counted(2, [stand(SERVING), stand(QUEUED, reason="quota/eu")])
+    current = PodCounts(2, [stand(SERVING), stand(QUEUED, reason="quota/eu")])
     (write,) = planned(there(), current, generation=3).statuses
     assert (write.status["observedGeneration"], write.status["current"]["generation"]) == (3, 3)
     said = {one["type"]: (one["status"], one["observedGeneration"]) for one in write.status["conditions"]}
@@ -173,26 +181,29 @@ def test_the_status_names_the_generation_and_is_not_repeated() -> None:
 
 
 def test_a_view_that_is_behind_the_status_writes_no_counts_beside_newer_conditions() -> None:
-    (write,) = planned(there(), Counted(2, [stand(SERVING), stand(SERVING)]), generation=3).statuses
-    assert planned(there(write.status), Counted(3, [stand(SERVING)]), generation=2) == NOTHING
+    (write,) = planned(there(), PodCounts(2, [stand(SERVING), stand(SERVING)]), generation=3).statuses
+    assert planned(there(write.status), PodCounts(3, [stand(SERVING)]), generation=2) == NOTHING
 
 
 def test_the_generation_before_is_kept_and_counted_on_where_it_can_be_told_apart() -> None:
-    old, new = Counted(2, [stand(SERVING), stand(SERVING)]), Counted(2, [stand(QUEUED, reason="scheduler")])
+    old, new = (
+        PodCounts(2, [stand(SERVING), stand(SERVING)]),
+        PodCounts(2, [stand(QUEUED, reason="scheduler")]),
+    )
     (first,) = planned(there(), old, generation=1).statuses
     (second,) = planned(there(first.status), new, generation=2).statuses
     assert second.status["previous"]["generation"] == 1
     assert second.status["previous"]["serving"] == 2
-    left = Counted(2, [stand(SERVING)])
+    left = PodCounts(2, [stand(SERVING)])
     (third,) = planned(there(second.status), new, left, generation=2).statuses
     assert (third.status["previous"]["generation"], third.status["previous"]["serving"]) == (1, 1)
 
 
 def test_what_an_earlier_action_had_is_taken_back() -> None:
     bound = LastAction(controller="scheduler", action="bind Pod web-0 to node-1", decision="d-1", time=NOW)
-    (first,) = planned(there(), Counted(1, [stand(SERVING)], last_action=bound)).statuses
+    (first,) = planned(there(), PodCounts(1, [stand(SERVING)], last_action=bound)).statuses
     made = LastAction(controller="replicasets", action="create Pod web-1", time=NOW)
-    (second,) = planned(there(first.status), Counted(1, [stand(SERVING)], last_action=made)).statuses
+    (second,) = planned(there(first.status), PodCounts(1, [stand(SERVING)], last_action=made)).statuses
     assert second.status["current"]["lastAction"] == {
         "controller": "replicasets",
         "action": "create Pod web-1",
@@ -232,7 +243,7 @@ def test_what_was_last_done_and_what_last_went_wrong_are_told_from_the_objects()
     error = last_error(owner, (owner,), (bound,))
     assert error is not None
     assert (error.controller, error.reason) == ("replicasets", "FailedCreate")
-    missing = Missing("admission", "exceeded quota: small", NOW_S + 20)
+    missing = MissingPods("admission", "exceeded quota: small", NOW_S + 20)
     assert why_missing(owner, (owner,), (), (owner,)) == missing  # No boundary is read out of the words.
     by_quota = {"type": "fathom.dev/PodsRefused", "status": "True", "reason": "quota", "message": ""}
     owner["status"]["conditions"].append(by_quota)
@@ -337,10 +348,10 @@ def test_init_containers_and_probes_that_fail_are_errors_too() -> None:
 
 def test_a_workloads_own_deadline_ends_every_stages_time() -> None:
     probing = [stand(STARTING, reason="probe")]
-    over = Counted(2, probing, Missing("rollout", "", NOW_S - 20.0), deadline_s=NOW_S - 20.0)
+    over = PodCounts(2, probing, MissingPods("rollout", "", NOW_S - 20.0), deadline_s=NOW_S - 20.0)
     found = progress_of(over, generation=1, now=NOW)
     assert (found.stuck_at, found.deadline) == ("probe", at(-20))
-    arrived = Counted(1, [stand(SERVING)], deadline_s=NOW_S - 20.0)
+    arrived = PodCounts(1, [stand(SERVING)], deadline_s=NOW_S - 20.0)
     assert progress_of(arrived, generation=1, now=NOW).deadline is None
 
 
@@ -360,13 +371,13 @@ def test_a_workload_that_does_not_go_says_what_holds_it() -> None:
     going = why_going(owner)
     assert going is not None
     assert (going.reason, going.deadline_s) == ("finalizer/example.com/x", NOW_S - 30)
-    (write,) = plan_progress(owner, there(), Counted(0, [], going=going), None, now=NOW).statuses
+    (write,) = plan_progress(owner, there(), PodCounts(0, [], going=going), None, now=NOW).statuses
     current = write.status["current"]
     assert (current["stuckAt"], current["pendingReasons"][0]["reason"]) == (
         "finalizer",
         "finalizer/example.com/x",
     )
-    assert plan_progress(owner, None, Counted(0, [], going=going), None, now=NOW) == NOTHING
+    assert plan_progress(owner, None, PodCounts(0, [], going=going), None, now=NOW) == NOTHING
 
 
 def test_a_job_whose_pods_are_refused_says_so_in_its_progress_until_all_are_there() -> None:
@@ -378,8 +389,8 @@ def test_a_job_whose_pods_are_refused_says_so_in_its_progress_until_all_are_ther
     error = last_error(job(), (job(), progress), ())
     assert error is not None
     assert (error.controller, error.reason) == ("jobs", "FailedCreate")
-    (lacking,) = planned(progress, Counted(2, [stand(SERVING)], missing)).statuses
-    (whole,) = planned(progress, Counted(1, [stand(SERVING)], missing)).statuses
+    (lacking,) = planned(progress, PodCounts(2, [stand(SERVING)], missing)).statuses
+    (whole,) = planned(progress, PodCounts(1, [stand(SERVING)], missing)).statuses
     types = [[one["type"] for one in write.status["conditions"]] for write in (lacking, whole)]
     assert ["ReplicaFailure" in some for some in types] == [True, False]
     assert ["fathom.dev/PodsRefused" in some for some in types] == [True, False]

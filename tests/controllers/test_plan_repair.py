@@ -5,7 +5,14 @@ from __future__ import annotations
 import pytest
 
 from fathom.control.plan import NOTHING, Delete, target
-from fathom.controllers.plan_proposals import (
+from fathom.controllers.repair.plan import (
+    loose_ends,
+    plan_complete,
+    plan_pod,
+    plan_reservation,
+    waits_for_node_s,
+)
+from fathom.controllers.repair.plan_proposals import (
     STRANDED,
     overdue_in_s,
     plan_finalizers,
@@ -13,13 +20,6 @@ from fathom.controllers.plan_proposals import (
     proposal,
     proposal_name,
     without_named,
-)
-from fathom.controllers.plan_repair import (
-    loose_ends,
-    plan_complete,
-    plan_pod,
-    plan_reservation,
-    waits_for_node_s,
 )
 from fathom.kinds.repair_proposal import spec_hash
 from fathom.model.accounts import REPAIR

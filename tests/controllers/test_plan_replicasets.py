@@ -11,26 +11,26 @@ from tests.controllers.making import NOW, at, pod, replica_set
 from fathom.control.again import Failure
 from fathom.control.owning import claims
 from fathom.control.plan import NOTHING, Plan
-from fathom.controllers.leaving import leaving_first
-from fathom.controllers.plan_replicasets import (
+from fathom.controllers.pod_states import seconds
+from fathom.controllers.replicaset.plan import (
     BURST_PODS_MAX,
     ENDED_KEPT,
     NEEDS,
     REJECTED_MAX,
     RETRY_REJECTED_S,
-    Around,
+    ReplicaSetFacts,
     plan_failure,
     plan_replicas,
     retry_in_s,
 )
-from fathom.controllers.podstates import seconds
+from fathom.controllers.replicaset.scale_down_order import leaving_first
 from fathom.model.objects import Obj, labels_of
 from fathom.model.well_known import DELETION_COST_ANNOTATION
 
 
-def around(owner: Obj, pods: Sequence[Obj], *, others: Sequence[int] = ()) -> Around:
+def around(owner: Obj, pods: Sequence[Obj], *, others: Sequence[int] = ()) -> ReplicaSetFacts:
     names = {one["metadata"]["name"] for one in pods} | {f"web-{slot}" for slot in others}
-    return Around(
+    return ReplicaSetFacts(
         claims=claims(owner, pods, lambda one: labels_of(one).get("app") == "web"),
         occupied=lambda slot: f"web-{slot}" in names,
     )

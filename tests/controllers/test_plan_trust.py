@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from fathom.control.plan import NOTHING, Plan
-from fathom.controllers.plan_trust import TAINT, may_quarantine, plan_trust, points_now
+from fathom.controllers.node_health.plan_trust import TAINT, may_quarantine, plan_trust, points_now
 from fathom.model.objects import Obj
 from fathom.model.trust import ANNOTATION, Lost, lost_of
 

@@ -7,28 +7,28 @@ from hypothesis import strategies as st
 from tests.controllers.making import NOW, NOW_S
 from tests.controllers.test_plan_progress import planned, stand, there
 
-from fathom.controllers.missing import Missing
-from fathom.controllers.plan_progress import Counted
-from fathom.controllers.stages import ADMITTED, BOUND, QUEUED, READY, SERVING, STARTING, Stand
+from fathom.controllers.progress.missing_pods import MissingPods
+from fathom.controllers.progress.plan import PodCounts
+from fathom.controllers.progress.pod_stages import ADMITTED, BOUND, QUEUED, READY, SERVING, STARTING, PodStage
 from fathom.model.objects import Obj
 
 
-def conditions(counted: Counted) -> dict[str, Obj]:
+def conditions(counted: PodCounts) -> dict[str, Obj]:
     (write,) = planned(there(), counted).statuses
     return {str(one["type"]): one for one in write.status["conditions"]}
 
 
 def test_pods_that_could_not_be_created_are_not_all_placed() -> None:
-    refused = Missing("quota", "exceeded quota: few", NOW_S + 30.0)
-    said = conditions(Counted(3, [stand(SERVING)], missing=refused))["SchedulingRetrying"]
+    refused = MissingPods("quota", "exceeded quota: few", NOW_S + 30.0)
+    said = conditions(PodCounts(3, [stand(SERVING)], missing=refused))["SchedulingRetrying"]
     assert (said["status"], said["reason"]) == ("False", "NotCreated")
     assert "quota" in said["message"]
-    none = conditions(Counted(3, [], missing=refused))["SchedulingRetrying"]
+    none = conditions(PodCounts(3, [], missing=refused))["SchedulingRetrying"]
     assert (none["status"], none["reason"]) == ("False", "NotCreated")
 
 
 def test_pods_that_are_gated_are_not_all_placed() -> None:
-    said = conditions(Counted(2, [stand(SERVING), stand(ADMITTED, reason="gate/budget")]))
+    said = conditions(PodCounts(2, [stand(SERVING), stand(ADMITTED, reason="gate/budget")]))
     assert (said["SchedulingRetrying"]["status"], said["SchedulingRetrying"]["reason"]) == (
         "False",
         "NotQueued",
@@ -36,8 +36,8 @@ def test_pods_that_are_gated_are_not_all_placed() -> None:
 
 
 def test_a_workload_that_is_being_deleted_is_not_ready() -> None:
-    going = Missing("deletion", "it is being deleted", NOW_S + 60.0)
-    said = conditions(Counted(0, [], going=going))
+    going = MissingPods("deletion", "it is being deleted", NOW_S + 60.0)
+    said = conditions(PodCounts(0, [], going=going))
     assert {type_: (said[type_]["status"], said[type_]["reason"]) for type_ in ("Bound", "Ready")} == {
         "Bound": ("False", "Deleting"),
         "Ready": ("False", "Deleting"),
@@ -58,9 +58,9 @@ stands = st.builds(
     boundary=st.sampled_from(["admission", "quota", "rollout", "paused"]),
     late=st.booleans(),
 )
-def test_what_a_condition_claims_is_so(desired: int, some: list[Stand], boundary: str, late: bool) -> None:
-    missing = Missing(boundary, "why", NOW_S - 1.0 if late else NOW_S + 30.0)
-    said = conditions(Counted(desired, some, missing=missing))
+def test_what_a_condition_claims_is_so(desired: int, some: list[PodStage], boundary: str, late: bool) -> None:
+    missing = MissingPods(boundary, "why", NOW_S - 1.0 if late else NOW_S + 30.0)
+    said = conditions(PodCounts(desired, some, missing=missing))
 
     def reached(stage: int) -> int:
         return sum(one.stage >= stage for one in some)

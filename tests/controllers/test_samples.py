@@ -19,17 +19,17 @@ from tests.controllers.test_plan_autoscaling import (
     scene,
 )
 
-from fathom.controllers.plan_autoscaling import Scene, decide
-from fathom.controllers.samples import Lacking, Measure, Sample, request_of, sort
-from fathom.controllers.usage import Seen, Tolerance, Unknown, propose, tolerance_of
+from fathom.controllers.autoscaler.plan import AutoscalerFacts, decide
+from fathom.controllers.autoscaler.plan_usage import MeasuredUse, Tolerance, UnknownUse, propose, tolerance_of
+from fathom.controllers.autoscaler.samples import Measure, MissingSamples, PodSample, request_of, sort
 from fathom.model.objects import Obj
 
 SHARE = Measure("cpu")
 
 
-def sorted_as(one: Obj, found: Sample | None, measure: Measure = SHARE) -> str:
+def sorted_as(one: Obj, found: PodSample | None, measure: Measure = SHARE) -> str:
     result = sort([one], {} if found is None else {"p": found}, measure, now_s=NOW_S)
-    assert not isinstance(result, Lacking)
+    assert not isinstance(result, MissingSamples)
     return (
         "used" if result.used else "missing" if result.missing else "unready" if result.unready else "ignored"
     )
@@ -64,7 +64,7 @@ def test_of_cpu_the_use_of_a_pod_that_only_starts_does_not_count(
 
 def test_of_memory_every_use_counts() -> None:
     made = aged(10, ready=False, since_s=5)
-    found = Sample({"main": {"memory": 5}}, NOW_S - 60)
+    found = PodSample({"main": {"memory": 5}}, NOW_S - 60)
     assert sorted_as(made, found, Measure("memory", by_share=False)) == "used"
 
 
@@ -78,7 +78,7 @@ def test_what_sidecars_and_the_pod_as_a_whole_ask_for_counts() -> None:
     made["spec"]["initContainers"] = [sidecar, {"name": "once"}]
     assert request_of(made, SHARE) == 150 * MILLI
     assert request_of(made, Measure("cpu", "log")) == 50 * MILLI
-    assert request_of(made, Measure("cpu", "no")) == Lacking("container no not found in Pod p")
+    assert request_of(made, Measure("cpu", "no")) == MissingSamples("container no not found in Pod p")
     made["spec"]["resources"] = {"requests": {"cpu": "400m"}}
     assert request_of(made, SHARE) == 400 * MILLI
 
@@ -130,8 +130,8 @@ def test_an_autoscaler_says_itself_what_it_tolerates() -> None:
     ],
 )
 def test_a_metric_that_cannot_be_read_has_a_reason_of_its_own(type_: str, reason: str) -> None:
-    found = propose({"type": type_}, Seen((), {}, 2, NOW_S))
-    assert isinstance(found, Unknown)
+    found = propose({"type": type_}, MeasuredUse((), {}, 2, NOW_S))
+    assert isinstance(found, UnknownUse)
     assert found.reason == reason
 
 
@@ -145,7 +145,7 @@ def test_nothing_is_taken_while_one_of_its_metrics_cannot_be_read_and_that_is_sa
 
 
 def test_without_any_pod_there_is_no_use() -> None:
-    found = propose(CPU, Seen([pod("p", going=True)], {}, 2, NOW_S))
-    assert isinstance(found, Unknown)
+    found = propose(CPU, MeasuredUse([pod("p", going=True)], {}, 2, NOW_S))
+    assert isinstance(found, UnknownUse)
     assert found.message.endswith("no pods returned by selector while calculating replica count")
-    assert decide(autoscaler(), Scene(None), now=NOW).replicas == 0
+    assert decide(autoscaler(), AutoscalerFacts(None), now=NOW).replicas == 0

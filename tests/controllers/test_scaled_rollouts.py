@@ -9,8 +9,8 @@ from tests.controllers.making import NOW
 from tests.controllers.test_plan_deployments import deployment, planned, progressing, revision, said, sizes
 
 from fathom.control.again import Failure
-from fathom.controllers.plan_deployments import plan_create_failure
-from fathom.controllers.revisions import DESIRED, HISTORY, MOST, REVISION, new_notes, split
+from fathom.controllers.deployment.plan import plan_create_failure
+from fathom.controllers.deployment.revisions import DESIRED, HISTORY, MOST, REVISION, new_notes, split
 from fathom.model.objects import Obj
 
 

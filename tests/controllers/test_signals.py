@@ -21,10 +21,10 @@ from fathom.cache.indexed import Held
 from fathom.cache.snapshot import Snapshot
 from fathom.control.process import Controllers
 from fathom.control.signals import raised_of
-from fathom.controllers.evidence import SIGNALS, Report
-from fathom.controllers.nodes import operators_word
-from fathom.controllers.observed import BEHIND_S, Behind, with_observed
-from fathom.controllers.reached import Reached
+from fathom.controllers.node_health.controller import operators_word
+from fathom.controllers.node_health.evidence import SIGNALS, NodeReport
+from fathom.controllers.node_health.gateway_reports import GatewayReports
+from fathom.controllers.observed_generation import BEHIND_S, GenerationBehind, with_observed
 from fathom.model.conditions import SERVING_CONDITION, conditions_of, find_condition
 from fathom.model.objects import Key, Obj, key_of
 from fathom.model.times import SECOND_NS
@@ -50,9 +50,9 @@ def cut_off(name: str, at_s: float, for_s: float) -> Partition:
 
 def test_an_operator_says_that_a_node_is_gone() -> None:
     node = {"metadata": {"name": "n", "annotations": {"fathom.dev/declare-lost": "burnt"}}}
-    assert operators_word(node) == Report("operator", "gone", "burnt")
+    assert operators_word(node) == NodeReport("operator", "gone", "burnt")
     off = {"metadata": {"name": "n"}, "spec": {"taints": [{"key": "node.kubernetes.io/out-of-service"}]}}
-    assert operators_word(off) == Report("operator", "gone", "it is tainted as out of service")
+    assert operators_word(off) == NodeReport("operator", "gone", "it is tainted as out of service")
     assert operators_word({"metadata": {"name": "n"}}) is None
 
 
@@ -125,7 +125,7 @@ def probed(uid: str, status: str, stamp: str) -> Obj:
 def test_what_the_gateway_says_counts_from_when_it_was_said_anew(
     statuses: Sequence[str], verdict: str | None
 ) -> None:
-    reached = Reached()
+    reached = GatewayReports()
     reached.listen("n", [probed(str(index), each, "1") for index, each in enumerate(statuses)], 0)
     assert reached.report("n", 0) is None  # It may be from long ago.
     reached.listen("n", [probed(str(index), each, "2") for index, each in enumerate(statuses)], SECOND_NS)
@@ -230,7 +230,7 @@ def test_bindings_that_are_refused_again_and_again_are_told_of() -> None:
 
 
 def test_a_controller_that_does_not_observe_the_newest_generation_is_behind() -> None:
-    behind, key = Behind(), Key("d", "web")
+    behind, key = GenerationBehind(), Key("d", "web")
     workload = {"metadata": {"generation": 4}, "status": {"observedGeneration": 3}}
     assert behind.wait_s(key, workload, now_ns=0) == BEHIND_S
     assert behind.wait_s(key, workload, now_ns=round(BEHIND_S * SECOND_NS)) == 0

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from fathom.controllers.summary import summary
+from fathom.controllers.cluster_summary import summary
 from fathom.model.objects import Obj
 
 

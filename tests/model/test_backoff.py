@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fathom.agent.backoff import CRASH_LOOP
-from fathom.controllers.plan_jobs import BACKOFF as JOB
+from fathom.controllers.job.plan import BACKOFF as JOB
 from fathom.model.backoff import Backoff
 
 

@@ -11,9 +11,9 @@ from tests.control.worlds import told
 from tests.schedule.test_live import Cluster, start
 
 from fathom.client.api import Resource
-from fathom.controllers.plan_autoscaling import Said, Scene, blocker
-from fathom.controllers.progress import ReplicaSetProgress
-from fathom.controllers.replicasets import ReplicaSets
+from fathom.controllers.autoscaler.plan import AutoscalerFacts, AutoscalerStatus, blocker
+from fathom.controllers.progress.controller import ReplicaSetProgress
+from fathom.controllers.replicaset.controller import ReplicaSets
 from fathom.kinds.workload_progress import PROGRESS
 from fathom.model.conditions import conditions_of
 from fathom.model.objects import Key, Obj, lookup
@@ -58,7 +58,7 @@ def conditions(obj: Obj | None) -> dict[str, str]:
     }
 
 
-async def until_held(world: World, *, full: int, apart: int) -> tuple[list[str], Said | None]:
+async def until_held(world: World, *, full: int, apart: int) -> tuple[list[str], AutoscalerStatus | None]:
     """A replica lacks CPU on so many nodes and may not be beside another pod on so many others. What its
     WorkloadProgress says, and what holds its autoscaler."""
     run_scheduler(world, "scheduler")
@@ -79,7 +79,7 @@ async def until_held(world: World, *, full: int, apart: int) -> tuple[list[str],
     )
     progress = world.get(PROGRESS, WEB)
     workload = world.get("replicasets.apps", Key("default", "web"))
-    return reasons(progress), blocker(Scene(workload, progress=progress))
+    return reasons(progress), blocker(AutoscalerFacts(workload, progress=progress))
 
 
 def test_a_pod_that_lacks_cpu_on_four_nodes_and_affinity_on_one_waits_for_capacity() -> None:

@@ -6,7 +6,7 @@ Of what was so before we looked there is only the time itself: it counts as old 
 
 from __future__ import annotations
 
-from fathom.controllers.podstates import seconds
+from fathom.controllers.pod_states import seconds
 from fathom.model.objects import Key
 
 

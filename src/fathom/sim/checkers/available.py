@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import msgspec
 
-from fathom.controllers.podstates import is_active, is_ready
+from fathom.controllers.pod_states import is_active, is_ready
 from fathom.model.objects import Obj, lookup, uid_of
 from fathom.sim.checkers.rollouts import DEPLOYMENTS, REPLICA_SETS
 from fathom.sim.checkers.workloads import PODS, owner_uid

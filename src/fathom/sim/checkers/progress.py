@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections import defaultdict
 from itertools import pairwise
 
-from fathom.controllers.revisions import template_of
+from fathom.controllers.deployment.revisions import template_of
 from fathom.model.objects import Obj, lookup, metadata, uid_of
 from fathom.sim.checkers.truths import DEPLOYMENTS, PROGRESS, REPLICA_SETS
 from fathom.sim.checkers.workloads import PODS, owner_uid

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from fathom.controllers.podstates import is_active, is_ready
-from fathom.controllers.proportions import max_unavailable, most_of, wanted_of
-from fathom.controllers.revisions import HASH_LABEL, split, template_of
+from fathom.controllers.deployment.proportions import max_unavailable, most_of, wanted_of
+from fathom.controllers.deployment.revisions import HASH_LABEL, split, template_of
+from fathom.controllers.pod_states import is_active, is_ready
 from fathom.model.conditions import find_condition
 from fathom.model.objects import Obj, is_deleting, key_of, labels_of, lookup, metadata, uid_of
 from fathom.sim.checkers.workloads import PODS, owner_uid

@@ -6,8 +6,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from fathom.agent.process import begin as begin_agent
-from fathom.controllers.podstates import is_ready, is_rejected
-from fathom.controllers.replicasets import ReplicaSets
+from fathom.controllers.pod_states import is_ready, is_rejected
+from fathom.controllers.replicaset.controller import ReplicaSets
 from fathom.model.objects import Obj, labels_of, lookup, uid_of
 from fathom.sim.checkers import at_home
 from fathom.sim.checkers.workloads import OnePodPerSlot

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from fathom.controllers.endpoints import EndpointSlices, EndpointsOfServices
-from fathom.controllers.jobs import Jobs
-from fathom.controllers.replicasets import ReplicaSets
+from fathom.controllers.endpoints.controller import EndpointSlices, EndpointsOfServices
+from fathom.controllers.job.controller import Jobs
+from fathom.controllers.replicaset.controller import ReplicaSets
 from fathom.sim.checkers import at_home
 from fathom.sim.checkers.settled import (
     WhenSettled,

@@ -6,12 +6,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from fathom.client.api import Resource
-from fathom.controllers.deployments import Deployments
-from fathom.controllers.disruption import DisruptionBudgets
-from fathom.controllers.endpoints import EndpointSlices, EndpointsOfServices
-from fathom.controllers.podstates import is_active, is_ready
-from fathom.controllers.progress import DeploymentProgress
-from fathom.controllers.replicasets import ReplicaSets
+from fathom.controllers.budget.controller import DisruptionBudgets
+from fathom.controllers.deployment.controller import Deployments
+from fathom.controllers.endpoints.controller import EndpointSlices, EndpointsOfServices
+from fathom.controllers.pod_states import is_active, is_ready
+from fathom.controllers.progress.controller import DeploymentProgress
+from fathom.controllers.replicaset.controller import ReplicaSets
 from fathom.model.objects import Obj, lookup, metadata
 from fathom.sim.checkers import at_home
 from fathom.sim.checkers.rollouts import ChildrenWithinSurge, RolledOut

@@ -19,7 +19,7 @@ from collections.abc import Sequence
 from fathom.agent.process import begin as begin_agent
 from fathom.control.lease import Timing
 from fathom.control.owning import owned
-from fathom.controllers.repair import Reservations
+from fathom.controllers.repair.controller import RepairReservations
 from fathom.kinds.reservation import GENERATION, SLOT
 from fathom.model.accounts import node_user
 from fathom.model.objects import Key, Obj, lookup
@@ -65,7 +65,7 @@ def checkers() -> Sequence[Checker]:
 async def duplicate_reservation(world: World) -> None:
     """A create commits, its client sees a timeout, the leader restarts, the next one's watch is late: one
     reservation."""
-    run_controllers(world, REPAIR, Reservations)
+    run_controllers(world, REPAIR, RepairReservations)
     run_scheduler(world, LEADER, lease=LEASE, timing=TIMING)
     world.process(
         NODE, begin_agent, account=node_user(NODE), node=NODE, driver="simulated", capacity={"cpu": "4"}

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from fathom.agent.process import begin as begin_agent
-from fathom.controllers.jobs import Jobs
+from fathom.controllers.job.controller import Jobs
 from fathom.model.accounts import node_user
 from fathom.model.objects import Key, Obj, lookup
 from fathom.sim.checkers import at_home

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Sequence
 
 from fathom.agent.gateway.following import ROUTES, Gateway
 from fathom.agent.gateway.following import begin as begin_gateway
-from fathom.controllers.endpoints import EndpointSlices
-from fathom.controllers.replicasets import ReplicaSets
+from fathom.controllers.endpoints.controller import EndpointSlices
+from fathom.controllers.replicaset.controller import ReplicaSets
 from fathom.model import accounts
 from fathom.model.objects import Obj, lookup, metadata
 from fathom.model.user import User

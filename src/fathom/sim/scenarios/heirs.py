@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from fathom.controllers.deployments import Deployments
-from fathom.controllers.repair import Pods
-from fathom.controllers.replicasets import ReplicaSets
+from fathom.controllers.deployment.controller import Deployments
+from fathom.controllers.repair.controller import RepairPods
+from fathom.controllers.replicaset.controller import ReplicaSets
 from fathom.model.conditions import conditions_of, set_condition
 from fathom.model.objects import Key, Obj, is_deleting, key_of, lookup, metadata, uid_of
 from fathom.sim.checkers.workloads import owner_uid
@@ -49,7 +49,7 @@ async def what_the_heir_has_not_heard(world: World) -> None:
     """One pod too many was taken already; another is ready by now. A rollout that is stuck is scaled: what is
     available stays. Pods that were let go are nobody's. A node that nobody has told of may be there."""
     await world.apply(NODES, node("node-1"))
-    weather = employ(world, Deployments, ReplicaSets, Pods, kinds=KINDS)
+    weather = employ(world, Deployments, ReplicaSets, RepairPods, kinds=KINDS)
     await let_the_first_lead(world)
     await world.apply(DEPLOYMENTS, deployment("web", 3, surge=1, missing=0))
     await world.apply(DEPLOYMENTS, deployment("api", 4, surge=1, missing=2))

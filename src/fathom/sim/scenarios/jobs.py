@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from fathom.client.api import Resource
-from fathom.controllers.jobs import Jobs
+from fathom.controllers.job.controller import Jobs
 from fathom.model.objects import Obj, is_deleting, metadata
 from fathom.sim.checkers import at_home
 from fathom.sim.checkers.settled import WhenSettled, unfinished_jobs

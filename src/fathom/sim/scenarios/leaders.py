@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from fathom.controllers.replicasets import ReplicaSets
+from fathom.controllers.replicaset.controller import ReplicaSets
 from fathom.sim.checkers import at_home
 from fathom.sim.checkers.workloads import ChildrenWithinBounds, OnePodPerSlot
 from fathom.sim.faults import AnyFault, HoldWatch, Pause, SlowRequest, StaleServer

@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterable, Sequence
 
 from fathom.agent.process import begin as begin_agent
 from fathom.control.owning import controller_of
-from fathom.controllers.deployments import Deployments
-from fathom.controllers.replicasets import ReplicaSets
+from fathom.controllers.deployment.controller import Deployments
+from fathom.controllers.replicaset.controller import ReplicaSets
 from fathom.model.accounts import node_user
 from fathom.model.conditions import conditions_of, find_condition
 from fathom.model.objects import Key, Obj, lookup, metadata

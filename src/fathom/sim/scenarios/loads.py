@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from fathom.control.kit import Kit
-from fathom.controllers.autoscaling import Autoscalers
-from fathom.controllers.deployments import Deployments
-from fathom.controllers.podstates import is_active, is_ready
-from fathom.controllers.progress import DeploymentProgress
-from fathom.controllers.replicasets import ReplicaSets
-from fathom.controllers.samples import Sample
+from fathom.controllers.autoscaler.controller import Autoscalers
+from fathom.controllers.autoscaler.samples import PodSample
+from fathom.controllers.deployment.controller import Deployments
+from fathom.controllers.pod_states import is_active, is_ready
+from fathom.controllers.progress.controller import DeploymentProgress
+from fathom.controllers.replicaset.controller import ReplicaSets
 from fathom.model.objects import Key, lookup, metadata
 from fathom.sim.checkers import at_home
 from fathom.sim.menu import Menu
@@ -45,9 +45,9 @@ class Told:
         load = self._load
 
         class Measured(Autoscalers):
-            async def _fetch_samples(self, namespace: str) -> tuple[dict[str, Sample], str]:
+            async def _fetch_samples(self, namespace: str) -> tuple[dict[str, PodSample], str]:
                 pods = kit.snapshot().list("Pod", namespace) if load.known else ()
-                use = Sample({"main": {"cpu": load.nanos}})
+                use = PodSample({"main": {"cpu": load.nanos}})
                 known = [pod for pod in pods if is_active(pod) and is_ready(pod)]
                 return {str(metadata(pod)["name"]): use for pod in known}, ""
 

@@ -6,7 +6,7 @@ import asyncio
 
 from fathom.client.api import Resource
 from fathom.client.outcomes import Rejected
-from fathom.controllers.repair import Reservations
+from fathom.controllers.repair.controller import RepairReservations
 from fathom.model.objects import Obj
 from fathom.model.times import SECOND_NS, timestamp
 from fathom.sim.menu import Menu
@@ -52,7 +52,7 @@ async def pods_name_their_nodes(world: World) -> None:
     for number, name in enumerate(SCHEDULERS, start=1):
         run_scheduler(world, name, server=number)
     run_controllers(world, AGENT, Agent)
-    run_controllers(world, "repair", Reservations)
+    run_controllers(world, "repair", RepairReservations)
     await world.apply(CLASSES, {"kind": "PriorityClass", "metadata": {"name": "high"}, "value": 1000})
     hard = {"requests.cpu": "30", "pods": "40"}
     await world.apply(RESOURCE_QUOTAS, {"metadata": {"name": "all"}, "spec": {"hard": hard}})

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from fathom.controllers.repair import Reservations
+from fathom.controllers.repair.controller import RepairReservations
 from fathom.model.objects import Key, Obj, is_deleting, key_of, lookup, metadata, uid_of
 from fathom.sim.checkers.capacity import held
 from fathom.sim.checkers.reservations import WaitedForStaysReserved
@@ -251,7 +251,7 @@ async def _employed(world: World, *, full: bool = True, servers: int = 1) -> Non
         run_scheduler(world, name, lease=LEASE, timing=TIMING)
         await world.sleep(0.3)  # The first one leads.
     run_scheduler(world, RIVAL, server=servers, names=(RIVAL,))
-    run_controllers(world, REPAIR, Reservations, server=servers)
+    run_controllers(world, REPAIR, RepairReservations, server=servers)
     run_controllers(world, AGENT, Agent)
     await world.apply(CLASSES, {"kind": "PriorityClass", "metadata": {"name": "high"}, "value": 1000})
     await world.apply(QUOTAS, quota("default", cpu="40"))

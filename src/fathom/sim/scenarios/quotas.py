@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from fathom.client.api import Resource
-from fathom.controllers.replicasets import ReplicaSets
+from fathom.controllers.replicaset.controller import ReplicaSets
 from fathom.model.objects import Obj, key_of, lookup
 from fathom.sim.checkers import at_home
 from fathom.sim.checkers.workloads import ChildrenWithinBounds, OnePodPerSlot

@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from fathom.control.lease import Timing
 from fathom.control.owning import owned
-from fathom.controllers.repair import Reservations
+from fathom.controllers.repair.controller import RepairReservations
 from fathom.model.objects import Key, Obj, is_deleting, lookup, metadata, uid_of, with_metadata
 from fathom.model.times import SECOND_NS
 from fathom.schedule.rollouts import PolicyRollouts
@@ -217,7 +217,7 @@ async def rollback_races_repair(world: World) -> None:
 
 async def _before(world: World) -> Obj:
     """One healthy replica, one node that others fill, a policy on trial, and a reservation that leaked."""
-    run_controllers(world, REPAIR, Reservations)
+    run_controllers(world, REPAIR, RepairReservations)
     run_scheduler(world, LEADER, lease=LEASE, timing=TIMING)
     run_controllers(world, AGENT, Agent)
     run_controllers(world, ROLLING, PolicyRollouts)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from fathom.controllers.plan_replicasets import wanted_of
-from fathom.controllers.progress import ReplicaSetProgress
-from fathom.controllers.replicasets import ReplicaSets
+from fathom.controllers.progress.controller import ReplicaSetProgress
+from fathom.controllers.replicaset.controller import ReplicaSets
+from fathom.controllers.replicaset.plan import wanted_of
 from fathom.model.objects import Key, Obj, is_deleting, labels_of, lookup, metadata, uid_of
 from fathom.sim.checkers import at_home
 from fathom.sim.checkers.truths import PROGRESS

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from fathom.controllers.repair import Reservations
-from fathom.controllers.replicasets import ReplicaSets
+from fathom.controllers.repair.controller import RepairReservations
+from fathom.controllers.replicaset.controller import ReplicaSets
 from fathom.model.objects import Obj, key_of, labels_of, lookup
 from fathom.sim.checkers.reservations import WaitedForStaysReserved
 from fathom.sim.checkers.workloads import ChildrenWithinBounds, OnePodPerSlot
@@ -80,7 +80,9 @@ async def reservations_handed_over(world: World) -> None:
 async def _told(world: World, weather: Weather, *, servers: int = 1) -> None:
     for index, name in enumerate(SCHEDULERS):
         run_scheduler(world, name, server=1 + index % servers, lease=LEASE, timing=TIMING)
-    run_controllers(world, REPAIR, Reservations, server=servers)  # What it has heard differs from theirs.
+    run_controllers(
+        world, REPAIR, RepairReservations, server=servers
+    )  # What it has heard differs from theirs.
     await world.apply(CLASSES, {"kind": "PriorityClass", "metadata": {"name": "high"}, "value": 1000})
     for number in (1, 2, 3):
         await world.apply(NODES, node(f"node-{number}"))

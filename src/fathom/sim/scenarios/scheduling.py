@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from fathom.client.api import Resource
-from fathom.controllers.repair import Reservations
+from fathom.controllers.repair.controller import RepairReservations
 from fathom.model.objects import Key, Obj, is_deleting, lookup, metadata, uid_of
 from fathom.model.well_known import ZONE_LABEL
 from fathom.schedule.process import SchedulerProcess, Settings
@@ -126,7 +126,7 @@ async def schedulers_behind_two_servers(world: World) -> None:
 async def _busy_time(world: World, *, high: float = 0.3) -> None:
     run_controllers(world, AGENT, Agent)
     if high:  # Room is made, and reserved: what a leader leaves behind is given back.
-        run_controllers(world, "repair", Reservations)
+        run_controllers(world, "repair", RepairReservations)
     for number in range(1, NODE_COUNT + 1):
         await world.apply(NODES, node(f"node-{number}", zone=f"zone-{number % 2}"))
     await world.apply(QUOTAS, quota("default", cpu="20"))

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from fathom.client.api import Resource
-from fathom.controllers.endpoints import EndpointSlices, EndpointsOfServices
-from fathom.controllers.replicasets import ReplicaSets
+from fathom.controllers.endpoints.controller import EndpointSlices, EndpointsOfServices
+from fathom.controllers.replicaset.controller import ReplicaSets
 from fathom.model.objects import Obj
 from fathom.sim.checkers import at_home
 from fathom.sim.checkers.settled import WhenSettled, untrue_endpoints

@@ -6,11 +6,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from fathom.controllers.deployments import Deployments
-from fathom.controllers.disruption import DisruptionBudgets
-from fathom.controllers.endpoints import EndpointSlices, EndpointsOfServices
-from fathom.controllers.progress import DeploymentProgress
-from fathom.controllers.replicasets import ReplicaSets
+from fathom.controllers.budget.controller import DisruptionBudgets
+from fathom.controllers.deployment.controller import Deployments
+from fathom.controllers.endpoints.controller import EndpointSlices, EndpointsOfServices
+from fathom.controllers.progress.controller import DeploymentProgress
+from fathom.controllers.replicaset.controller import ReplicaSets
 from fathom.model.objects import Obj
 from fathom.sim.checkers import at_home
 from fathom.sim.checkers.available import AvailableIsEarned

@@ -8,15 +8,15 @@ from collections.abc import Sequence
 
 from fathom.client.api import Resource
 from fathom.control.kit import Kit
-from fathom.controllers.autoscaling import Autoscalers
-from fathom.controllers.deployments import Deployments
-from fathom.controllers.disruption import DisruptionBudgets
-from fathom.controllers.endpoints import EndpointSlices, EndpointsOfServices
-from fathom.controllers.jobs import Jobs
-from fathom.controllers.podstates import is_active, is_ready
-from fathom.controllers.progress import DeploymentProgress
-from fathom.controllers.replicasets import ReplicaSets
-from fathom.controllers.samples import Sample
+from fathom.controllers.autoscaler.controller import Autoscalers
+from fathom.controllers.autoscaler.samples import PodSample
+from fathom.controllers.budget.controller import DisruptionBudgets
+from fathom.controllers.deployment.controller import Deployments
+from fathom.controllers.endpoints.controller import EndpointSlices, EndpointsOfServices
+from fathom.controllers.job.controller import Jobs
+from fathom.controllers.pod_states import is_active, is_ready
+from fathom.controllers.progress.controller import DeploymentProgress
+from fathom.controllers.replicaset.controller import ReplicaSets
 from fathom.model.objects import Key, Obj, lookup, metadata
 from fathom.sim.checkers import at_home
 from fathom.sim.checkers.rollouts import (
@@ -342,9 +342,9 @@ class LoadedAutoscalers(Autoscalers):
         super().__init__(kit)
         self._own = kit
 
-    async def _fetch_samples(self, namespace: str) -> tuple[dict[str, Sample], str]:
+    async def _fetch_samples(self, namespace: str) -> tuple[dict[str, PodSample], str]:
         pods = self._own.snapshot().list("Pod", namespace)
-        use = Sample({"main": {"cpu": 300_000_000}})
+        use = PodSample({"main": {"cpu": 300_000_000}})
         return {str(metadata(pod)["name"]): use for pod in pods if is_active(pod) and is_ready(pod)}, ""
 
 

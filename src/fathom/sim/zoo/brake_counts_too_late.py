@@ -5,8 +5,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from fathom.controllers import brake
-from fathom.controllers.brake import BrakeLimits, Stand
+from fathom.controllers.node_health import brake
+from fathom.controllers.node_health.brake import BrakeLimits, BrakeState
 from fathom.sim.zoo import put_back
 
 SCENARIOS = ("failure-detector-too-aggressive",)
@@ -15,7 +15,7 @@ BREAKS = "the story's own assertion"
 _right = brake._too_many
 
 
-def only_those_who_are(where: str, nodes: Sequence[Stand], limits: BrakeLimits, *, late: bool) -> str:
+def only_those_who_are(where: str, nodes: Sequence[BrakeState], limits: BrakeLimits, *, late: bool) -> str:
     return _right(where, nodes, limits, late=False)
 
 

@@ -3,8 +3,8 @@ to one that is gone lives on under its namesake."""
 
 from __future__ import annotations
 
-from fathom.controllers import collector
-from fathom.controllers.garbage import Owner, waits_for_dependents
+from fathom.controllers.housekeeping import garbage_collector
+from fathom.controllers.housekeeping.plan_garbage import Owner, waits_for_dependents
 from fathom.model.objects import Obj
 from fathom.sim.zoo import put_back
 
@@ -12,7 +12,7 @@ SCENARIOS = ("owners-come-and-go",)
 BREAKS = "nothing is orphaned when settled"
 
 
-async def by_name(self: collector.Collector, obj: Obj, reference: Obj) -> Owner | None:
+async def by_name(self: garbage_collector.Collector, obj: Obj, reference: Obj) -> Owner | None:
     ref = self._owner_ref(obj, reference)
     if ref is None:
         return None
@@ -21,4 +21,4 @@ async def by_name(self: collector.Collector, obj: Obj, reference: Obj) -> Owner 
     return Owner(str(reference["uid"]), exists=owner is not None, waits=waits)
 
 
-put_back(collector.Collector, "_look_up", by_name)
+put_back(garbage_collector.Collector, "_look_up", by_name)

@@ -5,21 +5,21 @@ from __future__ import annotations
 
 from typing import Any
 
-from fathom.controllers import plan_nodes
-from fathom.controllers.evidence import State
+from fathom.controllers.node_health import plan
+from fathom.controllers.node_health.evidence import NodeState
 from fathom.model.objects import Obj, lookup
 from fathom.sim.zoo import put_back
 
 SCENARIOS = ("a-node-comes-back",)
 BREAKS = "what is said is so when settled"
 
-_right = plan_nodes.wanted_taints
+_right = plan.wanted_taints
 
 
-def and_those_of_before(node: Obj, state: State, **more: Any) -> list[Obj]:
+def and_those_of_before(node: Obj, state: NodeState, **more: Any) -> list[Obj]:
     wanted = _right(node, state, **more)
     before = [taint for taint in lookup(node, "spec", "taints") or () if taint not in wanted]
-    return wanted + [taint for taint in before if taint.get("key") == plan_nodes.SUSPECT]
+    return wanted + [taint for taint in before if taint.get("key") == plan.SUSPECT]
 
 
-put_back(plan_nodes, "wanted_taints", and_those_of_before)
+put_back(plan, "wanted_taints", and_those_of_before)

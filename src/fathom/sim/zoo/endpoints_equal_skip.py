@@ -4,7 +4,7 @@ looks again when it catches up (kubernetes#124547)."""
 from __future__ import annotations
 
 from fathom.control.watches import Related
-from fathom.controllers.endpoints import ENDPOINTS, EndpointsOfServices
+from fathom.controllers.endpoints.controller import ENDPOINTS, EndpointsOfServices
 from fathom.sim.zoo import put_back
 
 SCENARIOS = ("endpoints-with-a-deaf-successor", "real-endpoints-seen-late")

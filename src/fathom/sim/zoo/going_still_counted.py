@@ -3,12 +3,12 @@ takes to go."""
 
 from __future__ import annotations
 
-from fathom.controllers import plan_replicasets
-from fathom.controllers.podstates import has_ended
+from fathom.controllers.pod_states import has_ended
+from fathom.controllers.replicaset import plan
 from fathom.sim.zoo import put_back
 
 SCENARIOS = ("drains",)
 BREAKS = "what is said is so when settled"
 
 
-put_back(plan_replicasets, "is_active", lambda pod: not has_ended(pod))
+put_back(plan, "is_active", lambda pod: not has_ended(pod))

@@ -3,11 +3,11 @@ predecessor took last is in it, so one more goes."""
 
 from __future__ import annotations
 
-from fathom.controllers.floor import Floor
+from fathom.controllers.leader_min_revision import LeaderMinRevision
 from fathom.sim.zoo import put_back
 
 SCENARIOS = ("what-the-heir-has-not-heard",)
 BREAKS = "never below minimum available"
 
 
-put_back(Floor, "needs", property(lambda self: ()))
+put_back(LeaderMinRevision, "needs", property(lambda self: ()))

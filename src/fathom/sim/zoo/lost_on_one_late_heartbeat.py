@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from fathom.controllers import nodes
-from fathom.controllers.evidence import Assessment, Evidence, Heard, State, assess
+from fathom.controllers.node_health import controller
+from fathom.controllers.node_health.evidence import Assessment, Evidence, Heard, NodeState, assess
 from fathom.model.times import SECOND_NS
 from fathom.sim.zoo import put_back
 
@@ -17,8 +17,8 @@ LATE_S = 12.0
 
 def hasty(heard: Heard, *, now_ns: int, **limits: Any) -> Assessment:
     if now_ns - heard.lease_ns > LATE_S * SECOND_NS:
-        return Assessment(State.LOST, (Evidence("lease", "it is late"),))
+        return Assessment(NodeState.LOST, (Evidence("lease", "it is late"),))
     return assess(heard, now_ns=now_ns, **limits)
 
 
-put_back(nodes, "assess", hasty)
+put_back(controller, "assess", hasty)

@@ -3,7 +3,7 @@ behind, in a namespace that is not there."""
 
 from __future__ import annotations
 
-from fathom.controllers import namespaces
+from fathom.controllers.housekeeping import namespaces
 from fathom.model.objects import Obj, is_deleting
 from fathom.sim.zoo import put_back
 

@@ -7,8 +7,8 @@ import asyncio
 from typing import Any
 
 from fathom.control import owning
-from fathom.controllers import plan_replicasets
-from fathom.controllers.floor import Floor
+from fathom.controllers.leader_min_revision import LeaderMinRevision
+from fathom.controllers.replicaset import plan
 from fathom.sim.zoo import put_back
 
 SCENARIOS = ("replicas-handed-over",)
@@ -21,5 +21,5 @@ def another_each_time(owner: Any, slot: int) -> str:
     return f"{right(owner, slot)}-{round(asyncio.get_running_loop().time() * 1e6):x}"
 
 
-put_back(plan_replicasets, "child_name", another_each_time)
-put_back(Floor, "needs", property(lambda self: ()))  # As unsafe in the next leader's hands.
+put_back(plan, "child_name", another_each_time)
+put_back(LeaderMinRevision, "needs", property(lambda self: ()))  # As unsafe in the next leader's hands.

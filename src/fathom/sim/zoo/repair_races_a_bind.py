@@ -9,8 +9,8 @@ from typing import Any
 from fathom.api.binding import judging
 from fathom.api.binding.asking import RESERVATION_GONE
 from fathom.control.again import Again
-from fathom.controllers.plan_repair import plan_reservation
-from fathom.controllers.repair import Reservations, _pod_named
+from fathom.controllers.repair.controller import RepairReservations, _pod_named
+from fathom.controllers.repair.plan import plan_reservation
 from fathom.model.objects import Key
 from fathom.sim.zoo import put_back
 
@@ -40,6 +40,6 @@ def room_for_granted(case: Any, *given: Any) -> Any:
     return None if getattr(case, "trusted", False) else _room(case, *given)
 
 
-put_back(Reservations, "reconcile", from_cache)
+put_back(RepairReservations, "reconcile", from_cache)
 put_back(judging, "_reservation_refusal", at_its_word)
 put_back(judging, "judge_room", room_for_granted)

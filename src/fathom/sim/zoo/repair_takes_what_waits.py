@@ -3,7 +3,7 @@ victims are still leaving."""
 
 from __future__ import annotations
 
-from fathom.controllers import plan_repair
+from fathom.controllers.repair import plan
 from fathom.model.objects import Obj, lookup
 from fathom.sim.zoo import put_back
 
@@ -15,4 +15,4 @@ def is_nowhere(reservation: Obj, pod: Obj | None) -> bool:
     return pod is None or not lookup(pod, "spec", "nodeName")
 
 
-put_back(plan_repair, "_is_orphaned", is_nowhere)
+put_back(plan, "_is_orphaned", is_nowhere)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from fathom.control.plan import Patch
-from fathom.controllers import plan_deployments
-from fathom.controllers.plan_deployments import Around
-from fathom.controllers.revisions import Sets, size_of
+from fathom.controllers.deployment import plan
+from fathom.controllers.deployment.plan import DeploymentFacts
+from fathom.controllers.deployment.revisions import Sets, size_of
 from fathom.model.objects import Obj
 from fathom.sim.zoo import put_back
 
@@ -13,9 +13,9 @@ SCENARIOS = ("rollouts",)
 BREAKS = "never below minimum available"
 
 
-def at_once(deployment: Obj, sets: Sets, around: Around) -> tuple[Patch, ...]:
-    sized = plan_deployments._sized
+def at_once(deployment: Obj, sets: Sets, around: DeploymentFacts) -> tuple[Patch, ...]:
+    sized = plan._sized
     return tuple(patch for one in sets.old if size_of(one) for patch in sized(deployment, one, 0))
 
 
-put_back(plan_deployments, "_shrunk", at_once)
+put_back(plan, "_shrunk", at_once)

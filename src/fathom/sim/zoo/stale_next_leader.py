@@ -3,11 +3,11 @@ more."""
 
 from __future__ import annotations
 
-from fathom.controllers.floor import Floor
+from fathom.controllers.leader_min_revision import LeaderMinRevision
 from fathom.sim.zoo import put_back
 
 SCENARIOS = ("replicas-handed-over",)
 BREAKS = "children ≤ desired + surge"
 
 
-put_back(Floor, "needs", property(lambda self: ()))
+put_back(LeaderMinRevision, "needs", property(lambda self: ()))

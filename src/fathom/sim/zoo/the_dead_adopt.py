@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from fathom.controllers import replicasets
+from fathom.controllers.replicaset import controller
 from fathom.sim.zoo import put_back
 
 SCENARIOS = ("what-the-heir-has-not-heard",)
@@ -16,4 +16,4 @@ async def of_course(*_: Any) -> bool:
     return True
 
 
-put_back(replicasets, "may_adopt", of_course)
+put_back(controller, "may_adopt", of_course)

@@ -3,7 +3,7 @@ it scales to its least."""
 
 from __future__ import annotations
 
-from fathom.controllers import samples
+from fathom.controllers.autoscaler import samples
 from fathom.sim.zoo import put_back
 
 SCENARIOS = ("autoscaler-told-nothing",)
@@ -12,7 +12,7 @@ BREAKS = "the story's own assertion"
 _right = samples.use_of
 
 
-def or_nothing(sample: samples.Sample, measure: samples.Measure) -> int | None:
+def or_nothing(sample: samples.PodSample, measure: samples.Measure) -> int | None:
     return _right(sample, measure) or 0
 
 

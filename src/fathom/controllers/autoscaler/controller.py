@@ -1,0 +1,198 @@
+"""HorizontalPodAutoscalers: as many replicas as the use of resources asks for, and no more than can work."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import ClassVar
+
+from fathom.cache.snapshot import Snapshot
+from fathom.client.api import Resource
+from fathom.control.again import Again
+from fathom.control.kit import Kit
+from fathom.control.watches import (
+    AUTOSCALER,
+    DEPLOYMENT,
+    POD,
+    REPLICA_SET,
+    Primary,
+    Related,
+    View,
+    Watch,
+)
+from fathom.controllers.adoption import FOR_CHILDREN, selector_of
+from fathom.controllers.autoscaler.plan import (
+    AutoscalerFacts,
+    ReplicaDecision,
+    decide,
+    plan_autoscaler,
+    rivals_of,
+)
+from fathom.controllers.autoscaler.plan_behavior import History
+from fathom.controllers.autoscaler.samples import PodSample
+from fathom.controllers.autoscaler.scale_target import CACHED, Foreign, fetch_foreign, is_cached
+from fathom.controllers.deployment.revisions import size_of
+from fathom.controllers.leader_min_revision import LeaderMinRevision
+from fathom.controllers.override_pauses import OVERRIDE, paused
+from fathom.controllers.pod_states import seconds
+from fathom.controllers.progress.controller import WORKLOAD_PROGRESS
+from fathom.controllers.progress.plan import progress_name
+from fathom.controllers.workload_events import of_autoscaler
+from fathom.model.errors import ApiError
+from fathom.model.objects import Key, Obj, key_of, labels_of, lookup, metadata
+from fathom.model.quantity import parse
+from fathom.model.times import duration_ns
+
+POD_METRICS = Resource("metrics.k8s.io", "v1beta1", "pods")
+
+PAUSES = ("pause_autoscaler", "pause_expansion")
+EVERY_S = 15.0  # Kubernetes' period: its default policies count in it.
+SAMPLE_AGE_S_MAX = 90.0
+
+
+def _named_by(workload: Obj, view: View) -> Iterable[Key]:
+    """A target that came, went or was scaled by somebody else."""
+    key = key_of(workload)
+    return tuple(
+        key_of(one)
+        for one in view().list("HorizontalPodAutoscaler", key.namespace)
+        if (lookup(one, "spec", "scaleTargetRef") or {}).get("name") == key.name
+    )
+
+
+class Autoscalers:
+    name = "autoscaling"
+    news = staticmethod(of_autoscaler)
+    watches: ClassVar[tuple[Watch, ...]] = (
+        Primary(AUTOSCALER),
+        Related(DEPLOYMENT, concerns=_named_by),
+        Related(REPLICA_SET, indexes=FOR_CHILDREN),
+        Related(POD, indexes=FOR_CHILDREN),
+        Related(WORKLOAD_PROGRESS),
+        Related(OVERRIDE),
+    )
+
+    def __init__(self, kit: Kit) -> None:
+        self._kit = kit
+        self._floor = LeaderMinRevision(kit, AUTOSCALER, DEPLOYMENT, REPLICA_SET, POD)
+        # By autoscaler: what it wished and did in this term, at most an hour back. Its times are monotonic.
+        self._histories: dict[Key, History] = {}
+        self._looked_ns: dict[Key, int] = {}  # When each last decided: not more often than every period.
+
+    async def reconcile(self, key: Key) -> Again:
+        autoscaler = self._kit.snapshot().get("HorizontalPodAutoscaler", key)
+        if autoscaler is None:
+            self._histories.pop(key, None)
+            self._looked_ns.pop(key, None)
+            return Again.never()
+        wait_s = self._wait_s(key)
+        if wait_s > 0:
+            return Again.in_s(wait_s, "an autoscaler's period")
+        await self._floor.fetch()
+        samples, trouble = await self._fetch_samples(key.namespace)
+        reference = lookup(autoscaler, "spec", "scaleTargetRef") or {}
+        foreign = None
+        if not is_cached(reference):
+            foreign = await fetch_foreign(self._kit.api, key.namespace, reference)
+        return await self._decide(key, samples, trouble, foreign)
+
+    async def _decide(
+        self, key: Key, samples: Mapping[str, PodSample], trouble: str, foreign: Foreign | None
+    ) -> Again:
+        view, now = self._kit.snapshot(), self._kit.now()
+        autoscaler = view.get("HorizontalPodAutoscaler", key)
+        if autoscaler is None:
+            return Again.never()
+        scene = self._scene(view, autoscaler, samples, trouble, foreign)
+        decided = decide(autoscaler, scene, now=now)
+        plan = plan_autoscaler(autoscaler, scene, decided, now=now)
+        applied = await self._kit.apply(key, plan, seen=view)
+        if applied.failure is None:
+            self._looked_ns[key] = self._kit.monotonic_ns()
+            self._remember(key, scene, decided, seconds(now))
+        return Again.after(applied, in_s=EVERY_S, why="an autoscaler's period")
+
+    def _wait_s(self, key: Key) -> float:
+        looked_ns = self._looked_ns.get(key)
+        return 0.0 if looked_ns is None else EVERY_S - (self._kit.monotonic_ns() - looked_ns) / 1e9
+
+    def _scene(
+        self,
+        view: Snapshot,
+        autoscaler: Obj,
+        samples: Mapping[str, PodSample],
+        trouble: str,
+        foreign: Foreign | None,
+    ) -> AutoscalerFacts:
+        workload = _target(view, autoscaler) if foreign is None else foreign.workload
+        key = key_of(autoscaler)
+        if workload is None:
+            return AutoscalerFacts(None)
+        selector = selector_of(workload) if foreign is None else foreign.selector
+        now_s = self._kit.now_ns() / 1e9
+        kind, overrides = str(workload["kind"]), view.list("SchedulerOverride", key.namespace)
+        pause = paused(overrides, kind, key_of(workload), *PAUSES, now_ns=self._kit.now_ns())
+        name = progress_name(kind, key_of(workload).name)
+        return AutoscalerFacts(
+            workload=workload,
+            resource=None if foreign is None else foreign.resource,
+            pods=[pod for pod in view.list("Pod", key.namespace) if selector.matches(labels_of(pod))],
+            samples=samples,
+            trouble=trouble,
+            progress=view.get("WorkloadProgress", Key(key.namespace, name)),
+            rivals=rivals_of(autoscaler, view.list("HorizontalPodAutoscaler", key.namespace)),
+            paused_by="" if pause is None else pause.override,
+            history=self._history(key) or History().wished(now_s, size_of(workload)),
+            needs=self._floor.needs,
+        )
+
+    def _remember(self, key: Key, scene: AutoscalerFacts, decided: ReplicaDecision, now_s: float) -> None:
+        history = scene.history if decided.wish is None else scene.history.wished(now_s, decided.wish)
+        if scene.workload is not None and decided.replicas != size_of(scene.workload):
+            history = history.stepped(now_s, decided.replicas - size_of(scene.workload))
+        self._histories[key] = history.shifted(-self._ahead_s())
+
+    def _history(self, key: Key) -> History | None:
+        known = self._histories.get(key)
+        return None if known is None else known.shifted(self._ahead_s())
+
+    def _ahead_s(self) -> float:
+        """Of the wall clock, which may be set meanwhile: windows are as long as they are."""
+        return (self._kit.now_ns() - self._kit.monotonic_ns()) / 1e9
+
+    async def _fetch_samples(self, namespace: str) -> tuple[dict[str, PodSample], str]:
+        """By pod, the fresh ones; and why there are none where the API does not answer."""
+        try:
+            page = await self._kit.api.list_page(POD_METRICS, namespace, limit=0)
+        except ApiError as error:
+            return {}, f"unable to get resource metrics: {error.message}"
+        now_s = self._kit.now_ns() / 1e9
+        fresh = [one for one in page.items if now_s - seconds(one.get("timestamp")) <= SAMPLE_AGE_S_MAX]
+        return {str(metadata(one)["name"]): _sample(one) for one in fresh}, ""
+
+
+def _sample(one: Obj) -> PodSample:
+    found: dict[str, dict[str, int]] = {}
+    for container in one.get("containers") or ():
+        usage = container.get("usage") or {}
+        found[str(container.get("name"))] = {
+            name: nano for name, text in usage.items() if (nano := _nanos(text)) is not None
+        }
+    window_s = (duration_ns(str(one.get("window") or "")) or 0) / 1e9
+    return PodSample(found, seconds(one.get("timestamp")) - window_s)
+
+
+def _nanos(text: object) -> int | None:
+    """None for what is no quantity: samples come from elsewhere."""
+    try:
+        return parse(str(text)).nano
+    except ValueError:
+        return None
+
+
+def _target(view: Snapshot, autoscaler: Obj) -> Obj | None:
+    reference = lookup(autoscaler, "spec", "scaleTargetRef") or {}
+    if not is_cached(reference):
+        return None
+    kind = CACHED[reference["kind"]]
+    found = view.get(kind.name, Key(key_of(autoscaler).namespace, str(reference.get("name"))))
+    return None if found is None else {"kind": kind.name, **found}

@@ -1,0 +1,339 @@
+"""How many replicas a HorizontalPodAutoscaler asks for, and why not more. Pure.
+
+    use ──> wish ──> held back? ──> stabilized ──> policies ──> min and max ──> replicas
+
+Growth is held back while what is there already is not at work: when the scheduler lags, a quota or a topology
+holds replicas, or they are still starting, more of them would wait at the same boundary. That is read from
+the WorkloadProgress, not guessed from readiness.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import msgspec
+
+from fathom.cache.needs import Need, NoOlderThan
+from fathom.control.plan import NOTHING, OWN_WRITES, Patch, Plan, contains, target
+from fathom.controllers.autoscaler.plan_behavior import History, least, longest_period_s, most, stabilized
+from fathom.controllers.autoscaler.plan_usage import MeasuredUse, Proposal, UnknownUse, propose, tolerance_of
+from fathom.controllers.autoscaler.samples import PodSample
+from fathom.controllers.deployment.revisions import size_of
+from fathom.controllers.pod_states import seconds
+from fathom.controllers.progress.pod_stages import START_UP
+from fathom.model.conditions import Status, conditions_of, set_condition
+from fathom.model.freshness import FRESH_S
+from fathom.model.objects import Obj, is_deleting, lookup, metadata
+from fathom.model.reasons import SCHEDULER, boundary_of
+from fathom.model.resource import Resource
+
+SCALE = "scale"  # The subresource.
+# How conditions begin; their events have the reason alone.
+UNREAD = "the HPA was unable to compute the replica count: "
+UNSCALED = "the HPA controller was unable to get the target's current scale: "
+ABLE, ACTIVE, LIMITED = "AbleToScale", "ScalingActive", "ScalingLimited"
+
+BEHIND_READY = ("endpoints", "gateway")
+NEEDS: tuple[Need, ...] = (
+    OWN_WRITES,
+    NoOlderThan(FRESH_S, ("HorizontalPodAutoscaler", "Deployment", "ReplicaSet", "Pod", "WorkloadProgress")),
+)
+
+
+class AutoscalerFacts(msgspec.Struct, frozen=True):
+    """What one decision looks at."""
+
+    workload: Obj | None  # None: what it names is not there, or cannot be scaled.
+    resource: Resource | None = None  # Of a workload that is scaled by its `scale` subresource.
+    pods: Sequence[Obj] = ()
+    samples: Mapping[str, PodSample] = {}
+    trouble: str = ""  # Why there are no samples at all.
+    progress: Obj | None = None
+    paused_by: str = ""  # The override that pauses it.
+    rivals: tuple[str, ...] = ()  # All who would scale this workload, where it is not this one alone.
+    history: History = History()
+    needs: tuple[Need, ...] = ()
+
+
+class AutoscalerStatus(msgspec.Struct, frozen=True):
+    type: str
+    status: Status
+    reason: str
+    message: str
+
+
+# How conditions begin; their Events have the reason alone.
+UNREAD = "the HPA was unable to compute the replica count: "
+UNSCALED = "the HPA controller was unable to get the target's current scale: "
+FOUND = AutoscalerStatus(
+    ABLE, "True", "SucceededGetScale", "the HPA controller was able to get the target's current scale"
+)
+
+
+class ReplicaDecision(msgspec.Struct, frozen=True):
+    replicas: int
+    why: str
+    said: tuple[AutoscalerStatus, ...]
+    metrics: tuple[Obj, ...] = ()
+    wish: int | None = None  # By the metrics alone; None where they say nothing.
+    because: str = ""  # In Kubernetes' few words, for an Event; `why` is for the journal.
+
+
+def min_of(autoscaler: Obj) -> int:
+    value = lookup(autoscaler, "spec", "minReplicas")
+    return 1 if value is None else int(value)
+
+
+def max_of(autoscaler: Obj) -> int:
+    return int(lookup(autoscaler, "spec", "maxReplicas") or 1)
+
+
+def decide(autoscaler: Obj, scene: AutoscalerFacts, *, now: str) -> ReplicaDecision:
+    if scene.workload is None:
+        reference = lookup(autoscaler, "spec", "scaleTargetRef") or {}
+        what = f"there is no {reference.get('kind')} {reference.get('name')} that can be scaled"
+        known = int(lookup(autoscaler, "status", "desiredReplicas") or 0)
+        return ReplicaDecision(
+            known,
+            what,
+            (AutoscalerStatus(ABLE, "False", "FailedGetScale", f"{UNSCALED}{what}"),),
+            because=what,
+        )
+    current = size_of(scene.workload)
+    able = FOUND
+    if current == 0 and min_of(autoscaler) != 0:
+        message = "scaling is disabled since the replica count of the target is zero"
+        return ReplicaDecision(
+            0, message, (able, AutoscalerStatus(ACTIVE, "False", "ScalingDisabled", message))
+        )
+    if scene.rivals:
+        message = f"the target is controlled by multiple HPAs: {', '.join(scene.rivals)}"
+        return ReplicaDecision(
+            current, message, (able, AutoscalerStatus(ACTIVE, "False", "AmbiguousSelector", message))
+        )
+    if not min_of(autoscaler) <= current <= max_of(autoscaler):
+        return _into_range(autoscaler, current, able)
+    return _by_metrics(autoscaler, scene, current, now)
+
+
+def _into_range(autoscaler: Obj, current: int, able: AutoscalerStatus) -> ReplicaDecision:
+    low, high = min_of(autoscaler), max_of(autoscaler)
+    replicas = low if current < low else high
+    reason = "TooFewReplicas" if current < low else "TooManyReplicas"
+    message = f"the target has {current} replicas, allowed are {low} to {high}"
+    beyond = "below Spec.MinReplicas" if current < low else "above Spec.MaxReplicas"
+    because = f"Current number of replicas {beyond}"
+    said = (able, AutoscalerStatus(LIMITED, "True", reason, message))
+    return ReplicaDecision(replicas, f"{because}; {message}", said, because=because)
+
+
+def _by_metrics(autoscaler: Obj, scene: AutoscalerFacts, current: int, now: str) -> ReplicaDecision:
+    metrics = lookup(autoscaler, "spec", "metrics") or ()
+    seen = MeasuredUse(scene.pods, scene.samples, current, seconds(now), tolerance_of(autoscaler))
+    found = [propose(metric, seen) for metric in metrics]
+    proposals = [one for one in found if isinstance(one, Proposal)]
+    unknown = [one for one in found if isinstance(one, UnknownUse)]
+    shown = tuple(one.metric for one in proposals)
+    best = max(proposals, key=lambda one: one.replicas, default=None)
+    # What cannot be read might have asked for more: then nothing is taken.
+    if best is None or (unknown and best.replicas < current):
+        why, said = _unread(scene, unknown)
+        return ReplicaDecision(current, why, said, shown, None if best is None else current, because=why)
+    message = f"the HPA was able to successfully calculate a replica count from {best.name}"
+    active = AutoscalerStatus(ACTIVE, "True", "ValidMetricFound", message)
+    return _limited(autoscaler, scene, best, current=current, now=now, active=active, shown=shown)
+
+
+def _unread(
+    scene: AutoscalerFacts, unknown: Sequence[UnknownUse]
+) -> tuple[str, tuple[AutoscalerStatus, ...]]:
+    first = unknown[0] if unknown else UnknownUse("FailedGetResourceMetric", "it has no metrics")
+    why = scene.trouble or first.message
+    return why, (FOUND, AutoscalerStatus(ACTIVE, "False", first.reason, f"{UNREAD}{why}"))
+
+
+def _able() -> AutoscalerStatus:
+    return AutoscalerStatus(ABLE, "True", "ReadyForNewScale", "recommended size matches current size")
+
+
+def _limited(
+    autoscaler: Obj,
+    scene: AutoscalerFacts,
+    best: Proposal,
+    *,
+    current: int,
+    now: str,
+    active: AutoscalerStatus,
+    shown: tuple[Obj, ...],
+) -> ReplicaDecision:
+    now_s, wish = seconds(now), best.replicas
+    calm = stabilized(autoscaler, scene.history, wish, current, now_s)
+    able = _able()
+    if calm != wish:
+        able = _stabilized(wish, calm)
+    held = blocker(scene) if calm > current else None
+    if held is not None:
+        why = f"{best.why}; held at {current}: {held.message}"
+        return ReplicaDecision(current, why, (able, active, held), shown, wish)
+    replicas, limit = _within(autoscaler, scene.history, calm, current, now_s)
+    way = f"{best.name} above target" if replicas > current else "All metrics below target"
+    why = best.why if replicas == current else f"{way}; {best.why}"
+    return ReplicaDecision(replicas, why, (able, active, limit), shown, wish, because=way)
+
+
+def _stabilized(wish: int, calm: int) -> AutoscalerStatus:
+    down = wish < calm
+    words = (
+        f"recent recommendations were {'higher' if down else 'lower'} than current one, "
+        f"applying the {'highest' if down else 'lowest'} recent recommendation: {calm} instead of {wish}"
+    )
+    return AutoscalerStatus(ABLE, "True", "ScaleDownStabilized" if down else "ScaleUpStabilized", words)
+
+
+_FASTER = "the desired replica count is {} faster than the maximum scale rate: {} for now"
+_BEYOND = "the desired replica count is {} than the {} replica count: {}"
+
+
+def _within(
+    autoscaler: Obj, history: History, wish: int, current: int, now_s: float
+) -> tuple[int, AutoscalerStatus]:
+    low, high = min_of(autoscaler), max_of(autoscaler)
+    fast, slow = most(autoscaler, history, current, now_s), least(autoscaler, history, current, now_s)
+    if _stepped_unseen(autoscaler, history, now_s):
+        fast = current
+    if wish > min(high, fast):
+        if fast < high:
+            return fast, AutoscalerStatus(LIMITED, "True", "ScaleUpLimit", _FASTER.format("increasing", fast))
+        return high, AutoscalerStatus(
+            LIMITED, "True", "TooManyReplicas", _BEYOND.format("more", "maximum", high)
+        )
+    if wish < max(low, slow):
+        if slow > low:
+            return slow, AutoscalerStatus(
+                LIMITED, "True", "ScaleDownLimit", _FASTER.format("decreasing", slow)
+            )
+        return low, AutoscalerStatus(
+            LIMITED, "True", "TooFewReplicas", _BEYOND.format("less", "minimum", low)
+        )
+    return wish, AutoscalerStatus(
+        LIMITED, "False", "DesiredWithinRange", "the desired count is within the acceptable range"
+    )
+
+
+def _stepped_unseen(autoscaler: Obj, history: History, now_s: float) -> bool:
+    """A step that somebody before us made within a policy's period: how large it was we do not know, so there
+    is none before the period is over. Crashing again and again makes nothing faster."""
+    last_s = seconds(lookup(autoscaler, "status", "lastScaleTime"))
+    if not last_s or now_s - last_s >= longest_period_s(autoscaler):
+        return False
+    return not any(abs(one.at_s - last_s) < 1.0 for one in history.steps)
+
+
+def rivals_of(autoscaler: Obj, others: Sequence[Obj]) -> tuple[str, ...]:
+    """Of all autoscalers, those with the same target; none where there is only one. Two would undo each
+    other's work for ever: Kubernetes lets neither."""
+    mine = _aim(autoscaler)
+    names = sorted(str(metadata(one)["name"]) for one in others if _aim(one) == mine and not is_deleting(one))
+    return tuple(names) if len(names) > 1 else ()
+
+
+def _aim(autoscaler: Obj) -> tuple[str, ...]:
+    reference = lookup(autoscaler, "spec", "scaleTargetRef") or {}
+    group = str(reference.get("apiVersion") or "").rpartition("/")[0]
+    return group, str(reference.get("kind")), str(reference.get("name"))
+
+
+# What holds growth back.
+
+
+def blocker(scene: AutoscalerFacts) -> AutoscalerStatus | None:
+    """None where all that was asked for is at work."""
+    if scene.paused_by:
+        return AutoscalerStatus(LIMITED, "True", "Paused", f"paused by the override {scene.paused_by}")
+    if scene.workload is None:
+        return None
+    generation = int(metadata(scene.workload).get("generation") or 0)
+    status = (scene.progress or {}).get("status") or {}
+    if int(status.get("observedGeneration") or 0) < generation:
+        message = f"how far generation {generation} has come is not known yet"
+        return AutoscalerStatus(LIMITED, "True", "ProgressUnknown", message)
+    current, previous = status.get("current") or {}, status.get("previous") or {}
+    desired, ready = int(current.get("desired") or 0), int(current.get("ready") or 0)
+    if ready >= desired or ready + int(previous.get("ready") or 0) >= desired:
+        return None
+    return _held_by(current, desired=desired, ready=ready)
+
+
+def _held_by(current: Obj, *, desired: int, ready: int) -> AutoscalerStatus:
+    reasons = [str(one.get("reason")) for one in current.get("pendingReasons") or ()]
+    # Those who are ready are not waited for; and a rollout waits for others itself.
+    first = next(
+        (reason for reason in sorted(reasons, key="rollout".__eq__) if reason not in BEHIND_READY), ""
+    )
+    boundary = boundary_of(first) or SCHEDULER
+    word = "StartUp" if boundary in START_UP else boundary.capitalize()
+    message = f"{desired - ready} of {desired} replicas are not ready yet ({first or 'no reason given'})"
+    return AutoscalerStatus(LIMITED, "True", f"HeldBy{word}", message)
+
+
+# The plan.
+
+
+def plan_autoscaler(autoscaler: Obj, scene: AutoscalerFacts, decided: ReplicaDecision, *, now: str) -> Plan:
+    """That it was scaled is written down before it is: who comes after a crash must know of it."""
+    if is_deleting(autoscaler):
+        return NOTHING
+    current = decided.replicas if scene.workload is None else size_of(scene.workload)
+    scales = scene.workload is not None and decided.replicas != current
+    status: Obj = {
+        "observedGeneration": metadata(autoscaler).get("generation") or 0,
+        "currentReplicas": current,
+        "desiredReplicas": decided.replicas,
+        "currentMetrics": list(decided.metrics) or None,
+        "conditions": _conditions(autoscaler, decided, scales=scales, now=now),
+    }
+    if scales:
+        status["lastScaleTime"] = now
+    patches: list[Patch] = []
+    if not _is_said(autoscaler, status):
+        patches.append(
+            Patch(target("HorizontalPodAutoscaler", autoscaler), {"status": status}, subresource="status")
+        )
+    if scales and scene.workload is not None:
+        at = target(str(scene.workload["kind"]), scene.workload, scene.resource)
+        change = {"spec": {"replicas": decided.replicas}}
+        how = SCALE if scene.resource is not None else ""
+        patches.append(Patch(at, change, subresource=how, destructive=True))
+    return Plan(
+        patches=tuple(patches),
+        needs=(*NEEDS, *scene.needs) if scales else (),
+        why=f"{current} -> {decided.replicas}: {decided.why}" if scales else decided.why,
+        because=decided.because,
+    )
+
+
+def _is_said(autoscaler: Obj, status: Obj) -> bool:
+    known = autoscaler.get("status") or {}
+    filled = {**known, **{name: known.get(name) or 0 for name in ("currentReplicas", "desiredReplicas")}}
+    return contains(filled, status)
+
+
+def _conditions(autoscaler: Obj, decided: ReplicaDecision, *, scales: bool, now: str) -> list[Obj]:
+    found = conditions_of(autoscaler)
+    for one in decided.said:
+        shown = one
+        if one.type == ABLE and scales and one.status == "True":
+            words = (
+                f"the HPA controller was able to update the target scale to {decided.replicas}: {decided.why}"
+            )
+            shown = AutoscalerStatus(ABLE, "True", "SucceededRescale", words)
+        found = set_condition(
+            found,
+            type=shown.type,
+            status=shown.status,
+            reason=shown.reason,
+            message=shown.message,
+            observed_generation=metadata(autoscaler).get("generation"),
+            now=now,
+        )
+    return found

@@ -1,0 +1,119 @@
+"""Whose use of a resource counts for an autoscaler: samples, sorted by what is known of their pods. Pure.
+
+As Kubernetes sorts them. Of CPU the use of a pod that only starts says nothing: it counts from a sample that
+was begun after the pod got ready. One that was ready once and is so no more counts: it may be its load that
+keeps it from answering. Of memory every use counts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import msgspec
+
+from fathom.controllers.pod_states import created_s, is_active, phase_of, seconds
+from fathom.model.conditions import conditions_of, find_condition
+from fathom.model.objects import Obj, lookup, metadata
+from fathom.model.podresources import REQUESTS, amounts, container_amounts, pod_amounts
+
+# Kubernetes' --horizontal-pod-autoscaler-cpu-initialization-period, and -initial-readiness-delay.
+START_UP_S, FIRST_READY_S = 300.0, 30.0
+
+
+class PodSample(msgspec.Struct, frozen=True):
+    uses: Mapping[str, Mapping[str, int]]  # Container -> resource -> nanos of it in use.
+    since_s: float = float("inf")  # When its window began.
+
+
+NO_SAMPLE = PodSample({})
+
+
+class SortedSamples(msgspec.Struct, frozen=True):
+    """By name: nanos in use, of those whose use counts; nanos asked for, of all."""
+
+    used: dict[str, int]
+    asked: dict[str, int]
+    missing: tuple[str, ...]  # Without a sample.
+    unready: tuple[str, ...]
+
+
+class MissingSamples(msgspec.Struct, frozen=True):
+    """A pod does not say what it asks for."""
+
+    message: str
+
+
+class Measure(msgspec.Struct, frozen=True):
+    resource: str
+    container: str = ""  # '' is all.
+    by_share: bool = True  # Of what is asked for.
+
+
+def sort(
+    pods: Sequence[Obj], samples: Mapping[str, PodSample], measure: Measure, *, now_s: float
+) -> SortedSamples | MissingSamples:
+    used, asked, missing, unready = dict[str, int](), dict[str, int](), list[str](), list[str]()
+    for pod in filter(is_active, pods):
+        name = str(metadata(pod)["name"])
+        request = request_of(pod, measure)
+        if isinstance(request, MissingSamples) and measure.by_share:
+            return request
+        asked[name] = 0 if isinstance(request, MissingSamples) else request
+        sample = samples.get(name, NO_SAMPLE)
+        use = use_of(sample, measure)
+        if phase_of(pod) == "Pending":
+            unready.append(name)
+        elif use is None:
+            missing.append(name)
+        elif measure.resource == "cpu" and _only_starts(pod, sample, now_s):
+            unready.append(name)
+        else:
+            used[name] = use
+    return SortedSamples(used, asked, tuple(missing), tuple(unready))
+
+
+def use_of(sample: PodSample, measure: Measure) -> int | None:
+    """In all, or of one container. None where nobody knows."""
+    found = [
+        use[measure.resource]
+        for name, use in sample.uses.items()
+        if measure.resource in use and measure.container in ("", name)
+    ]
+    return sum(found) if found else None
+
+
+def _only_starts(pod: Obj, sample: PodSample, now_s: float) -> bool:
+    ready = find_condition(conditions_of(pod), "Ready")
+    if ready is None:
+        return True
+    began_s = seconds(lookup(pod, "status", "startTime")) or created_s(pod)
+    changed_s, is_down = seconds(ready.get("lastTransitionTime")), ready.get("status") == "False"
+    if began_s + START_UP_S > now_s:
+        return is_down or sample.since_s < changed_s
+    return is_down and began_s + FIRST_READY_S > changed_s
+
+
+def request_of(pod: Obj, measure: Measure) -> int | MissingSamples:
+    """Nanos: of the pod as a whole where that is said, else of its containers and sidecars."""
+    spec, name, resource = pod.get("spec") or {}, metadata(pod)["name"], measure.resource
+    if not measure.container and amounts((spec.get("resources") or {}).get(REQUESTS)):
+        whole = pod_amounts(pod, REQUESTS).get(resource)
+        return (
+            MissingSamples(f"missing pod-level request for {resource} in Pod {name}")
+            if whole is None
+            else whole.nano
+        )
+    sidecars = [one for one in spec.get("initContainers") or () if one.get("restartPolicy") == "Always"]
+    containers = [*(spec.get("containers") or ()), *sidecars]
+    wanted = [one for one in containers if measure.container in ("", one.get("name"))]
+    if not wanted:
+        return MissingSamples(f"container {measure.container} not found in Pod {name}")
+    total = 0
+    for container in wanted:
+        amount = container_amounts(container, REQUESTS).get(resource)
+        if amount is None:
+            return MissingSamples(
+                f"missing request for {resource} in container {container.get('name')} of Pod {name}"
+            )
+        total += amount.nano
+    return total

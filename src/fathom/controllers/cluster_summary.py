@@ -1,0 +1,63 @@
+"""Says in the log, every few seconds while it changes, how the cluster stands: for the line that `fathom up`
+shows. Writes nothing to the API.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from typing import ClassVar
+
+from fathom.control.again import Again
+from fathom.control.kit import Kit
+from fathom.control.watches import NAMESPACE, NODE, POD, Primary, Related, Watch
+from fathom.model.conditions import is_true
+from fathom.model.objects import Key, Obj, lookup
+from fathom.model.pod_phase import TERMINAL_PHASES
+
+EVERY_S = 1.0
+# One object that is always there: the summary is looked at in its name.
+ANCHOR = Key("", "default")
+
+
+def summary(nodes: Iterable[Obj], pods: Iterable[Obj]) -> dict[str, int]:
+    """Pods that have ended are no longer counted."""
+    ready = [is_true(node, "Ready") for node in nodes]
+    phases = Counter(str(lookup(pod, "status", "phase")) for pod in pods)
+    alive = sum(count for phase, count in phases.items() if phase not in TERMINAL_PHASES)
+    return {
+        "nodes": len(ready),
+        "ready": sum(ready),
+        "pods": alive,
+        "running": phases["Running"],
+        "pending": phases["Pending"],
+    }
+
+
+class ClusterSummary:
+    name = "summary"
+    watches: ClassVar[tuple[Watch, ...]] = (
+        Primary(NAMESPACE, conditions=False),
+        Related(NODE),
+        Related(POD),
+    )
+
+    def __init__(self, kit: Kit) -> None:
+        self._kit = kit
+        self._seen: tuple[int, int] = (0, 0)
+        self._said: dict[str, int] = {}
+
+    async def reconcile(self, key: Key) -> Again:
+        if key != ANCHOR:
+            return Again.never()
+        view = self._kit.snapshot()
+        seen = (view.revision("Node"), view.revision("Pod"))
+        if seen != self._seen:
+            self._seen = seen
+            self._say(summary(view.list("Node"), view.list("Pod")))
+        return Again.in_s(EVERY_S, "to say how the cluster stands")
+
+    def _say(self, found: dict[str, int]) -> None:
+        if found != self._said:
+            self._said = found
+            self._kit.log.info("status", status=found)

@@ -1,0 +1,1 @@
+"""Deployments: one ReplicaSet per revision, rolled out within surge and unavailability."""

@@ -1,0 +1,111 @@
+"""Roll out the template of a Deployment, one ReplicaSet per revision."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import ClassVar
+
+import msgspec
+
+from fathom.cache.snapshot import Snapshot
+from fathom.control.again import Again
+from fathom.control.kit import Kit
+from fathom.control.watches import DEPLOYMENT, POD, REPLICA_SET, Primary, Related, View, Watch
+from fathom.controllers.adoption import FOR_CHILDREN, claims_of, concerned, may_adopt, owner_key
+from fathom.controllers.ages import Ages
+from fathom.controllers.deployment.plan import DeploymentFacts, plan_create_failure, plan_deployment
+from fathom.controllers.deployment.plan_status import look_again_s, progressed_at
+from fathom.controllers.deployment.proportions import is_rolling
+from fathom.controllers.leader_min_revision import LeaderMinRevision
+from fathom.controllers.override_pauses import OVERRIDE, WorkloadPause, paused, workload_of
+from fathom.controllers.pod_states import has_ended, is_active, is_available, seconds
+from fathom.controllers.replicaset.controller import RACES
+from fathom.controllers.replicaset.plan import min_ready_s_of
+from fathom.controllers.workload_events import of_deployment
+from fathom.model.objects import Key, Obj, key_of, uid_of
+
+
+def _recreated(pod: Obj, view: View) -> Iterable[Key]:
+    """A pod concerns a Deployment that waits until the last of the old ones is gone. Others hear of their
+    pods from their ReplicaSets."""
+    key = owner_key(pod, REPLICA_SET)
+    if key is None:
+        return ()
+    seen = view()
+    owner = seen.get("ReplicaSet", key)
+    above = None if owner is None else owner_key(owner, DEPLOYMENT)
+    deployment = None if above is None else seen.get("Deployment", above)
+    return () if above is None or deployment is None or is_rolling(deployment) else (above,)
+
+
+def _overridden(override: Obj, view: View) -> Iterable[Key]:
+    key = workload_of(override)
+    return () if key is None else (key,)
+
+
+class Deployments:
+    name = "deployments"
+    news = staticmethod(of_deployment)
+    watches: ClassVar[tuple[Watch, ...]] = (
+        Primary(DEPLOYMENT),
+        Related(REPLICA_SET, concerns=concerned(DEPLOYMENT), indexes=FOR_CHILDREN),
+        Related(POD, concerns=_recreated, indexes=FOR_CHILDREN),
+        Related(OVERRIDE, concerns=_overridden),
+    )
+
+    def __init__(self, kit: Kit) -> None:
+        self._kit = kit
+        self._floor = LeaderMinRevision(kit, DEPLOYMENT, REPLICA_SET, POD)
+        self._ages = Ages()  # Of what was last said about a Deployment's progress.
+
+    async def reconcile(self, key: Key) -> Again:
+        if not await may_adopt(self._kit, DEPLOYMENT, "ReplicaSet", key):
+            return Again.in_s(1.0, "the Deployment in our view is not the one there is")
+        await self._floor.fetch()
+        view, now = self._kit.snapshot(), self._kit.now()
+        deployment = view.get("Deployment", key)
+        if deployment is None:
+            self._ages.forget(key)
+            return Again.never()
+        waited_s = self._ages.age_s(key, progressed_at(deployment), now=now, now_ns=self._kit.monotonic_ns())
+        pause = self._pause(view, deployment)
+        around = msgspec.structs.replace(self._around(view, deployment, now, pause), waited_s=waited_s)
+        plan = plan_deployment(deployment, around, now=now)
+        applied = await self._kit.apply(key, plan, seen=view)
+        failure = applied.failure
+        if plan.creates and failure is not None and failure.blame == "failed" and failure.reason not in RACES:
+            name = key_of(plan.creates[0].obj).name
+            failed = plan_create_failure(deployment, failure, name=name, now=now)
+            await self._kit.apply(key, failed, seen=self._kit.snapshot())
+        if pause is not None:
+            left_s = (pause.until_ns - self._kit.now_ns()) / 1e9
+            return Again.after(applied, in_s=max(0.0, left_s) + 0.1, why="the end of an override")
+        return Again.after(
+            applied, in_s=look_again_s(deployment, now=now, waited_s=waited_s), why="the progress deadline"
+        )
+
+    def _pause(self, view: Snapshot, deployment: Obj) -> WorkloadPause | None:
+        key = key_of(deployment)
+        overrides = view.list("SchedulerOverride", key.namespace)
+        return paused(overrides, "Deployment", key, "pause_rollout", now_ns=self._kit.now_ns())
+
+    def _around(
+        self, view: Snapshot, deployment: Obj, now: str, pause: WorkloadPause | None
+    ) -> DeploymentFacts:
+        claims, namespace = claims_of(view, "ReplicaSet", deployment), key_of(deployment).namespace
+        pods = {uid_of(one): view.owned("Pod", uid_of(one)) for one in claims.mine}
+        least_s = {uid_of(one): min_ready_s_of(one) for one in claims.mine}
+        now_s = seconds(now)
+        return DeploymentFacts(
+            claims=claims,
+            available={uid: _available(some, least_s[uid], now_s) for uid, some in pods.items()},
+            running={uid: sum(not has_ended(pod) for pod in some) for uid, some in pods.items()},
+            live={uid: sum(is_active(pod) for pod in some) for uid, some in pods.items()},
+            named=lambda name: view.get("ReplicaSet", Key(namespace, name)) is not None,
+            needs=self._floor.needs,
+            paused_by="" if pause is None else pause.override,
+        )
+
+
+def _available(pods: Iterable[Obj], min_ready_s: int, now_s: float) -> int:
+    return sum(is_active(pod) and is_available(pod, min_ready_s=min_ready_s, now_s=now_s) for pod in pods)

@@ -1,0 +1,403 @@
+"""What a Deployment does next: the revision it makes, how many pods each revision should have. Pure.
+
+A rolling update takes one step at a time: first the new revision grows as far as the surge allows, then old
+ones shrink as far as enough others are available. So there are never more pods than wanted and the surge, and
+never fewer available than wanted less what may be missing. A rollback is a rolling update too.
+
+What was seen to make no progress for too long is not pushed on: nothing more is made of the new revision, and
+nothing healthy of the old ones is taken, until something gets ready or the template changes. With the
+annotation `fathom.dev/auto-revert: "true"` the Deployment goes back to the revision before by itself, once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+import msgspec
+
+from fathom.cache.needs import Need, NoOlderThan
+from fathom.control.again import Failure
+from fathom.control.owning import Claims
+from fathom.control.plan import (
+    NOTHING,
+    OWN_WRITES,
+    Create,
+    Delete,
+    Patch,
+    Plan,
+    WriteStatus,
+    adopt,
+    release,
+    target,
+)
+from fathom.controllers.deployment.plan_rollback import is_to_be_reverted, reverted
+from fathom.controllers.deployment.plan_status import (
+    FAILED_CREATE,
+    PROGRESSING,
+    counts_of,
+    deadline_s_of,
+    has_timed_out,
+    is_complete,
+    plan_status,
+    said,
+)
+from fathom.controllers.deployment.proportions import (
+    is_rolling,
+    max_unavailable,
+    most_of,
+    shared_out,
+    wanted_of,
+)
+from fathom.controllers.deployment.revisions import (
+    DESIRED,
+    MOST,
+    REVISION,
+    Sets,
+    new_notes,
+    notes_of,
+    outdated,
+    set_name,
+    set_of,
+    size_of,
+    split,
+    template_hash,
+)
+from fathom.model.conditions import conditions_of
+from fathom.model.freshness import FRESH_S
+from fathom.model.objects import Obj, is_deleting, lookup, metadata, uid_of
+
+# To scale a revision down on an old view could take what is the last that is healthy.
+NEEDS: tuple[Need, ...] = (OWN_WRITES, NoOlderThan(FRESH_S, ("Deployment", "ReplicaSet", "Pod")))
+
+
+class DeploymentFacts(msgspec.Struct, frozen=True):
+    """What a decision about one Deployment looks at."""
+
+    claims: Claims
+    available: Mapping[str, int]  # ReplicaSet's UID -> its available pods, as the pods themselves say.
+    running: Mapping[str, int]  # ReplicaSet's UID -> its pods that have not ended, the going ones too.
+    live: Mapping[str, int] = {}  # ReplicaSet's UID -> its pods that neither ended nor are going.
+    named: Callable[[str], bool] = lambda name: False  # Whether a ReplicaSet of that name is there.
+    needs: tuple[Need, ...] = ()
+    paused_by: str = ""  # The override that pauses its rollouts.
+    waited_s: float | None = None  # For how long it is without progress, as its controller has seen it.
+
+
+class _Steps(msgspec.Struct, frozen=True):
+    creates: tuple[Create, ...] = ()
+    patches: tuple[Patch, ...] = ()
+    deletes: tuple[Delete, ...] = ()
+    statuses: tuple[WriteStatus, ...] = ()
+    why: str = ""
+
+
+def plan_deployment(deployment: Obj, around: DeploymentFacts, *, now: str) -> Plan:
+    claims = around.claims
+    if claims.adopt or claims.release:
+        return Plan(
+            patches=(
+                *(adopt("ReplicaSet", one, deployment) for one in claims.adopt),
+                *(release("ReplicaSet", one, deployment) for one in claims.release),
+            ),
+            why="ReplicaSets are adopted or let go",
+        )
+    sets = split(deployment, claims.mine)
+    steps = _Steps() if is_deleting(deployment) else _settled(_steps(deployment, sets, around), sets, around)
+    touches_itself = any(patch.target.kind == "Deployment" for patch in steps.patches)
+    statuses = steps.statuses
+    if not statuses and not touches_itself:
+        statuses = plan_status(
+            deployment, sets, now=now, paused_by=around.paused_by, waited_s=around.waited_s
+        )
+    # A new revision too: how large it may be follows from what the others have.
+    matters = bool(steps.creates or steps.deletes) or any(patch.destructive for patch in steps.patches)
+    return Plan(
+        creates=steps.creates,
+        patches=steps.patches,
+        deletes=steps.deletes,
+        statuses=statuses,
+        needs=(*NEEDS, *around.needs) if matters else (),
+        why=steps.why,
+    )
+
+
+def _steps(deployment: Obj, sets: Sets, around: DeploymentFacts) -> _Steps:
+    """The first of these that has something to do."""
+    paused = bool(lookup(deployment, "spec", "paused") or around.paused_by)
+    if not paused and is_to_be_reverted(deployment, sets):
+        patch, why = reverted(deployment, sets)
+        return _Steps(patches=(patch,), why=why)
+    if sets.new is not None and is_deleting(sets.new):
+        return _Steps(why="the newest ReplicaSet is going")
+    if paused or _was_scaled(deployment, sets):
+        scaled = _scaled(deployment, sets, around)
+        if scaled.patches:
+            return scaled
+    if paused:
+        return _kept(deployment, sets)
+    if sets.new is None:
+        return _make_new(deployment, sets, around)
+    noted = _noted(deployment, sets)
+    if noted is not None:
+        return noted
+    if is_rolling(deployment):
+        return _roll(deployment, sets, around)
+    return _recreate(deployment, sets, around)
+
+
+def _kept(deployment: Obj, sets: Sets) -> _Steps:
+    """What goes on while it is paused: notes and history."""
+    noted = None if sets.new is None else _noted(deployment, sets)
+    return noted or _without_history(deployment, sets)
+
+
+def _settled(steps: _Steps, sets: Sets, around: DeploymentFacts) -> _Steps:
+    """Nothing grows before every revision has done what it was last told:
+
+    1. The old one, told to have five, makes pods. 2. It is told to have four, and the new one to have one.
+    3. What was under way in 1 makes the fifth: six for five wanted.
+
+    Who says that it has seen its newest generation has nothing of an older one under way."""
+    sizes = {metadata(one)["name"]: size_of(one) for one in sets.all}
+    if not any(_is_unsettled(one, around) for one in sets.all):
+        return steps
+    patches = tuple(
+        patch
+        for patch in steps.patches
+        if int(lookup(patch.patch, "spec", "replicas") or 0) <= sizes.get(patch.target.key.name, 0)
+        or patch.target.kind != "ReplicaSet"
+    )
+    creates = tuple(Create("ReplicaSet", _emptied(create.obj)) for create in steps.creates)
+    return msgspec.structs.replace(steps, patches=patches, creates=creates)
+
+
+def _is_unsettled(one: Obj, around: DeploymentFacts) -> bool:
+    seen = int(lookup(one, "status", "observedGeneration") or 0)
+    behind = seen < int(metadata(one).get("generation") or 0)
+    return behind or around.live.get(uid_of(one), 0) > size_of(one)
+
+
+def _emptied(made: Obj) -> Obj:
+    return {**made, "spec": {**made["spec"], "replicas": 0}}
+
+
+# The newest revision.
+
+
+def _make_new(deployment: Obj, sets: Sets, around: DeploymentFacts) -> _Steps:
+    if not is_rolling(deployment):
+        emptied = _empty_old(deployment, sets)
+        if emptied.patches or any(around.running.get(uid_of(one)) for one in sets.old):
+            return emptied
+    collisions = int(lookup(deployment, "status", "collisionCount") or 0)
+    hash_ = template_hash(deployment, collisions)
+    name = set_name(deployment, hash_)
+    if around.named(name):
+        # Somebody has the name: another's, or ours with a template that was changed by hand.
+        status = WriteStatus(target("Deployment", deployment), {"collisionCount": collisions + 1})
+        return _Steps(statuses=(status,), why=f"the name {name} is taken")
+    notes = {**new_notes(deployment, sets), **_size_notes(deployment)}
+    made = set_of(deployment, hash_=hash_, replicas=_new_size(deployment, sets, around), notes=notes)
+    return _Steps(creates=(Create("ReplicaSet", made),), why=f"a new revision: {name}")
+
+
+def _noted(deployment: Obj, sets: Sets) -> _Steps | None:
+    """Revision numbers, and what is copied from the Deployment."""
+    assert sets.new is not None
+    notes = new_notes(deployment, sets)
+    change: Obj = {}
+    if any(notes_of(sets.new).get(name) != value for name, value in notes.items()):
+        change["metadata"] = {"annotations": notes}
+    min_ready_s = int(lookup(deployment, "spec", "minReadySeconds") or 0)
+    if int(lookup(sets.new, "spec", "minReadySeconds") or 0) != min_ready_s:
+        change["spec"] = {"minReadySeconds": min_ready_s}
+    if change:
+        return _Steps(patches=(Patch(target("ReplicaSet", sets.new), change),), why="the newest is noted")
+    if notes_of(deployment).get(REVISION) != notes[REVISION]:
+        change = {"metadata": {"annotations": {REVISION: notes[REVISION]}}}
+        return _Steps(patches=(Patch(target("Deployment", deployment), change),), why="its revision")
+    return None
+
+
+def _size_notes(deployment: Obj) -> dict[str, str]:
+    return {DESIRED: str(wanted_of(deployment)), MOST: str(most_of(deployment))}
+
+
+def _sized(deployment: Obj, one: Obj, replicas: int) -> tuple[Patch, ...]:
+    """The ReplicaSet with so many replicas, and the numbers that this was decided from."""
+    notes = _size_notes(deployment)
+    noted = all(notes_of(one).get(name) == value for name, value in notes.items())
+    if size_of(one) == replicas and (noted or not replicas):
+        return ()
+    change: Obj = {"metadata": {"annotations": notes}}
+    if size_of(one) != replicas:
+        change["spec"] = {"replicas": replicas}
+    return (Patch(target("ReplicaSet", one), change, destructive="spec" in change),)
+
+
+# Scaling, without going on with a rollout.
+
+
+def _was_scaled(deployment: Obj, sets: Sets) -> bool:
+    wanted = str(wanted_of(deployment))
+    return any(notes_of(one).get(DESIRED, wanted) != wanted for one in sets.active)
+
+
+def _scaled(deployment: Obj, sets: Sets, around: DeploymentFacts) -> _Steps:
+    sizes = _sizes(deployment, sets, around)
+    patches = [
+        patch for one in sets.all if (size := sizes.get(metadata(one)["name"])) is not None
+        for patch in _sized(deployment, one, size)
+    ]  # fmt: skip
+    return _Steps(patches=tuple(patches), why=f"scaled to {wanted_of(deployment)}" if patches else "")
+
+
+def _sizes(deployment: Obj, sets: Sets, around: DeploymentFacts) -> dict[str, int]:
+    only = _only(sets)
+    if only is not None:
+        return {metadata(only)["name"]: wanted_of(deployment)}
+    if sets.new is not None and _is_saturated(deployment, sets.new):
+        return {metadata(one)["name"]: 0 for one in sets.old if size_of(one)}
+    if not is_rolling(deployment):
+        return {}
+    return _with_the_available(deployment, sets, shared_out(deployment, sets.active), around)
+
+
+def _with_the_available(
+    deployment: Obj, sets: Sets, sizes: dict[str, int], around: DeploymentFacts
+) -> dict[str, int]:
+    """In proportion, but for what is available and must stay so: 1. Of five, two old ones are available and
+    three new ones are not. 2. Two are wanted. 3. In proportion, one of each would stay: one is available.
+    Who gives up a place instead is not available, as far as there are such."""
+    least = wanted_of(deployment) - max_unavailable(deployment)
+    there = {metadata(one)["name"]: available_of(one, around) for one in sets.active}
+    lacking = min(least, sum(there.values())) - sum(min(there[name], size) for name, size in sizes.items())
+    kept = dict(sizes)
+    for name, size in sizes.items():
+        more = max(0, min(lacking, there[name] - size))
+        kept[name] += more
+        lacking -= more
+    over = sum(kept.values()) - sum(sizes.values())
+    for name, size in list(kept.items()):
+        fewer = max(0, min(over, size - there[name]))
+        kept[name] -= fewer
+        over -= fewer
+    return kept
+
+
+def _only(sets: Sets) -> Obj | None:
+    """The one that is active; where none is, the newest."""
+    if not sets.active:
+        return sets.new or (sets.old[-1] if sets.old else None)
+    return sets.active[0] if len(sets.active) == 1 else None
+
+
+def _is_saturated(deployment: Obj, new: Obj) -> bool:
+    wanted = wanted_of(deployment)
+    available = int(lookup(new, "status", "availableReplicas") or 0)
+    return size_of(new) == wanted == available and notes_of(new).get(DESIRED) == str(wanted)
+
+
+# Rolling.
+
+
+def _new_size(deployment: Obj, sets: Sets, around: DeploymentFacts) -> int:
+    """As large as the new revision may be now."""
+    wanted, size = wanted_of(deployment), 0 if sets.new is None else size_of(sets.new)
+    if not is_rolling(deployment) or size > wanted:
+        return wanted
+    room = most_of(deployment) - sum(_there(one, around) for one in sets.all)
+    return size if room <= 0 else size + min(room, wanted - size)
+
+
+def _there(one: Obj, around: DeploymentFacts) -> int:
+    """As many as it may have: what it is to make, or what it has not taken away yet."""
+    return max(size_of(one), around.live.get(uid_of(one), 0))
+
+
+def _roll(deployment: Obj, sets: Sets, around: DeploymentFacts) -> _Steps:
+    assert sets.new is not None
+    size = _new_size(deployment, sets, around)
+    if has_timed_out(deployment, sets):
+        size = min(size, size_of(sets.new))
+    grown = _sized(deployment, sets.new, size)
+    if grown:
+        return _Steps(patches=grown, why=f"the new revision from {size_of(sets.new)} to {size}")
+    shrunk = () if has_timed_out(deployment, sets) else _shrunk(deployment, sets, around)
+    if shrunk:
+        return _Steps(patches=shrunk, why="old revisions shrink")
+    return _tidied(deployment, sets)
+
+
+def available_of(one: Obj, around: DeploymentFacts) -> int:
+    """The least of what its status says, what its pods say, and what will be left of them: a status may be
+    from before it was scaled."""
+    said_ = int(lookup(one, "status", "availableReplicas") or 0)
+    return min(said_, around.available.get(uid_of(one), 0), size_of(one))
+
+
+def _shrunk(deployment: Obj, sets: Sets, around: DeploymentFacts) -> tuple[Patch, ...]:
+    """Old revisions, the oldest first: pods that are not available go whatever happens, as long as what the
+    new one still lacks is covered; available ones as far as there are more than must be."""
+    assert sets.new is not None
+    least = wanted_of(deployment) - max_unavailable(deployment)
+    sizes = {metadata(one)["name"]: size_of(one) for one in sets.old}
+    lacking = size_of(sets.new) - available_of(sets.new, around)
+    room = sum(map(size_of, sets.all)) - least - lacking
+    for one in sets.old:
+        taken = max(0, min(room, size_of(one) - available_of(one, around)))
+        sizes[metadata(one)["name"]] -= taken
+        room -= taken
+    spare = min(room, sum(available_of(one, around) for one in sets.all) - least)
+    for one in sets.old:
+        name = metadata(one)["name"]
+        taken = max(0, min(spare, sizes[name], available_of(one, around)))
+        sizes[name] -= taken
+        spare -= taken
+    patches = [
+        patch for one in sets.old if (size := sizes[metadata(one)["name"]]) != size_of(one)
+        for patch in _sized(deployment, one, size)
+    ]  # fmt: skip
+    return tuple(patches)
+
+
+# Recreating.
+
+
+def _recreate(deployment: Obj, sets: Sets, around: DeploymentFacts) -> _Steps:
+    """Nothing of the new before all of the old has gone, not even what is still on its way out."""
+    assert sets.new is not None
+    emptied = _empty_old(deployment, sets)
+    if emptied.patches or any(around.running.get(uid_of(one)) for one in sets.old):
+        return emptied
+    grown = _sized(deployment, sets.new, wanted_of(deployment))
+    if grown:
+        return _Steps(patches=grown, why="all of the new revision")
+    return _tidied(deployment, sets)
+
+
+def _empty_old(deployment: Obj, sets: Sets) -> _Steps:
+    patches = [patch for one in sets.old if size_of(one) for patch in _sized(deployment, one, 0)]
+    return _Steps(patches=tuple(patches), why="all of the old revisions go")
+
+
+def _tidied(deployment: Obj, sets: Sets) -> _Steps:
+    """History beyond its limit, once the rollout is over."""
+    if not is_complete(deployment, counts_of(deployment, sets)):
+        return _Steps()
+    return _without_history(deployment, sets)
+
+
+def _without_history(deployment: Obj, sets: Sets) -> _Steps:
+    deletes = tuple(Delete(target("ReplicaSet", one), as_read=True) for one in outdated(deployment, sets))
+    return _Steps(deletes=deletes, why="history beyond its limit" if deletes else "")
+
+
+def plan_create_failure(deployment: Obj, failure: Failure, *, name: str, now: str) -> Plan:
+    """`name`: of the ReplicaSet that could not be made."""
+    if deadline_s_of(deployment) is None:
+        return NOTHING
+    message = f'Failed to create new replica set "{name}": {failure.answer or failure.message}'
+    conditions = said(conditions_of(deployment), PROGRESSING, "False", FAILED_CREATE, message, now=now)
+    write = WriteStatus(target("Deployment", deployment), {"conditions": conditions})
+    return Plan(statuses=(write,) if conditions != conditions_of(deployment) else (), why=failure.reason)

@@ -1,0 +1,98 @@
+"""Numbers that may be percentages, and how a change of size is shared out between revisions. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+from fathom.controllers.deployment.revisions import MOST, notes_of, size_of
+from fathom.controllers.pod_states import created_s
+from fathom.model.objects import Obj, lookup, metadata
+
+
+def resolved(value: object, whole: int, *, up: bool) -> int:
+    """3, or '25%' of the whole, rounded up or down. What is neither is nought."""
+    if isinstance(value, int):
+        return max(0, value)
+    text = str(value or "0").removesuffix("%")
+    if not text.isascii() or not text.isdigit():
+        return 0
+    share = int(text[:18]) * whole
+    return -(-share // 100) if up else share // 100
+
+
+class RolloutLimits(msgspec.Struct, frozen=True):
+    """How far a rolling update may go from the number that is wanted."""
+
+    surge: int
+    unavailable: int
+
+
+def wanted_of(deployment: Obj) -> int:
+    replicas = lookup(deployment, "spec", "replicas")
+    return 1 if replicas is None else int(replicas)
+
+
+def is_rolling(deployment: Obj) -> bool:
+    return bool(lookup(deployment, "spec", "strategy", "type") != "Recreate")
+
+
+def limits_of(deployment: Obj) -> RolloutLimits:
+    """Surge is rounded up, unavailability down. Neither would be no way to go on: then one may be missing."""
+    if not is_rolling(deployment):
+        return RolloutLimits(0, 0)
+    rolling = lookup(deployment, "spec", "strategy", "rollingUpdate") or {}
+    wanted = wanted_of(deployment)
+    surge = resolved(rolling.get("maxSurge", "25%"), wanted, up=True)
+    unavailable = resolved(rolling.get("maxUnavailable", "25%"), wanted, up=False)
+    return RolloutLimits(surge, min(unavailable, wanted)) if surge or unavailable else RolloutLimits(0, 1)
+
+
+def max_unavailable(deployment: Obj) -> int:
+    """Of a Deployment that wants none, none can be missing."""
+    return min(limits_of(deployment).unavailable, wanted_of(deployment))
+
+
+def most_of(deployment: Obj) -> int:
+    """As many pods as there may be while it rolls."""
+    wanted = wanted_of(deployment)
+    return wanted + limits_of(deployment).surge if wanted else 0
+
+
+def shared_out(deployment: Obj, active: Sequence[Obj]) -> dict[str, int]:
+    """Sizes of all active ReplicaSets after the Deployment was scaled in the middle of a rollout: each grows
+    or shrinks in proportion, so that risk stays spread as it was; the largest takes what rounding leaves."""
+    change = most_of(deployment) - sum(map(size_of, active))
+    ordered = _largest_first(active, newest_first=change > 0)
+    sizes: dict[str, int] = {}
+    given = 0
+    for one in ordered:
+        part = _part(deployment, one, left=change - given)
+        sizes[metadata(one)["name"]] = size_of(one) + part
+        given += part
+    if ordered and (rest := change - given):
+        first = metadata(ordered[0])["name"]
+        sizes[first] = max(0, sizes[first] + rest)
+    return sizes
+
+
+def _largest_first(active: Sequence[Obj], *, newest_first: bool) -> list[Obj]:
+    sign = -1 if newest_first else 1
+    return sorted(active, key=lambda one: (-size_of(one), sign * created_s(one), metadata(one)["name"]))
+
+
+def _part(deployment: Obj, one: Obj, *, left: int) -> int:
+    """Never more than is left to give, and never the other way."""
+    if not left or not wanted_of(deployment):
+        return -size_of(one) if not wanted_of(deployment) else 0
+    text = notes_of(one).get(MOST, "")
+    known = int(text) if text.isascii() and text.isdigit() and len(text) < 10 else 0
+    before = known or int(lookup(deployment, "status", "replicas") or 0) or size_of(one) or 1
+    fraction = _rounded(size_of(one) * most_of(deployment), before) - size_of(one)
+    return max(0, min(fraction, left)) if left > 0 else min(0, max(fraction, left, -size_of(one)))
+
+
+def _rounded(number: int, by: int) -> int:
+    """To the nearest, halves up: whole numbers only, so that every machine agrees."""
+    return (2 * number + by) // (2 * by)

@@ -1,0 +1,176 @@
+"""The revisions of a Deployment: one ReplicaSet per template, found by the template, numbered by annotation.
+Pure.
+
+The annotations are Kubernetes' own: `kubectl rollout history` and `undo` read them.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Sequence
+
+import msgspec
+
+from fathom.control.owning import named_after, owned
+from fathom.controllers.pod_states import created_s
+from fathom.model.objects import NAME_ALPHABET, Obj, lookup, metadata
+
+HASH_LABEL = "pod-template-hash"
+PREFIX = "deployment.kubernetes.io/"
+REVISION, HISTORY = f"{PREFIX}revision", f"{PREFIX}revision-history"
+DESIRED, MOST = f"{PREFIX}desired-replicas", f"{PREFIX}max-replicas"
+# Of the Deployment itself: not copied to its ReplicaSets.
+OWN_NOTES = frozenset(
+    {
+        "kubectl.kubernetes.io/last-applied-configuration",
+        "deprecated.daemonset.template.generation",
+        REVISION,
+        HISTORY,
+        DESIRED,
+        MOST,
+        "fathom.dev/auto-revert",
+        "fathom.dev/reverted-from",
+        "fathom.dev/reverted-to",
+    }
+)
+HASH_LENGTH = 10
+HISTORY_LENGTH_MAX = 2000
+
+
+class Sets(msgspec.Struct, frozen=True):
+    """A Deployment's ReplicaSets. `old` in the order they were made."""
+
+    new: Obj | None
+    old: tuple[Obj, ...]
+
+    @property
+    def all(self) -> tuple[Obj, ...]:
+        return self.old if self.new is None else (*self.old, self.new)
+
+    @property
+    def active(self) -> tuple[Obj, ...]:
+        return tuple(one for one in self.all if size_of(one) > 0)
+
+
+def size_of(one: Obj) -> int:
+    replicas = lookup(one, "spec", "replicas")
+    return 1 if replicas is None else int(replicas)
+
+
+def notes_of(obj: Obj) -> dict[str, str]:
+    return metadata(obj).get("annotations") or {}
+
+
+def revision_of(one: Obj) -> int:
+    text = notes_of(one).get(REVISION, "")
+    return int(text) if text.isascii() and text.isdigit() and len(text) < 19 else 0
+
+
+def without_hash(template: Obj) -> Obj:
+    meta = template.get("metadata") or {}
+    labels = {name: value for name, value in (meta.get("labels") or {}).items() if name != HASH_LABEL}
+    return {**template, "metadata": {**meta, "labels": labels}}
+
+
+def template_of(obj: Obj) -> Obj:
+    """Without the label that only ReplicaSets have, and without what a server may add to empty metadata."""
+    template = without_hash(lookup(obj, "spec", "template") or {})
+    meta = {name: value for name, value in template["metadata"].items() if value}
+    return {**template, "metadata": meta}
+
+
+def split(deployment: Obj, sets: Iterable[Obj]) -> Sets:
+    """Which has the Deployment's template: the oldest, if several have."""
+    ordered = sorted(sets, key=lambda one: (created_s(one), str(metadata(one).get("name"))))
+    template = template_of(deployment)
+    new = next((one for one in ordered if template_of(one) == template), None)
+    return Sets(new, tuple(one for one in ordered if one is not new))
+
+
+def template_hash(deployment: Obj, collisions: int) -> str:
+    """Of the template in a fixed order of fields. Another number of collisions gives another hash."""
+    text = msgspec.json.encode([template_of(deployment), collisions], order="sorted")
+    number = int.from_bytes(hashlib.sha256(text).digest()[:16], "big")
+    found = ""
+    for _ in range(HASH_LENGTH):
+        number, digit = divmod(number, len(NAME_ALPHABET))
+        found += NAME_ALPHABET[digit]
+    return found
+
+
+def set_name(deployment: Obj, hash_: str) -> str:
+    return named_after(str(metadata(deployment)["name"]), hash_)
+
+
+def next_revision(sets: Sets) -> int:
+    return max((revision_of(one) for one in sets.old), default=0) + 1
+
+
+def set_of(deployment: Obj, *, hash_: str, replicas: int, notes: dict[str, str]) -> Obj:
+    """The ReplicaSet of the Deployment's template."""
+    template = lookup(deployment, "spec", "template") or {}
+    meta = template.get("metadata") or {}
+    labels = {**(meta.get("labels") or {}), HASH_LABEL: hash_}
+    selector = lookup(deployment, "spec", "selector") or {}
+    matched = {**(selector.get("matchLabels") or {}), HASH_LABEL: hash_}
+    spec: Obj = {
+        "replicas": replicas,
+        "selector": {**selector, "matchLabels": matched},
+        "template": {**template, "metadata": {**meta, "labels": labels}},
+    }
+    if min_ready_s := lookup(deployment, "spec", "minReadySeconds"):
+        spec["minReadySeconds"] = min_ready_s
+    made = {
+        "name": set_name(deployment, hash_),
+        "namespace": metadata(deployment)["namespace"],
+        "labels": labels,
+        "annotations": notes,
+    }
+    return owned({"metadata": made, "spec": spec}, deployment)
+
+
+def new_notes(deployment: Obj, sets: Sets) -> dict[str, str]:
+    """The annotations of the newest ReplicaSet: those of the Deployment, and its revision. One that was the
+    newest before, and is again after a rollback, remembers which revisions it was."""
+    given = {name: value for name, value in notes_of(deployment).items() if name not in OWN_NOTES}
+    revision, before = next_revision(sets), 0 if sets.new is None else revision_of(sets.new)
+    if before >= revision:
+        return {**given, REVISION: str(before)}
+    found = {**given, REVISION: str(revision)}
+    if sets.new is not None and before:
+        found[HISTORY] = _fitted([*_history(sets.new), str(before)])
+    return found
+
+
+def _fitted(numbers: list[str]) -> str:
+    """Without the oldest, as far as there is no room."""
+    while len(text := ",".join(numbers)) > HISTORY_LENGTH_MAX:
+        numbers = numbers[1:]
+    return text
+
+
+def _history(one: Obj) -> list[str]:
+    return [part for part in notes_of(one).get(HISTORY, "").split(",") if part]
+
+
+def outdated(deployment: Obj, sets: Sets) -> list[Obj]:
+    """Old ones that nobody needs any more: empty, seen to be, and more than the history keeps."""
+    limit = lookup(deployment, "spec", "revisionHistoryLimit")
+    if limit is None:
+        return []
+    empty = [one for one in sets.old if _is_empty(one)]
+    surplus = len(empty) - int(limit)
+    return sorted(empty, key=lambda one: (revision_of(one), created_s(one)))[:surplus] if surplus > 0 else []
+
+
+def _is_empty(one: Obj) -> bool:
+    meta, status = metadata(one), one.get("status") or {}
+    seen = (status.get("observedGeneration") or 0) >= (meta.get("generation") or 0)
+    return (
+        seen and not meta.get("deletionTimestamp") and size_of(one) == 0 and not (status.get("replicas") or 0)
+    )
+
+
+def total(sets: Sequence[Obj], field: str) -> int:
+    """A sum over what their statuses say."""
+    return sum(int(lookup(one, "status", field) or 0) for one in sets)

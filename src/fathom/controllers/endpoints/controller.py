@@ -1,0 +1,103 @@
+"""Say where a Service's pods can be reached: EndpointSlices, and the Endpoints that older clients read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import ClassVar
+
+from fathom.cache.snapshot import Snapshot
+from fathom.client.api import Resource
+from fathom.control.again import Again
+from fathom.control.kit import Kit
+from fathom.control.watches import NODE, POD, SERVICE, Kind, OwnedBy, Primary, Related, View, Watch
+from fathom.controllers.adoption import FOR_CHILDREN
+from fathom.controllers.endpoints.plan import plan_endpoints, plan_slices, selects
+from fathom.controllers.endpoints.plan_mirroring import plan_mirror
+from fathom.model.objects import Key, Obj, key_of, labels_of, metadata, uid_of
+from fathom.model.well_known import ZONE_LABEL
+
+ENDPOINTS = Kind("Endpoints", Resource("", "v1", "endpoints"))
+ENDPOINT_SLICE = Kind("EndpointSlice", Resource("discovery.k8s.io", "v1", "endpointslices"))
+
+
+def _services_of(pod: Obj, view: View) -> Iterable[Key]:
+    services = view().list("Service", str(metadata(pod).get("namespace")))
+    return tuple(key_of(service) for service in services if selects(service, pod))
+
+
+def _namesake(one: Obj, view: View) -> Iterable[Key]:
+    return (key_of(one),)
+
+
+def _pods_of(view: Snapshot, service: Obj) -> list[Obj]:
+    return [pod for pod in view.list("Pod", key_of(service).namespace) if selects(service, pod)]
+
+
+class EndpointSlices:
+    name = "endpointslices"
+    watches: ClassVar[tuple[Watch, ...]] = (
+        Primary(SERVICE, conditions=False),
+        Related(POD, concerns=_services_of, indexes=FOR_CHILDREN),
+        OwnedBy(ENDPOINT_SLICE),
+        Related(NODE),
+    )
+
+    def __init__(self, kit: Kit) -> None:
+        self._kit = kit
+
+    async def reconcile(self, key: Key) -> Again:
+        view = self._kit.snapshot()
+        service = view.get("Service", key)
+        if service is None:
+            return Again.never()
+        plan = plan_slices(
+            service,
+            _pods_of(view, service),
+            view.owned("EndpointSlice", uid_of(service)),
+            zone_of=lambda node: labels_of(view.get("Node", Key("", node)) or {}).get(ZONE_LABEL, ""),
+            named=lambda name: view.get("EndpointSlice", Key(key.namespace, name)) is not None,
+        )
+        return Again.after(await self._kit.apply(key, plan, seen=view))
+
+
+class EndpointsOfServices:
+    name = "endpoints"
+    watches: ClassVar[tuple[Watch, ...]] = (
+        Primary(SERVICE, conditions=False),
+        Related(POD, concerns=_services_of, indexes=FOR_CHILDREN),
+        Related(ENDPOINTS, concerns=_namesake),
+    )
+
+    def __init__(self, kit: Kit) -> None:
+        self._kit = kit
+
+    async def reconcile(self, key: Key) -> Again:
+        view = self._kit.snapshot()
+        service = view.get("Service", key)
+        if service is None:
+            return Again.never()
+        plan = plan_endpoints(service, _pods_of(view, service), view.get("Endpoints", key))
+        return Again.after(await self._kit.apply(key, plan, seen=view))
+
+
+class MirroredEndpoints:
+    """The other way round: Endpoints that are kept by hand, as slices."""
+
+    name = "mirrored-endpoints"
+    watches: ClassVar[tuple[Watch, ...]] = (
+        Primary(ENDPOINTS, conditions=False),
+        Related(SERVICE, concerns=_namesake),
+        OwnedBy(ENDPOINT_SLICE),
+    )
+
+    def __init__(self, kit: Kit) -> None:
+        self._kit = kit
+
+    async def reconcile(self, key: Key) -> Again:
+        view = self._kit.snapshot()
+        endpoints = view.get("Endpoints", key)
+        if endpoints is None:
+            return Again.never()
+        slices = view.owned("EndpointSlice", uid_of(endpoints))
+        plan = plan_mirror(endpoints, view.get("Service", key), slices)
+        return Again.after(await self._kit.apply(key, plan, seen=view))

@@ -1,0 +1,365 @@
+"""Which addresses a Service has, from the readiness of its pods: as EndpointSlices, and as Endpoints. Pure.
+
+"Equal, so nothing to do" is right only against what is really there:
+
+    1. A pod is ready, its address is written. 2. The pod goes; our view of the slices is from before 1.
+    3. None wanted, none there: equal. The address stays for ever.
+
+Two things keep that from happening: the loop waits until our own writes are seen, and a change of the slices
+themselves is looked at too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+import msgspec
+
+from fathom.cache.needs import Need, NoOlderThan
+from fathom.control.owning import child_name, owned
+from fathom.control.plan import NOTHING, OWN_WRITES, Create, Delete, Patch, Plan, contains, target
+from fathom.controllers.pod_states import has_ended, is_ready
+from fathom.model.freshness import ENDPOINTS_FRESH_S
+from fathom.model.objects import Obj, is_deleting, key_of, labels_of, lookup, metadata, uid_of
+from fathom.model.well_known import SERVICE_NAME_LABEL
+
+MANAGED_BY, MANAGER = "endpointslice.kubernetes.io/managed-by", "endpointslice-controller.k8s.io"
+HEADLESS = "service.kubernetes.io/headless"
+OVER_CAPACITY = "endpoints.kubernetes.io/over-capacity"
+ENDPOINTS_BY, ENDPOINTS_MANAGER = "endpoints.kubernetes.io/managed-by", "endpoint-controller"
+# Values of a Service's trafficDistribution that ask for what is near.
+NEAR = frozenset({"PreferClose", "PreferSameZone", "PreferSameNode"})
+
+SLICE_ENDPOINTS_MAX = 100  # Kubernetes' default.
+ENDPOINTS_MAX = 1000  # Of the old kind, in all; Kubernetes' limit.
+
+NEEDS: tuple[Need, ...] = (OWN_WRITES, NoOlderThan(ENDPOINTS_FRESH_S, ("Service", "Pod", "EndpointSlice")))
+
+Ports = tuple[tuple[tuple[str, object], ...], ...]  # Each port's fields, as something that can be a key.
+
+
+class PortGroup(msgspec.Struct, frozen=True):
+    """What the endpoints of one slice have in common."""
+
+    family: str  # IPv4, IPv6
+    ports: Ports
+
+
+def has_selector(service: Obj) -> bool:
+    """Without one, or with a name elsewhere, its endpoints are somebody else's."""
+    if lookup(service, "spec", "type") == "ExternalName":
+        return False
+    return bool(lookup(service, "spec", "selector"))
+
+
+def selects(service: Obj, pod: Obj) -> bool:
+    selector, labels = lookup(service, "spec", "selector") or {}, labels_of(pod)
+    return bool(selector) and all(labels.get(name) == value for name, value in selector.items())
+
+
+def families_of(service: Obj) -> list[str]:
+    return list(lookup(service, "spec", "ipFamilies") or ("IPv4",))
+
+
+def address_of(pod: Obj, family: str) -> str:
+    listed = [str(one.get("ip")) for one in lookup(pod, "status", "podIPs") or ()]
+    first = lookup(pod, "status", "podIP")
+    addresses = [*([str(first)] if first else ()), *listed]
+    return next((ip for ip in addresses if (":" in ip) == (family == "IPv6")), "")
+
+
+def ports_of(service: Obj, pod: Obj) -> Ports:
+    """As this pod has them: a name may mean another number in every pod. One that it does not have is left
+    out."""
+    found = []
+    for port in lookup(service, "spec", "ports") or ():
+        number = _number(port, pod)
+        if number is not None:
+            shown = {
+                "name": port.get("name") or "",
+                "port": number,
+                "protocol": port.get("protocol") or "TCP",
+                "appProtocol": port.get("appProtocol"),
+            }
+            found.append(tuple((name, value) for name, value in shown.items() if value is not None))
+    return tuple(found)
+
+
+def _number(port: Obj, pod: Obj) -> int | None:
+    wanted = port.get("targetPort") or port.get("port")
+    if isinstance(wanted, int):
+        return wanted
+    for container in _containers(pod):
+        for one in container.get("ports") or ():
+            same = (one.get("protocol") or "TCP") == (port.get("protocol") or "TCP")
+            if one.get("name") == wanted and same:
+                return int(one["containerPort"])
+    return None
+
+
+def _containers(pod: Obj) -> list[Obj]:
+    sidecars = [
+        one for one in lookup(pod, "spec", "initContainers") or () if one.get("restartPolicy") == "Always"
+    ]
+    return [*(lookup(pod, "spec", "containers") or ()), *sidecars]
+
+
+def endpoint_of(service: Obj, pod: Obj, *, address: str, zone: str) -> Obj:
+    serving, going = is_ready(pod), is_deleting(pod)
+    publishes_all = bool(lookup(service, "spec", "publishNotReadyAddresses"))
+    endpoint: Obj = {
+        "addresses": [address],
+        "conditions": {
+            "ready": publishes_all or (serving and not going),
+            "serving": serving,
+            "terminating": going,
+        },
+        "targetRef": _reference(pod),
+    }
+    if node := lookup(pod, "spec", "nodeName"):
+        endpoint["nodeName"] = node
+    if zone:
+        endpoint["zone"] = zone
+    if hostname := _hostname(service, pod):
+        endpoint["hostname"] = hostname
+    if endpoint["conditions"]["ready"] and (hints := _hints(service, endpoint)):
+        endpoint["hints"] = hints
+    return endpoint
+
+
+def _hostname(service: Obj, pod: Obj) -> str:
+    spec = pod.get("spec") or {}
+    return str(spec.get("hostname") or "") if spec.get("subdomain") == metadata(service)["name"] else ""
+
+
+def _hints(service: Obj, endpoint: Obj) -> Obj:
+    """For whom it is near, where the Service prefers that."""
+    wish, found = lookup(service, "spec", "trafficDistribution"), dict[str, list[Obj]]()
+    if wish in NEAR and "zone" in endpoint:
+        found["forZones"] = [{"name": endpoint["zone"]}]
+    if wish == "PreferSameNode" and "nodeName" in endpoint:
+        found["forNodes"] = [{"name": endpoint["nodeName"]}]
+    return found
+
+
+def _reference(pod: Obj) -> Obj:
+    key = key_of(pod)
+    return {"kind": "Pod", "namespace": key.namespace, "name": key.name, "uid": uid_of(pod)}
+
+
+def wanted_endpoints(
+    service: Obj, pods: Sequence[Obj], zone_of: Callable[[str], str]
+) -> dict[PortGroup, dict[str, Obj]]:
+    """By what they have in common, and by the pod's UID."""
+    found: dict[PortGroup, dict[str, Obj]] = {}
+    for family in families_of(service):
+        for pod in pods:
+            address = address_of(pod, family)
+            if not address or has_ended(pod) or not selects(service, pod):
+                continue
+            zone = zone_of(str(lookup(pod, "spec", "nodeName") or ""))
+            group = PortGroup(family, ports_of(service, pod))
+            endpoint = endpoint_of(service, pod, address=address, zone=zone)
+            found.setdefault(group, {})[uid_of(pod)] = endpoint
+    return found
+
+
+# Slices.
+
+
+def plan_slices(
+    service: Obj,
+    pods: Sequence[Obj],
+    slices: Sequence[Obj],
+    *,
+    zone_of: Callable[[str], str] = lambda node: "",
+    named: Callable[[str], bool] = lambda name: False,
+) -> Plan:
+    """An endpoint stays in the slice where it is: what follows slices reads one change, not all of them."""
+    if is_deleting(service) or not has_selector(service):
+        return NOTHING
+    mine = [one for one in slices if labels_of(one).get(MANAGED_BY) == MANAGER and not is_deleting(one)]
+    creates, patches, used = list[Create](), list[Patch](), list[str]()
+    nothing = group_of(mine[0]) if mine else PortGroup(families_of(service)[0], ports_of(service, {}))
+    for group, wanted in (wanted_endpoints(service, pods, zone_of) or {nothing: {}}).items():
+        of_group = [one for one in mine if group_of(one) == group]
+        kept, rest = _kept(of_group, wanted)
+        _fill(kept, rest)
+        for one in of_group:
+            content = kept[metadata(one)["name"]]
+            if content or one is _last_resort(of_group, kept):
+                used.append(metadata(one)["name"])
+                patches += _changed(service, one, content)
+        if not of_group or rest:
+            creates += _created(service, group, rest, named=named, before=creates)
+    deletes = tuple(Delete(target("EndpointSlice", one)) for one in mine if metadata(one)["name"] not in used)
+    return Plan(
+        creates=tuple(creates),
+        patches=tuple(patches),
+        deletes=deletes,
+        needs=NEEDS if deletes else (),
+        why="another set of endpoints" if creates or patches or deletes else "",
+    )
+
+
+def group_of(one: Obj) -> PortGroup:
+    order = ("name", "port", "protocol", "appProtocol")
+    ports = tuple(
+        tuple((name, port[name]) for name in order if port.get(name) is not None)
+        for port in one.get("ports") or ()
+    )
+    return PortGroup(str(one.get("addressType")), ports)
+
+
+def _kept(slices: Sequence[Obj], wanted: Mapping[str, Obj]) -> tuple[dict[str, list[Obj]], list[Obj]]:
+    """What stays where, by slice; and what has no place yet."""
+    left = dict(wanted)
+    kept: dict[str, list[Obj]] = {}
+    for one in slices:
+        uids = [str(lookup(endpoint, "targetRef", "uid")) for endpoint in one.get("endpoints") or ()]
+        kept[metadata(one)["name"]] = [left.pop(uid) for uid in uids if uid in left]
+    return kept, list(left.values())
+
+
+def _fill(kept: Mapping[str, list[Obj]], rest: list[Obj]) -> None:
+    """The fullest first, so that as few slices as possible change and the emptiest can go."""
+    for content in sorted(kept.values(), key=len, reverse=True):
+        room = SLICE_ENDPOINTS_MAX - len(content)
+        content.extend(rest[:room])
+        del rest[:room]
+
+
+def _last_resort(slices: Sequence[Obj], kept: Mapping[str, list[Obj]]) -> Obj | None:
+    """Of slices that are all empty one stays: that a Service has no endpoints is worth saying."""
+    return slices[0] if slices and not any(kept.values()) else None
+
+
+def _changed(service: Obj, one: Obj, content: list[Obj]) -> list[Patch]:
+    change: Obj = {}
+    if (one.get("endpoints") or []) != content:
+        change["endpoints"] = content
+    if labels := _relabelled(one, _labels(service)):
+        change["metadata"] = {"labels": labels}
+    return [Patch(target("EndpointSlice", one), change)] if change else []
+
+
+def _relabelled(obj: Obj, labels: Mapping[str, str]) -> dict[str, str | None]:
+    """As a merge patch: what it should have, and without what its Service has no more. {} if it is so."""
+    there = labels_of(obj)
+    return {} if there == labels else {**dict.fromkeys(there), **labels}
+
+
+def _created(
+    service: Obj,
+    group: PortGroup,
+    rest: Sequence[Obj],
+    *,
+    named: Callable[[str], bool],
+    before: Sequence[Create],
+) -> list[Create]:
+    chunks = [
+        list(rest[at : at + SLICE_ENDPOINTS_MAX]) for at in range(0, max(1, len(rest)), SLICE_ENDPOINTS_MAX)
+    ]
+    stem = f"{metadata(service)['name']}-{group.family.lower()}"
+    taken = [create.obj["metadata"]["name"] for create in before]
+    names: list[str] = []
+    number = 0
+    while len(names) < len(chunks):
+        name = child_name(stem, number)
+        if name not in taken and not named(name):
+            names.append(name)
+        number += 1
+    return [
+        Create("EndpointSlice", _slice(service, group, name, chunk))
+        for name, chunk in zip(names, chunks, strict=True)
+    ]
+
+
+def _slice(service: Obj, group: PortGroup, name: str, endpoints: list[Obj]) -> Obj:
+    meta = {"name": name, "namespace": key_of(service).namespace, "labels": _labels(service)}
+    made: Obj = {
+        "metadata": meta,
+        "addressType": group.family,
+        "ports": [dict(port) for port in group.ports],
+        "endpoints": endpoints,
+    }
+    return owned(made, service)
+
+
+def _labels(service: Obj) -> dict[str, str]:
+    headless = {HEADLESS: ""} if lookup(service, "spec", "clusterIP") == "None" else {}
+    name = metadata(service)["name"]
+    return {**labels_of(service), **headless, SERVICE_NAME_LABEL: name, MANAGED_BY: MANAGER}
+
+
+# Endpoints, as they were before slices.
+
+
+def plan_endpoints(service: Obj, pods: Sequence[Obj], there: Obj | None) -> Plan:
+    if is_deleting(service) or not has_selector(service):
+        return NOTHING
+    subsets, whole = subsets_of(service, pods)
+    labels = {**labels_of(service), ENDPOINTS_BY: ENDPOINTS_MANAGER}
+    labels.pop(HEADLESS, None)
+    if lookup(service, "spec", "clusterIP") == "None":
+        labels[HEADLESS] = ""
+    notes = {OVER_CAPACITY: None if whole else "truncated"}
+    if there is None:
+        key = key_of(service)
+        meta: Obj = {"name": key.name, "namespace": key.namespace, "labels": labels}
+        made = {"metadata": meta if whole else {**meta, "annotations": notes}, "subsets": subsets}
+        return Plan(creates=(Create("Endpoints", owned(made, service)),), why="first")
+    change = _endpoints_changed(there, subsets, labels, notes)
+    return (
+        Plan(patches=(Patch(target("Endpoints", there), change),), why="another set") if change else NOTHING
+    )
+
+
+def _endpoints_changed(
+    there: Obj, subsets: list[Obj], labels: dict[str, str], notes: Mapping[str, str | None]
+) -> Obj:
+    change: Obj = {} if (there.get("subsets") or []) == subsets else {"subsets": subsets or None}
+    meta: Obj = {}
+    if relabelled := _relabelled(there, labels):
+        meta["labels"] = relabelled
+    if not contains(metadata(there).get("annotations") or {}, dict(notes)):
+        meta["annotations"] = notes
+    return {**change, "metadata": meta} if meta else change
+
+
+def subsets_of(service: Obj, pods: Sequence[Obj]) -> tuple[list[Obj], bool]:
+    """By ports; and whether all of them found room."""
+    family = families_of(service)[0]
+    publishes_all = bool(lookup(service, "spec", "publishNotReadyAddresses"))
+    found: dict[Ports, tuple[list[Obj], list[Obj]]] = {}
+    number = 0
+    for pod in sorted(pods, key=lambda one: not is_ready(one)):
+        address = address_of(pod, family)
+        if not address or has_ended(pod) or is_deleting(pod) or not selects(service, pod):
+            continue
+        number += 1
+        if number > ENDPOINTS_MAX:
+            break
+        shown: Obj = {"ip": address, "targetRef": _reference(pod)}
+        if node := lookup(pod, "spec", "nodeName"):
+            shown["nodeName"] = node
+        if hostname := _hostname(service, pod):
+            shown["hostname"] = hostname
+        ready = publishes_all or is_ready(pod)
+        found.setdefault(ports_of(service, pod), ([], []))[0 if ready else 1].append(shown)
+    return [_subset(ports, *found[ports]) for ports in sorted(found, key=repr)], number <= ENDPOINTS_MAX
+
+
+def _subset(ports: Ports, ready: list[Obj], waiting: list[Obj]) -> Obj:
+    subset: Obj = {}
+    if ready:
+        subset["addresses"] = sorted(ready, key=_order)
+    if waiting:
+        subset["notReadyAddresses"] = sorted(waiting, key=_order)
+    if ports:
+        subset["ports"] = [{name: value for name, value in port if name != "name" or value} for port in ports]
+    return subset
+
+
+def _order(address: Obj) -> tuple[str, str]:
+    return str(address["ip"]), str(address["targetRef"]["uid"])

@@ -1,0 +1,102 @@
+"""EndpointSlices from Endpoints that somebody keeps by hand, for a Service without selector. Pure.
+
+As kube-controller-manager mirrors them: whoever follows slices, as our gateway does, finds them too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from fathom.cache.needs import Need, NoOlderThan
+from fathom.control.owning import child_name, owned
+from fathom.control.plan import NOTHING, OWN_WRITES, Create, Delete, Patch, Plan, target
+from fathom.controllers.endpoints.plan import MANAGED_BY, has_selector
+from fathom.model.freshness import ENDPOINTS_FRESH_S
+from fathom.model.objects import Obj, is_deleting, key_of, labels_of, lookup, metadata
+from fathom.model.well_known import SERVICE_NAME_LABEL, SKIP_MIRROR_LABEL
+
+MIRROR = "endpointslicemirroring-controller.k8s.io"
+LEADER = "control-plane.alpha.kubernetes.io/leader"  # An Endpoints object that is really a lock.
+SUBSET_ADDRESSES_MAX = 1000  # Kubernetes' limit.
+
+NEEDS: tuple[Need, ...] = (
+    OWN_WRITES,
+    NoOlderThan(ENDPOINTS_FRESH_S, ("Service", "Endpoints", "EndpointSlice")),
+)
+
+
+def is_mirrored(endpoints: Obj, service: Obj | None) -> bool:
+    if service is None or is_deleting(service) or is_deleting(endpoints):
+        return False
+    annotations = metadata(endpoints).get("annotations") or {}
+    if labels_of(endpoints).get(SKIP_MIRROR_LABEL) == "true" or LEADER in annotations:
+        return False
+    return lookup(service, "spec", "type") != "ExternalName" and not has_selector(service)
+
+
+def plan_mirror(endpoints: Obj, service: Obj | None, slices: Sequence[Obj]) -> Plan:
+    """`slices`: those that belong to these endpoints."""
+    mine = {metadata(one)["name"]: one for one in slices if labels_of(one).get(MANAGED_BY) == MIRROR}
+    wanted = dict(_wanted(endpoints)) if is_mirrored(endpoints, service) else {}
+    creates = [
+        Create("EndpointSlice", owned(one, endpoints)) for name, one in wanted.items() if name not in mine
+    ]
+    patches = [
+        Patch(target("EndpointSlice", there), change)
+        for name, there in mine.items()
+        if name in wanted and (change := _change(there, wanted[name]))
+    ]
+    deletes = [Delete(target("EndpointSlice", one)) for name, one in mine.items() if name not in wanted]
+    if not creates and not patches and not deletes:
+        return NOTHING
+    return Plan(
+        creates=tuple(creates),
+        patches=tuple(patches),
+        deletes=tuple(deletes),
+        needs=NEEDS if deletes else (),
+        why="its Endpoints say otherwise",
+    )
+
+
+def _wanted(endpoints: Obj) -> Iterator[tuple[str, Obj]]:
+    """One for each subset and family, by a name that says which."""
+    key = key_of(endpoints)
+    labels = {**labels_of(endpoints), SERVICE_NAME_LABEL: key.name, MANAGED_BY: MIRROR}
+    for number, subset in enumerate(endpoints.get("subsets") or ()):
+        for family in ("IPv4", "IPv6"):
+            found = [one for one in _endpoints(subset) if (":" in one["addresses"][0]) == (family == "IPv6")]
+            if found:
+                name = child_name(f"{key.name}-mirror-{family.lower()}", number)
+                yield (
+                    name,
+                    {
+                        "metadata": {"name": name, "namespace": key.namespace, "labels": labels},
+                        "addressType": family,
+                        "ports": [_port(port) for port in subset.get("ports") or ()],
+                        "endpoints": found[:SUBSET_ADDRESSES_MAX],
+                    },
+                )
+
+
+def _endpoints(subset: Obj) -> Iterator[Obj]:
+    for field, ready in (("addresses", True), ("notReadyAddresses", False)):
+        for address in subset.get(field) or ():
+            kept = {
+                name: address[name] for name in ("hostname", "nodeName", "targetRef") if address.get(name)
+            }
+            yield {"addresses": [str(address["ip"])], "conditions": {"ready": ready}, **kept}
+
+
+def _port(port: Obj) -> Obj:
+    shown = {"name": port.get("name") or "", "port": port["port"], "protocol": port.get("protocol") or "TCP"}
+    return {**shown, **({"appProtocol": port["appProtocol"]} if port.get("appProtocol") else {})}
+
+
+def _change(there: Obj, wanted: Obj) -> Obj:
+    change = {
+        name: wanted[name] for name in ("endpoints", "ports") if (there.get(name) or []) != wanted[name]
+    }
+    labels = metadata(wanted)["labels"]
+    if any(labels_of(there).get(name) != value for name, value in labels.items()):
+        change["metadata"] = {"labels": labels}
+    return change

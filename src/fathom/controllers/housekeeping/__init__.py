@@ -1,0 +1,1 @@
+"""Runs in the API server: garbage collection, namespaces, quotas, expiry of Events."""

@@ -1,0 +1,123 @@
+"""The controllers that an API cannot do without, woken by its changes: one queue and one worker each.
+
+They run in the API server's process and act through its front door with an identity of their own. They are
+level-based: an observation only says whom to look at, so losing or doubling one does no harm.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+from fathom.client.local import LocalClient
+from fathom.control.queue import WorkQueue
+from fathom.control.retry import FOREVER
+from fathom.controllers.autoscaler.scale_rights import ROLES, ScaleRights
+from fathom.controllers.housekeeping.custom_definitions import DefinitionController
+from fathom.controllers.housekeeping.event_expiry import EXPIRE_S, KEEP_S, EventController
+from fathom.controllers.housekeeping.garbage_collector import Collector
+from fathom.controllers.housekeeping.namespaces import RECHECK_S, NamespaceController
+from fathom.controllers.housekeeping.plan_garbage import Ref
+from fathom.controllers.housekeeping.resource_quotas import EVERY_S as RECOUNT_S
+from fathom.controllers.housekeeping.resource_quotas import Mend, QuotaController
+from fathom.controllers.housekeeping.tenant_quotas import EVERY_S as REPORT_S
+from fathom.controllers.housekeeping.tenant_quotas import TenantController
+from fathom.model.accounts import SCALE_ROLE
+from fathom.model.body import Body
+from fathom.model.errors import ApiError
+from fathom.model.times import SECOND_NS, timestamp
+from fathom.model.view import Resources, View
+from fathom.seams.log import Log
+from fathom.seams.outside import Outside
+
+NAMESPACES = "namespaces"
+DEFINITIONS = "customresourcedefinitions.apiextensions.k8s.io"
+KEYS_MAX = 100_000_000
+
+
+class Housekeeping:
+    def __init__(
+        self,
+        *,
+        client: LocalClient,
+        view: View,
+        resources: Resources,
+        outside: Outside,
+        log: Log,
+        mend_quota: Mend,
+        tenant_status: Mend,
+    ) -> None:
+        self._outside = outside
+        self._log = log
+        # Nobody else would finish what these began, so they never give up; and what is not taken in would
+        # stay for ever, so there is room for all that a store can hold.
+        self._garbage: WorkQueue[Ref] = WorkQueue(outside.rng, retry=FOREVER, keys_max=KEYS_MAX)
+        self._namespaces: WorkQueue[str] = WorkQueue(outside.rng, retry=FOREVER)
+        # Who has just come does not wait until others are gone: its first pods need their account.
+        self._new_namespaces: WorkQueue[str] = WorkQueue(outside.rng, retry=FOREVER)
+        self._definitions: WorkQueue[str] = WorkQueue(outside.rng, retry=FOREVER)
+        self._collector = Collector(client=client, view=view, resources=resources, queue=self._garbage)
+        self._namespace = NamespaceController(client=client, view=view, resources=resources)
+        self._quotas = QuotaController(client=client, view=view, mend=mend_quota)
+        self._tenants = TenantController(client=client, view=view, status=tenant_status)
+        self._events = EventController(client=client, view=view)
+        self._definition = DefinitionController(client=client, view=view, resources=resources)
+        self._scale_rights = ScaleRights(client=client, view=view)
+
+    def observe(self, resource: str, key: str, body: Body | None, previous: Body | None) -> None:
+        """`key` is the object's path below its resource: 'default/web', or 'kube-system'."""
+        self._collector.observe(resource, body, previous)
+        if resource == NAMESPACES:
+            (self._new_namespaces if previous is None else self._namespaces).add(key)
+        elif resource == DEFINITIONS or (resource == ROLES and key == SCALE_ROLE):
+            self._definitions.add(key)
+
+    async def run(self) -> None:
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._work("garbage", self._garbage, self._collect))
+            group.create_task(self._work("namespaces", self._namespaces, self._empty))
+            group.create_task(self._work("namespaces", self._new_namespaces, self._empty))
+            group.create_task(self._work("definitions", self._definitions, self._define))
+            group.create_task(self._now_and_then("quotas", self._quotas.recount, RECOUNT_S))
+            group.create_task(self._now_and_then("tenants", self._tenants.report, REPORT_S))
+            group.create_task(self._now_and_then("events", self._expire, EXPIRE_S))
+
+    async def _now_and_then(self, who: str, work: Callable[[], Awaitable[None]], every_s: float) -> None:
+        while True:
+            await asyncio.sleep(every_s)
+            try:
+                await work()
+            except ApiError as error:
+                self._log.warn("reconcile", controller=who, error=error.message)
+
+    async def _expire(self) -> None:
+        await self._events.expire(before=timestamp(self._outside.clock.now_ns() - KEEP_S * SECOND_NS))
+
+    async def _collect(self, ref: Ref) -> None:
+        await self._collector.reconcile(ref)
+
+    async def _empty(self, name: str) -> None:
+        now = timestamp(self._outside.clock.now_ns())
+        if await self._namespace.reconcile(name, now=now):
+            self._namespaces.add_after(name, RECHECK_S)
+
+    async def _define(self, name: str) -> None:
+        """Of a definition, or of the role that follows them all: no definition has its name."""
+        await self._scale_rights.reconcile()
+        if await self._definition.reconcile(name):
+            self._definitions.add_after(name, RECHECK_S)
+
+    async def _work(self, who: str, queue: WorkQueue, reconcile: Callable[..., Awaitable[None]]) -> None:  # type: ignore[type-arg]  # any key
+        while (taken := await queue.take()) is not None:
+            key = taken.key
+            try:
+                await reconcile(key)
+            except ApiError as error:
+                if error.code != 409:  # A lost race is ordinary: look again.
+                    self._log.warn("reconcile", controller=who, key=str(key), error=error.message)
+                queue.failed(key)
+            except Exception as error:  # One object's trouble must not stop the others.
+                self._log.error("reconcile", controller=who, key=str(key), error=repr(error))
+                queue.failed(key)
+            else:
+                queue.done(key)

@@ -1,0 +1,207 @@
+"""The collector's hands: watch every change, keep the index of owners, carry out what `plan_garbage` plans."""
+
+from __future__ import annotations
+
+from fathom.client.local import LocalClient
+from fathom.control.queue import WorkQueue
+from fathom.controllers.housekeeping.plan_garbage import (
+    FOREGROUND,
+    Collect,
+    Disown,
+    Owner,
+    Ref,
+    orphans_dependents,
+    plan_dependent,
+    plan_owner,
+    waits_for_dependents,
+    without_owners,
+)
+from fathom.model.body import Body
+from fathom.model.errors import ApiError
+from fathom.model.media_types import MERGE_PATCH
+from fathom.model.objects import Key, Obj, key_of, metadata, uid_of
+from fathom.model.view import Resources, View
+
+_OWNED = b'"ownerReferences"'
+_HELD = (FOREGROUND.encode(), b'"orphan"')
+
+
+class Collector:
+    """Level-based: `observe` only says whom to look at; `reconcile` looks again."""
+
+    def __init__(
+        self, *, client: LocalClient, view: View, resources: Resources, queue: WorkQueue[Ref]
+    ) -> None:
+        self._client = client
+        self._view = view
+        self._resources = resources
+        self._queue = queue
+        self._dependents: dict[str, dict[Ref, None]] = {}  # Owner's UID -> who names it as an owner.
+        self._owners: dict[Ref, tuple[str, ...]] = {}  # The same, the other way round.
+
+    def observe(self, resource: str, body: Body | None, previous: Body | None) -> None:
+        """One change of one object. Most objects own nothing and have no owner: bytes tell."""
+        last = body or previous
+        if last is None:
+            return
+        encoded = last.encoded
+        related = _OWNED in encoded or (previous is not None and _OWNED in previous.encoded)
+        held = body is not None and (_HELD[0] in encoded or _HELD[1] in encoded)
+        if body is not None and not related and not held:
+            return
+        obj = last.obj
+        ref = Ref(resource, *key_of(obj))
+        if related:
+            self._reindex(ref, obj if body is not None else None)
+            self._wake_owners(previous)
+        if body is None:
+            for dependent in self._dependents.get(uid_of(obj), ()):
+                self._queue.add(dependent)
+        elif related or held:
+            self._queue.add(ref)
+
+    def _reindex(self, ref: Ref, obj: Obj | None) -> None:
+        for uid in self._owners.pop(ref, ()):
+            group = self._dependents.get(uid, {})
+            group.pop(ref, None)
+            if not group:
+                self._dependents.pop(uid, None)
+        if obj is None:
+            return
+        uids = tuple(reference["uid"] for reference in _references(obj))
+        if uids:
+            self._owners[ref] = uids
+            for uid in uids:
+                self._dependents.setdefault(uid, {})[ref] = None
+
+    def _wake_owners(self, previous: Body | None) -> None:
+        """A dependent that went or let go may be what an owner was waiting for."""
+        if previous is None or _OWNED not in previous.encoded:
+            return
+        obj = previous.obj
+        for reference in _references(obj):
+            owner = self._owner_ref(obj, reference)
+            if owner is not None:
+                self._queue.add(owner)
+
+    async def reconcile(self, ref: Ref) -> None:
+        if self._is_well(ref):
+            return
+        obj = await self._read(ref)
+        if obj is None:
+            return
+        await self._as_dependent(ref, obj)
+        if waits_for_dependents(obj) or orphans_dependents(obj):
+            await self._as_owner(ref, obj)
+
+    def _is_well(self, ref: Ref) -> bool:
+        """Whether all its owners are there and nobody waits, as our view has it: of most changes no more need
+        be known. A view that is behind does no harm: when it hears that an owner goes, `observe` says again
+        whom to look at. What is done about it follows from reading anew."""
+        seen = self._view.get(ref.resource, Key(ref.namespace, ref.name))
+        if seen is None or waits_for_dependents(seen.obj) or orphans_dependents(seen.obj):
+            return False
+        return all(self._is_there(seen.obj, reference) for reference in _references(seen.obj))
+
+    def _is_there(self, obj: Obj, reference: Obj) -> bool:
+        ref = self._owner_ref(obj, reference)
+        owner = None if ref is None else self._view.get(ref.resource, Key(ref.namespace, ref.name))
+        if owner is None or uid_of(owner.obj) != reference["uid"]:
+            return False
+        return not waits_for_dependents(owner.obj)
+
+    async def _as_dependent(self, ref: Ref, obj: Obj) -> None:
+        owners = []
+        for reference in _references(obj):
+            owner = await self._look_up(obj, reference)
+            if owner is None:
+                return  # Of a kind nobody knows: neither there nor gone. Leave it alone.
+            owners.append(owner)
+        action = plan_dependent(obj, tuple(owners), has_dependents=uid_of(obj) in self._dependents)
+        if isinstance(action, Collect):
+            await self._delete(ref, obj, action.policy)
+        elif isinstance(action, Disown):
+            await self._disown(ref, obj, action.uids)
+
+    async def _look_up(self, obj: Obj, reference: Obj) -> Owner | None:
+        ref = self._owner_ref(obj, reference)
+        if ref is None:
+            return None
+        uid = str(reference["uid"])
+        owner = await self._read(ref)
+        if owner is None or uid_of(owner) != uid:
+            return Owner(uid, exists=False)
+        return Owner(uid, exists=True, waits=waits_for_dependents(owner))
+
+    async def _as_owner(self, ref: Ref, obj: Obj) -> None:
+        uid = uid_of(obj)
+        dependents = self._dependents_of(uid)
+        if orphans_dependents(obj):
+            for dependent, child in dependents:
+                await self._disown(dependent, child, (uid,))
+            dependents = self._dependents_of(uid)
+        else:
+            for dependent, _ in dependents:
+                self._queue.add(dependent)
+        release = plan_owner(obj, tuple(child for _, child in dependents))
+        if release is not None:
+            kept = [name for name in metadata(obj).get("finalizers") or () if name != release.finalizer]
+            await self._patch(ref, obj, {"finalizers": kept})
+
+    def _dependents_of(self, uid: str) -> list[tuple[Ref, Obj]]:
+        found = []
+        for ref in self._dependents.get(uid, ()):
+            seen = self._view.get(ref.resource, Key(ref.namespace, ref.name))
+            if seen is not None:
+                found.append((ref, seen.obj))
+        return found
+
+    async def _disown(self, ref: Ref, obj: Obj, uids: tuple[str, ...]) -> None:
+        await self._patch(ref, obj, {"ownerReferences": without_owners(obj, uids)})
+
+    async def _patch(self, ref: Ref, obj: Obj, change: Obj) -> None:
+        """Lists are replaced whole, so the UID must still be the one we looked at; a race is seen again."""
+        path = self._resources.path(ref.resource, ref.namespace, ref.name)
+        if path is None:
+            return
+        meta: Obj = {"uid": uid_of(obj), **change}
+        version = metadata(obj).get("resourceVersion")
+        if version:
+            meta["resourceVersion"] = version
+        await self._forgiving("PATCH", path, body={"metadata": meta}, content_type=MERGE_PATCH)
+
+    async def _delete(self, ref: Ref, obj: Obj, policy: str) -> None:
+        path = self._resources.path(ref.resource, ref.namespace, ref.name)
+        if path is not None:
+            # The UID guards a namesake that was made after we looked.
+            options = {"propagationPolicy": policy, "preconditions": {"uid": uid_of(obj)}}
+            await self._forgiving("DELETE", path, body=options)
+
+    async def _forgiving(self, method: str, path: str, *, body: Obj, content_type: str = "") -> None:
+        try:
+            await self._client.call(method, path, body=body, content_type=content_type or "application/json")
+        except ApiError as error:
+            if error.code != 404:
+                raise
+
+    async def _read(self, ref: Ref) -> Obj | None:
+        path = self._resources.path(ref.resource, ref.namespace, ref.name)
+        if path is None:
+            return None
+        try:
+            return await self._client.call("GET", path)
+        except ApiError as error:
+            if error.code == 404:
+                return None
+            raise
+
+    def _owner_ref(self, obj: Obj, reference: Obj) -> Ref | None:
+        resource = self._resources.named(str(reference.get("apiVersion")), str(reference.get("kind")))
+        if resource is None:
+            return None
+        namespace = key_of(obj).namespace if self._resources.is_namespaced(resource) else ""
+        return Ref(resource, namespace, str(reference.get("name")))
+
+
+def _references(obj: Obj) -> list[Obj]:
+    return metadata(obj).get("ownerReferences") or []

@@ -1,0 +1,171 @@
+"""The beginning and the end of a namespace.
+
+An active namespace gets its `default` service account. A terminating one is emptied; when nothing is left
+inside, the `kubernetes` finalizer is taken away and the server removes it. What still holds it is said in its
+conditions.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from fathom.client.local import LocalClient
+from fathom.controllers.pod_states import seconds
+from fathom.model.conditions import NUMBERS_EVERY_S, differ_in_numbers
+from fathom.model.errors import ApiError
+from fathom.model.objects import Obj, lookup, metadata
+from fathom.model.view import Resources, View
+
+FINALIZER = "kubernetes"
+RECHECK_S = 1.0  # Finalizers inside are somebody else's to finish; their end wakes us anyway.
+
+
+class Emptying(msgspec.Struct, frozen=True):
+    """What to do for a terminating namespace."""
+
+    delete: tuple[str, ...] = ()  # Resources to delete all objects of.
+    finalize: bool = False
+    remaining: tuple[tuple[str, int], ...] = ()  # What is left, by resource.
+    held: tuple[tuple[str, int], ...] = ()  # By which finalizers of how many objects.
+
+
+def plan_namespace(namespace: Obj, contents: dict[str, list[Obj]]) -> Emptying:
+    """`contents`: resource -> objects inside, only those that have any."""
+    if not metadata(namespace).get("deletionTimestamp"):
+        return Emptying()
+    if not contents:
+        return Emptying(finalize=FINALIZER in (lookup(namespace, "spec", "finalizers") or ()))
+    held: dict[str, int] = {}
+    delete = []
+    for resource, objs in contents.items():
+        if any(not metadata(obj).get("deletionTimestamp") for obj in objs):
+            delete.append(resource)
+        for obj in objs:
+            for finalizer in metadata(obj).get("finalizers") or ():
+                held[finalizer] = held.get(finalizer, 0) + 1
+    remaining = tuple((resource, len(objs)) for resource, objs in contents.items())
+    return Emptying(delete=tuple(delete), remaining=remaining, held=tuple(sorted(held.items())))
+
+
+def conditions(plan: Emptying, *, now: str, before: list[Obj]) -> list[Obj]:
+    """What a person who waits for the namespace to go wants to know."""
+    left = ", ".join(f"{resource} has {count} resource instances" for resource, count in plan.remaining)
+    by = ", ".join(f"{finalizer} in {count} resource instances" for finalizer, count in plan.held)
+    wanted = (
+        (
+            "NamespaceContentRemaining",
+            "SomeResourcesRemain",
+            "ContentRemoved",
+            left,
+            f"Some resources are remaining: {left}",
+            "All content successfully removed",
+        ),
+        (
+            "NamespaceFinalizersRemaining",
+            "SomeFinalizersRemain",
+            "ContentHasNoFinalizers",
+            by,
+            f"Some content in the namespace has finalizers remaining: {by}",
+            "All content-preserving finalizers finished",
+        ),
+    )
+    return [
+        _condition(kind, (why, message) if what else (fine, well), "True" if what else "False", now, before)
+        for kind, why, fine, what, message, well in wanted
+    ]
+
+
+def _condition(kind: str, said: tuple[str, str], status: str, now: str, before: list[Obj]) -> Obj:
+    since = next(
+        (old.get("lastTransitionTime") for old in before if old["type"] == kind and old["status"] == status),
+        None,
+    )
+    return {
+        "type": kind,
+        "status": status,
+        "lastTransitionTime": since or now,
+        "reason": said[0],
+        "message": said[1],
+    }
+
+
+class NamespaceController:
+    def __init__(self, *, client: LocalClient, view: View, resources: Resources) -> None:
+        self._client = client
+        self._view = view
+        self._resources = resources
+        self._told_s: dict[str, float] = {}  # Of those that are being deleted: when each was last written.
+
+    async def reconcile(self, name: str, *, now: str) -> bool:
+        """Whether to look again soon."""
+        try:
+            namespace = await self._client.call("GET", f"/api/v1/namespaces/{name}")
+        except ApiError as error:
+            if error.code == 404:
+                self._told_s.pop(name, None)
+                return False
+            raise
+        if not metadata(namespace).get("deletionTimestamp"):
+            await self._welcome(name)
+            return False
+        plan = plan_namespace(namespace, self._contents(name))
+        if plan.delete:
+            await self._delete(plan.delete, name)
+            plan = plan_namespace(namespace, self._contents(name))  # Most of it is gone already.
+        await self._report(namespace, plan, now)
+        if plan.finalize:
+            await self._finalize(namespace)
+        return bool(plan.remaining)
+
+    async def _delete(self, resources: tuple[str, ...], name: str) -> None:
+        for resource in resources:
+            path = self._resources.path(resource, name)
+            await self._client.call("DELETE", path or "", query="propagationPolicy=Background")
+
+    def _contents(self, name: str) -> dict[str, list[Obj]]:
+        found = {}
+        for resource in self._resources.all_namespaced():
+            objs = [seen.obj for seen in self._view.list(resource, name)]
+            if objs:
+                found[resource] = objs
+        return found
+
+    async def _welcome(self, name: str) -> None:
+        account = {"kind": "ServiceAccount", "apiVersion": "v1", "metadata": {"name": "default"}}
+        try:
+            await self._client.call("POST", f"/api/v1/namespaces/{name}/serviceaccounts", body=account)
+        except ApiError as error:
+            # There already, or the namespace is on its way out.
+            if error.code not in {403, 404, 409}:
+                raise
+
+    async def _report(self, namespace: Obj, plan: Emptying, now: str) -> None:
+        before = lookup(namespace, "status", "conditions") or []
+        after = conditions(plan, now=now, before=before)
+        if after == before or (plan.finalize and not before):
+            return
+        meta, now_s = metadata(namespace), seconds(now)
+        recently = now_s - self._told_s.get(meta["name"], 0.0) < NUMBERS_EVERY_S
+        if recently and differ_in_numbers(before, after):
+            return
+        self._told_s[meta["name"]] = now_s
+        path = f"/api/v1/namespaces/{meta['name']}/status"
+        # Another server may have said something since: since when it is so stays as it was said first.
+        guard = {"uid": meta["uid"], "resourceVersion": meta["resourceVersion"]}
+        body = {"metadata": guard, "status": {"conditions": after}}
+        try:
+            await self._client.call("PATCH", path, body=body, content_type="application/merge-patch+json")
+        except ApiError as error:
+            if error.code not in {404, 409}:  # It is gone, or somebody was faster, and will say it.
+                raise
+
+    async def _finalize(self, namespace: Obj) -> None:
+        spec = namespace.get("spec") or {}
+        kept = [finalizer for finalizer in spec.get("finalizers") or () if finalizer != FINALIZER]
+        meta = {"name": metadata(namespace)["name"]}
+        body = {"kind": "Namespace", "apiVersion": "v1", "metadata": meta, "spec": {"finalizers": kept}}
+        try:
+            await self._client.call("PUT", f"/api/v1/namespaces/{meta['name']}/finalize", body=body)
+        except ApiError as error:
+            if error.code != 404:
+                raise

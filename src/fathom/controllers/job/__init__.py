@@ -1,0 +1,1 @@
+"""Jobs: pods run to their end, counted once each."""

@@ -1,0 +1,123 @@
+"""Run the pods of Jobs to their end, and count them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import ClassVar
+
+from fathom.control.again import Again, Failure
+from fathom.control.kit import Kit
+from fathom.control.owning import controller_of, has_finalizer, is_controlled_by
+from fathom.control.plan import Plan
+from fathom.control.watches import JOB, POD, Primary, Related, View, Watch
+from fathom.controllers.adoption import (
+    FOR_CHILDREN,
+    claims_of,
+    concerned,
+    may_adopt,
+    owner_key,
+    selector_of,
+)
+from fathom.controllers.job.plan import JobFacts, is_finished, let_go, look_again_s, plan_job
+from fathom.controllers.leader_min_revision import LeaderMinRevision
+from fathom.controllers.progress.controller import WORKLOAD_PROGRESS
+from fathom.controllers.progress.missing_pods import plan_refused
+from fathom.controllers.progress.plan import progress_name
+from fathom.controllers.replicaset.controller import RACES
+from fathom.controllers.workload_events import of_job
+from fathom.model.objects import Key, Obj, is_deleting, key_of, labels_of
+from fathom.model.well_known import JOB_TRACKING_FINALIZER
+
+JOB_NAME = "batch.kubernetes.io/job-name"  # A label.
+TRACKED_BY = "tracked-by"  # An index: pods that wait to be counted, by 'namespace/job'.
+
+
+def _job_of(pod: Obj) -> Key | None:
+    """Of a pod that waits to be counted: its Job, or the one that it says to be of."""
+    if not has_finalizer(pod, JOB_TRACKING_FINALIZER):
+        return None
+    name = labels_of(pod).get(JOB_NAME)
+    if name is None or controller_of(pod) is not None:
+        return owner_key(pod, JOB)
+    return Key(key_of(pod).namespace, name)
+
+
+def _by_job(pod: Obj) -> tuple[str, ...]:
+    key = _job_of(pod)
+    return () if key is None else ("/".join(key),)
+
+
+def _concerned(pod: Obj, view: View) -> Iterable[Key]:
+    key = _job_of(pod)
+    return {*concerned(JOB)(pod, view), *(() if key is None else (key,))}
+
+
+class Jobs:
+    name = "jobs"
+    news = staticmethod(of_job)
+    watches: ClassVar[tuple[Watch, ...]] = (
+        # A Job's conditions are validated as a whole by Kubernetes, which knows only its own.
+        Primary(JOB, conditions=False),
+        Related(POD, concerns=_concerned, indexes={**FOR_CHILDREN, TRACKED_BY: _by_job}),
+        Related(WORKLOAD_PROGRESS),
+    )
+
+    def __init__(self, kit: Kit) -> None:
+        self._kit = kit
+        self._floor = LeaderMinRevision(kit, JOB, POD)
+
+    async def reconcile(self, key: Key) -> Again:
+        if not await may_adopt(self._kit, JOB, POD.name, key):
+            return Again.in_s(1.0, "the Job in our view is not the one there is")
+        await self._floor.fetch()
+        await self._release_orphans(key)
+        view, now = self._kit.snapshot(), self._kit.now()
+        job = view.get("Job", key)
+        if job is None:
+            return Again.never()
+        claims = claims_of(view, POD.name, job)
+        around = JobFacts(
+            claims.mine,
+            claims=claims,
+            occupied=lambda name: view.get("Pod", Key(key.namespace, name)) is not None,
+            needs=self._floor.needs,
+        )
+        plan = plan_job(job, around, now=now)
+        applied = await self._kit.apply(key, plan, seen=view)
+        failure = applied.failure
+        if plan.creates and failure is not None and failure.blame == "failed" and failure.reason not in RACES:
+            await self._say(key, failure)
+        return Again.after(applied, in_s=look_again_s(job, claims.mine, now=now), why="a Job's time")
+
+    async def _say(self, key: Key, failure: Failure) -> None:
+        """That the server refuses its pods. Kubernetes' Jobs have no condition for that, so it stands where
+        people look how far it is."""
+        view = self._kit.snapshot()
+        progress = view.get("WorkloadProgress", Key(key.namespace, progress_name("Job", key.name)))
+        if progress is not None:
+            await self._kit.apply(key, plan_refused(progress, failure, now=self._kit.now()), seen=view)
+
+    async def _release_orphans(self, key: Key) -> None:
+        """Pods of a Job that is gone, and pods that no Job will have, would wait for ever to be counted. Our
+        view of Jobs may be behind that of pods, so the server is asked whether it is really gone."""
+        view = self._kit.snapshot()
+        job = view.get("Job", key)
+        left = [
+            pod
+            for pod in view.by_index("Pod", TRACKED_BY, "/".join(key))
+            if job is None or not _is_for(job, pod)
+        ]
+        if not left:
+            return
+        there = await self._kit.api.get(JOB.resource, *key)
+        gone = [pod for pod in left if there is None or not _is_for(there, pod)]
+        if gone:
+            plan = Plan(patches=let_go(gone), why="their Job is gone")
+            await self._kit.apply(key, plan, seen=self._kit.snapshot())
+
+
+def _is_for(job: Obj, pod: Obj) -> bool:
+    """It is the Job's, or the Job will adopt it."""
+    if controller_of(pod) is not None:
+        return is_controlled_by(pod, job)
+    return not is_deleting(pod) and not is_finished(job) and selector_of(job).matches(labels_of(pod))

@@ -1,0 +1,409 @@
+"""Run a Job's pods until enough have succeeded, or too many failed, or its time is up. Pure.
+
+    count what ended ──> over? ──yes──> take what still runs ──> all gone: Complete or Failed ──> ttl: delete
+                          └──no──> as many pods as parallelism and what is missing allow
+
+A pass either counts or runs pods: counting must go on when pods cannot be made.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import msgspec
+
+from fathom.cache.needs import Need, NoOlderThan
+from fathom.control.owning import Claims, adopted, orphaned, with_finalizer, without_finalizer
+from fathom.control.plan import (
+    NOTHING,
+    OWN_WRITES,
+    Create,
+    Delete,
+    Patch,
+    Plan,
+    WriteStatus,
+    contains,
+    remove_finalizer,
+    target,
+)
+from fathom.controllers.job.completion_indexes import number_of
+from fathom.controllers.job.plan_counts import JobTally, counted, tally
+from fathom.controllers.job.plan_failure_policy import (
+    CRITERIA_MET,
+    FAILURE_TARGET,
+    FAILURES,
+    doom,
+    has_failed,
+    has_target,
+    is_target,
+    last_failures,
+    limit_per_index,
+    met_rule,
+)
+from fathom.controllers.job.plan_pods import BURST_PODS_MAX, new_pods, surplus_pods
+from fathom.controllers.pod_states import has_ended, is_active, is_ready, is_terminating, seconds
+from fathom.model.backoff import Backoff
+from fathom.model.conditions import Status, conditions_of, find_condition, set_condition
+from fathom.model.freshness import FRESH_S
+from fathom.model.objects import Obj, is_deleting, lookup, metadata
+from fathom.model.well_known import JOB_TRACKING_FINALIZER
+
+COMPLETE, FAILED, SUSPENDED = "Complete", "Failed", "Suspended"
+CONTROLLER = "kubernetes.io/job-controller"
+
+# After a failure: 10 s, then twice as long each time; Kubernetes' numbers.
+BACKOFF = Backoff(10.0, 600.0)
+
+NEEDS: tuple[Need, ...] = (OWN_WRITES, NoOlderThan(FRESH_S, ("Job", "Pod")))
+
+
+class JobVerdict(msgspec.Struct, frozen=True):
+    """It is over, as soon as nothing of it runs any more."""
+
+    well: bool
+    reason: str
+    message: str
+
+
+class JobFacts(msgspec.Struct, frozen=True):
+    pods: Sequence[Obj]  # Controlled by the Job, and matching its selector.
+    occupied: Callable[[str], bool] = lambda name: False  # Whether a pod has this name.
+    needs: tuple[Need, ...] = ()
+    claims: Claims = Claims()
+
+
+def is_ours(job: Obj) -> bool:
+    return lookup(job, "spec", "managedBy") in {None, CONTROLLER}
+
+
+def is_true(job: Obj, type_: str) -> bool:
+    condition = find_condition(conditions_of(job), type_)
+    return condition is not None and condition.get("status") == "True"
+
+
+def is_finished(job: Obj) -> bool:
+    return is_true(job, COMPLETE) or is_true(job, FAILED)
+
+
+def plan_job(job: Obj, around: JobFacts, *, now: str) -> Plan:
+    if not is_ours(job):
+        return NOTHING
+    needs = (*NEEDS, *around.needs)
+    if is_deleting(job):
+        return Plan(patches=let_go(around.pods), why="the job goes")
+    if is_finished(job):
+        return _after_the_end(job, around.pods, needs, now)
+    if around.claims.adopt or around.claims.release:
+        return _claimed(job, around.claims)
+    if (why := doom(job, around.pods)) and not has_target(job):
+        return _doomed(job, JobVerdict(False, "PodFailurePolicy", why), needs, now)
+    found = tally(job, around.pods)
+    if found.moves:
+        return _count(job, around.pods, found, needs, now)
+    verdict = judge(job, around.pods, found, now)
+    if verdict is not None:
+        return _end(job, around.pods, verdict, needs, now)
+    return _run(job, around, found, needs, now)
+
+
+def let_go(pods: Sequence[Obj]) -> tuple[Patch, ...]:
+    return tuple(patch for pod in pods for patch in remove_finalizer("Pod", pod, JOB_TRACKING_FINALIZER))
+
+
+def _claimed(job: Obj, claims: Claims) -> Plan:
+    """Whoever is adopted will be counted, whoever is let go will not."""
+    return Plan(
+        patches=(
+            *(
+                _owned(pod, adopted(pod, job), with_finalizer(pod, JOB_TRACKING_FINALIZER))
+                for pod in claims.adopt
+            ),
+            *(
+                _owned(pod, orphaned(pod, job), without_finalizer(pod, JOB_TRACKING_FINALIZER))
+                for pod in claims.release
+            ),
+        ),
+        why="pods are adopted or let go",
+    )
+
+
+def _owned(pod: Obj, owners: list[Obj] | None, finalizers: list[str] | None) -> Patch:
+    """`finalizers`: None where they stay as they are."""
+    kept = {} if finalizers is None else {"finalizers": finalizers}
+    return Patch(target("Pod", pod), {"metadata": {"ownerReferences": owners, **kept}})
+
+
+# Counting.
+
+
+def _count(job: Obj, pods: Sequence[Obj], found: JobTally, needs: tuple[Need, ...], now: str) -> Plan:
+    status = {**_counts(job, pods), **counted(found), **_started(job, now)}
+    writes = () if contains(job.get("status") or {}, status) else (_status_patch(job, status),)
+    return Plan(
+        patches=(*let_go(found.to_release), *writes),
+        needs=needs,
+        why=f"{found.succeeded_in_all} succeeded, {found.failed_in_all} failed",
+    )
+
+
+def _doomed(job: Obj, verdict: JobVerdict, needs: tuple[Need, ...], now: str) -> Plan:
+    """Said before the pod is counted and let go: afterwards nobody might know of it."""
+    status = {"conditions": _said(conditions_of(job), FAILURE_TARGET, "True", verdict, now=now)}
+    return Plan(patches=(_status_patch(job, status),), needs=needs, why=verdict.message)
+
+
+def _status_patch(job: Obj, status: Obj) -> Patch:
+    """What is counted holds for the view it was counted from, so it waits until that is fresh enough: as a
+    patch, not as a status that is written whatever happens."""
+    return Patch(target("Job", job), {"status": status}, subresource="status", destructive=True)
+
+
+def _counts(job: Obj, pods: Sequence[Obj]) -> Obj:
+    active = [pod for pod in pods if is_active(pod)]
+    return {
+        "active": len(active) or None,
+        "ready": sum(is_ready(pod) for pod in active),
+        "terminating": sum(is_terminating(pod) for pod in pods),
+    }
+
+
+def _started(job: Obj, now: str) -> Obj:
+    if lookup(job, "spec", "suspend") or lookup(job, "status", "startTime"):
+        return {}
+    return {"startTime": now}
+
+
+# Whether it is over.
+
+
+def judge(job: Obj, pods: Sequence[Obj], found: JobTally, now: str) -> JobVerdict | None:
+    said = next((c for c in conditions_of(job) if is_target(c)), None)
+    if said is not None:  # What was once said stays so.
+        well = said["type"] == CRITERIA_MET
+        return JobVerdict(well, str(said.get("reason")), str(said.get("message") or ""))
+    # Who has failed and succeeded at once has failed, as with Kubernetes.
+    return _failure(job, pods, found, now) or _success(job, pods, found)
+
+
+def _failure(job: Obj, pods: Sequence[Obj], found: JobTally, now: str) -> JobVerdict | None:
+    limit = _number(job, "backoffLimit", 6)
+    if found.failed_in_all > limit or _restarted_too_often(job, pods, limit):
+        return JobVerdict(False, "BackoffLimitExceeded", "Job has reached the specified backoff limit")
+    left_s = deadline_left_s(job, now)
+    if left_s is not None and left_s <= 0:
+        return JobVerdict(False, "DeadlineExceeded", "Job was active longer than specified deadline")
+    return _judge_indexes(job, found)
+
+
+def _success(job: Obj, pods: Sequence[Obj], found: JobTally) -> JobVerdict | None:
+    rule = met_rule(job, found.indexes or ())
+    if rule is not None:
+        return JobVerdict(True, "SuccessPolicy", f"Matched rules at index {rule}")
+    if _has_succeeded(job, pods, found):
+        return JobVerdict(True, "CompletionsReached", "Reached expected number of succeeded pods")
+    return None
+
+
+def _judge_indexes(job: Obj, found: JobTally) -> JobVerdict | None:
+    failed, most = len(found.failed_indexes or ()), lookup(job, "spec", "maxFailedIndexes")
+    if most is not None and failed > int(most):
+        message = "Job has exceeded the specified maximal number of failed indexes"
+        return JobVerdict(False, "MaxFailedIndexesExceeded", message)
+    if failed and failed + found.succeeded_in_all >= _number(job, "completions", 1):
+        return JobVerdict(False, "FailedIndexes", "Job has failed indexes")
+    return None
+
+
+def _has_succeeded(job: Obj, pods: Sequence[Obj], found: JobTally) -> bool:
+    completions = lookup(job, "spec", "completions")
+    if completions is not None:
+        return found.succeeded_in_all >= int(completions)
+    # Pods that share out the work among themselves: one says that it is done, the others come to an end.
+    return found.succeeded_in_all > 0 and not any(is_active(pod) for pod in pods)
+
+
+def _restarted_too_often(job: Obj, pods: Sequence[Obj], limit: int) -> bool:
+    if lookup(job, "spec", "template", "spec", "restartPolicy") != "OnFailure":
+        return False
+    restarts = sum(_restarts(pod) for pod in pods if not has_ended(pod))
+    return restarts > 0 if limit == 0 else restarts >= limit
+
+
+def _restarts(pod: Obj) -> int:
+    """Of all its containers."""
+    status = pod.get("status") or {}
+    statuses = [*(status.get("initContainerStatuses") or ()), *(status.get("containerStatuses") or ())]
+    return sum(int(one.get("restartCount") or 0) for one in statuses)
+
+
+def deadline_left_s(job: Obj, now: str) -> float | None:
+    """None without one, and while it does not run."""
+    deadline, started = lookup(job, "spec", "activeDeadlineSeconds"), lookup(job, "status", "startTime")
+    if deadline is None or started is None or lookup(job, "spec", "suspend"):
+        return None
+    return seconds(started) + int(deadline) - seconds(now)
+
+
+def _end(job: Obj, pods: Sequence[Obj], verdict: JobVerdict, needs: tuple[Need, ...], now: str) -> Plan:
+    """First it is said where it goes, then what runs is taken, and only when nothing does it is over."""
+    counts = _counts(job, pods)
+    conditions = _said(
+        conditions_of(job), CRITERIA_MET if verdict.well else FAILURE_TARGET, "True", verdict, now=now
+    )
+    status = {**counts, **_started(job, now), "conditions": conditions}
+    if not counts["active"] and not counts["terminating"]:
+        last = COMPLETE if verdict.well else FAILED
+        status["conditions"] = _said(conditions, last, "True", verdict, now=now)
+        if verdict.well:
+            status["completionTime"] = now
+    writes = () if contains(job.get("status") or {}, status) else (_status_patch(job, status),)
+    taken = [pod for pod in pods if is_active(pod)] if has_target(job) else []
+    return Plan(
+        patches=(*writes, *(let_go(taken) if verdict.well else ())),  # Nobody fails with a Job that is done.
+        deletes=tuple(Delete(target("Pod", pod)) for pod in taken),
+        needs=needs,
+        why=verdict.reason,
+    )
+
+
+def _said(
+    conditions: Sequence[Obj], type_: str, status: Status, verdict: JobVerdict, *, now: str
+) -> list[Obj]:
+    before = find_condition(conditions, type_)
+    if before is not None and before.get("status") == status:
+        return list(conditions)
+    said = set_condition(
+        conditions, type=type_, status=status, reason=verdict.reason, message=verdict.message, now=now
+    )
+    return [{**one, "lastProbeTime": now} if one.get("type") == type_ else one for one in said]
+
+
+def _after_the_end(job: Obj, pods: Sequence[Obj], needs: tuple[Need, ...], now: str) -> Plan:
+    """Late pods go, finalizers too; and in time the Job itself."""
+    left_s = ttl_left_s(job, now)
+    if left_s is not None and left_s <= 0:
+        return Plan(deletes=(Delete(target("Job", job)),), needs=needs, why="its time to live is over")
+    deletes = tuple(Delete(target("Pod", pod)) for pod in pods if is_active(pod))
+    return Plan(patches=let_go(pods), deletes=deletes, needs=needs if deletes else (), why="it is over")
+
+
+def ttl_left_s(job: Obj, now: str) -> float | None:
+    ttl = lookup(job, "spec", "ttlSecondsAfterFinished")
+    ended = next(
+        (c for type_ in (COMPLETE, FAILED) if (c := find_condition(conditions_of(job), type_))), None
+    )
+    if ttl is None or ended is None or ended.get("status") != "True":
+        return None
+    return seconds(ended.get("lastTransitionTime")) + int(ttl) - seconds(now)
+
+
+# Running.
+
+
+def _run(job: Obj, around: JobFacts, found: JobTally, needs: tuple[Need, ...], now: str) -> Plan:
+    pods = around.pods
+    active = [pod for pod in pods if is_active(pod)]
+    wanted = wanted_active(job, pods, found)
+    surplus = surplus_pods(job, active, max(0, len(active) - wanted))[:BURST_PODS_MAX]
+    waits = index_waits_s(job, pods, now)
+    paused_s = backoff_left_s(job, pods, now)
+    missing = 0 if paused_s or surplus else max(0, wanted - len(active) - waited_for(job, pods))
+    made = new_pods(job, around.pods, around.occupied, found, missing, waiting=waits)
+    creates = tuple(Create("Pod", pod) for pod in made)
+    deletes = tuple(Delete(target("Pod", pod)) for pod in surplus)
+    status = {**_counts(job, pods), **_suspension(job, now)}
+    writes = () if contains(job.get("status") or {}, status) else (WriteStatus(target("Job", job), status),)
+    return Plan(
+        creates=creates,
+        patches=let_go(surplus),  # Who is sent away has not failed.
+        deletes=deletes,
+        statuses=writes,
+        needs=needs if deletes else (),
+        why=f"{len(active)} active of {wanted}; {found.succeeded_in_all} succeeded",
+    )
+
+
+def wanted_active(job: Obj, pods: Sequence[Obj], found: JobTally) -> int:
+    if lookup(job, "spec", "suspend"):
+        return 0
+    parallelism, completions = _number(job, "parallelism", 1), lookup(job, "spec", "completions")
+    if completions is None:
+        # After the first success nobody is added, and who is at work goes on.
+        return sum(is_active(pod) for pod in pods) if found.succeeded_in_all else parallelism
+    missing = int(completions) - found.succeeded_in_all - len(found.failed_indexes or ())
+    return max(0, min(parallelism, missing))
+
+
+def waited_for(job: Obj, pods: Sequence[Obj]) -> int:
+    """Pods that are going, where their end is waited for: nobody takes their place before."""
+    return sum(is_terminating(pod) and not has_failed(pod, job) for pod in pods)
+
+
+def _suspension(job: Obj, now: str) -> Obj:
+    """A Job that is suspended starts anew when it is resumed."""
+    before = conditions_of(job)
+    if lookup(job, "spec", "suspend"):
+        verdict = JobVerdict(True, "JobSuspended", "Job suspended")
+        status: Obj = {"conditions": _said(before, SUSPENDED, "True", verdict, now=now)}
+        return {**status, "startTime": None} if lookup(job, "status", "startTime") else status
+    if is_true(job, SUSPENDED):
+        verdict = JobVerdict(True, "JobResumed", "Job resumed")
+        return {
+            "conditions": _said(before, SUSPENDED, "False", verdict, now=now),
+            "startTime": lookup(job, "status", "startTime") or now,
+        }
+    return _started(job, now)
+
+
+def backoff_left_s(job: Obj, pods: Sequence[Obj], now: str) -> float:
+    """How long to wait before the next pod: longer with each failure since the last success. Where indexes
+    fail by themselves, each has a wait of its own."""
+    if limit_per_index(job) is not None:
+        return 0.0
+    ended = sorted(
+        (_ended_s(pod), str(metadata(pod)["name"]), has_failed(pod, job)) for pod in pods if has_ended(pod)
+    )
+    failures = 0
+    for _, _, failed in ended:
+        failures = failures + 1 if failed else 0
+    return _left_s(failures, ended[-1][0], now) if failures else 0.0
+
+
+def index_waits_s(job: Obj, pods: Sequence[Obj], now: str) -> dict[int, float]:
+    """How long the indexes that failed have to wait for their next pod."""
+    if limit_per_index(job) is None:
+        return {}
+    left = {
+        index: _left_s((number_of(pod, FAILURES) or 0) + 1, _ended_s(pod), now)
+        for index, pod in last_failures(job, pods).items()
+    }
+    return {index: wait_s for index, wait_s in left.items() if wait_s > 0}
+
+
+def _left_s(failures: int, last_s: float, now: str) -> float:
+    wait_s = BACKOFF.whole_s(failures)
+    return max(0.0, float(last_s + wait_s - seconds(now)))
+
+
+def _ended_s(pod: Obj) -> float:
+    """When its last container ended; where nobody says, when its readiness last changed."""
+    statuses = lookup(pod, "status", "containerStatuses") or ()
+    ends = [seconds(lookup(one, "state", "terminated", "finishedAt")) for one in statuses]
+    ready = find_condition(conditions_of(pod), "Ready")
+    return max(ends, default=0.0) or seconds((ready or {}).get("lastTransitionTime"))
+
+
+def look_again_s(job: Obj, pods: Sequence[Obj], *, now: str) -> float | None:
+    """When time alone will change something."""
+    if is_finished(job):
+        left = [ttl_left_s(job, now)]
+    else:
+        left = [deadline_left_s(job, now), backoff_left_s(job, pods, now) or None]
+        left += index_waits_s(job, pods, now).values()
+    times = [one for one in left if one is not None]
+    return max(0.0, min(times)) + 1.0 if times else None
+
+
+def _number(job: Obj, field: str, default: int) -> int:
+    value = lookup(job, "spec", field)
+    return default if value is None else int(value)

@@ -1,0 +1,126 @@
+"""Who of a Job's pods has ended, each counted once. Pure.
+
+A pod is counted in three steps, of which each can be repeated: its UID is put down as uncounted, its
+finalizer is taken away, and only then it moves from the uncounted to the number. A pod without the finalizer
+is never put down, so nobody is counted twice, whoever deletes finished pods meanwhile:
+
+    1. web-1 is counted and its finalizer is gone. 2. Our view still shows it with the finalizer.
+    3. It is put down again.
+
+What keeps 3 from happening: our own writes are waited for, and a new leader counts nothing before its view
+has reached the beginning of its term.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import msgspec
+
+from fathom.control.owning import has_finalizer
+from fathom.controllers.job.completion_indexes import index_of, is_indexed, parse_indexes, shown_indexes
+from fathom.controllers.job.plan_failure_policy import delayed, failed_indexes, has_failed, ruling
+from fathom.controllers.pod_states import SUCCEEDED, phase_of
+from fathom.model.objects import Obj, lookup, uid_of
+from fathom.model.well_known import JOB_TRACKING_FINALIZER
+
+
+class JobTally(msgspec.Struct, frozen=True):
+    """All that has ended, as far as it is known. Lists of UIDs are in the order of the pods' names."""
+
+    succeeded: int  # As the status says.
+    failed: int
+    uncounted_succeeded: tuple[str, ...]
+    uncounted_failed: tuple[str, ...]
+    fresh_succeeded: tuple[str, ...]  # Ended, and not put down yet.
+    fresh_failed: tuple[str, ...]
+    through: frozenset[str]  # Put down, and their finalizer is gone: they may move to the numbers.
+    to_release: tuple[Obj, ...]  # Put down or not to be counted, and their finalizer is there.
+    indexes: tuple[int, ...] | None = None  # Completed; None where completions have no index.
+    failed_indexes: tuple[int, ...] | None = None  # None where no index can fail by itself.
+    held: int = 0  # Failed, and put down only when their index has its next pod.
+
+    @property
+    def moves(self) -> bool:
+        return bool(self.fresh_succeeded or self.fresh_failed or self.through or self.to_release)
+
+    @property
+    def succeeded_in_all(self) -> int:
+        if self.indexes is not None:
+            return len(self.indexes)
+        return self.succeeded + len(self.uncounted_succeeded) + len(self.fresh_succeeded)
+
+    @property
+    def failed_in_all(self) -> int:
+        return self.failed + len(self.uncounted_failed) + len(self.fresh_failed) + self.held
+
+
+def tally(job: Obj, pods: Sequence[Obj]) -> JobTally:
+    status = job.get("status") or {}
+    put_down = status.get("uncountedTerminatedPods") or {}
+    succeeded = tuple(put_down.get("succeeded") or ())
+    failed = tuple(put_down.get("failed") or ())
+    known = {*succeeded, *failed}
+    tracked = {uid_of(pod): pod for pod in pods if has_finalizer(pod, JOB_TRACKING_FINALIZER)}
+    fresh = [pod for uid, pod in tracked.items() if uid not in known]
+    done = [pod for pod in fresh if phase_of(pod) == SUCCEEDED]
+    indexes = _indexes(job, done) if is_indexed(job) else None
+    hopeless = failed_indexes(job, pods)
+    late = {uid_of(pod) for pod in delayed(job, pods, (*(indexes or ()), *(hopeless or ())))}
+    failures = [pod for pod in fresh if has_failed(pod, job)]
+    ignored = {uid_of(pod) for pod in failures if not _counts(job, pod)}
+    ripe = [pod for pod in failures if uid_of(pod) not in late]
+    return JobTally(
+        succeeded=int(status.get("succeeded") or 0),
+        failed=int(status.get("failed") or 0),
+        uncounted_succeeded=succeeded,
+        uncounted_failed=failed,
+        fresh_succeeded=tuple(uid_of(pod) for pod in done),
+        fresh_failed=tuple(uid_of(pod) for pod in ripe if uid_of(pod) not in ignored),
+        through=frozenset(known.difference(tracked)),
+        to_release=(
+            *(pod for uid, pod in tracked.items() if uid in known),
+            *(pod for pod in ripe if uid_of(pod) in ignored),
+        ),
+        indexes=indexes,
+        failed_indexes=hopeless,
+        held=sum(uid_of(pod) in late - ignored for pod in failures),
+    )
+
+
+def _counts(job: Obj, failed: Obj) -> bool:
+    """A failure counts unless a rule forgives it, or its index is not wanted any more."""
+    if ruling(job, failed).action == "Ignore":
+        return False
+    index = index_of(failed)
+    wanted = int(lookup(job, "spec", "completions") or 0)
+    return not is_indexed(job) or (index is not None and index < wanted)
+
+
+def _indexes(job: Obj, done: Iterable[Obj]) -> tuple[int, ...]:
+    """Beyond what the Job wants now there may be some of before: they do not count."""
+    limit = int(lookup(job, "spec", "completions") or 0)
+    found = set(parse_indexes(str(lookup(job, "status", "completedIndexes") or "")))
+    found |= {index for pod in done if (index := index_of(pod)) is not None}
+    return tuple(index for index in sorted(found) if index < limit)
+
+
+def counted(found: JobTally) -> Obj:
+    """The fields of the status after this step."""
+    succeeded = [uid for uid in found.uncounted_succeeded if uid not in found.through]
+    failed = [uid for uid in found.uncounted_failed if uid not in found.through]
+    moved = len(found.uncounted_succeeded) - len(succeeded)
+    # Nought is left out, as in Kubernetes: clients take any number for news.
+    status: Obj = {
+        "succeeded": (found.succeeded + moved if found.indexes is None else len(found.indexes)) or None,
+        "failed": found.failed + len(found.uncounted_failed) - len(failed) or None,
+        "uncountedTerminatedPods": {
+            "succeeded": [*succeeded, *found.fresh_succeeded] or None,
+            "failed": [*failed, *found.fresh_failed] or None,
+        },
+    }
+    if found.indexes is not None:
+        status["completedIndexes"] = shown_indexes(found.indexes)
+    if found.failed_indexes is not None:
+        status["failedIndexes"] = shown_indexes(found.failed_indexes)
+    return status

@@ -1,0 +1,189 @@
+"""What a Job says about failures and successes beyond their number: `podFailurePolicy`,
+`backoffLimitPerIndex` and `successPolicy`. Pure; rules and words are kube-controller-manager's.
+
+How often an index has failed is written on its next pod. So the last failed pod of an index is not let go
+before there is a next one, or the index has failed for good: else the count would go with it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Literal
+
+import msgspec
+
+from fathom.controllers.job.completion_indexes import index_of, is_indexed, number_of, parse_indexes
+from fathom.controllers.pod_states import FAILED, SUCCEEDED, phase_of
+from fathom.model.conditions import conditions_of
+from fathom.model.objects import Obj, is_deleting, key_of, lookup, metadata
+
+FAILURES = "batch.kubernetes.io/job-index-failure-count"
+IGNORED = "batch.kubernetes.io/job-index-ignored-failure-count"
+
+CRITERIA_MET, FAILURE_TARGET = "SuccessCriteriaMet", "FailureTarget"
+
+Action = Literal["Count", "Ignore", "FailIndex", "FailJob"]
+
+
+class Ruling(msgspec.Struct, frozen=True):
+    """What comes of a pod that failed."""
+
+    action: Action = "Count"
+    message: str = ""  # For the Job, if that fails with it.
+
+
+def has_failed(pod: Obj, job: Obj) -> bool:
+    """Also one that is going, unless the Job wants to wait how that ends. A Job that fails waits for nobody:
+    one that no node ever had would never come to an end."""
+    if phase_of(pod) == FAILED:
+        return True
+    if lookup(job, "spec", "podReplacementPolicy") == "Failed" and not is_failing(job):
+        return False
+    return is_deleting(pod) and phase_of(pod) != SUCCEEDED
+
+
+def has_target(job: Obj) -> bool:
+    """Where it goes is said already; what still runs is only waited for."""
+    return any(map(is_target, conditions_of(job)))
+
+
+def is_failing(job: Obj) -> bool:
+    return any(is_target(one) and one["type"] == FAILURE_TARGET for one in conditions_of(job))
+
+
+def is_target(condition: Obj) -> bool:
+    return condition.get("type") in {CRITERIA_MET, FAILURE_TARGET} and condition.get("status") == "True"
+
+
+# Which rule a failed pod falls under.
+
+
+def ruling(job: Obj, pod: Obj) -> Ruling:
+    """The first rule that fits."""
+    rules = lookup(job, "spec", "podFailurePolicy", "rules") or ()
+    for place, rule in enumerate(rules):
+        found = _by_exit_code(rule, pod) or _by_condition(rule, pod)
+        if found:
+            action = rule["action"]
+            return Ruling(action, f"{found} matching {action} rule at index {place}")
+    return Ruling()
+
+
+def _by_exit_code(rule: Obj, pod: Obj) -> str:
+    wanted = rule.get("onExitCodes")
+    if not wanted:
+        return ""
+    key = key_of(pod)
+    for name, code in _exit_codes(pod):
+        if wanted.get("containerName") not in (None, name):
+            continue
+        if (code in (wanted.get("values") or ())) == (wanted.get("operator") == "In"):
+            return f"Container {name} for pod {key.namespace}/{key.name} failed with exit code {code}"
+    return ""
+
+
+def _exit_codes(pod: Obj) -> Iterator[tuple[str, int]]:
+    for field in ("containerStatuses", "initContainerStatuses"):
+        for one in lookup(pod, "status", field) or ():
+            code = lookup(one, "state", "terminated", "exitCode")
+            if code:
+                yield str(one.get("name")), int(code)
+
+
+def _by_condition(rule: Obj, pod: Obj) -> str:
+    key = key_of(pod)
+    for condition in conditions_of(pod):
+        for wanted in rule.get("onPodConditions") or ():
+            same = (wanted.get("type"), wanted.get("status", "True"))
+            if (condition.get("type"), condition.get("status")) == same:
+                return f"Pod {key.namespace}/{key.name} has condition {condition['type']}"
+    return ""
+
+
+def doom(job: Obj, pods: Sequence[Obj]) -> str:
+    """Why the Job has failed with one of its pods; '' if it has not."""
+    if not lookup(job, "spec", "podFailurePolicy"):
+        return ""
+    rulings = (ruling(job, pod) for pod in pods if has_failed(pod, job))
+    return next((one.message for one in rulings if one.action == "FailJob"), "")
+
+
+# Failures of an index.
+
+
+def limit_per_index(job: Obj) -> int | None:
+    found = lookup(job, "spec", "backoffLimitPerIndex")
+    return int(found) if found is not None and is_indexed(job) else None
+
+
+def failed_indexes(job: Obj, pods: Sequence[Obj]) -> tuple[int, ...] | None:
+    """For good. None where indexes cannot fail by themselves."""
+    limit = limit_per_index(job)
+    if limit is None:
+        return None
+    found = set(parse_indexes(str(lookup(job, "status", "failedIndexes") or "")))
+    for pod in pods:
+        index = index_of(pod)
+        if index is None or not has_failed(pod, job) or (has_target(job) and is_deleting(pod)):
+            continue  # Of those that we took because the Job is over, nobody knows how they would have ended.
+        if _fails_index(job, pod, limit):
+            found.add(index)
+    completions = int(lookup(job, "spec", "completions") or 0)
+    return tuple(index for index in sorted(found) if index < completions)
+
+
+def _fails_index(job: Obj, pod: Obj, limit: int) -> bool:
+    action = ruling(job, pod).action
+    return action == "FailIndex" or (action != "Ignore" and (number_of(pod, FAILURES) or 0) >= limit)
+
+
+def last_failures(job: Obj, pods: Sequence[Obj]) -> dict[int, Obj]:
+    """By index, the failed pod that the next one comes after; where there is a next one already, none."""
+    last: dict[int, Obj] = {}
+    for pod in sorted(pods, key=_age):
+        index = index_of(pod)
+        if index is not None:
+            last[index] = pod
+    return {index: pod for index, pod in last.items() if has_failed(pod, job)}
+
+
+def _age(pod: Obj) -> tuple[int, str, str]:
+    """Pods of one index, in the order in which they were made: each failure raises one of the two counts."""
+    meta = metadata(pod)
+    tries = (number_of(pod, FAILURES) or 0) + (number_of(pod, IGNORED) or 0)
+    return tries, str(meta.get("creationTimestamp") or ""), str(meta.get("name"))
+
+
+def delayed(job: Obj, pods: Sequence[Obj], over: Sequence[int]) -> list[Obj]:
+    """Failed pods that are not to be let go yet. `over`: indexes of which there will be no more."""
+    if limit_per_index(job) is None or has_target(job):
+        return []
+    return [pod for index, pod in last_failures(job, pods).items() if index not in over]
+
+
+def next_counts(job: Obj, before: Obj | None) -> dict[str, str]:
+    """The annotations of the pod that comes after this one."""
+    if limit_per_index(job) is None:
+        return {}
+    if before is None:
+        return {FAILURES: "0"}
+    failures, ignored = number_of(before, FAILURES) or 0, number_of(before, IGNORED) or 0
+    if ruling(job, before).action == "Ignore":
+        ignored += 1
+    else:
+        failures += 1
+    return {FAILURES: str(failures), **({IGNORED: str(ignored)} if ignored else {})}
+
+
+# Successes.
+
+
+def met_rule(job: Obj, completed: Sequence[int]) -> int | None:
+    """The place of the first rule of the success policy that these indexes meet."""
+    for place, rule in enumerate(lookup(job, "spec", "successPolicy", "rules") or ()):
+        named, count = rule.get("succeededIndexes"), rule.get("succeededCount")
+        wanted = set(parse_indexes(str(named))) if named is not None else set(completed)
+        reached = len(wanted.intersection(completed))
+        if reached >= (int(count) if count is not None else len(wanted)) and (reached or count == 0):
+            return place
+    return None

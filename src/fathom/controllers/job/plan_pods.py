@@ -1,0 +1,106 @@
+"""The pods of a Job: named after it and a slot, or after it, an index and an attempt. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+
+from fathom.control.owning import child_name, owned
+from fathom.controllers.job.completion_indexes import INDEX, index_of, is_indexed
+from fathom.controllers.job.plan_counts import JobTally
+from fathom.controllers.job.plan_failure_policy import has_failed, last_failures, next_counts
+from fathom.controllers.pod_states import has_ended
+from fathom.controllers.replicaset.scale_down_order import leaving_first
+from fathom.model.objects import Obj, lookup, metadata
+from fathom.model.well_known import JOB_TRACKING_FINALIZER
+
+BURST_PODS_MAX = 500  # As many at most in one pass; kube-controller-manager's number.
+
+
+def new_pods(
+    job: Obj,
+    pods: Sequence[Obj],
+    occupied: Callable[[str], bool],
+    found: JobTally,
+    missing: int,
+    *,
+    waiting: Collection[int] = (),
+) -> list[Obj]:
+    """So many more. `occupied`: whether a pod has this name. `waiting`: indexes that are not due yet."""
+    number = min(missing, BURST_PODS_MAX)
+    if not is_indexed(job):
+        return [_pod(job, name) for name in _free(metadata(job)["name"], number, occupied)]
+    taken = {index_of(pod) for pod in pods if not has_ended(pod) and not has_failed(pod, job)}
+    done = {*(found.indexes or ()), *(found.failed_indexes or ()), *waiting}
+    free = [
+        index
+        for index in range(int(lookup(job, "spec", "completions") or 0))
+        if index not in done and index not in taken
+    ]
+    made, before = [], last_failures(job, pods)
+    for index in free[:number]:
+        (name,) = _free(f"{metadata(job)['name']}-{index}", 1, occupied)
+        made.append(_pod(job, name, index, next_counts(job, before.get(index))))
+    return made
+
+
+def surplus_pods(job: Obj, active: Sequence[Obj], number: int) -> list[Obj]:
+    """So many of those that run, or more: of an indexed Job also whoever has no index that is wanted, or one
+    that another has too."""
+    ordered = leaving_first(active, active, index_of)
+    if not is_indexed(job):
+        return ordered[:number]
+    free = set(range(int(lookup(job, "spec", "completions") or 0)))
+    needless, kept = list[Obj](), list[Obj]()
+    for pod in reversed(ordered):  # Of two with one index the better stays.
+        index = index_of(pod)
+        (kept if index in free else needless).append(pod)
+        free.discard(-1 if index is None else index)
+    return [*reversed(needless), *reversed(kept)][: max(number, len(needless))]
+
+
+def _free(stem: str, number: int, occupied: Callable[[str], bool]) -> list[str]:
+    found: list[str] = []
+    slot = 0
+    while len(found) < number:
+        name = child_name(stem, slot)
+        if not occupied(name):
+            found.append(name)
+        slot += 1
+    return found
+
+
+def _pod(job: Obj, name: str, index: int | None = None, notes: Mapping[str, str] = {}) -> Obj:
+    template = lookup(job, "spec", "template") or {}
+    given = template.get("metadata") or {}
+    meta: Obj = {
+        "name": name,
+        "namespace": metadata(job)["namespace"],
+        "labels": {**(given.get("labels") or {})},
+        "finalizers": [*(given.get("finalizers") or ()), JOB_TRACKING_FINALIZER],
+    }
+    if given.get("annotations"):
+        meta["annotations"] = given["annotations"]
+    spec = template["spec"]
+    if index is not None:
+        meta["annotations"] = {**meta.get("annotations", {}), **notes, INDEX: str(index)}
+        meta["labels"][INDEX] = str(index)
+        spec = _with_index(spec, f"{metadata(job)['name']}-{index}")
+    return owned({"metadata": meta, "spec": spec}, job)
+
+
+def _with_index(spec: Obj, hostname: str) -> Obj:
+    """Its containers know their index, and others can find it by name."""
+    source = {"fieldRef": {"fieldPath": f"metadata.annotations['{INDEX}']"}}
+    variable = {"name": "JOB_COMPLETION_INDEX", "valueFrom": source}
+
+    def told(container: Obj) -> Obj:
+        env = container.get("env") or []
+        if any(one.get("name") == variable["name"] for one in env):
+            return container
+        return {**container, "env": [*env, variable]}
+
+    changed = {**spec, "hostname": spec.get("hostname") or hostname}
+    for name in ("containers", "initContainers"):
+        if spec.get(name):
+            changed[name] = [told(container) for container in spec[name]]
+    return changed

@@ -1,0 +1,89 @@
+"""Asks the API server whether it reaches a node that has fallen silent: a path on which the agent's own
+heartbeats do not travel. Only nodes in doubt are asked about, one at a time each, a few at once.
+
+What comes back is a word, not a decision:
+
+    alive     the agent answered the API server
+    unsure    the machine answered, the agent did not: it may have died and left its pods running
+    gone      nothing answered at the node's address, three times in a row
+"""
+
+from __future__ import annotations
+
+import asyncio
+
+import msgspec
+
+from fathom.client.api import own_resource
+from fathom.control.kit import Kit
+from fathom.controllers.node_health.evidence import NodeReport, Verdict
+from fathom.kinds import node_connection
+from fathom.model.errors import ApiError
+from fathom.model.objects import lookup
+from fathom.model.times import SECOND_NS
+
+NODE_CONNECTIONS = own_resource(node_connection.DEFINITION)
+EVERY_S = 5.0
+AT_ONCE = 16
+# One that fails may have met a full backlog, or a cable being moved.
+FAILED_MIN = 3
+VALID_S = 30.0  # Longer ago it says nothing about now.
+
+WORDS: dict[Verdict, str] = {
+    "gone": "the API server does not reach the node",
+    "alive": "the API server reaches the agent",
+    "unsure": "the machine answers, its agent does not",
+}
+
+
+class _Asked(msgspec.Struct):
+    asked_ns: int
+    answered_ns: int | None = None
+    verdict: Verdict | None = None
+    failed: int = 0  # In a row.
+
+
+class Connections:
+    def __init__(self, kit: Kit) -> None:
+        self._kit = kit
+        self._nodes: dict[str, _Asked] = {}
+        self._asking: dict[str, asyncio.Task[None]] = {}
+
+    def ask(self, node: str) -> None:
+        """Soon, unless it was asked a moment ago, or too many are being asked about."""
+        now_ns, known = self._kit.monotonic_ns(), self._nodes.get(node)
+        if node in self._asking or len(self._asking) >= AT_ONCE:
+            return
+        if known is None:
+            self._nodes[node] = known = _Asked(now_ns)
+        elif now_ns - known.asked_ns < EVERY_S * SECOND_NS:
+            return
+        known.asked_ns = now_ns
+        task = asyncio.get_running_loop().create_task(self._ask(node, known), name=f"connection of {node}")
+        self._asking[node] = task
+        task.add_done_callback(lambda _: self._asking.pop(node, None))
+
+    def forget(self, node: str) -> None:
+        """It is heard, or gone."""
+        self._nodes.pop(node, None)
+
+    def report(self, node: str) -> NodeReport | None:
+        known = self._nodes.get(node)
+        if known is None or known.verdict is None or known.answered_ns is None:
+            return None
+        if self._kit.monotonic_ns() - known.answered_ns > VALID_S * SECOND_NS:
+            return None
+        if known.verdict == "gone" and known.failed < FAILED_MIN:
+            return None
+        return NodeReport("connection", known.verdict, WORDS[known.verdict])
+
+    async def _ask(self, node: str, known: _Asked) -> None:
+        try:
+            found = await self._kit.api.get(NODE_CONNECTIONS, "", node)
+        except ApiError:
+            return  # The server's trouble, or ours: it says nothing about the node.
+        verdict = lookup(found or {}, "status", "verdict")
+        if verdict not in WORDS:
+            return
+        known.verdict, known.answered_ns = verdict, self._kit.monotonic_ns()
+        known.failed = known.failed + 1 if verdict == "gone" else 0

@@ -1,0 +1,135 @@
+"""One brake on what is done to nodes, per zone and over all: on taking pods out of service as well as on
+evicting them. Pure.
+
+When many nodes fall silent at once, the likelier cause is ours: a partition, a server that is down, a clock.
+So beyond a share of a zone nothing more is done, nor at once when there are fewer again; and what is done is
+done a few nodes at a time, those first that have been silent for longest. Nodes that fall silent together are
+treated alike: the first is judged a few seconds before the next have been silent for as long, so those that
+are about to be count too. The limits are in the ConfigMap `fathom-system/node-brake`, which people may
+change; what is held back, and why, stands in the conditions of the node concerned, and of all nodes in the
+ConfigMap `node-brake-status` beside it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import msgspec
+
+from fathom.controllers.node_health.evidence import NodeState
+from fathom.model.brake import BrakeLimits, limits_of
+from fathom.model.times import SECOND_NS
+
+__all__ = ["BrakeLimits", "BrakeState", "Permit", "eased", "limits_of", "permit"]
+
+MINUTE_NS = 60 * SECOND_NS
+MANY = "too many nodes of its zone, or of all zones, are silent at once: that fits our own blindness better"
+
+
+class BrakeState(msgspec.Struct, frozen=True):
+    """One node as the brake counts it."""
+
+    name: str
+    zone: str
+    assessed: NodeState  # What the evidence says, whether or not it was acted on.
+    flipped_ns: int | None = None  # When its pods were taken out of service, if they are.
+    evicted_ns: int | None = None
+    silent_ns: int | None = None  # Since when it is silent, if it is: long enough to be suspect at least.
+
+    @property
+    def rank(self) -> tuple[int, str]:
+        """Whose turn it is first: who has been silent for longest."""
+        return self.silent_ns or 0, self.name
+
+
+class Permit(msgspec.Struct, frozen=True):
+    allowed: NodeState  # The strongest reaction that may be taken now.
+    why: str = ""  # What holds the rest back.
+    many: bool = False  # So many are silent at once that it may be we who are deaf.
+
+    @property
+    def said(self) -> str:
+        """For a condition: without numbers that change whenever another node does."""
+        return MANY if self.many else self.why
+
+    @property
+    def reason(self) -> str:
+        return "ManySilent" if self.many else "BrakeHolds"
+
+
+def permit(stand: BrakeState, others: Iterable[BrakeState], *, now_ns: int, limits: BrakeLimits) -> Permit:
+    """How far one may go with this node, given how all stand (itself included or not)."""
+    if stand.assessed <= NodeState.SUSPECT:
+        return Permit(stand.assessed)
+    if limits.engaged:
+        return Permit(NodeState.SUSPECT, "the brake is engaged by hand")
+    everybody = [each for each in others if each.name != stand.name] + [stand]
+    zone = [each for each in everybody if each.zone == stand.zone]
+    here = f"zone {stand.zone}" if stand.zone else "the nodes without a zone"
+    new = stand.flipped_ns is None  # What was done already is not undone because others are a little late.
+    held = _too_many(here, zone, limits, late=new) or _too_many("all zones", everybody, limits, late=new)
+    if held:
+        return Permit(NodeState.SUSPECT, held, many=True)
+    turns = _in_turn(everybody, limits)
+    rates = ((here, zone, 1), ("all zones", everybody, limits.global_factor))
+    for where, nodes, factor in rates if stand.flipped_ns is None else ():
+        flipped = _lately((each.flipped_ns for each in nodes), now_ns)
+        before = _before(stand, (each for each in turns if each.flipped_ns is None), nodes)
+        if flipped + before >= limits.flips_per_minute * factor:
+            return Permit(NodeState.SUSPECT, _limit(flipped, before, where, "taken out of service"))
+    for where, nodes, factor in (
+        rates if stand.assessed == NodeState.LOST and stand.evicted_ns is None else ()
+    ):
+        evicted = _lately((each.evicted_ns for each in nodes), now_ns)
+        lost = (each for each in turns if each.assessed == NodeState.LOST and each.evicted_ns is None)
+        before = _before(stand, lost, nodes)
+        if evicted + before >= limits.evictions_per_minute * factor:
+            return Permit(NodeState.UNREACHABLE, _limit(evicted, before, where, "emptied"))
+    return Permit(stand.assessed)
+
+
+def _in_turn(nodes: Sequence[BrakeState], limits: BrakeLimits) -> list[BrakeState]:
+    """Those that something is to be done to, without those that wait for their whole zone: nobody waits for
+    them."""
+    by_zone: dict[str, list[BrakeState]] = {}
+    for each in nodes:
+        by_zone.setdefault(each.zone, []).append(each)
+    held = {zone for zone, there in by_zone.items() if _too_many(zone, there, limits, late=True)}
+    return [each for each in nodes if each.assessed >= NodeState.UNREACHABLE and each.zone not in held]
+
+
+def _before(stand: BrakeState, waiting: Iterable[BrakeState], nodes: Sequence[BrakeState]) -> int:
+    """How many of these nodes wait and come first: it does not matter who happens to be looked at first."""
+    names = {each.name for each in nodes}
+    return sum(each.rank < stand.rank and each.name in names for each in waiting)
+
+
+def _limit(done: int, before: int, where: str, what: str) -> str:
+    if not before:
+        return f"{done} nodes of {where} were {what} within a minute"
+    return f"nodes of {where} that have been silent for longer are {what} first"
+
+
+def eased(allowed: Permit, *, many_ns: int | None, now_ns: int, wait_s: float) -> Permit:
+    """When the first of many are heard again, the others are about to be: their silence counts as before only
+    when they had as long as a lease lasts. `many_ns`: when the brake last held this node for being one of
+    many."""
+    is_over = many_ns is None or now_ns - many_ns >= wait_s * SECOND_NS
+    if is_over or allowed.many or allowed.allowed <= NodeState.SUSPECT:
+        return allowed
+    return Permit(NodeState.SUSPECT, "many were silent until just now: it may be heard again as they are")
+
+
+def _too_many(where: str, nodes: Sequence[BrakeState], limits: BrakeLimits, *, late: bool) -> str:
+    """`late`: whether those count that are about to be unreachable."""
+    silent = sum(
+        each.assessed >= NodeState.UNREACHABLE or (late and each.silent_ns is not None) for each in nodes
+    )
+    if len(nodes) <= limits.small_zone or silent * 100 < limits.share_percent * len(nodes):
+        return ""
+    return f"{silent} of {len(nodes)} nodes of {where} are silent at once: that fits our own blindness better"
+
+
+def _lately(times: Iterable[int | None], now_ns: int) -> int:
+    since_ns = now_ns - MINUTE_NS
+    return sum(at_ns is not None and at_ns > since_ns for at_ns in times)

@@ -1,0 +1,119 @@
+"""Shows the brake in one object: the ConfigMap `fathom-system/node-brake-status` has the limits in force,
+whether it holds anything back, and which nodes, since when and why. What decides is in `brake`.
+
+    kubectl -n fathom-system get configmap node-brake-status -o yaml
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from typing import ClassVar
+
+from fathom.cache.snapshot import Snapshot
+from fathom.control.again import Again
+from fathom.control.kit import Kit
+from fathom.control.plan import NOTHING, Create, Patch, Plan, contains, target
+from fathom.control.watches import NAMESPACE, NODE, Primary, Related, View, Watch
+from fathom.controllers.node_health.controller import BRAKE_LIMITS
+from fathom.controllers.node_health.plan import HELD, zone_of
+from fathom.metrics.families import Family, gauge
+from fathom.model.brake import BRAKE, SHOWN, limits_of, shown_limits
+from fathom.model.conditions import conditions_of, find_condition
+from fathom.model.objects import Key, Obj, is_deleting, key_of
+
+ANCHOR = Key("", SHOWN.namespace)  # The namespace in whose name it is looked at.
+LOOK_S = 5.0  # As often as nodes that are ill are looked at.
+ZONES_MAX = 100  # Of metrics: nodes say themselves which zone they are in.
+NODES_SHOWN_MAX = 200  # Beyond them the object would be too large to read.
+ABOUT = "Written by fathom: changes are overwritten. Limits are set in the ConfigMap node-brake."
+
+
+def _of_brake(config: Obj, view: View) -> Iterable[Key]:
+    return (ANCHOR,) if key_of(config) in {BRAKE, SHOWN} else ()
+
+
+class BrakeStatus:
+    name = "node-brake-status"
+    watches: ClassVar[tuple[Watch, ...]] = (
+        Primary(NAMESPACE, conditions=False),
+        Related(BRAKE_LIMITS, concerns=_of_brake),
+        Related(NODE),
+    )
+
+    def __init__(self, kit: Kit) -> None:
+        self._kit = kit
+
+    @staticmethod
+    def measure(view: Snapshot) -> Iterable[Family]:
+        limits, _ = limits_of((view.get("ConfigMap", BRAKE) or {}).get("data") or {})
+        nodes = [node for node in view.list("Node") if _held(node) is not None]
+        engaged = "1 while the brake on reactions to silent nodes is engaged by hand."
+        yield gauge("fathom_node_brake_engaged", engaged, int(limits.engaged))
+        held = Family(
+            "fathom_node_brake_held_nodes", "gauge", "Nodes that the brake holds reactions to, by zone."
+        )
+        zones = Counter(zone_of(node) for node in nodes)
+        for zone in sorted({zone_of(node) for node in view.list("Node")})[:ZONES_MAX]:
+            held.add(zones[zone], {"zone": zone})
+        yield held
+
+    async def reconcile(self, key: Key) -> Again:
+        if key != ANCHOR:
+            return Again.never()
+        view = self._kit.snapshot()
+        namespace = view.get("Namespace", key)
+        if namespace is None or is_deleting(namespace):
+            return Again.never()
+        data = shown(view.get("ConfigMap", BRAKE), view.list("Node"))
+        plan = plan_shown(view.get("ConfigMap", SHOWN), data)
+        return Again.after(await self._kit.apply(key, plan, seen=view), in_s=LOOK_S, why="look at the nodes")
+
+
+def shown(config: Obj | None, nodes: Iterable[Obj]) -> dict[str, str]:
+    """What it says: no counts and no ages, which would change without anything to act on."""
+    limits, wrong = limits_of((config or {}).get("data") or {})
+    held = [(zone_of(node), key_of(node).name, said) for node in nodes if (said := _held(node)) is not None]
+    held.sort(key=lambda one: one[:2])
+    return {
+        "about": ABOUT,
+        **shown_limits(limits),
+        "holds": "true" if held or limits.engaged else "false",
+        "zones": "\n".join(_zones(held)),
+        "held": "\n".join(_lines(held)),
+        "wrong": wrong,
+    }
+
+
+def _held(node: Obj) -> Obj | None:
+    found = find_condition(conditions_of(node), HELD)
+    return found if found is not None and found.get("status") == "True" else None
+
+
+def _zones(held: list[tuple[str, str, Obj]]) -> list[str]:
+    since: dict[str, str] = {}
+    for zone, _, said in held:
+        at = str(said.get("lastTransitionTime"))
+        since[zone] = min(since.get(zone, at), at)
+    return [f"{zone or 'without a zone'}: holds since {at}" for zone, at in sorted(since.items())]
+
+
+def _lines(held: list[tuple[str, str, Obj]]) -> list[str]:
+    lines = [
+        f"{name}: since {said.get('lastTransitionTime')}: {said.get('message')}" for _, name, said in held
+    ]
+    more = [f"and {len(lines) - NODES_SHOWN_MAX} more"] if len(lines) > NODES_SHOWN_MAX else []
+    return [*lines[:NODES_SHOWN_MAX], *more]
+
+
+def plan_shown(there: Obj | None, data: dict[str, str]) -> Plan:
+    if there is None:
+        meta = {"namespace": SHOWN.namespace, "name": SHOWN.name}
+        return Plan(creates=(Create("ConfigMap", {"metadata": meta, "data": data}),), why="show the brake")
+    if is_deleting(there):
+        return NOTHING
+    gone = {name: None for name in there.get("data") or {} if name not in data}
+    patch: Obj = {"data": {**data, **gone}}
+    if contains(there, patch):
+        return NOTHING
+    return Plan(patches=(Patch(target("ConfigMap", there), patch),), why="the brake has changed")

@@ -1,0 +1,322 @@
+"""Keeps an ear on every node: whether its agent is heard, what follows if it is not. Level-based, per node.
+
+What was heard when is kept here, on the monotonic clock of the process that leads: a wall clock that is set
+says nothing, and a new leader gives everybody a new time of grace. So does one that was blind itself: while
+our own view of the leases is old, nobody else's silence counts.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import msgspec
+
+from fathom.cache.indexes import FOR_NODES, FOR_PODS
+from fathom.cache.needs import NoOlderThan
+from fathom.cache.snapshot import Snapshot
+from fathom.control.again import Again
+from fathom.control.kit import Kit
+from fathom.control.plan import Delete, Plan, target
+from fathom.control.watches import CONFIG_MAP, LEASE, NODE, POD, Kind, Primary, Related, View, Watch
+from fathom.controllers.node_health.api_connections import Connections
+from fathom.controllers.node_health.brake import BrakeLimits, BrakeState, Permit, eased, limits_of, permit
+from fathom.controllers.node_health.events import of_node_states
+from fathom.controllers.node_health.evidence import (
+    Assessment,
+    EvidenceLimits,
+    Heard,
+    NodeReport,
+    NodeState,
+    assess,
+)
+from fathom.controllers.node_health.gateway_reports import GatewayReports
+from fathom.controllers.node_health.plan import (
+    NEEDS,
+    entered,
+    plan_node,
+    plan_out_of_service,
+    state_of,
+    zone_of,
+)
+from fathom.controllers.node_health.plan_evictions import (
+    DECLARED,
+    OUT_OF_SERVICE,
+    SILENCE,
+    Beside,
+    Eviction,
+    beside,
+    leaving,
+    marks,
+    no_execute,
+)
+from fathom.controllers.workload_events import of_eviction
+from fathom.model.brake import BRAKE
+from fathom.model.conditions import conditions_of
+from fathom.model.freshness import FRESH_S
+from fathom.model.objects import Key, Obj, key_of, lookup, metadata
+from fathom.model.times import SECOND_NS
+from fathom.model.well_known import NODE_LEASE_NAMESPACE
+
+SIGNS_OF_LIFE = Kind(LEASE.name, LEASE.resource, NODE_LEASE_NAMESPACE)
+BRAKE_LIMITS = Kind(CONFIG_MAP.name, CONFIG_MAP.resource, BRAKE.namespace)
+
+# Between two looks at a node: one that is ill, and one that is not. A lease that is renewed wakes us for an
+# ill one only: thousands of healthy ones renew theirs every ten seconds.
+ILL_S, WELL_S = 5.0, 10.0
+NEEDS_TO_EVICT = (NoOlderThan(FRESH_S, ("Node", "Pod")),)
+HEARING_S = 40  # A lease's duration: within it whoever lives is heard.
+PODS_AT_ONCE = 50  # Of one node, taken out of service or evicted in one pass.
+
+
+def _leased(lease: Obj, view: View) -> tuple[Key, ...]:
+    return _if_ill(key_of(lease).name, view)
+
+
+def _here(pod: Obj, view: View) -> tuple[Key, ...]:
+    """One that has just been bound to a node that is ill must not be forgotten."""
+    name = lookup(pod, "spec", "nodeName")
+    return _if_ill(str(name), view) if name else ()
+
+
+def _if_ill(name: str, view: View) -> tuple[Key, ...]:
+    node = view().get("Node", Key("", name))
+    return (Key("", name),) if node is not None and lookup(node, "spec", "taints") else ()
+
+
+class _Ear(msgspec.Struct):
+    """What was last said, and when we heard it, on the clock that nobody sets."""
+
+    lease: object
+    lease_ns: int
+    status: object
+    status_ns: int
+    renewed_ns: int | None = None
+    many_ns: int | None = None  # When the brake last held it for being one of many.
+
+
+class Nodes:
+    name = "nodes"
+    news = staticmethod(of_node_states)
+    watches: ClassVar[tuple[Watch, ...]] = (
+        Primary(NODE, conditions=False, indexes=FOR_NODES),
+        Related(SIGNS_OF_LIFE, concerns=_leased),
+        Related(POD, concerns=_here, indexes=FOR_PODS),
+        Related(BRAKE_LIMITS),
+    )
+
+    def __init__(self, kit: Kit, limits: EvidenceLimits | None = None) -> None:
+        self._kit = kit
+        self._limits = limits or EvidenceLimits()
+        self._ears: dict[str, _Ear] = {}
+        # By node: since when it is in a state, as we saw it. A new leader counts from now: it brakes more.
+        self._entered: dict[str, dict[NodeState, tuple[str, int]]] = {}
+        self._connections = Connections(kit)
+        self._reached = GatewayReports()
+        self._blind_ns = 0  # When we were last blind; silence before that says nothing.
+
+    async def reconcile(self, key: Key) -> Again:
+        view, now_ns = self._kit.snapshot(), self._kit.monotonic_ns()
+        node = view.get("Node", key)
+        if node is None:
+            self._forget(key.name)
+            return Again.never()
+        found = self._assessed(view, node, now_ns)
+        self._look_elsewhere(view, key.name, found.state, now_ns)
+        allowed = self._held(node, self._permit(view, node, found, now_ns))
+        plan = plan_node(node, found, allowed.allowed, allowed.said, now=self._kit.now())
+        applied = await self._kit.apply(key, plan, seen=view)
+        if applied.failure is not None or allowed.allowed < NodeState.UNREACHABLE or found.spared:
+            ill = found.state > NodeState.HEALTHY
+            return Again.after(applied, in_s=ILL_S if ill else WELL_S, why="listen again")
+        return await self._take_out_of_service(key)
+
+    async def _take_out_of_service(self, key: Key) -> Again:
+        view = self._kit.snapshot()
+        pods = view.by_index("Pod", "node", key.name)
+        statuses = plan_out_of_service(pods, now=self._kit.now())[:PODS_AT_ONCE]
+        applied = await self._kit.apply(key, Plan(statuses=statuses, needs=NEEDS, why="unheard"), seen=view)
+        return Again.after(applied, in_s=ILL_S if len(statuses) < PODS_AT_ONCE else 0.1, why="listen again")
+
+    def _forget(self, name: str) -> None:
+        self._ears.pop(name, None)
+        self._entered.pop(name, None)
+        self._connections.forget(name)
+        self._reached.forget(name)
+
+    # Listening.
+
+    def _assessed(self, view: Snapshot, node: Obj, now_ns: int) -> Assessment:
+        if max(view.age("Lease"), view.age("Node")) > FRESH_S:
+            self._blind_ns = now_ns
+        ear = self._listen(view, node, now_ns)
+        heard = Heard(
+            max(ear.lease_ns, self._blind_ns),
+            max(ear.status_ns, self._blind_ns),
+            self._reports(node, now_ns),
+            renewed_ns=ear.renewed_ns,
+            before=state_of(node),
+        )
+        return assess(heard, now_ns=now_ns, limits=self._limits)
+
+    def _listen(self, view: Snapshot, node: Obj, now_ns: int) -> _Ear:
+        name = key_of(node).name
+        lease = view.get("Lease", Key(NODE_LEASE_NAMESPACE, name))
+        renewed = lookup(lease, "spec", "renewTime") if lease is not None else None
+        beats = heartbeats(node)
+        ear = self._ears.setdefault(name, _Ear(renewed, now_ns, beats, now_ns))
+        if ear.lease != renewed:
+            ear.lease, ear.lease_ns, ear.renewed_ns = renewed, now_ns, now_ns
+        if ear.status != beats:
+            ear.status, ear.status_ns, ear.renewed_ns = beats, now_ns, now_ns
+        return ear
+
+    def _reports(self, node: Obj, now_ns: int) -> tuple[NodeReport, ...]:
+        name = key_of(node).name
+        found = (operators_word(node), self._connections.report(name), self._reached.report(name, now_ns))
+        return tuple(report for report in found if report is not None)
+
+    def _look_elsewhere(self, view: Snapshot, name: str, state: NodeState, now_ns: int) -> None:
+        """Of a node in doubt: what others see of it. Of one that is heard nobody is asked."""
+        if state == NodeState.HEALTHY:
+            self._connections.forget(name)
+            self._reached.forget(name)
+            return
+        self._connections.ask(name)
+        self._reached.listen(name, view.by_index("Pod", "node", name), now_ns)
+
+    # Braking.
+
+    def _held(self, node: Obj, allowed: Permit) -> Permit:
+        """While the evidence fits our own blindness better, nothing gets worse than it is."""
+        known = max(NodeState.SUSPECT, state_of(node))
+        if allowed.allowed <= known or operators_word(node) is not None:
+            return allowed
+        own = "; ".join(self._kit.own_trouble().values())
+        return Permit(known, f"it may be us: {own}") if own else allowed
+
+    def _permit(self, view: Snapshot, node: Obj, found: Assessment, now_ns: int) -> Permit:
+        if found.state <= NodeState.SUSPECT:
+            return Permit(found.state)
+        stand = self._stand_of(node, found.state, now_ns, self._silent_ns(node, found))
+        others = [self._stand(view, each, now_ns) for each in view.list("Node")]
+        allowed = permit(stand, others, now_ns=now_ns, limits=self._brake(view))
+        if operators_word(node) is not None:
+            return allowed
+        ear = self._ears[key_of(node).name]
+        if allowed.many:
+            ear.many_ns = now_ns
+        return eased(allowed, many_ns=ear.many_ns, now_ns=now_ns, wait_s=self._limits.unreachable_s)
+
+    def _stand(self, view: Snapshot, node: Obj, now_ns: int) -> BrakeState:
+        """As the evidence has it now; for one we have not listened to yet, as its conditions do."""
+        if key_of(node).name not in self._ears:
+            return self._stand_of(node, state_of(node), now_ns)
+        found = self._assessed(view, node, now_ns)
+        return self._stand_of(node, found.state, now_ns, self._silent_ns(node, found))
+
+    def _silent_ns(self, node: Obj, found: Assessment) -> int | None:
+        """Since when its lease is not renewed, where that is evidence: it may be one of many."""
+        is_silent = any(each.signal == "lease" for each in found.evidence)
+        return max(self._ears[key_of(node).name].lease_ns, self._blind_ns) if is_silent else None
+
+    def _stand_of(
+        self, node: Obj, assessed: NodeState, now_ns: int, silent_ns: int | None = None
+    ) -> BrakeState:
+        return BrakeState(
+            key_of(node).name,
+            zone_of(node),
+            assessed,
+            flipped_ns=self._entered_ns(node, NodeState.UNREACHABLE, now_ns),
+            evicted_ns=self._entered_ns(node, NodeState.LOST, now_ns),
+            silent_ns=silent_ns,
+        )
+
+    def _entered_ns(self, node: Obj, state: NodeState, now_ns: int) -> int | None:
+        """When we first saw it in this state. The condition's own time is of a wall clock that may be set."""
+        known, stamp = self._entered.setdefault(key_of(node).name, {}), entered(node, state)
+        if stamp is None:
+            known.pop(state, None)
+            return None
+        if state not in known or known[state][0] != stamp:
+            known[state] = (stamp, now_ns)
+        return known[state][1]
+
+    def _brake(self, view: Snapshot) -> BrakeLimits:
+        config = view.get("ConfigMap", BRAKE)
+        return limits_of((config or {}).get("data") or {})[0]  # What is wrong with it `brake_status` shows.
+
+
+def heartbeats(node: Obj) -> list[object]:
+    """Of the agent's own conditions: it alone writes those."""
+    return [
+        each["lastHeartbeatTime"]
+        for each in conditions_of(node)
+        if each.get("lastHeartbeatTime") and not str(each.get("type")).startswith("fathom.dev/")
+    ]
+
+
+def operators_word(node: Obj) -> NodeReport | None:
+    """What people say: our annotation, or Kubernetes' taint for a machine that is off."""
+    notes = metadata(node).get("annotations") or {}
+    taints = lookup(node, "spec", "taints") or ()
+    if notes.get(DECLARED):
+        return NodeReport("operator", "gone", str(notes[DECLARED]))
+    if any(taint.get("key") == OUT_OF_SERVICE for taint in taints):
+        return NodeReport("operator", "gone", "it is tainted as out of service")
+    return None
+
+
+class Evictions:
+    """Carries out what NoExecute taints ask for, whoever put them there."""
+
+    name = "taint-evictions"
+    news = staticmethod(of_eviction)
+    watches: ClassVar[tuple[Watch, ...]] = (
+        Primary(NODE, conditions=False, indexes=FOR_NODES),
+        Related(POD, concerns=_here, indexes=FOR_PODS),
+    )
+
+    def __init__(self, kit: Kit) -> None:
+        self._kit = kit
+        # By node: since when we see which pod beside which taint. Times that objects name are of wall clocks.
+        self._since: dict[str, Beside] = {}
+        # Until then silence is no reason to drive anybody away: a node that is back has time to be heard.
+        self._blind_ns = kit.monotonic_ns()
+
+    async def reconcile(self, key: Key) -> Again:
+        going = self._going(key)
+        if not going:
+            return Again.never()
+        if going[0].after_s <= 0:
+            # A life depends on it: the node as the server has it, not as our view does.
+            node = await self._kit.api.get(NODE.resource, "", key.name)
+            known = self._kit.snapshot().get("Node", key)
+            if node is None or known is None or no_execute(node) != no_execute(known):
+                return Again.in_s(1.0, "the node in our view is not the one there is")
+            going = self._going(key)
+        view = self._kit.snapshot()
+        now = [each for each in going if each.after_s <= 0][:PODS_AT_ONCE]
+        plan = Plan(
+            patches=marks(now, now=self._kit.now()),
+            deletes=tuple(Delete(target("Pod", each.pod)) for each in now),
+            needs=NEEDS_TO_EVICT,
+            why=f"driven away by {', '.join(sorted({each.taint for each in now}))}",
+        )
+        applied = await self._kit.apply(key, plan, seen=view)
+        later = [each.after_s for each in going if each.after_s > 0]
+        return Again.after(applied, in_s=min(later, default=None), why="somebody's time to stay ends")
+
+    def _going(self, key: Key) -> list[Eviction]:
+        view, now_ns = self._kit.snapshot(), self._kit.monotonic_ns()
+        node = view.get("Node", key)
+        if node is None or not no_execute(node):
+            self._since.pop(key.name, None)
+            return []
+        if max(view.age("Node"), view.age("Pod")) > FRESH_S:
+            self._blind_ns = now_ns
+        pods = view.by_index("Pod", "node", key.name)
+        since = self._since[key.name] = beside(node, pods, self._since.get(key.name, {}), now_ns=now_ns)
+        not_before = dict.fromkeys(SILENCE, self._blind_ns + HEARING_S * SECOND_NS)
+        if operators_word(node) is not None:
+            not_before = {}
+        return leaving(node, pods, since, now_ns=now_ns, not_before=not_before)

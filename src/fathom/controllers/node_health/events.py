@@ -1,0 +1,70 @@
+"""What is told of nodes whose state has changed, once for each change. Pure.
+
+NodeSuspect, NodeUnreachable, NodeLost    the strongest that is new, with its evidence
+NodeReactionHeld                          the brake holds back what would follow
+NodeRecovered                             it is heard again
+NodeQuarantined, NodeForgiven             starts fail there that succeed elsewhere; they do no more
+"""
+
+from __future__ import annotations
+
+from fathom.client.outcomes import Committed
+from fathom.control.plan import Patch, WriteStatus
+from fathom.control.telling import NORMAL, WARNING, Change, News
+from fathom.control.watches import NODE
+from fathom.controllers.node_health.plan import HELD, STATES
+from fathom.controllers.node_health.plan_trust import QUARANTINED
+from fathom.controllers.workload_events import of_node
+from fathom.model.conditions import conditions_of, find_condition
+from fathom.model.objects import Obj, key_of
+
+SUSPECT = STATES[0][1]
+
+
+def of_node_states(change: Change) -> tuple[News, ...]:
+    after = _written(change)
+    ready = of_node(change)
+    found = [] if ready is None else [ready]
+    new = [state for state, name in STATES if _became(change, after, name, "True") is not None]
+    if new:
+        said = find_condition(after, dict(STATES)[new[-1]]) or {}
+        found.append(_news(change, f"Node{new[-1].word}", str(said.get("message") or ""), WARNING))
+    held = _became(change, after, HELD, "True")
+    if held is not None:
+        found.append(_news(change, "NodeReactionHeld", str(held.get("message") or ""), WARNING))
+    if _became(change, after, SUSPECT, "False") is not None:
+        name = key_of(change.subject).name
+        found.append(_news(change, "NodeRecovered", f"Node {name} is heard again", NORMAL))
+    return tuple(found)
+
+
+def of_quarantine(change: Change) -> News | None:
+    after = _written(change)
+    aside = _became(change, after, QUARANTINED, "True")
+    if aside is not None:
+        return _news(change, "NodeQuarantined", str(aside.get("message") or ""), WARNING)
+    if _became(change, after, QUARANTINED, "False") is not None:
+        return _news(change, "NodeForgiven", "starts no longer fail there", NORMAL)
+    return None
+
+
+def _written(change: Change) -> list[Obj]:
+    """The conditions that were written, if they were."""
+    action = change.action
+    if not isinstance(action, WriteStatus | Patch) or not isinstance(change.outcome, Committed):
+        return []
+    status = action.status if isinstance(action, WriteStatus) else action.patch.get("status") or {}
+    return [one for one in status.get("conditions") or () if isinstance(one, dict)]
+
+
+def _became(change: Change, after: list[Obj], name: str, status: str) -> Obj | None:
+    """The condition, if this is what has changed. One that was never there was False."""
+    before = find_condition(conditions_of(change.subject), name) or {"status": "False"}
+    found = find_condition(after, name)
+    if found is None or found.get("status") != status or before.get("status") == status:
+        return None
+    return found
+
+
+def _news(change: Change, reason: str, message: str, type_: str) -> News:
+    return News(NODE, change.subject, reason, message, type_)

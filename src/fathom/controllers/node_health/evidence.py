@@ -1,0 +1,281 @@
+"""Signals are evidence, not truth: which of them may decide what about a node. Pure.
+
+    Healthy ──> Suspect: nothing new is placed there
+            ──> Unreachable: its pods are taken out of service, those who do not tolerate it go in time
+            ──> Lost: its pods are replaced
+
+One late heartbeat never gets beyond Suspect. A node's lease and its status are one source: one agent writes
+both. Other sources are other paths: a connection from the API server to the node, the gateway's connections
+to its pods, an operator's word. `RULES` says what they amount to together; the first rule that fits counts.
+Whoever is seen alive by another path is spared: nobody is evicted there and nothing is taken out of service.
+
+Silence is counted on our own monotonic clock, from when *we* last heard, and only while we could hear:
+neither a clock that is wrong nor a watch of ours that stalled makes a node look dead.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from enum import IntEnum
+from typing import Literal
+
+import msgspec
+
+from fathom.model.times import SECOND_NS
+
+
+class NodeState(IntEnum):
+    HEALTHY = 0
+    SUSPECT = 1
+    UNREACHABLE = 2
+    LOST = 3
+
+    @property
+    def word(self) -> str:
+        return self.name.capitalize()
+
+
+Source = Literal["agent", "connection", "gateway", "operator", ""]
+Verdict = Literal["gone", "alive", "unsure"]
+
+
+class NodeSignal(msgspec.Struct, frozen=True):
+    """One row of the table. Whoever adds one names the code that produces it, and `tests/controllers/
+    test_signals.py` exercises it."""
+
+    name: str
+    source: Source  # Of which Lost takes two. '': it is about ourselves, or about a pod, not about a node.
+    producer: str  # module:name
+    decides: str
+    about: str
+
+
+# The order is that of the messages.
+SIGNALS: tuple[NodeSignal, ...] = (
+    NodeSignal(
+        "operator",
+        "operator",
+        "fathom.controllers.node_health.controller:operators_word",
+        "Lost, at once",
+        "somebody says that the machine is gone",
+    ),
+    NodeSignal(
+        "lease",
+        "agent",
+        "fathom.agent.heartbeat:Heartbeat",
+        "Suspect after 20 s, Unreachable after 40 s, Lost after 300 s",
+        "the node's Lease is not renewed",
+    ),
+    NodeSignal(
+        "status",
+        "agent",
+        "fathom.agent.heartbeat:Heartbeat",
+        "Suspect after 75 s: one agent writes it and the Lease",
+        "the node's status is not renewed",
+    ),
+    NodeSignal(
+        "connection",
+        "connection",
+        "fathom.controllers.node_health.api_connections:Connections",
+        "with the agent's silence: Lost after 75 s; an answer spares the node",
+        "the API server does not reach the node",
+    ),
+    NodeSignal(
+        "gateway",
+        "gateway",
+        "fathom.agent.gateway.following:Gateway",
+        "with the agent's silence: Lost after 75 s; a pod that is reached spares the node",
+        "the gateway does not reach any pod there",
+    ),
+    NodeSignal(
+        "readiness",
+        "",
+        "fathom.agent.probing:Prober",
+        "takes that pod out of service, or restarts its container",
+        "a pod's probe fails",
+    ),
+    NodeSignal(
+        "request-timeout",
+        "",
+        "fathom.control.health:ProcessHealth",
+        "holds reactions to nodes: it says as much about us",
+        "our own requests are not answered",
+    ),
+    NodeSignal(
+        "watch-disconnect",
+        "",
+        "fathom.control.health:ProcessHealth",
+        "holds reactions to nodes: we are blind",
+        "our own watches break or are silent",
+    ),
+    NodeSignal(
+        "controller-errors",
+        "",
+        "fathom.control.health:ProcessHealth",
+        "holds reactions to nodes; opens the breaker",
+        "our own passes fail",
+    ),
+    NodeSignal(
+        "queue-age",
+        "",
+        "fathom.schedule.signals:QueueSignals",
+        "holds a PolicyRollout: what is slow is not widened",
+        "pods wait long for their first attempt",
+    ),
+    NodeSignal(
+        "bind-conflicts",
+        "",
+        "fathom.schedule.signals:QueueSignals",
+        "holds a PolicyRollout; the node concerned is skipped until the caches catch up",
+        "bindings are refused again and again: the scheduler's view is old",
+    ),
+    NodeSignal(
+        "observed-generation",
+        "",
+        "fathom.controllers.observed_generation:GenerationBehind",
+        "says in WorkloadProgress which controller is behind",
+        "a controller has not observed the newest generation",
+    ),
+    NodeSignal(
+        "slo-burn",
+        "",
+        "fathom.agent.gateway.budget:ErrorBudget",
+        "holds a PolicyRollout; moves nobody",
+        "connections to a Service fail",
+    ),
+)
+_BY_NAME = {signal.name: signal for signal in SIGNALS}
+_ORDER = {signal.name: index for index, signal in enumerate(SIGNALS)}
+
+
+class EvidenceLimits(msgspec.Struct, frozen=True):
+    """When silence is evidence."""
+
+    suspect_s: float = 20.0  # Two renewals of ten seconds were missed: one may be late.
+    unreachable_s: float = 40.0  # The Lease's own duration, as kubelets ask for it.
+    confirmed_s: float = 75.0  # When another source agrees. Two statuses of thirty seconds were missed too.
+    silent_s: float = 300.0  # So long alone is enough: what pods tolerate by default.
+
+
+class NodeReport(msgspec.Struct, frozen=True):
+    """What another path says of a node."""
+
+    signal: str
+    verdict: Verdict
+    words: str
+
+
+class Heard(msgspec.Struct, frozen=True):
+    """When we last heard of a node, on our monotonic clock; or since when we could have."""
+
+    lease_ns: int
+    status_ns: int
+    reports: tuple[NodeReport, ...] = ()
+    renewed_ns: int | None = None  # When we really heard a renewal; None: never, since we began to listen.
+    before: NodeState = NodeState.HEALTHY  # What was made of it until now.
+
+
+class Evidence(msgspec.Struct, frozen=True):
+    signal: str
+    words: str
+
+
+def plain(evidence: Evidence) -> str:
+    """What stays true as time goes by. An operator's words are the operator's."""
+    about = _BY_NAME[evidence.signal].about
+    return f"{about}: {evidence.words}" if evidence.signal == "operator" else about
+
+
+class Assessment(msgspec.Struct, frozen=True):
+    state: NodeState
+    evidence: tuple[Evidence, ...] = ()
+    spared: str = ""  # By what another path says that it lives: it is Unreachable, and nobody leaves.
+
+    @property
+    def message(self) -> str:
+        return "; ".join([*(each.words for each in self.evidence), *([self.spared] if self.spared else [])])
+
+    @property
+    def confirmed(self) -> bool:
+        """Whether more than one source says so, or an operator: else it is silence alone, and pods stay
+        for as long as they tolerate that."""
+        sources = {_BY_NAME[each.signal].source for each in self.evidence}
+        return "operator" in sources or len(sources) >= 2
+
+
+class NodeFacts(msgspec.Struct, frozen=True):
+    """What the rules look at."""
+
+    silent_s: float  # Of the agent: since its last sign, lease or status.
+    lease_s: float
+    status_s: float
+    gone: int  # Other sources that say that it is gone.
+    alive: bool  # Another path has seen it alive.
+    declared: bool  # An operator says that it is gone.
+
+
+class EvidenceRule(msgspec.Struct, frozen=True):
+    state: NodeState
+    when: Callable[[NodeFacts, EvidenceLimits], bool]
+    about: str
+
+
+# The first that fits counts.
+RULES: tuple[EvidenceRule, ...] = (
+    EvidenceRule(NodeState.LOST, lambda f, _: f.declared, "an operator's word is enough"),
+    EvidenceRule(
+        NodeState.LOST,
+        lambda f, limits: f.silent_s >= limits.silent_s and not f.alive,
+        "long silence, and nobody has seen it alive",
+    ),
+    EvidenceRule(
+        NodeState.LOST,
+        lambda f, limits: f.silent_s >= limits.confirmed_s and f.gone >= 1 and not f.alive,
+        "silence, and another source agrees",
+    ),
+    EvidenceRule(NodeState.UNREACHABLE, lambda f, limits: f.silent_s >= limits.unreachable_s, "silence"),
+    EvidenceRule(NodeState.SUSPECT, lambda f, limits: f.lease_s >= limits.suspect_s, "a late heartbeat"),
+    EvidenceRule(
+        NodeState.SUSPECT, lambda f, limits: f.status_s >= limits.confirmed_s, "an agent that renews half"
+    ),
+    EvidenceRule(NodeState.SUSPECT, lambda f, _: f.gone >= 1, "another source alone: the agent is heard"),
+    EvidenceRule(NodeState.HEALTHY, lambda f, limits: True, "it is heard"),
+)
+
+
+def assess(heard: Heard, *, now_ns: int, limits: EvidenceLimits = EvidenceLimits()) -> Assessment:  # noqa: B008  # Frozen.
+    """What all that was heard amounts to."""
+    lease_s, status_s = (now_ns - heard.lease_ns) / SECOND_NS, (now_ns - heard.status_ns) / SECOND_NS
+    alive = [report for report in heard.reports if report.verdict == "alive"]
+    gone = [report for report in heard.reports if report.verdict == "gone"]
+    facts = NodeFacts(
+        silent_s=min(lease_s, status_s),
+        lease_s=lease_s,
+        status_s=status_s,
+        gone=sum(report.signal != "operator" for report in gone),
+        alive=bool(alive),
+        declared=any(report.signal == "operator" for report in gone),
+    )
+    state = next(rule.state for rule in RULES if rule.when(facts, limits))
+    if not _is_alive(heard, now_ns, limits):
+        # Who is seen alive by another path is not lost, whatever was made of it before.
+        state = max(state, min(heard.before, NodeState.UNREACHABLE) if alive else heard.before)
+    spared = alive[0].words if alive and state == NodeState.UNREACHABLE else ""
+    return Assessment(state, _evidence(lease_s, status_s, gone, limits), spared)
+
+
+def _evidence(
+    lease_s: float, status_s: float, gone: Sequence[NodeReport], limits: EvidenceLimits
+) -> tuple[Evidence, ...]:
+    evidence = [Evidence(report.signal, report.words) for report in gone]
+    if lease_s >= limits.suspect_s:
+        evidence.append(Evidence("lease", f"its lease was not renewed for {lease_s:.0f} s"))
+    if status_s >= limits.confirmed_s:
+        evidence.append(Evidence("status", f"its status was not renewed for {status_s:.0f} s"))
+    return tuple(sorted(evidence, key=lambda each: _ORDER[each.signal]))
+
+
+def _is_alive(heard: Heard, now_ns: int, limits: EvidenceLimits) -> bool:
+    """Only a renewal that we heard makes a node better. A time of grace (we have just begun to listen, or
+    were blind) keeps it from getting worse, which is something else."""
+    return heard.renewed_ns is not None and now_ns - heard.renewed_ns < limits.suspect_s * SECOND_NS

@@ -1,0 +1,56 @@
+"""What the gateway sees of a node: whether it reaches pods there. It says so in the pods' condition
+`fathom.dev/Serving`, and while their node is in doubt it says anew when it looked: `lastProbeTime`.
+
+A probe counts from when we saw that it was made, on our own clock. That a pod is reached counts for a moment.
+That none is stays so until one is, or the node is heard: once its pods are out of service nobody connects to
+them any more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+from fathom.controllers.node_health.evidence import NodeReport
+from fathom.model.conditions import SERVING_CONDITION, conditions_of, find_condition
+from fathom.model.objects import Obj, uid_of
+from fathom.model.times import SECOND_NS
+
+VALID_S = 30.0  # Gateways look at pods of a node in doubt every five seconds.
+
+
+class _Probe(msgspec.Struct, frozen=True):
+    stamp: str  # Of the probe, as the gateway wrote it.
+    heard_ns: int | None  # None: it is from before we listened, and says nothing.
+    reached: bool
+
+
+class GatewayReports:
+    def __init__(self) -> None:
+        self._probes: dict[str, dict[str, _Probe]] = {}  # Node -> pod's UID -> its last probe.
+
+    def listen(self, node: str, pods: Sequence[Obj], now_ns: int) -> None:
+        before, new = self._probes.get(node), {}
+        for pod in pods:
+            condition = find_condition(conditions_of(pod), SERVING_CONDITION) or {}
+            stamp, uid = str(condition.get("lastProbeTime") or ""), uid_of(pod)
+            known = (before or {}).get(uid)
+            if known is not None and known.stamp == stamp:
+                new[uid] = known
+            elif stamp:
+                heard_ns = None if before is None else now_ns
+                new[uid] = _Probe(stamp, heard_ns, condition.get("status") == "True")
+        self._probes[node] = new
+
+    def forget(self, node: str) -> None:
+        self._probes.pop(node, None)
+
+    def report(self, node: str, now_ns: int) -> NodeReport | None:
+        probes = [one for one in self._probes.get(node, {}).values() if one.heard_ns is not None]
+        since_ns = now_ns - round(VALID_S * SECOND_NS)
+        if any(one.reached and one.heard_ns is not None and one.heard_ns >= since_ns for one in probes):
+            return NodeReport("gateway", "alive", "the gateway reaches pods there")
+        if probes and not any(one.reached for one in probes):
+            return NodeReport("gateway", "gone", "the gateway does not reach any pod there")
+        return None

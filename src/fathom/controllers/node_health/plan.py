@@ -1,0 +1,227 @@
+"""What is done about a node in each state: conditions that say it, taints that keep pods away. Pure.
+
+    Suspect       fathom.dev/suspect:NoSchedule
+    Unreachable   Ready=Unknown, node.kubernetes.io/unreachable:NoSchedule and :NoExecute
+    Lost          fathom.dev/lost:NoExecute, if more than one source says so: silence alone moves nobody who
+                  tolerates Unreachable before that time is over
+    spared        (another path sees it alive) as Unreachable, without NoExecute
+    not ready     (the agent's own word) node.kubernetes.io/not-ready:NoSchedule and :NoExecute
+
+Who tolerates a taint for a time stays for that time; `plan_evictions` counts it. Taints of others are left
+alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from fathom.cache.needs import NoOlderThan
+from fathom.control.plan import Patch, Plan, WriteStatus, target, write_status
+from fathom.controllers.node_health.evidence import Assessment, NodeState, plain
+from fathom.controllers.node_health.plan_evictions import LOST
+from fathom.model.conditions import Status, conditions_of, find_condition, set_condition
+from fathom.model.freshness import FRESH_S
+from fathom.model.objects import Obj, lookup, metadata
+from fathom.model.well_known import NOT_READY_TAINT, UNREACHABLE_TAINT, UNSCHEDULABLE_TAINT, ZONE_LABEL
+
+SUSPECT = "fathom.dev/suspect"
+PRESSURES = {
+    "MemoryPressure": "node.kubernetes.io/memory-pressure",
+    "DiskPressure": "node.kubernetes.io/disk-pressure",
+    "PIDPressure": "node.kubernetes.io/pid-pressure",
+    "NetworkUnavailable": "node.kubernetes.io/network-unavailable",
+}
+OURS = frozenset(
+    {UNREACHABLE_TAINT, NOT_READY_TAINT, SUSPECT, LOST, UNSCHEDULABLE_TAINT, *PRESSURES.values()}
+)
+
+# Conditions of a node that say how far it has gone, each with its own time.
+STATES = (
+    (NodeState.SUSPECT, "fathom.dev/Suspect"),
+    (NodeState.UNREACHABLE, "fathom.dev/Unreachable"),
+    (NodeState.LOST, "fathom.dev/Lost"),
+)
+
+HELD = "fathom.dev/Held"  # That the brake holds back what the evidence would allow, and since when.
+
+# Leases change every ten seconds: a view that is older than this has missed some.
+NEEDS = (NoOlderThan(FRESH_S, ("Node", "Lease")),)
+
+
+def plan_node(node: Obj, found: Assessment, allowed: NodeState, held: str, *, now: str) -> Plan:
+    """`allowed`: how far the brake lets us go; `held`: what it says about the rest."""
+    said = held or (f"nobody leaves: {found.spared}" if found.spared else "")
+    status = write_status("Node", node, {"conditions": _conditions(node, found, allowed, said, now=now)})
+    taints = wanted_taints(node, allowed, now=now, spared=bool(found.spared), confirmed=found.confirmed)
+    return Plan(
+        patches=_retainted(node, taints, destructive=allowed > NodeState.SUSPECT),
+        statuses=status,
+        needs=NEEDS,
+        why=f"{allowed.word}: {found.message}" + (f"; held: {held}" if held else ""),
+    )
+
+
+def state_of(node: Obj) -> NodeState:
+    """How far it was gone with this node, as its conditions say."""
+    return max((state for state, name in STATES if _is(node, name)), default=NodeState.HEALTHY)
+
+
+def entered(node: Obj, state: NodeState) -> str | None:
+    """Since when it is in this state or a stronger one."""
+    name = dict(STATES)[state]
+    condition = find_condition(conditions_of(node), name)
+    if condition is None or condition.get("status") != "True":
+        return None
+    return str(condition["lastTransitionTime"])
+
+
+def _is(node: Obj, name: str) -> bool:
+    condition = find_condition(conditions_of(node), name)
+    return condition is not None and condition.get("status") == "True"
+
+
+def _conditions(node: Obj, found: Assessment, allowed: NodeState, held: str, *, now: str) -> list[Obj]:
+    conditions = conditions_of(node)
+    for state, name in STATES:
+        if allowed < state and find_condition(conditions, name) is None:
+            continue  # A node that was never ill need not say so.
+        status: Status = "True" if allowed >= state else "False"
+        conditions = set_condition(
+            conditions,
+            type=name,
+            status=status,
+            reason="Evidence" if status == "True" else "Held" if found.state >= state else "Heard",
+            message=_said(found, held, status == "True" or found.state >= state),
+            now=now,
+        )
+    conditions = _held(conditions, held, now=now)
+    return _unknown(conditions, now=now) if allowed >= NodeState.UNREACHABLE else conditions
+
+
+def _held(conditions: list[Obj], held: str, *, now: str) -> list[Obj]:
+    """A node that was never held need not say so."""
+    if not held and find_condition(conditions, HELD) is None:
+        return conditions
+    return set_condition(
+        conditions,
+        type=HELD,
+        status="True" if held else "False",
+        reason="Brake" if held else "Released",
+        message=held,
+        now=now,
+    )
+
+
+def _said(found: Assessment, held: str, ill: bool) -> str:
+    """Without the seconds, which would make every look a write."""
+    if not ill:
+        return ""
+    words = [plain(each) for each in found.evidence] or ["it has not been heard since that was said of it"]
+    return "; ".join([*words, f"held: {held}"] if held else words)
+
+
+def _unknown(conditions: list[Obj], *, now: str) -> list[Obj]:
+    """As kube-controller-manager says it of an agent that is silent."""
+    for name in ("Ready", "MemoryPressure", "DiskPressure", "PIDPressure"):
+        if name != "Ready" and find_condition(conditions, name) is None:
+            continue
+        conditions = _keeping_heartbeat(conditions, name, now=now)
+    return conditions
+
+
+def _keeping_heartbeat(conditions: list[Obj], name: str, *, now: str) -> list[Obj]:
+    before = find_condition(conditions, name) or {}
+    after = set_condition(
+        conditions,
+        type=name,
+        status="Unknown",
+        reason="NodeStatusUnknown",
+        message="Kubelet stopped posting node status.",
+        now=now,
+    )
+    heartbeat = before.get("lastHeartbeatTime")
+    if heartbeat is None:
+        return after
+    return [{**each, "lastHeartbeatTime": heartbeat} if each.get("type") == name else each for each in after]
+
+
+# Taints.
+
+
+def wanted_taints(
+    node: Obj, state: NodeState, *, now: str, spared: bool = False, confirmed: bool = True
+) -> list[Obj]:
+    """Those of others as they are, then ours; a taint that stays keeps its time. `spared`: nobody leaves.
+    `confirmed`: it is lost by more than silence, so pods need not stay for as long as they tolerate that."""
+    before = [each for each in lookup(node, "spec", "taints") or () if isinstance(each, dict)]
+    confirmed = confirmed or any(each.get("key") == LOST for each in before)
+    wanted = [*_for_state(state, confirmed), *_for_word(node, state), *_for_spec(node)]
+    if spared:
+        wanted = [(key, effect) for key, effect in wanted if effect != "NoExecute"]
+    known = {(each.get("key"), each.get("effect")): each for each in before}
+    kept = [each for each in before if each.get("key") not in OURS]
+    return kept + [known.get(pair) or _taint(*pair, now=now) for pair in wanted]
+
+
+def _for_state(state: NodeState, confirmed: bool) -> list[tuple[str, str]]:
+    wanted = [(SUSPECT, "NoSchedule")] if state >= NodeState.SUSPECT else []
+    if state >= NodeState.UNREACHABLE:
+        wanted += [(UNREACHABLE_TAINT, "NoSchedule"), (UNREACHABLE_TAINT, "NoExecute")]
+    return [*wanted, (LOST, "NoExecute")] if state >= NodeState.LOST and confirmed else wanted
+
+
+def _for_word(node: Obj, state: NodeState) -> list[tuple[str, str]]:
+    """What the agent itself says, while it can be heard."""
+    if state >= NodeState.UNREACHABLE:
+        return []
+    said = {str(each.get("type")): each.get("status") for each in conditions_of(node)}
+    wanted = [(taint, "NoSchedule") for name, taint in PRESSURES.items() if said.get(name) == "True"]
+    if said.get("Ready") == "False":
+        wanted += [(NOT_READY_TAINT, "NoSchedule"), (NOT_READY_TAINT, "NoExecute")]
+    elif said.get("Ready") != "True":
+        wanted += [(NOT_READY_TAINT, "NoSchedule")]  # It has just registered.
+    return wanted
+
+
+def _for_spec(node: Obj) -> list[tuple[str, str]]:
+    return [(UNSCHEDULABLE_TAINT, "NoSchedule")] if lookup(node, "spec", "unschedulable") else []
+
+
+def _taint(key: str, effect: str, *, now: str) -> Obj:
+    return {"key": key, "effect": effect, "timeAdded": now}
+
+
+def _retainted(node: Obj, wanted: Sequence[Obj], *, destructive: bool) -> tuple[Patch, ...]:
+    if list(lookup(node, "spec", "taints") or ()) == list(wanted):
+        return ()
+    return (Patch(target("Node", node), {"spec": {"taints": list(wanted) or None}}, destructive=destructive),)
+
+
+# Pods that are there.
+
+
+def plan_out_of_service(pods: Sequence[Obj], *, now: str) -> tuple[WriteStatus, ...]:
+    """Nobody sends traffic to what cannot be heard. The agent says Ready again when it can."""
+    return tuple(
+        status
+        for pod in pods
+        if lookup(pod, "status", "phase") == "Running" and _is(pod, "Ready")
+        for status in write_status("Pod", pod, {"conditions": _not_ready(pod, now=now)})
+    )
+
+
+def _not_ready(pod: Obj, *, now: str) -> list[Obj]:
+    return set_condition(
+        conditions_of(pod),
+        type="Ready",
+        status="False",
+        reason="NodeUnreachable",
+        message=f"node {lookup(pod, 'spec', 'nodeName')} cannot be heard",
+        # Its agent says which generation it speaks of: of an older one, or of none, nothing would be new.
+        observed_generation=metadata(pod).get("generation"),
+        now=now,
+    )
+
+
+def zone_of(node: Obj) -> str:
+    return str((metadata(node).get("labels") or {}).get(ZONE_LABEL) or "")

@@ -1,0 +1,69 @@
+"""Keeps account of which nodes fail to start what others start; see `plan_trust`."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from fathom.cache.indexes import FOR_NODES, FOR_PODS
+from fathom.cache.snapshot import Snapshot
+from fathom.control.again import Again
+from fathom.control.kit import Kit
+from fathom.control.watches import NODE, POD, Primary, Related, View, Watch
+from fathom.controllers.leader_min_revision import LeaderMinRevision
+from fathom.controllers.node_health.events import of_quarantine
+from fathom.controllers.node_health.plan_trust import failing, may_quarantine, plan_trust
+from fathom.model.conditions import is_true
+from fathom.model.objects import Key, Obj, lookup
+from fathom.model.trust import lost_of
+
+LOOK_S = 60.0  # While some trust is lost: it comes back with time.
+
+
+def _where_it_fails(pod: Obj, view: View) -> tuple[Key, ...]:
+    name = lookup(pod, "spec", "nodeName")
+    return (Key("", str(name)),) if name and failing(pod) else ()
+
+
+class Trust:
+    name = "node-trust"
+    news = staticmethod(of_quarantine)
+    watches: ClassVar[tuple[Watch, ...]] = (
+        Primary(NODE, conditions=False, indexes=FOR_NODES),
+        Related(POD, concerns=_where_it_fails, indexes=FOR_PODS),
+    )
+
+    def __init__(self, kit: Kit) -> None:
+        self._kit = kit
+        self._floor = LeaderMinRevision(kit, NODE)
+        # Nodes that are being quarantined, as far as this may not be seen yet: others are not, meanwhile.
+        self._under_way: set[str] = set()
+
+    async def reconcile(self, key: Key) -> Again:
+        await self._floor.fetch()
+        view = self._kit.snapshot()
+        node = view.get("Node", key)
+        if node is None:
+            return Again.never()
+        plan = plan_trust(
+            node,
+            view.by_index("Pod", "node", key.name),
+            lambda uid: runs_elsewhere(view, uid, key.name),
+            now_ns=self._kit.now_ns(),
+            now=self._kit.now(),
+            quarantining=may_quarantine(node, view.list("Node"), self._under_way),
+            needs=self._floor.needs,
+        )
+        self._under_way.discard(key.name)
+        if any(patch.destructive for patch in plan.patches):
+            self._under_way.add(key.name)
+        applied = await self._kit.apply(key, plan, seen=view)
+        if applied.failure is not None and applied.failure.reason != "OutcomeUnknown":
+            self._under_way.discard(key.name)
+        return Again.after(applied, in_s=LOOK_S if lost_of(node).points else None, why="trust comes back")
+
+
+def runs_elsewhere(view: Snapshot, workload: str, node: str) -> bool:
+    return any(
+        is_true(pod, "Ready") and lookup(pod, "spec", "nodeName") != node
+        for pod in view.owned("Pod", workload)
+    )

@@ -1,0 +1,62 @@
+"""Whether a workload's own controller has observed its newest generation. One that has not for long is
+behind, or is not there; which it is nobody can tell from the workload. Said in WorkloadProgress, once it
+has lasted.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from fathom.model.conditions import find_condition, set_condition
+from fathom.model.objects import Key, Obj, lookup, metadata
+
+OBSERVED = "Observed"  # Condition of a WorkloadProgress.
+# Controllers that are well answer within a second; a leader that changes takes some.
+BEHIND_S = 30.0
+
+
+class _Since(msgspec.Struct, frozen=True):
+    generation: int
+    seen_ns: int
+
+
+class GenerationBehind:
+    """Since when which workload's generation waits to be observed, as we see it."""
+
+    def __init__(self) -> None:
+        self._since: dict[Key, _Since] = {}
+
+    def wait_s(self, key: Key, workload: Obj, *, now_ns: int) -> float | None:
+        """In how long it counts as behind: nought or less is now. None: it is not."""
+        generation = int(metadata(workload).get("generation") or 0)
+        observed = lookup(workload, "status", "observedGeneration")
+        if observed is None or int(observed) >= generation:
+            self._since.pop(key, None)
+            return None
+        since = self._since.get(key)
+        if since is None or int(observed) >= since.generation:
+            since = self._since[key] = _Since(generation, now_ns)
+        return BEHIND_S - (now_ns - since.seen_ns) / 1e9
+
+    def forget(self, key: Key) -> None:
+        self._since.pop(key, None)
+
+
+def with_observed(conditions: list[Obj], workload: Obj, *, behind: bool, now: str) -> list[Obj]:
+    """Nothing is said of a workload whose controller was never behind."""
+    if not behind and find_condition(conditions, OBSERVED) is None:
+        return conditions
+    generation, observed = (
+        metadata(workload).get("generation"),
+        lookup(workload, "status", "observedGeneration"),
+    )
+    why = f"its controller has observed generation {observed}, and {generation} is wanted" if behind else ""
+    return set_condition(
+        conditions,
+        type=OBSERVED,
+        status="False" if behind else "True",
+        reason="ControllerBehind" if behind else "UpToDate",
+        message=why,
+        observed_generation=generation,
+        now=now,
+    )

@@ -1,0 +1,57 @@
+"""Whether people have paused something about a workload: by overrides that are in force."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import msgspec
+
+from fathom.control.watches import own
+from fathom.kinds import scheduler_override
+from fathom.kinds.scheduler_override import SchedulerOverride, expiry_ns, named, override_active
+from fathom.kinds.shape import read
+from fathom.model.objects import Key, Obj, key_of
+
+OVERRIDE = own(scheduler_override.DEFINITION)
+
+
+class WorkloadPause(msgspec.Struct, frozen=True):
+    override: str  # Its name.
+    until_ns: int
+
+
+def paused(overrides: Iterable[Obj], kind: str, key: Key, *fields: str, now_ns: int) -> WorkloadPause | None:
+    """The override that pauses one of these (`pause_rollout`, …) for the workload, the one that lasts longest
+    if several do. One that cannot be read pauses nothing."""
+    found = [
+        WorkloadPause(key_of(obj).name, expiry_ns(override) or 0)
+        for obj in overrides
+        if (override := _read(obj)) is not None
+        and any(getattr(override.spec.changes, field) for field in fields)
+        and _is_about(override, kind, key)
+        and override_active(override, now_ns)
+    ]
+    return max(found, key=lambda one: (one.until_ns, one.override), default=None)
+
+
+def _read(obj: Obj) -> SchedulerOverride | None:
+    try:
+        return read(SchedulerOverride, obj)
+    except msgspec.ValidationError:
+        return None
+
+
+def _is_about(override: SchedulerOverride, kind: str, key: Key) -> bool:
+    about = named(override.spec.target)
+    if about is None or override.metadata.namespace != key.namespace:
+        return False
+    return about.kind in {"workload", kind.lower()} and about.name == key.name
+
+
+def workload_of(obj: Obj) -> Key | None:
+    """Whom an override is about, if it is a workload."""
+    override = _read(obj)
+    about = None if override is None else named(override.spec.target)
+    if about is None or about.kind in {"node", "zone", "pool"}:
+        return None
+    return Key(key_of(obj).namespace, about.name)

@@ -1,0 +1,1 @@
+"""WorkloadProgress: how far each workload has come, and what holds it."""

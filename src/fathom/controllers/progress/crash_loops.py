@@ -1,0 +1,79 @@
+"""Pods whose containers crash again and again: since when, and until when they count as such. Pure.
+
+    runs ──ends──> waits ──restarts──> runs for a moment, and is ready ──ends──> waits, for longer …
+
+Whoever looks at it between two crashes sees a pod that is ready. It is no better for that, so a pod is taken
+to run well again only when it has run for as long as such pods are waited with. What is not in a pod's status
+is when the first crash was; the WorkloadProgress keeps that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import msgspec
+
+from fathom.controllers.pod_states import created_s, seconds
+from fathom.model.backoff import Backoff
+from fathom.model.objects import Obj, lookup, metadata
+
+CRASH_LOOP = "CrashLoopBackOff"
+
+# After so many restarts it has to run for 20, 40, 80 … seconds, and no longer than kubelet asks for before it
+# forgets them: ten minutes.
+STABLE = Backoff(20.0, 600.0)
+
+
+class CrashLoop(msgspec.Struct, frozen=True):
+    since_s: float
+    until_s: float | None  # When it counts as running well if it goes on; None: it does not run.
+    message: str = ""
+
+
+def crash_loop(pod: Obj, *, now_s: float) -> CrashLoop | None:
+    """None: nothing in it crashes, or it has run for long enough."""
+    found = [
+        loop
+        for field in ("initContainerStatuses", "containerStatuses")
+        for one in lookup(pod, "status", field) or ()
+        if (loop := _of_container(pod, one, now_s)) is not None
+    ]
+    return min(found, key=lambda one: one.since_s) if found else None
+
+
+def _of_container(pod: Obj, container: Obj, now_s: float) -> CrashLoop | None:
+    ended = lookup(container, "state", "terminated") or lookup(container, "lastState", "terminated") or {}
+    since_s = seconds(ended.get("finishedAt")) or now_s
+    message = f"{metadata(pod)['name']}: {container.get('name')} ended with code {ended.get('exitCode', '?')}"
+    waiting = lookup(container, "state", "waiting") or {}
+    if waiting.get("reason") == CRASH_LOOP or lookup(container, "state", "terminated", "exitCode"):
+        return CrashLoop(since_s, None, message)
+    started = lookup(container, "state", "running", "startedAt")
+    if not started or not ended or not _was_short(ended):
+        return None
+    until_s = seconds(started) + stable_s(int(container.get("restartCount") or 0))
+    return CrashLoop(since_s, until_s, message) if now_s < until_s else None
+
+
+def stable_s(restarts: int) -> float:
+    """How long a container has to run after so many restarts."""
+    return STABLE.whole_s(restarts) if restarts > 0 else 0.0
+
+
+def _was_short(ended: Obj) -> bool:
+    """One that ran for long and ended is no loop, however often that has happened."""
+    return seconds(ended.get("finishedAt")) - seconds(ended.get("startedAt")) < STABLE.s_max
+
+
+def loops_of(pods: Sequence[Obj], *, kept: Iterable[str | None] = (), now_s: float) -> dict[str, CrashLoop]:
+    """By pod: those that crash, all since the first of them did. `kept`: since when that was said to be so;
+    it counts as long as a pod of then is among them."""
+    loops = {
+        str(metadata(pod)["uid"]): loop for pod in pods if (loop := crash_loop(pod, now_s=now_s)) is not None
+    }
+    if not loops:
+        return {}
+    oldest_s = min(created_s(pod) for pod in pods if metadata(pod)["uid"] in loops)
+    said = [seconds(one) for one in kept if one]
+    since_s = min([*(one for one in said if one >= oldest_s), *(one.since_s for one in loops.values())])
+    return {uid: msgspec.structs.replace(loop, since_s=since_s) for uid, loop in loops.items()}

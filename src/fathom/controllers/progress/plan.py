@@ -1,0 +1,315 @@
+"""How far a workload has come, as one object that others can read instead of guessing. Pure.
+
+Autoscalers, rollouts and people read it: how many replicas have reached each stage, what the others wait for,
+what was last done, what last went wrong, and which boundary holds a stage beyond its deadline.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+import msgspec
+
+from fathom.cache.needs import Need, NoOlderThan
+from fathom.control.owning import controller_ref, is_controlled_by, named_after
+from fathom.control.plan import NOTHING, OWN_WRITES, Create, Delete, Plan, WriteStatus, contains, target
+from fathom.controllers.observed_generation import with_observed
+from fathom.controllers.pod_states import seconds
+from fathom.controllers.progress.missing_pods import MissingPods
+from fathom.controllers.progress.pod_stages import MESSAGE_LENGTH_MAX, STAGES, PodStage, reached
+from fathom.controllers.refusals import without_refusal
+from fathom.kinds.shape import read
+from fathom.kinds.workload_progress import LastAction, LastError, PendingReason, Progress
+from fathom.model.conditions import Status, conditions_of, set_condition
+from fathom.model.freshness import FRESH_S
+from fathom.model.objects import Obj, is_deleting, key_of, lookup, metadata
+from fathom.model.reasons import CRASH
+from fathom.model.times import timestamp
+
+NEEDS: tuple[Need, ...] = (OWN_WRITES, NoOlderThan(FRESH_S, ("WorkloadProgress",)))
+
+REASONS_MAX = 10
+
+
+class PodCounts(msgspec.Struct, frozen=True):
+    """One generation of a workload, as it is seen now."""
+
+    desired: int
+    stands: Sequence[PodStage]
+    missing: MissingPods = MissingPods("admission")  # Why pods are not made.
+    going: MissingPods | None = None  # Why a workload that is being deleted is still there.
+    deadline_s: float | None = None  # The workload's own.
+    last_action: LastAction | None = None
+    last_error: LastError | None = None
+
+
+def progress_name(kind: str, name: str) -> str:
+    return named_after(kind.lower(), name)
+
+
+def progress_of(counted: PodCounts, *, generation: int, now: str) -> Progress:
+    stands = counted.stands
+    counts = {stage: reached(stands, number) for number, stage in enumerate(STAGES)}
+    deadline_s = _deadline_s(counted)
+    return Progress(
+        generation=generation,
+        desired=counted.desired,
+        **counts,
+        pending_reasons=_pending(counted),
+        last_action=counted.last_action,
+        last_error=counted.last_error,
+        deadline=None if deadline_s is None else timestamp(round(deadline_s * 1e9)),
+        stuck_at=_stuck(counted, seconds(now)),
+    )
+
+
+def _lacking(counted: PodCounts) -> int:
+    return max(0, counted.desired - len(counted.stands))
+
+
+def _waits(counted: PodCounts) -> list[tuple[int, str, float | None]]:
+    """Stage, boundary and deadline of all that have not arrived. Who is not there is before the first stage;
+    but a rollout that stands waits for those who are."""
+    found: list[tuple[int, str, float | None]] = [
+        (one.stage, one.boundary, one.deadline_s) for one in counted.stands if one.deadline_s is not None
+    ]
+    if _lacking(counted):
+        stage = len(STAGES) if counted.missing.boundary == "rollout" else -1
+        found.append((stage, counted.missing.boundary, counted.missing.deadline_s))
+    if counted.going is not None:
+        found.append((-2, counted.going.boundary, counted.going.deadline_s))
+    return found
+
+
+def _deadline_s(counted: PodCounts) -> float | None:
+    """The first of all those that have not arrived, or the workload's own where that is sooner."""
+    waits = _waits(counted)
+    deadlines = [*(deadline_s for *_, deadline_s in waits), counted.deadline_s if waits else None]
+    return min((one for one in deadlines if one is not None), default=None)
+
+
+def _stuck(counted: PodCounts, now_s: float) -> str:
+    """The boundary of the earliest stage that holds somebody for too long: what comes after waits for it.
+    When the workload's own time is over, that is so for everybody."""
+    over = counted.deadline_s is not None and counted.deadline_s <= now_s
+    late = [
+        (stage, boundary)
+        for stage, boundary, deadline_s in _waits(counted)
+        if deadline_s is not None and (over or deadline_s <= now_s)
+    ]
+    return min(late)[1] if late else ""
+
+
+def _pending(counted: PodCounts) -> tuple[PendingReason, ...]:
+    """What is being deleted says that first; nobody is counted for it, as nobody is wanted any more."""
+    found: Counter[str] = Counter()
+    words: dict[str, str] = {}
+    if lacking := _lacking(counted):
+        found[counted.missing.boundary] += lacking
+        words[counted.missing.boundary] = counted.missing.message
+    for one in counted.stands:
+        if one.reason:
+            found[one.reason] += 1
+            words.setdefault(one.reason, one.message)
+    most = sorted(found, key=lambda reason: (-found[reason], reason))[:REASONS_MAX]
+    first = [] if counted.going is None else [_of_going(counted.going)]
+    since = {CRASH: _crashes_since(counted)}
+    reasons = (
+        PendingReason(one, found[one], words[one][:MESSAGE_LENGTH_MAX], since.get(one, "")) for one in most
+    )
+    return (*first, *reasons)
+
+
+def _crashes_since(counted: PodCounts) -> str:
+    """Kept here, as nothing in a pod's status says when the first of many crashes was."""
+    since_s = [one.since_s for one in counted.stands if one.boundary == CRASH]
+    return timestamp(round(min(since_s) * 1e9)) if since_s else ""
+
+
+def said_to_crash_since(progress: Obj | None) -> tuple[str | None, ...]:
+    """What `_crashes_since` has kept, of the current generation and the one before."""
+    return tuple(
+        one.get("since")
+        for which in ("current", "previous")
+        for one in lookup(progress or {}, "status", which, "pendingReasons") or ()
+        if one.get("reason") == CRASH
+    )
+
+
+def _of_going(going: MissingPods) -> PendingReason:
+    return PendingReason(going.reason or going.boundary, 0, going.message[:MESSAGE_LENGTH_MAX])
+
+
+# The object.
+
+
+def plan_progress(
+    workload: Obj,
+    there: Obj | None,
+    current: PodCounts,
+    before: PodCounts | None,
+    *,
+    now: str,
+    behind: bool = False,
+) -> Plan:
+    """`before`: what is left of earlier generations, where they can be told apart. `behind`: its own
+    controller has not observed its newest generation for long."""
+    if there is None and is_deleting(workload):
+        return NOTHING
+    if there is None:
+        return Plan(creates=(Create("WorkloadProgress", _made(workload)),), why="first")
+    if not is_controlled_by(there, workload):
+        return forget(there)  # Of one before it with the same name, or let go with its pods: it is made anew.
+    generation = int(metadata(workload).get("generation") or 0)
+    if generation < int(lookup(there, "status", "observedGeneration") or 0):
+        # 1. The old leader counts a generation, and dies. 2. The next one has not heard of that generation.
+        # 3. Conditions about a newer generation stay as they are, so its counts would be beside them.
+        return NOTHING
+    shown = progress_of(current, generation=generation, now=now)
+    status: Obj = {
+        "current": _plain(shown),
+        "observedGeneration": generation,
+        "conditions": with_observed(
+            _conditions(there, shown, generation, now, current), workload, behind=behind, now=now
+        ),
+    }
+    previous = _previous(there, before, generation, now)
+    if previous is not None:
+        status["previous"] = previous
+    known = there.get("status") or {}
+    if all(_same(known.get(name), value) for name, value in status.items()):
+        return NOTHING
+    return Plan(statuses=(WriteStatus(target("WorkloadProgress", there), status),), why=_why(shown))
+
+
+def forget(there: Obj | None) -> Plan:
+    """Nobody counts this workload any more. What has an owner would go with it, but a workload that is
+    deleted without its pods leaves this behind too."""
+    if there is None or is_deleting(there):
+        return NOTHING
+    deletes = (Delete(target("WorkloadProgress", there)),)
+    return Plan(deletes=deletes, needs=NEEDS, why="nobody is counted here any more")
+
+
+def _made(workload: Obj) -> Obj:
+    key = key_of(workload)
+    reference = {
+        "apiVersion": workload["apiVersion"],
+        "kind": workload["kind"],
+        "namespace": key.namespace,
+        "name": key.name,
+        "uid": metadata(workload)["uid"],
+    }
+    meta = {
+        "name": progress_name(workload["kind"], key.name),
+        "namespace": key.namespace,
+        "ownerReferences": [controller_ref(workload)],
+    }
+    return {"metadata": meta, "spec": {"workload": reference}}
+
+
+def _plain(shown: Progress) -> Obj:
+    """Every field, so that a merge patch takes back what is no longer so."""
+    found: Obj = {
+        field: getattr(shown, name)
+        for field, name in (
+            ("generation", "generation"), ("desired", "desired"), *((stage, stage) for stage in STAGES),
+        )
+    }  # fmt: skip
+    found["pendingReasons"] = [msgspec.to_builtins(one) for one in shown.pending_reasons]
+    found["lastAction"] = _or_none(shown.last_action)
+    found["lastError"] = _or_none(shown.last_error)
+    found["deadline"] = shown.deadline
+    found["stuckAt"] = shown.stuck_at or None
+    return found
+
+
+def _or_none(struct: msgspec.Struct | None) -> Obj | None:
+    """Every field here too: what an action before had, this one may not have."""
+    if struct is None:
+        return None
+    return {one.encode_name: getattr(struct, one.name) or None for one in msgspec.structs.fields(struct)}
+
+
+def _same(known: object, value: object) -> bool:
+    """Whether writing it would change anything; a list that is empty may be absent."""
+    if isinstance(value, dict):
+        shown = known if isinstance(known, dict) else {}
+        return all(_same(shown.get(name), inner) for name, inner in value.items())
+    return (known or None) == (value or None) or contains(known, value)
+
+
+def _previous(there: Obj, before: PodCounts | None, generation: int, now: str) -> Obj | None:
+    """What the generation before was, as it is now where its pods can be told from the current ones', else as
+    it was last seen."""
+    known = lookup(there, "status", "current") or {}
+    earlier: Obj | None = lookup(there, "status", "previous")
+    if known and int(known.get("generation") or 0) < generation:
+        earlier = known
+    if earlier is None:
+        return None
+    if before is None:
+        return _plain(read(Progress, earlier))
+    shown = progress_of(before, generation=int(earlier.get("generation") or 0), now=now)
+    return _plain(shown)
+
+
+def _why(shown: Progress) -> str:
+    counts = " ".join(f"{stage}={getattr(shown, stage)}" for stage in STAGES)
+    return f"desired={shown.desired} {counts}{' stuck at ' + shown.stuck_at if shown.stuck_at else ''}"
+
+
+Said = tuple[str, Status, str, str]  # Type, status, reason and message of a condition.
+
+
+def _conditions(there: Obj, shown: Progress, generation: int, now: str, current: PodCounts) -> list[Obj]:
+    """The names that people know them by; each with the generation it is about."""
+    found = conditions_of(there)
+    if not _lacking(current):
+        found = without_refusal(found)
+    for type_, status, reason, message in _said(shown, current):
+        found = set_condition(
+            found,
+            type=type_,
+            status=status,
+            reason=reason,
+            message=message,
+            observed_generation=generation,
+            now=now,
+        )
+    return found
+
+
+def _said(shown: Progress, current: PodCounts) -> tuple[Said, ...]:
+    """Each says True, and each reason that claims something, only of what is so."""
+    waits = ", ".join(one.reason for one in shown.pending_reasons)
+    stuck: Said = ("Stuck", "False", "WithinDeadlines", "")
+    if shown.stuck_at:
+        stuck = ("Stuck", "True", shown.stuck_at.capitalize(), waits)
+    going = current.going is not None
+    return (
+        _reached("Bound", "AllBound", shown.bound, shown.desired, going=going),
+        _retrying(shown, current, waits),
+        _reached("Ready", "AllReady", shown.ready, shown.desired, going=going),
+        stuck,
+    )
+
+
+def _reached(type_: str, all_: str, count: int, desired: int, *, going: bool) -> Said:
+    if going:  # Nobody is wanted any more: that all of nobody are ready would be read as that it serves.
+        return type_, "False", "Deleting", "it is being deleted"
+    whole = count >= desired
+    return type_, "True" if whole else "False", all_ if whole else "Waiting", f"{count} of {desired}"
+
+
+def _retrying(shown: Progress, current: PodCounts, waits: str) -> Said:
+    """Whether a scheduler looks for places. Where it does not, all have one, or it was not given all of them:
+    nobody has made them, or something holds them back."""
+    if shown.queued > shown.bound:
+        return "SchedulingRetrying", "True", "Unplaced", waits
+    if _lacking(current):
+        return "SchedulingRetrying", "False", "NotCreated", waits
+    if shown.admitted > shown.queued:
+        return "SchedulingRetrying", "False", "NotQueued", waits
+    return "SchedulingRetrying", "False", "AllPlaced", ""

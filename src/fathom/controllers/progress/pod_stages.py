@@ -1,0 +1,174 @@
+"""How far a pod has come, and what holds it there. Pure.
+
+    admitted → queued → scheduled → bound → starting → ready → serving
+
+Each stage but the last has a deadline: a pod that has been in it for longer is stuck, and the boundary says
+whose turn it is. Boundaries and reasons are those of `model/reasons.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+from fathom.controllers.pod_states import created_s, is_ready, phase_of, seconds
+from fathom.controllers.progress.crash_loops import CrashLoop
+from fathom.model.conditions import SCHEDULING_RETRYING, SERVING_CONDITION, conditions_of, find_condition
+from fathom.model.objects import Obj, lookup
+from fathom.model.reasons import CRASH, SCHEDULER, boundary_of, container_boundary
+
+STAGES = ("admitted", "queued", "scheduled", "bound", "starting", "ready", "serving")
+ADMITTED, QUEUED, SCHEDULED, BOUND, STARTING, READY, SERVING = range(len(STAGES))
+
+MESSAGE_LENGTH_MAX = 500  # Of what is told of others' words.
+
+# How long a pod may stay in a stage. Longer than it takes when all is well, shorter than a rollout's own
+# deadline of ten minutes, so that what holds a rollout is said before it is given up.
+DEADLINES_S = {
+    "missing": 30.0,
+    "admitted": 300.0,  # Gates are opened by others.
+    "queued": 60.0,
+    "scheduled": 30.0,
+    "bound": 60.0,
+    "starting": 300.0,
+    "ready": 30.0,
+    "going": 60.0,
+}
+
+# What the gateway says of a pod that a Service has.
+DEFAULT_SCHEDULER = "default-scheduler"
+UNSCHEDULABLE = "Unschedulable"  # What schedulers said before they gave reasons.
+
+START_UP = ("image", "config", "crash", "probe", "start")
+
+
+class PodStage(msgspec.Struct, frozen=True):
+    """Where one pod is. `boundary` and `reason` say what the next stage waits for."""
+
+    stage: int
+    since_s: float
+    boundary: str = ""
+    reason: str = ""  # As pending reasons read: 'quota/risk-zone-c', 'topology', 'image'.
+    message: str = ""
+    until_s: float | None = None  # Of one that has crashed and runs: when it counts as running well.
+
+    @property
+    def deadline_s(self) -> float | None:
+        """When it counts as stuck; None for one that has arrived. One that crashes again and again has not,
+        even while it is ready."""
+        if self.boundary == CRASH:
+            return self.since_s + DEADLINES_S["starting"]
+        return None if self.stage == SERVING else self.since_s + DEADLINES_S[STAGES[self.stage]]
+
+
+def stand_of(pod: Obj, *, serves: bool, heard: bool = True, crashes: CrashLoop | None = None) -> PodStage:
+    """`serves`: it takes traffic, or there is no Service that would send it any. `heard`: its node is."""
+    found = _stand_of(pod, serves=serves, heard=heard)
+    if crashes is None or not heard or found.stage < STARTING:
+        return found
+    return PodStage(found.stage, crashes.since_s, CRASH, CRASH, crashes.message, crashes.until_s)
+
+
+def _stand_of(pod: Obj, *, serves: bool, heard: bool) -> PodStage:
+    if not lookup(pod, "spec", "nodeName"):
+        return _waiting(pod)
+    if not _is_taken(pod):
+        node = str(lookup(pod, "spec", "nodeName"))
+        why = f"{node} has not begun with it" if heard else f"node {node} cannot be heard"
+        return PodStage(BOUND, _since(pod, "PodScheduled"), "node", f"node/{node}", why)
+    if not is_ready(pod):
+        return _starting(pod) if heard else _unheard(pod)
+    if not serves:
+        return _ready(pod)
+    return PodStage(SERVING, _since(pod, "Ready"))
+
+
+def _unheard(pod: Obj) -> PodStage:
+    node = str(lookup(pod, "spec", "nodeName"))
+    return PodStage(STARTING, _unready_since(pod), "node", f"node/{node}", f"node {node} cannot be heard")
+
+
+def _ready(pod: Obj) -> PodStage:
+    reached = find_condition(conditions_of(pod), SERVING_CONDITION) or {}
+    if reached.get("status") == "False":
+        why = str(reached.get("message") or "")
+        return PodStage(READY, _since(pod, SERVING_CONDITION), "gateway", "gateway", why)
+    why = "no slice of its Service has it as ready yet"
+    return PodStage(READY, _since(pod, "Ready"), "endpoints", "endpoints", why)
+
+
+def _waiting(pod: Obj) -> PodStage:
+    gates = [str(one.get("name")) for one in lookup(pod, "spec", "schedulingGates") or ()]
+    if gates:
+        return PodStage(ADMITTED, created_s(pod), "gate", f"gate/{gates[0]}", f"gates: {', '.join(gates)}")
+    condition = find_condition(conditions_of(pod), "PodScheduled")
+    if condition is None or condition.get("status") != "False":
+        return _unseen(pod)
+    reason = held_by(pod)
+    # The same verdict in other words is no progress: it waits since it was made.
+    return PodStage(QUEUED, created_s(pod), boundary_of(reason), reason, str(condition.get("message") or ""))
+
+
+def held_by(pod: Obj) -> str:
+    """The reason that our scheduler gives. Others give a sentence only: then the scheduler knows."""
+    retrying = find_condition(conditions_of(pod), SCHEDULING_RETRYING) or {}
+    reason = str(retrying.get("reason") or "")
+    return SCHEDULER if reason in {"", UNSCHEDULABLE} else reason
+
+
+def _unseen(pod: Obj) -> PodStage:
+    """Whoever is to place it has not said anything."""
+    name = str(lookup(pod, "spec", "schedulerName") or DEFAULT_SCHEDULER)
+    if name == DEFAULT_SCHEDULER:
+        return PodStage(QUEUED, created_s(pod), "scheduler", "scheduler", "no scheduler has looked at it yet")
+    why = f"no scheduler of the name {name} has looked at it yet"
+    return PodStage(QUEUED, created_s(pod), "scheduler", f"scheduler/{name}", why)
+
+
+def _is_taken(pod: Obj) -> bool:
+    """The agent has begun with it."""
+    if phase_of(pod) != "Pending" or lookup(pod, "status", "startTime"):
+        return True
+    return find_condition(conditions_of(pod), "Starting") is not None
+
+
+def _starting(pod: Obj) -> PodStage:
+    reason, message = _trouble(pod)
+    boundary = container_boundary(reason)
+    why = f"{reason}: {message}" if message else reason
+    return PodStage(STARTING, _unready_since(pod), boundary, boundary, why)
+
+
+def _unready_since(pod: Obj) -> float:
+    """One that was ready has time to be so again."""
+    ready = find_condition(conditions_of(pod), "Ready") or {}
+    started_s = seconds(lookup(pod, "status", "startTime")) or _since(pod, "Starting")
+    return max(started_s, seconds(ready.get("lastTransitionTime")))
+
+
+def _trouble(pod: Obj) -> tuple[str, str]:
+    """What its containers say, else what its agent does."""
+    for field in ("initContainerStatuses", "containerStatuses"):
+        for one in lookup(pod, "status", field) or ():
+            waiting = lookup(one, "state", "waiting") or {}
+            if waiting.get("reason") not in {None, "PodInitializing", "ContainerCreating"}:
+                return str(waiting["reason"]), str(waiting.get("message") or "")
+    said = find_condition(conditions_of(pod), "Starting") or {}
+    if said.get("reason") not in {None, "Started"}:
+        return str(said["reason"]), str(said.get("message") or "")
+    ready = find_condition(conditions_of(pod), "Ready") or {}
+    if ready.get("reason") in {"ReadinessGatesNotReady", "NodeUnreachable"}:
+        return str(ready["reason"]), str(ready.get("message") or "")
+    if phase_of(pod) == "Running":
+        return "WaitingForProbe", str(ready.get("message") or "")
+    return str(ready.get("reason") or "ContainerCreating"), str(ready.get("message") or "")
+
+
+def _since(pod: Obj, type_: str) -> float:
+    condition = find_condition(conditions_of(pod), type_) or {}
+    return seconds(condition.get("lastTransitionTime")) or created_s(pod)
+
+
+def reached(stands: Sequence[PodStage], stage: int) -> int:
+    return sum(one.stage >= stage for one in stands)

@@ -1,0 +1,1 @@
+"""Repair: what others left behind, and proposals for people to decide."""

@@ -1,0 +1,311 @@
+"""Repair: finds what others left behind, by ownership, and never by having seen it happen.
+
+Caches find candidates; before anything is removed, the server itself is asked for what its life depends on
+(the pod of a reservation, the node of a pod), and the removal names the revision that was looked at.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from fathom.cache.indexes import FOR_PODS, STANDARD, by_owner
+from fathom.client.outcomes import Committed, Rejected
+from fathom.control.again import Again
+from fathom.control.kit import Kit
+from fathom.control.plan import Plan
+from fathom.control.watches import (
+    DEPLOYMENT,
+    JOB,
+    NODE,
+    POD,
+    REPLICA_SET,
+    Kind,
+    Primary,
+    Related,
+    View,
+    Watch,
+    own,
+)
+from fathom.controllers.repair.plan import (
+    POD_NAME,
+    loose_ends,
+    plan_complete,
+    plan_pod,
+    plan_reservation,
+    waits_for_node_s,
+)
+from fathom.controllers.repair.plan_proposals import (
+    APPROVED,
+    disbelieved,
+    overdue_in_s,
+    plan_finalizers,
+    plan_proposal,
+    subject_key,
+    without_named,
+)
+from fathom.kinds import repair_proposal, reservation, workload_progress
+from fathom.kinds.reservation import Reservation
+from fathom.kinds.shape import read
+from fathom.model.media_types import MERGE_PATCH
+from fathom.model.objects import Key, Obj, is_deleting, key_of, lookup, metadata, uid_of
+
+RESERVATION = own(reservation.DEFINITION)
+PROGRESS = own(workload_progress.DEFINITION)
+PROPOSAL = own(repair_proposal.DEFINITION)
+
+# Nothing tells us of a pod that has gone which we never saw: everything is looked at again this often.
+SCAN_S = 15.0
+GOING = "it is going"
+
+
+def by_intent(reservation: Obj) -> tuple[str, ...]:
+    return (read(Reservation, reservation).intent,)
+
+
+def _pod_named(reservation: Obj) -> str:
+    return str(lookup(reservation, "metadata", "annotations", POD_NAME) or "")
+
+
+def _reservations_of(pod: Obj, view: View) -> tuple[Key, ...]:
+    held = view().by_index("Reservation", "pod", "/".join(key_of(pod)))
+    return tuple(key_of(each) for each in held)
+
+
+def by_pod(reservation: Obj) -> tuple[str, ...]:
+    return (f"{key_of(reservation).namespace}/{_pod_named(reservation)}",)
+
+
+class RepairReservations:
+    """Gives back capacity that nobody holds any more."""
+
+    name = "repair-reservations"
+    watches: ClassVar[tuple[Watch, ...]] = (
+        Primary(RESERVATION, conditions=False, indexes={**STANDARD, "intent": by_intent, "pod": by_pod}),
+        Related(POD, concerns=_reservations_of, indexes=FOR_PODS),
+    )
+
+    def __init__(self, kit: Kit) -> None:
+        self._kit = kit
+
+    async def reconcile(self, key: Key) -> Again:
+        known = self._kit.snapshot().get("Reservation", key)
+        if known is None:
+            return Again.never()
+        name = _pod_named(known)
+        pod = await self._kit.api.get(POD.resource, key.namespace, name) if name else None
+        view = self._kit.snapshot()
+        reservation = view.get("Reservation", key)
+        if reservation is not known:
+            return Again.in_s(0.1, "it changed while its pod was read")
+        twins = view.by_index("Reservation", "intent", read(Reservation, known).intent)
+        plan = plan_reservation(known, pod, twins, now_ns=self._kit.now_ns(), now=self._kit.now())
+        return Again.after(await self._kit.apply(key, plan, seen=view), in_s=SCAN_S, why="a scan")
+
+
+def _stranded(node: Obj, view: View) -> tuple[Key, ...]:
+    """Of a node that changed or went: its pods."""
+    return tuple(key_of(pod) for pod in view().by_index("Pod", "node", key_of(node).name))
+
+
+class RepairPods:
+    """Pods bound to nodes that are not there, and pods that do not go."""
+
+    name = "repair-pods"
+    watches: ClassVar[tuple[Watch, ...]] = (
+        Primary(POD, conditions=False, indexes=FOR_PODS),
+        Related(NODE, concerns=_stranded),
+    )
+    writes: ClassVar[tuple[Kind, ...]] = (PROPOSAL,)
+
+    def __init__(self, kit: Kit) -> None:
+        self._kit = kit
+
+    async def reconcile(self, key: Key) -> Again:
+        view, now_ns = self._kit.snapshot(), self._kit.now_ns()
+        pod = view.get("Pod", key)
+        if pod is None:
+            return Again.never()
+        where = str(lookup(pod, "spec", "nodeName") or "")
+        node = view.get("Node", Key("", where)) if where else None
+        if where and node is None:
+            return await self._without_node(key, pod, where)
+        plan = plan_pod(pod, node, node_is_gone=False, now_ns=now_ns, now=self._kit.now())
+        wait_s = overdue_in_s(pod, now_ns=now_ns)
+        return Again.after(await self._kit.apply(key, plan, seen=view), in_s=wait_s, why=GOING)
+
+    async def _without_node(self, key: Key, pod: Obj, where: str) -> Again:
+        wait_s = waits_for_node_s(pod, now_ns=self._kit.now_ns())
+        if wait_s > 0:
+            return Again.in_s(wait_s, "its node may still appear")
+        node = await self._kit.api.get(NODE.resource, "", where)
+        view = self._kit.snapshot()
+        if node is not None or view.get("Pod", key) is not pod:
+            return Again.in_s(1.0, "something changed while its node was read")
+        now_ns = self._kit.now_ns()
+        plan = plan_pod(pod, None, node_is_gone=True, now_ns=now_ns, now=self._kit.now())
+        applied = await self._kit.apply(key, plan, seen=view)
+        return Again.after(applied, in_s=overdue_in_s(pod, now_ns=now_ns), why=GOING)
+
+
+class _Finalizers:
+    """Objects of one kind that do not go because a finalizer holds them."""
+
+    kind: ClassVar[Kind]
+
+    def __init__(self, kit: Kit) -> None:
+        self._kit = kit
+
+    async def reconcile(self, key: Key) -> Again:
+        view, now_ns = self._kit.snapshot(), self._kit.now_ns()
+        obj = view.get(self.kind.name, key)
+        if obj is None or not is_deleting(obj):
+            return Again.never()
+        plan = plan_finalizers(self.kind.name, obj, now_ns=now_ns)
+        applied = await self._kit.apply(key, plan, seen=view)
+        return Again.after(applied, in_s=overdue_in_s(obj, now_ns=now_ns), why=GOING)
+
+
+def finalizers_of(of: Kind) -> type[_Finalizers]:
+    class Finalizers(_Finalizers):
+        kind = of
+        name: ClassVar[str] = f"repair-{of.resource.plural}"
+        watches: ClassVar[tuple[Watch, ...]] = (Primary(of, conditions=False),)
+        writes: ClassVar[tuple[Kind, ...]] = (PROPOSAL,)
+
+    return Finalizers
+
+
+DeploymentFinalizers = finalizers_of(DEPLOYMENT)
+ReplicaSetFinalizers = finalizers_of(REPLICA_SET)
+JobFinalizers = finalizers_of(JOB)
+
+# The kinds whose objects a proposal may be about.
+SUBJECTS = {kind.name: kind for kind in (POD, DEPLOYMENT, REPLICA_SET, JOB, RESERVATION)}
+
+
+class RepairProposalsController:
+    """Carries out what a person has approved, after looking once more."""
+
+    name = "repair-proposals"
+    watches: ClassVar[tuple[Watch, ...]] = (Primary(PROPOSAL, conditions=False),)
+
+    def __init__(self, kit: Kit) -> None:
+        self._kit = kit
+
+    async def reconcile(self, key: Key) -> Again:
+        known = self._kit.snapshot().get("RepairProposal", key)
+        if known is None:
+            return Again.never()
+        kind = SUBJECTS.get(str(lookup(known, "spec", "subject", "kind")))
+        believed = disbelieved(known) is None
+        subject = await self._subject(kind, known) if kind is not None and believed else None
+        node = await self._node(subject)
+        view = self._kit.snapshot()
+        if view.get("RepairProposal", key) is not known:
+            return Again.in_s(0.1, "it changed while its subject was read")
+        plan = self._plan(known, subject, node)
+        applied = await self._kit.apply(key, plan, seen=view)
+        if applied.failure is not None or plan.why != APPROVED or kind is None or subject is None:
+            return Again.after(applied, in_s=SCAN_S, why="a scan")
+        if not await self._is_still_approved(key, subject, node):
+            return Again.in_s(1.0, "it was decided anew")
+        return await self._carry_out(kind, subject, known)
+
+    def _plan(self, proposed: Obj, subject: Obj | None, node: Obj | None) -> Plan:
+        return plan_proposal(proposed, subject, node, now_ns=self._kit.now_ns(), now=self._kit.now())
+
+    async def _is_still_approved(self, key: Key, subject: Obj, node: Obj | None) -> bool:
+        """As the server has it: our view may be older than a decision that takes this one back."""
+        proposed = await self._kit.api.get(PROPOSAL.resource, *key)
+        return proposed is not None and self._plan(proposed, subject, node).why == APPROVED
+
+    async def _subject(self, kind: Kind, proposed: Obj) -> Obj | None:
+        at = subject_key(proposed)
+        found = await self._kit.api.get(kind.resource, at.namespace, at.name)
+        wanted = lookup(proposed, "spec", "subject", "uid")
+        return found if found is not None and uid_of(found) == wanted else None
+
+    async def _node(self, subject: Obj | None) -> Obj | None:
+        """Where a pod runs, as the server shows it now."""
+        where = str(lookup(subject, "spec", "nodeName") or "")
+        return await self._kit.api.get(NODE.resource, "", where) if where else None
+
+    async def _carry_out(self, kind: Kind, subject: Obj, proposed: Obj) -> Again:
+        key = key_of(subject)
+        if lookup(proposed, "spec", "action") == "RemoveFinalizer":
+            left = without_named(subject, proposed)
+            revision = metadata(subject)["resourceVersion"]
+            meta = {"uid": uid_of(subject), "resourceVersion": revision, "finalizers": left or None}
+            outcome = await self._kit.api.patch(
+                kind.resource, key.namespace, key.name, {"metadata": meta}, media=MERGE_PATCH
+            )
+        else:
+            outcome = await self._kit.api.delete(
+                kind.resource, key.namespace, key.name, uid=uid_of(subject), grace_s=0
+            )
+        if isinstance(outcome, Committed) or (isinstance(outcome, Rejected) and outcome.code == 404):
+            return Again.in_s(1.0, "to see that it is done")
+        return Again.failed("NotRepaired", str(outcome))
+
+
+def by_workload(reservation: Obj) -> tuple[str, ...]:
+    return (read(Reservation, reservation).spec.workload.uid,)
+
+
+def by_subject(proposed: Obj) -> tuple[str, ...]:
+    return (str(lookup(proposed, "spec", "subject", "uid") or ""),)
+
+
+def _owners(named: set[str], view: View) -> tuple[Key, ...]:
+    """The progresses of the workloads with these UIDs, or of those above them."""
+    seen = view()
+    above = {uid for one in seen.list("ReplicaSet") if uid_of(one) in named for uid in by_owner(one)}
+    found = [
+        each for uid in sorted(named | above) for each in seen.by_index("WorkloadProgress", "workload", uid)
+    ]
+    return tuple(key_of(each) for each in found)
+
+
+def _of_reservation(reservation: Obj, view: View) -> tuple[Key, ...]:
+    return _owners({*by_workload(reservation), *by_owner(reservation)}, view)
+
+
+def _of_proposal(proposed: Obj, view: View) -> tuple[Key, ...]:
+    pod = view().get("Pod", subject_key(proposed))
+    return _owners({*by_subject(proposed), *(by_owner(pod) if pod is not None else ())}, view)
+
+
+def _workload_of(progress: Obj) -> tuple[str, ...]:
+    return (str(lookup(progress, "spec", "workload", "uid") or ""),)
+
+
+class RepairCompletion:
+    """Says of each workload whether anything of it is left to repair."""
+
+    name = "repair-completion"
+    watches: ClassVar[tuple[Watch, ...]] = (
+        Primary(PROGRESS, conditions=False, indexes={**STANDARD, "workload": _workload_of}),
+        Related(RESERVATION, concerns=_of_reservation, indexes={**STANDARD, "workload": by_workload}),
+        Related(PROPOSAL, concerns=_of_proposal, indexes={**STANDARD, "subject": by_subject}),
+        Related(REPLICA_SET),
+        Related(POD, indexes=FOR_PODS),
+    )
+
+    def __init__(self, kit: Kit) -> None:
+        self._kit = kit
+
+    async def reconcile(self, key: Key) -> Again:
+        view = self._kit.snapshot()
+        progress = view.get("WorkloadProgress", key)
+        if progress is None:
+            return Again.never()
+        uid = _workload_of(progress)[0]
+        uids = [uid, *(uid_of(each) for each in view.owned("ReplicaSet", uid))]
+        pods = [pod for each in uids for pod in view.owned("Pod", each)]
+        held = [one for each in uids for one in view.by_index("Reservation", "workload", each)]
+        subjects = [*uids, *(uid_of(pod) for pod in pods)]
+        proposed = [one for each in subjects for one in view.by_index("RepairProposal", "subject", each)]
+        loose = loose_ends(held, pods, proposed, now_ns=self._kit.now_ns())
+        plan = plan_complete(progress, loose, now=self._kit.now())
+        applied = await self._kit.apply(key, plan, seen=view)
+        return Again.after(applied, in_s=SCAN_S if held or loose else None, why="a scan")

@@ -1,0 +1,220 @@
+"""What is left behind, and what is done about it. Pure.
+
+    clear                                                   repaired
+      a reservation whose time is over, or whose pod is gone  released, then removed
+      or has a place without it
+      two reservations for one intent                         the younger is released
+      a pod bound to a node that is not there, or that is     said to have failed, and removed at once:
+      going and never had one, or is on one that people       nobody is left to end it
+      said is out of service
+    ambiguous                                               proposed, and done when a person approves
+      a pod that is going, on a node that cannot be heard     it may still run there
+      an object that is going, held by a foreign finalizer    somebody may still have to clean up
+
+Nothing here races a bind under way: what is released or removed is named with the revision it was read at,
+and a bind expects its reservation at the revision it has seen. Of the two, the store lets one pass.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from fathom.cache.needs import NoOlderThan
+from fathom.control.plan import NOTHING, Create, Delete, Patch, Plan, WriteStatus, target, write_status
+from fathom.controllers.node_health.plan_evictions import OUT_OF_SERVICE
+from fathom.controllers.repair.plan_proposals import STRANDED, is_unheard, overdue, plan_finalizers, proposal
+from fathom.kinds.reservation import HOLDER, HOLDER_UID, HOLDING, VOID, Reservation
+from fathom.kinds.shape import read
+from fathom.model.conditions import DISRUPTION_TARGET, conditions_of, is_true, set_condition
+from fathom.model.freshness import FRESH_S
+from fathom.model.objects import Obj, is_deleting, key_of, lookup, metadata, uid_of
+from fathom.model.pod_phase import is_terminal
+from fathom.model.times import SECOND_NS, moment_ns
+
+# A void reservation is kept for a while, for people who look what happened.
+VOID_KEPT_S = 60.0
+# Longer than it takes to hear of a node that has just been made.
+VANISHED_S = 40.0
+
+# Condition of a WorkloadProgress.
+COMPLETE = "RepairComplete"
+LOOSE_TOLD = 5
+POD_NAME, POD_UID = HOLDER, HOLDER_UID
+
+
+def plan_reservation(
+    reservation: Obj, pod: Obj | None, twins: Sequence[Obj], *, now_ns: int, now: str
+) -> Plan:
+    """`pod`: who has the holder's name now, as the server says; None where there is nobody."""
+    held = read(Reservation, reservation)
+    if is_deleting(reservation):
+        return NOTHING
+    if held.status.phase in VOID:
+        return _removed(reservation, now_ns)
+    if _expired(held, now_ns):
+        return _voided(reservation, "Expired", f"its time was over at {held.spec.expires_at}", now)
+    if _is_orphaned(reservation, pod):
+        return _voided(reservation, "Released", "its pod is gone", now)
+    if held.status.phase in HOLDING and _has_a_place(reservation, pod):
+        return _voided(reservation, "Released", "its pod has a place without it", now)
+    if _is_younger(reservation, twins):
+        return _voided(reservation, "Released", "the same intent has an older reservation", now)
+    return NOTHING
+
+
+def _expired(held: Reservation, now_ns: int) -> bool:
+    expires_ns = moment_ns(held.spec.expires_at)
+    return expires_ns is not None and now_ns >= expires_ns and held.status.phase in HOLDING
+
+
+def _is_orphaned(reservation: Obj, pod: Obj | None) -> bool:
+    """One that names no pod belongs to its owner, with which the collector takes it."""
+    wanted = lookup(reservation, "metadata", "annotations", POD_UID)
+    return bool(wanted) and (pod is None or uid_of(pod) != wanted or is_terminal(pod))
+
+
+def _has_a_place(reservation: Obj, pod: Obj | None) -> bool:
+    """A binding that names its reservation makes it Bound in the same commit: one that still holds was not
+    named. (If our view of it is older than that binding, what we write names a revision that is past.)"""
+    named = lookup(reservation, "metadata", "annotations", POD_UID)
+    return bool(named) and pod is not None and bool(lookup(pod, "spec", "nodeName"))
+
+
+def _is_younger(reservation: Obj, twins: Sequence[Obj]) -> bool:
+    live = [each for each in twins if read(Reservation, each).status.phase not in VOID]
+    oldest = min(live, key=lambda each: (_made(each), key_of(each)), default=reservation)
+    return uid_of(oldest) != uid_of(reservation)
+
+
+def _made(obj: Obj) -> str:
+    return str(metadata(obj).get("creationTimestamp") or "")
+
+
+def _voided(reservation: Obj, phase: str, why: str, now: str) -> Plan:
+    status = {
+        "phase": phase,
+        "observedGeneration": metadata(reservation).get("generation"),
+        "conditions": [
+            {
+                "type": "Held",
+                "status": "False",
+                "reason": phase,
+                "message": why,
+                "lastTransitionTime": now,
+                "observedGeneration": metadata(reservation).get("generation"),
+            }
+        ],
+    }
+    return Plan(statuses=(WriteStatus(target("Reservation", reservation), status),), why=why)
+
+
+def _removed(reservation: Obj, now_ns: int) -> Plan:
+    said = lookup(reservation, "status", "conditions") or [{}]
+    since_ns = moment_ns(said[-1].get("lastTransitionTime")) or moment_ns(_made(reservation)) or 0
+    if now_ns - since_ns < VOID_KEPT_S * SECOND_NS:
+        return NOTHING
+    return Plan(
+        deletes=(Delete(target("Reservation", reservation)),),
+        needs=(NoOlderThan(FRESH_S, ("Reservation",)),),
+        why="it holds nothing any more",
+    )
+
+
+# Pods.
+
+
+def plan_pod(pod: Obj, node: Obj | None, *, node_is_gone: bool, now_ns: int, now: str) -> Plan:
+    """`node_is_gone`: the server says so itself. Of a pod that is going nowhere."""
+    where = str(lookup(pod, "spec", "nodeName") or "")
+    said = _only_held(pod) and is_terminal(pod)  # All that can be done about it is done.
+    if where and node_is_gone and not said:
+        why = f"it is bound to node {where}, which is not there"
+        return _ended(pod, why, conditions=_disrupted(pod, now))
+    if not where and is_deleting(pod) and not is_terminal(pod):
+        return _ended(pod, "it is going, and no node ever had it")
+    if node is not None and is_deleting(pod) and not said and _is_out_of_service(node):
+        return _ended(pod, f"it is going, and somebody said that node {where} is out of service")
+    if not overdue(pod, now_ns=now_ns):
+        return NOTHING
+    if node is None or not is_unheard(node) or _only_held(pod):
+        return plan_finalizers("Pod", pod, now_ns=now_ns)
+    since = metadata(pod)["deletionTimestamp"]
+    why = f"it should be gone since {since}, but node {where} cannot be heard: it may still run there"
+    return Plan(creates=(Create("RepairProposal", proposal(pod, "Pod", STRANDED, why)),), why=why)
+
+
+def _only_held(pod: Obj) -> bool:
+    """Nobody has to end it any more: finalizers are what keeps it."""
+    return is_deleting(pod) and metadata(pod).get("deletionGracePeriodSeconds") == 0
+
+
+def _ended(pod: Obj, why: str, **said: Sequence[Obj]) -> Plan:
+    """Nobody but us will say that it has ended: a Job may wait to hear it."""
+    status = {"status": {"phase": "Failed", **said}}
+    patch = Patch(target("Pod", pod), status, subresource="status", destructive=True)
+    return Plan(
+        patches=() if is_terminal(pod) else (patch,),
+        deletes=(Delete(target("Pod", pod), grace_s=0),),
+        needs=(NoOlderThan(FRESH_S, ("Node", "Pod")),),
+        why=why,
+    )
+
+
+def _disrupted(pod: Obj, now: str) -> list[Obj]:
+    return set_condition(
+        conditions_of(pod),
+        type=DISRUPTION_TARGET,
+        status="True",
+        reason="DeletionByPodGC",
+        message="PodGC: node no longer exists",
+        now=now,
+    )
+
+
+def waits_for_node_s(pod: Obj, *, now_ns: int) -> float:
+    """How long a pod whose node is not in our view is left alone: we may not have heard of the node yet."""
+    since_ns = moment_ns(str(lookup(pod, "status", "startTime") or _made(pod))) or 0
+    return max(0.0, VANISHED_S - (now_ns - since_ns) / SECOND_NS)
+
+
+def _is_out_of_service(node: Obj) -> bool:
+    """By Kubernetes' taint, with which people say that the machine is off; one that is ready is not."""
+    taints = lookup(node, "spec", "taints") or ()
+    return not is_true(node, "Ready") and any(each.get("key") == OUT_OF_SERVICE for each in taints)
+
+
+# What is said of a workload.
+
+
+def plan_complete(progress: Obj, loose: Sequence[str], *, now: str) -> Plan:
+    """`loose`: what was left behind of the workload, in words. Said for the generation that the progress is
+    about: who rolls back waits for that one."""
+    generation = int(lookup(progress, "status", "observedGeneration") or 0)
+    if not generation:
+        return NOTHING
+    conditions = set_condition(
+        conditions_of(progress),
+        type=COMPLETE,
+        status="False" if loose else "True",
+        reason="Repairing" if loose else "NothingLeft",
+        message="; ".join(sorted(loose)[:LOOSE_TOLD]),
+        observed_generation=generation,
+        now=now,
+    )
+    return Plan(statuses=write_status("WorkloadProgress", progress, {"conditions": conditions}), why=COMPLETE)
+
+
+def loose_ends(
+    reservations: Sequence[Obj], pods: Sequence[Obj], proposals: Sequence[Obj], *, now_ns: int
+) -> list[str]:
+    """Of one workload: reservations that hold capacity for nobody, and proposals that wait for a person."""
+    alive = {uid_of(pod) for pod in pods}
+    found = []
+    for reservation in reservations:
+        held, holder = read(Reservation, reservation), lookup(reservation, "metadata", "annotations", POD_UID)
+        if held.status.phase in HOLDING and (_expired(held, now_ns) or (holder and holder not in alive)):
+            found.append(f"reservation {key_of(reservation).name} holds capacity for nobody")
+    for proposed in proposals:
+        if str(lookup(proposed, "status", "phase") or "") in {"", "Proposed", "Approved"}:
+            found.append(f"proposal {key_of(proposed).name} waits for a person")
+    return found

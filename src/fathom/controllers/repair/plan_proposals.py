@@ -1,0 +1,215 @@
+"""Proposals: what repair would do about what is ambiguous, why, and what came of it. Pure.
+
+A person decides. A proposal ends with its subject, and is removed an hour later; a refusal is kept as long as
+its subject is there.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Sequence
+
+from fathom.cache.needs import NoOlderThan
+from fathom.control.plan import NOTHING, Create, Delete, Plan, WriteStatus, target, write_status
+from fathom.controllers.housekeeping.plan_garbage import FOREGROUND, ORPHAN
+from fathom.kinds.repair_proposal import OVER, spec_hash, subject_fault
+from fathom.model.accounts import REPAIR
+from fathom.model.conditions import conditions_of, find_condition, set_condition
+from fathom.model.freshness import FRESH_S
+from fathom.model.objects import Key, Obj, is_deleting, key_of, lookup, metadata, uid_of
+from fathom.model.times import SECOND_NS, moment_ns
+from fathom.model.well_known import JOB_TRACKING_FINALIZER
+
+# Far beyond any time of grace: who is still there is held by something.
+STUCK_S = 600.0
+
+# Finalizers whose owners are here and alive: they need no proposal.
+KNOWN = ("kubernetes", FOREGROUND, ORPHAN, JOB_TRACKING_FINALIZER)
+FINALIZER = "finalizer"  # Source of the evidence that names one.
+# What may be wrong with an object, in a word, and what would be done about it.
+STRANDED, HELD = "TerminatingOnSilentNode", "HeldByFinalizers"
+ACTIONS = {STRANDED: "Delete", HELD: "RemoveFinalizer"}
+APPROVED = "approved"  # Why a plan has what is proposed carried out.
+# The condition of a proposal about which nothing is done any more, and how long it stays.
+IS_OVER = "Over"
+OVER_KEPT_S = 3600.0
+
+
+def overdue(obj: Obj, *, now_ns: int) -> bool:
+    """Going for much longer than it was given."""
+    return is_deleting(obj) and overdue_in_s(obj, now_ns=now_ns) is None
+
+
+def overdue_in_s(obj: Obj, *, now_ns: int) -> float | None:
+    """When somebody has to look again; None for what is not going, or was to be gone long ago."""
+    deadline_ns = moment_ns(metadata(obj).get("deletionTimestamp"))
+    if deadline_ns is None or now_ns - deadline_ns > STUCK_S * SECOND_NS:
+        return None
+    return STUCK_S - (now_ns - deadline_ns) / SECOND_NS + 1.0
+
+
+# Finalizers.
+
+
+def foreign_finalizers(obj: Obj) -> list[str]:
+    return [str(each) for each in metadata(obj).get("finalizers") or () if each not in KNOWN]
+
+
+def plan_finalizers(kind: str, obj: Obj, *, now_ns: int) -> Plan:
+    """A finalizer is a promise of whoever put it there; breaking it is a person's decision."""
+    foreign = foreign_finalizers(obj)
+    if not foreign or not overdue(obj, now_ns=now_ns):
+        return NOTHING
+    since = metadata(obj)["deletionTimestamp"]
+    why = f"it should be gone since {since}, but is held by {', '.join(foreign)}"
+    return Plan(creates=(Create("RepairProposal", proposal(obj, kind, HELD, why)),), why=why)
+
+
+def without_named(subject: Obj, proposed: Obj) -> list[str] | None:
+    """The finalizers that are left of a subject when those that were proposed are removed; None where none of
+    them is there any more. Others hold it for reasons that nobody was asked about."""
+    named = {
+        each.get("message")
+        for each in lookup(proposed, "spec", "evidence") or ()
+        if each.get("source") == FINALIZER
+    }
+    there = [str(each) for each in metadata(subject).get("finalizers") or ()]
+    left = [each for each in there if each not in named]
+    return None if left == there else left
+
+
+# Proposals.
+
+
+def proposal_name(kind: str, uid: str, action: str, held_by: Sequence[str] = ()) -> str:
+    """One per subject and action: a repeated pass meets its own."""
+    identity = "/".join((kind, uid, action, *held_by))
+    return f"{kind.lower()}-{action.lower()}-{zlib.crc32(identity.encode()):08x}"
+
+
+def proposal(obj: Obj, kind: str, problem: str, why: str) -> Obj:
+    """`problem` is a word; what was seen is the evidence."""
+    key, meta, action = key_of(obj), metadata(obj), ACTIONS[problem]
+    held_by = foreign_finalizers(obj) if problem == HELD else []
+    revision = int(meta.get("resourceVersion") or 0)
+    return {
+        "metadata": {
+            "name": proposal_name(kind, uid_of(obj), action, held_by),
+            "namespace": key.namespace or "fathom-system",
+        },
+        "spec": {
+            "subject": {
+                "apiVersion": obj.get("apiVersion", "v1"),
+                "kind": kind,
+                "namespace": key.namespace,
+                "name": key.name,
+                "uid": uid_of(obj),
+            },
+            "problem": problem,
+            "action": action,
+            "evidence": [
+                {"source": "repair", "message": why, "revision": revision},
+                *({"source": FINALIZER, "message": each, "revision": revision} for each in held_by),
+            ],
+        },
+    }
+
+
+def plan_proposal(
+    proposed: Obj, subject: Obj | None, node: Obj | None = None, *, now_ns: int, now: str
+) -> Plan:
+    """What is to be done about a proposal, given its subject, and the node of a pod, as the server shows them
+    now. A refusal is kept as long as its subject is there: without it the same would be proposed again."""
+    spec, status = proposed.get("spec") or {}, proposed.get("status") or {}
+    if status.get("phase") in OVER:
+        return _forgotten(proposed, now)
+    if (why := disbelieved(proposed)) is not None:
+        return _over(proposed, "Obsolete", why, now)
+    if subject is None or uid_of(subject) != lookup(spec, "subject", "uid"):
+        done = "Done" if status.get("phase") == "Approved" else "Obsolete"
+        return _over(proposed, done, "its subject is gone", now)
+    if status.get("approved") is None or status.get("approvedSpec") != spec_hash(proposed):
+        return Plan(statuses=_phase(proposed, "Proposed", _how(proposed), now), why="a person decides")
+    if status["approved"] is not True:
+        return Plan(statuses=_phase(proposed, "Refused", "nothing is done", now), why="refused")
+    if spec.get("action") == "RemoveFinalizer" and without_named(subject, proposed) is None:
+        return _over(proposed, "Done", "the finalizers are gone", now)
+    if (why := outdated(proposed, subject, node, now_ns=now_ns)) is not None:
+        return _over(proposed, "Obsolete", why, now)
+    return Plan(statuses=_phase(proposed, "Approved", "it is being carried out", now), why=APPROVED)
+
+
+def _over(proposed: Obj, phase: str, why: str, now: str) -> Plan:
+    return Plan(statuses=_phase(proposed, phase, why, now), why=why)
+
+
+def disbelieved(proposed: Obj) -> str | None:
+    """Why nothing is done about a proposal, whoever approves it; None: repair made it itself, about what it
+    may be about. The server takes no other; one may have been stored before it did."""
+    if lookup(proposed, "status", "maker") != REPAIR:
+        return "it was not made by repair"
+    if subject_fault(proposed) is not None:
+        return "its subject is in another namespace"
+    spec, kind = proposed.get("spec") or {}, lookup(proposed, "spec", "subject", "kind")
+    wrong = spec.get("problem") == STRANDED and kind != "Pod"
+    if wrong or ACTIONS.get(str(spec.get("problem"))) != spec.get("action"):
+        return f"repair does not {spec.get('action')} for {spec.get('problem')}"
+    return None
+
+
+def outdated(proposed: Obj, subject: Obj, node: Obj | None, *, now_ns: int) -> str | None:
+    """Why what was found is not so any more; None: it is. `node` is where a pod runs, None where that is
+    gone."""
+    if not overdue(subject, now_ns=now_ns):
+        return "its subject is not overdue any more"
+    if lookup(proposed, "spec", "problem") == STRANDED and node is not None and not is_unheard(node):
+        return f"node {key_of(node).name} is heard again: it ends the pod itself"
+    return None
+
+
+def is_unheard(node: Obj) -> bool:
+    return any(
+        each.get("type") == "Ready" and each.get("status") == "Unknown"
+        for each in lookup(node, "status", "conditions") or ()
+    )
+
+
+def _how(proposed: Obj) -> str:
+    """What a person types."""
+    key = key_of(proposed)
+    what = f"{key.name} -n {key.namespace}"
+    return f"to approve: fathom repair approve {what}; to refuse: fathom repair refuse {what}"
+
+
+def _phase(proposed: Obj, phase: str, why: str, now: str) -> tuple[WriteStatus, ...]:
+    generation = metadata(proposed).get("generation")
+    conditions = set_condition(
+        conditions_of(proposed),
+        type=IS_OVER,
+        status="True" if phase in OVER else "False",
+        reason=phase,
+        message=why,
+        observed_generation=generation,
+        now=now,
+    )
+    status = {"phase": phase, "observedGeneration": generation, "conditions": conditions}
+    return write_status("RepairProposal", proposed, status)
+
+
+def _forgotten(proposed: Obj, now: str) -> Plan:
+    """What came of it can be looked at for a while."""
+    said = find_condition(conditions_of(proposed), IS_OVER) or {}
+    since = said.get("lastTransitionTime") or metadata(proposed).get("creationTimestamp")
+    age_ns = (moment_ns(now) or 0) - (moment_ns(str(since)) or 0)
+    if is_deleting(proposed) or age_ns < OVER_KEPT_S * SECOND_NS:
+        return NOTHING
+    return Plan(
+        deletes=(Delete(target("RepairProposal", proposed)),),
+        needs=(NoOlderThan(FRESH_S, ("RepairProposal",)),),
+        why="it is over since an hour",
+    )
+
+
+def subject_key(proposed: Obj) -> Key:
+    subject = lookup(proposed, "spec", "subject") or {}
+    return Key(str(subject.get("namespace") or ""), str(subject.get("name") or ""))

@@ -1,0 +1,1 @@
+"""ReplicaSets: as many pods as asked for, and which go first when there are too many."""

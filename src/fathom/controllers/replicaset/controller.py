@@ -1,0 +1,94 @@
+"""Keep as many pods as a ReplicaSet asks for. Deletion is simply absence."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from fathom.cache.indexes import OWNER
+from fathom.cache.snapshot import Snapshot
+from fathom.control.again import Again, Failure
+from fathom.control.kit import Kit
+from fathom.control.owning import child_name, controller_of
+from fathom.control.watches import POD, REPLICA_SET, Primary, Related, Watch
+from fathom.controllers.adoption import FOR_CHILDREN, claims_of, concerned, may_adopt
+from fathom.controllers.leader_min_revision import LeaderMinRevision
+from fathom.controllers.pod_states import is_active, next_available_s
+from fathom.controllers.replicaset.plan import (
+    ReplicaSetFacts,
+    min_ready_s_of,
+    plan_failure,
+    plan_replicas,
+    retry_in_s,
+    wanted_of,
+)
+from fathom.controllers.workload_events import of_replica_set
+from fathom.model.conditions import NUMBERS_EVERY_S
+from fathom.model.objects import Key, Obj, key_of, uid_of
+
+# Reasons of a failure that are no refusal: another pass will do.
+RACES = frozenset({"Conflict", "OutcomeUnknown", "NameTaken"})
+
+
+class ReplicaSets:
+    name = "replicasets"
+    news = staticmethod(of_replica_set)
+    watches: ClassVar[tuple[Watch, ...]] = (
+        Primary(REPLICA_SET),
+        Related(POD, concerns=concerned(REPLICA_SET), indexes=FOR_CHILDREN),
+    )
+
+    def __init__(self, kit: Kit) -> None:
+        self._kit = kit
+        self._floor = LeaderMinRevision(kit, REPLICA_SET, POD)
+        self._failed_ns: dict[Key, int] = {}  # When each last said that pods could not be made or taken.
+
+    async def reconcile(self, key: Key) -> Again:
+        if not await may_adopt(self._kit, REPLICA_SET, "Pod", key):
+            return Again.in_s(1.0, "the ReplicaSet in our view is not the one there is")
+        await self._floor.fetch()
+        view = self._kit.snapshot()
+        owner = view.get("ReplicaSet", key)
+        if owner is None:
+            self._failed_ns.pop(key, None)
+            return Again.never()
+        plan = plan_replicas(owner, self._around(view, owner), now=self._kit.now())
+        applied = await self._kit.apply(key, plan, seen=view)
+        failure = applied.failure
+        if failure is not None and failure.blame == "failed" and failure.reason not in RACES:
+            await self._say_failed(key, owner, failure, creating=bool(plan.creates))
+        return Again.after(applied, in_s=self._wait_s(owner, view), why="a pod becomes available")
+
+    async def _say_failed(self, key: Key, owner: Obj, failure: Failure, *, creating: bool) -> None:
+        now_ns = self._kit.monotonic_ns()
+        recently = now_ns - self._failed_ns.get(key, -(2**62)) < NUMBERS_EVERY_S * 1e9
+        plan = plan_failure(owner, failure, creating=creating, now=self._kit.now(), recently=recently)
+        if plan.statuses:
+            self._failed_ns[key] = now_ns
+        await self._kit.apply(key, plan, seen=self._kit.snapshot())
+
+    def _around(self, view: Snapshot, owner: Obj) -> ReplicaSetFacts:
+        key = key_of(owner)
+        return ReplicaSetFacts(
+            claims=claims_of(view, "Pod", owner),
+            related=_siblings(view, owner),
+            occupied=lambda slot: view.get("Pod", Key(key.namespace, child_name(key.name, slot))) is not None,
+            needs=self._floor.needs,
+        )
+
+    def _wait_s(self, owner: Obj, view: Snapshot) -> float | None:
+        every = list(view.owned("Pod", uid_of(owner)))
+        active = [pod for pod in every if is_active(pod)]
+        now_s = self._kit.now_ns() / 1e9
+        ready_s = next_available_s(active, min_ready_s=min_ready_s_of(owner), now_s=now_s)
+        retry_s = retry_in_s(every, now_s=now_s) if len(active) < wanted_of(owner) else 0.0
+        waits = [wait_s for wait_s in (ready_s, retry_s) if wait_s]
+        return min(waits) + 1.0 if waits else None  # Timestamps are whole seconds.
+
+
+def _siblings(view: Snapshot, owner: Obj) -> list[Obj]:
+    """The pods of all ReplicaSets of the same workload."""
+    above = controller_of(owner)
+    if above is None:
+        return []
+    sets = view.by_index("ReplicaSet", OWNER, str(above.get("uid")))
+    return [pod for one in sets for pod in view.owned("Pod", uid_of(one)) if is_active(pod)]
