@@ -28,7 +28,7 @@ from fathom.controllers.observed_generation import BEHIND_S, GenerationBehind, w
 from fathom.model.conditions import SERVING_CONDITION, conditions_of, find_condition
 from fathom.model.objects import Key, Obj, key_of
 from fathom.model.times import SECOND_NS
-from fathom.schedule.process import SchedulerProcess
+from fathom.schedule.loop.process import SchedulerProcess
 from fathom.seams.log import NoLog
 from fathom.sim.faults import LoseReply, LoseRequest, Partition, Refuse
 from fathom.sim.scenarios.real import DEPLOYMENTS, MANAGERS, SCHEDULERS, deployment, employ_cluster

@@ -14,13 +14,13 @@ from fathom.explain.why import (
     explain_pod,
 )
 from fathom.model.decision import Decision, Kept, Outcome, Rejection, Seen, Subject
-from fathom.schedule.known import Known
+from fathom.schedule.loop.cluster_view import ClusterView
 
 Obj = dict[str, Any]
 
 
-def cluster(**cpu: str) -> Known:
-    known = Known()
+def cluster(**cpu: str) -> ClusterView:
+    known = ClusterView()
     for name, amount in cpu.items():
         room = {"cpu": amount, "memory": "8Gi", "pods": "110"}
         known.put("Node", None, {"metadata": {"name": name}, "status": {"allocatable": room}})
@@ -52,7 +52,7 @@ def kept(verdict: str, *, node: str = "", message: str = "", **more: Any) -> Kep
     return Kept(decision, (Outcome(id="d-1", time_ns=1, result="committed", revision=9),) if node else ())
 
 
-def why(known: Known, obj: Obj, *records: Kept, reasons: dict[str, str] | None = None) -> Any:
+def why(known: ClusterView, obj: Obj, *records: Kept, reasons: dict[str, str] | None = None) -> Any:
     evidence = Evidence(
         pod=obj, kept=records, reasons=reasons, latest={"Node": Reached(12, 6)}, now_ns=0
     )  # fmt: skip

@@ -14,7 +14,7 @@ from fathom.model.reasons import (
     refusal_boundary,
     remedy_for,
 )
-from fathom.schedule.rules import FILTERS
+from fathom.schedule.decide.rules import FILTERS
 
 DOCS = Path(__file__).parent.parent.parent / "docs" / "reasons.md"
 

@@ -10,10 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.schedule.worlds import THEMES, World, table_of, worlds
 
-from fathom.schedule.context import Context
-from fathom.schedule.place import Decider, Placement, place, place_batch
-from fathom.schedule.pods import PodView
-from fathom.schedule.table import NodeTable
+from fathom.schedule.decide.context import PlacementContext
+from fathom.schedule.decide.node_table import NodeTable
+from fathom.schedule.decide.place import Decider, Placement, place, place_batch
+from fathom.schedule.decide.pods import PodView
 
 pytestmark = pytest.mark.slow
 
@@ -34,7 +34,7 @@ def shown(placement: Placement, table: NodeTable) -> dict[str, Any]:
     return {**fields, "why": {name: reasons[int(codes[row])].texts for name, row in table.row_of.items()}}
 
 
-def less(context: Context, placement: Placement) -> Context:
+def less(context: PlacementContext, placement: Placement) -> PlacementContext:
     """What the overrides have left to give."""
     left = tuple(
         msgspec.structs.replace(one, left=one.left - (one.override in placement.overrides))

@@ -8,7 +8,7 @@ from immutables import Map
 from fathom.cache.contents import Contents
 from fathom.cache.indexed import Held
 from fathom.cache.snapshot import Snapshot
-from fathom.schedule.doubts import Doubts
+from fathom.schedule.loop.refused_nodes import RefusedNodes
 
 EMPTY = Contents(Map(), {}, [])
 
@@ -29,23 +29,23 @@ def view(*, pods: tuple[int, float], nodes: tuple[int, float]) -> Snapshot:
     ],
 )
 def test_a_doubt_lasts_while(pods: tuple[int, float], nodes: tuple[int, float], why: str) -> None:
-    doubts = Doubts()
-    doubts.add("node-1", 40, now_s=50.0)
-    assert (doubts.settle(view(pods=pods, nodes=nodes)), doubts.nodes) == ([], ("node-1",)), why
+    refused_nodes = RefusedNodes()
+    refused_nodes.add("node-1", 40, now_s=50.0)
+    assert (refused_nodes.settle(view(pods=pods, nodes=nodes)), refused_nodes.nodes) == ([], ("node-1",)), why
 
 
 def test_only_doubts_that_the_view_has_caught_up_with_are_over() -> None:
-    doubts = Doubts()
-    doubts.add("node-1", 40, now_s=50.0)
-    doubts.add("node-2", 41, now_s=50.0)
-    doubts.add("node-3", 0, now_s=50.0)  # Whoever refused did not say how far it was.
-    over = doubts.settle(view(pods=(40, 60.0), nodes=(45, 60.0)))
-    assert (over, doubts.nodes) == (["node-1", "node-3"], ("node-2",))
+    refused_nodes = RefusedNodes()
+    refused_nodes.add("node-1", 40, now_s=50.0)
+    refused_nodes.add("node-2", 41, now_s=50.0)
+    refused_nodes.add("node-3", 0, now_s=50.0)  # Whoever refused did not say how far it was.
+    over = refused_nodes.settle(view(pods=(40, 60.0), nodes=(45, 60.0)))
+    assert (over, refused_nodes.nodes) == (["node-1", "node-3"], ("node-2",))
 
 
 def test_who_refuses_again_is_doubted_anew() -> None:
-    doubts = Doubts()
-    doubts.add("node-1", 40, now_s=50.0)
-    doubts.add("node-1", 44, now_s=55.0)
-    assert doubts.settle(view(pods=(40, 60.0), nodes=(40, 60.0))) == []
-    assert doubts.settle(view(pods=(44, 60.0), nodes=(44, 60.0))) == ["node-1"]
+    refused_nodes = RefusedNodes()
+    refused_nodes.add("node-1", 40, now_s=50.0)
+    refused_nodes.add("node-1", 44, now_s=55.0)
+    assert refused_nodes.settle(view(pods=(40, 60.0), nodes=(40, 60.0))) == []
+    assert refused_nodes.settle(view(pods=(44, 60.0), nodes=(44, 60.0))) == ["node-1"]

@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from fathom.model.trust import ANNOTATION
-from fathom.schedule.context import Allowed, Avoided, Quota, QuotaLimit
-from fathom.schedule.hearing import is_only_bound
-from fathom.schedule.known import Known
-from fathom.schedule.observing import LeaseTerm, observed
-from fathom.schedule.pods import PodView
-from fathom.schedule.resolve import volume_of
-from fathom.schedule.sending import Answer, answers_in
+from fathom.schedule.decide.context import Allowed, Avoided, Quota, QuotaLimit
+from fathom.schedule.decide.pods import PodView
+from fathom.schedule.decide.resolve import volume_of
+from fathom.schedule.loop.bind_requests import BindAnswer, answers_in
+from fathom.schedule.loop.cache_updates import is_only_bound
+from fathom.schedule.loop.cluster_view import ClusterView
+from fathom.schedule.policy_rollout.observed import LeaseTerm, observed
 
 S = 1_000_000_000
 CREATED = "2026-01-01T00:00:00Z"
@@ -24,14 +24,14 @@ def own(kind: str, name: str, spec: Obj, *, namespace: str = "", status: Obj | N
     return {"kind": kind, "metadata": {**meta, "generation": 1}, "spec": spec, "status": status or {}}
 
 
-def pod(known: Known, name: str = "web-1", *, owner: str = "web", **given: Any) -> PodView:
+def pod(known: ClusterView, name: str = "web-1", *, owner: str = "web", **given: Any) -> PodView:
     references = [{"kind": "ReplicaSet", "name": owner, "uid": "o", "controller": True}] if owner else []
     meta = {"name": name, "namespace": "shop", "uid": name, "ownerReferences": references, **given}
     return known.view({"metadata": meta, "spec": {"containers": []}})
 
 
 def test_a_pods_tenant_is_its_namespaces_label() -> None:
-    known = Known()
+    known = ClusterView()
     assert pod(known).tenant == "shop"
     space = {"metadata": {"name": "shop", "labels": {"fathom.dev/tenant": "risk"}}}
     known.put("Namespace", None, space)
@@ -40,7 +40,7 @@ def test_a_pods_tenant_is_its_namespaces_label() -> None:
 
 
 def test_the_quota_of_its_tenant_concerns_a_pod() -> None:
-    known = Known()
+    known = ClusterView()
     limits = [{"zone": "c", "resources": {"cpu": "1500m"}}]
     assert known.put("TenantQuota", None, own("TenantQuota", "shop", {"limits": limits})) == ("QuotaChanged",)
     context = known.context(pod(known), now_ns=NOW)
@@ -48,14 +48,14 @@ def test_the_quota_of_its_tenant_concerns_a_pod() -> None:
 
 
 def test_a_quota_whose_usage_alone_was_counted_anew_wakes_nobody() -> None:
-    known = Known()
+    known = ClusterView()
     quota = own("TenantQuota", "shop", {"limits": []})
     known.put("TenantQuota", None, quota)
     assert known.put("TenantQuota", quota, {**quota, "status": {"used": [{"zone": "c"}]}}) == ()
 
 
 def test_the_narrowest_rollout_says_which_policy_holds() -> None:
-    known = Known()
+    known = ClusterView()
     for name in ("wide", "narrow"):
         known.put("SchedulingPolicy", None, own("SchedulingPolicy", name, {"maxZoneSkew": 1}))
     known.put("PolicyRollout", None, own("PolicyRollout", "a", {"from": "wide", "to": "x"}))
@@ -67,7 +67,7 @@ def test_the_narrowest_rollout_says_which_policy_holds() -> None:
 
 
 def test_a_workload_is_in_the_canary_as_a_whole_and_always_the_same_ones() -> None:
-    known = Known()
+    known = ClusterView()
     for name in ("v4", "v5"):
         known.put("SchedulingPolicy", None, own("SchedulingPolicy", name, {}))
     status = {"phase": "Canary", "active": "v4", "canary": "v5", "percent": 30}
@@ -82,7 +82,7 @@ def test_a_workload_is_in_the_canary_as_a_whole_and_always_the_same_ones() -> No
 
 
 def test_an_override_holds_until_it_expires_and_its_end_is_news() -> None:
-    known = Known()
+    known = ClusterView()
     changes = {"avoidZones": ["a"], "allowReservedCapacityClass": "recovery", "reservedReplicas": 2}
     spec = {"target": "workload/web", "scope": "region/eu", "expiresAfter": "45m", "changes": changes}
     known.put("SchedulerOverride", None, own("SchedulerOverride", "o", spec, namespace="shop"))
@@ -97,7 +97,7 @@ def test_an_override_holds_until_it_expires_and_its_end_is_news() -> None:
 
 
 def test_pods_that_an_override_has_let_in_count_against_it() -> None:
-    known = Known()
+    known = ClusterView()
     changes = {"allowReservedCapacityClass": "recovery", "reservedReplicas": 2}
     spec = {"target": "workload/web", "expiresAfter": "45m", "changes": changes}
     known.put("SchedulerOverride", None, own("SchedulerOverride", "o", spec, namespace="shop"))
@@ -109,7 +109,7 @@ def test_pods_that_an_override_has_let_in_count_against_it() -> None:
 
 
 def test_a_placed_pod_counts_where_the_ledger_has_charged_it_whatever_became_of_its_namespace() -> None:
-    known = Known()
+    known = ClusterView()
     labels = {"topology.kubernetes.io/zone": "east"}
     known.put("Node", None, {"metadata": {"name": "n", "labels": labels}})
     space: Obj = {"metadata": {"name": "shop", "labels": {"fathom.dev/tenant": "risk"}}}
@@ -133,7 +133,7 @@ def test_trust_that_a_node_has_lost_is_read_from_it_and_is_news() -> None:
         notes = {ANNOTATION: f'{{"points":{points}}}'} if points else {}
         return {"metadata": {"name": "gray", "annotations": notes}}
 
-    known = Known()
+    known = ClusterView()
     assert known.put("Node", None, gray(34)) == ("TrustChanged", "NodeAdded")
     assert known.context(pod(known), now_ns=NOW).trust_lost == {"gray": 34}
     assert known.put("Node", gray(34), gray(34)) == ()
@@ -142,7 +142,7 @@ def test_trust_that_a_node_has_lost_is_read_from_it_and_is_news() -> None:
 
 
 def test_a_context_is_the_same_object_until_something_in_it_changes() -> None:
-    known = Known()
+    known = ClusterView()
     before = known.context(pod(known), now_ns=NOW)
     assert known.context(pod(known, "web-2"), now_ns=NOW) is before
     doubting = known.context(pod(known), now_ns=NOW, doubted=("n1",))
@@ -151,7 +151,7 @@ def test_a_context_is_the_same_object_until_something_in_it_changes() -> None:
 
 
 def test_what_a_reservation_holds_is_free_for_nobody_else() -> None:
-    known = Known()
+    known = ClusterView()
     room = {"cpu": "4", "pods": "10"}
     known.put("Node", None, {"metadata": {"name": "n"}, "status": {"allocatable": room}})
     spec = {"nodeName": "n", "resources": {"cpu": "3"}, "intent": "recovery"}
@@ -203,8 +203,8 @@ def test_an_answer_that_cannot_be_read_leaves_the_outcome_unknown() -> None:
     good = {"status": "Bound", "revision": "12"}
     refused = {"status": "Refused", "check": "NodeFull", "message": "no", "currentRevision": 9}
     assert answers_in({"results": [good, refused]}, 2) == [
-        Answer("Bound", 12),
-        Answer("Refused", 0, "NodeFull", "no", 9),
+        BindAnswer("Bound", 12),
+        BindAnswer("Refused", 0, "NodeFull", "no", 9),
     ]
     for odd in ({}, {"results": [good]}, {"results": [good, 7]}, {"results": [good, {"status": "?"}]}):
         assert answers_in(odd, 2)[1].status == "Unknown"

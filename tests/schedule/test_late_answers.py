@@ -6,8 +6,8 @@ from tests.control.worlds import told
 
 from fathom.client.outcomes import Committed
 from fathom.model.objects import Key, key_of, lookup, uid_of
-from fathom.schedule.desk import Desk
-from fathom.schedule.kinds import RESERVATION
+from fathom.schedule.loop.state import SchedulerState
+from fathom.schedule.loop.watched_kinds import RESERVATION
 from fathom.sim.faults import LoseReply, Refuse, SlowReply
 from fathom.sim.invariants import RESERVATIONS
 from fathom.sim.running import run_controllers
@@ -22,10 +22,10 @@ LATE_S = 6.0
 SLOW_CREATE = SlowReply(at_s=0.0, target="scheduler", match=f"POST {OURS}", delay_s=LATE_S)
 
 
-def desk_of(world: World) -> Desk:
-    desk = world.state("scheduler").scheduler._desk  # type: ignore[attr-defined]  # Its own.
-    assert isinstance(desk, Desk)
-    return desk
+def desk_of(world: World) -> SchedulerState:
+    state = world.state("scheduler").scheduler._state  # type: ignore[attr-defined]  # Its own.
+    assert isinstance(state, SchedulerState)
+    return state
 
 
 def believed(world: World) -> tuple[list[str], list[str]]:

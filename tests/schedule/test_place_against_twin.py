@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from tests.schedule import twin
 from tests.schedule.worlds import THEMES, World, table_of, worlds
 
-from fathom.schedule.place import place
-from fathom.schedule.rules import RULES
+from fathom.schedule.decide.place import place
+from fathom.schedule.decide.rules import RULES
 
 pytestmark = pytest.mark.slow
 

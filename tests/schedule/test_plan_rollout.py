@@ -15,8 +15,8 @@ from fathom.kinds.policy_rollout import (
 )
 from fathom.kinds.shape import Meta
 from fathom.model.times import timestamp
-from fathom.schedule.plan_rollout import Share, Signals, plan_rollout
-from fathom.schedule.rollouts import as_plan
+from fathom.schedule.policy_rollout.controller import as_plan
+from fathom.schedule.policy_rollout.plan import Share, Signals, plan_rollout
 
 S = 1_000_000_000
 NONE = Share()

@@ -14,15 +14,15 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from fathom.control.cause import Cause
-from fathom.schedule.pod_moves import PodMoves, Sent
-from fathom.schedule.pod_states import LEGAL, TAKEN, WAITING, IllegalMove, State, check_move
-from fathom.schedule.pods import PodView, pod_view
-from fathom.schedule.queue import Happening, Hinted, SchedulingQueue
-from fathom.schedule.sending import Wish
+from fathom.schedule.decide.pods import PodView, pod_view
+from fathom.schedule.loop.bind_requests import BindRequest
+from fathom.schedule.loop.pod_moves import PodMoves, SentBinding
+from fathom.schedule.loop.pod_states import LEGAL, TAKEN, WAITING, IllegalMove, PodState, check_move
+from fathom.schedule.loop.queue import ClusterEvent, Hinted, SchedulingQueue
 
-STATES: tuple[State, ...] = get_args(State)
+STATES: tuple[PodState, ...] = get_args(PodState)
 CAUSE = Cause("event", "a test")
-FREED = Happening("pod-removed")
+FREED = ClusterEvent("pod-removed")
 
 
 def pod(uid: str = "a", *, gated: bool = False, priority: int = 0) -> PodView:
@@ -31,9 +31,9 @@ def pod(uid: str = "a", *, gated: bool = False, priority: int = 0) -> PodView:
     return pod_view({"metadata": meta, "spec": {"priority": priority, **gates}}, tenant="default")
 
 
-def binding(view: PodView, number: int = 0) -> Sent:
-    wish = Wish(namespace="default", name=view.key.name, uid=view.uid, node="node-1")
-    return Sent(view, wish, f"decision-{number}")
+def binding(view: PodView, number: int = 0) -> SentBinding:
+    wish = BindRequest(namespace="default", name=view.key.name, uid=view.uid, node="node-1")
+    return SentBinding(view, wish, f"decision-{number}")
 
 
 def moves() -> PodMoves:
@@ -105,7 +105,7 @@ def _landed(pods: PodMoves) -> None:
     pods.has_landed("a", 7)
 
 
-WAYS: dict[State, Callable[[PodMoves], None]] = {
+WAYS: dict[PodState, Callable[[PodMoves], None]] = {
     "new": lambda pods: None,
     "gated": lambda pods: pods.heard(pod(gated=True), CAUSE, now_ns=0),
     "active": lambda pods: pods.heard(pod(), CAUSE, now_ns=0),
@@ -120,10 +120,10 @@ WAYS: dict[State, Callable[[PodMoves], None]] = {
 
 # What happens to a pod, and where it is after that, by where it was; where that is not said, it is illegal.
 # 'new' is also where a pod is that was seen or is gone.
-SAME: dict[State, State] = {state: state for state in WAYS}
-ENDS: dict[State, State] = dict.fromkeys(WAYS, "new")
-NOT_QUEUED: dict[State, State] = {"new": "new"}
-HAPPENINGS: dict[str, tuple[Callable[[PodMoves], object], dict[State, State]]] = {
+SAME: dict[PodState, PodState] = {state: state for state in WAYS}
+ENDS: dict[PodState, PodState] = dict.fromkeys(WAYS, "new")
+NOT_QUEUED: dict[PodState, PodState] = {"new": "new"}
+HAPPENINGS: dict[str, tuple[Callable[[PodMoves], object], dict[PodState, PodState]]] = {
     "heard": (
         lambda pods: pods.heard(pod(priority=1), CAUSE, now_ns=1),
         {
@@ -186,7 +186,7 @@ def test_the_table_has_every_state_and_leads_to_no_other() -> None:
 
 @pytest.mark.parametrize("before", STATES)
 @pytest.mark.parametrize("after", STATES)
-def test_a_move_that_is_not_in_the_table_raises(before: State, after: State) -> None:
+def test_a_move_that_is_not_in_the_table_raises(before: PodState, after: PodState) -> None:
     if after in LEGAL[before]:
         check_move(before, after, "default/web")
         return
@@ -201,7 +201,7 @@ def test_the_table_cannot_be_changed() -> None:
 
 
 @pytest.mark.parametrize("state", WAYS)
-def test_a_pod_can_be_in_every_state_that_lasts(state: State) -> None:
+def test_a_pod_can_be_in_every_state_that_lasts(state: PodState) -> None:
     pods = moves()
     WAYS[state](pods)
     assert pods.state("a") == state
@@ -210,7 +210,7 @@ def test_a_pod_can_be_in_every_state_that_lasts(state: State) -> None:
 
 @pytest.mark.parametrize("state", WAYS)
 @pytest.mark.parametrize("what", HAPPENINGS)
-def test_whatever_happens_in_whichever_state_is_a_legal_move_or_raises(what: str, state: State) -> None:
+def test_whatever_happens_in_whichever_state_is_a_legal_move_or_raises(what: str, state: PodState) -> None:
     pods, (happen, after) = moves(), HAPPENINGS[what]
     WAYS[state](pods)
     before = everything(pods)
@@ -313,7 +313,7 @@ class AnyOrder(RuleBasedStateMachine):
             assert self.pods.state(other) == states[other]
         assert self._is_legal(states[uid], self.pods.state(uid))
 
-    def _is_legal(self, before: State, after: State) -> bool:
+    def _is_legal(self, before: PodState, after: PodState) -> bool:
         """A refusal, which is for a moment only, may lie between."""
         reached = LEGAL[before] | (LEGAL["refused"] if "refused" in LEGAL[before] else frozenset())
         return after in {before, "new"} or after in reached

@@ -11,8 +11,8 @@ from tests.schedule.worlds import THEMES, pods
 
 from fathom.model.objects import Key, Obj
 from fathom.model.selectors import EQUALS, NOT_IN, LabelSelector, Requirement
-from fathom.schedule.pods import PodView, ShapeReader, pod_view
-from fathom.schedule.shape import HostPort, Shape, Spread, Term
+from fathom.schedule.decide.pods import PodView, ShapeReader, pod_view
+from fathom.schedule.decide.shape import AffinityTerm, HostPort, PodShape, Spread
 
 
 def pod(spec: Obj | None = None, **meta: Any) -> Obj:
@@ -24,7 +24,7 @@ def asks(**amounts: str) -> Obj:
     return {"name": "c", "image": "web", "resources": {"requests": amounts}}
 
 
-def shape(spec: Obj | None = None, **meta: Any) -> Shape:
+def shape(spec: Obj | None = None, **meta: Any) -> PodShape:
     return pod_view(pod(spec, **meta), tenant="t").shape
 
 
@@ -134,8 +134,8 @@ def test_label_keys_are_folded_into_selectors_with_the_pods_own_values() -> None
     found = shape(spec, labels={"app": "x", "rev": "7", "team": "red"})
     app, rev = Requirement("app", EQUALS, ("x",)), Requirement("rev", EQUALS, ("7",))
     assert found.affinity == (
-        Term("zone", LabelSelector.of([app, rev]), ("ns",)),
-        Term("zone", LabelSelector.of([app, Requirement("team", NOT_IN, ("red",))]), ("ns",)),
+        AffinityTerm("zone", LabelSelector.of([app, rev]), ("ns",)),
+        AffinityTerm("zone", LabelSelector.of([app, Requirement("team", NOT_IN, ("red",))]), ("ns",)),
     )
     assert found.spreads == (Spread("zone", 2, True, LabelSelector.of([app, rev])),)
 

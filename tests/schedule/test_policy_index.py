@@ -11,7 +11,7 @@ from fathom.control.again import Again
 from fathom.control.kit import Kit
 from fathom.control.watches import POD, Primary, Watch
 from fathom.model.objects import Key, lookup
-from fathom.schedule.rollouts import PolicyRollouts
+from fathom.schedule.policy_rollout.controller import PolicyRollouts
 from fathom.sim.running import run_controllers
 from fathom.sim.scenarios.objects import NODES, PODS
 from fathom.sim.scenarios.scheduling import POLICIES, ROLLOUTS, node, own, pod, run_scheduler

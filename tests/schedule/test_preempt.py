@@ -12,12 +12,12 @@ from tests.schedule.twin import Cluster
 from tests.schedule.worlds import World, table_of, worlds
 
 from fathom.model.objects import Key, Obj
-from fathom.schedule.context import Context, Policy
-from fathom.schedule.place import place
-from fathom.schedule.pods import PodView, pod_view
-from fathom.schedule.preempt import Budget, Preempter, Preemption, preempt
-from fathom.schedule.reading import selector_of
-from fathom.schedule.table import NodeTable
+from fathom.schedule.decide.context import PlacementContext, Policy
+from fathom.schedule.decide.node_table import NodeTable
+from fathom.schedule.decide.place import place
+from fathom.schedule.decide.pods import PodView, pod_view
+from fathom.schedule.decide.preempt import DisruptionBudget, Preempter, Preemption, preempt
+from fathom.schedule.decide.read_shape import selector_of
 
 FINAL = (
     "affinity/selector",
@@ -130,7 +130,10 @@ def test_the_node_whose_highest_victim_is_lowest_is_chosen() -> None:
         pod("b1", on="b", priority=1),
         pod("b2", on="b", priority=1),
     )
-    assert outcome(preempt(pod("new", cpu="2", priority=10), table, Context())) == ("b", ["b1", "b2"])
+    assert outcome(preempt(pod("new", cpu="2", priority=10), table, PlacementContext())) == (
+        "b",
+        ["b1", "b2"],
+    )
 
 
 def test_as_few_as_possible_leave_and_the_least_important_first() -> None:
@@ -140,7 +143,7 @@ def test_as_few_as_possible_leave_and_the_least_important_first() -> None:
         pod("young", on="a", priority=1, started="2026-02-01T00:00:00Z"),
         pod("high", on="a", priority=4),
     )
-    assert outcome(preempt(pod("new", priority=10), table, Context())) == ("a", ["young"])
+    assert outcome(preempt(pod("new", priority=10), table, PlacementContext())) == ("a", ["young"])
 
 
 def test_a_budget_that_has_nothing_left_turns_preemption_elsewhere() -> None:
@@ -149,16 +152,16 @@ def test_a_budget_that_has_nothing_left_turns_preemption_elsewhere() -> None:
         pod("a1", on="a", labels={"app": "db"}),
         pod("b1", on="b", priority=3),
     )
-    budget = Budget(Key("ns", "db"), selector_of({"matchLabels": {"app": "db"}}), allowed=0)
+    budget = DisruptionBudget(Key("ns", "db"), selector_of({"matchLabels": {"app": "db"}}), allowed=0)
     new = pod("new", priority=10)
-    assert outcome(preempt(new, table, Context())) == ("a", ["a1"])
-    assert outcome(preempt(new, table, Context(), [budget])) == ("b", ["b1"])
+    assert outcome(preempt(new, table, PlacementContext())) == ("a", ["a1"])
+    assert outcome(preempt(new, table, PlacementContext(), [budget])) == ("b", ["b1"])
 
 
 def test_a_budget_is_broken_only_when_nothing_else_helps_and_it_is_said() -> None:
     table = table_with([node("a", cpu="1")], pod("a1", on="a", labels={"app": "db"}))
-    budget = Budget(Key("ns", "db"), selector_of({"matchLabels": {"app": "db"}}), allowed=0)
-    found = preempt(pod("new", priority=10), table, Context(), [budget])
+    budget = DisruptionBudget(Key("ns", "db"), selector_of({"matchLabels": {"app": "db"}}), allowed=0)
+    found = preempt(pod("new", priority=10), table, PlacementContext(), [budget])
     assert [(one.uid, one.breaks) for one in found.victims] == [("a1", "ns/db")]
     assert found.victims[0].reason == (
         "preempted on a to make room for ns/new (priority 10); breaks budget ns/db"
@@ -167,7 +170,7 @@ def test_a_budget_is_broken_only_when_nothing_else_helps_and_it_is_said() -> Non
 
 def test_equals_are_not_preempted_and_the_message_says_what_was_tried() -> None:
     table = table_with([node("a", cpu="1")], pod("a1", on="a", priority=10))
-    found = preempt(pod("new", priority=10), table, Context())
+    found = preempt(pod("new", priority=10), table, PlacementContext())
     text = "preemption: 0/1 nodes are available: 1 No preemption victims found for incoming pod."
     assert (found.node, found.message) == (None, text)
 
@@ -186,9 +189,10 @@ def test_who_may_not_preempt_does_not() -> None:
         tenant="ns",
     )
     assert (
-        preempt(view, table, Context()).message == "preemption: not eligible due to preemptionPolicy=Never."
+        preempt(view, table, PlacementContext()).message
+        == "preemption: not eligible due to preemptionPolicy=Never."
     )
-    off = Context(policy=Policy(name="calm", preemption=False))
+    off = PlacementContext(policy=Policy(name="calm", preemption=False))
     found = preempt(pod("other", priority=5), table, off)
     assert found.message == "preemption: not eligible due to policy calm."
 
@@ -197,16 +201,16 @@ def test_room_that_is_claimed_is_not_made_twice() -> None:
     """Two pods of high priority, one node: the second does not count on the room of the first."""
     table = table_with([node("a", cpu="2")], pod("a1", on="a"), pod("a2", on="a"))
     preempter, first, second, third = Preempter(table), *(pod(f"new{i}", priority=10) for i in range(3))
-    found = preempter.preempt(first, Context())
+    found = preempter.preempt(first, PlacementContext())
     assert outcome(found) == ("a", ["a2"])
     table.claim(first.uid, "a", first.shape.requests, priority=first.priority)
-    assert outcome(preempter.preempt(second, Context())) == ("a", ["a1", "a2"])
+    assert outcome(preempter.preempt(second, PlacementContext())) == ("a", ["a1", "a2"])
     table.claim(second.uid, "a", second.shape.requests, priority=second.priority)
-    assert preempter.preempt(third, Context()).node is None
-    assert place(pod("low"), table, Context()).node is None
+    assert preempter.preempt(third, PlacementContext()).node is None
+    assert place(pod("low"), table, PlacementContext()).node is None
     table.remove_pod("a2")
-    assert place(first, table, Context()).node == "a"
-    assert place(third, table, Context()).node is None
+    assert place(first, table, PlacementContext()).node == "a"
+    assert place(third, table, PlacementContext()).node is None
 
 
 def test_a_pod_whose_victims_are_leaving_waits_for_them() -> None:
@@ -214,7 +218,7 @@ def test_a_pod_whose_victims_are_leaving_waits_for_them() -> None:
     table = table_with([node("a", cpu="1")], leaving)
     new = pod("new", priority=10)
     view = PodView(key=new.key, uid=new.uid, shape=new.shape, nominated="a")
-    found = preempt(view, table, Context())
+    found = preempt(view, table, PlacementContext())
     text = "preemption: not eligible due to terminating pods on the nominated node a."
     assert (found.node, found.message, found.leaving) == (None, text, True)
 
@@ -222,7 +226,7 @@ def test_a_pod_whose_victims_are_leaving_waits_for_them() -> None:
 def test_a_policys_name_does_not_make_victims_that_are_leaving() -> None:
     policy = Policy(name="no-terminating", preemption=False)
     table = table_with([node("a", cpu="1")], pod("a1", on="a"))
-    assert not preempt(pod("new", priority=9), table, Context(policy=policy)).leaving
+    assert not preempt(pod("new", priority=9), table, PlacementContext(policy=policy)).leaving
 
 
 def test_a_try_leaves_the_table_as_it_was() -> None:
@@ -237,5 +241,5 @@ def test_a_try_leaves_the_table_as_it_was() -> None:
         )
 
     before = seen()
-    preempt(pod("new", priority=10), table, Context())
+    preempt(pod("new", priority=10), table, PlacementContext())
     assert seen() == before

@@ -11,18 +11,18 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from fathom.control.cause import Cause
 from fathom.model.objects import Key
-from fathom.schedule.queue import PARKED_S_MAX, Happening, Hinted, SchedulingQueue, Waiting
+from fathom.schedule.loop.queue import PARKED_S_MAX, ClusterEvent, Hinted, SchedulingQueue, WaitingPod
 
 S = 1_000_000_000
 NEW = Cause("event", "added")
-FREED = Happening("pod-removed", "pods a/x")
+FREED = ClusterEvent("pod-removed", "pods a/x")
 
 
-def pod(name: str, *, shape: str = "small", tenant: str = "a", priority: int = 0, age: int = 0) -> Waiting:
-    return Waiting(name, Key(tenant, name), shape, tenant, priority, 1000 - age)
+def pod(name: str, *, shape: str = "small", tenant: str = "a", priority: int = 0, age: int = 0) -> WaitingPod:
+    return WaitingPod(name, Key(tenant, name), shape, tenant, priority, 1000 - age)
 
 
-def queue_of(*pods: Waiting) -> SchedulingQueue:
+def queue_of(*pods: WaitingPod) -> SchedulingQueue:
     queue = SchedulingQueue(random.Random(1))
     for one in pods:
         queue.add(one, NEW, now_ns=0)
@@ -33,7 +33,7 @@ def taken(queue: SchedulingQueue, most: int = 256) -> list[str]:
     return [entry.pod.uid for entry in queue.take(most=most)]
 
 
-def first(count: int, waits: tuple[str, ...] = ()) -> Callable[[Sequence[Waiting]], Hinted]:
+def first(count: int, waits: tuple[str, ...] = ()) -> Callable[[Sequence[WaitingPod]], Hinted]:
     """So many of those who wait."""
     return lambda pods: Hinted([pod.uid for pod in pods[:count]], waits)
 
@@ -78,17 +78,17 @@ def test_an_event_wakes_only_who_waits_for_it_and_only_as_many_as_it_can_help() 
     assert (entry.pod.uid, entry.cause, entry.since_ns, entry.attempt) == (
         "a", Cause("event", "pod-removed pods a/x"), 5 * S, 2,
     )  # fmt: skip
-    assert queue.happened(Happening("override-changed"), everything, now_ns=6 * S) == []
-    assert queue.happened(Happening("quota-changed"), everything, now_ns=6 * S) == ["gpu"]
+    assert queue.happened(ClusterEvent("override-changed"), everything, now_ns=6 * S) == []
+    assert queue.happened(ClusterEvent("quota-changed"), everything, now_ns=6 * S) == ["gpu"]
 
 
 def test_who_is_not_helped_may_wait_for_something_else_from_then_on() -> None:
     queue = queue_of(pod("a"))
     queue.take()
     queue.park("a", ("node-changed",), now_ns=0)
-    assert queue.happened(Happening("quota-changed"), everything, now_ns=1) == []
-    assert queue.happened(Happening("node-changed"), first(0, ("quota-changed",)), now_ns=2) == []
-    assert queue.happened(Happening("quota-changed"), everything, now_ns=3) == ["a"]
+    assert queue.happened(ClusterEvent("quota-changed"), everything, now_ns=1) == []
+    assert queue.happened(ClusterEvent("node-changed"), first(0, ("quota-changed",)), now_ns=2) == []
+    assert queue.happened(ClusterEvent("quota-changed"), everything, now_ns=3) == ["a"]
     assert not queue.waited_for("quota-changed")
     assert not queue.waited_for("node-changed")
 
@@ -130,7 +130,7 @@ def test_a_refused_commit_backs_off_longer_each_time_and_ten_seconds_at_most() -
 
 
 def test_a_gated_pod_is_held_until_its_gates_are_gone() -> None:
-    gated = Waiting("a", Key("a", "a"), "small", "a", 0, 0, gated=True)
+    gated = WaitingPod("a", Key("a", "a"), "small", "a", 0, 0, gated=True)
     queue = queue_of(gated)
     assert (taken(queue), queue.counts["gated"], queue.next_due_ns) == ([], 1, None)
     queue.add(pod("a"), Cause("event", "gates gone"), now_ns=S)
@@ -175,7 +175,7 @@ class Line(RuleBasedStateMachine):
         self.queue = SchedulingQueue(random.Random(3))
         self.now_ns = 0
         self.in_hand: list[str] = []
-        self.alive: dict[str, Waiting] = {}
+        self.alive: dict[str, WaitingPod] = {}
         self.count = 0
 
     @rule(
@@ -187,7 +187,7 @@ class Line(RuleBasedStateMachine):
     def add(self, shape: str, tenant: str, priority: int, gated: bool) -> None:
         self.count += 1
         name = f"p{self.count}"
-        self.alive[name] = Waiting(name, Key(tenant, name), shape, tenant, priority, self.now_ns, gated)
+        self.alive[name] = WaitingPod(name, Key(tenant, name), shape, tenant, priority, self.now_ns, gated)
         self.queue.add(self.alive[name], NEW, now_ns=self.now_ns)
 
     @rule(data=st.data(), shape=st.sampled_from("ST"), priority=st.integers(0, 2), gated=st.booleans())
@@ -195,7 +195,7 @@ class Line(RuleBasedStateMachine):
     def change(self, data: st.DataObject, shape: str, priority: int, gated: bool) -> None:
         name = data.draw(st.sampled_from(sorted(self.alive)))
         old = self.alive[name]
-        self.alive[name] = Waiting(name, old.key, shape, old.tenant, priority, old.created_ns, gated)
+        self.alive[name] = WaitingPod(name, old.key, shape, old.tenant, priority, old.created_ns, gated)
         self.queue.add(self.alive[name], NEW, now_ns=self.now_ns)
 
     @rule(most=st.integers(1, 4))
@@ -240,7 +240,7 @@ class Line(RuleBasedStateMachine):
     @rule(name=st.sampled_from(["x", "y"]), could=st.integers(0, 2), more=st.sampled_from([(), ("y",)]))
     def event(self, name: str, could: int, more: tuple[str, ...]) -> None:
         waiting = {uid for uid in self.alive if name in self.entry(uid).waits}
-        woken = self.queue.happened(Happening(name), first(could, more), now_ns=self.now_ns)
+        woken = self.queue.happened(ClusterEvent(name), first(could, more), now_ns=self.now_ns)
         assert set(woken) <= waiting
 
     @rule(seconds=st.integers(0, 70))

@@ -10,10 +10,10 @@ import pytest
 from fathom.control.cause import Cause
 from fathom.model.decision import Decision, Seen
 from fathom.record.journal import DiskJournal, node_reasons, read_journal
-from fathom.schedule.known import Known
-from fathom.schedule.pods import PodView
-from fathom.schedule.queue import Entry, Waiting
-from fathom.schedule.records import Circumstances, Recorder
+from fathom.schedule.decide.pods import PodView
+from fathom.schedule.loop.cluster_view import ClusterView
+from fathom.schedule.loop.decision_records import Circumstances, Recorder
+from fathom.schedule.loop.queue import QueueEntry, WaitingPod
 
 ZONE = "topology.kubernetes.io/zone"
 SPREAD = {
@@ -24,8 +24,8 @@ SPREAD = {
 }
 
 
-def cluster(nodes: int) -> Known:
-    known = Known()
+def cluster(nodes: int) -> ClusterView:
+    known = ClusterView()
     room = {"cpu": "4", "memory": "8Gi", "pods": "110"}
     for number in range(nodes):
         labels = {ZONE: f"zone-{number % 3}", "kubernetes.io/hostname": f"n{number}"}
@@ -34,7 +34,7 @@ def cluster(nodes: int) -> Known:
     return known
 
 
-def views(known: Known, count: int, *, cpu: str, **spec: Any) -> list[PodView]:
+def views(known: ClusterView, count: int, *, cpu: str, **spec: Any) -> list[PodView]:
     container = {"name": "c", "resources": {"requests": {"cpu": cpu}}}
     return [
         known.view(
@@ -48,7 +48,7 @@ def views(known: Known, count: int, *, cpu: str, **spec: Any) -> list[PodView]:
 
 
 def record(
-    known: Known, pods: list[PodView], directory: Path
+    known: ClusterView, pods: list[PodView], directory: Path
 ) -> tuple[list[Decision], DiskJournal, list[Any]]:
     journal = DiskJournal(directory)
     recorder = Recorder(journal, prefix="t", controller="scheduler")
@@ -56,8 +56,8 @@ def record(
     around = Circumstances(5, 7, {"Pod": Seen(9, 1)}, {"Pod": Seen(9, 1)}, 3, "any", context)
     placements = known.decider.place_batch(pods, context)
     for pod, placement in zip(pods, placements, strict=True):
-        waiting = Waiting(pod.uid, pod.key, pod.shape, pod.tenant, 0, 0)
-        entry = Entry(waiting, "in-hand", Cause("event", "it came"), 0, 0, attempt=1)
+        waiting = WaitingPod(pod.uid, pod.key, pod.shape, pod.tenant, 0, 0)
+        entry = QueueEntry(waiting, "in-hand", Cause("event", "it came"), 0, 0, attempt=1)
         verdict = "bind" if placement.node else "unschedulable"
         recorder.decided(
             entry, pod, placement, around,

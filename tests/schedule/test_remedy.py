@@ -11,12 +11,12 @@ from tests.schedule.worlds import THEMES, World, worlds
 from tests.schedule.worlds import table_of as world_table
 
 from fathom.model.objects import Obj
-from fathom.schedule.context import Avoided, Context, Policy, Quota, QuotaLimit, Reserved
-from fathom.schedule.place import place
-from fathom.schedule.pods import PodView, pod_view
-from fathom.schedule.remedy import Remedy, remedies
-from fathom.schedule.table import NodeTable
-from fathom.schedule.trial import ROOM, WISH
+from fathom.schedule.decide.context import Avoided, PlacementContext, Policy, Quota, QuotaLimit, Reserved
+from fathom.schedule.decide.node_table import NodeTable
+from fathom.schedule.decide.place import place
+from fathom.schedule.decide.pods import PodView, pod_view
+from fathom.schedule.decide.remedy import Remedy, remedies
+from fathom.schedule.decide.trial import ROOM, WISH
 
 pytestmark = pytest.mark.slow
 
@@ -49,8 +49,8 @@ def table_of(*nodes: Obj, pods: tuple[PodView, ...] = ()) -> NodeTable:
     return table
 
 
-def advice(view: PodView, table: NodeTable, world: Context | None = None) -> str:
-    world = world or Context()
+def advice(view: PodView, table: NodeTable, world: PlacementContext | None = None) -> str:
+    world = world or PlacementContext()
     assert place(view, table, world).node is None
     first = remedies(view.shape, table, world)[0]
     return f"{first.change} (by {first.by})"
@@ -66,14 +66,14 @@ def test_the_nearest_node_is_named_with_what_it_lacks() -> None:
 
 def test_a_pod_that_fits_needs_no_change() -> None:
     table = table_of(node("a"))
-    assert remedies(pod().shape, table, Context()) == []
+    assert remedies(pod().shape, table, PlacementContext()) == []
 
 
 def test_the_taint_that_keeps_most_nodes_closed_is_named() -> None:
     spot: Any = {"taints": [{"key": "spot", "value": "yes", "effect": "NoSchedule"}]}
     gpu: Any = {"taints": [{"key": "gpu", "effect": "NoSchedule"}]}
     table = table_of(node("a", **spot), node("b", **spot), node("c", **gpu))
-    assert remedies(pod().shape, table, Context())[0] == Remedy(
+    assert remedies(pod().shape, table, PlacementContext())[0] == Remedy(
         "TaintToleration",
         "tolerate the taint spot=yes:NoSchedule of 2 nodes, or remove it",
         "the pod's owner",
@@ -85,12 +85,12 @@ def test_the_taint_that_keeps_most_nodes_closed_is_named() -> None:
 def test_quota_says_by_how_much_it_is_short() -> None:
     table = table_of(node("a"), node("c", zone="zone-c"), pods=(pod("old", cpu="900m", on="c"),))
     quota = Quota("risk", (QuotaLimit((("cpu", 1000),), "zone-c"), QuotaLimit((("cpu", 100),), "zone-a")))
-    found = remedies(pod().shape, table, Context(quota=quota))
+    found = remedies(pod().shape, table, PlacementContext(quota=quota))
     assert [one.change for one in found] == [
         "quota/risk-zone-a is short by 400m cpu",
         "quota/risk-zone-c is short by 400m cpu",
     ]
-    placement = place(pod(), table, Context(quota=quota))
+    placement = place(pod(), table, PlacementContext(quota=quota))
     assert placement.rejected == {"quota/risk-zone-a": 1, "quota/risk-zone-c": 1}
     assert "QuotaChanged" in placement.helped_by
 
@@ -98,41 +98,43 @@ def test_quota_says_by_how_much_it_is_short() -> None:
 @pytest.mark.parametrize(
     ("nodes", "view", "world", "expected"),
     [
-        ([node("a", unschedulable=True)], pod(), Context(), "uncordon a (by a cluster operator)"),
+        ([node("a", unschedulable=True)], pod(), PlacementContext(), "uncordon a (by a cluster operator)"),
         (
             [node("a")],
             pod(nodeSelector={"disk": "ssd"}),
-            Context(),
+            PlacementContext(),
             "drop disk=ssd from the nodeSelector, or label a with it (by the pod's owner)",
         ),
         (
             [node("a")],
             pod(),
-            Context(avoided=(Avoided("risk/calm", ZONE, ("zone-a",)),)),
+            PlacementContext(avoided=(Avoided("risk/calm", ZONE, ("zone-a",)),)),
             "end override risk/calm, or let it expire (by a cluster operator)",
         ),
         (
             [node("a")],
             pod(),
-            Context(doubted=("a",)),
+            PlacementContext(doubted=("a",)),
             "wait until the scheduler's view of a is as new as the server's (by time)",
         ),
         (
             [node("a", taints=[{"key": "fathom.dev/quarantine", "effect": "NoSchedule"}])],
             pod(),
-            Context(),
+            PlacementContext(),
             "repair a and lift the quarantine (by a cluster operator)",
         ),
         (
             [node("a")],
             pod(),
-            Context(policy=Policy(max_view_age_ms=100), view_age_ms=2500),
+            PlacementContext(policy=Policy(max_view_age_ms=100), view_age_ms=2500),
             "wait until the scheduler's view is fresh again (it is 2500 ms old) (by time)",
         ),
-        ([], pod(), Context(), "add a node: there is none (by a cluster operator)"),
+        ([], pod(), PlacementContext(), "add a node: there is none (by a cluster operator)"),
     ],
 )
-def test_each_rule_has_its_own_advice(nodes: list[Obj], view: PodView, world: Context, expected: str) -> None:
+def test_each_rule_has_its_own_advice(
+    nodes: list[Obj], view: PodView, world: PlacementContext, expected: str
+) -> None:
     assert advice(view, table_of(*nodes), world) == expected
 
 
@@ -165,7 +167,7 @@ UNSCHEDULABLE = {"key": "node.kubernetes.io/unschedulable", "effect": "NoSchedul
 
 def test_a_cordon_is_one_change_though_it_puts_a_taint_on_the_node_too() -> None:
     table = table_of(node("a", unschedulable=True, taints=[UNSCHEDULABLE]), node("b", cpu="100m"))
-    found = remedies(pod(cpu="4").shape, table, Context())
+    found = remedies(pod(cpu="4").shape, table, PlacementContext())
     assert [(one.rule, one.change, one.nodes) for one in found] == [
         ("NodeUnschedulable", "uncordon a", 1),
         ("NodeResourcesFit", "node b lacks 3900m cpu (4 cpu asked for, 100m free)", 1),
@@ -175,7 +177,7 @@ def test_a_cordon_is_one_change_though_it_puts_a_taint_on_the_node_too() -> None
 def test_what_the_pod_asks_for_itself_is_changed_last() -> None:
     """It named its zone: the quota there is in its way, not its own wish."""
     table = table_of(node("a"), node("b", zone="zone-b"), node("c", zone="zone-c"))
-    world = Context(quota=Quota("risk", (QuotaLimit((("cpu", 100),), "zone-c"),)))
+    world = PlacementContext(quota=Quota("risk", (QuotaLimit((("cpu", 100),), "zone-c"),)))
     found = remedies(pod(nodeSelector={ZONE: "zone-c"}).shape, table, world)
     assert [(one.rule, one.change) for one in found] == [
         ("TenantQuota", "quota/risk-zone-c is short by 400m cpu"),
@@ -189,7 +191,7 @@ def test_what_the_pod_asks_for_itself_is_changed_last() -> None:
 def test_all_limits_that_are_short_in_one_place_are_named_together() -> None:
     table = table_of(node("c", zone="zone-c"), pods=(pod("old", cpu="900m", on="c"),))
     limits = (QuotaLimit((("cpu", 1000),), "zone-c"), QuotaLimit((("pods", 1),)))
-    assert advice(pod(), table, Context(quota=Quota("risk", limits))) == (
+    assert advice(pod(), table, PlacementContext(quota=Quota("risk", limits))) == (
         "quota/risk-zone-c is short by 400m cpu and quota/risk is short by 1 pod"
         " (by who grants the tenant's quota)"
     )
@@ -215,9 +217,9 @@ def test_room_that_a_class_keeps_comes_by_an_override_not_by_waiting() -> None:
 def test_of_two_overrides_the_one_is_named_whose_end_is_enough() -> None:
     table = table_of(node("a"), node("b", zone="zone-b"))
     both = Avoided("risk/both", ZONE, ("zone-a", "zone-b"))
-    world = Context(avoided=(both, Avoided("risk/one", ZONE, ("zone-a",))))
+    world = PlacementContext(avoided=(both, Avoided("risk/one", ZONE, ("zone-a",))))
     assert advice(pod(), table, world) == ("end override risk/both, or let it expire (by a cluster operator)")
-    same = Context(avoided=(both, Avoided("risk/again", ZONE, ("zone-a", "zone-b"))))
+    same = PlacementContext(avoided=(both, Avoided("risk/again", ZONE, ("zone-a", "zone-b"))))
     assert advice(pod(), table, same) == (
         "end override risk/both and risk/again, or let it expire (by a cluster operator)"
     )
@@ -235,7 +237,7 @@ def test_the_skew_that_would_be_needed_is_said_and_where_there_would_be_room() -
     there = (pod("a1", on="a"), pod("a2", on="a"), pod("a3", on="a"), pod("b1", on="b"), pod("b2", on="b"))
     nodes = (node("a"), node("b", zone="zone-b"), node("c", zone="zone-c", cpu="100m"))
     view = pod(topologySpreadConstraints=spread())
-    found = remedies(view.shape, table_of(*nodes, pods=there), Context())
+    found = remedies(view.shape, table_of(*nodes, pods=there), PlacementContext())
     assert [(one.rule, one.change, one.nodes) for one in found] == [
         ("NodeResourcesFit", "node c lacks 400m cpu (500m cpu asked for, 100m free)", 1),
         (
@@ -246,10 +248,12 @@ def test_the_skew_that_would_be_needed_is_said_and_where_there_would_be_room() -
         ),
     ]
     assert (
-        place(pod(topologySpreadConstraints=spread(2)), table_of(*nodes, pods=there), Context()).node is None
+        place(pod(topologySpreadConstraints=spread(2)), table_of(*nodes, pods=there), PlacementContext()).node
+        is None
     )
     assert (
-        place(pod(topologySpreadConstraints=spread(3)), table_of(*nodes, pods=there), Context()).node == "b"
+        place(pod(topologySpreadConstraints=spread(3)), table_of(*nodes, pods=there), PlacementContext()).node
+        == "b"
     )
 
 
@@ -263,7 +267,7 @@ def test_domains_that_are_missing_are_counted() -> None:
 
 def test_a_policys_zone_skew_is_told_in_its_own_words() -> None:
     table = table_of(node("a"), node("b", zone="zone-b", cpu="100m"), pods=(pod("a1", on="a"),))
-    found = remedies(pod().shape, table, Context(policy=Policy(name="v5", max_zone_skew=1)))
+    found = remedies(pod().shape, table, PlacementContext(policy=Policy(name="v5", max_zone_skew=1)))
     assert found[0] == Remedy(
         "MaxZoneSkew",
         "raise maxZoneSkew of policy v5 from 1 to 2,"
@@ -313,7 +317,7 @@ def test_a_node_that_is_not_ready_is_to_be_repaired_rather_than_tolerated() -> N
 def test_a_taint_on_the_node_that_it_asked_for_comes_before_asking_for_another() -> None:
     taint = {"key": "dedicated", "value": "x", "effect": "NoSchedule"}
     table = table_of(node("a", taints=[taint]), node("b"), node("c"))
-    found = remedies(pod(nodeSelector={"kubernetes.io/hostname": "a"}).shape, table, Context())
+    found = remedies(pod(nodeSelector={"kubernetes.io/hostname": "a"}).shape, table, PlacementContext())
     assert [one.rule for one in found] == ["TaintToleration", "NodeAffinity"]
 
 

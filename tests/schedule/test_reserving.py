@@ -8,12 +8,12 @@ import pytest
 
 from fathom.kinds.reservation import Intent, intent_of, reservation_name
 from fathom.model.objects import Key, Obj
-from fathom.schedule.context import Context
-from fathom.schedule.known import HIGHEST, Held, Known
-from fathom.schedule.place import place
-from fathom.schedule.pods import pod_view
-from fathom.schedule.reserving import is_due, reservation_for, standing_of
-from fathom.schedule.table import Claim
+from fathom.schedule.decide.context import PlacementContext
+from fathom.schedule.decide.node_table import RoomClaim
+from fathom.schedule.decide.place import place
+from fathom.schedule.decide.pods import pod_view
+from fathom.schedule.loop.cluster_view import HIGHEST, ClusterView, HeldRoom
+from fathom.schedule.loop.reservations import is_due, reservation_for, standing_of
 
 NOW_NS = 1_767_225_600 * 10**9  # 2026-01-01T00:00:00Z
 
@@ -104,14 +104,14 @@ def test_one_that_is_still_needed_gets_more_time_before_it_is_over() -> None:
     assert is_due(NOW_NS + 59 * 10**9, now_ns=NOW_NS)
 
 
-def place_of(known: Known, obj: Obj) -> str | None:
+def place_of(known: ClusterView, obj: Obj) -> str | None:
     view = known.view(obj)
     return place(view, known.table, known.context(view, now_ns=NOW_NS)).node
 
 
 def test_what_is_reserved_for_a_pod_is_no_obstacle_to_it_and_to_all_others() -> None:
     for reservation_first in (True, False):
-        known = Known()
+        known = ClusterView()
         known.put("Node", None, node())
         if reservation_first:
             known.put("Reservation", None, held())
@@ -120,7 +120,7 @@ def test_what_is_reserved_for_a_pod_is_no_obstacle_to_it_and_to_all_others() -> 
             known.put("Reservation", None, held())
         needs = (("cpu", 2000), ("memory", 2**30), ("pods", 1))
         (claim,) = known.table.claims.values()
-        assert claim == Claim("uid-of-vip", "n1", needs, HIGHEST, "shop", "", claim.order)
+        assert claim == RoomClaim("uid-of-vip", "n1", needs, HIGHEST, "shop", "", claim.order)
         assert place_of(known, pod()) == "n1"
         higher = pod("other")
         higher["spec"]["priority"] = 2000
@@ -128,7 +128,7 @@ def test_what_is_reserved_for_a_pod_is_no_obstacle_to_it_and_to_all_others() -> 
 
 
 def test_what_is_reserved_stays_taken_when_its_pod_is_not_ours_any_more() -> None:
-    known = Known()
+    known = ClusterView()
     known.put("Node", None, node())
     view = known.put_pod({**pod(), "status": {"nominatedNodeName": "n1"}})
     known.put("Reservation", None, held())
@@ -140,7 +140,7 @@ def test_what_is_reserved_stays_taken_when_its_pod_is_not_ours_any_more() -> Non
 
 
 def test_room_that_is_made_elsewhere_counts_more_than_what_is_still_reserved() -> None:
-    known = Known()
+    known = ClusterView()
     for name in ("n1", "n2"):
         known.put("Node", None, node(name))
     view = known.put_pod(pod())
@@ -152,10 +152,10 @@ def test_room_that_is_made_elsewhere_counts_more_than_what_is_still_reserved() -
         f"reservation/shop/{reservation_name(intent_of(pod()))}": "n1",
     }
     key = Key("shop", reservation_name(intent_of(pod())))
-    expected = Held(
+    expected = HeldRoom(
         key, "r", "n1", (("cpu", 2000), ("memory", 2**30), ("pods", 1)), "shop", "", NOW_NS + 120 * 10**9
     )
     assert known.held_for == {"uid-of-vip": expected}
     assert known.put("Reservation", expected.as_object("uid-of-vip"), None) == ("PodGone",)
     assert {one.holder: one.node for one in known.table.claims.values()} == {"uid-of-vip": "n2"}
-    assert place(view, known.table, Context(holder=view.uid)).node in {"n1", "n2"}
+    assert place(view, known.table, PlacementContext(holder=view.uid)).node in {"n1", "n2"}

@@ -9,8 +9,8 @@ from tests.schedule.test_plan_rollout import BEGUN, rollout, signals
 
 from fathom.kinds.policy_rollout import Observer
 from fathom.model.objects import Key, Obj, lookup
-from fathom.schedule.plan_rollout import plan_rollout
-from fathom.schedule.rollouts import PolicyRollouts
+from fathom.schedule.policy_rollout.controller import PolicyRollouts
+from fathom.schedule.policy_rollout.plan import plan_rollout
 from fathom.sim.faults import AnyFault, Crash, HoldWatch, Pause, Refuse
 from fathom.sim.invariants import Checker, Found, Seen
 from fathom.sim.running import run_controllers

@@ -8,12 +8,12 @@ import pytest
 
 from fathom.kinds import scheduling_policy
 from fathom.model.objects import Obj
-from fathom.schedule.context import Allowed, Context, Policy, Quota, QuotaLimit, Reserved
-from fathom.schedule.place import Decider, Placement, place, place_batch, verdict_on
-from fathom.schedule.pods import PodView, pod_view
-from fathom.schedule.rules import RULES
-from fathom.schedule.table import NodeTable
-from fathom.schedule.verdicts import Reason
+from fathom.schedule.decide.context import Allowed, PlacementContext, Policy, Quota, QuotaLimit, Reserved
+from fathom.schedule.decide.node_table import NodeTable
+from fathom.schedule.decide.place import Decider, Placement, place, place_batch, verdict_on
+from fathom.schedule.decide.pods import PodView, pod_view
+from fathom.schedule.decide.rules import RULES
+from fathom.schedule.decide.verdicts import Reason
 
 ZONE, HOST = "topology.kubernetes.io/zone", "kubernetes.io/hostname"
 
@@ -66,11 +66,14 @@ SKEWED = "node(s) didn't match pod topology spread constraints"
 
 def test_fewer_domains_than_min_domains_count_as_if_one_were_empty() -> None:
     table = table_of(node("a", "x"), node("b", "y"), pods=(pod("p1", on="a"), pod("p2", on="b")))
-    assert place(pod("new", topologySpreadConstraints=spread()), table, Context()).node is not None
-    found = place(pod("new", topologySpreadConstraints=spread(minDomains=3)), table, Context())
+    assert place(pod("new", topologySpreadConstraints=spread()), table, PlacementContext()).node is not None
+    found = place(pod("new", topologySpreadConstraints=spread(minDomains=3)), table, PlacementContext())
     assert brief(found) == (None, {SKEWED: 2})
     table.put_node(node("c", "z"))
-    assert place(pod("new", topologySpreadConstraints=spread(minDomains=3)), table, Context()).node == "c"
+    assert (
+        place(pod("new", topologySpreadConstraints=spread(minDomains=3)), table, PlacementContext()).node
+        == "c"
+    )
 
 
 def test_tainted_nodes_count_for_spread_unless_the_constraint_honours_taints() -> None:
@@ -78,13 +81,13 @@ def test_tainted_nodes_count_for_spread_unless_the_constraint_honours_taints() -
     table = table_of(node("a", "x"), node("b", "y", taints=taint), pods=(pod("p1", on="a"),))
     ignoring = pod("new", topologySpreadConstraints=spread())
     honouring = pod("new", topologySpreadConstraints=spread(nodeTaintsPolicy="Honor"))
-    assert place(ignoring, table, Context()).node is None
-    assert place(honouring, table, Context()).node == "a"
+    assert place(ignoring, table, PlacementContext()).node is None
+    assert place(honouring, table, PlacementContext()).node == "a"
 
 
 def test_zones_differ_by_no_more_than_the_policy_says_whatever_the_pod_wants() -> None:
     table = table_of(node("a", "x"), node("b", "y"), pods=(pod("p1", on="a"),))
-    world = Context(policy=Policy(name="v5-canary", max_zone_skew=1))
+    world = PlacementContext(policy=Policy(name="v5-canary", max_zone_skew=1))
     placed = place_batch([pod(f"n{i}") for i in range(3)], table, world)
     assert [one.node for one in placed][:1] == ["b"]
     assert sum(one.node == "b" for one in placed) == 2
@@ -96,7 +99,7 @@ def test_the_first_of_a_group_that_wants_to_be_together_may_go_anywhere_and_the_
     term = {"topologyKey": ZONE, "labelSelector": {"matchLabels": {"app": "web"}}}
     affinity = {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
     table = table_of(node("a", "x"), node("b", "y"), node("c", "y"), node("d"))
-    placed = place_batch([pod(f"n{i}", affinity=affinity) for i in range(5)], table, Context())
+    placed = place_batch([pod(f"n{i}", affinity=affinity) for i in range(5)], table, PlacementContext())
     zones = {{"a": "x", "b": "y", "c": "y"}[one.node or ""] for one in placed}
     assert len(zones) == 1
     assert placed[0].rejected == {"node(s) didn't match pod affinity rules": 1}
@@ -108,9 +111,9 @@ def test_pods_that_are_there_keep_away_whom_they_do_not_want() -> None:
     term = {"topologyKey": ZONE, "labelSelector": {"matchLabels": {"app": "noisy"}}}
     affinity = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
     table = table_of(node("a", "x"), node("b", "y"), pods=(pod("quiet", on="a", affinity=affinity),))
-    found = place(pod("new", app="noisy"), table, Context())
+    found = place(pod("new", app="noisy"), table, PlacementContext())
     assert brief(found) == ("b", {"node(s) didn't satisfy existing pods anti-affinity rules": 1})
-    assert place(pod("new"), table, Context()).rejected == {}
+    assert place(pod("new"), table, PlacementContext()).rejected == {}
 
 
 def test_a_placed_pod_keeps_the_next_one_away_twice_as_a_neighbour_and_by_its_own_wish() -> None:
@@ -124,11 +127,11 @@ def test_a_placed_pod_keeps_the_next_one_away_twice_as_a_neighbour_and_by_its_ow
     pods = [pod(f"n{i}", affinity=affinity) for i in range(5)]
     expected = []
     for one in pods:
-        found = place(one, in_turn, Context())
+        found = place(one, in_turn, PlacementContext())
         expected.append((found.node, found.scores))
         in_turn.assume(one, found.node or "")
     assert expected[0][0] == "b"
-    assert [(one.node, one.scores) for one in place_batch(pods, together, Context())] == expected
+    assert [(one.node, one.scores) for one in place_batch(pods, together, PlacementContext())] == expected
 
 
 def test_what_a_class_keeps_of_a_node_is_for_its_own_pods_and_shrinks_as_they_take_it() -> None:
@@ -136,21 +139,21 @@ def test_what_a_class_keeps_of_a_node_is_for_its_own_pods_and_shrinks_as_they_ta
     mine = {"annotations": {"fathom.dev/capacity-class": "burst"}}
     table = table_of(node("a", pool="blue"))
     table.set_reserved([shared])
-    assert brief(place(pod("new", cpu="1500m"), table, Context())) == (None, {"Insufficient cpu": 1})
-    found = place(pod("own", cpu="2", meta=mine), table, Context())
+    assert brief(place(pod("new", cpu="1500m"), table, PlacementContext())) == (None, {"Insufficient cpu": 1})
+    found = place(pod("own", cpu="2", meta=mine), table, PlacementContext())
     assert (found.node, found.capacity_class) == ("a", "burst")
     table.put_pod(pod("own", cpu="2", on="a", meta=mine))
     # 4 CPU: 2 are used by the class, which keeps 1 more; 1 is left for others.
-    assert place(pod("new", cpu="1"), table, Context()).node == "a"
-    assert place(pod("new", cpu="1100m"), table, Context()).node is None
+    assert place(pod("new", cpu="1"), table, PlacementContext()).node == "a"
+    assert place(pod("new", cpu="1100m"), table, PlacementContext()).node is None
 
 
 def test_an_override_opens_a_reserved_class_for_so_many_pods_and_the_placement_says_so() -> None:
     table = table_of(node("a", pool="spare"))
     table.set_reserved([Reserved("recovery", (("pool", "spare"),))])
-    closed = place(pod("new"), table, Context())
+    closed = place(pod("new"), table, PlacementContext())
     assert closed.rejected == {"capacity/recovery: node(s) were reserved for the capacity class": 1}
-    world = Context(allowed=(Allowed("ns/incident", "recovery", left=2),))
+    world = PlacementContext(allowed=(Allowed("ns/incident", "recovery", left=2),))
     placed = place_batch([pod(f"n{i}") for i in range(3)], table, world)
     assert [(one.node, one.capacity_class, one.overrides) for one in placed] == [
         ("a", "recovery", ("ns/incident",)),
@@ -161,7 +164,7 @@ def test_an_override_opens_a_reserved_class_for_so_many_pods_and_the_placement_s
 
 def test_quota_is_counted_from_bound_and_assumed_pods_and_reservations() -> None:
     table = table_of(node("a", "zone-c"), pods=(pod("p1", on="a", cpu="500m"),))
-    world = Context(quota=Quota("ns", (QuotaLimit((("cpu", 1000),), "zone-c"),)))
+    world = PlacementContext(quota=Quota("ns", (QuotaLimit((("cpu", 1000),), "zone-c"),)))
     assert place(pod("new", cpu="500m"), table, world).node == "a"
     table.claim("somebody", "a", (("cpu", 200),), priority=2**31, tenant="ns")
     assert brief(place(pod("new", cpu="500m"), table, world)) == (None, {"quota/ns-zone-c": 1})
@@ -174,7 +177,7 @@ def test_quota_is_counted_from_bound_and_assumed_pods_and_reservations() -> None
 
 def test_a_pods_own_reservation_is_neither_its_obstacle_nor_counted_twice_against_its_quota() -> None:
     table = table_of(node("a", "zone-c", cpu="1"))
-    world = Context(quota=Quota("ns", (QuotaLimit((("cpu", 1000),), "zone-c"),)))
+    world = PlacementContext(quota=Quota("ns", (QuotaLimit((("cpu", 1000),), "zone-c"),)))
     table.claim("new", "a", (("cpu", 1000), ("pods", 1)), priority=2**31, tenant="ns")
     assert place(pod("other", cpu="1"), table, world).node is None
     assert place(pod("new", cpu="1"), table, world).node == "a"
@@ -183,58 +186,60 @@ def test_a_pods_own_reservation_is_neither_its_obstacle_nor_counted_twice_agains
 def test_a_node_that_is_not_ready_takes_nothing_even_without_a_taint() -> None:
     sick = node("a")
     sick["status"]["conditions"] = [{"type": "Ready", "status": "Unknown"}]
-    found = place(pod("new"), table_of(sick), Context())
+    found = place(pod("new"), table_of(sick), PlacementContext())
     text = "node(s) had untolerated taint {node.kubernetes.io/unreachable: }"
     assert brief(found) == (None, {text: 1})
     tolerant = pod("new", tolerations=[{"operator": "Exists"}])
-    assert place(tolerant, table_of(sick), Context()).node == "a"
+    assert place(tolerant, table_of(sick), PlacementContext()).node == "a"
 
 
 def test_the_message_is_kube_schedulers_sentence() -> None:
     table = table_of(
         node("a", cpu="50m"), node("b", cpu="50m"), node("c", taints=[{"key": "k", "effect": "NoSchedule"}])
     )
-    found = place(pod("new"), table, Context())
+    found = place(pod("new"), table, PlacementContext())
     assert found.message == (
         "0/3 nodes are available: 1 node(s) had untolerated taint {k: }, 2 Insufficient cpu."
     )
     assert found.helped_by == (
         "CapacityClassChanged", "NodeAdded", "NodeChanged", "OverrideChanged", "PodChanged", "PodGone",
     )  # fmt: skip
-    assert place(pod("new"), NodeTable(), Context()).message == "no nodes available to schedule pods"
+    assert place(pod("new"), NodeTable(), PlacementContext()).message == "no nodes available to schedule pods"
 
 
 def test_a_node_short_of_two_things_is_counted_under_both() -> None:
     view = pod("new", cpu="9", overhead={"memory": "90Gi"})
-    found = place(view, table_of(node("a")), Context())
+    found = place(view, table_of(node("a")), PlacementContext())
     assert brief(found) == (None, {"Insufficient cpu": 1, "Insufficient memory": 1})
 
 
 def test_a_gated_pod_is_not_looked_at() -> None:
-    found = place(pod("new", schedulingGates=[{"name": "later"}]), table_of(node("a")), Context())
+    found = place(pod("new", schedulingGates=[{"name": "later"}]), table_of(node("a")), PlacementContext())
     assert (found.node, found.verdicts, found.helped_by) == (None, None, ("PodChanged",))
     assert found.message == "Scheduling is blocked due to non-empty scheduling gates"
 
 
 def test_one_node_can_be_asked_about() -> None:
     table = table_of(node("a"), node("b", cpu="50m"))
-    assert verdict_on(pod("new"), "a", table, Context()) is None
-    assert verdict_on(pod("new"), "b", table, Context()) == Reason("NodeResourcesFit", ("Insufficient cpu",))
+    assert verdict_on(pod("new"), "a", table, PlacementContext()) is None
+    assert verdict_on(pod("new"), "b", table, PlacementContext()) == Reason(
+        "NodeResourcesFit", ("Insufficient cpu",)
+    )
     with pytest.raises(KeyError):
-        verdict_on(pod("new"), "nowhere", table, Context())
+        verdict_on(pod("new"), "nowhere", table, PlacementContext())
 
 
 def test_ties_are_decided_by_the_seed_and_the_pod_and_nothing_else() -> None:
     nodes = [node(f"n{i}") for i in range(9)]
-    chosen = [place(pod(f"p{i}"), table_of(*nodes), Context(tie_seed=5)).node for i in range(30)]
-    again = [place(pod(f"p{i}"), table_of(*nodes), Context(tie_seed=5)).node for i in range(30)]
+    chosen = [place(pod(f"p{i}"), table_of(*nodes), PlacementContext(tie_seed=5)).node for i in range(30)]
+    again = [place(pod(f"p{i}"), table_of(*nodes), PlacementContext(tie_seed=5)).node for i in range(30)]
     assert chosen == again
     assert len(set(chosen)) > 4
 
 
 def test_every_decision_of_a_batch_keeps_every_nodes_reason_as_it_was_then() -> None:
     table = table_of(node("a", cpu="100m"), node("b", cpu="200m"))
-    placed = place_batch([pod(f"n{i}") for i in range(4)], table, Context())
+    placed = place_batch([pod(f"n{i}") for i in range(4)], table, PlacementContext())
     why = []
     for one in placed:
         assert one.verdicts is not None
@@ -251,7 +256,7 @@ def test_every_decision_of_a_batch_keeps_every_nodes_reason_as_it_was_then() -> 
 def test_passes_are_kept_within_bounds() -> None:
     decider = Decider(table_of(node("a")))
     for number in range(600):
-        decider.place(pod("p", app=f"app-{number}"), Context())
+        decider.place(pod("p", app=f"app-{number}"), PlacementContext())
     assert len(decider._passes) <= 256
 
 
@@ -270,8 +275,8 @@ def test_the_rules_that_reject_nodes_are_named_the_one_that_rejects_most_first()
     taint = {"key": "dedicated", "value": "a", "effect": "NoSchedule"}
     small = [node(f"small-{number}", cpu="1") for number in range(4)]
     table = table_of(node("tainted", cpu="8", taints=(taint,)), *small)
-    assert [each.rule for each in place(pod("new", cpu="2"), table, Context()).rejections] == [
+    assert [each.rule for each in place(pod("new", cpu="2"), table, PlacementContext()).rejections] == [
         "NodeResourcesFit",
         "TaintToleration",
     ]
-    assert place(pod("fits", cpu="1"), table, Context()).rejections == ()
+    assert place(pod("fits", cpu="1"), table, PlacementContext()).rejections == ()

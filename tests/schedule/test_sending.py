@@ -9,10 +9,10 @@ import msgspec
 import pytest
 
 from fathom.client.api import Api
-from fathom.schedule.sending import Answer, Wish, send_batch, send_one
+from fathom.schedule.loop.bind_requests import BindAnswer, BindRequest, send_batch, send_one
 from fathom.seams.seam import Ask, Reply, Stream
 
-WISH = Wish(namespace="default", name="web", uid="u", node="a")
+WISH = BindRequest(namespace="default", name="web", uid="u", node="a")
 POD = {"metadata": {"name": "web", "namespace": "default", "uid": "u", "resourceVersion": "7"}, "spec": {}}
 
 
@@ -39,30 +39,30 @@ def caused(reason: str, message: str = "no") -> dict[str, Any]:
 
 def test_a_batch_behind_a_fence_is_told_by_its_cause() -> None:
     (found,) = asyncio.run(send_batch(Api(Conflicting(caused("Fenced"), None)), [WISH]))
-    assert found == Answer("Refused", check="FenceLost", message="no")
+    assert found == BindAnswer("Refused", check="FenceLost", message="no")
 
 
 def test_a_word_in_the_message_is_no_fence() -> None:
     words = "the pod conference-1 of the reference fence has changed"
     (found,) = asyncio.run(send_batch(Api(Conflicting({"message": words}, None)), [WISH]))
-    assert found == Answer("Refused", check="Conflict", message=words)
+    assert found == BindAnswer("Refused", check="Conflict", message=words)
 
 
 def test_our_server_names_the_check_of_a_single_binding() -> None:
     server = Conflicting(caused("NodeFull"), None)
-    assert asyncio.run(send_one(Api(server), WISH)) == Answer("Refused", check="NodeFull", message="no")
+    assert asyncio.run(send_one(Api(server), WISH)) == BindAnswer("Refused", check="NodeFull", message="no")
     assert server.asked == ["POST"]
 
 
 @pytest.mark.parametrize(
     ("node", "expected"),
     [
-        ("a", Answer("Bound", revision=7)),
-        ("b", Answer("Refused", check="PodBound", message="the pod is on b")),
-        ("", Answer("Refused", check="Conflict", message="it is assigned already to some node")),
+        ("a", BindAnswer("Bound", revision=7)),
+        ("b", BindAnswer("Refused", check="PodBound", message="the pod is on b")),
+        ("", BindAnswer("Refused", check="Conflict", message="it is assigned already to some node")),
     ],
 )
-def test_where_no_check_is_named_the_pod_is_asked(node: str, expected: Answer) -> None:
+def test_where_no_check_is_named_the_pod_is_asked(node: str, expected: BindAnswer) -> None:
     """As with a Kubernetes that we are attached to, whatever words it has for it."""
     pod = {**POD, "spec": {"nodeName": node} if node else {}}
     server = Conflicting({"message": "it is assigned already to some node"}, pod)

@@ -11,17 +11,17 @@ from tests.schedule.twin import namespace
 from tests.schedule.worlds import NAMESPACES, nodes, one_of, pods
 
 from fathom.model.objects import Obj
-from fathom.schedule.context import Context, Policy
-from fathom.schedule.groups import Wanted, anywhere_in
-from fathom.schedule.place import place
-from fathom.schedule.pods import pod_view
-from fathom.schedule.reading import selector_of
-from fathom.schedule.table import NodeTable
+from fathom.schedule.decide.context import PlacementContext, Policy
+from fathom.schedule.decide.node_table import NodeTable
+from fathom.schedule.decide.place import place
+from fathom.schedule.decide.pod_groups import WantedCount, anywhere_in
+from fathom.schedule.decide.pods import pod_view
+from fathom.schedule.decide.read_shape import selector_of
 
 pytestmark = pytest.mark.slow
 
 BUSY = {"taints", "pod affinity", "neighbours", "ports", "images", "tightness", "classes"}
-WATCHED = Wanted((anywhere_in("n1", selector_of({"matchLabels": {"app": "web"}})),), alive=True)
+WATCHED = WantedCount((anywhere_in("n1", selector_of({"matchLabels": {"app": "web"}})),), alive=True)
 
 
 def contents(table: NodeTable) -> dict[str, Any]:
@@ -72,7 +72,10 @@ def test_small_steps_lead_to_the_table_made_at_once(data: st.DataObject) -> None
         again.put_pod(pod_view(pod, tenant=namespace(pod)))
     assert contents(table) == contents(again)
     newcomer = data.draw(pods("newcomer", None, BUSY))
-    view, world = pod_view(newcomer, tenant=namespace(newcomer)), Context(policy=Policy(max_zone_skew=1))
+    view, world = (
+        pod_view(newcomer, tenant=namespace(newcomer)),
+        PlacementContext(policy=Policy(max_zone_skew=1)),
+    )
     stepwise, at_once = place(view, table, world), place(view, again, world)
     assert (stepwise.rejected, stepwise.tied) == (at_once.rejected, at_once.tied)
 

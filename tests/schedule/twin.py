@@ -15,7 +15,7 @@ from fathom.model.objects import Obj
 from fathom.model.podresources import REQUESTS, pod_amounts
 from fathom.model.quantity import parse
 from fathom.model.selectors import LabelSelector
-from fathom.schedule.context import Context, Reserved
+from fathom.schedule.decide.context import PlacementContext, Reserved
 
 ZONE, HOSTNAME, REGION = (
     "topology.kubernetes.io/zone",
@@ -190,19 +190,23 @@ def liked_terms(pod: Obj) -> list[tuple[int, Obj]]:
 # Filters.
 
 
-def verdicts(pod: Obj, tenant: str, cluster: Cluster, world: Context) -> dict[str, tuple[str, ...]]:
+def verdicts(pod: Obj, tenant: str, cluster: Cluster, world: PlacementContext) -> dict[str, tuple[str, ...]]:
     """Node -> the first reasons against it; none: it fits."""
     return {name: first_reason(pod, tenant, node, cluster, world) for name, node in cluster.nodes.items()}
 
 
-def first_reason(pod: Obj, tenant: str, node: Obj, cluster: Cluster, world: Context) -> tuple[str, ...]:
+def first_reason(
+    pod: Obj, tenant: str, node: Obj, cluster: Cluster, world: PlacementContext
+) -> tuple[str, ...]:
     for found in reasons(pod, tenant, node, cluster, world):
         if found:
             return found
     return ()
 
 
-def reasons(pod: Obj, tenant: str, node: Obj, cluster: Cluster, world: Context) -> Iterator[tuple[str, ...]]:
+def reasons(
+    pod: Obj, tenant: str, node: Obj, cluster: Cluster, world: PlacementContext
+) -> Iterator[tuple[str, ...]]:
     yield too_old(world)
     yield cordoned(pod, node)
     yield tainted(pod, node)
@@ -222,7 +226,7 @@ def reasons(pod: Obj, tenant: str, node: Obj, cluster: Cluster, world: Context) 
     yield over_quota(pod, tenant, node, cluster, world)
 
 
-def too_old(world: Context) -> tuple[str, ...]:
+def too_old(world: PlacementContext) -> tuple[str, ...]:
     limit = world.policy.max_view_age_ms
     if limit is None or world.view_age_ms <= limit:
         return ()
@@ -241,7 +245,7 @@ def tainted(pod: Obj, node: Obj) -> tuple[str, ...]:
     return ()
 
 
-def avoided(node: Obj, world: Context) -> tuple[str, ...]:
+def avoided(node: Obj, world: PlacementContext) -> tuple[str, ...]:
     for one in world.avoided:
         inside = all(labels(node).get(key) == value for key, value in one.scope)
         if inside and labels(node).get(one.label) in one.values:
@@ -258,7 +262,7 @@ def exclusive_class(node: Obj, cluster: Cluster) -> Reserved | None:
     return next((one for one in cluster.classes if not one.kept and in_class(node, one)), None)
 
 
-def opened(one: Reserved, tenant: str, node: Obj, world: Context) -> bool:
+def opened(one: Reserved, tenant: str, node: Obj, world: PlacementContext) -> bool:
     return one.admits(tenant) or any(
         allowed.capacity_class == one.name
         and allowed.left != 0
@@ -267,7 +271,7 @@ def opened(one: Reserved, tenant: str, node: Obj, world: Context) -> bool:
     )
 
 
-def reserved(pod: Obj, tenant: str, node: Obj, cluster: Cluster, world: Context) -> tuple[str, ...]:
+def reserved(pod: Obj, tenant: str, node: Obj, cluster: Cluster, world: PlacementContext) -> tuple[str, ...]:
     wanted = drawn(pod)
     if wanted:
         own = next((one for one in cluster.classes if one.name == wanted), None)
@@ -284,7 +288,7 @@ def reserved(pod: Obj, tenant: str, node: Obj, cluster: Cluster, world: Context)
     return ()
 
 
-def volumes(pod: Obj, node: Obj, world: Context) -> tuple[str, ...]:
+def volumes(pod: Obj, node: Obj, world: PlacementContext) -> tuple[str, ...]:
     for volume in pod["spec"].get("volumes") or ():
         claim = volume.get("persistentVolumeClaim", {}).get("claimName", "")
         found = world.volumes.get((namespace(pod), claim))
@@ -327,7 +331,7 @@ def taken(node: Obj, resource: str, cluster: Cluster) -> int:
     return sum(requests(one).get(resource, 0) for one in cluster.on(node["metadata"]["name"]))
 
 
-def promised(pod: Obj, node: Obj, resource: str, cluster: Cluster, world: Context) -> int:
+def promised(pod: Obj, node: Obj, resource: str, cluster: Cluster, world: PlacementContext) -> int:
     total, name = 0, node["metadata"]["name"]
     for holder, (where, needs, priority) in cluster.claims.items():
         own = holder == pod["metadata"]["uid"]
@@ -342,7 +346,7 @@ def promised(pod: Obj, node: Obj, resource: str, cluster: Cluster, world: Contex
     return total
 
 
-def room(pod: Obj, node: Obj, cluster: Cluster, world: Context) -> tuple[str, ...]:
+def room(pod: Obj, node: Obj, cluster: Cluster, world: PlacementContext) -> tuple[str, ...]:
     short = []
     for resource, asked in requests(pod).items():
         free = allocatable(node).get(resource, 0) - taken(node, resource, cluster)
@@ -457,7 +461,7 @@ def kin(pod: Obj, other: Obj) -> bool:
     )
 
 
-def zone_skew(pod: Obj, node: Obj, cluster: Cluster, world: Context) -> tuple[str, ...]:
+def zone_skew(pod: Obj, node: Obj, cluster: Cluster, world: PlacementContext) -> tuple[str, ...]:
     most, regions = world.policy.max_zone_skew, world.policy.regions
     if most is None or not kin(pod, pod):
         return ()
@@ -479,7 +483,7 @@ def zone_skew(pod: Obj, node: Obj, cluster: Cluster, world: Context) -> tuple[st
     return ()
 
 
-def class_there(pod: Obj, node: Obj, cluster: Cluster, world: Context) -> str:
+def class_there(pod: Obj, node: Obj, cluster: Cluster, world: PlacementContext) -> str:
     its = exclusive_class(node, cluster)
     if drawn(pod) or its is not None:
         return drawn(pod) or (its.name if its is not None else "")
@@ -490,7 +494,9 @@ def class_there(pod: Obj, node: Obj, cluster: Cluster, world: Context) -> str:
     return ""
 
 
-def over_quota(pod: Obj, tenant: str, node: Obj, cluster: Cluster, world: Context) -> tuple[str, ...]:
+def over_quota(
+    pod: Obj, tenant: str, node: Obj, cluster: Cluster, world: PlacementContext
+) -> tuple[str, ...]:
     quota = world.quota
     for limit in quota.limits if quota is not None else ():
         zone, own = labels(node).get(ZONE, ""), class_there(pod, node, cluster, world)
@@ -522,7 +528,7 @@ def tenant_of(pod: Obj) -> str:
 # Scores.
 
 
-def scores(pod: Obj, tenant: str, cluster: Cluster, world: Context) -> dict[str, int]:
+def scores(pod: Obj, tenant: str, cluster: Cluster, world: PlacementContext) -> dict[str, int]:
     """Totals of the nodes that fit."""
     feasible = [name for name, found in verdicts(pod, tenant, cluster, world).items() if not found]
     total = dict.fromkeys(feasible, 0)
@@ -606,7 +612,7 @@ def images(pod: Obj, name: str, cluster: Cluster) -> int:
     return 100 * (min(max(present, least), most) - least) // (most - least)
 
 
-def soft_spread(pod: Obj, feasible: list[str], cluster: Cluster, world: Context) -> dict[str, int]:
+def soft_spread(pod: Obj, feasible: list[str], cluster: Cluster, world: PlacementContext) -> dict[str, int]:
     listed = constraints(pod, "ScheduleAnyway")
     strict = bool(listed)
     if not listed:

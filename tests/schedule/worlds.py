@@ -14,19 +14,19 @@ from tests.schedule.twin import HOSTNAME, REGION, ZONE, Cluster, namespace
 
 from fathom.model.objects import Obj
 from fathom.model.selectors import IN, Requirement
-from fathom.schedule.context import (
+from fathom.schedule.decide.context import (
     Allowed,
     Avoided,
-    Context,
+    PlacementContext,
     Policy,
     Quota,
     QuotaLimit,
     Reserved,
     Volume,
 )
-from fathom.schedule.pods import PodView, pod_view
-from fathom.schedule.shape import NodeTerm
-from fathom.schedule.table import NodeTable
+from fathom.schedule.decide.node_table import NodeTable
+from fathom.schedule.decide.pods import PodView, pod_view
+from fathom.schedule.decide.shape import NodeTerm
 
 NAMESPACES = ("n1", "n2")
 ZONES = ("zone-a", "zone-b", "zone-c")
@@ -348,8 +348,8 @@ ALLOWED = one_of([(), (Allowed("ns/a", "recovery"),), (Allowed("ns/a", "spare", 
 
 
 @st.composite
-def contexts(draw: st.DrawFn, tenant: str, themes: set[str]) -> Context:
-    return Context(
+def contexts(draw: st.DrawFn, tenant: str, themes: set[str]) -> PlacementContext:
+    return PlacementContext(
         policy=Policy(
             name="p",
             max_zone_skew=draw(st.integers(1, 2)) if "skew" in themes else None,
@@ -376,7 +376,7 @@ class World(msgspec.Struct, frozen=True):
     namespaces: dict[str, dict[str, str]]
     classes: tuple[Reserved, ...]
     claims: dict[str, tuple[str, dict[str, int], int]]
-    context: Context
+    context: PlacementContext
 
     @property
     def tenant(self) -> str:

@@ -26,17 +26,17 @@ DECIDING = (
 # Wiring in a deciding room: it makes the outside, and hands it in.
 WIRING = {
     "control/live.py": "runs a controller from a command line",
-    "schedule/live.py": "runs a scheduler from a command line",
+    "schedule/loop/live.py": "runs a scheduler from a command line",
 }
 # File -> the rules it may break, each with its reason.
 ALLOWED: dict[str, dict[str, str]] = {
     "control/loop.py": {"import of traceback": "a stack is for the log, which only takes"},
     "control/process.py": {"import of importlib": "controllers are named in the birth, which is on the tape"},
-    "schedule/passes.py": {"import of array": "a compact list of numbers, nothing of the outside"},
-    "schedule/plugins.py": {
+    "schedule/decide/shape_scan.py": {"import of array": "a compact list of numbers, nothing of the outside"},
+    "schedule/decide/plugins.py": {
         "import of importlib.metadata": "which rules are installed is as much the code as the code itself"
     },
-    "schedule/records.py": {
+    "schedule/loop/decision_records.py": {
         "id()": "finds an array that it holds again; neither it nor an order by it gets into a record"
     },
 }

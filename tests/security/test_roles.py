@@ -28,7 +28,7 @@ from fathom.control.watches import Kind
 from fathom.controllers import all as all_controllers
 from fathom.model.objects import Obj
 from fathom.model.user import User
-from fathom.schedule.kinds import KINDS
+from fathom.schedule.loop.watched_kinds import KINDS
 
 READS = ("get", "list", "watch")
 

@@ -25,7 +25,7 @@ from fathom.cli.main import run
 from fathom.model.decision import Decision, Outcome, Subject
 from fathom.record.journal import DiskJournal
 from fathom.record.shelf import directory_of
-from fathom.schedule.live import journal_directory
+from fathom.schedule.loop.live import journal_directory
 from fathom.seams.log import JsonLog
 from fathom.seams.outside import SystemClock
 

@@ -31,7 +31,7 @@ from fathom.api.auth.static_tokens import digest
 from fathom.api.ledger.books import NODE_BOOKS
 from fathom.model.objects import Obj
 from fathom.model.user import User
-from fathom.schedule.reserving import reservation_for
+from fathom.schedule.loop.reservations import reservation_for
 from fathom.store.memory import MemoryStore
 from fathom.store.protocol import Expect, Outcome, Write
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from fathom.model.objects import Key, lookup
-from fathom.schedule.rollouts import LOOK_S, PolicyRollouts
+from fathom.schedule.policy_rollout.controller import LOOK_S, PolicyRollouts
 from fathom.sim.menu import Menu
 from fathom.sim.running import run_controllers
 from fathom.sim.scenario import scenario

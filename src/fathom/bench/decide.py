@@ -19,10 +19,10 @@ from fathom.bench.errors import BenchFailed
 from fathom.bench.result import Machine, this_machine
 from fathom.bench.workloads import WORKLOADS, Obj, Workload, plain, pod, zoned
 from fathom.model.objects import with_metadata
-from fathom.schedule.context import Context
-from fathom.schedule.place import Decider
-from fathom.schedule.pods import PodView, ShapeReader
-from fathom.schedule.table import NodeTable
+from fathom.schedule.decide.context import PlacementContext
+from fathom.schedule.decide.node_table import NodeTable
+from fathom.schedule.decide.place import Decider
+from fathom.schedule.decide.pods import PodView, ShapeReader
 
 BATCH = 256  # As many as the scheduler takes at once.
 # Workload -> pods that are there first, pods that are measured: scheduler_perf's, at 5,000 nodes.
@@ -121,7 +121,7 @@ def _rate(name: str, load: DecideLoad) -> Rate:
     views = [_view(reader, workload.pod(number), f"pod-{number}") for number in range(pods)]
     gc.collect()
     began, cpu = time.perf_counter(), time.process_time()
-    decider.place(views[0], Context())
+    decider.place(views[0], PlacementContext())
     first_s = time.perf_counter() - began
     _decide(decider, views)
     elapsed, cpu = time.perf_counter() - began, time.process_time() - cpu
@@ -191,7 +191,7 @@ def _view(reader: ShapeReader, obj: Obj, uid: str) -> PodView:
 
 def _decide(decider: Decider, views: Sequence[PodView]) -> None:
     for start in range(0, len(views), BATCH):
-        placements = decider.place_batch(views[start : start + BATCH], Context())
+        placements = decider.place_batch(views[start : start + BATCH], PlacementContext())
         for view, placement in zip(views[start:], placements, strict=False):
             if placement.node is None:
                 raise BenchFailed(f"{view.key.name} found no node: {placement.message}")

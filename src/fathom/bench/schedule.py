@@ -30,7 +30,7 @@ from fathom.bench.watching import Watcher
 from fathom.bench.wire import Connection
 from fathom.bench.workloads import WORKLOADS, Obj, Workload, node, plain, stuck_pod
 from fathom.record.journal import read_journal
-from fathom.schedule.live import journal_directory
+from fathom.schedule.loop.live import journal_directory
 
 CHURN_EVERY_S = 0.1
 START_S_MAX = 30.0

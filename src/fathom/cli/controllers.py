@@ -24,7 +24,7 @@ from fathom.record.metrics import measure_records
 from fathom.record.ring import RingBusy
 from fathom.record.shelf import directory_of as tape_directory
 from fathom.record.tape import DiskTape
-from fathom.schedule.live import journal_directory
+from fathom.schedule.loop.live import journal_directory
 from fathom.seams.log import JsonLog
 from fathom.seams.outside import live
 from fathom.seams.process import NoEntry

@@ -27,9 +27,9 @@ from fathom.record.metrics import measure_records
 from fathom.record.ring import RingBusy
 from fathom.record.shelf import directory_of as tape_directory
 from fathom.record.tape import DiskTape
-from fathom.schedule.kinds import QUOTA
-from fathom.schedule.live import TimedJournal, journal_directory, run_scheduler_live
-from fathom.schedule.process import Settings
+from fathom.schedule.loop.live import TimedJournal, journal_directory, run_scheduler_live
+from fathom.schedule.loop.process import SchedulerSettings
+from fathom.schedule.loop.watched_kinds import QUOTA
 from fathom.seams.log import JsonLog
 from fathom.seams.outside import live
 from fathom.stopping import stop_event
@@ -111,7 +111,7 @@ async def run_scheduler(
         raise Problem(f"{error}: is this scheduler running already?") from error
     timed = TimedJournal(journal)
     measure_records(metrics, journal, tape)
-    settings = Settings(
+    settings = SchedulerSettings(
         names=names,
         shard=part[0],
         shards=part[1],

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from fathom.explain.why import Reached, Why
     from fathom.model.decision import Kept
     from fathom.model.objects import Obj
-    from fathom.schedule.known import Known
+    from fathom.schedule.loop.cluster_view import ClusterView
 
 Namespace = Annotated[str, Parameter(name=("--namespace", "-n"), help="The object's namespace.")]
 Kubeconfig = Annotated[Path | None, Parameter(help="Default: where kubectl looks, or .fathom/kubeconfig.")]
@@ -96,7 +96,7 @@ async def _asked(name: str, namespace: str, kubeconfig: Path | None, data: Path)
     from fathom.model.errors import ApiError  # noqa: PLC0415
     from fathom.model.objects import uid_of  # noqa: PLC0415
     from fathom.record.journal import Wanted  # noqa: PLC0415
-    from fathom.schedule.sending import PODS  # noqa: PLC0415
+    from fathom.schedule.loop.bind_requests import PODS  # noqa: PLC0415
     from fathom.seams.outside import live  # noqa: PLC0415
 
     clock = live().clock
@@ -136,16 +136,16 @@ def _is_heard(data: Path, scheduler: str) -> bool:
     return any(path.name == who or path.name.startswith(f"{who}-") for path in journals(data))
 
 
-async def look(api: Api) -> tuple[Known, dict[str, Reached]]:
+async def look(api: Api) -> tuple[ClusterView, dict[str, Reached]]:
     """The cluster as a scheduler that has just started knows it; how new each kind is."""
     from fathom.explain.why import Reached  # noqa: PLC0415
     from fathom.model.errors import ApiError  # noqa: PLC0415
-    from fathom.schedule.kinds import KINDS  # noqa: PLC0415
-    from fathom.schedule.known import Known  # noqa: PLC0415
-    from fathom.schedule.plugins import RuleError, installed_rules  # noqa: PLC0415
+    from fathom.schedule.decide.plugins import RuleError, installed_rules  # noqa: PLC0415
+    from fathom.schedule.loop.cluster_view import ClusterView  # noqa: PLC0415
+    from fathom.schedule.loop.watched_kinds import KINDS  # noqa: PLC0415
 
     try:
-        known = Known(rules=installed_rules())
+        known = ClusterView(rules=installed_rules())
     except RuleError as error:
         raise Problem(str(error)) from error
     latest: dict[str, Reached] = {}
@@ -178,7 +178,7 @@ async def _all(api: Api, resource: Any) -> tuple[list[Obj], int]:
 
 def journals(data: Path) -> list[Path]:
     """The journals of a data directory: one for each process that decides."""
-    from fathom.schedule.live import JOURNALS  # noqa: PLC0415
+    from fathom.schedule.loop.live import JOURNALS  # noqa: PLC0415
 
     root = data / JOURNALS
     return [path for path in (root, *sorted(root.glob("*"))) if any(path.glob("*.seg"))]

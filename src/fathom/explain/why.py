@@ -16,12 +16,12 @@ from fathom.model.decision import Decision, Kept, Rejection, Seen
 from fathom.model.objects import Obj, key_of, lookup, metadata
 from fathom.model.times import timestamp
 from fathom.model.well_known import DECISION_ANNOTATION
-from fathom.schedule.context import Context
-from fathom.schedule.known import Known
-from fathom.schedule.place import Placement
-from fathom.schedule.pods import PodView
-from fathom.schedule.remedy import OWNER, remedies
-from fathom.schedule.verdicts import Reason
+from fathom.schedule.decide.context import PlacementContext
+from fathom.schedule.decide.place import Placement
+from fathom.schedule.decide.pods import PodView
+from fathom.schedule.decide.remedy import OWNER, remedies
+from fathom.schedule.decide.verdicts import Reason
+from fathom.schedule.loop.cluster_view import ClusterView
 
 REFUSED = frozenset({"conflict", "rejected"})
 State = Literal["scheduled", "unschedulable", "gated", "waiting", "finished", "gone"]
@@ -142,7 +142,7 @@ def explain_gone(name: str, kept: Sequence[Kept], reasons: Mapping[str, str] | N
     )
 
 
-def explain_pod(evidence: Evidence, known: Known) -> Why:
+def explain_pod(evidence: Evidence, known: ClusterView) -> Why:
     pod = evidence.pod
     view = known.view(pod)
     last = evidence.kept[-1] if evidence.kept else None
@@ -187,7 +187,7 @@ def explain_pod(evidence: Evidence, known: Known) -> Why:
     )
 
 
-def _smallest(view: PodView, known: Known, context: Context) -> Change | None:
+def _smallest(view: PodView, known: ClusterView, context: PlacementContext) -> Change | None:
     if view.shape.gates:
         return Change(f"remove the scheduling gates {', '.join(view.shape.gates)}", OWNER, "SchedulingGates")
     if leaving := _leaving(view, known):
@@ -198,7 +198,7 @@ def _smallest(view: PodView, known: Known, context: Context) -> Change | None:
     return Change(found[0].change, found[0].by, found[0].rule, found[0].nodes) if found else None
 
 
-def _leaving(view: PodView, known: Known) -> list[str]:
+def _leaving(view: PodView, known: ClusterView) -> list[str]:
     """Who has been asked to leave the node that the pod is nominated to."""
     row = known.table.row_of.get(view.nominated)
     there = known.table.pods_on[row].values() if row is not None else ()
@@ -301,7 +301,7 @@ def _groups(reasons: Mapping[str, str]) -> tuple[Group, ...]:
     return tuple(Group(reason, len(names), tuple(sorted(names))) for reason, names in ordered)
 
 
-def reasons_of(placement: Placement, known: Known) -> dict[str, str]:
+def reasons_of(placement: Placement, known: ClusterView) -> dict[str, str]:
     """Node -> why not, of a decision just made; '' where it fits."""
     if placement.verdicts is None:
         return {}
@@ -317,7 +317,7 @@ def _text(reason: Reason) -> str:
     return f"{reason.rule}: {', '.join(reason.texts)}"
 
 
-def _now(placement: Placement, known: Known, last: Kept | None) -> Now:
+def _now(placement: Placement, known: ClusterView, last: Kept | None) -> Now:
     groups = _groups(reasons_of(placement, known))
     if last is None:
         return Now(placement.node, placement.message, groups)

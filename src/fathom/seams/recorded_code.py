@@ -15,7 +15,7 @@ PROCESSES: Mapping[str, str] = {
     "bench/record": "fathom.bench.record:begin",
     "controllers": "fathom.control.process:begin",
     "gateway": "fathom.agent.gateway.following:begin",
-    "scheduler": "fathom.schedule.process:begin",
+    "scheduler": "fathom.schedule.loop.process:begin",
 }
 
 CONTROLLERS: Mapping[str, str] = {
@@ -41,7 +41,7 @@ CONTROLLERS: Mapping[str, str] = {
     "controllers/repair-job-finalizers": "fathom.controllers.repair.controller:JobFinalizers",
     "controllers/repair-proposals": "fathom.controllers.repair.controller:RepairProposalsController",
     "controllers/repair-completion": "fathom.controllers.repair.controller:RepairCompletion",
-    "controllers/policy-rollout": "fathom.schedule.rollouts:PolicyRollouts",
+    "controllers/policy-rollout": "fathom.schedule.policy_rollout.controller:PolicyRollouts",
     "controllers/cluster-summary": "fathom.controllers.cluster_summary:ClusterSummary",
 }
 

@@ -23,7 +23,7 @@ from fathom.api.admission.quota import drift as quota_drift
 from fathom.api.ledger.counting import drift
 from fathom.api.ledger.holdings import pod_holding, reservation_holding
 from fathom.model.objects import Key, Obj
-from fathom.schedule.reserving import reservation_for
+from fathom.schedule.loop.reservations import reservation_for
 from fathom.store.memory import MemoryStore
 from fathom.store.protocol import Expect, Outcome, Store, Unknown, Write
 

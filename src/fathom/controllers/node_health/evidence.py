@@ -118,14 +118,14 @@ SIGNALS: tuple[NodeSignal, ...] = (
     NodeSignal(
         "queue-age",
         "",
-        "fathom.schedule.signals:QueueSignals",
+        "fathom.schedule.loop.queue_signals:QueueSignals",
         "holds a PolicyRollout: what is slow is not widened",
         "pods wait long for their first attempt",
     ),
     NodeSignal(
         "bind-conflicts",
         "",
-        "fathom.schedule.signals:QueueSignals",
+        "fathom.schedule.loop.queue_signals:QueueSignals",
         "holds a PolicyRollout; the node concerned is skipped until the caches catch up",
         "bindings are refused again and again: the scheduler's view is old",
     ),

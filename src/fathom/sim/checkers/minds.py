@@ -10,7 +10,7 @@ from fathom.api.watchcache import REGISTRY
 from fathom.control.process import Controllers
 from fathom.control.retry import Retry, Trouble
 from fathom.model.objects import Key, lookup, uid_of
-from fathom.schedule.process import SchedulerProcess
+from fathom.schedule.loop.process import SchedulerProcess
 from fathom.sim.checkers.capacity import held
 from fathom.sim.checkers.leaders import LEASES
 from fathom.sim.invariants import RESERVATIONS, Checker, Finding
@@ -18,7 +18,7 @@ from fathom.sim.storelink import at_once
 
 if TYPE_CHECKING:
     from fathom.control.lease import Standing
-    from fathom.schedule.desk import Desk
+    from fathom.schedule.loop.state import SchedulerState
     from fathom.sim.servers import SimServer
     from fathom.sim.world import World
 
@@ -46,7 +46,7 @@ class NothingIsLeftInHand(Checker):
             if isinstance(state, Controllers) and _acts(_standing(state)):
                 yield from _of_controllers(name, state)
             elif isinstance(state, SchedulerProcess) and _acts(_standing(state)):
-                yield from (f"{name}: {what}" for what in _of_desk(state.scheduler._desk, sums, reserved))
+                yield from (f"{name}: {what}" for what in _of_desk(state.scheduler._state, sums, reserved))
 
 
 def _acts(standing: Standing | None) -> bool:
@@ -73,18 +73,18 @@ def _too_soon(trouble: Trouble, now_ns: int) -> bool:
     return trouble.attempts < POLICY.attempts_max and now_ns - trouble.since_ns < least_s * 1e9
 
 
-def _of_desk(desk: Desk, sums: Sums, reserved: set[str]) -> Iterator[str]:
-    for uid, one in desk.known.held_for.items():
+def _of_desk(state: SchedulerState, sums: Sums, reserved: set[str]) -> Iterator[str]:
+    for uid, one in state.known.held_for.items():
         if one.uid not in reserved:
             yield f"{one.holder} is believed to be held for {uid}; there is no such reservation"
-    for uid, sent in desk.sent.items():
+    for uid, sent in state.sent.items():
         yield f"{'/'.join(sent.pod.key)} ({uid}) is on its way to {sent.wish.node}"
-    for uid in desk.landed:
+    for uid in state.landed:
         yield f"{uid} has landed, and was not seen there"
-    for uid, pod in desk.waiting.items():
-        if desk.pods.is_taken(uid):
+    for uid, pod in state.waiting.items():
+        if state.pods.is_taken(uid):
             yield f"{'/'.join(pod.key)} is in hand"
-    table = desk.known.table
+    table = state.known.table
     for placed in table.placed.values():
         if placed.assumed:
             yield f"{'/'.join(placed.view.key)} is assumed on {placed.node}"

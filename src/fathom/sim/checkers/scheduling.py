@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 from fathom.model.objects import is_deleting, key_of, lookup
 from fathom.model.pod_phase import is_terminal
-from fathom.schedule.kinds import KINDS
-from fathom.schedule.known import Known
+from fathom.schedule.loop.cluster_view import ClusterView
+from fathom.schedule.loop.watched_kinds import KINDS
 from fathom.sim.invariants import Checker, Finding
 from fathom.sim.process import EPOCH_NS
 
@@ -35,9 +35,9 @@ class NoSchedulablePodIdles(Checker):
                 yield Finding(f"{name} waits, though {placement.node} has room", (f"pods/{name}",))
 
 
-def the_truth(world: World) -> Known:
+def the_truth(world: World) -> ClusterView:
     """The cluster as the store has it, known as a scheduler would."""
-    known = Known()
+    known = ClusterView()
     for kind in sorted(KINDS, key=lambda one: one.name == "Pod"):
         for obj in world.list(kind.resource.name):
             if kind.name == "Pod":

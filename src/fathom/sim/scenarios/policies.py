@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from fathom.model.objects import Key, Obj, lookup
-from fathom.schedule.rollouts import PolicyRollouts
+from fathom.schedule.policy_rollout.controller import PolicyRollouts
 from fathom.sim.faults import AnyFault, HoldWatch, Refuse
 from fathom.sim.invariants import Checker, Found, Seen
 from fathom.sim.menu import Menu

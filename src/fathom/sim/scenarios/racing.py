@@ -23,7 +23,7 @@ from fathom.control.owning import owned
 from fathom.controllers.repair.controller import RepairReservations
 from fathom.model.objects import Key, Obj, is_deleting, lookup, metadata, uid_of, with_metadata
 from fathom.model.times import SECOND_NS
-from fathom.schedule.rollouts import PolicyRollouts
+from fathom.schedule.policy_rollout.controller import PolicyRollouts
 from fathom.sim.chronicle import Asked, Chronicle, Committed, Decided, Event, Lived, Said, Struck, Took
 from fathom.sim.faults import AnyFault, Crash, HoldWatch, LoseReply, LoseRequest
 from fathom.sim.invariants import RESERVATIONS, Checker, Found, Seen

@@ -13,7 +13,7 @@ from fathom.controllers.all import CONTROLLERS
 from fathom.model import accounts
 from fathom.model.objects import Obj
 from fathom.model.user import User
-from fathom.schedule.process import begin as begin_scheduler
+from fathom.schedule.loop.process import begin as begin_scheduler
 from fathom.sim.checkers import at_home
 from fathom.sim.checkers.nodes import EveryWorkloadIsServed, NoEvictionOnWeakEvidence, OneRunPerPod
 from fathom.sim.checkers.workloads import OnePodPerSlot

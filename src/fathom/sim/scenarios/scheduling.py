@@ -12,8 +12,8 @@ from fathom.client.api import Resource
 from fathom.controllers.repair.controller import RepairReservations
 from fathom.model.objects import Key, Obj, is_deleting, lookup, metadata, uid_of
 from fathom.model.well_known import ZONE_LABEL
-from fathom.schedule.process import SchedulerProcess, Settings
-from fathom.schedule.rollouts import PolicyRollouts
+from fathom.schedule.loop.process import SchedulerProcess, SchedulerSettings
+from fathom.schedule.policy_rollout.controller import PolicyRollouts
 from fathom.seams.process import Inside
 from fathom.sim.checkers import at_home
 from fathom.sim.checkers.caches import CachesAreTrue, Sight
@@ -57,7 +57,9 @@ def run_scheduler(world: World, name: str, *, server: int = 1, **settings: Any) 
     def entry(inside: Inside) -> SchedulerProcess:
         sight = Sight(checker, world.engine, name) if checker is not None else None
         options = {"who": name, "user_agent": name, **inside.options}
-        running = SchedulerProcess(inside, msgspec.convert(options, Settings, strict=False), observer=sight)
+        running = SchedulerProcess(
+            inside, msgspec.convert(options, SchedulerSettings, strict=False), observer=sight
+        )
         if sight is not None:
             sight.over(running.caches)
         running.start()

@@ -6,8 +6,8 @@ from __future__ import annotations
 import asyncio
 
 from fathom.api.binding import judging
-from fathom.schedule.committing import Committing
-from fathom.schedule.pod_moves import Sent
+from fathom.schedule.loop.committing import Committing
+from fathom.schedule.loop.pod_moves import SentBinding
 from fathom.sim.zoo import put_back
 
 SCENARIOS = ("one-scheduler",)
@@ -18,11 +18,11 @@ EXPIRES_S = 0.3
 _right = Committing._commit
 
 
-async def while_it_lasts(self: Committing, sent: list[Sent]) -> None:
+async def while_it_lasts(self: Committing, sent: list[SentBinding]) -> None:
     def forget() -> None:
         for one in sent:
-            if one.pod.uid in self._desk.waiting:
-                self._desk.known.table.forget(one.pod.uid)
+            if one.pod.uid in self._state.waiting:
+                self._state.known.table.forget(one.pod.uid)
 
     asyncio.get_running_loop().call_later(EXPIRES_S, forget)
     await _right(self, sent)

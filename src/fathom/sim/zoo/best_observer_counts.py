@@ -4,8 +4,8 @@ decides from before."""
 from __future__ import annotations
 
 from fathom.kinds.policy_rollout import PolicyRollout
-from fathom.schedule import plan_rollout
-from fathom.schedule.plan_rollout import Signals
+from fathom.schedule.policy_rollout import plan
+from fathom.schedule.policy_rollout.plan import Signals
 from fathom.sim.zoo import put_back
 
 SCENARIOS = ("policy-rollout-by-two-schedulers",)
@@ -17,4 +17,4 @@ def best_of_them(rollout: PolicyRollout, signals: Signals) -> str:
     return "" if seen >= rollout.status.activation_revision else "held: nobody has seen it"
 
 
-put_back(plan_rollout, "unmet_gate", best_of_them)
+put_back(plan, "unmet_gate", best_of_them)

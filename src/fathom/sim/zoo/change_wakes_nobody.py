@@ -4,18 +4,18 @@ when the line looks at everybody again, up to a minute later."""
 from __future__ import annotations
 
 from fathom.model.objects import Obj
-from fathom.schedule.known import Known
+from fathom.schedule.loop.cluster_view import ClusterView
 from fathom.sim.zoo import put_back
 
 SCENARIOS = ("who-waits-is-woken",)
 BREAKS = "who waits is woken by what helps it"
 
-_right = Known._put_node
+_right = ClusterView._put_node
 
 
-def only_what_is_new(self: Known, before: Obj | None, after: Obj | None) -> tuple[str, ...]:
+def only_what_is_new(self: ClusterView, before: Obj | None, after: Obj | None) -> tuple[str, ...]:
     happened = _right(self, before, after)
     return happened if before is None or after is None else ()
 
 
-put_back(Known, "_put_node", only_what_is_new)
+put_back(ClusterView, "_put_node", only_what_is_new)

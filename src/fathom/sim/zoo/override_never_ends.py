@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import Any
 
 from fathom.api.binding import judging
-from fathom.schedule import known
+from fathom.schedule.loop import cluster_view
 from fathom.sim.zoo import put_back
 
 SCENARIOS = ("overrides-end",)
@@ -18,4 +18,4 @@ def while_it_is_there(override: Any, now_ns: int) -> bool:
 
 
 put_back(judging, "override_active", while_it_is_there)
-put_back(known, "override_active", while_it_is_there)
+put_back(cluster_view, "override_active", while_it_is_there)

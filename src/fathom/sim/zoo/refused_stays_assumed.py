@@ -3,11 +3,11 @@ nobody's."""
 
 from __future__ import annotations
 
-from fathom.schedule.desk import Desk
+from fathom.schedule.loop.state import SchedulerState
 from fathom.sim.zoo import put_back
 
 SCENARIOS = ("preemption", "refused-from-an-old-view")
 BREAKS = "nothing is left in hand when settled"
 
 
-put_back(Desk, "forget", lambda self, uid: None)
+put_back(SchedulerState, "forget", lambda self, uid: None)

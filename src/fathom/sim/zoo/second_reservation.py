@@ -7,7 +7,7 @@ from __future__ import annotations
 import asyncio
 
 from fathom.kinds.reservation import Intent
-from fathom.schedule import reserving
+from fathom.schedule.loop import reservations
 from fathom.sim.zoo import put_back
 
 SCENARIOS = ("duplicate-reservation", "reserved-and-not-told")
@@ -19,4 +19,4 @@ def another_each_time(intent: Intent) -> str:
     return f"{intent.workload}-{intent.slot}-{round(asyncio.get_running_loop().time() * 1e6):x}"
 
 
-put_back(reserving, "reservation_name", another_each_time)
+put_back(reservations, "reservation_name", another_each_time)

@@ -1,0 +1,1 @@
+"""The decision, pure: nodes and pods in, placements and reasons out. No clock, no I/O."""

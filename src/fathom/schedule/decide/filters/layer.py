@@ -1,0 +1,41 @@
+"""What topology rules are made of: one code per domain, over a column that says which domain a node is in.
+
+Placing a pod of the pass's own shape changes counts of one domain, and with them a few codes; a layer says
+which. Everything else about the table is read when a layer is made.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import numpy as np
+
+from fathom.schedule.decide.node_columns import Bools, Ids, Ints
+from fathom.schedule.decide.pod_groups import Counter
+from fathom.schedule.decide.verdicts import Codes
+
+Moved = list[tuple[int, int]]  # (domain, code)
+
+
+class Layer(Protocol):
+    domains: Ids  # (rows,)
+    codes: Codes  # (domains,); 0 where the rule has no objection.
+
+    def placed(self, row: int) -> Moved:
+        """A pod of the pass's shape was placed there; what changed."""
+        ...
+
+
+def per_domain(domains: Ids, size: int, counter: Counter, only: Bools | None = None) -> Ints:
+    """Pods counted, by domain."""
+    counts = counter.counts[: domains.size]
+    if only is not None:
+        counts = np.where(only, counts, 0)
+    some = np.flatnonzero(counts)
+    found = np.zeros(size, dtype=np.int64)
+    np.add.at(found, domains[some], counts[some])
+    return found
+
+
+def moved(old: Codes, new: Codes) -> Moved:
+    return [(at, int(new[at])) for at in np.flatnonzero(old != new).tolist()]

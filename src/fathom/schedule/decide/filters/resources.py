@@ -1,0 +1,117 @@
+"""Room on the node: pods, CPU, memory, ephemeral storage, extended resources, as the pod asks for them.
+
+What others have been promised is not free: claims (a nominated pod's, a Reservation's), and what a capacity
+class keeps of its nodes. Written twice: over many rows at once, and for one row in plain integers, which a
+batch asks after every placement.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from fathom.model.reasons import PODS_PER_NODE
+from fathom.schedule.decide.context import PlacementContext
+from fathom.schedule.decide.filters.steering import draws_on
+from fathom.schedule.decide.node_columns import Ints
+from fathom.schedule.decide.node_table import NodeTable, RoomClaim
+from fathom.schedule.decide.rows import Reasons, Rows
+from fathom.schedule.decide.shape import PODS, Needs, PodShape
+from fathom.schedule.decide.verdicts import FITS, Codes, Reason
+
+
+def fit(shape: PodShape, rows: Rows, world: PlacementContext, reasons: Reasons) -> Codes:
+    asked = shape.requests
+    short = np.zeros(rows.size, dtype=np.int64)  # A bit for each of `asked`.
+    table, promised = rows.table, promised_to_others(shape, rows, world)
+    for bit, (name, amount) in enumerate(asked[:_BITS_MAX]):
+        column = table.resource(name)
+        free = table.allocatable[rows.index, column] - table.tally.requested[rows.index, column]
+        if promised is not None:
+            free = free - promised[:, column]
+        short |= (amount > free).astype(np.int64) << bit
+    codes = rows.codes()
+    for combination in np.unique(short).tolist() if short.any() else ():
+        if combination:
+            codes[short == combination] = _code(asked, combination, reasons)
+    return codes
+
+
+def fit_one(shape: PodShape, table: NodeTable, row: int, world: PlacementContext, reasons: Reasons) -> int:
+    """The same for one row, in plain integers."""
+    if row in table.claims_on or table.reserved:
+        return int(fit(shape, Rows(table, np.array([row])), world, reasons)[0])
+    allocatable, requested = table.allocatable[row].tolist(), table.tally.requested[row].tolist()
+    short = 0
+    for bit, (name, amount) in enumerate(shape.requests[:_BITS_MAX]):
+        column = table.resources[name]
+        if amount > allocatable[column] - requested[column]:
+            short |= 1 << bit
+    return _code(shape.requests, short, reasons) if short else FITS
+
+
+# A pod that asks for more kinds of resources than an int64 has bits is judged by the first of them.
+_BITS_MAX = 62
+
+
+def _code(asked: Needs, combination: int, reasons: Reasons) -> int:
+    short = [name for bit, (name, _) in enumerate(asked[:_BITS_MAX]) if combination >> bit & 1]
+    return reasons.code(_short_of(short), lambda: _short_of(short[:1]))
+
+
+def _short_of(names: list[str]) -> Reason:
+    ordered = sorted(names, key=lambda name: (name != PODS, name))
+    return Reason(
+        "NodeResourcesFit",
+        tuple("Too many pods" if n == PODS else f"Insufficient {n}" for n in ordered),
+        pending=PODS_PER_NODE if ordered == [PODS] else "",
+    )
+
+
+def promised_to_others(shape: PodShape, rows: Rows, world: PlacementContext) -> Ints | None:
+    """(rows, resources): what is free to look at, but not for this pod. None: nothing is."""
+    table = rows.table
+    kept = any(one.kept for one in table.reserved)
+    if not table.claims_on and not kept:
+        return None
+    promised = np.zeros((rows.size, table.allocatable.shape[1]), dtype=np.int64)
+    for row, needs in _claimed(shape, table, world):
+        position = rows.position(row)
+        if position is not None:
+            promised[position] += table.tally.vector(needs)
+    if kept:
+        _add_kept(promised, shape, rows, world)
+    return promised
+
+
+def _claimed(shape: PodShape, table: NodeTable, world: PlacementContext) -> Iterator[tuple[int, Needs]]:
+    own = table.claims.get(world.holder)
+    for row in sorted(table.claims_on):
+        for claim in table.claims_on[row].values():
+            if claim.priority >= shape.priority and not _comes_after(claim, own):
+                yield row, claim.needs
+
+
+def _comes_after(claim: RoomClaim, own: RoomClaim | None) -> bool:
+    """Who claimed the node first does not wait for the room of who came later: else two that both fit in the
+    end would wait for each other when only one place is free."""
+    if own is None:
+        return False
+    same_place = claim.node == own.node and claim.priority == own.priority
+    return claim.holder == own.holder or (same_place and claim.order > own.order)
+
+
+def _add_kept(promised: Ints, shape: PodShape, rows: Rows, world: PlacementContext) -> None:
+    """What a class keeps of its nodes, less what its own pods have taken of that."""
+    tally = rows.table.tally
+    for one in rows.table.reserved:
+        if not one.kept or draws_on(one, shape, world):
+            continue
+        kept = tally.vector(one.kept)
+        there = rows.having(one.node_selector) if one.node_selector else rows.no()
+        promised[there] += kept
+        for (row, name), drawn in tally.drawn.items():
+            position = rows.position(row) if name == one.name else None
+            if position is not None and there[position]:
+                promised[position] -= np.minimum(tally.vector(tuple(drawn.items())), kept)

@@ -1,0 +1,52 @@
+"""Volumes, as far as they tie a pod to places: node affinity and zone labels of the volumes its claims are
+bound to. Making volumes is not decided here."""
+
+from __future__ import annotations
+
+from fathom.model.reasons import VOLUME
+from fathom.schedule.decide.context import PlacementContext, Volume
+from fathom.schedule.decide.node_columns import Bools
+from fathom.schedule.decide.rows import Reasons, Rows
+from fathom.schedule.decide.shape import PodShape
+from fathom.schedule.decide.verdicts import Codes, Reason
+
+
+def _reason(text: str) -> Reason:
+    return Reason("VolumeBinding", (text,), resolvable=False, pending=VOLUME)
+
+
+UNREACHABLE = _reason("node(s) had volume node affinity conflict")
+ELSEWHERE = _reason("node(s) had no available volume zone")
+UNBOUND = _reason("pod has unbound immediate PersistentVolumeClaims")
+
+
+def volumes(shape: PodShape, rows: Rows, world: PlacementContext, reasons: Reasons) -> Codes:
+    codes = rows.codes()
+    for claim in shape.claims:
+        volume = world.volumes.get((shape.namespace, claim))
+        if volume is not None:
+            _judge(volume, claim, rows, codes, reasons)
+    return codes
+
+
+def _judge(volume: Volume, claim: str, rows: Rows, codes: Codes, reasons: Reasons) -> None:
+    if volume.missing:
+        codes[codes == 0] = reasons.code(_reason(f'persistentvolumeclaim "{claim}" not found'))
+        return
+    if volume.unbound:
+        codes[codes == 0] = reasons.code(UNBOUND)
+        return
+    if volume.node_terms is not None:
+        codes[(codes == 0) & ~rows.matching(volume.node_terms)] = reasons.code(UNREACHABLE)
+    if volume.zones:
+        codes[(codes == 0) & ~_in_zones(volume, rows)] = reasons.code(ELSEWHERE)
+
+
+def _in_zones(volume: Volume, rows: Rows) -> Bools:
+    good = rows.yes()
+    for label, values in volume.zones:
+        found = rows.no()
+        for value in values:
+            found |= rows.having(((label, value),))
+        good &= found
+    return good

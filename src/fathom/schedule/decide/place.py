@@ -1,0 +1,210 @@
+"""Choose nodes for pods. Same inputs, same Placements. Next room: commit."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from zlib import crc32
+
+import msgspec
+
+from fathom.model.decision import Rejection
+from fathom.model.invariant import InvariantBroken
+from fathom.model.reasons import GATE, remedy_for
+from fathom.schedule.decide.context import PlacementContext
+from fathom.schedule.decide.filters.steering import class_on, overrides_used
+from fathom.schedule.decide.node_table import NodeTable
+from fathom.schedule.decide.pods import PodView
+from fathom.schedule.decide.rules import NO_NODES as NO_NODE_REJECTED
+from fathom.schedule.decide.rules import POD_CHANGED, RULES, Rules
+from fathom.schedule.decide.shape import PodShape
+from fathom.schedule.decide.shape_scan import NodeChoice, ShapeScan
+from fathom.schedule.decide.verdicts import FITS, NodeVerdicts, Reason
+
+GATES = "SchedulingGates"  # As a rule's name.
+GATED = "Scheduling is blocked due to non-empty scheduling gates"
+NO_NODES = "no nodes available to schedule pods"
+
+# Passes that are kept between batches, and rows of all of them together (some 40 bytes each).
+PASSES_MAX, PASS_ROWS_MAX = 256, 8 << 20
+
+
+class Placement(msgspec.Struct, frozen=True, kw_only=True):
+    node: str | None  # None means unschedulable: an answer, not an exception.
+    rejected: Mapping[str, int] = {}  # Reason -> nodes it removed, for the message and `fathom why`.
+    rejecting: tuple[tuple[Reason, int], ...] = ()  # The same as data.
+    rejections: tuple[Rejection, ...] = ()  # Of an unschedulable pod: by rule, the decisive one first.
+    message: str = ""  # Of an unschedulable pod, as kube-scheduler words it.
+    helped_by: tuple[str, ...] = ()  # Events that could help an unschedulable pod (see rules.py).
+    verdicts: NodeVerdicts | None = None  # Every node's own reason. None before the filters (gated).
+    scores: Mapping[str, int] = {}  # The chosen node first, then up to two that scored the same.
+    tied: int = 0  # How many nodes scored the same as the chosen one, itself included.
+    nodes: int = 0  # How many were looked at.
+    capacity_class: str = ""  # The reserved pool that the placement draws on; goes into the binding.
+    overrides: tuple[str, ...] = ()  # That the placement rests on: without them it would not be there.
+    policy: str = ""
+    node_revision: int = 0  # Of the chosen node, as it was seen.
+    seen: Mapping[str, int] = {}
+
+
+def place(pod: PodView, table: NodeTable, world: PlacementContext, rules: Rules = RULES) -> Placement:
+    """The best node for one pod. Changes nothing."""
+    return Decider(table, rules).place(pod, world)
+
+
+def place_batch(
+    pods: Sequence[PodView], table: NodeTable, world: PlacementContext, rules: Rules = RULES
+) -> list[Placement]:
+    """Nodes for pods of one shape, in order, as `place` and `table.assume` in turn would choose them: each
+    placed pod *is assumed* in the table, and whoever fails to commit one calls `table.forget(uid)`. The pass
+    is made once; after that only what a placement touched is looked at again."""
+    return Decider(table, rules).place_batch(pods, world)
+
+
+def verdict_on(
+    pod: PodView, node: str, table: NodeTable, world: PlacementContext, rules: Rules = RULES
+) -> Reason | None:
+    """Why the pod cannot go to one node; None if it can. Raises KeyError for a node that is not there."""
+    return Decider(table, rules).verdict_on(pod, node, world)
+
+
+class Decider:
+    """Places pods on one table, keeping passes from batch to batch. Its answers do not depend on what it
+    keeps: a kept pass is brought up to date first."""
+
+    def __init__(self, table: NodeTable, rules: Rules = RULES) -> None:
+        self.table, self.rules = table, rules
+        self._passes: dict[PodShape, ShapeScan] = {}  # Least recently used first.
+
+    def place(self, pod: PodView, world: PlacementContext) -> Placement:
+        if pod.shape.gates:
+            return _gated(self.table, world)
+        made = self.pass_for(pod, world)
+        return _placement(made, made.choose(_seed(pod, world)))
+
+    def place_batch(self, pods: Sequence[PodView], world: PlacementContext) -> list[Placement]:
+        placements = []
+        for pod in pods:
+            if pod.shape is not pods[0].shape and pod.shape != pods[0].shape:
+                raise InvariantBroken(f"{pod.key} is not of the batch's shape")
+            placement = self._place_next(pod, world)
+            placements.append(placement)
+            world = _used_up(world, placement)
+        return placements
+
+    def verdict_on(self, pod: PodView, node: str, world: PlacementContext) -> Reason | None:
+        made = self.pass_for(pod, world)
+        code = int(made.codes()[self.table.row_of[node]])
+        return None if code == FITS else made.reasons.listed[code]
+
+    def pass_for(self, pod: PodView, world: PlacementContext) -> ShapeScan:
+        """A pass over the table as it is now."""
+        if pod.uid in self.table.claims:  # Its own claim is no obstacle: a pass for it alone.
+            return ShapeScan(
+                pod.shape, self.table, msgspec.structs.replace(world, holder=pod.uid), self.rules
+            )
+        kept = self._passes.pop(pod.shape, None)
+        if kept is None:
+            kept = ShapeScan(pod.shape, self.table, world, self.rules)
+            self._make_room()
+        elif kept.version != self.table.version or kept.world is not world:
+            kept.refresh(world)
+        self._passes[pod.shape] = kept
+        return kept
+
+    def _place_next(self, pod: PodView, world: PlacementContext) -> Placement:
+        if pod.shape.gates:
+            return _gated(self.table, world)
+        made = self.pass_for(pod, world)
+        choice = made.choose(_seed(pod, world))
+        placement = _placement(made, choice)
+        if choice is not None and placement.node is not None:
+            self.table.assume(pod, placement.node, capacity_class=placement.capacity_class)
+            if not made.world.holder:
+                made.placed(choice.row)
+        return placement
+
+    def _make_room(self) -> None:
+        rows = max(self.table.height, 1)
+        most = max(1, min(PASSES_MAX, PASS_ROWS_MAX // rows))
+        while len(self._passes) >= most:
+            del self._passes[next(iter(self._passes))]
+
+
+def _seed(pod: PodView, world: PlacementContext) -> int:
+    return world.tie_seed + crc32(pod.uid.encode())
+
+
+def _gated(table: NodeTable, world: PlacementContext) -> Placement:
+    return Placement(
+        node=None,
+        message=GATED,
+        rejections=(Rejection(GATES, GATE, 0, remedy_for(GATE), GATE),),
+        helped_by=(POD_CHANGED,),
+        policy=world.policy.name,
+        seen=world.seen,
+    )
+
+
+def _placement(made: ShapeScan, choice: NodeChoice | None) -> Placement:
+    table, world = made.table, made.world
+    if choice is None:
+        return _unschedulable(made)
+    row = choice.row
+    names, total = table.names, choice.total
+    scores = {names[row]: total}
+    if len(choice.best) > 1:
+        for other in choice.best[:3]:
+            if other != row and len(scores) < 3:
+                scores[names[other]] = total
+    drawn = class_on(made.shape, table, row, world) if table.reserved or made.shape.capacity_class else ""
+    return Placement(
+        node=names[row],
+        rejected=made.rejected(),
+        rejecting=made.rejecting(),
+        verdicts=made.verdicts(),
+        scores=scores,
+        tied=len(choice.best),
+        nodes=len(table),
+        capacity_class=drawn,
+        overrides=overrides_used(made.shape, table, row, world) if drawn else (),
+        policy=world.policy.name,
+        node_revision=table.revisions[row],
+        seen=world.seen,
+    )
+
+
+def _unschedulable(made: ShapeScan) -> Placement:
+    rejected, rejecting = made.rejected(), made.rejecting()
+    return Placement(
+        node=None,
+        rejected=rejected,
+        rejecting=rejecting,
+        rejections=made.rules.rejections(rejecting) or NO_NODE_REJECTED,
+        message=explained(len(made.table), rejected),
+        helped_by=made.rules.helped_by(made.rejecting_rules() or [one.name for one in made.rules.filters]),
+        verdicts=made.verdicts(),
+        nodes=len(made.table),
+        policy=made.world.policy.name,
+        seen=made.world.seen,
+    )
+
+
+def explained(nodes: int, rejected: Mapping[str, int]) -> str:
+    """kube-scheduler's sentence."""
+    if not nodes:
+        return NO_NODES
+    reasons = ", ".join(sorted(f"{count} {text}" for text, count in rejected.items()))
+    return f"0/{nodes} nodes are available: {reasons}."
+
+
+def _used_up(world: PlacementContext, placement: Placement) -> PlacementContext:
+    """An override that opens a class for so many pods has one less to give."""
+    if not placement.overrides:
+        return world
+    left = tuple(
+        msgspec.structs.replace(one, left=one.left - 1)
+        if one.override in placement.overrides and one.left is not None
+        else one
+        for one in world.allowed
+    )
+    return msgspec.structs.replace(world, allowed=left) if left != world.allowed else world

@@ -1,0 +1,62 @@
+"""Users' own rules: entry points of the group `fathom.rules`.
+
+Each names a `FilterRule`, `TopologyFilter`, `Score` or `SoftScore`, a tuple of them, or a function without
+arguments that returns either. They come after the built-in ones of their kind, in the order of their entry
+points' names. This file looks at what is installed, so it is no deciding code: it runs once, at the start.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from importlib.metadata import EntryPoint, entry_points
+
+import msgspec
+
+from fathom.schedule.decide.rules import RULES, FilterRule, Rule, Rules, Score, SoftScore, TopologyFilter
+
+GROUP = "fathom.rules"
+
+
+class RuleError(ValueError):
+    """A rule that cannot be used, in words for whoever installed it."""
+
+
+def installed_rules(rules: Rules = RULES) -> Rules:
+    """The built-in rules and what is installed."""
+    return with_rules(rules, loaded(entry_points(group=GROUP)))
+
+
+def loaded(points: Iterable[EntryPoint]) -> list[Rule]:
+    found: list[Rule] = []
+    for point in sorted(points, key=lambda one: (one.name, one.value)):
+        found += _from(point)
+    return found
+
+
+def with_rules(rules: Rules, more: Iterable[Rule]) -> Rules:
+    listed = list(more)
+    names = [one.name for one in (*rules.filters, *rules.scores)]
+    for one in listed:
+        if one.name in names:
+            raise RuleError(f"there is already a rule named {one.name!r}")
+        names.append(one.name)
+    return msgspec.structs.replace(
+        rules,
+        filters=(*rules.filters, *(one for one in listed if isinstance(one, FilterRule | TopologyFilter))),
+        scores=(*rules.scores, *(one for one in listed if isinstance(one, Score | SoftScore))),
+    )
+
+
+def _from(point: EntryPoint) -> list[Rule]:
+    where = f"entry point {point.name!r} ({point.value}) of {GROUP}"
+    try:
+        value = point.load()
+        if callable(value) and not isinstance(value, FilterRule | TopologyFilter | Score | SoftScore):
+            value = value()
+    except Exception as error:
+        raise RuleError(f"{where} cannot be loaded: {type(error).__name__}: {error}") from error
+    listed = list(value) if isinstance(value, tuple | list) else [value]
+    for one in listed:
+        if not isinstance(one, FilterRule | TopologyFilter | Score | SoftScore):
+            raise RuleError(f"{where} is not a rule but {type(one).__name__}")
+    return listed

@@ -1,0 +1,276 @@
+"""Make room for a pod that no node can take: whom to ask to leave, where it hurts least.
+
+    nodes where removing pods could help
+      └─ all pods of lower priority lifted: does it fit?        no: not there
+           └─ put back, most important first, as many as still fit   the rest are the victims
+    the node with the least harm: fewest budgets broken, lowest highest victim, lowest sum, fewest, youngest
+
+Nothing is evicted here. The caller evicts, and claims the room for the pod on the node (`table.claim`), so
+that nobody of lower priority takes it meanwhile and the next pod does not count on the same room: for that
+reason two pods cannot preempt for each other for ever. Answers for pods of one shape are kept between calls
+and brought up to date row by row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import msgspec
+
+from fathom.model.objects import Key
+from fathom.model.selectors import LabelSelector
+from fathom.schedule.decide.context import PlacementContext
+from fathom.schedule.decide.node_table import CountedPod, NodeTable
+from fathom.schedule.decide.pods import PodView
+from fathom.schedule.decide.rows import Reasons
+from fathom.schedule.decide.rules import RULES, Rules
+from fathom.schedule.decide.shape import PodShape
+from fathom.schedule.decide.shape_scan import ShapeScan
+from fathom.schedule.decide.verdicts import FITS
+
+NOT_HELPFUL = "Preemption is not helpful for scheduling"
+NO_VICTIMS = "No preemption victims found for incoming pod"
+
+# kube-scheduler looks for a tenth of the nodes, at least so many, and takes the best of those.
+CANDIDATES_MIN, CANDIDATES_SHARE = 100, 10
+# Priorities may be negative; with this added a sum of more victims is never less.
+PRIORITY_OFFSET = 2**31
+NOT_YET = 2**63
+
+
+class DisruptionBudget(msgspec.Struct, frozen=True):
+    """A PodDisruptionBudget."""
+
+    key: Key
+    selector: LabelSelector
+    allowed: int  # Disruptions that it has left.
+    disrupted: tuple[str, ...] = ()  # Names of pods that it has counted already.
+
+    def covers(self, pod: PodView) -> bool:
+        return (
+            self.key.namespace == pod.key.namespace
+            and pod.key.name not in self.disrupted
+            and self.selector.matches(dict(pod.shape.labels))
+        )
+
+
+class Victim(msgspec.Struct, frozen=True):
+    key: Key
+    uid: str
+    priority: int
+    breaks: str = ""  # The budget that its going would break.
+    reason: str = ""
+
+
+class Preemption(msgspec.Struct, frozen=True):
+    node: str | None  # None: it would not help.
+    victims: tuple[Victim, ...] = ()
+    message: str = ""
+    candidates: int = 0  # Nodes where it would have worked, of those looked at.
+    leaving: bool = False  # Victims of an earlier one are still on their way out.
+
+
+class _Candidate(msgspec.Struct, frozen=True):
+    row: int
+    victims: tuple[PodView, ...]
+    breaks: tuple[str, ...]  # By victim: the budget it breaks, or ''.
+    harm: tuple[int, int, int, int, int]
+
+
+def preempt(
+    pod: PodView,
+    table: NodeTable,
+    world: PlacementContext,
+    budgets: Sequence[DisruptionBudget] = (),
+    rules: Rules = RULES,
+) -> Preemption:
+    """For a pod that `place` found no node for. The table is as it was afterwards."""
+    return Preempter(table, rules).preempt(pod, world, budgets)
+
+
+class Preempter:
+    def __init__(self, table: NodeTable, rules: Rules = RULES) -> None:
+        self._table, self._rules = table, rules
+        self._kept: _Looked | None = None
+
+    def preempt(
+        self, pod: PodView, world: PlacementContext, budgets: Sequence[DisruptionBudget] = ()
+    ) -> Preemption:
+        refusal = _not_eligible(pod, self._table, world)
+        if refusal is not None:
+            return refusal
+        looked = self._look(pod, world, tuple(budgets))
+        if not looked.candidates:
+            return Preemption(None, message=looked.refusals(len(self._table)))
+        best = min(looked.candidates.values(), key=lambda one: (one.harm, one.row))
+        return _preemption(pod, best, self._table, len(looked.candidates))
+
+    def _look(self, pod: PodView, world: PlacementContext, budgets: tuple[DisruptionBudget, ...]) -> _Looked:
+        holder = pod.uid if pod.uid in self._table.claims else ""
+        world = msgspec.structs.replace(world, holder=holder, tie_seed=0, seen={})
+        kept = self._kept
+        if kept is None or not kept.is_for(pod.shape, world, budgets):
+            kept = self._kept = _Looked(ShapeScan(pod.shape, self._table, world, self._rules), budgets)
+        kept.look()
+        return kept
+
+
+class _Looked:
+    """Where pods of one shape could make room, kept right as rows change."""
+
+    def __init__(self, made: ShapeScan, budgets: tuple[DisruptionBudget, ...]) -> None:
+        self.made, self.budgets = made, budgets
+        self.candidates: dict[int, _Candidate] = {}
+        self._refused: dict[int, str] = {}
+        self._untried: dict[int, None] = {}  # In order. Rows beyond what is enough, for when that is used up.
+        self._version = -1
+
+    def is_for(self, shape: PodShape, world: PlacementContext, budgets: tuple[DisruptionBudget, ...]) -> bool:
+        return self.made.shape == shape and self.made.world == world and self.budgets == budgets
+
+    def look(self) -> None:
+        table = self.made.table
+        changed = table.changed_rows(self._version) if self._version >= 0 else None
+        self.made.refresh(self.made.world)
+        self._version = table.version
+        if changed is None or self.made.has_layers:  # A domain is more than a row: look at all.
+            self.candidates, self._refused, self._untried = {}, {}, {}
+            changed = list(range(table.height))
+        for row in changed:
+            self._sort_in(row)
+        for row in list(self._untried):
+            if len(self.candidates) >= max(CANDIDATES_MIN, len(table) // CANDIDATES_SHARE):
+                break
+            self._try(row)
+
+    def _sort_in(self, row: int) -> None:
+        self.candidates.pop(row, None)
+        self._refused.pop(row, None)
+        self._untried.pop(row, None)
+        code = int(self.made.codes()[row]) if row >= 0 else FITS
+        if code in {FITS, Reasons.GONE}:
+            return
+        if self.made.reasons.listed[code].resolvable:
+            self._untried[row] = None
+        else:
+            self._refused[row] = NOT_HELPFUL
+
+    def _try(self, row: int) -> None:
+        del self._untried[row]
+        found = _candidate(self.made, row, self.budgets)
+        if found is None:
+            self._refused[row] = NO_VICTIMS
+        else:
+            self.candidates[row] = found
+
+    def refusals(self, nodes: int) -> str:
+        counts: dict[str, int] = {}
+        for why in self._refused.values():
+            counts[why] = counts.get(why, 0) + 1
+        listed = ", ".join(sorted(f"{count} {why}" for why, count in counts.items()))
+        return f"preemption: 0/{nodes} nodes are available: {listed}."
+
+
+def _not_eligible(pod: PodView, table: NodeTable, world: PlacementContext) -> Preemption | None:
+    if not pod.shape.preempts:
+        return _ineligible("preemptionPolicy=Never")
+    if not world.policy.preemption:
+        return _ineligible(f"policy {world.policy.name}")
+    row = table.row_of.get(pod.nominated)
+    leaving = row is not None and any(
+        one.view.deleting and one.view.priority < pod.priority for one in table.pods_on[row].values()
+    )
+    why = f"terminating pods on the nominated node {pod.nominated}"
+    return _ineligible(why, leaving=True) if leaving else None
+
+
+def _ineligible(why: str, *, leaving: bool = False) -> Preemption:
+    return Preemption(None, message=f"preemption: not eligible due to {why}.", leaving=leaving)
+
+
+def _candidate(made: ShapeScan, row: int, budgets: Iterable[DisruptionBudget]) -> _Candidate | None:
+    """Whom the node would have to let go. None: nobody, or not enough."""
+    table = made.table
+    lower = [one for one in table.pods_on[row].values() if one.view.priority < made.shape.priority]
+    if not lower:
+        return None
+    lower.sort(key=_importance)
+    lifted = [table.lift(one.view.uid) for one in lower]
+    if not made.fits_now(row):
+        for one in lifted:
+            table.put_back(one)
+        return None
+    breaks = _broken(lower, budgets)
+    victims = _victims(made, row, lower, breaks)
+    for one in victims:
+        table.put_back(one)
+    return _weighed(row, victims, breaks)
+
+
+def _victims(made: ShapeScan, row: int, lower: list[CountedPod], breaks: dict[str, str]) -> list[CountedPod]:
+    """Put back who can stay: first those whose going would break a budget, the most important first. Who
+    cannot stay is still lifted, and returned."""
+    victims = []
+    for one in sorted(lower, key=lambda one: not breaks[one.view.uid]):
+        made.table.put_back(one)
+        if not made.fits_now(row):
+            made.table.lift(one.view.uid)
+            victims.append(one)
+    return victims
+
+
+def _importance(one: CountedPod) -> tuple[int, int, str]:
+    """The most important first: by priority, then who has run longest."""
+    return (-one.view.priority, _began(one.view), one.view.uid)
+
+
+def _began(pod: PodView) -> int:
+    """One that has not started yet is as if it started now, after all others."""
+    return pod.started_ns or NOT_YET
+
+
+def _broken(pods: list[CountedPod], budgets: Iterable[DisruptionBudget]) -> dict[str, str]:
+    """Uid -> the budget that has nothing left when its turn comes, or ''."""
+    left = {budget.key: budget.allowed for budget in budgets}
+    listed = list(budgets)
+    found: dict[str, str] = {}
+    for one in pods:
+        found[one.view.uid] = ""
+        for budget in listed:
+            if budget.covers(one.view):
+                left[budget.key] -= 1
+                if left[budget.key] < 0:
+                    found[one.view.uid] = "/".join(budget.key)
+    return found
+
+
+def _weighed(row: int, victims: list[CountedPod], breaks: dict[str, str]) -> _Candidate:
+    views = sorted((one.view for one in victims), key=lambda view: (-view.priority, view.uid))
+    highest = views[0].priority if views else -PRIORITY_OFFSET
+    # The youngest of several equal losses: of each node's most important victims, the one that began first.
+    began = min((_began(view) for view in views if view.priority == highest), default=0)
+    harm = (
+        sum(bool(breaks[view.uid]) for view in views),
+        highest,
+        sum(view.priority + PRIORITY_OFFSET for view in views),
+        len(views),
+        -began,
+    )
+    return _Candidate(row, tuple(views), tuple(breaks[view.uid] for view in views), harm)
+
+
+def _preemption(pod: PodView, best: _Candidate, table: NodeTable, candidates: int) -> Preemption:
+    node = table.names[best.row]
+    for_whom = f"{pod.key.namespace}/{pod.key.name} (priority {pod.priority})"
+    victims = tuple(
+        Victim(
+            view.key,
+            view.uid,
+            view.priority,
+            broken,
+            f"preempted on {node} to make room for {for_whom}"
+            + (f"; breaks budget {broken}" if broken else ""),
+        )
+        for view, broken in zip(best.victims, best.breaks, strict=True)
+    )
+    return Preemption(node, victims, candidates=candidates)

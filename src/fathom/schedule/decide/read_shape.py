@@ -1,0 +1,261 @@
+"""From a Pod's JSON to its shape. Lenient: an API server has validated the object; what it would have refused
+(a selector that cannot be read) selects nothing, so that one odd object cannot stop the scheduler."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from fathom.kinds.capacity_class import CAPACITY_CLASS
+from fathom.kinds.scheduler_override import workloads_of
+from fathom.model.objects import Obj, labels_of, metadata
+from fathom.model.podresources import REQUESTS, pod_amounts
+from fathom.model.quantity import Quantity
+from fathom.model.selectors import (
+    EQUALS,
+    EXISTS,
+    GREATER,
+    IN,
+    LESS,
+    MISSING,
+    NOT_IN,
+    NOTHING,
+    LabelSelector,
+    Requirement,
+)
+from fathom.schedule.decide.shape import (
+    ANY_ADDRESS,
+    CPU,
+    MEMORY,
+    PODS,
+    UNASKED_CPU_MILLI,
+    UNASKED_MEMORY,
+    AffinityTerm,
+    HostPort,
+    Needs,
+    NodeTerm,
+    Pairs,
+    PodShape,
+    Preferred,
+    Spread,
+    Toleration,
+    Weighted,
+)
+
+_OPERATORS = {"In": IN, "NotIn": NOT_IN, "Exists": EXISTS, "DoesNotExist": MISSING, "Gt": GREATER, "Lt": LESS}
+# More than any node has of anything, and small enough that sums and scores of them fit 64 bits. The ledger's.
+_COUNT_MAX = 2**53
+
+
+def shape_of(pod: Obj, *, tenant: str) -> PodShape:
+    spec = pod.get("spec") or {}
+    affinity = spec.get("affinity") or {}
+    labels = labels_of(pod)
+    namespace = str(metadata(pod).get("namespace") or "")
+    containers = (*(spec.get("initContainers") or ()), *(spec.get("containers") or ()))
+    return PodShape(
+        namespace=namespace,
+        tenant=tenant,
+        labels=tuple(sorted(labels.items())),
+        priority=int(spec.get("priority") or 0),
+        preempts=spec.get("preemptionPolicy") != "Never",
+        owner=_owner(pod),
+        workloads=workloads_of(pod) if _owner(pod) else (),
+        capacity_class=str((metadata(pod).get("annotations") or {}).get(CAPACITY_CLASS) or ""),
+        requests=needs_of(pod),
+        scored_cpu_milli=_scored(pod, CPU, UNASKED_CPU_MILLI),
+        scored_memory=_scored(pod, MEMORY, UNASKED_MEMORY),
+        node_selector=_pairs(spec.get("nodeSelector")),
+        node_terms=_node_terms(affinity.get("nodeAffinity") or {}),
+        preferred_nodes=tuple(_preferred_nodes(affinity.get("nodeAffinity") or {})),
+        tolerations=tuple(_toleration(one) for one in spec.get("tolerations") or ()),
+        ports=tuple(_ports(spec)),
+        affinity=tuple(_required(affinity.get("podAffinity"), namespace, labels)),
+        anti_affinity=tuple(_required(affinity.get("podAntiAffinity"), namespace, labels)),
+        preferred_pods=(
+            *_weighted(affinity.get("podAffinity"), namespace, labels, sign=1),
+            *_weighted(affinity.get("podAntiAffinity"), namespace, labels, sign=-1),
+        ),
+        spreads=tuple(_spread(one, labels) for one in spec.get("topologySpreadConstraints") or ()),
+        images=tuple(image_name(str(one.get("image") or "")) for one in containers),
+        claims=tuple(_claims(pod)),
+        gates=tuple(str(one.get("name")) for one in spec.get("schedulingGates") or ()),
+    )
+
+
+def needs_of(pod: Obj) -> Needs:
+    """What the pod takes of a node; one of its places for pods too."""
+    asked = {name: units(name, one) for name, one in pod_amounts(pod, REQUESTS).items()}
+    return tuple(sorted((name, amount) for name, amount in {**asked, PODS: 1}.items() if amount))
+
+
+def units(resource: str, amount: Quantity) -> int:
+    """Whole units of a column: thousandths of a CPU, ones of the rest. Beyond the column: its most."""
+    counted = amount.milli if resource == CPU else amount.value
+    return max(-_COUNT_MAX, min(counted, _COUNT_MAX))
+
+
+def image_name(image: str) -> str:
+    """As nodes list them: with a tag."""
+    tagged = image.rfind(":") > image.rfind("/")
+    return image if tagged or not image else f"{image}:latest"
+
+
+def node_terms_of(selector: Obj | None) -> tuple[NodeTerm, ...] | None:
+    """Of a NodeSelector: a pod's required one, or a PersistentVolume's."""
+    if selector is None:
+        return None
+    return tuple(_node_term(one) for one in selector.get("nodeSelectorTerms") or ())
+
+
+def _owner(pod: Obj) -> str:
+    owners = metadata(pod).get("ownerReferences") or ()
+    found = next((one for one in owners if one.get("controller")), None)
+    return f"{found.get('kind')}/{found.get('name')}" if found else ""
+
+
+def _scored(pod: Obj, resource: str, unasked: int) -> int:
+    """kube-scheduler scores each container that asks for nothing as if it asked for a little."""
+    spec = pod.get("spec") or {}
+    filled = {
+        **spec,
+        "containers": [_with_least(one, resource, unasked) for one in spec.get("containers") or ()],
+    }
+    amount = pod_amounts({"spec": filled}, REQUESTS).get(resource)
+    return units(resource, amount) if amount else 0
+
+
+def _with_least(container: Obj, resource: str, unasked: int) -> Obj:
+    resources = container.get("resources") or {}
+    requests = resources.get("requests") or {}
+    if resource in requests:
+        return container
+    least = f"{unasked}m" if resource == CPU else str(unasked)
+    return {**container, "resources": {**resources, "requests": {**requests, resource: least}}}
+
+
+def _pairs(mapping: Obj | None) -> Pairs:
+    return tuple(sorted((str(name), str(value)) for name, value in (mapping or {}).items()))
+
+
+def _node_terms(affinity: Obj) -> tuple[NodeTerm, ...] | None:
+    return node_terms_of(affinity.get("requiredDuringSchedulingIgnoredDuringExecution"))
+
+
+def _preferred_nodes(affinity: Obj) -> Iterator[Preferred]:
+    for one in affinity.get("preferredDuringSchedulingIgnoredDuringExecution") or ():
+        term = _node_term(one.get("preference") or {})
+        if one.get("weight") and (term.labels or term.fields):
+            yield Preferred(int(one["weight"]), term)
+
+
+def _node_term(term: Obj) -> NodeTerm:
+    return NodeTerm(
+        labels=tuple(_requirement(one) for one in term.get("matchExpressions") or ()),
+        fields=tuple(_requirement(one) for one in term.get("matchFields") or ()),
+    )
+
+
+def _requirement(expression: Obj) -> Requirement:
+    operator = _OPERATORS.get(str(expression.get("operator")), IN)
+    values = tuple(sorted({str(value) for value in expression.get("values") or ()}))
+    if operator in {GREATER, LESS} and not (len(values) == 1 and _is_number(values[0])):
+        operator, values = IN, ()
+    return Requirement(str(expression.get("key") or ""), operator, values)
+
+
+def _is_number(text: str) -> bool:
+    return (
+        len(text) <= 20
+        and text.removeprefix("-").removeprefix("+").isascii()
+        and text.lstrip("+-").isdecimal()
+    )
+
+
+def _toleration(one: Obj) -> Toleration:
+    return Toleration(
+        key=str(one.get("key") or ""),
+        exists=one.get("operator") == "Exists",
+        value=str(one.get("value") or ""),
+        effect=str(one.get("effect") or ""),
+    )
+
+
+def _ports(spec: Obj) -> Iterator[HostPort]:
+    sidecars = (one for one in spec.get("initContainers") or () if one.get("restartPolicy") == "Always")
+    for container in (*(spec.get("containers") or ()), *sidecars):
+        for port in container.get("ports") or ():
+            if port.get("hostPort"):
+                address = str(port.get("hostIP") or ANY_ADDRESS)
+                address = ANY_ADDRESS if address == "::" else address  # As the ledger sees it.
+                protocol = str(port.get("protocol") or "TCP")
+                yield HostPort(int(port["hostPort"]), protocol, address)
+
+
+def _required(affinity: Obj | None, namespace: str, labels: dict[str, str]) -> Iterator[AffinityTerm]:
+    for one in (affinity or {}).get("requiredDuringSchedulingIgnoredDuringExecution") or ():
+        yield _term(one, namespace, labels)
+
+
+def _weighted(
+    affinity: Obj | None, namespace: str, labels: dict[str, str], *, sign: int
+) -> Iterator[Weighted]:
+    for one in (affinity or {}).get("preferredDuringSchedulingIgnoredDuringExecution") or ():
+        term = _term(one.get("podAffinityTerm") or {}, namespace, labels)
+        yield Weighted(sign * int(one.get("weight") or 0), term)
+
+
+def _term(term: Obj, namespace: str, labels: dict[str, str]) -> AffinityTerm:
+    listed = tuple(sorted({str(one) for one in term.get("namespaces") or ()}))
+    selected = term.get("namespaceSelector")
+    return AffinityTerm(
+        topology_key=str(term.get("topologyKey") or ""),
+        selector=narrowed(
+            selector_of(term.get("labelSelector")),
+            labels,
+            same=term.get("matchLabelKeys") or (),
+            other=term.get("mismatchLabelKeys") or (),
+        ),
+        namespaces=listed if listed or selected is not None else (namespace,),
+        namespace_selector=None if selected is None else selector_of(selected),
+    )
+
+
+def _spread(one: Obj, labels: dict[str, str]) -> Spread:
+    selector = selector_of(one.get("labelSelector"))
+    return Spread(
+        topology_key=str(one.get("topologyKey") or ""),
+        max_skew=int(one.get("maxSkew") or 1),
+        hard=one.get("whenUnsatisfiable", "DoNotSchedule") == "DoNotSchedule",
+        selector=narrowed(selector, labels, same=one.get("matchLabelKeys") or (), other=()),
+        min_domains=int(one.get("minDomains") or 1),
+        honor_affinity=one.get("nodeAffinityPolicy", "Honor") != "Ignore",
+        honor_taints=one.get("nodeTaintsPolicy", "Ignore") == "Honor",
+    )
+
+
+def selector_of(selector: Any) -> LabelSelector:
+    try:
+        return LabelSelector.from_object(selector)
+    except (ValueError, AttributeError, TypeError):
+        return NOTHING
+
+
+def narrowed(
+    selector: LabelSelector, labels: dict[str, str], *, same: Iterable[str], other: Iterable[str]
+) -> LabelSelector:
+    """With the pod's own values of these labels (or anything but them) asked for as well."""
+    added = [Requirement(key, EQUALS, (labels[key],)) for key in same if key in labels]
+    added += [Requirement(key, NOT_IN, (labels[key],)) for key in other if key in labels]
+    if not added or selector.nothing:
+        return selector
+    return LabelSelector.of(list(dict.fromkeys((*selector.requirements, *added))))
+
+
+def _claims(pod: Obj) -> Iterator[str]:
+    for volume in (pod.get("spec") or {}).get("volumes") or ():
+        claim = volume.get("persistentVolumeClaim")
+        if claim:
+            yield str(claim.get("claimName") or "")
+        elif volume.get("ephemeral") is not None:
+            yield f"{metadata(pod).get('name')}-{volume.get('name')}"

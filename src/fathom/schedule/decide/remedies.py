@@ -1,0 +1,390 @@
+"""For each rule, the smallest change after which it would not object, and who can make it. All are tried."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+
+import msgspec
+
+from fathom.model.quantity import BINARY, of_milli, of_value
+from fathom.model.well_known import QUARANTINE_TAINT
+from fathom.schedule.decide.context import Allowed, QuotaLimit
+from fathom.schedule.decide.filters.nodes import BLOCKING
+from fathom.schedule.decide.filters.podaffinity import together
+from fathom.schedule.decide.filters.quota import QuotaLayer, quota_reason
+from fathom.schedule.decide.filters.resources import promised_to_others
+from fathom.schedule.decide.filters.spread import ZoneSkew, skew_of, zone_spread, zones_concerned
+from fathom.schedule.decide.node_columns import MISSING, UNSCHEDULABLE
+from fathom.schedule.decide.node_table import NodeTable
+from fathom.schedule.decide.pod_groups import matches
+from fathom.schedule.decide.pods import PodView
+from fathom.schedule.decide.rows import Reasons, Rows
+from fathom.schedule.decide.shape import CPU, MEMORY, PODS, PodShape, Spread, Taint, Toleration
+from fathom.schedule.decide.trial import ELSEWHERE, GRANT, ROOM, WAIT, WISH, Remedy, Trial
+from fathom.schedule.decide.verdicts import FITS
+
+OWNER, OPERATOR, TENANT_ADMIN = "the pod's owner", "a cluster operator", "who grants the tenant's quota"
+
+CORDON, TAINTS, AFFINITY = "NodeUnschedulable", "TaintToleration", "NodeAffinity"
+# More different taints, selectors or pods than this are not tried, or named, one by one.
+TRIED_MAX, NAMED_MAX = 16, 3
+SYSTEM = ("node.kubernetes.io/", "fathom.dev/", "node.cloudprovider.kubernetes.io/")
+
+
+# Nodes.
+
+
+def freshness(trial: Trial) -> Iterator[Remedy]:
+    rows = trial.opened(world={"view_age_ms": 0})
+    text = f"wait until the scheduler's view is fresh again (it is {trial.world.view_age_ms} ms old)"
+    yield from _if_any("Freshness", rows, text, "time", effort=WAIT)
+
+
+def cordon(trial: Trial) -> Iterator[Remedy]:
+    """Cordoning puts a taint on the node as well; uncordoning takes both away."""
+    tolerating = Toleration(UNSCHEDULABLE.key, True, "", UNSCHEDULABLE.effect)
+    rows = trial.opened(tolerations=(*trial.shape.tolerations, tolerating))
+    yield from _if_any(CORDON, rows, f"uncordon {_one_of(rows)}", OPERATOR, effort=GRANT)
+
+
+def taints(trial: Trial) -> Iterator[Remedy]:
+    """Tolerating one taint, or taking it away."""
+    for taint in _untolerated(trial):
+        tolerating = Toleration(taint.key, False, taint.value, taint.effect)
+        rows = trial.opened(tolerations=(*trial.shape.tolerations, tolerating))
+        shown = f"{taint.key}={taint.value}:{taint.effect}" if taint.value else f"{taint.key}:{taint.effect}"
+        if taint.key == QUARANTINE_TAINT:
+            text = f"repair {_one_of(rows)} and lift the quarantine"
+            yield from _if_any(TAINTS, rows, text, OPERATOR, effort=GRANT)
+        elif taint.key.startswith(SYSTEM):
+            text = f"repair {_one_of(rows)}, of which the taint {shown} tells"
+            yield from _if_any(TAINTS, rows, text, OPERATOR, effort=GRANT)
+        else:
+            text = f"tolerate the taint {shown} of {_nodes(len(rows))}, or remove it"
+            yield from _if_any(TAINTS, rows, text, OWNER, effort=WISH)
+
+
+def _untolerated(trial: Trial) -> list[Taint]:
+    """Those of most nodes first."""
+    counts: dict[Taint, int] = {}
+    table = trial.table
+    for row in _alive(trial):
+        for taint in table.taints[int(table.taint_sets[row])]:
+            if taint.effect in BLOCKING and taint != UNSCHEDULABLE and not trial.shape.tolerates(taint):
+                counts[taint] = counts.get(taint, 0) + 1
+    return sorted(counts, key=lambda one: (-counts[one], one.key, one.value, one.effect))[:TRIED_MAX]
+
+
+def affinity(trial: Trial) -> Iterator[Remedy]:
+    for key, value in trial.shape.node_selector[:TRIED_MAX]:
+        fewer = tuple(one for one in trial.shape.node_selector if one != (key, value))
+        rows = trial.opened(node_selector=fewer)
+        if len(rows):
+            text = f"drop {key}={value} from the nodeSelector, or label {_one_of(rows)} with it"
+            yield Remedy(AFFINITY, text, OWNER, len(rows), ELSEWHERE)
+            return
+    rows = trial.opened(node_selector=(), node_terms=None)
+    text = f"change the pod's node affinity so that {_one_of(rows)} matches"
+    yield from _if_any(AFFINITY, rows, text, OWNER, effort=ELSEWHERE)
+
+
+# Ours.
+
+
+def override(trial: Trial) -> Iterator[Remedy]:
+    """One that ends is enough where it alone keeps some node away."""
+    names = tuple(dict.fromkeys(one.override for one in trial.world.avoided))
+    for name in names:
+        left = tuple(one for one in trial.world.avoided if one.override != name)
+        rows = trial.opened(world={"avoided": left})
+        if len(rows):
+            yield Remedy("Override", _ended((name,)), OPERATOR, len(rows), GRANT)
+            return
+    yield from _if_any("Override", trial.opened(world={"avoided": ()}), _ended(names), OPERATOR, effort=GRANT)
+
+
+def _ended(names: Iterable[str]) -> str:
+    return f"end override {' and '.join(names)}, or let it expire"
+
+
+def trust(trial: Trial) -> Iterator[Remedy]:
+    rows = trial.opened(world={"doubted": ()})
+    text = f"wait until the scheduler's view of {_one_of(rows)} is as new as the server's"
+    yield from _if_any("NodeTrust", rows, text, "time", effort=WAIT)
+
+
+def capacity_class(trial: Trial) -> Iterator[Remedy]:
+    wanted = trial.shape.capacity_class
+    for name in (wanted,) if wanted else _classes(trial):
+        rows = trial.opened(world={"allowed": (*trial.world.allowed, Allowed("", name))})
+        text = f"an override that allows capacity class {name} would open {_nodes(len(rows))}"
+        admitted = f", and so would admitting tenant {trial.shape.tenant} to it"
+        yield from _if_any("CapacityClass", rows, text + admitted, OPERATOR, effort=GRANT)
+    if wanted:
+        rows = trial.opened(capacity_class="")
+        yield from _if_any("CapacityClass", rows, f"do without capacity class {wanted}", OWNER, effort=WISH)
+
+
+def _classes(trial: Trial) -> list[str]:
+    return [one.name for one in trial.table.reserved[:TRIED_MAX]]
+
+
+def quota(trial: Trial) -> Iterator[Remedy]:
+    """By place: a zone and the class that the pod would draw on there. All that is short there is to be
+    granted."""
+    given = trial.world.quota
+    rows = trial.opened(without=("TenantQuota",))
+    if given is None or not len(rows):
+        return
+    layer = QuotaLayer(trial.shape, Rows(trial.table), trial.world, given, Reasons())
+    places: dict[int, int] = {}
+    for row in rows.numbers():
+        domain = int(layer.domains[row])
+        places[domain] = places.get(domain, 0) + 1
+    for domain, count in places.items():
+        short = layer.short_at(domain)
+        text = " and ".join(_quota_short(given.tenant, *one) for one in short)
+        yield Remedy("TenantQuota", text, TENANT_ADMIN, count, GRANT, len(short))
+
+
+def _quota_short(tenant: str, limit: QuotaLimit, name: str, over: int) -> str:
+    unit = "pod" if name == PODS and over == 1 else name
+    return f"{quota_reason(tenant, limit)} is short by {shown(name, over)} {unit}"
+
+
+# Room.
+
+
+def ports(trial: Trial) -> Iterator[Remedy]:
+    rows = trial.opened(without=("NodePorts",))
+    wanted = ", ".join(f"{one.port}/{one.protocol}" for one in trial.shape.ports)
+    yield from _if_any(
+        "NodePorts", rows, f"free host port {wanted} on {_one_of(rows)}", OPERATOR, effort=GRANT
+    )
+
+
+def resources(trial: Trial) -> Iterator[Remedy]:
+    """The node that is short of the fewest things, and of the least of them; or who has been promised what is
+    there."""
+    yield from _without_promises(trial)
+    rows = trial.opened(without=("NodeResourcesFit",))
+    ranked = [(_rank(short), row, short) for row, short in _shortages(trial, rows) if short]
+    if not ranked:
+        return
+    rank, row, short = min(ranked)
+    words = " and ".join(_lack(one, asked - free) for one, asked, free in short)
+    asks = ", ".join(
+        f"{shown(one, asked)} {one} asked for, {shown(one, free)} free" for one, asked, free in short
+    )
+    text = f"node {trial.table.names[row]} lacks {words} ({asks})"
+    yield Remedy("NodeResourcesFit", text, OPERATOR, 1, ROOM, rank[0] * 10**6 + rank[1])
+
+
+Short = list[tuple[str, int, int]]  # (resource, asked for, free)
+
+
+def _rank(short: Short) -> tuple[int, int]:
+    return len(short), sum(1000 * (asked - free) // max(asked, 1) for _, asked, free in short)
+
+
+def _shortages(trial: Trial, rows: Rows) -> Iterator[tuple[int, Short]]:
+    table, promised = trial.table, promised_to_others(trial.shape, rows, trial.world)
+    for at, row in enumerate(rows.numbers()):
+        short = []
+        for name, asked in trial.shape.requests:
+            column = table.resources[name]
+            free = int(table.allocatable[row, column] - table.tally.requested[row, column])
+            free -= 0 if promised is None else int(promised[at, column])
+            if asked > free:
+                short.append((name, asked, max(free, 0)))
+        yield row, short
+
+
+def _without_promises(trial: Trial) -> Iterator[Remedy]:
+    """Room that is there, and not for this pod: kept by a class, or held for somebody."""
+    for one in trial.table.reserved[:TRIED_MAX]:
+        if one.kept and not trial.shape.capacity_class:
+            rows = trial.opened(world={"allowed": (*trial.world.allowed, Allowed("", one.name))})
+            text = (
+                f"an override that allows capacity class {one.name} would open {_nodes(len(rows))},"
+                " parts of which are kept for it"
+            )
+            yield from _if_any("NodeResourcesFit", rows, text, OPERATOR, effort=GRANT)
+    if trial.table.claims_on:
+        highest = trial.opened(priority=2**31)  # Before every claim.
+        text = f"room on {_one_of(highest)} is held for a nominated pod or by a Reservation, which must end"
+        yield from _if_any("NodeResourcesFit", highest, text, OPERATOR, effort=ROOM, amount=10**9)
+
+
+def _lack(resource: str, missing: int) -> str:
+    return "a place for one more pod" if resource == PODS else f"{shown(resource, missing)} {resource}"
+
+
+def shown(resource: str, amount: int) -> str:
+    if resource == CPU:
+        return str(of_milli(amount))
+    return str(of_value(amount, BINARY if resource == MEMORY else "DecimalSI"))
+
+
+def volumes(trial: Trial) -> Iterator[Remedy]:
+    rows = trial.opened(without=("VolumeBinding",))
+    claims = ", ".join(trial.shape.claims)
+    text = f"bind claim {claims} to a volume that {_one_of(rows)} reaches"
+    yield from _if_any("VolumeBinding", rows, text, OPERATOR, effort=ROOM)
+
+
+# Topology.
+
+
+def spread(trial: Trial) -> Iterator[Remedy]:
+    rule, hard = "PodTopologySpread", [one for one in trial.shape.spreads if one.hard]
+    for one in hard:
+        others = tuple(other for other in trial.shape.spreads if other != one)
+        rows = trial.opened(spreads=others)
+        if len(rows):
+            skew = skew_of(one, trial.shape, Rows(trial.table))
+            most = _skew_needed(one, skew, rows)
+            if most:
+                rows = trial.opened(spreads=(*others, msgspec.structs.replace(one, max_skew=most)))
+            text = _relaxed(one, skew, most, rows, f"maxSkew over {one.topology_key}")
+            yield Remedy(rule, text, OWNER, len(rows), WISH, most)
+    if len(hard) > 1:
+        rows = trial.opened(spreads=())
+        keys = " and ".join(dict.fromkeys(one.topology_key for one in hard))
+        yield from _if_any(rule, rows, f"relax the spread over {keys}", OWNER, effort=WISH, amount=10**6)
+
+
+def zone_skew(trial: Trial) -> Iterator[Remedy]:
+    rows = trial.opened(without=("MaxZoneSkew",))
+    constraint, policy = zone_spread(trial.shape, trial.world), trial.world.policy
+    if constraint is None or not len(rows):
+        return
+    everywhere = Rows(trial.table)
+    skew = skew_of(constraint, trial.shape, everywhere, only=zones_concerned(everywhere, trial.world))
+    most = _skew_needed(constraint, skew, rows)
+    rows = trial.opened(world={"policy": msgspec.structs.replace(policy, max_zone_skew=most)})
+    text = _relaxed(constraint, skew, most, rows, f"maxZoneSkew of policy {policy.name}")
+    yield Remedy("MaxZoneSkew", text, OPERATOR, len(rows), ROOM, most)
+
+
+def _skew_needed(constraint: Spread, skew: ZoneSkew, rows: Rows) -> int:
+    """What the constraint would have to allow for the nearest of the rows. 0: they lack its label."""
+    there = [value for value in rows.labels(constraint.topology_key) if value is not None]
+    return min((skew.counts.get(value, 0) + skew.own - skew.least for value in there), default=0)
+
+
+def _relaxed(constraint: Spread, skew: ZoneSkew, most: int, rows: Rows, limit: str) -> str:
+    """`limit`: what would have to be raised, by name."""
+    if not most:
+        return f"label {_one_of(rows)} with {constraint.topology_key}"
+    if len(skew.counts) < constraint.min_domains:
+        lacking = constraint.min_domains - len(skew.counts)
+        where = f"add {lacking} more to the {len(skew.counts)} domains"
+    else:
+        fewest = sorted(value for value, count in skew.counts.items() if count == skew.least)
+        where = f"open a node in {' or '.join(fewest[:NAMED_MAX])}, with the fewest such pods, to it"
+    return f"raise {limit} from {constraint.max_skew} to {most}, or {where}"
+
+
+def neighbours(trial: Trial) -> Iterator[Remedy]:
+    rule = "InterPodAffinity"
+    rows = trial.opened(affinity=())
+    text = f"place a pod that its affinity asks for near {_one_of(rows)}"
+    yield from _if_any(rule, rows, text, OWNER, effort=WISH)
+    near = _with_company(trial, trial.opened(without=(rule,)))
+    if not near:
+        return
+    row, blockers = _fewest(trial, near)
+    named = ", ".join(blockers[:NAMED_MAX])
+    more = f" and {len(blockers) - NAMED_MAX} more" if len(blockers) > NAMED_MAX else ""
+    text = f"let {named}{more} leave the neighbourhood of {trial.table.names[row]}"
+    yield Remedy(rule, text, OPERATOR, 1, WISH, len(blockers))
+
+
+def _with_company(trial: Trial, rows: Rows) -> list[int]:
+    """Those of the rows where the pod's own affinity is met."""
+    layers = together(trial.shape, Rows(trial.table), Reasons())
+    return [row for row in rows.numbers() if all(one.codes[int(one.domains[row])] == FITS for one in layers)]
+
+
+def _fewest(trial: Trial, rows: list[int]) -> tuple[int, list[str]]:
+    """The row with the fewest pods near it that the pod must not be near, or that must not be near it."""
+    table = trial.table
+    near: dict[tuple[str, int], dict[str, None]] = {}  # By label and domain.
+    for placed in table.placed.values():
+        for key in _repelling(trial.shape, placed.view, table) if placed.row >= 0 else ():
+            domain = int(table.label_column(key).ids[placed.row])
+            near.setdefault((key, domain), {})["/".join(placed.view.key)] = None
+    keys = sorted({key for key, _ in near})
+    found = []
+    for row in rows:
+        at = [(key, int(table.label_column(key).ids[row])) for key in keys]
+        names = sorted({name for one in at if one[1] != MISSING for name in near.get(one, ())})
+        if names:
+            found.append((len(names), row, names))
+    _, row, names = min(found, default=(0, rows[0], []))
+    return row, names
+
+
+def _repelling(shape: PodShape, pod: PodView, table: NodeTable) -> Iterator[str]:
+    """The labels over which the two keep apart."""
+    ours = (shape.namespace, dict(shape.labels))
+    theirs = (pod.shape.namespace, dict(pod.shape.labels))
+    for term in shape.anti_affinity:
+        if matches(term, *theirs, table.namespaces):
+            yield term.topology_key
+    for term in pod.shape.anti_affinity:
+        if matches(term, *ours, table.namespaces):
+            yield term.topology_key
+
+
+# Words.
+
+
+def lifted(rule: str) -> Callable[[Trial], Iterator[Remedy]]:
+    """A rule that has no advice of its own: at least where it alone is in the way."""
+
+    def found(trial: Trial) -> Iterator[Remedy]:
+        rows = trial.opened(without=(rule,))
+        text = f"rule {rule} alone keeps it from {_one_of(rows)}"
+        yield from _if_any(rule, rows, text, OPERATOR, effort=WISH)
+
+    return found
+
+
+def _if_any(rule: str, rows: Rows, text: str, by: str, *, effort: int, amount: int = 0) -> Iterator[Remedy]:
+    if len(rows):
+        yield Remedy(rule, text, by, len(rows), effort, amount)
+
+
+def _alive(trial: Trial) -> Iterable[int]:
+    return [trial.only] if trial.only is not None else trial.table.row_of.values()
+
+
+def _nodes(count: int) -> str:
+    return "1 node" if count == 1 else f"{count} nodes"
+
+
+def _one_of(rows: Rows) -> str:
+    """'node-1', or 'one of 3 nodes (such as node-1)'."""
+    if not len(rows):
+        return "no node"
+    return rows.names[0] if len(rows) == 1 else f"one of {len(rows)} nodes (such as {rows.names[0]})"
+
+
+REMEDIES: Mapping[str, Callable[[Trial], Iterator[Remedy]]] = {
+    "Freshness": freshness,
+    CORDON: cordon,
+    TAINTS: taints,
+    AFFINITY: affinity,
+    "Override": override,
+    "NodeTrust": trust,
+    "CapacityClass": capacity_class,
+    "VolumeBinding": volumes,
+    "NodePorts": ports,
+    "NodeResourcesFit": resources,
+    "PodTopologySpread": spread,
+    "InterPodAffinity": neighbours,
+    "MaxZoneSkew": zone_skew,
+    "TenantQuota": quota,
+}

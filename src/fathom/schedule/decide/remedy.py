@@ -1,0 +1,84 @@
+"""The smallest change that would admit a pod: what is missing where it is nearest.
+
+Each rule that rejected nodes offers its remedies (`remedies.py`), each tried by the decider itself. The least
+effort comes first; of equal ones, that of the rule which nodes come to last: they have passed all the others.
+Where no single change is enough, the node that the fewest rules keep away is named with all that it needs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+
+from fathom.schedule.decide.context import PlacementContext
+from fathom.schedule.decide.node_table import NodeTable
+from fathom.schedule.decide.remedies import CORDON, OWNER, REMEDIES, TAINTS, lifted
+from fathom.schedule.decide.rules import RULES, Rules
+from fathom.schedule.decide.shape import PodShape
+from fathom.schedule.decide.shape_scan import ShapeScan
+from fathom.schedule.decide.trial import BUILD, Remedy, Trial, without_rules
+from fathom.schedule.decide.verdicts import FITS
+
+__all__ = ["OWNER", "Remedy", "remedies"]
+
+NO_NODES = Remedy("NodeName", "add a node: there is none", "a cluster operator", 0, BUILD)
+# Nodes that are asked what each rule alone says of them, when no single change helps.
+ROWS_MAX = 1000
+
+
+def remedies(
+    shape: PodShape, table: NodeTable, world: PlacementContext, rules: Rules = RULES
+) -> list[Remedy]:
+    """What would admit it, the smallest first. Empty: the pod fits already."""
+    if not len(table):
+        return [NO_NODES]
+    made = ShapeScan(shape, table, world, rules)
+    if (made.codes() == FITS).any():
+        return []
+    trial = Trial(shape, table, world, rules)
+    found = _sorted(_offered(made.rejecting_rules(), trial), rules)
+    return found or _several(trial)
+
+
+def _offered(names: Iterable[str], trial: Trial) -> list[Remedy]:
+    # A cordon shows as the one rule or as the other, a taint.
+    wanted = dict.fromkeys(one for name in names for one in ((CORDON, TAINTS) if name == TAINTS else (name,)))
+    return [one for name in wanted for one in REMEDIES.get(name, lifted(name))(trial)]
+
+
+def _sorted(found: list[Remedy], rules: Rules) -> list[Remedy]:
+    order = {one.name: at for at, one in enumerate(rules.filters)}
+    return sorted(
+        found, key=lambda one: (one.effort, -order.get(one.rule, 0), one.amount, -one.nodes, one.change)
+    )
+
+
+def _several(trial: Trial) -> list[Remedy]:
+    """All that one node needs, for the node that needs the least."""
+    objecting = _objecting(trial)
+    if not objecting:
+        return []
+    row = min(objecting, key=lambda row: (len(objecting[row]), row))
+    parts: list[Remedy] = []
+    for name in objecting[row]:
+        others = [one for one in objecting[row] if one != name]
+        parts += _sorted(_offered((name,), trial.on(row, without=others)), trial.rules)[:1]
+    # A cordon is one thing, though two rules see it.
+    text = "; and ".join(dict.fromkeys(part.change for part in parts))
+    who = " and ".join(dict.fromkeys(part.by for part in parts))
+    return [Remedy(parts[-1].rule, text, who, 1, BUILD)] if parts else []
+
+
+def _objecting(trial: Trial) -> dict[int, list[str]]:
+    """Row -> the rules that keep the pod from it, each asked alone."""
+    rows = np.flatnonzero(trial.table.alive[: trial.table.height])[:ROWS_MAX].tolist()
+    found: dict[int, list[str]] = {row: [] for row in rows}
+    names = [one.name for one in trial.rules.filters]
+    for name in names:
+        alone = without_rules(trial.rules, (other for other in names if other != name))
+        codes = ShapeScan(trial.shape, trial.table, trial.world, alone).codes()
+        for row in rows:
+            if codes[row] != FITS:
+                found[row].append(name)
+    return found

@@ -1,0 +1,147 @@
+"""From objects of fathom.dev and of storage to what the rules read: which of them concern a pod, and how.
+
+Pure. An object that cannot be read concerns nobody; the API that stored it has said so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from fathom.kinds.capacity_class import CapacityClass
+from fathom.kinds.policy_rollout import PolicyRollout, policy_in
+from fathom.kinds.scheduler_override import NODE_CLASS_LABEL, WORKLOAD_TARGETS, SchedulerOverride, named
+from fathom.kinds.scheduling_policy import BUILT_IN, SchedulingPolicy
+from fathom.kinds.schema import Amount
+from fathom.kinds.tenant_quota import TenantQuota
+from fathom.model.objects import Obj, labels_of, lookup
+from fathom.model.quantity import parse
+from fathom.model.well_known import HOSTNAME_LABEL, POOL_LABEL, REGION_LABEL, ZONE_LABEL
+from fathom.schedule.decide.context import Allowed, Avoided, Policy, Quota, QuotaLimit, Reserved, Volume
+from fathom.schedule.decide.pods import PodView
+from fathom.schedule.decide.read_shape import node_terms_of, units
+from fathom.schedule.decide.shape import Needs, Pairs
+
+LABELS = {"region": REGION_LABEL, "zone": ZONE_LABEL, "node": HOSTNAME_LABEL, "pool": POOL_LABEL}
+
+
+def workloads(pod: PodView) -> tuple[str, ...]:
+    """Names by which overrides and scopes may call it. A pod that belongs to nothing is its own workload."""
+    return pod.shape.workloads or (pod.key.name,)
+
+
+def policy_for(
+    pod: PodView, rollouts: Iterable[PolicyRollout], policies: Mapping[str, SchedulingPolicy]
+) -> Policy:
+    """Of the rollouts that concern it, the narrowest speaks."""
+    names = workloads(pod)
+    concerned = [
+        rollout
+        for rollout in rollouts
+        if rollout.spec.scope.includes(tenant=pod.tenant, namespace=pod.key.namespace, workloads=names)
+    ]
+    identity = f"{pod.key.namespace}/{names[-1]}"
+    for rollout in sorted(concerned, key=lambda one: (-one.spec.scope.narrowness, one.metadata.name)):
+        found = policies.get(policy_in(rollout, identity))
+        if found is not None:
+            return policy_of(found)
+    return Policy(name=BUILT_IN)
+
+
+def policy_of(policy: SchedulingPolicy) -> Policy:
+    spec = policy.spec
+    age_s = spec.max_view_age_seconds
+    return Policy(
+        name=policy.metadata.name,
+        revision=int(policy.metadata.resource_version or 0),
+        weights=spec.weights,
+        filters=spec.filters,
+        disabled_filters=spec.disabled_filters,
+        max_zone_skew=spec.max_zone_skew,
+        preemption=spec.preemption,
+        max_view_age_ms=None if age_s is None else 1000 * age_s,
+        regions=spec.scope.regions,
+    )
+
+
+def needs_of(resources: Mapping[str, Amount]) -> Needs:
+    return tuple(sorted((name, units(name, parse(str(amount)))) for name, amount in resources.items()))
+
+
+def quota_of(quota: TenantQuota) -> Quota:
+    return Quota(
+        quota.metadata.name,
+        tuple(
+            QuotaLimit(needs_of(limit.resources), limit.zone, limit.capacity_class)
+            for limit in quota.spec.limits
+        ),
+        int(quota.metadata.resource_version or 0),
+    )
+
+
+def reserved_of(one: CapacityClass) -> Reserved:
+    spec = one.spec
+    return Reserved(
+        one.name, tuple(sorted(spec.node_selector.items())), needs_of(spec.resources), spec.tenants
+    )
+
+
+def concerns(override: SchedulerOverride, pod: PodView) -> bool:
+    target = named(override.spec.target)
+    if target is None or target.kind not in WORKLOAD_TARGETS:
+        return False
+    return pod.key.namespace == override.metadata.namespace and target.name in workloads(pod)
+
+
+def avoided_by(override: SchedulerOverride, pod: PodView) -> tuple[Avoided, ...]:
+    name, target = _name(override), named(override.spec.target)
+    changes = override.spec.changes
+    if target is not None and target.kind in LABELS:
+        held = changes.cordon or changes.drain
+        return (Avoided(name, LABELS[target.kind], (target.name,)),) if held else ()
+    if not concerns(override, pod):
+        return ()
+    listed = {
+        ZONE_LABEL: changes.avoid_zones,
+        HOSTNAME_LABEL: changes.avoid_nodes,
+        NODE_CLASS_LABEL: changes.avoid_node_classes,
+        POOL_LABEL: changes.avoid_pools,
+        **changes.avoid_topology,
+    }
+    scope = scope_of(override)
+    return tuple(Avoided(name, label, values, scope) for label, values in sorted(listed.items()) if values)
+
+
+def allowed_by(override: SchedulerOverride, pod: PodView, *, used: int) -> tuple[Allowed, ...]:
+    changes = override.spec.changes
+    if not changes.allow_reserved_capacity_class or not concerns(override, pod):
+        return ()
+    most = changes.reserved_replicas
+    left = None if most is None else max(0, most - used)
+    return (Allowed(_name(override), changes.allow_reserved_capacity_class, left, scope_of(override)),)
+
+
+def scope_of(override: SchedulerOverride) -> Pairs:
+    place = named(override.spec.scope)
+    return ((LABELS[place.kind], place.name),) if place is not None and place.kind in LABELS else ()
+
+
+def _name(override: SchedulerOverride) -> str:
+    return f"{override.metadata.namespace}/{override.metadata.name}"
+
+
+def volume_of(claim: Obj | None, volumes: Mapping[str, Obj]) -> Volume:
+    """Where the volume behind a claim can be reached from."""
+    if claim is None:
+        return Volume(missing=True)
+    bound = str(lookup(claim, "spec", "volumeName") or "")
+    if not bound:
+        return Volume(unbound=True)
+    volume = volumes.get(bound)
+    if volume is None:
+        return Volume(unbound=True)
+    required = lookup(volume, "spec", "nodeAffinity", "required")
+    labels = labels_of(volume)
+    zones = tuple(
+        (label, tuple(labels[label].split("__"))) for label in (REGION_LABEL, ZONE_LABEL) if label in labels
+    )
+    return Volume(node_terms=node_terms_of(required), zones=zones)

@@ -1,0 +1,160 @@
+"""Some rows of the table, as rules see them; and the reasons that a pass hands out codes for.
+
+A rule is asked about all rows at once, or about the few that changed. It reads columns through here and gives
+back one value per row, so it need not know which of the two it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fathom.model.selectors import EXISTS, GREATER, IN, LESS, NOT_IN, Requirement
+from fathom.model.selectors import MISSING as ABSENT
+from fathom.schedule.decide.node_columns import MISSING, Bools, Ids, Ints, LabelColumn
+from fathom.schedule.decide.node_table import NodeTable
+from fathom.schedule.decide.shape import NodeTerm, Pairs
+from fathom.schedule.decide.verdicts import CODES_MAX, Codes, Reason
+
+
+class Rows:
+    def __init__(self, table: NodeTable, rows: NDArray[np.intp] | None = None) -> None:
+        self.table = table
+        self.whole = rows is None  # All rows, in order, gaps included.
+        self.index: slice | NDArray[np.intp] = slice(0, table.height) if rows is None else rows
+        self.size = table.height if rows is None else int(rows.size)
+
+    def __len__(self) -> int:
+        return self.size
+
+    @property
+    def names(self) -> list[str]:
+        return self.table.names if self.whole else [self.table.names[row] for row in self.numbers()]
+
+    def numbers(self) -> list[int]:
+        return list(range(self.size)) if isinstance(self.index, slice) else self.index.tolist()
+
+    def position(self, row: int) -> int | None:
+        """Where a row of the table is among these."""
+        if isinstance(self.index, slice):
+            return row if row < self.size else None
+        found = np.flatnonzero(self.index == row)
+        return int(found[0]) if found.size else None
+
+    def yes(self) -> Bools:
+        return np.ones(self.size, dtype=np.bool_)
+
+    def no(self) -> Bools:
+        return np.zeros(self.size, dtype=np.bool_)
+
+    def codes(self) -> Codes:
+        return np.zeros(self.size, dtype=np.uint8)
+
+    def label_ids(self, key: str) -> Ids:
+        """One id per row, into `label_values(key)`; 0 where the node does not have the label."""
+        return self.table.label_column(key).ids[self.index]
+
+    def label_values(self, key: str) -> list[str]:
+        return self.table.label_column(key).values
+
+    def labels(self, key: str) -> list[str | None]:
+        """The label's value of each row. Slower than ids: for rules of your own."""
+        values = self.label_values(key)
+        return [values[one] if one else None for one in self.label_ids(key).tolist()]
+
+    def amounts(self, resource: str) -> tuple[Ints, Ints]:
+        """Allocatable and requested, one of each per row; CPU in thousandths, the rest in ones."""
+        column = self.table.resources.get(resource)
+        if column is None:
+            return np.zeros(self.size, dtype=np.int64), np.zeros(self.size, dtype=np.int64)
+        table = self.table
+        return table.allocatable[self.index, column], table.tally.requested[self.index, column]
+
+    def matching(self, terms: tuple[NodeTerm, ...]) -> Bools:
+        """Where one of the terms holds."""
+        found = self.no()
+        for term in terms:
+            found |= self._term(term)
+        return found
+
+    def having(self, pairs: Pairs) -> Bools:
+        """Where the labels have these values."""
+        found = self.yes()
+        for key, value in pairs:
+            wanted = self.table.label_column(key).id_of(value)
+            found &= self.label_ids(key) == wanted if wanted is not None else self.no()
+        return found
+
+    def named(self, name: str) -> Bools:
+        found = self.no()
+        row = self.table.row_of.get(name)
+        position = None if row is None else self.position(row)
+        if position is not None:
+            found[position] = True
+        return found
+
+    def _term(self, term: NodeTerm) -> Bools:
+        if not term.labels and not term.fields:
+            return self.no()
+        found = self.yes()
+        for one in term.labels:
+            column = self.table.label_column(one.key)
+            found &= accepted(one, column)[self.label_ids(one.key)]
+        for one in term.fields:
+            found &= self._field(one)
+        return found
+
+    def _field(self, requirement: Requirement) -> Bools:
+        """metadata.name is the only field there is; any other is empty everywhere."""
+        if requirement.key != "metadata.name":
+            return self.yes() if requirement.matches({requirement.key: ""}) else self.no()
+        named = self.no()
+        for name in requirement.values:
+            named |= self.named(name)
+        return ~named if requirement.operator == NOT_IN else named
+
+
+def accepted(requirement: Requirement, column: LabelColumn) -> Bools:
+    """By id of a label's value: whether the requirement holds. The question is asked once per value, not once
+    per node."""
+    answer = np.zeros(len(column.values), dtype=np.bool_)
+    operator = requirement.operator
+    if operator in {GREATER, LESS}:
+        answer[1:] = [requirement.matches({column.key: value}) for value in column.values[1:]]
+        return answer
+    if operator in {EXISTS, ABSENT}:
+        answer[1:] = operator == EXISTS
+        answer[MISSING] = operator == ABSENT
+        return answer
+    for value in requirement.values:
+        found = column.id_of(value)
+        if found is not None:
+            answer[found] = True
+    if operator == IN:
+        return answer
+    return ~answer
+
+
+class Reasons:
+    """The reasons of one pass, by code. The first is 'fits', the last 'no node in this row'."""
+
+    GONE = CODES_MAX
+
+    def __init__(self) -> None:
+        self.listed: list[Reason] = [Reason("", ())]
+        self._codes: dict[Reason, int] = {}
+
+    def code(self, reason: Reason, general: Callable[[], Reason] | None = None) -> int:
+        """A pass that is nearly out of codes falls back on the rule's general reason."""
+        found = self._codes.get(reason)
+        if found is not None:
+            return found
+        if len(self.listed) >= CODES_MAX - 32 and general is not None:
+            return self.code(general())
+        if len(self.listed) >= CODES_MAX:
+            return CODES_MAX - 1
+        self._codes[reason] = len(self.listed)
+        self.listed.append(reason)
+        return self._codes[reason]

@@ -1,0 +1,56 @@
+"""Scores that read nothing but the Node, its images and how it has treated pods before."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from fathom.schedule.decide.context import PlacementContext
+from fathom.schedule.decide.node_columns import Ints
+from fathom.schedule.decide.rows import Rows
+from fathom.schedule.decide.shape import PodShape
+
+FULL = 100
+# kube-scheduler's thresholds: an image below the first is not worth going for, above the second no more so.
+IMAGE_BYTES_MIN, IMAGE_BYTES_MAX = 23 * 1024 * 1024, 1000 * 1024 * 1024
+
+
+def disliked_taints(shape: PodShape, rows: Rows, _: PlacementContext) -> Ints:
+    """Raw: taints that would rather not have the pod."""
+    by_set = np.zeros(len(rows.table.taints), dtype=np.int64)
+    sets = rows.table.taint_sets[rows.index]
+    for number in np.unique(sets).tolist():
+        listed = rows.table.taints[number]
+        by_set[number] = sum(one.effect == "PreferNoSchedule" and not shape.tolerates(one) for one in listed)
+    return by_set[sets]
+
+
+def liked_nodes(shape: PodShape, rows: Rows, _: PlacementContext) -> Ints:
+    """Raw: weights of the preferred terms that hold."""
+    found = np.zeros(rows.size, dtype=np.int64)
+    for one in shape.preferred_nodes:
+        found += one.weight * rows.matching((one.term,))
+    return found
+
+
+def images(shape: PodShape, rows: Rows, _: PlacementContext) -> Ints:
+    """Bytes of the pod's images that are there already. An image that few nodes have counts for less, so that
+    its pods do not crowd there."""
+    present = np.zeros(rows.size, dtype=np.int64)
+    nodes = max(len(rows.table), 1)
+    for image in shape.images:
+        on_rows = rows.table.images.get(image) or {}
+        for row, size in on_rows.items():
+            position = rows.position(row)
+            if position is not None:
+                present[position] += size * len(on_rows) // nodes
+    most = IMAGE_BYTES_MAX * max(len(shape.images), 1)
+    bounded = np.clip(present, IMAGE_BYTES_MIN, most)
+    return FULL * (bounded - IMAGE_BYTES_MIN) // (most - IMAGE_BYTES_MIN)
+
+
+def trust(_: PodShape, rows: Rows, world: PlacementContext) -> Ints:
+    """Nodes on which starts have failed lately come last."""
+    points = np.full(rows.size, FULL, dtype=np.int64)
+    for name, lost in sorted(world.trust_lost.items()):
+        points[rows.named(name)] = max(FULL - lost, 0)
+    return points

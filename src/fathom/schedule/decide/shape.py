@@ -1,0 +1,120 @@
+"""A pod's shape: everything about it that any rule reads, and nothing else. Pods of one shape fit the same
+nodes with the same scores, so they share one pass; a shape is hashable and its hash is computed once."""
+
+from __future__ import annotations
+
+import msgspec
+
+from fathom.model.selectors import LabelSelector, Requirement
+
+Pairs = tuple[tuple[str, str], ...]
+Needs = tuple[tuple[str, int], ...]
+
+# Resources with a place of their own on every table. CPU counts in thousandths, everything else in ones.
+CPU, MEMORY, PODS, EPHEMERAL = "cpu", "memory", "pods", "ephemeral-storage"
+
+# What a container that asks for nothing counts as when nodes are scored (kube-scheduler's numbers).
+UNASKED_CPU_MILLI, UNASKED_MEMORY = 100, 200 * 1024 * 1024
+
+ANY_ADDRESS = "0.0.0.0"
+
+
+class Taint(msgspec.Struct, frozen=True, cache_hash=True):
+    key: str
+    value: str
+    effect: str
+
+
+class Toleration(msgspec.Struct, frozen=True, cache_hash=True):
+    key: str = ""  # Empty: every key.
+    exists: bool = False  # Else the value must be equal.
+    value: str = ""
+    effect: str = ""  # Empty: every effect.
+
+    def tolerates(self, taint: Taint) -> bool:
+        if self.effect not in {"", taint.effect} or self.key not in {"", taint.key}:
+            return False
+        return self.exists or (bool(self.key) and self.value == taint.value)
+
+
+class NodeTerm(msgspec.Struct, frozen=True, cache_hash=True):
+    """All of these hold. A term without any holds nowhere."""
+
+    labels: tuple[Requirement, ...] = ()
+    fields: tuple[Requirement, ...] = ()  # metadata.name is the only field there is.
+
+
+class Preferred(msgspec.Struct, frozen=True, cache_hash=True):
+    weight: int
+    term: NodeTerm
+
+
+class AffinityTerm(msgspec.Struct, frozen=True, cache_hash=True):
+    """Pods beside which a pod wants to be, or not to be, within one value of a node's label."""
+
+    topology_key: str
+    selector: LabelSelector
+    namespaces: tuple[str, ...]  # Sorted; the pod's own where it names none and selects none.
+    namespace_selector: LabelSelector | None = None
+
+
+class Weighted(msgspec.Struct, frozen=True, cache_hash=True):
+    weight: int  # Negative: better elsewhere.
+    term: AffinityTerm
+
+
+class Spread(msgspec.Struct, frozen=True, cache_hash=True):
+    topology_key: str
+    max_skew: int
+    hard: bool  # DoNotSchedule
+    selector: LabelSelector
+    min_domains: int = 1
+    honor_affinity: bool = True
+    honor_taints: bool = False
+
+
+class HostPort(msgspec.Struct, frozen=True, cache_hash=True):
+    port: int
+    protocol: str = "TCP"
+    address: str = ANY_ADDRESS
+
+
+class PodShape(msgspec.Struct, frozen=True, cache_hash=True, kw_only=True):
+    namespace: str
+    tenant: str = ""
+    labels: Pairs = ()  # Sorted.
+    priority: int = 0
+    preempts: bool = True
+    owner: str = ""  # 'ReplicaSet/web-7f2': its controller.
+    workloads: tuple[str, ...] = ()  # Names by which an override or a scope may call what it belongs to.
+    capacity_class: str = ""  # The reserved pool that it asks to draw on.
+    requests: Needs = ((PODS, 1),)  # By name; zero amounts are left out.
+    scored_cpu_milli: int = UNASKED_CPU_MILLI
+    scored_memory: int = UNASKED_MEMORY
+    node_name: str = ""  # Set while it is not bound: the only node that it may have (DaemonSets, by hand).
+    node_selector: Pairs = ()
+    node_terms: tuple[NodeTerm, ...] | None = None  # One of them must hold; None: no wish.
+    preferred_nodes: tuple[Preferred, ...] = ()
+    tolerations: tuple[Toleration, ...] = ()
+    ports: tuple[HostPort, ...] = ()
+    affinity: tuple[AffinityTerm, ...] = ()
+    anti_affinity: tuple[AffinityTerm, ...] = ()
+    preferred_pods: tuple[Weighted, ...] = ()
+    spreads: tuple[Spread, ...] = ()
+    images: tuple[str, ...] = ()
+    claims: tuple[str, ...] = ()  # PersistentVolumeClaims, of its namespace.
+    gates: tuple[str, ...] = ()
+
+    def amount(self, resource: str) -> int:
+        for name, amount in self.requests:
+            if name == resource:
+                return amount
+        return 0
+
+    def tolerates(self, taint: Taint) -> bool:
+        return any(one.tolerates(taint) for one in self.tolerations)
+
+    @property
+    def best_effort(self) -> bool:
+        """Asks for neither CPU nor memory."""
+        return not self.amount(CPU) and not self.amount(MEMORY)

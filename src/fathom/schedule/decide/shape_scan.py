@@ -1,0 +1,422 @@
+"""One shape looked at over all nodes: filtered, scored, and then kept right while pods are placed.
+
+A pass is made once for many pods. Placing one changes the chosen row (its room, its score) and the codes of a
+few domains; only the rows of those are worked out again. Where no score depends on which nodes are left, the
+best rows are a list that shrinks, and a choice costs no look at the other nodes at all.
+"""
+
+from __future__ import annotations
+
+from array import array
+from bisect import bisect_left
+from collections.abc import Sequence
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from fathom.schedule.decide.context import PlacementContext
+from fathom.schedule.decide.filters.layer import Layer
+from fathom.schedule.decide.node_columns import Bools, Ints
+from fathom.schedule.decide.node_table import NodeTable
+from fathom.schedule.decide.rows import Reasons, Rows
+from fathom.schedule.decide.rules import RULES, FilterRule, Rules, Score, SoftScore, TopologyFilter
+from fathom.schedule.decide.scores.soft import Soft
+from fathom.schedule.decide.shape import PodShape
+from fathom.schedule.decide.verdicts import (
+    CODES_MAX,
+    FITS,
+    Codes,
+    Domains,
+    NodeVerdicts,
+    Reason,
+    VerdictChange,
+    VerdictLog,
+    joined,
+)
+
+CODES = CODES_MAX + 1
+# Rows that are quicker to look at one by one than all at once.
+FEW = 8
+OUT = -1  # The total of a row that is not feasible; real totals are never negative.
+FULL = 100
+# More changed rows than this share of all: looking at all of them is quicker.
+REMAKE_SHARE = 8
+# A log that has grown this long is followed by a new one, so that reading one back stays quick.
+LOG_CHANGES_MAX = 4096
+
+
+class NodeChoice(msgspec.Struct, frozen=True):
+    row: int
+    total: int
+    best: Sequence[int]  # Rows with that total, in order. To be read before the next placement.
+
+
+class ShapeScan:
+    reasons: Reasons
+    own: Codes  # Each row's own verdict.
+    log: VerdictLog
+    version: int  # Of the table that all this is right for.
+    _fixed: Codes  # What rules that read the node only say.
+    _fixed_points: Ints
+    _base: Ints  # Points that need no scaling: right for every row, feasible or not.
+    _raw: list[tuple[int, Ints, bool]]  # (weight, raw points, the more the worse)
+    _scaled: list[tuple[int, Ints, bool]]  # Those of them that are not the same everywhere.
+    _constant: int  # What the others come to.
+    _layers: list[Layer]
+    _softs: list[tuple[int, Soft]]
+    _joined: Codes  # Own and layers together; the same array as `own` where there are no layers.
+    _counts: list[int]  # By code: rows of `_joined` that have it.
+    _rejecting: tuple[tuple[Reason, int], ...] | None  # The same by reason; None: to be worked out.
+    _rejected: dict[str, int]  # And in words.
+    _stamp: int  # Another one whenever other rows are feasible.
+    _rescaled: tuple[int, Ints] | None  # What `_scaled` comes to, with its stamp.
+    _steady: bool  # No score depends on which nodes are left. Then the next three are in use.
+    _totals: Ints
+    _best: array[int]  # Rows of the best total, in order. Empty: not looked for yet.
+    _best_total: int
+
+    def __init__(
+        self, shape: PodShape, table: NodeTable, world: PlacementContext, rules: Rules = RULES
+    ) -> None:
+        self.shape, self.table, self.world, self.rules = shape, table, world, rules
+        for name, _ in shape.requests:
+            table.resource(name)
+        self._make()
+
+    # The answer.
+
+    def choose(self, seed: int) -> NodeChoice | None:
+        """The best row; among equals the seed decides. None: no node fits."""
+        if not self._steady:
+            self._best_total, self._best = _tops(self._totals_of(self._joined == FITS))
+        elif not self._best:
+            self._best_total, self._best = _tops(self._totals)
+        if not self._best:
+            return None
+        return NodeChoice(self._best[seed % len(self._best)], self._best_total, self._best)
+
+    def verdicts(self) -> NodeVerdicts:
+        return NodeVerdicts(self.log, self.log.decisions - 1)
+
+    def rejected(self) -> dict[str, int]:
+        """Reason -> nodes, as of now, in words."""
+        self.rejecting()
+        return self._rejected
+
+    def rejecting(self) -> tuple[tuple[Reason, int], ...]:
+        """Reason -> nodes, as of now. Shared between decisions until something changes."""
+        if self._rejecting is None:
+            self._rejecting = _with_nodes(self.reasons, self._counts)
+            self._rejected = _by_text(self._rejecting)
+        return self._rejecting
+
+    def rejecting_rules(self) -> list[str]:
+        return list(dict.fromkeys(reason.rule for reason, _ in self.rejecting()))
+
+    def codes(self) -> Codes:
+        """Every row's verdict, as of now. Not to be written to."""
+        return self._joined
+
+    def fits_now(self, row: int) -> bool:
+        """Whether the pod could go to a row, as the table is at this moment (with pods lifted for a try)."""
+        if self._judged_one(row) != FITS:
+            return False
+        rows = Rows(self.table)
+        return all(
+            layer.codes[layer.domains[row]] == FITS
+            for one in (self._topology if self._layers else ())
+            for layer in one.layers(self.shape, rows, self.world, self.reasons)
+        )
+
+    @property
+    def has_layers(self) -> bool:
+        return bool(self._layers)
+
+    # What a placement changes.
+
+    def placed(self, row: int) -> None:
+        """The table has counted a pod of this shape there."""
+        self.version = self.table.version
+        if len(self.log.changes) > LOG_CHANGES_MAX:
+            self._new_log()
+        decision = self.log.decisions
+        self.log.decisions += 1
+        self._look_again(row, decision)
+        for number, layer in enumerate(self._layers, start=1):
+            moved = layer.placed(row)
+            if moved:
+                self.log.changes += [VerdictChange(decision, number, domain, code) for domain, code in moved]
+                self._settle_all(_rows_in(layer, [domain for domain, _ in moved]))
+        for _, one in self._softs:
+            one.placed(row)
+        self._settle(row)
+
+    def _look_again(self, row: int, decision: int) -> None:
+        code, self._base[row] = self._judged_one(row), self._scored_one(row)
+        if code != self.own[row]:
+            if not self._layers:  # Else `_settle` counts it.
+                self._recount(int(self.own[row]), code)
+            self.own[row] = code
+            self.log.changes.append(VerdictChange(decision, 0, row, code))
+
+    def _settle(self, row: int) -> None:
+        """One row's verdict and total, from its own and its domains' codes."""
+        code = int(self.own[row])
+        if self._layers:
+            for layer in self._layers:
+                if code == FITS:
+                    code = int(layer.codes[layer.domains[row]])
+            if code != self._joined[row]:
+                self._recount(int(self._joined[row]), code)
+                self._joined[row] = code
+        if self._steady:
+            self._retotal(row, int(self._base[row]) + self._constant if code == FITS else OUT)
+
+    def _settle_all(self, rows: NDArray[np.intp]) -> None:
+        if rows.size > FEW:
+            self._settle_many(rows)
+            return
+        for row in rows.tolist():
+            self._settle(row)
+
+    def _settle_many(self, rows: NDArray[np.intp]) -> None:
+        old = self._joined[rows]
+        new = joined(self.own[rows], [(domains[rows], codes) for domains, codes in self._coded()])
+        self._joined[rows] = new
+        changed = np.bincount(new, minlength=CODES) - np.bincount(old, minlength=CODES)
+        for code in np.flatnonzero(changed).tolist():
+            self._counts[code] += int(changed[code])
+        self._rejecting = None
+        self._stamp += 1
+        if self._steady:
+            self._totals[rows] = np.where(new == FITS, self._base[rows] + self._constant, OUT)
+            self._best = array("q")
+
+    def _recount(self, old: int, new: int) -> None:
+        if FITS in {old, new}:
+            self._stamp += 1
+        self._counts[old] -= 1
+        self._counts[new] += 1
+        self._rejecting = None
+
+    def _retotal(self, row: int, total: int) -> None:
+        self._totals[row] = total
+        if not self._best:
+            return
+        at = bisect_left(self._best, row)
+        listed = at < len(self._best) and self._best[at] == row
+        if total > self._best_total:
+            self._best_total, self._best = total, array("q", [row])
+        elif total == self._best_total and not listed:
+            self._best.insert(at, row)
+        elif total < self._best_total and listed:
+            del self._best[at]
+
+    def _judged_one(self, row: int) -> int:
+        code = int(self._fixed[row])
+        for one in self._moving_filters:
+            if code != FITS:
+                break
+            if one.judge_one is not None:
+                code = one.judge_one(self.shape, self.table, row, self.world, self.reasons)
+            elif one.name != "NodePorts" or self.shape.ports:
+                code = int(one.judge(self.shape, self._row(row), self.world, self.reasons)[0])
+        return code
+
+    def _scored_one(self, row: int) -> int:
+        points = int(self._fixed_points[row])
+        for weight, one in self._moving_scores:
+            if one.score_one is not None:
+                points += weight * one.score_one(self.shape, self.table, row, self.world)
+            else:
+                points += weight * int(one.score(self.shape, self._row(row), self.world)[0])
+        return points
+
+    def _row(self, row: int) -> Rows:
+        return Rows(self.table, np.array([row]))
+
+    # What other changes of the table change.
+
+    def refresh(self, world: PlacementContext) -> None:
+        """Go on with the table, and the world, as they are now."""
+        rows = self.table.changed_rows(self.version)
+        same = _alike(self.world, world)
+        self.world = world
+        if not same or rows is None or len(rows) * REMAKE_SHARE > self.table.height:
+            self._make()
+            return
+        changed = np.array([row for row in rows if row >= 0], dtype=np.intp)
+        if changed.size:
+            some = Rows(self.table, changed)
+            self.own[changed] = self._judged(some, self._fixed[changed], self._moving_filters)
+            self._base[changed] = self._fixed_points[changed] + self._scored(some, self._moving_scores)
+        if changed.size or self._layers or self._softs or rows:
+            self._finish()
+
+    # How it is made.
+
+    def _make(self) -> None:
+        rows = Rows(self.table)
+        self.reasons = Reasons()
+        on = self.rules.on(self.world.policy)
+        filters = [one for one in on if isinstance(one, FilterRule)]
+        self._topology = [one for one in on if isinstance(one, TopologyFilter)]
+        self._moving_filters = [one for one in filters if one.reads == "pods"]
+        start = np.where(self.table.alive[rows.index], FITS, Reasons.GONE).astype(np.uint8)
+        fixed = [one for one in filters if one.reads == "node"]
+        self._fixed = self._judged(rows, start, fixed)
+        self.own = self._judged(rows, self._fixed, self._moving_filters)
+        self._make_scores(rows)
+        self._finish()
+
+    def _make_scores(self, rows: Rows) -> None:
+        weigh = self.world.policy.weight
+        listed = [(weigh(one.name, one.weight), one) for one in self.rules.scores]
+        scores = [(weight, one) for weight, one in listed if weight and isinstance(one, Score)]
+        fixed = [(weight, one) for weight, one in scores if one.reads == "node" and not one.scaled]
+        self._moving_scores = [
+            (weight, one) for weight, one in scores if one.reads == "pods" and not one.scaled
+        ]
+        self._soft_rules = [(weight, one) for weight, one in listed if weight and isinstance(one, SoftScore)]
+        self._raw = [
+            (weight, one.score(self.shape, rows, self.world), one.scaled == "down")
+            for weight, one in scores
+            if one.scaled
+        ]
+        self._fixed_points = self._scored(rows, fixed)
+        self._base = self._fixed_points + self._scored(rows, self._moving_scores)
+
+    def _judged(self, rows: Rows, start: Codes, filters: list[FilterRule]) -> Codes:
+        codes = start.copy()
+        for one in filters:
+            found = one.judge(self.shape, rows, self.world, self.reasons)
+            np.copyto(codes, found, where=codes == FITS)
+        return codes
+
+    def _scored(self, rows: Rows, scores: list[tuple[int, Score]]) -> Ints:
+        points = np.zeros(rows.size, dtype=np.int64)
+        for weight, one in scores:
+            points += weight * one.score(self.shape, rows, self.world)
+        return points
+
+    def _finish(self) -> None:
+        """All that is about more than one row."""
+        rows = Rows(self.table)
+        self._layers = [
+            layer
+            for one in self._topology
+            for layer in one.layers(self.shape, rows, self.world, self.reasons)
+        ]
+        self._softs = [
+            (weight, made)
+            for weight, one in self._soft_rules
+            for made in one.softs(self.shape, rows, self.world)
+        ]
+        self._scaled, self._constant = [], 0
+        for weight, raw, down in self._raw:
+            self._keep_scaled(weight, raw, down, self.own == FITS)
+        self._joined = joined(self.own, self._coded()) if self._layers else self.own
+        self._counts = np.bincount(self._joined, minlength=CODES).tolist()
+        self._rejecting, self._rescaled, self._stamp = None, None, 0
+        self._new_log()
+        # Making layers may have made the table give up counters, which counts as a change: read it after.
+        self.version = self.table.version
+        self._best, self._best_total = array("q"), OUT
+        self._steady = not self._softs and not self._scaled
+        if self._steady:
+            self._totals = self._totals_of(self._joined == FITS)
+
+    def _new_log(self) -> None:
+        self.log = VerdictLog(self.own.copy(), [(d, c.copy()) for d, c in self._coded()], self.reasons.listed)
+
+    def _keep_scaled(self, weight: int, raw: Ints, down: bool, feasible: Bools) -> None:
+        """Raw points that are the same everywhere stay so while rows only drop out: no need to scale them."""
+        judged = raw[feasible]
+        if judged.size and int(judged.min()) != int(judged.max()):
+            self._scaled.append((weight, raw, down))
+        elif judged.size:
+            most = int(judged.max())
+            self._constant += weight * (FULL if bool(most) is not down else 0)
+
+    def _totals_of(self, feasible: Bools) -> Ints:
+        totals = self._base + self._constant
+        if self._scaled:
+            totals += self._scaled_points(feasible)
+        for weight, one in self._softs:
+            totals += weight * one.points(feasible, self._stamp)
+        totals[~feasible] = OUT
+        return totals
+
+    def _scaled_points(self, feasible: Bools) -> Ints:
+        if self._rescaled is None or self._rescaled[0] != self._stamp:
+            points = np.zeros(feasible.size, dtype=np.int64)
+            for weight, raw, down in self._scaled:
+                points += weight * _scaled(raw, feasible, down)
+            self._rescaled = (self._stamp, points)
+        return self._rescaled[1]
+
+    def _coded(self) -> list[tuple[Domains, Codes]]:
+        return [(one.domains, one.codes) for one in self._layers]
+
+
+def _rows_in(layer: Layer, domains: list[int]) -> NDArray[np.intp]:
+    if len(domains) == 1:
+        return np.flatnonzero(layer.domains == domains[0])
+    some = np.zeros(layer.codes.size, dtype=np.bool_)
+    some[domains] = True
+    return np.flatnonzero(some[layer.domains])
+
+
+def _scaled(raw: Ints, feasible: Bools, down: bool) -> Ints:
+    judged = raw[feasible]
+    most = int(judged.max()) if judged.size else 0
+    points = FULL * raw // most if most else np.zeros(raw.size, dtype=np.int64)
+    return FULL - points if down else points
+
+
+def _tops(totals: Ints) -> tuple[int, array[int]]:
+    """The best total and its rows: an array, since making a list of a hundred thousand rows takes longer than
+    finding them."""
+    best = int(totals.max()) if totals.size else OUT
+    rows = array("q")
+    if best > OUT:
+        rows.frombytes(np.flatnonzero(totals == best).astype(np.int64, copy=False).tobytes())
+    return best, rows
+
+
+def _with_nodes(reasons: Reasons, counts: list[int]) -> tuple[tuple[Reason, int], ...]:
+    return tuple(
+        [(reason, counts[code]) for code, reason in enumerate(reasons.listed) if code and counts[code]]
+    )
+
+
+def _by_text(rejecting: Sequence[tuple[Reason, int]]) -> dict[str, int]:
+    found: dict[str, int] = {}
+    for reason, count in rejecting:
+        for text in reason.texts:
+            found[text] = found.get(text, 0) + count
+    return dict(sorted(found.items()))
+
+
+def _alike(one: PlacementContext, other: PlacementContext) -> bool:
+    """Whether rules would read the same in both. Revisions, ages and seeds are not read by them, but whether
+    the view is too old is."""
+    if one is other:
+        return True
+    return (
+        one.policy == other.policy
+        and one.quota == other.quota
+        and one.avoided == other.avoided
+        and one.allowed == other.allowed
+        and one.holder == other.holder
+        and one.trust_lost == other.trust_lost
+        and one.doubted == other.doubted
+        and one.volumes == other.volumes
+        and _too_old(one) == _too_old(other)
+    )
+
+
+def _too_old(world: PlacementContext) -> bool:
+    limit = world.policy.max_view_age_ms
+    return limit is not None and world.view_age_ms > limit

@@ -1,0 +1,65 @@
+"""What would happen if: the pod's wishes, its world or a rule changed for trial, and the decider asked again.
+
+A remedy is made from trials only, so that whoever carries it out finds the pod admitted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from fathom.schedule.decide.context import PlacementContext
+from fathom.schedule.decide.node_table import NodeTable
+from fathom.schedule.decide.rows import Rows
+from fathom.schedule.decide.rules import RULES, Rules
+from fathom.schedule.decide.shape import PodShape
+from fathom.schedule.decide.shape_scan import ShapeScan
+from fathom.schedule.decide.verdicts import FITS
+
+# How hard a remedy is, for ordering. The pod is as its owner wants it: what somebody can grant comes before
+# room that must be found, both before a change of its wishes, and last of those where it wants to be: what is
+# in its way on the nodes that it named is the answer, not that it could have named others.
+WAIT, GRANT, ROOM, WISH, ELSEWHERE, BUILD = range(6)
+
+
+class Remedy(msgspec.Struct, frozen=True):
+    """A change after which the pod would fit."""
+
+    rule: str
+    change: str  # 'node-7 lacks 200m cpu (has 300m free of 4, 500m are asked for)'
+    by: str  # Who can make it.
+    nodes: int  # How many nodes it would open.
+    effort: int  # Among remedies, the least effort comes first.
+    amount: int = 0  # How much of it, to compare two of a kind.
+
+
+class Trial(msgspec.Struct, frozen=True):
+    shape: PodShape
+    table: NodeTable
+    world: PlacementContext
+    rules: Rules = RULES
+    only: int | None = None  # A row: what happens on others is of no interest.
+
+    def opened(
+        self, *, without: Iterable[str] = (), world: dict[str, Any] | None = None, **wishes: Any
+    ) -> Rows:
+        """The nodes that would take the pod with other wishes, in another world, without some rules."""
+        shape = msgspec.structs.replace(self.shape, **wishes) if wishes else self.shape
+        context = msgspec.structs.replace(self.world, **world) if world else self.world
+        made = ShapeScan(shape, self.table, context, without_rules(self.rules, without))
+        found = np.flatnonzero(made.codes() == FITS)
+        return Rows(self.table, found if self.only is None else found[found == self.only])
+
+    def on(self, row: int, *, without: Iterable[str]) -> Trial:
+        """About one node, as if some rules did not object."""
+        return Trial(self.shape, self.table, self.world, without_rules(self.rules, without), row)
+
+
+def without_rules(rules: Rules, names: Iterable[str]) -> Rules:
+    left = frozenset(names)
+    if not left:
+        return rules
+    return msgspec.structs.replace(rules, filters=tuple(one for one in rules.filters if one.name not in left))

@@ -1,0 +1,86 @@
+"""An attempt to place pods: what it is decided under, and how it goes on record, before anything is sent."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from fathom.model.decision import Seen
+from fathom.model.objects import Obj, metadata
+from fathom.schedule.decide.context import PlacementContext
+from fathom.schedule.decide.place import Placement
+from fathom.schedule.decide.pods import PodView
+from fathom.schedule.loop.decision_records import Circumstances
+from fathom.schedule.loop.queue import QueueEntry
+from fathom.schedule.loop.state import SchedulerState
+
+BASE = frozenset({"Pod", "Node"})  # Kinds that are on every record, also when there is nothing of them.
+
+
+class Attempts:
+    def __init__(self, state: SchedulerState) -> None:
+        self._state = state
+
+    def groups(self, pods: list[PodView]) -> list[list[PodView]]:
+        """Pods of one shape that are decided under one context: all together, but for those that something
+        calls by name, or has kept room for."""
+        together: list[PodView] = []
+        groups: list[list[PodView]] = [together]
+        for pod in pods:
+            if self._state.known.is_alone(pod):
+                groups.append([pod])
+            else:
+                together.append(pod)
+        return [group for group in groups if group]
+
+    def record_gates(self, pod: PodView) -> None:
+        """Once for each set of gates: a gated pod is not in line."""
+        entry = self._state.queue.entry(pod.uid)
+        if entry is None or not self._state.pods.record_gates(pod.uid, pod.shape.gates):
+            return
+        context = self.context(pod)
+        placement = self._state.known.decider.place(pod, context)
+        self.record(entry, pod, placement, self.around(context, [pod]), "gated")
+
+    def record(
+        self,
+        entry: QueueEntry,
+        pod: PodView,
+        placement: Placement,
+        around: Circumstances,
+        verdict: str,
+        **more: str,
+    ) -> str:
+        table = self._state.known.table
+        return self._state.recorder.decided(
+            entry, pod, placement, around,
+            verdict=verdict, names=table.names, nodes_version=table.nodes_version, **more,
+        )  # fmt: skip
+
+    def context(self, pod: PodView) -> PlacementContext:
+        now_ns = self._state.clock.now_ns()
+        snapshot = self._state.caches.snapshot()
+        age_ms = round(1000 * min(1e6, max(snapshot.age("Node"), snapshot.age("Pod"))))
+        return self._state.known.context(
+            pod, now_ns=now_ns, view_age_ms=age_ms, doubted=self._state.refused_nodes.nodes
+        )
+
+    def around(self, context: PlacementContext, pods: Sequence[PodView]) -> Circumstances:
+        snapshot = self._state.caches.snapshot()
+        seen = {
+            kind: Seen(snapshot.revision(kind), round(1000 * min(1e6, snapshot.age(kind))))
+            for kind in snapshot.kinds
+        }
+        return Circumstances(
+            time_ns=self._state.clock.now_ns(),
+            now_ns=self._state.clock.monotonic_ns(),
+            seen=seen,
+            seen_briefly={kind: one for kind, one in seen.items() if kind in BASE or snapshot.size(kind)},
+            epoch=(self._state.term.epoch or 0) if self._state.term is not None else 0,
+            need="any: the commit proves it",
+            context=context,
+            generation={pod.uid: _generation(snapshot.get("Pod", pod.key)) for pod in pods},
+        )
+
+
+def _generation(pod: Obj | None) -> int:
+    return int(metadata(pod or {}).get("generation") or 0)

@@ -1,0 +1,46 @@
+"""Requests that fly while the loop goes on: whatever ends, or dies, the loop hears of it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine, Iterable
+from typing import Any
+
+from fathom.seams.domain import Domain
+
+
+class BackgroundRequests:
+    def __init__(self, domain: Domain, moved: asyncio.Event) -> None:
+        self._domain = domain
+        self._moved = moved
+        self._flying: dict[int, asyncio.Task[None]] = {}  # By number: not yet ended.
+        self._count = 0  # Only grows: no number is given twice.
+        self.binding = 0  # Of those that fly, batches of bindings: there is a most of these.
+
+    def fly(self, work: Coroutine[Any, Any, None]) -> None:
+        self._count += 1
+        number = self._count
+        task = asyncio.get_running_loop().create_task(work, name=f"flight {number}")
+        self._flying[number] = task
+        task.add_done_callback(lambda _: self._ended(number))
+
+    def _ended(self, number: int) -> None:
+        task = self._flying.pop(number, None)
+        self._moved.set()
+        if task is not None and not task.cancelled() and (error := task.exception()) is not None:
+            self._domain.call_exception_handler({"message": "a commit died", "exception": error})
+
+    async def wait(self, seconds: float) -> bool:
+        """Whether all of them have ended."""
+        if self._flying:
+            await asyncio.wait(tuple(self._flying.values()), timeout=seconds)
+        return not self._flying
+
+    async def cancel(self, background: Iterable[asyncio.Task[None]]) -> None:
+        """These too."""
+        flying = [*self._flying.values(), *background]
+        for task in flying:
+            task.cancel()
+        await asyncio.wait(flying)
+        self._flying.clear()
+        self.binding = 0

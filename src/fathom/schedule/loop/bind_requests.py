@@ -1,0 +1,188 @@
+"""Placements on their way to the API: one request for many, and what the answer says about each.
+
+    Bound      it is so, at this revision
+    Refused    a predicate failed when the server looked: which one, and how new its view was
+    Unknown    it may have happened: only the pod itself tells
+
+Nothing here decides: `committing` knows what each answer means for the line and the table.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import Any, Literal
+
+import msgspec
+
+from fathom.client.api import TIMEOUT_S, Api, Resource, own_resource
+from fathom.client.outcomes import Committed, Conflict, Rejected, Unknown
+from fathom.kinds import binding_batch
+from fathom.model.errors import ApiError
+from fathom.model.objects import Key, Obj, lookup, metadata, uid_of
+from fathom.model.reasons import FENCED
+
+BINDING_BATCHES = own_resource(binding_batch.DEFINITION)
+PODS = Resource("", "v1", "pods")
+
+# What the server says when a predicate about the node was false.
+ABOUT_NODE = frozenset({"NodeGone", "NodeUnschedulable", "NodeCordoned", "NodeFull", "NodePorts"})
+FENCE_LOST = "FenceLost"
+RESERVATION_GONE = "ReservationGone"
+QUOTA_EXCEEDED = "QuotaExceeded"
+NO_BATCHES = "NoBatches"  # The server does not know them.
+
+
+class BindRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+    """One binding as it is sent."""
+
+    namespace: str
+    name: str
+    uid: str
+    node: str
+    node_revision: str = ""
+    annotations: dict[str, str] = {}
+    policy: str = ""
+    overrides: tuple[str, ...] = ()
+    reservation: str = ""
+
+    @property
+    def key(self) -> Key:
+        return Key(self.namespace, self.name)
+
+
+class BindAnswer(msgspec.Struct, frozen=True, rename="camel"):
+    """What came of one binding."""
+
+    status: Literal["Bound", "Refused", "Unknown"]
+    revision: int = 0  # Where it was committed.
+    check: str = ""  # Which predicate was false.
+    message: str = ""
+    current_revision: int = 0  # What the server had seen when it refused.
+
+
+class _Result(msgspec.Struct, frozen=True, rename="camel"):
+    status: str = "Unknown"
+    revision: int | str = 0
+    check: str = ""
+    message: str = ""
+    current_revision: int | str = 0
+
+
+class BindSender:
+    """One request for many where the server knows batches; one for each where it does not (a Kubernetes that
+    we are attached to). It finds out by trying."""
+
+    def __init__(self, api: Api, *, timeout_s: float = TIMEOUT_S) -> None:
+        self._api = api
+        self._timeout_s = timeout_s
+        self._batches = True
+
+    async def send(self, wishes: Sequence[BindRequest]) -> list[BindAnswer]:
+        """One answer per wish, in order, whatever happens and however long it takes."""
+        try:
+            async with asyncio.timeout(self._timeout_s):
+                return await self._send(wishes)
+        except TimeoutError:
+            return [BindAnswer("Unknown", message=f"no answer within {self._timeout_s:g} s")] * len(wishes)
+
+    async def _send(self, wishes: Sequence[BindRequest]) -> list[BindAnswer]:
+        if self._batches:
+            answers = await send_batch(self._api, wishes)
+            if not all(answer.check == NO_BATCHES for answer in answers):
+                return answers
+            self._batches = False
+        return list(await asyncio.gather(*(send_one(self._api, wish) for wish in wishes)))
+
+
+async def send_one(api: Api, wish: BindRequest) -> BindAnswer:
+    target = {"apiVersion": "v1", "kind": "Node", "name": wish.node}
+    meta = {
+        "name": wish.name,
+        "namespace": wish.namespace,
+        "uid": wish.uid,
+        "annotations": dict(wish.annotations),
+    }
+    body = {"apiVersion": "v1", "kind": "Binding", "metadata": meta, "target": target}
+    match await api.create(PODS, wish.namespace, body, "binding"):
+        case Committed():
+            return BindAnswer("Bound")
+        case Unknown(cause=cause):
+            return BindAnswer("Unknown", message=cause)
+        case Conflict(why=why, causes=causes):
+            return await _refused(api, wish, why, causes)
+        case Rejected(code=404, message=message):
+            return BindAnswer("Refused", check="PodGone", message=message)
+        case Rejected(reason=reason, message=message):
+            return BindAnswer("Refused", check=reason, message=message)
+
+
+async def _refused(api: Api, wish: BindRequest, why: str, causes: tuple[str, ...]) -> BindAnswer:
+    """Our server names the check. A Kubernetes names none, so the pod is asked whether it has a node."""
+    if causes:
+        return BindAnswer("Refused", check=causes[0], message=why)
+    found = await read_outcome(api, wish)
+    if found is not None and found.status != "Unknown":
+        return found
+    return BindAnswer("Refused", check="Conflict", message=why)
+
+
+async def send_batch(api: Api, wishes: Sequence[BindRequest]) -> list[BindAnswer]:
+    """One answer per wish, in order, whatever happens."""
+    body = {
+        "apiVersion": "fathom.dev/v1alpha1",
+        "kind": "BindingBatch",
+        "items": [msgspec.to_builtins(wish) for wish in wishes],
+    }
+    match await api.create(BINDING_BATCHES, "", body):
+        case Committed(obj=obj):
+            return answers_in(obj, len(wishes))
+        case Unknown(cause=cause):
+            return [BindAnswer("Unknown", message=cause)] * len(wishes)
+        case Conflict(why=why, causes=causes):
+            check = FENCE_LOST if FENCED in causes else "Conflict"
+            return [BindAnswer("Refused", check=check, message=why)] * len(wishes)
+        case Rejected(code=404, message=message):
+            return [BindAnswer("Refused", check=NO_BATCHES, message=message)] * len(wishes)
+        case Rejected(reason=reason, message=message):
+            return [BindAnswer("Refused", check=reason, message=message)] * len(wishes)
+
+
+def answers_in(obj: Obj, count: int) -> list[BindAnswer]:
+    """An answer that cannot be read leaves it unknown what happened."""
+    results = obj.get("results")
+    if not isinstance(results, list) or len(results) != count:
+        return [BindAnswer("Unknown", message="the answer has no result for each binding")] * count
+    return [_answer(result) for result in results]
+
+
+def _answer(result: Any) -> BindAnswer:
+    try:
+        read = msgspec.convert(result, _Result, strict=False)
+    except msgspec.ValidationError as error:
+        return BindAnswer("Unknown", message=f"the result cannot be read: {error}")
+    if read.status == "Bound":
+        return BindAnswer("Bound", revision=int(read.revision or 0))
+    if read.status == "Refused":
+        current = int(read.current_revision or 0)
+        return BindAnswer("Refused", 0, read.check or "Refused", read.message, current)
+    return BindAnswer("Unknown", message=read.message)
+
+
+async def read_outcome(api: Api, wish: BindRequest) -> BindAnswer | None:
+    """What the pod itself says about an unknown outcome. None: nothing could be read; 'Unknown': it has no
+    node, and the request may still be on its way."""
+    try:
+        pod = await api.get(PODS, wish.namespace, wish.name)
+    except ApiError:
+        return None
+    if pod is None:
+        return BindAnswer("Refused", check="PodGone", message="the pod is gone")
+    if uid_of(pod) != wish.uid:
+        return BindAnswer("Refused", check="PodUidChanged", message="another pod has its name")
+    node = lookup(pod, "spec", "nodeName")
+    if node == wish.node:
+        return BindAnswer("Bound", revision=int(metadata(pod).get("resourceVersion") or 0))
+    if node:
+        return BindAnswer("Refused", check="PodBound", message=f"the pod is on {node}")
+    return BindAnswer("Unknown", message="the pod has no node yet")

@@ -1,0 +1,141 @@
+"""What the caches tell: the desk is kept in step with it, and whoever may be helped by it will be asked.
+
+Changes come one at a time, in the order of each kind's own revisions; of two kinds in any order. Nothing here
+waits or sends, so what is decided next is decided with all that has been heard.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+
+import msgspec
+
+from fathom.control.cause import Cause
+from fathom.kinds.scheduler_override import USED_OVERRIDES
+from fathom.model.objects import Obj, key_of, lookup, metadata, uid_of
+from fathom.model.pod_phase import is_terminal
+from fathom.model.tenancy import charged_to
+from fathom.schedule.decide import rules as events
+from fathom.schedule.decide.pods import PodView
+from fathom.schedule.loop.attempts import Attempts
+from fathom.schedule.loop.queue import ClusterEvent
+from fathom.schedule.loop.reservations import holder_of
+from fathom.schedule.loop.state import SchedulerState
+
+
+class CacheUpdates:
+    def __init__(self, state: SchedulerState, attempts: Attempts) -> None:
+        self._state = state
+        self._attempts = attempts
+        for kind in state.caches.kinds:
+            state.caches.on_change(kind, partial(self._changed, kind))
+
+    def _changed(self, kind: str, before: Obj | None, after: Obj | None) -> None:
+        if kind == "Pod":
+            self._pod_changed(before, after)
+            return
+        if kind == "Reservation":
+            self.reservation_changed(before, after)
+            return
+        for name in self._state.known.put(kind, before, after):
+            self._state.news.tell(name, kind, after or before or {})
+        if kind == "Namespace" and self._state.known.tenant_changed(before, after):
+            self._look_again(key_of(after or before or {}).name)
+        self._state.news.moved.set()
+
+    def reservation_changed(self, before: Obj | None, after: Obj | None) -> None:
+        """The pod that it is for may be among those that wait: to that one it is no obstacle."""
+        obj = after or before or {}
+        for name in self._state.known.put("Reservation", before, after):
+            self._state.news.tell_left(str(lookup(obj, "spec", "nodeName")))
+            self._state.news.tell(name, "Reservation", obj)
+        view = self._state.waiting.get(holder_of(obj))
+        if view is not None:
+            self._state.known.nominate(view)
+        self._state.news.moved.set()
+
+    def _look_again(self, namespace: str) -> None:
+        """Its pods are another tenant's now. Also when the namespace is heard of after its pods."""
+        snapshot = self._state.caches.snapshot()
+        for pod in snapshot.list("Pod", namespace) if snapshot.synced("Pod") else ():
+            self._pod_changed(pod, pod)
+
+    def _pod_changed(self, before: Obj | None, after: Obj | None) -> None:
+        if after is None:
+            self._pod_gone(before or {})
+            return
+        view = self._confirmed(before, after) or self._state.known.view(after)
+        if view.node or view.finished:
+            self._pod_placed(before, view)
+        elif view.deleting or not self._state.rules.is_ours(after, view.tenant):
+            self._state.leave(view.uid)
+        elif view.uid not in self._state.landed:
+            cause = Cause("event", f"pods {view.key.namespace}/{view.key.name} at {view.revision}")
+            self._state.pods.heard(view, cause, now_ns=self._state.clock.monotonic_ns())
+            self._state.known.nominate(view)
+            if view.shape.gates:
+                self._attempts.record_gates(view)
+        self._state.news.moved.set()
+
+    def _confirmed(self, before: Obj | None, after: Obj) -> PodView | None:
+        """The view of a pod that is where we sent it and otherwise as it was. Half of all that is heard under
+        load is this, and need not be read anew."""
+        sent = self._state.sent.get(uid_of(after))
+        if sent is None or before is None or not is_only_bound(before, after, sent.wish.node):
+            return None
+        return msgspec.structs.replace(
+            sent.pod,
+            node=sent.wish.node,
+            revision=int(metadata(after).get("resourceVersion") or 0),
+            charged=charged_to(after),
+        )
+
+    def _pod_gone(self, last: Obj) -> None:
+        uid = uid_of(last)
+        self._state.gone(uid)
+        self._state.known.gone(uid)
+        node = lookup(last, "spec", "nodeName") or self._state.known.table.assumed(uid)
+        self._state.known.table.forget(uid)
+        if self._state.known.table.remove_pod(uid) or node:
+            self._state.news.tell_left(str(node))
+            self._state.news.tell(events.POD_GONE, "Pod", last, f" from {node}")
+        self._state.news.moved.set()
+
+    def _pod_placed(self, before: Obj | None, view: PodView) -> None:
+        """Bound or finished, by whomever."""
+        self._state.seen(view.uid)
+        was_free = before is None or not lookup(before, "spec", "nodeName")
+        assumed = self._state.known.table.assumed(view.uid)
+        was = self._state.known.table.placed.get(view.uid)
+        held = was.view.shape.requests if was is not None else ()
+        counted = self._state.known.table.put_pod(view)
+        if assumed and assumed != view.node:
+            self._state.news.tell_of_room(
+                assumed, f"pods {view.key.namespace}/{view.key.name} went to {view.node}"
+            )
+        where = f"pods {view.key.namespace}/{view.key.name} on {view.node}"
+        if view.finished:
+            if counted:
+                self._state.news.tell_of_room(view.node, where)
+        elif was_free:
+            self._state.news.add(ClusterEvent(events.POD_PLACED, where))
+        elif counted:
+            self._state.news.add(ClusterEvent(events.NEIGHBOUR_CHANGED, where))
+            if held != view.shape.requests:  # Resized: it may have given something back.
+                self._state.news.tell_of_room(view.node, where)
+
+
+def is_only_bound(before: Obj, after: Obj, node: str) -> bool:
+    """Whether a pod came to this node and nothing else that rules read has changed. What rests on an override
+    is read in full: it is counted."""
+    spec, was = after.get("spec") or {}, before.get("spec") or {}
+    meta, old = metadata(after), metadata(before)
+    if spec.get("nodeName") != node or "nodeName" in was or meta.get("labels") != old.get("labels"):
+        return False
+    if "deletionTimestamp" in meta or USED_OVERRIDES in (meta.get("annotations") or {}):
+        return False
+    if is_terminal(after):
+        return False
+    return len(spec) == len(was) + 1 and all(
+        was.get(name) == spec[name] for name in spec if name != "nodeName"
+    )

@@ -1,0 +1,51 @@
+"""What has happened since the line was last told: who waits for it is asked in the loop's next round."""
+
+from __future__ import annotations
+
+import asyncio
+
+from fathom.model.objects import Obj, key_of, metadata
+from fathom.schedule.decide import rules
+from fathom.schedule.loop.queue import ClusterEvent
+
+
+class ClusterEvents:
+    def __init__(self) -> None:
+        self._happened: dict[str, ClusterEvent] = {}  # By event: one of each is enough for the record.
+        self._freed: dict[str, None] = {}  # Nodes that pods have left; read where POD_GONE is asked about.
+        self.moved = asyncio.Event()  # Set whenever the loop has something to look at; cleared only by it.
+
+    def __bool__(self) -> bool:
+        return bool(self._happened)
+
+    def tell(self, name: str, kind: str, obj: Obj, more: str = "") -> None:
+        path = "/".join(part for part in key_of(obj) if part)
+        self._happened[name] = ClusterEvent(
+            name, f"{kind} {path} at {metadata(obj).get('resourceVersion')}{more}"
+        )
+
+    def tell_of_room(self, node: str, what: str) -> None:
+        self.tell_left(node)
+        self._happened[rules.POD_GONE] = ClusterEvent(rules.POD_GONE, what)
+        self.moved.set()
+
+    def tell_left(self, node: str) -> None:
+        self._freed[node] = None
+
+    def put(self, happening: ClusterEvent) -> None:
+        self._happened[happening.name] = happening
+
+    def add(self, happening: ClusterEvent) -> None:
+        """Unless the same has happened already."""
+        self._happened.setdefault(happening.name, happening)
+
+    def take(self) -> tuple[list[ClusterEvent], dict[str, None]]:
+        """What happened, and which nodes pods have left."""
+        happened, self._happened = self._happened, {}
+        freed, self._freed = self._freed, {}
+        return list(happened.values()), freed
+
+    def ask_again(self, happening: ClusterEvent, freed: dict[str, None]) -> None:
+        self.add(happening)
+        self._freed.update(freed)
+        self.moved.set()

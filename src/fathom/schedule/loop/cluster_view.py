@@ -1,0 +1,376 @@
+"""What a scheduler knows of its cluster: the table, and all that policies, quotas, overrides and volumes say.
+
+Fed with the caches' changes, in any order; asked for the `PlacementContext` that one pod is decided under. Nothing
+here waits or sends, so `fathom why` and the simulator ask the same questions of the same code.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import msgspec
+
+from fathom.kinds.capacity_class import CapacityClass
+from fathom.kinds.policy_rollout import PolicyRollout
+from fathom.kinds.reservation import HOLDER_UID, HOLDING, Reservation
+from fathom.kinds.scheduler_override import USED_OVERRIDES, SchedulerOverride, expiry_ns, override_active
+from fathom.kinds.scheduling_policy import SchedulingPolicy
+from fathom.kinds.shape import read
+from fathom.kinds.tenant_quota import TenantQuota
+from fathom.model.objects import Key, Obj, key_of, labels_of, lookup, metadata, uid_of
+from fathom.model.tenancy import TENANT, tenant_of
+from fathom.model.times import moment_ns
+from fathom.model.trust import lost_of
+from fathom.schedule.decide import rules as events
+from fathom.schedule.decide.context import PlacementContext
+from fathom.schedule.decide.node_table import NodeTable
+from fathom.schedule.decide.place import Decider
+from fathom.schedule.decide.pods import PodView, ShapeReader
+from fathom.schedule.decide.preempt import DisruptionBudget, Preempter, Preemption
+from fathom.schedule.decide.resolve import (
+    allowed_by,
+    avoided_by,
+    needs_of,
+    policy_for,
+    quota_of,
+    reserved_of,
+    volume_of,
+)
+from fathom.schedule.decide.rules import RULES, Rules
+from fathom.schedule.decide.shape import Needs
+from fathom.schedule.loop.evictions import budget_of
+from fathom.schedule.loop.reservations import holder_of
+
+CONTEXTS_MAX = 10_000
+HIGHEST = 2**31 - 1  # Nobody has priority over what is reserved.
+
+_READ: Mapping[str, type[Any]] = {
+    "TenantQuota": TenantQuota,
+    "CapacityClass": CapacityClass,
+    "SchedulingPolicy": SchedulingPolicy,
+    "PolicyRollout": PolicyRollout,
+    "SchedulerOverride": SchedulerOverride,
+}
+_EVENTS = {
+    "TenantQuota": events.QUOTA_CHANGED,
+    "CapacityClass": events.CLASS_CHANGED,
+    "SchedulingPolicy": events.POLICY_CHANGED,
+    "PolicyRollout": events.POLICY_CHANGED,
+    "SchedulerOverride": events.OVERRIDE_CHANGED,
+    "PersistentVolume": events.VOLUME_CHANGED,
+    "PersistentVolumeClaim": events.VOLUME_CHANGED,
+}
+
+
+class HeldRoom(msgspec.Struct, frozen=True):
+    """What a Reservation holds, and for whom."""
+
+    key: Key
+    uid: str  # The reservation's own.
+    node: str
+    needs: Needs
+    tenant: str
+    capacity_class: str
+    expires_ns: int = 0  # 0: never.
+
+    @property
+    def holder(self) -> str:
+        return "/".join(("reservation", *self.key))
+
+    def as_object(self, pod: str) -> Obj:
+        """As much of it as is read here."""
+        notes = {HOLDER_UID: pod}
+        meta = {"namespace": self.key.namespace, "name": self.key.name, "uid": self.uid, "annotations": notes}
+        return {"metadata": meta, "spec": {"nodeName": self.node}}
+
+
+class ClusterView:
+    def __init__(self, *, tie_seed: int = 0, rules: Rules = RULES) -> None:
+        self.table = NodeTable()
+        self.decider = Decider(self.table, rules)
+        self.preempter = Preempter(self.table, rules)
+        self._reader = ShapeReader()
+        self._tie_seed = tie_seed
+        self._own: dict[str, dict[Key, Any]] = {kind: {} for kind in _READ}
+        self._volumes: dict[str, Obj] = {}
+        self._claims: dict[Key, Obj] = {}
+        self._namespaces: dict[str, Obj] = {}
+        self._budgets: dict[Key, DisruptionBudget] = {}
+        self._users: dict[str, str] = {}  # UID of a bound pod -> the overrides that it rests on.
+        self._contexts: dict[
+            Any, PlacementContext
+        ] = {}  # Of shapes; dropped whenever anything that they hold changes.
+        self._nominated: dict[str, str] = {}  # UID -> the node that we have chosen; see `nominate`.
+        self.held_for: dict[str, HeldRoom] = {}  # UID of a pod -> what is reserved for it.
+        self._lowest = HIGHEST  # No pod has ever had a lower priority.
+        self._doubted: tuple[str, ...] = ()
+        self._lost: dict[str, int] = {}  # Node -> trust that it has lost; only those that have.
+        self._expiries: list[tuple[int, str]] = []  # When which overrides end, soonest first.
+
+    # Being told.
+
+    def put(self, kind: str, before: Obj | None, after: Obj | None) -> tuple[str, ...]:
+        """A change of anything but a pod. The events that pods may have waited for."""
+        match kind:
+            case "Node":
+                return self._put_node(before, after)
+            case "Namespace":
+                return self._put_namespace(before, after)
+            case "Reservation":
+                return self._put_reservation(before, after)
+            case "PodDisruptionBudget":
+                budget = None if after is None else budget_of(after)
+                _keep(self._budgets, key_of(after or before or {}), budget)
+                return ()
+            case "PersistentVolume":
+                _keep(self._volumes, key_of(after or before or {}).name, after)
+            case "PersistentVolumeClaim":
+                _keep(self._claims, key_of(after or before or {}), after)
+            case _ if kind in _READ:
+                if (
+                    before is not None
+                    and after is not None
+                    and _spec_and_phase(before) == _spec_and_phase(after)
+                ):
+                    return ()  # A status that no rule reads.
+                self._put_own(kind, before, after)
+            case _:
+                return ()
+        self._contexts.clear()
+        return (_EVENTS[kind],)
+
+    def _put_node(self, before: Obj | None, after: Obj | None) -> tuple[str, ...]:
+        name = key_of(after or before or {}).name
+        trusted = self._trust(name, 0 if after is None else lost_of(after).points)
+        if after is None:
+            self.table.remove_node(name)
+            return (events.NODE_CHANGED,)  # A domain fewer may satisfy a spread.
+        known = name in self.table.row_of
+        if not self.table.put_node(after):
+            return trusted
+        return (*trusted, events.NODE_CHANGED if known else events.NODE_ADDED)
+
+    def _trust(self, node: str, lost: int) -> tuple[str, ...]:
+        if self._lost.get(node, 0) == lost:
+            return ()
+        _keep(self._lost, node, lost or None)
+        self._contexts.clear()
+        return (events.TRUST_CHANGED,)
+
+    def _put_namespace(self, before: Obj | None, after: Obj | None) -> tuple[str, ...]:
+        name = key_of(after or before or {}).name
+        _keep(self._namespaces, name, after)
+        if after is None:
+            return (events.NAMESPACE_CHANGED,) if self.table.remove_namespace(name) else ()
+        return (events.NAMESPACE_CHANGED,) if self.table.put_namespace(name, labels_of(after)) else ()
+
+    def _put_own(self, kind: str, before: Obj | None, after: Obj | None) -> None:
+        try:
+            struct = None if after is None else read(_READ[kind], after)
+        except msgspec.ValidationError:
+            struct = None  # Another server's, or a newer one's: it concerns nobody here.
+        _keep(self._own[kind], key_of(after or before or {}), struct)
+        if kind == "CapacityClass":
+            self.table.set_reserved([reserved_of(one) for one in self._of("CapacityClass")])
+        elif kind == "SchedulerOverride":
+            ends = [(expiry_ns(one), f"{key.namespace}/{key.name}") for key, one in self._own[kind].items()]
+            self._expiries = sorted((end, name) for end, name in ends if end is not None)
+
+    def passing(self, *, now_ns: int) -> list[str]:
+        """Overrides that have ended since the last call: by themselves, so nobody else tells."""
+        ended = [name for end, name in self._expiries if end <= now_ns]
+        if ended:
+            self._expiries = self._expiries[len(ended) :]
+            self._contexts.clear()
+        return ended
+
+    # Pods.
+
+    def tenant_changed(self, before: Obj | None, after: Obj | None) -> bool:
+        """Whether a namespace's pods are another tenant's now."""
+        old, new = (labels_of(one).get(TENANT) if one is not None else None for one in (before, after))
+        return old != new
+
+    def view(self, pod: Obj) -> PodView:
+        namespace = str(metadata(pod).get("namespace") or "")
+        view = self._reader.view(pod, tenant=tenant_of(pod, self._namespaces.get(namespace)))
+        self._lowest = min(self._lowest, view.priority)
+        used = (metadata(pod).get("annotations") or {}).get(USED_OVERRIDES)
+        if used and view.node:
+            self._rest_on(view, "" if view.finished else used)
+        return view
+
+    def put_pod(self, pod: Obj) -> PodView:
+        """A pod that is counted where it is; for whoever keeps no line of those that wait."""
+        view = self.view(pod)
+        self.table.put_pod(view)
+        if not view.node and not view.finished:
+            self.nominate(view)
+        return view
+
+    def gone(self, uid: str) -> None:
+        if self._users.pop(uid, None) is not None:
+            self._contexts.clear()
+
+    def _rest_on(self, view: PodView, used: str) -> None:
+        if self._users.get(view.uid, "") != used:
+            self._contexts.clear()
+            _keep(self._users, view.uid, used or None)
+
+    def nominate(self, view: PodView, node: str = "") -> None:
+        """Room that is made for it is kept for it: by us, before anybody is told; by its reservation; else as
+        its status says."""
+        if node:
+            self._nominated[view.uid] = node
+        held = self.held_for.get(view.uid)
+        where = self._nominated.get(view.uid) or (held.node if held is not None else view.nominated)
+        if held is not None and held.node == where:
+            self.table.unclaim(held.holder)  # The room is the pod's own, and no obstacle to it.
+            self._claim(view.uid, held)
+        elif where:
+            self.table.claim(view.uid, where, view.shape.requests, priority=view.priority)
+        elif view.uid in self.table.claims:
+            self.table.unclaim(view.uid)
+
+    def unnominate(self, uid: str) -> None:
+        """What is reserved for it stays taken until the reservation is gone."""
+        self._nominated.pop(uid, None)
+        if uid in self.table.claims:
+            self.table.unclaim(uid)
+        if uid in self.held_for:
+            self._claim(self.held_for[uid].holder, self.held_for[uid])
+
+    def _claim(self, holder: str, held: HeldRoom) -> None:
+        self.table.claim(
+            holder,
+            held.node,
+            held.needs,
+            priority=HIGHEST,
+            tenant=held.tenant,
+            capacity_class=held.capacity_class,
+        )
+
+    def _put_reservation(self, before: Obj | None, after: Obj | None) -> tuple[str, ...]:
+        """What is held for somebody is free for nobody else."""
+        held = self._held(after)
+        was = "" if before is None else holder_of(before)
+        pod = "" if after is None or held is None else holder_of(after)
+        freed = False
+        if was and was != pod and was in self.held_for and self.held_for[was].uid == uid_of(before or {}):
+            del self.held_for[was]
+            freed = was not in self._nominated and self.table.unclaim(was)
+        if held is None:
+            freed |= self.table.unclaim("/".join(("reservation", *key_of(after or before or {}))))
+            return (events.POD_GONE,) if freed or was else ()
+        if pod:
+            self.held_for[pod] = held
+        if pod and pod in self.table.claims and self._nominated.get(pod, held.node) == held.node:
+            self.table.unclaim(held.holder)
+            self._claim(pod, held)
+        else:
+            self._claim(held.holder, held)
+        return ()
+
+    def _held(self, obj: Obj | None) -> HeldRoom | None:
+        """None: it holds nothing on a node."""
+        try:
+            found = None if obj is None else read(Reservation, obj)
+        except msgspec.ValidationError:
+            return None
+        if obj is None or found is None or not found.spec.node_name or found.status.phase not in HOLDING:
+            return None
+        return HeldRoom(
+            key=key_of(obj),
+            uid=found.metadata.uid,
+            node=found.spec.node_name,
+            needs=needs_of(found.spec.resources),
+            tenant=tenant_of(obj, self._namespaces.get(found.metadata.namespace)),
+            capacity_class=found.spec.capacity_class,
+            expires_ns=moment_ns(found.spec.expires_at) or 0,
+        )
+
+    # Being asked.
+
+    def preemption(self, pod: PodView, world: PlacementContext) -> Preemption:
+        """Whom to ask to leave, for a pod that has no place."""
+        if pod.shape.gates or pod.priority <= self._lowest:
+            return Preemption(None)  # Nobody could be in its way by rank: not worth a look at every node.
+        budgets = tuple(one for _, one in sorted(self._budgets.items()))
+        held = self.held_for.get(pod.uid)
+        nominated = self._nominated.get(pod.uid) or (held.node if held is not None else "")
+        if nominated and not pod.nominated:  # Its status will say so; whom we have asked must not be doubled.
+            pod = msgspec.structs.replace(pod, nominated=nominated)
+        return self.preempter.preempt(pod, world, budgets)
+
+    def context(
+        self, pod: PodView, *, now_ns: int, view_age_ms: int = 0, doubted: tuple[str, ...] = ()
+    ) -> PlacementContext:
+        """All that the pod is decided under. The same object as before while nothing in it has changed, so
+        that a pass over the nodes can go on."""
+        if doubted != self._doubted:
+            self._doubted = doubted
+            self._contexts.clear()
+        key = (pod.shape, "" if pod.shape.workloads else pod.key.name if self._is_personal() else "")
+        found = self._contexts.get(key)
+        if found is None:
+            if len(self._contexts) >= CONTEXTS_MAX:
+                self._contexts.clear()
+            found = self._contexts[key] = self._resolve(pod, now_ns)
+        holder = pod.uid if pod.uid in self.table.claims else ""
+        if holder or found.policy.max_view_age_ms is not None:
+            return msgspec.structs.replace(found, view_age_ms=view_age_ms, holder=holder)
+        return found
+
+    def _is_personal(self) -> bool:
+        """Whether pods without a workload may be called by their own names."""
+        return bool(self._own["SchedulerOverride"] or self._own["PolicyRollout"])
+
+    def is_alone(self, pod: PodView) -> bool:
+        """Whether others of its shape may be decided under another context."""
+        return pod.uid in self.table.claims or (not pod.shape.workloads and self._is_personal())
+
+    def _resolve(self, pod: PodView, now_ns: int) -> PlacementContext:
+        overrides = [one for one in self._of("SchedulerOverride") if override_active(one, now_ns)]
+        policies = {one.metadata.name: one for one in self._of("SchedulingPolicy")}
+        quota = self._own["TenantQuota"].get(Key("", pod.tenant))
+        return PlacementContext(
+            policy=policy_for(pod, self._of("PolicyRollout"), policies),
+            quota=None if quota is None else quota_of(quota),
+            avoided=tuple(one for each in overrides for one in avoided_by(each, pod)),
+            allowed=tuple(one for each in overrides for one in self._allowed(each, pod)),
+            trust_lost=dict(self._lost),
+            doubted=self._doubted,
+            volumes=self._volumes_of(pod),
+            tie_seed=self._tie_seed,
+        )
+
+    def _allowed(self, override: SchedulerOverride, pod: PodView) -> Iterable[Any]:
+        name = f"{override.metadata.namespace}/{override.metadata.name}"
+        used = sum(name in rests.split(",") for rests in self._users.values())
+        return allowed_by(override, pod, used=used)
+
+    def _volumes_of(self, pod: PodView) -> dict[tuple[str, str], Any]:
+        namespace = pod.key.namespace
+        return {
+            (namespace, claim): volume_of(self._claims.get(Key(namespace, claim)), self._volumes)
+            for claim in pod.shape.claims
+        }
+
+    def _of(self, kind: str) -> list[Any]:
+        """Sorted by key: the order must not depend on who came first."""
+        return [one for _, one in sorted(self._own[kind].items())]
+
+
+def _keep(where: dict[Any, Any], key: Any, value: Any) -> None:
+    if value is None:
+        where.pop(key, None)
+    else:
+        where[key] = value
+
+
+def _spec_and_phase(obj: Obj) -> tuple[Any, ...]:
+    """What rules read of an object of ours: all but what is only counted or acknowledged in its status."""
+    status = obj.get("status") or {}
+    read_status = {name: status.get(name) for name in ("active", "canary", "percent", "expiresAt", "phase")}
+    return obj.get("spec"), read_status, lookup(obj, "metadata", "deletionTimestamp")

@@ -1,0 +1,151 @@
+"""Placements are committed: a batch is sent, and each outcome comes to be known.
+
+    begin ──> Bound: it has landed
+          ├─> Refused: it is taken back, a node that refused is doubted, the pod is tried again
+          └─> Unknown: the pod is asked, the same binding is sent again, until it is one of the two
+
+What was sent is counted on its node until then. There is no expiry:
+1. A binding is sent, its answer is lost. 2. A timer forgets it, and its room is given to another pod. 3. The
+first binding lands after all: the node is over its limit.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from itertools import count
+
+from fathom.client.api import Api
+from fathom.control.cause import Cause
+from fathom.control.commit import NOT_SENT
+from fathom.model.backoff import Backoff
+from fathom.model.decision import Result
+from fathom.schedule.loop.background_requests import BackgroundRequests
+from fathom.schedule.loop.bind_requests import (
+    ABOUT_NODE,
+    FENCE_LOST,
+    QUOTA_EXCEEDED,
+    RESERVATION_GONE,
+    BindAnswer,
+    BindSender,
+    read_outcome,
+)
+from fathom.schedule.loop.pod_moves import SentBinding
+from fathom.schedule.loop.preemption import PreemptionLoop
+from fathom.schedule.loop.state import SchedulerState
+
+# A refusal is fresh news, so the pod is tried at once: this often in a row, then with a backoff.
+AT_ONCE_MAX = 3
+# How often an unknown outcome is asked for; it stays assumed meanwhile.
+SETTLE = Backoff(0.05, 2.0)
+
+
+class Committing:
+    """For one term."""
+
+    def __init__(
+        self,
+        state: SchedulerState,
+        flights: BackgroundRequests,
+        rooms: PreemptionLoop,
+        api: Api,
+        *,
+        rng: random.Random,
+    ) -> None:
+        self._state = state
+        self._flights = flights
+        self._rooms = rooms
+        self._api = api
+        self._rng = rng
+        self._sender = BindSender(api, timeout_s=state.rules.bind_timeout_s)
+
+    def begin(self, sent: list[SentBinding]) -> None:
+        """It flies while the next batch is decided."""
+        self._flights.binding += 1
+        self._flights.fly(self._bind(sent))
+
+    async def _bind(self, sent: list[SentBinding]) -> None:
+        try:
+            await self._commit(sent)
+        finally:
+            self._flights.binding -= 1
+
+    async def _commit(self, sent: list[SentBinding]) -> None:
+        answers = await self._sender.send([one.wish for one in sent])
+        for one, answer in zip(sent, answers, strict=True):
+            if answer.status != "Unknown":
+                self._conclude(one, answer)
+        unknown = [
+            (one, answer) for one, answer in zip(sent, answers, strict=True) if answer.status == "Unknown"
+        ]
+        if unknown:
+            self._state.counts.unknown += len(unknown)
+            await asyncio.gather(*(self._settle(one, answer) for one, answer in unknown))
+
+    async def _settle(self, sent: SentBinding, answer: BindAnswer) -> None:
+        """Until it is known. The pod is asked; if it has no node, the same binding is sent again: whichever
+        of the two comes first, the other finds the pod bound."""
+        self._note(sent, "unknown", 0, answer.message)
+        for attempt in count(1):
+            found = await read_outcome(self._api, sent.wish)
+            if found is not None and found.status == "Unknown":
+                (found,) = await self._sender.send([sent.wish])
+                if found.check == "PodBound":
+                    found = await read_outcome(self._api, sent.wish)
+            if found is not None and found.status != "Unknown" and found.check not in NOT_SENT:
+                self._conclude(sent, found, settled=True)
+                return
+            await asyncio.sleep(SETTLE.jittered_s(attempt, self._rng))
+
+    def _conclude(self, sent: SentBinding, answer: BindAnswer, *, settled: bool = False) -> None:
+        """An outcome is known."""
+        uid = sent.pod.uid
+        if answer.check == RESERVATION_GONE or _has_no_use_for_it(sent, answer):
+            self._rooms.release(uid)
+        if answer.status == "Bound":
+            self._note(sent, "settled" if settled else "committed", answer.revision)
+            self._has_landed(sent, answer)
+        else:
+            message = f"{answer.check}: {answer.message}"
+            self._note(sent, "conflict", answer.current_revision, message, check=answer.check)
+            self._take_back(sent, answer)
+
+    def _has_landed(self, sent: SentBinding, answer: BindAnswer) -> None:
+        uid = sent.pod.uid
+        counts, now_ns = self._state.counts, self._state.clock.monotonic_ns()
+        counts.bound += 1
+        counts.bound_after.observe(max(0, now_ns - sent.queued_ns) / 1e9)
+        self._state.land(sent, answer.revision)
+        if self._state.status_writer is not None:
+            self._state.status_writer.placed(sent.pod.key, uid, sent.wish.node)
+
+    def _take_back(self, sent: SentBinding, answer: BindAnswer) -> None:
+        uid, counts, now_s = sent.pod.uid, self._state.counts, asyncio.get_running_loop().time()
+        counts.refused[answer.check] = counts.refused.get(answer.check, 0) + 1
+        is_ours = self._state.pods.is_under_way(sent) and self._state.take_back(uid)
+        if answer.check in ABOUT_NODE:
+            self._state.refused_nodes.add(sent.wish.node, answer.current_revision, now_s=now_s)
+        if answer.check == FENCE_LOST and self._state.term is not None:
+            self._state.term.end("fenced")
+        if is_ours:
+            self._try_again(uid, answer)
+
+    def _try_again(self, uid: str, answer: BindAnswer) -> None:
+        entry = self._state.queue.entry(uid)
+        at_once = answer.check in ABOUT_NODE and entry is not None and entry.failures < AT_ONCE_MAX
+        cause = Cause("retry", f"{answer.check}: {answer.message}"[:200])
+        self._state.pods.retry(uid, cause, now_ns=self._state.clock.monotonic_ns(), backoff=not at_once)
+
+    def _note(
+        self, sent: SentBinding, result: Result, revision: int, message: str = "", *, check: str = ""
+    ) -> None:
+        now_ns = self._state.clock.now_ns()
+        self._state.recorder.concluded(
+            sent.decision, now_ns, result, revision=revision, message=message, check=check
+        )
+
+
+def _has_no_use_for_it(sent: SentBinding, answer: BindAnswer) -> bool:
+    """Of a pod that went, or would go, elsewhere than to what is reserved for it. Reserved room counts
+    against its tenant's quota: for want of that very share it may be refused."""
+    return not sent.wish.reservation and (answer.status == "Bound" or answer.check == QUOTA_EXCEEDED)

@@ -1,0 +1,142 @@
+"""Pods in hand are decided: each has a node and is sent, or has none, says why, and is parked.
+
+From pods in hand to what is to be sent nothing waits. What is decided is on record before it is sent.
+"""
+
+from __future__ import annotations
+
+import asyncio
+
+import msgspec
+
+from fathom.kinds.capacity_class import CAPACITY_CLASS
+from fathom.kinds.scheduler_override import USED_OVERRIDES
+from fathom.kinds.scheduling_policy import POLICY
+from fathom.model.well_known import DECISION_ANNOTATION
+from fathom.schedule.decide import rules
+from fathom.schedule.decide.place import Placement
+from fathom.schedule.decide.pods import PodView
+from fathom.schedule.loop.attempts import Attempts
+from fathom.schedule.loop.bind_requests import BindRequest
+from fathom.schedule.loop.committing import Committing
+from fathom.schedule.loop.decision_records import Circumstances
+from fathom.schedule.loop.evictions import not_fresh
+from fathom.schedule.loop.pod_moves import SentBinding
+from fathom.schedule.loop.pod_status_writer import PodMessage
+from fathom.schedule.loop.preemption import PreemptionLoop
+from fathom.schedule.loop.queue import QueueEntry
+from fathom.schedule.loop.state import SchedulerState
+
+Refused = tuple[QueueEntry, PodView, Placement, Circumstances]
+
+
+class Deciding:
+    """For one term."""
+
+    def __init__(
+        self, state: SchedulerState, attempts: Attempts, rooms: PreemptionLoop, committing: Committing
+    ) -> None:
+        self._state = state
+        self._attempts = attempts
+        self._rooms = rooms
+        self._committing = committing
+
+    def decide(self, entries: list[QueueEntry]) -> None:
+        """For pods of one shape, that were taken from the line together."""
+        by_uid = {entry.pod.uid: entry for entry in entries if not self._rooms.is_held_back(entry.pod.uid)}
+        sent: list[SentBinding] = []
+        for pods in self._attempts.groups([self._state.waiting[uid] for uid in by_uid]):
+            decided, refused = self._place([by_uid[pod.uid] for pod in pods], pods)
+            sent += decided
+            for entry, pod, placement, around in refused:
+                self._cannot(entry, pod, placement, around)
+        if sent:
+            self._committing.begin(sent)
+
+    def _place(
+        self, entries: list[QueueEntry], pods: list[PodView]
+    ) -> tuple[list[SentBinding], list[Refused]]:
+        context = self._attempts.context(pods[0])
+        around = self._attempts.around(context, pods)
+        placements = self._state.known.decider.place_batch(pods, context)
+        self._state.counts.batches += 1
+        self._state.counts.attempts += len(pods)
+        sent: list[SentBinding] = []
+        refused: list[Refused] = []
+        for entry, pod, placement in zip(entries, pods, placements, strict=True):
+            if placement.node is None:
+                refused.append((entry, pod, placement, around))
+            else:
+                sent.append(self._send(entry, pod, placement, around))
+        return sent, refused
+
+    def _send(
+        self, entry: QueueEntry, pod: PodView, placement: Placement, around: Circumstances
+    ) -> SentBinding:
+        id_ = self._attempts.record(entry, pod, placement, around, "bind")
+        wish = BindRequest(
+            namespace=pod.key.namespace,
+            name=pod.key.name,
+            uid=pod.uid,
+            node=placement.node or "",
+            node_revision=str(placement.node_revision or ""),
+            annotations=self._annotations(id_, placement),
+            policy=placement.policy if placement.policy != "builtin" else "",
+            overrides=placement.overrides,
+            reservation=self._reserved(pod.uid, placement.node or ""),
+        )
+        sent = SentBinding(pod, wish, id_, entry.added_ns)
+        self._state.pods.send(sent)
+        return sent
+
+    def _reserved(self, uid: str, node: str) -> str:
+        """The reservation on whose strength it goes there, if any."""
+        held = self._state.known.held_for.get(uid)
+        return held.key.name if held is not None and held.node == node else ""
+
+    def _annotations(self, id_: str, placement: Placement) -> dict[str, str]:
+        found = {DECISION_ANNOTATION: id_}
+        if placement.policy:
+            found[POLICY] = placement.policy
+        if placement.overrides:
+            found[USED_OVERRIDES] = ",".join(placement.overrides)
+        if placement.capacity_class:
+            found[CAPACITY_CLASS] = placement.capacity_class
+        return found
+
+    def _cannot(self, entry: QueueEntry, pod: PodView, placement: Placement, around: Circumstances) -> None:
+        self._state.counts.unschedulable += 1
+        self._state.rejecting[pod.uid] = tuple(each.rule for each in placement.rejections)
+        found = self._state.known.preemption(pod, around.context)
+        stale = found.node is not None and not_fresh(
+            self._state.caches.snapshot(), now_s=asyncio.get_running_loop().time()
+        )
+        helped_by = (*placement.helped_by, rules.VIEW_FRESH) if stale else placement.helped_by
+        message = f"{placement.message} {found.message}".strip()
+        placement = msgspec.structs.replace(placement, message=message)
+        if found.node is not None and not stale:
+            id_ = self._rooms.make(entry, pod, placement, around, found)
+        else:
+            if found.leaving:
+                self._rooms.reserve_soon(pod)
+            else:
+                self._rooms.give_up(pod)
+            id_ = self._attempts.record(
+                entry, pod, placement, around, "unschedulable", condition="PodScheduled=False"
+            )
+        self._state.pods.park(pod.uid, (*helped_by, rules.POD_GONE), now_ns=around.now_ns)
+        if self._state.status_writer is not None:
+            waits = ", ".join(helped_by) or "a change of the pod"
+            retry = f"looked at again after {waits}, or within a minute"
+            self._state.status_writer.waits(
+                PodMessage(
+                    pod.key,
+                    pod.uid,
+                    "Unschedulable",
+                    message,
+                    retry,
+                    id_,
+                    pending=placement.rejections[0].reason,
+                    lacks=tuple(placement.rejected),
+                )
+            )

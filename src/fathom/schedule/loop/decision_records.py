@@ -1,0 +1,247 @@
+"""What is written down of an attempt, before anything is sent: who, why now, from what, each node's reason.
+
+One pass over the nodes answers for many pods, so the reasons are written as a table once, and each decision
+says where it differs. A table is written anew when the differences grow, when reasons join it, or when so
+many decisions have passed that the journal might drop the old one: a reader needs a stretch of it, no more.
+"""
+
+from __future__ import annotations
+
+import zlib
+from bisect import bisect_right
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from fathom.model.decision import (
+    Column,
+    Considered,
+    Decision,
+    Journal,
+    Outcome,
+    Result,
+    Roster,
+    Seen,
+    Subject,
+)
+from fathom.model.decision import Verdicts as VerdictTable
+from fathom.schedule.decide.context import PlacementContext
+from fathom.schedule.decide.place import Placement
+from fathom.schedule.decide.pods import PodView
+from fathom.schedule.decide.verdicts import Codes, Domains, VerdictLog
+from fathom.schedule.loop.queue import QueueEntry
+
+# More differences than this cost more than a table of their own.
+DIFFERS_MAX = 24
+# A segment of the journal holds some 40,000 decisions; a table is never further away than this.
+TABLE_AGE_MAX = 5_000
+# Rules whose reasons name the policy, the override or the tenant that they are about.
+OF_POLICY = frozenset({"Freshness", "MaxZoneSkew"})
+OF_OVERRIDES = frozenset({"Override"})
+OF_QUOTA = frozenset({"TenantQuota"})
+LEVEL = 1  # zlib's fastest: columns of codes are mostly one value.
+
+
+class Circumstances(msgspec.Struct, frozen=True):
+    """What the decisions of one batch share."""
+
+    time_ns: int
+    now_ns: int  # On the clock that queues count by.
+    seen: dict[str, Seen]
+    seen_briefly: dict[str, Seen]  # Without kinds of which there is nothing: for decisions that went well.
+    epoch: int
+    need: str
+    context: PlacementContext
+    generation: Mapping[str, int] = {}  # UID -> generation of the pod.
+
+
+class _Kept(msgspec.Struct):
+    """A table that is in the journal, and what it was made from."""
+
+    id: str
+    log: Any  # VerdictLog: compared by identity, so it is held.
+    decision: int
+    reasons: int
+    age: int = 0
+
+
+class Recorder:
+    def __init__(self, journal: Journal, *, prefix: str, controller: str) -> None:
+        self._journal = journal
+        self._prefix = prefix  # Unique for this life of the process: ids are short, and never made twice.
+        self._controller = controller
+        self._count = 0
+        self._roster: tuple[int, str, int] | None = None  # nodes_version, id, age.
+        self._columns: dict[int, tuple[str, Any, int]] = {}  # id(column) -> its id, the column, age.
+        self._kept: _Kept | None = None
+
+    def next_id(self) -> str:
+        self._count += 1
+        return f"{self._prefix}-{self._count:x}"
+
+    def decided(
+        self,
+        entry: QueueEntry,
+        pod: PodView,
+        placement: Placement,
+        around: Circumstances,
+        *,
+        verdict: str,
+        names: Sequence[str],
+        nodes_version: int,
+        chosen: str = "",
+        **more: Any,
+    ) -> str:
+        """Its id, which travels with the binding."""
+        id_ = self.next_id()
+        table, differs = self._verdicts(placement, names, nodes_version)
+        self._journal.decided(
+            Decision(
+                id=id_,
+                time_ns=around.time_ns,
+                controller=self._controller,
+                subject=Subject("pods", *pod.key, pod.uid, around.generation.get(pod.uid, 0)),
+                verdict=verdict,
+                attempt=entry.attempt,
+                cause=entry.cause.kind,
+                cause_detail=entry.cause.detail,
+                queued_ms=round((around.now_ns - entry.since_ns) / 1e6, 1),
+                seen=around.seen if placement.node is None else around.seen_briefly,
+                epoch=around.epoch,
+                need=around.need,
+                policies=_policies(around.context, placement),
+                overrides=_overrides(around.context, placement),
+                quotas=_quotas(around.context, placement),
+                filters=dict(placement.rejected),
+                rejected=placement.rejections,
+                place=entry.place,
+                verdicts=table,
+                differs=differs,
+                scores=dict(placement.scores),
+                node=chosen or placement.node or "",
+                nodes=placement.nodes,
+                observed_generation=around.generation.get(pod.uid, 0),
+                message=placement.message,
+                priority=pod.priority,
+                **more,
+            )
+        )
+        return id_
+
+    def concluded(
+        self,
+        id_: str,
+        time_ns: int,
+        result: Result,
+        *,
+        revision: int = 0,
+        message: str = "",
+        check: str = "",
+    ) -> None:
+        self._journal.concluded(
+            Outcome(id=id_, time_ns=time_ns, result=result, revision=revision, message=message, check=check)
+        )
+
+    # Tables.
+
+    def _verdicts(
+        self, placement: Placement, names: Sequence[str], nodes_version: int
+    ) -> tuple[str, tuple[tuple[int, int, int], ...]]:
+        found = placement.verdicts
+        if found is None:
+            return "", ()
+        log: VerdictLog = found.log
+        kept = self._kept
+        if kept is not None and kept.log is log and kept.reasons == len(log.reasons):
+            changes = log.changes
+            if not changes or changes[-1].decision <= kept.decision:
+                differs: tuple[tuple[int, int, int], ...] = ()
+            else:
+                first = bisect_right(changes, kept.decision, key=_decision_of)
+                last = bisect_right(changes, found.decision, key=_decision_of)
+                differs = tuple([(one.layer, one.at, one.code) for one in changes[first:last]])
+            kept.age += 1
+            if len(differs) <= DIFFERS_MAX and kept.age < TABLE_AGE_MAX:
+                return kept.id, differs
+        return self._new_table(log, found.decision, names, nodes_version), ()
+
+    def _new_table(self, log: VerdictLog, decision: int, names: Sequence[str], nodes_version: int) -> str:
+        id_ = self.next_id()
+        own, layers = layers_at(log, decision)
+        self._journal.tabled(
+            VerdictTable(
+                id=id_,
+                roster=self._roster_id(names, nodes_version),
+                reasons=("", *(_text(reason) for reason in log.reasons[1:])),
+                codes=zlib.compress(own.tobytes(), LEVEL),
+                columns=tuple(self._column_id(domains) for domains, _ in layers),
+                by_domain=tuple(zlib.compress(codes.tobytes(), LEVEL) for _, codes in layers),
+            )
+        )
+        self._kept = _Kept(id_, log, decision, len(log.reasons))
+        return id_
+
+    def _roster_id(self, names: Sequence[str], nodes_version: int) -> str:
+        if self._roster is not None and self._roster[0] == nodes_version:
+            _, id_, age = self._roster
+            if self._count - age < TABLE_AGE_MAX:
+                return id_
+        id_ = self.next_id()
+        self._journal.tabled(Roster(id=id_, names=tuple(names)))
+        self._roster = (nodes_version, id_, self._count)
+        return id_
+
+    def _column_id(self, domains: Any) -> str:
+        known = self._columns.get(id(domains))
+        if known is not None and known[1] is domains and self._count - known[2] < TABLE_AGE_MAX:
+            return known[0]
+        if len(self._columns) > 64:
+            self._columns.clear()
+        id_ = self.next_id()
+        self._journal.tabled(Column(id=id_, domains=zlib.compress(domains.astype("<i4").tobytes(), LEVEL)))
+        self._columns[id(domains)] = (id_, domains, self._count)
+        return id_
+
+
+def layers_at(log: VerdictLog, decision: int) -> tuple[Codes, list[tuple[Domains, Codes]]]:
+    """The codes as they stood at a decision, layer by layer."""
+    codes = [log.own.copy(), *(by_domain.copy() for _, by_domain in log.layers)]
+    for change in log.changes[: bisect_right(log.changes, decision, key=_decision_of)]:
+        codes[change.layer][change.at] = change.code
+    return codes[0], [(domains, mine) for (domains, _), mine in zip(log.layers, codes[1:], strict=True)]
+
+
+def _decision_of(change: Any) -> int:
+    return int(change.decision)
+
+
+def _text(reason: Any) -> str:
+    return f"{reason.rule}: {', '.join(reason.texts)}"
+
+
+def _policies(context: PlacementContext, placement: Placement) -> tuple[Considered, ...]:
+    policy = context.policy
+    decisive = placement.node is None and _rejected_by(placement, OF_POLICY, policy.name)
+    return (Considered(policy.name, policy.revision, decisive),)
+
+
+def _overrides(context: PlacementContext, placement: Placement) -> tuple[Considered, ...]:
+    listed = [*(one.override for one in context.avoided), *(one.override for one in context.allowed)]
+    names = dict.fromkeys(listed)
+    return tuple(
+        Considered(name, 0, name in placement.overrides or _rejected_by(placement, OF_OVERRIDES, name))
+        for name in names
+    )
+
+
+def _quotas(context: PlacementContext, placement: Placement) -> tuple[Considered, ...]:
+    if context.quota is None:
+        return ()
+    tenant = context.quota.tenant
+    decisive = _rejected_by(placement, OF_QUOTA, tenant)
+    return (Considered(tenant, context.quota.revision, decisive),)
+
+
+def _rejected_by(placement: Placement, rules: frozenset[str], about: str) -> bool:
+    return any(reason.rule in rules and reason.about == about for reason, _ in placement.rejecting)

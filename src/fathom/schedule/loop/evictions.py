@@ -1,0 +1,116 @@
+"""Preemption carried out: whom to ask to leave is decided elsewhere (`preempt`), here it is asked.
+
+    room is claimed in our table ──> the pod says where it is nominated ──> victims say why they go,
+                                                                            and are deleted, by UID
+                                                                              └─ each one gone wakes the pod
+
+It destroys, so it needs a fresh view. It is repeated safely: a victim that is leaving is not asked again, and
+a namesake made since is not hit. The room is the pod's by claim and priority; the ledger has the last word.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+import msgspec
+
+from fathom.cache.freshness import Unmet, unmet
+from fathom.cache.needs import NoOlderThan
+from fathom.cache.snapshot import Snapshot
+from fathom.cache.written import WriteLog
+from fathom.client.api import Api
+from fathom.client.outcomes import Committed, Conflict, Outcome, Rejected
+from fathom.model.conditions import DISRUPTION_TARGET, is_true, set_condition
+from fathom.model.errors import ApiError
+from fathom.model.freshness import FRESH_S
+from fathom.model.objects import Key, Obj, is_deleting, key_of, lookup, metadata, uid_of
+from fathom.schedule.decide.preempt import DisruptionBudget, Preemption, Victim
+from fathom.schedule.decide.read_shape import selector_of
+from fathom.schedule.loop.bind_requests import PODS
+
+# Older views do not evict anybody.
+FRESH_KINDS = ("Pod", "Node", "PodDisruptionBudget")
+
+
+class Evicted(msgspec.Struct, frozen=True):
+    victim: Victim
+    outcome: str  # 'gone', 'asked', or what was answered instead.
+
+
+def not_fresh(snapshot: Snapshot, *, now_s: float) -> list[Unmet]:
+    kinds = tuple(kind for kind in FRESH_KINDS if kind in snapshot.kinds)
+    return unmet([NoOlderThan(FRESH_S, kinds)], snapshot, WriteLog(), now_s=now_s)
+
+
+def budget_of(obj: Obj) -> DisruptionBudget:
+    status = obj.get("status") or {}
+    return DisruptionBudget(
+        key_of(obj),
+        selector_of(lookup(obj, "spec", "selector") or {}),
+        int(status.get("disruptionsAllowed") or 0),
+        tuple(sorted(status.get("disruptedPods") or ())),
+    )
+
+
+# The pod as it is known.
+Find = Callable[[Key], Obj | None]
+
+
+async def carry_out(
+    api: Api, key: Key, uid: str, found: Preemption, *, find: Find, now: str
+) -> list[Evicted]:
+    """Nomination first: whoever looks at the victims' end can tell for whom it was."""
+    patch = {"metadata": {"uid": uid}, "status": {"nominatedNodeName": found.node}}
+    await api.patch(PODS, key.namespace, key.name, patch, subresource="status")
+    outcomes = await asyncio.gather(*(_ask(api, one, find(one.key), now) for one in found.victims))
+    return [Evicted(one, _said(outcome)) for one, outcome in zip(found.victims, outcomes, strict=True)]
+
+
+async def _ask(api: Api, victim: Victim, pod: Obj | None, now: str) -> Outcome:
+    """Why it goes is written on it: a Job may say that such an end is no failure. If that cannot be said, it
+    is asked to go all the same."""
+    if isinstance(await _say_why(api, victim, pod, now), Conflict):
+        await _say_why(api, victim, await _read(api, victim.key), now)
+    return await api.delete(PODS, victim.key.namespace, victim.key.name, uid=victim.uid)
+
+
+async def _read(api: Api, key: Key) -> Obj | None:
+    try:
+        return await api.get(PODS, key.namespace, key.name)
+    except ApiError:
+        return None
+
+
+async def _say_why(api: Api, victim: Victim, pod: Obj | None, now: str) -> Outcome | None:
+    """Once: of the pod as it is, so that the time at which it was first said stays."""
+    if pod is None or uid_of(pod) != victim.uid or is_deleting(pod) or is_true(pod, DISRUPTION_TARGET):
+        return None
+    said = set_condition(
+        [],
+        type=DISRUPTION_TARGET,
+        status="True",
+        reason="PreemptionByScheduler",
+        message=victim.reason,
+        now=now,
+    )
+    guard = {"uid": victim.uid, "resourceVersion": metadata(pod).get("resourceVersion")}
+    return await api.patch(
+        PODS,
+        victim.key.namespace,
+        victim.key.name,
+        {"metadata": guard, "status": {"conditions": said}},
+        subresource="status",
+        media="application/strategic-merge-patch+json",
+    )
+
+
+def _said(outcome: Outcome) -> str:
+    match outcome:
+        case Committed():
+            return "asked"
+        case Rejected(code=404) | Conflict():
+            return "gone"
+        case Rejected(message=message):
+            return message
+    return "unknown"

@@ -1,0 +1,217 @@
+"""What the scheduler says about pods: conditions and events. It never holds up a placement.
+
+What is to be said waits in a small line of its own, the newest word about a pod only, and is sent at a
+bounded rate. A pod that waits gets its condition at once; the same word is not repeated, a changed count
+(`0/5 nodes` becoming `0/6`) only after a while: a status is for people, and costs a commit.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import OrderedDict
+from collections.abc import Callable
+
+import msgspec
+
+from fathom.client.api import Api, Resource
+from fathom.client.outcomes import Conflict
+from fathom.model.conditions import (
+    NUMBERS_EVERY_S,
+    SCHEDULING_RETRYING,
+    Status,
+    conditions_of,
+    set_condition,
+)
+from fathom.model.objects import Key, Obj, metadata, uid_of
+from fathom.model.times import timestamp
+from fathom.seams.outside import Clock, Ids
+
+PODS = Resource("", "v1", "pods")
+EVENTS = Resource("", "v1", "events")
+
+SCHEDULED, RETRYING, QUEUED = "PodScheduled", SCHEDULING_RETRYING, "Queued"
+
+# A second's worth of status commits that leaves a small server room for bindings.
+WORDS_PER_S = 100.0
+EVENTS_PER_S, EVENTS_BURST = 20.0, 50.0
+# The same reason with other counts is said again after this.
+AGAIN_NS = round(NUMBERS_EVERY_S * 1e9)
+# Waiting shorter than this is not worth a commit.
+QUEUED_AFTER_S = 5.0
+LINE_MAX = 10_000
+# A word about a pod that has changed is looked at again when our view has had time to hear of that.
+LATER_S = 1.0
+
+
+class PodMessage(msgspec.Struct, frozen=True):
+    """About one pod: why it has no node, and what will be done."""
+
+    key: Key
+    uid: str
+    reason: str  # 'Unschedulable', 'SchedulingGated', 'Queued'
+    message: str
+    retry: str = ""  # What it waits for, in words.
+    decision: str = ""
+    pending: str = ""  # 'capacity/ports': what holds it, for other programs (see `model/reasons.py`).
+    lacks: tuple[str, ...] = ()  # What nodes lack, without how many of them do.
+
+
+class ToldPod(msgspec.Struct, frozen=True):
+    word: PodMessage
+    at_ns: int
+
+
+class PodStatusWriter:
+    def __init__(
+        self,
+        api: Api,
+        *,
+        find: Callable[[Key], Obj | None],
+        clock: Clock,
+        ids: Ids,
+        name: str,
+        log: Callable[[str], None] = lambda line: None,
+    ) -> None:
+        self._api = api
+        self._find = find  # The pod as the cache has it.
+        self._clock = clock
+        self._ids = ids
+        self._name = name
+        self._log = log
+        self._line: OrderedDict[str, PodMessage] = OrderedDict()  # By UID: the newest word about each.
+        self._told: dict[str, ToldPod] = {}
+        self._events: OrderedDict[str, Obj] = OrderedDict()
+        self._allowance, self._allowed_ns = EVENTS_BURST, clock.monotonic_ns()
+        self._stir = asyncio.Event()
+        self.dropped = 0  # Events that there was no time for.
+
+    def waits(self, word: PodMessage) -> None:
+        """A pod has no node."""
+        told = self._told.get(word.uid)
+        now_ns = self._clock.monotonic_ns()
+        if told is not None and is_no_news(told, word, now_ns=now_ns):
+            return
+        if len(self._line) < LINE_MAX:
+            self._told[word.uid] = ToldPod(word, now_ns)
+            self._line[word.uid] = word
+            self._stir.set()
+            if word.reason == "Unschedulable":
+                self._event(word.key, word.uid, "FailedScheduling", "Warning", word.message)
+
+    def placed(self, key: Key, uid: str, node: str) -> None:
+        """A pod has its node: there is nothing to say about it any more but that."""
+        self.forget(uid)
+        message = f"Successfully assigned {key.namespace}/{key.name} to {node}"
+        self._event(key, uid, "Scheduled", "Normal", message)
+
+    def preempted(self, key: Key, uid: str, *, by: str, node: str) -> None:
+        """A pod is asked to leave for another. (kube-scheduler's word.)"""
+        self._event(key, uid, "Preempted", "Normal", f"Preempted by pod {by} on node {node}")
+
+    def forget(self, uid: str) -> None:
+        self._line.pop(uid, None)
+        self._told.pop(uid, None)
+
+    def _event(self, key: Key, uid: str, reason: str, kind: str, message: str) -> None:
+        now_ns = self._clock.monotonic_ns()
+        gained = (now_ns - self._allowed_ns) / 1e9 * EVENTS_PER_S
+        self._allowance, self._allowed_ns = min(EVENTS_BURST, self._allowance + gained), now_ns
+        if self._allowance < 1.0:
+            self.dropped += 1
+            return
+        self._allowance -= 1.0
+        name = f"{key.name}.{self._ids.suffix()}{self._ids.suffix()}"
+        now = timestamp(self._clock.now_ns())
+        self._events[name] = {
+            "apiVersion": "v1",
+            "kind": "Event",
+            "metadata": {"name": name, "namespace": key.namespace},
+            "involvedObject": {"apiVersion": "v1", "kind": "Pod", "uid": uid, **key._asdict()},
+            "reason": reason,
+            "message": message,
+            "type": kind,
+            "source": {"component": self._name},
+            "reportingComponent": self._name,
+            "reportingInstance": "",
+            "firstTimestamp": now,
+            "lastTimestamp": now,
+            "count": 1,
+        }
+        self._stir.set()
+
+    async def run(self) -> None:
+        """One thing at a time, conditions before events; for ever."""
+        while True:
+            if self._line:
+                _, word = self._line.popitem(last=False)
+                await self._say(word)
+            elif self._events:
+                _, event = self._events.popitem(last=False)
+                await self._api.create(EVENTS, metadata(event)["namespace"], event)
+            else:
+                self._stir.clear()
+                await self._stir.wait()
+                continue
+            await asyncio.sleep(1.0 / WORDS_PER_S)
+
+    async def _say(self, word: PodMessage) -> None:
+        pod = self._find(word.key)
+        if pod is None or uid_of(pod) != word.uid or (pod.get("spec") or {}).get("nodeName"):
+            self._told.pop(word.uid, None)
+            return
+        said = conditions_said(pod, word, now=timestamp(self._clock.now_ns()))
+        if said == conditions_of(pod):
+            return
+        # Conditions are merged by type at the server, so what others say stays as it is.
+        changed = [one for one in said if one not in conditions_of(pod)]
+        # 1. We have no place for the pod, in a view that is behind. 2. Another scheduler binds it. 3. We say
+        # that it has no node, and nobody takes that back. So it is said of the pod as we know it.
+        guard = {"uid": word.uid, "resourceVersion": metadata(pod).get("resourceVersion")}
+        patch = {"metadata": guard, "status": {"conditions": changed}}
+        outcome = await self._api.patch(
+            PODS,
+            word.key.namespace,
+            word.key.name,
+            patch,
+            subresource="status",
+            media="application/strategic-merge-patch+json",
+        )
+        if isinstance(outcome, Conflict):
+            asyncio.get_running_loop().call_later(LATER_S, self._again, word)
+
+    def _again(self, word: PodMessage) -> None:
+        """Unless something newer was said, or there is nothing to say any more."""
+        told = self._told.get(word.uid)
+        newest = told is not None and told.word == word
+        if newest and word.uid not in self._line and len(self._line) < LINE_MAX:
+            self._line[word.uid] = word
+            self._stir.set()
+
+
+def is_no_news(told: ToldPod, word: PodMessage, *, now_ns: int) -> bool:
+    """Another cause is news at once; other counts only after a while."""
+    before = told.word
+    if (before.reason, before.pending, before.lacks) != (word.reason, word.pending, word.lacks):
+        return False
+    return before.message == word.message or now_ns - told.at_ns < AGAIN_NS
+
+
+def conditions_said(pod: Obj, word: PodMessage, *, now: str) -> list[Obj]:
+    """The stage Queued says only that it waits; the others, that there was a look and what came of it."""
+    conditions = conditions_of(pod)
+    if word.reason == QUEUED:
+        return _said(pod, conditions, (QUEUED, "True", "Waiting", word.message), now)
+    conditions = _said(pod, conditions, (SCHEDULED, "False", word.reason, word.message), now)
+    if word.reason == "SchedulingGated":
+        return conditions
+    # PodScheduled has Kubernetes' reason; this one is ours, and says to programs what holds the pod.
+    return _said(pod, conditions, (RETRYING, "True", word.pending or word.reason, word.retry), now)
+
+
+def _said(pod: Obj, conditions: list[Obj], what: tuple[str, Status, str, str], now: str) -> list[Obj]:
+    generation = int(metadata(pod).get("generation") or 0) or None
+    kind, status, reason, message = what
+    return set_condition(
+        conditions, type=kind, status=status, reason=reason, message=message,
+        observed_generation=generation, now=now,
+    )  # fmt: skip

@@ -1,0 +1,176 @@
+"""Room is made for a pod of higher priority, kept for it, and given up when it is not needed any more.
+
+    make ──> victims are asked to leave ──> reserved ──> is made: the pod's turn may come
+                                               └─ bound, elsewhere, or gone: release
+
+Whom to ask is decided in `preempt`; how that is asked and what they leave reserved is in `evictions` and
+`reservations`; here is when. It serves one term: what is under way ends with that, and the next leader finds
+nominations and reservations where everybody sees them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Set
+
+import msgspec
+
+from fathom.client.api import Api
+from fathom.model.decision import Result
+from fathom.model.freshness import FRESH_S
+from fathom.model.objects import Key, key_of, uid_of
+from fathom.model.times import timestamp
+from fathom.schedule.decide.place import Placement
+from fathom.schedule.decide.pods import PodView
+from fathom.schedule.decide.preempt import Preemption, Victim
+from fathom.schedule.loop.background_requests import BackgroundRequests
+from fathom.schedule.loop.cache_updates import CacheUpdates
+from fathom.schedule.loop.decision_records import Circumstances
+from fathom.schedule.loop.evictions import carry_out
+from fathom.schedule.loop.queue import QueueEntry
+from fathom.schedule.loop.reservations import is_due, is_gone, release, reservation_for, reserve
+from fathom.schedule.loop.state import SchedulerState
+from fathom.schedule.loop.watched_kinds import RESERVATION
+
+
+class PreemptionLoop:
+    def __init__(
+        self, state: SchedulerState, flights: BackgroundRequests, hearing: CacheUpdates, api: Api
+    ) -> None:
+        self._state = state
+        self._flights = flights
+        self._hearing = hearing
+        self._api = api
+        # By UID: whether its turn came meanwhile. Each has a flight, which takes it out however it ends.
+        self._being_made: dict[str, bool] = {}
+
+    def make(
+        self,
+        entry: QueueEntry,
+        pod: PodView,
+        placement: Placement,
+        around: Circumstances,
+        found: Preemption,
+    ) -> str:
+        """The room is ours in our own table from now on, so that the next pod does not count on it too."""
+        self._state.counts.preempted += len(found.victims)
+        self.give_up(pod, but=found.node or "")
+        self._state.known.nominate(pod, found.node or "")
+        table = self._state.known.table
+        id_ = self._state.recorder.decided(
+            entry, pod, placement, msgspec.structs.replace(around, need=f"no older than {FRESH_S:g} s: met"),
+            verdict="preempt", names=table.names, nodes_version=table.nodes_version,
+            chosen=found.node or "", victims=tuple(_victim(one) for one in found.victims),
+            condition="PodScheduled=False",
+        )  # fmt: skip
+        self._being_made[pod.uid] = False
+        self._flights.fly(self._evict(pod, found, id_))
+        return id_
+
+    def give_up(self, pod: PodView, *, but: str = "") -> None:
+        """Room that was to be made for it elsewhere is not waited for any more."""
+        self.release(pod.uid, but=but)
+        claim = self._state.known.table.claims.get(pod.uid)
+        if claim is not None and claim.node != but:
+            self._state.known.unnominate(pod.uid)
+            self._state.news.tell_of_room(claim.node, f"room on {claim.node} that is not kept any more")
+
+    async def _evict(self, pod: PodView, found: Preemption, id_: str) -> None:
+        try:
+            await self._ask_to_leave(pod, found, id_)
+        finally:
+            self._is_made(pod.uid)
+
+    def _say_preempted(self, victim: Victim, pod: PodView, node: str) -> None:
+        if self._state.status_writer is not None:
+            self._state.status_writer.preempted(victim.key, victim.uid, by=pod.uid, node=node)
+
+    async def _ask_to_leave(self, pod: PodView, found: Preemption, id_: str) -> None:
+        now = timestamp(self._state.clock.now_ns())
+        view = self._state.caches.snapshot()
+        done = await carry_out(
+            self._api, pod.key, pod.uid, found, find=lambda key: view.get("Pod", key), now=now
+        )
+        for one in done:
+            self._say_preempted(one.victim, pod, found.node or "")
+        said = "; ".join(f"{'/'.join(one.victim.key)} {one.outcome}" for one in done)
+        result: Result = "committed" if all(one.outcome in {"asked", "gone"} for one in done) else "unknown"
+        now_ns = self._state.clock.now_ns()
+        self._state.recorder.concluded(id_, now_ns, result, message=said)
+        await self._reserve(pod.uid, found.node or "", asked={one.uid for one in found.victims})
+
+    # Reserving.
+
+    def is_held_back(self, uid: str) -> bool:
+        """While room is made for it and reserved: a binding that does not name the reservation finds the node
+        full of it. Its turn comes when that is done."""
+        if uid not in self._being_made:
+            return False
+        self._being_made[uid] = True
+        return True
+
+    def _is_made(self, uid: str) -> None:
+        entry = self._state.queue.entry(uid)
+        if self._being_made.pop(uid, False) and entry is not None and entry.state == "in-hand":
+            self._state.pods.retry(uid, entry.cause, now_ns=self._state.clock.monotonic_ns(), backoff=False)
+            self._state.news.moved.set()
+
+    def reserve_soon(self, pod: PodView) -> None:
+        """Who is to make room was asked already, maybe by an earlier leader that got no further than that."""
+        held, now_ns = self._state.known.held_for.get(pod.uid), self._state.clock.now_ns()
+        claim = self._state.known.table.claims.get(pod.uid)
+        if claim is not None and (held is None or is_due(held.expires_ns, now_ns=now_ns)):
+            self._being_made[pod.uid] = False
+            self._flights.fly(self._reserve_again(pod.uid, claim.node))
+
+    async def _reserve_again(self, uid: str, node: str) -> None:
+        try:
+            await self._reserve(uid, node)
+        finally:
+            self._is_made(uid)
+
+    async def _reserve(self, uid: str, node: str, *, asked: Set[str] = frozenset()) -> None:
+        """What they leave is kept for the pod, in the ledger that all schedulers share. `asked`: who leaves,
+        though our view may not show it yet."""
+        view, table = self._state.waiting.get(uid), self._state.known.table
+        pod = None if view is None else self._state.caches.snapshot().get("Pod", view.key)
+        row = table.row_of.get(node)
+        if (
+            pod is None
+            or row is None
+            or uid in self._state.sent
+            or "Reservation" not in self._state.caches.kinds
+        ):
+            return
+        if self._being_made.get(uid):
+            return  # There is room for it already: its binding takes it in one step.
+        there = [one.view for _, one in sorted(table.pods_on[row].items())]
+        leaving = [one for one in there if one.deleting or one.uid in asked]
+        now_ns = self._state.clock.now_ns()
+        made = await reserve(self._api, reservation_for(pod, node, leaving, now_ns=now_ns), now_ns=now_ns)
+        if made is None:
+            return
+        # 1. The create commits. 2. The watch tells of it. 3. The reservation is given back: its pod is gone,
+        # or repair did it. 4. The watch tells of that. 5. The create's answer comes. Whoever believes it then
+        # keeps room for ever, since nobody tells of it again. The cache knows how far it has been told.
+        self._state.caches.apply_write(RESERVATION.name, made)
+        if uid not in self._state.waiting:  # It has a place meanwhile, or is gone.
+            await self._let_go(uid, key_of(made), uid_of(made))
+
+    def release(self, uid: str, *, but: str = "") -> None:
+        """What is reserved for it on other nodes than `but` is not needed any more. Where this fails, repair
+        does it."""
+        held = self._state.known.held_for.get(uid)
+        if held is not None and held.node != but:
+            self._flights.fly(self._let_go(uid, held.key, held.uid))
+
+    async def _let_go(self, uid: str, key: Key, reservation: str) -> None:
+        """`reservation`: its UID. One that could not be given back is still held: the cache tells when it is
+        not any more."""
+        outcome = await release(self._api, key, reservation)
+        held = self._state.known.held_for.get(uid)
+        if is_gone(outcome) and held is not None and held.uid == reservation:
+            self._hearing.reservation_changed(held.as_object(uid), None)
+
+
+def _victim(one: Victim) -> str:
+    return f"{'/'.join(one.key)}: {one.reason}"

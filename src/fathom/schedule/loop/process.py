@@ -1,0 +1,137 @@
+"""A scheduler as a process: caches, a breaker, a lease where there are several, and the scheduler itself.
+
+    caches follow ──> stand by ──the lease is ours──> schedule ──lost──> stand by
+                                                         └──"stop"──> what flies ends ──> release ──> end
+
+`begin` is the entry: what the process does follows from its `Birth` and its inputs. Without a lease, several
+schedulers may work side by side, by name or by shard of tenants: the API's ledger keeps them apart.
+"""
+
+from __future__ import annotations
+
+import asyncio
+
+import msgspec
+
+from fathom.cache.caches import Caches
+from fathom.cache.metrics import counted, measure_caches
+from fathom.cache.observer import CacheObserver
+from fathom.cache.scope import Pace, Scope
+from fathom.client.api import Api
+from fathom.control.leading import Ends, Leading
+from fathom.control.lease import Term, Timing
+from fathom.control.signals import SignalPublisher
+from fathom.control.station import Station
+from fathom.schedule.decide.plugins import installed_rules
+from fathom.schedule.decide.rules import RULES
+from fathom.schedule.decide.rules import Rules as JudgingRules
+from fathom.schedule.loop.metrics import measure_scheduler
+from fathom.schedule.loop.scheduler import CurrentRules, Scheduler
+from fathom.schedule.loop.watched_kinds import KINDS
+from fathom.seams.process import Inside
+
+
+class SchedulerSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """All that deciders see of how the process was started: it is on the tape."""
+
+    names: tuple[str, ...] = ("default-scheduler", "fathom")  # Pods whose schedulerName is one of these.
+    shard: int = 0  # Of the tenants, this scheduler's part …
+    shards: int = 1  # … of so many.
+    lease: str = ""  # namespace/name; '': works at once, beside others.
+    who: str = "scheduler"
+    observer: str = ""  # In observedBy of PolicyRollouts, where several have the same `who`; '': `who`.
+    target: str = "api"
+    timing: Timing = Timing()
+    own_kinds: bool = True  # False at a server that does not know fathom.dev.
+    resync_s: float = 0.0
+    drain_s: float = 10.0
+    batch_max: int = 256
+    in_flight_max: int = 2
+    bind_timeout_s: float = 10.0
+    user_agent: str = "fathom-scheduler"
+
+
+def begin(inside: Inside) -> SchedulerProcess:
+    """The entry: see `seams.process`."""
+    settings = msgspec.convert(inside.options, SchedulerSettings, strict=False)
+    running = SchedulerProcess(inside, settings, judging=installed_rules())
+    running.start()
+    return running
+
+
+class SchedulerProcess:
+    def __init__(
+        self,
+        inside: Inside,
+        settings: SchedulerSettings,
+        *,
+        observer: CacheObserver | None = None,
+        judging: JudgingRules = RULES,
+    ) -> None:
+        self._inside = inside
+        self._settings = settings
+        self._station = Station(inside, settings)
+        observer, counts = counted(inside.metrics, observer)
+        self.caches = Caches(
+            self._station.api(),
+            streams=inside.streams,
+            observer=observer,
+            pace=Pace(resync=settings.resync_s),
+        )
+        for kind in KINDS:
+            if settings.own_kinds or kind.resource.group != "fathom.dev":
+                self.caches.add(kind.name, Scope(kind.resource), indexes={})
+        self.scheduler = Scheduler(inside, self.caches, self._rules(), judging=judging)
+        measure_caches(inside.metrics, self.caches, counts, inside.outside.clock)
+        measure_scheduler(inside.metrics, self.scheduler.state)
+        self.task: asyncio.Task[None] | None = None
+
+    def start(self) -> None:
+        self.task = self._inside.domain.create_task(self.run(), name="scheduler")
+        self.task.add_done_callback(self._ended)
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        if not task.cancelled() and (error := task.exception()) is not None:
+            message = "the scheduler cannot go on"
+            self._inside.domain.call_exception_handler({"message": message, "exception": error})
+
+    async def run(self) -> None:
+        """Until told to stop."""
+        await Leading(self._inside, self.caches, self._station.elector(), self._work).run()
+
+    async def _work(self, term: Term | None, ends: Ends) -> bool:
+        """Schedule until told to stop, or until the lease is lost."""
+        api = self._station.api(term)
+        loop = asyncio.get_running_loop()
+        working = loop.create_task(self.scheduler.run(api, term), name="scheduling")
+        telling = loop.create_task(self._publisher(api).run()) if self._settings.own_kinds else None
+        try:
+            await asyncio.wait((working, *ends.all), return_when=asyncio.FIRST_COMPLETED)
+            if working.done():
+                working.result()  # It ends by itself only by failing.
+            return False if ends.lost else await self.scheduler.drain(self._settings.drain_s)
+        finally:
+            working.cancel()
+            if telling is not None:
+                telling.cancel()
+            await asyncio.wait((working,))
+
+    def _publisher(self, api: Api) -> SignalPublisher:
+        settings = self._settings
+        component = settings.lease.rpartition("/")[2] or settings.who
+        clock = self._inside.outside.clock
+        return SignalPublisher(api, component, self.scheduler.signals.raised, clock=clock)
+
+    def _rules(self) -> CurrentRules:
+        settings = self._settings
+        return CurrentRules(
+            names=settings.names,
+            shard=settings.shard,
+            shards=settings.shards,
+            who=settings.who,
+            observer=settings.observer,
+            lease=settings.lease,
+            batch_max=settings.batch_max,
+            in_flight_max=settings.in_flight_max,
+            bind_timeout_s=settings.bind_timeout_s,
+        )

@@ -1,0 +1,382 @@
+"""Pods in line for a node: priority first, then tenants in turn, then age.
+
+                     ┌──────────── a refusal, an unknown outcome: after a backoff ────────┐
+    add ──> active ──> take ──> in hand ──> sent ──> done                                 │
+     │         ^                  └──────── no node: parked, with the events it waits for ┤
+     │         ├── an event that could help, and only as many as it can help <────────────┤
+     │         └── the safety timer: nothing that could run lies for ever <───────────────┘
+     └──> gated ──> its gates are gone
+
+Pods of one shape get the same answer, so they are taken together. Nothing here looks at a clock or at the
+cluster: times come in, and so does the hint that says which pods of a shape an event could help. Each move
+has a cause, which the next decision about the pod records. Which moves are legal is a table in `pod_states`;
+who moves pods is `pod_moves`, and nobody else.
+"""
+
+from __future__ import annotations
+
+import heapq
+import random
+from collections.abc import Callable, Collection, Hashable, Sequence
+
+import msgspec
+
+from fathom.control.cause import Cause
+from fathom.model.backoff import Backoff
+from fathom.model.objects import Key
+from fathom.schedule.loop.pod_states import LEGAL, TAKEN, WAITING, IllegalMove, PodState, check_move
+
+# kube-scheduler's: 1 s, doubled up to 10 s.
+BACKOFF = Backoff(1.0, 10.0)
+# kube-scheduler looks at pods again after 5 minutes. An attempt of ours costs less, so a minute.
+PARKED_S_MAX = 60.0
+# A batch may pass by older pods of other shapes, of the same tenant and priority: so many at most, once.
+BATCH_MAX = 256
+
+IN_LINE = WAITING - TAKEN - {"gated"}
+
+
+class WaitingPod(msgspec.Struct, frozen=True):
+    """A pod as the line sees it."""
+
+    uid: str
+    key: Key
+    shape: Hashable  # Pods of one shape fit the same nodes.
+    tenant: str
+    priority: int
+    created_ns: int
+    gated: bool = False
+
+
+class QueueEntry(msgspec.Struct):
+    """A pod and where it stands. `attempt` counts takes; `since_ns` is when it last began to wait."""
+
+    pod: WaitingPod
+    state: PodState
+    cause: Cause
+    since_ns: int
+    added_ns: int
+    attempt: int = 0
+    failures: int = 0  # In a row, of commits; what a backoff grows with.
+    waits: tuple[str, ...] = ()  # While parked: events that could help.
+    due_ns: int = 0  # While parked or in backoff: when it is looked at anyway.
+    number: int = 0  # Creation is known to the second: within one, who came first.
+    taken_before: int = 0  # Of all pods ever taken: how many were when it began to wait for its turn.
+    place: tuple[int, int] | None = None  # When it was last taken: which since then, of how many.
+
+    @property
+    def order(self) -> tuple[int, int, str]:
+        return (self.pod.created_ns, self.number, self.pod.uid)
+
+
+class ClusterEvent(msgspec.Struct, frozen=True):
+    """Something that may let a pod in. `name` is what filters declare; `detail` goes into the record."""
+
+    name: str
+    detail: str = ""
+
+
+Order = tuple[int, int, str]
+
+
+class Hinted(msgspec.Struct, frozen=True):
+    """What a look at pods of one shape says after something happened.
+
+    `waits` is for those that still have no place, and is as important as `could`:
+    1. A pod is parked: its nodes are cordoned. 2. A node is uncordoned: now its quota is in the way. 3. The
+    quota is raised, and nobody would think of the pod that waits for nodes."""
+
+    could: Collection[str] = ()  # UIDs of those that have a place now.
+    waits: tuple[str, ...] = ()  # What the others wait for besides.
+
+
+# Asked about pods of one shape, in their order.
+Hint = Callable[[Sequence[WaitingPod]], Hinted]
+
+
+class _Line:
+    """One tenant's active pods of one priority. Heaps hold pods that may have moved on: see `_head`."""
+
+    __slots__ = ("by_age", "by_shape", "size")
+
+    def __init__(self) -> None:
+        self.by_age: list[Order] = []
+        self.by_shape: dict[Hashable, list[Order]] = {}
+        self.size = 0  # Of active pods: 0 means that the line is dropped.
+
+
+class SchedulingQueue:
+    def __init__(
+        self,
+        rng: random.Random,
+        *,
+        parked_s_max: float = PARKED_S_MAX,
+    ) -> None:
+        self._rng = rng
+        self._parked_s_max = parked_s_max
+        self._entries: dict[str, QueueEntry] = {}  # By UID: every pod once, in one state.
+        self._lines: dict[int, dict[str, _Line]] = {}  # Priority -> tenant -> line; no line is empty.
+        self._count = 0  # Of pods that ever came.
+        self._active = 0  # Pods that wait for their turn now.
+        self._taken = 0  # Of pods that were ever taken.
+        self._turns: dict[str, int] = {}  # Tenant -> pods taken for it; the least is next.
+        self._floor = 0  # No tenant's turn counts less: who was away does not catch up.
+        self._due: list[tuple[int, str]] = []  # Heap; stale where the entry's own due time differs.
+        self._parked: dict[Hashable, dict[str, None]] = {}  # Shape -> UIDs.
+        self._waits: dict[str, dict[Hashable, int]] = {}  # Event -> shapes that wait for it, how many pods.
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def entry(self, uid: str) -> QueueEntry | None:
+        return self._entries.get(uid)
+
+    @property
+    def counts(self) -> dict[PodState, int]:
+        found: dict[PodState, int] = dict.fromkeys(WAITING, 0)
+        for entry in self._entries.values():
+            found[entry.state] += 1
+        return found
+
+    # Coming and going.
+
+    def add(self, pod: WaitingPod, cause: Cause, *, now_ns: int) -> None:
+        """A pod that is new, or changed. One that is taken goes on: what changed is found at its commit."""
+        known = self._entries.get(pod.uid)
+        if known is None:
+            self._count += 1
+            entry = QueueEntry(pod, "gated", cause, now_ns, now_ns, number=self._count)
+            self._entries[pod.uid] = entry
+            if not pod.gated:
+                self._activate(entry, cause, now_ns)
+            return
+        if known.pod == pod:
+            return
+        if known.state in TAKEN:
+            known.pod = pod
+            return
+        self._leave(known)
+        known.pod = pod
+        if pod.gated:
+            self._move(known, "gated")
+            known.cause, known.since_ns = cause, now_ns
+        else:
+            self._activate(known, cause, now_ns)
+
+    def add_sent(self, pod: WaitingPod, cause: Cause, *, now_ns: int) -> None:
+        """A pod that comes back while its binding is under way: it is not taken before that is answered."""
+        self._count += 1
+        self._entries[pod.uid] = QueueEntry(pod, "sent", cause, now_ns, now_ns, number=self._count)
+
+    def remove(self, uid: str) -> None:
+        """It is gone, or has a node."""
+        entry = self._entries.pop(uid, None)
+        if entry is not None:
+            self._leave(entry)
+
+    def take(self, *, most: int = BATCH_MAX) -> list[QueueEntry]:
+        """The next pods, all of one shape, tenant and priority; empty when nothing is active."""
+        if not self._lines:
+            return []
+        priority = max(self._lines)
+        lines = self._lines[priority]
+        tenant = min(lines, key=lambda name: (max(self._turns.get(name, 0), self._floor), name))
+        line = lines[tenant]
+        first = self._entries[self._head(line.by_age, priority)]
+        taken = self._take_shape(line, priority, first.pod.shape, most)
+        self._floor = max(self._turns.get(tenant, 0), self._floor)
+        self._turns[tenant] = self._floor + len(taken)
+        if not self._lines:
+            self._turns, self._floor = {}, 0
+        return taken
+
+    def _take_shape(self, line: _Line, priority: int, shape: Hashable, most: int) -> list[QueueEntry]:
+        heap = line.by_shape[shape]
+        taken: list[QueueEntry] = []
+        while heap and len(taken) < most:
+            order = heapq.heappop(heap)
+            entry = self._entries.get(order[-1])
+            if entry is not None and _stands(entry, priority, order) and entry.pod.shape == shape:
+                self._leave(entry)
+                self._move(entry, "in-hand")
+                entry.attempt += 1
+                self._taken += 1
+                which = self._taken - entry.taken_before
+                entry.place = (which, which + self._active)
+                taken.append(entry)
+        return taken
+
+    def send(self, uid: str) -> None:
+        """It has a node, and its binding goes out."""
+        entry = self._entries.get(uid)
+        if entry is None:
+            raise IllegalMove("new", "sent", uid)
+        self._move(entry, "sent")
+
+    def refuse(self, uid: str) -> None:
+        """Its binding did not take place: `retry` follows."""
+        self._move(self._entries[uid], "refused")
+
+    def park(self, uid: str, waits: Sequence[str], *, now_ns: int) -> None:
+        """No node takes it now; these events could change that."""
+        entry = self._entries.get(uid)
+        if entry is None:  # It went away meanwhile.
+            return
+        check_move(entry.state, "parked", entry)
+        if entry.pod.gated:
+            self._move(entry, "gated")
+            return
+        self._move(entry, "parked")
+        entry.since_ns, entry.failures = now_ns, 0
+        entry.waits = ()
+        self._parked.setdefault(entry.pod.shape, {})[uid] = None
+        self._wait_for(entry, waits)
+        # A tenth of chance: pods that were parked together are not all looked at together again.
+        self._set_due(entry, now_ns + round(self._parked_s_max * (0.9 + 0.1 * self._rng.random()) * 1e9))
+
+    def retry(self, uid: str, cause: Cause, *, now_ns: int, backoff: bool = True) -> None:
+        """The commit was refused, or nobody knows. Without a backoff: the refusal itself is fresh news."""
+        entry = self._entries.get(uid)
+        if entry is None:  # It went away meanwhile.
+            return
+        if entry.state != "refused":
+            self._move(entry, "refused")
+        if entry.pod.gated:
+            self._move(entry, "gated")
+            return
+        entry.failures += 1
+        if not backoff:
+            self._activate(entry, cause, now_ns)
+            return
+        self._move(entry, "backoff")
+        entry.cause, entry.since_ns = cause, now_ns
+        self._set_due(entry, now_ns + round(BACKOFF.jittered_s(entry.failures, self._rng) * 1e9))
+
+    # Waking.
+
+    def happened(self, happening: ClusterEvent, hint: Hint, *, now_ns: int) -> list[str]:
+        """Wake the pods that it could help, as the hint says, oldest first."""
+        woken: list[str] = []
+        for shape in tuple(self._waits.get(happening.name, ())):
+            entries = self._waiting_for(shape, happening.name)
+            hinted = hint([entry.pod for entry in entries])
+            for entry in entries:
+                if entry.pod.uid in hinted.could:
+                    self._leave(entry)
+                    self._activate(entry, Cause("event", _told(happening)), now_ns)
+                    woken.append(entry.pod.uid)
+                else:
+                    self._wait_for(entry, hinted.waits)
+        return woken
+
+    def _wait_for(self, entry: QueueEntry, names: Sequence[str]) -> None:
+        more = [name for name in dict.fromkeys(names) if name not in entry.waits]
+        if not more:
+            return
+        entry.waits = (*entry.waits, *more)
+        for name in more:
+            shapes = self._waits.setdefault(name, {})
+            shapes[entry.pod.shape] = shapes.get(entry.pod.shape, 0) + 1
+
+    def waited_for(self, name: str) -> bool:
+        return bool(self._waits.get(name))
+
+    def come_due(self, *, now_ns: int) -> int:
+        """What has waited long enough becomes active; how many."""
+        moved = 0
+        while self._due and self._due[0][0] <= now_ns:
+            due_ns, uid = heapq.heappop(self._due)
+            entry = self._entries.get(uid)
+            if entry is None or entry.due_ns != due_ns or entry.state not in {"backoff", "parked"}:
+                continue
+            cause = entry.cause if entry.state == "backoff" else Cause("timer", "waited long enough")
+            self._leave(entry)
+            self._activate(entry, cause, now_ns)
+            moved += 1
+        return moved
+
+    @property
+    def next_due_ns(self) -> int | None:
+        while self._due:
+            due_ns, uid = self._due[0]
+            entry = self._entries.get(uid)
+            if entry is not None and entry.due_ns == due_ns and entry.state in {"backoff", "parked"}:
+                return due_ns
+            heapq.heappop(self._due)
+        return None
+
+    # Inside.
+
+    def _move(self, entry: QueueEntry, state: PodState) -> None:
+        """The only place where a state changes. It raises before anything has changed."""
+        if state not in LEGAL[entry.state]:  # As `check_move`: a call less, several times for each pod.
+            raise IllegalMove(entry.state, state, entry)
+        entry.state = state
+
+    def _activate(self, entry: QueueEntry, cause: Cause, now_ns: int) -> None:
+        pod = entry.pod
+        self._move(entry, "active")
+        entry.cause, entry.since_ns, entry.waits = cause, now_ns, ()
+        lines = self._lines.setdefault(pod.priority, {})
+        line = lines.get(pod.tenant)
+        if line is None:
+            line = lines[pod.tenant] = _Line()
+        heapq.heappush(line.by_age, entry.order)
+        heapq.heappush(line.by_shape.setdefault(pod.shape, []), entry.order)
+        line.size += 1
+        self._active += 1
+        entry.taken_before = self._taken
+
+    def _leave(self, entry: QueueEntry) -> None:
+        """Take it out of where it stands. Heaps are left as they are: what is stale there is skipped."""
+        pod = entry.pod
+        if entry.state == "active":
+            line = self._lines[pod.priority][pod.tenant]
+            line.size -= 1
+            self._active -= 1
+            heap = line.by_shape.get(pod.shape)
+            if heap is not None and not heap:
+                del line.by_shape[pod.shape]
+            if line.size == 0:
+                del self._lines[pod.priority][pod.tenant]
+                if not self._lines[pod.priority]:
+                    del self._lines[pod.priority]
+        elif entry.state == "parked":
+            self._unpark(entry)
+        entry.due_ns = 0
+
+    def _unpark(self, entry: QueueEntry) -> None:
+        shape = entry.pod.shape
+        del self._parked[shape][entry.pod.uid]
+        if not self._parked[shape]:
+            del self._parked[shape]
+        for name in entry.waits:
+            shapes = self._waits[name]
+            shapes[shape] -= 1
+            if not shapes[shape]:
+                del shapes[shape]
+        entry.waits = ()
+
+    def _waiting_for(self, shape: Hashable, name: str) -> list[QueueEntry]:
+        entries = [self._entries[uid] for uid in self._parked[shape]]
+        wanting = [entry for entry in entries if name in entry.waits]
+        return sorted(wanting, key=lambda entry: (-entry.pod.priority, *entry.order))
+
+    def _head(self, heap: list[Order], priority: int) -> str:
+        while True:
+            entry = self._entries.get(heap[0][-1])
+            if entry is not None and _stands(entry, priority, heap[0]):
+                return entry.pod.uid
+            heapq.heappop(heap)
+
+    def _set_due(self, entry: QueueEntry, due_ns: int) -> None:
+        entry.due_ns = due_ns
+        heapq.heappush(self._due, (due_ns, entry.pod.uid))
+
+
+def _stands(entry: QueueEntry, priority: int, order: Order) -> bool:
+    return entry.state == "active" and entry.pod.priority == priority and entry.order == order
+
+
+def _told(happening: ClusterEvent) -> str:
+    return f"{happening.name} {happening.detail}" if happening.detail else happening.name

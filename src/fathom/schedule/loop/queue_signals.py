@@ -1,0 +1,47 @@
+"""What a scheduler notices about itself: pods that wait for a first attempt, bindings that are refused."""
+
+from __future__ import annotations
+
+from collections import deque
+
+from fathom.schedule.loop.bind_requests import ABOUT_NODE
+from fathom.schedule.loop.state import SchedulerState
+
+QUEUE_AGE, BIND_CONFLICTS = "queue-age", "bind-conflicts"
+# A pod that can be looked at is looked at within a second; when the line is long, within some.
+FIRST_ATTEMPT_S = 30.0
+WINDOW_S = 30.0
+CONFLICTS_MIN = 20
+
+
+class QueueSignals:
+    def __init__(self, state: SchedulerState) -> None:
+        self._state = state
+        self._refused: deque[tuple[int, int]] = deque()  # (when, refusals until then), of the window.
+
+    def raised(self) -> dict[str, str]:
+        """Signal -> in words, of those that are so now. Asked every few seconds."""
+        now_ns = self._state.clock.monotonic_ns()
+        found = {}
+        if late := self._late(now_ns):
+            found[QUEUE_AGE] = f"pods wait more than {FIRST_ATTEMPT_S:g} s for their first attempt: {late}"
+        if self._conflicts(now_ns) >= CONFLICTS_MIN:
+            found[BIND_CONFLICTS] = "bindings are refused again and again: the view they are made from is old"
+        return found
+
+    def _late(self, now_ns: int) -> str:
+        """How many, roughly: a number that changes with every look would be written with every look."""
+        since_ns = now_ns - round(FIRST_ATTEMPT_S * 1e9)
+        entries = map(self._state.queue.entry, self._state.waiting)
+        count = sum(
+            entry is not None and not entry.attempt and entry.state != "gated" and entry.added_ns < since_ns
+            for entry in entries
+        )
+        return "" if not count else "some" if count < 10 else "tens" if count < 100 else "hundreds"
+
+    def _conflicts(self, now_ns: int) -> int:
+        refused = self._state.counts.refused
+        self._refused.append((now_ns, sum(refused.get(check, 0) for check in ABOUT_NODE)))
+        while self._refused[0][0] < now_ns - round(WINDOW_S * 1e9):
+            self._refused.popleft()
+        return self._refused[-1][1] - self._refused[0][1]

@@ -1,0 +1,33 @@
+"""Nodes that the server knows better than we do: each is left alone until our view has caught up."""
+
+from __future__ import annotations
+
+from fathom.cache.snapshot import Snapshot
+
+
+class RefusedNodes:
+    def __init__(self) -> None:
+        # Node -> revision to reach, and when it refused. Ends only with a view that is newer than both.
+        self._doubted: dict[str, tuple[int, float]] = {}
+
+    @property
+    def nodes(self) -> tuple[str, ...]:
+        return tuple(self._doubted)
+
+    def add(self, node: str, revision: int, *, now_s: float) -> None:
+        self._doubted[node] = (revision, now_s)
+
+    def settle(self, snapshot: Snapshot) -> list[str]:
+        """A node is taken at its word again when both kinds have been heard since, and are as new."""
+        if not self._doubted:
+            return []
+        reached = min(snapshot.revision("Pod"), snapshot.revision("Node"))
+        heard_s = snapshot.taken_s - max(snapshot.age("Pod"), snapshot.age("Node"))
+        over = [
+            node
+            for node, (revision, refused_s) in self._doubted.items()
+            if heard_s > refused_s and reached >= revision
+        ]
+        for node in over:
+            del self._doubted[node]
+        return over

@@ -1,0 +1,151 @@
+"""Room that was made for a pod is reserved for it until it is bound: what others count as taken, too.
+
+    victims are asked to leave ──> Reservation (awaits them) ──> they are gone ──> the binding names it:
+                                     │                                             pod and ledger at once
+                                     └─ its time is over, or its pod gone: repair gives it back
+
+A reservation is named after what it is for (workload, slot, generation and intent; a pod without a workload
+is its own), so whoever repeats the step, after a crash or an answer that was lost, meets the first one:
+
+    1. A create commits, its answer is lost. 2. The leader dies. 3. The next one's cache shows no reservation.
+    4. It creates the same name: a conflict, which a read resolves. There is one reservation, and it is ours.
+
+Without one the pod is only nominated: it gets its place if nobody is faster. That is so where the server does
+not know reservations (a Kubernetes that we are attached to), or refuses.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Literal
+
+from fathom.client.api import Api
+from fathom.client.outcomes import Committed, Conflict, Outcome, Rejected, Unknown
+from fathom.kinds.capacity_class import CAPACITY_CLASS
+from fathom.kinds.reservation import (
+    HOLDER,
+    HOLDER_UID,
+    HOLDING,
+    PREEMPT,
+    Reservation,
+    intent_of,
+    reservation_name,
+)
+from fathom.kinds.shape import read
+from fathom.model.errors import ApiError
+from fathom.model.objects import Key, Obj, is_deleting, key_of, labels_of, lookup, uid_of
+from fathom.model.podresources import REQUESTS, pod_amounts
+from fathom.model.tenancy import TENANT
+from fathom.model.times import SECOND_NS, moment_ns, timestamp
+from fathom.schedule.decide.pods import PodView
+from fathom.schedule.loop.watched_kinds import RESERVATION
+
+# Longer than most pods are given to end. One that is still needed is given more time before this is over.
+RESERVED_S, RENEWED_S = 120, 60
+AWAITED_MAX = 256  # As the kind has it.
+# A create, what is in its way removed, and once more: then it is left to the pod's next attempt.
+TRIES_MAX = 2
+
+Standing = Literal["free", "ours", "void", "another's"]
+
+
+def reservation_for(pod: Obj, node: str, awaited: Iterable[PodView], *, now_ns: int) -> Obj:
+    """Of all that the pod asks for. Its pod owns it: with that it goes."""
+    key, uid, intent = key_of(pod), uid_of(pod), intent_of(pod)
+    tenant, drawn = labels_of(pod).get(TENANT), lookup(pod, "metadata", "annotations", CAPACITY_CLASS)
+    amounts = {name: str(amount) for name, amount in sorted(pod_amounts(pod, REQUESTS).items())}
+    awaits = [{"name": one.key.name, "namespace": one.key.namespace, "uid": one.uid} for one in awaited]
+    return {
+        "apiVersion": "fathom.dev/v1alpha1",
+        "kind": "Reservation",
+        "metadata": {
+            "name": reservation_name(intent),
+            "namespace": key.namespace,
+            "annotations": {HOLDER: key.name, HOLDER_UID: uid},
+            "ownerReferences": [{"apiVersion": "v1", "kind": "Pod", "name": key.name, "uid": uid}],
+            **({"labels": {TENANT: tenant}} if tenant else {}),
+        },
+        "spec": {
+            "workload": {"name": intent.workload, "uid": intent.uid, "generation": intent.generation},
+            "slot": intent.slot,
+            "intent": PREEMPT,
+            "nodeName": node,
+            "resources": {**amounts, "pods": "1"},
+            "awaits": awaits[:AWAITED_MAX],
+            "expiresAt": timestamp(now_ns + RESERVED_S * SECOND_NS),
+            **({"capacityClass": drawn} if drawn else {}),
+        },
+    }
+
+
+def holder_of(reservation: Obj) -> str:
+    """The UID of the pod that it is held for."""
+    return str(lookup(reservation, "metadata", "annotations", HOLDER_UID) or "")
+
+
+def standing_of(found: Obj | None, wanted: Obj, *, now_ns: int) -> Standing:
+    """What has the name that we want. A void one of ours makes way: so does one for another node."""
+    if found is None:
+        return "free"
+    held = read(Reservation, found)
+    usable = held.status.phase in HOLDING and not is_deleting(found)
+    expires_ns = moment_ns(held.spec.expires_at)
+    if usable and holder_of(found) != holder_of(wanted):
+        return "another's"
+    if not usable or held.spec.node_name != wanted["spec"]["nodeName"]:
+        return "void"
+    return "void" if expires_ns is not None and now_ns >= expires_ns else "ours"
+
+
+def is_due(expires_ns: int, *, now_ns: int) -> bool:
+    """Whether it needs more time, if it is still needed. Nought is never."""
+    return 0 < expires_ns < now_ns + RENEWED_S * SECOND_NS
+
+
+async def reserve(api: Api, wanted: Obj, *, now_ns: int) -> Obj | None:
+    """The reservation as it is held now. None: there is none, or it is not known."""
+    key = key_of(wanted)
+    for _ in range(TRIES_MAX):
+        outcome = await api.create(RESERVATION.resource, key.namespace, wanted)
+        if isinstance(outcome, Committed):
+            return outcome.obj
+        if not isinstance(outcome, (Conflict, Unknown)):
+            return None
+        found = await _read(api, key)
+        if isinstance(found, ApiError):
+            return None
+        standing = standing_of(found, wanted, now_ns=now_ns)
+        if found is not None and standing == "ours":
+            return await _renewed(api, found, wanted, now_ns=now_ns)
+        if standing == "another's" or (standing == "free" and isinstance(outcome, Conflict)):
+            return None  # In the latter case it was not the name: there is no room.
+        if found is not None:
+            await release(api, key, uid_of(found))
+    return None
+
+
+async def _renewed(api: Api, found: Obj, wanted: Obj, *, now_ns: int) -> Obj:
+    if not is_due(moment_ns(lookup(found, "spec", "expiresAt")) or 0, now_ns=now_ns):
+        return found
+    key = key_of(found)
+    patch = {"metadata": {"uid": uid_of(found)}, "spec": {"expiresAt": wanted["spec"]["expiresAt"]}}
+    outcome = await api.patch(RESERVATION.resource, key.namespace, key.name, patch)
+    return outcome.obj if isinstance(outcome, Committed) else found
+
+
+async def release(api: Api, key: Key, uid: str) -> Outcome:
+    """Whoever is bound on its strength at this moment either was faster, or is refused."""
+    return await api.delete(RESERVATION.resource, key.namespace, key.name, uid=uid)
+
+
+def is_gone(outcome: Outcome) -> bool:
+    """Whether what was to be deleted is known not to be there. A delete that was refused, or not sent, has
+    freed nothing."""
+    return isinstance(outcome, Committed) or (isinstance(outcome, Rejected) and outcome.code == 404)
+
+
+async def _read(api: Api, key: Key) -> Obj | ApiError | None:
+    try:
+        return await api.get(RESERVATION.resource, key.namespace, key.name)
+    except ApiError as error:
+        return error

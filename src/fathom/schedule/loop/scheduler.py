@@ -1,0 +1,212 @@
+"""The scheduler: a loop that wakes whom the news helps, takes pods from the line, decides, sends, goes on.
+
+    caches ──hearing──> desk (known: table, policies, quotas; queue; news) <──waking
+                          └──take──> deciding ──> journal ──> committing ──> Bound: done
+                          ^             └─ no node: condition, parked; room may be made (roommaking)
+                          └── backoff <─────────────────────── Refused: fresh candidate. Unknown: read the pod
+
+Each arrow's word is a file; all of them share one `state`. Those that send are made anew for each term.
+
+From taking pods to what is to be sent nothing waits. Requests fly while the next batch is decided: the table
+counts what was decided (assumed) until the outcome is *known*: the cache shows it, the server refused it, or
+the pod says so itself. A placement is safe from any view, since the server proves it; evicting is not, and
+needs a fresh one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+
+from fathom.cache.caches import Caches
+from fathom.cache.freshness import Probes
+from fathom.client.api import Api
+from fathom.control.cause import Cause
+from fathom.control.lease import Term
+from fathom.model.objects import key_of
+from fathom.model.times import timestamp
+from fathom.schedule.decide import rules as events
+from fathom.schedule.loop.attempts import Attempts
+from fathom.schedule.loop.background_requests import BackgroundRequests
+from fathom.schedule.loop.cache_updates import CacheUpdates
+from fathom.schedule.loop.cluster_view import ClusterView
+from fathom.schedule.loop.committing import Committing
+from fathom.schedule.loop.deciding import Deciding
+from fathom.schedule.loop.pod_moves import QueueReader
+from fathom.schedule.loop.pod_status_writer import QUEUED, QUEUED_AFTER_S, PodMessage, PodStatusWriter
+from fathom.schedule.loop.preemption import PreemptionLoop
+from fathom.schedule.loop.queue import ClusterEvent
+from fathom.schedule.loop.queue_signals import QueueSignals
+from fathom.schedule.loop.state import CurrentRules, SchedulerCounts, SchedulerState
+from fathom.schedule.loop.waking import Waking
+from fathom.schedule.loop.watched_kinds import ROLLOUT
+from fathom.schedule.policy_rollout.observed import NO_LEASE, LeaseTerm, observed
+from fathom.seams.process import Inside
+
+__all__ = ["CurrentRules", "Scheduler"]
+
+# Things that come to pass by themselves (expiries, ages, waiting that has lasted) are looked at this often.
+LOOK_S = 1.0
+PROBE_S = 5.0
+ASK_FROM_S = 2.0  # Longer than a watch that is well says nothing: our servers send a bookmark a second.
+
+
+class Scheduler:
+    def __init__(
+        self, inside: Inside, caches: Caches, rules: CurrentRules, *, judging: events.Rules = events.RULES
+    ) -> None:
+        self._inside = inside
+        self._state = SchedulerState(inside, caches, rules, judging=judging)
+        self._rng = inside.streams.stream("settle")
+        self._flights = BackgroundRequests(inside.domain, self._state.news.moved)
+        self._draining = False  # Then nothing more is taken from the line.
+        # Asked while somebody waits for a fresh view: a server may send bookmarks seldom, or a watch be dead.
+        self._probes = Probes(caches, PROBE_S)
+        self._probes.answered.append(self._answered)
+        self._attempts = Attempts(self._state)
+        self._hearing = CacheUpdates(self._state, self._attempts)
+        self._waking = Waking(self._state, self._attempts)
+        self.signals = QueueSignals(self._state)
+
+    @property
+    def state(self) -> SchedulerState:
+        """For metrics, which only read it."""
+        return self._state
+
+    @property
+    def counts(self) -> SchedulerCounts:
+        return self._state.counts
+
+    @property
+    def known(self) -> ClusterView:
+        return self._state.known
+
+    @property
+    def queue(self) -> QueueReader:
+        return self._state.queue
+
+    async def run(self, api: Api, term: Term | None) -> None:
+        """For ever, or until cancelled."""
+        inside = self._inside
+        self._state.term = term
+        self._draining = False
+        self._state.status_writer = PodStatusWriter(
+            api,
+            find=lambda key: self._state.caches.snapshot().get("Pod", key),
+            clock=inside.outside.clock,
+            ids=inside.outside.ids,
+            name=self._state.rules.names[0],
+        )
+        deciding = self._deciding(api)
+        loop = asyncio.get_running_loop()
+        await self._recover()
+        background = [
+            loop.create_task(self._state.status_writer.run()),
+            loop.create_task(self._look_for_ever(api)),
+        ]
+        try:
+            while True:
+                self._state.news.moved.clear()
+                self._go_round(deciding)
+                await self._until_moved()
+        finally:
+            self._probes.stop()
+            await self._flights.cancel(background)
+
+    def _deciding(self, api: Api) -> Deciding:
+        """What a term needs for deciding and sending."""
+        rooms = PreemptionLoop(self._state, self._flights, self._hearing, api)
+        committing = Committing(self._state, self._flights, rooms, api, rng=self._rng)
+        return Deciding(self._state, self._attempts, rooms, committing)
+
+    async def _recover(self) -> None:
+        """What an earlier term left in hand: its requests are fenced off by now, so what the cache shows once
+        it has caught up is what came of them."""
+        left = self._state.pods.unfinished()
+        if not left and not self._state.landed:
+            return
+        await self._state.caches.probe("Pod", timeout_s=PROBE_S)
+        for uid in left:
+            if self._state.take_back(uid):
+                self._state.pods.retry(
+                    uid, Cause("start", "left by an earlier term"), now_ns=self._state.clock.monotonic_ns()
+                )
+
+    async def drain(self, seconds: float) -> bool:
+        """Take nothing more, and wait for what is under way. Whether all of it came to an end."""
+        self._draining = True
+        return await self._flights.wait(seconds)
+
+    def _go_round(self, deciding: Deciding) -> None:
+        now_ns = self._state.clock.monotonic_ns()
+        self._state.pods.come_due(now_ns=now_ns)
+        self._waking.wake_helped(now_ns=now_ns)
+        while self._flights.binding < self._state.rules.in_flight_max and not self._draining:
+            entries = self._state.pods.take(most=self._state.rules.batch_max)
+            if not entries:
+                return
+            deciding.decide(entries)
+
+    async def _until_moved(self) -> None:
+        due_ns = self._state.queue.next_due_ns
+        if due_ns is None:
+            await self._state.news.moved.wait()
+            return
+        timer = asyncio.get_running_loop().call_at(due_ns / 1e9, self._state.news.moved.set)
+        try:
+            await self._state.news.moved.wait()
+        finally:
+            timer.cancel()
+
+    async def _look_for_ever(self, api: Api) -> None:
+        """What no event tells: overrides that expire, doubts that are over, waiting that has lasted."""
+        while True:
+            await asyncio.sleep(LOOK_S)
+            now_ns = self._state.clock.now_ns()
+            for name in self._state.known.passing(now_ns=now_ns):
+                self._state.news.put(ClusterEvent(events.OVERRIDE_CHANGED, f"SchedulerOverride {name} ended"))
+            for node in self._state.refused_nodes.settle(self._state.caches.snapshot()):
+                self._state.news.put(ClusterEvent(events.TRUST_CHANGED, f"nodes {node}"))
+            if self._state.queue.waited_for(events.VIEW_FRESH):
+                self._state.news.add(ClusterEvent(events.VIEW_FRESH))
+                self._ask_how_far()
+            self._say_queued()
+            if self._state.news:
+                self._state.news.moved.set()
+            await self._say_observed(api)
+
+    def _ask_how_far(self) -> None:
+        snapshot = self._state.caches.snapshot()
+        for kind in snapshot.kinds:
+            if snapshot.age(kind) > ASK_FROM_S:
+                self._probes.ask(kind)
+
+    def _answered(self, kind: str) -> None:
+        self._state.news.put(ClusterEvent(events.VIEW_FRESH, f"{kind} is known to be new"))
+        self._state.news.moved.set()
+
+    async def _say_observed(self, api: Api) -> None:
+        """That every cache has reached what a rollout has activated."""
+        if "PolicyRollout" not in self._state.caches.kinds:
+            return
+        snapshot = self._state.caches.snapshot()
+        reached = min(snapshot.revisions.values())
+        now, who = timestamp(self._state.clock.now_ns()), self._state.rules.observer or self._state.rules.who
+        for rollout in snapshot.list("PolicyRollout"):
+            patch = observed(rollout, who=who, reached=reached, now=now, term=self._lease_term())
+            if patch is not None:
+                await api.patch(ROLLOUT.resource, "", key_of(rollout).name, patch, subresource="status")
+
+    def _lease_term(self) -> LeaseTerm:
+        term = self._state.term
+        return NO_LEASE if term is None else LeaseTerm(self._state.rules.lease, term.epoch or 0)
+
+    def _say_queued(self) -> None:
+        now_ns, status_writer = self._state.clock.monotonic_ns(), self._state.status_writer
+        if status_writer is None:
+            return
+        for uid, view in self._state.waiting.items():
+            entry = self._state.queue.entry(uid)
+            if entry is None or entry.attempt or now_ns - entry.added_ns < QUEUED_AFTER_S * 1e9:
+                continue
+            if entry.state == "active":
+                status_writer.waits(PodMessage(view.key, uid, QUEUED, "waits for its turn"))

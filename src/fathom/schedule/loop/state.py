@@ -1,0 +1,133 @@
+"""What lies on a scheduler's desk: what waits, what is on its way, what has landed, what is doubted.
+
+The pieces of the scheduler (`cache_updates`, `waking`, `committing`, `preemption`, and the loop itself) share one,
+and none keeps a copy. `pods` knows where each pod is, and only that moves them (see `pod_moves`). The methods
+here tell it what happened, and give back the room that the pod had in the table, where it had some.
+
+Nothing here waits for anything or sends anything.
+"""
+
+from __future__ import annotations
+
+import zlib
+
+import msgspec
+
+from fathom.cache.caches import Caches
+from fathom.control.lease import Term
+from fathom.metrics.numbers import LONG_S, Durations
+from fathom.model.objects import Obj
+from fathom.schedule.decide import rules as events
+from fathom.schedule.loop.cluster_events import ClusterEvents
+from fathom.schedule.loop.cluster_view import ClusterView
+from fathom.schedule.loop.decision_records import Recorder
+from fathom.schedule.loop.pod_moves import PodMoves, SentBinding
+from fathom.schedule.loop.pod_status_writer import PodStatusWriter
+from fathom.schedule.loop.queue import SchedulingQueue
+from fathom.schedule.loop.refused_nodes import RefusedNodes
+from fathom.seams.process import Inside
+
+CONTROLLER = "scheduler"
+
+
+class CurrentRules(msgspec.Struct, frozen=True, kw_only=True):
+    """Which pods are ours, and how they are sent."""
+
+    names: tuple[str, ...]
+    shard: int = 0
+    shards: int = 1
+    who: str = CONTROLLER
+    observer: str = ""  # By which name it says what it has observed; '': as above.
+    lease: str = ""  # That it shares with others, who stand by.
+    batch_max: int = 256
+    in_flight_max: int = 2
+    bind_timeout_s: float = 10.0  # Then the outcome is unknown, and the pods are asked.
+
+    def is_ours(self, pod: Obj, tenant: str) -> bool:
+        name = (pod.get("spec") or {}).get("schedulerName") or "default-scheduler"
+        return name in self.names and (
+            self.shards == 1 or zlib.crc32(tenant.encode()) % self.shards == self.shard
+        )
+
+
+class SchedulerCounts(msgspec.Struct):
+    """For people and metrics. They only grow."""
+
+    attempts: int = 0
+    bound: int = 0
+    unschedulable: int = 0
+    refused: dict[str, int] = {}  # By check.
+    unknown: int = 0
+    batches: int = 0
+    preempted: int = 0  # Victims that were asked to leave.
+    bound_after: Durations = msgspec.field(default_factory=lambda: Durations(LONG_S))  # Since it was queued.
+
+
+class SchedulerState:
+    def __init__(self, inside: Inside, caches: Caches, rules: CurrentRules, *, judging: events.Rules) -> None:
+        self.caches = caches
+        self.rules = rules
+        self.clock = inside.outside.clock
+        self.counts = SchedulerCounts()
+        self.known = ClusterView(tie_seed=inside.streams.stream("ties").getrandbits(31), rules=judging)
+        self.pods = PodMoves(SchedulingQueue(inside.streams.stream("line")))
+        self.queue = self.pods.queue  # These four are to be read only.
+        self.waiting = self.pods.waiting
+        self.sent = self.pods.sent
+        self.landed = self.pods.landed
+        self.recorder = Recorder(inside.journal, prefix=inside.outside.ids.uid()[:8], controller=rules.who)
+        self.news = ClusterEvents()
+        self.refused_nodes = RefusedNodes()
+        self.rejecting: dict[
+            str, tuple[str, ...]
+        ] = {}  # By UID, of those without a node: rules, for metrics.
+        self.status_writer: PodStatusWriter | None = (
+            None  # None until the first term; then that of the latest.
+        )
+        self.term: Term | None = None  # Of the lease, where there is one: its epoch goes on record.
+
+    def leave(self, uid: str) -> None:
+        """It is not ours to place any more."""
+        self.pods.leave(uid)
+        self._give_back_room(uid)
+
+    def seen(self, uid: str) -> None:
+        """The cache shows it on a node, or finished."""
+        self.pods.seen(uid)
+        self._give_back_room(uid)
+
+    def gone(self, uid: str) -> None:
+        self.pods.gone(uid)
+        self._give_back_room(uid)
+
+    def land(self, sent: SentBinding, revision: int) -> None:
+        """The server has bound it. Unless the cache has told more already."""
+        uid = sent.pod.uid
+        if self.pods.is_under_way(sent) and uid in self.waiting:
+            self.pods.has_landed(uid, revision)
+            self._give_back_room(uid)
+
+    def take_back(self, uid: str) -> bool:
+        """Its attempt did not bind it. Whether it is ours to try again."""
+        state = self.pods.state(uid)
+        if state not in {"in-hand", "sent", "withdrawn"}:
+            return False
+        self.forget(uid)
+        return state == "in-hand" or self.pods.refuse(uid)
+
+    def forget(self, uid: str) -> None:
+        """A placement that did not come true: what it would have taken is there for others, and no event of
+        the server's will say so."""
+        node = self.known.table.assumed(uid)
+        if self.known.table.forget(uid) and node:
+            self.news.tell_of_room(node, f"a placement on {node} that did not come true")
+
+    def _give_back_room(self, uid: str) -> None:
+        """What was kept for it while it waited. There is nothing more to say about it either."""
+        claim = self.known.table.claims.get(uid)
+        if claim is not None:
+            self.news.tell_of_room(claim.node, f"room on {claim.node} that is not kept any more")
+        self.rejecting.pop(uid, None)
+        self.known.unnominate(uid)
+        if self.status_writer is not None:
+            self.status_writer.forget(uid)

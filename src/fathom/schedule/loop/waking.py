@@ -1,0 +1,77 @@
+"""Who is woken by what happened: the decider itself is asked who has a place now, and only those are woken.
+
+news ──> shapes that wait for it ──placed for trial──> has a place: back in line
+                                        └─ has none: parked for what is in the way now
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from functools import partial
+
+from fathom.schedule.decide import rules as events
+from fathom.schedule.loop.attempts import Attempts
+from fathom.schedule.loop.evictions import not_fresh
+from fathom.schedule.loop.queue import Hint, Hinted, WaitingPod
+from fathom.schedule.loop.state import SchedulerState
+
+
+class Waking:
+    def __init__(self, state: SchedulerState, attempts: Attempts) -> None:
+        self._state = state
+        self._attempts = attempts
+        self._cut_short = False  # About one happening: more pods of a shape waited than were asked about.
+
+    def wake_helped(self, *, now_ns: int) -> None:
+        happened, freed = self._state.news.take()
+        for happening in happened:
+            if self._state.queue.waited_for(happening.name):
+                only = freed if happening.name == events.POD_GONE else None
+                self._cut_short = False
+                hint: Hint = partial(self._could_place, only)
+                if happening.name == events.VIEW_FRESH and self._may_evict():
+                    hint = self._could_evict
+                self._state.pods.wake(happening, hint, now_ns=now_ns)
+                if self._cut_short:  # There was room for all that were asked about: ask about the rest too.
+                    self._state.news.ask_again(happening, freed)
+
+    def _could_place(self, freed: dict[str, None] | None, pods: Sequence[WaitingPod]) -> Hinted:
+        """Which of these, of one shape, have a place now, and what the others wait for. Tried on the table
+        itself, and taken back."""
+        views = [self._state.waiting[pod.uid] for pod in pods[: self._state.rules.batch_max]]
+        placed: list[str] = []
+        waits: dict[str, None] = {}
+        full = False  # No node but the one that is kept for it would take a pod of this shape.
+        for group in self._attempts.groups(views):
+            elsewhere = freed is not None and self._waits_elsewhere(group[0].uid, freed)
+            if elsewhere and full:
+                continue
+            placements = self._state.known.decider.place_batch(group, self._attempts.context(group[0]))
+            for view, placement in zip(group, placements, strict=True):
+                if placement.node:
+                    placed.append(view.uid)
+                else:
+                    waits.update(dict.fromkeys(placement.helped_by))
+                    full = full or elsewhere
+        for uid in placed:
+            self._state.known.table.forget(uid)
+        self._cut_short |= len(placed) == len(views) < len(pods)
+        return Hinted(placed, tuple(waits))
+
+    def _may_evict(self) -> bool:
+        return not not_fresh(self._state.caches.snapshot(), now_s=asyncio.get_running_loop().time())
+
+    def _could_evict(self, pods: Sequence[WaitingPod]) -> Hinted:
+        """A trial makes no room: who waits for a fresh view, though none of the rules asks for one, waits to
+        make some."""
+        hinted = self._could_place(None, pods)
+        if events.VIEW_FRESH in hinted.waits:
+            return hinted
+        return Hinted([pod.uid for pod in pods])
+
+    def _waits_elsewhere(self, uid: str, freed: dict[str, None]) -> bool:
+        """Whether room is being made for it on a node that nobody has left just now. Of many such pods, the
+        first that finds no other place answers for all: asking each costs a pass over the nodes."""
+        claim = self._state.known.table.claims.get(uid)
+        return claim is not None and claim.node not in freed

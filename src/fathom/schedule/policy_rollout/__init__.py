@@ -1,0 +1,1 @@
+"""PolicyRollouts: a new scheduling policy, widened step by step."""

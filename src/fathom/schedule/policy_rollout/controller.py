@@ -1,0 +1,199 @@
+"""The controller of PolicyRollouts: gathers what the gates look at, and carries `plan_rollout` out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import ClassVar
+
+import msgspec
+
+from fathom.cache.needs import NoOlderThan
+from fathom.cache.snapshot import Snapshot
+from fathom.control.again import Again
+from fathom.control.kit import Kit
+from fathom.control.plan import OWN_WRITES, Patch, Plan, WriteStatus, target
+from fathom.control.signals import COMPONENT_SIGNALS, component_of, raised_of
+from fathom.control.watches import NAMESPACE, NODE, POD, SERVICE, Primary, Related, Watch, own
+from fathom.kinds import policy_rollout, scheduling_policy
+from fathom.kinds.policy_rollout import PolicyRollout, policy_in
+from fathom.kinds.scheduler_override import workloads_of
+from fathom.kinds.shape import read
+from fathom.model.conditions import (
+    CONNECTIONS_FAIL,
+    conditions_of,
+    find_condition,
+    is_true,
+    set_condition,
+    without_digits,
+)
+from fathom.model.objects import Key, Obj, key_of
+from fathom.model.pod_phase import is_terminal
+from fathom.model.tenancy import tenant_of
+from fathom.model.times import duration_ns, moment_ns
+from fathom.schedule.policy_rollout.plan import (
+    CANARY,
+    COMPLETE,
+    ROLLED_BACK,
+    Bake,
+    Next,
+    Share,
+    Signals,
+    bake,
+    plan_rollout,
+)
+
+POLICY = own(scheduling_policy.DEFINITION)
+ROLLOUT = own(policy_rollout.DEFINITION)
+
+# A rollout that nothing moves is looked at again in this time: signals get older by themselves, and pods that
+# begin to wait must not wait for the end of a step.
+LOOK_S = 5.0
+TROUBLES_MAX = 3  # That are named.
+
+
+def identity_of(pod: Obj) -> str:
+    """By what a pod falls under the canary or not: its workload, so that a workload has one policy."""
+    namespace = str((pod.get("metadata") or {}).get("namespace") or "")
+    return f"{namespace}/{workloads_of(pod)[-1]}"
+
+
+class PolicyRollouts:
+    name = "policy-rollouts"
+    watches: ClassVar[tuple[Watch, ...]] = (
+        Primary(ROLLOUT),
+        Related(POLICY),
+        Related(POD),
+        Related(NODE),
+        Related(NAMESPACE),
+        Related(SERVICE),
+        Related(COMPONENT_SIGNALS),
+    )
+
+    def __init__(self, kit: Kit) -> None:
+        self._kit = kit
+        self._bakes: dict[Key, Bake] = {}  # By rollout: its present step, as we have looked at it.
+
+    async def reconcile(self, key: Key) -> Again:
+        view = self._kit.snapshot()
+        obj = view.get("PolicyRollout", key)
+        if obj is None or (obj.get("metadata") or {}).get("deletionTimestamp"):
+            self._bakes.pop(key, None)
+            return Again.never()
+        rollout = read(PolicyRollout, obj)
+        following = plan_rollout(rollout, self._looked_at(key, rollout, view))
+        applied = await self._kit.apply(key, as_plan(obj, rollout, following, self._kit.now()), seen=view)
+        return Again.after(applied, in_s=min(following.after_s or LOOK_S, LOOK_S), why=following.why)
+
+    def _looked_at(self, key: Key, rollout: PolicyRollout, view: Snapshot) -> Signals:
+        signals = gather(rollout, view, now_ns=self._kit.now_ns())
+        if rollout.status.phase != CANARY:
+            self._bakes.pop(key, None)
+            return signals
+        now_ns = self._kit.monotonic_ns()
+        found = self._bakes[key] = bake(self._bakes.get(key), rollout, signals, monotonic_ns=now_ns)
+        return msgspec.structs.replace(signals, baked_ns=found.baked_ns)
+
+
+def as_plan(obj: Obj, rollout: PolicyRollout, following: Next, now: str) -> Plan:
+    """A step forward is destructive: others act on it, so it needs a fresh view. Saying why it waits does
+    not."""
+    conditions = set_condition(
+        conditions_of(obj),
+        type="Progressing",
+        status="True" if (following.status or rollout.status).phase == CANARY else "False",
+        reason=(following.status or rollout.status).phase or "Pending",
+        message=following.why,
+        observed_generation=rollout.metadata.generation,
+        now=now,
+    )
+    if following.status is None:
+        baked = {} if following.baked_seconds is None else {"bakedSeconds": following.baked_seconds}
+        said = {} if _is_told(obj, rollout, following) else {"conditions": conditions}
+        statuses = (WriteStatus(target("PolicyRollout", obj), {**baked, **said}),) if baked or said else ()
+        return Plan(statuses=statuses)
+    allowed_ns = duration_ns(rollout.spec.gates.signals_max_age) or 30_000_000_000
+    status = {**msgspec.to_builtins(following.status), **_blanks(following), "conditions": conditions}
+    return Plan(
+        patches=(
+            Patch(target("PolicyRollout", obj), {"status": status}, subresource="status", destructive=True),
+        ),
+        needs=(OWN_WRITES, NoOlderThan(allowed_ns / 1e9)),
+        why=following.why,
+    )
+
+
+def _blanks(following: Next) -> Obj:
+    """Defaults are left out on the wire; in a patch, leaving out would keep what was there."""
+    status = following.status
+    assert status is not None
+    fields = ("canary", "percent", "step", "activationRevision", "bakedSeconds")
+    values = (
+        status.canary,
+        status.percent,
+        status.step,
+        status.activation_revision,
+        status.baked_seconds,
+    )
+    return dict(zip(fields, values, strict=True))
+
+
+def _is_told(obj: Obj, rollout: PolicyRollout, following: Next) -> bool:
+    """Whether it says so already, but for numbers that come and go."""
+    told = find_condition(conditions_of(obj), "Progressing")
+    if told is None:
+        return False
+    same = without_digits(told.get("message")) == without_digits(following.why)
+    return same or _is_final(told, rollout)
+
+
+def _is_final(told: Obj, rollout: PolicyRollout) -> bool:
+    """What it says about how the rollout ended is what people look for later: it stays."""
+    phase = rollout.status.phase
+    return phase in {COMPLETE, ROLLED_BACK} and told.get("reason") == phase
+
+
+def gather(rollout: PolicyRollout, view: Snapshot, *, now_ns: int) -> Signals:
+    began_ns = moment_ns(rollout.status.step_started_at) or 0
+    canary, base = _shares(rollout, view, began_ns) if rollout.status.phase == CANARY else (Share(), Share())
+    exists = view.get("SchedulingPolicy", Key("", rollout.spec.to)) is not None
+    age_s = max(view.age(kind) for kind in ("Pod", "Node", "SchedulingPolicy"))
+    return Signals(now_ns, age_s, canary, base, exists, trouble_of(view))
+
+
+def trouble_of(view: Snapshot) -> str:
+    """What is no reason to go back, and none to go on: a part that is slow, a Service that fails."""
+    raised = [
+        f"{component_of(one)}: {words}"
+        for one in view.list("ComponentSignals")
+        for words in raised_of(one).values()
+    ]
+    burning = [
+        f"service {'/'.join(key_of(one))}" for one in view.list("Service") if is_true(one, CONNECTIONS_FAIL)
+    ]
+    return "; ".join([*raised, *(f"{one}: connections fail" for one in burning)][:TROUBLES_MAX])
+
+
+def _shares(rollout: PolicyRollout, view: Snapshot, since_ns: int) -> tuple[Share, Share]:
+    counts = {True: [0, 0], False: [0, 0]}
+    for pod in _in_scope(rollout, view):
+        count = counts[policy_in(rollout, identity_of(pod)) == rollout.status.canary]
+        count[0] += 1
+        count[1] += _waits_since(pod, since_ns)
+    return Share(*counts[True]), Share(*counts[False])
+
+
+def _in_scope(rollout: PolicyRollout, view: Snapshot) -> Iterable[Obj]:
+    for pod in view.list("Pod"):
+        if is_terminal(pod):
+            continue
+        namespace = str(pod["metadata"].get("namespace") or "")
+        tenant = tenant_of(pod, view.get("Namespace", Key("", namespace)))
+        if rollout.spec.scope.includes(tenant=tenant, namespace=namespace, workloads=workloads_of(pod)):
+            yield pod
+
+
+def _waits_since(pod: Obj, since_ns: int) -> bool:
+    condition = find_condition(conditions_of(pod), "PodScheduled")
+    if condition is None or condition.get("reason") != "Unschedulable" or condition.get("status") != "False":
+        return False
+    return (moment_ns(condition.get("lastTransitionTime")) or 0) >= since_ns
