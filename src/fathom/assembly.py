@@ -28,8 +28,6 @@ from fathom.api.core import Core
 from fathom.api.custom import CustomKinds
 from fathom.api.dispatch import Dispatch
 from fathom.api.feeding import Feed
-from fathom.api.kinds.own import OWN_KINDS
-from fathom.api.kinds.registry import Registry
 from fathom.api.ledger.reporting import tenant_status
 from fathom.api.ledger.settling import settle_ledger
 from fathom.api.limits import Throttle
@@ -41,6 +39,8 @@ from fathom.api.usage import USAGE_KINDS
 from fathom.api.watchcache import WatchCache
 from fathom.client.local import LocalClient
 from fathom.controllers.housekeeping.controller import Housekeeping
+from fathom.kube.definitions.own import OWN_KINDS
+from fathom.kube.definitions.registry import Registry
 from fathom.model.accounts import HOUSEKEEPING
 from fathom.model.audit import AuditSink
 from fathom.model.errors import ApiError

@@ -8,7 +8,7 @@ from typing import Any
 from hypothesis import strategies as st
 from tests.api.fuzzing import NAMESPACE, anything, scalars, texts
 
-from fathom.api.kinds.definitions import (
+from fathom.kube.definitions.definitions import (
     INT_OR_STRING,
     MICRO_TIME,
     QUANTITY,
@@ -18,9 +18,9 @@ from fathom.api.kinds.definitions import (
     ref_of,
     type_of,
 )
-from fathom.api.kinds.kind import Kind
-from fathom.api.kinds.registry import Registry
-from fathom.api.kinds.unenforced import ACCEPT, REFUSED
+from fathom.kube.definitions.kind import Kind
+from fathom.kube.definitions.registry import Registry
+from fathom.kube.definitions.unenforced import ACCEPT, REFUSED
 from fathom.model.objects import Obj
 
 # What names an object: with these changed, little else of it would be looked at.

@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 from tests.api.cpu import process_cpu_s
 from tests.api.harness import ADMIN, serving
 
-from fathom.api.kinds.kind import Kind
 from fathom.api.request import Request, Response, Stream
 from fathom.api.resources import path_of
+from fathom.kube.definitions.kind import Kind
 
 T = TypeVar("T")
 

@@ -8,7 +8,7 @@ from tests.api.harness import Answer, Api, config_map, tell
 
 from fathom.api.admission.attempt import Attempt
 from fathom.api.admission.fences import LeaseFence
-from fathom.api.kinds.registry import Registry
+from fathom.kube.definitions.registry import Registry
 from fathom.model.objects import Key, Obj
 from fathom.model.user import User
 from fathom.model.view import Seen

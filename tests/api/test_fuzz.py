@@ -28,10 +28,10 @@ from tests.api.fuzzing import (
     texts,
 )
 
-from fathom.api.kinds.definitions import Schema
-from fathom.api.kinds.kind import Kind
-from fathom.api.kinds.registry import Registry
-from fathom.api.strategy.table import STRATEGIES
+from fathom.kube.definitions.definitions import Schema
+from fathom.kube.definitions.kind import Kind
+from fathom.kube.definitions.registry import Registry
+from fathom.kube.rules.table import STRATEGIES
 from fathom.model.objects import Obj
 
 pytestmark = pytest.mark.slow

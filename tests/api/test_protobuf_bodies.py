@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 from tests.api.harness import Answer, Api, config_map, deployment, pod, tell
-from tests.api.kinds.bodies import WIDGETS
-from tests.api.kinds.wire import MEDIA, at, entry, envelope, go_meta, message
+from tests.kube.definitions.bodies import WIDGETS
+from tests.kube.definitions.wire import MEDIA, at, entry, envelope, go_meta, message
 
 from fathom.model.objects import Obj
 

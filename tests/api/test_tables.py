@@ -8,14 +8,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fathom.api.cells import CELLS
-from fathom.api.cells.paths import parse_path
-from fathom.api.cells.times import human_duration, since
-from fathom.api.kinds.kind import Kind
-from fathom.api.kinds.own import own_kind
-from fathom.api.kinds.registry import Registry
 from fathom.api.tables import cell, columns_of, row, table
 from fathom.kinds import workload_progress
+from fathom.kube.columns import CELLS
+from fathom.kube.columns.paths import parse_path
+from fathom.kube.columns.times import human_duration, since
+from fathom.kube.definitions.kind import Kind
+from fathom.kube.definitions.own import own_kind
+from fathom.kube.definitions.registry import Registry
 from fathom.model.column import Column
 from fathom.model.objects import Obj
 from fathom.model.times import moment_ns

@@ -16,7 +16,7 @@ from tests.clients.kubectl import eventually
 from tests.clients.official import config_map, names, refusal
 from tests.clients.running import Server
 
-from fathom.api.kinds.registry import Registry
+from fathom.kube.definitions.registry import Registry
 
 
 @pytest.fixture(scope="module")

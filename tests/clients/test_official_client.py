@@ -17,8 +17,8 @@ from tests.clients.kubectl import eventually
 from tests.clients.official import config_map, names, refusal
 from tests.clients.running import Server
 
-from fathom.api.kinds.kind import Kind
-from fathom.api.kinds.registry import Registry
+from fathom.kube.definitions.kind import Kind
+from fathom.kube.definitions.registry import Registry
 
 REGISTRY = Registry.builtin()
 STORED = [kind for kind in REGISTRY.kinds() if "create" in kind.verbs and not kind.virtual]

@@ -8,7 +8,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fathom.api.patch.merge_patch import merge
 from fathom.control.owning import owned
 from fathom.control.plan import (
     INTENT,
@@ -29,6 +28,7 @@ from fathom.control.plan import (
     remove_finalizer,
     target,
 )
+from fathom.kube.patch.merge_patch import merge
 from fathom.model.invariant import InvariantBroken
 from fathom.model.objects import Key, Obj, with_metadata
 

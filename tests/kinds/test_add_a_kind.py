@@ -26,7 +26,7 @@ STORY = """
 import json, sys, yaml
 from pathlib import Path
 from tests.api.harness import Api, tell
-from fathom.api.kinds.own_crds import own_definitions
+from fathom.kube.definitions.own_crds import own_definitions
 from fathom.kinds.maintenance_window import MaintenanceWindow, window_open
 from fathom.kinds.shape import read
 from fathom.model.times import moment_ns

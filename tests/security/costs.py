@@ -12,7 +12,7 @@ from tests.api.fuzzing import JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH, TABLE, A
 from tests.security import growing
 from tests.security.growing import Place
 
-from fathom.api.kinds.registry import Registry
+from fathom.kube.definitions.registry import Registry
 from fathom.model.objects import Obj
 
 FEW, MANY = 2_000, 20_000

@@ -25,7 +25,7 @@ from tests.api.fuzzing import (
 )
 from tests.security.growing import base
 
-from fathom.api.kinds.definitions import (
+from fathom.kube.definitions.definitions import (
     INT_OR_STRING,
     MICRO_TIME,
     QUANTITY,
@@ -35,8 +35,8 @@ from fathom.api.kinds.definitions import (
     ref_of,
     type_of,
 )
-from fathom.api.kinds.kind import Kind
-from fathom.api.kinds.registry import Registry
+from fathom.kube.definitions.kind import Kind
+from fathom.kube.definitions.registry import Registry
 from fathom.model.objects import Obj
 
 NAMES = tuple(f"x{number}" for number in range(6))

@@ -12,9 +12,16 @@ from typing import Any
 import msgspec
 from tests.api.bending import good, minimal
 
-from fathom.api.kinds.definitions import INT_OR_STRING, OBJECT_META, Definitions, Schema, ref_of, type_of
-from fathom.api.kinds.kind import Kind
-from fathom.api.kinds.registry import Registry
+from fathom.kube.definitions.definitions import (
+    INT_OR_STRING,
+    OBJECT_META,
+    Definitions,
+    Schema,
+    ref_of,
+    type_of,
+)
+from fathom.kube.definitions.kind import Kind
+from fathom.kube.definitions.registry import Registry
 from fathom.model.objects import Obj
 
 ITEM, VALUE = "[]", "{}"  # Steps of a path: into the first item of a list, into a value of a map.

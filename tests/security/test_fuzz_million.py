@@ -26,9 +26,9 @@ from tests.chaos.victim import Victim, victim
 from tests.security.fuzz import Fuzzer, Sent
 
 from fathom.api import watchcache
-from fathom.api.kinds.own import OWN_KINDS
-from fathom.api.kinds.registry import Registry
 from fathom.api.request import Request, Response
+from fathom.kube.definitions.own import OWN_KINDS
+from fathom.kube.definitions.registry import Registry
 from fathom.model.objects import Obj
 
 REQUEST_CPU_S_MAX = 1.0

@@ -14,8 +14,8 @@ from tests.api.test_http import MAPS, Client, speak
 from tests.security.malformed import bent, filled
 
 from fathom.api.http import Http
-from fathom.api.kinds.kind import Kind
-from fathom.api.kinds.own import OWN_KINDS
+from fathom.kube.definitions.kind import Kind
+from fathom.kube.definitions.own import OWN_KINDS
 from fathom.model.body import encode_json
 from fathom.model.objects import Obj
 

@@ -27,9 +27,9 @@ from tests.api.fuzzing import (
 from tests.security.costs import FEW, MANY, REQUEST_CPU_S_MAX, TRIES, Cost, Growth, cost, cpu_s
 from tests.security.growing import Place, base, places, set_at, texts
 
-from fathom.api.kinds.kind import Kind
-from fathom.api.kinds.own import OWN_KINDS
-from fathom.api.kinds.registry import Registry
+from fathom.kube.definitions.kind import Kind
+from fathom.kube.definitions.own import OWN_KINDS
+from fathom.kube.definitions.registry import Registry
 from fathom.model.objects import Obj
 from fathom.model.selectors import REQUIREMENTS_MAX, TEXT_CHARS_MAX
 

@@ -105,7 +105,7 @@ def test_commands_work_without_the_extra(tmp_path: Path) -> None:
 
 
 def test_a_server_loads_grpc_and_protobuf_for_etcd_alone() -> None:
-    parts = "fathom.serve, fathom.supervise, fathom.store.open, fathom.api.kinds.protobuf"
+    parts = "fathom.serve, fathom.supervise, fathom.store.open, fathom.kube.definitions.protobuf"
     program = f"import sys, {parts}; print({{'grpc', 'aetcd', 'google.protobuf'}} & set(sys.modules))"
     answer = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True

@@ -11,15 +11,15 @@ from fathom.api.admission.chain import Chain
 from fathom.api.admission.lanes import Lanes
 from fathom.api.agents import Agents, NoAgents
 from fathom.api.bells import Bells
-from fathom.api.kinds.decode import Decoder
-from fathom.api.kinds.kind import Kind
-from fathom.api.kinds.registry import Registry
 from fathom.api.represent import Form
 from fathom.api.request import Caller, Request, Target
 from fathom.api.store_health import StoreHealth
-from fathom.api.strategy.base import Moment, Strategy
-from fathom.api.strategy.table import DEFAULT, STRATEGIES
 from fathom.api.watchcache import WatchCache, resource_of
+from fathom.kube.definitions.decode import Decoder
+from fathom.kube.definitions.kind import Kind
+from fathom.kube.definitions.registry import Registry
+from fathom.kube.rules.base import Strategy, WriteMoment
+from fathom.kube.rules.table import DEFAULT, STRATEGIES
 from fathom.model.audit import Verdict
 from fathom.model.errors import ApiError, timed_out
 from fathom.model.times import timestamp
@@ -90,8 +90,8 @@ class Core:
     def strategy(self, kind: Kind) -> Strategy:
         return STRATEGIES.get(kind.stored_as or kind.resource, DEFAULT)
 
-    def moment(self, user: User) -> Moment:
-        return Moment(now=timestamp(self.outside.clock.now_ns()), view=self.cache, user=user)
+    def moment(self, user: User) -> WriteMoment:
+        return WriteMoment(now=timestamp(self.outside.clock.now_ns()), view=self.cache, user=user)
 
     async def current(self, key: str) -> Entry | None:
         """One entry, as new as any answer ever given. Where this server is the store's only writer, the cache

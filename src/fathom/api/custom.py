@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from fathom.api.kinds.custom import kind_of_crd
-from fathom.api.kinds.registry import Registry
+from fathom.kube.definitions.custom import kind_of_crd
+from fathom.kube.definitions.registry import Registry
 from fathom.model.body import Body
 from fathom.model.objects import Obj, lookup
 

@@ -14,8 +14,6 @@ from fathom.api.auth.authorize import Authorizer
 from fathom.api.auth.node_writes import restrict_node
 from fathom.api.binding.binder import Binder
 from fathom.api.core import Call, Core
-from fathom.api.kinds.kind import Kind
-from fathom.api.kinds.registry import Registry
 from fathom.api.process_pages import serve_node_page
 from fathom.api.request import Answer, Response, Target
 from fathom.api.subresources.binding import bind, bind_batch, decode_batch
@@ -34,6 +32,8 @@ from fathom.api.verbs.update import patch, put
 from fathom.api.verbs.watch import watch
 from fathom.kinds.binding_batch import BATCHES
 from fathom.kinds.node_connection import CONNECTIONS
+from fathom.kube.definitions.kind import Kind
+from fathom.kube.definitions.registry import Registry
 from fathom.model.body import encode_json
 from fathom.model.errors import ApiError, method_not_allowed, no_such_path, not_supported
 

@@ -7,9 +7,9 @@ import sys
 
 from fathom import __version__
 from fathom.api.core import Core
-from fathom.api.kinds import discovery, openapi
 from fathom.api.metrics import Metrics
 from fathom.api.request import Request, Response
+from fathom.kube.definitions import discovery, openapi
 from fathom.model.body import encode_json
 from fathom.model.errors import method_not_allowed, no_such_path
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import msgspec
 
-from fathom.api.strategy.base import Moment, Strategy
+from fathom.kube.rules.base import Strategy, WriteMoment
 from fathom.model.errors import ApiError, Cause, bad_request, conflict, invalid
 from fathom.model.objects import Obj, metadata, with_metadata
 from fathom.model.times import SECOND_NS, timestamp
@@ -75,7 +75,7 @@ def _unmet(resource: str, meta: Obj, what: str, wanted: str, found: str) -> ApiE
 
 
 def plan_removal(
-    obj: Obj, options: DeleteOptions, *, strategy: Strategy, moment: Moment, now_ns: int
+    obj: Obj, options: DeleteOptions, *, strategy: Strategy, moment: WriteMoment, now_ns: int
 ) -> Removal:
     finalizers = _finalizers(obj, options)
     grace_s = strategy.grace_seconds(obj, options.grace_period_seconds)

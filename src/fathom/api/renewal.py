@@ -7,7 +7,7 @@ again. Admission sees it like any other write. Whatever differs in anything else
 
 from __future__ import annotations
 
-from fathom.api.kinds.scalars import is_micro_time
+from fathom.kube.definitions.scalars import is_micro_time
 from fathom.model.body import decode_json
 from fathom.model.objects import Obj
 from fathom.store.protocol import Entry

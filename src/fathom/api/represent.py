@@ -10,9 +10,9 @@ from collections.abc import Iterable, Sequence
 import msgspec
 
 from fathom.api import tables
-from fathom.api.kinds import shared
-from fathom.api.kinds.kind import Kind
 from fathom.api.request import JSON, Request, Response
+from fathom.kube.definitions import shared
+from fathom.kube.definitions.kind import Kind
 from fathom.model.body import encode_json
 from fathom.model.errors import ApiError, bad_request, not_acceptable
 from fathom.model.objects import Obj, metadata

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from urllib.parse import quote
 
-from fathom.api.kinds.kind import Kind
-from fathom.api.kinds.registry import Registry
+from fathom.kube.definitions.kind import Kind
+from fathom.kube.definitions.registry import Registry
 
 
 class RegistryResources:

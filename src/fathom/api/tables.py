@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from fathom.api.cells import CELLS
-from fathom.api.cells.paths import parse_path
-from fathom.api.cells.pods import pod_conditions
-from fathom.api.cells.times import since
-from fathom.api.kinds.kind import Kind
+from fathom.kube.columns import CELLS
+from fathom.kube.columns.paths import parse_path
+from fathom.kube.columns.pods import pod_conditions
+from fathom.kube.columns.times import since
+from fathom.kube.definitions.kind import Kind
 from fathom.model.body import encode_json
 from fathom.model.column import Column
 from fathom.model.objects import Obj, metadata

@@ -12,8 +12,8 @@ from typing import Any
 from fathom.api import represent
 from fathom.api.agents import address_of
 from fathom.api.core import Call, Core
-from fathom.api.kinds.kind import Kind
 from fathom.api.request import Response
+from fathom.kube.definitions.kind import Kind
 from fathom.model.body import encode_json
 from fathom.model.column import Column
 from fathom.model.errors import ApiError, bad_request, method_not_allowed, not_found, unavailable

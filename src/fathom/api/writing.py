@@ -16,16 +16,16 @@ from functools import partial
 
 import msgspec
 
-from fathom.api import metadata as meta_rules
 from fathom.api.admission.attempt import Attempt, Charge, Denied
 from fathom.api.admission.lanes import lanes_of
 from fathom.api.admission.quota import QUOTAS
 from fathom.api.core import Call, Core
-from fathom.api.kinds.kind import Kind
 from fathom.api.ledger.delta import PODS, RESERVATIONS
 from fathom.api.removal import DeleteOptions, check_preconditions, is_over, plan_removal
 from fathom.api.renewal import CHANGED, renewal
 from fathom.kinds.shape import GROUP
+from fathom.kube.definitions.kind import Kind
+from fathom.kube.rules import metadata as meta_rules
 from fathom.model.body import Body, canonical, with_revision
 from fathom.model.errors import (
     CHANGED_SINCE_READ,

@@ -7,7 +7,7 @@ from typing import Any
 
 from fathom.api.admission.attempt import CREATE, DELETE, UPDATE, Admitted, Attempt, Charge
 from fathom.api.admission.chain import Chain
-from fathom.api.kinds.kind import Kind
+from fathom.kube.definitions.kind import Kind
 from fathom.model.errors import ApiError
 from fathom.model.objects import Key, Obj, key_of
 from fathom.model.user import User

@@ -17,7 +17,7 @@ from tests.api.auth.cluster import (
 from fathom.api.auth.authorize import Authorizer
 from fathom.api.auth.escalation import check_escalation
 from fathom.api.auth.rbac import GROUP
-from fathom.api.kinds.kind import Kind
+from fathom.kube.definitions.kind import Kind
 from fathom.model.errors import ApiError
 from fathom.model.objects import Obj, with_metadata
 from fathom.model.user import MASTERS, User

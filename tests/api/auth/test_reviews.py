@@ -26,7 +26,7 @@ from fathom.api.auth.authorize import Authorizer
 from fathom.api.auth.jws import SigningKey
 from fathom.api.auth.reviews import review
 from fathom.api.auth.static_tokens import parse_tokens
-from fathom.api.kinds.kind import Kind
+from fathom.kube.definitions.kind import Kind
 from fathom.model.accounts import NODES
 from fathom.model.errors import ApiError
 from fathom.model.objects import Obj

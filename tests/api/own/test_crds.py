@@ -6,8 +6,8 @@ from pathlib import Path
 
 from tests.api.harness import Api, tell
 
-from fathom.api.kinds.own import OWN_KINDS
-from fathom.api.kinds.own_crds import own_definitions
+from fathom.kube.definitions.own import OWN_KINDS
+from fathom.kube.definitions.own_crds import own_definitions
 from fathom.model.objects import Obj
 
 DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"

@@ -9,9 +9,9 @@ import pytest
 from tests.api.harness import JANE, Api, tell
 from tests.security.people import CONTROLLERS, introduce, lead
 
-from fathom.api.kinds.own import OWN_KINDS
 from fathom.kinds.scheduler_override import SchedulerOverride, override_active
 from fathom.kinds.shape import read
+from fathom.kube.definitions.own import OWN_KINDS
 from fathom.model.objects import Obj
 from fathom.model.user import User
 

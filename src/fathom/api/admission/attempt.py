@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import msgspec
 
-from fathom.api.kinds.kind import Kind
+from fathom.kube.definitions.kind import Kind
 from fathom.model.audit import Verdict
 from fathom.model.errors import ApiError, Cause, forbidden
 from fathom.model.objects import Obj

@@ -9,7 +9,7 @@ import msgspec
 
 from fathom.api.admission.attempt import Admitted, Attempt, Charge, Denied
 from fathom.api.admission.plugin import Plugin, overrides
-from fathom.api.kinds.kind import Kind
+from fathom.kube.definitions.kind import Kind
 from fathom.model.audit import Verdict
 from fathom.model.body import decode_json, encode_json
 from fathom.model.errors import ApiError, internal

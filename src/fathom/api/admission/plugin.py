@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from fathom.api.admission.attempt import CREATE, UPDATE, Attempt, Charge
-from fathom.api.kinds.kind import Kind
+from fathom.kube.definitions.kind import Kind
 from fathom.model.objects import Obj
 from fathom.model.view import View
 

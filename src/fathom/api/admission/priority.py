@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fathom.api.admission.attempt import CREATE, UPDATE, Attempt, refused
 from fathom.api.admission.plugin import Plugin
-from fathom.api.strategy.priorities import SYSTEM_PREFIX, USER_VALUE_MAX
+from fathom.kube.rules.cluster.priority_classes import SYSTEM_PREFIX, USER_VALUE_MAX
 from fathom.model import causes
 from fathom.model.errors import Cause, invalid
 from fathom.model.objects import Key, Obj, metadata

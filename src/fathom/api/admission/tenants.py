@@ -9,13 +9,13 @@ from collections.abc import Iterator
 from fathom.api.admission.attempt import CREATE, UPDATE, Attempt, refused
 from fathom.api.admission.plugin import Plugin
 from fathom.api.auth.authorize import Authorizer
-from fathom.api.kinds.kind import Kind
 from fathom.api.request import Target
-from fathom.api.strategy.table import strategy_for
 from fathom.kinds.capacity_class import CAPACITY_CLASSES
 from fathom.kinds.reservation import RESERVATIONS
 from fathom.kinds.shape import GROUP, VERSION
 from fathom.kinds.tenant_quota import TENANT_QUOTAS
+from fathom.kube.definitions.kind import Kind
+from fathom.kube.rules.table import strategy_for
 from fathom.model.objects import Key, Obj, labels_of, lookup
 from fathom.model.tenancy import TENANT, tenant_of
 from fathom.model.view import View

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from fathom.api.admission.attempt import Attempt, refused
 from fathom.api.admission.plugin import Plugin
-from fathom.api.kinds.unenforced import ACCEPT, RESOURCES, Rule, is_accepted, unenforced
+from fathom.kube.definitions.unenforced import ACCEPT, RESOURCES, UnenforcedRule, is_accepted, unenforced
 from fathom.model.errors import ApiError, Cause
 from fathom.model.objects import Obj, is_deleting, lookup
 from fathom.model.times import SECOND_NS, moment_ns
@@ -40,7 +40,7 @@ class UnenforcedKinds(Plugin):
             if changed and not self._somebody_acts(one.rule, view):
                 attempt.warn(f"{one.rule.field or attempt.kind.kind}: kept, but {one.rule.says}")
 
-    def _somebody_acts(self, rule: Rule, view: View) -> bool:
+    def _somebody_acts(self, rule: UnenforcedRule, view: View) -> bool:
         """Another program, which holds its lease."""
         seen = view.get(LEASES, rule.acts) if rule.acts is not None else None
         return seen is not None and is_held(seen.obj, self._clock.now_ns())
@@ -57,7 +57,7 @@ def _by_field(resource: str, obj: Obj) -> dict[str, tuple[object, ...]]:
     return {one.rule.field: one.values for one in unenforced(resource, obj)}
 
 
-def _refused(attempt: Attempt, rule: Rule) -> ApiError:
+def _refused(attempt: Attempt, rule: UnenforcedRule) -> ApiError:
     how = f'to store it all the same, set the annotation {ACCEPT}: "true"'
     cause = Cause(rule.field or "kind", "Unenforced", rule.says)
     return refused(attempt, f"{rule.says}; {how}", (cause,))

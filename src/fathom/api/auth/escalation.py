@@ -19,8 +19,8 @@ from fathom.api.auth.rules import (
     rules_of,
     uncovered,
 )
-from fathom.api.kinds.kind import Kind
 from fathom.api.request import Target
+from fathom.kube.definitions.kind import Kind
 from fathom.model.causes import quoted
 from fathom.model.errors import ApiError, forbidden, not_found
 from fathom.model.objects import Obj, metadata

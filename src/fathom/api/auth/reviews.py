@@ -9,8 +9,8 @@ from fathom.api.auth.accounts import Refused
 from fathom.api.auth.authenticate import Authenticator
 from fathom.api.auth.authorize import Authorizer
 from fathom.api.auth.rules import Rule
-from fathom.api.kinds.kind import Kind
 from fathom.api.request import Target
+from fathom.kube.definitions.kind import Kind
 from fathom.model import causes
 from fathom.model.accounts import NODES
 from fathom.model.errors import Cause, bad_request, invalid, not_supported

@@ -28,9 +28,9 @@ from fathom.api.binding.facts import Facts
 from fathom.api.binding.judging import Moment, Placed, judge
 from fathom.api.binding.pending import Pending
 from fathom.api.core import Core
-from fathom.api.kinds.kind import Kind
 from fathom.api.ledger.books import TENANT_BOOKS, Books, tenant_key
 from fathom.api.request import Caller
+from fathom.kube.definitions.kind import Kind
 from fathom.model.body import Body
 from fathom.model.errors import ApiError, refused_by_store, unavailable
 from fathom.model.objects import Key, Obj, uid_of

@@ -15,7 +15,6 @@ from fathom.api.binding.asking import Refusal
 from fathom.api.binding.created import Arrival, account_on, judge_arrival
 from fathom.api.binding.facts import RULES_KEY, RULES_PATH, Facts
 from fathom.api.binding.judging import Moment
-from fathom.api.kinds.kind import Kind
 from fathom.api.ledger.books import Books, document
 from fathom.api.ledger.delta import PODS
 from fathom.api.ledger.holdings import Holding, pod_holding, reservation_holding
@@ -24,6 +23,7 @@ from fathom.kinds.capacity_class import CAPACITY_CLASSES
 from fathom.kinds.reservation import HOLDER, HOLDER_UID, RESERVATIONS, Reservation
 from fathom.kinds.scheduler_override import OVERRIDES
 from fathom.kinds.shape import read
+from fathom.kube.definitions.kind import Kind
 from fathom.model.accounts import NODES
 from fathom.model.body import Body
 from fathom.model.errors import ApiError, Cause, conflict

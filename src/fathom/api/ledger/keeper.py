@@ -11,12 +11,12 @@ from collections.abc import Sequence
 
 from fathom.api.admission.attempt import CREATE, DELETE, UPDATE, Attempt, Charge
 from fathom.api.admission.plugin import Plugin
-from fathom.api.kinds.kind import Kind
 from fathom.api.ledger.books import Books
 from fathom.api.ledger.charged import charged_pod
 from fathom.api.ledger.delta import PODS, Delta, ledger_delta
 from fathom.api.ledger.holdings import account_for
 from fathom.kinds.reservation import CHARGED_WITH, RESERVATIONS
+from fathom.kube.definitions.kind import Kind
 from fathom.model.objects import Key, Obj, lookup, metadata, with_metadata
 from fathom.model.tenancy import ACCOUNT
 from fathom.model.view import View

@@ -13,13 +13,13 @@ from fathom.api.binding import asking
 from fathom.api.binding.asking import Ask, Bound, Failed, Lost, Refusal
 from fathom.api.binding.binder import Binder
 from fathom.api.core import Call, Core, Verdicts
-from fathom.api.kinds.kind import Kind
-from fathom.api.metadata import annotation_causes, label_causes
 from fathom.api.request import Response, Target
 from fathom.api.verbs import bodies
 from fathom.kinds.scheduler_override import USED_OVERRIDES
 from fathom.kinds.scheduling_policy import POLICY
 from fathom.kinds.shape import API_VERSION, GROUP, VERSION
+from fathom.kube.definitions.kind import Kind
+from fathom.kube.rules.metadata import annotation_causes, label_causes
 from fathom.model.body import encode_json
 from fathom.model.errors import (
     ApiError,

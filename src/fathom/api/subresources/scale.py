@@ -8,12 +8,12 @@ import msgspec
 
 from fathom.api import represent
 from fathom.api.core import Call, Core
-from fathom.api.kinds.kind import Kind, ScalePaths
-from fathom.api.patch.apply import apply_patch
 from fathom.api.request import Response
 from fathom.api.verbs import bodies
 from fathom.api.verbs.get import read
 from fathom.api.writing import Written, update
+from fathom.kube.definitions.kind import Kind, ScalePaths
+from fathom.kube.patch.apply import apply_patch
 from fathom.model import causes
 from fathom.model.body import encode_json
 from fathom.model.column import Column

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from fathom.api.core import Call, Core
-from fathom.api.kinds import shared
-from fathom.api.kinds.decode import JSON, PROTOBUF, YAML, Decoded
-from fathom.api.kinds.kind import Kind
 from fathom.api.request import Request
+from fathom.kube.definitions import shared
+from fathom.kube.definitions.decode import JSON, PROTOBUF, YAML, Decoded
+from fathom.kube.definitions.kind import Kind
 from fathom.model.body import encode_json
 from fathom.model.errors import Cause, bad_request, invalid, no_such_path, unsupported_media_type
 from fathom.model.objects import Obj

@@ -7,9 +7,9 @@ from collections.abc import Callable
 import msgspec
 
 from fathom.api.core import Call, Core
-from fathom.api.kinds.kind import Kind
-from fathom.api.strategy.base import Strategy
 from fathom.api.watchcache import ResourceCache, node_trigger
+from fathom.kube.definitions.kind import Kind
+from fathom.kube.rules.base import Strategy
 from fathom.model.errors import ApiError, bad_request
 from fathom.model.objects import Obj, labels_of, lookup, metadata
 from fathom.model.selectors import FieldSelector, LabelSelector, parse_field_selector, parse_label_selector

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from fathom.api import represent
 from fathom.api.core import Call, Core
-from fathom.api.kinds import parse
-from fathom.api.patch.apply import apply_patch, check_type
-from fathom.api.patch.refusal import unreadable
 from fathom.api.renewal import LEASES
 from fathom.api.request import JSON, Request, Response
 from fathom.api.verbs import bodies
 from fathom.api.verbs.create import answer
 from fathom.api.writing import REPORTS, Change, renew, update
 from fathom.api.writing import create as write_new
+from fathom.kube.definitions import parse
+from fathom.kube.patch.apply import apply_patch, check_type
+from fathom.kube.patch.refusal import unreadable
 from fathom.model.body import encode_json
 from fathom.model.errors import ApiError, bad_request, too_large
 from fathom.model.objects import Obj, metadata

@@ -1,0 +1,34 @@
+"""The cells of a table: functions for what no path into an object can say, by the names of `kinds.toml`.
+
+Here: one pure function per column, from an object and the time to a value. Never here: which columns a kind
+has (that is data), or what goes around the rows (`api/tables`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from types import MappingProxyType, ModuleType
+from typing import Any
+
+from fathom.kube.columns import events, network, nodes, pods, policy, storage, workloads
+from fathom.kube.columns.times import age
+from fathom.model.objects import Obj
+
+Cell = Callable[[Obj, int], Any]
+
+_MODULES: tuple[ModuleType, ...] = (events, network, nodes, pods, policy, storage, workloads)
+# Public functions of the modules that are no cells.
+_OTHERS = frozenset({"pod_conditions"})
+
+
+def _cells() -> Mapping[str, Cell]:
+    found: dict[str, Cell] = {"age": age}
+    for module in _MODULES:
+        for name, value in vars(module).items():
+            own = callable(value) and getattr(value, "__module__", "") == module.__name__
+            if own and not name.startswith("_") and name not in _OTHERS:
+                found[name] = value
+    return MappingProxyType(found)
+
+
+CELLS: Mapping[str, Cell] = _cells()

@@ -1,0 +1,297 @@
+"""Is a CustomResourceDefinition acceptable? Answered with causes, in kube-apiserver's words."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any, Final
+
+from fathom.kube.definitions.schema_rules import schema_causes
+from fathom.model import causes as said
+from fathom.model.errors import Cause
+from fathom.model.formats import dns_1035_label, dns_subdomain
+from fathom.model.objects import Obj, lookup, metadata
+
+# Every object in a table is looked into for every one.
+COLUMNS_MAX: Final = 100
+
+# Groups that the server has kinds of its own in: no definition may add to them. kinds.toml has the same.
+BUILTIN_GROUPS: Final = frozenset(
+    {
+        "admissionregistration.k8s.io",
+        "apiextensions.k8s.io",
+        "apiregistration.k8s.io",
+        "authentication.k8s.io",
+        "authorization.k8s.io",
+        "certificates.k8s.io",
+        "coordination.k8s.io",
+        "discovery.k8s.io",
+        "events.k8s.io",
+        "flowcontrol.apiserver.k8s.io",
+        "networking.k8s.io",
+        "node.k8s.io",
+        "rbac.authorization.k8s.io",
+        "resource.k8s.io",
+        "scheduling.k8s.io",
+        "storage.k8s.io",
+        "storagemigration.k8s.io",
+    }
+)
+COLUMN_TYPES: Final = ("boolean", "date", "integer", "number", "string")
+COLUMN_FORMATS: Final = ("byte", "date", "date-time", "double", "float", "int32", "int64", "password")
+SELECTABLE_MAX: Final = 8
+APPROVED: Final = "api-approved.kubernetes.io"
+_SEE: Final = "see https://github.com/kubernetes/enhancements/pull/1111"
+
+
+def crd_causes(crd: Obj) -> list[Cause]:
+    """What is wrong with a new definition, its defaults filled in."""
+    spec = crd.get("spec") or {}
+    return [
+        *_name(crd, spec),
+        *_group(spec),
+        *_scope(spec),
+        *_versions(spec),
+        *_names(spec.get("names") or {}, "spec.names"),
+        *_conversion(spec.get("conversion") or {}),
+        *_preserve(spec),
+        *_approval(crd, spec),
+    ]
+
+
+def crd_update_causes(crd: Obj, old: Obj) -> list[Cause]:
+    """What is wrong with a changed definition. Its names stay once it serves objects."""
+    spec, before = crd.get("spec") or {}, old.get("spec") or {}
+    found = crd_causes(crd)
+    if _is_established(old):
+        found += said.unchanged("spec.scope", spec.get("scope"), before.get("scope"))
+        found += said.unchanged(
+            "spec.names.kind", lookup(spec, "names", "kind"), lookup(before, "names", "kind")
+        )
+    found += said.unchanged("spec.group", spec.get("group"), before.get("group"))
+    found += said.unchanged(
+        "spec.names.plural", lookup(spec, "names", "plural"), lookup(before, "names", "plural")
+    )
+    return found
+
+
+def _is_established(crd: Obj) -> bool:
+    conditions = lookup(crd, "status", "conditions") or ()
+    return any(one.get("type") == "Established" and one.get("status") == "True" for one in conditions)
+
+
+def _name(crd: Obj, spec: Obj) -> Iterator[Cause]:
+    name = metadata(crd).get("name") or ""
+    if name and name != f"{lookup(spec, 'names', 'plural') or ''}.{spec.get('group') or ''}":
+        yield said.invalid("metadata.name", name, 'must be spec.names.plural+"."+spec.group')
+
+
+def _group(spec: Obj) -> Iterator[Cause]:
+    group = spec.get("group") or ""
+    if not group:
+        yield said.required("spec.group")
+    elif reasons := dns_subdomain(group):
+        yield said.invalid("spec.group", group, ",".join(reasons))
+    elif "." not in group:
+        yield said.invalid("spec.group", group, "should be a domain with at least one dot")
+    elif group in BUILTIN_GROUPS:
+        yield said.invalid("spec.group", group, "belongs to the API server itself")
+
+
+def _scope(spec: Obj) -> Iterator[Cause]:
+    scope = spec.get("scope") or ""
+    if not scope:
+        yield said.required("spec.scope")
+    elif scope not in {"Cluster", "Namespaced"}:
+        yield said.not_supported("spec.scope", scope, ("Cluster", "Namespaced"))
+
+
+def _versions(spec: Obj) -> Iterator[Cause]:
+    versions = spec.get("versions") or []
+    names = [version.get("name") or "" for version in versions]
+    if len(set(names)) != len(names):
+        yield said.invalid("spec.versions", names, "must contain unique version names")
+    if sum(bool(version.get("storage")) for version in versions) != 1:
+        yield said.invalid("spec.versions", names, "must have exactly one version marked as storage version")
+    if len(versions) > 1:
+        yield said.invalid(
+            "spec.versions", names, "fathom does not support several versions of one definition"
+        )
+    elif versions and not versions[0].get("served"):
+        yield said.invalid("spec.versions[0].served", False, "the only version must be served")
+    for at, version in enumerate(versions):
+        yield from _version(version, f"spec.versions[{at}]")
+
+
+def _version(version: Obj, path: str) -> Iterator[Cause]:
+    name = version.get("name") or ""
+    if reasons := dns_1035_label(name):
+        yield said.invalid(f"{path}.name", name, ",".join(reasons))
+    yield from _deprecation(version, path)
+    schema = lookup(version, "schema", "openAPIV3Schema")
+    if schema is None:
+        yield said.required(f"{path}.schema.openAPIV3Schema")
+    else:
+        yield from schema_causes(schema, f"{path}.schema.openAPIV3Schema")
+    yield from _scale_causes(lookup(version, "subresources", "scale"), f"{path}.subresources.scale")
+    columns = version.get("additionalPrinterColumns") or ()
+    if len(columns) > COLUMNS_MAX:
+        yield said.too_many(f"{path}.additionalPrinterColumns", len(columns), COLUMNS_MAX)
+    for at, column in enumerate(columns[:COLUMNS_MAX]):
+        yield from _column(column, f"{path}.additionalPrinterColumns[{at}]")
+    yield from _selectable(version.get("selectableFields") or [], schema or {}, f"{path}.selectableFields")
+
+
+def _deprecation(version: Obj, path: str) -> Iterator[Cause]:
+    warning = version.get("deprecationWarning")
+    if warning is None:
+        return
+    field = f"{path}.deprecationWarning"
+    if not version.get("deprecated"):
+        yield said.invalid(field, warning, "can only be set for deprecated versions")
+    elif not warning:
+        yield said.invalid(field, warning, "must not be an empty string")
+    elif len(warning) > 256:
+        yield said.invalid(field, warning, "must be <= 256 characters long")
+    elif not warning.isprintable():
+        yield said.invalid(field, warning, "must only contain printable UTF-8 characters")
+
+
+def _json_path(path: str | None, field: str) -> Iterator[Cause]:
+    if not path:
+        yield said.required(field)
+    elif not path.startswith("."):
+        yield said.invalid(field, path, "must be a simple json path starting with .")
+
+
+def _scale_causes(scale: Obj | None, path: str) -> Iterator[Cause]:
+    if scale is None:
+        return
+    for name, roots in (
+        ("specReplicasPath", (".spec.",)),
+        ("statusReplicasPath", (".status.",)),
+        ("labelSelectorPath", (".spec.", ".status.")),
+    ):
+        value, field = scale.get(name), f"{path}.{name}"
+        if name == "labelSelectorPath" and not value:
+            continue
+        wrong = list(_json_path(value, field))
+        yield from wrong
+        if not wrong and not str(value).startswith(roots):
+            under = "either .spec or .status" if len(roots) > 1 else roots[0].rstrip(".")
+            yield said.invalid(field, value, f"should be a json path under {under}")
+
+
+def _column(column: Obj, path: str) -> Iterator[Cause]:
+    if not column.get("name"):
+        yield said.required(f"{path}.name")
+    kind, words = column.get("type"), f"must be one of {','.join(COLUMN_TYPES)}"
+    if not kind:
+        yield said.required(f"{path}.type", words)
+    elif kind not in COLUMN_TYPES:
+        yield said.invalid(f"{path}.type", kind, words)
+    if column.get("format") and column["format"] not in COLUMN_FORMATS:
+        yield said.invalid(f"{path}.format", column["format"], f"must be one of {','.join(COLUMN_FORMATS)}")
+    yield from _json_path(column.get("jsonPath"), f"{path}.JSONPath")
+
+
+def _selectable(fields: list[Obj], schema: Obj, path: str) -> Iterator[Cause]:
+    seen: set[str] = set()
+    for at, one in enumerate(fields):
+        text, field = one.get("jsonPath") or "", f"{path}[{at}].jsonPath"
+        wrong = list(_json_path(text, field))
+        yield from wrong
+        if wrong:
+            continue
+        found = _at(schema, text)
+        if text.startswith(".metadata"):
+            yield said.invalid(field, text, "must not point to fields in metadata")
+        elif found is None:
+            yield said.invalid(field, text, "is an invalid path: does not refer to a valid field")
+        elif found.get("type") not in {"boolean", "integer", "string"}:
+            why = (
+                "must point to a field of type string, boolean or integer. "
+                "Enum string fields and strings with formats are allowed."
+            )
+            yield said.invalid(field, text, why)
+        if text in seen:
+            yield said.duplicate(field, text)
+        seen.add(text)
+    if len(seen) > SELECTABLE_MAX:
+        yield said.too_many(path, len(seen), SELECTABLE_MAX)
+
+
+def _at(schema: Obj, json_path: str) -> Obj | None:
+    here: Any = schema
+    for step in json_path.lstrip(".").split("."):
+        here = lookup(here, "properties", step)
+    return here if isinstance(here, dict) else None
+
+
+def _names(names: Obj, path: str) -> Iterator[Cause]:
+    for field in ("plural", "singular", "kind", "listKind"):
+        if not names.get(field):
+            yield said.required(f"{path}.{field}")
+    for field in ("plural", "singular"):
+        yield from _label(names.get(field), f"{path}.{field}")
+    mixed = "may have mixed case, but should otherwise match: "
+    for field in ("kind", "listKind"):
+        yield from _label(names.get(field), f"{path}.{field}", str.lower, mixed)
+    for field in ("shortNames", "categories"):
+        for at, name in enumerate(names.get(field) or ()):
+            yield from _label(name, f"{path}.{field}[{at}]", empty=True)
+    if names.get("kind") and names["kind"] == names.get("listKind"):
+        yield said.invalid(f"{path}.listKind", names["listKind"], "kind and listKind may not be the same")
+
+
+def _label(
+    name: str | None,
+    path: str,
+    folded: Callable[[str], str] = str,
+    words: str = "",
+    *,
+    empty: bool = False,
+) -> Iterator[Cause]:
+    reasons = dns_1035_label(folded(name or ""))
+    if reasons and (name or empty):
+        yield said.invalid(path, name or "", f"{words}{','.join(reasons)}")
+
+
+def _conversion(conversion: Obj) -> Iterator[Cause]:
+    strategy = conversion.get("strategy") or ""
+    if not strategy:
+        yield said.required("spec.conversion.strategy")
+    elif strategy == "Webhook":
+        why = "fathom does not support conversion by webhook"
+        yield said.invalid("spec.conversion.strategy", strategy, why)
+    elif strategy != "None":
+        yield said.not_supported("spec.conversion.strategy", strategy, ("None", "Webhook"))
+    elif conversion.get("webhook") is not None:
+        why = "should not be set when strategy is not set to Webhook"
+        yield said.forbidden("spec.conversion.webhookClientConfig", why)
+
+
+def _preserve(spec: Obj) -> Iterator[Cause]:
+    if spec.get("preserveUnknownFields"):
+        why = (
+            "cannot set to true, set x-kubernetes-preserve-unknown-fields to true in "
+            "spec.versions[*].schema instead"
+        )
+        yield said.invalid("spec.preserveUnknownFields", True, why)
+
+
+def _approval(crd: Obj, spec: Obj) -> Iterator[Cause]:
+    """Kubernetes keeps its own domains for what its community approved."""
+    group = spec.get("group") or ""
+    if not f".{group}".endswith((".k8s.io", ".kubernetes.io")):
+        return
+    given = (metadata(crd).get("annotations") or {}).get(APPROVED)
+    field, words = (
+        f"metadata.annotations[{APPROVED}]",
+        f'protected groups must have approval annotation "{APPROVED}"',
+    )
+    if not given:
+        yield said.required(field, f"{words}, {_SEE}")
+    elif "://" not in given and not given.startswith("unapproved"):
+        yield said.invalid(
+            field, given, f'{words} with either a URL or a reason starting with "unapproved", {_SEE}'
+        )

@@ -1,0 +1,193 @@
+"""A user's CustomResourceDefinition: what it defaults to, what status it gets, and the Kind it makes.
+
+Whether it is acceptable at all is judged in `crd`. Pure functions over the definition's object; a strategy
+calls them, and the registry gets the Kind.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from copy import deepcopy
+from typing import Any, Final
+
+from fathom.kube.definitions.kind import Kind, ScalePaths
+from fathom.kube.definitions.schema_formats import FORMATS
+from fathom.kube.definitions.schema_rules import levels
+from fathom.model.column import Column
+from fathom.model.objects import Obj, key_of, lookup
+
+GROUP: Final = "apiextensions.k8s.io"
+# Formats that Kubernetes knows and that say nothing we could check.
+_UNCHECKED: Final = frozenset({"float", "double", "password"})
+
+
+def default_crd(crd: Obj) -> None:
+    """Fill in what follows from the names, in place."""
+    spec = crd.setdefault("spec", {})
+    names = spec.setdefault("names", {})
+    kind = names.get("kind") or ""
+    if not names.get("singular"):
+        names["singular"] = kind.lower()
+    if not names.get("listKind") and kind:
+        names["listKind"] = f"{kind}List"
+    if not spec.get("conversion"):
+        spec["conversion"] = {"strategy": "None"}
+
+
+def kind_of_crd(crd: Obj) -> Kind:
+    """The kind that an accepted definition defines."""
+    spec = crd["spec"]
+    names, version = spec["names"], _stored(spec)
+    schema = lookup(version, "schema", "openAPIV3Schema") or {}
+    subresources = version.get("subresources") or {}
+    return Kind(
+        group=spec["group"],
+        version=version["name"],
+        kind=names["kind"],
+        plural=names["plural"],
+        singular=names.get("singular") or names["kind"].lower(),
+        namespaced=spec["scope"] == "Namespaced",
+        list_kind=names.get("listKind") or f"{names['kind']}List",
+        short_names=tuple(names.get("shortNames") or ()),
+        categories=tuple(names.get("categories") or ()),
+        subresources=tuple(name for name in ("scale", "status") if subresources.get(name) is not None),
+        scale=_scale(subresources.get("scale")),
+        generation=True,
+        columns=tuple(_column(column) for column in version.get("additionalPrinterColumns") or ()),
+        selectable=tuple(one["jsonPath"].lstrip(".") for one in version.get("selectableFields") or ()),
+        schema=schema,
+    )
+
+
+def _stored(spec: Obj) -> Obj:
+    version: Obj = next(one for one in spec["versions"] if one.get("storage"))
+    return version
+
+
+def _scale(scale: Obj | None) -> ScalePaths | None:
+    if scale is None:
+        return None
+    return ScalePaths(
+        spec_replicas=scale["specReplicasPath"].lstrip("."),
+        status_replicas=scale["statusReplicasPath"].lstrip("."),
+        selector=(scale.get("labelSelectorPath") or "").lstrip("."),
+    )
+
+
+def _column(column: Obj) -> Column:
+    return Column(
+        name=column["name"],
+        type=column["type"],
+        path=column["jsonPath"],
+        description=column.get("description") or "",
+        format=column.get("format") or "",
+        priority=column.get("priority") or 0,
+    )
+
+
+def established(crd: Obj, now: str, others: Iterable[Obj] = ()) -> Obj:
+    """The status of a valid definition, given the other definitions there are. Names that another one of its
+    group already has are not accepted, and the kind is not served then."""
+    spec, old = crd["spec"], crd.get("status") or {}
+    conflict = _conflict(crd, others)
+    if conflict is None:
+        names_accepted = ("True", "NoConflicts", "no conflicts found")
+        is_established = ("True", "InitialNamesAccepted", "the initial names have been accepted")
+    else:
+        names_accepted = ("False", *conflict)
+        is_established = ("False", "NotAccepted", "not all names are accepted")
+        if _is_true(old, "Established"):  # Served under its old names: it stays so.
+            is_established = ("True", "InitialNamesAccepted", "the initial names have been accepted")
+    return {
+        **old,
+        "conditions": [
+            *_others(old, "NamesAccepted", "Established"),
+            _condition(old, "NamesAccepted", names_accepted, now),
+            _condition(old, "Established", is_established, now),
+        ],
+        "acceptedNames": deepcopy(spec["names"])
+        if conflict is None
+        else old.get("acceptedNames") or _no_names(),
+        "storedVersions": [_stored(spec)["name"]],
+    }
+
+
+def _no_names() -> Obj:
+    return {"plural": "", "kind": ""}
+
+
+def _conflict(crd: Obj, others: Iterable[Obj]) -> tuple[str, str] | None:
+    """(reason, message) of the last name that is taken, as kube-apiserver reports it."""
+    resources, kinds = _taken(crd, others)
+    names = crd["spec"]["names"]
+    accepted = lookup(crd, "status", "acceptedNames") or {}
+    found = None
+    for field, taken, reason in (
+        ("plural", resources, "PluralConflict"),
+        ("singular", resources, "SingularConflict"),
+        ("shortNames", resources, "ShortNamesConflict"),
+        ("kind", kinds, "KindConflict"),
+        ("listKind", kinds, "ListKindConflict"),
+    ):
+        clashes = [
+            name for name in _listed(names, field) if name in taken and name not in _listed(accepted, field)
+        ]
+        if clashes:
+            said = [f'"{name}" is already in use' for name in clashes]
+            found = (reason, said[0] if len(said) == 1 else f"[{', '.join(said)}]")
+    return found
+
+
+def _listed(names: Obj, field: str) -> list[str]:
+    value = names.get(field) or []
+    return value if isinstance(value, list) else [value]
+
+
+def _taken(crd: Obj, others: Iterable[Obj]) -> tuple[set[str], set[str]]:
+    """Names of resources and of kinds that other definitions of the group have."""
+    resources: set[str] = set()
+    kinds: set[str] = set()
+    for other in others:
+        if key_of(other) == key_of(crd) or lookup(other, "spec", "group") != crd["spec"]["group"]:
+            continue
+        names = lookup(other, "status", "acceptedNames") or {}
+        resources.update(
+            name for field in ("plural", "singular", "shortNames") for name in _listed(names, field)
+        )
+        kinds.update(name for field in ("kind", "listKind") for name in _listed(names, field))
+    return resources, kinds
+
+
+def _condition(old: Obj, kind: str, said: tuple[str, ...], now: str) -> Obj:
+    status, reason, message = said
+    before = _find(old, kind)
+    since = before["lastTransitionTime"] if before and before.get("status") == status else now
+    return {"type": kind, "status": status, "lastTransitionTime": since, "reason": reason, "message": message}
+
+
+def _find(status: Obj, kind: str) -> Obj | None:
+    return next((one for one in status.get("conditions") or () if one.get("type") == kind), None)
+
+
+def _others(status: Obj, *kinds: str) -> list[Any]:
+    return [one for one in status.get("conditions") or () if one.get("type") not in kinds]
+
+
+def _is_true(status: Obj, kind: str) -> bool:
+    found = _find(status, kind)
+    return found is not None and found.get("status") == "True"
+
+
+def crd_warnings(crd: Obj) -> list[str]:
+    """What a definition asks for and does not get."""
+    found: dict[str, None] = {}
+    for at, version in enumerate(lookup(crd, "spec", "versions") or ()):
+        schema = lookup(version, "schema", "openAPIV3Schema")
+        for path, level in levels(schema or {}, f"spec.versions[{at}].schema.openAPIV3Schema"):
+            if level.get("x-kubernetes-validations"):
+                said = "fathom does not support CEL validation rules, they are kept but not enforced"
+                found[f"{path}.x-kubernetes-validations: {said}"] = None
+            name = level.get("format")
+            if name and name not in FORMATS and name not in _UNCHECKED:
+                found[f'unrecognized format "{name}"'] = None
+    return list(found)

@@ -1,0 +1,145 @@
+"""OpenAPI v3: an index, and one document per group and version.
+
+`kubectl explain`, client-side validation and strategic merge in kubectl read these. Pure functions of the
+registry; the caller keeps what they made until `registry.revision` moves. A document's address carries a hash
+of what it is made from, so that clients keep it for as long as it is true.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Any, Final
+
+import msgspec
+
+from fathom.kube.definitions.definitions import LIST_META, OBJECT_META, Definitions, Schema, type_of
+from fathom.kube.definitions.kind import Kind
+from fathom.kube.definitions.openapi_paths import DELETE_OPTIONS, PATCH, STATUS, paths_of
+from fathom.kube.definitions.registry import Registry
+from fathom.model.objects import Obj
+
+# Grows when documents change shape for the same kinds, so that no client keeps the old ones.
+FORMAT: Final = 1
+_REF: Final = "#/components/schemas/"
+
+# We have no OpenAPI v2. kubectl asks for it about a kind it has not heard of, in protobuf, before it says so;
+# without an answer it blames the server instead. This is a document with a title and nothing in it.
+EMPTY_V2: Final = b"\x0a\x032.0" + b"\x12\x0e\x0a\x06fathom\x12\x04none" + b"\x42\x00"
+EMPTY_V2_TYPE: Final = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf"
+
+
+def index(registry: Registry) -> Obj:
+    """/openapi/v3: where the documents are."""
+    return {
+        "paths": {
+            path: {"serverRelativeURL": f"/openapi/v3/{path}?hash={_hash(registry, kinds)}"}
+            for path, kinds in _by_path(registry).items()
+        }
+    }
+
+
+def document(registry: Registry, path: str) -> Obj | None:
+    """The document of 'api/v1' or 'apis/apps/v1'; None if there is none."""
+    kinds = _by_path(registry).get(path.strip("/"))
+    if kinds is None:
+        return None
+    return {
+        "openapi": "3.0.0",
+        "info": {"title": "Kubernetes", "version": registry.definitions.release},
+        "paths": {
+            address: item
+            for kind in kinds
+            for address, item in paths_of(kind, registry.subresources, _component(kind)).items()
+        },
+        "components": {"schemas": _schemas(registry, kinds)},
+    }
+
+
+def _by_path(registry: Registry) -> dict[str, list[Kind]]:
+    found: dict[str, list[Kind]] = {}
+    for kind in registry.kinds():
+        root = f"apis/{kind.group}" if kind.group else "api"
+        found.setdefault(f"{root}/{kind.version}", []).append(kind)
+    return found
+
+
+def _hash(registry: Registry, kinds: list[Kind]) -> str:
+    made_from = [FORMAT, registry.definitions.release, [msgspec.to_builtins(kind) for kind in kinds]]
+    return hashlib.sha256(msgspec.json.encode(made_from)).hexdigest().upper()
+
+
+def _component(kind: Kind) -> str:
+    """The name of a kind's schema: as defined, or 'com.example.v1.Widget'."""
+    return kind.definition or ".".join([*reversed(kind.group.split(".")), kind.version, kind.kind])
+
+
+def _schemas(registry: Registry, kinds: list[Kind]) -> Obj:
+    definitions = registry.definitions
+    defined = [name for kind in kinds for name in (_component(kind), f"{_component(kind)}List")]
+    defined += [definitions.name_of(*answer) for kind in kinds for answer in _answers(registry, kind)]
+    shared = (DELETE_OPTIONS, STATUS, PATCH, OBJECT_META, LIST_META)
+    found = {name: published(definitions[name]) for name in definitions.reachable(*defined, *shared)}
+    for kind in kinds:
+        if kind.schema is not None:
+            found |= _custom(kind, definitions)
+    return found
+
+
+def _answers(registry: Registry, kind: Kind) -> list[tuple[str, str, str]]:
+    """(group, version, kind) of what its subresources answer with."""
+    known = [registry.subresources[name] for name in kind.subresources]
+    return [(one.group, one.version, one.kind) for one in known if one.kind]
+
+
+def published(schema: Schema) -> Schema:
+    """A definition as Kubernetes publishes it: one type instead of a choice with null, references into the
+    components, and `allOf` around a reference that has a description beside it."""
+    made: dict[str, Any] = {}
+    for word, value in schema.items():
+        if word == "$ref":
+            ref = {"$ref": value.replace("#/$defs/", _REF)}
+            made |= ref if len(schema) == 1 else {"allOf": [ref]}
+        elif word == "type":
+            made["type"] = type_of(schema)
+        elif word == "properties":
+            made["properties"] = {name: published(inner) for name, inner in value.items()}
+        elif word in {"items", "additionalProperties"} and isinstance(value, dict):
+            made[word] = published(value)
+        elif word == "oneOf":
+            made["oneOf"] = [published(inner) for inner in value]
+        elif word != "enum":  # Only ever the kind's own name, which Kubernetes does not publish.
+            made[word] = value
+    if made.get("oneOf") == [{"type": "string"}, {"type": "integer"}]:
+        made["format"] = "int-or-string"
+    return made
+
+
+def _custom(kind: Kind, definitions: Definitions) -> Obj:
+    """A custom resource's schema, with what every object has, and its list's."""
+    name = _component(kind)
+    common = published(definitions[definitions.name_of("", "v1", "Pod")])["properties"]
+    schema = kind.schema or {}
+    head = {"apiVersion": common["apiVersion"], "kind": common["kind"], "metadata": _reference(OBJECT_META)}
+    one = {
+        **schema,
+        "properties": {**(schema.get("properties") or {}), **head},
+        "x-kubernetes-group-version-kind": [_gvk(kind, kind.kind)],
+    }
+    items = {"type": "array", "items": {"$ref": f"{_REF}{name}"}, "description": f"List of {kind.plural}."}
+    many = {
+        "description": f"{kind.list_kind} is a list of {kind.kind}",
+        "type": "object",
+        "required": ["items"],
+        "properties": {**head, "items": items, "metadata": _reference(LIST_META)},
+        "x-kubernetes-group-version-kind": [_gvk(kind, kind.list_kind)],
+    }
+    return {name: one, f"{name}List": many}
+
+
+def _reference(name: str) -> Schema:
+    described = "Standard metadata, see the API conventions of Kubernetes."
+    return {"allOf": [{"$ref": f"{_REF}{name}"}], "description": described}
+
+
+def _gvk(kind: Kind, name: str) -> Obj:
+    return {"group": kind.group, "version": kind.version, "kind": name}

@@ -1,0 +1,174 @@
+"""The `paths` of an OpenAPI document: which verb is where, what it takes and what it gives.
+
+kubectl reads three things here: the kind at an address (`explain`), whether PATCH has a `fieldValidation`
+parameter (else it falls back to OpenAPI v2, which we do not have), and which kinds of patch there are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from fathom.kube.definitions.catalogue import Subresource
+from fathom.kube.definitions.kind import Kind
+from fathom.model.media_types import STRATEGIC_MERGE_PATCH
+from fathom.model.objects import Obj
+
+_META: Final = "io.k8s.apimachinery.pkg.apis.meta.v1."
+DELETE_OPTIONS: Final = f"{_META}DeleteOptions"
+STATUS: Final = f"{_META}Status"
+PATCH: Final = f"{_META}Patch"
+_REF: Final = "#/components/schemas/"
+
+# verb -> (HTTP method, x-kubernetes-action)
+_COLLECTION: Final = {
+    "list": ("get", "list"),
+    "create": ("post", "post"),
+    "deletecollection": ("delete", "deletecollection"),
+}
+_OBJECT: Final = {
+    "get": ("get", "get"),
+    "update": ("put", "put"),
+    "patch": ("patch", "patch"),
+    "delete": ("delete", "delete"),
+}
+_SUBRESOURCE: Final = {**_OBJECT, "create": ("post", "post")}
+
+_WRITE: Final = {
+    "dryRun": ("string", "All: do everything but keep the result."),
+    "fieldManager": ("string", "The name of who makes the change, at most 128 characters."),
+    "fieldValidation": ("string", "What to do about unknown and duplicate fields: Ignore, Warn or Strict."),
+}
+_DELETE: Final = {
+    "dryRun": _WRITE["dryRun"],
+    "gracePeriodSeconds": ("integer", "How long the object may take to end; 0 removes it at once."),
+    "orphanDependents": ("boolean", "Deprecated: use propagationPolicy."),
+    "propagationPolicy": ("string", "What becomes of dependents: Orphan, Background or Foreground."),
+}
+_LIST: Final = {
+    "allowWatchBookmarks": ("boolean", "Ask a watch for bookmarks."),
+    "continue": ("string", "The token of a list's previous page."),
+    "fieldSelector": ("string", "Restrict the answer by fields."),
+    "labelSelector": ("string", "Restrict the answer by labels."),
+    "limit": ("integer", "How many objects a page has at most."),
+    "resourceVersion": ("string", "The revision to read at or to watch from."),
+    "resourceVersionMatch": ("string", "How resourceVersion is meant: Exact or NotOlderThan."),
+    "sendInitialEvents": ("boolean", "Begin a watch with what is there already."),
+    "timeoutSeconds": ("integer", "When a list or watch ends."),
+    "watch": ("boolean", "Watch for changes instead of listing."),
+}
+_PARAMETERS: Final[dict[str, dict[str, tuple[str, str]]]] = {
+    "list": _LIST,
+    "post": _WRITE,
+    "put": _WRITE,
+    "patch": {**_WRITE, "force": ("boolean", "Only for server-side apply.")},
+    "delete": _DELETE,
+    "deletecollection": {**_DELETE, **_LIST},
+}
+PATCH_TYPES: Final = ("application/json-patch+json", "application/merge-patch+json")
+
+
+def paths_of(kind: Kind, subresources: Mapping[str, Subresource], component: str) -> Obj:
+    """All addresses of a kind. `component` names its schema."""
+    root = f"/apis/{kind.group}/{kind.version}" if kind.group else f"/api/{kind.version}"
+    inside = f"{root}/namespaces/{{namespace}}" if kind.namespaced else root
+    own = _Answer(kind.group, kind.version, kind.kind, component)
+    found = {f"{inside}/{kind.plural}": _item(kind, own, _COLLECTION, kind.verbs)}
+    if kind.namespaced and "list" in kind.verbs:
+        everywhere = _item(kind, own, {"list": _COLLECTION["list"]}, kind.verbs, namespaced=False)
+        found[f"{root}/{kind.plural}"] = everywhere
+    found[f"{inside}/{kind.plural}/{{name}}"] = _item(kind, own, _OBJECT, kind.verbs, named=True)
+    for name in kind.subresources:
+        known = subresources[name]
+        answer = own if not known.kind else _Answer.of(known)
+        address = f"{inside}/{kind.plural}/{{name}}/{name}"
+        found[address] = _item(kind, answer, _SUBRESOURCE, known.verbs, named=True, subresource=name)
+    return {address: item for address, item in found.items() if len(item) > 1}
+
+
+class _Answer:
+    """The kind that an operation takes and gives."""
+
+    def __init__(self, group: str, version: str, kind: str, component: str) -> None:
+        self.gvk = {"group": group, "version": version, "kind": kind}
+        self.component = component
+
+    @classmethod
+    def of(cls, known: Subresource) -> _Answer:
+        group = known.group.split(".")[0] or "core"
+        return cls(known.group, known.version, known.kind, f"io.k8s.api.{group}.{known.version}.{known.kind}")
+
+
+def _item(
+    kind: Kind,
+    answer: _Answer,
+    table: Mapping[str, tuple[str, str]],
+    verbs: tuple[str, ...],
+    *,
+    named: bool = False,
+    namespaced: bool = True,
+    subresource: str = "",
+) -> Obj:
+    """One address with its operations, and the parameters that all of them have."""
+    shared = [_parameter("pretty", "string", "Print for people.")]
+    if kind.namespaced and namespaced:
+        shared.insert(0, _parameter("namespace", "string", "The namespace.", where="path"))
+    if named:
+        shared.insert(0, _parameter("name", "string", f"The name of the {kind.kind}.", where="path"))
+    item: Obj = {}
+    for verb, (method, action) in table.items():
+        if verb in verbs:
+            name = _operation_id(kind, verb, subresource, namespaced=namespaced)
+            item[method] = _operation(kind, answer, action, name)
+    return {**item, "parameters": shared}
+
+
+def _operation_id(kind: Kind, verb: str, subresource: str, *, namespaced: bool) -> str:
+    group = "".join(part.capitalize() for part in (kind.group or "core").split("."))
+    scope = "Namespaced" if kind.namespaced and namespaced else ""
+    tail = subresource.capitalize() if namespaced or not kind.namespaced else "ForAllNamespaces"
+    return f"{verb}{group}{kind.version.capitalize()}{scope}{kind.kind}{tail}"
+
+
+def _operation(kind: Kind, answer: _Answer, action: str, name: str) -> Obj:
+    listed = _PARAMETERS.get(action, {})
+    operation: Obj = {
+        "operationId": name,
+        "tags": [f"{kind.group or 'core'}_{kind.version}"],
+        "parameters": [_parameter(word, of, text) for word, (of, text) in listed.items()],
+        "responses": _responses(answer, action),
+        "x-kubernetes-action": action,
+        "x-kubernetes-group-version-kind": answer.gvk,
+    }
+    body = _request_body(kind, answer, action)
+    return {**operation, "requestBody": body} if body else operation
+
+
+def _request_body(kind: Kind, answer: _Answer, action: str) -> Obj | None:
+    if action in {"post", "put"}:
+        return {"required": True, "content": {"*/*": {"schema": _ref(answer.component)}}}
+    if action == "patch":
+        types = PATCH_TYPES if kind.schema is not None else (*PATCH_TYPES, STRATEGIC_MERGE_PATCH)
+        return {"required": True, "content": {media: {"schema": _ref(PATCH)} for media in types}}
+    if action in {"delete", "deletecollection"}:
+        return {"content": {"*/*": {"schema": _ref(DELETE_OPTIONS)}}}
+    return None
+
+
+def _responses(answer: _Answer, action: str) -> Obj:
+    component = {
+        "list": f"{answer.component}List",
+        "delete": STATUS,
+        "deletecollection": STATUS,
+    }.get(action, answer.component)
+    good = {"description": "OK", "content": {"application/json": {"schema": _ref(component)}}}
+    return {"201" if action == "post" else "200": good, "401": {"description": "Unauthorized"}}
+
+
+def _parameter(name: str, kind: str, text: str, *, where: str = "query") -> Obj:
+    made: Obj = {"name": name, "in": where, "description": text, "schema": {"type": kind}}
+    return {**made, "required": True} if where == "path" else made
+
+
+def _ref(component: str) -> Obj:
+    return {"$ref": f"{_REF}{component}"}

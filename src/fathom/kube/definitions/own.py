@@ -1,0 +1,36 @@
+"""fathom's own kinds as the API serves them, made from the table in `fathom.kinds.all`: built in here,
+installed as CRDs elsewhere."""
+
+from __future__ import annotations
+
+from fathom.kinds.all import KINDS
+from fathom.kinds.definition import KindDefinition
+from fathom.kinds.shape import GROUP, VERSION
+from fathom.kube.definitions.kind import ALL_VERBS, Kind
+from fathom.model.column import Column
+
+AGE = Column("Age", "date", ".metadata.creationTimestamp")
+
+
+def own_kind(definition: KindDefinition) -> Kind:
+    kind = definition.kind
+    return Kind(
+        group=GROUP,
+        version=VERSION,
+        kind=kind,
+        plural=definition.plural,
+        singular=kind.lower(),
+        namespaced=definition.namespaced,
+        list_kind=f"{kind}List",
+        short_names=definition.short_names,
+        categories=("fathom",) if definition.stored else (),
+        verbs=definition.verbs or ALL_VERBS,
+        subresources=definition.subresources,
+        generation=definition.stored,
+        columns=(*definition.columns, AGE) if definition.stored else (),
+        selectable=definition.selectable,
+        schema=definition.schema,
+    )
+
+
+OWN_KINDS: tuple[Kind, ...] = tuple(own_kind(definition) for definition in KINDS)

@@ -1,0 +1,54 @@
+"""Our own kinds as CustomResourceDefinitions: what is installed in a Kubernetes that we are attached to.
+
+`BindingBatch` and `NodeConnection` are not among them: they are answered, never stored, and another
+server has no answer.
+"""
+
+from __future__ import annotations
+
+from fathom.kube.definitions.kind import Kind
+from fathom.kube.definitions.own import OWN_KINDS
+from fathom.model.column import Column
+from fathom.model.objects import Obj
+
+
+def own_definitions() -> list[Obj]:
+    return [definition_of(kind) for kind in OWN_KINDS if "list" in kind.verbs]
+
+
+def definition_of(kind: Kind) -> Obj:
+    selectable = [{"jsonPath": f".{path}"} for path in kind.selectable]
+    version = {
+        "name": kind.version,
+        "served": True,
+        "storage": True,
+        "schema": {"openAPIV3Schema": kind.schema},
+        "additionalPrinterColumns": [_column(column) for column in kind.columns],
+        **({"subresources": {"status": {}}} if "status" in kind.subresources else {}),
+        **({"selectableFields": selectable} if selectable else {}),
+    }
+    names = {
+        "kind": kind.kind,
+        "listKind": kind.list_kind,
+        "plural": kind.plural,
+        "singular": kind.singular,
+        "shortNames": list(kind.short_names),
+        "categories": list(kind.categories),
+    }
+    return {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": kind.resource},
+        "spec": {
+            "group": kind.group,
+            "scope": "Namespaced" if kind.namespaced else "Cluster",
+            "names": names,
+            "versions": [version],
+        },
+    }
+
+
+def _column(column: Column) -> Obj:
+    said = {"description": column.description, "priority": column.priority}
+    head = {"name": column.name, "type": column.type, "jsonPath": column.path}
+    return {**head, **{name: value for name, value in said.items() if value}}

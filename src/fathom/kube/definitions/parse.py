@@ -1,0 +1,100 @@
+"""Bytes of a request to a JSON value, refusing what no reader of ours could hold.
+
+Three readers. `plain` is C-speed. `noted` is slower and remembers fields that were given twice. `from_yaml`
+builds from YAML's events, so that nothing in a document can make it recurse or grow without bound.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from typing import Any, Final, NoReturn
+
+import msgspec
+
+from fathom.kube.definitions import scalars
+
+_decode = msgspec.json.Decoder().decode
+
+# Reading with care takes about five microseconds a value, and nobody else is served meanwhile. The largest
+# objects in the wild have some ten thousands.
+VALUES_MAX: Final = 100_000
+TOO_MANY: Final = f"more than {VALUES_MAX} values"
+# kube-apiserver stops counting there too.
+DUPLICATES_MAX: Final = 100
+PATH_CHARS_MAX: Final = 1024
+# A string may end with the document, so that no byte is looked at twice.
+_STRING: Final = re.compile(rb'"(?:[^"\\]|\\.)*+(?:"|\\?\Z)', re.DOTALL)
+
+
+class MalformedBody(ValueError):
+    """The bytes are no document. The message says where."""
+
+
+class Noted(dict[str, Any]):
+    """A JSON object that remembers which of its fields were given more than once."""
+
+    __slots__ = ("duplicates",)
+
+    def __init__(self, pairs: list[tuple[str, Any]]) -> None:
+        super().__init__(pairs)
+        self.duplicates: tuple[str, ...] = ()
+        if len(self) != len(pairs):
+            seen: set[str] = set()
+            twice = {name: None for name, _ in pairs if name in seen or seen.add(name)}  # type: ignore[func-returns-value]  # adding while asking
+            self.duplicates = tuple(twice)
+
+
+def plain(raw: bytes) -> Any:
+    try:
+        read = scalars.free(_decode(raw))
+    except RecursionError:
+        raise MalformedBody(scalars.TOO_DEEP) from None
+    except UnicodeDecodeError as error:
+        raise MalformedBody(f"invalid UTF-8 in a string: {error.reason}") from None
+    except (msgspec.MsgspecError, ValueError) as error:
+        raise MalformedBody(str(error)) from None
+    if too_many(raw):
+        raise MalformedBody(TOO_MANY)
+    return read
+
+
+def too_many(raw: bytes) -> bool:
+    """Whether a closer look at a document would take too long."""
+    return raw.count(b",") > VALUES_MAX and _outside_strings(raw).count(b",") > VALUES_MAX
+
+
+def _outside_strings(raw: bytes) -> bytes:
+    """A file of commas in a ConfigMap is one value."""
+    return _STRING.sub(b"", raw)
+
+
+def noted(raw: bytes) -> Any:
+    """With `Noted` for objects. Only for bytes that msgspec has accepted: it is stricter than `json`."""
+    return json.loads(raw, object_pairs_hook=Noted, parse_constant=_no_constant)
+
+
+def _no_constant(name: str) -> NoReturn:
+    raise MalformedBody(f"{name} is not a JSON number")
+
+
+def duplicates(value: Any) -> Iterator[str]:
+    """Where fields were given twice: 'spec.containers[0].image'. Of very many, the first."""
+    waiting: list[tuple[str, Any]] = [("", value)]
+    left = DUPLICATES_MAX
+    while waiting and left > 0:
+        path, here = waiting.pop()
+        if isinstance(here, Noted):
+            yield from (join(path, name) for name in here.duplicates[:left])
+            left -= len(here.duplicates)
+        if isinstance(here, dict):
+            waiting.extend((join(path, name), inner) for name, inner in reversed(here.items()))
+        elif isinstance(here, list):
+            waiting.extend((f"{path}[{at}]", here[at]) for at in reversed(range(len(here))))
+
+
+def join(path: str, name: str) -> str:
+    """A path is made for every value, whether or not it is told: it stays short however long names are."""
+    joined = f"{path}.{name}" if path else name
+    return joined if len(joined) <= PATH_CHARS_MAX else f"{joined[:PATH_CHARS_MAX]}..."

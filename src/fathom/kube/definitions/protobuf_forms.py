@@ -1,0 +1,91 @@
+"""Messages that are one value in JSON: times, quantities, raw JSON, this-or-that.
+
+Their definitions say what JSON has there, not what the wire has. Here are their fields on the wire, as a
+definition would say it, and what they mean together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any, Final, NamedTuple
+
+from fathom.kube.definitions import parse
+from fathom.kube.definitions.definitions import INT_OR_STRING, MICRO_TIME, QUANTITY, TIME, Schema
+from fathom.kube.definitions.parse import MalformedBody
+from fathom.model.objects import Obj
+from fathom.model.times import EPOCH
+
+_RUNTIME: Final = "io.k8s.apimachinery.pkg.runtime."
+_META: Final = "io.k8s.apimachinery.pkg.apis.meta.v1."
+_EXTENSIONS: Final = "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1."
+ENVELOPE: Final = f"{_RUNTIME}Unknown"
+
+
+class MessageForm(NamedTuple):
+    schema: Schema
+    means: Callable[[Obj], Any]  # None: nothing, a null in JSON.
+
+
+def _form(means: Callable[[Obj], Any] = dict, **properties: Schema) -> MessageForm:
+    return MessageForm({"properties": properties}, means)
+
+
+def _time(found: Obj) -> str | None:
+    return _moment(found, "seconds")
+
+
+def _micro_time(found: Obj) -> str | None:
+    return _moment(found, "microseconds")
+
+
+def _moment(found: Obj, precision: str) -> str | None:
+    if not found:  # No time at all; the first second of 1970 has its zeros written.
+        return None
+    after = {"seconds": found.get("seconds", 0), "microseconds": found.get("nanos", 0) // 1000}
+    try:
+        moment = EPOCH + timedelta(**after)
+    except OverflowError:
+        raise MalformedBody(f"{after['seconds']} seconds after 1970 is no time that a calendar has") from None
+    return f"{moment.replace(tzinfo=None).isoformat(timespec=precision)}Z"
+
+
+def _int_or_string(found: Obj) -> int | str:
+    value: int | str = found.get("strVal", "") if found.get("type") else found.get("intVal", 0)
+    return value
+
+
+def _json(found: Obj) -> Any:
+    return parse.plain(found["raw"]) if "raw" in found else None
+
+
+_TEXT: Final[Schema] = {"type": "string"}
+_RAW: Final[Schema] = {"type": "string", "format": "raw"}  # Bytes, left as they are.
+_FLAG: Final[Schema] = {"type": "boolean"}
+_INT32: Final[Schema] = {"type": "integer", "format": "int32"}
+_INT64: Final[Schema] = {"type": "integer", "format": "int64"}
+_HEAD: Final[Schema] = {"$ref": f"#/$defs/{_RUNTIME}TypeMeta"}
+_PROPS: Final[Schema] = {"$ref": f"#/$defs/{_EXTENSIONS}JSONSchemaProps"}
+_TEXTS: Final[Schema] = {"type": "array", "items": _TEXT}
+_MANY_PROPS: Final[Schema] = {"type": "array", "items": _PROPS}
+
+FORMS: Final[dict[str, MessageForm]] = {
+    ENVELOPE: _form(typeMeta=_HEAD, raw=_RAW),
+    f"{_RUNTIME}TypeMeta": _form(apiVersion=_TEXT, kind=_TEXT),
+    f"{_RUNTIME}RawExtension": _form(_json, raw=_RAW),
+    f"{_META}FieldsV1": _form(_json, raw=_RAW),
+    f"{_EXTENSIONS}JSON": _form(_json, raw=_RAW),
+    QUANTITY: _form(lambda found: found.get("string", "0"), string=_TEXT),
+    TIME: _form(_time, seconds=_INT64, nanos=_INT32),
+    MICRO_TIME: _form(_micro_time, seconds=_INT64, nanos=_INT32),
+    INT_OR_STRING: _form(_int_or_string, type=_INT64, intVal=_INT32, strVal=_TEXT),
+    f"{_EXTENSIONS}JSONSchemaPropsOrArray": _form(
+        lambda found: found.get("jSONSchemas", found.get("schema")), schema=_PROPS, jSONSchemas=_MANY_PROPS
+    ),
+    f"{_EXTENSIONS}JSONSchemaPropsOrBool": _form(
+        lambda found: found.get("schema", found.get("allows", False)), schema=_PROPS, allows=_FLAG
+    ),
+    f"{_EXTENSIONS}JSONSchemaPropsOrStringArray": _form(
+        lambda found: found.get("property", found.get("schema")), schema=_PROPS, property=_TEXTS
+    ),
+}

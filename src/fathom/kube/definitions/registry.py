@@ -1,0 +1,107 @@
+"""Which kinds there are now. The one mutable thing about kinds: CRDs come and go while the server runs."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+from fathom.kube.definitions import catalogue, definitions
+from fathom.kube.definitions.catalogue import Catalogue, Subresource
+from fathom.kube.definitions.decode import Decoder, Readers
+from fathom.kube.definitions.defaults import Defaults
+from fathom.kube.definitions.definitions import Definitions
+from fathom.kube.definitions.kind import Kind
+
+
+class Registry:
+    """Kinds by address, by name and by group-version-kind."""
+
+    def __init__(
+        self,
+        definitions: Definitions,
+        *,
+        subresources: dict[str, Subresource] | None = None,
+        defaults: Defaults | None = None,
+        readers: Readers | None = None,
+    ) -> None:
+        self.definitions = definitions
+        self._readers = readers
+        self.subresources = subresources or {}
+        self.revision = 0  # Grows with every change: documents made from the registry are stale then.
+        self._defaults = defaults or Defaults({}, {})
+        self._by_path: dict[tuple[str, str, str], Kind] = {}  # In order of registration.
+        self._by_resource: dict[str, Kind] = {}
+        self._by_gvk: dict[tuple[str, str, str], Kind] = {}
+        self._custom: set[str] = set()  # Resources that may be removed again.
+
+    @classmethod
+    def builtin(cls) -> Registry:
+        """Everything that Kubernetes has built in."""
+        known, listed, defaults, readers = _built_in()
+        registry = cls(known, subresources=dict(listed.subresources), defaults=defaults, readers=readers)
+        for kind in listed.kinds:
+            registry.add(kind)
+        for body in listed.bodies:
+            registry.add_body(body)
+        return registry
+
+    def decoder(self) -> Decoder:
+        """A decoder for the kinds of this registry, with their defaults."""
+        return Decoder(self.definitions, self._defaults, readers=self._readers)
+
+    def add(self, kind: Kind) -> None:
+        """A kind that stays: a built-in one, or fathom's own."""
+        self._by_path[kind.group, kind.version, kind.plural] = kind
+        self._by_resource.setdefault(kind.resource, kind)  # The preferred version comes first.
+        self._by_gvk[kind.group, kind.version, kind.kind] = kind
+        self.revision += 1
+
+    def add_body(self, kind: Kind) -> None:
+        """What only subresources and options are made of: it has no address."""
+        self._by_gvk[kind.group, kind.version, kind.kind] = kind
+
+    def add_custom(self, kind: Kind) -> None:
+        """A CRD's kind, new or changed. One that is the same already changes nothing."""
+        known = self._by_resource.get(kind.resource)
+        if known == kind:
+            return
+        if known is not None:
+            if kind.resource not in self._custom:
+                raise ValueError(f"{kind.resource} is built in")
+            self._forget(known)
+        self.add(kind)
+        self._custom.add(kind.resource)
+
+    def remove_custom(self, resource: str) -> None:
+        """Forget a CRD's kind; an unknown or a built-in resource is left alone."""
+        if resource in self._custom:
+            self._custom.discard(resource)
+            self._forget(self._by_resource[resource])
+            self.revision += 1
+
+    def _forget(self, kind: Kind) -> None:
+        del self._by_path[kind.group, kind.version, kind.plural]
+        del self._by_resource[kind.resource]
+        del self._by_gvk[kind.group, kind.version, kind.kind]
+
+    def find(self, group: str, version: str, plural: str) -> Kind | None:
+        return self._by_path.get((group, version, plural))
+
+    def by_resource(self, resource: str) -> Kind | None:
+        """'pods', 'deployments.apps'."""
+        return self._by_resource.get(resource)
+
+    def by_gvk(self, group: str, version: str, kind: str) -> Kind | None:
+        """Also of bodies: ('autoscaling', 'v1', 'Scale')."""
+        return self._by_gvk.get((group, version, kind))
+
+    def kinds(self) -> list[Kind]:
+        """All that have an address, in the order of discovery."""
+        return list(self._by_path.values())
+
+
+@lru_cache(maxsize=1)
+def _built_in() -> tuple[Definitions, Catalogue, Defaults, Readers]:
+    """Read once a process: none of it ever changes, and a simulated world starts servers all the time."""
+    known = definitions.load()
+    listed = catalogue.load(known)
+    return known, listed, Defaults(listed.defaults, listed.default_groups), Readers(known)

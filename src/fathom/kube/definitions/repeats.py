@@ -1,0 +1,80 @@
+"""Objects that come by the hundred from one template: what was made of a spec is made of it again.
+
+Checking types, putting quantities in their canonical form and filling in defaults are most of what it costs
+to read a pod. A spec whose very bytes were seen before needs none of it. The memo changes nothing but the
+time: it holds bytes, so that everyone gets an object of his own.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from fathom.kube.definitions import parse
+from fathom.kube.definitions.definitions import OBJECT_META
+from fathom.kube.definitions.kind import Kind
+from fathom.kube.definitions.structs import Structs, normalise
+from fathom.model.body import decode_json, encode_json
+from fathom.model.objects import Obj
+
+SPECS_MAX = 512
+SPEC_BYTES_MAX = 16 << 10  # Larger ones are not remembered: all that is takes some megabytes at most.
+
+
+class Repeats:
+    """Only for kinds whose defaults look at the spec alone (`Strategy.repeats`)."""
+
+    def __init__(self, structs: Structs) -> None:
+        self._structs = structs
+        self._split: Any = None
+        self._known: dict[tuple[str, bytes], bytes] = {}  # Kind and a spec's bytes -> it, complete.
+
+    def read(self, kind: Kind, raw: bytes) -> Obj | None:
+        """The object, complete with defaults; None where all of it must be looked at."""
+        parts = self._parts(kind, raw)
+        known = self._known.get((kind.resource, bytes(parts.spec))) if parts is not None else None
+        if parts is None or known is None:
+            return None
+        meta = msgspec.to_builtins(parts.metadata)
+        return {
+            "kind": parts.kind,
+            "apiVersion": parts.apiVersion,
+            "metadata": meta,
+            "spec": decode_json(known),
+        }
+
+    def remember(self, kind: Kind, raw: bytes, obj: Obj) -> None:
+        """What the closer look made of it, where it found nothing wrong. Nobody has changed it yet."""
+        parts = self._parts(kind, raw)
+        if parts is None or len(bytes(parts.spec)) > SPEC_BYTES_MAX:
+            return
+        if len(self._known) >= SPECS_MAX:
+            self._known.clear()
+        self._known[kind.resource, bytes(parts.spec)] = encode_json(obj["spec"])
+
+    def _parts(self, kind: Kind, raw: bytes) -> Any:
+        """The metadata read, the spec as it came. None if there is anything else."""
+        if parse.too_many(raw):
+            return None
+        if self._split is None:
+            self._split = msgspec.json.Decoder(_parts_type(self._structs), dec_hook=normalise)
+        try:
+            parts = self._split.decode(raw)
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+            return None
+        if parts.kind != kind.kind or parts.apiVersion != kind.api_version:
+            return None
+        # As many colons went in as came out, and one for each part: no field was given twice.
+        colons = encode_json(parts.metadata).count(b":") + bytes(parts.spec).count(b":") + 4
+        return parts if raw.count(b":") == colons else None
+
+
+def _parts_type(structs: Structs) -> Any:
+    fields = [
+        ("kind", str),
+        ("apiVersion", str),
+        ("metadata", structs.of(OBJECT_META)),
+        ("spec", msgspec.Raw),
+    ]
+    return msgspec.defstruct("Parts", fields, forbid_unknown_fields=True, gc=False)

@@ -1,0 +1,340 @@
+"""What a structural schema demands of values, worded as kube-apiserver words it.
+
+Each check is a small function made from one keyword of a schema. `causes` walks an object and collects what
+the checks say.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any, Final
+
+from fathom.kube.definitions import schema_formats
+from fathom.kube.definitions.definitions import Schema
+from fathom.kube.definitions.parse import join
+from fathom.model import causes as said
+from fathom.model.body import encode_json
+from fathom.model.errors import CAUSES_MAX, Cause, Causes, TooManyCauses
+
+if TYPE_CHECKING:
+    from fathom.kube.definitions.structural import Node
+
+Check = Callable[[Any, str], Iterator[Cause]]  # (value, its path)
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+_MATCHES: Final[dict[str, Callable[[Any], bool]]] = {
+    "string": lambda value: isinstance(value, str),
+    "boolean": lambda value: isinstance(value, bool),
+    # Beyond that, not every whole number has a float of its own: Kubernetes does not take them for integers.
+    "integer": lambda value: (
+        _is_number(value) and value == int(value) and (isinstance(value, int) or abs(value) <= 2**53)
+    ),
+    "number": _is_number,
+    "array": lambda value: isinstance(value, list),
+    "object": lambda value: isinstance(value, dict),
+}
+
+
+TYPE_INVALID: Final = "FieldValueTypeInvalid"
+
+
+def causes(node: Node, value: Any, path: str) -> list[Cause]:
+    """Everything a schema has against a value and what is inside it."""
+    found: list[Cause] = Causes()
+    for check in node.checks:
+        found += check(value, path)
+    if any(cause.field == path and cause.reason == TYPE_INVALID for cause in found):
+        return found  # Of the wrong type: nothing else that is said about it would make sense.
+    if isinstance(value, dict):
+        for name, inner in value.items():
+            below = node.properties.get(name, node.additional)
+            if below is not None:
+                found += causes(below, inner, join(path, name))
+    elif isinstance(value, list) and node.items is not None:
+        for at, inner in enumerate(value):
+            found += causes(node.items, inner, f"{path}[{at}]")
+    return found
+
+
+def _some_causes(node: Node, value: Any, path: str) -> list[Cause]:
+    """Of one alternative: if there are too many, some will do."""
+    try:
+        return causes(node, value, path)
+    except TooManyCauses as many:
+        return many.found[:CAUSES_MAX]
+
+
+def compile_checks(schema: Schema) -> list[Check]:
+    """The type first: the others may rely on it, each for its own kind of value."""
+    checks = [_type(schema)] if "type" in schema or schema.get("x-kubernetes-int-or-string") else []
+    for keyword, make in _KEYWORDS.items():
+        if schema.get(keyword) is not None:
+            checks.append(make(schema))
+    return checks
+
+
+def kind_of(value: Any) -> str:
+    """The JSON type of a value, in a schema's words."""
+    if value is None:
+        return "null"
+    return next(name for name, matches in _MATCHES.items() if matches(value))
+
+
+def wrong_type(path: str, wanted: str, got: Any) -> Cause:
+    shown = said.quoted(got if isinstance(got, str) else str(got))
+    return Cause(
+        path, TYPE_INVALID, f"Invalid value: {shown}: {path} in body must be of type {wanted}: {shown}"
+    )
+
+
+def _wrong(path: str, value: Any, demand: str) -> Cause:
+    return said.invalid(path, value, f"{path} in body {demand}")
+
+
+def _type(schema: Schema) -> Check:
+    either = bool(schema.get("x-kubernetes-int-or-string"))
+    wanted = "integer,string" if either else str(schema["type"])
+    nullable = bool(schema.get("nullable"))
+
+    def check(value: Any, path: str) -> Iterator[Cause]:
+        if value is None and nullable:
+            return
+        good = _MATCHES["integer"](value) or isinstance(value, str) if either else _MATCHES[wanted](value)
+        if not good:
+            yield wrong_type(path, wanted, kind_of(value))
+
+    return check
+
+
+def _required(schema: Schema) -> Check:
+    def check(value: Any, path: str) -> Iterator[Cause]:
+        if isinstance(value, dict):
+            yield from (said.required(join(path, name)) for name in schema["required"] if name not in value)
+
+    return check
+
+
+def _enum(schema: Schema) -> Check:
+    allowed = {encode_json(value) for value in schema["enum"]}
+    listed = [value if isinstance(value, str) else encode_json(value).decode() for value in schema["enum"]]
+    nullable = bool(schema.get("nullable"))
+
+    def check(value: Any, path: str) -> Iterator[Cause]:
+        if encode_json(value) not in allowed and not (value is None and nullable):
+            yield said.not_supported(path, value, listed)
+
+    return check
+
+
+def _minimum(schema: Schema) -> Check:
+    limit, exclusive = schema["minimum"], bool(schema.get("exclusiveMinimum"))
+    words = f"should be greater than {'' if exclusive else 'or equal to '}{limit}"
+
+    def check(value: Any, path: str) -> Iterator[Cause]:
+        if _is_number(value) and (value < limit or (exclusive and value == limit)):
+            yield _wrong(path, value, words)
+
+    return check
+
+
+def _maximum(schema: Schema) -> Check:
+    limit, exclusive = schema["maximum"], bool(schema.get("exclusiveMaximum"))
+    words = f"should be less than {'' if exclusive else 'or equal to '}{limit}"
+
+    def check(value: Any, path: str) -> Iterator[Cause]:
+        if _is_number(value) and (value > limit or (exclusive and value == limit)):
+            yield _wrong(path, value, words)
+
+    return check
+
+
+def _multiple_of(schema: Schema) -> Check:
+    factor = schema["multipleOf"]
+
+    def check(value: Any, path: str) -> Iterator[Cause]:
+        if _is_number(value) and not _divides(factor, value):
+            yield _wrong(path, value, f"should be a multiple of {factor}")
+
+    return check
+
+
+def _divides(factor: float, value: float) -> bool:
+    """Nought divides nothing, and a quotient beyond all numbers tells nothing: neither refuses a value."""
+    if not factor:
+        return True
+    if isinstance(factor, int) and isinstance(value, int):
+        return value % factor == 0
+    parts = value / factor
+    if not math.isfinite(parts):
+        return True
+    return abs(parts - round(parts)) < 1e-9 * max(1.0, abs(parts))
+
+
+def _pattern(schema: Schema) -> Check:
+    pattern = schema["pattern"]
+    matches = schema_formats.compile_pattern(pattern)
+
+    def check(value: Any, path: str) -> Iterator[Cause]:
+        if isinstance(value, str) and not matches(value):
+            yield _wrong(path, value, f"should match '{pattern}'")
+
+    return check
+
+
+def _format(schema: Schema) -> Check:
+    name = schema["format"]
+    well_formed = schema_formats.FORMATS.get(name)
+
+    def check(value: Any, path: str) -> Iterator[Cause]:
+        if well_formed is not None and not well_formed(value):
+            yield wrong_type(path, name, value)
+
+    return check
+
+
+def _sized(keyword: str, of: type, refuse: Callable[[Any, str, int], Cause]) -> Callable[[Schema], Check]:
+    """A check of how long or large a string, list or object is."""
+    at_least = keyword.startswith("min")
+
+    def make(schema: Schema) -> Check:
+        limit = schema[keyword]
+
+        def check(value: Any, path: str) -> Iterator[Cause]:
+            if isinstance(value, of) and (len(value) < limit if at_least else len(value) > limit):  # type: ignore[arg-type]  # str, list or dict
+                yield refuse(value, path, limit)
+
+        return check
+
+    return make
+
+
+def _unique(schema: Schema) -> Check:
+    """Lists that are sets, or maps by some fields of their items."""
+    keys = schema.get("x-kubernetes-list-map-keys") or ()
+    kind = schema["x-kubernetes-list-type"]
+
+    def check(value: Any, path: str) -> Iterator[Cause]:
+        seen: set[bytes] = set()
+        for at, item in enumerate(value if isinstance(value, list) and kind != "atomic" else ()):
+            shown = (
+                {key: item[key] for key in keys if key in item} if keys and isinstance(item, dict) else item
+            )
+            encoded = encode_json(shown)
+            if encoded in seen:
+                yield said.duplicate(f"{path}[{at}]", shown)
+            seen.add(encoded)
+
+    return check
+
+
+def _embedded(_: Schema) -> Check:
+    def check(value: Any, path: str) -> Iterator[Cause]:
+        if isinstance(value, dict):
+            for name in ("apiVersion", "kind"):
+                if not value.get(name):
+                    yield said.required(join(path, name), "must not be empty")
+
+    return check
+
+
+def _all_of(schema: Schema) -> Check:
+    count = _counter(schema["allOf"])
+
+    def check(value: Any, path: str) -> Iterator[Cause]:
+        failures, good = count(value, path)
+        if good < len(schema["allOf"]):
+            yield from failures
+
+    return check
+
+
+def _any_of(schema: Schema) -> Check:
+    count = _counter(schema["anyOf"])
+
+    def check(value: Any, path: str) -> Iterator[Cause]:
+        failures, good = count(value, path)
+        if not good:
+            yield said.invalid(path, value, f'"{path}" must validate at least one schema (anyOf)')
+            yield from failures
+
+    return check
+
+
+def _one_of(schema: Schema) -> Check:
+    count = _counter(schema["oneOf"])
+
+    def check(value: Any, path: str) -> Iterator[Cause]:
+        failures, good = count(value, path)
+        if good != 1:
+            found = f"Found {good} valid alternatives" if good else "Found none valid"
+            words = f'"{path}" must validate one and only one schema (oneOf). {found}'
+            yield said.invalid(path, value, words)
+            if not good:
+                yield from failures
+
+    return check
+
+
+def _not(schema: Schema) -> Check:
+    count = _counter([schema["not"]])
+
+    def check(value: Any, path: str) -> Iterator[Cause]:
+        if count(value, path)[1]:
+            yield said.invalid(path, value, f'"{path}" must not validate the schema (not)')
+
+    return check
+
+
+def _counter(schemas: list[Schema]) -> Callable[[Any, str], tuple[list[Cause], int]]:
+    """What alternatives have against a value, and how many have nothing."""
+    from fathom.kube.definitions.structural import Node  # noqa: PLC0415 - a schema contains schemas
+
+    nodes = [Node(schema) for schema in schemas]
+
+    def count(value: Any, path: str) -> tuple[list[Cause], int]:
+        verdicts = [_some_causes(node, value, path) for node in nodes]
+        return [cause for verdict in verdicts for cause in verdict], sum(not verdict for verdict in verdicts)
+
+    return count
+
+
+_KEYWORDS: Final[dict[str, Callable[[Schema], Check]]] = {
+    "required": _required,
+    "enum": _enum,
+    "format": _format,
+    "minimum": _minimum,
+    "maximum": _maximum,
+    "multipleOf": _multiple_of,
+    "pattern": _pattern,
+    "maxLength": _sized("maxLength", str, lambda value, path, limit: said.too_long(path, limit)),
+    "minLength": _sized(
+        "minLength",
+        str,
+        lambda value, path, limit: _wrong(path, value, f"should be at least {limit} chars long"),
+    ),
+    "maxItems": _sized("maxItems", list, lambda value, path, limit: said.too_many(path, len(value), limit)),
+    "minItems": _sized(
+        "minItems",
+        list,
+        lambda value, path, limit: _wrong(path, value, f"should have at least {limit} items"),
+    ),
+    "maxProperties": _sized(
+        "maxProperties", dict, lambda value, path, limit: said.too_many(path, len(value), limit)
+    ),
+    "minProperties": _sized(
+        "minProperties",
+        dict,
+        lambda value, path, limit: _wrong(path, value, f"should have at least {limit} properties"),
+    ),
+    "x-kubernetes-list-type": _unique,
+    "x-kubernetes-embedded-resource": _embedded,
+    "allOf": _all_of,
+    "anyOf": _any_of,
+    "oneOf": _one_of,
+    "not": _not,
+}

@@ -1,0 +1,135 @@
+"""A custom resource's structural schema at work: prune what it does not know, fill in its defaults, say what
+is wrong.
+
+`Structural` is compiled once per schema. Pruning and defaulting change the object in place, so it must belong
+to the caller.
+"""
+
+from __future__ import annotations
+
+from copy import deepcopy
+from typing import Any, Final
+
+from fathom.kube.definitions import schema_checks
+from fathom.kube.definitions.definitions import Schema
+from fathom.kube.definitions.parse import join
+from fathom.model.body import encode_json
+from fathom.model.errors import Cause, too_large
+from fathom.model.objects import Obj
+
+DEFAULTS_BYTES_MAX: Final = 3 * 1024 * 1024  # As much as a body may have.
+UNKNOWN_MAX: Final = 100  # So many unknown fields are told, as in kube-apiserver.
+
+# Every object has these; schemas need not mention them.
+META_FIELDS: Final = frozenset({"apiVersion", "kind", "metadata"})
+
+
+class Node:
+    """One level of a schema. `None` for a level below means that nothing is known of it."""
+
+    __slots__ = (
+        "additional",
+        "any_field",
+        "checks",
+        "default",
+        "default_bytes",
+        "embedded",
+        "has_default",
+        "items",
+        "nullable",
+        "preserve",
+        "properties",
+    )
+
+    def __init__(self, schema: Schema) -> None:
+        self.properties = {name: Node(inner) for name, inner in (schema.get("properties") or {}).items()}
+        self.items = _node(schema.get("items"))
+        additional = schema.get("additionalProperties")
+        self.additional = _node(additional)
+        self.any_field = additional is not None and additional is not False
+        self.preserve = bool(schema.get("x-kubernetes-preserve-unknown-fields"))
+        self.embedded = bool(schema.get("x-kubernetes-embedded-resource"))
+        self.nullable = bool(schema.get("nullable"))
+        self.has_default = "default" in schema
+        self.default = schema.get("default")
+        self.default_bytes = len(encode_json(self.default)) if self.has_default else 0
+        self.checks = schema_checks.compile_checks(schema)
+
+
+def _node(schema: Any) -> Node | None:
+    return Node(schema) if isinstance(schema, dict) else None
+
+
+class Structural:
+    def __init__(self, schema: Schema) -> None:
+        self.schema = schema
+        self._root = Node(schema)
+
+    def prune(self, obj: Obj) -> list[str]:
+        """Remove what the schema does not know; answer with the paths of what was removed."""
+        removed: list[str] = []
+        _prune(obj, self._root, "", removed, root=True)
+        return removed
+
+    def default(self, obj: Obj) -> None:
+        """Raises ApiError 413 where defaults would make the object larger than any request may be: one stands
+        in every item of a list, and both are somebody's choice."""
+        _Defaults().fill(obj, self._root)
+
+    def causes(self, obj: Obj) -> list[Cause]:
+        """What the schema has against an object."""
+        return schema_checks.causes(self._root, obj, "")
+
+
+def _prune(value: Any, node: Node | None, path: str, removed: list[str], *, root: bool = False) -> None:
+    if isinstance(value, dict):
+        for name in list(value):
+            _prune_field(value, name, node, path, removed, root=root)
+    elif isinstance(value, list):
+        inner = None if node is None else node.items
+        if inner is None and node is not None and node.preserve:
+            return
+        for at, item in enumerate(value):
+            _prune(item, inner, f"{path}[{at}]", removed)
+
+
+def _prune_field(
+    value: Obj, name: str, node: Node | None, path: str, removed: list[str], *, root: bool
+) -> None:
+    here = join(path, name)
+    if (root or (node is not None and node.embedded)) and name in META_FIELDS:
+        return
+    if node is not None and name in node.properties:
+        _prune(value[name], node.properties[name], here, removed)
+    elif node is not None and node.any_field:
+        _prune(value[name], node.additional, here, removed)
+    elif node is None or not node.preserve:
+        if len(removed) < UNKNOWN_MAX:
+            removed.append(here)
+        del value[name]
+
+
+class _Defaults:
+    """One object being completed, and how much may still be added to it."""
+
+    def __init__(self) -> None:
+        self._left = DEFAULTS_BYTES_MAX
+
+    def fill(self, value: Any, node: Node | None) -> None:
+        if node is None:
+            return
+        if isinstance(value, list):
+            for item in value:
+                self.fill(item, node.items)
+        elif isinstance(value, dict):
+            for name, inner in node.properties.items():
+                if inner.has_default and (name not in value or (value[name] is None and not inner.nullable)):
+                    value[name] = self._copy(inner)
+            for name, one in value.items():
+                self.fill(one, node.properties.get(name, node.additional))
+
+    def _copy(self, node: Node) -> Any:
+        self._left -= node.default_bytes
+        if self._left < 0:
+            raise too_large(DEFAULTS_BYTES_MAX)
+        return deepcopy(node.default)

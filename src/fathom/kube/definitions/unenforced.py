@@ -1,0 +1,351 @@
+"""What fathom stores and does not act on: the one table, and how an object is held against it.
+
+    REFUSED     others rely on it for their safety: taken only with an annotation that accepts it
+    KEPT        kinds and fields that are kept, and warned of when they are written
+    POD_FIELDS  the same for pods and templates, said in a few sentences for all of them together
+
+`docs/unenforced.md` has the same table; a test compares them. Whoever makes fathom act on something removes
+its line. A path leads through fields; `[]` is every item of a list.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import msgspec
+
+from fathom.kinds.scheduler_override import OVERRIDES
+from fathom.model.objects import Key, Obj, lookup
+
+ACCEPT = "fathom.dev/accept-unenforced"  # Annotation: "true" where the writer knows that nobody enforces it.
+
+KUBE_CONTROLLERS = Key("kube-system", "kube-controller-manager")  # Leases: held by who acts instead of us.
+CLOUD_CONTROLLERS = Key("kube-system", "cloud-controller-manager")
+
+
+class UnenforcedRule(msgspec.Struct, frozen=True, kw_only=True):
+    resource: str
+    path: tuple[str, ...] = ()  # Of the field; none: the whole kind.
+    says: str  # What is not done. Follows 'kept, but '.
+    refused: bool = False  # Unless the writer accepts it.
+    only: tuple[Any, ...] = ()  # The values that are meant; none: all but `harmless`.
+    harmless: tuple[Any, ...] = ()
+    acts: Key | None = None  # The lease of a program that acts on it: while that is held nothing is said.
+
+    @property
+    def field(self) -> str:
+        return ".".join(self.path).replace(".[]", "[]")
+
+
+def _rule(resource: str, path: str, says: str, **more: Any) -> UnenforcedRule:
+    return UnenforcedRule(resource=resource, path=_steps(path), says=says, **more)
+
+
+def _steps(path: str) -> tuple[str, ...]:
+    return tuple(path.replace("[]", ".[]").split(".")) if path else ()
+
+
+_ADMISSION = "admissionregistration.k8s.io"
+_NO_WEBHOOK = "fathom calls no webhooks: what they would refuse or change passes unseen"
+_NO_POLICY = "fathom evaluates no admission policies: what they would refuse or change passes unseen"
+
+REFUSED = (
+    _rule(f"validatingwebhookconfigurations.{_ADMISSION}", "webhooks", _NO_WEBHOOK, refused=True),
+    _rule(f"mutatingwebhookconfigurations.{_ADMISSION}", "webhooks", _NO_WEBHOOK, refused=True),
+    _rule(f"validatingadmissionpolicies.{_ADMISSION}", "", _NO_POLICY, refused=True),
+    _rule(f"validatingadmissionpolicybindings.{_ADMISSION}", "", _NO_POLICY, refused=True),
+    _rule(f"mutatingadmissionpolicies.{_ADMISSION}", "", _NO_POLICY, refused=True),
+    _rule(f"mutatingadmissionpolicybindings.{_ADMISSION}", "", _NO_POLICY, refused=True),
+    _rule(
+        "apiservices.apiregistration.k8s.io",
+        "spec.service",
+        "fathom passes no requests on to other API servers",
+        refused=True,
+    ),
+)
+
+_NO_PODS = "no controller of fathom acts on it: no pods will be made"
+_FLOWS = "fathom limits requests by its own rules, not by this one"
+_STORAGE = "fathom provisions, binds, attaches and mounts no volumes"
+_DEVICES = "fathom gives out no devices by claims"
+_SIGNS = "fathom signs no certificate for it"
+_ANY_NODE = "fathom sends traffic to any node"
+
+KEPT = (
+    _rule("daemonsets.apps", "", _NO_PODS, acts=KUBE_CONTROLLERS),
+    _rule("statefulsets.apps", "", _NO_PODS, acts=KUBE_CONTROLLERS),
+    _rule("replicationcontrollers", "", _NO_PODS, acts=KUBE_CONTROLLERS),
+    _rule(
+        "cronjobs.batch",
+        "",
+        "no controller of fathom acts on it: no jobs will be made",
+        acts=KUBE_CONTROLLERS,
+    ),
+    _rule("jobs.batch", "spec.scheduling", "fathom schedules every pod of a job by itself"),
+    _rule(
+        "networkpolicies.networking.k8s.io",
+        "",
+        "fathom does not enforce it: all traffic is let through",
+    ),
+    _rule("ingresses.networking.k8s.io", "", "no controller of fathom acts on it: it routes no traffic"),
+    _rule("ingressclasses.networking.k8s.io", "", "no controller of fathom acts on Ingresses"),
+    _rule("servicecidrs.networking.k8s.io", "", "fathom gives Services addresses from its own range only"),
+    _rule(
+        "services",
+        "spec.type",
+        "fathom makes no load balancer: only the cluster's address and node ports are served",
+        only=("LoadBalancer",),
+        acts=CLOUD_CONTROLLERS,
+    ),
+    _rule("services", "spec.externalName", "fathom has no DNS server: nothing answers for the name"),
+    _rule("services", "spec.externalIPs", "fathom does not serve these addresses"),
+    _rule("services", "spec.loadBalancerSourceRanges", "fathom does not look where traffic comes from"),
+    _rule("services", "spec.externalTrafficPolicy", _ANY_NODE, only=("Local",)),
+    _rule("services", "spec.internalTrafficPolicy", _ANY_NODE, only=("Local",)),
+    _rule("services", "spec.ports[].protocol", "fathom serves TCP only", harmless=("TCP",)),
+    _rule(
+        "horizontalpodautoscalers.autoscaling",
+        "spec.metrics[].type",
+        "fathom scales by the use of resources only",
+        only=("Pods", "Object", "External"),
+    ),
+    UnenforcedRule(
+        resource="namespaces",
+        path=("metadata", "labels", "pod-security.kubernetes.io/enforce"),
+        says="fathom does not enforce pod security standards: pods that break them are taken",
+        harmless=("privileged",),
+    ),
+    _rule(
+        "resourcequotas",
+        "spec.scopes[]",
+        "fathom counts nothing by this scope",
+        only=("VolumeAttributesClass",),
+    ),
+    _rule(
+        "resourcequotas",
+        "spec.scopeSelector.matchExpressions[].scopeName",
+        "fathom counts nothing by this scope",
+        only=("VolumeAttributesClass",),
+    ),
+    _rule("serviceaccounts", "imagePullSecrets", "fathom's agents fetch no images"),
+    UnenforcedRule(
+        resource="serviceaccounts",
+        path=("metadata", "annotations", "kubernetes.io/enforce-mountable-secrets"),
+        says="fathom lets pods of the account use every Secret of the namespace",
+        only=("true",),
+    ),
+    _rule(OVERRIDES, "spec.changes.drain", "fathom evicts no pods for it: it keeps others off, as a cordon"),
+    _rule(OVERRIDES, "spec.changes.pauseRepair", "fathom's repair goes on"),
+    _rule(OVERRIDES, "spec.changes.approveRepairs", "fathom approves no repairs by it"),
+    _rule(OVERRIDES, "spec.changes.trafficWeights", "fathom's gateways go by TrafficRoutes only"),
+    _rule(OVERRIDES, "spec.changes.breakGlassRole", "fathom gives nobody a role by it"),
+    _rule(
+        "runtimeclasses.node.k8s.io",
+        "handler",
+        "fathom's agents run every pod in the same way; only overhead and nodes count",
+    ),
+    _rule("persistentvolumeclaims", "", _STORAGE, acts=KUBE_CONTROLLERS),
+    _rule("persistentvolumes", "", _STORAGE, acts=KUBE_CONTROLLERS),
+    _rule("storageclasses.storage.k8s.io", "", _STORAGE, acts=KUBE_CONTROLLERS),
+    _rule("csidrivers.storage.k8s.io", "", _STORAGE),
+    _rule("volumeattachments.storage.k8s.io", "", _STORAGE),
+    _rule("volumeattributesclasses.storage.k8s.io", "", _STORAGE),
+    _rule("deviceclasses.resource.k8s.io", "", _DEVICES),
+    _rule("devicetaintrules.resource.k8s.io", "", _DEVICES),
+    _rule("resourceclaims.resource.k8s.io", "", _DEVICES),
+    _rule("resourceclaimtemplates.resource.k8s.io", "", _DEVICES),
+    _rule("certificatesigningrequests.certificates.k8s.io", "", _SIGNS, acts=KUBE_CONTROLLERS),
+    _rule("podcertificaterequests.certificates.k8s.io", "", _SIGNS),
+    _rule("clustertrustbundles.certificates.k8s.io", "", "fathom's agents do not mount it"),
+    _rule("storageversionmigrations.storagemigration.k8s.io", "", "fathom migrates nothing"),
+    _rule("flowschemas.flowcontrol.apiserver.k8s.io", "", _FLOWS),
+    _rule("prioritylevelconfigurations.flowcontrol.apiserver.k8s.io", "", _FLOWS),
+)
+
+ISOLATION, REST, VOLUMES = "isolation", "rest", "volumes"
+
+POD_SAYS = {
+    ISOLATION: "fathom's agents do not enforce",
+    REST: "fathom's agents do not act on",
+    VOLUMES: "fathom's agents cannot mount, so containers that use it will not start:",
+}
+
+_BOTH = ("containers[]", "initContainers[]")  # Where a container's fields are.
+
+
+class PodField(msgspec.Struct, frozen=True, kw_only=True):
+    path: str  # In a pod's spec. One of a container stands for those of init containers too.
+    group: str = REST
+    only: tuple[Any, ...] = ()
+    harmless: tuple[Any, ...] = ()
+
+
+POD_FIELDS = (
+    PodField(path="hostIPC", group=ISOLATION),
+    PodField(path="hostPID", group=ISOLATION),
+    PodField(path="hostUsers", group=ISOLATION, only=(False,)),
+    PodField(path="shareProcessNamespace"),
+    PodField(path="setHostnameAsFQDN"),
+    PodField(path="hostnameOverride"),
+    PodField(path="imagePullSecrets"),
+    PodField(path="runtimeClassName", group=ISOLATION),
+    PodField(path="resourceClaims"),
+    PodField(path="schedulingGroup"),
+    PodField(path="evictionResponders"),
+    PodField(path="os.name", harmless=("linux",)),
+    PodField(path="securityContext.appArmorProfile.type", group=ISOLATION, harmless=("Unconfined",)),
+    PodField(path="securityContext.seLinuxOptions", group=ISOLATION),
+    PodField(path="securityContext.seccompProfile.type", group=ISOLATION, harmless=("Unconfined",)),
+    PodField(path="securityContext.supplementalGroupsPolicy", group=ISOLATION, harmless=("Merge",)),
+    PodField(path="securityContext.sysctls"),
+    PodField(path="securityContext.windowsOptions"),
+    PodField(path="containers[].lifecycle.stopSignal"),
+    PodField(path="containers[].livenessProbe.grpc"),
+    PodField(path="containers[].readinessProbe.grpc"),
+    PodField(path="containers[].startupProbe.grpc"),
+    PodField(path="containers[].ports[].hostPort"),
+    PodField(path="containers[].resources.claims"),
+    PodField(
+        path="containers[].securityContext.appArmorProfile.type", group=ISOLATION, harmless=("Unconfined",)
+    ),
+    PodField(
+        path="containers[].securityContext.capabilities.add[]",
+        harmless=("NET_BIND_SERVICE", "CAP_NET_BIND_SERVICE"),
+    ),
+    PodField(path="containers[].securityContext.privileged"),
+    PodField(path="containers[].securityContext.procMount", group=ISOLATION, harmless=("Default",)),
+    PodField(path="containers[].securityContext.readOnlyRootFilesystem", group=ISOLATION),
+    PodField(path="containers[].securityContext.seLinuxOptions", group=ISOLATION),
+    PodField(
+        path="containers[].securityContext.seccompProfile.type", group=ISOLATION, harmless=("Unconfined",)
+    ),
+    PodField(path="containers[].securityContext.windowsOptions"),
+    PodField(path="containers[].stdin"),
+    PodField(path="containers[].tty"),
+    PodField(path="containers[].volumeDevices"),
+    PodField(path="containers[].volumeMounts[].bindMountOptions"),
+    PodField(path="containers[].volumeMounts[].mountPropagation", harmless=("None",)),
+    PodField(
+        path="containers[].volumeMounts[].recursiveReadOnly", group=ISOLATION, harmless=("Disabled",)
+    ),
+    PodField(path="volumes[].emptyDir.medium"),
+    PodField(path="volumes[].emptyDir.sizeLimit"),
+    PodField(path="volumes[].projected.sources[].clusterTrustBundle", group=VOLUMES),
+    PodField(path="volumes[].projected.sources[].podCertificate", group=VOLUMES),
+    *(
+        PodField(path=f"volumes[].{name}", group=VOLUMES)
+        for name in (
+            "awsElasticBlockStore", "azureDisk", "azureFile", "cephfs", "cinder", "csi", "ephemeral", "fc",
+            "flexVolume", "flocker", "gcePersistentDisk", "gitRepo", "glusterfs", "image", "iscsi", "nfs",
+            "persistentVolumeClaim", "photonPersistentDisk", "portworxVolume", "quobyte", "rbd", "scaleIO",
+            "storageos", "vsphereVolume",
+        )
+    ),
+)  # fmt: skip
+
+NAMES_MAX = 8  # In one sentence; how many more there are is said.
+
+
+# Tables are walked as trees: only fields that an object has are looked at.
+
+Leaf = UnenforcedRule | PodField
+Tree = dict[str, Any]  # Field -> Tree; '' -> the Leaf that is about this very field.
+
+
+def _tree(leaves: Sequence[tuple[tuple[str, ...], Leaf]]) -> Tree:
+    tree: Tree = {}
+    for steps, leaf in leaves:
+        level = tree
+        for step in steps:
+            level = level.setdefault(step, {})
+        level[""] = leaf
+    return tree
+
+
+def _found(tree: Tree, value: Any) -> Iterator[tuple[Leaf, Any]]:
+    leaf = tree.get("")
+    if leaf is not None and _is_meant(leaf, value):
+        yield leaf, value
+    if isinstance(value, dict):
+        for name, inner in tree.items():
+            if name in value and name:
+                yield from _found(inner, value[name])
+    elif isinstance(value, list) and "[]" in tree:
+        for one in value:
+            yield from _found(tree["[]"], one)
+
+
+def _is_meant(leaf: Leaf, value: Any) -> bool:
+    if leaf.only:
+        return value in leaf.only
+    return bool(value) and value not in leaf.harmless
+
+
+def _by_resource() -> dict[str, tuple[tuple[UnenforcedRule, ...], Tree]]:
+    rules = (*REFUSED, *KEPT)
+    return {
+        name: (
+            tuple(one for one in rules if one.resource == name and not one.path),
+            _tree([(one.path, one) for one in rules if one.resource == name and one.path]),
+        )
+        for name in {one.resource for one in rules}
+    }
+
+
+RESOURCES = _by_resource()
+
+
+class Unenforced(msgspec.Struct, frozen=True):
+    rule: UnenforcedRule
+    values: tuple[Any, ...]  # What the object says there; of a whole kind, all that is wanted.
+
+
+_NOT_WANTED = frozenset({"kind", "apiVersion", "metadata", "status"})
+
+
+def unenforced(resource: str, obj: Obj) -> list[Unenforced]:
+    """What an object says that nobody acts on, in the order of its fields."""
+    whole, tree = RESOURCES[resource]
+    wanted = {name: value for name, value in obj.items() if name not in _NOT_WANTED}
+    found: dict[str, tuple[UnenforcedRule, list[Any]]] = {one.field: (one, [wanted]) for one in whole}
+    for leaf, value in _found(tree, obj) if tree else ():
+        assert isinstance(leaf, UnenforcedRule)
+        found.setdefault(leaf.field, (leaf, []))[1].append(value)
+    return [Unenforced(rule, tuple(values)) for rule, values in found.values()]
+
+
+def _pod_tree() -> Tree:
+    leaves: list[tuple[tuple[str, ...], Leaf]] = []
+    for one in POD_FIELDS:
+        first, dot, rest = one.path.partition(".")
+        paths = [f"{place}.{rest}" for place in _BOTH] if first == _BOTH[0] and dot else [one.path]
+        leaves += [(_steps(path), one) for path in paths]
+    return _tree(leaves)
+
+
+_POD_TREE = _pod_tree()
+
+
+def pod_sentences(spec: Obj, at: str) -> list[str]:
+    """At most one for each group. `at` is where the spec stands: 'spec', 'spec.template.spec'."""
+    named: dict[str, dict[str, None]] = {}
+    for leaf, _ in _found(_POD_TREE, spec):
+        assert isinstance(leaf, PodField)
+        if leaf.path.endswith("hostPort") and spec.get("hostNetwork"):
+            continue  # Then it is the container's own port.
+        named.setdefault(leaf.group, {})[leaf.path] = None
+    return [
+        f"{at}: kept, but {says} {_listed(list(named[group]))}"
+        for group, says in POD_SAYS.items()
+        if group in named
+    ]
+
+
+def _listed(names: list[str]) -> str:
+    more = f" and {len(names) - NAMES_MAX} more" if len(names) > NAMES_MAX else ""
+    return ", ".join(names[:NAMES_MAX]) + more
+
+
+def is_accepted(obj: Obj) -> bool:
+    return bool(lookup(obj, "metadata", "annotations", ACCEPT) == "true")

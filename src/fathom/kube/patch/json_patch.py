@@ -1,0 +1,297 @@
+"""JSON patch, RFC 6902: a list of operations, all or nothing.
+
+A container is copied when it is first written to and then belongs to the patch, so that ten thousand
+operations on one list copy it once. Two bounds keep a small patch from making a huge document: what `copy`
+may add in all, and how deep a value may end up.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import msgspec
+
+from fathom.kube.definitions import parse, scalars
+from fathom.model.body import encode_json
+from fathom.model.errors import ApiError, bad_request
+
+# kube-apiserver's limits.
+OPERATIONS_MAX = 10_000
+COPIED_BYTES_MAX = 3 * 1024 * 1024
+# Of ours: objects and lists in what `move` takes, in all. As many as an object may have values.
+MOVED_MAX = 100_000
+
+_is_index = re.compile(r"0|[1-9][0-9]{0,9}").fullmatch
+
+
+class Operation(msgspec.Struct, frozen=True):
+    op: str
+    path: str
+    source: str | msgspec.UnsetType = msgspec.field(default=msgspec.UNSET, name="from")
+    value: Any = msgspec.UNSET
+
+
+class _Inapplicable(Exception):
+    """The patch is well formed, but this document has no place for it."""
+
+
+_read = msgspec.json.Decoder(list[Operation]).decode
+
+
+def read_operations(patch: bytes) -> list[Operation]:
+    # Whatever is nested too deeply or is no JSON is refused here, in the same words as everywhere.
+    try:
+        read = parse.plain(patch)
+        if not isinstance(read, list):
+            got = scalars.json_kind(read)
+            raise bad_request(
+                f"error decoding patch: json: cannot unmarshal {got} into Go value of type []interface {{}}"
+            )
+        operations = _read(patch)
+    except (parse.MalformedBody, msgspec.ValidationError) as error:
+        raise bad_request(f"error decoding patch: {error}") from None
+    if len(operations) > OPERATIONS_MAX:
+        raise ApiError(
+            413,
+            "RequestEntityTooLarge",
+            "Request entity too large: The allowed maximum operations in a JSON patch is "
+            f"{OPERATIONS_MAX}, got {len(operations)}",
+        )
+    return operations
+
+
+def apply_operations(document: Any, operations: Sequence[Operation]) -> Any:
+    patched = _Document(document)
+    for operation in operations:
+        try:
+            patched.apply(operation)
+        except _Inapplicable as error:
+            # The first half is all that kube-apiserver says.
+            raise ApiError(
+                422,
+                "Invalid",
+                f"the server rejected our request due to an error in our request: {error}",
+            ) from None
+    return patched.root
+
+
+class _Document:
+    def __init__(self, root: Any) -> None:
+        self.root = root
+        # Containers made by this patch, by identity: only these may be changed in place. Holding them keeps
+        # their identities from being used again.
+        self._own: dict[int, Any] = {}
+        self._copied_bytes = 0
+        self._moved = 0  # Containers inside of what was moved, each time that it was.
+
+    def apply(self, operation: Operation) -> None:
+        path = _steps(operation.path, "path")
+        match operation.op:
+            case "add":
+                self._add(path, _value(operation), operation.path, "add")
+            case "remove":
+                self._remove(path, operation.path, "remove")
+            case "replace":
+                self._replace(path, _value(operation), operation.path)
+            case "test":
+                self._test(path, _value(operation), operation.path)
+            case "move":
+                self._move(operation, path)
+            case "copy":
+                self._copy(operation, path)
+            case other:
+                raise _Inapplicable(f"Unexpected kind: {other}")
+
+    def _find(self, path: Sequence[str]) -> Any:
+        found = self.root
+        for step in path:
+            if isinstance(found, dict) and step in found:
+                found = found[step]
+            elif isinstance(found, list) and _is_index(step) and int(step) < len(found):
+                found = found[int(step)]
+            else:
+                raise KeyError(step)
+        return found
+
+    def _owned_at(self, path: Sequence[str]) -> Any:
+        """The container at a path, with every container on the way made our own."""
+        self.root = here = self._make_own(self.root)
+        for step in path:
+            key = step if isinstance(here, dict) else int(step)
+            here[key] = inner = self._make_own(here[key])
+            here = inner
+        return here
+
+    def _make_own(self, container: Any) -> Any:
+        if id(container) in self._own:
+            return container
+        mine = dict(container) if isinstance(container, dict) else list(container)
+        self._own[id(mine)] = mine
+        return mine
+
+    def _parent(self, path: Sequence[str], missing: str) -> Any:
+        """The container that holds the last step, ours to change."""
+        try:
+            found = self._find(path[:-1])
+        except KeyError:
+            found = None
+        if not isinstance(found, dict | list):
+            raise _Inapplicable(f"{missing}: missing value")
+        return self._owned_at(path[:-1])
+
+    def _add(self, path: Sequence[str], value: Any, text: str, what: str) -> None:
+        _check_depth(path, value, text)
+        if not path:
+            self.root = value
+            return
+        parent = self._parent(path, f'{what} operation does not apply: doc is missing path: "{text}"')
+        step = path[-1]
+        if isinstance(parent, dict):
+            parent[step] = value
+            return
+        index = len(parent) if step == "-" else _index(step, text, what)
+        if index > len(parent):
+            raise _Inapplicable(_out_of_range(index, text, what))
+        parent.insert(index, value)
+
+    def _remove(self, path: Sequence[str], text: str, what: str) -> None:
+        if not path:
+            raise _Inapplicable(f"{what} operation does not apply: the whole document cannot be removed")
+        parent = self._parent(path, f'{what} operation does not apply: doc is missing path: "{text}"')
+        step = path[-1]
+        if isinstance(parent, dict):
+            if step not in parent:
+                why = f"Unable to remove nonexistent key: {step}: missing value"
+                raise _Inapplicable(f"error in {what} for path: '{text}': {why}")
+            del parent[step]
+            return
+        index = _index(step, text, what)
+        if index >= len(parent):
+            raise _Inapplicable(_out_of_range(index, text, what))
+        del parent[index]
+
+    def _replace(self, path: Sequence[str], value: Any, text: str) -> None:
+        _check_depth(path, value, text)
+        if not path:
+            self.root = value
+            return
+        parent = self._parent(path, f"replace operation does not apply: doc is missing path: {text}")
+        try:
+            self._find(path)
+        except KeyError:
+            why = f"replace operation does not apply: doc is missing key: {text}: missing value"
+            raise _Inapplicable(why) from None
+        parent[path[-1] if isinstance(parent, dict) else int(path[-1])] = value
+
+    def _test(self, path: Sequence[str], value: Any, text: str) -> None:
+        try:
+            found = self._find(path)
+        except KeyError:
+            why = f"test operation does not apply: is missing path: {text}: missing value"
+            raise _Inapplicable(why) from None
+        if not same(found, value):
+            raise _Inapplicable(f"testing value {text} failed: test failed")
+
+    def _move(self, operation: Operation, path: Sequence[str]) -> None:
+        source, text = self._source(operation)
+        if path[: len(source)] == source and len(path) > len(source):
+            raise _Inapplicable(f"move operation does not apply: {text} cannot be moved into itself")
+        value = self._find(source)
+        if path == source:
+            return
+        self._count_work(value)
+        self._remove(source, text, "move")
+        self._add(path, value, operation.path, "move")
+
+    def _count_work(self, value: Any) -> None:
+        """Moving looks into all of what is moved, and the same can be moved again and again."""
+        self._moved += sum(len(level) for level in _levels(value))
+        if self._moved > MOVED_MAX:
+            raise _Inapplicable(f"Unable to complete the move: more than {MOVED_MAX} objects and lists moved")
+
+    def _copy(self, operation: Operation, path: Sequence[str]) -> None:
+        source, _ = self._source(operation)
+        value = self._find(source)
+        self._copied_bytes += len(encode_json(value))
+        if self._copied_bytes > COPIED_BYTES_MAX:
+            raise _Inapplicable(
+                "Unable to complete the copy, the accumulated size increase of copy operation is "
+                f"{self._copied_bytes}, exceeding the limit {COPIED_BYTES_MAX}"
+            )
+        # From here on the value stands in two places: nothing in it may be changed in place.
+        for level in _levels(value):
+            for container in level:
+                self._own.pop(id(container), None)
+        self._add(path, value, operation.path, "copy")
+
+    def _source(self, operation: Operation) -> tuple[tuple[str, ...], str]:
+        if not isinstance(operation.source, str):
+            raise _Inapplicable(f'{operation.op} operation has no "from"')
+        source = _steps(operation.source, "from")
+        try:
+            self._find(source)
+        except KeyError:
+            why = f"{operation.op} operation does not apply: doc is missing from path: {operation.source}"
+            raise _Inapplicable(f"{why}: missing value") from None
+        return source, operation.source
+
+
+def _steps(pointer: str, what: str) -> tuple[str, ...]:
+    """A JSON pointer's steps, RFC 6901."""
+    if not pointer:
+        return ()
+    if not pointer.startswith("/"):
+        raise _Inapplicable(f'{what} "{pointer}" is no JSON pointer: it must be empty or start with "/"')
+    if "~" not in pointer:
+        return tuple(pointer[1:].split("/"))
+    return tuple(step.replace("~1", "/").replace("~0", "~") for step in pointer[1:].split("/"))
+
+
+def _value(operation: Operation) -> Any:
+    if operation.value is msgspec.UNSET:
+        raise _Inapplicable(f'{operation.op} operation of "{operation.path}" has no "value"')
+    return operation.value
+
+
+def _index(step: str, text: str, what: str) -> int:
+    if not _is_index(step):
+        raise _Inapplicable(
+            f"error in {what} for path: '{text}': value was not a proper array index: '{step}'"
+        )
+    return int(step)
+
+
+def _out_of_range(index: int, text: str, what: str) -> str:
+    why = f"Unable to access invalid index: {index}: invalid index referenced"
+    return f"error in {what} for path: '{text}': {why}"
+
+
+def _check_depth(path: Sequence[str], value: Any, text: str) -> None:
+    """Copies of copies grow deeper with each operation; nobody could read the result."""
+    depth = len(path)
+    for _ in _levels(value):
+        depth += 1
+        if depth > scalars.DEPTH_MAX:
+            raise _Inapplicable(f"{text}: {scalars.TOO_DEEP}")
+
+
+def _levels(value: Any) -> Iterator[list[Any]]:
+    """The containers in a value, outermost first, without recursion."""
+    level = [value] if isinstance(value, dict | list) else []
+    while level:
+        yield level
+        inside = (one.values() if isinstance(one, dict) else one for one in level)
+        level = [inner for inners in inside for inner in inners if isinstance(inner, dict | list)]
+
+
+def same(one: Any, other: Any) -> bool:
+    """Equal as JSON: Python alone would take true for 1."""
+    if isinstance(one, bool) or isinstance(other, bool):
+        return one is other
+    if isinstance(one, dict) and isinstance(other, dict):
+        return one.keys() == other.keys() and all(same(one[name], other[name]) for name in one)
+    if isinstance(one, list) and isinstance(other, list):
+        return len(one) == len(other) and all(map(same, one, other))
+    return bool(one == other)

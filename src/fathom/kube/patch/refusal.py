@@ -1,0 +1,59 @@
+"""A patch whose result is no object of its kind: whose fault it is, in kube-apiserver's words.
+
+A body that cannot be read is a 400; a patch that leads to such a body is a 422 about the patch. After a merge
+or a JSON patch the patched object is shown; after a strategic merge the patch, as Go prints a map.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Final
+
+from fathom.kube.definitions import parse
+from fathom.model import causes
+from fathom.model.body import encode_json
+from fathom.model.errors import ApiError, invalid
+from fathom.model.media_types import STRATEGIC_MERGE_PATCH
+from fathom.model.objects import Obj
+
+_HANDLED: Final = " cannot be handled as a "
+_UNMARSHAL: Final = re.compile(r"json: cannot unmarshal (\w+).* of type (\S+)$")
+# What a strategic merge, which works on values and not on JSON, calls them.
+_GO_KINDS: Final = {"object": "map", "array": "slice", "number": "int64"}
+_RESTORED: Final = (("[]", "cannot restore slice from {}"), ("map[", "cannot restore map from {}"))
+_SCALARS: Final = re.compile(r"string|bool|u?int\d*|float\d+")
+
+
+def unreadable(content_type: str, patch: bytes, patched: Obj, error: ApiError) -> ApiError:
+    """`error` is the 400 that the patched object got."""
+    _, _, told = error.message.partition(_HANDLED)
+    why = told.partition(": ")[2] or error.message
+    if content_type == STRATEGIC_MERGE_PATCH:
+        cause = causes.invalid("patch", go_map(parse.plain(patch)), _restored(why))
+    else:
+        cause = causes.invalid("patch", encode_json(patched).decode(), why)
+    return invalid(group="", kind="", name="", causes=[cause])
+
+
+def _restored(why: str) -> str:
+    found = _UNMARSHAL.match(why)
+    if found is None:
+        return why
+    got, wanted = _GO_KINDS.get(found[1], found[1]), found[2]
+    for start, words in _RESTORED:
+        if wanted.startswith(start):
+            return words.format(got)
+    if _SCALARS.fullmatch(wanted):
+        return f"unrecognized type: {wanted}"
+    return f"cannot restore struct from: {got}"
+
+
+def go_map(value: Any) -> str:
+    """As Go's %+v prints what it read from JSON: keys in order, strings bare."""
+    if isinstance(value, dict):
+        return f"map[{' '.join(f'{key}:{go_map(value[key])}' for key in sorted(value))}]"
+    if isinstance(value, list):
+        return f"[{' '.join(go_map(item) for item in value)}]"
+    if value is None:
+        return "<nil>"
+    return str(value).lower() if isinstance(value, bool) else str(value)

@@ -1,0 +1,1 @@
+"""Rules of roles, bindings, certificates and trust bundles."""

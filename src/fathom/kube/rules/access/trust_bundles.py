@@ -1,0 +1,88 @@
+"""ClusterTrustBundles: certificates that pods may trust, of a signer or of nobody in particular."""
+
+from __future__ import annotations
+
+import base64
+import re
+from collections.abc import Iterator
+
+from cryptography import x509
+
+from fathom.kube.rules.base import Strategy
+from fathom.model import causes, formats
+from fathom.model.errors import Cause
+from fathom.model.objects import Obj, lookup, metadata
+
+SIGNER_BYTES_MAX = 571  # Kubernetes': a domain, a slash, a path.
+BUNDLE_BYTES_MAX = 1 << 20
+_BLOCK = re.compile(r"-----BEGIN ([A-Z0-9 ]+)-----\r?\n(.*?)-----END \1-----", re.DOTALL)
+_SEGMENT = re.compile(r"[a-z0-9]([a-z0-9._-]*[a-z0-9])?", re.IGNORECASE)
+
+
+class TrustBundleStrategy(Strategy):
+    def validate_create(self, obj: Obj) -> list[Cause]:
+        signer = str(lookup(obj, "spec", "signerName") or "")
+        found = name_causes(str(metadata(obj).get("name") or ""), signer)
+        found += causes.each("spec.signerName", signer, signer_reasons(signer)) if signer else []
+        return found + bundle_causes(str(lookup(obj, "spec", "trustBundle") or ""))
+
+    def validate_update(self, obj: Obj, old: Obj) -> list[Cause]:
+        signer, before = lookup(obj, "spec", "signerName") or "", lookup(old, "spec", "signerName") or ""
+        found = causes.unchanged("spec.signerName", signer, before)
+        return found + bundle_causes(str(lookup(obj, "spec", "trustBundle") or ""))
+
+
+def name_causes(name: str, signer: str) -> list[Cause]:
+    """Of the signer a.io/x, names begin with a.io:x: and go on as usual. Others have no colon."""
+    prefix = f"{signer.replace('/', ':')}:" if signer else ""
+    if not signer and ":" in name:
+        why = "ClusterTrustBundle without signer name must not have ':' in its name"
+        return [causes.invalid("metadata.name", name, why)]
+    if not name.startswith(prefix):
+        why = f"ClusterTrustBundle for signerName {signer} must be named with prefix {prefix}"
+        return [causes.invalid("metadata.name", name, why)]
+    return causes.each("metadata.name", name, formats.dns_subdomain(name.removeprefix(prefix)))
+
+
+def signer_reasons(signer: str) -> list[str]:
+    domain, slash, path = signer.partition("/")
+    if not slash or not domain or not path:
+        return ["must be a fully qualified domain and path of the form 'example.com/signer-name'"]
+    if len(signer) > SIGNER_BYTES_MAX:
+        return [f"must be no more than {SIGNER_BYTES_MAX} bytes"]
+    if not all(_SEGMENT.fullmatch(part) for part in path.split("/")):
+        return ["the path must consist of letters, digits, '-', '_' and '.', in parts between slashes"]
+    return formats.dns_subdomain(domain)
+
+
+def bundle_causes(trust: str) -> list[Cause]:
+    """The first one is enough: each names an entry."""
+    why = next(_wrong(trust), "")
+    return [causes.invalid("spec.trustBundle", "<value omitted>", why)] if why else []
+
+
+def _wrong(trust: str) -> Iterator[str]:
+    """What a bundle must not be. Text between its certificates is nobody's concern."""
+    if len(trust) > BUNDLE_BYTES_MAX:
+        yield f"must be no more than {BUNDLE_BYTES_MAX} bytes"
+        return
+    seen: dict[bytes, int] = {}
+    blocks = _BLOCK.findall(trust)
+    for index, (kind, body) in enumerate(blocks):
+        if kind != "CERTIFICATE":
+            yield f"entry {index} has bad block type: {kind}"
+            continue
+        if ":" in body:
+            yield f"entry {index} has PEM block headers"
+            continue
+        try:
+            raw = base64.b64decode("".join(body.split()), validate=True)
+            x509.load_der_x509_certificate(raw)
+        except ValueError:
+            yield f"entry {index} does not parse as X.509"
+            continue
+        if raw in seen:
+            yield f"duplicate trust anchor (indices {seen[raw]} and {index})"
+        seen.setdefault(raw, index)
+    if not blocks:
+        yield "at least one trust anchor must be provided"

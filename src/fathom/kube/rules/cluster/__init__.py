@@ -1,0 +1,1 @@
+"""Rules of nodes, namespaces, quotas and other objects of the cluster."""

@@ -1,0 +1,52 @@
+"""Events, in their stored core/v1 form. Lenient: an event that cannot be written helps nobody."""
+
+from __future__ import annotations
+
+from fathom.kube.rules.base import Strategy
+from fathom.model import causes, formats
+from fathom.model.errors import Cause, Causes
+from fathom.model.objects import Obj, metadata
+
+_LENGTHS = {"reportingInstance": 128, "action": 128, "reason": 128, "message": 1024}
+_ELSEWHERE = "does not match event.namespace"
+
+
+class EventStrategy(Strategy):
+    def validate_create(self, obj: Obj) -> list[Cause]:
+        found: list[Cause] = Causes()
+        if obj.get("eventTime"):
+            _check_new(found, obj)
+        else:
+            _check_old(found, obj)
+        return found
+
+    def field(self, obj: Obj, path: str) -> str | None:
+        if path == "source":
+            component = (obj.get("source") or {}).get("component")
+            return str(component or obj.get("reportingComponent", ""))
+        return None
+
+
+def _namespaces(obj: Obj) -> tuple[str, str]:
+    return metadata(obj).get("namespace", ""), (obj.get("involvedObject") or {}).get("namespace", "")
+
+
+def _check_old(found: list[Cause], obj: Obj) -> None:
+    own, involved = _namespaces(obj)
+    if own != involved and (involved or own not in {"", "default"}):
+        found.append(causes.invalid("involvedObject.namespace", involved, _ELSEWHERE))
+
+
+def _check_new(found: list[Cause], obj: Obj) -> None:
+    """Events that carry an eventTime say who reports what."""
+    own, involved = _namespaces(obj)
+    if not involved and own not in {"default", "kube-system"}:
+        found.append(causes.invalid("involvedObject.namespace", involved, _ELSEWHERE))
+    for name in ("reportingComponent", "reportingInstance", "action", "reason"):
+        if not obj.get(name):
+            found.append(causes.required(name))
+    controller = obj.get("reportingComponent", "")
+    found += causes.each("reportingComponent", controller, formats.qualified_name(controller))
+    for name, limit in _LENGTHS.items():
+        if len(obj.get(name, "").encode()) > limit:
+            found.append(causes.invalid(name, "", f"can have at most {limit} characters"))

@@ -1,0 +1,35 @@
+"""Leases."""
+
+from __future__ import annotations
+
+from fathom.kube.rules.base import Strategy
+from fathom.model import causes, formats
+from fathom.model.errors import Cause, Causes
+from fathom.model.objects import Obj
+
+_STRATEGIES = ("OldestEmulationVersion",)
+
+
+class LeaseStrategy(Strategy):
+    def validate_create(self, obj: Obj) -> list[Cause]:
+        found: list[Cause] = Causes()
+        spec = obj.get("spec") or {}
+        duration = spec.get("leaseDurationSeconds")
+        if duration is not None and duration <= 0:
+            found.append(causes.invalid("spec.leaseDurationSeconds", duration, "must be greater than 0"))
+        found += causes.not_negative("spec.leaseTransitions", spec.get("leaseTransitions"))
+        strategy = spec.get("strategy")
+        if strategy is not None:
+            _check_strategy(found, strategy)
+        if spec.get("preferredHolder") and not strategy:
+            detail = "may only be specified if `strategy` is defined"
+            found.append(causes.forbidden("spec.preferredHolder", detail))
+        return found
+
+
+def _check_strategy(found: list[Cause], strategy: str) -> None:
+    field = "spec.strategy.strategy"
+    if "/" in strategy:
+        found += causes.each(field, strategy, formats.qualified_name(strategy))
+    elif strategy not in _STRATEGIES:
+        found.append(causes.not_supported(field, strategy, _STRATEGIES))

@@ -1,0 +1,49 @@
+"""PriorityClasses."""
+
+from __future__ import annotations
+
+from fathom.kube.rules.base import Strategy
+from fathom.kube.rules.pod.spec import check_preemption_policy
+from fathom.model import causes
+from fathom.model.errors import Cause, Causes
+from fathom.model.objects import Obj, metadata
+
+SYSTEM_PREFIX = "system-"
+USER_VALUE_MAX = 1_000_000_000
+SYSTEM_CLASSES = {
+    "system-node-critical": 2 * USER_VALUE_MAX + 1000,
+    "system-cluster-critical": 2 * USER_VALUE_MAX,
+}
+
+
+class PriorityClassStrategy(Strategy):
+    def validate_create(self, obj: Obj) -> list[Cause]:
+        found: list[Cause] = Causes()
+        name, value = metadata(obj).get("name", ""), obj.get("value", 0)
+        if name.startswith(SYSTEM_PREFIX):
+            if wrong := _not_that_class(name, obj):
+                words = f"priority class names with '{SYSTEM_PREFIX}' prefix are reserved for system use only"
+                found.append(causes.forbidden("metadata.name", f"{words}. error: {wrong}"))
+        elif value > USER_VALUE_MAX:
+            detail = f"maximum allowed value of a user defined priority is {USER_VALUE_MAX}"
+            found.append(causes.forbidden("value", detail))
+        if "preemptionPolicy" in obj:
+            check_preemption_policy(found, obj["preemptionPolicy"], "preemptionPolicy")
+        return found
+
+    def validate_update(self, obj: Obj, old: Obj) -> list[Cause]:
+        found: list[Cause] = Causes()
+        if obj.get("value", 0) != old.get("value", 0):
+            found.append(causes.forbidden("value", "may not be changed in an update."))
+        policy, before = obj.get("preemptionPolicy"), old.get("preemptionPolicy")
+        return found + causes.unchanged("preemptionPolicy", policy, before)
+
+
+def _not_that_class(name: str, obj: Obj) -> str:
+    if name not in SYSTEM_CLASSES:
+        return f"{name} is not a known system priority class"
+    if obj.get("value", 0) != SYSTEM_CLASSES[name]:
+        return f"value of {name} PriorityClass must be {SYSTEM_CLASSES[name]}"
+    if obj.get("globalDefault"):
+        return f"globalDefault of {name} PriorityClass must be false"
+    return ""

@@ -1,0 +1,1 @@
+"""Rules of Services, endpoints and ingresses."""

@@ -1,0 +1,62 @@
+"""The ports of a service."""
+
+from __future__ import annotations
+
+from fathom.kube.rules.pod.containers import PROTOCOLS
+from fathom.kube.rules.pod.probes import check_port
+from fathom.model import causes, formats
+from fathom.model.errors import Cause
+from fathom.model.objects import Obj
+
+
+def default_ports(spec: Obj) -> None:
+    for port in spec.get("ports") or ():
+        port.setdefault("protocol", "TCP")
+        if port.get("targetPort") in (None, 0, "") and "port" in port:
+            port["targetPort"] = port["port"]
+
+
+def check_ports(found: list[Cause], spec: Obj) -> None:
+    ports = spec.get("ports") or []
+    names: set[str] = set()
+    for index, port in enumerate(ports):
+        _check_one(found, port, f"spec.ports[{index}]", names, named=len(ports) > 1)
+        if spec["type"] == "ClusterIP" and port.get("nodePort"):
+            detail = "may not be used when `type` is 'ClusterIP'"
+            found.append(causes.forbidden(f"spec.ports[{index}].nodePort", detail))
+    _check_distinct(found, ports)
+
+
+def _check_one(found: list[Cause], port: Obj, field: str, names: set[str], *, named: bool) -> None:
+    name, number, protocol = port.get("name", ""), port.get("port", 0), port.get("protocol", "")
+    if name:
+        found += causes.each(f"{field}.name", name, formats.dns_label(name))
+        if name in names:
+            found.append(causes.duplicate(f"{field}.name", name))
+        names.add(name)
+    elif named:
+        found.append(causes.required(f"{field}.name"))
+    found += causes.each(f"{field}.port", number, formats.port_number(number))
+    if not protocol:
+        found.append(causes.required(f"{field}.protocol"))
+    elif protocol not in PROTOCOLS:
+        found.append(causes.not_supported(f"{field}.protocol", protocol, PROTOCOLS))
+    check_port(found, port.get("targetPort", number), f"{field}.targetPort")
+    if "appProtocol" in port:
+        app = port["appProtocol"]
+        found += causes.each(f"{field}.appProtocol", app, formats.qualified_name(app))
+
+
+def _check_distinct(found: list[Cause], ports: list[Obj]) -> None:
+    on_nodes: set[tuple[str, int]] = set()
+    inside: set[tuple[str, int]] = set()
+    for index, port in enumerate(ports):
+        protocol, number, node_port = port.get("protocol", ""), port.get("port", 0), port.get("nodePort", 0)
+        if node_port:
+            if (protocol, node_port) in on_nodes:
+                found.append(causes.duplicate(f"spec.ports[{index}].nodePort", node_port))
+            on_nodes.add((protocol, node_port))
+        if (protocol, number) in inside:
+            shown = {"port": number, "protocol": protocol, "targetPort": 0}
+            found.append(causes.duplicate(f"spec.ports[{index}]", shown))
+        inside.add((protocol, number))

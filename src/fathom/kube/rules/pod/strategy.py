@@ -1,0 +1,182 @@
+"""Pods."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+import msgspec
+
+from fathom.kube.rules.base import Strategy, WriteMoment
+from fathom.kube.rules.pod.affinity import merge_label_keys
+from fathom.kube.rules.pod.defaults import default_pod
+from fathom.kube.rules.pod.pod_resources import with_pod_level
+from fathom.kube.rules.pod.spec import check_annotations, check_pod_spec
+from fathom.kube.rules.pod.status import check_pod_status, keep_observed, settle_addresses
+from fathom.kube.rules.pod.update import check_annotation_update, check_pod_update
+from fathom.kube.rules.pod.warnings import annotation_warnings, spec_warnings
+from fathom.kube.rules.resources import qos_class
+from fathom.model import causes, formats
+from fathom.model.body import decode_json, encode_json
+from fathom.model.errors import Cause, Causes
+from fathom.model.objects import Obj, labels_of, metadata
+from fathom.model.pod_phase import TERMINAL_PHASES
+
+WITH_RESOURCES = ("containers", "initContainers")
+
+SPEC_BYTES_MAX = 16 << 10  # Larger ones are not remembered: all that is takes some megabytes at most.
+
+
+class PodStrategy(Strategy):
+    repeats = True
+
+    def default(self, obj: Obj) -> None:
+        spec = obj.setdefault("spec", {})
+        default_pod(spec)
+        if status := obj.get("status"):
+            settle_addresses(status)
+
+    def prepare_create(self, obj: Obj, moment: WriteMoment) -> None:
+        spec = obj["spec"]
+        # What admission refuses is never stored: the pod's existence is its admission.
+        conditions = [_admitted(moment.now)]
+        if spec.get("schedulingGates"):
+            conditions.append(_gated(moment.now))
+        obj["status"] = {"phase": "Pending", "qosClass": qos_class(spec), "conditions": conditions}
+        if "affinity" in spec or "topologySpreadConstraints" in spec:
+            merge_label_keys(spec, labels_of(obj))
+
+    def settle_create(self, obj: Obj, draft: Obj) -> Obj:
+        spec, before = obj["spec"], draft["spec"]
+        if "resources" not in spec and all(spec.get(one) is before.get(one) for one in WITH_RESOURCES):
+            return obj
+        spec = with_pod_level(spec)
+        return {**obj, "spec": spec, "status": {**obj["status"], "qosClass": qos_class(spec)}}
+
+    def prepare_update(self, obj: Obj, old: Obj, moment: WriteMoment) -> None:
+        before = old.get("spec") or {}
+        if "resources" in before and "resources" not in obj["spec"]:
+            obj["spec"]["resources"] = before["resources"]  # Dropped by a client that does not know it.
+
+    def prepare_status(self, obj: Obj, old: Obj, moment: WriteMoment) -> None:
+        status, before = obj.setdefault("status", {}), old.get("status") or {}
+        if not status.get("qosClass") and before.get("qosClass"):
+            status["qosClass"] = before["qosClass"]
+        keep_observed(status, before)
+
+    def validate_create(self, obj: Obj) -> list[Cause]:
+        found = _spec_causes(obj)
+        spec = obj["spec"]
+        if annotations := metadata(obj).get("annotations"):
+            check_annotations(found, annotations, spec, "metadata.annotations")
+        if spec.get("ephemeralContainers"):
+            found.append(causes.forbidden("spec.ephemeralContainers", "cannot be set on create"))
+        if spec.get("nodeName") and spec.get("schedulingGates"):
+            detail = "cannot be set until all schedulingGates have been cleared"
+            found.append(causes.forbidden("spec.nodeName", detail))
+        return found
+
+    def validate_update(self, obj: Obj, old: Obj) -> list[Cause]:
+        meta, before = metadata(obj), metadata(old)
+        new_spec, old_spec = obj["spec"], old.get("spec") or {}
+        # A spec that did not change was judged when it came, perhaps by older rules.
+        found = _spec_causes(obj) if new_spec != old_spec else []
+        check_pod_update(found, new_spec, old_spec)
+        annotations, old_annotations = meta.get("annotations") or {}, before.get("annotations") or {}
+        if annotations != old_annotations:
+            check_annotation_update(found, annotations, old_annotations)
+            check_annotations(found, annotations, new_spec, "metadata.annotations")
+        return found
+
+    def validate_status(self, obj: Obj, old: Obj) -> list[Cause]:
+        found: list[Cause] = Causes()
+        check_pod_status(found, obj, old)
+        return found
+
+    def warnings(self, obj: Obj) -> list[str]:
+        meta = metadata(obj)
+        annotations = meta.get("annotations")
+        found = annotation_warnings(annotations) if annotations else []
+        found += _judged(obj).warnings
+        if reasons := formats.dns_label(meta.get("name", "")):
+            why = "this is used in the Pod's hostname, which can result in surprising behavior"
+            found.insert(0, f"metadata.name: {why}; a DNS label is recommended: [{' '.join(reasons)}]")
+        return found
+
+    def grace_seconds(self, obj: Obj, requested: int | None) -> int:
+        spec = obj.get("spec") or {}
+        if not spec.get("nodeName") or (obj.get("status") or {}).get("phase") in TERMINAL_PHASES:
+            return 0
+        wanted = requested if requested is not None else spec.get("terminationGracePeriodSeconds", 0)
+        seconds = max(wanted, 0) if wanted >= 0 else 1
+        earlier = metadata(obj).get("deletionGracePeriodSeconds")
+        return min(seconds, earlier) if earlier is not None else int(seconds)
+
+    def field(self, obj: Obj, path: str) -> str | None:
+        if path == "spec.hostNetwork":
+            return "true" if (obj.get("spec") or {}).get("hostNetwork") else "false"
+        if path == "status.podIPs":
+            return ",".join(one.get("ip", "") for one in (obj.get("status") or {}).get("podIPs") or ())
+        return None
+
+
+class Judged(msgspec.Struct, frozen=True):
+    """What is to be said of a spec."""
+
+    causes: tuple[Cause, ...]
+    warnings: tuple[str, ...]
+
+
+def _spec_causes(obj: Obj) -> list[Cause]:
+    return list(_judged(obj).causes)
+
+
+def _judged(obj: Obj) -> Judged:
+    """Pods come by the hundred from one template: what was said of a spec is said again."""
+    spec = obj["spec"]
+    # The name of the pod is part of the names of claims that are made for it; nothing else looks at it.
+    name = metadata(obj).get("name", "") if _has_ephemeral(spec) else ""
+    encoded = encode_json(spec)
+    return _remembered(encoded, name) if len(encoded) <= SPEC_BYTES_MAX else judge_spec(spec, name)
+
+
+def _has_ephemeral(spec: Obj) -> bool:
+    return any("ephemeral" in volume for volume in spec.get("volumes") or ())
+
+
+@lru_cache(maxsize=512)
+def _remembered(encoded: bytes, name: str) -> Judged:
+    return judge_spec(decode_json(encoded), name)
+
+
+def judge_spec(spec: Obj, name: str) -> Judged:
+    found: list[Cause] = Causes()
+    check_pod_spec(found, spec, "spec", {"name": name})
+    found += causes.not_negative(
+        "spec.terminationGracePeriodSeconds", spec.get("terminationGracePeriodSeconds")
+    )
+    if not spec.get("serviceAccountName"):
+        _check_no_tokens(found, spec)
+    return Judged(tuple(found), tuple(spec_warnings(spec)))
+
+
+def _check_no_tokens(found: list[Cause], spec: Obj) -> None:
+    for index, volume in enumerate(spec.get("volumes") or ()):
+        for number, source in enumerate((volume.get("projected") or {}).get("sources") or ()):
+            if "serviceAccountToken" in source:
+                where = f"spec.volumes[{index}].projected.sources[{number}].serviceAccountToken"
+                detail = "must not be specified when serviceAccountName is not set"
+                found.append(causes.forbidden(where, detail))
+
+
+def _admitted(now: str) -> Obj:
+    return {"type": "Admitted", "status": "True", "lastTransitionTime": now}
+
+
+def _gated(now: str) -> Obj:
+    return {
+        "type": "PodScheduled",
+        "status": "False",
+        "reason": "SchedulingGated",
+        "message": "Scheduling is blocked due to non-empty scheduling gates",
+        "lastTransitionTime": now,
+    }

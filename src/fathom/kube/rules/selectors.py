@@ -1,0 +1,63 @@
+"""Label selectors inside specs: well formed, and matching what their owner makes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from fathom.kube.rules.metadata import label_causes
+from fathom.model import causes, formats
+from fathom.model.errors import Cause
+from fathom.model.objects import Obj
+from fathom.model.selectors import LabelSelector
+
+# Each is asked of every object that the selector is held against.
+TERMS_MAX = 1_000
+_WITH_VALUES = frozenset({"In", "NotIn"})
+_WITHOUT_VALUES = frozenset({"Exists", "DoesNotExist"})
+
+
+def check_selector(found: list[Cause], selector: Obj | None, field: str) -> None:
+    if not selector:
+        return
+    terms = len(selector.get("matchLabels") or ()) + len(selector.get("matchExpressions") or ())
+    if terms > TERMS_MAX:
+        found.append(causes.too_many(field, terms, TERMS_MAX))
+        return
+    if labels := selector.get("matchLabels"):
+        found += label_causes(labels, f"{field}.matchLabels")
+    for index, expression in enumerate(selector.get("matchExpressions") or ()):
+        _check_expression(found, expression, f"{field}.matchExpressions[{index}]")
+
+
+def _check_expression(found: list[Cause], expression: Obj, field: str) -> None:
+    operator, values = expression.get("operator", ""), expression.get("values") or []
+    check_operator(found, operator, values, field)
+    key = expression.get("key", "")
+    found += causes.each(f"{field}.key", key, formats.qualified_name(key))
+    for index, value in enumerate(values):
+        found += causes.each(f"{field}.values[{index}]", value, formats.label_value(value))
+
+
+def check_operator(found: list[Cause], operator: str, values: list[str], field: str) -> None:
+    if operator in _WITH_VALUES:
+        if not values:
+            detail = "must be specified when `operator` is 'In' or 'NotIn'"
+            found.append(causes.required(f"{field}.values", detail))
+    elif operator in _WITHOUT_VALUES:
+        if values:
+            detail = "may not be specified when `operator` is 'Exists' or 'DoesNotExist'"
+            found.append(causes.forbidden(f"{field}.values", detail))
+    else:
+        found.append(causes.invalid(f"{field}.operator", operator, "not a valid selector operator"))
+
+
+def is_empty(selector: Obj) -> bool:
+    return not selector.get("matchLabels") and not selector.get("matchExpressions")
+
+
+def selects(selector: Obj | None, labels: Mapping[str, str]) -> bool | None:
+    """Whether the selector matches the labels; None where it cannot be read. An absent one matches none."""
+    try:
+        return LabelSelector.from_object(selector).matches(labels)
+    except ValueError:
+        return None

@@ -1,0 +1,1 @@
+"""Rules of ConfigMaps, Secrets and volumes."""

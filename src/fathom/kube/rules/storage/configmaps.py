@@ -1,0 +1,149 @@
+"""ConfigMaps and Secrets: maps of small files, which may be sealed."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+
+import msgspec
+
+from fathom.kube.rules.base import Strategy, WriteMoment
+from fathom.model import brake, causes, formats
+from fathom.model.errors import Cause, Causes
+from fathom.model.objects import Obj, key_of, metadata
+
+SIZE_BYTES_MAX = 1024 * 1024
+_SEALED = "field is immutable when `immutable` is set"
+_ACCOUNT_NAME = "kubernetes.io/service-account.name"
+_DOCKER_KEYS = {
+    "kubernetes.io/dockercfg": ".dockercfg",
+    "kubernetes.io/dockerconfigjson": ".dockerconfigjson",
+}
+
+
+class ConfigMapStrategy(Strategy):
+    def validate_create(self, obj: Obj) -> list[Cause]:
+        found: list[Cause] = Causes()
+        text, binary = obj.get("data") or {}, obj.get("binaryData") or {}
+        _check_keys(found, text, "data")
+        for key in text:
+            if key in binary:
+                detail = "duplicate of key present in binaryData"
+                found.append(causes.invalid(f"data[{key}]", key, detail))
+        _check_keys(found, binary, "binaryData")
+        if _may_be_too_long(text, binary) and _size(text, binary) > SIZE_BYTES_MAX:
+            found.append(causes.too_long("", SIZE_BYTES_MAX))
+        if metadata(obj).get("name") == brake.BRAKE.name:
+            found += _wrong_limits(obj)
+        return found
+
+    def validate_update(self, obj: Obj, old: Obj) -> list[Cause]:
+        found: list[Cause] = Causes()
+        _check_sealed(found, obj, old, ("data", "binaryData"))
+        found += self.validate_create(obj)
+        if not found:
+            return found
+        # What was stored before it was looked at may be labelled, and deleted, as it is.
+        same = all((obj.get(name) or {}) == (old.get(name) or {}) for name in ("data", "binaryData"))
+        return [one for one in found if one not in _wrong_limits(old)] if same else found
+
+
+def _may_be_too_long(text: Obj, binary: Obj) -> bool:
+    """No character is longer than four bytes."""
+    return 4 * sum(map(len, text.values())) + sum(map(len, binary.values())) > SIZE_BYTES_MAX
+
+
+def _size(text: Obj, binary: Obj) -> int:
+    decoded = sum(_decoded_size(value) for value in binary.values())
+    return decoded + sum(len(value.encode()) for value in text.values())
+
+
+def _wrong_limits(obj: Obj) -> list[Cause]:
+    """Of the one ConfigMap that the brake on nodes is set by: a limit that is misspelt would not be in force,
+    and nobody would know."""
+    if key_of(obj) != brake.BRAKE:
+        return []
+    known = f"the limits are {', '.join(brake.NAMES)}"
+    data, binary = obj.get("data") or {}, obj.get("binaryData") or {}
+    wrong = [
+        causes.invalid(f"data[{name}]", data[name], f"{message}; {known}")
+        for name, message in brake.wrong_limits(data)
+    ]
+    return wrong + [
+        causes.invalid(f"binaryData[{name}]", name, f"limits are text, in data; {known}") for name in binary
+    ]
+
+
+class SecretStrategy(Strategy):
+    def default(self, obj: Obj) -> None:
+        """`stringData` is for writing only: it goes into `data`."""
+        plain = obj.pop("stringData", None)
+        if plain:
+            encoded = {key: base64.b64encode(value.encode()).decode() for key, value in plain.items()}
+            obj["data"] = {**(obj.get("data") or {}), **encoded}
+
+    def prepare_update(self, obj: Obj, old: Obj, moment: WriteMoment) -> None:
+        if not obj.get("type") and old.get("type"):
+            obj["type"] = old["type"]
+
+    def validate_create(self, obj: Obj) -> list[Cause]:
+        found: list[Cause] = Causes()
+        data = obj.get("data") or {}
+        _check_keys(found, data, "data")
+        if sum(_decoded_size(value) for value in data.values()) > SIZE_BYTES_MAX:
+            found.append(causes.too_long("data", SIZE_BYTES_MAX))
+        _check_type(found, obj, data)
+        return found
+
+    def validate_update(self, obj: Obj, old: Obj) -> list[Cause]:
+        found = causes.unchanged("type", obj.get("type", ""), old.get("type", ""))
+        _check_sealed(found, obj, old, ("data",))
+        return found + self.validate_create(obj)
+
+
+def _check_keys(found: list[Cause], data: Obj, field: str) -> None:
+    for key in data:
+        if reasons := formats.config_key(key):
+            found += causes.each(f"{field}[{key}]", key, reasons)
+
+
+def _check_sealed(found: list[Cause], obj: Obj, old: Obj, names: tuple[str, ...]) -> None:
+    if not old.get("immutable"):
+        return
+    if not obj.get("immutable"):
+        found.append(causes.forbidden("immutable", _SEALED))
+    for name in names:
+        if (obj.get(name) or {}) != (old.get(name) or {}):
+            found.append(causes.forbidden(name, _SEALED))
+
+
+def _decoded_size(encoded: str) -> int:
+    return len(encoded) * 3 // 4 - encoded.count("=", -2)
+
+
+def _check_type(found: list[Cause], obj: Obj, data: Obj) -> None:
+    """What the well-known types of secrets must hold."""
+    kind = obj.get("type", "Opaque")
+    if kind == "kubernetes.io/service-account-token":
+        if not (metadata(obj).get("annotations") or {}).get(_ACCOUNT_NAME):
+            found.append(causes.required(f"metadata.annotations[{_ACCOUNT_NAME}]"))
+    elif kind in _DOCKER_KEYS:
+        _check_docker(found, data, _DOCKER_KEYS[kind])
+    elif kind == "kubernetes.io/basic-auth":
+        if "username" not in data and "password" not in data:
+            found += [causes.required("data[username]"), causes.required("data[password]")]
+    elif kind == "kubernetes.io/ssh-auth":
+        if not data.get("ssh-privatekey"):
+            found.append(causes.required("data[ssh-privatekey]"))
+    elif kind == "kubernetes.io/tls":
+        found += [causes.required(f"data[{key}]") for key in ("tls.crt", "tls.key") if key not in data]
+
+
+def _check_docker(found: list[Cause], data: Obj, key: str) -> None:
+    if key not in data:
+        found.append(causes.required(f"data[{key}]"))
+        return
+    try:
+        msgspec.json.decode(base64.b64decode(data[key]), type=dict)
+    except (binascii.Error, msgspec.DecodeError) as why:
+        found.append(causes.invalid(f"data[{key}]", "<secret contents redacted>", str(why)))

@@ -1,0 +1,84 @@
+"""PersistentVolumes and PersistentVolumeClaims, as far as a control plane without storage needs them."""
+
+from __future__ import annotations
+
+from fathom.kube.rules.base import Strategy, WriteMoment
+from fathom.kube.rules.compare import same
+from fathom.kube.rules.selectors import check_selector
+from fathom.model import causes, formats
+from fathom.model.errors import Cause, Causes
+from fathom.model.objects import Obj
+from fathom.model.quantity import parse
+
+_MODES = ("ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod")
+_VOLUME_MODES = ("Block", "Filesystem")
+_CLAIM_FIXED = (
+    "spec is immutable after creation except resources.requests and volumeAttributesClassName "
+    "for bound claims"
+)
+
+
+class PersistentVolumeStrategy(Strategy):
+    def prepare_create(self, obj: Obj, moment: WriteMoment) -> None:
+        obj["status"] = {"phase": "Pending"}
+
+
+class PersistentVolumeClaimStrategy(Strategy):
+    def prepare_create(self, obj: Obj, moment: WriteMoment) -> None:
+        obj["status"] = {"phase": "Pending"}
+
+    def validate_create(self, obj: Obj) -> list[Cause]:
+        found: list[Cause] = Causes()
+        spec = obj.get("spec") or {}
+        modes = spec.get("accessModes") or []
+        if not modes:
+            found.append(causes.required("spec.accessModes", "at least 1 access mode is required"))
+        for mode in modes:
+            if mode not in _MODES:
+                found.append(causes.not_supported("spec.accessModes", mode, _MODES))
+        check_selector(found, spec.get("selector"), "spec.selector")
+        _check_size(found, spec)
+        name = spec.get("storageClassName", "")
+        if name:
+            found += causes.each("spec.storageClassName", name, formats.dns_subdomain(name))
+        mode = spec.get("volumeMode", "Filesystem")
+        if mode not in _VOLUME_MODES:
+            found.append(causes.not_supported("spec.volumeMode", mode, _VOLUME_MODES))
+        return found
+
+    def validate_update(self, obj: Obj, old: Obj) -> list[Cause]:
+        found = self.validate_create(obj)
+        spec, before = obj.get("spec") or {}, old.get("spec") or {}
+        bound = (old.get("status") or {}).get("phase") == "Bound"
+        if not same(_fixed(spec, before, bound=bound), before):
+            found.append(causes.forbidden("spec", _CLAIM_FIXED))
+        elif bound:
+            _check_growth(found, spec, before)
+        return found
+
+
+def _check_size(found: list[Cause], spec: Obj) -> None:
+    size, field = ((spec.get("resources") or {}).get("requests") or {}).get("storage"), "spec.resources"
+    if size is None:
+        found.append(causes.required(f"{field}[storage]"))
+    elif parse(size).nano <= 0:
+        found.append(causes.invalid(f"{field}[storage]", str(parse(size)), causes.MUST_BE_POSITIVE))
+
+
+def _fixed(spec: Obj, before: Obj, *, bound: bool) -> Obj:
+    """The new spec with what may change put back: once the volume's name; once bound, the size."""
+    rest = dict(spec)
+    if not before.get("volumeName"):
+        rest.pop("volumeName", None)
+    if bound:
+        rest["resources"] = before.get("resources")
+        rest["volumeAttributesClassName"] = before.get("volumeAttributesClassName")
+    return rest
+
+
+def _check_growth(found: list[Cause], spec: Obj, before: Obj) -> None:
+    new = ((spec.get("resources") or {}).get("requests") or {}).get("storage")
+    old = ((before.get("resources") or {}).get("requests") or {}).get("storage")
+    if new is not None and old is not None and parse(new) < parse(old):
+        detail = "field can not be less than status.capacity"
+        found.append(causes.forbidden("spec.resources.requests.storage", detail))

@@ -1,0 +1,233 @@
+"""StatefulSets, DaemonSets, ControllerRevisions and PodTemplates."""
+
+from __future__ import annotations
+
+from fathom.kube.rules.base import Strategy, WriteMoment
+from fathom.kube.rules.compare import check_fixed
+from fathom.kube.rules.pod.defaults import default_template
+from fathom.kube.rules.pod.spec import check_pod_template
+from fathom.kube.rules.selectors import check_selector, is_empty
+from fathom.kube.rules.workloads.shared import (
+    check_at_most,
+    check_collisions,
+    check_counts,
+    check_int_or_percent,
+    check_kept_running,
+    check_template_labels,
+    check_up_to_all,
+    int_or_percent,
+)
+from fathom.model import causes, formats
+from fathom.model.errors import Cause, Causes
+from fathom.model.objects import Obj
+
+_ROLLING, _ON_DELETE = "RollingUpdate", "OnDelete"
+_SET_COUNTS = (
+    "replicas",
+    "readyReplicas",
+    "currentReplicas",
+    "updatedReplicas",
+    "availableReplicas",
+    "observedGeneration",
+    "collisionCount",
+)
+_DAEMON_COUNTS = (
+    "currentNumberScheduled",
+    "numberMisscheduled",
+    "desiredNumberScheduled",
+    "numberReady",
+    "observedGeneration",
+    "updatedNumberScheduled",
+    "numberAvailable",
+    "numberUnavailable",
+    "collisionCount",
+)
+
+
+class StatefulSetStrategy(Strategy):
+    template = ("spec", "template")
+
+    def default(self, obj: Obj) -> None:
+        spec = obj.setdefault("spec", {})
+        update = spec.setdefault("updateStrategy", {})
+        if not update.get("type"):
+            update["type"] = _ROLLING
+            update.setdefault("rollingUpdate", {})
+        if update["type"] == _ROLLING and "rollingUpdate" in update:
+            update["rollingUpdate"].setdefault("partition", 0)
+        default_template(spec.get("template") or {})
+
+    def prepare_create(self, obj: Obj, moment: WriteMoment) -> None:
+        obj["status"] = {"replicas": 0, "availableReplicas": 0}
+
+    def validate_create(self, obj: Obj) -> list[Cause]:
+        found: list[Cause] = Causes()
+        spec = obj["spec"]
+        policy = spec.get("podManagementPolicy", "OrderedReady")
+        if policy not in {"OrderedReady", "Parallel"}:
+            detail = "must be 'OrderedReady' or 'Parallel'"
+            found.append(causes.invalid("spec.podManagementPolicy", policy, detail))
+        _check_set_update(found, spec["updateStrategy"])
+        _check_retention(found, spec.get("persistentVolumeClaimRetentionPolicy") or {})
+        check_counts(found, spec, ("replicas", "minReadySeconds"), "spec")
+        start = (spec.get("ordinals") or {}).get("start")
+        found += causes.not_negative("spec.ordinals.start", start)
+        if service := spec.get("serviceName"):
+            found += causes.each("spec.serviceName", service, formats.dns_label(service))
+        _check_set_template(found, spec)
+        return found
+
+    def validate_update(self, obj: Obj, old: Obj) -> list[Cause]:
+        found = self.validate_create(obj)
+        names = ("selector", "volumeClaimTemplates", "serviceName", "podManagementPolicy")
+        check_fixed(found, obj["spec"], old, *names)
+        return found
+
+    def validate_status(self, obj: Obj, old: Obj) -> list[Cause]:
+        found: list[Cause] = Causes()
+        status = obj.get("status") or {}
+        check_counts(found, status, _SET_COUNTS, "status")
+        within = ("readyReplicas", "currentReplicas", "updatedReplicas", "availableReplicas")
+        check_at_most(found, status, within, "replicas")
+        check_collisions(found, status, old.get("status") or {})
+        return found
+
+
+def _check_set_update(found: list[Cause], update: Obj) -> None:
+    kind, rolling, field = update.get("type", ""), update.get("rollingUpdate"), "spec.updateStrategy"
+    if kind == _ON_DELETE:
+        if rolling is not None:
+            detail = f"only allowed for updateStrategy '{_ROLLING}'"
+            found.append(causes.invalid(f"{field}.rollingUpdate", rolling, detail))
+    elif kind != _ROLLING:
+        found.append(causes.invalid(field, update, f"must be '{_ROLLING}' or '{_ON_DELETE}'"))
+    elif rolling is not None:
+        check_counts(found, rolling, ("partition",), f"{field}.rollingUpdate")
+        most, where = rolling.get("maxUnavailable"), f"{field}.rollingUpdate.maxUnavailable"
+        if most is not None:
+            check_int_or_percent(found, most, where)
+            if int_or_percent(most) == 0:
+                found.append(causes.invalid(where, most, "cannot be 0"))
+            check_up_to_all(found, most, where)
+
+
+def _check_retention(found: list[Cause], policy: Obj) -> None:
+    for name in ("whenDeleted", "whenScaled"):
+        value = policy.get(name, "Retain")
+        if value not in {"Retain", "Delete"}:
+            where = f"spec.persistentVolumeClaimRetentionPolicy.{name}"
+            found.append(causes.not_supported(where, value, ("Retain", "Delete")))
+
+
+def _check_set_template(found: list[Cause], spec: Obj) -> None:
+    selector = spec.get("selector")
+    if selector is None:
+        found.append(causes.required("spec.selector"))
+    else:
+        check_selector(found, selector, "spec.selector")
+        if is_empty(selector):
+            detail = "empty selector is invalid for statefulset"
+            found.append(causes.invalid("spec.selector", selector, detail))
+    template = _with_claims(spec.get("template") or {}, spec.get("volumeClaimTemplates") or [])
+    if check_template_labels(found, selector, template):
+        check_pod_template(found, template, "spec.template")
+    check_kept_running(found, template, "StatefulSet")
+
+
+def _with_claims(template: Obj, claims: list[Obj]) -> Obj:
+    """The template as its pods will have it: with a volume for each claim, and names of their own."""
+    spec = {name: value for name, value in (template.get("spec") or {}).items() if name != "hostname"}
+    spec.pop("subdomain", None)
+    names = [(claim.get("metadata") or {}).get("name", "") for claim in claims]
+    if names:
+        made = [{"name": name, "persistentVolumeClaim": {"claimName": name}} for name in names]
+        kept = [volume for volume in spec.get("volumes") or () if volume.get("name") not in names]
+        spec["volumes"] = made + kept
+    return {**template, "spec": spec}
+
+
+class DaemonSetStrategy(Strategy):
+    template = ("spec", "template")
+
+    def default(self, obj: Obj) -> None:
+        spec = obj.setdefault("spec", {})
+        update = spec.setdefault("updateStrategy", {"type": _ROLLING})
+        if update.get("type") == _ROLLING:
+            rolling = update.setdefault("rollingUpdate", {})
+            rolling.setdefault("maxUnavailable", 1)
+            rolling.setdefault("maxSurge", 0)
+        default_template(spec.get("template") or {})
+
+    def prepare_create(self, obj: Obj, moment: WriteMoment) -> None:
+        obj["status"] = dict.fromkeys(_DAEMON_COUNTS[:4], 0)
+
+    def validate_create(self, obj: Obj) -> list[Cause]:
+        found: list[Cause] = Causes()
+        spec = obj["spec"]
+        selector, template = spec.get("selector"), spec.get("template") or {}
+        check_selector(found, selector, "spec.selector")
+        check_template_labels(found, selector, template)
+        if selector is not None and is_empty(selector):
+            detail = "empty selector is invalid for daemonset"
+            found.append(causes.invalid("spec.selector", selector, detail))
+        check_pod_template(found, template, "spec.template")
+        check_kept_running(found, template, "DaemonSet")
+        check_counts(found, spec, ("minReadySeconds", "revisionHistoryLimit"), "spec")
+        _check_daemon_update(found, spec["updateStrategy"])
+        return found
+
+    def validate_update(self, obj: Obj, old: Obj) -> list[Cause]:
+        found = self.validate_create(obj)
+        check_fixed(found, obj["spec"], old, "selector")
+        return found
+
+    def validate_status(self, obj: Obj, old: Obj) -> list[Cause]:
+        found: list[Cause] = Causes()
+        status = obj.get("status") or {}
+        check_counts(found, status, _DAEMON_COUNTS, "status")
+        check_collisions(found, status, old.get("status") or {})
+        return found
+
+
+def _check_daemon_update(found: list[Cause], update: Obj) -> None:
+    kind, field = update.get("type", ""), "spec.updateStrategy"
+    if kind == _ON_DELETE:
+        return
+    if kind != _ROLLING:
+        found.append(causes.not_supported(field, update, (_ROLLING, _ON_DELETE)))
+        return
+    rolling = update.get("rollingUpdate") or {}
+    for name in ("maxUnavailable", "maxSurge"):
+        check_int_or_percent(found, rolling.get(name, 0), f"{field}.rollingUpdate.{name}")
+        check_up_to_all(found, rolling.get(name), f"{field}.rollingUpdate.{name}")
+    unavailable, surge = rolling.get("maxUnavailable", 0), rolling.get("maxSurge", 0)
+    if int_or_percent(unavailable) and int_or_percent(surge):
+        detail = "may not be set when maxUnavailable is non-zero"
+        found.append(causes.invalid(f"{field}.rollingUpdate.maxSurge", surge, detail))
+    elif not int_or_percent(unavailable) and not int_or_percent(surge):
+        detail = "cannot be 0 when maxSurge is 0"
+        found.append(causes.required(f"{field}.rollingUpdate.maxUnavailable", detail))
+
+
+class ControllerRevisionStrategy(Strategy):
+    """A snapshot: only its number may change."""
+
+    def validate_create(self, obj: Obj) -> list[Cause]:
+        found = causes.not_negative("revision", obj.get("revision", 0))
+        if not isinstance(obj.get("data"), dict):
+            found.append(causes.required("data", "data is mandatory"))
+        return found
+
+    def validate_update(self, obj: Obj, old: Obj) -> list[Cause]:
+        found = causes.not_negative("revision", obj.get("revision", 0))
+        return found + causes.unchanged("data", obj.get("data"), old.get("data"))
+
+
+class PodTemplateStrategy(Strategy):
+    def default(self, obj: Obj) -> None:
+        default_template(obj.get("template") or {})
+
+    def validate_create(self, obj: Obj) -> list[Cause]:
+        found: list[Cause] = Causes()
+        check_pod_template(found, obj.get("template") or {}, "template")
+        return found
