@@ -17,7 +17,7 @@ from fathom.api.admission.addresses import ADDRESSES
 from fathom.api.admission.chain import Chain
 from fathom.api.admission.plugins import built_in, load_plugins
 from fathom.api.admission.quota import drift, recount
-from fathom.api.agents import Agents
+from fathom.api.agent_connections import Agents
 from fathom.api.auth.accounts import AccountTokens
 from fathom.api.auth.authenticate import Authenticator
 from fathom.api.auth.authorize import Authorizer
@@ -27,16 +27,16 @@ from fathom.api.auth.static_tokens import Tokens, digest
 from fathom.api.core import Core
 from fathom.api.custom import CustomKinds
 from fathom.api.dispatch import Dispatch
-from fathom.api.feeding import Feed
+from fathom.api.ledger.recount import settle_ledger
 from fathom.api.ledger.reporting import tenant_status
-from fathom.api.ledger.settling import settle_ledger
 from fathom.api.limits import Throttle
 from fathom.api.metrics import Metrics, NoMetrics
 from fathom.api.request import Request, Response
+from fathom.api.resource_usage import USAGE_KINDS
 from fathom.api.resources import RegistryResources
 from fathom.api.server import ApiServer
-from fathom.api.usage import USAGE_KINDS
-from fathom.api.watchcache import WatchCache
+from fathom.api.watch_cache import WatchCache
+from fathom.api.watch_cache_feed import WatchCacheFeed
 from fathom.client.local import LocalClient
 from fathom.controllers.housekeeping.controller import Housekeeping
 from fathom.kube.definitions.own import OWN_KINDS
@@ -71,7 +71,7 @@ class Parts(msgspec.Struct, frozen=True):
     """One API server, wired."""
 
     server: ApiServer
-    feed: Feed
+    feed: WatchCacheFeed
     housekeeping: Housekeeping
     client: LocalClient
     authenticator: Authenticator
@@ -125,7 +125,7 @@ def assemble(wanted: Wanted) -> Parts:
         mend_quota=lambda quota, view: recount(quota, view) if drift(quota, view) else None,
         tenant_status=tenant_status,
     )
-    feed = Feed(wanted.store, cache, log, (CustomKinds(registry).observe, housekeeping.observe))
+    feed = WatchCacheFeed(wanted.store, cache, log, (CustomKinds(registry).observe, housekeeping.observe))
     return Parts(server, feed, housekeeping, client, authenticator, own_tokens)
 
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from tests.api.cpu import process_cpu_s
 from tests.api.harness import ADMIN, serving
 
-from fathom.api.request import Request, Response, Stream
+from fathom.api.request import Request, Response, StreamResponse
 from fathom.api.resources import path_of
 from fathom.kube.definitions.kind import Kind
 
@@ -113,7 +113,7 @@ class World:
         return Answer(answer.status, obj)
 
 
-async def _first_events(stream: Stream) -> Response:
+async def _first_events(stream: StreamResponse) -> Response:
     """A watch's first events, as one list; none are fine too."""
     try:
         chunk = await asyncio.wait_for(stream.source.next(), FIRST_EVENTS_S)

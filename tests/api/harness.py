@@ -14,7 +14,7 @@ import msgspec
 
 from fathom.api.auth.certificates import ensure_pki
 from fathom.api.auth.jws import SigningKey
-from fathom.api.request import Request, Response, Stream
+from fathom.api.request import Request, Response, StreamResponse
 from fathom.assembly import Parts, Wanted, assemble, bootstrap
 from fathom.model.body import decode_json, encode_json
 from fathom.model.objects import Obj
@@ -48,7 +48,7 @@ class Answer(msgspec.Struct):
 class Watching:
     """A watch, read event by event."""
 
-    def __init__(self, stream: Stream) -> None:
+    def __init__(self, stream: StreamResponse) -> None:
         self._stream = stream
         self._lines: list[bytes] = []
 
@@ -102,7 +102,7 @@ class Api:
         *,
         token: str = ADMIN,
         headers: dict[str, str] | None = None,
-    ) -> Response | Stream:
+    ) -> Response | StreamResponse:
         path, _, query = path.partition("?")
         raw = body if isinstance(body, bytes) else b"" if body is None else encode_json(body)
         sent = {"content-type": "application/json"} if method != "GET" else {}

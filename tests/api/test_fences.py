@@ -6,7 +6,7 @@ from pathlib import Path
 
 from tests.api.harness import Answer, Api, config_map, tell
 
-from fathom.api.admission.attempt import Attempt
+from fathom.api.admission.attempt import WriteAttempt
 from fathom.api.admission.fences import LeaseFence
 from fathom.kube.definitions.registry import Registry
 from fathom.model.objects import Key, Obj
@@ -115,7 +115,7 @@ def test_a_renewal_keeps_the_epoch_though_the_view_of_the_fence_is_behind() -> N
 
     held = {**lease("b"), "metadata": {"name": "leader", "annotations": {"fathom.dev/epoch": "4"}}}
     kind = next(one for one in Registry.builtin().kinds() if one.resource == "leases.coordination.k8s.io")
-    attempt = Attempt("UPDATE", kind, "default", "leader", lease("b"), held, User("b", ()))
+    attempt = WriteAttempt("UPDATE", kind, "default", "leader", lease("b"), held, User("b", ()))
     renewed = LeaseFence().mutate(attempt, Behind())
     assert renewed == held
     assert LeaseFence().charge(attempt, Behind()) == ()

@@ -9,8 +9,8 @@ from tests.api.auth.cluster import StoppedClock, target, user
 
 from fathom.api.auth.authenticate import NOBODY
 from fathom.api.limits import (
-    Rate,
     RateLimit,
+    RequestRate,
     Throttle,
     is_long,
     timeout_s,
@@ -34,7 +34,7 @@ def admitted(limit: RateLimit, times: int) -> int:
 
 def test_a_user_may_burst_and_then_go_on_at_the_rate() -> None:
     clock = StoppedClock()
-    limit = RateLimit(clock, Rate(per_s=10, burst=20))
+    limit = RateLimit(clock, RequestRate(per_s=10, burst=20))
     assert admitted(limit, 30) == 20
     clock.pass_s(1)
     assert admitted(limit, 30) == 10
@@ -44,7 +44,7 @@ def test_a_user_may_burst_and_then_go_on_at_the_rate() -> None:
 
 def test_a_refusal_says_when_to_come_back_and_costs_nothing() -> None:
     clock = StoppedClock()
-    limit = RateLimit(clock, Rate(per_s=1, burst=2))
+    limit = RateLimit(clock, RequestRate(per_s=1, burst=2))
     assert admitted(limit, 100) == 2
     with pytest.raises(ApiError) as error:
         limit.check(JANE)
@@ -59,7 +59,7 @@ def test_a_refusal_says_when_to_come_back_and_costs_nothing() -> None:
 
 
 def test_users_have_separate_buckets_and_masters_and_probes_none() -> None:
-    limit = RateLimit(StoppedClock(), Rate(per_s=1, burst=1))
+    limit = RateLimit(StoppedClock(), RequestRate(per_s=1, burst=1))
     limit.check(JANE)
     limit.check(JOE)
     for _ in range(100):
@@ -70,7 +70,7 @@ def test_users_have_separate_buckets_and_masters_and_probes_none() -> None:
 
 
 def test_the_table_of_users_is_bounded_and_forgets_the_one_unseen_for_longest() -> None:
-    limit = RateLimit(StoppedClock(), Rate(per_s=1, burst=1, users_max=2))
+    limit = RateLimit(StoppedClock(), RequestRate(per_s=1, burst=1, users_max=2))
     limit.check(JANE)
     for n in range(10):
         with pytest.raises(ApiError):
@@ -88,7 +88,7 @@ def test_no_more_than_burst_and_rate_are_ever_admitted(
     per_s: int, burst: int, steps: list[tuple[float, int]]
 ) -> None:
     clock = StoppedClock()
-    limit, total, passed_s = RateLimit(clock, Rate(per_s=per_s, burst=burst)), 0, 0.0
+    limit, total, passed_s = RateLimit(clock, RequestRate(per_s=per_s, burst=burst)), 0, 0.0
     for wait_s, times in steps:
         clock.pass_s(wait_s)
         passed_s += wait_s

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from tests.api.harness import Answer, Api, tell
 
-from fathom.api.renewal import renewal
+from fathom.api.lease_renewal import renewal
 from fathom.model.body import Body, encode_json
 from fathom.model.objects import Obj
 from fathom.store.protocol import Entry

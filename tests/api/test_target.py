@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from fathom.api.request import Request, Target
+from fathom.api.request import Request, RequestTarget
 from fathom.api.target import target_of
 
 
@@ -12,8 +12,8 @@ def request(method: str, path: str, **query: str) -> Request:
     return Request(method=method, path=path, query={k: [v] for k, v in query.items()}, headers={})
 
 
-def target(verb: str, path: str, **fields: str) -> Target:
-    return Target(verb=verb, path=path, **fields)
+def target(verb: str, path: str, **fields: str) -> RequestTarget:
+    return RequestTarget(verb=verb, path=path, **fields)
 
 
 @pytest.mark.parametrize(

@@ -25,7 +25,7 @@ from tests.api.harness import ADMIN, Api, serving, tell
 from tests.chaos.victim import Victim, victim
 from tests.security.fuzz import Fuzzer, Sent
 
-from fathom.api import watchcache
+from fathom.api import watch_cache
 from fathom.api.request import Request, Response
 from fathom.kube.definitions.own import OWN_KINDS
 from fathom.kube.definitions.registry import Registry
@@ -119,7 +119,7 @@ def fuzz_in_process(data: Path, *, count: int, warm_up: int, seed: int) -> None:
     gc.set_threshold(50_000, 10, 10)  # As the server has it.
     try:
         # The logs are full when the warm-up ends: what grows from then on is a leak.
-        with mock.patch.object(watchcache, "LOGS_BYTES_MAX", 4 << 20):
+        with mock.patch.object(watch_cache, "LOGS_BYTES_MAX", 4 << 20):
             asyncio.run(main())
     finally:
         gc.set_threshold(*gc_threshold)

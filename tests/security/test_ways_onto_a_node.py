@@ -28,7 +28,7 @@ from tests.api.binding.test_two_servers import Unclosed
 from tests.api.harness import ADMIN, Answer, Api, serving, tell
 
 from fathom.api.auth.static_tokens import digest
-from fathom.api.ledger.books import NODE_BOOKS
+from fathom.api.ledger.accounts import NODE_BOOKS
 from fathom.model.objects import Obj
 from fathom.model.user import User
 from fathom.schedule.loop.reservations import reservation_for

@@ -12,9 +12,9 @@ from typing import Any
 
 import aiohttp
 
-from fathom.api.agents import AgentAddress, LogAsk, Reached, address_of
+from fathom.api.agent_connections import AgentAddress, LogAsk, ReachedAgent, address_of
 from fathom.api.auth.certificates import Pki, issue_client
-from fathom.api.request import Source
+from fathom.api.request import StreamSource
 from fathom.client.credentials import private_file
 from fathom.model.accounts import API_SERVER
 from fathom.model.errors import ApiError, bad_request, unavailable
@@ -45,7 +45,7 @@ class AgentsOverHttps:
         if self._session is not None:
             await self._session.close()
 
-    async def logs(self, at: AgentAddress, ask: LogAsk) -> Source:
+    async def logs(self, at: AgentAddress, ask: LogAsk) -> StreamSource:
         path = f"/containerLogs/{ask.namespace}/{ask.pod}/{ask.uid}/{ask.container}"
         response = await self._get(at, path, dict(ask.options), aiohttp.ClientTimeout(sock_connect=CONNECT_S))
         if response.status != 200:
@@ -82,19 +82,23 @@ class AgentsOverHttps:
             raise _silent(at, f"its answer is longer than {PAGE_BYTES_MAX} bytes")
         return response.status, body
 
-    async def reach(self, node: Obj) -> Reached:
+    async def reach(self, node: Obj) -> ReachedAgent:
         try:
             at = address_of(node)
         except ApiError as error:
-            return Reached("unknown", error.message)
+            return ReachedAgent("unknown", error.message)
         if nothing := await _nothing_answers(at):
-            return Reached("gone", nothing)
+            return ReachedAgent("gone", nothing)
         try:
             response = await self._get(at, "/healthz", {}, aiohttp.ClientTimeout(total=CONNECT_S))
         except ApiError as error:
-            return Reached("unsure", error.message)
+            return ReachedAgent("unsure", error.message)
         response.release()
-        return Reached("alive") if response.status == 200 else Reached("unsure", f"HTTP {response.status}")
+        return (
+            ReachedAgent("alive")
+            if response.status == 200
+            else ReachedAgent("unsure", f"HTTP {response.status}")
+        )
 
     async def _get(
         self, at: AgentAddress, path: str, query: dict[str, str], timeout: aiohttp.ClientTimeout

@@ -9,12 +9,12 @@ import msgspec
 
 from fathom.api.admission.chain import Chain
 from fathom.api.admission.lanes import Lanes
-from fathom.api.agents import Agents, NoAgents
-from fathom.api.bells import Bells
-from fathom.api.represent import Form
-from fathom.api.request import Caller, Request, Target
+from fathom.api.agent_connections import Agents, NoAgents
+from fathom.api.request import Caller, Request, RequestTarget
+from fathom.api.response_forms import ResponseForm
+from fathom.api.shared_timers import SharedTimers
 from fathom.api.store_health import StoreHealth
-from fathom.api.watchcache import WatchCache, resource_of
+from fathom.api.watch_cache import WatchCache, resource_of
 from fathom.kube.definitions.decode import Decoder
 from fathom.kube.definitions.kind import Kind
 from fathom.kube.definitions.registry import Registry
@@ -40,14 +40,14 @@ PROGRESS_AGAIN_S = 0.1
 WARNINGS_MAX = 50
 
 
-class Limits(msgspec.Struct, frozen=True):
+class RequestLimits(msgspec.Struct, frozen=True):
     body_bytes_max: int = 3 * 1024 * 1024  # kube-apiserver's limit.
     request_s: float = 60.0
     watch_s_min: int = 1800  # A watch without a timeout ends after this to twice this, as kube's do.
     bookmark_s: float = 60.0
 
 
-class Counts(msgspec.Struct):
+class ServerCounts(msgspec.Struct):
     """What happened since the start that an operator should see rise, or not."""
 
     watches_dropped: int = 0  # Ended because their reader fell behind.
@@ -68,7 +68,7 @@ class Core:
         outside: Outside,
         shared_store: bool,
         audited: bool = True,
-        limits: Limits | None = None,
+        limits: RequestLimits | None = None,
         agents: Agents | None = None,
     ) -> None:
         self.store = store
@@ -78,14 +78,14 @@ class Core:
         self.decoder = decoder
         self.chain = chain
         self.lanes = Lanes()
-        self.bells = Bells()
+        self.shared_timers = SharedTimers()
         self.outside = outside
         self.shared_store = shared_store  # Others write to it too: the cache may be behind what they saw.
         self.audited = audited  # Somebody will want to know which fields a write changed.
-        self.limits = limits or Limits()
+        self.limits = limits or RequestLimits()
         self.agents: Agents = agents or NoAgents()  # Who runs the pods.
         self.stopping = False
-        self.counts = Counts()
+        self.counts = ServerCounts()
 
     def strategy(self, kind: Kind) -> Strategy:
         return STRATEGIES.get(kind.stored_as or kind.resource, DEFAULT)
@@ -136,7 +136,7 @@ def too_new(revision: int, reached: int) -> ApiError:
     return error
 
 
-class Verdicts(msgspec.Struct):
+class WriteVerdicts(msgspec.Struct):
     """What one write did, collected on the way for its audit entry."""
 
     name: str = ""
@@ -150,12 +150,12 @@ class Call(msgspec.Struct):
     """One request on its way."""
 
     request: Request
-    target: Target
+    target: RequestTarget
     kind: Kind
     caller: Caller
-    form: Form
+    form: ResponseForm
     warnings: dict[str, None]  # Each once, in the order they came; bounded by `warn`.
-    audit: Verdicts
+    audit: WriteVerdicts
     warnings_untold: int = 0
     parts: list[Call] = msgspec.field(default_factory=list)  # Of a call that writes several objects.
 

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 
 import msgspec
 
-from fathom.api import usage
+from fathom.api import resource_usage
 from fathom.api.auth import reviews
 from fathom.api.auth.authenticate import Authenticator
 from fathom.api.auth.authorize import Authorizer
@@ -15,7 +15,7 @@ from fathom.api.auth.node_writes import restrict_node
 from fathom.api.binding.binder import Binder
 from fathom.api.core import Call, Core
 from fathom.api.process_pages import serve_node_page
-from fathom.api.request import Answer, Response, Target
+from fathom.api.request import Answer, RequestTarget, Response
 from fathom.api.subresources.binding import bind, bind_batch, decode_batch
 from fathom.api.subresources.connection import get_connection
 from fathom.api.subresources.eviction import evict
@@ -86,7 +86,7 @@ UNSUPPORTED = {
 }
 
 
-def kind_for(registry: Registry, target: Target) -> Kind:
+def kind_for(registry: Registry, target: RequestTarget) -> Kind:
     kind = registry.find(target.group, target.version, target.plural)
     if kind is None or (target.namespace and not kind.namespaced and target.plural != "namespaces"):
         raise no_such_path()
@@ -96,13 +96,13 @@ def kind_for(registry: Registry, target: Target) -> Kind:
     return kind
 
 
-def _is_misplaced(target: Target) -> bool:
+def _is_misplaced(target: RequestTarget) -> bool:
     """A verb of one object on a collection, or the other way round. What lists, watches or deletes many may
     name the one object that it chooses."""
     return target.verb not in COLLECTIONS and bool(target.name) != (target.verb in OF_ONE)
 
 
-def _not_allowed(kind: Kind, target: Target) -> ApiError:
+def _not_allowed(kind: Kind, target: RequestTarget) -> ApiError:
     """With the methods that the path has. Over all namespaces, that is to list."""
     of_one = bool(target.name) and target.verb not in COLLECTIONS
     verbs = {verb for verb in kind.verbs if verb in METHODS and (verb in OF_ONE) == of_one}
@@ -122,8 +122,8 @@ class Dispatch:
         target, kind = call.target, call.kind
         if target.subresource:
             return await self._subresource(call)
-        if kind.group == usage.GROUP:
-            return await usage.serve_usage(self._core, call)
+        if kind.group == resource_usage.GROUP:
+            return await resource_usage.serve_usage(self._core, call)
         if kind.virtual:
             return self._review(call)
         if kind.resource == BATCHES and target.verb == "create" and not target.name:

@@ -19,7 +19,7 @@ from typing import Any, cast
 import httptools
 import msgspec
 
-from fathom.api import http_limits, http_text, represent
+from fathom.api import http_limits, http_text, response_forms
 from fathom.api.http_limits import (
     HEAD_BYTES_MAX,
     HEAD_S_MAX,
@@ -34,7 +34,7 @@ from fathom.api.http_limits import (
     URL_BYTES_MAX,
     WIRE_BYTES_FACTOR,
 )
-from fathom.api.request import Request, Response, Stream
+from fathom.api.request import Request, Response, StreamResponse
 from fathom.api.server import ApiServer
 from fathom.model.errors import ApiError, bodies_full, too_large, too_slow
 from fathom.model.times import SECOND_NS
@@ -51,18 +51,18 @@ class Http:
     def __init__(self, server: ApiServer, *, keep_alive_s: float) -> None:
         self.server = server
         self.keep_alive_s = keep_alive_s
-        self.open: dict[Connection, None] = {}
-        self.budgets = http_limits.Budgets()
+        self.open: dict[HttpConnection, None] = {}
+        self.budgets = http_limits.ByteBudgets()
         # Whose clients do not read, and what they let wait since when; those that began first come first.
-        self.unread: dict[Connection, tuple[int, float]] = {}
+        self.unread: dict[HttpConnection, tuple[int, float]] = {}
         self._stopped = asyncio.Event()  # Set when the last one has gone after we were told to stop.
         self._stopping = False
         self._date = (0, "")
 
-    def connection(self) -> Connection:
-        return Connection(self)
+    def connection(self) -> HttpConnection:
+        return HttpConnection(self)
 
-    def gone(self, connection: Connection) -> None:
+    def gone(self, connection: HttpConnection) -> None:
         self.open.pop(connection, None)
         if self._stopping and not self.open:
             self._stopped.set()
@@ -81,7 +81,7 @@ class Http:
             for connection in list(self.open):
                 connection.abort()
 
-    def stalled(self, connection: Connection, size: int) -> None:
+    def stalled(self, connection: HttpConnection, size: int) -> None:
         """A client does not read what was written. If all that is unread gets too much, those that have not
         read for longest are cut off."""
         budget, now_s = self.budgets.unread, asyncio.get_running_loop().time()
@@ -95,7 +95,7 @@ class Http:
         self.unread[connection] = (size, now_s)
         budget.take_anyway(size)
 
-    def reads_again(self, connection: Connection) -> None:
+    def reads_again(self, connection: HttpConnection) -> None:
         waiting = self.unread.pop(connection, None)
         if waiting is not None:
             self.budgets.unread.give(waiting[0])
@@ -119,7 +119,7 @@ class _Asked(msgspec.Struct):
     refused: Response | None = None
 
 
-class Connection(asyncio.Protocol):
+class HttpConnection(asyncio.Protocol):
     """One connection. Its task serves what has come, and sleeps when there is nothing."""
 
     def __init__(self, http: Http) -> None:
@@ -421,7 +421,7 @@ class Connection(asyncio.Protocol):
         if self._asked is not None:
             self._free_body(self._asked)
             self._asked.pieces.clear()
-            self._asked.refused, self._asked.keep_alive = represent.failure(error), False
+            self._asked.refused, self._asked.keep_alive = response_forms.failure(error), False
             self._hand_over(self._asked)
 
     def _hand_over(self, asked: _Asked) -> None:
@@ -493,7 +493,7 @@ class Connection(asyncio.Protocol):
                 self._free_body(asked)
         keep_alive = asked.keep_alive and not self._last
         has_body = asked.request.method != "HEAD"
-        if isinstance(answer, Stream):
+        if isinstance(answer, StreamResponse):
             await self._stream(answer, has_body=has_body, close=not keep_alive)
         elif not self._lost:
             body: bytes = answer.body
@@ -537,7 +537,7 @@ class Connection(asyncio.Protocol):
         finally:
             self._sending_bytes = 0
 
-    async def _stream(self, answer: Stream, *, has_body: bool, close: bool) -> None:
+    async def _stream(self, answer: StreamResponse, *, has_body: bool, close: bool) -> None:
         """Send chunks until the source ends or the client leaves. While the client does not read, nothing is
         taken from the source, so nothing is buffered here."""
         source, transport = answer.source, self._transport

@@ -43,7 +43,7 @@ LINGER_S = 5.0
 TURN_REQUESTS = 16
 
 
-class Budget:
+class ByteBudget:
     """Bytes that are held by all connections for one purpose."""
 
     __slots__ = ("limit", "refused", "used")
@@ -69,11 +69,11 @@ class Budget:
         self.used -= count
 
 
-class Budgets:
+class ByteBudgets:
     """Of one server."""
 
     def __init__(self) -> None:
-        self.heads = Budget(HEADS_BYTES_MAX)
-        self.small = Budget(SMALL_BODIES_BYTES_MAX)
-        self.bodies = Budget(BODIES_BYTES_MAX)
-        self.unread = Budget(UNREAD_BYTES_MAX)
+        self.heads = ByteBudget(HEADS_BYTES_MAX)
+        self.small = ByteBudget(SMALL_BODIES_BYTES_MAX)
+        self.bodies = ByteBudget(BODIES_BYTES_MAX)
+        self.unread = ByteBudget(UNREAD_BYTES_MAX)

@@ -10,7 +10,7 @@ import sys
 
 import msgspec
 
-from fathom.api.request import Target
+from fathom.api.request import RequestTarget
 from fathom.model.errors import ApiError, bad_request, too_many_requests
 from fathom.model.times import SECOND_NS
 from fathom.model.user import ANONYMOUS, MASTERS, User
@@ -24,7 +24,7 @@ MUTATING_MAX = 200  # kube-apiserver's --max-mutating-requests-inflight.
 READONLY = frozenset({"get", "list", "watch", "head", "options"})
 
 
-class Rate(msgspec.Struct, frozen=True):
+class RequestRate(msgspec.Struct, frozen=True):
     """How fast one user may go on. A quarter of what the server does at its best: one client that runs wild
     leaves most of it to the others, and a controller that starts up with a burst of lists is not held up."""
 
@@ -40,9 +40,9 @@ class RateLimit:
     up is the distance from now to then. Whoever shows no credentials sees only health and version, which cost
     no more than a refusal, and must not be able to use up what other probes need: they are not counted."""
 
-    def __init__(self, clock: Clock, rate: Rate | None = None) -> None:
+    def __init__(self, clock: Clock, rate: RequestRate | None = None) -> None:
         self._clock = clock
-        self._rate = rate or Rate()
+        self._rate = rate or RequestRate()
         self._interval_ns = SECOND_NS // self._rate.per_s
         self._depth_ns = self._interval_ns * self._rate.burst
         self._full_at_ns: dict[str, int] = {}  # By user, in order of last use.
@@ -90,7 +90,7 @@ class Throttle:
         self,
         clock: Clock,
         *,
-        rate: Rate | None = None,
+        rate: RequestRate | None = None,
         readonly_max: int = READONLY_MAX,
         mutating_max: int = MUTATING_MAX,
     ) -> None:
@@ -103,7 +103,7 @@ class Throttle:
         """Count one request of this user; raise 429 if it is one too many."""
         self._rate.check(user)
 
-    def room(self, user: User, target: Target) -> Room:
+    def room(self, user: User, target: RequestTarget) -> Room:
         """Where this request belongs: `with throttle.room(user, target): ...`. Entering a full room raises
         429."""
         if MASTERS in user.groups or is_long(target):
@@ -124,12 +124,12 @@ def _too_many(retry_after_s: int) -> ApiError:
 LONG_SUBRESOURCES = frozenset({"log", "exec", "attach", "portforward", "proxy"})
 
 
-def is_long(target: Target) -> bool:
+def is_long(target: RequestTarget) -> bool:
     """An answer that goes on: it has no deadline of ours, and takes no place among the short ones."""
     return target.verb == "watch" or target.subresource in LONG_SUBRESOURCES
 
 
-def timeout_s(target: Target, asked: str = "", limit_s: float = REQUEST_S) -> float | None:
+def timeout_s(target: RequestTarget, asked: str = "", limit_s: float = REQUEST_S) -> float | None:
     """How long the request may take; None: as long as it likes. `asked` is its `timeout` parameter, as Go
     writes durations; it can only shorten."""
     if is_long(target):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Callable, Iterator
 
-from fathom.api.request import Target
+from fathom.api.request import RequestTarget
 from fathom.metrics.families import Family, gauge
 from fathom.metrics.numbers import Durations
 from fathom.metrics.registry import Registry
@@ -16,7 +16,7 @@ DURATION_BUCKETS_S = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25
 # All verbs of all kinds with all codes they commonly get are fewer; made-up paths could be any number.
 SERIES_MAX = 5000
 SERIES_CHARS_MAX = 256  # A name is at most 63 characters, a group 253.
-OTHER = Target(verb="other", path="")
+OTHER = RequestTarget(verb="other", path="")
 
 LABELS = ("verb", "group", "version", "resource", "subresource")
 
@@ -40,7 +40,7 @@ class Metrics:
         self._durations: dict[tuple[str, ...], Durations] = {}
         self.registry.register("requests", self.collect)
 
-    def observe(self, target: Target, code: int, seconds: float) -> None:
+    def observe(self, target: RequestTarget, code: int, seconds: float) -> None:
         key = (target.verb, target.group, target.version, target.plural, target.subresource, code)
         count = self._known.get(key)
         if count is None:
@@ -82,6 +82,6 @@ class NoMetrics(Metrics):
     def __init__(self) -> None:
         self.registry = Registry()
 
-    def observe(self, target: Target, code: int, seconds: float) -> None: ...
+    def observe(self, target: RequestTarget, code: int, seconds: float) -> None: ...
 
     def gauge(self, name: str, text: str, read: Callable[[], float]) -> None: ...

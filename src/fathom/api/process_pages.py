@@ -7,7 +7,7 @@ server asks it, for whoever may read the path.
 
 from __future__ import annotations
 
-from fathom.api.agents import AgentAddress, address_of
+from fathom.api.agent_connections import AgentAddress, address_of
 from fathom.api.core import Call, Core
 from fathom.api.request import Request, Response
 from fathom.model.accounts import SYSTEM_NAMESPACE

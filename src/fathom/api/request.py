@@ -36,7 +36,7 @@ class Response(msgspec.Struct):
     headers: tuple[tuple[str, str], ...] = ()
 
 
-class Source(Protocol):
+class StreamSource(Protocol):
     """Where a stream's chunks come from. Not an async generator: those finish when the garbage collector
     feels like it, which no replay can repeat."""
 
@@ -49,19 +49,19 @@ class Source(Protocol):
         ...
 
 
-class Stream(msgspec.Struct):
+class StreamResponse(msgspec.Struct):
     """An answer that goes on."""
 
-    source: Source
+    source: StreamSource
     content_type: str = JSON
     headers: tuple[tuple[str, str], ...] = ()
     status: int = 200
 
 
-Answer = Response | Stream
+Answer = Response | StreamResponse
 
 
-class Target(msgspec.Struct, frozen=True):
+class RequestTarget(msgspec.Struct, frozen=True):
     """What a request is about, read off its method, path and query; what authorization judges."""
 
     verb: str  # get, list, watch, create, update, patch, delete, deletecollection; lower-case method else

@@ -12,17 +12,17 @@ from __future__ import annotations
 import asyncio
 import traceback
 
-from fathom.api import represent
+from fathom.api import response_forms
 from fathom.api.auth.authenticate import Authenticator
 from fathom.api.auth.authorize import Authorizer
-from fathom.api.core import Call, Core, Verdicts
+from fathom.api.core import Call, Core, WriteVerdicts
 from fathom.api.deadlines import Deadlines
 from fathom.api.dispatch import Dispatch, kind_for
 from fathom.api.limits import Throttle, is_long, timeout_s
 from fathom.api.metrics import Metrics
 from fathom.api.paths import Paths
 from fathom.api.process_pages import page_of, serve_process_page
-from fathom.api.request import Answer, Caller, Request, Response, Target
+from fathom.api.request import Answer, Caller, Request, RequestTarget, Response
 from fathom.api.target import target_of
 from fathom.api.verbs.bodies import check_text
 from fathom.model.audit import AuditEntry, AuditSink
@@ -69,7 +69,9 @@ class ApiServer:
         self._prefix = f"{core.outside.rng.getrandbits(48):012x}"  # Of request ids: one per incarnation.
         self._count = 0
         self._deadlines = Deadlines(core.limits.request_s)
-        self._targets: dict[tuple[str, str], Target] = {}  # A memo: clients come back to the same addresses.
+        self._targets: dict[
+            tuple[str, str], RequestTarget
+        ] = {}  # A memo: clients come back to the same addresses.
 
     async def handle(self, request: Request) -> Answer:
         started_ns = self._clock.monotonic_ns()
@@ -79,11 +81,11 @@ class ApiServer:
         try:
             answer = await self._serve(request, target, request_id)
         except ApiError as error:
-            answer = represent.failure(error)
+            answer = response_forms.failure(error)
         except StoreUnavailable as error:
-            answer = represent.failure(unavailable(f"the store does not answer: {error}"))
+            answer = response_forms.failure(unavailable(f"the store does not answer: {error}"))
         except TimeoutError:
-            answer = represent.failure(timed_out("the request took too long: read before trying again"))
+            answer = response_forms.failure(timed_out("the request took too long: read before trying again"))
         except Exception as error:  # The last line of defence; logged whole.
             answer = self._broken(request, request_id, error)
         seconds = (self._clock.monotonic_ns() - started_ns) / 1e9
@@ -108,7 +110,7 @@ class ApiServer:
         if user.name == ANONYMOUS and body_bytes > ANONYMOUS_BODY_BYTES_MAX:
             raise too_large(ANONYMOUS_BODY_BYTES_MAX)
 
-    def _target(self, request: Request) -> Target:
+    def _target(self, request: Request) -> RequestTarget:
         if request.query or len(request.path) > TARGET_CHARS_MAX:
             return target_of(request)
         address = (request.method, request.path)
@@ -119,7 +121,7 @@ class ApiServer:
             target = self._targets[address] = target_of(request)
         return target
 
-    async def _serve(self, request: Request, target: Target, request_id: str) -> Answer:
+    async def _serve(self, request: Request, target: RequestTarget, request_id: str) -> Answer:
         user = self._authenticator.authenticate(request)
         user = self._authenticator.impersonated(request, user, self._authorizer)
         self._throttle.admit(user)
@@ -127,13 +129,13 @@ class ApiServer:
         if not target.is_resource:
             if (page := page_of(request.path)) is not None:
                 # Our own health is public; that of others is for who may read what they count.
-                self._authorizer.require(user, Target(verb="get", path=f"/metrics/{page[1]}"))
+                self._authorizer.require(user, RequestTarget(verb="get", path=f"/metrics/{page[1]}"))
                 return await serve_process_page(self.core, request, page)
             return self._paths.serve(request)
         with self._throttle.room(user, target):
             return await self._answer(self._call(request, target, user, request_id))
 
-    def _call(self, request: Request, target: Target, user: User, request_id: str) -> Call:
+    def _call(self, request: Request, target: RequestTarget, user: User, request_id: str) -> Call:
         headers = request.headers
         caller = Caller(
             user=user,
@@ -149,9 +151,9 @@ class ApiServer:
             target=target,
             kind=kind_for(self.core.registry, target),
             caller=caller,
-            form=represent.form_of(request),
+            form=response_forms.form_of(request),
             warnings={},
-            audit=Verdicts(),
+            audit=WriteVerdicts(),
         )
 
     async def _answer(self, call: Call) -> Answer:
@@ -243,7 +245,7 @@ class ApiServer:
             error=repr(error),
             stack=traceback.format_exception(error),
         )
-        return represent.failure(internal(f"see the server's log for request {request_id}"))
+        return response_forms.failure(internal(f"see the server's log for request {request_id}"))
 
 
 def _warnings(texts: list[str], untold: int) -> tuple[tuple[str, str], ...]:

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from urllib.parse import unquote
 
-from fathom.api.request import Request, Target
+from fathom.api.request import Request, RequestTarget
 
 COLLECTIONS = frozenset({"list", "watch", "deletecollection"})
 
 _VERBS = {"POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
 
 
-def target_of(request: Request) -> Target:
+def target_of(request: Request) -> RequestTarget:
     path = request.path
     if path.startswith("/api/"):
         parts = path[5:].rstrip("/").split("/")
@@ -24,13 +24,13 @@ def target_of(request: Request) -> Target:
         parts = path[6:].rstrip("/").split("/")
         group, rest = parts[0], parts[1:]
     else:
-        return Target(verb=request.method.lower(), path=path)
+        return RequestTarget(verb=request.method.lower(), path=path)
     if len(rest) < 2 or not all(rest):  # Discovery, or nonsense such as //.
-        return Target(verb=request.method.lower(), path=path)
+        return RequestTarget(verb=request.method.lower(), path=path)
     return _resource(request, group, rest[0], rest[1:])
 
 
-def _resource(request: Request, group: str, version: str, parts: list[str]) -> Target:
+def _resource(request: Request, group: str, version: str, parts: list[str]) -> RequestTarget:
     if "%" in request.path:
         parts = [unquote(part) for part in parts]
     namespace = ""
@@ -48,7 +48,7 @@ def _resource(request: Request, group: str, version: str, parts: list[str]) -> T
     if verb in COLLECTIONS and request.query:
         name = name or _selected(request, "metadata.name")
         node = _selected(request, "spec.nodeName")
-    return Target(
+    return RequestTarget(
         verb=verb,
         path=request.path,
         group=group,

@@ -16,13 +16,13 @@ from functools import partial
 
 import msgspec
 
-from fathom.api.admission.attempt import Attempt, Charge, Denied
+from fathom.api.admission.attempt import Charge, Denied, WriteAttempt
 from fathom.api.admission.lanes import lanes_of
 from fathom.api.admission.quota import QUOTAS
 from fathom.api.core import Call, Core
+from fathom.api.lease_renewal import CHANGED, renewal
 from fathom.api.ledger.delta import PODS, RESERVATIONS
 from fathom.api.removal import DeleteOptions, check_preconditions, is_over, plan_removal
-from fathom.api.renewal import CHANGED, renewal
 from fathom.kinds.shape import GROUP
 from fathom.kube.definitions.kind import Kind
 from fathom.kube.rules import metadata as meta_rules
@@ -403,7 +403,7 @@ async def commit(core: Core, expect: Expect, write: Write, charges: Sequence[Cha
 def _admit(
     core: Core, call: Call, operation: str, *, obj: Obj | None, old: Obj | None, subresource: str = ""
 ) -> tuple[Obj, Sequence[Charge]]:
-    attempt = Attempt(
+    attempt = WriteAttempt(
         operation=operation,
         kind=call.kind,
         subresource=subresource,
@@ -430,7 +430,7 @@ def _admit(
 
 
 def _release(core: Core, call: Call, old: Obj) -> Sequence[Charge]:
-    attempt = Attempt(
+    attempt = WriteAttempt(
         operation="DELETE",
         kind=call.kind,
         subresource="",

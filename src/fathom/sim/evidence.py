@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from fathom.api.watchcache import REGISTRY
+from fathom.api.watch_cache import REGISTRY
 from fathom.control.owning import controller_of
 from fathom.model.objects import uid_of
 from fathom.seams.seam import Input

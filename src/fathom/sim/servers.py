@@ -6,10 +6,10 @@ import asyncio
 from typing import Any
 from urllib.parse import parse_qs
 
-from fathom.api.agents import AgentAddress, LogAsk, NoAgents, Reached
+from fathom.api.agent_connections import AgentAddress, LogAsk, NoAgents, ReachedAgent
 from fathom.api.auth.jws import SigningKey
 from fathom.api.auth.static_tokens import Tokens
-from fathom.api.request import Request, Response, Source
+from fathom.api.request import Request, Response, StreamSource
 from fathom.assembly import Parts, Wanted, assemble, bootstrap
 from fathom.model.audit import AuditEntry
 from fathom.model.body import encode_json
@@ -44,7 +44,7 @@ class WorldAgents:
     def __init__(self, process: Process) -> None:
         self._process = process
 
-    async def logs(self, at: AgentAddress, ask: LogAsk) -> Source:
+    async def logs(self, at: AgentAddress, ask: LogAsk) -> StreamSource:
         return await NoAgents().logs(at, ask)
 
     async def usage(self, at: AgentAddress) -> dict[str, Any]:
@@ -53,19 +53,19 @@ class WorldAgents:
     async def page(self, at: AgentAddress, path: str) -> tuple[int, bytes]:
         return await NoAgents().page(at, path)
 
-    async def reach(self, node: Obj) -> Reached:
+    async def reach(self, node: Obj) -> ReachedAgent:
         world, name = self._process.world, str(metadata(node)["name"])
         agent = world.processes.get(name)
         if agent is None:
-            return Reached("unknown", "no process of the world is its agent")
+            return ReachedAgent("unknown", "no process of the world is its agent")
         await asyncio.sleep(TRIP_S)
         if not agent.alive or world.faults.partition(name, self._process.name) is not None:
             await asyncio.sleep(CONNECT_S)
-            return Reached("gone", "nothing answers")
+            return ReachedAgent("gone", "nothing answers")
         if agent.paused:
             await asyncio.sleep(CONNECT_S)
-            return Reached("unsure", "it stands still")
-        return Reached("alive")
+            return ReachedAgent("unsure", "it stands still")
+        return ReachedAgent("alive")
 
 
 class SimServer:

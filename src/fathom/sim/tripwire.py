@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from fathom.api.watchcache import DECODED_EVENTS_MAX, WatchCache
+from fathom.api.watch_cache import DECODED_EVENTS_MAX, WatchCache
 from fathom.model.body import Body, decode_json, encode_json
 from fathom.store.protocol import Entry
 

@@ -8,7 +8,16 @@ from collections.abc import Sequence
 import pytest
 from tests.api.admission.world import KINDS, World, attempt, create, delete, obj, pod, refusal, update
 
-from fathom.api.admission.attempt import CREATE, DELETE, UPDATE, Admitted, Attempt, Charge, Denied, refused
+from fathom.api.admission.attempt import (
+    CREATE,
+    DELETE,
+    UPDATE,
+    Admitted,
+    Charge,
+    Denied,
+    WriteAttempt,
+    refused,
+)
 from fathom.api.admission.chain import Chain
 from fathom.api.admission.plugin import Plugin
 from fathom.model.audit import Verdict
@@ -26,7 +35,7 @@ class Labels(Plugin):
         self.name = name
         self._value = value
 
-    def mutate(self, attempt: Attempt, view: View) -> Obj:
+    def mutate(self, attempt: WriteAttempt, view: View) -> Obj:
         assert attempt.obj is not None
         labels = labels_of(attempt.obj)
         if labels.get(self.name) == self._value:
@@ -38,7 +47,7 @@ class Forbids(Plugin):
     name = "Forbids"
     trusted = True
 
-    def validate(self, attempt: Attempt, view: View) -> None:
+    def validate(self, attempt: WriteAttempt, view: View) -> None:
         attempt.note("looked", len(labels_of(attempt.obj or {})))
         if "bad" in labels_of(attempt.obj or {}):
             raise refused(attempt, "bad things are not wanted")
@@ -49,10 +58,10 @@ class Expects(Plugin):
     operations = frozenset({CREATE, UPDATE, DELETE})
     trusted = True
 
-    def charge(self, attempt: Attempt, view: View) -> Sequence[Charge]:
+    def charge(self, attempt: WriteAttempt, view: View) -> Sequence[Charge]:
         return (Charge((Expect(f"/{attempt.operation}", 7),)),)
 
-    def release(self, attempt: Attempt, view: View) -> Sequence[Charge]:
+    def release(self, attempt: WriteAttempt, view: View) -> Sequence[Charge]:
         return (Charge((Expect("/gone", 8),)),)
 
 
@@ -118,7 +127,7 @@ def test_warnings_reach_the_caller() -> None:
     class Warns(Plugin):
         name = "Warns"
 
-        def validate(self, attempt: Attempt, view: View) -> None:
+        def validate(self, attempt: WriteAttempt, view: View) -> None:
             attempt.warn("old-fashioned")
 
     assert create(Chain([Warns()]), World(), pod()).warnings == ("old-fashioned",)
@@ -132,7 +141,7 @@ class Guest(Plugin):
     def __init__(self, change: str = "") -> None:
         self._change = change
 
-    def mutate(self, attempt: Attempt, view: View) -> Obj:
+    def mutate(self, attempt: WriteAttempt, view: View) -> Obj:
         assert attempt.obj is not None
         exec(self._change, {"obj": attempt.obj, "old": attempt.old})
         return attempt.obj
@@ -176,7 +185,7 @@ def test_a_plugin_that_forgets_to_answer_fails_closed() -> None:
     class Forgets(Plugin):
         name = "Forgets"
 
-        def mutate(self, attempt: Attempt, view: View) -> Obj:
+        def mutate(self, attempt: WriteAttempt, view: View) -> Obj:
             return None  # type: ignore[return-value]  # what an untyped plugin may do
 
     error = refusal(Chain([Forgets()]), World(), pod())
@@ -188,11 +197,11 @@ def test_a_broken_validation_or_charge_fails_closed_too() -> None:
         name = "Breaks"
         operations = frozenset({CREATE, DELETE})
 
-        def validate(self, attempt: Attempt, view: View) -> None:
+        def validate(self, attempt: WriteAttempt, view: View) -> None:
             if attempt.operation == CREATE:
                 raise KeyError("x")
 
-        def charge(self, attempt: Attempt, view: View) -> Sequence[Charge]:
+        def charge(self, attempt: WriteAttempt, view: View) -> Sequence[Charge]:
             raise KeyError("y")
 
     chain = Chain([Breaks()])

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from tests.api.admission.world import JANE, World, create, delete, obj, pod, refusal, update
 
-from fathom.api.admission.attempt import Admitted, Attempt, Charge
+from fathom.api.admission.attempt import Admitted, Charge, WriteAttempt
 from fathom.api.admission.chain import Chain
 from fathom.api.admission.namespaces import NamespaceLifecycle
 from fathom.api.admission.nodes import NodeRestriction
@@ -281,7 +281,7 @@ def test_the_built_in_chain_admits_a_plain_pod_and_tells_what_it_added() -> None
 class Mine(Plugin):
     name = "Mine"
 
-    def validate(self, attempt: Attempt, view: View) -> None: ...
+    def validate(self, attempt: WriteAttempt, view: View) -> None: ...
 
 
 class Nameless(Plugin): ...

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from fathom.api.admission.attempt import CREATE, DELETE, UPDATE, Admitted, Attempt, Charge
+from fathom.api.admission.attempt import CREATE, DELETE, UPDATE, Admitted, Charge, WriteAttempt
 from fathom.api.admission.chain import Chain
 from fathom.kube.definitions.kind import Kind
 from fathom.model.errors import ApiError
@@ -141,11 +141,11 @@ def _key(one: Obj) -> str:
 
 def attempt(
     operation: str, new: Obj | None, old: Obj | None = None, *, user: User = JANE, subresource: str = ""
-) -> Attempt:
+) -> WriteAttempt:
     one = new if new is not None else old
     assert one is not None
     key = key_of(one)
-    return Attempt(
+    return WriteAttempt(
         operation=operation,
         kind=KINDS[one["kind"]],
         namespace=key.namespace,

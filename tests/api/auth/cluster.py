@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from fathom.api.auth.rbac import CLUSTER_ROLE_BINDINGS, CLUSTER_ROLES, GROUP, ROLE_BINDINGS, ROLES
-from fathom.api.request import Request, Target
+from fathom.api.request import Request, RequestTarget
 from fathom.model.objects import Key, Obj, key_of
 from fathom.model.user import AUTHENTICATED, User
 from fathom.model.view import Seen
@@ -159,12 +159,14 @@ def _object(kind: str, name: str, namespace: str, *, uid: str = "", **fields: An
     return {"kind": kind, "apiVersion": f"{GROUP}/v1" if in_group else "v1", "metadata": meta, **fields}
 
 
-def target(verb: str, what: str, *, group: str = "", namespace: str = "default", name: str = "") -> Target:
+def target(
+    verb: str, what: str, *, group: str = "", namespace: str = "default", name: str = ""
+) -> RequestTarget:
     """`what` is 'pods', 'pods/log', or a path."""
     if what.startswith("/"):
-        return Target(verb=verb, path=what)
+        return RequestTarget(verb=verb, path=what)
     plural, _, subresource = what.partition("/")
-    return Target(
+    return RequestTarget(
         verb=verb,
         path="",
         group=group,

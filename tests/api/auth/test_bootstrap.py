@@ -11,7 +11,7 @@ from fathom.api.auth.authorize import Authorizer
 from fathom.api.auth.bootstrap import AGGREGATED, bootstrap_objects, plan_bootstrap
 from fathom.api.auth.rbac import CLUSTER_ROLES, aggregated
 from fathom.api.auth.rules import covers, rules_of
-from fathom.api.request import Target
+from fathom.api.request import RequestTarget
 from fathom.model.accounts import NODES
 from fathom.model.objects import Key, Obj, key_of
 from fathom.model.user import MASTERS, User
@@ -31,7 +31,7 @@ def named(name: str, kind: str = "ClusterRole") -> Obj:
     return found
 
 
-LADDER: list[tuple[Target, str]] = [
+LADDER: list[tuple[RequestTarget, str]] = [
     (target("get", "pods"), "view"),
     (target("get", "pods/log", name="x"), "view"),
     (target("watch", "deployments", group="apps"), "view"),
@@ -62,7 +62,9 @@ LADDER: list[tuple[Target, str]] = [
 
 
 @pytest.mark.parametrize(("asked", "first"), LADDER)
-def test_view_edit_and_admin_each_hold_what_the_one_before_holds_and_more(asked: Target, first: str) -> None:
+def test_view_edit_and_admin_each_hold_what_the_one_before_holds_and_more(
+    asked: RequestTarget, first: str
+) -> None:
     roles = ["view", "edit", "admin"]
     may = [one for one in roles if as_a(one).authorize(user("jane"), asked).allowed]
     assert may == (roles[roles.index(first) :] if first in roles else [])
@@ -119,7 +121,7 @@ def test_a_role_that_a_user_labels_for_view_is_held_by_all_three() -> None:
         (user("root", MASTERS), target("delete", "nodes", namespace="", name="x"), True),
     ],
 )
-def test_a_new_cluster_knows_the_usual_users(who: User, asked: Target, allowed: bool) -> None:
+def test_a_new_cluster_knows_the_usual_users(who: User, asked: RequestTarget, allowed: bool) -> None:
     assert Authorizer(NEW).authorize(who, asked).allowed == allowed
 
 

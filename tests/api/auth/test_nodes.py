@@ -9,7 +9,7 @@ from tests.api.auth.cluster import Cluster, node, pod, target, user
 
 from fathom.api.auth.authorize import Authorizer
 from fathom.api.auth.node_writes import restrict_node
-from fathom.api.request import Target
+from fathom.api.request import RequestTarget
 from fathom.model.accounts import NODES
 from fathom.model.errors import ApiError
 from fathom.model.mirror import MIRROR
@@ -23,7 +23,7 @@ def web(on: str = "n1", **spec: Any) -> Obj:
     return pod("web", on=on, **spec)
 
 
-def allowed(cluster: Cluster, asked: Target) -> bool:
+def allowed(cluster: Cluster, asked: RequestTarget) -> bool:
     return Authorizer(cluster).authorize(N1, asked).allowed
 
 
@@ -42,7 +42,7 @@ def allowed(cluster: Cluster, asked: Target) -> bool:
         target("create", "leases", group=LEASE, namespace="kube-node-lease"),
     ],
 )
-def test_a_node_may_do_its_work_without_any_binding(asked: Target) -> None:
+def test_a_node_may_do_its_work_without_any_binding(asked: RequestTarget) -> None:
     assert allowed(Cluster(), asked)
 
 
@@ -62,7 +62,7 @@ def test_a_node_may_do_its_work_without_any_binding(asked: Target) -> None:
         target("get", "/metrics"),
     ],
 )
-def test_a_node_may_not_do_what_is_not_its_work(asked: Target) -> None:
+def test_a_node_may_not_do_what_is_not_its_work(asked: RequestTarget) -> None:
     assert not allowed(Cluster(web()), asked)
 
 
@@ -149,7 +149,7 @@ def test_the_group_alone_does_not_make_a_node(name: str) -> None:
 # Writes.
 
 
-def refused(asked: Target, obj: Obj | None, old: Obj | None = None, *others: Obj) -> str | None:
+def refused(asked: RequestTarget, obj: Obj | None, old: Obj | None = None, *others: Obj) -> str | None:
     try:
         restrict_node(N1, asked, obj, old, Cluster(node("n1"), *others))
     except ApiError as error:

@@ -20,9 +20,9 @@ from tests.api.auth.cluster import (
 )
 
 from fathom.api.auth.authorize import Authorizer, refusal
-from fathom.api.auth.rbac import CLUSTER_ROLE_BINDINGS, CLUSTER_ROLES, ROLE_BINDINGS, ROLES, Decision
-from fathom.api.auth.rules import EVERYTHING, Rule, ask_of, grants, rules_of
-from fathom.api.request import Target
+from fathom.api.auth.rbac import CLUSTER_ROLE_BINDINGS, CLUSTER_ROLES, ROLE_BINDINGS, ROLES, RbacDecision
+from fathom.api.auth.rules import EVERYTHING, RbacRule, ask_of, grants, rules_of
+from fathom.api.request import RequestTarget
 from fathom.model.objects import Key, Obj
 from fathom.model.user import MASTERS, User
 
@@ -33,10 +33,10 @@ def test_a_role_binding_grants_in_its_namespace_and_says_by_what() -> None:
     )
     asked = target("list", "pods")
     reason = 'RBAC: allowed by RoleBinding "read/default" of Role "reader" to User "jane"'
-    assert judge.authorize(user("jane"), asked) == Decision(True, reason)
-    assert judge.authorize(user("joe"), asked) == Decision(False)
-    assert judge.authorize(user("jane"), target("list", "pods", namespace="other")) == Decision(False)
-    assert judge.authorize(user("jane"), target("list", "pods", namespace="")) == Decision(False)
+    assert judge.authorize(user("jane"), asked) == RbacDecision(True, reason)
+    assert judge.authorize(user("joe"), asked) == RbacDecision(False)
+    assert judge.authorize(user("jane"), target("list", "pods", namespace="other")) == RbacDecision(False)
+    assert judge.authorize(user("jane"), target("list", "pods", namespace="")) == RbacDecision(False)
 
 
 def test_a_cluster_role_binding_grants_everywhere_and_to_groups_and_accounts() -> None:
@@ -47,14 +47,14 @@ def test_a_cluster_role_binding_grants_everywhere_and_to_groups_and_accounts() -
         )
     )
     for_group = 'RBAC: allowed by ClusterRoleBinding "all" of ClusterRole "reader" to Group "ops"'
-    assert judge.authorize(user("any", "ops"), target("get", "pods", namespace="x")) == Decision(
+    assert judge.authorize(user("any", "ops"), target("get", "pods", namespace="x")) == RbacDecision(
         True, for_group
     )
     bot = user("system:serviceaccount:tools:bot")
     for_bot = (
         'RBAC: allowed by ClusterRoleBinding "all" of ClusterRole "reader" to ServiceAccount "bot/tools"'
     )
-    assert judge.authorize(bot, target("get", "pods", namespace="")) == Decision(True, for_bot)
+    assert judge.authorize(bot, target("get", "pods", namespace="")) == RbacDecision(True, for_bot)
 
 
 def test_an_account_without_a_namespace_is_of_the_bindings_namespace() -> None:
@@ -91,7 +91,7 @@ def test_health_and_version_are_for_everybody_before_any_role_exists(path: str) 
 
 @pytest.mark.parametrize("path", ["/healthzzz", "/metrics", "/", "", "/versions", "/api"])
 def test_other_paths_are_for_those_who_were_granted_them(path: str) -> None:
-    assert not Authorizer(Cluster()).authorize(user(), Target(verb="get", path=path)).allowed
+    assert not Authorizer(Cluster()).authorize(user(), RequestTarget(verb="get", path=path)).allowed
 
 
 def test_a_change_of_any_rbac_object_is_felt_by_the_next_request() -> None:
@@ -99,7 +99,7 @@ def test_a_change_of_any_rbac_object_is_felt_by_the_next_request() -> None:
     judge, jane, asked = Authorizer(cluster), user("jane"), target("get", "pods")
     assert not judge.authorize(jane, asked).allowed
     cluster.add(binding("b", "r", to_user("jane")))
-    missing = Decision(False, 'RBAC: role.rbac.authorization.k8s.io "r" not found')
+    missing = RbacDecision(False, 'RBAC: role.rbac.authorization.k8s.io "r" not found')
     assert judge.authorize(jane, asked) == missing
     cluster.add(role("r", rule("get", "pods")))
     assert judge.authorize(jane, asked).allowed
@@ -171,7 +171,7 @@ def test_a_role_of_another_namespace_is_not_reached_by_a_binding() -> None:
         (target("get", "/metrics"), 'forbidden: User "jane" cannot get path "/metrics"'),
     ],
 )
-def test_a_refusal_is_worded_as_kube_apiserver_words_it(asked: Target, message: str) -> None:
+def test_a_refusal_is_worded_as_kube_apiserver_words_it(asked: RequestTarget, message: str) -> None:
     error = refusal(user("jane"), asked)
     assert (error.code, error.reason, error.message) == (403, "Forbidden", message)
 
@@ -251,7 +251,7 @@ TARGETS = st.one_of(
 )
 
 
-def allowed_slowly(cluster: Cluster, who: User, asked: Target) -> bool:
+def allowed_slowly(cluster: Cluster, who: User, asked: RequestTarget) -> bool:
     for resource in (CLUSTER_ROLE_BINDINGS, ROLE_BINDINGS):
         for seen in cluster.list(resource):
             home = seen.obj["metadata"].get("namespace", "")
@@ -264,7 +264,7 @@ def allowed_slowly(cluster: Cluster, who: User, asked: Target) -> bool:
     return False
 
 
-def _named(one: Rule, asked: Target) -> bool:
+def _named(one: RbacRule, asked: RequestTarget) -> bool:
     return not one.names or asked.name in one.names
 
 
@@ -276,7 +276,7 @@ def _is(subject: Obj, who: User, home: str) -> bool:
     return who.name == f"system:serviceaccount:{subject.get('namespace') or home}:{subject['name']}"
 
 
-def _rules(cluster: Cluster, bound: Obj, home: str) -> tuple[Rule, ...]:
+def _rules(cluster: Cluster, bound: Obj, home: str) -> tuple[RbacRule, ...]:
     ref = bound["roleRef"]
     cluster_wide = ref["kind"] == "ClusterRole"
     seen = cluster.get(
@@ -287,7 +287,7 @@ def _rules(cluster: Cluster, bound: Obj, home: str) -> tuple[Rule, ...]:
 
 @given(OBJECTS, st.lists(st.tuples(USERS, TARGETS, st.one_of(st.none(), OBJECTS)), min_size=1, max_size=12))
 def test_indexed_and_remembered_decisions_equal_those_of_the_slow_twin(
-    start: list[Obj], questions: list[tuple[User, Target, list[Obj] | None]]
+    start: list[Obj], questions: list[tuple[User, RequestTarget, list[Obj] | None]]
 ) -> None:
     cluster = Cluster(*start)
     judge = Authorizer(cluster)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from tests.api.auth.cluster import rule, target
 
 from fathom.api.auth import rules
-from fathom.api.auth.rules import Rule, ask_of, covers, describe_missing, grants, rules_of, uncovered
+from fathom.api.auth.rules import RbacRule, ask_of, covers, describe_missing, grants, rules_of, uncovered
 from fathom.model.objects import Obj
 
 VERBS = st.sampled_from(["get", "list", "create", "*"])
@@ -27,12 +27,14 @@ def some(values: st.SearchStrategy[str], low: int = 1) -> st.SearchStrategy[tupl
 
 
 RULES = st.one_of(
-    st.builds(Rule, verbs=some(VERBS), groups=some(GROUPS), resources=some(RESOURCES), names=some(NAMES, 0)),
-    st.builds(Rule, verbs=some(VERBS), urls=some(URLS)),
+    st.builds(
+        RbacRule, verbs=some(VERBS), groups=some(GROUPS), resources=some(RESOURCES), names=some(NAMES, 0)
+    ),
+    st.builds(RbacRule, verbs=some(VERBS), urls=some(URLS)),
 )
 
 
-def matches_slowly(one: Rule, verb: str, group: str, resource: str) -> bool:
+def matches_slowly(one: RbacRule, verb: str, group: str, resource: str) -> bool:
     sub = resource.partition("/")[2]
     accepted = {"*", resource} | ({f"*/{sub}"} if sub else set())
     return bool({"*", verb} & {*one.verbs} and {"*", group} & {*one.groups} and accepted & {*one.resources})
@@ -40,7 +42,7 @@ def matches_slowly(one: Rule, verb: str, group: str, resource: str) -> bool:
 
 @given(RULES, VERBS, GROUPS, RESOURCES)
 def test_a_rule_grants_what_a_plain_reading_of_it_says(
-    one: Rule, verb: str, group: str, resource: str
+    one: RbacRule, verb: str, group: str, resource: str
 ) -> None:
     ask = ask_of(target(verb, resource, group=group))
     assert grants(one, ask) == matches_slowly(one, verb, group, resource)
@@ -109,16 +111,16 @@ def test_what_has_not_the_shape_of_a_rule_grants_nothing(raw: object) -> None:
     assert not any(grants(one, ask) for one in rules_of(raw) for ask in asks)
 
 
-def singles(one: Rule) -> list[Rule]:
+def singles(one: RbacRule) -> list[RbacRule]:
     """Every permission of a rule, each as a rule of its own."""
-    found = [Rule(verbs=(verb,), urls=(url,)) for verb, url in product(one.verbs, one.urls)]
+    found = [RbacRule(verbs=(verb,), urls=(url,)) for verb, url in product(one.verbs, one.urls)]
     for verb, group, resource in product(one.verbs, one.groups, one.resources):
         for name in one.names or ("",):
-            found.append(Rule((verb,), (group,), (resource,), (name,) if name else ()))
+            found.append(RbacRule((verb,), (group,), (resource,), (name,) if name else ()))
     return found
 
 
-def held_slowly(owner: list[Rule], single: Rule) -> bool:
+def held_slowly(owner: list[RbacRule], single: RbacRule) -> bool:
     for own in owner:
         if not {"*", single.verbs[0]} & {*own.verbs}:
             continue
@@ -138,7 +140,7 @@ def held_slowly(owner: list[Rule], single: Rule) -> bool:
 
 @given(st.lists(RULES, max_size=4), st.lists(RULES, max_size=3))
 def test_rules_are_covered_exactly_when_each_single_permission_is_held(
-    owner: list[Rule], wanted: list[Rule]
+    owner: list[RbacRule], wanted: list[RbacRule]
 ) -> None:
     missing = {single for one in wanted for single in singles(one) if not held_slowly(owner, single)}
     found = uncovered(owner, wanted)
@@ -161,8 +163,8 @@ def test_missing_permissions_are_listed_one_line_per_resource_with_their_verbs_t
 
 def test_a_role_that_spells_out_billions_of_permissions_is_refused_quickly() -> None:
     many = tuple(f"r{n}" for n in range(20_000))
-    hostile = Rule(verbs=many, groups=many, resources=many, names=many)
-    held = [Rule(verbs=(f"r{n}",), groups=("*",), resources=(f"r{n}",)) for n in range(20)]
+    hostile = RbacRule(verbs=many, groups=many, resources=many, names=many)
+    held = [RbacRule(verbs=(f"r{n}",), groups=("*",), resources=(f"r{n}",)) for n in range(20)]
     assert uncovered(held, [hostile]) is None
     lines = describe_missing(uncovered([], [hostile]) or ())
     assert (len(lines), lines[-1]) == (rules.LISTED_MAX + 1, "... and more")

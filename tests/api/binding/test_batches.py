@@ -9,7 +9,7 @@ from tests.api.binding.cluster import BATCHES, NODES, PODS, assert_kept, batch, 
 from tests.api.harness import JANE, Api, tell
 from tests.api.test_fences import take
 
-from fathom.api.ledger.books import NODE_BOOKS
+from fathom.api.ledger.accounts import NODE_BOOKS
 from fathom.record.reading import read_entries
 
 

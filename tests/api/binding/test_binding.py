@@ -22,7 +22,7 @@ from tests.api.binding.cluster import (
 )
 from tests.api.harness import Api, tell
 
-from fathom.api.ledger.books import NODE_BOOKS, TENANT_BOOKS
+from fathom.api.ledger.accounts import NODE_BOOKS, TENANT_BOOKS
 from fathom.model.objects import Obj
 
 

@@ -10,9 +10,9 @@ from tests.api.binding.cluster import NODES, PODS, assert_kept, bind, book, node
 from tests.api.binding.test_two_servers import Unclosed
 from tests.api.harness import Api, serving
 
-from fathom.api.ledger.books import BOOKS, NODE_BOOKS
+from fathom.api.ledger.accounts import BOOKS, NODE_BOOKS
 from fathom.api.ledger.counting import drift
-from fathom.api.ledger.settling import MARKER, MARKER_RESOURCE, mend_ledger
+from fathom.api.ledger.recount import MARKER, MARKER_RESOURCE, mend_ledger
 from fathom.model.body import Body
 from fathom.store.memory import MemoryStore
 from fathom.store.protocol import Delete, Put, Store

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from fathom.api.agents import AgentAddress, address_of
+from fathom.api.agent_connections import AgentAddress, address_of
 from fathom.api.request import Request
+from fathom.api.resource_usage import node_metrics, pod_metrics
 from fathom.api.subresources.log import check_begun, container_of, log_options
-from fathom.api.usage import node_metrics, pod_metrics
 from fathom.model.errors import ApiError
 from fathom.model.objects import Obj
 

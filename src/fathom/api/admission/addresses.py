@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from ipaddress import AddressValueError, IPv4Address, IPv4Network
 from itertools import chain
 
-from fathom.api.admission.attempt import CREATE, DELETE, UPDATE, Attempt, Charge
+from fathom.api.admission.attempt import CREATE, DELETE, UPDATE, Charge, WriteAttempt
 from fathom.api.admission.plugin import Plugin
 from fathom.model import causes
 from fathom.model.body import Body
@@ -41,7 +41,7 @@ class ServiceAddresses(Plugin):
         self._rng = rng
         self._addresses = addresses
 
-    def mutate(self, attempt: Attempt, view: View) -> Obj:
+    def mutate(self, attempt: WriteAttempt, view: View) -> Obj:
         assert attempt.obj is not None
         spec = attempt.obj["spec"]
         if spec.get("type") == "ExternalName":
@@ -56,14 +56,14 @@ class ServiceAddresses(Plugin):
             spec["ports"] = self._with_node_ports(attempt, spec.get("ports") or [], view)
         return {**attempt.obj, "spec": spec}
 
-    def validate(self, attempt: Attempt, view: View) -> None:
+    def validate(self, attempt: WriteAttempt, view: View) -> None:
         if attempt.obj is None:
             return
         wrong = [*self._outside(attempt), *_taken(attempt, view)]
         if wrong:
             raise invalid(group="", kind="Service", name=attempt.name, causes=wrong)
 
-    def charge(self, attempt: Attempt, view: View) -> Sequence[Charge]:
+    def charge(self, attempt: WriteAttempt, view: View) -> Sequence[Charge]:
         before, after = dict.fromkeys(_claims(attempt.old)), dict.fromkeys(_claims(attempt.obj))
         if attempt.operation == DELETE or list(before) == list(after):
             return ()
@@ -74,7 +74,7 @@ class ServiceAddresses(Plugin):
         writes += [Delete(_key(claim)) for claim in lost]
         return (Charge(tuple(Expect(_key(claim), 0) for claim in gained), tuple(writes)),)
 
-    def release(self, attempt: Attempt, view: View) -> Sequence[Charge]:
+    def release(self, attempt: WriteAttempt, view: View) -> Sequence[Charge]:
         claims = _claims(attempt.old)
         return (Charge((), tuple(Delete(_key(claim)) for claim in claims)),) if claims else ()
 
@@ -88,7 +88,7 @@ class ServiceAddresses(Plugin):
                 return address
         raise internal(f"failed to allocate a serviceIP: range {self._addresses} is full")
 
-    def _with_node_ports(self, attempt: Attempt, ports: list[Obj], view: View) -> list[Obj]:
+    def _with_node_ports(self, attempt: WriteAttempt, ports: list[Obj], view: View) -> list[Obj]:
         taken = {port["nodePort"] for port in ports if port.get("nodePort")}
         done = []
         for port in ports:
@@ -99,7 +99,7 @@ class ServiceAddresses(Plugin):
             done.append(port)
         return done
 
-    def _outside(self, attempt: Attempt) -> Iterator[Cause]:
+    def _outside(self, attempt: WriteAttempt) -> Iterator[Cause]:
         """What it has already stays its own, also when the range is another one since."""
         assert attempt.obj is not None
         spec, before = attempt.obj["spec"], _claims(attempt.old)
@@ -175,7 +175,7 @@ def _range() -> str:
     return f"{NODE_PORTS.start}-{NODE_PORTS.stop - 1}"
 
 
-def _taken(attempt: Attempt, view: View) -> Iterator[Cause]:
+def _taken(attempt: WriteAttempt, view: View) -> Iterator[Cause]:
     before, owner = set(_claims(attempt.old)), Key(attempt.namespace, attempt.name)
     for claim in _claims(attempt.obj):
         seen = view.get(CLAIMS, Key("", claim))

@@ -20,7 +20,7 @@ DELETE: Final = "DELETE"
 CONNECT: Final = "CONNECT"
 
 
-class Attempt(msgspec.Struct):
+class WriteAttempt(msgspec.Struct):
     """What a caller wants to write. Plugins look at it; only the chain changes it."""
 
     operation: str
@@ -75,7 +75,7 @@ class Denied(ApiError):
         self.verdicts = verdicts
 
 
-def refused(attempt: Attempt, why: str, causes: Sequence[Cause] = ()) -> ApiError:
+def refused(attempt: WriteAttempt, why: str, causes: Sequence[Cause] = ()) -> ApiError:
     """403 as Kubernetes' own plugins give it."""
     resource = attempt.kind.resource
     message = f'{resource} "{attempt.name}" is forbidden: {why}'

@@ -3,10 +3,10 @@ of somebody who may use the class: the verb `use` on the CapacityClass."""
 
 from __future__ import annotations
 
-from fathom.api.admission.attempt import CREATE, UPDATE, Attempt, refused
+from fathom.api.admission.attempt import CREATE, UPDATE, WriteAttempt, refused
 from fathom.api.admission.plugin import Plugin
 from fathom.api.auth.authorize import Authorizer
-from fathom.api.request import Target
+from fathom.api.request import RequestTarget
 from fathom.kinds.capacity_class import CAPACITY_CLASS, CAPACITY_CLASSES, CapacityClass
 from fathom.kinds.scheduler_override import OVERRIDES
 from fathom.kinds.shape import GROUP, VERSION, read
@@ -25,26 +25,26 @@ class CapacityClassUse(Plugin):
     def __init__(self, authorizer: Authorizer) -> None:
         self._authorizer = authorizer
 
-    def validate(self, attempt: Attempt, view: View) -> None:
+    def validate(self, attempt: WriteAttempt, view: View) -> None:
         wanted = _opened(attempt) if attempt.kind.resource == OVERRIDES else _entered(attempt, view)
         if wanted and not self._may_use(attempt, wanted):
             why = f'{attempt.user.name} may not use capacity class "{wanted}"'
             raise refused(attempt, f"{why}: it needs the verb use on that CapacityClass")
 
-    def _may_use(self, attempt: Attempt, name: str) -> bool:
-        target = Target(
+    def _may_use(self, attempt: WriteAttempt, name: str) -> bool:
+        target = RequestTarget(
             verb="use", path="", group=GROUP, version=VERSION, plural="capacityclasses", name=name
         )
         return self._authorizer.authorize(attempt.user, target).allowed
 
 
-def _opened(attempt: Attempt) -> str:
+def _opened(attempt: WriteAttempt) -> str:
     """The class that an override opens, if this write has a say in it: for how long and how many, too."""
     spec, before = (attempt.obj or {}).get("spec"), (attempt.old or {}).get("spec")
     return "" if spec == before else str(lookup(spec, "changes", "allowReservedCapacityClass") or "")
 
 
-def _entered(attempt: Attempt, view: View) -> str:
+def _entered(attempt: WriteAttempt, view: View) -> str:
     """The class whose capacity a pod takes that comes with its node, past every scheduler, though its tenant
     is none of those. (A binding is judged by `api.binding`, in its own commit. What a node shows of itself
     runs there already.)"""

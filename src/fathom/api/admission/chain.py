@@ -7,7 +7,7 @@ from typing import TypeVar
 
 import msgspec
 
-from fathom.api.admission.attempt import Admitted, Attempt, Charge, Denied
+from fathom.api.admission.attempt import Admitted, Charge, Denied, WriteAttempt
 from fathom.api.admission.plugin import Plugin, overrides
 from fathom.kube.definitions.kind import Kind
 from fathom.model.audit import Verdict
@@ -58,7 +58,9 @@ class Chain:
             steps = self._steps[wanted] = Steps(*phases)
         return steps
 
-    def admit(self, attempt: Attempt, view: View, settle: Callable[[Obj], Obj] | None = None) -> Admitted:
+    def admit(
+        self, attempt: WriteAttempt, view: View, settle: Callable[[Obj], Obj] | None = None
+    ) -> Admitted:
         """The object as it will be stored, with what goes into its commit. `settle` completes it once nobody
         changes it any more. Raises `Denied`."""
         steps = self.for_kind(attempt.kind, attempt.operation, attempt.subresource)
@@ -75,7 +77,7 @@ class Chain:
             charges += self._run(plugin, plugin.charge, attempt, view, verdicts)
         return Admitted(attempt.obj, tuple(verdicts), tuple(charges), tuple(attempt.warnings))
 
-    def release(self, attempt: Attempt, view: View) -> tuple[Charge, ...]:
+    def release(self, attempt: WriteAttempt, view: View) -> tuple[Charge, ...]:
         """What goes into the commit that finally removes `attempt.old`."""
         steps = self.for_kind(attempt.kind, attempt.operation, attempt.subresource)
         charges: list[Charge] = []
@@ -83,7 +85,7 @@ class Chain:
             charges += self._run(plugin, plugin.release, attempt, view, [])
         return tuple(charges)
 
-    def _mutate(self, plugin: Plugin, attempt: Attempt, view: View, verdicts: list[Verdict]) -> None:
+    def _mutate(self, plugin: Plugin, attempt: WriteAttempt, view: View, verdicts: list[Verdict]) -> None:
         before = attempt.obj
         after = self._run(
             plugin, plugin.mutate if plugin.trusted else _checked(plugin), attempt, view, verdicts
@@ -99,8 +101,8 @@ class Chain:
     def _run(
         self,
         plugin: Plugin,
-        phase: Callable[[Attempt, View], T],
-        attempt: Attempt,
+        phase: Callable[[WriteAttempt, View], T],
+        attempt: WriteAttempt,
         view: View,
         verdicts: list[Verdict],
     ) -> T:
@@ -127,11 +129,11 @@ class Chain:
         return Denied(internal(why), (*verdicts, Verdict(plugin.name, denied=why)))
 
 
-def _checked(plugin: Plugin) -> Callable[[Attempt, View], Obj]:
+def _checked(plugin: Plugin) -> Callable[[WriteAttempt, View], Obj]:
     """A mutation that answers with plain JSON, and leaves alone what names the object: it would be stored
     under a key that says otherwise."""
 
-    def mutate(attempt: Attempt, view: View) -> Obj:
+    def mutate(attempt: WriteAttempt, view: View) -> Obj:
         before = identity(attempt.obj or {})
         after = plugin.mutate(attempt, view)
         if not isinstance(after, dict):
@@ -149,7 +151,7 @@ def identity(obj: Obj) -> tuple[object, ...]:
     return obj.get("kind"), obj.get("apiVersion"), meta.get("namespace"), meta.get("name"), meta.get("uid")
 
 
-def _copied(attempt: Attempt) -> Attempt:
+def _copied(attempt: WriteAttempt) -> WriteAttempt:
     """For plugins that may change in place what they are given: the stored object is shared by everyone."""
     return msgspec.structs.replace(attempt, obj=_copy(attempt.obj), old=_copy(attempt.old))
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from fathom.api.admission.attempt import CREATE, DELETE, UPDATE, Attempt, Charge, refused
+from fathom.api.admission.attempt import CREATE, DELETE, UPDATE, Charge, WriteAttempt, refused
 from fathom.api.admission.plugin import Plugin
 from fathom.model.accounts import SYSTEM_NAMESPACE, is_lease_for, lease_of
 from fathom.model.body import Body
@@ -46,7 +46,7 @@ class LeaseFence(Plugin):
     operations = frozenset({CREATE, UPDATE})
     trusted = True
 
-    def mutate(self, attempt: Attempt, view: View) -> Obj:
+    def mutate(self, attempt: WriteAttempt, view: View) -> Obj:
         assert attempt.obj is not None
         epoch = self._epoch(attempt, view)
         given = metadata(attempt.obj).get("annotations") or {}
@@ -55,7 +55,7 @@ class LeaseFence(Plugin):
         annotations = {**given, EPOCH_ANNOTATION: str(epoch)}
         return with_metadata(attempt.obj, annotations=annotations)
 
-    def charge(self, attempt: Attempt, view: View) -> Sequence[Charge]:
+    def charge(self, attempt: WriteAttempt, view: View) -> Sequence[Charge]:
         if not _changes_hands(attempt):
             return ()
         key = fence_key(Key(attempt.namespace, attempt.name))
@@ -70,7 +70,7 @@ class LeaseFence(Plugin):
         expected = Expect(key, seen.revision if seen else 0)
         return (Charge(preconditions=(expected,), writes=(Put(key, Body(fence)),)),)
 
-    def _epoch(self, attempt: Attempt, view: View) -> int:
+    def _epoch(self, attempt: WriteAttempt, view: View) -> int:
         """Grows with every change of hands, also over the lease's deletion: the fence stays. While it does
         not change hands the lease itself knows: our view of the fence may be behind, and nothing in this
         commit would notice."""
@@ -84,7 +84,7 @@ class LeaseFence(Plugin):
         return epoch + 1 if changes_hands else epoch
 
 
-def _changes_hands(attempt: Attempt) -> bool:
+def _changes_hands(attempt: WriteAttempt) -> bool:
     return _holder(attempt.obj) != _holder(attempt.old)
 
 
@@ -106,7 +106,7 @@ class Fencing(Plugin):
     subresources = None
     trusted = True
 
-    def charge(self, attempt: Attempt, view: View) -> Sequence[Charge]:
+    def charge(self, attempt: WriteAttempt, view: View) -> Sequence[Charge]:
         wanted = lease_of(attempt.user.name)
         if not attempt.fence:
             if wanted is not None and not _needs_no_fence(attempt, wanted):
@@ -121,7 +121,7 @@ class Fencing(Plugin):
         return (Charge(preconditions=(Expect(fence_key(lease), seen.revision),)),)
 
 
-def _needs_no_fence(attempt: Attempt, wanted: Key) -> bool:
+def _needs_no_fence(attempt: WriteAttempt, wanted: Key) -> bool:
     resource = attempt.kind.resource
     if resource == LEASES:
         return is_lease_for(wanted, Key(attempt.namespace, attempt.name))
@@ -130,7 +130,7 @@ def _needs_no_fence(attempt: Attempt, wanted: Key) -> bool:
     return resource in EVENTS
 
 
-def _unfenced(attempt: Attempt, wanted: Key) -> ApiError:
+def _unfenced(attempt: WriteAttempt, wanted: Key) -> ApiError:
     lease = f"{wanted.namespace}/{wanted.name}"
     return refused(
         attempt,

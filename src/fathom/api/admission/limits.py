@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from fathom.api.admission.attempt import CREATE, UPDATE, Attempt, refused
+from fathom.api.admission.attempt import CREATE, UPDATE, WriteAttempt, refused
 from fathom.api.admission.plugin import Plugin
 from fathom.model.objects import Obj, is_deleting, metadata
 from fathom.model.podresources import (
@@ -38,7 +38,7 @@ class LimitRanger(Plugin):
     operations = frozenset({CREATE, UPDATE})
     trusted = True
 
-    def mutate(self, attempt: Attempt, view: View) -> Obj:
+    def mutate(self, attempt: WriteAttempt, view: View) -> Obj:
         obj = attempt.obj
         assert obj is not None
         if attempt.kind.resource == "pods" and attempt.operation == CREATE:
@@ -49,7 +49,7 @@ class LimitRanger(Plugin):
                 obj = with_defaults(obj, item)
         return obj
 
-    def validate(self, attempt: Attempt, view: View) -> None:
+    def validate(self, attempt: WriteAttempt, view: View) -> None:
         obj = attempt.obj
         if (
             obj is None
@@ -63,7 +63,7 @@ class LimitRanger(Plugin):
             raise refused(attempt, faults[0] if len(faults) == 1 else f"[{', '.join(faults)}]")
 
 
-def _check_work(attempt: Attempt, pod: Obj, items: list[Obj]) -> None:
+def _check_work(attempt: WriteAttempt, pod: Obj, items: list[Obj]) -> None:
     """Every container is held against every amount of every LimitRange: the product is what it takes."""
     spec = pod.get("spec") or {}
     containers = len(spec.get("containers") or ()) + len(spec.get("initContainers") or ())

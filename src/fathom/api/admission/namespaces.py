@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from fathom.api.admission.attempt import CREATE, DELETE, Attempt, Charge, refused
+from fathom.api.admission.attempt import CREATE, DELETE, Charge, WriteAttempt, refused
 from fathom.api.admission.plugin import Plugin
 from fathom.model.errors import Cause, forbidden, not_found
 from fathom.model.objects import Key, Obj, is_deleting, lookup
@@ -24,7 +24,7 @@ class NamespaceLifecycle(Plugin):
     def __init__(self, immortal: frozenset[str] = IMMORTAL) -> None:
         self._immortal = immortal
 
-    def mutate(self, attempt: Attempt, view: View) -> Obj:
+    def mutate(self, attempt: WriteAttempt, view: View) -> Obj:
         """Changes nothing; refuses first, so that a missing namespace is said before anything that is missing
         in it."""
         assert attempt.obj is not None
@@ -36,13 +36,13 @@ class NamespaceLifecycle(Plugin):
                 raise refused(attempt, _terminating(attempt.namespace), (_terminating_cause(attempt),))
         return attempt.obj
 
-    def validate(self, attempt: Attempt, view: View) -> None:
+    def validate(self, attempt: WriteAttempt, view: View) -> None:
         doomed = attempt.operation == DELETE and attempt.kind.resource == NAMESPACES
         if doomed and attempt.name in self._immortal:
             message = f'{NAMESPACES} "{attempt.name}" is forbidden: this namespace may not be deleted'
             raise forbidden(message, resource=NAMESPACES, name=attempt.name)
 
-    def charge(self, attempt: Attempt, view: View) -> Sequence[Charge]:
+    def charge(self, attempt: WriteAttempt, view: View) -> Sequence[Charge]:
         """1. We see the namespace alive. 2. It is deleted, and its contents are listed to be removed. 3. Our
         object is stored, and nobody ever removes it. So the commit expects the namespace as we saw it."""
         if attempt.operation != CREATE or not _lives_in_a_namespace(attempt):
@@ -55,7 +55,7 @@ def is_terminating(namespace: Obj) -> bool:
     return is_deleting(namespace) or lookup(namespace, "status", "phase") == "Terminating"
 
 
-def _lives_in_a_namespace(attempt: Attempt) -> bool:
+def _lives_in_a_namespace(attempt: WriteAttempt) -> bool:
     # Reviews are answered, never stored: to say whether the namespace exists would tell too much.
     return bool(attempt.namespace) and attempt.kind.namespaced and not attempt.kind.virtual
 
@@ -68,6 +68,6 @@ def _terminating(namespace: str) -> str:
     return f"unable to create new content in namespace {namespace} because it is being terminated"
 
 
-def _terminating_cause(attempt: Attempt) -> Cause:
+def _terminating_cause(attempt: WriteAttempt) -> Cause:
     message = f"namespace {attempt.namespace} is being terminated"
     return Cause("metadata.namespace", "NamespaceTerminating", message)

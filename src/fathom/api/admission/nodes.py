@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from fathom.api.admission.attempt import CONNECT, CREATE, DELETE, UPDATE, Attempt
+from fathom.api.admission.attempt import CONNECT, CREATE, DELETE, UPDATE, WriteAttempt
 from fathom.api.admission.plugin import Plugin
 from fathom.api.auth.node_writes import restrict_node, with_others_conditions
-from fathom.api.request import Target
+from fathom.api.request import RequestTarget
 from fathom.model.accounts import NODES
 from fathom.model.objects import Obj
 from fathom.model.view import View
@@ -22,7 +22,7 @@ class NodeConditions(Plugin):
     subresources = frozenset({"", "status"})
     trusted = True
 
-    def mutate(self, attempt: Attempt, view: View) -> Obj:
+    def mutate(self, attempt: WriteAttempt, view: View) -> Obj:
         assert attempt.obj is not None
         if NODES not in attempt.user.groups:
             return attempt.obj
@@ -35,10 +35,10 @@ class NodeRestriction(Plugin):
     subresources = None
     trusted = True
 
-    def validate(self, attempt: Attempt, view: View) -> None:
+    def validate(self, attempt: WriteAttempt, view: View) -> None:
         if NODES not in attempt.user.groups:  # Nearly everybody; the rest is not worth building for them.
             return
-        target = Target(
+        target = RequestTarget(
             verb=VERBS[attempt.operation],
             path="",
             group=attempt.kind.group,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from fathom.api.admission.attempt import CREATE, UPDATE, Attempt, Charge
+from fathom.api.admission.attempt import CREATE, UPDATE, Charge, WriteAttempt
 from fathom.kube.definitions.kind import Kind
 from fathom.model.objects import Obj
 from fathom.model.view import View
@@ -27,19 +27,19 @@ class Plugin:
             return False
         return self.resources is None or kind.resource in self.resources
 
-    def mutate(self, attempt: Attempt, view: View) -> Obj:
+    def mutate(self, attempt: WriteAttempt, view: View) -> Obj:
         """The object as it should be: the same one, or a changed copy. May also refuse."""
         assert attempt.obj is not None
         return attempt.obj
 
-    def validate(self, attempt: Attempt, view: View) -> None:
+    def validate(self, attempt: WriteAttempt, view: View) -> None:
         """Raise an ApiError to refuse (`attempt.refused` words a 403). All mutations are done by now."""
 
-    def charge(self, attempt: Attempt, view: View) -> Sequence[Charge]:
+    def charge(self, attempt: WriteAttempt, view: View) -> Sequence[Charge]:
         """What must be true or written in the same commit. May also refuse."""
         return ()
 
-    def release(self, attempt: Attempt, view: View) -> Sequence[Charge]:
+    def release(self, attempt: WriteAttempt, view: View) -> Sequence[Charge]:
         """The same at an object's final removal; `attempt.old` is its last state. Cannot refuse."""
         return ()
 

@@ -28,7 +28,7 @@ from fathom.api.admission.trust_bundles import TrustBundleAttest
 from fathom.api.admission.unenforced import UnenforcedKinds
 from fathom.api.auth.authorize import Authorizer
 from fathom.api.binding.placing import NodePlacement, PlacementRules
-from fathom.api.ledger.keeper import LedgerKeeper
+from fathom.api.ledger.admission import LedgerKeeper
 from fathom.seams.outside import Clock
 
 GROUP = "fathom.admission"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fathom.api.admission.attempt import CREATE, UPDATE, Attempt, refused
+from fathom.api.admission.attempt import CREATE, UPDATE, WriteAttempt, refused
 from fathom.api.admission.plugin import Plugin
 from fathom.api.auth.references import SECRETS, projected_tokens, references
 from fathom.model.mirror import is_mirror
@@ -23,7 +23,7 @@ class ServiceAccount(Plugin):
     operations = frozenset({CREATE})
     trusted = True
 
-    def mutate(self, attempt: Attempt, view: View) -> Obj:
+    def mutate(self, attempt: WriteAttempt, view: View) -> Obj:
         pod = attempt.obj
         assert pod is not None
         spec = pod.get("spec") or {}
@@ -37,7 +37,7 @@ class ServiceAccount(Plugin):
             added["automountServiceAccountToken"] = False
         return {**pod, "spec": {**spec, **added}} if added else pod
 
-    def validate(self, attempt: Attempt, view: View) -> None:
+    def validate(self, attempt: WriteAttempt, view: View) -> None:
         """A mirror pod shows what a node runs by itself, and opens nothing: see `auth.nodes`."""
         pod = attempt.obj or {}
         fault = _mirror_fault(pod) if is_mirror(pod) else None
@@ -70,7 +70,7 @@ class DefaultTolerationSeconds(Plugin):
     def __init__(self, not_ready_s: int = TOLERATION_S, unreachable_s: int = TOLERATION_S) -> None:
         self._defaults = ((NOT_READY_TAINT, not_ready_s), (UNREACHABLE_TAINT, unreachable_s))
 
-    def mutate(self, attempt: Attempt, view: View) -> Obj:
+    def mutate(self, attempt: WriteAttempt, view: View) -> Obj:
         assert attempt.obj is not None
         spec = attempt.obj.get("spec") or {}
         present = spec.get("tolerations") or []

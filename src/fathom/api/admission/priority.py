@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fathom.api.admission.attempt import CREATE, UPDATE, Attempt, refused
+from fathom.api.admission.attempt import CREATE, UPDATE, WriteAttempt, refused
 from fathom.api.admission.plugin import Plugin
 from fathom.kube.rules.cluster.priority_classes import SYSTEM_PREFIX, USER_VALUE_MAX
 from fathom.model import causes
@@ -26,7 +26,7 @@ class Priority(Plugin):
     operations = frozenset({CREATE, UPDATE})
     trusted = True
 
-    def mutate(self, attempt: Attempt, view: View) -> Obj:
+    def mutate(self, attempt: WriteAttempt, view: View) -> Obj:
         assert attempt.obj is not None
         if attempt.kind.resource != "pods":
             return attempt.obj
@@ -34,7 +34,7 @@ class Priority(Plugin):
             return _kept(attempt.obj, attempt.old or {})
         return _resolved(attempt, attempt.obj, view)
 
-    def validate(self, attempt: Attempt, view: View) -> None:
+    def validate(self, attempt: WriteAttempt, view: View) -> None:
         if attempt.kind.resource != CLASSES or attempt.obj is None:
             return
         found = class_causes(attempt.obj, attempt.old)
@@ -59,7 +59,7 @@ def _kept(pod: Obj, old: Obj) -> Obj:
     return {**pod, "spec": {**spec, **lost}} if lost else pod
 
 
-def _resolved(attempt: Attempt, pod: Obj, view: View) -> Obj:
+def _resolved(attempt: WriteAttempt, pod: Obj, view: View) -> Obj:
     spec = pod.get("spec") or {}
     name = spec.get("priorityClassName")
     chosen = find_class(view, name) if name else default_class(view)

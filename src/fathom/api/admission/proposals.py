@@ -3,7 +3,7 @@ them, and somebody else decides: neither who made one, nor any account of fathom
 
 from __future__ import annotations
 
-from fathom.api.admission.attempt import CREATE, UPDATE, Attempt, refused
+from fathom.api.admission.attempt import CREATE, UPDATE, WriteAttempt, refused
 from fathom.api.admission.plugin import Plugin
 from fathom.kinds.repair_proposal import OVER, PROPOSALS
 from fathom.model.accounts import REPAIR, is_own
@@ -20,14 +20,14 @@ class RepairProposals(Plugin):
     subresources = frozenset({"", APPROVAL})
     trusted = True
 
-    def validate(self, attempt: Attempt, view: View) -> None:
+    def validate(self, attempt: WriteAttempt, view: View) -> None:
         if attempt.operation == CREATE and (attempt.user.name != REPAIR or attempt.user.impersonator):
             raise refused(attempt, f"only {REPAIR} makes proposals, from what repair has found")
         if attempt.subresource == APPROVAL:
             _check_approval(attempt)
 
 
-def _check_approval(attempt: Attempt) -> None:
+def _check_approval(attempt: WriteAttempt) -> None:
     status = (attempt.old or {}).get("status") or {}
     if is_own(attempt.user) or attempt.user.name == status.get("maker"):
         raise refused(attempt, f"{attempt.user.name} may not decide about proposals: a person does")

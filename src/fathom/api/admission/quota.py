@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 import msgspec
 
-from fathom.api.admission.attempt import CREATE, DELETE, UPDATE, Attempt, Charge, refused
+from fathom.api.admission.attempt import CREATE, DELETE, UPDATE, Charge, WriteAttempt, refused
 from fathom.api.admission.plugin import Plugin
 from fathom.api.admission.scopes import in_scope
 from fathom.api.admission.usage import CHANGEABLE, PODS, counted_by, unasked, usage_of
@@ -34,7 +34,7 @@ QUOTAS = "resourcequotas"
 NAMES_MAX = 10_000
 
 
-class Account(msgspec.Struct, frozen=True):
+class QuotaAccount(msgspec.Struct, frozen=True):
     """One quota as it stands."""
 
     name: str
@@ -49,7 +49,7 @@ class ResourceQuota(Plugin):
     subresources = frozenset({"", "status", "resize"})
     trusted = True
 
-    def mutate(self, attempt: Attempt, view: View) -> Obj:
+    def mutate(self, attempt: WriteAttempt, view: View) -> Obj:
         """A quota that is new or says something new starts from a count."""
         quota, old = attempt.obj, attempt.old
         assert quota is not None
@@ -59,16 +59,16 @@ class ResourceQuota(Plugin):
             return quota
         return {**quota, "status": recount(quota, view)}
 
-    def charge(self, attempt: Attempt, view: View) -> Sequence[Charge]:
+    def charge(self, attempt: WriteAttempt, view: View) -> Sequence[Charge]:
         if attempt.operation == DELETE or not _may_change(attempt):
             return ()
         return tuple(_settle(attempt, view))
 
-    def release(self, attempt: Attempt, view: View) -> Sequence[Charge]:
+    def release(self, attempt: WriteAttempt, view: View) -> Sequence[Charge]:
         return tuple(_settle(attempt, view))
 
 
-def _may_change(attempt: Attempt) -> bool:
+def _may_change(attempt: WriteAttempt) -> bool:
     """A quick look: nearly all updates change no sum, and of most kinds none can."""
     if attempt.operation == CREATE:
         return True
@@ -82,7 +82,7 @@ def _may_change(attempt: Attempt) -> bool:
     return bool(obj.get("spec") != old.get("spec"))
 
 
-def _settle(attempt: Attempt, view: View) -> Iterator[Charge]:
+def _settle(attempt: WriteAttempt, view: View) -> Iterator[Charge]:
     """The changes to every quota that counts the old or the new object."""
     resource = attempt.kind.resource
     names_left = NAMES_MAX
@@ -105,7 +105,7 @@ def _settle(attempt: Attempt, view: View) -> Iterator[Charge]:
             yield _booked(attempt.namespace, account, change)
 
 
-def _account(name: str, seen: Seen, resource: str, view: View) -> Account | None:
+def _account(name: str, seen: Seen, resource: str, view: View) -> QuotaAccount | None:
     """The quota's numbers, or None if it counts nothing of the resource."""
     hard = lookup(seen.obj, "spec", "hard") or {}
     if not any(resource in counted_by(one) for one in hard):
@@ -113,23 +113,23 @@ def _account(name: str, seen: Seen, resource: str, view: View) -> Account | None
     used = lookup(seen.obj, "status", "used") or {}
     if any(one not in used for one in hard):  # Nobody has counted yet: a quota from a backup, say.
         used = recount(seen.obj, view)["used"]
-    return Account(name, seen, amounts(hard), amounts(used))
+    return QuotaAccount(name, seen, amounts(hard), amounts(used))
 
 
-def _change(account: Account, resource: str, new: Obj | None, old: Obj | None) -> Amounts:
+def _change(account: QuotaAccount, resource: str, new: Obj | None, old: Obj | None) -> Amounts:
     """What the quota's sums change by. An update may also move an object into or out of a scope."""
     after = _counted(account, resource, new)
     before = _counted(account, resource, old)
     return {name: one for name, one in subtracted(after, before).items() if one}
 
 
-def _counted(account: Account, resource: str, obj: Obj | None) -> Amounts:
+def _counted(account: QuotaAccount, resource: str, obj: Obj | None) -> Amounts:
     if obj is None or not in_scope(account.seen.obj, resource, obj):
         return {}
     return {name: one for name, one in usage_of(resource, obj).items() if name in account.hard}
 
 
-def _check_asked(attempt: Attempt, pod: Obj, account: Account) -> None:
+def _check_asked(attempt: WriteAttempt, pod: Obj, account: QuotaAccount) -> None:
     if not in_scope(account.seen.obj, PODS, pod):
         return
     missing = unasked(pod, frozenset(account.hard))
@@ -139,7 +139,7 @@ def _check_asked(attempt: Attempt, pod: Obj, account: Account) -> None:
         raise refused(attempt, why, (Cause("", QUOTA_NEEDS_REQUESTS, why),))
 
 
-def _check_room(attempt: Attempt, account: Account, change: Amounts) -> None:
+def _check_room(attempt: WriteAttempt, account: QuotaAccount, change: Amounts) -> None:
     """Only what grows can exceed: a quota that was lowered below its use still lets go."""
     exceeded = [
         name
@@ -150,7 +150,9 @@ def _check_room(attempt: Attempt, account: Account, change: Amounts) -> None:
         raise _exceeded(attempt, account, change, sorted(exceeded))
 
 
-def _exceeded(attempt: Attempt, account: Account, change: Amounts, names: Sequence[str]) -> ApiError:
+def _exceeded(
+    attempt: WriteAttempt, account: QuotaAccount, change: Amounts, names: Sequence[str]
+) -> ApiError:
     def listed(source: Amounts) -> str:
         return ",".join(f"{name}={source.get(name, ZERO)}" for name in names)
 
@@ -161,7 +163,7 @@ def _exceeded(attempt: Attempt, account: Account, change: Amounts, names: Sequen
     return refused(attempt, why, (Cause("", QUOTA_EXCEEDED, why),))
 
 
-def _booked(namespace: str, account: Account, change: Amounts) -> Charge:
+def _booked(namespace: str, account: QuotaAccount, change: Amounts) -> Charge:
     used = added(account.used, change)
     # Below zero would mean that an object was counted out that was never counted in.
     sums = {name: str(max(used.get(name, ZERO), ZERO)) for name in account.hard}

@@ -3,7 +3,7 @@ them and of Services whether connections to them fail, and nothing else."""
 
 from __future__ import annotations
 
-from fathom.api.admission.attempt import UPDATE, Attempt, refused
+from fathom.api.admission.attempt import UPDATE, WriteAttempt, refused
 from fathom.api.admission.plugin import Plugin
 from fathom.model.accounts import GATEWAY
 from fathom.model.conditions import CONNECTIONS_FAIL, SERVING_CONDITION
@@ -20,7 +20,7 @@ class GatewayReports(Plugin):
     subresources = frozenset({"status"})
     trusted = True
 
-    def validate(self, attempt: Attempt, view: View) -> None:
+    def validate(self, attempt: WriteAttempt, view: View) -> None:
         if attempt.user.name != GATEWAY:
             return
         resource = attempt.kind.resource

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fathom.api.admission.attempt import CREATE, UPDATE, Attempt
+from fathom.api.admission.attempt import CREATE, UPDATE, WriteAttempt
 from fathom.api.admission.plugin import Plugin
 from fathom.api.auth.authorize import Authorizer
 from fathom.api.auth.escalation import check_escalation
@@ -19,6 +19,6 @@ class RoleEscalation(Plugin):
     def __init__(self, authorizer: Authorizer) -> None:
         self._authorizer = authorizer
 
-    def validate(self, attempt: Attempt, view: View) -> None:
+    def validate(self, attempt: WriteAttempt, view: View) -> None:
         if attempt.obj is not None:
             check_escalation(attempt.user, attempt.kind, attempt.obj, attempt.old, self._authorizer)

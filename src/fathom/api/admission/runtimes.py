@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fathom.api.admission.attempt import CREATE, Attempt, refused
+from fathom.api.admission.attempt import CREATE, WriteAttempt, refused
 from fathom.api.admission.plugin import Plugin
 from fathom.model.objects import Key, Obj, lookup
 from fathom.model.quantity import parse
@@ -17,7 +17,7 @@ class RuntimeClass(Plugin):
     operations = frozenset({CREATE})
     trusted = True
 
-    def mutate(self, attempt: Attempt, view: View) -> Obj:
+    def mutate(self, attempt: WriteAttempt, view: View) -> Obj:
         pod = attempt.obj
         assert pod is not None
         spec = pod.get("spec") or {}
@@ -31,7 +31,7 @@ class RuntimeClass(Plugin):
         return {**pod, "spec": {**spec, **added}} if added else pod
 
 
-def _overhead(attempt: Attempt, spec: Obj, found: Obj) -> Obj:
+def _overhead(attempt: WriteAttempt, spec: Obj, found: Obj) -> Obj:
     fixed = lookup(found, "overhead", "podFixed")
     if not fixed:
         return {}
@@ -45,7 +45,7 @@ def _alike(one: Obj, other: Obj) -> bool:
     return next(amounts) == next(amounts)
 
 
-def _scheduling(attempt: Attempt, spec: Obj, found: Obj) -> Obj:
+def _scheduling(attempt: WriteAttempt, spec: Obj, found: Obj) -> Obj:
     added: Obj = {}
     wanted, own = lookup(found, "scheduling", "nodeSelector") or {}, spec.get("nodeSelector") or {}
     clashing = next((key for key in wanted if own.get(key, wanted[key]) != wanted[key]), None)

@@ -6,10 +6,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from fathom.api.admission.attempt import CREATE, UPDATE, Attempt, refused
+from fathom.api.admission.attempt import CREATE, UPDATE, WriteAttempt, refused
 from fathom.api.admission.plugin import Plugin
 from fathom.api.auth.authorize import Authorizer
-from fathom.api.request import Target
+from fathom.api.request import RequestTarget
 from fathom.kinds.capacity_class import CAPACITY_CLASSES
 from fathom.kinds.reservation import RESERVATIONS
 from fathom.kinds.shape import GROUP, VERSION
@@ -37,9 +37,9 @@ class TenantUse(Plugin):
             return False
         return kind.resource in HOLDERS or kind.resource == NAMESPACES or bool(_template(kind))
 
-    def validate(self, attempt: Attempt, view: View) -> None:
+    def validate(self, attempt: WriteAttempt, view: View) -> None:
         for tenant in _tenants(attempt, view):
-            wanted = Target(
+            wanted = RequestTarget(
                 verb="use", path="", group=GROUP, version=VERSION, plural="tenantquotas", name=tenant
             )
             if not self._authorizer.authorize(attempt.user, wanted).allowed:
@@ -50,7 +50,7 @@ def _template(kind: Kind) -> tuple[str, ...]:
     return strategy_for(kind.resource).template
 
 
-def _tenants(attempt: Attempt, view: View) -> Iterator[str]:
+def _tenants(attempt: WriteAttempt, view: View) -> Iterator[str]:
     """Whose quotas the writer must be allowed to use for what changes."""
     obj, old = attempt.obj or {}, attempt.old or {}
     if attempt.kind.resource == NAMESPACES:
@@ -67,7 +67,7 @@ def _tenants(attempt: Attempt, view: View) -> Iterator[str]:
         yield named
 
 
-def _of_namespace(attempt: Attempt, obj: Obj, old: Obj, view: View) -> Iterator[str]:
+def _of_namespace(attempt: WriteAttempt, obj: Obj, old: Obj, view: View) -> Iterator[str]:
     """Into a tenant, and out of one: who leaves it leaves its limits too. A namespace is its own tenant; one
     that takes the name of a tenant that has something already is that tenant's."""
     into, out_of = (labels_of(one).get(TENANT) or attempt.name for one in (obj, old))

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from fathom.api.admission.attempt import CREATE, UPDATE, Attempt
+from fathom.api.admission.attempt import CREATE, UPDATE, WriteAttempt
 from fathom.api.admission.plugin import Plugin
 from fathom.api.auth.authorize import Authorizer
-from fathom.api.request import Target
+from fathom.api.request import RequestTarget
 from fathom.model.causes import quoted
 from fathom.model.errors import forbidden
 from fathom.model.objects import lookup
@@ -25,7 +25,7 @@ class TrustBundleAttest(Plugin):
     def __init__(self, authorizer: Authorizer) -> None:
         self._authorizer = authorizer
 
-    def validate(self, attempt: Attempt, view: View) -> None:
+    def validate(self, attempt: WriteAttempt, view: View) -> None:
         signer = str(lookup(attempt.obj or {}, "spec", "signerName") or "")
         if signer and not self._may_attest(attempt.user, signer):
             why = f"user not permitted to attest for signerName {quoted(signer)}"
@@ -39,6 +39,6 @@ class TrustBundleAttest(Plugin):
         return any(self._authorizer.authorize(user, _attest(name)).allowed for name in names)
 
 
-def _attest(signer: str) -> Target:
+def _attest(signer: str) -> RequestTarget:
     path = f"/apis/{GROUP}/v1/signers/{signer}"
-    return Target(verb="attest", path=path, group=GROUP, version="v1", plural="signers", name=signer)
+    return RequestTarget(verb="attest", path=path, group=GROUP, version="v1", plural="signers", name=signer)

@@ -6,7 +6,7 @@ table is `api/kinds/unenforced.py`.
 
 from __future__ import annotations
 
-from fathom.api.admission.attempt import Attempt, refused
+from fathom.api.admission.attempt import WriteAttempt, refused
 from fathom.api.admission.plugin import Plugin
 from fathom.kube.definitions.unenforced import ACCEPT, RESOURCES, UnenforcedRule, is_accepted, unenforced
 from fathom.model.errors import ApiError, Cause
@@ -26,7 +26,7 @@ class UnenforcedKinds(Plugin):
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
 
-    def validate(self, attempt: Attempt, view: View) -> None:
+    def validate(self, attempt: WriteAttempt, view: View) -> None:
         obj, old = attempt.obj or {}, attempt.old
         if old is not None and is_deleting(old):
             return  # Its finalizers are being worked off.
@@ -57,7 +57,7 @@ def _by_field(resource: str, obj: Obj) -> dict[str, tuple[object, ...]]:
     return {one.rule.field: one.values for one in unenforced(resource, obj)}
 
 
-def _refused(attempt: Attempt, rule: UnenforcedRule) -> ApiError:
+def _refused(attempt: WriteAttempt, rule: UnenforcedRule) -> ApiError:
     how = f'to store it all the same, set the annotation {ACCEPT}: "true"'
     cause = Cause(rule.field or "kind", "Unenforced", rule.says)
     return refused(attempt, f"{rule.says}; {how}", (cause,))

@@ -29,20 +29,20 @@ DELETED_GRACE_S = 60  # As kube-apiserver: a pod that is being deleted may finis
 BOUND = {"Pod": ("pods", True), "Secret": ("secrets", True), "Node": ("nodes", False)}
 
 
-class Named(msgspec.Struct, frozen=True):
+class NamedObject(msgspec.Struct, frozen=True):
     name: str
     uid: str
 
 
 class Kubernetes(msgspec.Struct, frozen=True, omit_defaults=True):
     namespace: str
-    serviceaccount: Named
-    pod: Named | None = None
-    secret: Named | None = None
-    node: Named | None = None
+    serviceaccount: NamedObject
+    pod: NamedObject | None = None
+    secret: NamedObject | None = None
+    node: NamedObject | None = None
 
 
-class Claims(msgspec.Struct, frozen=True):
+class TokenClaims(msgspec.Struct, frozen=True):
     aud: tuple[str, ...]
     exp: int
     iat: int
@@ -71,7 +71,9 @@ class AccountTokens:
         self.clock = clock
         self._ids = ids
         self.audiences = tuple(audiences)  # Those this server answers to.
-        self._verified: dict[bytes, tuple[Claims, User]] = {}  # sha256(token) -> what a good signature said.
+        self._verified: dict[
+            bytes, tuple[TokenClaims, User]
+        ] = {}  # sha256(token) -> what a good signature said.
 
     def issue_token(
         self,
@@ -83,13 +85,13 @@ class AccountTokens:
     ) -> str:
         now_s = self.clock.now_ns() // SECOND_NS
         namespace, name = metadata(account)["namespace"], metadata(account)["name"]
-        claims = Claims(
+        claims = TokenClaims(
             aud=tuple(audiences) or self.audiences,
             exp=now_s + expiration_s,
             iat=now_s,
             iss=ISSUER,
             jti=self._ids.uid(),
-            kubernetes=Kubernetes(namespace, Named(name, uid_of(account)), **_bound(bound, self.view)),
+            kubernetes=Kubernetes(namespace, NamedObject(name, uid_of(account)), **_bound(bound, self.view)),
             nbf=now_s,
             sub=account_user(namespace, name),
         )
@@ -110,7 +112,7 @@ class AccountTokens:
         fault = self._fault(claims)
         return Accepted(user, shared) if fault is None else Refused(fault)
 
-    def _verify(self, token: str, digest: bytes) -> tuple[Claims, User] | None:
+    def _verify(self, token: str, digest: bytes) -> tuple[TokenClaims, User] | None:
         found = self._verified.get(digest)
         if found is not None:
             return found
@@ -123,7 +125,7 @@ class AccountTokens:
         self._verified[digest] = found = (claims, _user(claims))
         return found
 
-    def _fault(self, claims: Claims) -> str | None:
+    def _fault(self, claims: TokenClaims) -> str | None:
         now_s = self.clock.now_ns() // SECOND_NS
         if now_s >= claims.exp:
             return "service account token has expired"
@@ -143,7 +145,7 @@ class AccountTokens:
                     return f"service account token has been invalidated: {kind.lower()} was deleted"
         return None
 
-    def _gone(self, resource: str, key: Key, named: Named) -> bool:
+    def _gone(self, resource: str, key: Key, named: NamedObject) -> bool:
         seen = self.view.get(resource, key)
         if seen is None or uid_of(seen.obj) != named.uid:
             return True
@@ -153,9 +155,9 @@ class AccountTokens:
         return self.clock.now_ns() > (moment_ns(deleted) or 0) + DELETED_GRACE_S * SECOND_NS
 
 
-def _claims(raw: bytes) -> Claims | None:
+def _claims(raw: bytes) -> TokenClaims | None:
     try:
-        claims = msgspec.json.decode(raw, type=Claims)
+        claims = msgspec.json.decode(raw, type=TokenClaims)
     except ValueError:
         return None
     about = claims.kubernetes
@@ -163,7 +165,7 @@ def _claims(raw: bytes) -> Claims | None:
     return claims if claims.iss == ISSUER and claims.sub == subject else None
 
 
-def _user(claims: Claims) -> User:
+def _user(claims: TokenClaims) -> User:
     about = claims.kubernetes
     extra = [("authentication.kubernetes.io/credential-id", (f"JTI={claims.jti}",))]
     for label, named in (("node", about.node), ("pod", about.pod)):
@@ -178,12 +180,12 @@ def _user(claims: Claims) -> User:
     )
 
 
-def _bound(bound: Obj | None, view: View) -> dict[str, Named]:
+def _bound(bound: Obj | None, view: View) -> dict[str, NamedObject]:
     """The claim for the bound object; a pod's token also names the node that it runs on."""
     if bound is None:
         return {}
     kind = str(bound["kind"])
-    claims = {kind.lower(): Named(str(metadata(bound)["name"]), uid_of(bound))}
+    claims = {kind.lower(): NamedObject(str(metadata(bound)["name"]), uid_of(bound))}
     node = (bound.get("spec") or {}).get("nodeName") if kind == "Pod" else None
     seen = view.get("nodes", Key("", node)) if node else None
-    return {**claims, "node": Named(str(node), uid_of(seen.obj))} if seen else claims
+    return {**claims, "node": NamedObject(str(node), uid_of(seen.obj))} if seen else claims

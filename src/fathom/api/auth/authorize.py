@@ -8,8 +8,8 @@ until one of its four resources changes.
 from __future__ import annotations
 
 from fathom.api.auth.nodes import NodeAccess
-from fathom.api.auth.rbac import Decision, Rbac, Rules
-from fathom.api.request import Target
+from fathom.api.auth.rbac import Rbac, RbacDecision, RbacRules
+from fathom.api.request import RequestTarget
 from fathom.model.accounts import NODES
 from fathom.model.causes import quoted
 from fathom.model.errors import ApiError, forbidden
@@ -24,9 +24,9 @@ REMEMBERED_CHARS_MAX = 2048
 
 PUBLIC = ("/healthz", "/livez", "/readyz", "/version")
 
-_MASTER = Decision(True)
-_HEALTH = Decision(True)
-_BY_NAME = Decision(False)  # In the memory: ask again with the object's name.
+_MASTER = RbacDecision(True)
+_HEALTH = RbacDecision(True)
+_BY_NAME = RbacDecision(False)  # In the memory: ask again with the object's name.
 
 
 def is_public(path: str) -> bool:
@@ -39,10 +39,10 @@ class Authorizer:
         self.view = view
         self.rbac = Rbac(view)
         self._nodes = NodeAccess(view)
-        self._remembered: dict[tuple[object, ...], Decision] = {}  # Valid while the stamp is `_stamp`.
+        self._remembered: dict[tuple[object, ...], RbacDecision] = {}  # Valid while the stamp is `_stamp`.
         self._stamp = (-1, -1, -1, -1)
 
-    def authorize(self, user: User, target: Target) -> Decision:
+    def authorize(self, user: User, target: RequestTarget) -> RbacDecision:
         groups = user.groups
         if MASTERS in groups:
             return _MASTER
@@ -67,15 +67,15 @@ class Authorizer:
             return self._nodes.decide(user, target)
         return decision
 
-    def require(self, user: User, target: Target) -> None:
+    def require(self, user: User, target: RequestTarget) -> None:
         decision = self.authorize(user, target)
         if not decision.allowed:
             raise refusal(user, target, decision.reason)
 
-    def rules_for(self, user: User, namespace: str) -> Rules:
+    def rules_for(self, user: User, namespace: str) -> RbacRules:
         return self.rbac.rules_for(user, namespace)
 
-    def _look_closer(self, user: User, target: Target, key: tuple[object, ...]) -> Decision:
+    def _look_closer(self, user: User, target: RequestTarget, key: tuple[object, ...]) -> RbacDecision:
         named = (*key, target.name)
         decision = self._remembered.get(named)
         if decision is not None:
@@ -89,7 +89,7 @@ class Authorizer:
         self._remember(named if by_name else key, decision)
         return decision
 
-    def _remember(self, key: tuple[object, ...], decision: Decision) -> None:
+    def _remember(self, key: tuple[object, ...], decision: RbacDecision) -> None:
         if sum(len(part) for part in key if isinstance(part, str)) > REMEMBERED_CHARS_MAX:
             return  # A made-up address: nobody asks twice.
         if len(self._remembered) >= REMEMBERED_MAX:
@@ -97,7 +97,7 @@ class Authorizer:
         self._remembered[key] = decision
 
 
-def refusal(user: User, target: Target, reason: str = "") -> ApiError:
+def refusal(user: User, target: RequestTarget, reason: str = "") -> ApiError:
     """403 in kube-apiserver's words: pods is forbidden: User "jane" cannot list resource "pods" in ..."""
     message = _cannot(user, target) + (f": {reason}" if reason else "")
     if not target.plural:
@@ -107,7 +107,7 @@ def refusal(user: User, target: Target, reason: str = "") -> ApiError:
     return forbidden(f"{whom} is forbidden: {message}", resource=resource, name=target.name)
 
 
-def _cannot(user: User, target: Target) -> str:
+def _cannot(user: User, target: RequestTarget) -> str:
     who = f"User {quoted(user.name)} cannot {target.verb}"
     if not target.plural:
         return f"{who} path {quoted(target.path)}"

@@ -20,7 +20,7 @@ from fathom.api.auth.own_roles import (
     Row,
 )
 from fathom.api.auth.rbac import CLUSTER_ROLE_BINDINGS, CLUSTER_ROLES, GROUP, ROLE_BINDINGS
-from fathom.api.auth.rules import Rule, as_wire, rules_of, uncovered
+from fathom.api.auth.rules import RbacRule, as_wire, rules_of, uncovered
 from fathom.kinds.all import KINDS
 from fathom.kinds.definition import KindDefinition
 from fathom.kinds.shape import GROUP as OWN_GROUP
@@ -273,10 +273,10 @@ def _extended(found: Obj, field: str, missing: list[Obj]) -> Obj | None:
     return {**found, field: [*(found.get(field) or ()), *missing]} if missing else None
 
 
-def _rule(row: Row) -> Rule:
+def _rule(row: Row) -> RbacRule:
     if len(row) == 2:
-        return Rule(verbs=tuple(row[0].split()), urls=tuple(row[1].split()))
-    return Rule(
+        return RbacRule(verbs=tuple(row[0].split()), urls=tuple(row[1].split()))
+    return RbacRule(
         verbs=tuple(row[0].split()),
         groups=tuple("" if group == "-" else group for group in row[1].split()),
         resources=tuple(row[2].split()),
@@ -292,7 +292,7 @@ def _meta(name: str, labels: dict[str, str] | None = None) -> Obj:
     }
 
 
-def _role(name: str, rules: list[Rule]) -> Obj:
+def _role(name: str, rules: list[RbacRule]) -> Obj:
     part_of = name.removeprefix("system:aggregate-to-")
     labels = {f"{AGGREGATE}{part_of}": "true"} if part_of != name else {}
     return {

@@ -13,13 +13,13 @@ from fathom.api.auth.authorize import Authorizer
 from fathom.api.auth.rbac import GROUP
 from fathom.api.auth.rules import (
     EVERYTHING,
-    Rule,
+    RbacRule,
     describe_missing,
     quoted_list,
     rules_of,
     uncovered,
 )
-from fathom.api.request import Target
+from fathom.api.request import RequestTarget
 from fathom.kube.definitions.kind import Kind
 from fathom.model.causes import quoted
 from fathom.model.errors import ApiError, forbidden, not_found
@@ -82,13 +82,15 @@ def _check_binding(user: User, kind: Kind, obj: Obj, authorizer: Authorizer) -> 
         raise _refused(kind, metadata(obj).get("name") or "", fault)
 
 
-def _role(verb: str, *, plural: str, namespace: str, name: str) -> Target:
-    return Target(
+def _role(verb: str, *, plural: str, namespace: str, name: str) -> RequestTarget:
+    return RequestTarget(
         verb=verb, path="", group=GROUP, version="v1", plural=plural, namespace=namespace, name=name
     )
 
 
-def missing_rights(user: User, rules: Sequence[Rule], namespace: str, authorizer: Authorizer) -> str | None:
+def missing_rights(
+    user: User, rules: Sequence[RbacRule], namespace: str, authorizer: Authorizer
+) -> str | None:
     """What the user would give away without holding it, in kube-apiserver's words; None if nothing."""
     held = authorizer.rules_for(user, namespace)
     missing = uncovered(held.rules, rules)

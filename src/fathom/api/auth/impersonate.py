@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from urllib.parse import unquote
 
 from fathom.api.auth.authorize import Authorizer
-from fathom.api.request import Target
+from fathom.api.request import RequestTarget
 from fathom.model.errors import bad_request
 from fathom.model.user import ANONYMOUS, AUTHENTICATED, UNAUTHENTICATED, User
 
@@ -70,7 +70,7 @@ def _completed(name: str, groups: tuple[str, ...]) -> tuple[str, ...]:
     return (*groups, UNAUTHENTICATED if name == ANONYMOUS else AUTHENTICATED)
 
 
-def _needs(wanted: User, *, named: tuple[str, ...]) -> Iterator[Target]:
+def _needs(wanted: User, *, named: tuple[str, ...]) -> Iterator[RequestTarget]:
     """What must be allowed. Groups that come with the user by themselves need no permission of their own."""
     account = _account(wanted.name)
     if account:
@@ -88,8 +88,8 @@ def _needs(wanted: User, *, named: tuple[str, ...]) -> Iterator[Target]:
 
 def _impersonate(
     plural: str, name: str, *, group: str = "", namespace: str = "", subresource: str = ""
-) -> Target:
-    return Target(
+) -> RequestTarget:
+    return RequestTarget(
         verb="impersonate",
         path="",
         group=group,

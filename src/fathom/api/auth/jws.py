@@ -23,7 +23,7 @@ PublicKey = ec.EllipticCurvePublicKey | rsa.RSAPublicKey
 TOKEN_BYTES_MAX = 16 * 1024  # A bound service account token has about 1 KiB.
 
 
-class Header(msgspec.Struct, frozen=True):
+class TokenHeader(msgspec.Struct, frozen=True):
     alg: str
     kid: str = ""
 
@@ -59,8 +59,8 @@ class VerifyingKey:
         signed, _, signature = token.rpartition(".")
         head, _, body = signed.partition(".")
         try:
-            header = msgspec.json.decode(_decode(head), type=Header)
-            if header != Header(self.algorithm, self.key_id):
+            header = msgspec.json.decode(_decode(head), type=TokenHeader)
+            if header != TokenHeader(self.algorithm, self.key_id):
                 return None
             self._check(_decode(signature), signed.encode())
             return _decode(body)

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from fathom.api.auth.node_tokens import token_fault
 from fathom.api.auth.nodes import node_name
 from fathom.api.auth.references import references
-from fathom.api.request import Target
+from fathom.api.request import RequestTarget
 from fathom.kinds.capacity_class import CAPACITY_CLASSES
 from fathom.model.causes import quoted
 from fathom.model.errors import ApiError, forbidden
@@ -47,15 +47,15 @@ OWN_LABELS = frozenset(
 OWN_NAMESPACES = ("kubelet.kubernetes.io", "node.kubernetes.io")
 
 
-class Write(NamedTuple):
+class NodeWrite(NamedTuple):
     node: str
-    target: Target
+    target: RequestTarget
     obj: Obj  # As it would be stored; {} at a deletion.
     old: Obj  # As it is stored; {} at a creation.
     view: View
 
 
-def restrict_node(user: User, target: Target, obj: Obj | None, old: Obj | None, view: View) -> None:
+def restrict_node(user: User, target: RequestTarget, obj: Obj | None, old: Obj | None, view: View) -> None:
     """Raise 403 unless this write is one that the node may make; say nothing about users who are no nodes.
     `obj` is what would be stored, or the body of a subresource that is not stored (eviction, token)."""
     node = node_name(user)
@@ -64,19 +64,19 @@ def restrict_node(user: User, target: Target, obj: Obj | None, old: Obj | None, 
     if not node:
         raise _forbid(target, obj, f"could not determine node from user {quoted(user.name)}")
     check = CHECKS.get((target.group, target.plural))
-    fault = check(Write(node, target, obj or {}, old or {}, view)) if check else None
+    fault = check(NodeWrite(node, target, obj or {}, old or {}, view)) if check else None
     if fault:
         raise _forbid(target, obj, fault)
 
 
-def _forbid(target: Target, obj: Obj | None, fault: str) -> ApiError:
+def _forbid(target: RequestTarget, obj: Obj | None, fault: str) -> ApiError:
     resource = f"{target.plural}.{target.group}" if target.group else target.plural
     name = target.name or str(metadata(obj or {}).get("name") or "")
     whom = f"{resource} {quoted(name)}" if name else resource
     return forbidden(f"{whom} is forbidden: {fault}", resource=resource, name=name)
 
 
-def _pod(write: Write) -> str | None:
+def _pod(write: NodeWrite) -> str | None:
     match write.target.subresource, write.target.verb:
         case "", "create":
             return _mirror_pod(write)
@@ -95,13 +95,13 @@ def _pod(write: Write) -> str | None:
             return f"unexpected pod subresource {quoted(other)}, only 'status' and 'eviction' are allowed"
 
 
-def _unless_bound(write: Write, fault: str) -> str | None:
+def _unless_bound(write: NodeWrite, fault: str) -> str | None:
     if lookup(write.old, "spec", "nodeName") == write.node:
         return None
     return f"node {quoted(write.node)} {fault}"
 
 
-def _mirror_pod(write: Write) -> str | None:
+def _mirror_pod(write: NodeWrite) -> str | None:
     pod, node = write.obj, quoted(write.node)
     if not is_mirror(pod):
         return f"pod does not have {quoted(MIRROR)} annotation, node {node} can only create mirror pods"
@@ -118,7 +118,7 @@ def _mirror_pod(write: Write) -> str | None:
     return None
 
 
-def _owned_by(owners: list[Obj] | None, write: Write) -> bool:
+def _owned_by(owners: list[Obj] | None, write: NodeWrite) -> bool:
     """By its own node and nothing else, so that deleting the node deletes the pod, and no one is misled."""
     seen = write.view.get("nodes", Key("", write.node))
     if not isinstance(owners, list) or len(owners) != 1 or seen is None:
@@ -128,13 +128,13 @@ def _owned_by(owners: list[Obj] | None, write: Write) -> bool:
     return named == ("v1", "Node", write.node, uid_of(seen.obj)) and not owner.get("blockOwnerDeletion")
 
 
-def _pod_status(write: Write) -> str | None:
+def _pod_status(write: NodeWrite) -> str | None:
     if labels_of(write.old) != labels_of(write.obj):
         return f"node {quoted(write.node)} cannot update labels through pod status"
     return _unless_bound(write, "can only update pod status for pods with spec.nodeName set to itself")
 
 
-def _eviction(write: Write) -> str | None:
+def _eviction(write: NodeWrite) -> str | None:
     name = write.target.name or str(metadata(write.obj).get("name"))
     seen = write.view.get("pods", Key(write.target.namespace, name))
     if seen is not None and lookup(seen.obj, "spec", "nodeName") == write.node:
@@ -142,7 +142,7 @@ def _eviction(write: Write) -> str | None:
     return f"node {quoted(write.node)} can only evict pods with spec.nodeName set to itself"
 
 
-def _node(write: Write) -> str | None:
+def _node(write: NodeWrite) -> str | None:
     name = write.target.name or str(metadata(write.obj).get("name"))
     if name != write.node:
         return f"node {quoted(write.node)} is not allowed to modify node {quoted(name)}"
@@ -160,7 +160,7 @@ def _node(write: Write) -> str | None:
     return _labels(write, "modify labels")
 
 
-def _labels(write: Write, what: str) -> str | None:
+def _labels(write: NodeWrite, what: str) -> str | None:
     new, old = labels_of(write.obj), labels_of(write.old)
     changed = _changed(new, old)
     pools = _pool_labels(write.view) if changed else frozenset()
@@ -168,7 +168,7 @@ def _labels(write: Write, what: str) -> str | None:
     return f"is not allowed to {what}: {', '.join(refused)}" if refused else None
 
 
-def _annotations(write: Write) -> str | None:
+def _annotations(write: NodeWrite) -> str | None:
     new, old = (metadata(one).get("annotations") or {} for one in (write.obj, write.old))
     refused = [name for name in _changed(new, old) if _is_ours(name) and name not in OWN_ANNOTATIONS]
     return f"is not allowed to modify annotations: {', '.join(refused)}" if refused else None
@@ -215,7 +215,7 @@ def _within(namespace: str, domains: tuple[str, ...]) -> bool:
     return any(namespace == one or namespace.endswith(f".{one}") for one in domains)
 
 
-def _lease(write: Write) -> str | None:
+def _lease(write: NodeWrite) -> str | None:
     if write.target.namespace != NODE_LEASE_NAMESPACE:
         return f"can only access leases in the {quoted(NODE_LEASE_NAMESPACE)} system namespace"
     if (write.target.name or metadata(write.obj).get("name")) != write.node:
@@ -223,13 +223,13 @@ def _lease(write: Write) -> str | None:
     return None
 
 
-def _csi_node(write: Write) -> str | None:
+def _csi_node(write: NodeWrite) -> str | None:
     if (write.target.name or metadata(write.obj).get("name")) != write.node:
         return "can only access CSINode with the same name as the requesting node"
     return None
 
 
-def _token(write: Write) -> str | None:
+def _token(write: NodeWrite) -> str | None:
     if write.target.subresource != "token":
         return None
     return token_fault(write.node, write.target.namespace, write.obj, write.view)
@@ -248,7 +248,7 @@ CLAIM_STATUS = frozenset(
 )
 
 
-def _claim_status(write: Write) -> str | None:
+def _claim_status(write: NodeWrite) -> str | None:
     changed = _changed(write.obj.get("status") or {}, write.old.get("status") or {})
     others = [name for name in changed if name not in CLAIM_STATUS]
     if not others:
@@ -256,7 +256,7 @@ def _claim_status(write: Write) -> str | None:
     return f"node {quoted(write.node)} is not allowed to update status fields: {', '.join(others)}"
 
 
-CHECKS: dict[tuple[str, str], Callable[[Write], str | None]] = {
+CHECKS: dict[tuple[str, str], Callable[[NodeWrite], str | None]] = {
     ("", "pods"): _pod,
     ("", "nodes"): _node,
     ("", "persistentvolumeclaims"): _claim_status,

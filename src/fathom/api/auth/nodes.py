@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from fathom.api.auth.rbac import Decision
+from fathom.api.auth.rbac import RbacDecision
 from fathom.api.auth.references import refers_to
-from fathom.api.request import Target
+from fathom.api.request import RequestTarget
 from fathom.model.accounts import NODE_USER, NODES
 from fathom.model.mirror import is_mirror
 from fathom.model.objects import Key, Obj, key_of, lookup
@@ -63,7 +63,7 @@ THROUGH_PODS: dict[tuple[str, str, str], frozenset[str]] = {
     ("", "serviceaccounts", "token"): frozenset({"create"}),
 }
 
-_ALLOWED = Decision(True)
+_ALLOWED = RbacDecision(True)
 
 
 def node_name(user: User) -> str | None:
@@ -78,10 +78,10 @@ class NodeAccess:
         self._view = view
         self._witnesses: dict[tuple[str, str, Key], Key] = {}  # (node, plural, object) -> a pod; a hint only.
 
-    def decide(self, user: User, target: Target) -> Decision:
+    def decide(self, user: User, target: RequestTarget) -> RbacDecision:
         node = node_name(user)
         if not node:
-            return Decision(False)
+            return RbacDecision(False)
         what = (target.group, target.plural, target.subresource)
         if target.verb in STANDING.get(what, ()):
             return _ALLOWED
@@ -91,12 +91,12 @@ class NodeAccess:
             return self._certificate_request(node, target)
         if target.verb in THROUGH_PODS.get(what, ()):
             return self._through_pods(node, target)
-        return Decision(False)
+        return RbacDecision(False)
 
-    def _through_pods(self, node: str, target: Target) -> Decision:
+    def _through_pods(self, node: str, target: RequestTarget) -> RbacDecision:
         if not target.name:
             # A list can be judged only when it names its one object (metadata.name=...).
-            return Decision(False, f"can only read resources of this type by name, for node {node!r}")
+            return RbacDecision(False, f"can only read resources of this type by name, for node {node!r}")
         wanted = Key(target.namespace, target.name)
         plural = target.plural
         if plural == "persistentvolumes":
@@ -106,12 +106,14 @@ class NodeAccess:
             plural, wanted = "persistentvolumeclaims", claim
         return _ALLOWED if self._opened(node, plural, wanted) else _unrelated(node)
 
-    def _certificate_request(self, node: str, target: Target) -> Decision:
+    def _certificate_request(self, node: str, target: RequestTarget) -> RbacDecision:
         """Those of its own pods: one by one, or all that a field selector restricts to the node."""
         if target.verb in {"list", "watch"} and target.node == node:
             return _ALLOWED
         if target.verb != "get":
-            return Decision(False, f"can only list and watch with the field selector spec.nodeName={node}")
+            return RbacDecision(
+                False, f"can only list and watch with the field selector spec.nodeName={node}"
+            )
         seen = self._view.get(CERTIFICATE_REQUESTS, Key(target.namespace, target.name))
         mine = seen is not None and lookup(seen.obj, "spec", "nodeName") == node
         return _ALLOWED if mine else _unrelated(node)
@@ -152,15 +154,15 @@ def _opens(pod: Obj, node: str, plural: str, name: str) -> bool:
     return not is_terminal(pod) and refers_to(pod, plural, name)
 
 
-def _lease(node: str, target: Target) -> Decision:
+def _lease(node: str, target: RequestTarget) -> RbacDecision:
     if target.verb not in {"get", "create", "update", "patch", "delete"}:
-        return Decision(False)
+        return RbacDecision(False)
     if target.namespace != NODE_LEASE_NAMESPACE:
-        return Decision(False, f'can only access leases in the "{NODE_LEASE_NAMESPACE}" system namespace')
+        return RbacDecision(False, f'can only access leases in the "{NODE_LEASE_NAMESPACE}" system namespace')
     if target.verb != "create" and target.name != node:
-        return Decision(False, "can only access node lease with the same name as the requesting node")
+        return RbacDecision(False, "can only access node lease with the same name as the requesting node")
     return _ALLOWED
 
 
-def _unrelated(node: str) -> Decision:
-    return Decision(False, f"no relationship found between node '{node}' and this object")
+def _unrelated(node: str) -> RbacDecision:
+    return RbacDecision(False, f"no relationship found between node '{node}' and this object")

@@ -12,8 +12,8 @@ from typing import NamedTuple
 
 import msgspec
 
-from fathom.api.auth.rules import EVERYTHING, Rule, ask_of, grants, rules_of
-from fathom.api.request import Target
+from fathom.api.auth.rules import EVERYTHING, RbacRule, ask_of, grants, rules_of
+from fathom.api.request import RequestTarget
 from fathom.model.causes import quoted
 from fathom.model.objects import Key, Obj, labels_of, metadata
 from fathom.model.selectors import NOTHING, LabelSelector
@@ -30,13 +30,13 @@ CLUSTER_ROLE_BINDINGS = f"clusterrolebindings.{GROUP}"
 BROKEN_MAX = 10  # So many roles that are not there are named in a refusal.
 
 
-class Decision(msgspec.Struct, frozen=True):
+class RbacDecision(msgspec.Struct, frozen=True):
     allowed: bool
     reason: str = ""
 
 
-class Verdict(NamedTuple):
-    decision: Decision
+class RbacVerdict(NamedTuple):
+    decision: RbacDecision
     by_name: bool  # Another object name could change the answer.
 
 
@@ -47,10 +47,10 @@ class Grant(NamedTuple):
     subject: Obj
 
 
-class Rules(msgspec.Struct, frozen=True):
+class RbacRules(msgspec.Struct, frozen=True):
     """All that a user may do in a namespace."""
 
-    rules: tuple[Rule, ...]
+    rules: tuple[RbacRule, ...]
     errors: tuple[str, ...] = ()  # Bindings that name a role which does not exist.
 
 
@@ -106,7 +106,7 @@ class Rbac:
         self._view = view
         self._cluster_wide = _Bindings(view, CLUSTER_ROLE_BINDINGS)
         self._in_namespaces = _Bindings(view, ROLE_BINDINGS)
-        self._compiled: dict[tuple[str, Key], tuple[Rule, ...] | None] = {}  # As of `_compiled_at`.
+        self._compiled: dict[tuple[str, Key], tuple[RbacRule, ...] | None] = {}  # As of `_compiled_at`.
         self._compiled_at = (-1, -1)
 
     def stamp(self) -> tuple[int, int, int, int]:
@@ -119,7 +119,7 @@ class Rbac:
             revision(ROLES),
         )
 
-    def decide(self, user: User, target: Target) -> Verdict:
+    def decide(self, user: User, target: RequestTarget) -> RbacVerdict:
         ask = ask_of(target)
         by_name = False
         broken: list[str] = []
@@ -136,21 +136,21 @@ class Rbac:
                 if not grants(rule, ask):
                     continue
                 if not rule.names or not target.plural:
-                    return Verdict(Decision(True, _allowed_by(grant)), by_name=False)
+                    return RbacVerdict(RbacDecision(True, _allowed_by(grant)), by_name=False)
                 by_name = True
                 if target.name in rule.names:
-                    return Verdict(Decision(True, _allowed_by(grant)), by_name=True)
-        return Verdict(Decision(False, _broken(broken)), by_name=by_name)
+                    return RbacVerdict(RbacDecision(True, _allowed_by(grant)), by_name=True)
+        return RbacVerdict(RbacDecision(False, _broken(broken)), by_name=by_name)
 
-    def rules_for(self, user: User, namespace: str) -> Rules:
-        rules: dict[Rule, None] = dict.fromkeys(EVERYTHING if MASTERS in user.groups else ())
+    def rules_for(self, user: User, namespace: str) -> RbacRules:
+        rules: dict[RbacRule, None] = dict.fromkeys(EVERYTHING if MASTERS in user.groups else ())
         broken: list[str] = []
         for grant in self.grants(user, namespace):
             found = self.rules(grant)
             if found is None:
                 broken.append(_dangling(grant))
             rules.update(dict.fromkeys(found or ()))
-        return Rules(tuple(rules), tuple(dict.fromkeys(broken)))
+        return RbacRules(tuple(rules), tuple(dict.fromkeys(broken)))
 
     def grants(self, user: User, namespace: str) -> Iterator[Grant]:
         """What binds the user: cluster-wide first, then in the namespace, if one is named."""
@@ -161,11 +161,11 @@ class Rbac:
             for subject in subjects:
                 yield from self._in_namespaces.of(namespace, subject)
 
-    def rules(self, grant: Grant) -> tuple[Rule, ...] | None:
+    def rules(self, grant: Grant) -> tuple[RbacRule, ...] | None:
         ref = grant.binding.get("roleRef") or {}
         return self.role_rules(ref, metadata(grant.binding).get("namespace") or "")
 
-    def role_rules(self, ref: Obj, namespace: str) -> tuple[Rule, ...] | None:
+    def role_rules(self, ref: Obj, namespace: str) -> tuple[RbacRule, ...] | None:
         """The rules behind a roleRef, aggregated; None where there is no such role."""
         now_at = (self._view.revision(CLUSTER_ROLES), self._view.revision(ROLES))
         if now_at != self._compiled_at:
@@ -176,7 +176,7 @@ class Rbac:
             self._compiled[key] = self._compile(*key)
         return self._compiled[key]
 
-    def _compile(self, kind: str, key: Key) -> tuple[Rule, ...] | None:
+    def _compile(self, kind: str, key: Key) -> tuple[RbacRule, ...] | None:
         if kind == "ClusterRole":
             seen = self._view.get(CLUSTER_ROLES, key)
             return None if seen is None else aggregated(seen.obj, self._view)
@@ -184,10 +184,10 @@ class Rbac:
         return None if seen is None else rules_of(seen.obj.get("rules"))
 
 
-def aggregated(role: Obj, view: View) -> tuple[Rule, ...]:
+def aggregated(role: Obj, view: View) -> tuple[RbacRule, ...]:
     """A ClusterRole's rules. With an aggregationRule they are those of the roles it selects, and of what
     these select in turn; its own `rules` field is then only a picture of that, and is not believed."""
-    found: dict[Rule, None] = {}
+    found: dict[RbacRule, None] = {}
     waiting = [role]
     reached = {metadata(role).get("name")}
     while waiting:

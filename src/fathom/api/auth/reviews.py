@@ -8,8 +8,8 @@ from typing import Any
 from fathom.api.auth.accounts import Refused
 from fathom.api.auth.authenticate import Authenticator
 from fathom.api.auth.authorize import Authorizer
-from fathom.api.auth.rules import Rule
-from fathom.api.request import Target
+from fathom.api.auth.rules import RbacRule
+from fathom.api.request import RequestTarget
 from fathom.kube.definitions.kind import Kind
 from fathom.model import causes
 from fathom.model.accounts import NODES
@@ -142,12 +142,12 @@ def _judged(obj: Obj, user: User, spec: Obj, authorizer: Authorizer) -> Obj:
     return {**obj, "status": status}
 
 
-def _target(spec: Obj) -> Target:
+def _target(spec: Obj) -> RequestTarget:
     if spec.get("nonResourceAttributes") is not None:
         path = _fields(spec["nonResourceAttributes"])
-        return Target(verb=_text(path, "verb"), path=_text(path, "path"))
+        return RequestTarget(verb=_text(path, "verb"), path=_text(path, "path"))
     about = _fields(spec["resourceAttributes"])
-    return Target(
+    return RequestTarget(
         verb=_text(about, "verb"),
         path="",
         group=_text(about, "group"),
@@ -201,7 +201,7 @@ def _refuse(obj: Obj, faults: Sequence[Cause]) -> None:
         raise invalid(group=AUTHORIZATION, kind=str(obj.get("kind")), name=name, causes=faults)
 
 
-def _resource_rule(rule: Rule) -> Obj:
+def _resource_rule(rule: RbacRule) -> Obj:
     found: Obj = {
         "verbs": list(rule.verbs),
         "apiGroups": list(rule.groups),

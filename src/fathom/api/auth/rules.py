@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from fathom.api.request import Target
+from fathom.api.request import RequestTarget
 from fathom.model.causes import quoted
 from fathom.model.objects import Obj
 
@@ -20,7 +20,7 @@ GAPS_MAX = 1_000
 LISTED_MAX = 100
 
 
-class Rule(msgspec.Struct, frozen=True):
+class RbacRule(msgspec.Struct, frozen=True):
     verbs: tuple[str, ...] = ()
     groups: tuple[str, ...] = ()
     resources: tuple[str, ...] = ()  # 'pods', 'pods/log', '*/scale', '*'
@@ -29,15 +29,15 @@ class Rule(msgspec.Struct, frozen=True):
 
 
 EVERYTHING = (
-    Rule(verbs=(ALL,), groups=(ALL,), resources=(ALL,)),
-    Rule(verbs=(ALL,), urls=(ALL,)),
+    RbacRule(verbs=(ALL,), groups=(ALL,), resources=(ALL,)),
+    RbacRule(verbs=(ALL,), urls=(ALL,)),
 )
 
 
-def rules_of(raw: Any) -> tuple[Rule, ...]:
+def rules_of(raw: Any) -> tuple[RbacRule, ...]:
     """From a role's `rules`. What is not of its shape grants nothing, and never fails a request."""
     return tuple(
-        Rule(
+        RbacRule(
             verbs=_strings(rule.get("verbs")),
             groups=_strings(rule.get("apiGroups")),
             resources=_strings(rule.get("resources")),
@@ -53,7 +53,7 @@ def _strings(values: Any) -> tuple[str, ...]:
     return tuple(one for one in values if isinstance(one, str)) if isinstance(values, list) else ()
 
 
-def as_wire(rule: Rule) -> Obj:
+def as_wire(rule: RbacRule) -> Obj:
     fields = {
         "verbs": rule.verbs,
         "apiGroups": rule.groups,
@@ -64,8 +64,8 @@ def as_wire(rule: Rule) -> Obj:
     return {name: list(values) for name, values in fields.items() if values or name == "verbs"}
 
 
-class Ask(NamedTuple):
-    """A Target in the shape that rules are matched in. `name` is left out: see `Rule.names`."""
+class AccessRequest(NamedTuple):
+    """A Target in the shape that rules are matched in. `name` is left out: see `RbacRule.names`."""
 
     verb: str
     group: str
@@ -74,14 +74,14 @@ class Ask(NamedTuple):
     path: str
 
 
-def ask_of(target: Target) -> Ask:
+def ask_of(target: RequestTarget) -> AccessRequest:
     if not target.subresource:
-        return Ask(target.verb, target.group, target.plural, target.plural, target.path)
+        return AccessRequest(target.verb, target.group, target.plural, target.plural, target.path)
     resource = f"{target.plural}/{target.subresource}"
-    return Ask(target.verb, target.group, resource, f"*/{target.subresource}", target.path)
+    return AccessRequest(target.verb, target.group, resource, f"*/{target.subresource}", target.path)
 
 
-def grants(rule: Rule, ask: Ask) -> bool:
+def grants(rule: RbacRule, ask: AccessRequest) -> bool:
     """Whether the rule grants what is asked, for the names it is limited to, if any."""
     if ask.verb not in rule.verbs and ALL not in rule.verbs:
         return False
@@ -109,13 +109,13 @@ class _Axis(NamedTuple):
     parts: dict[int, tuple[str, ...]]  # Owner rules that match, as bits -> the elements they match.
 
 
-def uncovered(owner: Iterable[Rule], rules: Iterable[Rule]) -> list[Rule] | None:
+def uncovered(owner: Iterable[RbacRule], rules: Iterable[RbacRule]) -> list[RbacRule] | None:
     """The permissions of `rules` that `owner` does not hold, in groups; None: too many to tell."""
     held = tuple(dict.fromkeys(owner))
     wanted = tuple(dict.fromkeys(rules))
     if len(held) * sum(map(_size, wanted)) > COMPARISONS_MAX:
         return None
-    missing: list[Rule] = []
+    missing: list[RbacRule] = []
     for looked_at, gap in enumerate(gap for rule in wanted for gap in _gaps(held, rule)):
         if looked_at == COMPARISONS_MAX:
             return None
@@ -126,21 +126,21 @@ def uncovered(owner: Iterable[Rule], rules: Iterable[Rule]) -> list[Rule] | None
     return missing
 
 
-def _size(rule: Rule) -> int:
+def _size(rule: RbacRule) -> int:
     return len(rule.verbs) + len(rule.groups) + len(rule.resources) + len(rule.names) + len(rule.urls)
 
 
-def covers(owner: Iterable[Rule], rules: Iterable[Rule]) -> bool:
+def covers(owner: Iterable[RbacRule], rules: Iterable[RbacRule]) -> bool:
     return uncovered(owner, rules) == []
 
 
-def _gaps(held: Sequence[Rule], rule: Rule) -> Iterator[Rule | None]:
+def _gaps(held: Sequence[RbacRule], rule: RbacRule) -> Iterator[RbacRule | None]:
     """One item per combination looked at: None where it is covered."""
     every = (1 << len(held)) - 1
     verbs = _axis("verbs", rule.verbs, held, lambda own, verb: verb in own.verbs or ALL in own.verbs)
     if rule.urls:
         urls = _axis("urls", rule.urls, held, lambda own, url: any(url_matches(o, url) for o in own.urls))
-        yield from _combine(every, (verbs, urls), Rule())
+        yield from _combine(every, (verbs, urls), RbacRule())
     if rule.resources:
         groups = _axis("groups", rule.groups, held, lambda own, one: one in own.groups or ALL in own.groups)
         resources = _axis("resources", rule.resources, held, _resource_covered)
@@ -148,11 +148,11 @@ def _gaps(held: Sequence[Rule], rule: Rule) -> Iterator[Rule | None]:
         names = _Axis("names", {unnamed: ()})
         if rule.names:
             names = _axis("names", rule.names, held, lambda own, name: not own.names or name in own.names)
-        yield from _combine(every, (verbs, groups, resources, names), Rule())
+        yield from _combine(every, (verbs, groups, resources, names), RbacRule())
 
 
 def _axis(
-    field: str, elements: Iterable[str], held: Sequence[Rule], covered: Callable[[Rule, str], bool]
+    field: str, elements: Iterable[str], held: Sequence[RbacRule], covered: Callable[[RbacRule, str], bool]
 ) -> _Axis:
     parts: dict[int, list[str]] = {}
     for element in dict.fromkeys(elements):
@@ -161,7 +161,7 @@ def _axis(
     return _Axis(field, {bits: tuple(found) for bits, found in parts.items()})
 
 
-def _combine(bits: int, axes: Sequence[_Axis], gap: Rule) -> Iterator[Rule | None]:
+def _combine(bits: int, axes: Sequence[_Axis], gap: RbacRule) -> Iterator[RbacRule | None]:
     if not axes:
         yield None if bits else gap
         return
@@ -171,16 +171,16 @@ def _combine(bits: int, axes: Sequence[_Axis], gap: Rule) -> Iterator[Rule | Non
         yield from _combine(bits & matching, axes[1:], chosen)
 
 
-def _resource_covered(own: Rule, resource: str) -> bool:
+def _resource_covered(own: RbacRule, resource: str) -> bool:
     if resource in own.resources or ALL in own.resources:
         return True
     _, slash, subresource = resource.partition("/")
     return bool(slash) and f"*/{subresource}" in own.resources
 
 
-def describe_missing(missing: Iterable[Rule]) -> list[str]:
+def describe_missing(missing: Iterable[RbacRule]) -> list[str]:
     """One line per resource (and name) as kube-apiserver lists them, sorted, at most LISTED_MAX."""
-    verbs_of: dict[Rule, list[str]] = {}
+    verbs_of: dict[RbacRule, list[str]] = {}
     for single in _single(missing):
         bare = msgspec.structs.replace(single, verbs=())
         if bare not in verbs_of and len(verbs_of) == LISTED_MAX:
@@ -189,21 +189,21 @@ def describe_missing(missing: Iterable[Rule]) -> list[str]:
     return _lines(verbs_of)
 
 
-def _single(missing: Iterable[Rule]) -> Iterator[Rule]:
+def _single(missing: Iterable[RbacRule]) -> Iterator[RbacRule]:
     for rule in missing:
         for url in rule.urls:
-            yield Rule(verbs=rule.verbs, urls=(url,))
+            yield RbacRule(verbs=rule.verbs, urls=(url,))
         for group in rule.groups:
             for resource in rule.resources:
                 for name in rule.names or ("",):
-                    yield Rule(rule.verbs, (group,), (resource,), (name,) if name else ())
+                    yield RbacRule(rule.verbs, (group,), (resource,), (name,) if name else ())
 
 
-def _lines(verbs_of: dict[Rule, list[str]]) -> list[str]:
+def _lines(verbs_of: dict[RbacRule, list[str]]) -> list[str]:
     return sorted(_compact(bare, list(dict.fromkeys(verbs))) for bare, verbs in verbs_of.items())
 
 
-def _compact(rule: Rule, verbs: Sequence[str]) -> str:
+def _compact(rule: RbacRule, verbs: Sequence[str]) -> str:
     parts = (
         ("APIGroups", rule.groups),
         ("Resources", rule.resources),

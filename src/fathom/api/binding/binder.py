@@ -20,15 +20,22 @@ from collections.abc import Iterable, Iterator, Sequence
 
 import msgspec
 
-from fathom.api.admission.attempt import UPDATE, Attempt, Charge
+from fathom.api.admission.attempt import UPDATE, Charge, WriteAttempt
 from fathom.api.admission.quota import given_back
-from fathom.api.binding import asking
-from fathom.api.binding.asking import Answer, Ask, Bound, Failed, Lost, Refusal
-from fathom.api.binding.facts import Facts
-from fathom.api.binding.judging import Moment, Placed, judge
+from fathom.api.binding import requests
+from fathom.api.binding.checks import BindingMoment, PlacedPod, judge
+from fathom.api.binding.facts import BindingFacts
 from fathom.api.binding.pending import Pending
+from fathom.api.binding.requests import (
+    Answer,
+    BindingAsk,
+    BindingDone,
+    BindingFailed,
+    BindingUnknown,
+    Refusal,
+)
 from fathom.api.core import Core
-from fathom.api.ledger.books import TENANT_BOOKS, Books, tenant_key
+from fathom.api.ledger.accounts import TENANT_BOOKS, Books, tenant_key
 from fathom.api.request import Caller
 from fathom.kube.definitions.kind import Kind
 from fathom.model.body import Body
@@ -66,7 +73,7 @@ class _Job:
 
     __slots__ = ("answer", "ask", "caller", "confirmed", "decoded", "dry_run", "races")
 
-    def __init__(self, ask: Ask, caller: Caller, *, dry_run: bool) -> None:
+    def __init__(self, ask: BindingAsk, caller: Caller, *, dry_run: bool) -> None:
         self.ask = ask
         self.caller = caller
         self.dry_run = dry_run
@@ -80,8 +87,8 @@ class _Round(msgspec.Struct):
     """One transaction in the making."""
 
     books: Books
-    at: Moment
-    jobs: list[tuple[_Job, Placed]]
+    at: BindingMoment
+    jobs: list[tuple[_Job, PlacedPod]]
     expects: dict[str, Expect]
     writes: dict[str, Write]
 
@@ -97,14 +104,16 @@ class Binder:
     def __init__(self, core: Core) -> None:
         self._core = core
         self._kind: Kind | None = core.registry.by_resource("pods")
-        self._facts = Facts(core.cache)
+        self._facts = BindingFacts(core.cache)
         # Tenant -> who waits. A tenant is here while its turn goes on, and its task is held beside it.
         self._waiting: dict[str, deque[_Job]] = {}
         self._turns: dict[str, asyncio.Task[None]] = {}
         self._own: dict[str, int] = {}  # Tenant -> the revision at which we last wrote its account.
         self._polite: dict[str, int] = {}  # Tenant -> after how many more commits others are let go first.
 
-    async def bind(self, asks: Sequence[Ask], caller: Caller, *, dry_run: bool = False) -> list[Answer]:
+    async def bind(
+        self, asks: Sequence[BindingAsk], caller: Caller, *, dry_run: bool = False
+    ) -> list[Answer]:
         """Answers in the order of the asks."""
         jobs = [_Job(ask, caller, dry_run=dry_run) for ask in asks]
         for job in jobs:
@@ -165,7 +174,7 @@ class Binder:
         except BadCommit as error:
             return self._too_large(queue, made, error)
         except StoreUnavailable as error:
-            self._answer_all(made, Failed(unavailable(f"the store does not answer: {error}")))
+            self._answer_all(made, BindingFailed(unavailable(f"the store does not answer: {error}")))
             return _Done()
         if isinstance(outcome, Conflict):
             self._core.counts.commits_retried += 1
@@ -173,11 +182,11 @@ class Binder:
             self._again(queue, made)
         elif isinstance(outcome, Unknown):
             why = f"the outcome of the write is unknown ({outcome.cause}): read the pod before trying again"
-            self._answer_all(made, Lost(why))
+            self._answer_all(made, BindingUnknown(why))
         else:
             await self._core.cache.at_least(outcome.revision)
             for job, placed in made.jobs:
-                _answer(job, Bound(outcome.revision, uid_of(placed.pod)))
+                _answer(job, BindingDone(outcome.revision, uid_of(placed.pod)))
             return _Done(revision=outcome.revision)
         return _Done()
 
@@ -196,7 +205,7 @@ class Binder:
     def _judged(self, queue: deque[_Job], together: int) -> tuple[_Round, list[_Job]]:
         """From here to the commit nothing else runs: what was read is what is expected."""
         now_ns = self._core.outside.clock.now_ns()
-        at = Moment(timestamp(now_ns), now_ns)
+        at = BindingMoment(timestamp(now_ns), now_ns)
         rules = self._facts.rules()
         made = _Round(Books(self._core.cache), at, [], {rules.key: rules}, {})
         behind: list[_Job] = []
@@ -205,11 +214,11 @@ class Binder:
             if job.answer.done():  # Who asked has gone.
                 continue
             judged = self._judge(job, made)
-            if isinstance(judged, Placed):
+            if isinstance(judged, PlacedPod):
                 if not job.dry_run:
                     made.jobs.append((job, judged))
                 else:
-                    _answer(job, Bound(0, uid_of(judged.pod)))
+                    _answer(job, BindingDone(0, uid_of(judged.pod)))
             elif isinstance(judged, Refusal) and self._core.shared_store and not job.confirmed:
                 behind.append(job)
             else:
@@ -222,12 +231,12 @@ class Binder:
             return True
         return len(made.expects) + made.books.size + EXPECTS_PER_ASK <= EXPECTS_MAX
 
-    def _judge(self, job: _Job, made: _Round) -> Placed | Refusal | Failed:
+    def _judge(self, job: _Job, made: _Round) -> PlacedPod | Refusal | BindingFailed:
         ask, entry = job.ask, self._entry(job.ask)
         if entry is None:
-            return Refusal(asking.POD_GONE, f'pods "{ask.name}" not found')
+            return Refusal(requests.POD_GONE, f'pods "{ask.name}" not found')
         if entry.key in made.writes:
-            return Refusal(asking.POD_BOUND, f"pod {ask.name} is being assigned already", entry.revision)
+            return Refusal(requests.POD_BOUND, f"pod {ask.name} is being assigned already", entry.revision)
         pod = self._decoded(job, entry)
         judged = judge(ask, pod, entry.revision, facts=self._facts, books=made.books, at=made.at)
         if isinstance(judged, Refusal):
@@ -244,7 +253,7 @@ class Binder:
             self._join(made, charge)
         return judged
 
-    def _taken(self, judged: Placed, namespace: str, made: _Round) -> Iterator[Charge]:
+    def _taken(self, judged: PlacedPod, namespace: str, made: _Round) -> Iterator[Charge]:
         """The reservation that the pod takes over, and what quotas get back for it. Others in the round may
         have changed the same quotas."""
         if (taken := judged.taken) is None:
@@ -260,7 +269,7 @@ class Binder:
     def _admitted(self, job: _Job, pod: Obj, old: Obj) -> tuple[Obj, Sequence[Charge]]:
         """Fences, and what users' plugins say to bindings."""
         assert self._kind is not None
-        attempt = Attempt(
+        attempt = WriteAttempt(
             operation=UPDATE,
             kind=self._kind,
             subresource="binding",
@@ -306,12 +315,12 @@ class Binder:
                 queue.appendleft(job)
             else:
                 why = f"lost {job.races} races for what the binding rests on: try again"
-                _answer(job, Refusal(asking.CONTENDED, why))
+                _answer(job, Refusal(requests.CONTENDED, why))
 
     def _too_large(self, queue: deque[_Job], made: _Round, error: BadCommit) -> _Done:
         """The engine takes no commit of this size: half of them, down to one alone."""
         if len(made.jobs) == 1:
-            _answer(made.jobs[0][0], Failed(refused_by_store(str(error))))
+            _answer(made.jobs[0][0], BindingFailed(refused_by_store(str(error))))
             return _Done()
         queue.extendleft(job for job, _ in reversed(made.jobs))
         return _Done(together=len(made.jobs) // 2)
@@ -320,7 +329,7 @@ class Binder:
         for job, _ in made.jobs:
             _answer(job, answer)
 
-    def _entry(self, ask: Ask) -> Entry | None:
+    def _entry(self, ask: BindingAsk) -> Entry | None:
         return self._core.cache.of("pods").entries.get(f"/registry/pods/{ask.namespace}/{ask.name}")
 
     def _decoded(self, job: _Job, entry: Entry) -> Obj:
@@ -334,8 +343,8 @@ def _answer(job: _Job, answer: Answer) -> None:
         job.answer.set_result(answer)
 
 
-def _refusal(error: ApiError) -> Refusal | Failed:
+def _refusal(error: ApiError) -> Refusal | BindingFailed:
     """A lost fence is one of the checks; anything else that admission says is passed on as it is."""
     if error.details.get("kind") == "fences":
-        return Refusal(asking.FENCE_LOST, error.message)
-    return Failed(error)
+        return Refusal(requests.FENCE_LOST, error.message)
+    return BindingFailed(error)

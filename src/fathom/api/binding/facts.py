@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from fathom.api.ledger.room import NodeFacts, node_facts
+from fathom.api.ledger.room import NodeRoom, node_facts
 from fathom.kinds.capacity_class import CAPACITY_CLASSES, CapacityClass
 from fathom.kinds.policy_rollout import ROLLOUTS, PolicyRollout, active_policies
 from fathom.kinds.reservation import RESERVATIONS, Reservation
@@ -39,7 +39,7 @@ RULES_PATH = f"/registry/{RULES}/{RULES_KEY.name}"
 MEMO_MAX = 200_000  # Twice the largest cluster that is measured; beyond it, all is worked out anew.
 
 
-class Known(msgspec.Struct, frozen=True):
+class KnownObject(msgspec.Struct, frozen=True):
     """An object and where it is, for the commit to expect."""
 
     resource: str
@@ -59,7 +59,7 @@ class Overrides(msgspec.Struct, frozen=True):
     of_workloads: dict[tuple[str, str], tuple[Override, ...]] = {}  # (namespace, name of the workload)
 
 
-class Facts:
+class BindingFacts:
     """Over one view. What it was asked since `begin` it can name: the commit rests on it."""
 
     def __init__(self, view: View) -> None:
@@ -67,12 +67,12 @@ class Facts:
         self._memo: dict[tuple[str, Key], tuple[int, Any]] = {}
         self._classes: tuple[int, tuple[CapacityClass, ...]] = (-1, ())
         self._overrides: tuple[int, Overrides] = (-1, Overrides())
-        self._active: tuple[int, dict[str, Known]] = (
+        self._active: tuple[int, dict[str, KnownObject]] = (
             -1,
             {},
         )  # Policy -> the first rollout that has it active.
 
-    def node(self, name: str) -> tuple[NodeFacts | None, int]:
+    def node(self, name: str) -> tuple[NodeRoom | None, int]:
         return self._of("nodes", Key("", name), node_facts)
 
     def quota(self, tenant: str) -> tuple[TenantQuota | None, int]:
@@ -127,7 +127,7 @@ class Facts:
         seen = self._view.get(CAPACITY_CLASSES, Key("", name))
         return seen.revision if seen is not None else 0
 
-    def policy(self, name: str) -> tuple[int, Known | None]:
+    def policy(self, name: str) -> tuple[int, KnownObject | None]:
         """The policy's revision (0: there is none) and the rollout by which it is active, if it is."""
         seen = self._view.get(POLICIES, Key("", name))
         revision = self._view.revision(ROLLOUTS)
@@ -135,12 +135,12 @@ class Facts:
             self._active = (revision, self._by_policy())
         return (seen.revision if seen else 0), self._active[1].get(name)
 
-    def _by_policy(self) -> dict[str, Known]:
-        active: dict[str, Known] = {}
+    def _by_policy(self) -> dict[str, KnownObject]:
+        active: dict[str, KnownObject] = {}
         for one in self._view.list(ROLLOUTS):
             rollout = read(PolicyRollout, one.obj)
             for name in active_policies(rollout):
-                active.setdefault(name, Known(ROLLOUTS, rollout.metadata.key, one.revision))
+                active.setdefault(name, KnownObject(ROLLOUTS, rollout.metadata.key, one.revision))
         return active
 
     def _of(self, resource: str, key: Key, make: Callable[[Obj], T]) -> tuple[T | None, int]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from fathom.api.ledger.books import key_in_store
+from fathom.api.ledger.accounts import key_in_store
 from fathom.model.objects import Key, key_of
 from fathom.model.view import Seen, View
 from fathom.store.protocol import Put, Write

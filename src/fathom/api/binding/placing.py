@@ -9,16 +9,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from fathom.api.admission.attempt import CREATE, DELETE, UPDATE, Attempt, Charge, refused
+from fathom.api.admission.attempt import CREATE, DELETE, UPDATE, Charge, WriteAttempt, refused
 from fathom.api.admission.plugin import Plugin
-from fathom.api.binding.asking import Refusal
-from fathom.api.binding.created import Arrival, account_on, judge_arrival
-from fathom.api.binding.facts import RULES_KEY, RULES_PATH, Facts
-from fathom.api.binding.judging import Moment
-from fathom.api.ledger.books import Books, document
+from fathom.api.binding.checks import BindingMoment
+from fathom.api.binding.created_with_node import Arrival, account_on, judge_arrival
+from fathom.api.binding.facts import RULES_KEY, RULES_PATH, BindingFacts
+from fathom.api.binding.requests import Refusal
+from fathom.api.ledger.accounts import Books, document
+from fathom.api.ledger.admission import stamped
 from fathom.api.ledger.delta import PODS
 from fathom.api.ledger.holdings import Holding, pod_holding, reservation_holding
-from fathom.api.ledger.keeper import stamped
 from fathom.kinds.capacity_class import CAPACITY_CLASSES
 from fathom.kinds.reservation import HOLDER, HOLDER_UID, RESERVATIONS, Reservation
 from fathom.kinds.scheduler_override import OVERRIDES
@@ -46,12 +46,12 @@ class NodePlacement(Plugin):
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._facts: tuple[View, Facts] | None = None
+        self._facts: tuple[View, BindingFacts] | None = None
 
     def concerns(self, kind: Kind, operation: str, subresource: str) -> bool:
         return subresource != "binding" and super().concerns(kind, operation, subresource)
 
-    def mutate(self, attempt: Attempt, view: View) -> Obj:
+    def mutate(self, attempt: WriteAttempt, view: View) -> Obj:
         """An override that lets a pod into a capacity class is part of its account, which counts them."""
         assert attempt.obj is not None
         node = (attempt.obj.get("spec") or {}).get("nodeName")
@@ -61,7 +61,7 @@ class NodePlacement(Plugin):
         account = account_on(attempt.obj, str(node), facts=facts, books=Books(view), at=self._moment())
         return attempt.obj if account is None else stamped(attempt.obj, account.text)
 
-    def charge(self, attempt: Attempt, view: View) -> Sequence[Charge]:
+    def charge(self, attempt: WriteAttempt, view: View) -> Sequence[Charge]:
         arrival = arrival_of(attempt, view)
         if arrival is None:
             return ()
@@ -71,17 +71,17 @@ class NodePlacement(Plugin):
             raise _refused(attempt, judged)
         return (Charge((*judged, *books.charge().preconditions)),)
 
-    def _moment(self) -> Moment:
+    def _moment(self) -> BindingMoment:
         now_ns = self._clock.now_ns()
-        return Moment(timestamp(now_ns), now_ns)
+        return BindingMoment(timestamp(now_ns), now_ns)
 
-    def _facts_of(self, view: View) -> Facts:
+    def _facts_of(self, view: View) -> BindingFacts:
         if self._facts is None or self._facts[0] is not view:
-            self._facts = (view, Facts(view))
+            self._facts = (view, BindingFacts(view))
         return self._facts[1]
 
 
-def arrival_of(attempt: Attempt, view: View) -> Arrival | None:
+def arrival_of(attempt: WriteAttempt, view: View) -> Arrival | None:
     """What comes to hold room by this write and did not before. A node's own mirror pods run already: they
     are counted, not judged."""
     obj = attempt.obj
@@ -98,7 +98,7 @@ def arrival_of(attempt: Attempt, view: View) -> Arrival | None:
     return Arrival(obj, _holder(obj, view), wanted, _leaving(obj, wanted.node, view))
 
 
-def _is_mirror(attempt: Attempt) -> bool:
+def _is_mirror(attempt: WriteAttempt) -> bool:
     """NodeRestriction has seen to it that the node is the pod's."""
     return NODES in attempt.user.groups and is_mirror(attempt.obj or {})
 
@@ -126,7 +126,7 @@ def _leaving(obj: Obj, node: str, view: View) -> tuple[Holding, ...]:
     return tuple(found.values())
 
 
-def _refused(attempt: Attempt, refusal: Refusal) -> ApiError:
+def _refused(attempt: WriteAttempt, refusal: Refusal) -> ApiError:
     """A pod is forbidden, as a quota forbids it; a reservation conflicts with what is there."""
     if attempt.kind.resource == PODS:
         return refused(attempt, refusal.message, (Cause("spec.nodeName", refusal.check, refusal.message),))
@@ -144,16 +144,16 @@ class PlacementRules(Plugin):
     operations = frozenset({CREATE, UPDATE, DELETE})
     trusted = True
 
-    def charge(self, attempt: Attempt, view: View) -> Sequence[Charge]:
+    def charge(self, attempt: WriteAttempt, view: View) -> Sequence[Charge]:
         old, new = attempt.old or {}, attempt.obj or {}
         if attempt.operation == DELETE or old.get("spec") == new.get("spec"):
             return ()
         return (_changed(view),)
 
-    def release(self, attempt: Attempt, view: View) -> Sequence[Charge]:
+    def release(self, attempt: WriteAttempt, view: View) -> Sequence[Charge]:
         return (_changed(view),)
 
 
 def _changed(view: View) -> Charge:
     body = Body(document("PlacementRules", RULES_KEY, {}))
-    return Charge((Facts(view).rules(),), (Put(RULES_PATH, body),))
+    return Charge((BindingFacts(view).rules(),), (Put(RULES_PATH, body),))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from fathom.api.ledger.books import (
+from fathom.api.ledger.accounts import (
     BOOKS,
     INTENT_BOOKS,
     NODE_BOOKS,

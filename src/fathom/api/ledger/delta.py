@@ -13,7 +13,7 @@ from fathom.model.pod_phase import is_terminal
 PODS = "pods"
 
 
-class Claim(msgspec.Struct, frozen=True):
+class LedgerClaim(msgspec.Struct, frozen=True):
     """A reservation that is not void, and what it is for."""
 
     namespace: str
@@ -26,8 +26,8 @@ class Delta(msgspec.Struct, frozen=True):
 
     released: Holding | None = None
     charged: Holding | None = None
-    unclaimed: Claim | None = None
-    claimed: Claim | None = None
+    unclaimed: LedgerClaim | None = None
+    claimed: LedgerClaim | None = None
 
     def __bool__(self) -> bool:
         return any((self.released, self.charged, self.unclaimed, self.claimed))
@@ -61,7 +61,7 @@ def _same(old: Obj, new: Obj) -> bool:
     return spec is before or spec == before
 
 
-def claim_of(reservation: Obj | None) -> Claim | None:
+def claim_of(reservation: Obj | None) -> LedgerClaim | None:
     if reservation is None or (lookup(reservation, "status", "phase") or "") in VOID:
         return None
     meta = metadata(reservation)
@@ -69,7 +69,7 @@ def claim_of(reservation: Obj | None) -> Claim | None:
         intent = read(Reservation, reservation).intent
     except msgspec.ValidationError:  # No server of ours stores such a one.
         return None
-    return Claim(str(meta.get("namespace") or ""), intent, str(meta.get("name") or ""))
+    return LedgerClaim(str(meta.get("namespace") or ""), intent, str(meta.get("name") or ""))
 
 
-__all__ = ["NOTHING", "PODS", "RESERVATIONS", "Claim", "Delta", "claim_of", "ledger_delta"]
+__all__ = ["NOTHING", "PODS", "RESERVATIONS", "Delta", "LedgerClaim", "claim_of", "ledger_delta"]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fathom.api.ledger.books import TENANT_BOOKS, TenantBook
+from fathom.api.ledger.accounts import TENANT_BOOKS, TenantBook
 from fathom.api.ledger.holdings import Counts
 from fathom.model.objects import Key, Obj, metadata
 from fathom.model.quantity import BINARY, of_milli, of_value

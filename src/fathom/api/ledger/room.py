@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 import msgspec
 
-from fathom.api.ledger.books import NodeBook, TenantBook
+from fathom.api.ledger.accounts import NodeBook, TenantBook
 from fathom.api.ledger.holdings import PODS, Account, Counts, Holding, counts_of
 from fathom.kinds.capacity_class import CapacityClass
 from fathom.kinds.tenant_quota import Limit, TenantQuota
@@ -16,7 +16,7 @@ from fathom.model.well_known import ZONE_LABEL
 EVERY_ADDRESS = frozenset({"0.0.0.0", "::"})
 
 
-class NodeFacts(msgspec.Struct, frozen=True):
+class NodeRoom(msgspec.Struct, frozen=True):
     """What a binding needs to know of a node: worked out once for each of its revisions."""
 
     name: str
@@ -27,10 +27,10 @@ class NodeFacts(msgspec.Struct, frozen=True):
     deleting: bool
 
 
-def node_facts(node: Obj) -> NodeFacts:
+def node_facts(node: Obj) -> NodeRoom:
     listed = lookup(node, "status", "allocatable") or lookup(node, "status", "capacity")
     labels = labels_of(node)
-    return NodeFacts(
+    return NodeRoom(
         name=str(metadata(node).get("name") or ""),
         zone=labels.get(ZONE_LABEL, ""),
         labels=labels,
@@ -41,7 +41,7 @@ def node_facts(node: Obj) -> NodeFacts:
 
 
 def lacks_room(
-    facts: NodeFacts,
+    facts: NodeRoom,
     book: NodeBook,
     wanted: Holding,
     *,
@@ -66,7 +66,7 @@ def lacks_room(
 
 
 def _kept_for_others(
-    facts: NodeFacts, book: NodeBook, own_class: str, classes: Sequence[CapacityClass]
+    facts: NodeRoom, book: NodeBook, own_class: str, classes: Sequence[CapacityClass]
 ) -> Counts:
     """What classes keep free on the node and do not use yet."""
     kept: Counts = {}

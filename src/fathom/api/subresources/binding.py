@@ -9,11 +9,11 @@ from collections.abc import Sequence
 
 import msgspec
 
-from fathom.api.binding import asking
-from fathom.api.binding.asking import Ask, Bound, Failed, Lost, Refusal
+from fathom.api.binding import requests
 from fathom.api.binding.binder import Binder
-from fathom.api.core import Call, Core, Verdicts
-from fathom.api.request import Response, Target
+from fathom.api.binding.requests import BindingAsk, BindingDone, BindingFailed, BindingUnknown, Refusal
+from fathom.api.core import Call, Core, WriteVerdicts
+from fathom.api.request import RequestTarget, Response
 from fathom.api.verbs import bodies
 from fathom.kinds.scheduler_override import USED_OVERRIDES
 from fathom.kinds.scheduling_policy import POLICY
@@ -62,15 +62,15 @@ class Binding(msgspec.Struct, frozen=True):
     metadata: _Meta = _Meta()
 
 
-class Batch(msgspec.Struct, frozen=True):
-    items: tuple[Ask, ...]
+class BindingBatch(msgspec.Struct, frozen=True):
+    items: tuple[BindingAsk, ...]
 
 
 async def bind(core: Core, call: Call, binder: Binder) -> Response:
     bodies.check_options(call.request)
     ask = decode_binding(call, bodies.as_json(core, call, BINDING))
     [answer] = await binder.bind([ask], call.caller, dry_run=call.dry_run)
-    if not isinstance(answer, Bound):
+    if not isinstance(answer, BindingDone):
         raise refused(ask, answer)
     call.audit.name, call.audit.uid = ask.name, answer.uid
     call.audit.revision, call.audit.changed = answer.revision, CHANGED
@@ -78,7 +78,7 @@ async def bind(core: Core, call: Call, binder: Binder) -> Response:
     return Response(status=201, body=encode_json(success))
 
 
-async def bind_batch(core: Core, call: Call, binder: Binder, asks: Sequence[Ask]) -> Response:
+async def bind_batch(core: Core, call: Call, binder: Binder, asks: Sequence[BindingAsk]) -> Response:
     answers = await binder.bind(asks, call.caller, dry_run=call.dry_run)
     if not call.dry_run:
         kind = core.registry.by_resource("pods")
@@ -86,17 +86,17 @@ async def bind_batch(core: Core, call: Call, binder: Binder, asks: Sequence[Ask]
         call.parts += [
             _written(call, kind, ask, answer)
             for ask, answer in zip(asks, answers, strict=True)
-            if isinstance(answer, Bound)
+            if isinstance(answer, BindingDone)
         ]
-    results = [asking.wire(ask, answer) for ask, answer in zip(asks, answers, strict=True)]
+    results = [requests.wire(ask, answer) for ask, answer in zip(asks, answers, strict=True)]
     return Response(
         status=200, body=encode_json({"kind": "BindingBatch", "apiVersion": API_VERSION, "results": results})
     )
 
 
-def _written(call: Call, kind: Kind, ask: Ask, answer: Bound) -> Call:
+def _written(call: Call, kind: Kind, ask: BindingAsk, answer: BindingDone) -> Call:
     """One pod's part of the call, for its audit entry."""
-    target = Target(
+    target = RequestTarget(
         verb="create",
         path=call.target.path,
         version="v1",
@@ -105,14 +105,14 @@ def _written(call: Call, kind: Kind, ask: Ask, answer: Bound) -> Call:
         name=ask.name,
         subresource="binding",
     )
-    audit = Verdicts(name=ask.name, uid=answer.uid, revision=answer.revision, changed=CHANGED)
+    audit = WriteVerdicts(name=ask.name, uid=answer.uid, revision=answer.revision, changed=CHANGED)
     return msgspec.structs.replace(call, kind=kind, target=target, audit=audit, parts=[])
 
 
-def decode_batch(core: Core, call: Call) -> tuple[Ask, ...]:
+def decode_batch(core: Core, call: Call) -> tuple[BindingAsk, ...]:
     bodies.check_options(call.request)
     try:
-        batch = msgspec.json.decode(bodies.as_json(core, call, BATCH), type=Batch)
+        batch = msgspec.json.decode(bodies.as_json(core, call, BATCH), type=BindingBatch)
     except (msgspec.DecodeError, RecursionError) as error:
         raise bad_request(f"the body could not be read as a BindingBatch: {error}") from None
     causes: list[Cause] = []
@@ -126,13 +126,13 @@ def decode_batch(core: Core, call: Call) -> tuple[Ask, ...]:
     return batch.items
 
 
-def _ask_causes(ask: Ask, field: str) -> list[Cause]:
+def _ask_causes(ask: BindingAsk, field: str) -> list[Cause]:
     missing = [name for name in ("namespace", "name", "node") if not getattr(ask, name)]
     found = [Cause(f"{field}.{name}", "FieldValueRequired", "Required value") for name in missing]
     return found + _map_causes(ask, f"{field}.")
 
 
-def _map_causes(ask: Ask, at: str) -> list[Cause]:
+def _map_causes(ask: BindingAsk, at: str) -> list[Cause]:
     found = label_causes(ask.labels, f"{at}labels") if ask.labels else []
     if TENANT in ask.labels:
         why = "a binding does not change whose a pod is"
@@ -140,7 +140,7 @@ def _map_causes(ask: Ask, at: str) -> list[Cause]:
     return found + (annotation_causes(ask.annotations, f"{at}annotations") if ask.annotations else [])
 
 
-def decode_binding(call: Call, raw: bytes) -> Ask:
+def decode_binding(call: Call, raw: bytes) -> BindingAsk:
     try:
         binding = msgspec.json.decode(raw, type=Binding)
     except (msgspec.DecodeError, RecursionError) as error:
@@ -160,11 +160,11 @@ def decode_binding(call: Call, raw: bytes) -> Ask:
     return ask
 
 
-def _ask(call: Call, binding: Binding) -> Ask:
+def _ask(call: Call, binding: Binding) -> BindingAsk:
     """A Binding has no fields for what a decision rests on; its annotations say it."""
     meta, annotations = binding.metadata, binding.metadata.annotations
     overrides = annotations.get(USED_OVERRIDES, "")
-    return Ask(
+    return BindingAsk(
         namespace=call.namespace,
         name=call.target.name,
         node=binding.target.name,
@@ -174,19 +174,19 @@ def _ask(call: Call, binding: Binding) -> Ask:
         labels=meta.labels,
         policy=annotations.get(POLICY, ""),
         overrides=tuple(one.strip() for one in overrides.split(",") if one.strip()),
-        reservation=annotations.get(asking.RESERVATION, ""),
+        reservation=annotations.get(requests.RESERVATION, ""),
     )
 
 
-def refused(ask: Ask, answer: Refusal | Lost | Failed) -> ApiError:
+def refused(ask: BindingAsk, answer: Refusal | BindingUnknown | BindingFailed) -> ApiError:
     """Why a single binding did not happen. Only a false predicate is a conflict."""
-    if isinstance(answer, Failed):
+    if isinstance(answer, BindingFailed):
         return answer.error
-    if isinstance(answer, Lost):
+    if isinstance(answer, BindingUnknown):
         return timed_out(answer.cause)
-    if answer.check == asking.CONTENDED:
+    if answer.check == requests.CONTENDED:
         return too_many_requests(answer.message)
-    if answer.check == asking.POD_GONE and not answer.revision:
+    if answer.check == requests.POD_GONE and not answer.revision:
         error = not_found("pods", ask.name)
     else:
         error = conflict("pods/binding", ask.name, answer.message)

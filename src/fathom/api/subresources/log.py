@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from fathom.api.agents import LogAsk, address_of
+from fathom.api.agent_connections import LogAsk, address_of
 from fathom.api.core import Call, Core
-from fathom.api.request import Request, Stream
+from fathom.api.request import Request, StreamResponse
 from fathom.api.verbs.get import read
 from fathom.model import causes
 from fathom.model.errors import Cause, bad_request, invalid, unavailable
@@ -14,7 +14,7 @@ from fathom.model.times import SECOND_NS, micro_timestamp, moment_ns
 PLAIN = "text/plain"
 
 
-async def log(core: Core, call: Call) -> Stream:
+async def log(core: Core, call: Call) -> StreamResponse:
     pod = (await read(core, call)).body.obj
     name = str(metadata(pod)["name"])
     container = container_of(pod, call.request.param("container"))
@@ -28,7 +28,7 @@ async def log(core: Core, call: Call) -> Stream:
         raise unavailable(f"node {node} of pod {name} is gone, and its logs with it")
     ask = LogAsk(call.namespace, name, uid_of(pod), container, options)
     source = await core.agents.logs(address_of(seen.obj), ask)
-    return Stream(source=source, content_type=PLAIN)
+    return StreamResponse(source=source, content_type=PLAIN)
 
 
 def container_of(pod: Obj, asked: str) -> str:

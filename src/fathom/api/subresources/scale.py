@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from fathom.api import represent
+from fathom.api import response_forms
 from fathom.api.core import Call, Core
 from fathom.api.request import Response
 from fathom.api.verbs import bodies
@@ -167,9 +167,9 @@ def _paths(kind: Kind) -> ScalePaths:
 
 def _answer(core: Core, call: Call, written: Written) -> Response:
     entry = written.entry
-    return _shown(core, call, written.obj if entry is None else represent.wire_obj(call.kind, entry))
+    return _shown(core, call, written.obj if entry is None else response_forms.wire_obj(call.kind, entry))
 
 
 def _shown(core: Core, call: Call, obj: Obj) -> Response:
     now_ns = core.outside.clock.now_ns()
-    return represent.unstored(SCALE, scale_of(call.kind, obj), call.form, now_ns=now_ns)
+    return response_forms.unstored(SCALE, scale_of(call.kind, obj), call.form, now_ns=now_ns)

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import msgspec
 
 from fathom.api.core import Call, Core
-from fathom.api.watchcache import ResourceCache, node_trigger
+from fathom.api.watch_cache import ResourceCache, node_trigger
 from fathom.kube.definitions.kind import Kind
 from fathom.kube.rules.base import Strategy
 from fathom.model.errors import ApiError, bad_request
@@ -19,7 +19,7 @@ Matches = Callable[[Obj], bool]
 ALWAYS_SELECTABLE = ("metadata.name", "metadata.namespace")
 
 
-class Choice(msgspec.Struct, frozen=True):
+class Selection(msgspec.Struct, frozen=True):
     namespace: str | None  # None means all.
     matches: Matches | None  # None means everything in the namespace.
     name: str = ""  # Set where a field selector asks for one object by name.
@@ -35,12 +35,12 @@ class Choice(msgspec.Struct, frozen=True):
         return cache.keys_on(self.node, self.namespace) if self.node else cache.keys(self.namespace)
 
 
-def choice_of(core: Core, call: Call) -> Choice:
+def choice_of(core: Core, call: Call) -> Selection:
     labels = _labels(call)
     fields = _fields(call)
     namespace = (call.namespace or None) if call.kind.namespaced else None
     matches = _predicate(call.kind, core.strategy(call.kind), labels, fields)
-    return Choice(namespace=namespace, matches=matches, name=_name(fields), node=_node(call, fields))
+    return Selection(namespace=namespace, matches=matches, name=_name(fields), node=_node(call, fields))
 
 
 def _labels(call: Call) -> LabelSelector | None:

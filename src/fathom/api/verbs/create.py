@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fathom.api import represent
+from fathom.api import response_forms
 from fathom.api.core import Call, Core
 from fathom.api.request import Response
 from fathom.api.verbs import bodies
@@ -19,6 +19,6 @@ def answer(core: Core, call: Call, written: Written, *, status: int = 200) -> Re
     """What a write answers: the object as it is stored, or as a dry run would have stored it."""
     now_ns = core.outside.clock.now_ns()
     if written.entry is not None:
-        return represent.one(call.kind, written.entry, call.form, now_ns=now_ns, status=status)
-    obj = represent.as_kind(call.kind, written.obj)
-    return represent.unstored(call.kind, obj, call.form, now_ns=now_ns, status=status)
+        return response_forms.one(call.kind, written.entry, call.form, now_ns=now_ns, status=status)
+    obj = response_forms.as_kind(call.kind, written.obj)
+    return response_forms.unstored(call.kind, obj, call.form, now_ns=now_ns, status=status)

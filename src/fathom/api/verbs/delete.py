@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import msgspec
 
-from fathom.api import represent
-from fathom.api.core import Call, Core, Verdicts
+from fathom.api import response_forms
+from fathom.api.core import Call, Core, WriteVerdicts
 from fathom.api.removal import DeleteOptions, check_options
 from fathom.api.request import Response
 from fathom.api.verbs import bodies
@@ -89,7 +89,7 @@ async def delete_collection(core: Core, call: Call) -> Response:
         key = entry.key.removeprefix(call.kind.prefix)
         namespace, _, name = key.rpartition("/")
         target = msgspec.structs.replace(call.target, namespace=namespace, name=name)
-        one = msgspec.structs.replace(call, target=target, audit=Verdicts())
+        one = msgspec.structs.replace(call, target=target, audit=WriteVerdicts())
         try:
             written = await remove(core, one, options)
         except ApiError as error:
@@ -97,7 +97,7 @@ async def delete_collection(core: Core, call: Call) -> Response:
                 continue
             raise
         call.parts.append(one)
-        deleted.append(represent.as_kind(call.kind, written.obj))
+        deleted.append(response_forms.as_kind(call.kind, written.obj))
     body = {"kind": call.kind.list_kind, "apiVersion": call.kind.api_version}
     meta = list_meta(call, found)
     return Response(status=200, body=encode_json({**body, "metadata": meta, "items": deleted}))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fathom.api import represent
+from fathom.api import response_forms
 from fathom.api.core import Call, Core
 from fathom.api.request import Response
 from fathom.api.verbs.versions import parse_revision
@@ -12,7 +12,7 @@ from fathom.store.protocol import Entry
 
 async def get(core: Core, call: Call) -> Response:
     entry = await read(core, call)
-    return represent.one(call.kind, entry, call.form, now_ns=core.outside.clock.now_ns())
+    return response_forms.one(call.kind, entry, call.form, now_ns=core.outside.clock.now_ns())
 
 
 async def read(core: Core, call: Call) -> Entry:

@@ -10,10 +10,10 @@ from collections.abc import Iterator, Sequence
 
 import msgspec
 
-from fathom.api import represent
+from fathom.api import response_forms
 from fathom.api.core import Call, Core
 from fathom.api.request import Response
-from fathom.api.verbs.choose import Choice, choice_of
+from fathom.api.verbs.choose import Selection, choice_of
 from fathom.api.verbs.versions import (
     Continue,
     decode_continue,
@@ -43,7 +43,7 @@ async def list_(core: Core, call: Call) -> Response:
     return _answer(core, call, found, choice)
 
 
-async def find(core: Core, call: Call, choice: Choice) -> Found:
+async def find(core: Core, call: Call, choice: Selection) -> Found:
     request = call.request
     limit = parse_limit(request)
     token_text = request.param("continue")
@@ -59,7 +59,7 @@ async def find(core: Core, call: Call, choice: Choice) -> Found:
     return _from_cache(core, call, choice, limit)
 
 
-async def _next_page(core: Core, call: Call, choice: Choice, text: str, limit: int) -> Found:
+async def _next_page(core: Core, call: Call, choice: Selection, text: str, limit: int) -> Found:
     if call.request.param("resourceVersion") not in {"", "0"}:
         raise bad_request("specifying resource version is not allowed when using continue")
     token = decode_continue(text)
@@ -71,7 +71,7 @@ async def _next_page(core: Core, call: Call, choice: Choice, text: str, limit: i
     return await _from_store(core, call, choice, revision=revision, limit=limit, after=after)
 
 
-def _from_cache(core: Core, call: Call, choice: Choice, limit: int) -> Found:
+def _from_cache(core: Core, call: Call, choice: Selection, limit: int) -> Found:
     cache = core.cache.of(call.kind.stored_as or call.kind.resource)
     entries: list[Entry] = []
     keys = _keys(core, call, choice)
@@ -86,18 +86,18 @@ def _from_cache(core: Core, call: Call, choice: Choice, limit: int) -> Found:
     return Found(entries, core.cache.reached)
 
 
-def _keys(core: Core, call: Call, choice: Choice) -> Sequence[str]:
+def _keys(core: Core, call: Call, choice: Selection) -> Sequence[str]:
     if choice.name and (choice.namespace or not call.kind.namespaced):
         return (call.kind.store_key(choice.namespace or "", choice.name),)
     return choice.keys(core.cache.of(call.kind.stored_as or call.kind.resource))
 
 
-def _wanted(choice: Choice, entry: Entry) -> bool:
+def _wanted(choice: Selection, entry: Entry) -> bool:
     return choice.matches is None or choice.matches(entry.body.obj)
 
 
 async def _from_store(
-    core: Core, call: Call, choice: Choice, *, revision: int, limit: int, after: str
+    core: Core, call: Call, choice: Selection, *, revision: int, limit: int, after: str
 ) -> Found:
     prefix = call.kind.prefix if choice.namespace is None else f"{call.kind.prefix}{choice.namespace}/"
     entries: list[Entry] = []
@@ -139,20 +139,22 @@ def _too_old(call: Call, after: str) -> ApiError:
     )
 
 
-def _answer(core: Core, call: Call, found: Found, choice: Choice) -> Response:
+def _answer(core: Core, call: Call, found: Found, choice: Selection) -> Response:
     meta = list_meta(call, found)
     if call.form.shared:
-        return Response(status=200, body=represent.shared_list(call.kind, found.entries, meta))
-    if call.form.shape == represent.PLAIN:
-        return Response(status=200, body=represent.plain_list(call.kind, _encoded(call, found.entries), meta))
-    objs = [represent.wire_obj(call.kind, entry) for entry in found.entries]
+        return Response(status=200, body=response_forms.shared_list(call.kind, found.entries, meta))
+    if call.form.shape == response_forms.PLAIN:
+        return Response(
+            status=200, body=response_forms.plain_list(call.kind, _encoded(call, found.entries), meta)
+        )
+    objs = [response_forms.wire_obj(call.kind, entry) for entry in found.entries]
     now_ns = core.outside.clock.now_ns()
-    shape = represent.shaped(call.kind, objs, call.form, now_ns=now_ns, list_meta=meta)
+    shape = response_forms.shaped(call.kind, objs, call.form, now_ns=now_ns, list_meta=meta)
     return Response(status=200, body=encode_json(shape))
 
 
 def _encoded(call: Call, entries: Sequence[Entry]) -> Iterator[bytes]:
-    return (represent.wire(call.kind, entry) for entry in entries)
+    return (response_forms.wire(call.kind, entry) for entry in entries)
 
 
 def list_meta(call: Call, found: Found) -> Obj:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from fathom.api import represent
+from fathom.api import response_forms
 from fathom.api.core import Call, Core
-from fathom.api.renewal import LEASES
+from fathom.api.lease_renewal import LEASES
 from fathom.api.request import JSON, Request, Response
 from fathom.api.verbs import bodies
 from fathom.api.verbs.create import answer
@@ -81,7 +81,7 @@ def patching(core: Core, call: Call) -> Change:
     check_type(media, custom=schema is None)
 
     def patched(old: Obj) -> Obj:
-        current = represent.as_kind(kind, old)
+        current = response_forms.as_kind(kind, old)
         result = apply_patch(media, call.request.body, current, schema)
         _check_size(core, encode_json(result))
         if call.target.subresource in REPORTS:

@@ -19,12 +19,12 @@ from collections.abc import AsyncIterator, Iterator, Sequence
 from itertools import chain
 from typing import Any
 
-from fathom.api import represent
+from fathom.api import response_forms
 from fathom.api.core import Call, Core
-from fathom.api.request import Request, Stream
-from fathom.api.verbs.choose import Choice, choice_of
+from fathom.api.request import Request, StreamResponse
+from fathom.api.verbs.choose import Selection, choice_of
 from fathom.api.verbs.versions import parse_revision
-from fathom.api.watchcache import ADDED, DELETED, MODIFIED, FellBehind, Logged, ResourceCache, frame
+from fathom.api.watch_cache import ADDED, DELETED, MODIFIED, FellBehind, ResourceCache, WatchEvent, frame
 from fathom.model.body import encode_json
 from fathom.model.errors import ApiError, Cause, bad_request, expired, invalid
 from fathom.model.objects import Obj
@@ -43,7 +43,7 @@ BOOKMARK_S_MIN = 0.1
 BOOKMARK_PHASES = 8  # Few wake-ups where there are many watches, and no burst of all of them at once.
 
 
-async def watch(core: Core, call: Call) -> Stream:
+async def watch(core: Core, call: Call) -> StreamResponse:
     request = call.request
     choice = choice_of(core, call)
     initial = _initial_events(request)
@@ -58,7 +58,7 @@ async def watch(core: Core, call: Call) -> Stream:
         stream.open_with_objects(say_end=bool(initial))
     else:
         stream.open_after(revision or core.cache.reached)
-    return Stream(source=stream)
+    return StreamResponse(source=stream)
 
 
 def _initial_events(request: Request) -> bool | None:
@@ -82,7 +82,7 @@ def _watch_options(field: str, why: str) -> ApiError:
 class WatchStream:
     """One watch. Reads the cache's log from its cursor; before that, what it has to catch up with."""
 
-    def __init__(self, core: Core, call: Call, choice: Choice) -> None:
+    def __init__(self, core: Core, call: Call, choice: Selection) -> None:
         self._core = core
         self._clock = core.outside.clock
         self._call = call
@@ -93,7 +93,7 @@ class WatchStream:
         self._resumed = 0  # The revision that history was opened at; 0 once its first piece has come.
         self._sent = 0  # Every matching change up to this revision has been handed over.
         self._watcher = self._cache.watch(self._cache.end, choice.trigger)
-        self._plain = call.form.shape == represent.PLAIN and not call.kind.stored_as
+        self._plain = call.form.shape == response_forms.PLAIN and not call.kind.stored_as
         self._bookmarks = call.request.flag("allowWatchBookmarks")
         self._bookmark_s = _bookmark_interval(core, call)
         self._end_at = self._now() + _timeout(core, call.request)
@@ -139,7 +139,7 @@ class WatchStream:
         self._cache.unwatch(self._watcher)
         self._watcher.wake()
         if self._due:
-            self._core.bells.leave(self, at_s=self._due)
+            self._core.shared_timers.leave(self, at_s=self._due)
             self._due = 0.0
 
     def _read(self) -> Any:
@@ -175,7 +175,7 @@ class WatchStream:
             return [seen for logged in events if (seen := self._seen(logged)) is not None]
         return b"".join([self._event(logged) for logged in events])
 
-    def _event(self, logged: Logged) -> bytes:
+    def _event(self, logged: WatchEvent) -> bytes:
         """One change on the wire; b'' where it does not concern this watcher."""
         if self._plain and self._choice.matches is None:
             return logged.frame if self._is_inside(logged) else b""
@@ -189,11 +189,11 @@ class WatchStream:
             return logged.frame
         return frame(event, logged.body.encoded_at(logged.revision))  # It came into, or left, the selection.
 
-    def _is_inside(self, logged: Logged) -> bool:
+    def _is_inside(self, logged: WatchEvent) -> bool:
         namespace = self._choice.namespace
         return not namespace or logged.key.startswith(f"{self._cache.prefix}{namespace}/")
 
-    def _seen(self, logged: Logged) -> tuple[str, Obj] | None:
+    def _seen(self, logged: WatchEvent) -> tuple[str, Obj] | None:
         """One change as this watcher sees it: an object may enter or leave its selection."""
         if not self._is_inside(logged):
             return None
@@ -214,11 +214,11 @@ class WatchStream:
         return None
 
     def _shaped(self, event: str, obj: Obj) -> bytes:
-        obj = represent.as_kind(self._call.kind, obj)
+        obj = response_forms.as_kind(self._call.kind, obj)
         form = self._call.form
-        if form.shape != represent.PLAIN:
+        if form.shape != response_forms.PLAIN:
             now_ns = self._core.outside.clock.now_ns()
-            obj = represent.shaped(self._call.kind, [obj], form, now_ns=now_ns)
+            obj = response_forms.shaped(self._call.kind, [obj], form, now_ns=now_ns)
         return frame(event, encode_json(obj))
 
     def _added(self, entry: Entry) -> bytes:
@@ -253,7 +253,7 @@ class WatchStream:
             self._history = None
             self._end_at = 0.0
             return
-        events = (Logged(change, change.previous) for change in changes)
+        events = (WatchEvent(change, change.previous) for change in changes)
         self._ready = _chunks(self._event(logged) for logged in events)
         self._sent = max(self._sent, batch.revision)
         if self._sent < self._cache.floor:
@@ -277,7 +277,7 @@ class WatchStream:
     def _set_alarm(self) -> None:
         if not self._due:
             self._due = min(self._end_at, self._bookmark_at) if self._bookmarks else self._end_at
-            self._core.bells.wake(self, at_s=self._due, now_s=self._now())
+            self._core.shared_timers.wake(self, at_s=self._due, now_s=self._now())
 
     def ring(self) -> None:
         self._due = 0.0
@@ -295,10 +295,10 @@ class WatchStream:
         kind = self._call.kind
         obj: Obj = {"kind": kind.kind, "apiVersion": kind.api_version, "metadata": meta}
         form = self._call.form
-        if form.shape == represent.TABLE:
+        if form.shape == response_forms.TABLE:
             now_ns = self._core.outside.clock.now_ns()
-            obj = represent.shaped(kind, [], form, now_ns=now_ns, list_meta=meta)
-        elif form.shape == represent.METADATA:
+            obj = response_forms.shaped(kind, [], form, now_ns=now_ns, list_meta=meta)
+        elif form.shape == response_forms.METADATA:
             obj |= {"kind": form.shape, "apiVersion": f"meta.k8s.io/{form.version}"}
         if form.shared:
             return [(BOOKMARK, obj)]

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from fathom.api.ledger.books import INTENT_BOOKS, NODE_BOOKS, TENANT_BOOKS
+from fathom.api.ledger.accounts import INTENT_BOOKS, NODE_BOOKS, TENANT_BOOKS
 from fathom.api.ledger.holdings import counts_of
 from fathom.kinds.reservation import RESERVATIONS
 from fathom.kinds.tenant_quota import TENANT_QUOTAS

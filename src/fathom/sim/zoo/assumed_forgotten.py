@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import asyncio
 
-from fathom.api.binding import judging
+from fathom.api.binding import checks
 from fathom.schedule.loop.committing import Committing
 from fathom.schedule.loop.pod_moves import SentBinding
 from fathom.sim.zoo import put_back
@@ -29,4 +29,4 @@ async def while_it_lasts(self: Committing, sent: list[SentBinding]) -> None:
 
 
 put_back(Committing, "_commit", while_it_lasts)
-put_back(judging, "lacks_room", lambda *given, **named: None)
+put_back(checks, "lacks_room", lambda *given, **named: None)

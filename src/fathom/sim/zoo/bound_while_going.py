@@ -3,11 +3,11 @@ end."""
 
 from __future__ import annotations
 
-from fathom.api.binding import judging
+from fathom.api.binding import checks
 from fathom.sim.zoo import put_back
 
 SCENARIOS = ("refused-from-an-old-view",)
 BREAKS = "a pod is bound where it may be"
 
 
-put_back(judging, "is_deleting", lambda pod: False)
+put_back(checks, "is_deleting", lambda pod: False)

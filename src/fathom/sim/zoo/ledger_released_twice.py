@@ -5,8 +5,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from fathom.api.admission.attempt import DELETE, Attempt, Charge
-from fathom.api.ledger.keeper import LedgerKeeper
+from fathom.api.admission.attempt import DELETE, Charge, WriteAttempt
+from fathom.api.ledger.admission import LedgerKeeper
 from fathom.model.view import View
 from fathom.sim.zoo import put_back
 
@@ -16,7 +16,7 @@ BREAKS = "the ledger is the sum of its pods"
 _right = LedgerKeeper.charge
 
 
-def also_when_it_is_asked_for(self: LedgerKeeper, attempt: Attempt, view: View) -> Sequence[Charge]:
+def also_when_it_is_asked_for(self: LedgerKeeper, attempt: WriteAttempt, view: View) -> Sequence[Charge]:
     return self.release(attempt, view) if attempt.operation == DELETE else _right(self, attempt, view)
 
 

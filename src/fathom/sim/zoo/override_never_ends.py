@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from fathom.api.binding import judging
+from fathom.api.binding import checks
 from fathom.schedule.loop import cluster_view
 from fathom.sim.zoo import put_back
 
@@ -17,5 +17,5 @@ def while_it_is_there(override: Any, now_ns: int) -> bool:
     return not override.metadata.deletion_timestamp
 
 
-put_back(judging, "override_active", while_it_is_there)
+put_back(checks, "override_active", while_it_is_there)
 put_back(cluster_view, "override_active", while_it_is_there)

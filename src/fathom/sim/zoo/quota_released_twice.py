@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from fathom.api.admission.attempt import DELETE, Attempt, Charge
+from fathom.api.admission.attempt import DELETE, Charge, WriteAttempt
 from fathom.api.admission.quota import ResourceQuota, _settle
 from fathom.api.admission.usage import PODS
 from fathom.model.objects import is_deleting
@@ -18,7 +18,7 @@ BREAKS = "ledger equals the sum of its pods"
 right = ResourceQuota.charge
 
 
-def when_told_and_when_gone(self: ResourceQuota, attempt: Attempt, view: View) -> Sequence[Charge]:
+def when_told_and_when_gone(self: ResourceQuota, attempt: WriteAttempt, view: View) -> Sequence[Charge]:
     is_pod = attempt.kind.resource == PODS
     told = is_pod and attempt.operation == DELETE and not is_deleting(attempt.old or {})
     return tuple(_settle(attempt, view)) if told else right(self, attempt, view)

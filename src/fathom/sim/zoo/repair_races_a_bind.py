@@ -6,8 +6,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from fathom.api.binding import judging
-from fathom.api.binding.asking import RESERVATION_GONE
+from fathom.api.binding import checks
+from fathom.api.binding.requests import RESERVATION_GONE
 from fathom.control.again import Again
 from fathom.controllers.repair.controller import RepairReservations, _pod_named
 from fathom.controllers.repair.plan import plan_reservation
@@ -17,7 +17,7 @@ from fathom.sim.zoo import put_back
 SCENARIOS = ("reserved-while-repair-is-deaf",)
 BREAKS = "no node or quota over its limit"
 
-_reserved, _room = judging._reservation_refusal, judging.judge_room
+_reserved, _room = checks._reservation_refusal, checks.judge_room
 
 
 async def from_cache(self: Any, key: Key) -> Again:
@@ -41,5 +41,5 @@ def room_for_granted(case: Any, *given: Any) -> Any:
 
 
 put_back(RepairReservations, "reconcile", from_cache)
-put_back(judging, "_reservation_refusal", at_its_word)
-put_back(judging, "judge_room", room_for_granted)
+put_back(checks, "_reservation_refusal", at_its_word)
+put_back(checks, "judge_room", room_for_granted)

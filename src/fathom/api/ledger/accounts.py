@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from fathom.api.admission.attempt import Charge
-from fathom.api.ledger.delta import Claim, Delta
+from fathom.api.ledger.delta import Delta, LedgerClaim
 from fathom.api.ledger.holdings import Account, Counts, Holding
 from fathom.kinds.shape import API_VERSION
 from fathom.model.body import Body
@@ -106,7 +106,7 @@ class IntentBook:
         self.intent = str(stored.get("intent") or "")
         self.holders: list[str] = list(stored.get("holders") or ())
 
-    def post(self, claim: Claim, sign: int) -> None:
+    def post(self, claim: LedgerClaim, sign: int) -> None:
         self.intent = claim.intent
         others = [name for name in self.holders if name != claim.holder]
         self.holders = sorted([*others, claim.holder]) if sign > 0 else others
@@ -124,7 +124,7 @@ def place_of(account: Account) -> str:
 
 def add(counts: Counts, more: Counts, sign: int) -> None:
     """In place. What comes to nought is dropped. Below nought would mean that something was taken off that
-    was never put on: a count mends that (`settling`), a negative account would only hide it."""
+    was never put on: a count mends that (`recount`), a negative account would only hide it."""
     for name, amount in more.items():
         total = counts.get(name, 0) + sign * amount
         if total > 0:

@@ -10,11 +10,11 @@ from __future__ import annotations
 
 import msgspec
 
-from fathom.api.binding import asking
-from fathom.api.binding.asking import Ask, Refusal
-from fathom.api.binding.facts import Facts
-from fathom.api.binding.judging import Case, Moment, judge_account, judge_cordons, judge_room
-from fathom.api.ledger.books import Books, key_in_store
+from fathom.api.binding import requests
+from fathom.api.binding.checks import BindingMoment, Case, judge_account, judge_cordons, judge_room
+from fathom.api.binding.facts import BindingFacts
+from fathom.api.binding.requests import BindingAsk, Refusal
+from fathom.api.ledger.accounts import Books, key_in_store
 from fathom.api.ledger.holdings import Account, Holding
 from fathom.api.ledger.room import exceeds_quota
 from fathom.kinds.scheduler_override import override_active, scope_includes
@@ -33,7 +33,7 @@ class Arrival(msgspec.Struct, frozen=True):
 
 
 def judge_arrival(
-    arrival: Arrival, *, facts: Facts, books: Books, at: Moment
+    arrival: Arrival, *, facts: BindingFacts, books: Books, at: BindingMoment
 ) -> tuple[Expect, ...] | Refusal:
     """What the commit must expect, or why it must not happen."""
     wanted = arrival.wanted
@@ -48,7 +48,9 @@ def judge_arrival(
     return (*case.expects, facts.rules()) if refusal is None else refusal
 
 
-def account_on(pod: Obj, node: str, *, facts: Facts, books: Books, at: Moment) -> Account | None:
+def account_on(
+    pod: Obj, node: str, *, facts: BindingFacts, books: Books, at: BindingMoment
+) -> Account | None:
     """On whose account a pod goes that an override lets into its class; None where it goes on the usual one,
     or nowhere."""
     case = case_of(pod, pod, node, facts=facts, books=books, at=at)
@@ -57,13 +59,13 @@ def account_on(pod: Obj, node: str, *, facts: Facts, books: Books, at: Moment) -
 
 
 def case_of(
-    obj: Obj, workload: Obj, node_name: str, *, facts: Facts, books: Books, at: Moment
+    obj: Obj, workload: Obj, node_name: str, *, facts: BindingFacts, books: Books, at: BindingMoment
 ) -> Case | None:
     node, revision = facts.node(node_name)
     if node is None:
         return None
     key = key_of(obj)
-    ask = Ask(namespace=key.namespace, name=key.name, node=node_name)
+    ask = BindingAsk(namespace=key.namespace, name=key.name, node=node_name)
     case = Case(ask, obj, node, facts=facts, books=books, at=at)
     case.workload = workload
     case.rests_on("nodes", Key("", node_name), revision)
@@ -77,7 +79,7 @@ def case_of(
 
 
 def _without_node(
-    arrival: Arrival, *, facts: Facts, books: Books, at: Moment
+    arrival: Arrival, *, facts: BindingFacts, books: Books, at: BindingMoment
 ) -> tuple[Expect, ...] | Refusal:
     """Kubernetes takes a pod for a node that is not there (yet). So do we, unless something must hold that
     only the node's labels can tell: which zone's quota it falls under, which class or cordon it belongs to.
@@ -90,10 +92,10 @@ def _without_node(
     if zoned or cordoned or facts.classes() or wanted.account.capacity_class:
         rules = "quotas by zone, capacity classes and overrides"
         why = f"node {wanted.node} does not exist: {rules} cannot be checked there"
-        return Refusal(asking.NODE_GONE, why)
+        return Refusal(requests.NODE_GONE, why)
     over = exceeds_quota(quota, books.tenant(tenant), wanted)
     if over is not None:
-        return Refusal(asking.QUOTA_EXCEEDED, over, revision)
+        return Refusal(requests.QUOTA_EXCEEDED, over, revision)
     return (
         Expect(key_in_store("nodes", Key("", wanted.node)), 0),
         Expect(key_in_store(TENANT_QUOTAS, Key("", tenant)), revision),

@@ -28,7 +28,7 @@ class OverrideRef(msgspec.Struct, frozen=True):
     uid: str = ""
 
 
-class Ask(msgspec.Struct, frozen=True, rename="camel"):
+class BindingAsk(msgspec.Struct, frozen=True, rename="camel"):
     """One pod to one node. Also the wire form of a batch's item."""
 
     namespace: str
@@ -66,34 +66,34 @@ class Refusal(msgspec.Struct, frozen=True):
     node: str = ""  # Where the pod is already, if that is why.
 
 
-class Bound(msgspec.Struct, frozen=True):
+class BindingDone(msgspec.Struct, frozen=True):
     revision: int
     uid: str = ""
 
 
-class Lost(msgspec.Struct, frozen=True):
+class BindingUnknown(msgspec.Struct, frozen=True):
     """The commit may or may not have happened: read the pod."""
 
     cause: str
 
 
-class Failed(msgspec.Struct, frozen=True):
+class BindingFailed(msgspec.Struct, frozen=True):
     """Refused by somebody other than the predicates: an admission plugin, the store."""
 
     error: ApiError
 
 
-Answer = Bound | Refusal | Lost | Failed
+Answer = BindingDone | Refusal | BindingUnknown | BindingFailed
 
 
-def wire(ask: Ask, answer: Answer) -> Obj:
+def wire(ask: BindingAsk, answer: Answer) -> Obj:
     """One result of a batch."""
     head: Obj = {"namespace": ask.namespace, "name": ask.name}
-    if isinstance(answer, Bound):
+    if isinstance(answer, BindingDone):
         return {**head, "status": "Bound", "revision": str(answer.revision)}
-    if isinstance(answer, Lost):
+    if isinstance(answer, BindingUnknown):
         return {**head, "status": "Unknown", "message": answer.cause}
-    if isinstance(answer, Failed):
+    if isinstance(answer, BindingFailed):
         return {**head, "status": "Refused", "check": answer.error.reason, "message": answer.error.message}
     said = {"check": answer.check, "message": answer.message}
     revision = {"currentRevision": str(answer.revision)} if answer.revision else {}

@@ -76,7 +76,7 @@ def node_trigger(node: str) -> str:
     return f"{BY_NODE}{node}"
 
 
-class Logged:
+class WatchEvent:
     """One event of a resource, as watchers read it."""
 
     __slots__ = (
@@ -197,7 +197,7 @@ class ResourceCache:
         self.prefix = f"{REGISTRY}{resource}/"
         self.revision = 0  # Of the last change to any of its objects.
         self.entries: dict[str, Entry] = {}
-        self.log: list[Logged] = []
+        self.log: list[WatchEvent] = []
         self.base = 0  # Absolute position of log[0]; positions only grow.
         self.floor = 0  # Every change after this revision is in the log.
         self.log_bytes = 0  # What the log holds; the same is part of the total.
@@ -229,9 +229,9 @@ class ResourceCache:
             else:
                 entry.body.forget_obj()
 
-    def apply(self, change: Change) -> Logged:
+    def apply(self, change: Change) -> WatchEvent:
         previous = self.entries.get(change.key)
-        logged = Logged(change, previous)
+        logged = WatchEvent(change, previous)
         if change.entry is None:
             if self.entries.pop(change.key, None) is not None:
                 self._gone += 1
@@ -273,7 +273,7 @@ class ResourceCache:
         prefix = self.prefix if namespace is None else f"{self.prefix}{namespace}/"
         return sorted(key for key in self._on_nodes.get(node, ()) if key.startswith(prefix))
 
-    def _move(self, logged: Logged, on_nodes: dict[str, dict[str, None]]) -> None:
+    def _move(self, logged: WatchEvent, on_nodes: dict[str, dict[str, None]]) -> None:
         left = on_nodes.get(_node_of(logged.previous_obj), {})
         left.pop(logged.key, None)
         if not left:
@@ -296,7 +296,7 @@ class ResourceCache:
     def end(self) -> int:
         return self.base + len(self.log)
 
-    def read(self, cursor: int, count_max: int) -> list[Logged]:
+    def read(self, cursor: int, count_max: int) -> list[WatchEvent]:
         if cursor < self.base:
             raise FellBehind
         start = cursor - self.base
@@ -363,7 +363,7 @@ class ResourceCache:
     def watchers(self) -> int:
         return sum(len(group) for group in self._watchers.values())
 
-    def triggers_of(self, logged: Logged) -> list[str]:
+    def triggers_of(self, logged: WatchEvent) -> list[str]:
         """Whom an event concerns: everyone, watchers of its namespace, and watchers of the node it is on or
         was on. (A kubelet watches its own pods only, and there are thousands of kubelets.)"""
         concerned = [""]
@@ -378,7 +378,7 @@ class ResourceCache:
                     concerned.append(node_trigger(node))
         return concerned
 
-    def _append(self, logged: Logged) -> None:
+    def _append(self, logged: WatchEvent) -> None:
         log, body, decoded = self.log, logged.body, True
         log.append(logged)
         if self._keep:
@@ -403,7 +403,7 @@ class ResourceCache:
         self.log_bytes += count
         self._total.held += count
 
-    def _make_small(self, logged: Logged) -> int:
+    def _make_small(self, logged: WatchEvent) -> int:
         """What is no longer new keeps its bytes alone, unless it is how the object still is. By how many
         bytes it is smaller."""
         logged.forget_objects(keep_body=self._keep_all or (self._keep and self._is_current(logged)))
@@ -411,7 +411,7 @@ class ResourceCache:
         logged.held_bytes = small = EVENT_BYTES + 2 * logged.body.encoded_bytes
         return held - small  # How the object still is counts with the objects.
 
-    def _is_current(self, logged: Logged) -> bool:
+    def _is_current(self, logged: WatchEvent) -> bool:
         current = self.entries.get(logged.key)
         return current is not None and current.body is logged.body
 
@@ -455,9 +455,9 @@ class WatchCache:
             cache.wake_all()
         self._release()
 
-    def apply(self, batch: Batch) -> list[Logged]:
+    def apply(self, batch: Batch) -> list[WatchEvent]:
         """Says what it learned, for those who must know of every change."""
-        learned: list[Logged] = []
+        learned: list[WatchEvent] = []
         touched: dict[ResourceCache, dict[str, int]] = {}
         for change in batch.changes:
             cache = self.of(resource_of(change.key))

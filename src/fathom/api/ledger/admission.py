@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from fathom.api.admission.attempt import CREATE, DELETE, UPDATE, Attempt, Charge
+from fathom.api.admission.attempt import CREATE, DELETE, UPDATE, Charge, WriteAttempt
 from fathom.api.admission.plugin import Plugin
-from fathom.api.ledger.books import Books
-from fathom.api.ledger.charged import charged_pod
+from fathom.api.ledger.accounts import Books
 from fathom.api.ledger.delta import PODS, Delta, ledger_delta
 from fathom.api.ledger.holdings import account_for
+from fathom.api.ledger.quota_charges import charged_pod
 from fathom.kinds.reservation import CHARGED_WITH, RESERVATIONS
 from fathom.kube.definitions.kind import Kind
 from fathom.model.objects import Key, Obj, lookup, metadata, with_metadata
@@ -32,7 +32,7 @@ class LedgerKeeper(Plugin):
     def concerns(self, kind: Kind, operation: str, subresource: str) -> bool:
         return subresource != "binding" and super().concerns(kind, operation, subresource)
 
-    def mutate(self, attempt: Attempt, view: View) -> Obj:
+    def mutate(self, attempt: WriteAttempt, view: View) -> Obj:
         """Whose account it is on is stamped when it gets its node, and is nobody's to change."""
         assert attempt.obj is not None
         obj, old = attempt.obj, attempt.old
@@ -45,7 +45,7 @@ class LedgerKeeper(Plugin):
             return stamped(obj, _account(obj, str(node), view))
         return stamped(obj, lookup(old, "metadata", "annotations", ACCOUNT))
 
-    def charge(self, attempt: Attempt, view: View) -> Sequence[Charge]:
+    def charge(self, attempt: WriteAttempt, view: View) -> Sequence[Charge]:
         if attempt.operation == DELETE:
             return ()
         delta = ledger_delta(attempt.kind.resource, attempt.old, attempt.obj)
@@ -53,7 +53,7 @@ class LedgerKeeper(Plugin):
             return ()
         return _posted(Books(view), delta)
 
-    def release(self, attempt: Attempt, view: View) -> Sequence[Charge]:
+    def release(self, attempt: WriteAttempt, view: View) -> Sequence[Charge]:
         delta = ledger_delta(attempt.kind.resource, attempt.old, None)
         return _posted(Books(view), delta) if delta else ()
 

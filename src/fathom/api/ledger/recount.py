@@ -9,7 +9,7 @@ Then the count is made anew.
 from __future__ import annotations
 
 from fathom.api.core import Core
-from fathom.api.ledger.books import BOOKS, KINDS, document, key_in_store
+from fathom.api.ledger.accounts import BOOKS, KINDS, document, key_in_store
 from fathom.api.ledger.counting import Place, drift
 from fathom.kinds.shape import API_VERSION
 from fathom.model.body import Body

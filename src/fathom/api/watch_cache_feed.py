@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
-from fathom.api.watchcache import DELETED, REGISTRY, WatchCache
+from fathom.api.watch_cache import DELETED, REGISTRY, WatchCache
 from fathom.model.body import Body
 from fathom.seams.log import Log
 from fathom.store.protocol import Batch, Compacted, Entry, Store, StoreUnavailable
@@ -20,7 +20,7 @@ Observer = Callable[[str, str, Body | None, Body | None], None]
 RETRY_S = 0.2
 
 
-class Feed:
+class WatchCacheFeed:
     def __init__(self, store: Store, cache: WatchCache, log: Log, observers: tuple[Observer, ...]) -> None:
         self._store = store
         self._cache = cache

@@ -11,7 +11,7 @@ from typing import Any, Literal, Protocol
 
 import msgspec
 
-from fathom.api.request import Source
+from fathom.api.request import StreamSource
 from fathom.model.errors import ApiError, unavailable
 from fathom.model.objects import Obj, lookup, metadata
 from fathom.model.well_known import CERTIFICATE_ANNOTATION
@@ -33,7 +33,7 @@ class LogAsk(msgspec.Struct, frozen=True):
     options: tuple[tuple[str, str], ...]  # As the agent's endpoint names them.
 
 
-class Reached(msgspec.Struct, frozen=True):
+class ReachedAgent(msgspec.Struct, frozen=True):
     """What came of a try to reach a node. `alive`: its agent answered. `unsure`: the machine answered and the
     agent did not, so pods may still run there. `gone`: nothing answered. `unknown`: it could not be tried."""
 
@@ -42,7 +42,7 @@ class Reached(msgspec.Struct, frozen=True):
 
 
 class Agents(Protocol):
-    async def logs(self, at: AgentAddress, ask: LogAsk) -> Source:
+    async def logs(self, at: AgentAddress, ask: LogAsk) -> StreamSource:
         """Raises ApiError."""
         ...
 
@@ -54,7 +54,7 @@ class Agents(Protocol):
         """What an agent or another process says of itself: status and text. Raises ApiError."""
         ...
 
-    async def reach(self, node: Obj) -> Reached:
+    async def reach(self, node: Obj) -> ReachedAgent:
         """Whether the node's machine and agent answer, tried now."""
         ...
 
@@ -62,7 +62,7 @@ class Agents(Protocol):
 class NoAgents:
     """Where there is no way to them: in a simulated world."""
 
-    async def logs(self, at: AgentAddress, ask: LogAsk) -> Source:
+    async def logs(self, at: AgentAddress, ask: LogAsk) -> StreamSource:
         raise _unreachable(at.node, "this server has no way to agents")
 
     async def usage(self, at: AgentAddress) -> dict[str, Any]:
@@ -71,8 +71,8 @@ class NoAgents:
     async def page(self, at: AgentAddress, path: str) -> tuple[int, bytes]:
         raise _unreachable(at.node, "this server has no way to agents")
 
-    async def reach(self, node: Obj) -> Reached:
-        return Reached("unknown", "this server has no way to agents")
+    async def reach(self, node: Obj) -> ReachedAgent:
+        return ReachedAgent("unknown", "this server has no way to agents")
 
 
 def address_of(node: Obj) -> AgentAddress:

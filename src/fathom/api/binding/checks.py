@@ -1,7 +1,7 @@
 """The predicates of a placement, over what is true now. Pure: the same facts give the same answer. `judge` is
-for bindings; `created.py` holds the same checks against what gets its node in another way.
+for bindings; `created_with_node.py` holds the same checks against what gets its node in another way.
 
-A `Placed` says what the pod becomes, what changes in the ledger, and every revision that the judgement rests
+A `PlacedPod` says what the pod becomes, what changes in the ledger, and every revision that the judgement rests
 on: the commit expects them all.
 """
 
@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import msgspec
 
-from fathom.api.binding import asking
-from fathom.api.binding.asking import Ask, OverrideRef, Refusal
-from fathom.api.binding.facts import Facts, Override
-from fathom.api.ledger.books import Books, key_in_store
+from fathom.api.binding import requests
+from fathom.api.binding.facts import BindingFacts, Override
+from fathom.api.binding.requests import BindingAsk, OverrideRef, Refusal
+from fathom.api.ledger.accounts import Books, key_in_store
 from fathom.api.ledger.delta import Delta
 from fathom.api.ledger.holdings import (
     Account,
@@ -22,7 +22,7 @@ from fathom.api.ledger.holdings import (
     pod_counts,
     reservation_holding,
 )
-from fathom.api.ledger.room import NodeFacts, exceeds_quota, lacks_room, taken_port
+from fathom.api.ledger.room import NodeRoom, exceeds_quota, lacks_room, taken_port
 from fathom.kinds.capacity_class import CAPACITY_CLASS, CAPACITY_CLASSES
 from fathom.kinds.reservation import HOLDER_UID, RESERVATIONS, Reservation, reservation_usable
 from fathom.kinds.scheduler_override import (
@@ -49,7 +49,7 @@ CORDON = {"key": UNSCHEDULABLE_TAINT, "effect": "NoSchedule"}
 OVER = frozenset({"PodScheduled", "Bound", "SchedulingRetrying", "Queued"})
 
 
-class Taken(msgspec.Struct, frozen=True):
+class NodeTaken(msgspec.Struct, frozen=True):
     """The reservation whose place the pod takes, before and after."""
 
     key: str
@@ -57,16 +57,16 @@ class Taken(msgspec.Struct, frozen=True):
     new: Obj
 
 
-class Placed(msgspec.Struct, frozen=True):
+class PlacedPod(msgspec.Struct, frozen=True):
     """A binding that may be committed, if nothing that it rests on has changed by then."""
 
     pod: Obj
     delta: Delta
     expects: tuple[Expect, ...]
-    taken: Taken | None = None
+    taken: NodeTaken | None = None
 
 
-class Moment(msgspec.Struct, frozen=True):
+class BindingMoment(msgspec.Struct, frozen=True):
     now: str  # As conditions have it.
     now_ns: int
 
@@ -75,13 +75,20 @@ class Case:
     """One ask before the judge: what is known, and what the judgement comes to rest on."""
 
     def __init__(
-        self, ask: Ask, pod: Obj, node: NodeFacts, *, facts: Facts, books: Books, at: Moment
+        self,
+        ask: BindingAsk,
+        pod: Obj,
+        node: NodeRoom,
+        *,
+        facts: BindingFacts,
+        books: Books,
+        at: BindingMoment,
     ) -> None:
         self.ask, self.pod, self.node = ask, pod, node
         self.workload = pod  # Says by its owner and its name which overrides are about it.
         self.facts, self.books, self.at = facts, books, at
         self.expects: list[Expect] = []
-        self.taken: Taken | None = None
+        self.taken: NodeTaken | None = None
         self.released: Holding | None = None
         self.leaving: tuple[Holding, ...] = ()  # Of pods that are being deleted: promised to this one.
         self.overrides: list[SchedulerOverride] = []  # Those that are about this pod on this node.
@@ -90,14 +97,16 @@ class Case:
         self.expects.append(Expect(key_in_store(resource, key), revision))
 
 
-def judge(ask: Ask, pod: Obj, revision: int, *, facts: Facts, books: Books, at: Moment) -> Placed | Refusal:
+def judge(
+    ask: BindingAsk, pod: Obj, revision: int, *, facts: BindingFacts, books: Books, at: BindingMoment
+) -> PlacedPod | Refusal:
     """`pod` is the pod as it is stored, at `revision`."""
     refusal = pod_refusal(ask, pod, revision)
     if refusal is not None:
         return refusal
     node, node_revision = facts.node(ask.node)
     if node is None:
-        return Refusal(asking.NODE_GONE, f"node {ask.node} does not exist")
+        return Refusal(requests.NODE_GONE, f"node {ask.node} does not exist")
     case = Case(ask, pod, node, facts=facts, books=books, at=at)
     case.rests_on("nodes", Key("", ask.node), node_revision)
     checks = (_node_refusal, judge_cordons, _policy_refusal, _override_refusal, _reservation_refusal)
@@ -113,41 +122,41 @@ def judge(ask: Ask, pod: Obj, revision: int, *, facts: Facts, books: Books, at: 
     if refusal is not None:
         return refusal
     placed = bound_pod(ask, pod, account=account.text, now=at.now)
-    return Placed(placed, Delta(case.released, wanted), tuple(case.expects), case.taken)
+    return PlacedPod(placed, Delta(case.released, wanted), tuple(case.expects), case.taken)
 
 
-def pod_refusal(ask: Ask, pod: Obj, revision: int) -> Refusal | None:
+def pod_refusal(ask: BindingAsk, pod: Obj, revision: int) -> Refusal | None:
     """What the pod itself says against it, in kube-apiserver's words."""
     name = ask.name
     if ask.uid and ask.uid != uid_of(pod):
         why = f"the pod has UID {uid_of(pod)}, the binding names {ask.uid}"
-        return Refusal(asking.POD_UID_CHANGED, why, revision)
+        return Refusal(requests.POD_UID_CHANGED, why, revision)
     if is_deleting(pod):
         why = f"pod {name} is being deleted, cannot be assigned to a host"
-        return Refusal(asking.POD_DELETING, why, revision)
+        return Refusal(requests.POD_DELETING, why, revision)
     if is_terminal(pod):
-        return Refusal(asking.POD_GONE, f"pod {name} has ended ({pod['status']['phase']})", revision)
+        return Refusal(requests.POD_GONE, f"pod {name} has ended ({pod['status']['phase']})", revision)
     spec = pod.get("spec") or {}
     if spec.get("nodeName"):
         why = f'pod {name} is already assigned to node "{spec["nodeName"]}"'
-        return Refusal(asking.POD_BOUND, why, revision, node=str(spec["nodeName"]))
+        return Refusal(requests.POD_BOUND, why, revision, node=str(spec["nodeName"]))
     if spec.get("schedulingGates"):
-        return Refusal(asking.POD_GATED, f"pod {name} has non-empty .spec.schedulingGates", revision)
+        return Refusal(requests.POD_GATED, f"pod {name} has non-empty .spec.schedulingGates", revision)
     return None
 
 
 def _node_refusal(case: Case) -> Refusal | None:
     node, revision = case.node, case.expects[0].revision
     if node.deleting:
-        return Refusal(asking.NODE_UNSCHEDULABLE, f"node {node.name} is being deleted", revision)
+        return Refusal(requests.NODE_UNSCHEDULABLE, f"node {node.name} is being deleted", revision)
     if node.unschedulable and not pod_tolerates(case.pod, CORDON):
-        return Refusal(asking.NODE_UNSCHEDULABLE, f"node {node.name} is cordoned", revision)
+        return Refusal(requests.NODE_UNSCHEDULABLE, f"node {node.name} is cordoned", revision)
     return None
 
 
 def judge_cordons(case: Case) -> Refusal | None:
     """Overrides that keep pods off the node: all pods, or those of this workload. Whoever commits expects
-    `Facts.rules`: that there are no others by then."""
+    `BindingFacts.rules`: that there are no others by then."""
     node, facts = case.node, case.facts
     if not facts.has_overrides():
         return None
@@ -163,7 +172,7 @@ def judge_cordons(case: Case) -> Refusal | None:
 def _kept_off(case: Case, one: Override, how: str) -> Refusal:
     meta = one.spec.metadata
     why = f"node {case.node.name}: override {meta.namespace}/{meta.name} {how}"
-    return Refusal(asking.NODE_CORDONED, why, one.revision)
+    return Refusal(requests.NODE_CORDONED, why, one.revision)
 
 
 def _policy_refusal(case: Case) -> Refusal | None:
@@ -173,7 +182,7 @@ def _policy_refusal(case: Case) -> Refusal | None:
     revision, rollout = case.facts.policy(name)
     if revision == 0 or rollout is None:
         why = "does not exist" if revision == 0 else "is not active by any rollout"
-        return Refusal(asking.POLICY_INACTIVE, f"policy {name} {why}", revision)
+        return Refusal(requests.POLICY_INACTIVE, f"policy {name} {why}", revision)
     case.rests_on(POLICIES, Key("", name), revision)
     case.rests_on(rollout.resource, rollout.key, rollout.revision)
     return None
@@ -193,37 +202,37 @@ def _override_refusal(case: Case) -> Refusal | None:
 
 
 def _one_override(
-    ref: OverrideRef, override: SchedulerOverride | None, revision: int, at: Moment
+    ref: OverrideRef, override: SchedulerOverride | None, revision: int, at: BindingMoment
 ) -> Refusal | None:
     name = f"{ref.namespace}/{ref.name}"
     if override is None or (ref.uid and override.metadata.uid != ref.uid):
-        return Refusal(asking.OVERRIDE_INACTIVE, f"override {name} does not exist any more", revision)
+        return Refusal(requests.OVERRIDE_INACTIVE, f"override {name} does not exist any more", revision)
     if not override_active(override, at.now_ns):
-        return Refusal(asking.OVERRIDE_INACTIVE, f"override {name} is over", revision)
+        return Refusal(requests.OVERRIDE_INACTIVE, f"override {name} is over", revision)
     return None
 
 
 def _reservation_refusal(case: Case) -> Refusal | None:
     ask = case.ask
-    name = ask.reservation or ask.annotations.get(asking.RESERVATION, "")
+    name = ask.reservation or ask.annotations.get(requests.RESERVATION, "")
     if not name:
         return None
     key = Key(ask.namespace, name)
     reservation, seen = case.facts.reservation(key)
     if reservation is None or seen is None:
-        return Refusal(asking.RESERVATION_GONE, f"reservation {name} does not exist")
+        return Refusal(requests.RESERVATION_GONE, f"reservation {name} does not exist")
     if not reservation_usable(reservation, case.at.now_ns):
         phase = reservation.status.phase or "unconfirmed"
-        return Refusal(asking.RESERVATION_GONE, f"reservation {name} is over ({phase})", seen.revision)
+        return Refusal(requests.RESERVATION_GONE, f"reservation {name} is over ({phase})", seen.revision)
     if reservation.spec.node_name not in {"", ask.node}:
         why = f"reservation {name} is for node {reservation.spec.node_name}"
-        return Refusal(asking.RESERVATION_GONE, why, seen.revision)
+        return Refusal(requests.RESERVATION_GONE, why, seen.revision)
     holder = (metadata(seen.obj).get("annotations") or {}).get(HOLDER_UID)
     if holder and holder != uid_of(case.pod):
-        return Refusal(asking.RESERVATION_GONE, f"reservation {name} is another pod's", seen.revision)
+        return Refusal(requests.RESERVATION_GONE, f"reservation {name} is another pod's", seen.revision)
     case.rests_on(RESERVATIONS, key, seen.revision)
     case.released = reservation_holding(seen.obj)
-    case.taken = Taken(key_in_store(RESERVATIONS, key), seen.obj, _taken_over(seen.obj, reservation))
+    case.taken = NodeTaken(key_in_store(RESERVATIONS, key), seen.obj, _taken_over(seen.obj, reservation))
     return None
 
 
@@ -245,12 +254,12 @@ def judge_account(case: Case) -> Account | Refusal:
     for one in classes:
         if one.exclusive and one.name != account.capacity_class and one.holds(node.labels):
             why = f"node {node.name} is reserved for capacity class {one.name}"
-            return Refusal(asking.CLASS_RESERVED, why, facts.class_revision(one.name))
+            return Refusal(requests.CLASS_RESERVED, why, facts.class_revision(one.name))
     if not account.capacity_class:
         return account
     used = next((one for one in classes if one.name == account.capacity_class), None)
     if used is None:
-        return Refusal(asking.CLASS_RESERVED, f"capacity class {account.capacity_class} does not exist")
+        return Refusal(requests.CLASS_RESERVED, f"capacity class {account.capacity_class} does not exist")
     revision = facts.class_revision(used.name)
     case.rests_on(CAPACITY_CLASSES, Key("", used.name), revision)
     if used.admits(account.tenant):
@@ -268,7 +277,7 @@ def _let_in(account: Account, case: Case, revision: int) -> Account | Refusal:
         if most is None or used < most:
             return account._replace(override=uid)
         why = f"override {override.metadata.name} lets {most} replicas into the class, and {used} are there"
-    return Refusal(asking.CLASS_RESERVED, why, revision)
+    return Refusal(requests.CLASS_RESERVED, why, revision)
 
 
 def judge_room(case: Case, wanted: Holding, node_revision: int) -> Refusal | None:
@@ -278,10 +287,10 @@ def judge_room(case: Case, wanted: Holding, node_revision: int) -> Refusal | Non
         book = book.without(case.leaving)
     short = lacks_room(node, book, wanted, released=released, classes=facts.classes())
     if short is not None:
-        return Refusal(asking.NODE_FULL, f"node {node.name}: {short}", node_revision)
+        return Refusal(requests.NODE_FULL, f"node {node.name}: {short}", node_revision)
     port = taken_port(book, wanted.ports) if wanted.ports else None
     if port is not None:
-        return Refusal(asking.NODE_PORTS, f"node {node.name}: host port {port} is taken", node_revision)
+        return Refusal(requests.NODE_PORTS, f"node {node.name}: host port {port} is taken", node_revision)
     tenant = wanted.account.tenant
     quota, revision = facts.quota(tenant)
     case.rests_on(TENANT_QUOTAS, Key("", tenant), revision)
@@ -289,18 +298,18 @@ def judge_room(case: Case, wanted: Holding, node_revision: int) -> Refusal | Non
     if case.leaving:
         account = account.without([one for one in case.leaving if one.account.tenant == tenant])
     over = exceeds_quota(quota, account, wanted, released=released)
-    return None if over is None else Refusal(asking.QUOTA_EXCEEDED, over, revision)
+    return None if over is None else Refusal(requests.QUOTA_EXCEEDED, over, revision)
 
 
-def bound_pod(ask: Ask, pod: Obj, *, account: str, now: str) -> Obj:
+def bound_pod(ask: BindingAsk, pod: Obj, *, account: str, now: str) -> Obj:
     """The pod on its node, as it is stored. Its conditions say both stages: decided, and done."""
     meta, status = metadata(pod), {**(pod.get("status") or {})}
     status.pop("nominatedNodeName", None)  # It has a node: what was kept for it elsewhere is free again.
     annotations = {**(meta.get("annotations") or {}), **ask.annotations, ACCOUNT: account}
     if ask.node_revision:
-        annotations[asking.NODE_REVISION] = str(ask.node_revision)
+        annotations[requests.NODE_REVISION] = str(ask.node_revision)
     if ask.reservation:
-        annotations[asking.RESERVATION] = ask.reservation
+        annotations[requests.RESERVATION] = ask.reservation
     labels = {**labels_of(pod), **ask.labels}
     kept = [one for one in status.get("conditions") or () if one.get("type") not in OVER]
     scheduled = {"type": "PodScheduled", "status": "True", "lastProbeTime": None, "lastTransitionTime": now}

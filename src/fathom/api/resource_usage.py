@@ -9,8 +9,8 @@ import asyncio
 from collections.abc import Iterable
 from typing import Any
 
-from fathom.api import represent
-from fathom.api.agents import address_of
+from fathom.api import response_forms
+from fathom.api.agent_connections import address_of
 from fathom.api.core import Call, Core
 from fathom.api.request import Response
 from fathom.kube.definitions.kind import Kind
@@ -79,10 +79,10 @@ async def serve_usage(core: Core, call: Call) -> Response:
         one = next((obj for obj in found if metadata(obj)["name"] == target.name), None)
         if one is None:
             raise not_found(call.kind.resource, target.name)
-        return represent.unstored(call.kind, one, call.form, now_ns=now_ns)
+        return response_forms.unstored(call.kind, one, call.form, now_ns=now_ns)
     chosen = _selected(call, found)
     if call.form.shape:
-        listed = represent.shaped(call.kind, chosen, call.form, now_ns=now_ns, list_meta={})
+        listed = response_forms.shaped(call.kind, chosen, call.form, now_ns=now_ns, list_meta={})
     else:
         head = {"kind": call.kind.list_kind, "apiVersion": call.kind.api_version, "metadata": {}}
         listed = {**head, "items": chosen}

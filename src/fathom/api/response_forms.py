@@ -21,7 +21,7 @@ from fathom.store.protocol import Entry
 PLAIN, TABLE, METADATA = "", "Table", "PartialObjectMetadata"
 
 
-class Form(msgspec.Struct, frozen=True):
+class ResponseForm(msgspec.Struct, frozen=True):
     """What the client accepts."""
 
     shape: str = PLAIN
@@ -34,10 +34,10 @@ class Form(msgspec.Struct, frozen=True):
         return JSON
 
 
-_PLAIN, _SHARED = Form(), Form(shared=True)
+_PLAIN, _SHARED = ResponseForm(), ResponseForm(shared=True)
 
 
-def form_of(request: Request) -> Form:
+def form_of(request: Request) -> ResponseForm:
     accept = request.headers.get("accept", "")
     if not accept or accept == JSON or accept.startswith("*/*"):
         return _SHARED if request.shares else _PLAIN
@@ -48,13 +48,13 @@ def form_of(request: Request) -> Form:
         options = dict(part.strip().partition("=")[::2] for part in rest.split(";") if part)
         shape = options.get("as", "")
         if not shape:
-            return Form()
+            return ResponseForm()
         if options.get("g") != "meta.k8s.io" or options.get("v") not in {"v1", "v1beta1"}:
             continue
         if shape == TABLE:
-            return Form(shape=TABLE, version=options["v"], include=_include(request))
+            return ResponseForm(shape=TABLE, version=options["v"], include=_include(request))
         if shape.removesuffix("List") == METADATA:
-            return Form(shape=METADATA, version=options["v"])
+            return ResponseForm(shape=METADATA, version=options["v"])
     raise not_acceptable("only the following media types are accepted: application/json")
 
 
@@ -65,7 +65,7 @@ def _include(request: Request) -> str:
     return include
 
 
-def one(kind: Kind, entry: Entry, form: Form, *, now_ns: int, status: int = 200) -> Response:
+def one(kind: Kind, entry: Entry, form: ResponseForm, *, now_ns: int, status: int = 200) -> Response:
     """An answer that carries one stored object."""
     if form.shared:
         return Response(status=status, body=wire_obj(kind, entry))
@@ -75,7 +75,7 @@ def one(kind: Kind, entry: Entry, form: Form, *, now_ns: int, status: int = 200)
     return Response(status=status, body=encode_json(shaped(kind, [obj], form, now_ns=now_ns)))
 
 
-def unstored(kind: Kind, obj: Obj, form: Form, *, now_ns: int, status: int = 200) -> Response:
+def unstored(kind: Kind, obj: Obj, form: ResponseForm, *, now_ns: int, status: int = 200) -> Response:
     """An answer that carries an object which is not in the store: a dry run, a review."""
     shape = obj if form.shape == PLAIN else shaped(kind, [obj], form, now_ns=now_ns)
     return Response(status=status, body=encode_json(shape))
@@ -96,7 +96,9 @@ def as_kind(kind: Kind, obj: Obj) -> Obj:
     return shared.shown(kind, obj)
 
 
-def shaped(kind: Kind, objs: Sequence[Obj], form: Form, *, now_ns: int, list_meta: Obj | None = None) -> Obj:
+def shaped(
+    kind: Kind, objs: Sequence[Obj], form: ResponseForm, *, now_ns: int, list_meta: Obj | None = None
+) -> Obj:
     """A Table, or metadata alone; of one object, or of a list where `list_meta` is given."""
     if form.shape == TABLE:
         table = tables.table(kind, objs, now_ns=now_ns, include=form.include)
@@ -113,7 +115,7 @@ def _table_meta(objs: Sequence[Obj]) -> Obj:
     return {"resourceVersion": metadata(objs[0]).get("resourceVersion", "")} if objs else {}
 
 
-def _partial(obj: Obj, form: Form) -> Obj:
+def _partial(obj: Obj, form: ResponseForm) -> Obj:
     return {
         "kind": METADATA,
         "apiVersion": f"meta.k8s.io/{form.version}",

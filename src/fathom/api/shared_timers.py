@@ -20,21 +20,21 @@ class Sleeper(Protocol):
     def ring(self) -> None: ...
 
 
-class Moment(msgspec.Struct, eq=False):
+class SharedTimer(msgspec.Struct, eq=False):
     timer: asyncio.TimerHandle
     sleepers: dict[Sleeper, None]  # In the order they asked.
 
 
-class Bells:
+class SharedTimers:
     def __init__(self) -> None:
-        self._moments: dict[float, Moment] = {}  # Each has a sleeper, and a timer that is armed.
+        self._moments: dict[float, SharedTimer] = {}  # Each has a sleeper, and a timer that is armed.
 
     def wake(self, sleeper: Sleeper, *, at_s: float, now_s: float) -> None:
         moment = self._moments.get(at_s)
         if moment is None:
             delay_s = max(TIMER_S_MIN, at_s - now_s)
             timer = asyncio.get_running_loop().call_later(delay_s, self._ring, at_s)
-            moment = self._moments[at_s] = Moment(timer, {})
+            moment = self._moments[at_s] = SharedTimer(timer, {})
         moment.sleepers[sleeper] = None
 
     def leave(self, sleeper: Sleeper, *, at_s: float) -> None:
