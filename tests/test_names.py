@@ -22,12 +22,12 @@ PEOPLE = "people"  # They write it, or read it, with kubectl: then docs/ has it.
 # Name -> (who writes it, who reads it): files, or people.
 NAMES: dict[str, tuple[str, str]] = {
     # Conditions of nodes, pods and Services.
-    "ConnectionsFail": ("agent/gateway/following.py", "schedule/policy_rollout/controller.py"),
+    "ConnectionsFail": ("gateway/controller.py", "schedule/policy_rollout/controller.py"),
     "Held": ("controllers/node_health/plan.py", "controllers/node_health/brake_status.py"),
     "Lost": ("controllers/node_health/plan.py", "controllers/node_health/plan.py"),
     "PodsRefused": ("controllers/refusals.py", "controllers/refusals.py"),
     "Quarantined": ("controllers/node_health/plan_trust.py", "controllers/node_health/events.py"),
-    "Serving": ("agent/gateway/following.py", "controllers/progress/pod_stages.py"),
+    "Serving": ("gateway/controller.py", "controllers/progress/pod_stages.py"),
     "Suspect": ("controllers/node_health/plan.py", "controllers/node_health/plan.py"),
     "Unreachable": ("controllers/node_health/plan.py", "controllers/node_health/plan.py"),
     # Taints.
@@ -66,7 +66,7 @@ NAMES: dict[str, tuple[str, str]] = {
     "simulated": (PEOPLE, "agent/simulated.py"),
     "serving-certificate": ("endpoint/publish.py", "api/process_pages.py"),
     "slot": ("controllers/replicaset/plan.py", "kinds/reservation.py"),
-    "stop-when-alone-seconds": (PEOPLE, "agent/views.py"),
+    "stop-when-alone-seconds": (PEOPLE, "agent/container_views.py"),
     "trust-lost": ("controllers/node_health/plan_trust.py", "model/trust.py"),
 }
 

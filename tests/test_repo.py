@@ -25,10 +25,10 @@ MAY_REACH_OUTSIDE = (
     "store/etcd",
     "api/http.py",
     "api/auth/certificates.py",
-    "agent/beneath.py",
-    "agent/enclose.py",
+    "agent/safe_files.py",
+    "agent/mount_namespace.py",
     "agent/host/",
-    "agent/link.py",
+    "agent/api_server_link.py",
     "agent/shim.py",
 )
 FORBIDDEN_CALLS = re.compile(

@@ -19,7 +19,7 @@ import msgspec
 import uvloop
 
 from fathom import __version__
-from fathom.agent.link import AgentsOverHttps
+from fathom.agent.api_server_link import AgentsOverHttps
 from fathom.api import extension_authentication
 from fathom.api.admission.addresses import ADDRESSES
 from fathom.api.auth.certificates import Pki, ensure_front_proxy_ca, ensure_pki, kubeconfig

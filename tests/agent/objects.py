@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from fathom.agent.runtime import Exit, Run
-from fathom.agent.views import ContainerView, Health
+from fathom.agent.container_views import ContainerView, Health
+from fathom.agent.runtime import ContainerRun, Exit
 from fathom.model.objects import Obj
 from fathom.model.times import SECOND_NS
 
@@ -33,14 +33,14 @@ def pod(*containers: Obj, init: tuple[Obj, ...] = (), policy: str = "Always", **
     return {"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": spec, **fields}
 
 
-def run(name: str = "main", attempt: int = 0, *, at: float = 0, crashes: int = 0) -> Run:
-    return Run("u1", name, attempt, f"process://u1/{name}/{attempt}", s(at), crashes)
+def run(name: str = "main", attempt: int = 0, *, at: float = 0, crashes: int = 0) -> ContainerRun:
+    return ContainerRun("u1", name, attempt, f"process://u1/{name}/{attempt}", s(at), crashes)
 
 
 def ended(
     code: int, name: str = "main", attempt: int = 0, *, at: float = 0, after: float = 1, crashes: int = 0
-) -> Run:
-    return Run(
+) -> ContainerRun:
+    return ContainerRun(
         "u1", name, attempt, f"process://u1/{name}/{attempt}", s(at), crashes, Exit(code, s(at + after))
     )
 

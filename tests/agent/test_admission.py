@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from fathom.agent.admission import Claim, HostPort, Rejection, claim_of, plan_admission, was_admitted
+from fathom.agent.admission import ClaimedPort, NodeClaim, Rejection, claim_of, plan_admission, was_admitted
 from fathom.model.objects import Obj
 
 NODE: Obj = {
@@ -61,7 +61,7 @@ def test_a_node_holds_so_many_pods_and_no_more() -> None:
 
 
 def test_who_asks_for_nothing_fits_where_nothing_is_left() -> None:
-    over = Claim({"cpu": 9000, "memory": 1 << 40, "pods": 1})
+    over = NodeClaim({"cpu": 9000, "memory": 1 << 40, "pods": 1})
     assert plan_admission(pod(), NODE, [over]) is None
 
 
@@ -125,7 +125,7 @@ def test_a_claim_counts_what_runs_together() -> None:
     }  # fmt: skip
     first = {"name": "first", "resources": {"requests": {"cpu": "500m"}}, "ports": [{"hostPort": 8}]}
     whole = pod({"cpu": "250m", "memory": "0"}, initContainers=[sidecar, first])
-    assert claim_of(whole) == Claim({"cpu": 1500, "pods": 1}, (HostPort(9, "TCP", "0.0.0.0"),))
+    assert claim_of(whole) == NodeClaim({"cpu": 1500, "pods": 1}, (ClaimedPort(9, "TCP", "0.0.0.0"),))
 
 
 def test_a_pod_that_an_agent_took_or_that_has_ended_is_not_asked_about() -> None:

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from tests.agent.objects import container, pod
 
-from fathom.agent.expanding import expand
 from fathom.agent.host.account import PLACE, ROOT_CA, with_account
+from fathom.agent.host.api_reads import references
 from fathom.agent.host.environment import (
     Surroundings,
     Unresolved,
@@ -18,9 +18,9 @@ from fathom.agent.host.environment import (
     hosts_file,
     service_variables,
 )
-from fathom.agent.host.fetching import references
 from fathom.agent.host.files import File, shows_metadata, volume_files, write_volume
 from fathom.agent.host.images import BadImages, Image, ImagesFile, argv_of, find_image, read_images
+from fathom.agent.variable_expansion import expand
 from fathom.model.objects import Obj
 
 

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 from tests.agent.objects import container, pod
 
+from fathom.agent.host.directories import link_mounts
 from fathom.agent.host.environment import Surroundings, Unresolved
 from fathom.agent.host.mounts import Grounds, Mount, mounts_of
-from fathom.agent.host.places import link_mounts
 from fathom.model.objects import Obj
 
 

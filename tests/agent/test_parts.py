@@ -14,17 +14,25 @@ from tests.agent.objects import T0, WELL, alive, container, ended, over, pod, s
 
 from fathom.agent import shim
 from fathom.agent.addresses import candidates, next_address
+from fathom.agent.container_views import ContainerTrouble, ContainerView, Health, Views
 from fathom.agent.host import probes
 from fathom.agent.host.limits import find_means
-from fathom.agent.host.logs import Filter, LogOptions, older_files, read_log
+from fathom.agent.host.logs import LogFilter, LogOptions, older_files, read_log
 from fathom.agent.host.machine import RANGE, claim_range
-from fathom.agent.host.sockets import PROC, Listener, Verdict, from_tables, listeners, listening, whose
-from fathom.agent.host.usage import Entry, Sample, rated, usage_of
-from fathom.agent.probing import Tally, judge
+from fathom.agent.host.sockets import (
+    PROC,
+    SocketOwner,
+    SocketVerdict,
+    from_tables,
+    listeners,
+    listening,
+    whose,
+)
+from fathom.agent.host.usage import UsageEntry, UsageSample, rated, usage_of
+from fathom.agent.probing import ProbeTally, judge
 from fathom.agent.settings import Script
 from fathom.agent.simulated import script_of
-from fathom.agent.status import Place, pod_status
-from fathom.agent.views import ContainerView, Health, Trouble, Views
+from fathom.agent.status import PodPlace, pod_status
 from fathom.model.objects import Obj
 
 # Probes.
@@ -40,14 +48,14 @@ from fathom.model.objects import Obj
 def test_a_verdict_needs_as_many_results_in_a_row_as_the_probe_asks_for(
     results: str, expected: bool | None
 ) -> None:
-    tally = Tally()
+    tally = ProbeTally()
     for result in results:
         tally = judge(tally, result == "+", {"failureThreshold": 3})
     assert tally.verdict is expected
 
 
 def test_successes_can_be_asked_for_in_a_row_too() -> None:
-    probe, tally, verdicts = {"successThreshold": 2, "failureThreshold": 1}, Tally(), []
+    probe, tally, verdicts = {"successThreshold": 2, "failureThreshold": 1}, ProbeTally(), []
     for ok in (True, False, True, True, False):
         tally = judge(tally, ok, probe)
         verdicts.append(tally.verdict)
@@ -63,22 +71,22 @@ IP = "127.130.0.2"
 @pytest.mark.parametrize(
     ("found", "ours", "words"),
     [
-        ([Listener(IP, 80, 7)], True, ""),
-        ([Listener(IP, 80, 8)], False, "answered by a process that is not of this pod"),
-        ([Listener("0.0.0.0", 80, 7)], True, "listens on every address"),
-        ([Listener("::", 80, 7)], True, "listens on every address"),
-        ([Listener("0.0.0.0", 80, 8)], False, "another process has bound every address"),
-        ([Listener("0.0.0.0", 80, 7), Listener(IP, 80, 8)], False, "not of this pod"),
-        ([Listener("0.0.0.0", 80, 8), Listener(IP, 80, 7)], True, ""),
-        ([Listener("127.130.0.3", 80, 7)], False, "nothing of this pod listens"),
+        ([SocketOwner(IP, 80, 7)], True, ""),
+        ([SocketOwner(IP, 80, 8)], False, "answered by a process that is not of this pod"),
+        ([SocketOwner("0.0.0.0", 80, 7)], True, "listens on every address"),
+        ([SocketOwner("::", 80, 7)], True, "listens on every address"),
+        ([SocketOwner("0.0.0.0", 80, 8)], False, "another process has bound every address"),
+        ([SocketOwner("0.0.0.0", 80, 7), SocketOwner(IP, 80, 8)], False, "not of this pod"),
+        ([SocketOwner("0.0.0.0", 80, 8), SocketOwner(IP, 80, 7)], True, ""),
+        ([SocketOwner("127.130.0.3", 80, 7)], False, "nothing of this pod listens"),
         ([], False, "nothing of this pod listens"),
     ],
 )  # fmt: skip
-def test_whose_socket_would_answer(found: list[Listener], ours: bool, words: str) -> None:
+def test_whose_socket_would_answer(found: list[SocketOwner], ours: bool, words: str) -> None:
     verdict = whose(IP, 80, found, OURS)
     assert verdict.ours is ours
     assert words in verdict.message + verdict.note
-    assert bool(words) or verdict == Verdict(True)
+    assert bool(words) or verdict == SocketVerdict(True)
 
 
 def test_the_kernels_tables_are_read_as_they_are_written(tmp_path: Path) -> None:
@@ -93,14 +101,14 @@ def test_the_kernels_tables_are_read_as_they_are_written(tmp_path: Path) -> None
         f"   1: 0200827F:1F90 0100007F:9999 01 {rest} 4712 1 0\n"
     )
     (net / "tcp6").write_text(f"{head}   0: {'0' * 32}:1F90 {'0' * 32}:0000 0A {rest} 4713 1 0\n")
-    assert listeners(8080, tmp_path) == [Listener(IP, 8080, 4711), Listener("::", 8080, 4713)]
+    assert listeners(8080, tmp_path) == [SocketOwner(IP, 8080, 4711), SocketOwner("::", 8080, 4713)]
     assert listeners(80, tmp_path) == []
 
 
 def test_asked_who_listens_the_kernel_says_what_its_tables_say() -> None:
     with socket.create_server(("127.130.0.2", 0)) as server:
         port = server.getsockname()[1]
-        mine = Listener("127.130.0.2", port, os.fstat(server.fileno()).st_ino)
+        mine = SocketOwner("127.130.0.2", port, os.fstat(server.fileno()).st_ino)
         assert mine in listeners(port)
         assert mine in from_tables(PROC)
         assert mine.address in listening()
@@ -136,7 +144,7 @@ def test_ranges_are_all_different_and_away_from_services() -> None:
 
 # Status.
 
-PLACE = Place("127.130.0.2", "127.130.0.1")
+PLACE = PodPlace("127.130.0.2", "127.130.0.1")
 
 
 def brief(of: Obj, views: Views, *, now: float = 0, over_: bool = False) -> tuple[str, dict[str, str], Obj]:
@@ -174,7 +182,7 @@ def test_init_containers_hold_it_up() -> None:
 def test_what_an_init_container_kept_from_starting_still_waits_when_the_pod_has_failed() -> None:
     whole = pod(container(), init=(container("prepare"),), policy="Never")
     views = {"prepare": over(1, "prepare")}
-    status = pod_status(whole, views, Place("127.130.0.2", "127.130.0.1"), now_ns=s(5), over=True)
+    status = pod_status(whole, views, PodPlace("127.130.0.2", "127.130.0.1"), now_ns=s(5), over=True)
     assert (status["phase"], status["containerStatuses"][0]["state"]) == (
         "Failed",
         {"waiting": {"reason": "PodInitializing"}},
@@ -242,7 +250,7 @@ def test_the_starting_condition_says_what_holds_it_up() -> None:
         return found["reason"], found.get("message", "")
 
     waiting = Health(started=True, said="readiness probe failed: connection refused")
-    assert said(ContainerView(trouble=Trouble("ErrImageNeverPull", "no command", T0))) == (
+    assert said(ContainerView(trouble=ContainerTrouble("ErrImageNeverPull", "no command", T0))) == (
         "ErrImageNeverPull", "main: no command")  # fmt: skip
     assert said(alive(health=waiting)) == (
         "WaitingForProbe",
@@ -298,11 +306,11 @@ def test_a_pods_script_changes_the_default_and_nonsense_changes_nothing() -> Non
 
 def test_usage_counts_the_family_and_the_buried_but_not_the_shim() -> None:
     table = {
-        10: Entry(1, 999, 50, 9_000), 11: Entry(10, 100, 20, 1_000), 12: Entry(11, 30, 0, 500),
-        13: Entry(1, 7, 7, 7),
+        10: UsageEntry(1, 999, 50, 9_000), 11: UsageEntry(10, 100, 20, 1_000), 12: UsageEntry(11, 30, 0, 500),
+        13: UsageEntry(1, 7, 7, 7),
     }  # fmt: skip
-    assert usage_of(10, table, 5) == Sample(5, 50 + 100 + 20 + 30, 1_500)
-    used = rated("main", Sample(0, 0, 1), Sample(2_000_000_000, 500_000_000, 4096))
+    assert usage_of(10, table, 5) == UsageSample(5, 50 + 100 + 20 + 30, 1_500)
+    used = rated("main", UsageSample(0, 0, 1), UsageSample(2_000_000_000, 500_000_000, 4096))
     assert (used.cpu_nano, used.memory_bytes) == (250_000_000, 4096)
 
 
@@ -314,7 +322,7 @@ def test_lines_are_shown_whole_chosen_and_stamped() -> None:
              b"2026-01-01T00:00:02.000000000Z stderr F oops"]  # fmt: skip
 
     def shown(**options: object) -> bytes:
-        one = Filter(LogOptions(**options))  # type: ignore[arg-type]  # as a test says
+        one = LogFilter(LogOptions(**options))  # type: ignore[arg-type]  # as a test says
         return b"".join(text for line in lines if (text := one.shown(line)) is not None)
 
     assert shown() == b"long line\noops\n"
@@ -324,7 +332,7 @@ def test_lines_are_shown_whole_chosen_and_stamped() -> None:
 
 
 def test_full_logs_are_rotated_and_the_oldest_goes(tmp_path: Path) -> None:
-    log = shim.Log(str(tmp_path / "log"), 200, 3)
+    log = shim.ContainerLog(str(tmp_path / "log"), 200, 3)
     for number in range(40):
         log.write("stdout", b"line %d\n" % number)
     log.close()
@@ -336,7 +344,7 @@ def test_full_logs_are_rotated_and_the_oldest_goes(tmp_path: Path) -> None:
 
 def test_a_log_that_cannot_be_rotated_goes_on(tmp_path: Path) -> None:
     (tmp_path / "log.2/in-the-way").mkdir(parents=True)
-    log = shim.Log(str(tmp_path / "log"), 200, 3)
+    log = shim.ContainerLog(str(tmp_path / "log"), 200, 3)
     for number in range(40):
         log.write("stdout", b"line %d\n" % number)
     kept = [line for name in ("log.1", "log") for line in (tmp_path / name).read_text().splitlines()]
@@ -344,7 +352,7 @@ def test_a_log_that_cannot_be_rotated_goes_on(tmp_path: Path) -> None:
 
 
 def test_a_full_disk_costs_lines_and_leaves_whole_those_that_come_after(tmp_path: Path) -> None:
-    log = shim.Log(str(tmp_path / "log"), 1 << 20, 3)
+    log = shim.ContainerLog(str(tmp_path / "log"), 1 << 20, 3)
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (100, before[1]))
     try:
@@ -359,11 +367,11 @@ def test_a_full_disk_costs_lines_and_leaves_whole_those_that_come_after(tmp_path
 
 
 def test_the_last_words_are_as_many_lines_and_bytes_as_kubelet_takes(tmp_path: Path) -> None:
-    log = shim.Log(str(tmp_path / "log"), 1800, 5)
+    log = shim.ContainerLog(str(tmp_path / "log"), 1800, 5)
     for number in range(200):
         log.write("stdout", b"line %d\n" % number)
     assert shim.last_words(str(tmp_path / "log")).splitlines()[-30:] == [f"line {n}" for n in range(170, 200)]
-    whole = shim.Log(str(tmp_path / "whole"), 1 << 20, 5)
+    whole = shim.ContainerLog(str(tmp_path / "whole"), 1 << 20, 5)
     for number in range(200):
         whole.write("stdout", b"line %d\n" % number)
     assert shim.last_words(str(tmp_path / "whole")).splitlines() == [f"line {n}" for n in range(120, 200)]
@@ -372,7 +380,7 @@ def test_the_last_words_are_as_many_lines_and_bytes_as_kubelet_takes(tmp_path: P
 
 
 def test_the_last_lines_are_whole_ones(tmp_path: Path) -> None:
-    log = shim.Log(str(tmp_path / "log"), 1 << 20, 3)
+    log = shim.ContainerLog(str(tmp_path / "log"), 1 << 20, 3)
     log.write("stdout", b"one\n" + b"x" * 40_000 + b"\ntwo\n")
     log.close()
     assert asyncio.run(read_all(tmp_path, tail=2)) == b"x" * 40_000 + b"\ntwo\n"
@@ -388,7 +396,7 @@ async def read_all(directory: Path, **options: int) -> bytes:
 def test_a_log_that_is_written_and_rotated_while_it_is_followed_is_told_once_and_whole(
     tmp_path: Path,
 ) -> None:
-    log = shim.Log(str(tmp_path / "log"), 3000, 50)
+    log = shim.ContainerLog(str(tmp_path / "log"), 3000, 50)
 
     async def followed() -> bytes:
         async def write() -> None:

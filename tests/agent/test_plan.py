@@ -8,8 +8,8 @@ import msgspec
 import pytest
 from tests.agent.objects import T0, WELL, alive, container, ended, over, pod, run, s
 
-from fathom.agent.plan import Kill, PodPlan, Start, Stop, fate, plan_pod
-from fathom.agent.views import ContainerView, Health, Trouble
+from fathom.agent.container_views import ContainerTrouble, ContainerView, Health
+from fathom.agent.plan import KillContainer, PodPlan, StartContainer, StopContainer, fate, plan_pod
 from fathom.model.objects import Obj
 
 INIT, SIDECAR = container("prepare"), container("proxy", restartPolicy="Always")
@@ -24,57 +24,57 @@ def plan(wanted: Obj, now: float = 0, *, orphan: bool = False, **views: Containe
 
 ROWS: list[tuple[str, Obj, float, dict[str, Any], PodPlan]] = [
     ("a new pod's containers start together", pod(container("a"), container("b")), 0, {},
-     PodPlan((Start("a", 0), Start("b", 0)))),
+     PodPlan((StartContainer("a", 0), StartContainer("b", 0)))),
     ("what runs is left alone", pod(), 0, {"main": alive()}, PodPlan()),
     ("what is being started is not started again", pod(), 0, {"main": ContainerView(busy=True)}, PodPlan()),
-    ("the first restart is at once", pod(), 2, {"main": over(1)}, PodPlan((Start("main", 1, 1),))),
+    ("the first restart is at once", pod(), 2, {"main": over(1)}, PodPlan((StartContainer("main", 1, 1),))),
     ("the second waits ten seconds", pod(), 2, {"main": over(1, attempt=1, crashes=1)}, PodPlan((), s(11))),
     ("and then happens", pod(), 11, {"main": over(1, attempt=1, crashes=1)},
-     PodPlan((Start("main", 2, 2),))),
+     PodPlan((StartContainer("main", 2, 2),))),
     ("a container that ran long starts over without waiting", pod(), 700,
-     {"main": over(1, attempt=9, after=650, crashes=8)}, PodPlan((Start("main", 10, 0),))),
+     {"main": over(1, attempt=9, after=650, crashes=8)}, PodPlan((StartContainer("main", 10, 0),))),
     ("an image that is not there is tried again later", pod(), 3,
-     {"main": ContainerView(trouble=Trouble("ErrImageNeverPull", "no", s(1)))}, PodPlan((), s(11))),
+     {"main": ContainerView(trouble=ContainerTrouble("ErrImageNeverPull", "no", s(1)))}, PodPlan((), s(11))),
     ("an init container goes first, alone", pod(container(), init=(INIT,)), 0, {},
-     PodPlan((Start("prepare", 0),))),
+     PodPlan((StartContainer("prepare", 0),))),
     ("nothing else starts while it runs", pod(container(), init=(INIT,)), 0, {"prepare": alive("prepare")},
      PodPlan()),
     ("main containers follow when it went well", pod(container(), init=(INIT,)), 2,
-     {"prepare": over(0, "prepare")}, PodPlan((Start("main", 0),))),
+     {"prepare": over(0, "prepare")}, PodPlan((StartContainer("main", 0),))),
     ("an init container that failed is tried again", pod(container(), init=(INIT,)), 2,
-     {"prepare": over(1, "prepare")}, PodPlan((Start("prepare", 1, 1),))),
+     {"prepare": over(1, "prepare")}, PodPlan((StartContainer("prepare", 1, 1),))),
     ("unless nothing is ever restarted: then the pod has ended",
      pod(container(), init=(INIT,), policy="Never"), 2, {"prepare": over(1, "prepare")}, PodPlan(over=True)),
     ("an init container does not run again when main containers have", pod(container(), init=(INIT,)), 2,
-     {"main": over(1)}, PodPlan((Start("main", 1, 1),))),
+     {"main": over(1)}, PodPlan((StartContainer("main", 1, 1),))),
     ("a sidecar lets the others start once it has started", pod(container(), init=(SIDECAR,)), 0,
-     {"proxy": alive("proxy")}, PodPlan((Start("main", 0),))),
+     {"proxy": alive("proxy")}, PodPlan((StartContainer("main", 0),))),
     ("and not before its startup probe passed", pod(container(), init=(SIDECAR,)), 0,
      {"proxy": alive("proxy", health=Health())}, PodPlan()),
     ("a sidecar that ends is started again", pod(container(), init=(SIDECAR,)), 2,
-     {"proxy": over(0, "proxy"), "main": alive()}, PodPlan((Start("proxy", 1, 1),))),
+     {"proxy": over(0, "proxy"), "main": alive()}, PodPlan((StartContainer("proxy", 1, 1),))),
     ("when all work is done the sidecar is ended", pod(container(), init=(SIDECAR,), policy="Never"), 2,
      {"proxy": alive("proxy"), "main": over(0)},
-     PodPlan((Stop("proxy", s(32), "the pod has ended"),), s(32))),
+     PodPlan((StopContainer("proxy", s(32), "the pod has ended"),), s(32))),
     ("a sick container is ended with its grace", pod(), 5, {"main": alive(health=SICK)},
-     PodPlan((Stop("main", s(35), "liveness"),))),
+     PodPlan((StopContainer("main", s(35), "liveness"),))),
     ("a container whose image changed is started anew", pod(), 5,
      {"main": ContainerView(run=msgspec.structs.replace(run(), image="old"))},
-     PodPlan((Stop("main", s(35), "Container main definition changed, will be restarted"),))),
+     PodPlan((StopContainer("main", s(35), "Container main definition changed, will be restarted"),))),
     ("who was told to end is waited for", pod(), 10, {"main": alive(kill_ns=s(35))}, PodPlan((), s(35))),
     ("and killed when its time is over", pod(), 35, {"main": alive(kill_ns=s(35))},
-     PodPlan((Kill("main"),))),
+     PodPlan((KillContainer("main"),))),
     ("a deleted pod's containers are told to end", pod(metadata=DELETED), 0, {"main": alive()},
-     PodPlan((Stop("main", s(30), "the pod is being deleted"),), s(30))),
+     PodPlan((StopContainer("main", s(30), "the pod is being deleted"),), s(30))),
     ("sidecars stay until the others have ended", pod(container(), init=(SIDECAR,), metadata=DELETED), 0,
      {"proxy": alive("proxy"), "main": alive(kill_ns=s(30))}, PodPlan((), s(30))),
     ("and are then told to end", pod(container(), init=(SIDECAR,), metadata=DELETED), 5,
      {"proxy": alive("proxy"), "main": over(143)},
-     PodPlan((Stop("proxy", s(30), "the pod is being deleted"),), s(30))),
+     PodPlan((StopContainer("proxy", s(30), "the pod is being deleted"),), s(30))),
     ("a shorter grace, given later, counts",
      pod(metadata={"deletionTimestamp": "2026-01-01T00:00:01Z", "deletionGracePeriodSeconds": 0}), 1,
      {"main": alive(kill_ns=s(30))},
-     PodPlan((Kill("main"),))),
+     PodPlan((KillContainer("main"),))),
     ("a deleted pod of which nothing runs is over", pod(metadata=DELETED), 0, {"main": over(143)},
      PodPlan(over=True)),
     ("a deleted pod is not started", pod(metadata=DELETED), 0, {}, PodPlan(over=True)),
@@ -85,7 +85,7 @@ ROWS: list[tuple[str, Obj, float, dict[str, Any], PodPlan]] = [
      {"main": alive()}, PodPlan((), s(60))),
     ("and ends the pod",
      pod(spec={"activeDeadlineSeconds": 60}, status={"startTime": "2026-01-01T00:00:00Z"}), 60,
-     {"main": alive()}, PodPlan((Stop("main", s(90), "the pod has ended"),), s(90))),
+     {"main": alive()}, PodPlan((StopContainer("main", s(90), "the pod has ended"),), s(90))),
 ]  # fmt: skip
 
 
@@ -106,9 +106,11 @@ def test_a_pod_that_asks_for_it_is_stopped_when_no_server_has_been_heard_for_so_
 
     why = "no server has been heard for too long"
     assert planned(shy, 59, alive()) == PodPlan((), s(60))
-    assert planned(shy, 60, alive()) == PodPlan((Stop("main", s(90), why),), s(90))
+    assert planned(shy, 60, alive()) == PodPlan((StopContainer("main", s(90), why),), s(90))
     assert planned(shy, 61, over(143)) == PodPlan()  # It waits, and is not started again.
-    assert plan_pod(shy, {"main": over(143)}, now_ns=s(61), heard_ns=s(61)).actions == (Start("main", 1, 1),)
+    assert plan_pod(shy, {"main": over(143)}, now_ns=s(61), heard_ns=s(61)).actions == (
+        StartContainer("main", 1, 1),
+    )
     assert planned(pod(), 10_000, alive()) == PodPlan()
     hasty = pod(metadata={"annotations": {"fathom.dev/stop-when-alone-seconds": "1"}})
     assert planned(hasty, 29, alive()) == PodPlan((), s(30))
@@ -117,7 +119,7 @@ def test_a_pod_that_asks_for_it_is_stopped_when_no_server_has_been_heard_for_so_
 def test_a_pod_that_the_api_does_not_have_any_more_is_ended_at_once() -> None:
     """`kubectl delete --force --grace-period=0` does not leave a program behind for its time of grace."""
     assert plan(pod(), orphan=True, main=alive()) == PodPlan(
-        (Stop("main", s(1), "the pod is gone from the API"),), s(1)
+        (StopContainer("main", s(1), "the pod is gone from the API"),), s(1)
     )
 
 
@@ -133,7 +135,7 @@ def test_the_probe_that_ends_a_container_says_how_long_that_may_take() -> None:
         (outdated, 30),
     ):
         wanted = pod({**container(), **probes})
-        stops = [one for one in plan(wanted, main=view).actions if isinstance(one, Stop)]
+        stops = [one for one in plan(wanted, main=view).actions if isinstance(one, StopContainer)]
         assert [one.kill_ns for one in stops] == [s(at)]
 
 
@@ -184,15 +186,15 @@ def test_one_containers_end_can_start_all_of_them_anew() -> None:
         assert fate(wanted, before | views, now_ns=s(9)) == ""
         return plan_pod(wanted, before | views, now_ns=s(9)).actions
 
-    assert planned() == (Kill("work"),)
+    assert planned() == (KillContainer("work"),)
     assert planned(work=alive("work", killed=True)) == ()
     ended_ = {"work": over(137, "work", after=6)}
-    assert planned(**ended_) == (Start("prepare", 1, 1),)
+    assert planned(**ended_) == (StartContainer("prepare", 1, 1),)
     prepared = ended_ | {"prepare": over(0, "prepare", 1, at=6)}
-    assert planned(**prepared) == (Start("watch", 1, 1), Start("work", 1, 1))
+    assert planned(**prepared) == (StartContainer("watch", 1, 1), StartContainer("work", 1, 1))
     # Whoever began first is of the new time; what it was before still tells that the other is not.
     watching = ContainerView(run=run("watch", 1, at=8), previous=ended(88, "watch", after=5), health=WELL)
-    assert planned(**prepared, watch=watching) == (Start("work", 1, 1),)
+    assert planned(**prepared, watch=watching) == (StartContainer("work", 1, 1),)
     working = ContainerView(run=run("work", 1, at=8), previous=ended(137, "work", after=6), health=WELL)
     assert planned(**(prepared | {"work": working}), watch=watching) == ()
 

@@ -10,9 +10,9 @@ import pytest
 from aiohttp import web
 from tests.agent.objects import pod
 
-from fathom.agent.host.probes import Prober
+from fathom.agent.host.probes import HostProber
 from fathom.agent.host.records import RunRecord
-from fathom.agent.runtime import Probed
+from fathom.agent.runtime import ProbeResult
 from fathom.agent.shim import started_at
 
 IP = "127.130.7.2"
@@ -25,7 +25,7 @@ async def answer(request: web.Request) -> web.Response:
     return web.Response(status=500 if request.path == "/ill" else 200)
 
 
-async def probed(path: str, **fields: bool) -> Probed:
+async def probed(path: str, **fields: bool) -> ProbeResult:
     served = web.Application()
     served.router.add_get("/{rest:.*}", answer)
     runner = web.AppRunner(served)
@@ -35,7 +35,7 @@ async def probed(path: str, **fields: bool) -> Probed:
     port = runner.addresses[0][1]
     me = os.getpid()
     record = RunRecord("u1", "main", 0, 0, "", me, started_at(me), me, started_at(me), 0)
-    prober = Prober(lambda uid, container, attempt: Path())
+    prober = HostProber(lambda uid, container, attempt: Path())
     try:
         return await prober.probe(record, pod(), {"httpGet": {"path": path, "port": port}, **fields}, IP)
     finally:

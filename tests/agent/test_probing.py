@@ -7,8 +7,8 @@ import random
 
 from tests.control.stage import Stage
 
-from fathom.agent.probing import Prober, Tally
-from fathom.agent.runtime import Probed
+from fathom.agent.probing import Prober, ProbeTally
+from fathom.agent.runtime import ProbeResult
 from fathom.model.objects import Obj
 
 
@@ -18,14 +18,14 @@ class Program:
     def __init__(self, well_s: float) -> None:
         self._well_s = well_s
         self.tried_s: list[float] = []
-        self.told: list[tuple[Tally, bool]] = []
+        self.told: list[tuple[ProbeTally, bool]] = []
 
-    async def try_(self, probe: Obj) -> Probed:
+    async def try_(self, probe: Obj) -> ProbeResult:
         now_s = asyncio.get_running_loop().time()
         self.tried_s.append(now_s)
-        return Probed(now_s - self.tried_s[0] >= self._well_s, "")
+        return ProbeResult(now_s - self.tried_s[0] >= self._well_s, "")
 
-    def hear(self, tally: Tally, probed: Probed) -> bool:
+    def hear(self, tally: ProbeTally, probed: ProbeResult) -> bool:
         self.told.append((tally, probed.ok))
         return True
 
@@ -43,10 +43,10 @@ def test_until_it_has_passed_a_probe_is_tried_more_often_and_only_what_counts_is
     tries = program.probed({"periodSeconds": 10}, eager=True, for_s=25)
     assert tries == [0, 0.1, 0.3, 0.7, 1.5, 10, 20]
     assert program.told == [
-        (Tally(0, 1, None), False),
-        (Tally(1, 0, True), True),
-        (Tally(2, 0, True), True),
-        (Tally(3, 0, True), True),
+        (ProbeTally(0, 1, None), False),
+        (ProbeTally(1, 0, True), True),
+        (ProbeTally(2, 0, True), True),
+        (ProbeTally(3, 0, True), True),
     ]
 
 

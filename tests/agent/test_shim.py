@@ -85,7 +85,7 @@ def test_a_program_that_cannot_be_recorded_is_not_started_and_it_is_said_why(sma
 
 
 def test_a_log_that_cannot_be_rotated_costs_no_program_its_life(tmp_path: Path) -> None:
-    log = shim.Log(str(tmp_path / "log"), 200, 3)
+    log = shim.ContainerLog(str(tmp_path / "log"), 200, 3)
     (tmp_path / "log").unlink()
     for number in range(20):
         log.write("stdout", b"line %d\n" % number)

@@ -11,11 +11,7 @@ import pytest
 from immutables import Map
 from tests.control.worlds import told
 
-from fathom.agent.gateway.budget import CONNECTIONS_MIN, WINDOW_S, ErrorBudget
-from fathom.agent.gateway.following import doubted
-from fathom.agent.gateway.proxy import UNSEEN_MAX, Proxy, Sight
-from fathom.agent.gateway.routes import Endpoint, Listener
-from fathom.agent.probing import Tally, judge
+from fathom.agent.probing import ProbeTally, judge
 from fathom.cache.contents import Contents
 from fathom.cache.indexed import Held
 from fathom.cache.snapshot import Snapshot
@@ -25,6 +21,10 @@ from fathom.controllers.node_health.controller import operators_word
 from fathom.controllers.node_health.evidence import SIGNALS, NodeReport
 from fathom.controllers.node_health.gateway_reports import GatewayReports
 from fathom.controllers.observed_generation import BEHIND_S, GenerationBehind, with_observed
+from fathom.gateway.budget import CONNECTIONS_MIN, WINDOW_S, ErrorBudget
+from fathom.gateway.controller import doubted
+from fathom.gateway.proxy import UNSEEN_MAX, ProbeSight, Proxy
+from fathom.gateway.routes import RouteEndpoint, RouteListener
 from fathom.model.conditions import SERVING_CONDITION, conditions_of, find_condition
 from fathom.model.objects import Key, Obj, key_of
 from fathom.model.times import SECOND_NS
@@ -101,9 +101,12 @@ def test_a_gateway_says_of_pods_on_a_node_in_doubt_whether_it_reaches_them() -> 
         proxy = Proxy(lambda pod, uid, reached: None, NoLog())
         server = await asyncio.start_server(lambda _, writer: writer.close(), "127.64.0.1", 0)
         port = int(server.sockets[0].getsockname()[1])
-        alive, dead = Endpoint("127.64.0.1", port, "d/a", "a"), Endpoint("127.64.0.2", port, "d/b", "b")
-        pretended = Endpoint("127.64.0.3", port, "d/c", "c", real=False)
-        await proxy.apply((Listener("127.97.0.9", 0, "d/web", endpoints=(alive, dead, pretended)),))
+        alive, dead = (
+            RouteEndpoint("127.64.0.1", port, "d/a", "a"),
+            RouteEndpoint("127.64.0.2", port, "d/b", "b"),
+        )
+        pretended = RouteEndpoint("127.64.0.3", port, "d/c", "c", real=False)
+        await proxy.apply((RouteListener("127.97.0.9", 0, "d/web", endpoints=(alive, dead, pretended)),))
         for _ in range(UNSEEN_MAX):
             for endpoint in (alive, dead, pretended):
                 await proxy._look(endpoint)
@@ -142,8 +145,8 @@ def test_a_gateway_that_reaches_nobody_says_nothing() -> None:
         "endpoints": [{"nodeName": "n", "targetRef": {"name": "a", "uid": "a"}}],
     }
     view = Snapshot({**held("Node", suspect), **held("EndpointSlice", slice_)}, taken_s=0.0)
-    assert [one.key.name for one in doubted(view, Sight({"a": False, "elsewhere": True}))] == ["a"]
-    assert doubted(view, Sight({"a": False})) == []
+    assert [one.key.name for one in doubted(view, ProbeSight({"a": False, "elsewhere": True}))] == ["a"]
+    assert doubted(view, ProbeSight({"a": False})) == []
 
 
 def test_a_service_whose_connections_fail_burns_until_they_do_no_more() -> None:
@@ -161,7 +164,7 @@ def test_a_service_whose_connections_fail_burns_until_they_do_no_more() -> None:
 
 
 def test_a_probe_that_fails_often_enough_is_a_verdict() -> None:
-    tally = Tally(verdict=True)
+    tally = ProbeTally(verdict=True)
     for _ in range(3):
         tally = judge(tally, False, {"failureThreshold": 3})
     assert tally.verdict is False

@@ -16,13 +16,13 @@ from tests.agent.objects import container, pod
 from tests.agent.test_shim import launched, waited
 from tests.security.pod_clusters import seen_of
 
-from fathom.agent.beneath import closing, make_directory, open_top, remove_path
+from fathom.agent.host.directories import link_mounts, make_places
 from fathom.agent.host.envfiles import read_env_files
 from fathom.agent.host.environment import Surroundings, Unresolved
 from fathom.agent.host.files import File, write_volume
 from fathom.agent.host.logs import LogOptions, read_log
 from fathom.agent.host.mounts import Grounds, mounts_of
-from fathom.agent.host.places import link_mounts, make_places
+from fathom.agent.safe_files import closing, make_directory, open_top, remove_path
 from fathom.model.objects import Obj
 from fathom.supervise import python
 

@@ -14,10 +14,10 @@ from pathlib import Path
 
 import pytest
 
-from fathom.agent.gateway.live import Memory
 from fathom.agent.host.files import File, write_volume
 from fathom.agent.host.records import Records
 from fathom.cli.main import run
+from fathom.gateway.live import Memory
 from fathom.record.journal import DiskJournal
 from fathom.store.sqlite_file import create_if_absent
 from fathom.supervise import LogFile

@@ -27,21 +27,21 @@ _OPERATORS = {
 }  # fmt: skip
 
 
-class HostPort(msgspec.Struct, frozen=True):
+class ClaimedPort(msgspec.Struct, frozen=True):
     port: int
     protocol: str
     address: str
 
-    def clashes(self, other: HostPort) -> bool:
+    def clashes(self, other: ClaimedPort) -> bool:
         same = (self.port, self.protocol) == (other.port, other.protocol)
         return same and (ANY_ADDRESS in {self.address, other.address} or self.address == other.address)
 
 
-class Claim(msgspec.Struct, frozen=True):
+class NodeClaim(msgspec.Struct, frozen=True):
     """What a pod takes of its node."""
 
     amounts: dict[str, int]  # Thousandths of a CPU, ones of the rest.
-    ports: tuple[HostPort, ...] = ()
+    ports: tuple[ClaimedPort, ...] = ()
 
 
 class Rejection(msgspec.Struct, frozen=True):
@@ -51,10 +51,10 @@ class Rejection(msgspec.Struct, frozen=True):
     message: str
 
 
-def claim_of(pod: Obj) -> Claim:
+def claim_of(pod: Obj) -> NodeClaim:
     asked = {name: _units(name, one) for name, one in pod_amounts(pod, REQUESTS).items()}
     needed = {name: amount for name, amount in asked.items() if amount > 0}
-    return Claim({**needed, PODS: 1}, tuple(_host_ports(pod)))
+    return NodeClaim({**needed, PODS: 1}, tuple(_host_ports(pod)))
 
 
 def was_admitted(pod: Obj) -> bool:
@@ -63,7 +63,7 @@ def was_admitted(pod: Obj) -> bool:
     return bool(lookup(pod, "status", "startTime")) or is_terminal(pod)
 
 
-def plan_admission(pod: Obj, node: Obj, taken: Iterable[Claim]) -> Rejection | None:
+def plan_admission(pod: Obj, node: Obj, taken: Iterable[NodeClaim]) -> Rejection | None:
     """`taken`: by the pods that were admitted before it and are still here. None: it may run."""
     claim, others = claim_of(pod), tuple(taken)
     return _lacks(claim, node, others) or _elsewhere(pod, node) or _ports_taken(claim, others)
@@ -72,7 +72,7 @@ def plan_admission(pod: Obj, node: Obj, taken: Iterable[Claim]) -> Rejection | N
 # Resources.
 
 
-def _lacks(claim: Claim, node: Obj, others: tuple[Claim, ...]) -> Rejection | None:
+def _lacks(claim: NodeClaim, node: Obj, others: tuple[NodeClaim, ...]) -> Rejection | None:
     capacity = {name: _units(name, one) for name, one in amounts(_allocatable(node)).items()}
     for name in sorted(claim.amounts, key=lambda name: (name not in FIRST, _place(name), name)):
         if "/" in name and name not in capacity:
@@ -135,14 +135,14 @@ def _holds(expression: Obj, labels: Mapping[str, str]) -> bool:
 # Ports.
 
 
-def _ports_taken(claim: Claim, others: tuple[Claim, ...]) -> Rejection | None:
+def _ports_taken(claim: NodeClaim, others: tuple[NodeClaim, ...]) -> Rejection | None:
     if not any(port.clashes(other) for port in claim.ports for one in others for other in one.ports):
         return None
     words = "node(s) didn't have free ports for the requested pod ports"
     return Rejection("NodePorts", f"Predicate NodePorts failed: {words}")
 
 
-def _host_ports(pod: Obj) -> Iterator[HostPort]:
+def _host_ports(pod: Obj) -> Iterator[ClaimedPort]:
     """Of all that run together: containers and sidecars."""
     spec = pod.get("spec") or {}
     sidecars = [one for one in spec.get("initContainers") or () if one.get("restartPolicy") == "Always"]
@@ -151,4 +151,4 @@ def _host_ports(pod: Obj) -> Iterator[HostPort]:
             if port.get("hostPort"):
                 address = str(port.get("hostIP") or ANY_ADDRESS)
                 address = ANY_ADDRESS if address == "::" else address
-                yield HostPort(int(port["hostPort"]), str(port.get("protocol") or "TCP"), address)
+                yield ClaimedPort(int(port["hostPort"]), str(port.get("protocol") or "TCP"), address)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from fathom.agent.runtime import Run
-from fathom.agent.views import Trouble
+from fathom.agent.container_views import ContainerTrouble
+from fathom.agent.runtime import ContainerRun
 from fathom.model.backoff import Backoff
 from fathom.model.times import SECOND_NS
 
@@ -12,7 +12,7 @@ CRASH_LOOP = Backoff(10, 300)
 STEADY_S = 600
 
 
-def crashes_after(run: Run) -> int:
+def crashes_after(run: ContainerRun) -> int:
     """In a row, counting this one's end."""
     if run.exit is None or run.exit.finished_ns - run.started_ns >= STEADY_S * SECOND_NS:
         return 0
@@ -24,10 +24,10 @@ def delay_s(crashes: int) -> int:
     return 0 if crashes <= 1 else round(CRASH_LOOP.whole_s(crashes - 1))
 
 
-def restart_ns(run: Run) -> int:
+def restart_ns(run: ContainerRun) -> int:
     assert run.exit is not None
     return run.exit.finished_ns + delay_s(crashes_after(run)) * SECOND_NS
 
 
-def retry_ns(trouble: Trouble) -> int:
+def retry_ns(trouble: ContainerTrouble) -> int:
     return trouble.at_ns + round(CRASH_LOOP.whole_s(trouble.count)) * SECOND_NS

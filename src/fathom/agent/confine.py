@@ -1,6 +1,6 @@
 """What no process of a container may do: users and groups, capabilities, limits, Landlock. It is applied
 once, in the process that becomes the container's program; whatever else runs in the container is forked from
-there (`execs`). Plain Python without packages, as the shim that calls it. Failing is raised.
+there (`exec_in_container`). Plain Python without packages, as the shim that calls it. Failing is raised.
 """
 
 from __future__ import annotations

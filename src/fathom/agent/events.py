@@ -21,14 +21,14 @@ KNOWN_MAX = 2000
 REPEAT_S = 20.0  # The same thing is not counted up more often.
 
 
-class Told(msgspec.Struct):
+class ToldEvent(msgspec.Struct):
     namespace: str
     name: str
     count: int
     at_s: float
 
 
-class Said(msgspec.Struct, frozen=True):
+class SaidEvent(msgspec.Struct, frozen=True):
     pod: Obj
     container: str
     type: str
@@ -47,13 +47,13 @@ class Events:
         self._api = api
         self._clock = clock
         self._ids = ids
-        self._waiting: deque[Said] = deque(maxlen=WAITING_MAX)
-        self._known: OrderedDict[tuple[str, ...], Told] = OrderedDict()
+        self._waiting: deque[SaidEvent] = deque(maxlen=WAITING_MAX)
+        self._known: OrderedDict[tuple[str, ...], ToldEvent] = OrderedDict()
         self._some = asyncio.Event()
 
     def say(self, pod: Obj, container: str, type_: str, reason: str, message: str) -> None:
         now = timestamp(self._clock.now_ns())
-        self._waiting.append(Said(pod, container, type_, reason, message[:1000], now))
+        self._waiting.append(SaidEvent(pod, container, type_, reason, message[:1000], now))
         self._some.set()
 
     async def run(self) -> None:
@@ -63,7 +63,7 @@ class Events:
             while self._waiting:
                 await self._tell(self._waiting.popleft())
 
-    async def _tell(self, said: Said) -> None:
+    async def _tell(self, said: SaidEvent) -> None:
         now_s = asyncio.get_running_loop().time()
         told = self._known.get(said.what)
         if told is None:
@@ -76,7 +76,7 @@ class Events:
         patch = {"count": told.count, "lastTimestamp": said.now}
         await self._api.patch(EVENT.resource, told.namespace, told.name, patch)
 
-    async def _create(self, said: Said, now_s: float) -> None:
+    async def _create(self, said: SaidEvent, now_s: float) -> None:
         key = key_of(said.pod)
         name = f"{key.name[:200]}.{self._ids.uid().replace('-', '')[:16]}"
         path = f"spec.containers{{{said.container}}}" if said.container else ""
@@ -100,6 +100,6 @@ class Events:
             "count": 1,
         }  # fmt: skip
         if isinstance(await self._api.create(EVENT.resource, key.namespace, obj), Committed):
-            self._known[said.what] = Told(key.namespace, name, 1, now_s)
+            self._known[said.what] = ToldEvent(key.namespace, name, 1, now_s)
             if len(self._known) > KNOWN_MAX:
                 self._known.popitem(last=False)

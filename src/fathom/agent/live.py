@@ -19,10 +19,10 @@ import msgspec
 
 from fathom import __version__, private_files
 from fathom.agent.addresses import node_address
+from fathom.agent.host.api_reads import Fetcher
 from fathom.agent.host.backend import AgentBackend
 from fathom.agent.host.driver import Ground, ProcessDriver
-from fathom.agent.host.endpoint import Endpoint, make_certificate, tls_context
-from fathom.agent.host.fetching import Fetcher
+from fathom.agent.host.endpoint import AgentEndpoint, make_certificate, tls_context
 from fathom.agent.host.ids import HostIds
 from fathom.agent.host.images import ImagesFile
 from fathom.agent.host.launch import LOG_BYTES, Rights
@@ -120,7 +120,7 @@ async def run_agents_live(
             gc.enable()
 
 
-class Machine(msgspec.Struct, frozen=True):
+class AgentMachine(msgspec.Struct, frozen=True):
     rights: Rights
     means: Means
     facts: dict[str, str]
@@ -130,11 +130,11 @@ class Machine(msgspec.Struct, frozen=True):
     log: Log
 
 
-def _machine(wanted: AgentsWanted, outside: Outside, log: Log) -> Machine:
+def _machine(wanted: AgentsWanted, outside: Outside, log: Log) -> AgentMachine:
     for warning in private_files.prepare_directory(wanted.data):
         log.warn("data directory", warning=warning)
     if wanted.driver == "simulated":
-        return Machine(
+        return AgentMachine(
             Rights(False, False), Means(""), facts(), {**CAPACITY, **wanted.capacity}, "", outside, log
         )
     hide = (wanted.data, *wanted.hide)
@@ -144,7 +144,7 @@ def _machine(wanted: AgentsWanted, outside: Outside, log: Log) -> Machine:
         if said:
             log.warn("agent", warning=said)
     share = {**capacity(len(wanted.nodes), wanted.data), **wanted.capacity}
-    return Machine(
+    return AgentMachine(
         rights, means, facts(), share, "; ".join(filter(None, (warning, means.note))), outside, log
     )
 
@@ -254,7 +254,9 @@ class LiveNode:
         self._told = NodeUsage(name, 0, 0, 0, 0)  # By simulated containers.
         self.registry = Registry()  # One for each node, as each is an agent of its own.
 
-    async def open(self, wanted: AgentsWanted, node: NodeWanted, server: Server, machine: Machine) -> None:
+    async def open(
+        self, wanted: AgentsWanted, node: NodeWanted, server: Server, machine: AgentMachine
+    ) -> None:
         log = machine.log
         directory = wanted.data / node.name
         lock = lock_node(directory, node.name)
@@ -287,7 +289,7 @@ class LiveNode:
         )  # fmt: skip
 
     async def _driver(
-        self, wanted: AgentsWanted, server: Server, machine: Machine, pod_range: str
+        self, wanted: AgentsWanted, server: Server, machine: AgentMachine, pod_range: str
     ) -> ProcessDriver | None:
         if wanted.driver != "process":
             return None
@@ -312,7 +314,7 @@ class LiveNode:
         sampler = Sampler(self.name, driver.records) if driver is not None else None
         if sampler is not None:
             self._tasks.append(asyncio.create_task(_sample(sampler, log)))
-        endpoint = Endpoint(
+        endpoint = AgentEndpoint(
             driver.records if driver is not None else None,
             (lambda: sampler.usage) if sampler is not None else (lambda: self._told),
             self.registry,

@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from fathom.agent.heartbeat import Heartbeat
-from fathom.agent.pods import Pods
+from fathom.agent.pods import NodePods
 from fathom.metrics.families import Family, counter, gauge
 from fathom.metrics.registry import Part
 from fathom.seams.outside import Clock
 
 
-def measure_agent(metrics: Part, node: str, pods: Pods, heartbeat: Heartbeat, clock: Clock) -> None:
+def measure_agent(metrics: Part, node: str, pods: NodePods, heartbeat: Heartbeat, clock: Clock) -> None:
     metrics.register("agent", lambda: agent_families(node, pods, heartbeat, now_ns=clock.monotonic_ns()))
 
 
-def agent_families(node: str, pods: Pods, heartbeat: Heartbeat, *, now_ns: int) -> Iterable[Family]:
+def agent_families(node: str, pods: NodePods, heartbeat: Heartbeat, *, now_ns: int) -> Iterable[Family]:
     yield gauge("kubelet_node_name", "The node that this agent is; always 1.", 1, {"node": node})
     yield from _pods(pods)
     heard_ns = heartbeat.heard_ns
@@ -26,7 +26,7 @@ def agent_families(node: str, pods: Pods, heartbeat: Heartbeat, *, now_ns: int) 
     yield counter("fathom_agent_heartbeat_failures_total", failures, heartbeat.failures)
 
 
-def _pods(pods: Pods) -> Iterable[Family]:
+def _pods(pods: NodePods) -> Iterable[Family]:
     views = [[slot.view for slot in worker.slots.values()] for worker in pods.workers]
     running = sum(any(view.running for view in pod) for pod in views)
     yield gauge("kubelet_running_pods", "Pods with a running container.", running)

@@ -15,7 +15,7 @@ from typing import Literal
 import msgspec
 
 from fathom.agent.backoff import CRASH_LOOP, crashes_after, restart_ns, retry_ns
-from fathom.agent.views import (
+from fathom.agent.container_views import (
     Container,
     ContainerView,
     Views,
@@ -32,13 +32,13 @@ from fathom.model.pod_phase import TERMINAL_PHASES
 from fathom.model.times import SECOND_NS
 
 
-class Start(msgspec.Struct, frozen=True):
+class StartContainer(msgspec.Struct, frozen=True):
     container: str
     attempt: int
     crashes: int = 0
 
 
-class Stop(msgspec.Struct, frozen=True):
+class StopContainer(msgspec.Struct, frozen=True):
     """Tell it to end, after its preStop hook; it is killed when its time is over."""
 
     container: str
@@ -46,11 +46,11 @@ class Stop(msgspec.Struct, frozen=True):
     why: str
 
 
-class Kill(msgspec.Struct, frozen=True):
+class KillContainer(msgspec.Struct, frozen=True):
     container: str
 
 
-Action = Start | Stop | Kill
+Action = StartContainer | StopContainer | KillContainer
 Fate = Literal["", "Succeeded", "Failed"]
 
 
@@ -166,7 +166,7 @@ def _plan_end(pod: Obj, views: Views, kill_ns: int, why: str, *, now_ns: int) ->
         actions += _stop(container, view, kill_ns, why, now_ns)
         if view.kill_ns > now_ns:
             times.append(min(view.kill_ns, kill_ns))
-    if any(isinstance(action, Stop) for action in actions):
+    if any(isinstance(action, StopContainer) for action in actions):
         times.append(kill_ns)
     return PodPlan(tuple(actions), min((t for t in times if t > now_ns), default=None), over=not alive)
 
@@ -179,9 +179,9 @@ def _stop(container: Container, view: ContainerView, kill_ns: int, why: str, now
     if not view.running:
         return
     if view.kill_ns and not view.killed and min(view.kill_ns, kill_ns) <= now_ns:
-        yield Kill(container.name)  # Also while its hook runs: nothing outlives its grace.
+        yield KillContainer(container.name)  # Also while its hook runs: nothing outlives its grace.
     elif not view.kill_ns and not view.busy:
-        yield Stop(container.name, kill_ns, why)
+        yield StopContainer(container.name, kill_ns, why)
 
 
 # Living.
@@ -194,12 +194,12 @@ def _plan_stops(pod: Obj, views: Views, now_ns: int) -> Iterator[Action | int]:
             continue
         if view.kill_ns:
             yield (
-                Kill(container.name)
+                KillContainer(container.name)
                 if view.kill_ns <= now_ns and not view.killed
                 else max(view.kill_ns, now_ns + 1)
             )
         elif (why := view.health.sick or _outdated(container, view)) and not view.busy:
-            yield Stop(container.name, now_ns + _own_grace_s(pod, container, view) * SECOND_NS, why)
+            yield StopContainer(container.name, now_ns + _own_grace_s(pod, container, view) * SECOND_NS, why)
 
 
 def _plan_clearing(pod: Obj, views: Views) -> Iterator[Action]:
@@ -207,7 +207,7 @@ def _plan_clearing(pod: Obj, views: Views) -> Iterator[Action]:
     for container in containers_of(pod):
         view = views.get(container.name, NEVER_STARTED)
         if view.stale and view.running and not view.killed:
-            yield Kill(container.name)
+            yield KillContainer(container.name)
 
 
 def _outdated(container: Container, view: ContainerView) -> str:
@@ -258,9 +258,9 @@ def _start(pod: Obj, container: Container, view: ContainerView, now_ns: int) -> 
     if now_ns < due_ns <= now_ns + round(CRASH_LOOP.s_max) * SECOND_NS:
         yield due_ns
     elif view.run is None:
-        yield Start(container.name, 0)
+        yield StartContainer(container.name, 0)
     else:
-        yield Start(container.name, view.run.attempt + 1, crashes_after(view.run))
+        yield StartContainer(container.name, view.run.attempt + 1, crashes_after(view.run))
 
 
 def start_ns(pod: Obj, container: Container, view: ContainerView) -> int | None:

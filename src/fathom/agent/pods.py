@@ -8,10 +8,10 @@ import random
 from collections.abc import Callable, Iterator
 from typing import Protocol
 
-from fathom.agent.admission import Claim, Rejection, claim_of, plan_admission, was_admitted
-from fathom.agent.runtime import Kept, Run, Runtime
-from fathom.agent.seamed import RETRY_S, RuntimeFailed, again
-from fathom.agent.worker import Around, Worker
+from fathom.agent.admission import NodeClaim, Rejection, claim_of, plan_admission, was_admitted
+from fathom.agent.pod_worker import PodSurroundings, PodWorker
+from fathom.agent.runtime import ContainerRun, KeptContainer, Runtime
+from fathom.agent.runtime_client import RETRY_S, RuntimeFailed, again
 from fathom.model.errors import ApiError
 from fathom.model.objects import Key, Obj, is_deleting, key_of, lookup, uid_of
 from fathom.model.pod_phase import is_terminal
@@ -35,7 +35,7 @@ class NodeSource(Protocol):
         ...
 
 
-class Pods:
+class NodePods:
     def __init__(
         self,
         runtime: Runtime,
@@ -51,21 +51,23 @@ class Pods:
         self._runtime = runtime
         self._node = node  # None: every pod fits.
         self._log = log
-        self._around = Around(runtime, clock, host_ip, self._changed, event, self._removed, rng, heard_ns)
-        self._workers: dict[str, Worker] = {}  # By UID.
+        self._around = PodSurroundings(
+            runtime, clock, host_ip, self._changed, event, self._removed, rng, heard_ns
+        )
+        self._workers: dict[str, PodWorker] = {}  # By UID.
         self._admitting: dict[str, asyncio.Task[None]] = {}
         self._wanted: dict[str, Obj] = {}  # As the API has them, by UID.
         self._admitted: set[str] = set()  # UIDs of those that were found to fit, while we live.
         self._rejections: dict[str, Rejection] = {}  # Of those that were not, by UID; never taken back.
         self._held: frozenset[str] | None = None  # UIDs of what the runtime had when we came.
-        self._claims: dict[str, tuple[Obj, Claim]] = {}  # By UID, with the spec that they were read from.
+        self._claims: dict[str, tuple[Obj, NodeClaim]] = {}  # By UID, with the spec that they were read from.
         self.wake: Callable[[Key], None] = lambda key: None  # The reporter's.
 
-    def worker(self, uid: str) -> Worker | None:
+    def worker(self, uid: str) -> PodWorker | None:
         return self._workers.get(uid)
 
     @property
-    def workers(self) -> tuple[Worker, ...]:
+    def workers(self) -> tuple[PodWorker, ...]:
         return tuple(self._workers.values())
 
     @property
@@ -101,7 +103,7 @@ class Pods:
         for worker in self._workers.values():
             worker.look()
 
-    def ended(self, run: Run) -> None:
+    def ended(self, run: ContainerRun) -> None:
         if run.uid in self._workers:
             self._workers[run.uid].ended(run)
 
@@ -112,7 +114,7 @@ class Pods:
             uid = uid_of(kept.pod)
             if uid not in self._wanted and uid not in self._workers:
                 self._log.info("an orphan is ended", pod="/".join(key_of(kept.pod)), uid=uid)
-                self._workers[uid] = Worker(kept, kept.pod, self._around, orphan=True)
+                self._workers[uid] = PodWorker(kept, kept.pod, self._around, orphan=True)
 
     def cancel(self) -> None:
         for task in self._admitting.values():
@@ -139,7 +141,7 @@ class Pods:
         """Of history only files are left."""
         for kept in await again(self._runtime.listing):
             if uid_of(kept.pod) == uid and uid not in self._workers and uid not in self._wanted:
-                self._workers[uid] = Worker(kept, kept.pod, self._around, orphan=True)
+                self._workers[uid] = PodWorker(kept, kept.pod, self._around, orphan=True)
 
     # Admission.
 
@@ -147,7 +149,7 @@ class Pods:
         if await self._is_rejected(uid):
             self._admitting.pop(uid, None)
             return
-        kept: Kept | None = None
+        kept: KeptContainer | None = None
         while kept is None and (wanted := self._wanted.get(uid)) is not None:
             try:
                 kept = await self._runtime.admit(wanted)
@@ -158,7 +160,7 @@ class Pods:
         self._admitting.pop(uid, None)
         if kept is not None:
             pod = self._wanted.get(uid)
-            self._workers[uid] = Worker(kept, pod or kept.pod, self._around, orphan=pod is None)
+            self._workers[uid] = PodWorker(kept, pod or kept.pod, self._around, orphan=pod is None)
 
     async def _is_rejected(self, uid: str) -> bool:
         """Decided once: what an agent took before us, and what is to be ended, is not asked about."""
@@ -197,7 +199,7 @@ class Pods:
         self._around.event(pod, "", "Warning", rejection.reason, rejection.message)
         self.wake(key_of(pod))
 
-    def _taken(self, uid: str) -> Iterator[Claim]:
+    def _taken(self, uid: str) -> Iterator[NodeClaim]:
         """By the others that were admitted and are not over: whoever is being ended needs his room until he
         is."""
         for other, pod in self._wanted.items():
@@ -208,7 +210,7 @@ class Pods:
             if worker is None or not worker.over:
                 yield self._claim(other, pod)
 
-    def _claim(self, uid: str, pod: Obj) -> Claim:
+    def _claim(self, uid: str, pod: Obj) -> NodeClaim:
         kept = self._claims.get(uid)
         if kept is None or kept[0] is not pod.get("spec"):
             kept = self._claims[uid] = (pod.get("spec") or {}, claim_of(pod))
@@ -221,13 +223,13 @@ class Pods:
             self._held = listed if self._held is None else self._held
         return self._held
 
-    async def _nothing_of(self, uid: str) -> Kept | None:
+    async def _nothing_of(self, uid: str) -> KeptContainer | None:
         """What the runtime has no room for, and never had, needs none to be deleted."""
         pod = self._wanted.get(uid)
         if pod is None or not is_deleting(pod):
             return None
         held = await again(self._runtime.listing)
-        return None if any(uid_of(one.pod) == uid for one in held) else Kept(pod, "")
+        return None if any(uid_of(one.pod) == uid for one in held) else KeptContainer(pod, "")
 
     def _changed(self, pod: Obj) -> None:
         self.wake(key_of(pod))

@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable
 
 import msgspec
 
-from fathom.agent.runtime import Probed
+from fathom.agent.runtime import ProbeResult
 from fathom.model.objects import Obj
 
 STARTUP, READINESS, LIVENESS = "startupProbe", "readinessProbe", "livenessProbe"
@@ -19,7 +19,7 @@ MOMENT_S = 1.0
 EAGER_S = 0.1  # Then twice as long each time.
 
 
-class Tally(msgspec.Struct, frozen=True):
+class ProbeTally(msgspec.Struct, frozen=True):
     """What a probe has said so far. `verdict` None: nothing that counts yet."""
 
     successes: int = 0  # In a row.
@@ -27,15 +27,15 @@ class Tally(msgspec.Struct, frozen=True):
     verdict: bool | None = None
 
 
-def judge(tally: Tally, ok: bool, probe: Obj) -> Tally:
+def judge(tally: ProbeTally, ok: bool, probe: Obj) -> ProbeTally:
     """With one more result. A verdict changes only after as many results in a row as the probe asks for."""
     if ok:
         successes = tally.successes + 1
         passed = successes >= (probe.get("successThreshold") or 1)
-        return Tally(successes, 0, True if passed else tally.verdict)
+        return ProbeTally(successes, 0, True if passed else tally.verdict)
     failures = tally.failures + 1
     failed = failures >= (probe.get("failureThreshold") or 3)
-    return Tally(0, failures, False if failed else tally.verdict)
+    return ProbeTally(0, failures, False if failed else tally.verdict)
 
 
 def initial_delay_s(probe: Obj) -> int:
@@ -50,8 +50,8 @@ def timeout_s(probe: Obj) -> int:
     return int(probe.get("timeoutSeconds") or 1)
 
 
-Try = Callable[[Obj], Awaitable[Probed]]
-Told = Callable[[Tally, Probed], bool]  # Whether to go on.
+Try = Callable[[Obj], Awaitable[ProbeResult]]
+Told = Callable[[ProbeTally, ProbeResult], bool]  # Whether to go on.
 
 
 class Prober:
@@ -65,7 +65,7 @@ class Prober:
         self._told = told
         self._rng = rng
         self._eager = eager
-        self._tally = Tally()
+        self._tally = ProbeTally()
 
     async def run(self) -> None:
         # An agent that comes back to many pods must not ask all of them at once; and whoever is to be killed

@@ -11,10 +11,10 @@ from fathom.agent.events import Events
 from fathom.agent.heartbeat import Heartbeat
 from fathom.agent.metrics import measure_agent
 from fathom.agent.node import address_of, new_node
-from fathom.agent.pods import Pods
+from fathom.agent.pods import NodePods
 from fathom.agent.reporter import Reporter
 from fathom.agent.runtime import Runtime
-from fathom.agent.seamed import USED, SeamRuntime
+from fathom.agent.runtime_client import USED, SeamRuntime
 from fathom.agent.settings import AgentSettings
 from fathom.agent.simulated import SimulatedRuntime
 from fathom.client.api import Api
@@ -45,7 +45,7 @@ class Agent:
         self._inside = inside
         outside, streams = inside.outside, inside.streams
         self.runtime = self._runtime()
-        self.pods = Pods(
+        self.pods = NodePods(
             self.runtime,
             clock=outside.clock,
             host_ip=address_of(settings),

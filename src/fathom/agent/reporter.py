@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from fathom.agent.admission import Rejection
-from fathom.agent.pods import Pods
+from fathom.agent.pod_worker import PodWorker
+from fathom.agent.pods import NodePods
 from fathom.agent.status import rejected_status
-from fathom.agent.worker import Worker
 from fathom.cache.snapshot import Snapshot
 from fathom.control.again import Again
 from fathom.control.cause import Cause
@@ -21,7 +21,7 @@ FIRST_REPORT_S = 1.0
 LET_GO_S = 30.0
 
 
-def plan_report(pod: Obj, worker: Worker) -> Plan:
+def plan_report(pod: Obj, worker: PodWorker) -> Plan:
     status = worker.status(pod)
     written = write_status("Pod", pod, status)
     if written and not (is_deleting(pod) and _same(pod.get("status") or {}, status)):
@@ -39,7 +39,7 @@ def plan_rejection(pod: Obj, rejection: Rejection, *, now_ns: int) -> Plan:
     return Plan(statuses=write_status("Pod", pod, status), why=rejection.reason)
 
 
-def _may_go(pod: Obj, worker: Worker) -> bool:
+def _may_go(pod: Obj, worker: PodWorker) -> bool:
     return worker.over and is_deleting(pod) and lookup(pod, "status", "phase") in TERMINAL_PHASES
 
 
@@ -59,7 +59,7 @@ def _ungenerated(status: Obj) -> Obj:
 class Reporter:
     """Makes the one that reports, for the kit."""
 
-    def __init__(self, pods: Pods) -> None:
+    def __init__(self, pods: NodePods) -> None:
         self.name = "agent"
         self.watches: tuple[Watch, ...] = (Primary(POD, conditions=False),)
         self._pods = pods
@@ -69,7 +69,7 @@ class Reporter:
 
 
 class Reporting:
-    def __init__(self, kit: Kit, pods: Pods) -> None:
+    def __init__(self, kit: Kit, pods: NodePods) -> None:
         self._kit = kit
         self._pods = pods
         self._let: dict[Key, tuple[str, int]] = {}  # Pods that were let go: UID, and when.
@@ -106,7 +106,7 @@ class Reporting:
         # stays for ever, since nothing about it changes any more. So we come back.
         return Again.after(applied, in_s=LET_GO_S, why="whether it is gone")
 
-    def _wait_s(self, pod: Obj, worker: Worker) -> float:
+    def _wait_s(self, pod: Obj, worker: PodWorker) -> float:
         if worker.has_news or lookup(pod, "status", "podIP"):
             return 0.0
         age_s = (self._kit.monotonic_ns() - worker.since_ns) / 1e9

@@ -1,6 +1,6 @@
 """What runs containers, as deciding code sees it. Values only: live they travel through the seam as JSON.
 
-A `Run` is one life of a container, and `Runtime.start` begins the next one. Who it is (pid and start time of
+A `ContainerRun` is one life of a container, and `Runtime.start` begins the next one. Who it is (pid and start time of
 its processes) is in the `id`, so an agent that comes back never takes another process for it.
 """
 
@@ -22,7 +22,7 @@ class Exit(msgspec.Struct, frozen=True, omit_defaults=True):
     message: str = ""
 
 
-class Run(msgspec.Struct, frozen=True, omit_defaults=True):
+class ContainerRun(msgspec.Struct, frozen=True, omit_defaults=True):
     uid: str  # Of the pod.
     container: str
     attempt: int  # 0 is the first: what Kubernetes calls the restart count.
@@ -34,12 +34,12 @@ class Run(msgspec.Struct, frozen=True, omit_defaults=True):
     image: str = ""  # That it was started from; '' where nobody wrote it down.
 
 
-class Kept(msgspec.Struct, frozen=True, omit_defaults=True):
+class KeptContainer(msgspec.Struct, frozen=True, omit_defaults=True):
     """What a runtime holds of one pod."""
 
     pod: Obj  # As it was admitted: whoever must end an orphan has only this.
     ip: str
-    runs: tuple[Run, ...] = ()  # Of each container the newest, and the one before.
+    runs: tuple[ContainerRun, ...] = ()  # Of each container the newest, and the one before.
 
 
 class Launch(msgspec.Struct, frozen=True):
@@ -51,39 +51,39 @@ class Launch(msgspec.Struct, frozen=True):
     crashes: int = 0
 
 
-class NotStarted(msgspec.Struct, frozen=True):
+class ContainerNotStarted(msgspec.Struct, frozen=True):
     """Why not, in the words that a pod's status has for it."""
 
     reason: str
     message: str
 
 
-class Probed(msgspec.Struct, frozen=True, omit_defaults=True):
+class ProbeResult(msgspec.Struct, frozen=True, omit_defaults=True):
     ok: bool
     message: str = ""
     note: str = ""  # Something that people should know although the probe passed.
 
 
 class Runtime(Protocol):
-    async def listen(self, ended: Callable[[Run], None], began: Callable[[], None]) -> None:
+    async def listen(self, ended: Callable[[ContainerRun], None], began: Callable[[], None]) -> None:
         """Tell of every run that ends. `began` is called once nothing can be missed any more."""
         ...
 
-    async def listing(self) -> tuple[Kept, ...]:
+    async def listing(self) -> tuple[KeptContainer, ...]:
         """Everything that is held, also of pods that nobody knows any more."""
         ...
 
-    async def admit(self, pod: Obj) -> Kept:
+    async def admit(self, pod: Obj) -> KeptContainer:
         """Make room for a pod and give it its address. Doing it again gives the same."""
         ...
 
-    async def start(self, launch: Launch) -> Run | NotStarted: ...
+    async def start(self, launch: Launch) -> ContainerRun | ContainerNotStarted: ...
 
-    async def signal(self, run: Run, *, kill: bool) -> None:
+    async def signal(self, run: ContainerRun, *, kill: bool) -> None:
         """SIGTERM, or SIGKILL to all of it. A run that is over is left alone."""
         ...
 
-    async def probe(self, run: Run, pod: Obj, probe: Obj, *, ip: str) -> Probed:
+    async def probe(self, run: ContainerRun, pod: Obj, probe: Obj, *, ip: str) -> ProbeResult:
         """One try of a probe, or of a hook, which is written the same."""
         ...
 

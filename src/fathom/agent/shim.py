@@ -116,7 +116,7 @@ class Shim:
         if not self._claim():
             self._tell(b"another run of this container is alive")
             return
-        self._log = Log(self._spec["log"], self._spec["log_bytes"], self._spec["log_files"])
+        self._log = ContainerLog(self._spec["log"], self._spec["log_bytes"], self._spec["log_files"])
         reserve(f"{self._directory}/exit.json")
         # Whatever the program leaves behind becomes ours to end.
         ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
@@ -215,9 +215,9 @@ class Shim:
         if spec.get("users"):
             users = confine.user_namespace(spec["users"])
         if spec.get("enclose"):
-            import enclose  # type: ignore[import-not-found]  # noqa: PLC0415
+            import mount_namespace  # type: ignore[import-not-found]  # noqa: PLC0415
 
-            enclose.enclose(spec["enclose"])
+            mount_namespace.enclose(spec["enclose"])
         _enter(spec["cwd"])
         confine.confine(spec, users)
         if spec.get("execs"):
@@ -406,7 +406,7 @@ def children_of(parent: int) -> list[int]:
     return found
 
 
-class Log:
+class ContainerLog:
     """Lines as container runtimes write them: `TIME STREAM F text`, P for a part of a line that goes on. Full
     files get a number, .1 being the newest; the oldest is removed."""
 

@@ -14,10 +14,10 @@ from typing import Any
 import msgspec
 
 from fathom.agent.addresses import next_address
-from fathom.agent.runtime import Exit, Kept, Launch, NotStarted, Probed, Run
+from fathom.agent.container_views import containers_of, ns_of
+from fathom.agent.runtime import ContainerNotStarted, ContainerRun, Exit, KeptContainer, Launch, ProbeResult
 from fathom.agent.settings import Script
 from fathom.agent.usage import ContainerUsage, NodeUsage, PodUsage
-from fathom.agent.views import containers_of, ns_of
 from fathom.model.objects import Obj, key_of, lookup, metadata, uid_of
 from fathom.model.podresources import REQUESTS, container_amounts
 from fathom.model.quantity import of_milli, of_value
@@ -55,23 +55,23 @@ class SimulatedRuntime:
         self._clock = clock
         self._range = pod_range
         self._reported = reported  # Addresses that the node's pods say they have, admitted yet or not.
-        self._pods: dict[str, Kept] = {}
-        self._runs: dict[str, Run] = {}  # Alive, by id.
+        self._pods: dict[str, KeptContainer] = {}
+        self._runs: dict[str, ContainerRun] = {}  # Alive, by id.
         self._timers: dict[str, asyncio.TimerHandle] = {}  # Of their ends.
         self._began_ns: dict[str, int] = {}  # By run; monotonic: a clock that is set makes nobody younger.
         self._probed: dict[str, int] = {}  # How often, of those that falter.
         self._last = ""
-        self._ended: Callable[[Run], None] = lambda run: None
+        self._ended: Callable[[ContainerRun], None] = lambda run: None
 
-    async def listen(self, ended: Callable[[Run], None], began: Callable[[], None]) -> None:
+    async def listen(self, ended: Callable[[ContainerRun], None], began: Callable[[], None]) -> None:
         self._ended = ended
         began()
         await asyncio.get_running_loop().create_future()
 
-    async def listing(self) -> tuple[Kept, ...]:
+    async def listing(self) -> tuple[KeptContainer, ...]:
         return tuple(self._pods.values())
 
-    async def admit(self, pod: Obj) -> Kept:
+    async def admit(self, pod: Obj) -> KeptContainer:
         uid = uid_of(pod)
         if uid not in self._pods:
             taken = {kept.ip for kept in self._pods.values()}
@@ -80,30 +80,32 @@ class SimulatedRuntime:
             ip = said if free else next_address(self._range, taken.union(self._reported()), self._last)
             self._last = ip or self._last
             runs = tuple(_reported(pod))
-            self._pods[uid] = Kept(pod, ip or "", runs)
+            self._pods[uid] = KeptContainer(pod, ip or "", runs)
             for run in runs:
                 if run.exit is None:
                     self._live(run, pod)
         return self._pods[uid]
 
-    async def start(self, launch: Launch) -> Run | NotStarted:
+    async def start(self, launch: Launch) -> ContainerRun | ContainerNotStarted:
         script, attempt = script_of(launch.pod, self._script), launch.attempt
         fail = fails_at(script, attempt)
         await asyncio.sleep(script.image_s)
         if fail == "image":
-            return NotStarted("ImagePullBackOff", "the script says that the image cannot be fetched")
+            return ContainerNotStarted("ImagePullBackOff", "the script says that the image cannot be fetched")
         await asyncio.sleep(script.start_s)
         if fail == "start":
-            return NotStarted("RunContainerError", "the script says that the container cannot be started")
+            return ContainerNotStarted(
+                "RunContainerError", "the script says that the container cannot be started"
+            )
         uid, now_ns = uid_of(launch.pod), self._clock.now_ns()
         id_ = f"{SCHEME}{uid}/{launch.container}/{attempt}"
         container = next((one.spec for one in containers_of(launch.pod) if one.name == launch.container), {})
         image = str(container.get("image") or "")
-        run = Run(uid, launch.container, attempt, id_, now_ns, launch.crashes, image=image)
+        run = ContainerRun(uid, launch.container, attempt, id_, now_ns, launch.crashes, image=image)
         self._live(run, launch.pod)
         return run
 
-    async def signal(self, run: Run, *, kill: bool) -> None:
+    async def signal(self, run: ContainerRun, *, kill: bool) -> None:
         if run.id not in self._runs:
             return
         pod = self._pods[run.uid].pod
@@ -112,19 +114,19 @@ class SimulatedRuntime:
         else:
             self._end_in(run.id, script_of(pod, self._script).stop_s, 143, 15)
 
-    async def probe(self, run: Run, pod: Obj, probe: Obj, *, ip: str) -> Probed:
+    async def probe(self, run: ContainerRun, pod: Obj, probe: Obj, *, ip: str) -> ProbeResult:
         if run.id not in self._runs:
-            return Probed(False, "the container is not running")
+            return ProbeResult(False, "the container is not running")
         script = script_of(pod, self._script)
         if probe.get("hook"):
-            return Probed(True)
+            return ProbeResult(True)
         if fails_at(script, run.attempt) in {"readiness", "liveness"}:
-            return Probed(False, "the script says that this probe fails")
+            return ProbeResult(False, "the script says that this probe fails")
         if self._clock.monotonic_ns() < self._began_ns[run.id] + script.ready_s * SECOND_NS:
-            return Probed(False, "connection refused")
+            return ProbeResult(False, "connection refused")
         if script.falters and self._falters(run.id, script.falters):
-            return Probed(False, "the script says that it falters")
-        return Probed(True)
+            return ProbeResult(False, "the script says that it falters")
+        return ProbeResult(True)
 
     def _falters(self, id_: str, every: int) -> bool:
         self._probed[id_] = self._probed.get(id_, 0) + 1
@@ -159,7 +161,7 @@ class SimulatedRuntime:
 
     # Lives.
 
-    def _live(self, run: Run, pod: Obj) -> None:
+    def _live(self, run: ContainerRun, pod: Obj) -> None:
         self._runs[run.id] = run
         script = script_of(pod, self._script)
         age_s = max(0.0, (self._clock.now_ns() - run.started_ns) / SECOND_NS)
@@ -186,7 +188,7 @@ class SimulatedRuntime:
             self._ended(msgspec.structs.replace(run, exit=Exit(code, self._clock.now_ns(), signal)))
 
 
-def _reported(pod: Obj) -> list[Run]:
+def _reported(pod: Obj) -> list[ContainerRun]:
     """Runs that the pod's status tells of."""
     found = []
     for field in ("initContainerStatuses", "containerStatuses"):
@@ -197,13 +199,13 @@ def _reported(pod: Obj) -> list[Run]:
     return found
 
 
-def _run(uid: str, said: Obj, id_: str) -> list[Run]:
+def _run(uid: str, said: Obj, id_: str) -> list[ContainerRun]:
     state, last = said.get("state") or {}, said.get("lastState") or {}
     attempt = int(said.get("restartCount") or 0)
     if running := state.get("running"):
-        return [Run(uid, said["name"], attempt, id_, ns_of(running["startedAt"]), attempt)]
+        return [ContainerRun(uid, said["name"], attempt, id_, ns_of(running["startedAt"]), attempt)]
     ended = state.get("terminated") or last.get("terminated")
     if not ended or not ended.get("finishedAt"):
         return []
     exit_ = Exit(int(ended.get("exitCode") or 0), ns_of(ended["finishedAt"]), int(ended.get("signal") or 0))
-    return [Run(uid, said["name"], attempt, id_, ns_of(ended["startedAt"]), attempt, exit_)]
+    return [ContainerRun(uid, said["name"], attempt, id_, ns_of(ended["startedAt"]), attempt, exit_)]

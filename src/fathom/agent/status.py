@@ -12,9 +12,9 @@ import msgspec
 
 from fathom.agent.admission import REJECTED, Rejection
 from fathom.agent.backoff import crashes_after, delay_s
+from fathom.agent.container_views import Container, ContainerView, Views, containers_of, restarts_for
 from fathom.agent.plan import NEVER_STARTED, fate, past_deadline, start_ns
-from fathom.agent.runtime import Exit, Run
-from fathom.agent.views import Container, ContainerView, Views, containers_of, restarts_for
+from fathom.agent.runtime import ContainerRun, Exit
 from fathom.model.conditions import Status, find_condition, set_condition
 from fathom.model.objects import Obj, is_deleting, key_of, lookup, metadata, uid_of
 from fathom.model.pod_phase import TERMINAL_PHASES
@@ -23,14 +23,14 @@ from fathom.model.times import timestamp
 MESSAGE_LENGTH_MAX = 1024
 
 
-class Place(msgspec.Struct, frozen=True):
+class PodPlace(msgspec.Struct, frozen=True):
     """Where the pod is."""
 
     pod_ip: str
     host_ip: str
 
 
-def pod_status(pod: Obj, views: Views, place: Place, *, now_ns: int, over: bool = False) -> Obj:
+def pod_status(pod: Obj, views: Views, place: PodPlace, *, now_ns: int, over: bool = False) -> Obj:
     """The whole status. `over`: nothing of it runs, and nothing will."""
     before, now = pod.get("status") or {}, timestamp(now_ns)
     phase, reason, message = _phase(pod, views, now_ns, over=over)
@@ -307,7 +307,7 @@ def _last_state(pod: Obj, container: Container, view: ContainerView, now_ns: int
     return {}
 
 
-def terminated(run: Run) -> Obj:
+def terminated(run: ContainerRun) -> Obj:
     exit_ = run.exit
     assert exit_ is not None
     ended: Obj = {

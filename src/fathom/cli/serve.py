@@ -148,8 +148,8 @@ def gateway(
     remember
         Keep what is known of services in this file, and begin with it: for when no server answers.
     """
-    from fathom.agent.gateway.live import run_gateway  # noqa: PLC0415
     from fathom.cli.measuring import measured  # noqa: PLC0415
+    from fathom.gateway.live import run_gateway  # noqa: PLC0415
     from fathom.seams.log import JsonLog  # noqa: PLC0415
     from fathom.seams.outside import live  # noqa: PLC0415
     from fathom.stopping import stop_event  # noqa: PLC0415

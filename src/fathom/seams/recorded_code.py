@@ -14,7 +14,7 @@ PROCESSES: Mapping[str, str] = {
     "agent": "fathom.agent.process:begin",
     "bench/record": "fathom.bench.record:begin",
     "controllers": "fathom.control.process:begin",
-    "gateway": "fathom.agent.gateway.following:begin",
+    "gateway": "fathom.gateway.controller:begin",
     "scheduler": "fathom.schedule.loop.process:begin",
 }
 

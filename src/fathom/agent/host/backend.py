@@ -9,8 +9,8 @@ from typing import Any
 import msgspec
 
 from fathom.agent.host.driver import ProcessDriver
-from fathom.agent.runtime import Launch, NotStarted, Run
-from fathom.agent.seamed import SCHEME, USED, Probing, Signal
+from fathom.agent.runtime import ContainerNotStarted, ContainerRun, Launch
+from fathom.agent.runtime_client import SCHEME, USED, Probing, RuntimeSignal
 from fathom.agent.usage import NodeUsage
 from fathom.client.http import HttpBackend
 from fathom.model.objects import Obj
@@ -67,7 +67,7 @@ class AgentBackend:
             await asyncio.wait(self._tasks.values(), timeout=5.0)
         await self._http.close()
 
-    def _ended(self, run: Run) -> None:
+    def _ended(self, run: ContainerRun) -> None:
         for number in self._ends:
             self._host.post(Input.CHUNK, number, 0, _encode(run) + b"\n")
 
@@ -100,11 +100,11 @@ async def _admit(driver: ProcessDriver, body: bytes) -> tuple[int, Any]:
 
 async def _start(driver: ProcessDriver, body: bytes) -> tuple[int, Any]:
     began = await driver.start(msgspec.json.decode(body, type=Launch))
-    return (422 if isinstance(began, NotStarted) else 200), began
+    return (422 if isinstance(began, ContainerNotStarted) else 200), began
 
 
 async def _signal(driver: ProcessDriver, body: bytes) -> tuple[int, Any]:
-    driver.signal(msgspec.json.decode(body, type=Signal))
+    driver.signal(msgspec.json.decode(body, type=RuntimeSignal))
     return 200, None
 
 

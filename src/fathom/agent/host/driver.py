@@ -16,11 +16,12 @@ import msgspec
 
 from fathom import private_files
 from fathom.agent.addresses import next_address
-from fathom.agent.beneath import Unsafe, remove_path, words_of
+from fathom.agent.container_views import containers_of
 from fathom.agent.host.account import with_account
+from fathom.agent.host.api_reads import Fetched, Fetcher, NotFetched, references
+from fathom.agent.host.directories import link_mounts, make_places, mount_note, write_open
 from fathom.agent.host.envfiles import read_env_files
 from fathom.agent.host.environment import Surroundings, Unresolved, hosts_file
-from fathom.agent.host.fetching import Fetched, Fetcher, NotFetched, references
 from fathom.agent.host.files import (
     TOKEN_S,
     audiences_of,
@@ -34,17 +35,16 @@ from fathom.agent.host.ids import OWN_GROUP, fs_group_of
 from fathom.agent.host.images import ImagesFile, argv_of
 from fathom.agent.host.launch import Rights, Settled, identity_for, shim_spec
 from fathom.agent.host.limits import Means, fence_in, remove_groups
-from fathom.agent.host.places import link_mounts, make_places, mount_note, write_open
-from fathom.agent.host.probes import Prober
+from fathom.agent.host.orphan_processes import SHIM, end_below, shims_below
+from fathom.agent.host.probes import HostProber
 from fathom.agent.host.records import LOCK, ExitRecord, PodRecord, Records, RunRecord, boot_id, is_alive
 from fathom.agent.host.resolving import HOST_RESOLV, resolv_file
+from fathom.agent.host.run_watcher import RunWatcher
 from fathom.agent.host.sockets import family, listening
-from fathom.agent.host.strays import SHIM, end_below, shims_below
-from fathom.agent.host.watching import Watcher
-from fathom.agent.runtime import Kept, Launch, NotStarted, Probed, Run
-from fathom.agent.seamed import Probing, Signal
+from fathom.agent.runtime import ContainerNotStarted, ContainerRun, KeptContainer, Launch, ProbeResult
+from fathom.agent.runtime_client import Probing, RuntimeSignal
+from fathom.agent.safe_files import Unsafe, remove_path, words_of
 from fathom.agent.shim import REFUSED
-from fathom.agent.views import containers_of
 from fathom.model.objects import Obj, lookup, uid_of
 from fathom.seams.log import Log
 
@@ -80,8 +80,8 @@ class ProcessDriver:
         self._log = log
         self.records = Records(ground.directory)
         self._ranges = IdRanges()
-        self._prober = Prober(self.records.run_dir)
-        self.watcher = Watcher(self.records, log)
+        self._prober = HostProber(self.records.run_dir)
+        self.watcher = RunWatcher(self.records, log)
         self._boot = boot_id()
         self._last_ip = ""
         self._locks: dict[tuple[str, str], asyncio.Lock] = {}  # Of starts, by pod and container.
@@ -96,10 +96,10 @@ class ProcessDriver:
 
     # What the deciding part asks for.
 
-    def listing(self) -> tuple[Kept, ...]:
+    def listing(self) -> tuple[KeptContainer, ...]:
         return tuple(self.records.kept(record) for record in self.records.pods())
 
-    async def admit(self, pod: Obj) -> Kept:
+    async def admit(self, pod: Obj) -> KeptContainer:
         """A start that is under way is waited for: whoever asks must not think that nothing runs."""
         for (uid, _), lock in list(self._locks.items()):
             if uid == uid_of(pod):
@@ -109,7 +109,7 @@ class ProcessDriver:
         ip = record.ip if record is not None else self._free_ip(pod)
         if record is None:
             self._keep(pod, ip)
-        return Kept(pod, ip, tuple(self.records.runs(uid_of(pod))))
+        return KeptContainer(pod, ip, tuple(self.records.runs(uid_of(pod))))
 
     def _keep(self, pod: Obj, ip: str) -> None:
         """With ids of its own, where we may give it some."""
@@ -133,12 +133,12 @@ class ProcessDriver:
         self._last_ip = ip
         return ip
 
-    async def start(self, launch: Launch) -> Run | NotStarted:
+    async def start(self, launch: Launch) -> ContainerRun | ContainerNotStarted:
         async with self._locks.setdefault((uid_of(launch.pod), launch.container), asyncio.Lock()):
             there = await self._begun(launch)
             return there if there is not None else await self._start(launch)
 
-    async def _begun(self, launch: Launch) -> Run | None:
+    async def _begun(self, launch: Launch) -> ContainerRun | None:
         """What an agent before us began, and did not live to hear of."""
         uid, name = uid_of(launch.pod), launch.container
         for _ in range(round(BEGUN_S / POLL_S)):
@@ -154,27 +154,27 @@ class ProcessDriver:
         end_below(self.records.run_dir(uid, name, launch.attempt).parent)
         return None
 
-    async def _start(self, launch: Launch) -> Run | NotStarted:
+    async def _start(self, launch: Launch) -> ContainerRun | ContainerNotStarted:
         launch = msgspec.structs.replace(launch, pod=self._whole(launch.pod))
         container = next(one.spec for one in containers_of(launch.pod) if one.name == launch.container)
         images = self._ground.images
         found = argv_of(container, images.now())
         if isinstance(found, str):
             words = f"{found} (as it is now it cannot be read: {images.problem})" if images.problem else found
-            return NotStarted("ErrImageNeverPull", words)
+            return ContainerNotStarted("ErrImageNeverPull", words)
         try:
             fetched = await self._fetch(launch.pod)
             settled = self._settle(launch, container, found, fetched)
             return await self._spawn(settled, shim_spec(settled))
         except (Unresolved, NotFetched) as error:
-            return NotStarted("CreateContainerConfigError", str(error))
+            return ContainerNotStarted("CreateContainerConfigError", str(error))
         except Unsafe as error:
-            return NotStarted("CreateContainerConfigError", words_of(error))
+            return ContainerNotStarted("CreateContainerConfigError", words_of(error))
         except OSError as error:
             words = f"{error.strerror or error}: {error.filename or self._ground.directory}"
-            return NotStarted("CreateContainerError", words)
+            return ContainerNotStarted("CreateContainerError", words)
 
-    def signal(self, asked: Signal) -> None:
+    def signal(self, asked: RuntimeSignal) -> None:
         record = self._record(asked.id, asked.uid, asked.container, asked.attempt)
         if record is None or record.id != asked.id or not is_alive(record.pid, record.pid_started):
             return
@@ -189,11 +189,11 @@ class ProcessDriver:
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.kill(pid, signal.SIGKILL)
 
-    async def probe(self, asked: Probing) -> Probed:
+    async def probe(self, asked: Probing) -> ProbeResult:
         run = asked.run
         record = self._record(run.id, run.uid, run.container, run.attempt)
         if record is None or not is_alive(record.pid, record.pid_started):
-            return Probed(False, "the container is not running")
+            return ProbeResult(False, "the container is not running")
         return await self._prober.probe(record, asked.pod, asked.probe, asked.ip)
 
     def _record(self, run_id: str, uid: str, container: str, attempt: int) -> RunRecord | None:
@@ -332,7 +332,7 @@ class ProcessDriver:
             self._boot, ground.log_bytes, pod_dir / "resolv.conf" if resolv is not None else None,
         )  # fmt: skip
 
-    async def _spawn(self, settled: Settled, spec: dict[str, Any]) -> Run:
+    async def _spawn(self, settled: Settled, spec: dict[str, Any]) -> ContainerRun:
         if not settled.rights.enclosing:
             link_mounts(settled.pod_dir / "home" / settled.container["name"], spec["mounts"])
         launch = settled.launch
@@ -356,7 +356,7 @@ class ProcessDriver:
         began = self.records.run(uid, launch.container, launch.attempt) or run
         return msgspec.structs.replace(began, note=mount_note(settled))
 
-    def _never_ran(self, settled: Settled, said: str) -> Run:
+    def _never_ran(self, settled: Settled, said: str) -> ContainerRun:
         """A run all the same: what happens next is for the restart policy to say."""
         launch, now_ns = settled.launch, time.time_ns()
         uid = uid_of(launch.pod)

@@ -57,7 +57,7 @@ def tls_context(own: Own, authority: bytes) -> ssl.SSLContext:
     return context
 
 
-class Endpoint:
+class AgentEndpoint:
     """Of one node. Make it on the host's loop."""
 
     def __init__(

@@ -8,8 +8,8 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from fathom.agent.beneath import closing, open_top, read_file
 from fathom.agent.host.environment import Unresolved
+from fathom.agent.safe_files import closing, open_top, read_file
 from fathom.model.objects import Obj, lookup
 
 BYTES_MAX = 1 << 20

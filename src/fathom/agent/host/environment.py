@@ -13,8 +13,8 @@ from collections.abc import Mapping
 
 import msgspec
 
-from fathom.agent.expanding import expand
-from fathom.agent.views import containers_of
+from fathom.agent.container_views import containers_of
+from fathom.agent.variable_expansion import expand
 from fathom.model.objects import Key, Obj, key_of, labels_of, lookup, metadata, uid_of
 from fathom.model.quantity import parse
 

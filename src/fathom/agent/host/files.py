@@ -13,7 +13,8 @@ from pathlib import Path
 
 import msgspec
 
-from fathom.agent.beneath import (
+from fathom.agent.host.environment import Surroundings, Unresolved, contents_of, field_of, resource_of
+from fathom.agent.safe_files import (
     Unsafe,
     closing,
     entries_of,
@@ -25,7 +26,6 @@ from fathom.agent.beneath import (
     step,
     write_file,
 )
-from fathom.agent.host.environment import Surroundings, Unresolved, contents_of, field_of, resource_of
 from fathom.model.objects import Obj, lookup
 
 MODE = 0o644

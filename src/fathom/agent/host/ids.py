@@ -44,20 +44,20 @@ class Identity(msgspec.Struct, frozen=True):
     gid_map: str = ""
 
 
-class Asked(msgspec.Struct, frozen=True):
+class AskedIds(msgspec.Struct, frozen=True):
     """One id of a pod's spec."""
 
     field: str
     number: int
 
 
-class Wanted(msgspec.Struct, frozen=True):
-    user: Asked | None
-    group: Asked | None
-    groups: tuple[Asked, ...]
+class WantedIds(msgspec.Struct, frozen=True):
+    user: AskedIds | None
+    group: AskedIds | None
+    groups: tuple[AskedIds, ...]
 
     @property
-    def gids(self) -> tuple[Asked, ...]:
+    def gids(self) -> tuple[AskedIds, ...]:
         return (*((self.group,) if self.group is not None else ()), *self.groups)
 
 
@@ -125,7 +125,7 @@ def may_bind_low(container: Obj) -> bool:
     return "NET_BIND_SERVICE" in added or not dropped & {"ALL", "NET_BIND_SERVICE"}
 
 
-def _shows_ids(wanted: Wanted, container: Obj) -> bool:
+def _shows_ids(wanted: WantedIds, container: Obj) -> bool:
     """Whether it is to see its own numbers: it named some, and does not say that it needs low ports."""
     if wanted.user is None and not wanted.gids:
         return False
@@ -152,24 +152,24 @@ def _capabilities(container: Obj) -> tuple[set[str], set[str]]:
     return added, dropped
 
 
-def _wanted(pod: Obj, container: Obj) -> Wanted:
+def _wanted(pod: Obj, container: Obj) -> WantedIds:
     common, own = lookup(pod, "spec", "securityContext") or {}, container.get("securityContext") or {}
     first = any(one is container or one == container for one in lookup(pod, "spec", "initContainers") or ())
     inner = f"spec.{'initContainers' if first else 'containers'}[{container['name']}].securityContext"
 
-    def effective(name: str) -> Asked | None:
+    def effective(name: str) -> AskedIds | None:
         for field, context in ((inner, own), ("spec.securityContext", common)):
             if context.get(name) is not None:
-                return Asked(f"{field}.{name}", context[name])
+                return AskedIds(f"{field}.{name}", context[name])
         return None
 
     listed = [("supplementalGroups", one) for one in common.get("supplementalGroups") or ()]
     listed += [("fsGroup", common["fsGroup"])] if common.get("fsGroup") is not None else []
-    groups = tuple(Asked(f"spec.securityContext.{name}", number) for name, number in listed)
-    return Wanted(effective("runAsUser"), effective("runAsGroup"), groups)
+    groups = tuple(AskedIds(f"spec.securityContext.{name}", number) for name, number in listed)
+    return WantedIds(effective("runAsUser"), effective("runAsGroup"), groups)
 
 
-def _check(asked: Asked, allowed: Iterable[int], kind: str) -> None:
+def _check(asked: AskedIds, allowed: Iterable[int], kind: str) -> None:
     if not 0 <= asked.number < IDS_PER_POD and asked.number not in allowed:
         raise Unresolved(
             f"{asked.field}: {asked.number} is refused: a pod has the ids 0 to {IDS_PER_POD - 1} of its own; "

@@ -8,17 +8,17 @@ from typing import Any
 
 import msgspec
 
-from fathom.agent.expanding import expand
 from fathom.agent.host.environment import Surroundings, Unresolved, environment, hostname_of
 from fathom.agent.host.ids import HostIds, Identity, identity_of, ids_of_agent, may_bind_low
 from fathom.agent.host.images import Image
 from fathom.agent.host.limits import Fence
 from fathom.agent.host.mounts import Grounds, mounts_of
 from fathom.agent.runtime import Launch
+from fathom.agent.variable_expansion import expand
 from fathom.model.objects import Obj, lookup
 from fathom.open_files import given
 
-HOME = "/pod"  # As `enclose` has it.
+HOME = "/pod"  # As `mount_namespace` has it.
 LOG_BYTES, LOG_FILES = 10 * 1024 * 1024, 5  # kubelet's.
 
 

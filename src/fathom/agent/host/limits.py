@@ -55,7 +55,7 @@ def _try(group: Path) -> None:
     within.rmdir()
 
 
-class Limits(msgspec.Struct, frozen=True):
+class ContainerLimits(msgspec.Struct, frozen=True):
     cpu_milli: int = 0  # 0: none, as of memory.
     memory_bytes: int = 0
 
@@ -67,11 +67,11 @@ class Limits(msgspec.Struct, frozen=True):
         return max(1000, self.cpu_milli * PERIOD_US // 1000)
 
 
-def limits_of(spec: Obj) -> Limits:
+def limits_of(spec: Obj) -> ContainerLimits:
     """Of a container; a pod's spec has them in the same place, for all of its containers together."""
     listed = lookup(spec, "resources", "limits") or {}
     cpu, memory = listed.get("cpu"), listed.get("memory")
-    return Limits(parse(str(cpu)).milli if cpu else 0, parse(str(memory)).value if memory else 0)
+    return ContainerLimits(parse(str(cpu)).milli if cpu else 0, parse(str(memory)).value if memory else 0)
 
 
 def fence_in(means: Means, name: str, container: Obj, pod: Obj, root: Path = ROOT) -> Fence:
@@ -90,14 +90,14 @@ def fence_in(means: Means, name: str, container: Obj, pod: Obj, root: Path = ROO
     return Fence(rlimits={"DATA": most} if most else {})
 
 
-def _limit_v2(group: Path, limits: Limits) -> None:
+def _limit_v2(group: Path, limits: ContainerLimits) -> None:
     if limits.cpu_milli:
         (group / "cpu.max").write_text(f"{limits.quota_us} {PERIOD_US}")
     if limits.memory_bytes:
         (group / "memory.max").write_text(str(limits.memory_bytes))
 
 
-def _fence_v1(name: str, own: Limits, whole: Limits, root: Path) -> Fence:
+def _fence_v1(name: str, own: ContainerLimits, whole: ContainerLimits, root: Path) -> Fence:
     groups = []
     if own.cpu_milli or whole.cpu_milli:
         group = _made(root / "cpu" / "fathom" / name)

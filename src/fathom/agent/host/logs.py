@@ -31,7 +31,7 @@ class LogOptions(msgspec.Struct, frozen=True, omit_defaults=True):
     stream: str = ""  # stdout, stderr; '' both.
 
 
-class Filter:
+class LogFilter:
     """One line of a log, as it is to be shown; parts of a long line are put together again."""
 
     def __init__(self, options: LogOptions) -> None:
@@ -81,8 +81,8 @@ async def read_log(directory: Path, options: LogOptions, is_over: Callable[[], b
     look, so nothing that was written before the end is missed; and what is there ends where following begins,
     so nothing is told twice."""
     left = options.bytes_max
-    filter_ = Filter(options)
-    follower = Follower(directory / "log")
+    filter_ = LogFilter(options)
+    follower = LogFollower(directory / "log")
     try:
         there = (
             shown
@@ -157,7 +157,7 @@ def _opened(path: Path) -> int:
     return -1
 
 
-class Follower:
+class LogFollower:
     """The newest file of a log and what is added to it, across rotations: a file that was renamed is read to
     its end first."""
 

@@ -26,7 +26,7 @@ from fathom.agent.host.launch import Rights
 from fathom.agent.host.records import boot_id
 from fathom.agent.host.sockets import listening
 
-ENCLOSE, CONFINE = (Path(__file__).parent.parent / name for name in ("enclose.py", "confine.py"))
+ENCLOSE, CONFINE = (Path(__file__).parent.parent / name for name in ("mount_namespace.py", "confine.py"))
 RANGE = re.compile(r"127\.\d{1,3}\.\d{1,3}")
 TRY_S = 10.0
 UID_MAP = Path("/proc/self/uid_map")

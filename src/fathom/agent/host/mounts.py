@@ -2,7 +2,7 @@
 made: a `subPath` of a volume that the pod writes to, a host path "or create".
 
 What is mounted is a path in two parts: one that the agent chose, and one that the pod chose. The second is
-walked without following links (`beneath`), here and again by the process that mounts it.
+walked without following links (`safe_files`), here and again by the process that mounts it.
 """
 
 from __future__ import annotations
@@ -14,7 +14,8 @@ from pathlib import Path
 
 import msgspec
 
-from fathom.agent.beneath import (
+from fathom.agent.host.environment import Surroundings, Unresolved
+from fathom.agent.safe_files import (
     Unsafe,
     closing,
     make_directories,
@@ -24,8 +25,7 @@ from fathom.agent.beneath import (
     open_top,
     walk,
 )
-from fathom.agent.expanding import expand
-from fathom.agent.host.environment import Surroundings, Unresolved
+from fathom.agent.variable_expansion import expand
 from fathom.model.objects import Obj, lookup
 
 # What the agent keeps writing to belongs to it alone: kubelet mounts these read-only too.

@@ -13,10 +13,10 @@ from urllib.parse import urljoin, urlsplit
 import aiohttp
 import msgspec
 
-from fathom.agent.execs import SOCKET
+from fathom.agent.exec_in_container import SOCKET
 from fathom.agent.host.records import RunRecord
-from fathom.agent.host.sockets import Verdict, family, listeners, sockets_of, whose
-from fathom.agent.runtime import Probed
+from fathom.agent.host.sockets import SocketVerdict, family, listeners, sockets_of, whose
+from fathom.agent.runtime import ProbeResult
 from fathom.model.objects import Obj, lookup
 
 OUTPUT_BYTES_MAX = 10 * 1024
@@ -26,7 +26,7 @@ DRAIN_S = 0.2
 ENDED = 137  # Of a command that went with its container.
 
 
-class Prober:
+class HostProber:
     """Make it on the host's loop."""
 
     def __init__(self, run_dir: Callable[[str, str, int], Path]) -> None:
@@ -39,15 +39,15 @@ class Prober:
     async def close(self) -> None:
         await self._session.close()
 
-    async def probe(self, record: RunRecord, pod: Obj, probe: Obj, ip: str) -> Probed:
+    async def probe(self, record: RunRecord, pod: Obj, probe: Obj, ip: str) -> ProbeResult:
         seconds = float(probe.get("timeoutSeconds") or 1)
         try:
             async with asyncio.timeout(seconds):
                 return await self._probe(record, pod, probe, ip)
         except TimeoutError:
-            return Probed(False, f"no answer within {seconds:g} s")
+            return ProbeResult(False, f"no answer within {seconds:g} s")
 
-    async def _probe(self, record: RunRecord, pod: Obj, probe: Obj, ip: str) -> Probed:
+    async def _probe(self, record: RunRecord, pod: Obj, probe: Obj, ip: str) -> ProbeResult:
         if command := lookup(probe, "exec", "command"):
             return await self._exec(record, [str(word) for word in command])
         if action := probe.get("httpGet"):
@@ -59,38 +59,40 @@ class Prober:
             port = port_number(action.get("port"), pod, record.container)
             return await self._checked(record, action, ip, port, self._connect)
         if probe.get("grpc"):
-            return Probed(
+            return ProbeResult(
                 False, "gRPC probes are not supported by this agent: use httpGet, tcpSocket or exec"
             )
-        return Probed(False, "the probe says nothing that could be tried")
+        return ProbeResult(False, "the probe says nothing that could be tried")
 
     async def _checked(
         self, record: RunRecord, action: Obj, ip: str, port: int | None, try_: object
-    ) -> Probed:
+    ) -> ProbeResult:
         """First whether it is the pod that would answer, then what it answers."""
         if port is None:
-            return Probed(False, f'container {record.container} has no port named "{action.get("port")}"')
+            return ProbeResult(
+                False, f'container {record.container} has no port named "{action.get("port")}"'
+            )
         host = str(action.get("host") or ip)
-        verdict = Verdict(True)
+        verdict = SocketVerdict(True)
         if host == ip:
             verdict = _whose(ip, port, record)
             if not verdict.ours:
-                return Probed(False, verdict.message)
-        probed: Probed = await try_(action, host, port)  # type: ignore[operator]  # one of those below
-        return Probed(probed.ok, probed.message, verdict.note)
+                return ProbeResult(False, verdict.message)
+        probed: ProbeResult = await try_(action, host, port)  # type: ignore[operator]  # one of those below
+        return ProbeResult(probed.ok, probed.message, verdict.note)
 
-    async def _tell(self, action: Obj, host: str, port: int) -> Probed:
+    async def _tell(self, action: Obj, host: str, port: int) -> ProbeResult:
         """A hook is there to be heard: what is answered does not matter, as with kubelet."""
         status = await self._answer(action, host, port)
-        return Probed(True) if isinstance(status, int) else Probed(False, status)
+        return ProbeResult(True) if isinstance(status, int) else ProbeResult(False, status)
 
-    async def _get(self, action: Obj, host: str, port: int) -> Probed:
+    async def _get(self, action: Obj, host: str, port: int) -> ProbeResult:
         status = await self._answer(action, host, port)
         if isinstance(status, str):
-            return Probed(False, status)
+            return ProbeResult(False, status)
         if 200 <= status < 400:
-            return Probed(True)
-        return Probed(False, f"HTTP probe failed with statuscode: {status}")
+            return ProbeResult(True)
+        return ProbeResult(False, f"HTTP probe failed with statuscode: {status}")
 
     async def _answer(self, action: Obj, host: str, port: int) -> int | str:
         """Its status, or why there is none. Who is sent on is followed, but not to another host: as kubelet
@@ -112,27 +114,27 @@ class Prober:
         except (aiohttp.ClientError, OSError, ValueError) as error:
             return f'Get "{url}": {error or type(error).__name__}'
 
-    async def _connect(self, action: Obj, host: str, port: int) -> Probed:
+    async def _connect(self, action: Obj, host: str, port: int) -> ProbeResult:
         try:
             _, writer = await asyncio.open_connection(host, port)
         except OSError as error:
-            return Probed(False, f"dial tcp {host}:{port}: {error.strerror or error}")
+            return ProbeResult(False, f"dial tcp {host}:{port}: {error.strerror or error}")
         writer.close()
-        return Probed(True)
+        return ProbeResult(True)
 
-    async def _exec(self, record: RunRecord, command: list[str]) -> Probed:
+    async def _exec(self, record: RunRecord, command: list[str]) -> ProbeResult:
         run_dir = self._run_dir(record.uid, record.container, record.attempt)
         output = bytearray()
         try:
             code = await run_in_container(run_dir, command, output)
         except OSError as error:
-            return Probed(False, f"no command can be run in the container: {error.strerror or error}")
+            return ProbeResult(False, f"no command can be run in the container: {error.strerror or error}")
         text = bytes(output).decode("utf-8", "replace").strip()
-        return Probed(code == 0, "" if code == 0 else text or f"the command ended with code {code}")
+        return ProbeResult(code == 0, "" if code == 0 else text or f"the command ended with code {code}")
 
 
 async def run_in_container(run_dir: Path, command: list[str], output: bytearray) -> int:
-    """Its exit code; see `execs`. If nobody waits for it any more, it is ended. Raises OSError."""
+    """Its exit code; see `exec_in_container`. If nobody waits for it any more, it is ended. Raises OSError."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as link:
         link.setblocking(False)
         here = os.open(run_dir, os.O_PATH | os.O_DIRECTORY)
@@ -175,7 +177,7 @@ async def read_output(stream: asyncio.StreamReader, into: bytearray) -> None:
         into += piece[: OUTPUT_BYTES_MAX - len(into)]
 
 
-def _whose(ip: str, port: int, record: RunRecord) -> Verdict:
+def _whose(ip: str, port: int, record: RunRecord) -> SocketVerdict:
     """Mostly the container's first process listens itself; only else its whole family is looked for."""
     found = listeners(port)
     verdict = whose(ip, port, found, sockets_of([record.pid]))

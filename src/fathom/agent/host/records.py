@@ -17,8 +17,8 @@ from pathlib import Path
 import msgspec
 
 from fathom import private_files
-from fathom.agent.beneath import remove_path
-from fathom.agent.runtime import Exit, Kept, Run
+from fathom.agent.runtime import ContainerRun, Exit, KeptContainer
+from fathom.agent.safe_files import remove_path
 from fathom.model.objects import Obj, uid_of
 
 BOOT = Path("/proc/sys/kernel/random/boot_id")
@@ -52,8 +52,8 @@ class RunRecord(msgspec.Struct, frozen=True):
     mounts: int = 0  # Its mount namespace, if it has one of its own.
 
     @property
-    def run(self) -> Run:
-        return Run(
+    def run(self) -> ContainerRun:
+        return ContainerRun(
             self.uid, self.container, self.attempt, self.id, self.started_ns, self.crashes, image=self.image
         )
 
@@ -149,9 +149,9 @@ class Records:
         except (*NOT_THERE, msgspec.MsgspecError):
             return None
 
-    def kept(self, record: PodRecord) -> Kept:
+    def kept(self, record: PodRecord) -> KeptContainer:
         uid = uid_of(record.pod)
-        return Kept(record.pod, record.ip, tuple(self.runs(uid)))
+        return KeptContainer(record.pod, record.ip, tuple(self.runs(uid)))
 
     def take_away(self, uid: str) -> Path | None:
         """At once, so that nobody finds half a pod while its files are being removed. Where they are then."""
@@ -168,7 +168,7 @@ class Records:
 
     # Runs.
 
-    def runs(self, uid: str) -> list[Run]:
+    def runs(self, uid: str) -> list[ContainerRun]:
         runs = self.pod_dir(uid) / "runs"
         names = sorted(one.name for one in runs.iterdir()) if runs.is_dir() else []
         return [run for name in names for at in self.attempts(uid, name) if (run := self.run(uid, name, at))]
@@ -178,7 +178,7 @@ class Records:
         names = [one.name for one in directory.iterdir()] if directory.is_dir() else []
         return sorted(int(name) for name in names if name.isdigit())
 
-    def run(self, uid: str, container: str, attempt: int) -> Run | None:
+    def run(self, uid: str, container: str, attempt: int) -> ContainerRun | None:
         """With its exit, if it has ended. None: it never began."""
         record = self.run_record(uid, container, attempt)
         if record is None:
@@ -200,7 +200,7 @@ class Records:
         except (*NOT_THERE, msgspec.MsgspecError):
             return None
 
-    def write_exit(self, run: Run, record: ExitRecord) -> None:
+    def write_exit(self, run: ContainerRun, record: ExitRecord) -> None:
         """For a run whose shim could not."""
         directory = self.run_dir(run.uid, run.container, run.attempt)
         private_files.write(directory / "exit.json", msgspec.json.encode(record))

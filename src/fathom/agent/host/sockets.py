@@ -11,26 +11,26 @@ from pathlib import Path
 
 import msgspec
 
-from fathom.agent.host.sockdiag import tcp_listeners
+from fathom.agent.host.listening_sockets import tcp_listeners
 
 PROC = Path("/proc")
 LISTENING = "0A"
 EVERY = frozenset({"0.0.0.0", "::"})  # What is looked for, not bound.
 
 
-class Listener(msgspec.Struct, frozen=True):
+class SocketOwner(msgspec.Struct, frozen=True):
     address: str
     port: int
     inode: int
 
 
-class Verdict(msgspec.Struct, frozen=True):
+class SocketVerdict(msgspec.Struct, frozen=True):
     ours: bool
     message: str = ""
     note: str = ""
 
 
-def listeners(port: int, proc: Path = PROC) -> list[Listener]:
+def listeners(port: int, proc: Path = PROC) -> list[SocketOwner]:
     return [one for one in _everybody(proc) if one.port == port]
 
 
@@ -39,14 +39,14 @@ def listening(proc: Path = PROC) -> frozenset[str]:
     return frozenset(one.address for one in _everybody(proc))
 
 
-def _everybody(proc: Path) -> list[Listener]:
+def _everybody(proc: Path) -> list[SocketOwner]:
     if proc == PROC:
         with contextlib.suppress(OSError):
-            return [Listener(_unmapped(address), port, inode) for address, port, inode in tcp_listeners()]
+            return [SocketOwner(_unmapped(address), port, inode) for address, port, inode in tcp_listeners()]
     return from_tables(proc)
 
 
-def from_tables(proc: Path) -> list[Listener]:
+def from_tables(proc: Path) -> list[SocketOwner]:
     """Slower, and there on every Linux."""
     found = []
     for table in ("tcp", "tcp6"):
@@ -58,7 +58,7 @@ def from_tables(proc: Path) -> list[Listener]:
             fields = line.split()
             address, _, port = fields[1].rpartition(":")
             if fields[3] == LISTENING:
-                found.append(Listener(_address(address), int(port, 16), int(fields[9])))
+                found.append(SocketOwner(_address(address), int(port, 16), int(fields[9])))
     return found
 
 
@@ -76,28 +76,28 @@ def _unmapped(address: str) -> str:
     return address.removeprefix("::ffff:") if "." in address else address
 
 
-def whose(ip: str, port: int, found: Iterable[Listener], sockets: frozenset[int]) -> Verdict:
+def whose(ip: str, port: int, found: Iterable[SocketOwner], sockets: frozenset[int]) -> SocketVerdict:
     """`sockets`: the inodes that the pod's processes hold. Who bound the address itself is asked before who
     bound every address, as the kernel does. Pure."""
     exact = [one for one in found if one.address == ip]
     every = [one for one in found if one.address in EVERY]
     if any(one.inode in sockets for one in exact):
-        return Verdict(True)
+        return SocketVerdict(True)
     if exact:
-        return Verdict(False, f"{ip}:{port} is answered by a process that is not of this pod")
+        return SocketVerdict(False, f"{ip}:{port} is answered by a process that is not of this pod")
     if any(one.inode in sockets for one in every):
         note = (
             f"the program listens on every address of the machine ({every[0].address}:{port}), not only on "
             f"the pod's own {ip}: no other pod here can use port {port}. Let it bind $(POD_IP)"
         )
-        return Verdict(True, note=note)
+        return SocketVerdict(True, note=note)
     if every:
         message = (
             f"nothing of this pod listens on {ip}:{port}; another process has bound every address with that "
             "port, and would answer in its place"
         )
-        return Verdict(False, message)
-    return Verdict(False, f"nothing of this pod listens on {ip}:{port}")
+        return SocketVerdict(False, message)
+    return SocketVerdict(False, f"nothing of this pod listens on {ip}:{port}")
 
 
 def family(shim: int) -> list[int]:

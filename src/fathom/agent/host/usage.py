@@ -22,7 +22,7 @@ _TICK_NS = SECOND_NS // os.sysconf("SC_CLK_TCK")
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 
 
-class Sample(msgspec.Struct, frozen=True):
+class UsageSample(msgspec.Struct, frozen=True):
     at_ns: int
     cpu_ns: int  # Since its start.
     memory_bytes: int
@@ -34,14 +34,14 @@ class Sampler:
     def __init__(self, node: str, records: Records) -> None:
         self._node = node
         self._records = records
-        self._before: dict[str, Sample] = {}  # By run id.
+        self._before: dict[str, UsageSample] = {}  # By run id.
         self._at_ns = 0  # When that was.
         self.usage = NodeUsage(node, time.time_ns(), 0, 0, 0)
 
     def sample(self) -> None:
         now_ns, before = time.time_ns(), self._before
         table = process_table()
-        samples: dict[str, Sample] = {}
+        samples: dict[str, UsageSample] = {}
         pods = []
         for record in self._records.pods():
             key = key_of(record.pod)
@@ -64,20 +64,20 @@ class Sampler:
         )  # fmt: skip
 
 
-def rated(name: str, before: Sample, now: Sample) -> ContainerUsage:
+def rated(name: str, before: UsageSample, now: UsageSample) -> ContainerUsage:
     elapsed_ns = max(1, now.at_ns - before.at_ns)
     used_ns = max(0, now.cpu_ns - before.cpu_ns)
     return ContainerUsage(name, used_ns * SECOND_NS // elapsed_ns, now.memory_bytes)
 
 
-class Entry(msgspec.Struct, frozen=True):
+class UsageEntry(msgspec.Struct, frozen=True):
     parent: int
     own_ns: int  # User and system time.
     children_ns: int  # Of children that ended and were waited for.
     memory_bytes: int
 
 
-def process_table(proc: Path = Path("/proc")) -> dict[int, Entry]:
+def process_table(proc: Path = Path("/proc")) -> dict[int, UsageEntry]:
     found = {}
     for name in os.listdir(proc):
         if not name.isdigit():
@@ -87,11 +87,13 @@ def process_table(proc: Path = Path("/proc")) -> dict[int, Entry]:
         except OSError:
             continue
         own, children = int(fields[11]) + int(fields[12]), int(fields[13]) + int(fields[14])
-        found[int(name)] = Entry(int(fields[1]), own * _TICK_NS, children * _TICK_NS, int(fields[21]) * _PAGE)
+        found[int(name)] = UsageEntry(
+            int(fields[1]), own * _TICK_NS, children * _TICK_NS, int(fields[21]) * _PAGE
+        )
     return found
 
 
-def usage_of(shim: int, table: dict[int, Entry], now_ns: int) -> Sample:
+def usage_of(shim: int, table: dict[int, UsageEntry], now_ns: int) -> UsageSample:
     """Of all that descends from the shim, and of what it has already buried; not of the shim itself."""
     children: dict[int, list[int]] = {}
     for pid, entry in table.items():
@@ -99,7 +101,7 @@ def usage_of(shim: int, table: dict[int, Entry], now_ns: int) -> Sample:
     family = list(_descendants(shim, children))
     buried = table[shim].children_ns if shim in table else 0
     cpu_ns = buried + sum(table[pid].own_ns + table[pid].children_ns for pid in family)
-    return Sample(now_ns, cpu_ns, sum(table[pid].memory_bytes for pid in family))
+    return UsageSample(now_ns, cpu_ns, sum(table[pid].memory_bytes for pid in family))
 
 
 def _descendants(top: int, children: dict[int, list[int]]) -> Iterable[int]:

@@ -83,7 +83,7 @@ SIGNALS: tuple[NodeSignal, ...] = (
     NodeSignal(
         "gateway",
         "gateway",
-        "fathom.agent.gateway.following:Gateway",
+        "fathom.gateway.controller:Gateway",
         "with the agent's silence: Lost after 75 s; a pod that is reached spares the node",
         "the gateway does not reach any pod there",
     ),
@@ -139,7 +139,7 @@ SIGNALS: tuple[NodeSignal, ...] = (
     NodeSignal(
         "slo-burn",
         "",
-        "fathom.agent.gateway.budget:ErrorBudget",
+        "fathom.gateway.budget:ErrorBudget",
         "holds a PolicyRollout; moves nobody",
         "connections to a Service fail",
     ),

@@ -5,10 +5,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from fathom.agent.gateway.following import ROUTES, Gateway
-from fathom.agent.gateway.following import begin as begin_gateway
 from fathom.controllers.endpoints.controller import EndpointSlices
 from fathom.controllers.replicaset.controller import ReplicaSets
+from fathom.gateway.controller import ROUTES, Gateway
+from fathom.gateway.controller import begin as begin_gateway
 from fathom.model import accounts
 from fathom.model.objects import Obj, lookup, metadata
 from fathom.model.user import User

@@ -5,8 +5,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from fathom.agent.container_views import ns_of
 from fathom.agent.process import begin as begin_agent
-from fathom.agent.views import ns_of
 from fathom.control.lease import LEASES
 from fathom.model.accounts import node_user
 from fathom.model.conditions import conditions_of, is_true, set_condition

@@ -3,15 +3,15 @@ nobody knows of them."""
 
 from __future__ import annotations
 
-from fathom.agent.pods import Pods
+from fathom.agent.pods import NodePods
 from fathom.sim.zoo import put_back
 
 SCENARIOS = ("agents-alone",)
 BREAKS = "what runs is what is said to run"
 
 
-def forgotten(self: Pods, uid: str) -> None:
+def forgotten(self: NodePods, uid: str) -> None:
     self._wanted.pop(uid, None)
 
 
-put_back(Pods, "_gone", forgotten)
+put_back(NodePods, "_gone", forgotten)

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections import Counter
 
-from fathom.agent.gateway.balance import Balancer
-from fathom.agent.gateway.routes import Endpoint, Listener
+from fathom.gateway.balance import Balancer
+from fathom.gateway.routes import RouteEndpoint, RouteListener
 
 
-def endpoint(name: str, pool: str = "", *, leaving: bool = False) -> Endpoint:
-    return Endpoint(f"127.64.0.{name}", 80, f"s/{name}", pool=pool, leaving=leaving)
+def endpoint(name: str, pool: str = "", *, leaving: bool = False) -> RouteEndpoint:
+    return RouteEndpoint(f"127.64.0.{name}", 80, f"s/{name}", pool=pool, leaving=leaving)
 
 
-def listener(*endpoints: Endpoint, sticky_s: int = 0, **weights: int) -> Listener:
-    return Listener(
+def listener(*endpoints: RouteEndpoint, sticky_s: int = 0, **weights: int) -> RouteListener:
+    return RouteListener(
         "127.97.0.9",
         80,
         "s/web",
@@ -23,7 +23,7 @@ def listener(*endpoints: Endpoint, sticky_s: int = 0, **weights: int) -> Listene
     )
 
 
-def opened(balancer: Balancer, number: int) -> list[Endpoint]:
+def opened(balancer: Balancer, number: int) -> list[RouteEndpoint]:
     """So many connections, all still open."""
     found = []
     for _ in range(number):
@@ -34,7 +34,7 @@ def opened(balancer: Balancer, number: int) -> list[Endpoint]:
     return found
 
 
-def by_pod(found: list[Endpoint]) -> dict[str, int]:
+def by_pod(found: list[RouteEndpoint]) -> dict[str, int]:
     return dict(Counter(each.pod for each in found))
 
 

@@ -6,10 +6,10 @@ from collections import Counter
 
 import pytest
 
-from fathom.agent.gateway.balance import Balancer
-from fathom.agent.gateway.routes import Endpoint, Listener, Seen, make_table, said_of
 from fathom.agent.node import new_node
 from fathom.agent.settings import AgentSettings, Driver
+from fathom.gateway.balance import Balancer
+from fathom.gateway.routes import RouteEndpoint, RouteListener, SeenObjects, make_table, said_of
 from fathom.model.objects import Obj
 
 
@@ -54,14 +54,14 @@ def test_a_service_listens_at_its_address_for_the_pods_that_are_ready() -> None:
     pods = slice_of(
         endpoint("127.64.0.2", "b"), endpoint("127.64.0.1", "a"), endpoint("127.64.0.3", "c", ready=False)
     )
-    assert make_table(Seen([service()], [pods])) == (
-        Listener(
+    assert make_table(SeenObjects([service()], [pods])) == (
+        RouteListener(
             "127.96.1.1",
             80,
             "shop/web",
             endpoints=(
-                Endpoint("127.64.0.1", 8080, "shop/a", "uid-a"),
-                Endpoint("127.64.0.2", 8080, "shop/b", "uid-b"),
+                RouteEndpoint("127.64.0.1", 8080, "shop/a", "uid-a"),
+                RouteEndpoint("127.64.0.2", 8080, "shop/b", "uid-b"),
             ),
         ),
     )
@@ -77,7 +77,7 @@ def test_headless_and_udp_ports_have_no_listener_and_node_ports_have_one_on_each
         {**node("n2", **{"fathom.dev/driver": "simulated"}), "status": {"addresses": addresses}},
         {**node("n3"), "status": {"addresses": [{"type": "InternalIP", "address": "10.0.0.3"}]}},
     ]
-    table = make_table(Seen([headless, udp, outside], [], [], nodes))
+    table = make_table(SeenObjects([headless, udp, outside], [], [], nodes))
     assert [(each.address, each.port) for each in table] == [
         ("127.0.0.1", 30080), ("127.177.1.1", 30080), ("127.96.1.1", 80),
     ]  # fmt: skip
@@ -85,15 +85,15 @@ def test_headless_and_udp_ports_have_no_listener_and_node_ports_have_one_on_each
 
 def test_a_pod_that_is_leaving_but_serves_is_kept_as_the_last_resort() -> None:
     leaving = endpoint("127.64.0.1", "old", ready=False, serving=True, terminating=True)
-    (listener,) = make_table(Seen([service()], [slice_of(leaving)]))
-    assert listener.endpoints == (Endpoint("127.64.0.1", 8080, "shop/old", "uid-old", leaving=True),)
+    (listener,) = make_table(SeenObjects([service()], [slice_of(leaving)]))
+    assert listener.endpoints == (RouteEndpoint("127.64.0.1", 8080, "shop/old", "uid-old", leaving=True),)
 
 
 def test_weights_name_pools_by_region_zone_or_label() -> None:
     eu = node("n-eu", topology__x="", **{"topology.kubernetes.io/region": "eu"})
     pods = slice_of(endpoint("127.64.0.1", "a", "n-eu"), endpoint("127.64.0.2", "b"))
     weights = route({"region": "eu", "weight": 9}, {"region": "us", "weight": 1})
-    (listener,) = make_table(Seen([service()], [pods], [weights], [eu]))
+    (listener,) = make_table(SeenObjects([service()], [pods], [weights], [eu]))
     assert listener.weights == (("region/eu", 9), ("region/us", 1))
     assert [each.pool for each in listener.endpoints] == ["region/eu", ""]
 
@@ -104,13 +104,13 @@ def test_of_two_routes_the_older_holds_and_each_says_whether_it_does() -> None:
     new["metadata"]["creationTimestamp"] = "2026-01-02T00:00:00Z"
     slices = [slice_of({**endpoint("127.64.0.1", "a"), "zone": "a"})]
     lost = {"metadata": {"name": "lost", "namespace": "shop"}, "spec": {"service": "none", "routes": []}}
-    seen = Seen([service()], slices, [new, old, lost])
+    seen = SeenObjects([service()], slices, [new, old, lost])
     table = make_table(seen)
     assert table[0].weights == (("zone/a", 1),)
     assert said_of(old, seen, table) == ("True", "InForce", "")
     assert said_of(new, seen, table) == ("False", "AnotherHolds", "zz is older, and for the same Service")
     assert said_of(lost, seen, table) == ("False", "NoSuchService", "there is no Service none")
-    alone = Seen([service()], slices, [new])
+    alone = SeenObjects([service()], slices, [new])
     assert said_of(new, alone, make_table(alone)) == (
         "True",
         "NobodyThere",
@@ -121,7 +121,7 @@ def test_of_two_routes_the_older_holds_and_each_says_whether_it_does() -> None:
 def test_nothing_is_behind_the_addresses_of_a_simulated_node() -> None:
     simulated = node("n1", **{"fathom.dev/driver": "simulated"})
     (listener,) = make_table(
-        Seen([service()], [slice_of(endpoint("127.64.0.1", "a", "n1"))], [], [simulated])
+        SeenObjects([service()], [slice_of(endpoint("127.64.0.1", "a", "n1"))], [], [simulated])
     )
     assert [each.real for each in listener.endpoints] == [False]
 
@@ -129,7 +129,9 @@ def test_nothing_is_behind_the_addresses_of_a_simulated_node() -> None:
 @pytest.mark.parametrize(("driver", "real"), [("simulated", False), ("process", True)])
 def test_an_agent_says_of_its_node_that_it_is_simulated(driver: Driver, real: bool) -> None:
     made = new_node(AgentSettings(node="n1", driver=driver, pod_range="127.64.0"), "2026-01-01T00:00:00Z")
-    (listener,) = make_table(Seen([service()], [slice_of(endpoint("127.64.0.1", "a", "n1"))], [], [made]))
+    (listener,) = make_table(
+        SeenObjects([service()], [slice_of(endpoint("127.64.0.1", "a", "n1"))], [], [made])
+    )
     assert [each.real for each in listener.endpoints] == [real]
 
 
@@ -137,8 +139,8 @@ def test_an_agent_says_of_its_node_that_it_is_simulated(driver: Driver, real: bo
 
 
 def balancer(*pools: str, sticky_s: int = 0, weights: tuple[tuple[str, int], ...] = ()) -> Balancer:
-    endpoints = tuple(Endpoint(f"127.64.0.{n}", 80, f"p/{n}", pool=pool) for n, pool in enumerate(pools))
-    return Balancer(Listener("127.96.0.1", 80, "p/s", sticky_s, weights, endpoints))
+    endpoints = tuple(RouteEndpoint(f"127.64.0.{n}", 80, f"p/{n}", pool=pool) for n, pool in enumerate(pools))
+    return Balancer(RouteListener("127.96.0.1", 80, "p/s", sticky_s, weights, endpoints))
 
 
 def picked(balancer: Balancer, count: int) -> list[str]:
@@ -194,5 +196,5 @@ def test_a_client_keeps_its_endpoint_while_that_is_there() -> None:
     sticky.connected(first)
     assert [sticky.pick("c", now_s=30.0), sticky.pick("other", now_s=30.0) == first] == [first, False]
     rest = tuple(each for each in sticky.listener.endpoints if each != first)
-    sticky.change(Listener("127.96.0.1", 80, "p/s", 60, (), rest))
+    sticky.change(RouteListener("127.96.0.1", 80, "p/s", 60, (), rest))
     assert sticky.pick("c", now_s=31.0) in rest

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from fathom.agent.gateway.proxy import UNSEEN_MAX, Applied, Proxy, _break, why_not
-from fathom.agent.gateway.routes import Endpoint, Listener
+from fathom.gateway.proxy import UNSEEN_MAX, AppliedRoutes, Proxy, _break, why_not
+from fathom.gateway.routes import RouteEndpoint, RouteListener
 from fathom.seams.log import NoLog
 
 Seen = list[tuple[str, bool]]
@@ -61,8 +61,12 @@ def test_a_connection_reaches_a_pod_and_both_sides_end_when_they_have_said_all()
         gateway = proxy(seen)
         async with answering(b"a", "127.64.0.1") as port:
             here = await free_port("127.97.0.9")
-            table = (Listener("127.97.0.9", here, "s/web", endpoints=(Endpoint("127.64.0.1", port, "s/a"),)),)
-            assert await gateway.apply(table) == Applied(1, {})
+            table = (
+                RouteListener(
+                    "127.97.0.9", here, "s/web", endpoints=(RouteEndpoint("127.64.0.1", port, "s/a"),)
+                ),
+            )
+            assert await gateway.apply(table) == AppliedRoutes(1, {})
             assert await asked(here, b"x" * 1_000_000) == b"a heard " + b"x" * 1_000_000
             assert seen == [("s/a", True)]
             await gateway.close()
@@ -74,10 +78,10 @@ def test_who_does_not_answer_is_passed_over() -> None:
     async def story() -> None:
         gateway = proxy([])
         async with answering(b"a", "127.64.0.1") as port:
-            dead = Endpoint("127.64.0.2", await free_port("127.64.0.2"), "s/dead")
+            dead = RouteEndpoint("127.64.0.2", await free_port("127.64.0.2"), "s/dead")
             here = await free_port("127.97.0.9")
-            alive = Endpoint("127.64.0.1", port, "s/a")
-            await gateway.apply((Listener("127.97.0.9", here, "s/web", endpoints=(alive, dead)),))
+            alive = RouteEndpoint("127.64.0.1", port, "s/a")
+            await gateway.apply((RouteListener("127.97.0.9", here, "s/web", endpoints=(alive, dead)),))
             assert [await asked(here, b"") for _ in range(6)] == [b"a heard "] * 6
             await gateway.close()
 
@@ -88,7 +92,7 @@ def test_a_service_without_pods_is_a_connection_that_is_reset() -> None:
     async def story() -> None:
         gateway = proxy([])
         here = await free_port("127.97.0.9")
-        await gateway.apply((Listener("127.97.0.9", here, "s/none"),))
+        await gateway.apply((RouteListener("127.97.0.9", here, "s/none"),))
         with pytest.raises(ConnectionResetError):
             await asked(here, b"hello")
         await gateway.close()
@@ -107,8 +111,8 @@ def test_an_answer_that_breaks_off_does_not_look_whole() -> None:
         gateway = proxy([])
         server = await asyncio.start_server(half, "127.64.0.1", 0)
         here = await free_port("127.97.0.9")
-        pod = Endpoint("127.64.0.1", server.sockets[0].getsockname()[1], "s/a")
-        await gateway.apply((Listener("127.97.0.9", here, "s/web", endpoints=(pod,)),))
+        pod = RouteEndpoint("127.64.0.1", server.sockets[0].getsockname()[1], "s/a")
+        await gateway.apply((RouteListener("127.97.0.9", here, "s/web", endpoints=(pod,)),))
         reader, writer = await asyncio.open_connection("127.97.0.9", here)
         assert await reader.readexactly(10) == b"half of it"
         writer.write(b"x")
@@ -125,7 +129,7 @@ def test_every_port_that_cannot_be_listened_on_is_said() -> None:
     async def story() -> None:
         gateway = proxy([])
         async with answering(b"a", "127.97.0.9") as one, answering(b"b", "127.97.0.9") as other:
-            table = tuple(Listener("127.97.0.9", port, "s/web") for port in (one, other))
+            table = tuple(RouteListener("127.97.0.9", port, "s/web") for port in (one, other))
             applied = await gateway.apply(table)
             assert [str(port) in applied.failed["s/web"] for port in (one, other)] == [True, True]
         await gateway.close()
@@ -139,12 +143,12 @@ def test_a_pod_is_reached_when_one_of_its_ports_is() -> None:
         gateway = proxy(seen)
         async with answering(b"a", "127.64.0.1") as port:
             here, there = await free_port("127.97.0.9"), await free_port("127.97.0.8")
-            silent = Endpoint("127.64.0.1", await free_port("127.64.0.1"), "s/a", "1")
-            open_ = Endpoint("127.64.0.1", port, "s/a", "1")
+            silent = RouteEndpoint("127.64.0.1", await free_port("127.64.0.1"), "s/a", "1")
+            open_ = RouteEndpoint("127.64.0.1", port, "s/a", "1")
             await gateway.apply(
                 (
-                    Listener("127.97.0.9", here, "s/web", endpoints=(open_,)),
-                    Listener("127.97.0.8", there, "s/more", endpoints=(silent,)),
+                    RouteListener("127.97.0.9", here, "s/web", endpoints=(open_,)),
+                    RouteListener("127.97.0.8", there, "s/more", endpoints=(silent,)),
                 )
             )
             for _ in range(UNSEEN_MAX + 1):
@@ -163,8 +167,8 @@ def test_a_gateway_that_stops_ends_what_it_carries_without_complaint() -> None:
         gateway = proxy([])
         async with answering(b"a", "127.64.0.1") as port:
             here = await free_port("127.97.0.9")
-            pod = Endpoint("127.64.0.1", port, "s/a")
-            await gateway.apply((Listener("127.97.0.9", here, "s/web", endpoints=(pod,)),))
+            pod = RouteEndpoint("127.64.0.1", port, "s/a")
+            await gateway.apply((RouteListener("127.97.0.9", here, "s/web", endpoints=(pod,)),))
             reader, writer = await asyncio.open_connection("127.97.0.9", here)
             while not gateway._connections:
                 await asyncio.sleep(0.01)
@@ -182,8 +186,8 @@ def test_many_who_come_at_once_are_all_served() -> None:
         gateway = proxy([])
         async with answering(b"a", "127.64.0.1") as port:
             here = await free_port("127.97.0.9")
-            pod = Endpoint("127.64.0.1", port, "s/a")
-            await gateway.apply((Listener("127.97.0.9", here, "s/web", endpoints=(pod,)),))
+            pod = RouteEndpoint("127.64.0.1", port, "s/a")
+            await gateway.apply((RouteListener("127.97.0.9", here, "s/web", endpoints=(pod,)),))
             answers = await asyncio.gather(*(asked(here, b"") for _ in range(300)))
             assert answers == [b"a heard "] * 300
             await gateway.close()
@@ -197,7 +201,7 @@ def test_an_address_that_is_taken_is_said_and_the_others_are_served() -> None:
         async with answering(b"a", "127.97.0.9") as taken:
             free = await free_port("127.97.0.9")
             applied = await gateway.apply(
-                (Listener("127.97.0.9", taken, "s/taken"), Listener("127.97.0.9", free, "s/web"))
+                (RouteListener("127.97.0.9", taken, "s/taken"), RouteListener("127.97.0.9", free, "s/web"))
             )
             assert (applied.listening, list(applied.failed)) == (1, ["s/taken"])
             await gateway.close()
@@ -210,10 +214,12 @@ def test_a_listener_that_is_no_longer_wanted_is_closed_and_a_new_table_keeps_the
         gateway = proxy([])
         async with answering(b"a", "127.64.0.1") as one, answering(b"b", "127.64.0.1") as other:
             here, there = await free_port("127.97.0.9"), await free_port("127.97.0.9")
-            first = Listener("127.97.0.9", here, "s/web", endpoints=(Endpoint("127.64.0.1", one),))
-            await gateway.apply((first, Listener("127.97.0.9", there, "s/old")))
-            second = Listener("127.97.0.9", here, "s/web", endpoints=(Endpoint("127.64.0.1", other),))
-            assert await gateway.apply((second,)) == Applied(1, {})
+            first = RouteListener("127.97.0.9", here, "s/web", endpoints=(RouteEndpoint("127.64.0.1", one),))
+            await gateway.apply((first, RouteListener("127.97.0.9", there, "s/old")))
+            second = RouteListener(
+                "127.97.0.9", here, "s/web", endpoints=(RouteEndpoint("127.64.0.1", other),)
+            )
+            assert await gateway.apply((second,)) == AppliedRoutes(1, {})
             assert await asked(here, b"") == b"b heard "
             try:
                 await asked(there, b"")
@@ -231,10 +237,10 @@ def test_pods_are_looked_at_before_anybody_asks_for_them() -> None:
         seen: Seen = []
         gateway = proxy(seen)
         async with answering(b"a", "127.64.0.1") as port:
-            simulated = Endpoint("192.0.2.1", 80, "s/simulated", real=False)
+            simulated = RouteEndpoint("192.0.2.1", 80, "s/simulated", real=False)
             here = await free_port("127.97.0.9")
-            endpoints = (Endpoint("127.64.0.1", port, "s/a"), simulated)
-            await gateway.apply((Listener("127.97.0.9", here, "s/web", endpoints=endpoints),))
+            endpoints = (RouteEndpoint("127.64.0.1", port, "s/a"), simulated)
+            await gateway.apply((RouteListener("127.97.0.9", here, "s/web", endpoints=endpoints),))
             looking = asyncio.create_task(gateway.look_for_ever())
             while len(seen) < 2:
                 await asyncio.sleep(0.01)
@@ -251,8 +257,8 @@ def test_a_pod_that_says_it_is_ready_before_it_listens_is_reached_as_soon_as_it_
         gateway = proxy(seen)
         looking = asyncio.create_task(gateway.look_for_ever())
         here, port = await free_port("127.97.0.9"), await free_port("127.64.0.1")
-        late = Endpoint("127.64.0.1", port, "s/late")
-        await gateway.apply((Listener("127.97.0.9", here, "s/web", endpoints=(late,)),))
+        late = RouteEndpoint("127.64.0.1", port, "s/late")
+        await gateway.apply((RouteListener("127.97.0.9", here, "s/web", endpoints=(late,)),))
         await asyncio.sleep(0.05)
         assert seen == []
         server = await asyncio.start_server(lambda _, writer: writer.close(), "127.64.0.1", port)
@@ -271,7 +277,7 @@ def test_want_of_files_is_not_held_against_a_pod() -> None:
         seen: Seen = []
         gateway = proxy(seen)
         async with answering(b"a", "127.64.0.1") as port:
-            pod = Endpoint("127.64.0.1", port, "default/a", "u1")
+            pod = RouteEndpoint("127.64.0.1", port, "default/a", "u1")
             given = resource.getrlimit(resource.RLIMIT_NOFILE)
             resource.setrlimit(resource.RLIMIT_NOFILE, (3, given[1]))
             try:
@@ -292,10 +298,10 @@ def test_an_endpoint_that_has_left_the_table_is_not_looked_at_any_more() -> None
         gateway = proxy(seen)
         looking = asyncio.create_task(gateway.look_for_ever())
         here, port = await free_port("127.97.0.9"), await free_port("127.64.0.1")
-        gone = Endpoint("127.64.0.1", port, "s/gone")
-        await gateway.apply((Listener("127.97.0.9", here, "s/web", endpoints=(gone,)),))
+        gone = RouteEndpoint("127.64.0.1", port, "s/gone")
+        await gateway.apply((RouteListener("127.97.0.9", here, "s/web", endpoints=(gone,)),))
         await asyncio.sleep(0.05)
-        await gateway.apply((Listener("127.97.0.9", here, "s/web"),))
+        await gateway.apply((RouteListener("127.97.0.9", here, "s/web"),))
         server = await asyncio.start_server(lambda _, writer: writer.close(), "127.64.0.1", port)
         await asyncio.sleep(0.5)
         assert seen == []

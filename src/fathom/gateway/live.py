@@ -13,11 +13,11 @@ from pathlib import Path
 import msgspec
 
 from fathom import private_files
-from fathom.agent.gateway.following import OBSERVED, SIGHT, TABLE, Observation
-from fathom.agent.gateway.metrics import measure_proxy
-from fathom.agent.gateway.proxy import Proxy
-from fathom.agent.gateway.routes import Table
 from fathom.client.http import HttpBackend, Server
+from fathom.gateway.controller import OBSERVED, SIGHT, TABLE, Observation
+from fathom.gateway.metrics import measure_proxy
+from fathom.gateway.proxy import Proxy
+from fathom.gateway.routes import Table
 from fathom.metrics.registry import NOT_MEASURED
 from fathom.metrics.registry import Part as MetricsPart
 from fathom.record.flight import Flight, fly

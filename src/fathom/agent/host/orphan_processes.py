@@ -17,8 +17,8 @@ SHIM = Path(__file__).parent.parent / "shim.py"
 ROUNDS, PAUSE_S = 50, 0.01  # They may start others while they are being ended.
 
 
-def end_strays(record: RunRecord) -> None:
-    _end(lambda: strays(record))
+def end_orphans(record: RunRecord) -> None:
+    _end(lambda: orphans_of(record))
 
 
 def end_below(directory: Path) -> bool:
@@ -50,7 +50,7 @@ def shims_below(directory: Path) -> Iterator[tuple[int, Path]]:
                 yield from ((int(name), Path(word).parent) for word in words if word.startswith(stem))
 
 
-def strays(record: RunRecord) -> Iterator[int]:
+def orphans_of(record: RunRecord) -> Iterator[int]:
     if is_alive(record.pid, record.pid_started):
         yield record.pid
     for name in os.listdir("/proc"):

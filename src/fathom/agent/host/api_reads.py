@@ -10,8 +10,8 @@ from typing import Any
 import aiohttp
 import msgspec
 
+from fathom.agent.container_views import containers_of
 from fathom.agent.host.account import ROOT_CA, root_ca
-from fathom.agent.views import containers_of
 from fathom.client.credentials import NoCredentials
 from fathom.client.http import CONNECT_S, Server
 from fathom.model.objects import Obj, key_of, lookup, uid_of

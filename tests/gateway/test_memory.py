@@ -6,10 +6,10 @@ from pathlib import Path
 
 import msgspec
 
-from fathom.agent.gateway.live import Memory
-from fathom.agent.gateway.routes import Endpoint, Listener
+from fathom.gateway.live import Memory
+from fathom.gateway.routes import RouteEndpoint, RouteListener
 
-TABLE = (Listener("127.97.0.9", 80, "s/web", endpoints=(Endpoint("127.64.0.1", 80, "s/a"),)),)
+TABLE = (RouteListener("127.97.0.9", 80, "s/web", endpoints=(RouteEndpoint("127.64.0.1", 80, "s/a"),)),)
 
 
 def test_the_last_table_is_what_it_begins_with(tmp_path: Path) -> None:

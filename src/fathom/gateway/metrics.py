@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from fathom.agent.gateway.proxy import Proxy
+from fathom.gateway.proxy import Proxy
 from fathom.metrics.families import Family, counter, gauge
 from fathom.metrics.registry import Part
 

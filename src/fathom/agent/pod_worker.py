@@ -10,12 +10,28 @@ from typing import Any
 
 import msgspec
 
-from fathom.agent.plan import Action, Kill, PodPlan, Start, Stop, is_ending, plan_pod, start_ns
-from fathom.agent.runtime import Kept, Launch, NotStarted, Probed, Run, Runtime
-from fathom.agent.seamed import RuntimeFailed, again
-from fathom.agent.slots import Slot
-from fathom.agent.status import Place, pod_status
-from fathom.agent.views import Container, ContainerView, Trouble, containers_of
+from fathom.agent.container_slots import Slot
+from fathom.agent.container_views import Container, ContainerTrouble, ContainerView, containers_of
+from fathom.agent.plan import (
+    Action,
+    KillContainer,
+    PodPlan,
+    StartContainer,
+    StopContainer,
+    is_ending,
+    plan_pod,
+    start_ns,
+)
+from fathom.agent.runtime import (
+    ContainerNotStarted,
+    ContainerRun,
+    KeptContainer,
+    Launch,
+    ProbeResult,
+    Runtime,
+)
+from fathom.agent.runtime_client import RuntimeFailed, again
+from fathom.agent.status import PodPlace, pod_status
 from fathom.model.objects import Obj, is_deleting, key_of, lookup, metadata, uid_of
 from fathom.model.times import SECOND_NS
 from fathom.seams.outside import Clock
@@ -25,7 +41,7 @@ NEVER_RAN = "StartError"  # The reason of an exit without a run.
 HOOK_S = 7 * 24 * 3600.0
 
 
-class Around(msgspec.Struct, frozen=True):
+class PodSurroundings(msgspec.Struct, frozen=True):
     """What all workers of an agent share."""
 
     runtime: Runtime
@@ -38,8 +54,10 @@ class Around(msgspec.Struct, frozen=True):
     heard_ns: Callable[[], int | None] = lambda: None  # When a server was last heard.
 
 
-class Worker:
-    def __init__(self, kept: Kept, pod: Obj, around: Around, *, orphan: bool = False) -> None:
+class PodWorker:
+    def __init__(
+        self, kept: KeptContainer, pod: Obj, around: PodSurroundings, *, orphan: bool = False
+    ) -> None:
         self.pod = pod
         self.ip = kept.ip
         self.orphan = orphan
@@ -50,8 +68,10 @@ class Worker:
         self._grace_ns = 0
         self._dirty = asyncio.Event()
         self._actions: dict[asyncio.Task[None], None] = {}
-        self._hooks: dict[str, asyncio.Task[Probed]] = {}  # postStart hooks under way, by container.
-        self._early: dict[str, Run] = {}  # Runs that ended before we knew that they had begun, by id.
+        self._hooks: dict[str, asyncio.Task[ProbeResult]] = {}  # postStart hooks under way, by container.
+        self._early: dict[
+            str, ContainerRun
+        ] = {}  # Runs that ended before we knew that they had begun, by id.
         self._plan = PodPlan()
         self.slots = {one.name: self._slot(one) for one in containers_of(pod)}
         for run in sorted(kept.runs, key=lambda run: run.attempt):
@@ -72,7 +92,7 @@ class Worker:
         return self.over or all(view.running and view.health.started and view.health.ready for view in views)
 
     def status(self, pod: Obj) -> Obj:
-        place = Place(self.ip, self._around.host_ip)
+        place = PodPlace(self.ip, self._around.host_ip)
         views = {name: slot.view for name, slot in self.slots.items()}
         return pod_status(pod, views, place, now_ns=self._around.clock.now_ns(), over=self.over)
 
@@ -90,7 +110,7 @@ class Worker:
         self.orphan = True
         self._dirty.set()
 
-    def ended(self, run: Run) -> None:
+    def ended(self, run: ContainerRun) -> None:
         slot = self.slots.get(run.container)
         if slot is None:
             return
@@ -101,7 +121,7 @@ class Worker:
         slot.ended(run)
         self._tell_of_end(slot, run)
 
-    def _tell_of_end(self, slot: Slot, run: Run) -> None:
+    def _tell_of_end(self, slot: Slot, run: ContainerRun) -> None:
         if run.exit is not None and run.exit.code and not is_deleting(self.pod):
             words = f"{run.container} ended with code {run.exit.code}"
             self._event(run.container, "Warning", "Exited", f"{words}: {run.exit.message or 'see its log'}")
@@ -200,14 +220,14 @@ class Worker:
         slot = self.slots[action.container]
         work: Coroutine[Any, Any, None]
         match action:
-            case Start():
+            case StartContainer():
                 slot.change(busy=True)
                 work = self._start(slot, action)
-            case Stop(kill_ns=kill_ns):
+            case StopContainer(kill_ns=kill_ns):
                 slot.stop_probing()
                 slot.change(busy=True, kill_ns=kill_ns - self._wall_ns)
                 work = self._stop(slot, action)
-            case Kill():
+            case KillContainer():
                 slot.change(killed=True)
                 work = self._kill(slot)
         self._act(slot, action, work)
@@ -225,21 +245,23 @@ class Worker:
 
     def _done(self, task: asyncio.Task[None], slot: Slot, action: Action) -> None:
         self._actions.pop(task, None)
-        if not isinstance(action, Kill):
+        if not isinstance(action, KillContainer):
             slot.change(busy=False)
         if not task.cancelled() and (error := task.exception()) is not None:
             asyncio.get_running_loop().call_exception_handler(
                 {"message": f"an action failed: {action}", "exception": error}
             )
 
-    async def _start(self, slot: Slot, action: Start) -> None:
+    async def _start(self, slot: Slot, action: StartContainer) -> None:
         name = slot.container.name
         launch = Launch(self.pod, name, action.attempt, action.crashes)
         began = await self._around.runtime.start(launch)
-        if isinstance(began, NotStarted):
+        if isinstance(began, ContainerNotStarted):
             before = slot.view.trouble
             count = before.count + 1 if before is not None and before.reason == began.reason else 1
-            slot.change(trouble=Trouble(began.reason, began.message, self._around.clock.now_ns(), count))
+            slot.change(
+                trouble=ContainerTrouble(began.reason, began.message, self._around.clock.now_ns(), count)
+            )
             self._event(name, "Warning", began.reason, began.message)
             return
         if began.exit is not None and began.exit.reason == NEVER_RAN:
@@ -252,7 +274,7 @@ class Worker:
             self._event(name, "Warning", "NotMounted", began.note)
         await self._begun(slot, began)
 
-    async def _begun(self, slot: Slot, began: Run) -> None:
+    async def _begun(self, slot: Slot, began: ContainerRun) -> None:
         """It runs; it counts as running when its hook is through."""
         hook = lookup(slot.container.spec, "lifecycle", "postStart")
         probed = await self._post_start(began, hook) if hook and began.exit is None else None
@@ -266,7 +288,7 @@ class Worker:
             self._event(slot.container.name, "Warning", "FailedPostStartHook", probed.message)
             slot.sicken(f"PostStartHook failed: {probed.message}")
 
-    async def _post_start(self, run: Run, hook: Obj) -> Probed | None:
+    async def _post_start(self, run: ContainerRun, hook: Obj) -> ProbeResult | None:
         """None: the container has ended, or is to end, before its hook."""
         asked = asyncio.get_running_loop().create_task(self._hook(run, hook, HOOK_S))
         self._hooks[run.container] = asked
@@ -280,7 +302,7 @@ class Worker:
         finally:
             del self._hooks[run.container]
 
-    async def _stop(self, slot: Slot, action: Stop) -> None:
+    async def _stop(self, slot: Slot, action: StopContainer) -> None:
         run = slot.view.run
         assert run is not None
         name = slot.container.name
@@ -297,7 +319,7 @@ class Worker:
         assert slot.view.run is not None
         await self._signal(slot.view.run, kill=True)
 
-    async def _signal(self, run: Run, *, kill: bool) -> None:
+    async def _signal(self, run: ContainerRun, *, kill: bool) -> None:
         """Nothing outlives its grace because no file could be opened."""
 
         def tell(error: RuntimeFailed) -> None:
@@ -305,17 +327,17 @@ class Worker:
 
         await again(lambda: self._around.runtime.signal(run, kill=kill), tell)
 
-    async def _hook(self, run: Run, hook: Obj, seconds: float) -> Probed:
+    async def _hook(self, run: ContainerRun, hook: Obj, seconds: float) -> ProbeResult:
         if "sleep" in hook:
             await asyncio.sleep(min(seconds, float(hook["sleep"].get("seconds") or 0)))
-            return Probed(True)
+            return ProbeResult(True)
         probe = {**hook, "timeoutSeconds": max(1, round(seconds)), "hook": True}
         return await self._around.runtime.probe(run, self.pod, probe, ip=self.ip)
 
     # Making.
 
     def _slot(self, container: Container) -> Slot:
-        async def ask(run: Run, probe: Obj) -> Probed:
+        async def ask(run: ContainerRun, probe: Obj) -> ProbeResult:
             return await self._around.runtime.probe(run, self.pod, probe, ip=self.ip)
 
         def tell(type_: str, reason: str, message: str) -> None:
@@ -323,13 +345,13 @@ class Worker:
 
         return Slot(container, ask, tell, self._dirty.set, rng=self._around.rng)
 
-    def _adopt(self, run: Run) -> None:
+    def _adopt(self, run: ContainerRun) -> None:
         slot = self.slots.get(run.container)
         if slot is None:
             return
         if run.exit is None and not self.orphan and owes_hook(self.pod, slot.container, run):
             slot.change(busy=True)
-            self._act(slot, Start(run.container, run.attempt, run.crashes), self._begun(slot, run))
+            self._act(slot, StartContainer(run.container, run.attempt, run.crashes), self._begun(slot, run))
             return
         slot.began(run, ready=run.exit is None and was_ready(self.pod, run))
 
@@ -337,18 +359,18 @@ class Worker:
         self._around.event(self.pod, container, type_, reason, message)
 
 
-def was_ready(pod: Obj, run: Run) -> bool:
+def was_ready(pod: Obj, run: ContainerRun) -> bool:
     said = _said_of(pod, run)
     return bool(said and said.get("ready"))
 
 
-def owes_hook(pod: Obj, container: Container, run: Run) -> bool:
+def owes_hook(pod: Obj, container: Container, run: ContainerRun) -> bool:
     """Whether an agent may have died before the run's postStart hook was through: nobody has said yet that it
     runs. As kubelet's, a hook is run at least once."""
     return bool(lookup(container.spec, "lifecycle", "postStart")) and _said_of(pod, run) is None
 
 
-def _said_of(pod: Obj, run: Run) -> Obj | None:
+def _said_of(pod: Obj, run: ContainerRun) -> Obj | None:
     for field in ("containerStatuses", "initContainerStatuses"):
         for said in lookup(pod, "status", field) or ():
             if said.get("name") == run.container and said.get("containerID") == run.id:

@@ -22,10 +22,9 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:  # Importing `typing` would take as long as all the rest.
     from typing import Any
 
-    from fathom.agent import beneath
+    from fathom.agent import safe_files
 else:
     sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-    import beneath  # Beside us, no package.
 
     del sys.path[0]
 
@@ -34,7 +33,7 @@ MS_RDONLY, MS_NOSUID, MS_NODEV, MS_REMOUNT, MS_BIND, MS_MOVE, MS_REC = 1, 2, 4, 
 MS_PRIVATE = 1 << 18
 KEPT = MS_NOSUID | MS_NODEV | 8 | 1024 | 2048  # Of a mount's flags, what may not be taken away.
 
-PLACE = beneath.PLACE
+PLACE = safe_files.PLACE
 HOME = "/pod"
 LINKS_MAX = 40  # As the kernel's own.
 
@@ -49,7 +48,7 @@ def enclose(plan: dict[str, Any]) -> None:
     home = os.open(plan["home"], PLACE)
     mounts = sorted(plan["mounts"], key=lambda one: one["to"].count("/"))
     sources = [_source(one) for one in mounts]  # Before anything is hidden; after that they are out of reach.
-    view = View(plan["stage"])
+    view = MountView(plan["stage"])
     for path in _highest(plan["hide"]):
         view.hide(path)
     view.place(home, HOME, own=True)
@@ -70,11 +69,11 @@ def _source(mount: dict[str, Any]) -> int:
     if not mount["below"]:
         return os.open(mount["top"], PLACE)
     try:
-        with beneath.closing(beneath.open_top(mount["top"])) as top:
-            return beneath.open_beneath(top, mount["below"])
+        with safe_files.closing(safe_files.open_top(mount["top"])) as top:
+            return safe_files.open_beneath(top, mount["below"])
     except OSError as error:
-        words = f"what is mounted at {mount['to']} was changed meanwhile: {beneath.words_of(error)}"
-        raise beneath.Unsafe(error.errno, words) from None
+        words = f"what is mounted at {mount['to']} was changed meanwhile: {safe_files.words_of(error)}"
+        raise safe_files.Unsafe(error.errno, words) from None
 
 
 def _unshare(users: bool) -> None:
@@ -90,14 +89,14 @@ def _unshare(users: bool) -> None:
                 file.write(text)
 
 
-class View:
+class MountView:
     """The new root. Everything is put together on a spare mount point in it, where no pod can be, and then
     moved to its place by descriptor: no path is looked up through what a pod can change."""
 
     def __init__(self, stage: str) -> None:
         _mount("tmpfs", stage, "tmpfs", MS_NOSUID, "size=1m,mode=755")
         os.chdir("/proc")
-        with beneath.closing(os.open("/", PLACE)) as old, beneath.closing(os.open(stage, PLACE)) as new:
+        with safe_files.closing(os.open("/", PLACE)) as old, safe_files.closing(os.open(stage, PLACE)) as new:
             _show_again(old, new)
         os.chroot(stage)
         os.chdir("/proc")  # Mounts name descriptors by it, also once a pod has put something there.
@@ -108,7 +107,7 @@ class View:
         # Two spare mount points, for a directory and a file, by names that no pod can ask for.
         self._directory, self._file = (f"/.fathom-{os.urandom(8).hex()}" for _ in range(2))
         os.mkdir(self._directory, 0o755)
-        beneath.make_file(self._root, self._file[1:], mode=0o644)
+        safe_files.make_file(self._root, self._file[1:], mode=0o644)
 
     def close(self) -> None:
         os.rmdir(self._directory)
@@ -119,37 +118,37 @@ class View:
     def hide(self, path: str) -> None:
         """Under an empty directory, or an empty file."""
         try:
-            target = self._pinned(beneath.names_in(path.lstrip("/")))
+            target = self._pinned(safe_files.names_in(path.lstrip("/")))
         except FileNotFoundError:
             return
-        with beneath.closing(target):
+        with safe_files.closing(target):
             if stat.S_ISDIR(os.fstat(target).st_mode):
                 _mount("tmpfs", self._directory, "tmpfs", MS_NOSUID | MS_NODEV, "size=64k,mode=755")
                 _move(self._directory, target)
             else:
-                with beneath.closing(os.open("/dev/null", PLACE)) as nothing:
+                with safe_files.closing(os.open("/dev/null", PLACE)) as nothing:
                     _mount(_at(nothing), _at(target), None, MS_BIND)
 
     def _pinned(self, names: list[str]) -> int:
         """Each directory on the way becomes a mount point, which the kernel lets nobody here rename. Else:
         1. a pod that has the rights of their owner mounts a host path; 2. it moves a directory there that has
         in it what is hidden; 3. it reads that through its mount, in which nothing is hidden."""
-        fd = beneath.walk(self._root, names[:1])  # What is in the root is a mount point already.
+        fd = safe_files.walk(self._root, names[:1])  # What is in the root is a mount point already.
         for name in names[1:-1]:
-            with beneath.closing(fd):
-                with beneath.closing(beneath.step(fd, name)) as above:
+            with safe_files.closing(fd):
+                with safe_files.closing(safe_files.step(fd, name)) as above:
                     _mount(_at(above), _at(above), None, MS_BIND | MS_REC)
-                fd = beneath.step(fd, name)
-        with beneath.closing(fd):
-            return beneath.walk(fd, names[1:][-1:])
+                fd = safe_files.step(fd, name)
+        with safe_files.closing(fd):
+            return safe_files.walk(fd, names[1:][-1:])
 
     def place(self, source: int, path: str, *, read_only: bool = False, own: bool = False) -> None:
         is_directory = stat.S_ISDIR(os.fstat(source).st_mode)
         try:
             names, target = self._target(path, is_directory=is_directory)
-        except beneath.Unsafe as error:
-            raise beneath.Unsafe(error.errno, f"mountPath {path}: {error.strerror}") from None
-        with beneath.closing(target):
+        except safe_files.Unsafe as error:
+            raise safe_files.Unsafe(error.errno, f"mountPath {path}: {error.strerror}") from None
+        with safe_files.closing(target):
             spare = self._directory if is_directory else self._file
             _mount(_at(source), spare, None, MS_BIND | MS_REC)
             if read_only:
@@ -162,12 +161,12 @@ class View:
         """A mount point, made where it is missing, and by which names it was reached. Links of the machine
         (/var/run) are followed, inside the new root. Those in volumes are not, nor those in directories to
         which everybody may write: a pod may have made them."""
-        names = tuple(beneath.names_in(path.lstrip("/")))
+        names = tuple(safe_files.names_in(path.lstrip("/")))
         if names[:1] in {(), ("proc",)}:  # As with container runtimes. We need /proc ourselves.
-            raise beneath.Unsafe(errno.EPERM, f"nothing can be mounted over /{'/'.join(names)}")
+            raise safe_files.Unsafe(errno.EPERM, f"nothing can be mounted over /{'/'.join(names)}")
         fd, trusted = os.dup(self._root), True
         for index, name in enumerate(names):
-            with beneath.closing(fd):
+            with safe_files.closing(fd):
                 trusted = trusted and names[:index] not in self._placed and not os.fstat(fd).st_mode & 0o002
                 try:
                     fd, link = _step(fd, name, trusted=trusted and links < LINKS_MAX)
@@ -184,13 +183,15 @@ class View:
         and it is made in that."""
         above = next((names[:at] for at in range(index, 0, -1) if names[:at] in self._placed), ())
         may_make = os.fstat(fd).st_dev in self._made or self._placed.get(above, False)
-        with beneath.closing(os.dup(fd) if may_make else self._cover(fd)) as base:
+        with safe_files.closing(os.dup(fd) if may_make else self._cover(fd)) as base:
             last = names[-1]
-            with beneath.closing(beneath.make_directories(base, names[index:-1], mode=0o755)) as directory:
+            with safe_files.closing(
+                safe_files.make_directories(base, names[index:-1], mode=0o755)
+            ) as directory:
                 if is_directory:
-                    return beneath.make_directories(directory, [last], mode=0o755)
-                beneath.make_file(directory, last, mode=0o644)
-                return beneath.step(directory, last)
+                    return safe_files.make_directories(directory, [last], mode=0o755)
+                safe_files.make_file(directory, last, mode=0o644)
+                return safe_files.step(directory, last)
 
     def _cover(self, fd: int) -> int:
         """A directory of our own over one that is there, with its entries and its rights: who could write to
@@ -201,7 +202,7 @@ class View:
         _mount("tmpfs", self._directory, "tmpfs", MS_NOSUID, options)
         new = os.open(self._directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         with contextlib.suppress(OSError):  # Somebody whom our namespace of users does not know.
-            beneath.set_rights(new, uid=found.st_uid, gid=found.st_gid)
+            safe_files.set_rights(new, uid=found.st_uid, gid=found.st_gid)
         _show_again(fd, new)
         _move(self._directory, fd)
         self._made.add(os.fstat(new).st_dev)
@@ -211,24 +212,24 @@ class View:
 def _step(directory: int, name: str, *, trusted: bool) -> tuple[int, str]:
     """What has this name, or where a link leads that may be followed."""
     if not trusted:
-        return beneath.step(directory, name), ""
+        return safe_files.step(directory, name), ""
     fd = os.open(name, PLACE, dir_fd=directory)
     if not stat.S_ISLNK(os.fstat(fd).st_mode):
         return fd, ""
-    with beneath.closing(fd):
+    with safe_files.closing(fd):
         return -1, os.readlink("", dir_fd=fd)
 
 
 def _show_again(old: int, new: int) -> None:
     """Every entry of a directory, in another that is ours alone: links as links, the rest as it is."""
-    with beneath.closing(os.open(".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=old)) as listed:
+    with safe_files.closing(os.open(".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=old)) as listed:
         names = sorted(os.listdir(listed))
     for name in names:
         try:
             fd = os.open(name, PLACE, dir_fd=old)
         except OSError:
             continue  # It went away, or we may not see it: nor would the program.
-        with beneath.closing(fd):
+        with safe_files.closing(fd):
             _show_one(fd, name, new)
 
 
@@ -241,7 +242,7 @@ def _show_one(fd: int, name: str, new: int) -> None:
         os.mkdir(name, 0o755, dir_fd=new)
     else:
         os.close(os.open(name, os.O_CREAT | os.O_WRONLY | os.O_CLOEXEC, 0o644, dir_fd=new))
-    with beneath.closing(os.open(name, PLACE, dir_fd=new)) as target:
+    with safe_files.closing(os.open(name, PLACE, dir_fd=new)) as target:
         _mount(_at(fd), _at(target), None, MS_BIND | MS_REC)
 
 

@@ -8,7 +8,7 @@ from typing import Literal
 
 import msgspec
 
-from fathom.agent.runtime import Run
+from fathom.agent.runtime import ContainerRun
 from fathom.model.objects import Obj, lookup, metadata
 from fathom.model.times import SECOND_NS, moment_ns
 
@@ -27,7 +27,7 @@ class Health(msgspec.Struct, frozen=True):
     note: str = ""  # What people should know: the program bound every address.
 
 
-class Trouble(msgspec.Struct, frozen=True):
+class ContainerTrouble(msgspec.Struct, frozen=True):
     """Why a container could not be started."""
 
     reason: str
@@ -37,10 +37,10 @@ class Trouble(msgspec.Struct, frozen=True):
 
 
 class ContainerView(msgspec.Struct, frozen=True):
-    run: Run | None = None  # The newest.
-    previous: Run | None = None
+    run: ContainerRun | None = None  # The newest.
+    previous: ContainerRun | None = None
     health: Health = Health()
-    trouble: Trouble | None = None
+    trouble: ContainerTrouble | None = None
     busy: bool = False  # An ask about it is under way.
     kill_ns: int = 0  # It has been told to end, and until when it may take; 0: it has not.
     killed: bool = False

@@ -15,8 +15,8 @@ from functools import partial
 
 import msgspec
 
-from fathom.agent.gateway.balance import Balancer
-from fathom.agent.gateway.routes import Endpoint, Table
+from fathom.gateway.balance import Balancer
+from fathom.gateway.routes import RouteEndpoint, Table
 from fathom.seams.log import Log
 from fathom.seams.loop_clock import loop_now_s
 
@@ -35,14 +35,14 @@ Pod = tuple[str, str]  # Its name and its uid.
 Observe = Callable[[str, str, bool], None]
 
 
-class Applied(msgspec.Struct, frozen=True):
+class AppliedRoutes(msgspec.Struct, frozen=True):
     """What came of a table."""
 
     listening: int
     failed: dict[str, str]  # Service -> why its address cannot be listened on.
 
 
-class Sight(msgspec.Struct, frozen=True):
+class ProbeSight(msgspec.Struct, frozen=True):
     """What the proxy has seen until now."""
 
     reached: dict[str, bool] = {}  # Pod's UID -> whether it is reached, of those of which that can be said.
@@ -64,19 +64,19 @@ class Proxy:
         self._log = log
         self._balancers: dict[Where, Balancer] = {}
         self._servers: dict[Where, asyncio.Server] = {}
-        self._unseen: dict[Endpoint, int] = {}  # Looks in a row that failed. Nought: it was reached.
-        self._ports: dict[Pod, list[Endpoint]] = {}  # By pod, where it is behind a service.
+        self._unseen: dict[RouteEndpoint, int] = {}  # Looks in a row that failed. Nought: it was reached.
+        self._ports: dict[Pod, list[RouteEndpoint]] = {}  # By pod, where it is behind a service.
         self._said: dict[Pod, bool] = {}  # What was told of it last.
         self._totals: dict[str, tuple[int, int]] = {}
         self.numbers = ProxyNumbers()
         self._connections: set[asyncio.Task[None]] = set()
         self._news = asyncio.Event()  # There is a table that was not looked at yet.
-        self._meeting: set[Endpoint] = set()  # New ones that are being looked at.
+        self._meeting: set[RouteEndpoint] = set()  # New ones that are being looked at.
         self._looks = asyncio.Semaphore(LOOKS_AT_ONCE)
 
     # The table.
 
-    async def apply(self, table: Table) -> Applied:
+    async def apply(self, table: Table) -> AppliedRoutes:
         wanted = {(each.address, each.port): each for each in table}
         for where in [where for where in self._servers if where not in wanted]:
             self._servers.pop(where).close()
@@ -96,7 +96,7 @@ class Proxy:
         self._said = {pod: said for pod, said in self._said.items() if pod in self._ports}
         self._news.set()
         self.numbers.listeners_failed = len(failed)
-        return Applied(len(self._servers), failed)
+        return AppliedRoutes(len(self._servers), failed)
 
     async def _listen(self, where: Where, balancer: Balancer) -> str:
         address, port = where
@@ -138,7 +138,7 @@ class Proxy:
         self, balancer: Balancer, client: str, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
     ) -> None:
         """Who finds nobody is told so: an end without a word might pass for an empty answer."""
-        tried: list[Endpoint] = []
+        tried: list[RouteEndpoint] = []
         while (endpoint := balancer.pick(client, now_s=loop_now_s(), tried=tried)) is not None:
             tried.append(endpoint)
             try:
@@ -185,7 +185,7 @@ class Proxy:
 
     # Looking.
 
-    def sight(self) -> Sight:
+    def sight(self) -> ProbeSight:
         """Of pods behind an address where connecting says something."""
         services = {balancer.listener.service for balancer in self._balancers.values()}
         self._totals = {name: counts for name, counts in self._totals.items() if name in services}
@@ -196,7 +196,7 @@ class Proxy:
                 reached[uid] = True
             elif counts and all(count is not None and count >= UNSEEN_MAX for count in counts):
                 reached[uid] = False
-        return Sight(reached, dict(self._totals))
+        return ProbeSight(reached, dict(self._totals))
 
     async def look_for_ever(self) -> None:
         """New ones at once, all others now and then."""
@@ -215,7 +215,7 @@ class Proxy:
             await asyncio.sleep(LOOK_S)
             await asyncio.gather(*(self._look(each) for each in self._everybody() if each in self._unseen))
 
-    async def _meet(self, endpoint: Endpoint) -> None:
+    async def _meet(self, endpoint: RouteEndpoint) -> None:
         """A pod may say that it is ready a moment before it listens: until it is reached it is looked at more
         often. Such a look counts only if it succeeds."""
         await self._look(endpoint)
@@ -229,16 +229,16 @@ class Proxy:
             if await self._is_there(endpoint):
                 self._seen(endpoint, True)
 
-    def _everybody(self) -> list[Endpoint]:
+    def _everybody(self) -> list[RouteEndpoint]:
         balancers = self._balancers.values()
         return list(dict.fromkeys(each for balancer in balancers for each in balancer.listener.endpoints))
 
-    async def _look(self, endpoint: Endpoint) -> None:
+    async def _look(self, endpoint: RouteEndpoint) -> None:
         there = await self._is_there(endpoint)
         if there is not None:
             self._seen(endpoint, there)
 
-    async def _is_there(self, endpoint: Endpoint) -> bool | None:
+    async def _is_there(self, endpoint: RouteEndpoint) -> bool | None:
         """None: it cannot be told."""
         if not endpoint.real:
             return True
@@ -251,7 +251,7 @@ class Proxy:
         writer.close()
         return True
 
-    def _seen(self, endpoint: Endpoint, reached: bool) -> None:
+    def _seen(self, endpoint: RouteEndpoint, reached: bool) -> None:
         """A pod is reached when one of its ports is: not every program listens on all that services name."""
         count = self._unseen[endpoint] = 0 if reached else self._unseen.get(endpoint, 0) + 1
         pod = (endpoint.pod, endpoint.uid)

@@ -9,13 +9,13 @@ from collections.abc import Awaitable, Callable
 
 import msgspec
 
-from fathom.agent.expanding import with_words
-from fathom.agent.probing import LIVENESS, READINESS, STARTUP, Prober, Tally, Told
-from fathom.agent.runtime import Probed, Run
-from fathom.agent.views import Container, ContainerView, Health
+from fathom.agent.container_views import Container, ContainerView, Health
+from fathom.agent.probing import LIVENESS, READINESS, STARTUP, Prober, ProbeTally, Told
+from fathom.agent.runtime import ContainerRun, ProbeResult
+from fathom.agent.variable_expansion import with_words
 from fathom.model.objects import Obj
 
-Ask = Callable[[Run, Obj], Awaitable[Probed]]
+Ask = Callable[[ContainerRun, Obj], Awaitable[ProbeResult]]
 Tell = Callable[[str, str, str], None]  # (type, reason, message) of an event.
 
 
@@ -35,7 +35,7 @@ class Slot:
         self.view = msgspec.structs.replace(self.view, **changes)
         self._wake()
 
-    def began(self, run: Run, *, ready: bool = False) -> None:
+    def began(self, run: ContainerRun, *, ready: bool = False) -> None:
         """`ready`: it was when an agent last looked, so an agent that comes back does not flip it."""
         previous = (
             self.view.run if self.view.run is not None and self.view.run.id != run.id else self.view.previous
@@ -54,7 +54,7 @@ class Slot:
         else:
             self.stop_probing()
 
-    def ended(self, run: Run) -> None:
+    def ended(self, run: ContainerRun) -> None:
         """What is told of another run than the one at hand is old news."""
         if self.view.run is None or self.view.run.id != run.id or self.view.run.exit is not None:
             return
@@ -88,7 +88,7 @@ class Slot:
         prober = Prober(probe, lambda one: self._ask(run, one), told, rng=self._rng, eager=kind != LIVENESS)
         self._probers.append(asyncio.get_running_loop().create_task(prober.run()))
 
-    def _startup(self, tally: Tally, probed: Probed) -> bool:
+    def _startup(self, tally: ProbeTally, probed: ProbeResult) -> bool:
         self._heard("Startup", probed)
         if tally.verdict:
             self._healthy(started=True, ready=READINESS not in self.container.spec)
@@ -98,20 +98,20 @@ class Slot:
             self.sicken(f"Container {name} failed startup probe, will be restarted: {probed.message}")
         return tally.verdict is None
 
-    def _readiness(self, tally: Tally, probed: Probed) -> bool:
+    def _readiness(self, tally: ProbeTally, probed: ProbeResult) -> bool:
         self._heard("Readiness", probed)
         if tally.verdict is not None:
             self._healthy(ready=tally.verdict)
         return True
 
-    def _liveness(self, tally: Tally, probed: Probed) -> bool:
+    def _liveness(self, tally: ProbeTally, probed: ProbeResult) -> bool:
         self._heard("Liveness", probed)
         if tally.verdict is False:
             name = self.container.name
             self.sicken(f"Container {name} failed liveness probe, will be restarted: {probed.message}")
         return tally.verdict is not False
 
-    def _heard(self, what: str, probed: Probed) -> None:
+    def _heard(self, what: str, probed: ProbeResult) -> None:
         health = self.view.health
         if not probed.ok:
             self._tell("Warning", "Unhealthy", f"{what} probe failed: {probed.message}")

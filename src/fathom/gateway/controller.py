@@ -14,9 +14,6 @@ import contextlib
 
 import msgspec
 
-from fathom.agent.gateway.budget import ErrorBudget
-from fathom.agent.gateway.proxy import Applied, Sight
-from fathom.agent.gateway.routes import Seen, Table, make_table, said_of
 from fathom.cache.caches import Caches
 from fathom.cache.metrics import counted, measure_caches
 from fathom.cache.scope import Scope
@@ -25,6 +22,9 @@ from fathom.client.api import Api, Resource, own_resource
 from fathom.client.outcomes import Committed, Rejected
 from fathom.control.plan import contains
 from fathom.control.watches import EVENT, NODE, POD, SERVICE
+from fathom.gateway.budget import ErrorBudget
+from fathom.gateway.proxy import AppliedRoutes, ProbeSight
+from fathom.gateway.routes import SeenObjects, Table, make_table, said_of
 from fathom.kinds import traffic_route
 from fathom.model.conditions import (
     CONNECTIONS_FAIL,
@@ -78,7 +78,7 @@ class Gateway:
         self.table: Table = ()
         self._budget = ErrorBudget()
         self._unsure = False  # Whether the last table was taken: it is told again.
-        self.applied: Applied | None = None  # None: there is nobody to listen, as in a simulated world.
+        self.applied: AppliedRoutes | None = None  # None: there is nobody to listen, as in a simulated world.
         for name, resource in (
             ("Service", SERVICE.resource),
             ("EndpointSlice", SLICES),
@@ -115,7 +115,7 @@ class Gateway:
             self._dirty.clear()
             await asyncio.sleep(GATHER_S)
             view = self._caches.snapshot()
-            seen = Seen(
+            seen = SeenObjects(
                 view.list("Service"),
                 view.list("EndpointSlice"),
                 view.list("TrafficRoute"),
@@ -141,7 +141,7 @@ class Gateway:
         self._unsure = not 200 <= reply.status < 500  # No answer, or a host that could not.
         if reply.status != 200:
             return
-        applied = msgspec.json.decode(reply.body, type=Applied)
+        applied = msgspec.json.decode(reply.body, type=AppliedRoutes)
         before, self.applied = self.applied, applied
         for service, why in applied.failed.items():
             if before is None or before.failed.get(service) != why:
@@ -238,7 +238,7 @@ class Gateway:
                 return  # Nobody looks in this world.
             if reply.status != 200 or not self._caches.synced:
                 continue
-            sight = msgspec.json.decode(reply.body, type=Sight)
+            sight = msgspec.json.decode(reply.body, type=ProbeSight)
             for pod in doubted(self._caches.snapshot(), sight):
                 await self._say_looked(pod, reached=sight.reached[pod.uid])
             await self._say_burning(sight)
@@ -260,7 +260,7 @@ class Gateway:
             media=STRATEGIC_MERGE_PATCH,
         )
 
-    async def _say_burning(self, sight: Sight) -> None:
+    async def _say_burning(self, sight: ProbeSight) -> None:
         self._budget.note(sight.totals, now_s=asyncio.get_running_loop().time())
         burning, view = self._budget.burning(), self._caches.snapshot()
         for service in view.list("Service"):
@@ -285,7 +285,7 @@ class Looked(msgspec.Struct, frozen=True):
     uid: str
 
 
-def doubted(view: Snapshot, sight: Sight) -> list[Looked]:
+def doubted(view: Snapshot, sight: ProbeSight) -> list[Looked]:
     """Some pods of each node in doubt. Who reaches nobody at all says nothing: it may be us who are cut
     off."""
     suspects = {key_of(node).name for node in view.list("Node") if _is_suspect(node)}

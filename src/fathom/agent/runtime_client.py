@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from fathom.agent.runtime import Kept, Launch, NotStarted, Probed, Run
+from fathom.agent.runtime import ContainerNotStarted, ContainerRun, KeptContainer, Launch, ProbeResult
 from fathom.model.objects import Obj, uid_of
 from fathom.seams.seam import Ask, Reply, Seam
 
@@ -23,7 +23,7 @@ AGAIN_S = 1.0
 RETRY_S = 2.0  # A host that could not do something is asked again.
 
 
-class Signal(msgspec.Struct, frozen=True):
+class RuntimeSignal(msgspec.Struct, frozen=True):
     id: str
     uid: str
     container: str
@@ -32,7 +32,7 @@ class Signal(msgspec.Struct, frozen=True):
 
 
 class Probing(msgspec.Struct, frozen=True):
-    run: Run
+    run: ContainerRun
     pod: Obj
     probe: Obj
     ip: str
@@ -58,41 +58,41 @@ class SeamRuntime:
     def __init__(self, seam: Seam) -> None:
         self._seam = seam
 
-    async def listen(self, ended: Callable[[Run], None], began: Callable[[], None]) -> None:
+    async def listen(self, ended: Callable[[ContainerRun], None], began: Callable[[], None]) -> None:
         while True:
             stream = await self._seam.open(Ask("GET", f"{SCHEME}/ends"), timeout_s=TIMEOUT_S)
             if not isinstance(stream, Reply):
                 began()
                 while (chunks := await stream.read()) is not None:
                     for line in b"".join(chunks).splitlines():
-                        ended(msgspec.json.decode(line, type=Run))
+                        ended(msgspec.json.decode(line, type=ContainerRun))
             await asyncio.sleep(AGAIN_S)
 
-    async def listing(self) -> tuple[Kept, ...]:
-        found: tuple[Kept, ...] = await self._call("listing", None, tuple[Kept, ...])
+    async def listing(self) -> tuple[KeptContainer, ...]:
+        found: tuple[KeptContainer, ...] = await self._call("listing", None, tuple[KeptContainer, ...])
         return found
 
-    async def admit(self, pod: Obj) -> Kept:
-        kept: Kept = await self._call("admit", pod, Kept)
+    async def admit(self, pod: Obj) -> KeptContainer:
+        kept: KeptContainer = await self._call("admit", pod, KeptContainer)
         return kept
 
-    async def start(self, launch: Launch) -> Run | NotStarted:
+    async def start(self, launch: Launch) -> ContainerRun | ContainerNotStarted:
         reply = await self._ask("start", launch)
         if reply.status == 200:
-            return msgspec.json.decode(reply.body, type=Run)
+            return msgspec.json.decode(reply.body, type=ContainerRun)
         if reply.status == 422:
-            return msgspec.json.decode(reply.body, type=NotStarted)
-        return NotStarted("RunContainerError", _said(reply))
+            return msgspec.json.decode(reply.body, type=ContainerNotStarted)
+        return ContainerNotStarted("RunContainerError", _said(reply))
 
-    async def signal(self, run: Run, *, kill: bool) -> None:
-        await self._call("signal", Signal(run.id, run.uid, run.container, run.attempt, kill), Any)
+    async def signal(self, run: ContainerRun, *, kill: bool) -> None:
+        await self._call("signal", RuntimeSignal(run.id, run.uid, run.container, run.attempt, kill), Any)
 
-    async def probe(self, run: Run, pod: Obj, probe: Obj, *, ip: str) -> Probed:
+    async def probe(self, run: ContainerRun, pod: Obj, probe: Obj, *, ip: str) -> ProbeResult:
         body = Probing(run, _named(pod), probe, ip)
         reply = await self._ask("probe", body, patience_s=float(probe.get("timeoutSeconds") or 0))
         if reply.status == 200:
-            return msgspec.json.decode(reply.body, type=Probed)
-        return Probed(False, _said(reply))
+            return msgspec.json.decode(reply.body, type=ProbeResult)
+        return ProbeResult(False, _said(reply))
 
     async def remove(self, uid: str) -> None:
         await self._call("remove", uid, Any)

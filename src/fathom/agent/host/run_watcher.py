@@ -11,9 +11,9 @@ from collections.abc import Callable
 
 import msgspec
 
+from fathom.agent.host.orphan_processes import end_orphans
 from fathom.agent.host.records import ExitRecord, Records, RunRecord, boot_id, is_alive
-from fathom.agent.host.strays import end_strays
-from fathom.agent.runtime import Run
+from fathom.agent.runtime import ContainerRun
 from fathom.model.objects import uid_of
 from fathom.seams.log import Log
 
@@ -26,7 +26,7 @@ class Watched(msgspec.Struct, frozen=True):
     record: RunRecord  # Files may be lost; who runs must be known all the same, to be ended.
 
 
-class Watcher:
+class RunWatcher:
     """Make it on the host's loop."""
 
     def __init__(self, records: Records, log: Log) -> None:
@@ -35,7 +35,7 @@ class Watcher:
         self._loop = asyncio.get_running_loop()
         self._boot = boot_id()
         self._watched: dict[str, Watched] = {}  # By run id: of those whose shim lives.
-        self.on_end: Callable[[Run], None] = lambda run: None
+        self.on_end: Callable[[ContainerRun], None] = lambda run: None
 
     def record(self, run_id: str) -> RunRecord | None:
         watched = self._watched.get(run_id)
@@ -52,7 +52,7 @@ class Watcher:
                 if run.exit is None:
                     self.watch(run)
 
-    def watch(self, run: Run) -> None:
+    def watch(self, run: ContainerRun) -> None:
         """Its shim's end is its own. A shim that is gone already is found out now; where that cannot be told,
         it is asked again."""
         try:
@@ -93,10 +93,10 @@ class Watcher:
         os.close(watched.fd)
         return watched.record
 
-    def _shim_ended(self, run: Run) -> None:
+    def _shim_ended(self, run: ContainerRun) -> None:
         self._ended(run, self._unwatch(run.id))
 
-    def _ended(self, run: Run, record: RunRecord) -> None:
+    def _ended(self, run: ContainerRun, record: RunRecord) -> None:
         try:
             found = self._records.run(run.uid, run.container, run.attempt)
         except OSError as error:
@@ -105,10 +105,10 @@ class Watcher:
             return
         self.on_end(found if found is not None and found.exit is not None else self._lost(run, record))
 
-    def _lost(self, run: Run, record: RunRecord) -> Run:
+    def _lost(self, run: ContainerRun, record: RunRecord) -> ContainerRun:
         """Its shim was killed, or could not write down how it ended."""
         if record.boot == self._boot:
-            end_strays(record)
+            end_orphans(record)
         now_ns = time.time_ns()
         lost = ExitRecord(137, now_ns, run.started_ns, 9, "ContainerStatusUnknown", LOST)
         try:

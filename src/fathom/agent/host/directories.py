@@ -7,7 +7,8 @@ import os
 from pathlib import Path
 from typing import Any
 
-from fathom.agent.beneath import (
+from fathom.agent.host.launch import Settled
+from fathom.agent.safe_files import (
     closing,
     make_directories,
     names_in,
@@ -16,7 +17,6 @@ from fathom.agent.beneath import (
     set_rights_of_place,
     write_file,
 )
-from fathom.agent.host.launch import Settled
 from fathom.model.objects import Obj
 
 

@@ -16,7 +16,7 @@ LOOPBACK = "127.0.0.1"
 REST = ""
 
 
-class Endpoint(msgspec.Struct, frozen=True, order=True):
+class RouteEndpoint(msgspec.Struct, frozen=True, order=True):
     """One pod behind a port."""
 
     address: str
@@ -28,7 +28,7 @@ class Endpoint(msgspec.Struct, frozen=True, order=True):
     leaving: bool = False  # Terminating, but still able to serve: taken where nobody else is left.
 
 
-class Listener(msgspec.Struct, frozen=True, order=True):
+class RouteListener(msgspec.Struct, frozen=True, order=True):
     """An address and what is behind it."""
 
     address: str
@@ -36,13 +36,13 @@ class Listener(msgspec.Struct, frozen=True, order=True):
     service: str  # namespace/name
     sticky_s: int = 0  # A client keeps its endpoint for so long.
     weights: tuple[tuple[str, int], ...] = ()  # By pool; none is all alike.
-    endpoints: tuple[Endpoint, ...] = ()
+    endpoints: tuple[RouteEndpoint, ...] = ()
 
 
-Table = tuple[Listener, ...]
+Table = tuple[RouteListener, ...]
 
 
-class Seen(msgspec.Struct, frozen=True):
+class SeenObjects(msgspec.Struct, frozen=True):
     """What the table follows from."""
 
     services: Sequence[Obj]
@@ -51,7 +51,7 @@ class Seen(msgspec.Struct, frozen=True):
     nodes: Sequence[Obj] = ()
 
 
-def make_table(seen: Seen) -> Table:
+def make_table(seen: SeenObjects) -> Table:
     """Sorted, so that equal worlds give equal tables."""
     slices: dict[str, list[Obj]] = {}
     for one in seen.slices:
@@ -71,7 +71,7 @@ def _listeners(
     slices: Mapping[str, Sequence[Obj]],
     weights: Mapping[str, Mapping[tuple[str, str], int]],
     nodes: Mapping[str, Obj],
-) -> Iterable[Listener]:
+) -> Iterable[RouteListener]:
     name = "/".join(key_of(service))
     spec = service.get("spec") or {}
     weighted = weights.get(name, {})
@@ -86,7 +86,7 @@ def _listeners(
             )
         )
         for address, number in _addresses(spec, port, nodes):
-            yield Listener(
+            yield RouteListener(
                 address,
                 number,
                 name,
@@ -125,7 +125,7 @@ def _sticky_s(spec: Obj) -> int:
 
 def _endpoints(
     one: Obj, port: str, weighted: Mapping[tuple[str, str], int], nodes: Mapping[str, Obj]
-) -> Iterable[Endpoint]:
+) -> Iterable[RouteEndpoint]:
     number = next(
         (each.get("port") for each in one.get("ports") or () if (each.get("name") or "") == port), None
     )
@@ -140,7 +140,7 @@ def _endpoints(
         node = nodes.get(str(endpoint.get("nodeName") or ""))
         reference = endpoint.get("targetRef") or {}
         for address in (endpoint.get("addresses") or ())[:1]:
-            yield Endpoint(
+            yield RouteEndpoint(
                 str(address),
                 number,
                 pod=f"{reference.get('namespace', '')}/{reference.get('name', '')}" if reference else "",
@@ -185,7 +185,7 @@ def _in_force(routes: Sequence[Obj]) -> dict[str, Obj]:
     return {_routed(route): route for route in by_age}
 
 
-def said_of(route: Obj, seen: Seen, table: Table) -> tuple[Status, str, str]:
+def said_of(route: Obj, seen: SeenObjects, table: Table) -> tuple[Status, str, str]:
     """Whether its weights are in force, and as they read: status, reason and message."""
     name = _routed(route)
     if all("/".join(key_of(each)) != name for each in seen.services):

@@ -49,7 +49,7 @@ def listening(directory: str) -> int:
         os.close(here)
 
 
-class Commands:
+class ExecCommands:
     """What all commands of a container have in common."""
 
     def __init__(self, env: dict[str, str], found: Callable[[str, dict[str, str]], str]) -> None:
@@ -57,7 +57,7 @@ class Commands:
         self.found = found  # The path of a program, as the container's own was found.
 
 
-def leave_keeper(commands: Commands, fd: int, shim: int) -> None:
+def leave_keeper(commands: ExecCommands, fd: int, shim: int) -> None:
     """A process that is not the program's child: programs wait for theirs. The shim inherits it."""
     wait_r, wait_w = os.pipe()
     pid = os.fork()
@@ -77,7 +77,7 @@ def leave_keeper(commands: Commands, fd: int, shim: int) -> None:
         os._exit(0)
 
 
-def _keep(commands: Commands, fd: int) -> None:
+def _keep(commands: ExecCommands, fd: int) -> None:
     """Never returns by itself."""
     os.setsid()
     nowhere = os.open(os.devnull, os.O_RDWR)
@@ -99,7 +99,7 @@ def _keep(commands: Commands, fd: int) -> None:
             select.poll().poll(100)
 
 
-def _serve(commands: Commands, fd: int) -> None:
+def _serve(commands: ExecCommands, fd: int) -> None:
     """One command. Never returns."""
     try:
         _end_with_parent()
@@ -128,7 +128,7 @@ def _asked(link: Any) -> tuple[list[str], int]:
     return json.loads(b"".join(pieces)), output
 
 
-def _become(commands: Commands, argv: list[str], output: int) -> None:
+def _become(commands: ExecCommands, argv: list[str], output: int) -> None:
     """The command. Never returns."""
     code = NOT_EXECUTABLE
     try:

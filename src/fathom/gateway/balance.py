@@ -11,7 +11,7 @@ from collections.abc import Iterable
 
 import msgspec
 
-from fathom.agent.gateway.routes import Endpoint, Listener
+from fathom.gateway.routes import RouteEndpoint, RouteListener
 from fathom.model.backoff import Backoff
 
 OUT = Backoff(1.0, 30.0)
@@ -29,7 +29,7 @@ class _Standing(msgspec.Struct):
 Place = tuple[str, int]
 
 
-def place_of(endpoint: Endpoint) -> Place:
+def place_of(endpoint: RouteEndpoint) -> Place:
     """What stays of an endpoint when its pool or its state changes."""
     return endpoint.address, endpoint.port
 
@@ -37,7 +37,7 @@ def place_of(endpoint: Endpoint) -> Place:
 class Balancer:
     """One listener's. Survives new tables: what is known of an endpoint stays."""
 
-    def __init__(self, listener: Listener) -> None:
+    def __init__(self, listener: RouteListener) -> None:
         # Of all in the table, and of those that have left it while connections to them are open.
         self._standings: dict[Place, _Standing] = {}
         self._credit: dict[str, int] = {}
@@ -48,7 +48,7 @@ class Balancer:
         self.listener = listener
         self.change(listener)
 
-    def change(self, listener: Listener) -> None:
+    def change(self, listener: RouteListener) -> None:
         if listener.weights != self.listener.weights:
             self._credit = {}  # It was earned under other weights.
         self.listener = listener
@@ -57,11 +57,11 @@ class Balancer:
         self._standings = {**left, **{place_of(each): self._known(each) for each in listener.endpoints}}
         self._sticky = {who: kept for who, kept in self._sticky.items() if kept[0] in self._here}
 
-    def _known(self, endpoint: Endpoint) -> _Standing:
+    def _known(self, endpoint: RouteEndpoint) -> _Standing:
         known = self._standings.get(place_of(endpoint)) or _Standing(endpoint.uid)
         return known if known.uid == endpoint.uid else _Standing(endpoint.uid, open=known.open)
 
-    def pick(self, client: str, *, now_s: float, tried: Iterable[Endpoint] = ()) -> Endpoint | None:
+    def pick(self, client: str, *, now_s: float, tried: Iterable[RouteEndpoint] = ()) -> RouteEndpoint | None:
         candidates = self._candidates(set(tried), now_s)
         if not candidates:
             return None
@@ -73,7 +73,7 @@ class Balancer:
             self._remember(client, chosen, now_s)
         return chosen
 
-    def _kept(self, client: str, candidates: list[Endpoint], now_s: float) -> Endpoint | None:
+    def _kept(self, client: str, candidates: list[RouteEndpoint], now_s: float) -> RouteEndpoint | None:
         """Where the client was before, unless its traffic has been sent elsewhere since."""
         place, until_s = self._sticky.get(client, (None, 0.0))
         if until_s <= now_s:
@@ -82,14 +82,14 @@ class Balancer:
         wanted = [each for each in candidates if weights.get(each.pool, 0) > 0] or candidates
         return next((each for each in wanted if place_of(each) == place), None)
 
-    def _candidates(self, without: set[Endpoint], now_s: float) -> list[Endpoint]:
+    def _candidates(self, without: set[RouteEndpoint], now_s: float) -> list[RouteEndpoint]:
         """The best there are: ready and reachable, then leaving ones, then those that failed lately."""
         left = [each for each in self.listener.endpoints if each not in without]
         sound = [each for each in left if self._is_in(each, now_s)]
         staying = [each for each in sound if not each.leaving]
         return staying or sound or left
 
-    def _of_pool(self, candidates: list[Endpoint]) -> Endpoint:
+    def _of_pool(self, candidates: list[RouteEndpoint]) -> RouteEndpoint:
         weights = dict(self.listener.weights)
         pools = sorted({each.pool for each in candidates})
         wanted = [pool for pool in pools if weights.get(pool, 0) > 0]
@@ -107,14 +107,14 @@ class Balancer:
         self._credit[chosen] -= sum(weights[pool] for pool in pools)
         return chosen
 
-    def _load(self, endpoint: Endpoint) -> tuple[int, int]:
+    def _load(self, endpoint: RouteEndpoint) -> tuple[int, int]:
         standing = self._standings[place_of(endpoint)]
         return standing.open, standing.turn
 
-    def _is_in(self, endpoint: Endpoint, now_s: float) -> bool:
+    def _is_in(self, endpoint: RouteEndpoint, now_s: float) -> bool:
         return self._standings[place_of(endpoint)].out_until_s <= now_s
 
-    def _remember(self, client: str, endpoint: Endpoint, now_s: float) -> None:
+    def _remember(self, client: str, endpoint: RouteEndpoint, now_s: float) -> None:
         self._sticky.pop(client, None)
         while len(self._sticky) >= STICKY_MAX:
             del self._sticky[next(iter(self._sticky))]
@@ -122,19 +122,19 @@ class Balancer:
 
     # What came of it.
 
-    def connected(self, endpoint: Endpoint) -> None:
+    def connected(self, endpoint: RouteEndpoint) -> None:
         """Also to one that has left the table while it was being connected to."""
         standing = self._standings.setdefault(place_of(endpoint), _Standing())
         standing.open += 1
         standing.failures, standing.out_until_s = 0, 0.0
 
-    def closed(self, endpoint: Endpoint) -> None:
+    def closed(self, endpoint: RouteEndpoint) -> None:
         place = place_of(endpoint)
         self._standings[place].open -= 1
         if not self._standings[place].open and place not in self._here:
             del self._standings[place]
 
-    def failed(self, endpoint: Endpoint, *, now_s: float) -> None:
+    def failed(self, endpoint: RouteEndpoint, *, now_s: float) -> None:
         standing = self._standings.get(place_of(endpoint))
         if standing is not None:
             standing.failures += 1
