@@ -13,10 +13,10 @@ from fathom.agent.process import begin
 from fathom.client.api import Resource
 from fathom.model.conditions import conditions_of
 from fathom.model.objects import Key, Obj, lookup
-from fathom.sim.faults import Partition
-from fathom.sim.menu import Menu
-from fathom.sim.scenario import Scenario, plan_of, tell
-from fathom.sim.world import World
+from fathom.sim.world.fault_menu import Menu
+from fathom.sim.world.faults import Partition
+from fathom.sim.world.scenario import Scenario, plan_of, tell
+from fathom.sim.world.world import World
 
 PODS = Resource("", "v1", "pods")
 READINESS = {"tcpSocket": {"port": 80}, "periodSeconds": 10}

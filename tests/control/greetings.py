@@ -19,7 +19,7 @@ from fathom.model.decision import Decision, Outcome, Table
 from fathom.model.objects import Key, Obj, lookup, metadata
 from fathom.seams.process import Inside
 from fathom.seams.seam import Ask
-from fathom.sim.world import World
+from fathom.sim.world.world import World
 
 EXAMPLES = Path(__file__).parents[2] / "docs" / "examples"
 DEFINITIONS = Resource("apiextensions.k8s.io", "v1", "customresourcedefinitions", namespaced=False)

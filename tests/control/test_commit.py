@@ -12,8 +12,8 @@ from fathom.control.kit import Kit
 from fathom.control.plan import Delete, Plan, target
 from fathom.control.watches import CONFIG_MAP, Primary
 from fathom.model.objects import Key, metadata
-from fathom.sim.faults import HoldWatch, LoseReply, Partition, Refuse, SlowReply
-from fathom.sim.world import World
+from fathom.sim.world.faults import HoldWatch, LoseReply, Partition, Refuse, SlowReply
+from fathom.sim.world.world import World
 
 QUOTAS = Resource("", "v1", "resourcequotas")
 POSTS = "POST /api/v1/namespaces/default/configmaps"

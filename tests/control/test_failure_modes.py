@@ -30,7 +30,8 @@ from fathom.control.retry import Retry
 from fathom.control.watches import CONFIG_MAP, NODE, Kind, Primary, Related
 from fathom.model.conditions import conditions_of, find_condition
 from fathom.model.objects import Key, Obj, metadata, uid_of
-from fathom.sim.faults import (
+from fathom.sim.world.fault_menu import Menu, draw
+from fathom.sim.world.faults import (
     AnyFault,
     Crash,
     CrashAtWrite,
@@ -40,9 +41,8 @@ from fathom.sim.faults import (
     Pause,
     Refuse,
 )
-from fathom.sim.invariants import Checker, Seen
-from fathom.sim.menu import Menu, draw
-from fathom.sim.world import World
+from fathom.sim.world.invariants import Checker, Seen
+from fathom.sim.world.world import World
 
 QUOTAS = Resource("", "v1", "resourcequotas")
 NODES = Resource("", "v1", "nodes", namespaced=False)

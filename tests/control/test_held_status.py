@@ -13,11 +13,11 @@ from fathom.control.plan import Create, Plan
 from fathom.control.watches import DEPLOYMENT, NODE, SECRET, Primary, Related
 from fathom.model.conditions import conditions_of, differ_in_numbers, find_condition
 from fathom.model.objects import Key, Obj, metadata
-from fathom.sim.checkers.rewrites import differs_in_numbers
-from fathom.sim.faults import AnyFault, HoldWatch, Refuse
-from fathom.sim.invariants import Checker, Found, Seen
+from fathom.sim.checkers.status_rewrites import differs_in_numbers
 from fathom.sim.scenarios.real import deployment
-from fathom.sim.world import World
+from fathom.sim.world.faults import AnyFault, HoldWatch, Refuse
+from fathom.sim.world.invariants import Checker, Found, Seen
+from fathom.sim.world.world import World
 
 DEPLOYMENTS = Resource("apps", "v1", "deployments")
 HELD_S = 90.0

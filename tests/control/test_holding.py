@@ -13,8 +13,8 @@ from fathom.control.kit import Kit
 from fathom.control.plan import OWN_WRITES, Create, Delete, Plan, target
 from fathom.control.watches import CONFIG_MAP, NODE, SECRET, Primary, Related
 from fathom.model.objects import Key, Obj, metadata
-from fathom.sim.faults import Refuse
-from fathom.sim.world import World
+from fathom.sim.world.faults import Refuse
+from fathom.sim.world.world import World
 
 MAP = Key("default", "m")
 NEVER_S = 1000.0  # No bookmark comes within a story.

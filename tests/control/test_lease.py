@@ -29,10 +29,10 @@ from fathom.control.lease import (
 from fathom.model.objects import Key, Obj, lookup, metadata
 from fathom.seams.process import Inside
 from fathom.seams.seam import Ask, Reply, Stream
-from fathom.sim.faults import AnyFault, LoseReply, LoseRequest, Partition, Pause, Skew
-from fathom.sim.invariants import Checker, Seen
-from fathom.sim.menu import Menu, draw
-from fathom.sim.world import World
+from fathom.sim.world.fault_menu import Menu, draw
+from fathom.sim.world.faults import AnyFault, LoseReply, LoseRequest, Partition, Pause, Skew
+from fathom.sim.world.invariants import Checker, Seen
+from fathom.sim.world.world import World
 
 LEASE = Key("default", "leader")
 MAPS = Resource("", "v1", "configmaps")

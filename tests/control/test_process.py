@@ -23,8 +23,8 @@ from fathom.control.kit import Kit
 from fathom.control.lease import LEASES
 from fathom.control.watches import CONFIG_MAP, Primary
 from fathom.model.objects import Key, lookup, metadata
-from fathom.sim.invariants import Checker, Seen
-from fathom.sim.world import World
+from fathom.sim.world.invariants import Checker, Seen
+from fathom.sim.world.world import World
 
 
 async def ready(world: World, *names: str, within_s: float = 20) -> None:

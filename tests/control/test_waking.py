@@ -36,7 +36,7 @@ from fathom.control.watches import (
 )
 from fathom.model.objects import Key, Obj, labels_of, metadata
 from fathom.seams.process import NoEntry
-from fathom.sim.world import World
+from fathom.sim.world.world import World
 
 
 def nothing() -> Snapshot:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
 
-from fathom.sim.chronicle import Chronicle
-from fathom.sim.faults import AnyFault
-from fathom.sim.invariants import Checker
-from fathom.sim.menu import Menu
-from fathom.sim.scenario import Plan, Scenario, Telling
-from fathom.sim.violation import Violation
-from fathom.sim.world import World
+from fathom.sim.report.chronicle import Chronicle
+from fathom.sim.world.fault_menu import Menu
+from fathom.sim.world.faults import AnyFault
+from fathom.sim.world.invariants import Checker
+from fathom.sim.world.scenario import RunPlan, Scenario, Telling
+from fathom.sim.world.violation import Violation
+from fathom.sim.world.world import World
 
 Story = Callable[[World], Awaitable[None]]
 
@@ -32,7 +32,7 @@ def violation_of(
         servers=servers,
         checkers=lambda: checkers,
     )
-    plan = Plan(scenario="test", seed=seed, faults=tuple(faults))
+    plan = RunPlan(scenario="test", seed=seed, faults=tuple(faults))
     return Telling(scenario, plan, chronicle=chronicle).run().violation
 
 

@@ -14,7 +14,7 @@ from fathom.sim.scenarios.jobs import JOBS, job
 from fathom.sim.scenarios.objects import PODS, REPLICA_SETS, replica_set, template
 from fathom.sim.scenarios.staff import come_to_rest, employ
 from fathom.sim.scenarios.workloads import DEPLOYMENTS, deployment
-from fathom.sim.world import World
+from fathom.sim.world.world import World
 
 
 def names(world: World) -> list[str]:

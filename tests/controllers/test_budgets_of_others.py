@@ -11,7 +11,7 @@ from fathom.model.objects import Key, Obj, lookup
 from fathom.sim.scenarios.jobs import JOBS, job
 from fathom.sim.scenarios.objects import PODS, template
 from fathom.sim.scenarios.staff import come_to_rest, employ
-from fathom.sim.world import World
+from fathom.sim.world.world import World
 
 BUDGETS = Resource("policy", "v1", "poddisruptionbudgets")
 STATEFUL_SETS = Resource("apps", "v1", "statefulsets")

@@ -13,10 +13,10 @@ from fathom.controllers.progress.last_actions import last_error
 from fathom.controllers.progress.pod_stages import SERVING, stand_of
 from fathom.model.conditions import conditions_of, find_condition
 from fathom.model.objects import Key, Obj, lookup
-from fathom.sim.invariants import Checker, Found, Seen
 from fathom.sim.scenarios.real import DEPLOYMENTS, employ_cluster
 from fathom.sim.scenarios.real import deployment as probed
-from fathom.sim.world import World
+from fathom.sim.world.invariants import Checker, Found, Seen
+from fathom.sim.world.world import World
 
 pytestmark = pytest.mark.slow
 

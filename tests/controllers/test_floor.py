@@ -16,7 +16,7 @@ from fathom.control.watches import DEPLOYMENT, POD, REPLICA_SET
 from fathom.controllers.deployment.controller import Deployments
 from fathom.controllers.leader_min_revision import LeaderMinRevision
 from fathom.controllers.replicaset.controller import ReplicaSets
-from fathom.sim.world import World
+from fathom.sim.world.world import World
 
 
 class Store:

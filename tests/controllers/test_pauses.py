@@ -12,7 +12,7 @@ from fathom.controllers.replicaset.controller import ReplicaSets
 from fathom.model.objects import Key, Obj, lookup
 from fathom.sim.scenarios.staff import employ
 from fathom.sim.scenarios.workloads import DEPLOYMENTS, deployment
-from fathom.sim.world import World
+from fathom.sim.world.world import World
 
 OVERRIDES = Resource("fathom.dev", "v1alpha1", "scheduleroverrides")
 NOW_NS = NOW_S * 1_000_000_000

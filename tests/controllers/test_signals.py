@@ -30,9 +30,9 @@ from fathom.model.objects import Key, Obj, key_of
 from fathom.model.times import SECOND_NS
 from fathom.schedule.loop.process import SchedulerProcess
 from fathom.seams.log import NoLog
-from fathom.sim.faults import LoseReply, LoseRequest, Partition, Refuse
 from fathom.sim.scenarios.real import DEPLOYMENTS, MANAGERS, SCHEDULERS, deployment, employ_cluster
-from fathom.sim.world import World
+from fathom.sim.world.faults import LoseReply, LoseRequest, Partition, Refuse
+from fathom.sim.world.world import World
 
 pytestmark = pytest.mark.slow
 

@@ -11,9 +11,9 @@ from tests.control.worlds import told
 from fathom.client.api import Resource
 from fathom.model.conditions import conditions_of
 from fathom.model.objects import Key, Obj, lookup
-from fathom.sim.faults import AnyFault, Partition
 from fathom.sim.scenarios.real import DEPLOYMENTS, NODES, deployment, employ_cluster, until_ready
-from fathom.sim.world import World
+from fathom.sim.world.faults import AnyFault, Partition
+from fathom.sim.world.world import World
 
 pytestmark = pytest.mark.slow
 

@@ -8,14 +8,14 @@ from fathom.client.outcomes import Committed
 from fathom.model.objects import Key, key_of, lookup, uid_of
 from fathom.schedule.loop.state import SchedulerState
 from fathom.schedule.loop.watched_kinds import RESERVATION
-from fathom.sim.faults import LoseReply, Refuse, SlowReply
-from fathom.sim.invariants import RESERVATIONS
-from fathom.sim.running import run_controllers
 from fathom.sim.scenarios.objects import NODES, PODS
 from fathom.sim.scenarios.preempting import OURS
 from fathom.sim.scenarios.scheduling import CLASSES, QUOTAS, node, pod, quota, run_scheduler
 from fathom.sim.standins.agent import Agent
-from fathom.sim.world import World
+from fathom.sim.world.controllers import run_controllers
+from fathom.sim.world.faults import LoseReply, Refuse, SlowReply
+from fathom.sim.world.invariants import RESERVATIONS
+from fathom.sim.world.world import World
 
 HIGH = Key("default", "important")
 LATE_S = 6.0

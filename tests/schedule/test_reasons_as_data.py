@@ -17,10 +17,10 @@ from fathom.controllers.replicaset.controller import ReplicaSets
 from fathom.kinds.workload_progress import PROGRESS
 from fathom.model.conditions import conditions_of
 from fathom.model.objects import Key, Obj, lookup
-from fathom.sim.running import run_controllers
 from fathom.sim.scenarios.objects import NODES, PODS, REPLICA_SETS
 from fathom.sim.scenarios.scheduling import node, pod, run_scheduler
-from fathom.sim.world import World
+from fathom.sim.world.controllers import run_controllers
+from fathom.sim.world.world import World
 
 HOST = "kubernetes.io/hostname"
 WEB = Key("default", "replicaset-web")

@@ -11,12 +11,12 @@ from fathom.kinds.policy_rollout import Observer
 from fathom.model.objects import Key, Obj, lookup
 from fathom.schedule.policy_rollout.controller import PolicyRollouts
 from fathom.schedule.policy_rollout.plan import plan_rollout
-from fathom.sim.faults import AnyFault, Crash, HoldWatch, Pause, Refuse
-from fathom.sim.invariants import Checker, Found, Seen
-from fathom.sim.running import run_controllers
 from fathom.sim.scenarios.objects import NODES
 from fathom.sim.scenarios.scheduling import POLICIES, ROLLOUTS, node, own, run_scheduler
-from fathom.sim.world import World
+from fathom.sim.world.controllers import run_controllers
+from fathom.sim.world.faults import AnyFault, Crash, HoldWatch, Pause, Refuse
+from fathom.sim.world.invariants import Checker, Found, Seen
+from fathom.sim.world.world import World
 
 ROLLOUT = "policyrollouts.fathom.dev"
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from tests.control.worlds import told
 
 from fathom.model.objects import Key, lookup
-from fathom.sim.faults import HoldWatch
 from fathom.sim.scenarios.objects import NODES, PODS
 from fathom.sim.scenarios.scheduling import CLASSES, node, pod, run_scheduler
-from fathom.sim.world import World
+from fathom.sim.world.faults import HoldWatch
+from fathom.sim.world.world import World
 
 
 def test_who_cannot_evict_because_of_a_watch_that_says_nothing_asks_the_server() -> None:

@@ -11,7 +11,7 @@ from fathom.model.objects import Key, lookup
 from fathom.schedule.loop.watched_kinds import QUOTA
 from fathom.sim.scenarios.objects import NODES, PODS
 from fathom.sim.scenarios.scheduling import node, pod, quota, run_scheduler
-from fathom.sim.world import World
+from fathom.sim.world.world import World
 
 NAMESPACES = Resource("", "v1", "namespaces", namespaced=False)
 SOON_S = 10  # The safety timer looks after a minute.

@@ -20,7 +20,7 @@ from fathom.record.segment import HEADER_BYTES, TAPE, ZLIB, Header
 from fathom.record.shelf import directory_of
 from fathom.record.tape import Record
 from fathom.seams.process import Birth
-from fathom.sim.kept import patch_of
+from fathom.sim.report.artifact_head import patch_of
 
 EVIL = "from pathlib import Path\nPath({mark!r}).touch()\n"
 
@@ -107,13 +107,13 @@ def test_agreeing_to_one_of_both_runs_neither(
 
 def test_a_built_in_scenario_needs_no_trust(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["sim", "run", "shared-counter", "--seed", "1", "--json"]) == 0
-    from fathom.sim import report as reports
-    from fathom.sim.artifact import artifact_of, write
-    from fathom.sim.scenario import plan_of
+    from fathom.sim.report import run_report
+    from fathom.sim.report.artifact import artifact_of, write
     from fathom.sim.scenarios import find
+    from fathom.sim.world.scenario import plan_of
 
     scenario = find("shared-counter")
-    report, telling = reports.report(scenario, plan_of(scenario, "1", "random"))
+    report, telling = run_report.report(scenario, plan_of(scenario, "1", "random"))
     write(artifact_of(report, telling), tmp_path / "run.json")
     capsys.readouterr()
     assert run(["replay", str(tmp_path / "run.json"), "--json"]) == 0
@@ -145,7 +145,7 @@ def birth(records: list[Record], **changes: Any) -> list[Record]:
         "fathom.cli.main:run",
         "fathom.cli.entry:main",
         "fathom.supervise:python",
-        "fathom.sim.patches:load",
+        "fathom.sim.search.patches:load",
         "fathom.control.process:import_module",
         "fathom.seams.process:begin.__globals__",
     ],
@@ -239,13 +239,13 @@ def test_a_segment_that_claims_more_bytes_than_there_are_is_read_as_far_as_it_go
 def test_a_runs_log_that_cannot_be_unpacked_is_one_line(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], log: str
 ) -> None:
-    from fathom.sim import report as reports
-    from fathom.sim.artifact import artifact_of, write
-    from fathom.sim.scenario import plan_of
+    from fathom.sim.report import run_report
+    from fathom.sim.report.artifact import artifact_of, write
     from fathom.sim.scenarios import find
+    from fathom.sim.world.scenario import plan_of
 
     scenario = find("shared-counter")
-    report, telling = reports.report(scenario, plan_of(scenario, "1", "random"))
+    report, telling = run_report.report(scenario, plan_of(scenario, "1", "random"))
     artifact = msgspec.structs.replace(artifact_of(report, telling), trace="another", log=log)
     if log == "bomb":
         packed = base64.b64encode(zlib.compress(bytes(1 << 30), 9)).decode()

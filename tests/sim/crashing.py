@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from itertools import count
 
-from fathom.sim.faults import CrashAtWrite
-from fathom.sim.keeping import must_hold
-from fathom.sim.scenario import Plan, Scenario, sweep
+from fathom.sim.report.kept_runs import must_hold
+from fathom.sim.world.faults import CrashAtWrite
+from fathom.sim.world.scenario import RunPlan, Scenario, sweep
 
 
 def survived(
@@ -18,7 +18,7 @@ def survived(
     deaths = 0
     for number in numbers or count(1):
         crash = CrashAtWrite(at_s=0.0, target=process, times=number, for_s=1.0)
-        result = must_hold(scenario, Plan(scenario=scenario.name, seed=seed, faults=(crash,)))
+        result = must_hold(scenario, RunPlan(scenario=scenario.name, seed=seed, faults=(crash,)))
         sweep()
         if not any("crash-at-write" in site for site in result.fired):
             break

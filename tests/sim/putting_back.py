@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from fathom.sim import zoo
-from fathom.sim.patches import load
+from fathom.sim.search.patches import load
 
 T = TypeVar("T")
 

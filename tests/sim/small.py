@@ -10,12 +10,12 @@ from fathom.client.api import Api, Resource
 from fathom.client.events import decode_events
 from fathom.model.objects import Obj, metadata
 from fathom.seams.process import Inside
-from fathom.sim.chronicle import Chronicle
-from fathom.sim.faults import AnyFault
-from fathom.sim.invariants import Checker
-from fathom.sim.menu import Menu
-from fathom.sim.scenario import Plan, Result, Scenario, Strategy, Telling
-from fathom.sim.world import World
+from fathom.sim.report.chronicle import Chronicle
+from fathom.sim.world.fault_menu import Menu
+from fathom.sim.world.faults import AnyFault
+from fathom.sim.world.invariants import Checker
+from fathom.sim.world.scenario import Result, RunPlan, Scenario, Strategy, Telling
+from fathom.sim.world.world import World
 
 CONFIG_MAPS = Resource("", "v1", "configmaps")
 SECRETS = Resource("", "v1", "secrets")
@@ -66,7 +66,7 @@ def telling(
     strategy: Strategy = "random",
     chronicle: Chronicle | None = None,
 ) -> Telling:
-    plan = Plan(scenario=scenario.name, seed=seed, strategy=strategy, faults=tuple(faults))
+    plan = RunPlan(scenario=scenario.name, seed=seed, strategy=strategy, faults=tuple(faults))
     return Telling(scenario, plan, chronicle=chronicle)
 
 

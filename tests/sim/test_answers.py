@@ -10,13 +10,13 @@ from fathom.client.api import Api
 from fathom.model.media_types import MERGE_PATCH
 from fathom.model.objects import Key, Obj
 from fathom.seams.seam import Ask
-from fathom.sim.checkers.answers import AnswersAreTrue
-from fathom.sim.checkers.asked import WritesAreAsAsked
-from fathom.sim.checkers.following import Followed
-from fathom.sim.checkers.past import Past, asked_of
-from fathom.sim.invariants import Seen
+from fathom.sim.checkers.api_answers import AnswersAreTrue
+from fathom.sim.checkers.store_history import StoreHistory, asked_of
+from fathom.sim.checkers.watch_order import WatchOrder
+from fathom.sim.checkers.writes import WritesAreAsAsked
 from fathom.sim.scenarios.basics import CONFIG_MAPS
-from fathom.sim.world import World
+from fathom.sim.world.invariants import Seen
+from fathom.sim.world.world import World
 
 PATH = "/api/v1/namespaces/default/pods"
 
@@ -30,9 +30,9 @@ def seen(revision: int, name: str, old: Obj | None, new: Obj | None, ask: Ask | 
     return Seen("pods", Key("default", name), revision, old, new, 0.0, "somebody", 1, ask=ask)
 
 
-def past() -> Past:
+def past() -> StoreHistory:
     """a came at 5, b at 6; a changed at 7, b went at 8."""
-    found, a, b = Past(()), thing("a"), thing("b")
+    found, a, b = StoreHistory(()), thing("a"), thing("b")
     for change in (seen(5, "a", None, a), seen(6, "b", None, b), seen(7, "a", a, a), seen(8, "b", b, None)):
         found.record(change)
     return found
@@ -41,7 +41,7 @@ def past() -> Past:
 def watch(query: str, *events: tuple[str, Obj], floor: int = 0) -> list[str]:
     asked = asked_of(f"{PATH}?watch=true&{query}")
     assert asked is not None
-    followed = Followed(past(), asked, floor)
+    followed = WatchOrder(past(), asked, floor)
     return [wrong for event in events if (wrong := followed.take(*event)) is not None]
 
 

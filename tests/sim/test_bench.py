@@ -7,7 +7,7 @@ import json
 import pytest
 
 from fathom.cli.main import run
-from fathom.sim.bench import Size, measure
+from fathom.sim.search.bench import Size, measure
 
 
 def test_every_pod_runs_and_every_figure_is_there(capsys: pytest.CaptureFixture[str]) -> None:

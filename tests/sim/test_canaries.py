@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from fathom.model.objects import Key, lookup
 from fathom.schedule.policy_rollout.controller import LOOK_S, PolicyRollouts
-from fathom.sim.menu import Menu
-from fathom.sim.running import run_controllers
-from fathom.sim.scenario import scenario
 from fathom.sim.scenarios.objects import NODES, PODS
 from fathom.sim.scenarios.scheduling import POLICIES, ROLLOUTS, node, own, pod, run_scheduler
-from fathom.sim.world import World
+from fathom.sim.world.controllers import run_controllers
+from fathom.sim.world.fault_menu import Menu
+from fathom.sim.world.scenario import scenario
+from fathom.sim.world.world import World
 
 
 @scenario(Menu(processes=("scheduler-1",), most=0))

@@ -6,7 +6,7 @@ from typing import Any
 
 from fathom.model.objects import Key, Obj
 from fathom.sim.checkers.capacity import LedgerIsTheSum, NobodyIsBoundBeyondALimit
-from fathom.sim.invariants import Checker, Finding, Seen
+from fathom.sim.world.invariants import Checker, Finding, Seen
 
 BOOKS = "nodeledgers.fathom.dev"
 

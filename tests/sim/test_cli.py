@@ -37,8 +37,8 @@ Api.update = blind
 '''
 
 OWN = '''
-from fathom.sim.menu import Menu
-from fathom.sim.scenario import scenario
+from fathom.sim.world.fault_menu import Menu
+from fathom.sim.world.scenario import scenario
 
 
 @scenario(Menu(processes=("nobody",)))

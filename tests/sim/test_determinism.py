@@ -21,15 +21,15 @@ from tests.sim.small import CONFIG_MAPS, config_map, passes, running, story, tel
 
 from fathom.client.api import Api
 from fathom.seams.process import Inside
-from fathom.sim.chronicle import Asked, Chronicle
-from fathom.sim.faults import AnyFault, CrashAtWrite, LoseReply
-from fathom.sim.scenario import Telling, plan_of, tell
+from fathom.sim.report.chronicle import Chronicle, RequestSent
 from fathom.sim.scenarios import SCENARIOS
-from fathom.sim.world import World
+from fathom.sim.world.faults import AnyFault, CrashAtWrite, LoseReply
+from fathom.sim.world.scenario import Telling, plan_of, tell
+from fathom.sim.world.world import World
 
 TWIN = """
 import sys, random
-from fathom.sim.scenario import Telling, plan_of, tell
+from fathom.sim.world.scenario import Telling, plan_of, tell
 from fathom.sim.scenarios import find
 noise = [object() for _ in range(int(sys.argv[1]) * 1000)]
 for name in ("shared-counter", "followers"):
@@ -179,7 +179,7 @@ def test_taking_a_fault_away_does_not_move_what_it_did_not_touch() -> None:
         return [
             (event.at_ns, event.target)
             for event in chronicle.events
-            if isinstance(event, Asked) and event.process == "right" and event.number == 1
+            if isinstance(event, RequestSent) and event.process == "right" and event.number == 1
         ]
 
     assert moments([]) == moments(

@@ -8,9 +8,18 @@ import msgspec
 import pytest
 
 from fathom.seams.seam import Ask
-from fathom.sim.faults import AnyFault, Crash, CrashAtWrite, LoseReply, Partition, Refuse, Skew, sentence
-from fathom.sim.inforce import shape
-from fathom.sim.menu import MAKERS, Menu, draw
+from fathom.sim.world.active_faults import shape
+from fathom.sim.world.fault_menu import MAKERS, Menu, draw
+from fathom.sim.world.faults import (
+    AnyFault,
+    Crash,
+    CrashAtWrite,
+    LoseReply,
+    Partition,
+    Refuse,
+    Skew,
+    sentence,
+)
 
 MENU = Menu(
     processes=("scheduler", "repair"),

@@ -11,14 +11,14 @@ from fathom.client.outcomes import Committed
 from fathom.model.objects import Obj
 from fathom.seams.process import Inside
 from fathom.sim.checkers.ledgers import QuotaIsTheSum
-from fathom.sim.faults import Skew, StaleServer
-from fathom.sim.keeping import must_hold
-from fathom.sim.scenario import plan_of
+from fathom.sim.report.kept_runs import must_hold
 from fathom.sim.scenarios import SCENARIOS
 from fathom.sim.scenarios.basics import CONFIG_MAPS
 from fathom.sim.scenarios.quotas import QUOTAS
 from fathom.sim.scenarios.real import DEPLOYMENTS, NODES, deployment, employ_cluster, until_ready
-from fathom.sim.world import World
+from fathom.sim.world.faults import Skew, StaleServer
+from fathom.sim.world.scenario import plan_of
+from fathom.sim.world.world import World
 
 
 def room(count: int) -> Obj:

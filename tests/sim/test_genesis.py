@@ -6,10 +6,10 @@ from tests.sim.small import passes, story
 
 from fathom.api.auth.bootstrap import bootstrap_objects
 from fathom.model.objects import Key, metadata
-from fathom.sim.engine import Engine
-from fathom.sim.genesis import genesis_of, puts
-from fathom.sim.keys import world_key
-from fathom.sim.world import World
+from fathom.sim.world.engine import Engine
+from fathom.sim.world.initial_cluster import genesis_of, puts
+from fathom.sim.world.signing_key import world_key
+from fathom.sim.world.world import World
 
 
 def test_everything_a_cluster_starts_with_is_there_and_the_server_adds_nothing() -> None:

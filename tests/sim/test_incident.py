@@ -7,14 +7,14 @@ from pathlib import Path
 import pytest
 from tests.sim.putting_back import in_a_child
 
-from fathom.sim.report import Report, report
-from fathom.sim.scenario import plan_of
+from fathom.sim.report.run_report import RunReport, report
 from fathom.sim.scenarios.duplicate import duplicate_reservation
+from fathom.sim.world.scenario import plan_of
 
 BUG = "second_reservation"
 
 
-def told(seed: str = "82219") -> Report:
+def told(seed: str = "82219") -> RunReport:
     return report(duplicate_reservation, plan_of(duplicate_reservation, seed))[0]
 
 

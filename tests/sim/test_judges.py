@@ -9,14 +9,14 @@ import pytest
 
 from fathom.model.objects import Key, Obj
 from fathom.sim.checkers.available import AvailableIsEarned
-from fathom.sim.checkers.endings import OverWhenNothingRuns
+from fathom.sim.checkers.finished_work import OverWhenNothingRuns
 from fathom.sim.checkers.nodes import UnheardServeNobody
-from fathom.sim.checkers.recreating import OneRevisionAtATime
+from fathom.sim.checkers.recreate_strategy import OneRevisionAtATime
 from fathom.sim.checkers.reservations import WaitedForStaysReserved
-from fathom.sim.checkers.truths import Truth, budgets, policy_rollouts
+from fathom.sim.checkers.statuses import Truth, budgets, policy_rollouts
 from fathom.sim.checkers.workloads import JobsWithinBounds
-from fathom.sim.invariants import RESERVATIONS, Checker, Finding, Seen
-from fathom.sim.world import World
+from fathom.sim.world.invariants import RESERVATIONS, Checker, Finding, Seen
+from fathom.sim.world.world import World
 
 # What is reserved.
 

@@ -7,16 +7,16 @@ import pytest
 from tests.sim.tickets import tickets
 
 from fathom.seams.seam import Ask
-from fathom.sim.faults import AnyFault, CrashAtWrite, Happening, HoldWatch, LoseReply
-from fathom.sim.lineage import Search, in_turn, told
-from fathom.sim.lineage_sites import News, Write, hearers
-from fathom.sim.lineage_wounds import OFTEN, SELDOM, Wound, target_of, wounds
-from fathom.sim.menu import Menu
 from fathom.sim.scenarios import SCENARIOS
+from fathom.sim.search.lineage import Search, in_turn, told
+from fathom.sim.search.lineage_faults import OFTEN, SELDOM, LineageFault, lineage_faults, target_of
+from fathom.sim.search.lineage_sites import NewsSite, WriteSite, hearers
+from fathom.sim.world.fault_menu import Menu
+from fathom.sim.world.faults import AnyFault, CrashAtWrite, Happening, HoldWatch, LoseReply
 
 MENU = Menu(processes=("manager-1", "manager-2", "agent"), kinds=("/pods",), happenings=("blink",))
 BY_ALL = {"pods": frozenset({"manager-", "agent"}), "services": frozenset({"manager-"})}
-CREATE = Write(
+CREATE = WriteSite(
     process="manager-1",
     server="api-1",
     at_s=3.0,
@@ -25,7 +25,7 @@ CREATE = Write(
     resource="pods",
     changed=("pods",),
 )
-PATCH = Write(
+PATCH = WriteSite(
     process="agent",
     server="api-1",
     at_s=4.0,
@@ -35,8 +35,8 @@ PATCH = Write(
 )
 
 
-def named(name: str, struck: Write | News = CREATE, menu: Menu = MENU) -> list[tuple[AnyFault, ...]]:
-    return [wound.faults for wound in wounds(struck, menu, BY_ALL) if wound.name == name]
+def named(name: str, struck: WriteSite | NewsSite = CREATE, menu: Menu = MENU) -> list[tuple[AnyFault, ...]]:
+    return [wound.faults for wound in lineage_faults(struck, menu, BY_ALL) if wound.name == name]
 
 
 def test_a_wound_strikes_whoever_of_several_comes_by() -> None:
@@ -96,34 +96,34 @@ def test_those_who_do_something_else_may_not_hear_of_a_write() -> None:
 
 def test_what_a_story_cannot_have_is_no_wound() -> None:
     menu = Menu(processes=("manager-1",), without=("crash-at-write", "lose-reply", "happening"))
-    kinds = {fault.kind for wound in wounds(CREATE, menu, BY_ALL) for fault in wound.faults}
+    kinds = {fault.kind for wound in lineage_faults(CREATE, menu, BY_ALL) for fault in wound.faults}
     assert kinds.isdisjoint(menu.without)
     assert {"hold-watch", "slow-request", "commit-unknown"} <= kinds
 
 
 def test_news_of_what_the_story_does_not_single_out_is_left_alone() -> None:
-    assert wounds(News("manager-1", "api-1", 2.0, "services"), MENU, BY_ALL) == []
-    assert wounds(News("manager-1", "api-1", 2.0, "pods"), MENU, BY_ALL) != []
+    assert lineage_faults(NewsSite("manager-1", "api-1", 2.0, "services"), MENU, BY_ALL) == []
+    assert lineage_faults(NewsSite("manager-1", "api-1", 2.0, "pods"), MENU, BY_ALL) != []
 
 
 def test_who_hears_of_what_follows_from_the_news() -> None:
-    news = (News("manager-1", "api-1", 1.0, "pods"), News("manager-2", "api-1", 2.0, "pods"))
-    assert hearers((*news, CREATE, News("agent", "api-1", 3.0, "nodes"))) == {
+    news = (NewsSite("manager-1", "api-1", 1.0, "pods"), NewsSite("manager-2", "api-1", 2.0, "pods"))
+    assert hearers((*news, CREATE, NewsSite("agent", "api-1", 3.0, "nodes"))) == {
         "pods": frozenset({"manager-"}),
         "nodes": frozenset({"agent"}),
     }
 
 
-def wound(at_s: float, *, for_s: float = 0.0) -> Wound:
-    return Wound("deaf", OFTEN, (HoldWatch(at_s=at_s, for_s=for_s),))
+def wound(at_s: float, *, for_s: float = 0.0) -> LineageFault:
+    return LineageFault("deaf", OFTEN, (HoldWatch(at_s=at_s, for_s=for_s),))
 
 
 def test_two_wounds_of_one_site_are_apart_and_two_that_last_are_further() -> None:
     assert [wound(3.0).apart_from(wound(at_s)) for at_s in (1.4, 2.0, 4.0, 4.5)] == [True, False, False, True]
     lasting = wound(3.0, for_s=8.0)
     assert [lasting.apart_from(wound(at_s, for_s=8.0)) for at_s in (8.0, 9.0)] == [False, True]
-    assert Wound("happening", SELDOM, (Happening(at_s=0.0),)).lasts
-    elsewhere = Wound("reply", OFTEN, (LoseReply(at_s=3.0),), site=("agent", "POST", "/api/v1/pods"))
+    assert LineageFault("happening", SELDOM, (Happening(at_s=0.0),)).lasts
+    elsewhere = LineageFault("reply", OFTEN, (LoseReply(at_s=3.0),), site=("agent", "POST", "/api/v1/pods"))
     assert lasting.apart_from(elsewhere)
 
 
@@ -150,7 +150,7 @@ def test_heartbeats_are_struck_where_there_is_nothing_else() -> None:
     search = Search(tickets, ("1",))
     (good,) = search.next(4)
     path = "/apis/coordination.k8s.io/v1/namespaces/default/leases"
-    beat = Write("clerk", "api-1", 1.0, "POST", path, "leases.coordination.k8s.io")
+    beat = WriteSite("clerk", "api-1", 1.0, "POST", path, "leases.coordination.k8s.io")
     search.learn(good, [beat])
     assert [path in str(plan.faults) for plan in search.next(2)] == [True, True]
 

@@ -22,7 +22,7 @@ from fathom.client.outcomes import Committed, Conflict, Outcome, Rejected, Unkno
 from fathom.model.objects import Key
 from fathom.seams.process import Inside
 from fathom.seams.streams import Streams
-from fathom.sim.faults import (
+from fathom.sim.world.faults import (
     AnyFault,
     Crash,
     CrashAtWrite,
@@ -35,8 +35,8 @@ from fathom.sim.faults import (
     SlowReply,
     SlowRequest,
 )
-from fathom.sim.oracle import Seeded
-from fathom.sim.world import World
+from fathom.sim.world.oracle import Seeded
+from fathom.sim.world.world import World
 
 
 class Writer:

@@ -14,9 +14,9 @@ from fathom.client.api import Api
 from fathom.client.outcomes import Committed, Outcome, Unknown
 from fathom.seams import domain as domains
 from fathom.seams.process import Inside
-from fathom.sim.faults import AnyFault, Crash, CrashAtWrite, LoseReply, Pause, Rebase, Skew, Stop
-from fathom.sim.process import EPOCH_NS
-from fathom.sim.world import World
+from fathom.sim.world.faults import AnyFault, Crash, CrashAtWrite, LoseReply, Pause, Rebase, Skew, Stop
+from fathom.sim.world.process import EPOCH_NS
+from fathom.sim.world.world import World
 
 
 class Ticker:

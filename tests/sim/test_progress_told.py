@@ -8,9 +8,9 @@ from tests.sim.test_reports import BLIND
 
 from fathom.model.objects import Key, Obj
 from fathom.sim.checkers.progress import ProgressIsOfItsGeneration
-from fathom.sim.checkers.truths import DEPLOYMENTS, PROGRESS, REPLICA_SETS
+from fathom.sim.checkers.statuses import DEPLOYMENTS, PROGRESS, REPLICA_SETS
 from fathom.sim.checkers.workloads import PODS
-from fathom.sim.invariants import Seen
+from fathom.sim.world.invariants import Seen
 
 
 def found(*steps: tuple[str, Obj]) -> Any:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from fathom.sim.report import Report, report
-from fathom.sim.scenario import plan_of
+from fathom.sim.report.run_report import RunReport, report
 from fathom.sim.scenarios.racing import rollback_races_repair
+from fathom.sim.world.scenario import plan_of
 
 EVENTS = (
     "00:01 admit risk-api generation 42",
@@ -17,7 +17,7 @@ EVENTS = (
 )
 
 
-def told(seed: str) -> Report:
+def told(seed: str) -> RunReport:
     return report(rollback_races_repair, plan_of(rollback_races_repair, seed))[0]
 
 

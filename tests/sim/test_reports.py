@@ -11,6 +11,7 @@ from fathom.agent.process import Agent
 from fathom.agent.process import begin as begin_agent
 from fathom.model.objects import Key, Obj, uid_of
 from fathom.seams.seam import Ask
+from fathom.sim.checkers.conditions import ConditionsStayAsTheyAre
 from fathom.sim.checkers.containers import (
     InitComesFirst,
     NothingRunsUnwanted,
@@ -18,11 +19,10 @@ from fathom.sim.checkers.containers import (
     RestartsAreSpaced,
 )
 from fathom.sim.checkers.leaders import LeasesAreHeldOut
-from fathom.sim.checkers.said import ConditionsStayAsTheyAre
-from fathom.sim.invariants import Checker, Seen
 from fathom.sim.scenarios.nodes import OneFailureIsNone, scripted
 from fathom.sim.scenarios.objects import PODS
-from fathom.sim.world import World
+from fathom.sim.world.invariants import Checker, Seen
+from fathom.sim.world.world import World
 
 BLIND = Ask("PATCH", "/api/v1/namespaces/default/pods/p/status", {"status": {"conditions": []}})
 

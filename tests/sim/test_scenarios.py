@@ -6,11 +6,11 @@ from __future__ import annotations
 import pytest
 from tests.sim.crashing import survived
 
-from fathom.sim.keeping import must_hold
-from fathom.sim.scenario import Strategy, plan_of
+from fathom.sim.report.kept_runs import must_hold
 from fathom.sim.scenarios import SCENARIOS, crashes, duplicate
 from fathom.sim.scenarios.incident import LEADER
 from fathom.sim.scenarios.staff import AGENT, MANAGERS
+from fathom.sim.world.scenario import Strategy, plan_of
 
 TOLD: tuple[tuple[str, Strategy], ...] = (("1", "random"), ("2", "pct"))  # About a minute of CPU in all.
 

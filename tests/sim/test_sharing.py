@@ -12,10 +12,10 @@ from fathom.client.api import Api
 from fathom.client.events import Event, decode_events
 from fathom.model.objects import Obj
 from fathom.seams.process import Inside
-from fathom.sim.bench import Size, measure
-from fathom.sim.scenario import Telling, plan_of
 from fathom.sim.scenarios import SCENARIOS
-from fathom.sim.world import World
+from fathom.sim.search.bench import Size, measure
+from fathom.sim.world.scenario import Telling, plan_of
+from fathom.sim.world.world import World
 
 
 @pytest.mark.parametrize("name", ["shared-counter", "followers", "replicas"])

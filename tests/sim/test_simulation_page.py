@@ -9,17 +9,17 @@ from typing import Any, get_args
 import pytest
 from tests.sim.tickets import tickets
 
-from fathom.sim import report as reports
-from fathom.sim.artifact import Artifact, artifact_of
 from fathom.sim.checkers import caches, everywhere, workloads
-from fathom.sim.explore import Job, Summary, as_json, explore
-from fathom.sim.faults import AnyFault
-from fathom.sim.invariants import Checker, standard
-from fathom.sim.replaying import as_json as replay_json
-from fathom.sim.replaying import replay
-from fathom.sim.scenario import plan_of
-from fathom.sim.world import World
-from fathom.sim.zooing import Hunted
+from fathom.sim.report import run_report
+from fathom.sim.report.artifact import Artifact, artifact_of
+from fathom.sim.report.replay import as_json as replay_json
+from fathom.sim.report.replay import replay
+from fathom.sim.search.explore import ExploreSummary, Job, as_json, explore
+from fathom.sim.search.zoo_run import Hunted
+from fathom.sim.world.faults import AnyFault
+from fathom.sim.world.invariants import Checker, standard
+from fathom.sim.world.scenario import plan_of
+from fathom.sim.world.world import World
 
 PAGE = (Path(__file__).parents[2] / "docs" / "simulation.md").read_text()
 FLAT = " ".join(PAGE.split())
@@ -55,13 +55,13 @@ def test_the_invariants_are_on_the_page() -> None:
 
 
 @pytest.fixture(scope="module")
-def broken() -> tuple[reports.Report, Any]:
+def broken() -> tuple[run_report.RunReport, Any]:
     found = explore({"tickets": tickets}, [Job("tickets", str(n)) for n in range(50)], stop_at_first=True)
-    return reports.report(tickets, found.violations[0].plan)
+    return run_report.report(tickets, found.violations[0].plan)
 
 
-def test_the_fields_of_a_run_are_on_the_page(broken: tuple[reports.Report, Any]) -> None:
-    said = reports.as_json(broken[0], artifact="x")
+def test_the_fields_of_a_run_are_on_the_page(broken: tuple[run_report.RunReport, Any]) -> None:
+    said = run_report.as_json(broken[0], artifact="x")
     assert words(table("`fathom sim run`:")) == set(said)
     for part in ("violation", "timeline", "causes"):
         row = next(row for row in PAGE.splitlines() if row.startswith(f"| `{part}`"))
@@ -70,10 +70,12 @@ def test_the_fields_of_a_run_are_on_the_page(broken: tuple[reports.Report, Any])
 
 
 def test_the_fields_of_exploring_are_on_the_page() -> None:
-    assert words(table("`fathom sim explore`:")) == set(as_json(Summary()))
+    assert words(table("`fathom sim explore`:")) == set(as_json(ExploreSummary()))
 
 
-def test_the_fields_of_a_file_and_of_its_replay_are_on_the_page(broken: tuple[reports.Report, Any]) -> None:
+def test_the_fields_of_a_file_and_of_its_replay_are_on_the_page(
+    broken: tuple[run_report.RunReport, Any],
+) -> None:
     artifact = artifact_of(*broken)
     assert words(table("## The file of a run")) == set(Artifact.__struct_fields__) - {"format"}
     assert words(table("`fathom replay` of a simulated run:")) == set(

@@ -12,7 +12,7 @@ from fathom.client.events import decode_events
 from fathom.client.outcomes import Committed, Outcome, Unknown
 from fathom.model.objects import Key
 from fathom.seams.process import Inside
-from fathom.sim.faults import (
+from fathom.sim.world.faults import (
     STORE,
     CommitLost,
     CommitUnknown,
@@ -23,7 +23,7 @@ from fathom.sim.faults import (
     Partition,
     StaleServer,
 )
-from fathom.sim.world import World
+from fathom.sim.world.world import World
 
 
 class Reader:

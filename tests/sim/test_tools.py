@@ -16,25 +16,25 @@ from fathom.client.events import decode_events
 from fathom.client.outcomes import Committed
 from fathom.control.owning import owned
 from fathom.seams.process import Inside
-from fathom.sim import artifact as kept
-from fathom.sim.explore import Job, as_json, everyone, explore, in_turn
-from fathom.sim.faults import AnyFault, Crash, HoldWatch, LoseReply, Pause, Skew
-from fathom.sim.invariants import Checker, Finding, Found, Seen
-from fathom.sim.keeping import must_hold
-from fathom.sim.kept import NotAnArtifact, is_artifact
-from fathom.sim.menu import Menu
-from fathom.sim.replaying import replay
-from fathom.sim.report import Cause, as_lines, report
-from fathom.sim.scenario import Plan, Result, Scenario, plan_of, scenario, tell
-from fathom.sim.shrink import shrink
-from fathom.sim.timeline import as_text
-from fathom.sim.world import World
+from fathom.sim.report import artifact as kept
+from fathom.sim.report.artifact_head import NotAnArtifact, is_artifact
+from fathom.sim.report.kept_runs import must_hold
+from fathom.sim.report.replay import replay
+from fathom.sim.report.run_report import ReportedCause, as_lines, report
+from fathom.sim.report.timeline import as_text
+from fathom.sim.search.explore import Job, as_json, everyone, explore, in_turn
+from fathom.sim.search.shrink import shrink
+from fathom.sim.world.fault_menu import Menu
+from fathom.sim.world.faults import AnyFault, Crash, HoldWatch, LoseReply, Pause, Skew
+from fathom.sim.world.invariants import Checker, Finding, Found, Seen
+from fathom.sim.world.scenario import Result, RunPlan, Scenario, plan_of, scenario, tell
+from fathom.sim.world.world import World
 
 STORIES = {tickets.name: tickets}
 
 
-def plan(*faults: AnyFault, scale: int = 8) -> Plan:
-    return Plan(scenario="tickets", seed="1", faults=faults, scale=scale)
+def plan(*faults: AnyFault, scale: int = 8) -> RunPlan:
+    return RunPlan(scenario="tickets", seed="1", faults=faults, scale=scale)
 
 
 LOST = LoseReply(at_s=0, target="clerk", match="POST ", times=3)
@@ -132,9 +132,9 @@ def test_shrinking_leaves_what_is_necessary_and_as_little_of_it_as_will_do() -> 
 
 
 def test_shrinking_does_not_pass_off_another_violation_as_the_same() -> None:
-    told: list[Plan] = []
+    told: list[RunPlan] = []
 
-    def retell(one: Plan) -> Result:
+    def retell(one: RunPlan) -> Result:
         told.append(one)
         result = tell(tickets, one)
         other = (
@@ -304,7 +304,7 @@ def test_a_report_tells_the_story_with_its_causes() -> None:
         "clerk     creates configmap ticket-1, at revision N",
         "BROKEN    one ticket each: clerk drew ticket ticket-1  (because of 3)",
     ]
-    assert told.causes == (Cause(2, "lost reply", "clerk", LOST_WORDS),)
+    assert told.causes == (ReportedCause(2, "lost reply", "clerk", LOST_WORDS),)
     text = "\n".join(as_lines(told, artifact="x.json"))
     assert "tickets, seed 1: BROKEN at" in text
     assert "lose-reply POST /api/v1/configmaps" in text
@@ -346,7 +346,7 @@ def test_a_report_of_one_object_tells_of_its_family() -> None:
         world.process("parent", running(has_children))
         await world.sleep(5)
 
-    told, _ = report(children, Plan(scenario="children", seed="1"))
+    told, _ = report(children, RunPlan(scenario="children", seed="1"))
     names = [re.sub(r", at revision.*", "", line.what) for line in told.timeline]
     assert names[:-1] == [
         "creates configmap owner",
@@ -385,7 +385,7 @@ def test_a_report_names_the_stale_read_and_what_kept_the_news_away() -> None:
         await world.sleep(10)
 
     held = HoldWatch(at_s=1.5, target="reader", match="/configmaps", for_s=20)
-    told, _ = report(late, Plan(scenario="late", seed="1", faults=(held,)))
+    told, _ = report(late, RunPlan(scenario="late", seed="1", faults=(held,)))
     whats = [re.sub(r"revision \d+", "revision N", line.what) for line in told.timeline]
     assert whats == [
         "creates configmap first, at revision N",

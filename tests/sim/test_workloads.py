@@ -7,10 +7,10 @@ import pytest
 from tests.sim.crashing import survived
 from tests.sim.putting_back import ZOO, in_a_child
 
-from fathom.sim.patches import Bug, bugs
-from fathom.sim.scenario import plan_of, sweep, tell
 from fathom.sim.scenarios import SCENARIOS
 from fathom.sim.scenarios.staff import AGENT, MANAGERS
+from fathom.sim.search.patches import Bug, bugs
+from fathom.sim.world.scenario import plan_of, sweep, tell
 
 ROLLOUT = SCENARIOS["a-crash-at-any-write-of-a-rollout"]
 

@@ -11,10 +11,10 @@ from tests.sim.small import CONFIG_MAPS, config_map, passes, story, told
 
 from fathom.client.api import Resource
 from fathom.model.objects import Key, Obj
-from fathom.sim import engine
-from fathom.sim.faults import Happening
-from fathom.sim.invariants import Checker, Finding, Found, Seen
-from fathom.sim.world import World
+from fathom.sim.world import engine
+from fathom.sim.world.faults import Happening
+from fathom.sim.world.invariants import Checker, Finding, Found, Seen
+from fathom.sim.world.world import World
 
 NAMESPACES = Resource("", "v1", "namespaces", namespaced=False)
 

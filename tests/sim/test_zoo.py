@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from tests.sim.putting_back import ZOO, in_a_child
 
-from fathom.sim.patches import Bug, bugs
-from fathom.sim.scenario import plan_of, sweep, tell
 from fathom.sim.scenarios import SCENARIOS
+from fathom.sim.search.patches import Bug, bugs
+from fathom.sim.world.scenario import plan_of, sweep, tell
 
 pytestmark = pytest.mark.live
 

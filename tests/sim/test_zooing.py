@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from fathom.sim.patches import Bug
-from fathom.sim.zooing import Control, Effort, Exploration, Hunted, Visit, median, without
-from fathom.sim.zooreport import as_json, as_lines, gain
+from fathom.sim.report.zoo_report import as_json, as_lines, gain
+from fathom.sim.search.patches import Bug
+from fathom.sim.search.zoo_run import Control, Effort, Exploration, Hunted, Visit, median, without
 
 
 def hunted(name: str, **runs: int | None) -> Hunted:

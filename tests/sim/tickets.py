@@ -9,10 +9,10 @@ from tests.sim.small import CONFIG_MAPS, config_map, running
 from fathom.client.api import Api
 from fathom.client.outcomes import Committed
 from fathom.seams.process import Inside
-from fathom.sim.invariants import Checker, Finding, Found, Seen
-from fathom.sim.menu import Menu
-from fathom.sim.scenario import scenario
-from fathom.sim.world import World
+from fathom.sim.world.fault_menu import Menu
+from fathom.sim.world.invariants import Checker, Finding, Found, Seen
+from fathom.sim.world.scenario import scenario
+from fathom.sim.world.world import World
 
 
 class OneTicket(Checker):

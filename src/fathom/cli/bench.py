@@ -153,7 +153,7 @@ def sim(
 ) -> None:
     """Run simulated clusters, and see how much faster than real time. Needs no server."""
     from fathom.bench.result import this_machine  # noqa: PLC0415
-    from fathom.sim import bench as simulated  # noqa: PLC0415
+    from fathom.sim.search import bench as simulated  # noqa: PLC0415
 
     sizes = [simulated.Size(count, seconds) for count in nodes]
     result = simulated.run_sim(sizes, seed=seed, codec=codec, machine=to_builtins(this_machine()))

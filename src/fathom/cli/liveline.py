@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from fathom.terminal import rewrite_line
 
 if TYPE_CHECKING:
-    from fathom.sim.explore import Summary
+    from fathom.sim.search.explore import ExploreSummary
 
 BAR = 20  # Characters.
 
@@ -32,12 +32,12 @@ def live_line(*, quiet: bool) -> Iterator[Callable[[str], None]]:
 
 
 @contextmanager
-def exploring(total: int | None, *, quiet: bool) -> Iterator[Callable[[Summary], None]]:
+def exploring(total: int | None, *, quiet: bool) -> Iterator[Callable[[ExploreSummary], None]]:
     with live_line(quiet=quiet) as tell:
         yield lambda summary: tell(progress_text(summary, total))
 
 
-def progress_text(summary: Summary, total: int | None) -> str:
+def progress_text(summary: ExploreSummary, total: int | None) -> str:
     """`total` None: nobody knows how many there will be."""
     done = f"{bar(summary.runs, total)} {summary.runs:,}/{total:,}" if total else f"{summary.runs:,}"
     reach = f"{len(summary.coverage)} fault × site  {len(summary.hits)} sometimes"

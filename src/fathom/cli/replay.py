@@ -78,7 +78,7 @@ def replay(
 
 
 def _is_simulated(file: Path) -> bool:
-    from fathom.sim.kept import is_artifact  # noqa: PLC0415
+    from fathom.sim.report.artifact_head import is_artifact  # noqa: PLC0415
 
     return is_artifact(file)
 

@@ -14,15 +14,15 @@ from fathom.cli.liveline import counting, exploring, live_line
 from fathom.cli.problem import ANSWER_IS_NO, INTERRUPTED, Problem
 from fathom.cli.simulated import apply, apply_recorded, chosen, find, print_json, read
 from fathom.cli.simulated import seeds as seeds_of
-from fathom.sim.keeping import FAILURES
+from fathom.sim.report.kept_runs import FAILURES
 from fathom.terminal import say
 
 if TYPE_CHECKING:
-    from fathom.sim.explore import Job
-    from fathom.sim.patches import Bug
-    from fathom.sim.scenario import Plan, Result, Scenario
-    from fathom.sim.twins import Comparison
-    from fathom.sim.zooing import Hunted
+    from fathom.sim.search.determinism_check import TwinComparison
+    from fathom.sim.search.explore import Job
+    from fathom.sim.search.patches import Bug
+    from fathom.sim.search.zoo_run import Hunted
+    from fathom.sim.world.scenario import Result, RunPlan, Scenario
 
 Strategy = Literal["random", "pct", "lineage"]
 
@@ -74,23 +74,23 @@ def run(
     Exits with 0 if everything held, with 1 if not.
     """
     apply(patch)
-    from fathom.sim.scenario import plan_of  # noqa: PLC0415  # After the patch.
+    from fathom.sim.world.scenario import plan_of  # noqa: PLC0415  # After the patch.
 
     found = find(scenario)
     return _tell(found, plan_of(found, seed, strategy), patch=patch, out=out, as_json=as_json)
 
 
-def _tell(scenario: Scenario, plan: Plan, *, patch: Path | None, out: Path, as_json: bool) -> int:
-    from fathom.sim import report as reports  # noqa: PLC0415
-    from fathom.sim.keeping import keep  # noqa: PLC0415
+def _tell(scenario: Scenario, plan: RunPlan, *, patch: Path | None, out: Path, as_json: bool) -> int:
+    from fathom.sim.report import run_report  # noqa: PLC0415
+    from fathom.sim.report.kept_runs import keep  # noqa: PLC0415
 
-    report, telling = reports.report(scenario, plan, patch=str(patch or ""))
-    broken = report.verdict == reports.BROKEN
+    report, telling = run_report.report(scenario, plan, patch=str(patch or ""))
+    broken = report.verdict == run_report.BROKEN
     kept = str(keep(report, telling, patch=patch, out=out).file) if broken else ""
     if as_json:
-        print_json(reports.as_json(report, artifact=kept))
+        print_json(run_report.as_json(report, artifact=kept))
     else:
-        say(*reports.as_lines(report, artifact=kept))
+        say(*run_report.as_lines(report, artifact=kept))
     return ANSWER_IS_NO if broken else 0
 
 
@@ -115,9 +115,9 @@ def explore(
     Exits with 0 if everything held, with 1 if not.
     """
     apply(patch)
-    from fathom.sim import explore as explorer  # noqa: PLC0415  # After the patch.
-    from fathom.sim.cores import WorkerDied, freeze  # noqa: PLC0415
-    from fathom.sim.keeping import keep_some  # noqa: PLC0415
+    from fathom.sim.report.kept_runs import keep_some  # noqa: PLC0415
+    from fathom.sim.search import explore as explorer  # noqa: PLC0415  # After the patch.
+    from fathom.sim.search.cores import WorkerDied, freeze  # noqa: PLC0415
 
     found = {one.name: one for one in chosen(scenario)}
     told = explorer.in_turn if scenario == "all" and not every else explorer.everyone
@@ -152,8 +152,8 @@ def check_determinism(
     Exits with 0 if all are the same, with 1 if not.
     """
     apply(patch)  # Here only to see whether it can be; the twins do it for themselves.
-    from fathom.sim import twins  # noqa: PLC0415
-    from fathom.sim.explore import Job  # noqa: PLC0415
+    from fathom.sim.search import determinism_check  # noqa: PLC0415
+    from fathom.sim.search.explore import Job  # noqa: PLC0415
 
     names = [one.name for one in chosen(scenario)]
     jobs = [
@@ -161,7 +161,9 @@ def check_determinism(
         for index, seed in enumerate(seeds_of(seeds))
     ]
     with counting(len(jobs), "seeds", quiet=as_json) as shown:
-        found = twins.check(jobs, patch=str(patch or ""), progress=lambda so_far: shown(so_far.runs))
+        found = determinism_check.check(
+            jobs, patch=str(patch or ""), progress=lambda so_far: shown(so_far.runs)
+        )
     if as_json:
         print_json(_compared(names, jobs, found))
     else:
@@ -172,7 +174,7 @@ def check_determinism(
     return ANSWER_IS_NO if found.mismatches else 0
 
 
-def _compared(names: list[str], jobs: list[Job], found: Comparison) -> dict[str, object]:
+def _compared(names: list[str], jobs: list[Job], found: TwinComparison) -> dict[str, object]:
     return {
         "seeds": len(jobs),
         "runs": 2 * found.runs,
@@ -215,10 +217,10 @@ def shrink(
     patched = apply_recorded(file, patch, trust=trust)
     import msgspec  # noqa: PLC0415
 
-    from fathom.sim import report as reports  # noqa: PLC0415  # After the patch.
-    from fathom.sim.artifact import artifact_of, write  # noqa: PLC0415
-    from fathom.sim.scenario import sweep, tell  # noqa: PLC0415
-    from fathom.sim.shrink import shrink as shrunken  # noqa: PLC0415
+    from fathom.sim.report import run_report  # noqa: PLC0415  # After the patch.
+    from fathom.sim.report.artifact import artifact_of, write  # noqa: PLC0415
+    from fathom.sim.search.shrink import shrink as shrunken  # noqa: PLC0415
+    from fathom.sim.world.scenario import sweep, tell  # noqa: PLC0415
 
     artifact = read(file)
     scenario = find(artifact.plan.scenario)
@@ -226,21 +228,21 @@ def shrink(
     if first.violation is None:
         raise Problem(f"{file}: nothing is broken in this run any more", exit_code=ANSWER_IS_NO)
 
-    def retell(plan: Plan) -> Result:
+    def retell(plan: RunPlan) -> Result:
         sweep()
         return tell(scenario, plan)
 
     found = shrunken(first, retell, seconds_max=seconds)
-    report, telling = reports.report(scenario, found.result.plan, patch=str(patched or ""))
+    report, telling = run_report.report(scenario, found.result.plan, patch=str(patched or ""))
     target = out or file.with_suffix(".shrunk.json")
     kept = artifact_of(report, telling, patch=patched)
     write(msgspec.structs.replace(kept, patch=artifact.patch if patch is None else kept.patch), target)
     if as_json:
         before = len(artifact.plan.faults)
         more = {"runs": found.runs, "seconds": found.seconds, "proven": found.proven, "faults_before": before}
-        print_json({**reports.as_json(report, artifact=str(target)), **more})
+        print_json({**run_report.as_json(report, artifact=str(target)), **more})
         return 0
-    say(*reports.as_lines(report, artifact=str(target)))
+    say(*run_report.as_lines(report, artifact=str(target)))
     proof = "each proven necessary" if found.proven else "the search was cut off"
     before, after = len(artifact.plan.faults), len(found.result.plan.faults)
     say(f"{before} faults became {after}, {proof}, in {found.runs} runs and {found.seconds:.1f} s")
@@ -273,13 +275,14 @@ def zoo(
     Every strategy stops when it has found the bug. Exits with 0 if all are found and nothing is found without
     them, with 1 if not; Ctrl-C ends it with what there is.
     """
-    from fathom.sim import zooing, zooreport  # noqa: PLC0415
+    from fathom.sim.report import zoo_report  # noqa: PLC0415
+    from fathom.sim.search import zoo_run  # noqa: PLC0415
 
     wanted = _wanted(folder, patch, only)
     everywhere = any(not bug.scenarios for bug in wanted)
-    effort = zooing.Effort(
+    effort = zoo_run.Effort(
         runs_max=runs or (RUNS_EVERYWHERE if everywhere else RUNS),
-        strategies=tuple(one for one in zooing.STRATEGIES if not strategy or one in strategy),
+        strategies=tuple(one for one in zoo_run.STRATEGIES if not strategy or one in strategy),
         repeats=repeats,
         workers=jobs or os.cpu_count() or 1,
         control=control,
@@ -287,21 +290,21 @@ def zoo(
     table = _Table(wanted, quiet=as_json)
     with live_line(quiet=False) as told:
         try:
-            made = zooing.visit(wanted, effort, shown=table.row, told=told)
-        except zooing.NotHunted as error:  # What `fathom sim explore` said.
+            made = zoo_run.visit(wanted, effort, shown=table.row, told=told)
+        except zoo_run.NotHunted as error:  # What `fathom sim explore` said.
             raise Problem(str(error).removeprefix("fathom: error: ")) from error
-    document = zooreport.as_json(made, wanted, effort)
+    document = zoo_report.as_json(made, wanted, effort)
     if as_json:
         print_json(document)
     else:
-        say(*zooreport.as_lines(document))
+        say(*zoo_report.as_lines(document))
     good = document["found"] == document["of"] and not (made.control and made.control.violations)
     return INTERRUPTED if made.interrupted else 0 if good else ANSWER_IS_NO
 
 
 def _wanted(folder: Path | None, patch: Path | None, only: tuple[str, ...]) -> list[Bug]:
     from fathom.sim import zoo as here  # noqa: PLC0415
-    from fathom.sim.patches import BadPatch, bugs, described  # noqa: PLC0415
+    from fathom.sim.search.patches import BadPatch, bugs, described  # noqa: PLC0415
 
     try:
         there = [described(patch)] if patch is not None else bugs(folder or Path(here.__file__).parent)

@@ -10,9 +10,9 @@ from fathom.cli.problem import ANSWER_IS_NO, Problem
 from fathom.terminal import say, say_json
 
 if TYPE_CHECKING:
-    from fathom.sim.artifact import Artifact
-    from fathom.sim.kept import Head, Patch
-    from fathom.sim.scenario import Scenario
+    from fathom.sim.report.artifact import Artifact
+    from fathom.sim.report.artifact_head import Head, PatchHead
+    from fathom.sim.world.scenario import Scenario
 
 # As `--trust`: what a run's file names or carries, and what may be run of it.
 TRUST_PATCH, TRUST_SCENARIO = "patch", "scenario"
@@ -36,7 +36,7 @@ def chosen(names: str) -> list[Scenario]:
 
 
 def seeds(text: str) -> range:
-    from fathom.sim.seeds import BadSeeds, seeds_of  # noqa: PLC0415
+    from fathom.sim.search.seeds import BadSeeds, seeds_of  # noqa: PLC0415
 
     try:
         return seeds_of(text)
@@ -51,8 +51,8 @@ def print_json(document: object) -> None:
 
 
 def read(file: Path) -> Artifact:
-    from fathom.sim.artifact import read  # noqa: PLC0415
-    from fathom.sim.kept import NotAnArtifact  # noqa: PLC0415
+    from fathom.sim.report.artifact import read  # noqa: PLC0415
+    from fathom.sim.report.artifact_head import NotAnArtifact  # noqa: PLC0415
 
     try:
         return read(file)
@@ -66,7 +66,7 @@ def read(file: Path) -> Artifact:
 def apply(patch: Path | None) -> None:
     if patch is None:
         return
-    from fathom.sim.patches import BadPatch, load  # noqa: PLC0415
+    from fathom.sim.search.patches import BadPatch, load  # noqa: PLC0415
 
     try:
         load(patch)
@@ -77,7 +77,7 @@ def apply(patch: Path | None) -> None:
 def apply_recorded(kept: Path, given: Path | None, *, trust: tuple[str, ...]) -> Path | None:
     """The patch that was in force then: given again, or, where that is agreed to, as it was. Nothing is run
     before everything that the run's file makes us run is agreed to."""
-    from fathom.sim.kept import NotAnArtifact, head_of  # noqa: PLC0415
+    from fathom.sim.report.artifact_head import NotAnArtifact, head_of  # noqa: PLC0415
 
     try:
         head = head_of(kept)
@@ -96,8 +96,8 @@ def apply_recorded(kept: Path, given: Path | None, *, trust: tuple[str, ...]) ->
     return file
 
 
-def _is(file: Path, recorded: Patch | None) -> bool:
-    from fathom.sim.kept import patch_of  # noqa: PLC0415
+def _is(file: Path, recorded: PatchHead | None) -> bool:
+    from fathom.sim.report.artifact_head import patch_of  # noqa: PLC0415
 
     return recorded is not None and patch_of(file).sha256 == recorded.sha256
 
@@ -114,7 +114,7 @@ def _unasked(head: Head, given: Path | None, trust: tuple[str, ...]) -> list[str
     return found
 
 
-def _found(recorded: Patch) -> Path:
+def _found(recorded: PatchHead) -> Path:
     file = Path(recorded.file)
     if file.is_file() and _is(file, recorded):
         return file
@@ -133,10 +133,10 @@ def _found(recorded: Patch) -> Path:
 def replay_run(file: Path, *, patch: Path | None, trust: tuple[str, ...], as_json: bool) -> int:
     """See a kept run again: the same inputs, and the same outcome?"""
     patched = apply_recorded(file, patch, trust=trust)
-    from fathom.sim import report as reports  # noqa: PLC0415  # After the patch.
-    from fathom.sim.kept import NotAnArtifact  # noqa: PLC0415
-    from fathom.sim.replaying import as_json as replay_json  # noqa: PLC0415
-    from fathom.sim.replaying import replay  # noqa: PLC0415
+    from fathom.sim.report import run_report  # noqa: PLC0415  # After the patch.
+    from fathom.sim.report.artifact_head import NotAnArtifact  # noqa: PLC0415
+    from fathom.sim.report.replay import as_json as replay_json  # noqa: PLC0415
+    from fathom.sim.report.replay import replay  # noqa: PLC0415
 
     artifact = read(file)
     scenario = find(artifact.plan.scenario)
@@ -153,6 +153,6 @@ def replay_run(file: Path, *, patch: Path | None, trust: tuple[str, ...], as_jso
     if replayed.divergence is not None:
         say(f"NOT reproduced: {replayed.divergence}")
         return code
-    report, _ = reports.report(scenario, artifact.plan, patch=str(patched or ""))
-    say("reproduced, input for input", *reports.as_lines(report))
+    report, _ = run_report.report(scenario, artifact.plan, patch=str(patched or ""))
+    say("reproduced, input for input", *run_report.as_lines(report))
     return code

@@ -4,7 +4,7 @@
     async def test_…(world: World) -> None:        too; @pytest.mark.world(Menu(…)) says what may go wrong
 
 pytest loads this file wherever fathom is installed: so it imports nothing until there is a story to tell.
-What is done with a story is in `storytests`.
+What is done with a story is in `story_tests`.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 if TYPE_CHECKING:
-    from fathom.sim.storytests import StoryTest
-    from fathom.sim.world import World
+    from fathom.sim.pytest_plugin.story_tests import StoryTest
+    from fathom.sim.world.world import World
 
 SEED = "fathom_seed"
 MARK = (
@@ -56,7 +56,7 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", MARK)
     patch = config.getoption("--fathom-patch")
     if patch:
-        from fathom.sim.patches import BadPatch, load  # noqa: PLC0415
+        from fathom.sim.search.patches import BadPatch, load  # noqa: PLC0415
 
         try:
             load(Path(patch))
@@ -65,7 +65,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def _seeds(config: pytest.Config) -> list[str]:
-    from fathom.sim.seeds import BadSeeds, seeds_of  # noqa: PLC0415
+    from fathom.sim.search.seeds import BadSeeds, seeds_of  # noqa: PLC0415
 
     if config.getoption("--fathom-replay"):
         return ["replay"]
@@ -80,10 +80,10 @@ def _seeds(config: pytest.Config) -> list[str]:
 
 def pytest_pycollect_makeitem(collector: pytest.Collector, name: str, obj: object) -> list[StoryTest] | None:
     """Only where it is written: a story that is imported is a test elsewhere, or is not meant to be one."""
-    if "fathom.sim.scenario" not in sys.modules:
+    if "fathom.sim.world.scenario" not in sys.modules:
         return None
-    from fathom.sim.scenario import Scenario  # noqa: PLC0415
-    from fathom.sim.storytests import StoryTest  # noqa: PLC0415
+    from fathom.sim.pytest_plugin.story_tests import StoryTest  # noqa: PLC0415
+    from fathom.sim.world.scenario import Scenario  # noqa: PLC0415
 
     module = getattr(collector, "obj", None)
     if not isinstance(obj, Scenario) or obj.story.__module__ != getattr(module, "__name__", None):
@@ -106,7 +106,7 @@ def fathom_seed(request: pytest.FixtureRequest) -> str:
 @pytest.fixture
 def world(fathom_seed: str) -> World:
     """A world for this test alone. The test is its story: an `async def`, told in virtual time."""
-    from fathom.sim.storytests import NotYet  # noqa: PLC0415
+    from fathom.sim.pytest_plugin.story_tests import NotYet  # noqa: PLC0415
 
     return NotYet()  # type: ignore[return-value]  # The story is given the real one when it is told.
 
@@ -120,7 +120,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
     if SEED not in pyfuncitem.fixturenames:
         return None
-    from fathom.sim.storytests import tell_test  # noqa: PLC0415
+    from fathom.sim.pytest_plugin.story_tests import tell_test  # noqa: PLC0415
 
     tell_test(pyfuncitem)
     return True
@@ -135,19 +135,19 @@ def pytest_runtest_makereport(
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     """A story's own report is enough; where it came from in pytest is of no interest."""
     report = yield
-    if "fathom.sim.storytests" in sys.modules and call.excinfo is not None:
-        from fathom.sim.storytests import Broken, Told  # noqa: PLC0415
+    if "fathom.sim.pytest_plugin.story_tests" in sys.modules and call.excinfo is not None:
+        from fathom.sim.pytest_plugin.story_tests import BrokenStory, ToldStory  # noqa: PLC0415
 
-        if isinstance(call.excinfo.value, Broken):
-            report.longrepr = Told(str(call.excinfo.value))
+        if isinstance(call.excinfo.value, BrokenStory):
+            report.longrepr = ToldStory(str(call.excinfo.value))
     return report
 
 
 @pytest.hookimpl(trylast=True)
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
-    if "fathom.sim.storytests" not in sys.modules:
+    if "fathom.sim.pytest_plugin.story_tests" not in sys.modules:
         return
-    from fathom.sim.storytests import ledger_of  # noqa: PLC0415
+    from fathom.sim.pytest_plugin.story_tests import ledger_of  # noqa: PLC0415
 
     lines = list(_summary(ledger_of(config)))
     if lines:
@@ -157,7 +157,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
 
 
 def _summary(ledger: object) -> Iterator[str]:
-    from fathom.sim.storytests import Ledger  # noqa: PLC0415
+    from fathom.sim.pytest_plugin.story_tests import Ledger  # noqa: PLC0415
 
     assert isinstance(ledger, Ledger)
     if ledger.summary.runs:

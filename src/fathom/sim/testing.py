@@ -11,7 +11,9 @@ from fathom.control.lease import Timing
 from fathom.model.objects import Key, Obj
 from fathom.seams.process import Inside
 from fathom.sim.checkers import everywhere
-from fathom.sim.faults import (
+from fathom.sim.world.controllers import run_controllers
+from fathom.sim.world.fault_menu import Menu
+from fathom.sim.world.faults import (
     STORE,
     AnyFault,
     CommitLost,
@@ -34,11 +36,9 @@ from fathom.sim.faults import (
     StaleServer,
     Stop,
 )
-from fathom.sim.invariants import Checker, Finding, Found, Seen
-from fathom.sim.menu import Menu
-from fathom.sim.running import run_controllers
-from fathom.sim.scenario import Scenario, scenario
-from fathom.sim.world import World
+from fathom.sim.world.invariants import Checker, Finding, Found, Seen
+from fathom.sim.world.scenario import Scenario, scenario
+from fathom.sim.world.world import World
 
 __all__ = [
     "STORE",

@@ -5,12 +5,16 @@
 
 from __future__ import annotations
 
-from fathom.sim.checkers.answers import AnswersAreTrue
-from fathom.sim.checkers.asked import WritesAreAsAsked
+from fathom.sim.checkers.api_answers import AnswersAreTrue
 from fathom.sim.checkers.bindings import BoundWhereItMayBe
 from fathom.sim.checkers.budgets import EvictionsAreAllowed
 from fathom.sim.checkers.caches import CachesAreTrue
 from fathom.sim.checkers.capacity import LedgerIsTheSum, NobodyIsBoundBeyondALimit
+from fathom.sim.checkers.conditions import (
+    ConditionsStayAsTheyAre,
+    GenerationsAreCounted,
+    TimesMoveWithTheirStatus,
+)
 from fathom.sim.checkers.containers import (
     AddressesAreApart,
     InitComesFirst,
@@ -21,7 +25,6 @@ from fathom.sim.checkers.containers import (
 )
 from fathom.sim.checkers.leaders import LeasesAreHeldOut, WritesWithinTheTerm
 from fathom.sim.checkers.ledgers import NoQuotaOverItsLimit, QuotaIsTheSum
-from fathom.sim.checkers.minds import NothingIsLeftInHand, ServersKnowTheStore, SomebodyLeads
 from fathom.sim.checkers.objects import (
     NothingIsOrphaned,
     NothingIsStoredByTrying,
@@ -30,10 +33,11 @@ from fathom.sim.checkers.objects import (
 )
 from fathom.sim.checkers.owners import NothingIsHeldBack, OnlyTheUnownedAreCollected
 from fathom.sim.checkers.progress import ProgressIsOfItsGeneration
-from fathom.sim.checkers.rewrites import StatusIsNotRewritten
-from fathom.sim.checkers.said import ConditionsStayAsTheyAre, GenerationsAreCounted, TimesMoveWithTheirStatus
-from fathom.sim.checkers.truths import WhatIsSaidIsSo
-from fathom.sim.invariants import Checker
+from fathom.sim.checkers.quiet_processes import NothingIsLeftInHand, ServersKnowTheStore, SomebodyLeads
+from fathom.sim.checkers.status_rewrites import StatusIsNotRewritten
+from fathom.sim.checkers.statuses import WhatIsSaidIsSo
+from fathom.sim.checkers.writes import WritesAreAsAsked
+from fathom.sim.world.invariants import Checker
 
 
 def at_home() -> list[Checker]:

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 from fathom.model.objects import Obj, is_deleting, key_of, labels_of, lookup
 from fathom.model.pod_phase import TERMINAL_PHASES
-from fathom.sim.invariants import Checker, Finding, Found, Seen
+from fathom.sim.world.invariants import Checker, Finding, Found, Seen
 
 if TYPE_CHECKING:
-    from fathom.sim.world import World
+    from fathom.sim.world.world import World
 
 # A scheduler may not have heard of what was put on a node lately: the longest that a watch is held back.
 KNOWN_S = 90.0

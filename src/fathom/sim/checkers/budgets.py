@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fathom.model.objects import Key, Obj, is_deleting, labels_of, lookup
 from fathom.model.selectors import LabelSelector
-from fathom.sim.invariants import Checker, Found, Seen
+from fathom.sim.world.invariants import Checker, Found, Seen
 
 BUDGETS = "poddisruptionbudgets.policy"
 # A budget is raised from a view that is at most ten seconds old; the write itself takes a while.

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING
 from fathom.cache.caches import Caches
 from fathom.cache.observer import Failed, HandlerFailed, Happening, Listed, Resumed
 from fathom.model.objects import Key, Obj, key_of, lookup, uid_of
-from fathom.sim.invariants import Checker, Finding, Found, Seen
-from fathom.sim.violation import Violation
+from fathom.sim.world.invariants import Checker, Finding, Found, Seen
+from fathom.sim.world.violation import Violation
 
 if TYPE_CHECKING:
-    from fathom.sim.engine import Engine
-    from fathom.sim.world import World
+    from fathom.sim.world.engine import Engine
+    from fathom.sim.world.world import World
 
 BACK = "informer revision never goes back"
 DEAD = "no ADDED for a dead UID"
@@ -36,7 +36,7 @@ class CachesAreTrue(Checker):
 
     def __init__(self) -> None:
         self.deaths: dict[str, int] = {}  # UID -> the revision that removed it.
-        self.sights: dict[str, Sight] = {}  # By process: of its newest incarnation.
+        self.sights: dict[str, CacheSight] = {}  # By process: of its newest incarnation.
 
     def commit(self, change: Seen) -> Found:
         if change.old is not None and (change.new is None or uid_of(change.new) != uid_of(change.old)):
@@ -51,7 +51,7 @@ class CachesAreTrue(Checker):
                 yield from _differences(world, name, caches)
 
 
-class Sight:
+class CacheSight:
     """Looks over the shoulder of one incarnation's caches. What it sees wrong ends the run."""
 
     def __init__(self, checker: CachesAreTrue, engine: Engine, process: str) -> None:

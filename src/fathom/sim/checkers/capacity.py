@@ -20,10 +20,10 @@ from fathom.model.objects import Obj, lookup, metadata
 from fathom.model.pod_phase import TERMINAL_PHASES
 from fathom.model.podresources import REQUESTS, pod_amounts
 from fathom.model.tenancy import ACCOUNT
-from fathom.sim.invariants import Checker, Finding, Found, Seen
+from fathom.sim.world.invariants import Checker, Finding, Found, Seen
 
 if TYPE_CHECKING:
-    from fathom.sim.world import World
+    from fathom.sim.world.world import World
 
 LEDGERS = frozenset({NODE_BOOKS, TENANT_BOOKS, INTENT_BOOKS})
 

@@ -11,10 +11,10 @@ from fathom.agent.simulated import SimulatedRuntime
 from fathom.model.conditions import is_true
 from fathom.model.objects import Obj, key_of, lookup, uid_of
 from fathom.model.pod_phase import TERMINAL_PHASES
-from fathom.sim.invariants import Checker, Finding, Found, Seen
+from fathom.sim.world.invariants import Checker, Finding, Found, Seen
 
 if TYPE_CHECKING:
-    from fathom.sim.world import World
+    from fathom.sim.world.world import World
 
 # Before it, a clock that is set forward may make up for all waits.
 RESTARTS_MIN = 5

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from fathom.model.objects import Key, Obj, lookup
 from fathom.model.well_known import EPOCH_ANNOTATION, FENCE_HEADER
-from fathom.sim.inforce import DRIVER
-from fathom.sim.invariants import Checker, Finding, Found, Seen
+from fathom.sim.world.active_faults import DRIVER
+from fathom.sim.world.invariants import Checker, Finding, Found, Seen
 
 FENCES = "fences.fathom.dev"
 LEASES = "leases.coordination.k8s.io"

@@ -12,10 +12,10 @@ from fathom.model.objects import Key, Obj, lookup
 from fathom.model.pod_phase import TERMINAL_PHASES
 from fathom.model.podresources import amounts
 from fathom.model.quantity import ZERO
-from fathom.sim.invariants import Checker, Finding, Found, Seen
+from fathom.sim.world.invariants import Checker, Finding, Found, Seen
 
 if TYPE_CHECKING:
-    from fathom.sim.world import World
+    from fathom.sim.world.world import World
 
 
 HOLDING = frozenset({None, "", "Active"})

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 from fathom.model.conditions import is_true
 from fathom.model.objects import Obj, is_deleting, key_of, lookup, metadata
 from fathom.model.pod_phase import TERMINAL_PHASES
-from fathom.sim.invariants import Checker, Finding, Found, Seen
+from fathom.sim.world.invariants import Checker, Finding, Found, Seen
 
 if TYPE_CHECKING:
-    from fathom.sim.world import World
+    from fathom.sim.world.world import World
 
 LEASES, NODE_LEASES = "leases.coordination.k8s.io", "kube-node-lease"
 # Taints that drive pods away, and for how long the store must not have seen the node's lease renewed. Whoever

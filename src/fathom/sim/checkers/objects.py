@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 from fathom.api.watch_cache import REGISTRY
 from fathom.model.objects import Obj, is_deleting, lookup, metadata, uid_of
 from fathom.sim.checkers.capacity import LEDGERS
-from fathom.sim.inforce import DRIVER
-from fathom.sim.invariants import Checker, Finding, Found, Seen
-from fathom.sim.storelink import at_once
+from fathom.sim.world.active_faults import DRIVER
+from fathom.sim.world.invariants import Checker, Finding, Found, Seen
+from fathom.sim.world.store_link import at_once
 
 if TYPE_CHECKING:
-    from fathom.sim.world import World
+    from fathom.sim.world.world import World
 
 # Records of the server itself, which are no objects: they have neither identity nor owners.
 RECORDS = frozenset({"fences.fathom.dev", "ledgers.fathom.dev", *LEDGERS})

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 from fathom.api.watch_cache import REGISTRY
 from fathom.model.objects import Obj, is_deleting, key_of, lookup, metadata, uid_of
 from fathom.sim.checkers.capacity import LEDGERS
-from fathom.sim.invariants import Checker, Finding, Found, Seen
-from fathom.sim.storelink import at_once
+from fathom.sim.world.invariants import Checker, Finding, Found, Seen
+from fathom.sim.world.store_link import at_once
 
 if TYPE_CHECKING:
-    from fathom.sim.world import World
+    from fathom.sim.world.world import World
 
 FOREGROUND, ORPHAN = "foregroundDeletion", "orphan"
 # Records of the server itself: they have neither identity nor owners.

@@ -8,9 +8,9 @@ from itertools import pairwise
 
 from fathom.controllers.deployment.revisions import template_of
 from fathom.model.objects import Obj, lookup, metadata, uid_of
-from fathom.sim.checkers.truths import DEPLOYMENTS, PROGRESS, REPLICA_SETS
+from fathom.sim.checkers.statuses import DEPLOYMENTS, PROGRESS, REPLICA_SETS
 from fathom.sim.checkers.workloads import PODS, owner_uid
-from fathom.sim.invariants import Checker, Found, Seen
+from fathom.sim.world.invariants import Checker, Found, Seen
 
 # The judge's own list: whoever forgets one should be noticed.
 STAGES = ("admitted", "queued", "scheduled", "bound", "starting", "ready", "serving")

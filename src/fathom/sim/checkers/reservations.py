@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from fathom.model.objects import Obj, is_deleting, lookup, uid_of
 from fathom.model.pod_phase import TERMINAL_PHASES
-from fathom.sim.invariants import RESERVATIONS, Checker, Finding, Found, Seen, intent_of
+from fathom.sim.world.invariants import RESERVATIONS, Checker, Finding, Found, Seen, intent_of
 
 HOLDING = frozenset({"", "Active"})
 

@@ -13,10 +13,10 @@ from fathom.controllers.pod_states import is_active, is_ready
 from fathom.model.conditions import find_condition
 from fathom.model.objects import Obj, is_deleting, key_of, labels_of, lookup, metadata, uid_of
 from fathom.sim.checkers.workloads import PODS, owner_uid
-from fathom.sim.invariants import Checker, Finding, Found, Seen
+from fathom.sim.world.invariants import Checker, Finding, Found, Seen
 
 if TYPE_CHECKING:
-    from fathom.sim.world import World
+    from fathom.sim.world.world import World
 
 DEPLOYMENTS, REPLICA_SETS = "deployments.apps", "replicasets.apps"
 

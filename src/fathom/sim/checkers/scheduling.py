@@ -10,11 +10,11 @@ from fathom.model.objects import is_deleting, key_of, lookup
 from fathom.model.pod_phase import is_terminal
 from fathom.schedule.loop.cluster_view import ClusterView
 from fathom.schedule.loop.watched_kinds import KINDS
-from fathom.sim.invariants import Checker, Finding
-from fathom.sim.process import EPOCH_NS
+from fathom.sim.world.invariants import Checker, Finding
+from fathom.sim.world.process import EPOCH_NS
 
 if TYPE_CHECKING:
-    from fathom.sim.world import World
+    from fathom.sim.world.world import World
 
 
 class NoSchedulablePodIdles(Checker):

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from fathom.control.owning import controller_of
 from fathom.model.objects import Key, Obj, is_deleting, lookup, metadata, uid_of
 from fathom.model.pod_phase import TERMINAL_PHASES
-from fathom.sim.invariants import Checker, Finding, Found, Seen
+from fathom.sim.world.invariants import Checker, Finding, Found, Seen
 
 PODS, REPLICA_SETS, JOBS = "pods", "replicasets.apps", "jobs.batch"
 SLOT = "fathom.dev/slot"

@@ -11,7 +11,6 @@ import sys
 import zlib
 from pathlib import Path
 
-from fathom.sim.scenario import Scenario
 from fathom.sim.scenarios import (
     admitting,
     basics,
@@ -54,6 +53,7 @@ from fathom.sim.scenarios import (
     waking,
     workloads,
 )
+from fathom.sim.world.scenario import Scenario
 
 MODULES = (
     basics,

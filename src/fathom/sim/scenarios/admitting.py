@@ -11,12 +11,12 @@ from fathom.controllers.replicaset.controller import ReplicaSets
 from fathom.model.objects import Obj, labels_of, lookup, uid_of
 from fathom.sim.checkers import at_home
 from fathom.sim.checkers.workloads import OnePodPerSlot
-from fathom.sim.invariants import Checker
-from fathom.sim.menu import Menu
-from fathom.sim.scenario import Scenario, scenario
 from fathom.sim.scenarios.objects import PODS, REPLICA_SETS, pod_spec, replica_set
 from fathom.sim.scenarios.staff import MANAGERS, manage
-from fathom.sim.world import World
+from fathom.sim.world.fault_menu import Menu
+from fathom.sim.world.invariants import Checker
+from fathom.sim.world.scenario import Scenario, scenario
+from fathom.sim.world.world import World
 
 NODE = "node-1"
 KINDS = ("/pods", "/replicasets")

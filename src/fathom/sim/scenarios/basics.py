@@ -11,12 +11,12 @@ from fathom.client.outcomes import Committed
 from fathom.model.errors import ApiError
 from fathom.model.objects import Key, Obj, key_of, metadata
 from fathom.seams.process import Inside
-from fathom.sim.checkers.answers import AnswersAreTrue
-from fathom.sim.checkers.asked import WritesAreAsAsked
-from fathom.sim.invariants import Checker, Finding, Found, Seen
-from fathom.sim.menu import Menu
-from fathom.sim.scenario import Scenario, scenario
-from fathom.sim.world import World
+from fathom.sim.checkers.api_answers import AnswersAreTrue
+from fathom.sim.checkers.writes import WritesAreAsAsked
+from fathom.sim.world.fault_menu import Menu
+from fathom.sim.world.invariants import Checker, Finding, Found, Seen
+from fathom.sim.world.scenario import Scenario, scenario
+from fathom.sim.world.world import World
 
 CONFIG_MAPS = Resource("", "v1", "configmaps")
 COUNTER = Key("default", "counter")

@@ -10,7 +10,7 @@ from fathom.sim.scenarios.drains import BUDGETS
 from fathom.sim.scenarios.objects import NODES, PODS
 from fathom.sim.scenarios.scheduling import QUOTAS, own
 from fathom.sim.scenarios.waitsfor import Step, comes, node_of, of_tenant, pod_of, waits_there
-from fathom.sim.world import World
+from fathom.sim.world.world import World
 
 CHOSEN = "room is made by those whom it hurts least"
 # The second of the two is younger, and would go first if nothing else spoke for it.

@@ -7,10 +7,6 @@ from collections.abc import Sequence
 
 from fathom.model.conditions import conditions_of, find_condition
 from fathom.model.objects import Key, Obj, is_deleting, lookup, uid_of
-from fathom.sim.faults import AnyFault, Skew
-from fathom.sim.invariants import Checker, Found, Seen
-from fathom.sim.menu import Menu
-from fathom.sim.scenario import Scenario, scenario
 from fathom.sim.scenarios.real import (
     DEPLOYMENTS,
     MANAGERS,
@@ -22,7 +18,11 @@ from fathom.sim.scenarios.real import (
     standard,
     until_ready,
 )
-from fathom.sim.world import World
+from fathom.sim.world.fault_menu import Menu
+from fathom.sim.world.faults import AnyFault, Skew
+from fathom.sim.world.invariants import Checker, Found, Seen
+from fathom.sim.world.scenario import Scenario, scenario
+from fathom.sim.world.world import World
 
 # Whose clock is set, and by how much: both follow from the seed, so that seeds 0, 1, 2, … go through all.
 WHO = (MANAGERS[0], "api-1", NODES[0], SCHEDULERS[0], NODES[1])

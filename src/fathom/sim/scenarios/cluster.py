@@ -5,9 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from fathom.model.objects import Key, lookup
-from fathom.sim.faults import AnyFault, CrashAtWrite, LoseReply, Partition, Pause
-from fathom.sim.menu import Menu
-from fathom.sim.scenario import Scenario, scenario
 from fathom.sim.scenarios.real import (
     DECIDERS,
     DEPLOYMENTS,
@@ -20,7 +17,10 @@ from fathom.sim.scenarios.real import (
     ready_pods,
     until_ready,
 )
-from fathom.sim.world import World
+from fathom.sim.world.fault_menu import Menu
+from fathom.sim.world.faults import AnyFault, CrashAtWrite, LoseReply, Partition, Pause
+from fathom.sim.world.scenario import Scenario, scenario
+from fathom.sim.world.world import World
 
 KINDS = ("/pods", "/nodes", "/leases", "/replicasets", "/deployments", "/bindingbatches")
 # Nobody who still has something to do is silent for longer: backoffs and open breakers end after 30 s, and a

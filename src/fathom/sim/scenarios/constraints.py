@@ -9,10 +9,6 @@ from fathom.model.objects import Obj, is_deleting, key_of, labels_of, lookup
 from fathom.sim.checkers import at_home
 from fathom.sim.checkers.capacity import held
 from fathom.sim.checkers.scheduling import NoSchedulablePodIdles
-from fathom.sim.invariants import Checker, Finding
-from fathom.sim.menu import Menu
-from fathom.sim.running import run_controllers
-from fathom.sim.scenario import Scenario, scenario
 from fathom.sim.scenarios.objects import NODES, PODS
 from fathom.sim.scenarios.scheduling import (
     KINDS,
@@ -27,7 +23,11 @@ from fathom.sim.scenarios.scheduling import (
 )
 from fathom.sim.scenarios.staff import AGENT, OF_WATCHES, QUIET_S, TIMING, all_but
 from fathom.sim.standins.agent import RUNS_S, Agent
-from fathom.sim.world import World
+from fathom.sim.world.controllers import run_controllers
+from fathom.sim.world.fault_menu import Menu
+from fathom.sim.world.invariants import Checker, Finding
+from fathom.sim.world.scenario import Scenario, scenario
+from fathom.sim.world.world import World
 
 POOLS = {"node-1": "red", "node-2": "blue", "node-3": "red"}
 KEPT, TAINT = "node-3", {"key": "dedicated", "value": "x", "effect": "NoSchedule"}

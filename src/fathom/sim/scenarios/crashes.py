@@ -8,7 +8,7 @@ from fathom.controllers.endpoints.controller import EndpointSlices, EndpointsOfS
 from fathom.controllers.job.controller import Jobs
 from fathom.controllers.replicaset.controller import ReplicaSets
 from fathom.sim.checkers import at_home
-from fathom.sim.checkers.settled import (
+from fathom.sim.checkers.final_state import (
     WhenSettled,
     claims_that_stay,
     claims_without_disk,
@@ -21,10 +21,6 @@ from fathom.sim.checkers.workloads import (
     CountedOnce,
     OnePodPerSlot,
 )
-from fathom.sim.faults import AnyFault, CrashAtWrite
-from fathom.sim.invariants import Checker
-from fathom.sim.menu import Menu
-from fathom.sim.scenario import Scenario, scenario
 from fathom.sim.scenarios.basics import CONFIG_MAPS
 from fathom.sim.scenarios.claims import claim
 from fathom.sim.scenarios.jobs import JOBS, job
@@ -33,7 +29,11 @@ from fathom.sim.scenarios.replicas import look_at_the_end
 from fathom.sim.scenarios.serving import SERVICES, service
 from fathom.sim.scenarios.staff import AGENT, MANAGERS, come_to_rest, employ
 from fathom.sim.standins.cleanup import CLOUD, Cleanup
-from fathom.sim.world import World
+from fathom.sim.world.fault_menu import Menu
+from fathom.sim.world.faults import AnyFault, CrashAtWrite
+from fathom.sim.world.invariants import Checker
+from fathom.sim.world.scenario import Scenario, scenario
+from fathom.sim.world.world import World
 
 # The second manager writes only when the first one has died.
 VICTIMS = (MANAGERS[0], AGENT, "api-1")

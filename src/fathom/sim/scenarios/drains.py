@@ -16,14 +16,14 @@ from fathom.model.objects import Obj, lookup, metadata
 from fathom.sim.checkers import at_home
 from fathom.sim.checkers.rollouts import ChildrenWithinSurge, RolledOut
 from fathom.sim.checkers.workloads import OnePodPerSlot
-from fathom.sim.invariants import Checker
-from fathom.sim.menu import Menu
-from fathom.sim.scenario import Scenario, scenario
 from fathom.sim.scenarios.objects import PODS
 from fathom.sim.scenarios.serving import SERVICES, service
 from fathom.sim.scenarios.staff import AGENT, AT_THE_TOP, MANAGERS, all_but, come_to_rest, employ
 from fathom.sim.scenarios.workloads import DEPLOYMENTS, WORKLOADS, deployment
-from fathom.sim.world import World
+from fathom.sim.world.fault_menu import Menu
+from fathom.sim.world.invariants import Checker
+from fathom.sim.world.scenario import Scenario, scenario
+from fathom.sim.world.world import World
 
 BUDGETS = Resource("policy", "v1", "poddisruptionbudgets")
 KINDS = ("/pods", "/poddisruptionbudgets", "/replicasets", "/deployments", "/endpointslices")

@@ -24,16 +24,16 @@ from fathom.kinds.reservation import GENERATION, SLOT
 from fathom.model.accounts import node_user
 from fathom.model.objects import Key, Obj, lookup
 from fathom.sim.checkers.reservations import WaitedForStaysReserved
-from fathom.sim.faults import AnyFault, Crash, HoldWatch, LoseReply, LoseRequest, SlowRequest
-from fathom.sim.invariants import RESERVATIONS, Checker
-from fathom.sim.menu import Menu
-from fathom.sim.running import run_controllers
-from fathom.sim.scenario import Scenario, scenario
 from fathom.sim.scenarios import preempting
 from fathom.sim.scenarios.incident import LEADER, NEXT, REPAIR, tale
 from fathom.sim.scenarios.objects import PODS, REPLICA_SETS, replica_set
 from fathom.sim.scenarios.scheduling import CLASSES, LEASE, pod, run_scheduler
-from fathom.sim.world import World
+from fathom.sim.world.controllers import run_controllers
+from fathom.sim.world.fault_menu import Menu
+from fathom.sim.world.faults import AnyFault, Crash, HoldWatch, LoseReply, LoseRequest, SlowRequest
+from fathom.sim.world.invariants import RESERVATIONS, Checker
+from fathom.sim.world.scenario import Scenario, scenario
+from fathom.sim.world.world import World
 
 NODE = "node-1"
 # So short that the next leader is there a second after the first one died.

@@ -10,14 +10,14 @@ from fathom.controllers.job.controller import Jobs
 from fathom.model.accounts import node_user
 from fathom.model.objects import Key, Obj, lookup
 from fathom.sim.checkers import at_home
-from fathom.sim.checkers.endings import OverWhenNothingRuns
+from fathom.sim.checkers.finished_work import OverWhenNothingRuns
 from fathom.sim.checkers.workloads import CountedOnce, JobsWithinBounds
-from fathom.sim.invariants import Checker
-from fathom.sim.menu import Menu
-from fathom.sim.scenario import Scenario, scenario
 from fathom.sim.scenarios.jobs import JOBS, job
 from fathom.sim.scenarios.staff import MANAGERS, QUIET_S, manage
-from fathom.sim.world import World
+from fathom.sim.world.fault_menu import Menu
+from fathom.sim.world.invariants import Checker
+from fathom.sim.world.scenario import Scenario, scenario
+from fathom.sim.world.world import World
 
 NODE = "node-1"
 KINDS = ("/pods", "/jobs")

@@ -14,9 +14,6 @@ from __future__ import annotations
 from fathom.client.api import Resource
 from fathom.client.outcomes import Committed
 from fathom.model.objects import Key, Obj, key_of, lookup, uid_of
-from fathom.sim.faults import LoseReply, Partition, Pause, Refuse
-from fathom.sim.menu import Menu
-from fathom.sim.scenario import Scenario, scenario
 from fathom.sim.scenarios.objects import PODS
 from fathom.sim.scenarios.real import (
     DECIDERS,
@@ -32,7 +29,10 @@ from fathom.sim.scenarios.real import (
     until_ready,
 )
 from fathom.sim.scenarios.staff import all_but
-from fathom.sim.world import World
+from fathom.sim.world.fault_menu import Menu
+from fathom.sim.world.faults import LoseReply, Partition, Pause, Refuse
+from fathom.sim.world.scenario import Scenario, scenario
+from fathom.sim.world.world import World
 
 PROPOSALS = Resource("fathom.dev", "v1alpha1", "repairproposals")
 NODE, RESERVATIONS = Resource("", "v1", "nodes", False), Resource("fathom.dev", "v1alpha1", "reservations")

@@ -13,13 +13,13 @@ from fathom.model import accounts
 from fathom.model.objects import Obj, lookup, metadata
 from fathom.model.user import User
 from fathom.sim.checkers import at_home
-from fathom.sim.invariants import Checker, Finding
-from fathom.sim.menu import Menu
-from fathom.sim.scenario import Scenario, scenario
 from fathom.sim.scenarios.objects import REPLICA_SETS, replica_set
 from fathom.sim.scenarios.serving import SERVICES, service
 from fathom.sim.scenarios.staff import MANAGERS, come_to_rest, employ
-from fathom.sim.world import World
+from fathom.sim.world.fault_menu import Menu
+from fathom.sim.world.invariants import Checker, Finding
+from fathom.sim.world.scenario import Scenario, scenario
+from fathom.sim.world.world import World
 
 GATEWAY = "gateway"
 WORKLOADS = ("web", "api")

@@ -10,9 +10,6 @@ from fathom.model.accounts import node_user
 from fathom.model.conditions import conditions_of, find_condition
 from fathom.model.objects import Key, Obj, key_of, lookup, uid_of
 from fathom.model.trust import ANNOTATION
-from fathom.sim.invariants import Checker, Found, Seen
-from fathom.sim.menu import Menu
-from fathom.sim.scenario import Scenario, scenario
 from fathom.sim.scenarios.objects import NODES as NODE_KIND
 from fathom.sim.scenarios.objects import PODS
 from fathom.sim.scenarios.real import (
@@ -25,7 +22,10 @@ from fathom.sim.scenarios.real import (
     standard,
     until_ready,
 )
-from fathom.sim.world import World
+from fathom.sim.world.fault_menu import Menu
+from fathom.sim.world.invariants import Checker, Found, Seen
+from fathom.sim.world.scenario import Scenario, scenario
+from fathom.sim.world.world import World
 
 SOUND, GRAY = NODES[:3], NODES[3:]
 REPLICAS = 15

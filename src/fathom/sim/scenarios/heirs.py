@@ -10,17 +10,17 @@ from fathom.controllers.replicaset.controller import ReplicaSets
 from fathom.model.conditions import conditions_of, set_condition
 from fathom.model.objects import Key, Obj, is_deleting, key_of, lookup, metadata, uid_of
 from fathom.sim.checkers.workloads import owner_uid
-from fathom.sim.faults import AnyFault, Crash, HoldWatch, Pause
-from fathom.sim.invariants import Checker
-from fathom.sim.menu import Menu
-from fathom.sim.running import nudge
-from fathom.sim.scenario import Scenario, scenario
 from fathom.sim.scenarios import workloads
 from fathom.sim.scenarios.objects import NODES, PODS, REPLICA_SETS, node, pod_spec, replica_set
 from fathom.sim.scenarios.staff import AGENT, MANAGERS, come_to_rest, employ, leads
 from fathom.sim.scenarios.workloads import DEPLOYMENTS, KINDS, deployment, let_the_first_lead
 from fathom.sim.standins.agent import Weather
-from fathom.sim.world import World
+from fathom.sim.world.controllers import nudge
+from fathom.sim.world.fault_menu import Menu
+from fathom.sim.world.faults import AnyFault, Crash, HoldWatch, Pause
+from fathom.sim.world.invariants import Checker
+from fathom.sim.world.scenario import Scenario, scenario
+from fathom.sim.world.world import World
 
 LET_GO = "who was let go lives on"
 FAR = "node-far"

@@ -11,13 +11,13 @@ from fathom.control.kit import Kit
 from fathom.control.watches import CONFIG_MAP, SECRET, Primary, Related, Watch
 from fathom.model.objects import Key, Obj, metadata
 from fathom.sim.checkers import at_home
-from fathom.sim.invariants import Checker
-from fathom.sim.menu import Menu
-from fathom.sim.running import run_controllers
-from fathom.sim.scenario import Scenario, scenario
 from fathom.sim.scenarios.basics import CONFIG_MAPS
 from fathom.sim.scenarios.staff import OF_HISTORY, QUIET_S, all_but, move
-from fathom.sim.world import World
+from fathom.sim.world.controllers import run_controllers
+from fathom.sim.world.fault_menu import Menu
+from fathom.sim.world.invariants import Checker
+from fathom.sim.world.scenario import Scenario, scenario
+from fathom.sim.world.world import World
 
 SECRETS = Resource("", "v1", "secrets")
 READERS = ("reads-1", "reads-2")

@@ -18,15 +18,24 @@ from collections.abc import Iterator, Sequence
 from typing import TypeVar
 
 from fathom.model.times import SECOND_NS
-from fathom.sim.chronicle import Asked, Chronicle, Committed, Event, Lived, Said, Took, resource_of
-from fathom.sim.evidence import hearing
-from fathom.sim.invariants import RESERVATIONS
+from fathom.sim.report.chronicle import (
+    Chronicle,
+    ChronicleEvent,
+    CommitSeen,
+    Lived,
+    LogLine,
+    RequestSent,
+    Took,
+    resource_of,
+)
+from fathom.sim.report.evidence import hearing
+from fathom.sim.world.invariants import RESERVATIONS
 
 LEADER, NEXT, REPAIR = "scheduler-1", "scheduler-2", "repair"
 COUNTS = {1: "one reservation", 2: "two reservations"}
 
-E = TypeVar("E", bound=Event)
-Told = tuple[Event, str]
+E = TypeVar("E", bound=ChronicleEvent)
+Told = tuple[ChronicleEvent, str]
 
 
 def tale(chronicle: Chronicle, began_ns: int) -> Sequence[str]:
@@ -41,7 +50,7 @@ class Incident:
         self._chronicle = chronicle
         self._events = [event for event in chronicle.events if event.at_ns >= began_ns]
         self._heard = hearing(chronicle)
-        self._made = [(event, name) for event in self._of(Committed) for name in _created(event)]
+        self._made = [(event, name) for event in self._of(CommitSeen) for name in _created(event)]
         # In the order they were made.
         self.names = {name: f"res-{'abcdefgh'[at]}" for at, (_, name) in enumerate(self._made[:8])}
 
@@ -51,37 +60,37 @@ class Incident:
         first, name = self._made[0]
         yield first, f"scheduler creates reservation {self.names[name]}"
         for event in self._of(Took, first.process):
-            if isinstance(said := self._cause(event), Said) and said.status == 504:
+            if isinstance(said := self._cause(event), LogLine) and said.status == 504:
                 yield event, "API write commits but client sees timeout"
                 break
         for lived in self._of(Lived, first.process):
             if lived.what == "dies":
                 yield lived, "scheduler leader restarts"
                 break
-        for asked in self._of(Asked, NEXT):
+        for asked in self._of(RequestSent, NEXT):
             if asked.method == "POST" and resource_of(asked.target) == RESERVATIONS:
                 yield from self._retry(first, asked)
                 break
 
-    def _retry(self, first: Committed, asked: Asked) -> Iterator[Told]:
+    def _retry(self, first: CommitSeen, asked: RequestSent) -> Iterator[Told]:
         heard = self._heard.get((NEXT, asked.incarnation, RESERVATIONS), [])
         upto = max((revision for event, revision in heard if event < asked.id), default=0)
         yield asked, f"new leader reads {'stale' if upto < first.revision else 'fresh'} reservation cache"
         end = next((event for event in self._events if self._answers(event, asked)), None)
         if end is None:
             return
-        if isinstance(end, Committed):
+        if isinstance(end, CommitSeen):
             yield end, f"new leader retries and creates reservation {self.names[_created(end)[0]]}"
         else:
             yield end, f"new leader retries and meets reservation {self.names[self._made[0][1]]}"
         yield from self._repair(end)
 
-    def _answers(self, event: Event, asked: Asked) -> bool:
+    def _answers(self, event: ChronicleEvent, asked: RequestSent) -> bool:
         """Whether it is what came of the ask, at the server."""
-        done = isinstance(event, Committed) or (isinstance(event, Said) and event.status == 409)
+        done = isinstance(event, CommitSeen) or (isinstance(event, LogLine) and event.status == 409)
         return done and event.id > asked.id and asked in self._chronicle.past_of(event.id)
 
-    def _repair(self, end: Event) -> Iterator[Told]:
+    def _repair(self, end: ChronicleEvent) -> Iterator[Told]:
         """When it next hears of reservations, and of how many it knows then."""
         heard = self._heard.get((REPAIR, 1, RESERVATIONS), [])
         late = [(self._chronicle.events[at], upto) for at, upto in heard]
@@ -98,11 +107,11 @@ class Incident:
             if isinstance(event, kind) and (not process or event.process == process):
                 yield event
 
-    def _cause(self, event: Event) -> Event | None:
+    def _cause(self, event: ChronicleEvent) -> ChronicleEvent | None:
         return self._chronicle.events[event.cause] if event.cause >= 0 else None
 
 
-def _created(event: Committed) -> list[str]:
+def _created(event: CommitSeen) -> list[str]:
     prefix = f"/registry/{RESERVATIONS}/"
     new = [change for change in event.changes if change.previous is None and change.entry is not None]
     return [change.key.rpartition("/")[2] for change in new if change.key.startswith(prefix)]

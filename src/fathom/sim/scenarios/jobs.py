@@ -8,15 +8,15 @@ from fathom.client.api import Resource
 from fathom.controllers.job.controller import Jobs
 from fathom.model.objects import Obj, is_deleting, metadata
 from fathom.sim.checkers import at_home
-from fathom.sim.checkers.settled import WhenSettled, unfinished_jobs
+from fathom.sim.checkers.final_state import WhenSettled, unfinished_jobs
 from fathom.sim.checkers.workloads import CountedOnce, JobsWithinBounds
-from fathom.sim.invariants import Checker
-from fathom.sim.menu import Menu
-from fathom.sim.scenario import Scenario, scenario
 from fathom.sim.scenarios.objects import PODS, pod_spec
 from fathom.sim.scenarios.staff import AGENT, MANAGERS, UNREST, all_but, come_to_rest, employ
 from fathom.sim.standins.agent import RUNS_S, Weather
-from fathom.sim.world import World
+from fathom.sim.world.fault_menu import Menu
+from fathom.sim.world.invariants import Checker
+from fathom.sim.world.scenario import Scenario, scenario
+from fathom.sim.world.world import World
 
 JOBS = Resource("batch", "v1", "jobs")
 KINDS = ("/pods", "/jobs")

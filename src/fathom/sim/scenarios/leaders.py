@@ -7,14 +7,14 @@ from collections.abc import Sequence
 from fathom.controllers.replicaset.controller import ReplicaSets
 from fathom.sim.checkers import at_home
 from fathom.sim.checkers.workloads import ChildrenWithinBounds, OnePodPerSlot
-from fathom.sim.faults import AnyFault, HoldWatch, Pause, SlowRequest, StaleServer
-from fathom.sim.invariants import Checker
-from fathom.sim.menu import Menu
-from fathom.sim.scenario import Scenario, scenario
 from fathom.sim.scenarios.objects import REPLICA_SETS, replica_set
 from fathom.sim.scenarios.replicas import keep_changing, look_at_the_end
 from fathom.sim.scenarios.staff import MANAGERS, OF_PROCESSES, all_but, come_to_rest, employ
-from fathom.sim.world import World
+from fathom.sim.world.fault_menu import Menu
+from fathom.sim.world.faults import AnyFault, HoldWatch, Pause, SlowRequest, StaleServer
+from fathom.sim.world.invariants import Checker
+from fathom.sim.world.scenario import Scenario, scenario
+from fathom.sim.world.world import World
 
 WORKLOADS = ("web", "api")
 

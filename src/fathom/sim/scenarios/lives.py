@@ -15,13 +15,13 @@ from fathom.model.objects import Key, Obj, lookup, metadata
 from fathom.sim.checkers import at_home
 from fathom.sim.checkers.rollouts import OneRevisionPerTemplate
 from fathom.sim.checkers.workloads import OnePodPerSlot
-from fathom.sim.invariants import Checker
-from fathom.sim.menu import Menu
-from fathom.sim.scenario import Scenario, scenario
 from fathom.sim.scenarios.overriding import OVERRIDES, override
 from fathom.sim.scenarios.staff import MANAGERS, QUIET_S, manage
 from fathom.sim.scenarios.workloads import DEPLOYMENTS, deployment
-from fathom.sim.world import World
+from fathom.sim.world.fault_menu import Menu
+from fathom.sim.world.invariants import Checker
+from fathom.sim.world.scenario import Scenario, scenario
+from fathom.sim.world.world import World
 
 NODE = "node-1"
 KINDS = ("/pods", "/replicasets", "/deployments", "/scheduleroverrides")

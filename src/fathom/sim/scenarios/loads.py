@@ -11,11 +11,11 @@ from fathom.controllers.progress.controller import DeploymentProgress
 from fathom.controllers.replicaset.controller import ReplicaSets
 from fathom.model.objects import Key, lookup, metadata
 from fathom.sim.checkers import at_home
-from fathom.sim.menu import Menu
-from fathom.sim.scenario import Scenario, scenario
 from fathom.sim.scenarios.staff import AGENT, AT_THE_TOP, MANAGERS, come_to_rest, employ
 from fathom.sim.scenarios.workloads import AUTOSCALERS, DEPLOYMENTS, autoscaler, deployment
-from fathom.sim.world import World
+from fathom.sim.world.fault_menu import Menu
+from fathom.sim.world.scenario import Scenario, scenario
+from fathom.sim.world.world import World
 
 MOST = 6
 ASKED = "100m"

@@ -8,7 +8,7 @@ from fathom.model.body import encode_json
 from fathom.model.objects import Key, Obj, metadata, with_metadata
 from fathom.seams.seam import Ask
 from fathom.sim.scenarios.basics import CONFIG_MAPS
-from fathom.sim.world import World
+from fathom.sim.world.world import World
 
 SERVICES = Resource("", "v1", "services")
 NAME = "meddled"

@@ -9,10 +9,6 @@ from fathom.client.outcomes import Rejected
 from fathom.controllers.repair.controller import RepairReservations
 from fathom.model.objects import Obj
 from fathom.model.times import SECOND_NS, timestamp
-from fathom.sim.menu import Menu
-from fathom.sim.process import EPOCH_NS
-from fathom.sim.running import run_controllers
-from fathom.sim.scenario import Scenario, scenario
 from fathom.sim.scenarios.failures import RESERVATIONS
 from fathom.sim.scenarios.objects import NODES, PODS
 from fathom.sim.scenarios.scheduling import (
@@ -31,7 +27,11 @@ from fathom.sim.scenarios.scheduling import (
 )
 from fathom.sim.scenarios.staff import AGENT, QUIET_S
 from fathom.sim.standins.agent import Agent
-from fathom.sim.world import World
+from fathom.sim.world.controllers import run_controllers
+from fathom.sim.world.fault_menu import Menu
+from fathom.sim.world.process import EPOCH_NS
+from fathom.sim.world.scenario import Scenario, scenario
+from fathom.sim.world.world import World
 
 FORBIDDEN = 403
 HIGH = (

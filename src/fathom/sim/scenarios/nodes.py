@@ -13,14 +13,14 @@ from fathom.model.conditions import conditions_of, is_true, set_condition
 from fathom.model.objects import Key, Obj, is_deleting, key_of, labels_of, lookup, metadata, uid_of
 from fathom.model.well_known import NODE_LEASE_NAMESPACE
 from fathom.sim.checkers import at_home
-from fathom.sim.checkers.settled import WhenSettled
-from fathom.sim.invariants import Checker, Finding, Found, Seen
-from fathom.sim.menu import Menu
-from fathom.sim.process import EPOCH_NS
-from fathom.sim.scenario import Scenario, scenario
+from fathom.sim.checkers.final_state import WhenSettled
 from fathom.sim.scenarios.objects import NODES, PODS, pod_spec
 from fathom.sim.scenarios.staff import all_but
-from fathom.sim.world import World
+from fathom.sim.world.fault_menu import Menu
+from fathom.sim.world.invariants import Checker, Finding, Found, Seen
+from fathom.sim.world.process import EPOCH_NS
+from fathom.sim.world.scenario import Scenario, scenario
+from fathom.sim.world.world import World
 
 AGENTS = ("node-1", "node-2")
 SCRIPTS = {

@@ -5,10 +5,6 @@ server, which knows, refuses each of them."""
 from __future__ import annotations
 
 from fathom.model.objects import Key, Obj, lookup, uid_of
-from fathom.sim.faults import AnyFault, HoldWatch
-from fathom.sim.menu import Menu
-from fathom.sim.running import run_controllers
-from fathom.sim.scenario import Scenario, scenario
 from fathom.sim.scenarios.objects import NODES, PODS
 from fathom.sim.scenarios.scheduling import (
     KINDS,
@@ -22,7 +18,11 @@ from fathom.sim.scenarios.scheduling import (
 )
 from fathom.sim.scenarios.staff import AGENT, QUIET_S
 from fathom.sim.standins.agent import Agent
-from fathom.sim.world import World
+from fathom.sim.world.controllers import run_controllers
+from fathom.sim.world.fault_menu import Menu
+from fathom.sim.world.faults import AnyFault, HoldWatch
+from fathom.sim.world.scenario import Scenario, scenario
+from fathom.sim.world.world import World
 
 HELD = "example.com/held"
 DEAF_S = 14.0

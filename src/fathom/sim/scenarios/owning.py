@@ -9,15 +9,15 @@ from fathom.client.api import Resource
 from fathom.model.errors import ApiError
 from fathom.model.objects import Key, Obj, is_deleting, key_of, metadata, uid_of
 from fathom.sim.checkers import at_home
-from fathom.sim.menu import Menu
-from fathom.sim.running import run_controllers
-from fathom.sim.scenario import Scenario, scenario
 from fathom.sim.scenarios.basics import CONFIG_MAPS
 from fathom.sim.scenarios.history import READERS, Reader
 from fathom.sim.scenarios.objects import NAMESPACES
 from fathom.sim.scenarios.staff import QUIET_S
-from fathom.sim.storelink import at_once
-from fathom.sim.world import World
+from fathom.sim.world.controllers import run_controllers
+from fathom.sim.world.fault_menu import Menu
+from fathom.sim.world.scenario import Scenario, scenario
+from fathom.sim.world.store_link import at_once
+from fathom.sim.world.world import World
 from fathom.store.protocol import Compacted
 
 SECRETS = Resource("", "v1", "secrets")

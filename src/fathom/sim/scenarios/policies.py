@@ -7,16 +7,16 @@ from collections.abc import Sequence
 
 from fathom.model.objects import Key, Obj, lookup
 from fathom.schedule.policy_rollout.controller import PolicyRollouts
-from fathom.sim.faults import AnyFault, HoldWatch, Refuse
-from fathom.sim.invariants import Checker, Found, Seen
-from fathom.sim.menu import Menu
-from fathom.sim.running import run_controllers
-from fathom.sim.scenario import Scenario, scenario
 from fathom.sim.scenarios.objects import NODES, PODS
 from fathom.sim.scenarios.scheduling import POLICIES, ROLLOUTS, checkers, node, own, pod, run_scheduler
 from fathom.sim.scenarios.staff import AGENT, QUIET_S, TIMING
 from fathom.sim.standins.agent import Agent
-from fathom.sim.world import World
+from fathom.sim.world.controllers import run_controllers
+from fathom.sim.world.fault_menu import Menu
+from fathom.sim.world.faults import AnyFault, HoldWatch, Refuse
+from fathom.sim.world.invariants import Checker, Found, Seen
+from fathom.sim.world.scenario import Scenario, scenario
+from fathom.sim.world.world import World
 
 MANAGERS = ("rollouts-1", "rollouts-2")
 SHARDS = ("scheduler-0of2", "scheduler-1of2")

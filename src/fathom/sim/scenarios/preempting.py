@@ -9,11 +9,6 @@ from fathom.controllers.repair.controller import RepairReservations
 from fathom.model.objects import Key, Obj, is_deleting, key_of, lookup, metadata, uid_of
 from fathom.sim.checkers.capacity import held
 from fathom.sim.checkers.reservations import WaitedForStaysReserved
-from fathom.sim.faults import AnyFault, Crash, HoldWatch, LoseReply, LoseRequest, SlowRequest
-from fathom.sim.invariants import RESERVATIONS, Checker, Finding, Found, Seen
-from fathom.sim.menu import Menu
-from fathom.sim.running import run_controllers
-from fathom.sim.scenario import Scenario, scenario
 from fathom.sim.scenarios import scheduling
 from fathom.sim.scenarios.objects import NODES, PODS
 from fathom.sim.scenarios.scheduling import (
@@ -28,7 +23,12 @@ from fathom.sim.scenarios.scheduling import (
 )
 from fathom.sim.scenarios.staff import AGENT, TIMING, all_but
 from fathom.sim.standins.agent import Agent
-from fathom.sim.world import World
+from fathom.sim.world.controllers import run_controllers
+from fathom.sim.world.fault_menu import Menu
+from fathom.sim.world.faults import AnyFault, Crash, HoldWatch, LoseReply, LoseRequest, SlowRequest
+from fathom.sim.world.invariants import RESERVATIONS, Checker, Finding, Found, Seen
+from fathom.sim.world.scenario import Scenario, scenario
+from fathom.sim.world.world import World
 
 RIVAL, REPAIR = "rival", "repair"
 KINDS = ("/pods", "/reservations", "/nodes", "bindingbatches")

@@ -9,12 +9,12 @@ from fathom.controllers.replicaset.controller import ReplicaSets
 from fathom.model.objects import Obj, key_of, lookup
 from fathom.sim.checkers import at_home
 from fathom.sim.checkers.workloads import ChildrenWithinBounds, OnePodPerSlot
-from fathom.sim.invariants import Checker
-from fathom.sim.menu import Menu
-from fathom.sim.scenario import Scenario, scenario
 from fathom.sim.scenarios.replicas import WORKLOADS, keep_changing, look_at_the_end
 from fathom.sim.scenarios.staff import AGENT, MANAGERS, UNREST, come_to_rest, employ
-from fathom.sim.world import World
+from fathom.sim.world.fault_menu import Menu
+from fathom.sim.world.invariants import Checker
+from fathom.sim.world.scenario import Scenario, scenario
+from fathom.sim.world.world import World
 
 QUOTAS = Resource("", "v1", "resourcequotas")
 LIMITS = Resource("", "v1", "limitranges")

@@ -24,12 +24,17 @@ from fathom.controllers.repair.controller import RepairReservations
 from fathom.model.objects import Key, Obj, is_deleting, lookup, metadata, uid_of, with_metadata
 from fathom.model.times import SECOND_NS
 from fathom.schedule.policy_rollout.controller import PolicyRollouts
-from fathom.sim.chronicle import Asked, Chronicle, Committed, Decided, Event, Lived, Said, Struck, Took
-from fathom.sim.faults import AnyFault, Crash, HoldWatch, LoseReply, LoseRequest
-from fathom.sim.invariants import RESERVATIONS, Checker, Found, Seen
-from fathom.sim.menu import Menu
-from fathom.sim.running import run_controllers
-from fathom.sim.scenario import Scenario, scenario
+from fathom.sim.report.chronicle import (
+    Chronicle,
+    ChronicleEvent,
+    CommitSeen,
+    DecisionMade,
+    Lived,
+    LogLine,
+    RequestSent,
+    Struck,
+    Took,
+)
 from fathom.sim.scenarios import preempting
 from fathom.sim.scenarios.failures import RESERVATIONS as RESERVATION
 from fathom.sim.scenarios.failures import reservation
@@ -49,7 +54,12 @@ from fathom.sim.scenarios.scheduling import (
 )
 from fathom.sim.scenarios.staff import AGENT
 from fathom.sim.standins.agent import Agent
-from fathom.sim.world import World
+from fathom.sim.world.controllers import run_controllers
+from fathom.sim.world.fault_menu import Menu
+from fathom.sim.world.faults import AnyFault, Crash, HoldWatch, LoseReply, LoseRequest
+from fathom.sim.world.invariants import RESERVATIONS, Checker, Found, Seen
+from fathom.sim.world.scenario import Scenario, scenario
+from fathom.sim.world.world import World
 
 LEADER, NEXT = SCHEDULERS
 REPAIR, ROLLING = "repair", "rollouts"
@@ -106,18 +116,20 @@ def tale(chronicle: Chronicle, began_ns: int) -> Sequence[str]:
     ]
 
 
-Finder = Callable[[Event, Chronicle], str]
+Finder = Callable[[ChronicleEvent, Chronicle], str]
 
 
-def _first(find: Finder, events: Sequence[Event], chronicle: Chronicle) -> Iterator[tuple[Event, str]]:
+def _first(
+    find: Finder, events: Sequence[ChronicleEvent], chronicle: Chronicle
+) -> Iterator[tuple[ChronicleEvent, str]]:
     for event in events:
         if line := find(event, chronicle):
             yield event, line
             return
 
 
-def _admitted(event: Event, _: Chronicle) -> str:
-    if not isinstance(event, Committed):
+def _admitted(event: ChronicleEvent, _: Chronicle) -> str:
+    if not isinstance(event, CommitSeen):
         return ""
     made = [
         one.entry.body.obj
@@ -128,35 +140,35 @@ def _admitted(event: Event, _: Chronicle) -> str:
     return f"admit {WORKLOAD} generation {GENERATION}" if GENERATION in numbers else ""
 
 
-def _delayed(event: Event, _: Chronicle) -> str:
+def _delayed(event: ChronicleEvent, _: Chronicle) -> str:
     if isinstance(event, Struck) and isinstance(event.fault, HoldWatch) and "quota" in event.fault.match:
         return f"delay quota watch by {event.fault.for_s:.0f} seconds"
     return ""
 
 
-def _scheduled(event: Event, _: Chronicle) -> str:
+def _scheduled(event: ChronicleEvent, _: Chronicle) -> str:
     named = (
-        isinstance(event, Decided)
+        isinstance(event, DecisionMade)
         and event.process == LEADER
         and event.decision.subject.name == "replica-042"
     )
     return "schedule replica-042" if named else ""
 
 
-def _timed_out(event: Event, chronicle: Chronicle) -> str:
+def _timed_out(event: ChronicleEvent, chronicle: Chronicle) -> str:
     if not isinstance(event, Took) or event.process != LEADER or event.cause < 0:
         return ""
     said = chronicle.events[event.cause]
-    return "timeout binding write after commit" if isinstance(said, Said) and said.status == 504 else ""
+    return "timeout binding write after commit" if isinstance(said, LogLine) and said.status == 504 else ""
 
 
-def _restarted(event: Event, _: Chronicle) -> str:
+def _restarted(event: ChronicleEvent, _: Chronicle) -> str:
     died = isinstance(event, Lived) and event.process == LEADER and event.what == "dies"
     return "restart scheduler leader" if died else ""
 
 
-def _rolled_back(event: Event, _: Chronicle) -> str:
-    if not isinstance(event, Committed):
+def _rolled_back(event: ChronicleEvent, _: Chronicle) -> str:
+    if not isinstance(event, CommitSeen):
         return ""
     for one in event.changes:
         if "/policyrollouts." not in one.key or one.entry is None or one.previous is None:
@@ -167,8 +179,8 @@ def _rolled_back(event: Event, _: Chronicle) -> str:
     return ""
 
 
-def _scanned(event: Event, _: Chronicle) -> str:
-    if not isinstance(event, Asked) or event.process != REPAIR or event.method != "GET":
+def _scanned(event: ChronicleEvent, _: Chronicle) -> str:
+    if not isinstance(event, RequestSent) or event.process != REPAIR or event.method != "GET":
         return ""
     return "repair scans reservations" if event.target.startswith(REPLICA) else ""
 

@@ -13,15 +13,15 @@ from fathom.model.errors import ApiError
 from fathom.model.objects import Key, metadata
 from fathom.seams.process import Inside
 from fathom.sim.checkers import at_home
-from fathom.sim.invariants import Checker
-from fathom.sim.menu import Menu
-from fathom.sim.scenario import Scenario, scenario
 from fathom.sim.scenarios.basics import CONFIG_MAPS
 from fathom.sim.scenarios.meddling import Meddler
 from fathom.sim.scenarios.objects import NAMESPACES
 from fathom.sim.scenarios.staff import OF_HISTORY, all_but, move
-from fathom.sim.storelink import at_once
-from fathom.sim.world import World
+from fathom.sim.world.fault_menu import Menu
+from fathom.sim.world.invariants import Checker
+from fathom.sim.world.scenario import Scenario, scenario
+from fathom.sim.world.store_link import at_once
+from fathom.sim.world.world import World
 
 READERS = ("pages-1", "pages-2", "watches-1", "watches-2")
 SPACES = ("default", "default-2")  # One name begins with the other.

@@ -17,9 +17,9 @@ from fathom.schedule.loop.process import begin as begin_scheduler
 from fathom.sim.checkers import at_home
 from fathom.sim.checkers.nodes import EveryWorkloadIsServed, NoEvictionOnWeakEvidence, OneRunPerPod
 from fathom.sim.checkers.workloads import OnePodPerSlot
-from fathom.sim.invariants import Checker
-from fathom.sim.running import run_controllers
-from fathom.sim.world import World
+from fathom.sim.world.controllers import run_controllers
+from fathom.sim.world.invariants import Checker
+from fathom.sim.world.world import World
 
 DEPLOYMENTS = Resource("apps", "v1", "deployments")
 ZONES = ("zone-a", "zone-b", "zone-c")

@@ -12,19 +12,19 @@ from fathom.controllers.job.controller import Jobs
 from fathom.controllers.progress.controller import DeploymentProgress
 from fathom.controllers.replicaset.controller import ReplicaSets
 from fathom.sim.checkers import at_home
+from fathom.sim.checkers.final_state import WhenSettled, unfinished_jobs
 from fathom.sim.checkers.rollouts import RolledOut
-from fathom.sim.checkers.settled import WhenSettled, unfinished_jobs
 from fathom.sim.checkers.workloads import CountedOnce, JobsWithinBounds, OnePodPerSlot
-from fathom.sim.faults import AnyFault, Refuse
-from fathom.sim.invariants import Checker
-from fathom.sim.menu import Menu
-from fathom.sim.scenario import Scenario, scenario
 from fathom.sim.scenarios.drains import BUDGETS, budget
 from fathom.sim.scenarios.jobs import JOBS, job
 from fathom.sim.scenarios.serving import SERVICES, service
 from fathom.sim.scenarios.staff import MANAGERS, come_to_rest, employ
 from fathom.sim.scenarios.workloads import DEPLOYMENTS, deployment
-from fathom.sim.world import World
+from fathom.sim.world.fault_menu import Menu
+from fathom.sim.world.faults import AnyFault, Refuse
+from fathom.sim.world.invariants import Checker
+from fathom.sim.world.scenario import Scenario, scenario
+from fathom.sim.world.world import World
 
 WRITES = ("POST ", "PATCH ", "DELETE ", "/status")
 KINDS = (

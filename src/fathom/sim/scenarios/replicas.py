@@ -9,11 +9,8 @@ from fathom.controllers.replicaset.controller import ReplicaSets
 from fathom.controllers.replicaset.plan import wanted_of
 from fathom.model.objects import Key, Obj, is_deleting, labels_of, lookup, metadata, uid_of
 from fathom.sim.checkers import at_home
-from fathom.sim.checkers.truths import PROGRESS
+from fathom.sim.checkers.statuses import PROGRESS
 from fathom.sim.checkers.workloads import ChildrenWithinBounds, OnePodPerSlot, SaysWhatItSaw
-from fathom.sim.invariants import Checker
-from fathom.sim.menu import Menu
-from fathom.sim.scenario import Scenario, scenario
 from fathom.sim.scenarios.objects import PODS, REPLICA_SETS, replica_set
 from fathom.sim.scenarios.staff import (
     AGENT,
@@ -26,7 +23,10 @@ from fathom.sim.scenarios.staff import (
     employ,
 )
 from fathom.sim.standins.agent import Weather
-from fathom.sim.world import World
+from fathom.sim.world.fault_menu import Menu
+from fathom.sim.world.invariants import Checker
+from fathom.sim.world.scenario import Scenario, scenario
+from fathom.sim.world.world import World
 
 WORKLOADS = ("web", "api", "db")
 CHANGES = ("shoot", "scale")

@@ -9,17 +9,17 @@ from fathom.controllers.replicaset.controller import ReplicaSets
 from fathom.model.objects import Obj, key_of, labels_of, lookup
 from fathom.sim.checkers.reservations import WaitedForStaysReserved
 from fathom.sim.checkers.workloads import ChildrenWithinBounds, OnePodPerSlot
-from fathom.sim.invariants import Checker
-from fathom.sim.menu import Menu
-from fathom.sim.running import nudge, run_controllers
-from fathom.sim.scenario import Scenario, scenario
 from fathom.sim.scenarios import preempting
 from fathom.sim.scenarios.objects import NODES, REPLICA_SETS, node, replica_set
 from fathom.sim.scenarios.replicas import keep_changing, look_at_the_end
 from fathom.sim.scenarios.scheduling import CLASSES, LEASE, SCHEDULERS, run_scheduler
 from fathom.sim.scenarios.staff import AGENT, MANAGERS, TIMING, UNREST, all_but, employ
 from fathom.sim.standins.agent import Weather
-from fathom.sim.world import World
+from fathom.sim.world.controllers import nudge, run_controllers
+from fathom.sim.world.fault_menu import Menu
+from fathom.sim.world.invariants import Checker
+from fathom.sim.world.scenario import Scenario, scenario
+from fathom.sim.world.world import World
 
 REPAIR = "repair"
 WORKLOADS = ("web", "api")

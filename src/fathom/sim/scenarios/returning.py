@@ -7,10 +7,6 @@ from collections.abc import Sequence
 
 from fathom.model.objects import Obj, labels_of, lookup, uid_of
 from fathom.sim.checkers.nodes import UnheardServeNobody
-from fathom.sim.faults import AnyFault, Partition
-from fathom.sim.invariants import Checker, Found, Seen
-from fathom.sim.menu import Menu
-from fathom.sim.scenario import Scenario, scenario
 from fathom.sim.scenarios.real import (
     DECIDERS,
     DEPLOYMENTS,
@@ -21,7 +17,11 @@ from fathom.sim.scenarios.real import (
     standard,
     until_ready,
 )
-from fathom.sim.world import World
+from fathom.sim.world.fault_menu import Menu
+from fathom.sim.world.faults import AnyFault, Partition
+from fathom.sim.world.invariants import Checker, Found, Seen
+from fathom.sim.world.scenario import Scenario, scenario
+from fathom.sim.world.world import World
 
 QUIET_S = 90.0
 SILENT_AT_S = 20.0

@@ -7,9 +7,6 @@ from collections.abc import Sequence
 from fathom.client.api import Resource
 from fathom.model.objects import Obj, lookup
 from fathom.sim.checkers.rollouts import MinimumAvailable, OneRevisionPerTemplate
-from fathom.sim.invariants import Checker
-from fathom.sim.menu import Menu
-from fathom.sim.scenario import Scenario, scenario
 from fathom.sim.scenarios.failures import RESERVATIONS, reservation
 from fathom.sim.scenarios.real import (
     DECIDERS,
@@ -21,7 +18,10 @@ from fathom.sim.scenarios.real import (
     ready_pods,
     until_ready,
 )
-from fathom.sim.world import World
+from fathom.sim.world.fault_menu import Menu
+from fathom.sim.world.invariants import Checker
+from fathom.sim.world.scenario import Scenario, scenario
+from fathom.sim.world.world import World
 
 QUOTAS = Resource("fathom.dev", "v1alpha1", "tenantquotas", namespaced=False)
 SIMULATED = "fathom.dev/simulated"

@@ -16,19 +16,19 @@ from fathom.schedule.loop.process import SchedulerProcess, SchedulerSettings
 from fathom.schedule.policy_rollout.controller import PolicyRollouts
 from fathom.seams.process import Inside
 from fathom.sim.checkers import at_home
-from fathom.sim.checkers.caches import CachesAreTrue, Sight
+from fathom.sim.checkers.caches import CachesAreTrue, CacheSight
 from fathom.sim.checkers.leaders import WritesWithinTheTerm
 from fathom.sim.checkers.scheduling import NoSchedulablePodIdles
-from fathom.sim.faults import AnyFault, HoldWatch
-from fathom.sim.invariants import Checker
-from fathom.sim.menu import Menu
-from fathom.sim.process import Process
-from fathom.sim.running import run_controllers
-from fathom.sim.scenario import Scenario, scenario
 from fathom.sim.scenarios.objects import NODES, PODS
 from fathom.sim.scenarios.staff import AGENT, OF_WATCHES, QUIET_S, TIMING, all_but
 from fathom.sim.standins.agent import Agent
-from fathom.sim.world import World
+from fathom.sim.world.controllers import run_controllers
+from fathom.sim.world.fault_menu import Menu
+from fathom.sim.world.faults import AnyFault, HoldWatch
+from fathom.sim.world.invariants import Checker
+from fathom.sim.world.process import SimProcess
+from fathom.sim.world.scenario import Scenario, scenario
+from fathom.sim.world.world import World
 
 SCHEDULERS = ("scheduler-1", "scheduler-2")
 LEASE = "fathom-system/scheduler"
@@ -46,7 +46,7 @@ def checkers() -> Sequence[Checker]:
     return [*at_home(), NoSchedulablePodIdles()]
 
 
-def run_scheduler(world: World, name: str, *, server: int = 1, **settings: Any) -> Process:
+def run_scheduler(world: World, name: str, *, server: int = 1, **settings: Any) -> SimProcess:
     """From now on. `settings` are those of `schedule.process`."""
     checker = next((one for one in world.checkers if isinstance(one, CachesAreTrue)), None)
     lease = str(settings.get("lease", ""))
@@ -55,7 +55,7 @@ def run_scheduler(world: World, name: str, *, server: int = 1, **settings: Any) 
             one.elected[name] = Key(*lease.split("/"))
 
     def entry(inside: Inside) -> SchedulerProcess:
-        sight = Sight(checker, world.engine, name) if checker is not None else None
+        sight = CacheSight(checker, world.engine, name) if checker is not None else None
         options = {"who": name, "user_agent": name, **inside.options}
         running = SchedulerProcess(
             inside, msgspec.convert(options, SchedulerSettings, strict=False), observer=sight

@@ -9,15 +9,15 @@ from fathom.controllers.endpoints.controller import EndpointSlices, EndpointsOfS
 from fathom.controllers.replicaset.controller import ReplicaSets
 from fathom.model.objects import Obj
 from fathom.sim.checkers import at_home
-from fathom.sim.checkers.settled import WhenSettled, untrue_endpoints
+from fathom.sim.checkers.final_state import WhenSettled, untrue_endpoints
 from fathom.sim.checkers.workloads import ChildrenWithinBounds
-from fathom.sim.invariants import Checker
-from fathom.sim.menu import Menu
-from fathom.sim.scenario import Scenario, scenario
 from fathom.sim.scenarios.replicas import keep_changing
 from fathom.sim.scenarios.staff import AGENT, MANAGERS, UNREST, all_but, come_to_rest, employ
 from fathom.sim.standins.agent import Weather
-from fathom.sim.world import World
+from fathom.sim.world.fault_menu import Menu
+from fathom.sim.world.invariants import Checker
+from fathom.sim.world.scenario import Scenario, scenario
+from fathom.sim.world.world import World
 
 SERVICES = Resource("", "v1", "services")
 WORKLOADS = ("web", "api")

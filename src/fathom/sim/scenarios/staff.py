@@ -8,10 +8,10 @@ from collections.abc import Callable, Iterable, Sequence
 from fathom.control.lease import LEASES, Timing
 from fathom.control.process import Controller
 from fathom.model.objects import Key
-from fathom.sim.menu import MAKERS
-from fathom.sim.running import nudge, run_controllers, shuffle
 from fathom.sim.standins.agent import AgentIn, Weather
-from fathom.sim.world import World
+from fathom.sim.world.controllers import nudge, run_controllers, shuffle
+from fathom.sim.world.fault_menu import MAKERS
+from fathom.sim.world.world import World
 
 MANAGERS = ("manager-1", "manager-2")
 AGENT = "agent"

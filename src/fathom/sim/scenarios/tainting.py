@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from fathom.model.objects import Key, Obj, is_deleting, uid_of
-from fathom.sim.invariants import Checker, Found, Seen
-from fathom.sim.menu import Menu
-from fathom.sim.scenario import Scenario, scenario
 from fathom.sim.scenarios.objects import NODES as NODE_KIND
 from fathom.sim.scenarios.objects import PODS, pod_spec
 from fathom.sim.scenarios.real import DECIDERS, NODES, employ_cluster, standard
-from fathom.sim.world import World
+from fathom.sim.world.fault_menu import Menu
+from fathom.sim.world.invariants import Checker, Found, Seen
+from fathom.sim.world.scenario import Scenario, scenario
+from fathom.sim.world.world import World
 
 NODE = NODES[0]
 KEY, VALUE = "example.com/repair", "disk"

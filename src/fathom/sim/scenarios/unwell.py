@@ -14,19 +14,19 @@ from fathom.controllers.replicaset.controller import ReplicaSets
 from fathom.model.objects import Obj
 from fathom.sim.checkers import at_home
 from fathom.sim.checkers.available import AvailableIsEarned
-from fathom.sim.checkers.recreating import OneRevisionAtATime
+from fathom.sim.checkers.recreate_strategy import OneRevisionAtATime
 from fathom.sim.checkers.rollouts import ChildrenWithinSurge
 from fathom.sim.checkers.workloads import OnePodPerSlot
-from fathom.sim.invariants import Checker
-from fathom.sim.menu import Menu
-from fathom.sim.running import nudge
-from fathom.sim.scenario import Scenario, scenario
 from fathom.sim.scenarios.drains import BUDGETS, KINDS
 from fathom.sim.scenarios.objects import NODES, node
 from fathom.sim.scenarios.serving import SERVICES
 from fathom.sim.scenarios.staff import AGENT, AT_THE_TOP, MANAGERS, QUIET_S, come_to_rest, employ
 from fathom.sim.scenarios.workloads import DEPLOYMENTS, WORKLOADS, deployment
-from fathom.sim.world import World
+from fathom.sim.world.controllers import nudge
+from fathom.sim.world.fault_menu import Menu
+from fathom.sim.world.invariants import Checker
+from fathom.sim.world.scenario import Scenario, scenario
+from fathom.sim.world.world import World
 
 # Of each Service; both workloads have the second label.
 SELECTORS = {

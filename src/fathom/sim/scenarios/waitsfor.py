@@ -10,7 +10,7 @@ from fathom.model.tenancy import TENANT
 from fathom.sim.scenarios.objects import NAMESPACES, NODES, PODS
 from fathom.sim.scenarios.overriding import CAPACITY_CLASSES, OVERRIDES, override
 from fathom.sim.scenarios.scheduling import QUOTAS, node, own, pod, quota
-from fathom.sim.world import World
+from fathom.sim.world.world import World
 
 RESERVED = Resource("fathom.dev", "v1alpha1", "reservations")
 HOST, NEIGHBOUR, OTHERS = "kubernetes.io/hostname", "neighbour", "others"

@@ -5,10 +5,6 @@ from __future__ import annotations
 
 from fathom.client.api import Resource
 from fathom.model.objects import Key, lookup, metadata, uid_of
-from fathom.sim.faults import AnyFault, DropWatch, HoldWatch
-from fathom.sim.menu import Menu
-from fathom.sim.running import run_controllers
-from fathom.sim.scenario import Scenario, scenario
 from fathom.sim.scenarios import scheduling
 from fathom.sim.scenarios.choosing import CHECKS, CHOICES, CHOSEN, classes
 from fathom.sim.scenarios.objects import NAMESPACES, NODES, PODS
@@ -16,7 +12,11 @@ from fathom.sim.scenarios.scheduling import CLASSES, KINDS, SCHEDULERS, node, ru
 from fathom.sim.scenarios.staff import AGENT, QUIET_S
 from fathom.sim.scenarios.waitsfor import DEAF_AT_S, DEAF_S, OTHERS, WAITS, leaves, refused
 from fathom.sim.standins.agent import Agent
-from fathom.sim.world import World
+from fathom.sim.world.controllers import run_controllers
+from fathom.sim.world.fault_menu import Menu
+from fathom.sim.world.faults import AnyFault, DropWatch, HoldWatch
+from fathom.sim.world.scenario import Scenario, scenario
+from fathom.sim.world.world import World
 
 WOKEN = "who waits is woken by what helps it"
 TOLD = "who is placed is told so"

@@ -19,6 +19,7 @@ from fathom.controllers.progress.controller import DeploymentProgress
 from fathom.controllers.replicaset.controller import ReplicaSets
 from fathom.model.objects import Key, Obj, lookup, metadata
 from fathom.sim.checkers import at_home
+from fathom.sim.checkers.final_state import WhenSettled, unfinished_jobs, untrue_endpoints
 from fathom.sim.checkers.rollouts import (
     ChildrenWithinSurge,
     GrowthIsEarned,
@@ -26,12 +27,7 @@ from fathom.sim.checkers.rollouts import (
     OneRevisionPerTemplate,
     RolledOut,
 )
-from fathom.sim.checkers.settled import WhenSettled, unfinished_jobs, untrue_endpoints
 from fathom.sim.checkers.workloads import CountedOnce, JobsWithinBounds, OnePodPerSlot
-from fathom.sim.faults import AnyFault, Crash, CrashAtWrite, HoldWatch
-from fathom.sim.invariants import Checker
-from fathom.sim.menu import Menu
-from fathom.sim.scenario import Scenario, scenario
 from fathom.sim.scenarios.crashes import nth_write
 from fathom.sim.scenarios.jobs import JOBS, job
 from fathom.sim.scenarios.objects import NODES, PODS, REPLICA_SETS, node, replica_set, template
@@ -44,7 +40,11 @@ from fathom.sim.scenarios.staff import (
     come_to_rest,
     employ,
 )
-from fathom.sim.world import World
+from fathom.sim.world.fault_menu import Menu
+from fathom.sim.world.faults import AnyFault, Crash, CrashAtWrite, HoldWatch
+from fathom.sim.world.invariants import Checker
+from fathom.sim.world.scenario import Scenario, scenario
+from fathom.sim.world.world import World
 
 DEPLOYMENTS = Resource("apps", "v1", "deployments")
 AUTOSCALERS = Resource("autoscaling", "v2", "horizontalpodautoscalers")

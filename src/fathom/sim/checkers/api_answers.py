@@ -1,0 +1,152 @@
+"""What API servers answer: an object as it was, a list of one moment, a watch without a hole; and nothing
+that is older than what somebody was told before it was asked for."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from fathom.client.events import decode_events
+from fathom.model.body import decode_json
+from fathom.model.objects import Obj, lookup, metadata
+from fathom.seams.seam import Ask
+from fathom.sim.checkers.store_history import AskedWrite, StoreHistory, asked_of
+from fathom.sim.checkers.watch_order import WatchOrder, path_of
+from fathom.sim.world.invariants import Checker, Found, Seen
+from fathom.sim.world.violation import Violation
+
+if TYPE_CHECKING:
+    from fathom.sim.world.engine import Engine
+    from fathom.sim.world.network import Exchange
+    from fathom.sim.world.servers import SimServer
+    from fathom.sim.world.world import World
+
+
+class AnswersAreTrue(Checker):
+    """Listens at the servers' doors: what the network does to an answer is not looked at."""
+
+    name = "an answer is what the store had"
+
+    def __init__(self) -> None:
+        self._told = 0  # The newest revision that anybody was told of.
+        self._floors: dict[Exchange, int] = {}  # Asks that have arrived: what was told by then.
+        self._streams: dict[Exchange, WatchOrder] = {}
+        self._written: dict[int, tuple[Ask, int]] = {}  # What came of asks that have not been answered.
+        self._pages: dict[str, tuple[int, str]] = {}  # Token -> of which revision, after whom.
+
+    def begin(self, world: World) -> None:
+        self._engine: Engine = world.engine
+        self._past = StoreHistory(world.engine.store.entries())
+        world.engine.listeners.append(self)
+
+    def commit(self, change: Seen) -> Found:
+        self._past.record(change)
+        if change.ask is not None:
+            self._written[id(change.ask)] = (change.ask, change.revision)
+        return None
+
+    # At the door.
+
+    def arrived(self, exchange: Exchange) -> None:
+        self._floors[exchange] = self._told
+
+    def answered(self, exchange: Exchange, status: int, body: Any) -> None:
+        floor = self._floors.pop(exchange, 0)
+        _, written = self._written.pop(id(exchange.ask), (None, 0))
+        self._judge(exchange, self._unknown(exchange, written) if status < 300 else None)
+        asked = asked_of(exchange.ask.target)
+        if asked is None or asked.subresource or not self._past.knows(asked.resource):
+            return
+        said = decode_json(body) if isinstance(body, bytes) and body else body
+        if exchange.ask.method == "GET":
+            self._judge(exchange, self._read(exchange, asked, floor, status, said))
+        if status in {200, 201} and isinstance(said, dict):
+            self._told = max(self._told, _revision(said))
+
+    def _unknown(self, exchange: Exchange, revision: int) -> str | None:
+        """Whoever asks the same server next is to find what was written."""
+        server: SimServer = self._engine.processes[exchange.server].state
+        reached = server.parts.core.cache.reached
+        return f"{revision} is written, and it knows of {reached}" if revision > reached else None
+
+    def told(self, exchange: Exchange, chunk: Any) -> None:
+        stream = self._streams.get(exchange)
+        if stream is None:
+            return
+        for event in decode_events((chunk,)):
+            self._judge(exchange, stream.take(event.type, event.obj))
+            self._told = max(self._told, _revision(event.obj))
+
+    def _judge(self, exchange: Exchange, wrong: str | None) -> None:
+        if wrong is not None:
+            ask = exchange.ask
+            message = f"{exchange.server} to {exchange.process.name}, {ask.method} {ask.target}: {wrong}"
+            self._engine.broken(Violation(self.name, message, self._engine.since_s))
+
+    # One answer.
+
+    def _read(self, exchange: Exchange, asked: AskedWrite, floor: int, status: int, said: Any) -> str | None:
+        version = asked.query.get("resourceVersion", "")
+        floor = int(version) if version.isdigit() else floor
+        if exchange.stream:
+            if status == 200 and not asked.is_odd and not asked.name:
+                self._streams[exchange] = WatchOrder(self._past, asked, floor)
+            return None
+        if not isinstance(said, dict):
+            return None
+        if asked.name:
+            return self._one(asked, floor, status, said)
+        return self._list(asked, floor, said) if status == 200 and "items" in said else None
+
+    def _one(self, asked: AskedWrite, floor: int, status: int, said: Obj) -> str | None:
+        life = self._past.life(asked.resource, asked.path)
+        after = [(at, there) for at, there in life if at > floor]
+        before = [there for at, there in life if at <= floor]
+        if status == 404 and lookup(said, "details", "name") == asked.name:
+            was_there = bool(before) and before[-1] and all(there for _, there in after)
+            return f"it is not there, and was at {floor} and since" if was_there else None
+        if status != 200 or said.get("kind") in {"Table", "PartialObjectMetadata"}:
+            return None
+        revision = _revision(said)
+        if (revision, True) not in life:
+            return f"it is of {revision}: there never was such a one"
+        newer = [at for at, _ in life if at > revision]
+        return f"it is of {revision}, and {newer[0]} was told of before" if _past(newer, floor) else None
+
+    def _list(self, asked: AskedWrite, floor: int, said: Obj) -> str | None:
+        revision, token = _revision(said), str(metadata(said).get("continue") or "")
+        after = ""
+        if page := asked.query.get("continue", ""):
+            if page not in self._pages:
+                return None  # It was handed out with a 410: what it goes on from is no one moment.
+            of, after = self._pages[page]
+            if of != revision:
+                return f"a page of {revision}, the one before it was of {of}"
+        elif revision < floor:
+            return f"a list of {revision}, and {floor} was told of before"
+        if asked.is_odd:
+            return None
+        there = self._past.at(asked.resource, revision, asked.wants)
+        wanted = [(path, there[path]) for path in sorted(there) if path > after]
+        shown = [(path_of(item), _revision(item)) for item in said["items"]]
+        if token:
+            self._pages[token] = (revision, shown[-1][0] if shown else after)
+        return _differs(wanted, shown, revision, whole=not token)
+
+
+def _past(newer: list[int], floor: int) -> bool:
+    return bool(newer) and newer[0] <= floor
+
+
+def _differs(
+    wanted: list[tuple[str, int]], shown: list[tuple[str, int]], revision: int, *, whole: bool
+) -> str | None:
+    expected = wanted if whole else wanted[: len(shown)]
+    if shown == expected and (shown or whole):
+        return None
+    odd = sorted(set(shown) ^ set(expected))
+    return f"a list of {revision} has not what there was at {revision}: {odd[:3] or 'another order'}"
+
+
+def _revision(obj: Obj) -> int:
+    """0 where it has none, as what is answered to a deletion."""
+    return int(metadata(obj).get("resourceVersion") or 0)

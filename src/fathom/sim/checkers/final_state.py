@@ -1,0 +1,105 @@
+"""What must have come to be so when everything is quiet, and nothing that nobody wants is left."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING
+
+from fathom.model.conditions import is_true
+from fathom.model.objects import Obj, is_deleting, key_of, labels_of, lookup, metadata, uid_of
+from fathom.sim.world.invariants import Checker, Finding
+
+if TYPE_CHECKING:
+    from fathom.sim.world.world import World
+
+Look = Callable[["World"], Iterable[str | Finding]]
+
+
+class WhenSettled(Checker):
+    """An invariant that is one function of the world at rest."""
+
+    patience_s = (
+        90.0  # A clock that was wrong, or a list that is never answered, holds things up for a minute.
+    )
+
+    def __init__(self, name: str, look: Look) -> None:
+        self.name = name
+        self._look = look
+
+    def settled(self, world: World) -> Iterable[str | Finding]:
+        return self._look(world)
+
+
+# Jobs.
+
+
+def unfinished_jobs(world: World) -> Iterable[Finding]:
+    pods = world.list("pods")
+    for job in world.list("jobs.batch"):
+        key, wanted = key_of(job), int(lookup(job, "spec", "completions") or 1)
+        said = int(lookup(job, "status", "succeeded") or 0)
+        path = f"jobs.batch/{key.namespace}/{key.name}"
+        # More is no wonder: work may be started twice, when nobody could know that it had been.
+        if said < wanted:
+            yield Finding(f"{key.name} wants {wanted} to succeed, and says {said}", (path,))
+        if lookup(job, "status", "uncountedTerminatedPods"):
+            yield Finding(f"{key.name} still has uncounted pods", (path,))
+        held = [key_of(pod).name for pod in pods if _is_of(pod, job) and metadata(pod).get("finalizers")]
+        if held:
+            yield Finding(f"{', '.join(held)} of {key.name} ended and were never let go", (path,))
+
+
+def _is_of(pod: Obj, owner: Obj) -> bool:
+    return any(one["uid"] == uid_of(owner) for one in metadata(pod).get("ownerReferences") or ())
+
+
+# Endpoints.
+
+
+def untrue_endpoints(world: World) -> Iterable[Finding]:
+    pods = world.list("pods")
+    for service in world.list("services"):
+        key, selector = key_of(service), lookup(service, "spec", "selector") or {}
+        if not selector:
+            continue
+        ready = [pod for pod in pods if _is_served(pod, key.namespace, selector)]
+        wanted = sorted(str(lookup(pod, "status", "podIP")) for pod in ready)
+        there = world.get("endpoints", key)
+        subsets = (there or {}).get("subsets") or []
+        found = sorted(one["ip"] for subset in subsets for one in subset.get("addresses") or ())
+        if found != wanted:
+            path = f"endpoints/{key.namespace}/{key.name}"
+            yield Finding(f"{key.name} has {found or 'nothing'}, ready are {wanted or 'none'}", (path,))
+
+
+def _is_served(pod: Obj, namespace: str, selector: dict[str, str]) -> bool:
+    labels = labels_of(pod)
+    selected = all(labels.get(name) == value for name, value in selector.items())
+    here = key_of(pod).namespace == namespace and not is_deleting(pod)
+    return here and selected and is_true(pod, "Ready")
+
+
+# What lies outside.
+
+
+def leaked_disks(world: World) -> Iterable[Finding]:
+    claims = {f"disk-{uid_of(claim)}" for claim in world.list("configmaps")}
+    for disk in world.list("secrets", "cloud"):
+        name = key_of(disk).name
+        if name not in claims:
+            yield Finding(f"{name} was made for a claim that is gone", (f"secrets/cloud/{name}",))
+
+
+def claims_without_disk(world: World) -> Iterable[Finding]:
+    disks = {key_of(disk).name for disk in world.list("secrets", "cloud")}
+    for claim in world.list("configmaps", "default"):
+        if "fathom.dev/claim" in labels_of(claim) and f"disk-{uid_of(claim)}" not in disks:
+            name = key_of(claim).name
+            yield Finding(f"{name} has no disk, and nobody makes one", (f"configmaps/default/{name}",))
+
+
+def claims_that_stay(world: World) -> Iterable[Finding]:
+    for claim in world.list("configmaps", "default"):
+        if is_deleting(claim):
+            name = key_of(claim).name
+            yield Finding(f"{name} is to go, and something holds it", (f"configmaps/default/{name}",))

@@ -1,0 +1,161 @@
+"""What processes keep in mind, when all is quiet: nothing is in hand, nothing is on its way, and what a
+scheduler believes to be on its nodes is what is there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
+
+from fathom.api.watch_cache import REGISTRY
+from fathom.control.process import Controllers
+from fathom.control.retry import Retry, Trouble
+from fathom.model.objects import Key, lookup, uid_of
+from fathom.schedule.loop.process import SchedulerProcess
+from fathom.sim.checkers.capacity import held
+from fathom.sim.checkers.leaders import LEASES
+from fathom.sim.world.invariants import RESERVATIONS, Checker, Finding
+from fathom.sim.world.store_link import at_once
+
+if TYPE_CHECKING:
+    from fathom.control.lease import Standing
+    from fathom.schedule.loop.state import SchedulerState
+    from fathom.sim.world.servers import SimServer
+    from fathom.sim.world.world import World
+
+# What was to be tried again by then has been, or never will be.
+LATE_NS = 5_000_000_000
+
+POLICY = Retry()
+
+Sums = dict[str, dict[str, int]]
+
+
+class NothingIsLeftInHand(Checker):
+    """Of whoever may act now. What is begun is put down again, what is sent comes to be known: else nobody
+    will ever look at it, and what it holds is lost."""
+
+    name = "nothing is left in hand when settled"
+    patience_s = 90.0  # Somebody may just be looking.
+
+    def settled(self, world: World) -> Iterable[str | Finding]:
+        sums, reserved = _sums(world), {uid_of(one) for one in world.list(RESERVATIONS)}
+        for name, process in world.engine.processes.items():
+            state = process.state
+            if not process.alive:
+                continue
+            if isinstance(state, Controllers) and _acts(_standing(state)):
+                yield from _of_controllers(name, state)
+            elif isinstance(state, SchedulerProcess) and _acts(_standing(state)):
+                yield from (f"{name}: {what}" for what in _of_desk(state.scheduler._state, sums, reserved))
+
+
+def _acts(standing: Standing | None) -> bool:
+    return standing is None or standing.state == "leading"
+
+
+def _of_controllers(name: str, running: Controllers) -> Iterator[str]:
+    for loop in running.loops:
+        for taken in loop.queue.in_hand:
+            yield f"{name}: {loop.name} has {'/'.join(taken.key)} in hand"
+        for key in loop.queue.order():
+            yield f"{name}: {loop.name} has {'/'.join(key)} in line, and nobody takes it"
+        now_ns = running._inside.outside.clock.monotonic_ns()
+        for key, trouble in loop.queue.troubles.items():
+            if trouble.next_ns is not None and trouble.next_ns < now_ns - LATE_NS:
+                yield f"{name}: {loop.name} has not forgotten what went wrong with {'/'.join(key)}"
+            if trouble.given_up and _too_soon(trouble, now_ns):
+                yield f"{name}: {loop.name} gave up on {'/'.join(key)} after {trouble.attempts} attempts"
+
+
+def _too_soon(trouble: Trouble, now_ns: int) -> bool:
+    """Before it had tried as often, or for as long, as it should: less one last wait."""
+    least_s = POLICY.deadline_s - POLICY.backoff_s_max
+    return trouble.attempts < POLICY.attempts_max and now_ns - trouble.since_ns < least_s * 1e9
+
+
+def _of_desk(state: SchedulerState, sums: Sums, reserved: set[str]) -> Iterator[str]:
+    for uid, one in state.known.held_for.items():
+        if one.uid not in reserved:
+            yield f"{one.holder} is believed to be held for {uid}; there is no such reservation"
+    for uid, sent in state.sent.items():
+        yield f"{'/'.join(sent.pod.key)} ({uid}) is on its way to {sent.wish.node}"
+    for uid in state.landed:
+        yield f"{uid} has landed, and was not seen there"
+    for uid, pod in state.waiting.items():
+        if state.pods.is_taken(uid):
+            yield f"{'/'.join(pod.key)} is in hand"
+    table = state.known.table
+    for placed in table.placed.values():
+        if placed.assumed:
+            yield f"{'/'.join(placed.view.key)} is assumed on {placed.node}"
+    for node, row in table.row_of.items():
+        there = sums.get(node, {})
+        for resource, column in table.resources.items():
+            believed = int(table.tally.requested[row, column])
+            if believed != there.get(resource, 0):
+                yield f"{node} is believed to hold {resource}: {believed}; there are {there.get(resource, 0)}"
+
+
+def _sums(world: World) -> Sums:
+    found: Sums = {}
+    for pod in world.list("pods"):
+        holding = held("pods", pod)
+        if holding is None:
+            continue
+        node, _, amounts = holding
+        sums = found.setdefault(node, {})
+        for name, amount in amounts.items():
+            sums[name] = sums.get(name, 0) + amount
+    return found
+
+
+class SomebodyLeads(Checker):
+    """At rest: of those who share a lease one believes that it leads, and the lease says the same."""
+
+    name = "one leads when settled"
+    patience_s = 60.0
+
+    def settled(self, world: World) -> Iterable[str | Finding]:
+        leaders: dict[Key, list[str]] = {}
+        for process in world.engine.processes.values():
+            standing = _standing(process.state) if process.alive else None
+            if standing is not None:
+                leading = [standing.identity] if standing.state == "leading" else []
+                leaders.setdefault(standing.lease, []).extend(leading)
+        for key, identities in leaders.items():
+            lease = world.get(LEASES, key)
+            holder = lookup(lease, "spec", "holderIdentity")
+            if identities != [holder]:
+                path = f"{LEASES}/{key.namespace}/{key.name}"
+                yield Finding(f"{path} is {holder}'s, {identities or 'nobody'} leads", (path,))
+
+
+def _standing(state: object) -> Standing | None:
+    if isinstance(state, Controllers):
+        return state.standing
+    return state._station.standing if isinstance(state, SchedulerProcess) else None
+
+
+class ServersKnowTheStore(Checker):
+    """At rest: what an API server answers from is what the store has."""
+
+    name = "servers know the store when settled"
+    patience_s = 60.0
+
+    def settled(self, world: World) -> Iterable[str | Finding]:
+        page = at_once(world.engine.store.range(REGISTRY))
+        truth = {entry.key: entry.revision for entry in page.entries}
+        for process in world.servers:
+            server: SimServer = process.state
+            if not process.alive or not server.ready:
+                continue
+            cache = server.parts.core.cache
+            known = {
+                key: entry.revision
+                for resource in cache.resources()
+                for key, entry in cache.of(resource).entries.items()
+            }
+            if known == truth:
+                continue
+            key = min(known.items() ^ truth.items())[0]
+            yield f"{process.name} has {key} at {known.get(key)}, the store at {truth.get(key)}"

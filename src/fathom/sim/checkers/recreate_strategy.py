@@ -1,0 +1,52 @@
+"""Deployments that are recreated: nothing of a new revision runs beside anything of an old one."""
+
+from __future__ import annotations
+
+from fathom.model.objects import Key, Obj, lookup, uid_of
+from fathom.model.pod_phase import TERMINAL_PHASES
+from fathom.sim.checkers.rollouts import DEPLOYMENTS, REPLICA_SETS
+from fathom.sim.checkers.workloads import PODS, owner_uid
+from fathom.sim.world.invariants import Checker, Finding, Found, Seen
+
+
+class OneRevisionAtATime(Checker):
+    """A pod that is going is still there: two at once may write to one disk. One that comes when its sender
+    has given up on it and gone on is nobody's fault."""
+
+    name = "one revision at a time"
+    resources = frozenset({PODS, REPLICA_SETS, DEPLOYMENTS})
+
+    def __init__(self) -> None:
+        self._recreated: set[str] = set()  # UIDs of Deployments.
+        self._above: dict[str, str] = {}  # ReplicaSet's UID -> its Deployment's.
+        self._there: dict[str, dict[Key, str]] = {}  # Deployment's UID -> pods that have not ended, whose.
+
+    def commit(self, change: Seen) -> Found:
+        if change.resource == DEPLOYMENTS and change.old is None and change.new is not None:
+            if lookup(change.new, "spec", "strategy", "type") == "Recreate":
+                self._recreated.add(uid_of(change.new))
+        elif change.resource == REPLICA_SETS and change.new is not None:
+            self._above.setdefault(uid_of(change.new), owner_uid(change.new))
+        elif change.resource == PODS:
+            return self._moved(change)
+        return None
+
+    def _moved(self, change: Seen) -> Found:
+        mine = owner_uid(change.new or change.old or {})
+        above = self._above.get(mine, "")
+        if above not in self._recreated:
+            return None
+        there = self._there.setdefault(above, {})
+        if not _runs(change.new):
+            there.pop(change.key, None)
+            return None
+        others = [key.name for key, owner in there.items() if owner != mine]
+        there[change.key] = mine
+        if change.old is not None or change.late or not others:
+            return None
+        paths = tuple(f"{PODS}/{change.key.namespace}/{name}" for name in others)
+        return Finding(f"{change.key.name} came, and {', '.join(others)} of before are there", paths)
+
+
+def _runs(pod: Obj | None) -> bool:
+    return pod is not None and lookup(pod, "status", "phase") not in TERMINAL_PHASES

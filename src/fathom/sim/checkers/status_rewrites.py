@@ -1,0 +1,78 @@
+"""No object is written again and again to say the same thing with other numbers in it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from enum import Enum
+
+from fathom.model.objects import Obj, uid_of
+from fathom.sim.world.invariants import Checker, Found, Seen
+
+# A person who reads a status does not need its numbers more often, and every write wakes all who watch.
+ONCE_IN_S = 60.0
+
+# Written to be renewed: leases, and Events that count how often something happened.
+RENEWED = frozenset({"leases.coordination.k8s.io", "events", "events.events.k8s.io"})
+# Of every write, whatever it changes.
+BOOKKEEPING = frozenset({"resourceVersion", "managedFields"})
+# The number at the end of a name is not one: what is said of another pod is news.
+NUMBER = re.compile(r"(?<![a-z0-9]-)(?<!\d)\d+")
+# When something was last said is no news either. A node's heartbeat is: who listens for it needs it.
+TIMES = frozenset({"lastUpdateTime", "lastProbeTime", "lastTransitionTime", "time"})
+
+
+class StatusIsNotRewritten(Checker):
+    name = "a status is not rewritten only for the numbers in its messages"
+
+    def __init__(self) -> None:
+        self._written_s: dict[str, float] = {}  # UID -> when it was last written for its numbers alone.
+
+    def commit(self, change: Seen) -> Found:
+        old, new = change.old, change.new
+        if old is None or new is None or change.resource in RENEWED or not differs_in_numbers(old, new):
+            return None
+        uid = uid_of(new)
+        before_s, self._written_s[uid] = self._written_s.get(uid), change.at_s
+        if before_s is None or change.at_s - before_s >= ONCE_IN_S:
+            return None
+        since_s = change.at_s - before_s
+        return (
+            f"{change.by} writes {change.path} for other numbers alone, {since_s:.1f} s after the last such"
+        )
+
+
+def differs_in_numbers(old: Obj, new: Obj) -> bool:
+    """Whether all that differs between two states of an object is numbers in messages, and times."""
+    return old.get("spec") == new.get("spec") and _compared(old, new) is Difference.NUMBERS
+
+
+class Difference(Enum):
+    NONE = 0
+    NUMBERS = 1
+    MORE = 2
+
+
+def _compared(old: object, new: object, name: str = "") -> Difference:
+    if old is new or name in BOOKKEEPING or old == new:
+        return Difference.NONE
+    if isinstance(old, Mapping) and isinstance(new, Mapping):
+        names = (*old, *(one for one in new if one not in old))
+        return _most((old.get(one), new.get(one), one) for one in names)
+    if isinstance(old, list) and isinstance(new, list) and len(old) == len(new):
+        return _most((*pair, "") for pair in zip(old, new, strict=True))
+    if isinstance(old, str) and isinstance(new, str):
+        same = name in TIMES or (name == "message" and NUMBER.sub("", old) == NUMBER.sub("", new))
+        return Difference.NUMBERS if same else Difference.MORE
+    return Difference.MORE
+
+
+def _most(parts: Iterable[tuple[object, object, str]]) -> Difference:
+    """Most writes change something: the first part that tells is enough."""
+    found = Difference.NONE
+    for old, new, name in parts:
+        difference = _compared(old, new, name)
+        if difference is Difference.MORE:
+            return difference
+        found = difference if found is Difference.NONE else found
+    return found

@@ -1,0 +1,94 @@
+"""One watch, as its server tells it: every change of what was asked for, in order, once; and a bookmark only
+when all before it was told."""
+
+from __future__ import annotations
+
+from fathom.client.events import ADDED, BOOKMARK, DELETED, ERROR, MODIFIED, revision_of
+from fathom.model.objects import Obj, key_of
+from fathom.sim.checkers.store_history import AskedWrite, StoreHistory, StoreStep
+
+
+def path_of(obj: Obj) -> str:
+    return "/".join(part for part in key_of(obj) if part)
+
+
+class WatchOrder:
+    def __init__(self, past: StoreHistory, asked: AskedWrite, floor: int) -> None:
+        self._past = past
+        self._asked = asked
+        self._floor = floor
+        self._there: dict[str, int] | None = {}  # What was told, until a bookmark says that it is all.
+        self._upto = 0  # All that was committed up to here has been told.
+        self._next = 0  # Where to read on in the resource's steps.
+        self._over = False
+        version, initial = asked.query.get("resourceVersion", ""), asked.query.get("sendInitialEvents")
+        if version not in {"", "0"} and initial != "true":
+            self._begin(int(version))
+
+    def take(self, kind: str, obj: Obj) -> str | None:
+        """What is wrong with one event."""
+        if self._over or kind == ERROR or obj.get("kind") == "Table":
+            self._over = True
+            return None
+        revision = revision_of(obj)
+        if self._there is not None:
+            return self._gathered(self._there, kind, obj, revision)
+        return self._marked(revision) if kind == BOOKMARK else self._changed(kind, path_of(obj), revision)
+
+    def _begin(self, revision: int) -> None:
+        self._there = None
+        self._began = self._upto = revision
+        steps = self._past.steps(self._asked.resource)
+        self._next = sum(step.revision <= revision for step in steps)
+
+    def _gathered(self, there: dict[str, int], kind: str, obj: Obj, revision: int) -> str | None:
+        if kind == DELETED:
+            there.pop(path_of(obj), None)
+        elif kind != BOOKMARK:
+            there[path_of(obj)] = revision
+        else:
+            self._begin(revision)
+            wanted = self._past.at(self._asked.resource, revision, self._asked.wants)
+            if there != wanted:
+                odd = sorted(there.items() ^ wanted.items())
+                return f"that was all of {revision}, it said, and it was not: {odd[:3]}"
+            if revision < self._floor:
+                return f"all of {revision}, and {self._floor} was told of before"
+        return None
+
+    def _marked(self, revision: int) -> str | None:
+        if revision < self._upto:
+            return f"a bookmark of {revision} after what was told of {self._upto}"
+        missed = self._upcoming()
+        if missed is not None and missed.revision <= revision:
+            return f"a bookmark of {revision}, and {missed.path} at {missed.revision} was not told"
+        self._upto = revision
+        return None
+
+    def _changed(self, kind: str, path: str, revision: int) -> str | None:
+        if revision == self._began:
+            return None  # A commit of several objects is told again, whole.
+        step = self._upcoming()
+        if step is None or (step.path, step.revision) != (path, revision):
+            there = f"{step.path} at {step.revision}" if step is not None else "nothing"
+            return f"told of {path} at {revision}, next was {there}"
+        self._next += 1
+        self._upto = revision
+        wanted = self._kind_of(step)
+        return None if kind == wanted else f"{path} at {revision} was told as {kind}, it is {wanted}"
+
+    def _upcoming(self) -> StoreStep | None:
+        """The next step that this watch is to tell of."""
+        steps = self._past.steps(self._asked.resource)
+        while self._next < len(steps):
+            if self._kind_of(steps[self._next]):
+                return steps[self._next]
+            self._next += 1
+        return None
+
+    def _kind_of(self, step: StoreStep) -> str:
+        """As one sees it who has chosen: an object may come into, or leave, what was chosen. '': neither."""
+        was = step.old is not None and self._asked.wants(step.path, step.old[1])
+        if step.new is not None and self._asked.wants(step.path, step.new):
+            return MODIFIED if was else ADDED
+        return DELETED if was else ""

@@ -1,0 +1,116 @@
+"""What a write does: what was asked, under the conditions that were named, and nothing beside it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+
+from fathom.model.body import decode_json
+from fathom.model.media_types import MERGE_PATCH
+from fathom.model.objects import Obj, lookup, metadata, uid_of
+from fathom.seams.seam import Ask
+from fathom.sim.checkers.store_history import AskedWrite, asked_of
+from fathom.sim.world.invariants import Checker, Found, Seen
+
+# Whose status is written apart from the rest.
+TWO_PARTS = frozenset(
+    {
+        "pods",
+        "nodes",
+        "services",
+        "jobs.batch",
+        "deployments.apps",
+        "replicasets.apps",
+        "poddisruptionbudgets.policy",
+    }
+)
+
+KEPT = ("labels", "annotations", "finalizers", "ownerReferences")  # Of the metadata, by who only reports.
+
+
+class WritesAreAsAsked(Checker):
+    """A write that names a revision or a UID is of that one; a report of a status leaves the wish alone, and
+    a wish the report; who creates replaces nobody; and what a merge patch says is then so."""
+
+    name = "a write does what was asked"
+
+    def __init__(self) -> None:
+        self._revisions: dict[str, int] = {}
+
+    def commit(self, change: Seen) -> Found:
+        before = self._revisions.get(change.path, 0)
+        self._revisions[change.path] = change.revision
+        asked = asked_of(change.ask.target) if change.ask is not None else None
+        if asked is None or change.ask is None or asked.resource != change.resource:
+            return None
+        if change.ask.method == "POST" and not asked.name and change.old is not None and change.new:
+            return f"{change.by} created {change.path}, which was there" if _names(change) else None
+        if asked.name != change.key.name or asked.namespace != change.key.namespace or not change.old:
+            return None
+        body = _said(change.ask)
+        return _unmet(change, change.ask, change.old, body, before) or _beside(change, asked, body)
+
+
+def _names(change: Seen) -> bool:
+    """Another object's create may move this one: a collection's POST is about whom it names."""
+    assert change.ask is not None
+    return bool(lookup(_said(change.ask), "metadata", "name") == change.key.name)
+
+
+def _said(ask: Ask) -> Obj:
+    """Empty where it is no object, as a JSON patch is not."""
+    try:
+        body: Any = decode_json(ask.body) if isinstance(ask.body, bytes) and ask.body else ask.body
+    except (msgspec.DecodeError, ValueError):
+        return {}
+    return body if isinstance(body, dict) else {}
+
+
+def _unmet(change: Seen, ask: Ask, old: Obj, body: Obj, before: int) -> str | None:
+    where = "preconditions" if ask.method == "DELETE" else "metadata"
+    revision, uid = lookup(body, where, "resourceVersion"), lookup(body, where, "uid")
+    if revision and before and int(revision) != before:
+        return f"{change.by} meant {change.path} at {revision}, and it was at {before}"
+    if uid and uid != uid_of(old):
+        return f"{change.by} meant {uid}, and {change.path} is {uid_of(old)}"
+    return None
+
+
+def _beside(change: Seen, asked: AskedWrite, body: Obj) -> str | None:
+    old, new, ask = change.old, change.new, change.ask
+    if old is None or new is None or ask is None:
+        return None
+    if asked.subresource == "status":
+        odd = [name for name in {*old, *new} - {"status", "metadata"} if old.get(name) != new.get(name)]
+        odd += [name for name in KEPT if metadata(old).get(name) != metadata(new).get(name)]
+        if odd:
+            return f"{change.by} reported on {change.path}, and {', '.join(odd)} changed"
+    elif asked.subresource or ask.method == "DELETE":
+        return None
+    elif change.resource in TWO_PARTS and old.get("status") != new.get("status"):
+        return f"{change.by} wrote {change.path}, and its status changed"
+    if ask.method != "PATCH" or dict(ask.headers).get("content-type", MERGE_PATCH) != MERGE_PATCH:
+        return None
+    parts = ["status"] if asked.subresource else ["spec", "data"]
+    return _unpatched(change, new, parts, body)
+
+
+def _unpatched(change: Seen, new: Obj, parts: list[str], body: Obj) -> str | None:
+    for part in parts:
+        odd = next(unsaid(new.get(part), body[part], part), None) if part in body else None
+        if odd is not None:
+            return f"{change.by} patched {change.path}, and its {odd} is not as was said"
+    return None
+
+
+def unsaid(now: Any, patch: Any, path: str) -> Iterator[str]:
+    """Where an object is not as a merge patch (RFC 7386) wants it. What it says nothing of may be anything,
+    and a list is filled in with defaults."""
+    if not isinstance(patch, dict):
+        if now != patch and not isinstance(patch, list):
+            yield path
+        return
+    for name, value in patch.items():
+        yield from unsaid(now.get(name) if isinstance(now, dict) else None, value, f"{path}.{name}")

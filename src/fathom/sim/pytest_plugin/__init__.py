@@ -1,0 +1,1 @@
+"""What pytest does with scenarios. The plugin's hooks are in `fathom.sim.plugin`."""

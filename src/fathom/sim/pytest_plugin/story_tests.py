@@ -1,0 +1,201 @@
+"""What the pytest plugin does with a story: tell it, and when it breaks, shrink it, keep it, and say how to
+see it again."""
+
+from __future__ import annotations
+
+import inspect
+import shlex
+from collections.abc import Awaitable
+from pathlib import Path
+from typing import Any, NoReturn, cast
+
+import msgspec
+import pytest
+from _pytest._code.code import ReprFileLocation, TerminalRepr
+from _pytest._io import TerminalWriter
+from _pytest.outcomes import Failed
+
+from fathom.sim.report import artifact as artifacts
+from fathom.sim.report.artifact_head import NotAnArtifact
+from fathom.sim.report.kept_runs import KeptRun, keep
+from fathom.sim.report.replay import replay
+from fathom.sim.report.run_report import as_lines, report
+from fathom.sim.search.cores import freeze
+from fathom.sim.search.explore import ExploreSummary, Job, explore
+from fathom.sim.search.shrink import shrink
+from fathom.sim.world.fault_menu import Menu
+from fathom.sim.world.scenario import Result, Scenario, Story, scenario, sweep, tell
+from fathom.sim.world.world import World
+from fathom.terminal import visible
+
+# What a test that says nothing about faults may meet: nothing. Its seed still decides how long messages take.
+CALM = Menu(processes=("nobody",), most=0)
+
+
+class NotYet:
+    """What the `world` fixture is until the story is told."""
+
+    def __getattr__(self, name: str) -> NoReturn:
+        raise RuntimeError("the world begins with the test: other fixtures cannot use it")
+
+
+class Ledger:
+    """What all stories of this session came to."""
+
+    def __init__(self) -> None:
+        self.summary = ExploreSummary()
+        self.failures: list[str] = []
+
+    def add(self, summary: ExploreSummary) -> None:
+        self.summary.merge(summary)
+
+    def line(self) -> str:
+        summary = self.summary
+        speed = f"{summary.sim_s:,.0f} s simulated, {summary.sim_ratio:,.0f} × real time"
+        return f"{summary.runs:,} runs, {speed}, {len(summary.coverage)} pairs of fault and site"
+
+
+LEDGER: pytest.StashKey[Ledger] = pytest.StashKey()
+
+
+def ledger_of(config: pytest.Config) -> Ledger:
+    if LEDGER not in config.stash:
+        config.stash[LEDGER] = Ledger()
+        freeze()  # Sweeping between runs need not look at all of pytest.
+    return config.stash[LEDGER]
+
+
+class BrokenStory(Failed):
+    """A story did not hold. Its message is the whole report."""
+
+
+class ToldStory(TerminalRepr):
+    """A report that is shown once, in whole: pytest's summary, which a build server gets uncut, repeats its
+    first line only."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text = "\n".join(map(visible, text.split("\n")))
+        self.reprcrash = ReprFileLocation("", 0, text.partition("\n")[0])
+
+    def toterminal(self, tw: TerminalWriter) -> None:
+        tw.line(self._text)
+
+
+class StoryTest(pytest.Item):
+    """One scenario under one seed."""
+
+    def __init__(self, *, scenario: Scenario, seed: str, **more: Any) -> None:
+        super().__init__(**more)
+        file = _near(self.path)
+        self._scenario = msgspec.structs.replace(scenario, name=f"{file}:{scenario.name}")
+        self._seed = seed
+
+    def runtest(self) -> None:
+        _Teller(self, self._scenario, self._seed, test="").tell()
+
+    def reportinfo(self) -> tuple[Path, int | None, str]:
+        line = inspect.getsourcelines(self._scenario.story)[1]
+        return self.path, line - 1, self.name
+
+
+def tell_test(item: pytest.Function) -> None:
+    """A test function is told as a story; its other fixtures are given to it as usual."""
+    function = item.obj
+    if not inspect.iscoroutinefunction(function):
+        pytest.fail("a test with the `world` fixture is its story: make it an async def", pytrace=False)
+    wanted = item._fixtureinfo.argnames
+    given = {name: item.funcargs[name] for name in wanted if name != "world"}
+
+    def story(world: World) -> Awaitable[None]:
+        return cast(Awaitable[None], function(**given, **({"world": world} if "world" in wanted else {})))
+
+    test = f"{_near(item.path)}::{item.nodeid.partition('::')[2].rpartition('[')[0]}"
+    _Teller(item, _scenario_of(item, story, test), str(item.callspec.params["fathom_seed"]), test=test).tell()
+
+
+def _scenario_of(item: pytest.Function, story: Story, name: str) -> Scenario:
+    mark = item.get_closest_marker("world")
+    arguments: tuple[Any, ...] = mark.args if mark is not None else ()
+    return scenario(*(arguments or (CALM,)), name=name, **(mark.kwargs if mark is not None else {}))(story)
+
+
+def _near(path: Path) -> str:
+    """As a person would type it here."""
+    here = Path.cwd()
+    return str(path.relative_to(here) if path.is_relative_to(here) else path)
+
+
+class _Teller:
+    """One test. `test`: how pytest calls it, where only pytest can tell it; '' where its file is enough."""
+
+    def __init__(self, item: pytest.Item, story: Scenario, seed: str, *, test: str) -> None:
+        self._config = item.config
+        self._story = story
+        self._seed = seed
+        self._test = test
+        self._ledger = ledger_of(item.config)
+
+    def tell(self) -> None:
+        file = self._config.getoption("--fathom-replay")
+        if file:
+            self._replay(Path(file))
+            return
+        job = Job(self._story.name, self._seed, self._config.getoption("--fathom-strategy"))
+        runs_max = self._config.getoption("--fathom-runs")
+        summary = explore({self._story.name: self._story}, [job], stop_at_first=True, runs_max=runs_max)
+        self._ledger.add(summary)
+        if summary.interrupted:
+            raise KeyboardInterrupt
+        if summary.violations:
+            self._fail(self._smallest(summary.violations[0]))
+
+    def _smallest(self, result: Result) -> Result:
+        return shrink(result, self._retell).result if self._config.getoption("--fathom-shrink") else result
+
+    def _retell(self, plan: Any) -> Result:
+        sweep()
+        return tell(self._story, plan)
+
+    def _fail(self, result: Result) -> NoReturn:
+        patch = self._config.getoption("--fathom-patch")
+        told, telling = report(self._story, result.plan, patch=patch or "")
+        if self._test:
+            told = msgspec.structs.replace(told, rerun=self._rerun() if told.rerun else "")
+        out = Path(self._config.getoption("--fathom-out"))
+        kept = keep(told, telling, patch=Path(patch) if patch else None, out=out)
+        again = self._again(kept)
+        self._ledger.failures.append(told.rerun or again)
+        raise BrokenStory("\n".join([*as_lines(told), f"replay:  {again}"]), pytrace=False)
+
+    def _rerun(self) -> str:
+        strategy = self._config.getoption("--fathom-strategy")
+        more = "" if strategy == "random" else f" --fathom-strategy {strategy}"
+        return f"pytest {shlex.quote(self._test)} --fathom-seeds {self._seed}{more}{self._patched()}"
+
+    def _again(self, kept: KeptRun) -> str:
+        if not self._test:
+            return kept.replay
+        return f"pytest {shlex.quote(self._test)} --fathom-replay {kept.file}{self._patched()}"
+
+    def _patched(self) -> str:
+        patch = self._config.getoption("--fathom-patch")
+        return f" --fathom-patch {patch}" if patch else ""
+
+    def _replay(self, file: Path) -> None:
+        try:
+            artifact = artifacts.read(file)
+        except NotAnArtifact as error:
+            raise pytest.UsageError(str(error)) from error
+        if artifact.plan.scenario != self._story.name:
+            pytest.skip(f"{file} is of {artifact.plan.scenario}")
+        try:
+            replayed, result = replay(artifact, self._story)
+        except NotAnArtifact as error:
+            raise pytest.UsageError(f"{file}: {error}") from error
+        notes = "".join(f"\nnote: {warning}" for warning in replayed.warnings)
+        if not replayed.reproduced:
+            raise BrokenStory(f"NOT reproduced: {replayed.divergence}{notes}", pytrace=False)
+        if result.violation is not None:
+            told, _ = report(self._story, artifact.plan)
+            lines = ["reproduced, input for input", *as_lines(msgspec.structs.replace(told, rerun=""))]
+            raise BrokenStory("\n".join(lines) + notes, pytrace=False)

@@ -1,0 +1,242 @@
+"""What happened in a run and what followed from what: kept where a run is to be told or learnt from.
+
+    Took (an input) ──> Asked ──> Committed ──> Said (a reply, a piece of a watch) ──> Took ──> …
+
+Every entry names the entry that it follows from, so that timelines show causes as edges and exploration can
+ask what an outcome rested on. It costs about as much again as the run, so most runs are not chronicled.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from fathom.model.audit import AuditEntry
+from fathom.model.body import decode_json
+from fathom.model.decision import Decision, Outcome, Table
+from fathom.seams.seam import Ask, Input
+from fathom.sim.world.faults import AnyFault
+from fathom.sim.world.network import Exchange
+from fathom.store.protocol import Change
+
+if TYPE_CHECKING:
+    from fathom.sim.world.process import SimProcess
+    from fathom.sim.world.store_link import Committer
+
+NOBODY = -1  # As a cause: it began here.
+
+
+class ChronicleEvent(msgspec.Struct, frozen=True, kw_only=True):
+    id: int
+    at_ns: int
+    process: str
+    incarnation: int
+    cause: int = NOBODY
+
+
+class Took(ChronicleEvent, frozen=True):
+    """A process was given an input."""
+
+    kind: int
+    number: int
+
+
+class RequestSent(ChronicleEvent, frozen=True):
+    number: int
+    method: str
+    target: str
+    server: str
+    body: Any = None
+
+
+class CommitSeen(ChronicleEvent, frozen=True):
+    """By a server, for the process that asked; `process` is that one, or the server where nobody asked."""
+
+    revision: int
+    changes: tuple[Change, ...]
+
+
+class LogLine(ChronicleEvent, frozen=True):
+    """An answer, or a piece of one, set out on its way to the process."""
+
+    kind: Input
+    number: int
+    status: int
+    resource: str
+    revision: int  # What it says is as of this revision; 0 where that cannot be told.
+    covers: bool  # All of the kind up to that revision, and not only one object.
+
+
+class Struck(ChronicleEvent, frozen=True):
+    """A fault did something, in words. It follows from what it was done to."""
+
+    fault: AnyFault
+    what: str
+
+
+class Lived(ChronicleEvent, frozen=True):
+    what: str  # 'starts', 'dies', 'stands still', …
+
+
+class DecisionMade(ChronicleEvent, frozen=True):
+    decision: Decision
+
+
+class Concluded(ChronicleEvent, frozen=True):
+    outcome: Outcome
+
+
+class Audited(ChronicleEvent, frozen=True):
+    entry: AuditEntry
+
+
+class Chronicle:
+    def __init__(self) -> None:
+        self.events: list[ChronicleEvent] = []
+        self.commits: dict[int, int] = {}  # Revision -> its event.
+        self._current = NOBODY  # The input that is being worked on.
+        self._follows = NOBODY  # What the next input follows from.
+        self._told: set[tuple[AnyFault, str, str]] = set()
+
+    # What the engine tells.
+
+    def follows(self, event: int) -> None:
+        self._follows = event
+
+    def input(self, process: SimProcess, kind: int, number: int) -> None:
+        self._current = self._add(Took, process, self._follows, kind=kind, number=number)
+
+    def asked(self, process: SimProcess, number: int, ask: Ask) -> int:
+        return self._add(
+            RequestSent,
+            process,
+            self._current,
+            number=number,
+            method=ask.method,
+            target=ask.target,
+            server=process.server,
+            body=ask.body or None,
+        )
+
+    def committed(self, by: Committer, changes: tuple[Change, ...], revision: int) -> None:
+        exchange = by.exchange
+        who, cause = (by.server, NOBODY) if exchange is None else (exchange.process, exchange.event)
+        event = self._add(CommitSeen, who, cause, revision=revision, changes=changes)
+        self.commits[revision] = event
+        if exchange is not None:
+            exchange.event = event
+
+    def said(self, exchange: Exchange, kind: Input, status: int, payload: Any) -> int:
+        revision, covers = revision_of(payload), kind is Input.CHUNK or is_list(payload)
+        cause = self.commits.get(revision, NOBODY) if kind is Input.CHUNK else exchange.event
+        return self._add(
+            LogLine,
+            exchange.process,
+            cause,
+            kind=kind,
+            number=exchange.number,
+            status=status,
+            resource=resource_of(exchange.ask.target),
+            revision=revision,
+            covers=covers,
+        )
+
+    def struck(self, process: SimProcess, fault: AnyFault, what: str, cause: int = NOBODY) -> None:
+        """Told once for each fault and thing that it is done to, however often it is asked about."""
+        if (fault, process.name, what) not in self._told:
+            self._told.add((fault, process.name, what))
+            self._add(Struck, process, cause, fault=fault, what=what)
+
+    def lived(self, process: SimProcess, what: str) -> None:
+        self._add(Lived, process, NOBODY, what=what)
+
+    def world(self, now_ns: int, what: str) -> None:
+        """Something that happens to nobody in particular."""
+        self.events.append(Lived(id=len(self.events), at_ns=now_ns, process="", incarnation=0, what=what))
+
+    def audited(self, process: SimProcess, entry: AuditEntry) -> None:
+        self._add(Audited, process, NOBODY, entry=entry)
+
+    def journal(self, process: SimProcess) -> _Journal:
+        return _Journal(self, process)
+
+    def _add(self, make: type[ChronicleEvent], process: SimProcess, cause: int, /, **fields: Any) -> int:
+        number = len(self.events)
+        self.events.append(
+            make(
+                id=number,
+                at_ns=process.world.now_ns,
+                process=process.name,
+                incarnation=process.incarnation,
+                cause=cause,
+                **fields,
+            )
+        )
+        return number
+
+    # Reading.
+
+    def past_of(self, event: int) -> list[ChronicleEvent]:
+        """The chain of causes, nearest first, beginning with the event itself."""
+        chain = []
+        while event != NOBODY:
+            chain.append(self.events[event])
+            event = self.events[event].cause
+        return chain
+
+
+class _Journal:
+    """What a process decided, as it says itself."""
+
+    def __init__(self, chronicle: Chronicle, process: SimProcess) -> None:
+        self._chronicle = chronicle
+        self._process = process
+
+    def decided(self, decision: Decision) -> None:
+        chronicle = self._chronicle
+        chronicle._add(DecisionMade, self._process, chronicle._current, decision=decision)
+
+    def concluded(self, outcome: Outcome) -> None:
+        chronicle = self._chronicle
+        chronicle._add(Concluded, self._process, chronicle._current, outcome=outcome)
+
+    def tabled(self, table: Table) -> None:
+        """Detail of a decision, and none of its own."""
+
+
+def resource_of(target: str) -> str:
+    """'/apis/apps/v1/namespaces/default/replicasets/web?…' -> 'replicasets.apps'; '' for no resource."""
+    parts = target.partition("?")[0].strip("/").split("/")
+    if parts[0] == "api":
+        group, rest = "", parts[2:]
+    elif parts[0] == "apis" and len(parts) > 3:
+        group, rest = f".{parts[1]}", parts[3:]
+    else:
+        return ""
+    if rest[:1] == ["namespaces"] and len(rest) > 2:
+        rest = rest[2:]
+    return f"{rest[0]}{group}" if rest else ""
+
+
+def revision_of(payload: Any) -> int:
+    """Of an object, of a list, or of the last event in a piece of a watch; 0 where there is none."""
+    if isinstance(payload, bytes):
+        lines = payload.splitlines()
+        try:
+            payload = decode_json(lines[-1]) if lines else None
+        except msgspec.DecodeError:
+            return 0
+        if isinstance(payload, dict) and set(payload) == {"type", "object"}:
+            payload = payload["object"]
+    elif isinstance(payload, list):
+        payload = payload[-1][1] if payload else None
+    meta = payload.get("metadata") if isinstance(payload, dict) else None
+    text = meta.get("resourceVersion") if isinstance(meta, dict) else None
+    return int(text) if isinstance(text, str) and text.isdigit() else 0
+
+
+def is_list(payload: Any) -> bool:
+    if isinstance(payload, bytes):
+        return b'"items":[' in payload[:400]
+    return isinstance(payload, dict) and "items" in payload

@@ -1,0 +1,75 @@
+"""What a chronicle shows: who belongs to whom, who had heard of what, and who was told what it did."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from fathom.api.watch_cache import REGISTRY
+from fathom.control.owning import controller_of
+from fathom.model.objects import uid_of
+from fathom.seams.seam import Input
+from fathom.sim.report.chronicle import NOBODY, Chronicle, CommitSeen, LogLine, Took
+from fathom.store.protocol import Change
+
+# Of a family that is larger, only the owner's story is told with the object's own.
+FAMILY_MAX = 12
+
+
+def path_of(change: Change) -> str:
+    return change.key.removeprefix(REGISTRY)
+
+
+def resource_of(change: Change) -> str:
+    return path_of(change).partition("/")[0]
+
+
+def family(chronicle: Chronicle, objects: Sequence[str]) -> frozenset[str]:
+    """Who says nothing more than that one object is wrong is shown its owner and its siblings as well."""
+    if len(objects) != 1:
+        return frozenset(objects)
+    owners, paths = _ties(chronicle)
+    owner = owners.get(objects[0], "")
+    if not owner:
+        return frozenset(objects)
+    resource = objects[0].partition("/")[0]
+    siblings = {path for path, of in owners.items() if of == owner and path.partition("/")[0] == resource}
+    near = siblings if len(siblings) <= FAMILY_MAX else set(objects)
+    return frozenset(near | {paths[owner]} if owner in paths else near)
+
+
+def _ties(chronicle: Chronicle) -> tuple[dict[str, str], dict[str, str]]:
+    """path -> the UID of its controlling owner; UID -> path."""
+    owners: dict[str, str] = {}
+    paths: dict[str, str] = {}
+    for event in chronicle.events:
+        for change in event.changes if isinstance(event, CommitSeen) else ():
+            obj = change.entry.body.obj if change.entry is not None else {}
+            owner = controller_of(obj)
+            paths[uid_of(obj) if obj else ""] = path_of(change)
+            if owner is not None:
+                owners[path_of(change)] = str(owner["uid"])
+    return owners, paths
+
+
+def hearing(chronicle: Chronicle) -> dict[tuple[str, int, str], list[tuple[int, int]]]:
+    """(process, incarnation, resource) -> (event, the revision it had heard up to by then), in order."""
+    found: dict[tuple[str, int, str], list[tuple[int, int]]] = {}
+    for event in chronicle.events:
+        if not isinstance(event, Took) or event.cause == NOBODY:
+            continue
+        said = chronicle.events[event.cause]
+        if isinstance(said, LogLine) and said.covers:
+            heard = found.setdefault((event.process, event.incarnation, said.resource), [])
+            heard.append((event.id, max(said.revision, heard[-1][1] if heard else 0)))
+    return found
+
+
+def answers(chronicle: Chronicle) -> dict[int, tuple[str, int, int]]:
+    """Commit -> (process, incarnation, event): who was told that its write was done, and when."""
+    found: dict[int, tuple[str, int, int]] = {}
+    for event in chronicle.events:
+        if isinstance(event, Took) and event.cause != NOBODY:
+            said = chronicle.events[event.cause]
+            if isinstance(said, LogLine) and said.kind is Input.REPLY and said.cause != NOBODY:
+                found.setdefault(said.cause, (event.process, event.incarnation, event.id))
+    return found

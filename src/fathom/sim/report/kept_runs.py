@@ -1,0 +1,67 @@
+"""Where failing runs are kept, and how to see one again: the one command."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import msgspec
+
+from fathom.sim.report.artifact import artifact_of, write
+from fathom.sim.report.run_report import RunReport, as_lines, replay_command, report
+from fathom.sim.world.scenario import Result, RunPlan, Scenario, Telling, sweep, tell
+
+FAILURES = Path(".fathom-failures")
+
+# Of one invariant in one story: more of the same is counted, and not kept.
+KEPT_MAX = 3
+
+
+NO_NAME = re.compile(r"[^\w.-]+")
+
+
+class KeptRun(msgspec.Struct, frozen=True):
+    file: Path
+    rerun: str
+    replay: str
+
+
+def keep(found: RunReport, telling: Telling, *, patch: Path | None = None, out: Path = FAILURES) -> KeptRun:
+    file = out / file_name(found.result.plan)
+    write(artifact_of(found, telling, patch=patch), file)
+    replay = replay_command(found.result.plan, str(file), patch=found.patch)
+    return KeptRun(file, found.rerun or replay, replay)
+
+
+def file_name(plan: RunPlan) -> str:
+    """The same run has the same name: running it again leaves one file."""
+    words = [NO_NAME.sub("_", word).strip("_")[-80:] for word in (plan.scenario, plan.seed, plan.strategy)]
+    return f"{'-'.join(words)}.json"
+
+
+def keep_some(
+    scenarios: Mapping[str, Scenario], violations: Sequence[Result], *, patch: Path | None, out: Path
+) -> list[KeptRun]:
+    """The first ones of each sort, told once more and written down."""
+    kept: list[KeptRun] = []
+    counts: dict[tuple[str, str], int] = {}
+    for result in violations:
+        assert result.violation is not None
+        sort = (result.plan.scenario, result.violation.invariant)
+        counts[sort] = counts.get(sort, 0) + 1
+        if counts[sort] <= KEPT_MAX:
+            again, telling = report(scenarios[result.plan.scenario], result.plan, patch=str(patch or ""))
+            kept.append(keep(again, telling, patch=patch, out=out))
+    return kept
+
+
+def must_hold(scenario: Scenario, plan: RunPlan, *, out: Path = FAILURES) -> Result:
+    """For tests: a run that breaks fails them with its story, and leaves its file."""
+    result = tell(scenario, plan)
+    sweep()
+    if result.violation is not None:
+        found, telling = report(scenario, plan)
+        kept = keep(found, telling, out=out)
+        raise AssertionError("\n".join(as_lines(found, artifact=str(kept.file))))
+    return result

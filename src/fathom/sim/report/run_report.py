@@ -1,0 +1,155 @@
+"""One run as a person or a program wants to read it: verdict, story, faults, and how to see it again."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from fathom.sim.report.chronicle import Chronicle
+from fathom.sim.report.timeline import Line, as_text, clock, timeline
+from fathom.sim.world.faults import AnyFault, sentence
+from fathom.sim.world.scenario import Result, RunPlan, Scenario, Telling, plan_of
+
+CAUSES_MAX = 6
+
+HOLDS, BROKEN = "holds", "broken"
+
+
+class ReportedCause(msgspec.Struct, frozen=True):
+    """Where to look: a line of the timeline that tells of a stale read, a lost reply, …"""
+
+    line: int
+    kind: str
+    who: str
+    what: str
+
+
+class RunReport(msgspec.Struct, frozen=True, kw_only=True):
+    verdict: str
+    result: Result
+    timeline: tuple[Line, ...]
+    causes: tuple[ReportedCause, ...]
+    rerun: str  # The one command.
+    patch: str = ""  # The file of the patch that was in force.
+    tale: tuple[str, ...] = ()  # In the story's own words, where it has some.
+
+
+def report(scenario: Scenario, plan: RunPlan, *, patch: str = "") -> tuple[RunReport, Telling]:
+    """Tell it once more with everything written down; the run is the same."""
+    chronicle = Chronicle()
+    telling = Telling(scenario, plan, chronicle=chronicle)
+    telling.engine.trace.log = []
+    result = telling.run()
+    lines = timeline(
+        chronicle,
+        began_ns=telling.engine.began_ns,
+        processes=scenario.menu.processes,
+        violation=result.violation,
+    )
+    until_s = result.violation.at_s if result.violation is not None else result.sim_s
+    causes = [
+        ReportedCause(number, line.culprit, line.who, line.what)
+        for number, line in enumerate(lines, 1)
+        if line.culprit and line.at_s <= until_s
+    ]
+    return RunReport(
+        verdict=HOLDS if result.violation is None else BROKEN,
+        result=result,
+        timeline=tuple(lines),
+        causes=tuple(causes),
+        rerun=rerun(scenario, plan, patch=patch),
+        patch=patch,
+        tale=_tale(scenario, plan, chronicle, began_ns=telling.engine.began_ns),
+    ), telling
+
+
+def _tale(scenario: Scenario, plan: RunPlan, chronicle: Chronicle, *, began_ns: int) -> tuple[str, ...]:
+    if scenario.tale is None:
+        return ()
+    return tuple(line.replace("{seed}", plan.seed) for line in scenario.tale(chronicle, began_ns))
+
+
+def rerun(scenario: Scenario, plan: RunPlan, *, patch: str = "") -> str:
+    """What follows from the seed alone is run by its seed; '' for anything else: its file is replayed."""
+    if plan != plan_of(scenario, plan.seed, plan.strategy):
+        return ""
+    strategy = "" if plan.strategy == "random" else f" --strategy {plan.strategy}"
+    patched = f" --patch {patch}" if patch else ""
+    return f"fathom sim run {plan.scenario} --seed {plan.seed}{strategy}{patched}"
+
+
+def replay_command(plan: RunPlan, file: str, *, patch: str = "") -> str:
+    """With what its reader agrees to: code of a scenario's file, and the patch."""
+    trust = " --trust scenario" if ".py:" in plan.scenario else ""
+    return f"fathom replay {file}{trust}" + (f" --patch {patch}" if patch else "")
+
+
+def as_lines(report: RunReport, *, artifact: str = "") -> list[str]:
+    result, plan = report.result, report.result.plan
+    found = result.violation
+    head = [f"{plan.scenario}, seed {plan.seed}: everything holds"]
+    if found is not None:
+        head = [
+            f"{plan.scenario}, seed {plan.seed}: BROKEN at {clock(found.at_s)}",
+            f"  {found.invariant}",
+            *(f"  {line}" for line in found.message.splitlines()),
+        ]
+        if found.objects:
+            head.append(f"  about {', '.join(found.objects)}")
+    speed = f"{result.sim_s / result.real_s:,.0f} × real time" if result.real_s else ""
+    counts = f"{result.sim_s:,.1f} s simulated, {result.inputs:,} inputs, {speed}, trace {result.trace}"
+    return [
+        *head,
+        "",
+        *([*report.tale, ""] if report.tale else []),
+        *as_text(report.timeline),
+        "",
+        *(_causes(report.causes) if found is not None else ()),
+        *_faults(plan.faults, result.fired),
+        counts,
+        *([f"rerun:   {report.rerun}"] if report.rerun else []),
+        *([f"replay:  {replay_command(plan, artifact, patch=report.patch)}"] if artifact else []),
+    ]
+
+
+def _causes(causes: Sequence[ReportedCause]) -> list[str]:
+    """A long story has many; the last ones are nearest to what broke."""
+    if not causes:
+        return []
+    shown = [f"  {one.kind}, line {one.line}: {one.who} {one.what}" for one in causes[-CAUSES_MAX:]]
+    return ["the cause lies in:", *shown, ""]
+
+
+def _faults(faults: Sequence[AnyFault], fired: dict[str, int]) -> list[str]:
+    if not faults:
+        return ["no faults", ""]
+    lines = ["faults planned:", *(f"  {clock(fault.at_s)}  {sentence(fault)}" for fault in faults)]
+    if not fired:
+        return [*lines, "none of them hit anything", ""]
+    hits = [f"  {site}" + (f"  ×{times}" if times > 1 else "") for site, times in sorted(fired.items())]
+    return [*lines, "faults that fired:", *hits, ""]
+
+
+def as_json(report: RunReport, *, artifact: str = "") -> dict[str, Any]:
+    result, plan = report.result, report.result.plan
+    return {
+        "verdict": report.verdict,
+        "scenario": plan.scenario,
+        "seed": plan.seed,
+        "strategy": plan.strategy,
+        "violation": msgspec.to_builtins(result.violation),
+        "tale": list(report.tale),
+        "timeline": msgspec.to_builtins(report.timeline),
+        "causes": msgspec.to_builtins(report.causes),
+        "faults": msgspec.to_builtins(plan.faults),
+        "fired": result.fired,
+        "sometimes": result.hits,
+        "sim_s": round(result.sim_s, 3),
+        "real_s": round(result.real_s, 3),
+        "inputs": result.inputs,
+        "trace": result.trace,
+        "rerun": report.rerun,
+        "artifact": artifact,
+    }

@@ -1,0 +1,317 @@
+"""A run told as a story: what happened to the objects concerned, when, by whom, and because of what.
+
+1  00:00.004  scheduler     creates reservation res-a                        revision 61
+2  00:00.006  !! scheduler  api-1 has done it, but the reply is lost         because of 1
+3  00:02.000  scheduler     dies
+4  00:02.500  scheduler#2   starts
+5  00:04.101  scheduler#2   acts on reservations as of revision 58: it has not heard of res-a
+6  00:04.101  scheduler#2   creates reservation res-b                        revision 66, because of 4
+"""
+
+from __future__ import annotations
+
+import bisect
+from collections.abc import Iterable, Iterator, Sequence
+
+import msgspec
+
+from fathom.model.objects import Obj
+from fathom.model.times import SECOND_NS
+from fathom.sim.report.chronicle import (
+    NOBODY,
+    Chronicle,
+    ChronicleEvent,
+    CommitSeen,
+    DecisionMade,
+    Lived,
+    RequestSent,
+    Struck,
+)
+from fathom.sim.report.evidence import answers, family, hearing, path_of, resource_of
+from fathom.sim.world.active_faults import DRIVER
+from fathom.sim.world.faults import (
+    CommitLost,
+    CommitUnknown,
+    HoldWatch,
+    LoseReply,
+    OfMessages,
+    Partition,
+    SlowRequest,
+    StaleServer,
+)
+from fathom.sim.world.violation import Violation
+from fathom.store.protocol import Change
+
+# More than a page is not read. What is left out is said.
+LINES_MAX = 80
+
+# Too common to tell where nobody asked about them.
+RESTLESS = ("leases.coordination.k8s.io/", "events/")
+
+LOST, STALE, LATE, UNKNOWN = "lost reply", "stale read", "late request", "unknown commit"
+
+# What keeps news from a reader.
+DEAF = (HoldWatch, StaleServer, Partition)
+
+# Everybody is a few moments behind on what others do; only what is older than this is worth a line. Of the
+# kind that is written, everything is.
+STALE_S = 0.05
+
+
+BROKEN = "BROKEN"
+
+
+class Line(msgspec.Struct, frozen=True, kw_only=True):
+    at_s: float
+    who: str
+    what: str
+    because: tuple[int, ...] = ()  # Numbers of lines, from 1.
+    fault: bool = False
+    culprit: str = ""  # 'lost reply', 'stale read': where the cause may lie.
+
+
+class Concern(msgspec.Struct, frozen=True):
+    """What a timeline is about. Without objects: everything that the processes under test wrote."""
+
+    objects: frozenset[str]
+    processes: frozenset[str]
+
+    def about(self, path: str) -> bool:
+        if self.objects:
+            return path in self.objects
+        return not path.startswith(RESTLESS)
+
+
+def timeline(
+    chronicle: Chronicle, *, began_ns: int, processes: Iterable[str], violation: Violation | None
+) -> list[Line]:
+    """The lines that matter, in order; the newest ones if there are too many."""
+    objects = family(chronicle, violation.objects) if violation is not None else frozenset()
+    concern = Concern(objects, frozenset(processes))
+    teller = _Teller(chronicle, concern, began_ns)
+    lines = teller.lines()
+    if violation is not None:
+        before = [number for number, line in enumerate(lines, 1) if line.at_s <= violation.at_s]
+        what = f"{violation.invariant}: {violation.message}"
+        because = teller.last_write(violation.at_s) or tuple(before[-1:])
+        lines.append(Line(at_s=violation.at_s, who=BROKEN, what=what, because=because))
+    return _newest(in_order(lines))
+
+
+def in_order(lines: Sequence[Line]) -> list[Line]:
+    """By time: what was decided is told when what came of it is known. Numbers go with the lines."""
+    order = sorted(range(len(lines)), key=lambda index: lines[index].at_s)
+    numbers = {old + 1: new for new, old in enumerate(order, 1)}
+    return [
+        msgspec.structs.replace(
+            lines[index], because=tuple(sorted(numbers[number] for number in lines[index].because))
+        )
+        for index in order
+    ]
+
+
+def _newest(lines: list[Line]) -> list[Line]:
+    extra = len(lines) - LINES_MAX
+    if extra <= 0:
+        return lines
+    kept = []
+    for line in lines[extra:]:
+        because = tuple(number - extra for number in line.because if number > extra)
+        kept.append(msgspec.structs.replace(line, because=because))
+    return kept
+
+
+class _Teller:
+    def __init__(self, chronicle: Chronicle, concern: Concern, began_ns: int) -> None:
+        self._chronicle = chronicle
+        self._concern = concern
+        self._began_ns = began_ns
+        self._numbers: dict[int, int] = {}  # Event -> the line that tells it.
+        self._struck: dict[int, int] = {}  # Event -> the line of the fault that was done to it.
+        self._lines: list[Line] = []
+        self._heard = hearing(chronicle)
+        self._known = answers(chronicle)
+        self._news: list[CommitSeen] = []  # Commits that a reader of these objects should have heard of.
+        self._deaf: dict[str, int] = {}  # Process -> the line of what last kept news from it.
+        self._stale: dict[tuple[object, ...], int] = {}  # Who had missed what -> the line that says so.
+        self._writes: list[int] = []  # Lines of commits.
+
+    def lines(self) -> list[Line]:
+        for event in self._chronicle.events:
+            if event.at_ns >= self._began_ns:
+                self._tell(event)
+            elif isinstance(event, CommitSeen):
+                self._remember(event)
+        return self._lines
+
+    def last_write(self, at_s: float) -> tuple[int, ...]:
+        """The line of the last one until then: what broke is seen at a write, or is missed after it."""
+        return tuple([number for number in self._writes if self._lines[number - 1].at_s <= at_s][-1:])
+
+    def _tell(self, event: ChronicleEvent) -> None:
+        match event:
+            case CommitSeen():
+                self._commit(event)
+            case Struck() if event.process != DRIVER:
+                self._strike(event)
+            case Lived() if self._matters(event):
+                self._add(event, event.what)
+            case DecisionMade():
+                self._decision(event)
+
+    def _strike(self, event: Struck) -> None:
+        asked = self._asked(event.cause) if isinstance(event.fault, OfMessages) else None
+        where = f"{asked.method} {asked.target.partition('?')[0]}: " if asked is not None else ""
+        self._add(event, f"{where}{event.what}", fault=True, culprit=_culprit(event))
+        if event.cause != NOBODY:
+            self._struck.setdefault(event.cause, len(self._lines))
+        if isinstance(event.fault, DEAF):
+            self._deaf[event.process] = len(self._lines)
+
+    def _decision(self, event: DecisionMade) -> None:
+        subject, decision = event.decision.subject, event.decision
+        path = "/".join(part for part in (subject.resource, subject.namespace, subject.name) if part)
+        if self._concern.about(path):
+            message = f": {decision.message}" if decision.message else ""
+            self._add(event, f"decides {decision.verdict} for {subject.name}{message}")
+
+    def _matters(self, event: Lived) -> bool:
+        first = event.what == "starts" and event.incarnation == 1
+        return event.process != DRIVER and not first
+
+    def _commit(self, event: CommitSeen) -> None:
+        told = [change for change in event.changes if self._concern.about(path_of(change))]
+        tested = event.process in self._concern.processes or bool(self._concern.objects)
+        if told and tested:
+            self._stale_reads(event, told)
+            words = ", ".join(words_of(change) for change in told)
+            self._add(event, f"{words}, at revision {event.revision}")
+            self._writes.append(len(self._lines))
+        self._remember(event)
+
+    def _remember(self, event: CommitSeen) -> None:
+        if any(self._concern.about(path_of(change)) for change in event.changes):
+            self._news.append(event)
+
+    def _stale_reads(self, event: CommitSeen, told: Sequence[Change]) -> None:
+        """What the writer had not heard of when it asked, although it follows that kind."""
+        asked = self._asked(event.id)
+        if asked is None or event.process == DRIVER:
+            return
+        written = {resource_of(change) for change in told}
+        followed = dict.fromkeys(resource_of(change) for news in self._news for change in news.changes)
+        for resource in followed:
+            upto = self._heard_at(asked, resource)
+            older_ns = 0 if resource in written else round(STALE_S * SECOND_NS)
+            missed = [] if upto is None else self._unheard(asked, resource, upto, older_ns)
+            if missed:
+                self._stale_line(asked, resource, upto or 0, missed)
+
+    def _stale_line(self, asked: RequestSent, resource: str, upto: int, missed: Sequence[CommitSeen]) -> None:
+        key = (asked.process, asked.incarnation, resource, *(one.id for one in missed))
+        if key in self._stale:  # Said once; whatever else it does meanwhile follows from that line too.
+            self._numbers.setdefault(asked.id, self._stale[key])
+            return
+        changes = [change for one in missed for change in one.changes if resource_of(change) == resource]
+        what = ", ".join(dict.fromkeys(_object(change) for change in changes))
+        because = [self._numbers[one.id] for one in missed if one.id in self._numbers]
+        deaf = [self._deaf[who] for who in (asked.process, asked.server) if who in self._deaf]
+        text = f"acts on {resource.partition('.')[0]} as of revision {upto}: it has not heard of {what}"
+        self._add(asked, text, because=tuple(dict.fromkeys([*because, *deaf])), culprit=STALE)
+        self._stale[key] = len(self._lines)
+
+    def _unheard(self, asked: RequestSent, resource: str, upto: int, older_ns: int) -> list[CommitSeen]:
+        return [
+            one
+            for one in self._news
+            if any(resource_of(change) == resource for change in one.changes)
+            and one.revision > upto
+            and one.at_ns + older_ns < asked.at_ns
+            and not self._was_answered(one, asked)
+        ]
+
+    def _was_answered(self, commit: CommitSeen, asked: RequestSent) -> bool:
+        """The writer was told what came of its own write."""
+        who, incarnation, told = self._known.get(commit.id, ("", 0, 0))
+        return (who, incarnation) == (asked.process, asked.incarnation) and told < asked.id
+
+    def _asked(self, event: int) -> RequestSent | None:
+        return next((one for one in self._chronicle.past_of(event) if isinstance(one, RequestSent)), None)
+
+    def _heard_at(self, asked: RequestSent, resource: str) -> int | None:
+        """Up to which revision the asker had heard of everything of a kind; None if it does not follow it."""
+        heard = self._heard.get((asked.process, asked.incarnation, resource), [])
+        index = bisect.bisect_left(heard, (asked.id, 0))
+        return heard[index - 1][1] if index else None
+
+    def _add(
+        self,
+        event: ChronicleEvent,
+        what: str,
+        *,
+        because: tuple[int, ...] = (),
+        fault: bool = False,
+        culprit: str = "",
+    ) -> None:
+        line = Line(
+            at_s=(event.at_ns - self._began_ns) / SECOND_NS,
+            who=_name(event),
+            what=what,
+            because=because or self._because(event),
+            fault=fault,
+            culprit=culprit,
+        )
+        self._lines.append(line)
+        self._numbers.setdefault(event.id, len(self._lines))
+
+    def _because(self, event: ChronicleEvent) -> tuple[int, ...]:
+        """The nearest cause that has a line of its own, or that a fault was done to."""
+        for cause in self._chronicle.past_of(event.cause):
+            number = self._numbers.get(cause.id) or self._struck.get(cause.id)
+            if number is not None:
+                return (number,)
+        return ()
+
+
+def _culprit(event: Struck) -> str:
+    if isinstance(event.fault, LoseReply):
+        return LOST
+    if isinstance(event.fault, SlowRequest):
+        return LATE
+    return UNKNOWN if isinstance(event.fault, CommitUnknown | CommitLost) else ""
+
+
+def _name(event: ChronicleEvent) -> str:
+    return f"{event.process}#{event.incarnation}" if event.incarnation > 1 else event.process or "the world"
+
+
+def words_of(change: Change) -> str:
+    """'creates reservation res-a'"""
+    verb = "deletes" if change.entry is None else "updates" if change.previous is not None else "creates"
+    return f"{verb} {_object(change)}"
+
+
+def _object(change: Change) -> str:
+    entry = change.entry or change.previous
+    obj: Obj = entry.body.obj if entry is not None else {}
+    kind = str(obj.get("kind") or resource_of(change)).lower()
+    return f"{kind} {change.key.rpartition('/')[2]}"
+
+
+# As text.
+
+
+def clock(at_s: float) -> str:
+    minutes, seconds = divmod(max(0.0, at_s), 60)
+    return f"{int(minutes):02d}:{seconds:06.3f}"
+
+
+def as_text(lines: Sequence[Line]) -> Iterator[str]:
+    width = min(24, max((len(_who(line)) for line in lines), default=0))
+    for number, line in enumerate(lines, 1):
+        because = f"  (because of {', '.join(map(str, line.because))})" if line.because else ""
+        yield f"{number:>3}  {clock(line.at_s)}  {_who(line):<{width}}  {line.what}{because}"
+
+
+def _who(line: Line) -> str:
+    return f"!! {line.who}" if line.fault else line.who

@@ -1,0 +1,55 @@
+"""What a visit to the zoo came to, as a program and as a person want to read it."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+from fathom.sim.search.patches import Bug
+from fathom.sim.search.zoo_run import Control, Effort, Hunted, Visit
+from fathom.sim.world.scenario import Strategy
+
+
+def gain(hunted: Iterable[Hunted], strategy: Strategy, *, runs_max: int) -> float | None:
+    """How many runs this strategy needs for one of lineage's: the geometric mean over all bugs that either
+    finds. Who finds nothing counts as one who found it in the last run allowed."""
+    counts = [one.runs_to_find for one in hunted if {strategy, "lineage"} <= one.runs_to_find.keys()]
+    pairs = [(one[strategy], one["lineage"]) for one in counts]
+    ratios = [(theirs or runs_max) / (ours or runs_max) for theirs, ours in pairs if theirs or ours]
+    return round(statistics.geometric_mean(ratios), 2) if ratios else None
+
+
+def as_json(made: Visit, bugs: Sequence[Bug], effort: Effort) -> dict[str, Any]:
+    hunted = [made.hunted[bug.name] for bug in bugs if bug.name in made.hunted]
+    return {
+        "bugs": hunted,
+        "found": sum(one.found for one in hunted),
+        "of": len(bugs),
+        "runs_max": effort.runs_max,
+        "repeats": effort.repeats,
+        "gain": {one: gain(hunted, one, runs_max=effort.runs_max) for one in ("random", "pct")},
+        "control": made.control,
+        "seconds": made.seconds,
+        "interrupted": made.interrupted,
+    }
+
+
+def as_lines(document: dict[str, Any]) -> Iterator[str]:
+    if not document["of"]:
+        yield "the zoo is empty"
+        return
+    ended = ", interrupted" if document["interrupted"] else ""
+    yield f"{document['found']} of {document['of']} bugs found in {document['seconds']:,.0f} s{ended}"
+    for strategy, times in document["gain"].items():
+        if times is not None:
+            yield f"{strategy} needs {times:g} × as many runs as lineage (geometric mean)"
+    if document["control"] is not None:
+        yield from _control_lines(document["control"])
+
+
+def _control_lines(control: Control) -> Iterator[str]:
+    yield f"without any bug: {control.runs:,} runs, {len(control.violations)} violations"
+    for one in control.violations:
+        where = f"{one['scenario']}, seed {one['seed']}, {one['strategy']}"
+        yield f"  {where}: {one['invariant']}: {one['message']}"

@@ -1,0 +1,1 @@
+"""Looking for what breaks: many seeds, chosen faults, smaller runs, the zoo of known bugs."""

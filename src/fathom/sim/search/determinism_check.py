@@ -1,0 +1,126 @@
+"""Is a run the same in another process? Each seed is told twice, with other hash seeds and other heaps.
+
+check ──jobs──> two interpreters (PYTHONHASHSEED 1 and 2, each with its own noise) ──traces──> compared
+"""
+
+from __future__ import annotations
+
+import gc
+import os
+import random
+import subprocess
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import IO
+
+import msgspec
+
+from fathom.sim.search.cores import freeze
+from fathom.sim.search.explore import Job, run_job
+from fathom.sim.search.patches import load
+
+TWINS = (1, 2)
+
+
+class TwinRun(msgspec.Struct, frozen=True):
+    job: Job
+    trace: str
+    inputs: int
+    violation: str  # '' if everything held.
+
+
+class Mismatch(msgspec.Struct, frozen=True):
+    job: Job
+    one: str
+    other: str
+
+
+class TwinComparison(msgspec.Struct):
+    runs: int = 0
+    inputs: int = 0
+    mismatches: list[Mismatch] = msgspec.field(default_factory=list)
+
+
+def check(
+    jobs: list[Job], *, patch: str = "", progress: Callable[[TwinComparison], None] | None = None
+) -> TwinComparison:
+    """Both twins at the same time, each on a core of its own."""
+    twins = [_born(number, jobs, patch) for number in TWINS]
+    found = TwinComparison()
+    try:
+        for one, other in zip(*(_heard(twin) for twin in twins), strict=True):
+            found.runs += 1
+            found.inputs += one.inputs
+            if one != other:
+                found.mismatches.append(Mismatch(one.job, _facts(one), _facts(other)))
+            if progress is not None:
+                progress(found)
+    finally:
+        for twin in twins:
+            twin.kill()
+            twin.wait()
+    if found.runs != len(jobs):
+        raise RuntimeError(f"only {found.runs} of {len(jobs)} runs were told")
+    return found
+
+
+def _facts(told: TwinRun) -> str:
+    return f"trace {told.trace}, {told.inputs} inputs{f', {told.violation}' if told.violation else ''}"
+
+
+def _born(number: int, jobs: Iterable[Job], patch: str) -> subprocess.Popen[bytes]:
+    environment = {**os.environ, "PYTHONHASHSEED": str(number)}
+    twin = subprocess.Popen(
+        [sys.executable, "-m", __name__, str(number), patch],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        env=environment,
+    )
+    assert twin.stdin is not None
+    twin.stdin.write(msgspec.json.encode(list(jobs)))
+    twin.stdin.close()
+    return twin
+
+
+def _heard(twin: subprocess.Popen[bytes]) -> Iterator[TwinRun]:
+    assert twin.stdout is not None
+    decode = msgspec.json.Decoder(TwinRun).decode
+    for line in twin.stdout:
+        yield decode(line)
+
+
+# In the twin.
+
+
+def tell_all(number: int, patch: str, asked: IO[bytes], answers: IO[bytes]) -> None:
+    if patch:
+        load(Path(patch))
+    from fathom.sim.scenarios import find  # noqa: PLC0415 - after the patch
+
+    noise = Noise(number)
+    freeze()
+    for job in msgspec.json.decode(asked.read(), type=list[Job]):
+        noise.make()
+        result = run_job({job.scenario: find(job.scenario)}, job)
+        broken = result.violation.invariant if result.violation is not None else ""
+        told = TwinRun(job, result.trace, result.inputs, broken)
+        answers.write(msgspec.json.encode(told) + b"\n")
+        answers.flush()
+
+
+class Noise:
+    """Other objects at other addresses, in another number, with other collections: what must not matter."""
+
+    def __init__(self, number: int) -> None:
+        self._rng = random.Random(number)
+        self._kept: list[object] = []
+
+    def make(self) -> None:
+        count = self._rng.randrange(2000)
+        self._kept = [object() if self._rng.random() < 0.5 else [None] * 9 for _ in range(count)]
+        gc.set_threshold(self._rng.randrange(100, 2000))
+
+
+if __name__ == "__main__":
+    tell_all(int(sys.argv[1]), sys.argv[2], sys.stdin.buffer, sys.stdout.buffer)

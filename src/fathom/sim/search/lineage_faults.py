@@ -1,0 +1,232 @@
+"""What can be taken away from a write or from a piece of news: the faults of each wound.
+
+All that one wound does is about one object's chain of causes: the write, who sent it, who hears of it. It is
+aimed at a moment of a run that was told, and at whoever of several like processes comes by then: after an
+earlier wound another one may lead.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+import msgspec
+
+from fathom.sim.search.lineage_sites import NewsSite, Site, Support, WriteSite, role_of
+from fathom.sim.world.fault_menu import Menu
+from fathom.sim.world.faults import (
+    AnyFault,
+    CommitLost,
+    CommitUnknown,
+    Compact,
+    Crash,
+    CrashAtWrite,
+    DropWatch,
+    Happening,
+    HoldWatch,
+    LoseReply,
+    LoseRequest,
+    Partition,
+    Pause,
+    Refuse,
+    Skew,
+    SlowReply,
+    SlowRequest,
+    StaleServer,
+    Stop,
+    StopAtWrite,
+)
+
+# They are many, and mostly about nothing else: they come some turns later.
+RESTLESS = ("leases.coordination.k8s.io", "events")
+EARLIER_S = 0.001
+AWAY_S = 8.0  # Longer than a lease lasts and a retry waits, shorter than most stories.
+LATE_S = 4.0  # Late, but somebody still waits for it.
+LONG_S = 16.0  # Who asks has given up, which takes ten; who waits for a sign of life has lost some patience.
+BEHIND_S = 2.0  # Until a server that hears nothing is behind.
+SHORTLY_S = 0.5  # After each other, of what makes one wound.
+APART_S = 1.5  # Of two wounds at one site.
+LASTING_S = 6.0  # As long as this, or so far apart.
+TOLD_S = 1.0  # So long until a proxy says that a request took too long.
+
+# A wound of these comes after fewer others: it is what has broken most control planes.
+FEW = 3  # Of things that a story can make happen: then also two of them are tried.
+FIRST, OFTEN, SELDOM, RARELY = 1, 2, 5, 9
+
+
+DISRUPTIVE = (Crash, CrashAtWrite, Happening, Pause, Stop)
+
+
+class LineageFault(msgspec.Struct, frozen=True):
+    name: str
+    stride: int  # Of two names, the one with half the stride has twice as many turns.
+    faults: tuple[AnyFault, ...]
+    site: Site = ("", "", "")
+    aspect: str = ""  # Which of several of its name.
+    later: int = 0  # Others of its name come so many turns sooner.
+
+    @property
+    def at_s(self) -> float:
+        return self.faults[0].at_s
+
+    @property
+    def lasts(self) -> bool:
+        """Who went is missed for a while; what a story makes happen may take as long as anything."""
+        return any(isinstance(fault, DISRUPTIVE) or fault.for_s >= LASTING_S for fault in self.faults)
+
+    def apart_from(self, other: LineageFault) -> bool:
+        """Whether both can be in one run: what the first one did shows before the second comes."""
+        near_s = LASTING_S if self.lasts and other.lasts else APART_S if self.site == other.site else 0.0
+        return abs(self.at_s - other.at_s) >= near_s
+
+
+Hearers = Mapping[str, frozenset[str]]  # Kind -> the roles that hear of it.
+
+
+def lineage_faults(struck: Support, menu: Menu, hearers: Hearers) -> list[LineageFault]:
+    """Only what the story can have."""
+    if isinstance(struck, NewsSite) and not singled_out(struck.resource, menu):
+        return []
+    made = _of_write(struck, menu, hearers) if isinstance(struck, WriteSite) else _of_news(struck, menu)
+    aside = 0 if struck.resource not in RESTLESS else 2 if _named(struck.resource, menu) else 4
+    return [
+        msgspec.structs.replace(one, site=struck.site, later=one.later + aside)
+        for one in made
+        if not any(fault.kind in menu.without for fault in one.faults)
+    ]
+
+
+def target_of(process: str, menu: Menu) -> str:
+    """Whoever of its like comes by, where there are several."""
+    role = role_of(process)
+    return f"{role}*" if sum(role_of(name) == role for name in menu.processes) > 1 else process
+
+
+def _of_write(write: WriteSite, menu: Menu, hearers: Hearers) -> Iterator[LineageFault]:
+    at_s = max(0.0, round(write.at_s - EARLIER_S, 6))
+    me, site = target_of(write.process, menu), f"{write.method} {_place(write)}"
+    reply = LoseReply(at_s=at_s, target=me, match=site, told_s=TOLD_S)
+    dies = CrashAtWrite(at_s=at_s, target=me, match=site, for_s=1.0)
+    yield LineageFault("reply", OFTEN, (reply,))
+    yield LineageFault("dies", OFTEN, (dies,))
+    yield from _unheard(write, menu, hearers, reply)
+    yield from _happenings(at_s, menu)
+    late = SlowRequest(at_s=at_s, target=me, match=site, delay_s=LATE_S, for_s=LATE_S, times=3)
+    yield LineageFault("late", OFTEN, (late,))
+    reply_late = SlowReply(at_s=at_s, target=me, match=site, delay_s=LATE_S, for_s=LATE_S, times=3)
+    yield LineageFault("late reply", OFTEN, (reply_late,))
+    yield LineageFault("stops", SELDOM, (StopAtWrite(at_s=at_s, target=me, match=site, for_s=5.0),))
+    yield LineageFault("too late", OFTEN, (SlowRequest(at_s=at_s, target=me, match=site, delay_s=LONG_S),))
+    yield LineageFault("silent", SELDOM, (LoseReply(at_s=at_s, target=me, match=site),))
+    yield LineageFault("request", SELDOM, (LoseRequest(at_s=at_s, target=me, match=site),))
+    yield LineageFault("conflict", SELDOM, (Refuse(at_s=at_s, target=me, match=site, status=409),))
+    yield LineageFault("error", RARELY, (Refuse(at_s=at_s, target=me, match=site, status=500, times=3),))
+    yield LineageFault("unknown", SELDOM, (CommitUnknown(at_s=at_s, target=write.server),))
+    yield LineageFault("lost", RARELY, (CommitLost(at_s=at_s, target=write.server),))
+    yield LineageFault("pause", SELDOM, (Pause(at_s=at_s, target=write.process, for_s=LONG_S),))
+    yield LineageFault("stop", RARELY, (Stop(at_s=at_s, target=write.process, for_s=5.0),))
+    yield LineageFault("skew", RARELY, (Skew(at_s=at_s, target=write.process, skew_s=40.0),))
+    yield LineageFault(
+        "server dies", RARELY, (CrashAtWrite(at_s=at_s, target=write.server, times=1, for_s=1.0),)
+    )
+
+
+def _unheard(write: WriteSite, menu: Menu, hearers: Hearers, reply: LoseReply) -> Iterator[LineageFault]:
+    """Somebody decides by what was before the write, or after it by what was before something else: its
+    sender; who follows when its sender dies; those who do something else."""
+    role = role_of(write.process)
+    for kind in [kind for kind, roles in hearers.items() if role in roles and singled_out(kind, menu)]:
+        later = 0 if kind in write.changed else 1
+        for wound in _deaf_to(kind, write, menu, reply):
+            yield msgspec.structs.replace(wound, later=later)
+    others = [
+        HoldWatch(at_s=reply.at_s, target=target_of(name, menu), match=_watched(kind), for_s=AWAY_S)
+        for kind in write.changed
+        for name in menu.processes
+        if role_of(name) != role and role_of(name) in hearers.get(kind, ())
+    ]
+    if others:
+        yield LineageFault("others deaf", SELDOM, tuple(dict.fromkeys(others)))
+
+
+def _deaf_to(kind: str, write: WriteSite, menu: Menu, reply: LoseReply) -> Iterator[LineageFault]:
+    deaf = HoldWatch(at_s=reply.at_s, target=reply.target, match=_watched(kind), for_s=AWAY_S)
+    gone = CrashAtWrite(at_s=reply.at_s, target=reply.target, match=reply.match, for_s=AWAY_S)
+    yield LineageFault("deaf", OFTEN, (deaf,), aspect=kind)
+    yield LineageFault("not told, and deaf", SELDOM, (reply, deaf), aspect=kind)
+    peers = [name for name in menu.processes if _are_like(name, write.process)]
+    if not peers:
+        return
+    yield LineageFault("gone, the next one deaf", OFTEN, (gone, deaf), aspect=kind)
+    next_ones = tuple(msgspec.structs.replace(deaf, target=name) for name in peers)
+    yield LineageFault("the other one deaf", SELDOM, next_ones, aspect=kind)
+    for name in menu.happenings[:FEW]:
+        event = Happening(at_s=round(reply.at_s + SHORTLY_S, 6), name=name)
+        aspect = f"{name} {kind}"
+        yield LineageFault("happening, the next one deaf", OFTEN, (*next_ones, event), aspect=aspect)
+
+
+def _are_like(one: str, other: str) -> bool:
+    return one != other and role_of(one) == role_of(other)
+
+
+def _happenings(at_s: float, menu: Menu) -> Iterator[LineageFault]:
+    """One, or, where there are few, two of them shortly after each other."""
+    soon_s, later_s = round(at_s + 2 * EARLIER_S, 6), round(at_s + SHORTLY_S, 6)
+    few = 1 < len(menu.happenings) <= FEW
+    for name in menu.happenings:
+        event = Happening(at_s=soon_s, name=name)
+        yield LineageFault("happening", OFTEN if few else FIRST, (event,), aspect=name)
+        for other in menu.happenings if few else ():
+            if other != name:
+                both = (event, Happening(at_s=later_s, name=other))
+                yield LineageFault("two happenings", FIRST, both, aspect=f"{name} {other}")
+
+
+def _place(write: WriteSite) -> str:
+    """Its path, without the object's name: after an earlier wound it may be another one's turn."""
+    parts = write.path.split("/")
+    at = 4 if parts[1:2] == ["api"] else 5
+    at += 2 if parts[at - 1 : at] == ["namespaces"] and len(parts) > at + 1 else 0
+    return "/".join(parts[:at]) + ("/" if len(parts) > at else "")
+
+
+def singled_out(kind: str, menu: Menu) -> bool:
+    return any(_watched(kind).startswith(part) for part in menu.kinds)
+
+
+def _named(kind: str, menu: Menu) -> bool:
+    return any(part and _watched(kind).startswith(part) for part in menu.kinds)
+
+
+def _watched(resource: str) -> str:
+    return f"/{resource.partition('.')[0]}"
+
+
+def _of_news(news: NewsSite, menu: Menu) -> Iterator[LineageFault]:
+    at_s = max(0.0, round(news.at_s - EARLIER_S, 6))
+    me, kind = news.process, _watched(news.resource)
+    drop = DropWatch(at_s=round(at_s + 0.5, 6), target=me, match=kind)
+    stale = StaleServer(at_s=at_s, target=news.server, for_s=AWAY_S)
+    yield LineageFault("half open", OFTEN, (Partition(at_s=at_s, target=me, for_s=3.0, drops=True),))
+    yield LineageFault("deaf for once", OFTEN, (HoldWatch(at_s=at_s, target=me, match=kind, for_s=AWAY_S),))
+    yield from _happenings(at_s, menu)
+    elsewhere = [name for name in menu.servers if name != news.server]
+    for name in menu.happenings[:FEW] if elsewhere else ():
+        event = Happening(at_s=round(at_s + BEHIND_S, 6), name=name)
+        behind = (msgspec.structs.replace(stale, target=one) for one in elsewhere)
+        yield LineageFault("happening, the other server stale", OFTEN, (*behind, event), aspect=name)
+    yield LineageFault("starts anew", SELDOM, (Crash(at_s=at_s, target=me, for_s=2.0),))
+    yield LineageFault("drop", SELDOM, (DropWatch(at_s=at_s, target=me, match=kind),))
+    yield LineageFault("resumes from a stale server", SELDOM, (stale, drop))
+    yield LineageFault(
+        "lists from a stale server", SELDOM, (stale, Crash(at_s=at_s + 0.5, target=me, for_s=0.5))
+    )
+    forgotten = (
+        Partition(at_s=at_s, target=me, for_s=3.0),
+        drop,
+        Compact(at_s=at_s + 1.0),
+        Crash(at_s=at_s + 1.5, target=news.server, for_s=0.5),  # It forgets too.
+    )
+    yield LineageFault("forgotten", SELDOM, forgotten)
+    yield LineageFault("cut off", SELDOM, (Partition(at_s=at_s, target=me, for_s=LONG_S),))
+    yield LineageFault("server dies", RARELY, (Crash(at_s=at_s, target=news.server, for_s=2.0),))

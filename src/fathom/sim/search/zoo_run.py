@@ -1,0 +1,268 @@
+"""Go through the zoo: is every bug found, how soon by which strategy, and how small does its story get?
+
+Each bug is hunted in interpreters of its own, by the commands that a person would use: a patch cannot be
+taken back. In the end the same stories are told without any bug, as often: nobody may cry wolf.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import os
+import signal
+import statistics
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from pathlib import Path
+from threading import Lock
+from types import FrameType
+from typing import Any, TypeVar
+
+import msgspec
+
+from fathom.model.times import SECOND_NS
+from fathom.seams.outside import SystemClock
+from fathom.sim.search.patches import Bug
+from fathom.sim.world.scenario import Strategy
+
+STRATEGIES: tuple[Strategy, ...] = ("random", "pct", "lineage")
+SHRINK_S = 30  # Of each bug. Most need less; a person who wants a smaller one has a minute.
+TURN_S = 0.5  # How long a signal may go unheard.
+SETS_APART = 1000  # The seeds of one hunt begin so far from those of the next.
+
+
+T = TypeVar("T")
+
+
+class Effort(msgspec.Struct, frozen=True):
+    runs_max: int = 100  # A strategy, for each set of seeds.
+    strategies: tuple[Strategy, ...] = STRATEGIES
+    repeats: int = 1  # Sets of seeds; of several, the median counts.
+    workers: int = 1
+    control: bool = True
+
+
+class Exploration(msgspec.Struct, frozen=True, kw_only=True):
+    """One call of `fathom sim explore`."""
+
+    scenarios: tuple[str, ...]  # (): all.
+    strategy: Strategy
+    runs: int
+    out: Path | None = None  # Where to keep what is found; None: as with any exploration.
+    patch: Path | None = None  # Then it stops when something is found.
+    nth: int = 0  # Set of seeds.
+    workers: int = 1
+
+    def words(self) -> list[str]:
+        first = self.nth * SETS_APART
+        seeds = ["--seeds", f"{first}..{first + self.runs}", "--runs", str(self.runs)]
+        how = ["--strategy", self.strategy, "-j", str(self.workers), "--json"]
+        kept = ["--out", str(self.out)] if self.out is not None else []
+        bug = ["--patch", str(self.patch), "--first"] if self.patch is not None else []
+        return ["sim", "explore", ",".join(self.scenarios) or "all", *seeds, *how, *kept, *bug]
+
+
+class Hunted(msgspec.Struct, frozen=True):
+    """What came of one bug."""
+
+    name: str
+    about: str
+    scenarios: tuple[str, ...]
+    found: bool
+    runs_to_find: dict[str, int | None]  # By strategy; None: not within the budget.
+    invariant: str  # That was broken.
+    expected: str  # That the patch says it breaks.
+    seconds: float
+    shrunk_faults: int | None
+    shrunk_runs: int | None = None
+    faults: Sequence[dict[str, Any]] = ()  # Those that were left.
+
+
+class Control(msgspec.Struct):
+    """The same without any bug."""
+
+    runs: int = 0
+    violations: list[dict[str, Any]] = msgspec.field(default_factory=list)
+
+    def add(self, answer: Any) -> None:
+        self.runs += answer["runs"]
+        self.violations += answer["violations"]
+
+
+class Visit(msgspec.Struct):
+    """What is known so far; after Ctrl-C, that is all."""
+
+    hunted: dict[str, Hunted] = msgspec.field(default_factory=dict)
+    control: Control | None = None
+    interrupted: bool = False
+    seconds: float = 0.0
+
+    def note(self, hunted: Hunted) -> None:
+        self.hunted[hunted.name] = hunted
+
+
+class NotHunted(Exception):
+    """One line: what `fathom` said instead of an answer."""
+
+
+def visit(
+    bugs: Sequence[Bug],
+    effort: Effort,
+    *,
+    shown: Callable[[Hunted], None],
+    told: Callable[[str], None],
+) -> Visit:
+    """`shown` gets each bug when it and those before it are done with, `told` what is going on. Ctrl-C ends
+    it with what there is."""
+    clock, made = SystemClock(), Visit()
+    started_ns = clock.monotonic_ns()
+    abreast = max(1, min(effort.workers, len(bugs)))
+    each = msgspec.structs.replace(effort, workers=max(1, effort.workers // abreast))
+    commands, pool = ZooCommands(), ThreadPoolExecutor(abreast)
+    before = {number: signal.signal(number, _interrupt) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        hunts = [pool.submit(hunt, bug, each, commands, made.note) for bug in bugs]
+        for number, (bug, future) in enumerate(zip(bugs, hunts, strict=True)):
+            told(f"{number}/{len(bugs)} bugs  {bug.name}")
+            shown(_awaited(future))
+        if effort.control:
+            made.control = Control()
+            silent = without(list(made.hunted.values()), each)
+            answers = [pool.submit(commands.answer, *one.words()) for one in silent]
+            for number, answer in enumerate(answers):
+                made.control.add(_awaited(answer))
+                told(f"without any bug: {number + 1}/{len(silent)} stories")
+    except KeyboardInterrupt:
+        made.interrupted = True
+    finally:
+        commands.end()
+        pool.shutdown(wait=True, cancel_futures=True)
+        for number, handler in before.items():
+            signal.signal(number, handler)
+    made.seconds = round((clock.monotonic_ns() - started_ns) / SECOND_NS, 1)
+    return made
+
+
+def _awaited(future: Future[T]) -> T:
+    """In short turns: a signal that comes just before a wait without end would not end it."""
+    while not wait((future,), timeout=TURN_S).done:
+        pass
+    return future.result()
+
+
+def _interrupt(number: int, frame: FrameType | None) -> None:
+    """Also in the background, where a shell has Ctrl-C ignored; and nobody who was started is left behind.
+    Once: who is told twice, as by `timeout`, still says what there is."""
+    signal.signal(number, signal.SIG_IGN)
+    raise KeyboardInterrupt
+
+
+def hunt(bug: Bug, effort: Effort, commands: ZooCommands, note: Callable[[Hunted], None]) -> Hunted:
+    """What is found is noted after each step, for whoever cannot wait."""
+    clock = SystemClock()
+    started_ns = clock.monotonic_ns()
+    so_far = Hunted(bug.name, bug.about, bug.scenarios, False, {}, "", bug.breaks, 0.0, None)
+    kept: list[tuple[int, str]] = []  # (How many faults, the file.)
+    with tempfile.TemporaryDirectory() as folder:
+        for strategy in effort.strategies:
+            answers = [
+                commands.answer(*_exploration(bug, strategy, effort, Path(folder), nth=nth).words())
+                for nth in range(effort.repeats)
+            ]
+            found = [one for one in answers if one["violations"]]
+            kept += [(one["violations"][0]["faults"], one["artifacts"][0]) for one in found]
+            invariants = [one["violations"][0]["invariant"] for one in found]
+            so_far = msgspec.structs.replace(
+                so_far,
+                found=so_far.found or bool(found),
+                runs_to_find={**so_far.runs_to_find, strategy: median(map(runs_to_find, answers))},
+                invariant=so_far.invariant or next(iter(invariants), ""),
+                seconds=round((clock.monotonic_ns() - started_ns) / SECOND_NS, 1),
+            )
+            note(so_far)
+        if kept:
+            words = ("--patch", str(bug.file), "--seconds", str(SHRINK_S), "--json")
+            shrunk = commands.answer("sim", "shrink", min(kept)[1], *words)
+            so_far = msgspec.structs.replace(
+                so_far,
+                shrunk_faults=len(shrunk["faults"]),
+                shrunk_runs=shrunk["runs"],
+                faults=shrunk["faults"],
+                seconds=round((clock.monotonic_ns() - started_ns) / SECOND_NS, 1),
+            )
+            note(so_far)
+    return so_far
+
+
+def _exploration(bug: Bug, strategy: Strategy, effort: Effort, folder: Path, *, nth: int) -> Exploration:
+    return Exploration(
+        scenarios=bug.scenarios,
+        strategy=strategy,
+        runs=effort.runs_max,
+        out=folder / f"{strategy}-{nth}",
+        patch=bug.file,
+        nth=nth,
+        workers=effort.workers,
+    )
+
+
+def runs_to_find(answer: Any) -> int | None:
+    return int(answer["runs"]) if answer["violations"] else None
+
+
+def median(counts: Iterable[int | None]) -> int | None:
+    """None is more than any number."""
+    middle = statistics.median_high(math.inf if count is None else count for count in counts)
+    return None if middle == math.inf else int(middle)
+
+
+def without(hunted: Iterable[Hunted], effort: Effort) -> list[Exploration]:
+    """As many runs of the same stories as it took to find the last bug in them."""
+    needed: dict[tuple[tuple[str, ...], Strategy], int] = {}
+    for one in hunted:
+        for strategy in effort.strategies:
+            where, count = (one.scenarios, strategy), one.runs_to_find.get(strategy) or effort.runs_max
+            needed[where] = max(needed.get(where, 0), count)
+    return [
+        Exploration(scenarios=names, strategy=strategy, runs=runs, workers=effort.workers)
+        for (names, strategy), runs in needed.items()
+    ]
+
+
+class ZooCommands:
+    """Runs of `fathom`, which can be ended all at once."""
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._live: set[subprocess.Popen[bytes]] = set()
+        self._ended = False
+
+    def answer(self, *words: str) -> Any:
+        """Whether it is good or bad news."""
+        with self._lock:
+            if self._ended:
+                raise NotHunted("it was ended")
+            # In a session of its own, so that Ctrl-C is for the one who asked to answer.
+            child = subprocess.Popen(
+                [sys.executable, "-m", "fathom.cli", *words],
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                start_new_session=True,
+            )
+            self._live.add(child)
+        out, err = child.communicate()
+        with self._lock:
+            self._live.discard(child)
+        if child.returncode not in {0, 1}:
+            raise NotHunted(err.decode(errors="replace").strip() or f"exit code {child.returncode}")
+        return msgspec.json.decode(out)
+
+    def end(self) -> None:
+        with self._lock:
+            self._ended = True
+            for child in self._live:
+                with contextlib.suppress(ProcessLookupError):
+                    os.killpg(child.pid, signal.SIGTERM)  # With its workers.

@@ -1,0 +1,201 @@
+"""Which faults hold now. Everybody who could be hit asks here; nothing is drawn at random."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, TypeVar
+
+from fathom.model.times import SECOND_NS
+from fathom.seams.seam import Ask
+from fathom.sim.world.faults import (
+    AnyFault,
+    CrashAtWrite,
+    Fault,
+    HoldWatch,
+    OfCommits,
+    OfMessages,
+    Partition,
+    StaleServer,
+)
+
+if TYPE_CHECKING:
+    from fathom.sim.world.engine import Engine
+
+FOREVER_NS = 1 << 62
+
+DRIVER = "driver"  # The story's own process. No fault touches it.
+
+NO_ASK = Ask("", "")
+
+F = TypeVar("F", bound=Fault)
+
+
+class PlannedFaults:
+    """One fault of this run. `left` counts how often it may still hit."""
+
+    __slots__ = ("begin_ns", "end_ns", "fault", "left")
+
+    def __init__(self, fault: AnyFault, began_ns: int) -> None:
+        self.fault = fault
+        self.left = fault.times
+        self.begin_ns = began_ns + round(fault.at_s * SECOND_NS)
+        self.end_ns = self.begin_ns + round(fault.for_s * SECOND_NS)
+
+    def holds(self, now_ns: int) -> bool:
+        return self.begin_ns <= now_ns < self.end_ns
+
+    def meets(self, now_ns: int) -> bool:
+        """For what is used up: without a length it waits for its victim."""
+        if self.left <= 0 or now_ns < self.begin_ns:
+            return False
+        return self.fault.for_s == 0 or now_ns < self.end_ns
+
+
+class ActiveFaults:
+    def __init__(self, world: Engine, faults: Sequence[AnyFault]) -> None:
+        self.planned = tuple(faults)
+        self.fired: dict[tuple[str, str], int] = {}  # (kind of fault, site) -> how often: the run's coverage.
+        self._world = world
+        # Empty until the story begins, and again once the world is healed.
+        self._of_messages: list[PlannedFaults] = []
+        self._of_commits: list[PlannedFaults] = []
+        self._crashes: list[PlannedFaults] = []
+        self._partitions: list[PlannedFaults] = []
+        self._holds: list[PlannedFaults] = []
+        self._stale: list[PlannedFaults] = []
+        self._healed = False
+        self.healed_ns = FOREVER_NS
+        self.quiet = True  # No message or stream can be hit: nobody needs to ask.
+        self.store_quiet = True  # Nor anything between a server and the store.
+
+    def begin(self) -> None:
+        """The story begins now."""
+        began_ns = self._world.now_ns
+        planned = [PlannedFaults(fault, began_ns) for fault in self.planned]
+        self._of_messages = [one for one in planned if isinstance(one.fault, OfMessages)]
+        self._of_commits = [one for one in planned if isinstance(one.fault, OfCommits)]
+        self._crashes = [one for one in planned if isinstance(one.fault, CrashAtWrite)]
+        self._partitions = [one for one in planned if isinstance(one.fault, Partition)]
+        self._holds = [one for one in planned if isinstance(one.fault, HoldWatch)]
+        self._stale = [one for one in planned if isinstance(one.fault, StaleServer)]
+        self.quiet = not (self._of_messages or self._crashes or self._partitions or self._holds)
+        self.store_quiet = not (self._of_commits or self._crashes or self._partitions or self._stale)
+        for one in planned:
+            if one.fault.momentary:
+                self._world.at(one.begin_ns, self._happen, one.fault)
+
+    def hold_now(self, fault: HoldWatch) -> None:
+        """One more, that the story itself makes."""
+        if not self._healed:
+            self._holds.append(PlannedFaults(fault, self._world.began_ns))
+            self.quiet = False
+
+    def heal(self) -> None:
+        """From now on nothing goes wrong any more: liveness is judged after this."""
+        self._healed = self.quiet = self.store_quiet = True
+        self.healed_ns = self._world.now_ns
+        for of_kind in (
+            self._of_messages,
+            self._of_commits,
+            self._crashes,
+            self._partitions,
+            self._holds,
+            self._stale,
+        ):
+            of_kind.clear()
+
+    def message(self, process: str, ask: Ask) -> OfMessages | None:
+        """The fault that meets this ask, if any; used up by it."""
+        now_ns = self._world.now_ns
+        for one in self._of_messages:
+            if one.meets(now_ns) and process != DRIVER and one.fault.concerns(process, ask):
+                one.left -= 1
+                self._fire(one.fault, f"{ask.method} {shape(ask.target)}")
+                return one.fault  # type: ignore[return-value]  # only these are in the list
+        return None
+
+    def crash_at_write(self, process: str, ask: Ask) -> CrashAtWrite | None:
+        """Counts a write (or a server's commit); says whether its sender dies now."""
+        now_ns = self._world.now_ns
+        for one in self._crashes:
+            fault = one.fault
+            if (
+                one.left <= 0
+                or now_ns < one.begin_ns
+                or not fault.concerns(process, ask)
+                or process == DRIVER
+            ):
+                continue
+            one.left -= 1
+            if one.left == 0:
+                self._fire(fault, f"{ask.method} {shape(ask.target)}")
+                return fault  # type: ignore[return-value]  # only these are in the list
+        return None
+
+    def fate_of_commit(self, server: str) -> OfCommits | None:
+        now_ns = self._world.now_ns
+        for one in self._of_commits:
+            if one.fault.target in {"*", server} and one.meets(now_ns):
+                one.left -= 1
+                self._fire(one.fault, "commit")
+                return one.fault  # type: ignore[return-value]  # only these are in the list
+        return None
+
+    def partition(self, process: str, peer: str) -> tuple[Partition, int] | None:
+        """What keeps the two apart now, and until when."""
+        if process == DRIVER:
+            return None
+        for one in self._partitions:
+            fault = one.fault
+            assert isinstance(fault, Partition)
+            if (
+                one.holds(self._world.now_ns)
+                and fault.target in {"*", process}
+                and _between(fault.peer, peer)
+            ):
+                self._fire(fault, f"to {peer}")
+                return fault, one.end_ns
+        return None
+
+    def hold(self, process: str, ask: Ask) -> tuple[AnyFault, int] | None:
+        """What holds back what this watch says, and until when."""
+        return self._longest(self._holds, process, ask)
+
+    def stale(self, server: str) -> tuple[AnyFault, int] | None:
+        return self._longest(self._stale, server, NO_ASK)
+
+    def _longest(self, planned: list[PlannedFaults], process: str, ask: Ask) -> tuple[AnyFault, int] | None:
+        now_ns, found = self._world.now_ns, None
+        for one in planned:
+            if one.holds(now_ns) and process != DRIVER and one.fault.concerns(process, ask):
+                self._fire(one.fault, shape(ask.target))
+                if found is None or one.end_ns > found[1]:
+                    found = (one.fault, one.end_ns)
+        return found
+
+    def _fire(self, fault: AnyFault, site: str) -> None:
+        key = (fault.kind, site)
+        self.fired[key] = self.fired.get(key, 0) + 1
+
+    def _happen(self, fault: AnyFault) -> None:
+        if not self._healed:
+            self._fire(fault, "")
+            self._world.happen(fault)
+
+
+def _between(wanted: str, peer: str) -> bool:
+    """'*' is any API server; the store is only meant by name."""
+    return wanted == peer or (wanted == "*" and peer != "store")
+
+
+def shape(target: str) -> str:
+    """'/api/v1/namespaces/default/pods/web-1?…' -> '/api/v1/pods': names are no sites."""
+    path = target.partition("?")[0].split("/")
+    if "namespaces" in path[:-2]:
+        at = path.index("namespaces")
+        path = path[:at] + path[at + 2 : at + 3] + path[at + 4 :]
+    elif len(path) > 4 and path[1] == "api":
+        path = path[:4] + path[5:]
+    elif len(path) > 5 and path[1] == "apis":
+        path = path[:5] + path[6:]
+    return "/".join(path)

@@ -1,0 +1,370 @@
+"""The engine of a world: processes, a network, a store, one clock that jumps to what happens next.
+
+    at/after ──> the queue ──earliest first──> a process's input ──> what it asks ──> the queue
+
+Everything that happens is an entry of one queue, ordered by time and then by the order of asking. So a run
+follows from its seed, its faults and the code; two runs differ first where one of these differs.
+"""
+
+from __future__ import annotations
+
+import gc
+import heapq
+import traceback
+from asyncio import events
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from itertools import count
+from typing import Any
+
+from fathom.api.auth.jws import SigningKey
+from fathom.api.auth.static_tokens import Tokens, digest
+from fathom.model.audit import AuditEntry
+from fathom.model.decision import Journal
+from fathom.model.times import SECOND_NS
+from fathom.model.user import AUTHENTICATED, MASTERS, User
+from fathom.seams.domain import Domain, driving
+from fathom.seams.process import Entry, Inside
+from fathom.seams.streams import Streams
+from fathom.sim.report.chronicle import Chronicle
+from fathom.sim.world import faults as kinds_of_fault
+from fathom.sim.world import outside_guard
+from fathom.sim.world.active_faults import ActiveFaults
+from fathom.sim.world.faults import AnyFault
+from fathom.sim.world.initial_cluster import Genesis, genesis_of, puts
+from fathom.sim.world.network import Network, WatchListener
+from fathom.sim.world.oracle import Oracle, Seeded
+from fathom.sim.world.process import SimProcess
+from fathom.sim.world.servers import SimServer
+from fathom.sim.world.shared_objects_guard import changed_in_place
+from fathom.sim.world.store_link import Committer, WorldStore
+from fathom.sim.world.trace import Trace
+from fathom.sim.world.violation import Violation
+from fathom.store.protocol import Change
+
+# A run that takes more is not getting anywhere: somebody tries again without waiting.
+INPUTS_MAX = 1_000_000
+
+CommitWatcher = Callable[[tuple[Change, ...]], None]
+
+
+class Engine:
+    def __init__(
+        self,
+        seed: str,
+        *,
+        signing: SigningKey,
+        faults: Sequence[AnyFault] = (),
+        oracle: Oracle | None = None,
+        chronicle: Chronicle | None = None,
+        genesis: Genesis | None = None,
+    ) -> None:
+        """`initial_cluster` is what the store begins with; by default what every cluster starts with."""
+        self.now_ns = 0
+        self.began_ns = 0  # When the story began: what faults and reports count from.
+        self.streams = Streams(seed)
+        self.oracle: Oracle = oracle or Seeded(self.streams)
+        self.trace = Trace()
+        self.chronicle = chronicle
+        self.faults = ActiveFaults(self, faults)
+        self.network = Network(self)
+        self.store = WorldStore(self, puts(genesis_of(Engine) if genesis is None else genesis))
+        self.processes: dict[str, SimProcess] = {}
+        self.graveyard: list[Domain] = []  # Domains of the dead, with their tasks, until the world ends.
+        self.watchers: list[CommitWatcher] = []  # Invariants: called after every commit.
+        self.listeners: list[WatchListener] = []  # Invariants: told what servers are asked and answer.
+        self.committer: Committer | None = None  # Whose the newest commit is.
+        self.happenings: dict[str, Callable[[], object]] = {}  # What the scenario can make happen, by name.
+        self.violation: Violation | None = None  # The first one; ends the run.
+        self.aftermath_s = 0.0  # How long the world goes on after a violation, for what follows to be told.
+        self.error: BaseException | None = None  # Of a checker, say: the run proves nothing.
+        self._signing = signing
+        self._tokens: Tokens = {}  # Shared by all servers: everybody is known by name, everywhere.
+        self._queue: list[tuple[int, int, Callable[..., object], tuple[Any, ...]]] = []
+        self._order = count().__next__
+        self._halted = False
+        self.free = False  # It runs, and nobody is in the midst of an input.
+        self.codec = False  # Answers and events travel as bytes: slower, and nobody can change another's.
+        self.inputs_max = INPUTS_MAX
+        self.drip_s = 0.0  # How long a connection takes for a piece of a stream before it takes the next.
+
+    # What happens, and when.
+
+    def at(self, when_ns: int, work: Callable[..., object], *args: Any) -> None:
+        now_ns = self.now_ns
+        heapq.heappush(self._queue, (when_ns if when_ns > now_ns else now_ns, self._order(), work, args))
+
+    def after(self, delay_ns: int, work: Callable[..., object], *args: Any) -> None:
+        heapq.heappush(self._queue, (self.now_ns + delay_ns, self._order(), work, args))
+
+    def run(self, *, until_s: float) -> None:
+        """Let things happen until somebody halts the world, the time is up, or nothing happens any more."""
+        until_ns, queue, pop = round(until_s * SECOND_NS), self._queue, heapq.heappop
+        self._halted = self.violation is not None or self.error is not None
+        with undisturbed(), outside_guard.shut(self._side_door), self._driving():
+            while not self._halted:
+                if not queue or queue[0][0] > until_ns:
+                    self.now_ns = max(self.now_ns, until_ns)
+                    return
+                self.now_ns, _, work, args = pop(queue)
+                work(*args)
+
+    @contextmanager
+    def _driving(self) -> Iterator[None]:
+        with driving():
+            self.free = True
+            try:
+                yield
+            finally:
+                self.free = False
+
+    def halt(self) -> None:
+        """Stop after what is happening now."""
+        self._halted = True
+
+    # Who is there.
+
+    def add(
+        self, name: str, entry: Entry, *, server: str = "", account: User | None = None, **options: Any
+    ) -> SimProcess:
+        """`account`: as whom it asks, with that account's rights; without one it may do everything."""
+        if name in self.processes:
+            raise ValueError(f"there is a process {name} already")
+        process = SimProcess(self, name, entry, index=len(self.processes), server=server, options=options)
+        self.processes[name] = process
+        who = account or User(name, (MASTERS,))
+        self._tokens[digest(name)] = User(who.name, (*who.groups, AUTHENTICATED))
+        return process
+
+    def add_server(self, name: str, *, alone: bool = True) -> SimProcess:
+        """`alone`: no other server writes to the store."""
+
+        def entry(inside: Inside) -> SimServer:
+            return SimServer(
+                process, inside, self.store, signing=self._signing, tokens=self._tokens, alone=alone
+            )
+
+        process = self.add(name, entry)
+        return process
+
+    def server_ready(self) -> None:
+        """Whoever waits for the servers to begin looks again."""
+        if self.began_ns == 0:
+            self.halt()
+
+    def journal_of(self, process: SimProcess) -> Journal | None:
+        return None if self.chronicle is None else self.chronicle.journal(process)
+
+    # What goes wrong.
+
+    def happen(self, fault: AnyFault) -> None:
+        """A fault whose moment has come."""
+        match fault:
+            case kinds_of_fault.Compact():
+                self.tell(f"the store forgets its history before revision {self.store.newest}")
+                self.store.compact_now()
+            case kinds_of_fault.DropWatch():
+                self.network.drop_watches(fault.target, fault.match)
+            case kinds_of_fault.Happening():
+                self.tell(fault.name)
+                self.happenings[fault.name]()
+            case _:
+                process = self.processes.get(fault.target)
+                if process is not None:
+                    self._happen_to(process, fault)
+
+    def _happen_to(self, process: SimProcess, fault: AnyFault) -> None:
+        match fault:
+            case kinds_of_fault.Crash():
+                self.crash(process, fault.for_s)
+            case kinds_of_fault.Stop():
+                self.stop(process, fault.for_s)
+            case kinds_of_fault.Rebase():
+                self.stop(process, fault.for_s, word="rebase")
+            case kinds_of_fault.Pause():
+                self.pause(process, fault.for_s)
+            case kinds_of_fault.Skew():
+                self.lived(process, f"has a clock that is wrong by {fault.skew_s:g} s")
+                process.set_clock(round(fault.skew_s * SECOND_NS))
+
+    def struck_at_write(self, process: SimProcess, fault: kinds_of_fault.CrashAtWrite) -> None:
+        """It has just sent a write: it dies with this input, or is asked to stop while it waits."""
+        if isinstance(fault, kinds_of_fault.StopAtWrite):
+            self.after(0, self.stop, process, fault.for_s)
+        else:
+            process.doom_s = fault.for_s
+
+    def crash(self, process: SimProcess, restart_after_s: float | None) -> None:
+        """None: for good."""
+        if restart_after_s is None:
+            process.wanted = False
+        if not process.alive:
+            return
+        self.lived(process, "dies")
+        self._end(process)
+        if restart_after_s is not None:
+            self.after(round(restart_after_s * SECOND_NS), self._restart, process, process.incarnation, None)
+
+    def stop(self, process: SimProcess, grace_s: float, *, word: str = "stop") -> None:
+        """Ask it to end; when its time is up it is ended. Then it starts again."""
+        if process.alive:
+            self.lived(process, f"is asked to {word}")
+            process.signal(word)
+            self.after(round(grace_s * SECOND_NS), self._stopped, process, process.incarnation, word)
+
+    def _stopped(self, process: SimProcess, incarnation: int, word: str) -> None:
+        if process.alive and process.incarnation == incarnation:
+            self._end(process)
+            self._restart(process, incarnation, process.inside if word == "rebase" else None)
+
+    def _end(self, process: SimProcess) -> None:
+        process.end()
+        self.network.client_ended(process)
+        if isinstance(process.state, SimServer):
+            process.state.link.cut()
+            self.network.server_ended(process.name)
+
+    def _restart(self, process: SimProcess, incarnation: int, predecessor: Inside | None) -> None:
+        if process.wanted and process.incarnation == incarnation:
+            process.start(predecessor=predecessor)
+
+    def pause(self, process: SimProcess, for_s: float) -> None:
+        if process.alive:
+            self.lived(process, "stands still")
+            until_ns = self.now_ns + round(for_s * SECOND_NS)
+            process.paused_until_ns = max(process.paused_until_ns, until_ns)
+            process.pause()
+            self.at(until_ns, self._resume, process, process.incarnation)
+
+    def _resume(self, process: SimProcess, incarnation: int) -> None:
+        paused = process.paused and process.incarnation == incarnation
+        if paused and self.now_ns >= process.paused_until_ns:
+            self.lived(process, "goes on")
+            process.resume()
+
+    def heal(self) -> None:
+        """No fault from now on; everybody is up, awake, on time and within reach."""
+        self.faults.heal()
+        self.oracle.heal()
+        self.network.heal()
+        for link in tuple(self.store.links):
+            link.heal()
+        for process in tuple(self.processes.values()):
+            if process.skew_ns:
+                process.set_clock(0)
+            process.paused_until_ns = 0
+            self.after(0, self._resume, process, process.incarnation)
+            if process.wanted and not process.alive:
+                self.after(0, self._restart, process, process.incarnation, None)
+
+    # What is remembered.
+
+    def too_many(self, process: SimProcess) -> None:
+        what = f"more than {self.inputs_max:,} inputs; the last was for {process.name}"
+        self.broken(Violation("the story comes to an end", what, self.since_s))
+
+    def committed(self, changes: tuple[Change, ...], revision: int) -> None:
+        self.trace.commit(self.now_ns, changes)
+        if self.chronicle is not None:
+            assert self.committer is not None
+            self.chronicle.committed(self.committer, changes, revision)
+        try:
+            for watcher in self.watchers:
+                watcher(changes)
+        except Exception as error:  # A checker's own bug must not look like the store's answer.
+            self.error = error
+            self.halt()
+
+    def overheard(self, hear: Callable[[WatchListener], None]) -> None:
+        """At a server's door."""
+        try:
+            for listener in self.listeners:
+                hear(listener)
+        except Exception as error:  # As with commits: it must not look like the server's.
+            self.error = error
+            self.halt()
+
+    def broken(self, violation: Violation) -> None:
+        """An invariant does not hold: the run is over. The first one counts."""
+        if self.violation is None:
+            self.violation = violation
+            if self.aftermath_s:
+                self.after(round(self.aftermath_s * SECOND_NS), self.halt)
+        if not self.aftermath_s:
+            self.halt()
+
+    def lived(self, process: SimProcess, what: str) -> None:
+        if self.chronicle is not None:
+            self.chronicle.lived(process, what)
+
+    def tell(self, what: str) -> None:
+        """Of nobody in particular."""
+        if self.chronicle is not None:
+            self.chronicle.world(self.now_ns, what)
+
+    def audited(self, process: SimProcess, entry: AuditEntry) -> None:
+        if self.chronicle is not None:
+            self.chronicle.audited(process, entry)
+
+    def could_not_go_on(self, process: SimProcess, error: Exception) -> None:
+        what = "".join(traceback.format_exception_only(error)).strip()
+        self.broken(Violation("every process goes on", f"{process.name}: {what}", self.since_s))
+
+    def _side_door(self, name: str, stack: str) -> None:
+        self.broken(Violation("no side doors", f"{name} was called:\n{stack}", self.since_s))
+
+    @property
+    def since_s(self) -> float:
+        """Seconds of the story."""
+        return (self.now_ns - self.began_ns) / SECOND_NS
+
+    def check_what_is_shared(self) -> None:
+        """When the story is over: nobody has changed what others hold too."""
+        servers = [one.state for one in self.processes.values() if one.alive]
+        caches = (state.parts.core.cache for state in servers if isinstance(state, SimServer))
+        key = changed_in_place(self.store.entries(), caches)
+        if key:
+            what = f"{key} was changed by somebody it was only shown to"
+            self.broken(Violation("what is shared is not changed", what, self.since_s))
+
+    def failures(self) -> list[dict[str, Any]]:
+        """What nobody awaited and what callbacks raised, in any process, alive or dead."""
+        alive = [process.domain for process in self.processes.values() if process.alive]
+        return [failure for domain in (*self.graveyard, *alive) for failure in domain.failures]
+
+    # The end.
+
+    def end(self) -> None:
+        """Let go of everybody. Their coroutines are closed here and now, where they can do no harm, and not
+        when a collector finds them in the middle of another world."""
+        for process in self.processes.values():
+            if process.alive:
+                process.end()
+        for domain in self.graveyard:
+            _bury(domain)
+        self._queue.clear()
+
+
+def _bury(domain: Domain) -> None:
+    outer = events._get_running_loop()
+    events._set_running_loop(domain)
+    domain.set_exception_handler(lambda loop, context: None)
+    try:
+        for task in domain.tasks:
+            task._log_destroy_pending = False  # type: ignore[attr-defined]  # asyncio's own
+            with suppress(BaseException):  # Whatever it says now is said to nobody.
+                task.get_coro().close()
+    finally:
+        events._set_running_loop(outer)
+
+
+@contextmanager
+def undisturbed() -> Iterator[None]:
+    """Without automatic collections: finalizers are behaviour, and must not run when memory fills up."""
+    collecting = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if collecting:
+            gc.enable()

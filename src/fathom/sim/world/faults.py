@@ -1,0 +1,221 @@
+"""Everything that can go wrong, as values: each has a time, a target, and an end.
+
+A run is (scenario, seed, faults): the same three give the same run. Faults are drawn from a stream of their
+own (`fault_menu`), so that taking one away, as shrinking does, does not move the others. `active_faults` says which of
+them hold at a moment.
+
+Times count from the story's beginning.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar, Literal
+
+import msgspec
+
+from fathom.seams.seam import Ask
+
+STORE = "store"  # As the peer of a partition: between an API server and the store.
+
+
+class Fault(msgspec.Struct, frozen=True, tag_field="fault", kw_only=True, omit_defaults=True):
+    """`target` is a process; '*' means any but the story itself; 'manager-*', of what is done to messages,
+    watches and writes, any whose name begins so. `match` narrows it to asks whose "METHOD path" contains
+    it."""
+
+    at_s: float
+    target: str = "*"
+    for_s: float = (
+        0.0  # How long it lasts. For what happens to messages, 0 is: until it has happened `times`.
+    )
+    match: str = ""
+    times: int = 1
+
+    momentary: ClassVar[bool] = False  # Happens at a moment, not to messages.
+
+    def concerns(self, process: str, ask: Ask) -> bool:
+        like = self.target.endswith("*") and process.startswith(self.target[:-1])
+        if not like and self.target != process:
+            return False
+        return not self.match or self.match in f"{ask.method} {ask.target}"
+
+    @property
+    def kind(self) -> str:
+        return str(type(self).__struct_config__.tag)
+
+
+# What happens to a request and its answer.
+
+
+class LoseRequest(Fault, frozen=True, tag="lose-request"):
+    """The server never hears of it; the client hears nothing until its deadline."""
+
+
+class SlowRequest(Fault, frozen=True, tag="slow-request"):
+    """It arrives late, perhaps when its sender has long given up: and is carried out then."""
+
+    delay_s: float = 5.0
+
+
+class LoseReply(Fault, frozen=True, tag="lose-reply"):
+    """The server does it; the client never learns. The classic: committed but timed out. After `told_s` a
+    proxy says that it took too long; 0: nobody says anything, and the client waits until its own deadline."""
+
+    told_s: float = 0.0
+
+
+class SlowReply(Fault, frozen=True, tag="slow-reply"):
+    delay_s: float = 5.0
+
+
+class Refuse(Fault, frozen=True, tag="refuse"):
+    """The server fails before it has done anything: 500, 503, 429 or a conflict."""
+
+    status: Literal[409, 429, 500, 503] = 500
+
+
+# Between an API server and the store.
+
+
+class CommitUnknown(Fault, frozen=True, tag="commit-unknown"):
+    """The store commits, the API server does not learn. Target: an API server."""
+
+
+class CommitLost(Fault, frozen=True, tag="commit-lost"):
+    """The store never hears of it, and the API server cannot tell."""
+
+
+class StaleServer(Fault, frozen=True, tag="stale-server"):
+    """An API server hears nothing from the store for a while, and answers from what it knows."""
+
+
+class Compact(Fault, frozen=True, tag="compact"):
+    """The store forgets its history: whoever was behind must list again."""
+
+    momentary: ClassVar[bool] = True
+
+
+# Watches.
+
+
+class HoldWatch(Fault, frozen=True, tag="hold-watch"):
+    """What a watch has to say is held back. `match` chooses the kind: other kinds go on, so ages differ."""
+
+
+class DropWatch(Fault, frozen=True, tag="drop-watch"):
+    """Open watches end, as when a connection breaks."""
+
+    momentary: ClassVar[bool] = True
+
+
+class Partition(Fault, frozen=True, tag="partition"):
+    """A process and the API servers (or one of them; or an API server and the store) cannot reach each other.
+    Nobody is told. Where it `drops`, what is sent meanwhile is lost and streams stay silent for ever, as with
+    a middlebox that forgot the connection; else everything arrives when it is over, as TCP sends it again."""
+
+    peer: str = "*"
+    drops: bool = False
+
+
+# Processes.
+
+
+class Crash(Fault, frozen=True, tag="crash"):
+    """A process dies, and starts again after `for_s`."""
+
+    momentary: ClassVar[bool] = True
+
+
+class CrashAtWrite(Fault, frozen=True, tag="crash-at-write"):
+    """A process dies just after its n-th write from `at_s` on has been sent, n = `times`; of an API server:
+    its n-th commit. It starts again after `for_s`."""
+
+
+class StopAtWrite(CrashAtWrite, frozen=True, tag="stop-at-write"):
+    """A process is asked to stop just after its n-th write, while it waits for the answer; see `Stop`."""
+
+
+class Stop(Fault, frozen=True, tag="stop"):
+    """A process is asked to stop, has `for_s` to do so, and starts again."""
+
+    momentary: ClassVar[bool] = True
+
+
+class Rebase(Fault, frozen=True, tag="rebase"):
+    """A process is asked to begin anew, as its recorder does: what it leaves is passed on."""
+
+    momentary: ClassVar[bool] = True
+
+
+class Pause(Fault, frozen=True, tag="pause"):
+    """A process does not run for a while: a collection, a stopped virtual machine. Its clock goes on."""
+
+    momentary: ClassVar[bool] = True
+
+
+class Skew(Fault, frozen=True, tag="skew"):
+    """A process's wall clock is wrong from then on."""
+
+    momentary: ClassVar[bool] = True
+    skew_s: float = 30.0
+
+
+class Happening(Fault, frozen=True, tag="happening"):
+    """Something that the scenario knows by name: a node dies, a policy changes, capacity goes."""
+
+    momentary: ClassVar[bool] = True
+    name: str = ""
+
+
+AnyFault = (
+    LoseRequest
+    | SlowRequest
+    | LoseReply
+    | SlowReply
+    | Refuse
+    | CommitUnknown
+    | CommitLost
+    | StaleServer
+    | Compact
+    | HoldWatch
+    | DropWatch
+    | Partition
+    | Crash
+    | CrashAtWrite
+    | StopAtWrite
+    | Stop
+    | Rebase
+    | Pause
+    | Skew
+    | Happening
+)
+
+OfMessages = LoseRequest | SlowRequest | LoseReply | SlowReply | Refuse
+OfCommits = CommitUnknown | CommitLost
+
+
+def sentence(fault: AnyFault) -> str:
+    """'lose-reply scheduler on "POST /apis/…" for 5 s'"""
+    match = f" on {fault.match!r}" if fault.match else ""
+    often = f" ×{fault.times}" if fault.times > 1 and not isinstance(fault, CrashAtWrite) else ""
+    lasting = f" for {fault.for_s:g} s" if fault.for_s else ""
+    return f"{fault.kind} {fault.target}{_particular(fault)}{match}{often}{lasting}"
+
+
+def _particular(fault: AnyFault) -> str:
+    match fault:
+        case LoseReply() if fault.told_s:
+            return f", which is told after {fault.told_s:g} s"
+        case SlowRequest() | SlowReply():
+            return f" by {fault.delay_s:g} s"
+        case Refuse():
+            return f" with {fault.status}"
+        case Partition():
+            return f" from {fault.peer}{', dropping' if fault.drops else ''}"
+        case CrashAtWrite():
+            return f" number {fault.times}"
+        case Skew():
+            return f" of {fault.skew_s:g} s"
+        case Happening():
+            return f" {fault.name}"
+    return ""

@@ -1,0 +1,230 @@
+"""What must always be true, checked after every commit, and what must be true when all is quiet.
+
+A checker is a small object beside the system. It sees every commit before anybody can act on it, keeps what
+it needs to judge the next one, and says what is wrong. A user adds one in five lines:
+
+    class NoSecrets(Checker):
+        name = "nobody writes secrets"
+
+        def commit(self, change: Seen) -> Found:
+            return f"{change.by} wrote {change.path}" if change.resource == "secrets" else None
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import lru_cache
+from typing import TYPE_CHECKING, cast
+
+import msgspec
+
+from fathom.api.watch_cache import REGISTRY
+from fathom.model.body import decode_json
+from fathom.model.objects import Key, Obj, lookup, metadata, uid_of
+from fathom.seams.seam import Ask
+from fathom.store.protocol import Change
+
+if TYPE_CHECKING:
+    from fathom.sim.world.network import Exchange
+    from fathom.sim.world.store_link import Committer
+    from fathom.sim.world.world import World
+
+PLACES_MAX = 1 << 14  # A cluster of a thousand nodes, with its pods.
+RESERVATIONS = "reservations.fathom.dev"
+
+
+class Seen(msgspec.Struct, frozen=True):
+    """One change of one object, as checkers see it."""
+
+    resource: str  # 'pods', 'leases.coordination.k8s.io'
+    key: Key
+    revision: int
+    old: Obj | None
+    new: Obj | None
+    at_s: float  # Of the story.
+    by: str  # The process that asked for it; a server, where it did it by itself.
+    incarnation: int  # Of that process.
+    headers: tuple[tuple[str, str], ...] = ()  # What it sent along: the fence it claims, the decision.
+    late: bool = False  # Whoever asked for it has long given up on it, and lives on.
+    ask: Ask | None = None  # What was asked for; None where a server did it by itself.
+
+    @property
+    def path(self) -> str:
+        return "/".join(part for part in (self.resource, *self.key) if part)
+
+    @property
+    def delete_options(self) -> Obj:
+        """What a DELETE said about how; empty where it said nothing, or was none."""
+        if self.ask is None or self.ask.method != "DELETE" or not self.ask.body:
+            return {}
+        body = self.ask.body
+        return cast(Obj, decode_json(body) if isinstance(body, bytes) else body)
+
+
+class Finding(msgspec.Struct, frozen=True):
+    """What is wrong, and with which objects besides the one that changed."""
+
+    message: str
+    objects: tuple[str, ...]
+
+
+Found = str | Finding | None
+
+
+class Checker:
+    """Override what you need. Answers are what is wrong, in words; None is well."""
+
+    name = ""
+    resources: frozenset[str] | None = None  # Whose commits it wants to see; None: all of them.
+    patience_s = (
+        0.0  # How long after the world has come to rest `final_state` may still find something wrong.
+    )
+
+    def begin(self, world: World) -> None:
+        """Before anything happens."""
+
+    def concerns(self, resource: str) -> bool:
+        if type(self).commit is Checker.commit:
+            return False
+        return self.resources is None or resource in self.resources
+
+    def commit(self, change: Seen) -> Found:
+        """After every commit, for each object in it."""
+        return None
+
+    def settled(self, world: World) -> Iterable[str | Finding]:
+        """When faults have stopped and nothing moves any more."""
+        return ()
+
+
+def seen(change: Change, by: Committer, at_s: float) -> Seen | None:
+    if not change.key.startswith(REGISTRY):
+        return None
+    (resource, key), exchange = place_of(change.key), by.exchange
+    previous, entry = change.previous, change.entry
+    return Seen(
+        resource=resource,
+        key=key,
+        revision=change.revision,
+        old=None if previous is None else previous.body.obj,
+        new=None if entry is None else entry.body.obj,
+        at_s=at_s,
+        by=by.process.name,
+        incarnation=by.incarnation,
+        headers=() if exchange is None else exchange.ask.headers,
+        late=exchange is not None and exchange.over and _is_late(exchange),
+        ask=None if exchange is None else exchange.ask,
+    )
+
+
+@lru_cache(maxsize=PLACES_MAX)
+def place_of(key: str) -> tuple[str, Key]:
+    """'/registry/pods/default/web-1' -> 'pods', default/web-1. Most commits are of keys seen before."""
+    resource, *path = key.removeprefix(REGISTRY).split("/")
+    return resource, Key(path[0], path[1]) if len(path) > 1 else Key("", path[0])
+
+
+def _is_late(exchange: Exchange) -> bool:
+    """Whoever gave up on it lives on."""
+    return bool(exchange.process.alive and exchange.process.incarnation == exchange.incarnation)
+
+
+class OneBinding(Checker):
+    """A pod that has a node keeps it."""
+
+    name = "one binding per pod"
+    resources = frozenset({"pods"})
+
+    def commit(self, change: Seen) -> Found:
+        if change.old is None or change.new is None:
+            return None
+        was, now = lookup(change.old, "spec", "nodeName"), lookup(change.new, "spec", "nodeName")
+        if was and now != was and uid_of(change.old) == uid_of(change.new):
+            return f"{change.key.name} was bound to {was} and is now bound to {now}"
+        return None
+
+
+class OneReservation(Checker):
+    """At most one active reservation per intent and generation."""
+
+    name = "at most one active reservation per intent and generation"
+    resources = frozenset({RESERVATIONS})
+
+    def __init__(self) -> None:
+        self._active: dict[tuple[str, ...], str] = {}  # Intent -> the reservation that has it.
+
+    def commit(self, change: Seen) -> Found:
+        if change.old is not None and _is_active(change.old):
+            intent = intent_of(change.old)
+            if self._active.get(intent) == change.key.name:
+                del self._active[intent]
+        if change.new is None or not _is_active(change.new):
+            return None
+        intent = intent_of(change.new)
+        other = self._active.setdefault(intent, change.key.name)
+        if other != change.key.name:
+            message = f"{other} and {change.key.name} are both active for {' '.join(intent)}"
+            namespace = f"{change.key.namespace}/" if change.key.namespace else ""
+            return Finding(message, (f"{RESERVATIONS}/{namespace}{other}", change.path))
+        return None
+
+
+def intent_of(reservation: Obj) -> tuple[str, ...]:
+    spec = reservation.get("spec") or {}
+    workload = spec.get("workload") or {}
+    return (
+        str(workload.get("name", "")),
+        str(workload.get("uid", "")),
+        f"slot {spec.get('slot', 0)}",
+        f"generation {workload.get('generation', 0)}",
+        str(spec.get("intent", "")),
+    )
+
+
+def _is_active(reservation: Obj) -> bool:
+    return lookup(reservation, "status", "phase") not in {"Released", "Expired"}
+
+
+class GenerationsOnlyGrow(Checker):
+    name = "generations only grow"
+
+    def commit(self, change: Seen) -> Found:
+        if change.old is None or change.new is None:
+            return None
+        was, now = metadata(change.old).get("generation", 0), metadata(change.new).get("generation", 0)
+        if now >= was or uid_of(change.old) != uid_of(change.new):
+            return None
+        return f"{change.path} went from generation {was} to {now}"
+
+
+# Kinds whose status is about another object, and names that one's generation.
+ABOUT_ANOTHER = frozenset({"workloadprogresses.fathom.dev"})
+
+
+class ConditionsNameWhatTheySaw(Checker):
+    """A status that claims a generation must have been written while that generation was current or past."""
+
+    name = "conditions name the generation they observed"
+
+    def commit(self, change: Seen) -> Found:
+        if change.new is None or change.resource in ABOUT_ANOTHER:
+            return None
+        current = metadata(change.new).get("generation")
+        if current is None:
+            return None
+        status = change.new.get("status") or {}
+        claims = [status.get("observedGeneration"), *_condition_claims(status)]
+        ahead = [claim for claim in claims if isinstance(claim, int) and claim > current]
+        return f"{change.path} at generation {current} claims {ahead[0]}" if ahead else None
+
+
+def _condition_claims(status: Obj) -> list[object]:
+    conditions = status.get("conditions")
+    if not isinstance(conditions, list):
+        return []
+    return [one.get("observedGeneration") for one in conditions if isinstance(one, dict)]
+
+
+def standard() -> list[Checker]:
+    """Those that hold in every world."""
+    return [OneBinding(), OneReservation(), GenerationsOnlyGrow(), ConditionsNameWhatTheySaw()]

@@ -1,0 +1,215 @@
+"""One process of the world: code on a Domain of its own, that can crash, stop, pause and start again.
+
+The code is an `Entry`, the same function that a live process begins with. It is called anew for every
+incarnation: only the store survives a crash. What it returns is the process's `state`, for tests and checkers
+to look into.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from fathom.seams.domain import FAR_NS, Domain
+from fathom.seams.process import Birth, Entry, Inside, clock_payload
+from fathom.seams.process import Process as Door
+from fathom.seams.seam import Ask, Input, Seam
+from fathom.sim.world.trace import checksum
+
+if TYPE_CHECKING:
+    from fathom.sim.world.engine import Engine
+    from fathom.sim.world.network import Exchange
+
+# Every world begins at the same moment, so that timestamps in objects are the same in every run.
+EPOCH_NS = 1_767_225_600_000_000_000  # 2026-01-01T00:00:00Z
+
+# A request that reaches a server, or an answer of the store: inputs that live processes do not have.
+ARRIVED = 32
+TICK = int(Input.TICK)
+
+WITH_PAYLOAD = frozenset({Input.REPLY, Input.OPENED, Input.CHUNK, Input.ENDED, Input.SIGNAL, Input.CLOCK})
+
+
+class SimProcess:
+    def __init__(
+        self,
+        world: Engine,
+        name: str,
+        entry: Entry,
+        *,
+        index: int,
+        server: str = "",
+        options: dict[str, Any] | None = None,
+    ) -> None:
+        self.world = world
+        self.name = name
+        self.index = index  # In the order of joining; names it in the trace.
+        self.server = server  # The API server that its requests go to.
+        self.entry = entry
+        self.options = options or {}
+        self.incarnation = 0
+        self.alive = False
+        self.wanted = False  # It is to run; heal starts it again if it does not.
+        self.skew_ns = 0
+        self.armed_ns = FAR_NS  # The deadline that the world has an alarm for; FAR_NS: none.
+        self.paused_until_ns = 0
+        self.doom_s: float | None = None  # It dies with this input, and starts again after so long.
+        self.state: Any = None
+        self.asks: dict[int, Exchange] = {}  # Under way, by number.
+        self._inbox: deque[tuple[int, int, tuple[Any, ...]]] | None = None  # While it is paused.
+        self.inside = self._born()
+        self.domain, self.seam = self.inside.domain, self.inside.seam
+        self._door = Door(self.domain, self.seam, self._begin)
+
+    # The life of a process.
+
+    def start(self, *, predecessor: Inside | None = None) -> None:
+        """`predecessor` is an incarnation that was seen to stop: what it left is passed on."""
+        self.wanted = True
+        if self.alive:
+            return
+        self.incarnation += 1
+        self.alive = True
+        self.armed_ns = FAR_NS
+        self.paused_until_ns = 0
+        self.doom_s = None
+        self._inbox = None
+        self.asks = {}
+        self.inside = self._born(predecessor)
+        self.domain, self.seam = self.inside.domain, self.inside.seam
+        self._door = Door(self.domain, self.seam, self._begin)
+        self.world.lived(self, "starts")
+        self.deliver(Input.START, 0, 0, b"")
+
+    def _born(self, predecessor: Inside | None = None) -> Inside:
+        world = self.world
+        domain = Domain(now_ns=world.now_ns)
+        birth = Birth(
+            entry=getattr(self.entry, "__qualname__", type(self.entry).__name__),
+            seed=f"{world.streams.seed}/{self.name}",
+            epoch_ns=EPOCH_NS + self.skew_ns,
+            incarnation=self.incarnation,
+            predecessor=predecessor.identity if predecessor else "",
+            options=self.options,
+            estate=predecessor.estate if predecessor else b"",
+        )
+        return Inside(birth, domain, Seam(domain, _Wire(self), checked=False), journal=world.journal_of(self))
+
+    def _begin(self) -> None:
+        self.state = self.entry(self.inside)
+
+    def end(self) -> None:
+        """Gone between two inputs. Its tasks are kept until the world ends: dropping a suspended coroutine
+        would run its `finally`, and the dead do not clean up."""
+        self.alive = False
+        self._inbox = None
+        self.seam.cut()
+        self.world.graveyard.append(self.domain)
+
+    def pause(self) -> None:
+        if self._inbox is None:
+            self._inbox = deque()
+
+    def resume(self) -> None:
+        """What came meanwhile is worked on in the order it came, before anything that comes now."""
+        inbox = self._inbox
+        while inbox and self.alive:
+            self._input(*inbox.popleft())
+        self._inbox = None
+        if self.alive:
+            self._arm(self.domain.next_deadline_ns())
+
+    @property
+    def paused(self) -> bool:
+        return self._inbox is not None
+
+    # Inputs: now; or, while the process is paused, when it runs again. The dead hear nothing.
+
+    def deliver(self, kind: Input, number: int, status: int, payload: Any) -> None:
+        """An answer, a piece of a stream, a signal: what live processes have too, through the same door."""
+        if self.alive:
+            way = self._door.way_of(kind, number, status, payload)
+            if self._inbox is None:
+                self._input(kind, number, way)
+            else:
+                self._inbox.append((kind, number, way))
+
+    def call(self, number: int, work: Callable[..., object], *args: Any) -> None:
+        """Something that is no answer to an ask: a request that arrives at a server."""
+        if self.alive:
+            if self._inbox is None:
+                self._input(ARRIVED, number, (work, *args))
+            else:
+                self._inbox.append((ARRIVED, number, (work, *args)))
+
+    def alarm(self, incarnation: int, armed_ns: int) -> None:
+        """The moment has come that the world was asked to wake it at."""
+        if self.armed_ns != armed_ns or self.incarnation != incarnation:
+            return  # An earlier one took its place, or the process is another.
+        self.armed_ns = FAR_NS
+        if not self.alive or self._inbox is not None:
+            return  # It is armed again when it goes on.
+        deadline_ns = self.domain.next_deadline_ns()
+        if deadline_ns is not None and deadline_ns <= self.world.now_ns:
+            self._input(TICK, 0, ())
+        else:
+            self._arm(deadline_ns)  # What it was armed for has been cancelled.
+
+    def _arm(self, deadline_ns: int | None) -> None:
+        """See to it that it is woken at its next deadline."""
+        if deadline_ns is not None and deadline_ns < self.armed_ns:
+            self.armed_ns = deadline_ns
+            self.world.at(deadline_ns, self.alarm, self.incarnation, deadline_ns)
+
+    def signal(self, word: str) -> None:
+        """As the operating system would: 'stop' asks for a graceful end."""
+        self.deliver(Input.SIGNAL, 0, 0, word.encode())
+
+    def set_clock(self, skew_ns: int) -> None:
+        self.skew_ns = skew_ns
+        self.deliver(Input.CLOCK, 0, 0, clock_payload(EPOCH_NS + skew_ns))
+
+    def _input(self, kind: int, number: int, way: tuple[Any, ...]) -> None:
+        world = self.world
+        trace, chronicle, now_ns = world.trace, world.chronicle, world.now_ns
+        if trace.input((now_ns, self.index, kind, number)) > world.inputs_max:
+            world.too_many(self)
+        if chronicle is not None:
+            chronicle.input(self, kind, number)
+        if trace.log is not None:
+            payload = way[-1] if kind in WITH_PAYLOAD else b""
+            trace.log.append((now_ns, self.name, int(kind), number, checksum(payload)))
+        try:
+            deadline_ns = self._worked_on(now_ns, way)
+        except Exception as error:  # Not of a task: of the loop itself, or of the code's first call.
+            world.could_not_go_on(self, error)
+            deadline_ns = self.domain.next_deadline_ns()
+        if self.doom_s is not None:
+            world.crash(self, self.doom_s)
+        elif deadline_ns is not None and deadline_ns < self.armed_ns:
+            self._arm(deadline_ns)
+
+    def _worked_on(self, now_ns: int, way: tuple[Any, ...]) -> int | None:
+        world = self.world
+        if not world.free:  # A story that stops a process, say, is in the midst of an input of its own.
+            return self.domain.input(now_ns, *way)
+        world.free = False
+        try:
+            return self.domain.step(now_ns, *way)
+        finally:
+            world.free = True
+
+
+class _Wire:
+    """The Seam's backend: asks travel through the world."""
+
+    def __init__(self, process: SimProcess) -> None:
+        self._process = process
+        self._network = process.world.network
+
+    def start(self, number: int, ask: Ask, *, stream: bool) -> None:
+        self._network.send(self._process, number, ask, stream=stream)
+
+    def cancel(self, number: int) -> None:
+        self._network.cancel(self._process, number)

@@ -1,0 +1,219 @@
+"""A scenario: a short story, told under many seeds with every invariant on. And one telling of it."""
+
+from __future__ import annotations
+
+import gc
+import re
+import traceback
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Literal
+
+import msgspec
+
+from fathom.api.auth.jws import SigningKey
+from fathom.model.times import SECOND_NS
+from fathom.seams.outside import SystemClock
+from fathom.seams.streams import Streams
+from fathom.sim.report.chronicle import Chronicle
+from fathom.sim.world.engine import Engine, undisturbed
+from fathom.sim.world.fault_menu import Menu, draw
+from fathom.sim.world.faults import AnyFault
+from fathom.sim.world.invariants import Checker
+from fathom.sim.world.oracle import Oracle, Priorities, Seeded
+from fathom.sim.world.signing_key import world_key
+from fathom.sim.world.violation import Broken, Violation
+from fathom.sim.world.world import World
+
+Story = Callable[[World], Awaitable[None]]
+Strategy = Literal["random", "pct", "lineage"]
+FaultsOf = Callable[[str], Sequence[AnyFault]]  # From a seed.
+Tale = Callable[[Chronicle, int], Sequence[str]]  # From what happened, and when the story began.
+
+ADDRESS = re.compile(r"\b0x[0-9a-f]{6,}\b")
+
+DEADLINE_S = 1800.0  # Of virtual time: no story is that long.
+
+
+class Scenario(msgspec.Struct, frozen=True, kw_only=True):
+    name: str
+    about: str
+    story: Story
+    menu: Menu  # What may go wrong.
+    servers: int = 1
+    scripted: tuple[AnyFault, ...] = ()  # Faults that belong to the story itself; then none are drawn.
+    faults_of: FaultsOf | None = None  # Or those of a seed, where the story goes through all there are.
+    checkers: Callable[[], Sequence[Checker]] = tuple  # Made anew for every telling.
+    scale: int = 1  # Of the story; see `World.scale`.
+    aftermath_s: float = 0.0  # How long it goes on after something broke, for what follows to be told.
+    tale: Tale | None = None  # What happened, in the story's own words, told from a run's chronicle.
+
+
+def scenario(
+    menu: Menu,
+    *,
+    name: str = "",
+    servers: int = 1,
+    scripted: Sequence[AnyFault] = (),
+    faults_of: FaultsOf | None = None,
+    checkers: Callable[[], Sequence[Checker]] = tuple,
+    scale: int = 1,
+    aftermath_s: float = 0.0,
+    tale: Tale | None = None,
+) -> Callable[[Story], Scenario]:
+    """Makes a Scenario of a story: its name is the function's, with dashes; its docstring says what it is."""
+
+    def made(story: Story) -> Scenario:
+        return Scenario(
+            name=name or story.__name__.replace("_", "-"),
+            about=" ".join((story.__doc__ or "").split()),
+            story=story,
+            menu=menu,
+            servers=servers,
+            scripted=tuple(scripted),
+            faults_of=faults_of,
+            checkers=checkers,
+            scale=scale,
+            aftermath_s=aftermath_s,
+            tale=tale,
+        )
+
+    return made
+
+
+class RunPlan(msgspec.Struct, frozen=True, kw_only=True):
+    """One telling, before it is told: from this and the code everything follows."""
+
+    scenario: str
+    seed: str
+    strategy: Strategy = "random"
+    faults: tuple[AnyFault, ...] = ()
+    scale: int = 1
+
+
+class Result(msgspec.Struct, frozen=True, kw_only=True):
+    """What came of one telling."""
+
+    plan: RunPlan
+    violation: Violation | None
+    trace: str
+    inputs: int
+    sim_s: float
+    real_s: float
+    fired: dict[str, int]  # 'fault at site' -> how often
+    hits: dict[str, int]  # `sometimes`
+
+
+def plan_of(scenario: Scenario, seed: str, strategy: Strategy = "random") -> RunPlan:
+    """The faults of a seed: the story's own, or some drawn from its menu. A story that scripts its faults to
+    the second is about what happens then: nobody is starved in it."""
+    if scenario.scripted and strategy == "pct":
+        strategy = "random"
+    if scenario.faults_of is not None:
+        faults = tuple(scenario.faults_of(seed))
+    else:
+        faults = scenario.scripted or tuple(draw(Streams(seed).stream("faults"), scenario.menu))
+    return RunPlan(scenario=scenario.name, seed=seed, strategy=strategy, faults=faults, scale=scenario.scale)
+
+
+def oracle_of(strategy: Strategy, streams: Streams) -> Oracle:
+    return Priorities(streams) if strategy == "pct" else Seeded(streams)
+
+
+class Telling:
+    """One run, kept whole: its engine can be looked into afterwards."""
+
+    def __init__(
+        self,
+        scenario: Scenario,
+        plan: RunPlan,
+        *,
+        chronicle: Chronicle | None = None,
+        signing: SigningKey | None = None,
+    ) -> None:
+        self.scenario = scenario
+        self.plan = plan
+        self.engine = Engine(
+            plan.seed,
+            signing=signing or world_key(),
+            faults=plan.faults,
+            oracle=oracle_of(plan.strategy, Streams(plan.seed)),
+            chronicle=chronicle,
+        )
+        self.engine.aftermath_s = scenario.aftermath_s
+        self.world = World(
+            self.engine, servers=scenario.servers, checkers=tuple(scenario.checkers()), scale=plan.scale
+        )
+
+    def run(self) -> Result:
+        clock = SystemClock()
+        started_ns = clock.monotonic_ns()
+        engine = self.engine
+        try:
+            self._tell()
+        finally:
+            engine.end()
+        return Result(
+            plan=self.plan,
+            violation=engine.violation,
+            trace=engine.trace.hexdigest(),
+            inputs=engine.trace.inputs,
+            sim_s=engine.since_s,
+            real_s=(clock.monotonic_ns() - started_ns) / SECOND_NS,
+            fired={f"{fault} {site}".strip(): n for (fault, site), n in engine.faults.fired.items()},
+            hits=dict(self.world.hits),
+        )
+
+    def _tell(self) -> None:
+        engine = self.engine
+        try:
+            self.world.tell(self.scenario.story, deadline_s=DEADLINE_S)
+        except Broken as broken:
+            engine.broken(broken.violation)
+        except AssertionError as error:
+            engine.broken(
+                self._violation("the story's own assertion", f"{_place(error)}: {error}".rstrip(": "))
+            )
+        except Exception as error:
+            if engine.error is not None:
+                raise
+            what = "".join(traceback.format_exception_only(error)).strip()
+            engine.broken(self._violation("the story goes on", f"{_place(error)}: {what}"))
+        if engine.violation is None:
+            self._look_for_failures()
+
+    def _look_for_failures(self) -> None:
+        """An exception that nobody caught is a bug, whatever the invariants say."""
+        for failure in self.engine.failures():
+            error = failure.get("exception")
+            what = repr(error) if error is not None else str(failure.get("message"))
+            self.engine.broken(self._violation("no exception goes unnoticed", what))
+
+    def _violation(self, invariant: str, message: str) -> Violation:
+        """Addresses of objects, which an assertion's message may have, are no part of what happened."""
+        return Violation(invariant, ADDRESS.sub("0x…", message), self.engine.since_s)
+
+
+def _place(error: BaseException) -> str:
+    frames = traceback.extract_tb(error.__traceback__)
+    return f"{Path(frames[-1].filename).name}:{frames[-1].lineno}" if frames else "?"
+
+
+def tell(scenario: Scenario, plan: RunPlan) -> Result:
+    return Telling(scenario, plan).run()
+
+
+def sweep() -> None:
+    """Between runs: what the last world left behind goes now, and not in the middle of the next one."""
+    gc.collect()
+
+
+@contextmanager
+def swept() -> Iterator[None]:
+    """A run in here is swept up after, once: nothing is collected between its end and that."""
+    with undisturbed():
+        try:
+            yield
+        finally:
+            sweep()

@@ -1,0 +1,195 @@
+"""An API server as a process of the world: the same core as live, on a Domain, behind the world's network."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+from urllib.parse import parse_qs
+
+from fathom.api.agent_connections import AgentAddress, LogAsk, NoAgents, ReachedAgent
+from fathom.api.auth.jws import SigningKey
+from fathom.api.auth.static_tokens import Tokens
+from fathom.api.request import Request, Response, StreamSource
+from fathom.assembly import Parts, Wanted, assemble, bootstrap
+from fathom.model.audit import AuditEntry
+from fathom.model.body import encode_json
+from fathom.model.errors import ApiError, unavailable
+from fathom.model.objects import Obj, metadata
+from fathom.seams.process import Inside
+from fathom.sim.world.network import SERVING, Exchange, Network
+from fathom.sim.world.process import SimProcess
+from fathom.sim.world.store_link import StoreLink, WorldStore
+from fathom.store.protocol import StoreUnavailable
+from fathom.store.retention import Retention
+
+# What a supervisor waits before it starts a server again that could not begin.
+RESTART_S = 1.0
+# A trip to an agent and back, and how long one waits for an answer that does not come.
+TRIP_S, CONNECT_S = 0.005, 3.0
+
+
+class AuditTrail:
+    """What the world remembers of all writes, for timelines."""
+
+    def __init__(self, process: SimProcess) -> None:
+        self._process = process
+
+    def record(self, entry: AuditEntry) -> None:
+        self._process.world.audited(self._process, entry)
+
+
+class WorldAgents:
+    """The way to the world's agents: a process named as its node. One that died took its machine along."""
+
+    def __init__(self, process: SimProcess) -> None:
+        self._process = process
+
+    async def logs(self, at: AgentAddress, ask: LogAsk) -> StreamSource:
+        return await NoAgents().logs(at, ask)
+
+    async def usage(self, at: AgentAddress) -> dict[str, Any]:
+        return await NoAgents().usage(at)
+
+    async def page(self, at: AgentAddress, path: str) -> tuple[int, bytes]:
+        return await NoAgents().page(at, path)
+
+    async def reach(self, node: Obj) -> ReachedAgent:
+        world, name = self._process.world, str(metadata(node)["name"])
+        agent = world.processes.get(name)
+        if agent is None:
+            return ReachedAgent("unknown", "no process of the world is its agent")
+        await asyncio.sleep(TRIP_S)
+        if not agent.alive or world.faults.partition(name, self._process.name) is not None:
+            await asyncio.sleep(CONNECT_S)
+            return ReachedAgent("gone", "nothing answers")
+        if agent.paused:
+            await asyncio.sleep(CONNECT_S)
+            return ReachedAgent("unsure", "it stands still")
+        return ReachedAgent("alive")
+
+
+class SimServer:
+    """One incarnation of one API server."""
+
+    def __init__(
+        self,
+        process: SimProcess,
+        inside: Inside,
+        store: WorldStore,
+        *,
+        signing: SigningKey,
+        tokens: Tokens,
+        alone: bool,
+    ) -> None:
+        self._process = process
+        self._network: Network = process.world.network
+        self._tokens = tokens
+        self.ready = False
+        self._idle: list[asyncio.Future[tuple[Exchange, Any]]] = []  # Of tasks that have served a request.
+        self.link = StoreLink(process, store)
+        self._inside = inside
+        self.parts: Parts = assemble(
+            Wanted(
+                store=self.link,
+                outside=inside.outside,
+                log=inside.log,
+                audit=AuditTrail(process) if process.world.chronicle is not None else None,
+                signing=signing,
+                token=f"housekeeping of {process.name}",
+                shared_store=not alone,
+                keep_all_objects=True,
+                agents=WorldAgents(process),
+                measured=False,
+            )
+        )
+        asyncio.get_running_loop().create_task(self._run())
+
+    async def _run(self) -> None:
+        parts = self.parts
+        self._tokens |= parts.own_tokens
+        parts.authenticator.replace_tokens(self._tokens)
+        try:
+            await parts.feed.load()
+            async with asyncio.TaskGroup() as group:
+                group.create_task(parts.feed.follow())
+                group.create_task(parts.housekeeping.run())
+                group.create_task(Retention(self.link, self._inside.outside.clock).run())
+                group.create_task(self._stop_when_told())
+                await bootstrap(parts)
+                self.ready = True
+                self._process.world.server_ready()
+        except (ApiError, StoreUnavailable):
+            self._gave_up()
+        except ExceptionGroup as group_of:
+            if group_of.split((ApiError, StoreUnavailable))[1] is not None:
+                raise
+            self._gave_up()
+
+    def _gave_up(self) -> None:
+        """The store failed while we began: a live server ends with one line, and is started again."""
+        self._process.doom_s = RESTART_S
+
+    async def _stop_when_told(self) -> None:
+        await self._inside.seam.signal()
+        core = self.parts.core
+        core.stopping = True
+        core.cache.wake_all()  # Watches end by themselves.
+
+    def accept(self, exchange: Exchange, fault: Any) -> None:
+        """A request has arrived."""
+        if self._idle:
+            self._idle.pop().set_result((exchange, fault))
+        else:
+            self._inside.domain.create_task(self._serve_on(exchange, fault))
+
+    async def _serve_on(self, exchange: Exchange, fault: Any) -> None:
+        """This request and others after it: a task that waits for the next is cheaper than a new one."""
+        while True:
+            await self._serve(exchange, fault)
+            turn = self._inside.domain.private_future()
+            self._idle.append(turn)
+            exchange, fault = await turn
+
+    async def _serve(self, exchange: Exchange, fault: Any) -> None:
+        SERVING.set(exchange)
+        if not self.ready:
+            refused = encode_json(unavailable("the server is starting").status())
+            self._network.reply(exchange, 503, refused, fault)
+            return
+        world = self._process.world
+        world.overheard(lambda listener: listener.arrived(exchange))
+        shares = not world.codec
+        answer = await self.parts.server.handle(_request(exchange, shares=shares))
+        body = answer.body if isinstance(answer, Response) else b""
+        world.overheard(lambda listener: listener.answered(exchange, answer.status, body))
+        if isinstance(answer, Response):
+            self._network.reply(exchange, answer.status, answer.body, fault)
+            return
+        source = exchange.source = answer.source
+        self._network.reply(exchange, answer.status, b"", fault)
+        while not exchange.over and (chunk := await source.next()) is not None:
+            self._overheard(exchange, chunk)
+            self._network.chunk(exchange, chunk)
+            if world.drip_s:
+                await asyncio.sleep(world.drip_s)
+        source.close()
+        self._network.end(exchange)
+
+    def _overheard(self, exchange: Exchange, chunk: Any) -> None:
+        self._process.world.overheard(lambda listener: listener.told(exchange, chunk))
+
+
+def _request(exchange: Exchange, *, shares: bool) -> Request:
+    ask = exchange.ask
+    path, _, query = ask.target.partition("?")
+    headers = {name.lower(): value for name, value in ask.headers}
+    headers.setdefault("authorization", f"Bearer {exchange.process.name}")
+    return Request(
+        method=ask.method,
+        path=path,
+        query=parse_qs(query, keep_blank_values=True) if query else {},
+        headers=headers,
+        body=ask.body,
+        remote=exchange.process.name,
+        shares=shares,
+    )
