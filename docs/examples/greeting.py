@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from fathom.cache.needs import AtLeast
 from fathom.client.api import Resource
-from fathom.control.again import Again
 from fathom.control.kit import Kit
-from fathom.control.owning import child_name, free_slots, owned, taken_slots
+from fathom.control.ownership import child_name, free_slots, owned, taken_slots
 from fathom.control.plan import OWN_WRITES, Create, Delete, Patch, Plan, WriteStatus, target, write_status
-from fathom.control.watches import CONFIG_MAP, Kind, OwnedBy, Primary
+from fathom.control.reconcile_result import ReconcileResult
+from fathom.control.watches import CONFIG_MAP, OwnedBy, Primary, WatchedKind
 from fathom.model.conditions import conditions_of, set_condition
 from fathom.model.objects import Key, Obj, is_deleting, key_of, metadata, uid_of
 
-GREETING = Kind("Greeting", Resource("example.dev", "v1", "greetings"))
+GREETING = WatchedKind("Greeting", Resource("example.dev", "v1", "greetings"))
 
 
 class Greetings:
@@ -22,14 +22,14 @@ class Greetings:
     def __init__(self, kit: Kit) -> None:
         self._kit = kit
 
-    async def reconcile(self, key: Key) -> Again:
+    async def reconcile(self, key: Key) -> ReconcileResult:
         view = self._kit.snapshot()
         greeting = view.get("Greeting", key)
         if greeting is None or is_deleting(greeting):
-            return Again.never()  # Its ConfigMaps go with it: they name it as their owner.
+            return ReconcileResult.never()  # Its ConfigMaps go with it: they name it as their owner.
         cards, since = view.owned("ConfigMap", uid_of(greeting)), self._kit.floor or 0
         plan = plan_greeting(greeting, cards, now=self._kit.now(), since=since)
-        return Again.after(await self._kit.apply(key, plan, seen=view))
+        return ReconcileResult.after(await self._kit.apply(key, plan, seen=view))
 
 
 def plan_greeting(greeting: Obj, cards: list[Obj], *, now: str, since: int = 0) -> Plan:

@@ -1,6 +1,6 @@
 """One API server put together, without saying where it runs: live, in a test, or in a simulated world.
 
-What differs between the worlds comes in `Wanted`. Nothing here opens a file or a socket.
+What differs between the worlds comes in `ServerSettings`. Nothing here opens a file or a socket.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ from fathom.seams.outside import Outside
 from fathom.store.protocol import Store
 
 
-class Wanted(msgspec.Struct, frozen=True):
+class ServerSettings(msgspec.Struct, frozen=True):
     """What differs between a live server, one in a test and one in a simulated world."""
 
     store: Store
@@ -82,7 +82,7 @@ class Parts(msgspec.Struct, frozen=True):
         return self.server.core
 
 
-def assemble(wanted: Wanted) -> Parts:
+def assemble(wanted: ServerSettings) -> Parts:
     outside, log = wanted.outside, wanted.log
     cache = WatchCache(keep_all_objects=wanted.keep_all_objects)
     registry = Registry.builtin()

@@ -28,7 +28,7 @@ from fathom.api.auth.static_tokens import BadTokens, parse_tokens
 from fathom.api.auth.tls import server_context
 from fathom.api.http import Http
 from fathom.api.own_service import KEY, PORTS, own_addresses, own_endpoints, own_service, own_slice
-from fathom.assembly import Parts, Wanted, assemble, bootstrap
+from fathom.assembly import Parts, ServerSettings, assemble, bootstrap
 from fathom.metrics.process import process_metrics
 from fathom.model.errors import ApiError
 from fathom.model.objects import Obj
@@ -148,7 +148,7 @@ async def _run(
         audit = AuditLog(data / "audit", clock=outside.clock, log=log)
         agents = AgentsOverHttps(pki, outside.clock)
         parts = assemble(
-            Wanted(
+            ServerSettings(
                 store=opened,
                 outside=outside,
                 log=log,

@@ -43,7 +43,7 @@ class Part(msgspec.Struct, frozen=True):
     command: tuple[str, ...]
 
 
-class NotStarted(Exception):
+class PartNotStarted(Exception):
     """A part that ended before it was ready; the message is its own last words."""
 
     def __init__(self, message: str, exit_code: int) -> None:
@@ -96,7 +96,7 @@ class LogFile:
         self._out.close()
 
 
-class Running:
+class RunningPart:
     """One part, alive or about to be."""
 
     def __init__(self, part: Part, logs: Path, lock: int, heard: Callable[[str, bytes], None]) -> None:
@@ -189,7 +189,7 @@ class Status(msgspec.Struct, frozen=True):
         return f"{nodes} · {pods} · {self.pending} pending"
 
 
-class Said(msgspec.Struct, frozen=True):
+class PartLine(msgspec.Struct, frozen=True):
     """What a line of a part's log has for people."""
 
     level: str = ""
@@ -197,14 +197,14 @@ class Said(msgspec.Struct, frozen=True):
     status: Status | None = None
 
 
-def heard(line: bytes) -> Said:
+def heard(line: bytes) -> PartLine:
     """Most lines are for the log alone, and are not looked at."""
     if b'"status"' not in line and b'"warning"' not in line:
-        return Said()
+        return PartLine()
     try:
-        return msgspec.json.decode(line, type=Said)
+        return msgspec.json.decode(line, type=PartLine)
     except msgspec.DecodeError:
-        return Said()
+        return PartLine()
 
 
 def end_words(part: str, code: int, last: str) -> str:
@@ -212,7 +212,7 @@ def end_words(part: str, code: int, last: str) -> str:
     if code < 0:
         return f"{part} was killed by {signal.Signals(-code).name}"
     try:
-        everyday = msgspec.json.decode(last.encode(), type=Said).level in {"info", "warn"}
+        everyday = msgspec.json.decode(last.encode(), type=PartLine).level in {"info", "warn"}
     except msgspec.DecodeError:
         everyday = not last
     return f"{part} ended with {code}" + ("" if everyday else f": {last[:300]}")
@@ -238,15 +238,15 @@ class Supervisor:
         stop = stop_event()
         stopping = asyncio.create_task(stop.wait())
         lock = await take_lock(self._data, stopping)
-        running: list[Running] = []
+        running: list[RunningPart] = []
         keepers: list[asyncio.Task[None]] = []
         try:
-            api = Running(self._api, self._data / "logs", lock, self._heard_api)
+            api = RunningPart(self._api, self._data / "logs", lock, self._heard_api)
             running.append(api)
             await self._first_start(api, stopping)
             if not stop.is_set():
                 for part in self._others:
-                    running.append(Running(part, self._data / "logs", lock, self._heard))
+                    running.append(RunningPart(part, self._data / "logs", lock, self._heard))
                 keepers = [asyncio.create_task(self._keep(one)) for one in running]
                 await self._announce(stopping)
                 await stopping
@@ -255,15 +255,15 @@ class Supervisor:
             await self._stop(running, keepers)
             os.close(lock)
 
-    async def _first_start(self, api: Running, stopping: asyncio.Task[bool]) -> None:
+    async def _first_start(self, api: RunningPart, stopping: asyncio.Task[bool]) -> None:
         """Whatever it says of itself that is wrong would be wrong again; who was killed may try again."""
         while (code := await self._try_start(api, stopping)) is not None:
             if code >= 0:
-                raise NotStarted(api.last_words[-1] if api.last_words else "it said nothing", code)
+                raise PartNotStarted(api.last_words[-1] if api.last_words else "it said nothing", code)
             self._say(f"{end_words(api.part.name, code, '')} before it was ready; it is started again")
             await asyncio.wait((stopping,), timeout=RESTART.s_min)
 
-    async def _try_start(self, api: Running, stopping: asyncio.Task[bool]) -> int | None:
+    async def _try_start(self, api: RunningPart, stopping: asyncio.Task[bool]) -> int | None:
         """How it ended; None: it is ready, or we are to stop."""
         if stopping.done():
             return None
@@ -289,7 +289,7 @@ class Supervisor:
         self._say("ready")
         self._show()
 
-    async def _keep(self, one: Running) -> None:
+    async def _keep(self, one: RunningPart) -> None:
         """Start it again whenever it ends."""
         loop, failures = asyncio.get_running_loop(), 0
         while True:
@@ -302,7 +302,7 @@ class Supervisor:
             self._say(f"{how}; it is started again in {pause_s:g} s")
             await asyncio.sleep(pause_s)
 
-    async def _lived(self, one: Running) -> str:
+    async def _lived(self, one: RunningPart) -> str:
         """From its start to its end, and how that was."""
         if one.process is None or one.process.returncode is not None:
             try:
@@ -312,7 +312,7 @@ class Supervisor:
         code = await one.ended()
         return end_words(one.part.name, code, one.last_words[-1] if one.last_words else "")
 
-    async def _stop(self, running: Sequence[Running], keepers: Sequence[asyncio.Task[None]]) -> None:
+    async def _stop(self, running: Sequence[RunningPart], keepers: Sequence[asyncio.Task[None]]) -> None:
         for keeper in keepers:
             keeper.cancel()
         await asyncio.gather(*keepers, return_exceptions=True)
@@ -334,7 +334,7 @@ class Supervisor:
             self._say(text)
 
     def _heard(self, which: str, line: bytes) -> None:
-        said = heard(line) if which == "err" else Said()
+        said = heard(line) if which == "err" else PartLine()
         if said.warning and said.warning not in self._warnings:
             self._warnings[said.warning] = None
             self._say(f"warning: {said.warning}")

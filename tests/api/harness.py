@@ -15,7 +15,7 @@ import msgspec
 from fathom.api.auth.certificates import ensure_pki
 from fathom.api.auth.jws import SigningKey
 from fathom.api.request import Request, Response, StreamResponse
-from fathom.assembly import Parts, Wanted, assemble, bootstrap
+from fathom.assembly import Parts, ServerSettings, assemble, bootstrap
 from fathom.model.body import decode_json, encode_json
 from fathom.model.objects import Obj
 from fathom.model.user import MASTERS, User
@@ -155,7 +155,7 @@ async def serving(
     pki = ensure_pki(data, clock=outside.clock)
     store = store or MemoryStore()
     parts = assemble(
-        Wanted(
+        ServerSettings(
             store=store,
             outside=outside,
             log=log,

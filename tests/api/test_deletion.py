@@ -8,7 +8,7 @@ from typing import Any
 
 from tests.api.harness import Api, config_map, pod, tell
 
-from fathom.record.reading import read_entries
+from fathom.record.audit_reading import read_entries
 
 MAPS = "/api/v1/namespaces/default/configmaps"
 PODS = "/api/v1/namespaces/default/pods"

@@ -9,7 +9,7 @@ from tests.api.harness import Api, config_map, tell
 
 from fathom.api.metrics import SERIES_MAX
 from fathom.api.server import trace_id
-from fathom.record.reading import read_entries
+from fathom.record.audit_reading import read_entries
 
 MAPS = "/api/v1/namespaces/default/configmaps"
 TRACE = "4bf92f3577b34da6a3ce929d0e0e4736"

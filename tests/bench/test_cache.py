@@ -10,7 +10,7 @@ import pytest
 
 from fathom.bench import podstream
 from fathom.bench.against_kopf import compare, follow
-from fathom.bench.cache import CacheLoad, Feed, run_cache
+from fathom.bench.cache import CacheLoad, EventFeed, run_cache
 from fathom.bench.errors import BenchFailed
 from fathom.bench.session import Against
 from fathom.cli.main import run
@@ -61,7 +61,7 @@ def test_the_stream_is_a_list_with_an_end_and_then_changes_of_what_was_listed() 
 
 
 def test_a_cache_that_took_nothing_is_not_measured() -> None:
-    feed = Feed()
+    feed = EventFeed()
     feed.sync(50)
     feed._revision += 10
     with pytest.raises(BenchFailed, match="the cache has not taken all events"):

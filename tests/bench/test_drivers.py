@@ -14,7 +14,7 @@ from fathom.bench.kubeconfig import read_target
 from fathom.bench.requests import Asker
 from fathom.bench.session import Against
 from fathom.bench.watch import WatchLoad, run_watch
-from fathom.bench.watching import Watcher
+from fathom.bench.watching import StreamWatcher
 from fathom.bench.wire import connect
 
 SMALL_API = ApiLoad(connections=3, objects=20, object_bytes=300, seconds=0.05)
@@ -82,7 +82,7 @@ def test_watch_gives_no_figure_for_a_wrong_stream(tmp_path: Path, manners: Manne
 def test_a_silent_server_ends_in_a_complaint_not_in_waiting_for_ever(tmp_path: Path) -> None:
     with tiny_server(tmp_path, Manners(silent=True)):
         target = read_target(tmp_path / "kubeconfig")
-        watcher = Watcher(connect(target))
+        watcher = StreamWatcher(connect(target))
         watcher.connection.send(Asker(target, namespace="n", object_bytes=1).watch(revision=b"1"))
         with pytest.raises(BenchFailed, match=r"no answer for 0.2 s on 1 connections"):
             listen([watcher], stall_s=0.2)

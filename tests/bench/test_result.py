@@ -10,7 +10,7 @@ import pytest
 from fathom.bench.drive import Phase, percentile_ms
 from fathom.bench.result import (
     ApiResult,
-    Cores,
+    CoreUse,
     Latency,
     Machine,
     Result,
@@ -20,7 +20,7 @@ from fathom.bench.result import (
     as_table,
     latency_of,
 )
-from fathom.bench.session import Usage, cores_between
+from fathom.bench.session import ServerUsage, cores_between
 
 MACHINE = Machine(cores=2, cpu="some", python="3.11.7", kernel="Linux 6")
 API = ApiResult(
@@ -32,7 +32,7 @@ API = ApiResult(
     rss_mb=188.2,
     ready_s=0.91,
     latency_ms={name: Latency(1.5, 12.25) for name in ("create", "get", "update")},
-    cores={name: Cores(0.4, 1.02) for name in ("create", "get", "update")},
+    cores={name: CoreUse(0.4, 1.02) for name in ("create", "get", "update")},
     parameters={"connections": 32, "objects": 20000, "object_bytes": 1024, "seconds": 5.0},
     machine=MACHINE,
     server=Server("v1.37", own=True, store="sqlite", filesystem="ext4"),
@@ -43,7 +43,7 @@ WATCH = WatchResult(
     events=400000,
     elapsed_s=1.85,
     latency_ms={"write": Latency(1.5, 12.25)},
-    cores={"watch": Cores(0.4)},
+    cores={"watch": CoreUse(0.4)},
     parameters={"watchers": 400, "writes": 1000},
     machine=MACHINE,
     server=Server("v1.37", own=False),
@@ -74,7 +74,7 @@ def test_what_is_not_known_of_somebodys_server_is_left_out_of_the_table() -> Non
 
 
 def test_a_disturbed_measurement_says_so() -> None:
-    disturbed = msgspec.structs.replace(API, cores={**API.cores, "get": Cores(0.4, 1.02, 0.95)})
+    disturbed = msgspec.structs.replace(API, cores={**API.cores, "get": CoreUse(0.4, 1.02, 0.95)})
     assert as_table(disturbed).splitlines() == [
         *as_table(API).splitlines(),
         "",
@@ -85,13 +85,13 @@ def test_a_disturbed_measurement_says_so() -> None:
 @pytest.mark.parametrize(
     ("after", "cores"),
     [
-        (Usage(12.0, 1.5, 4.0, 110.0), Cores(0.25, 0.5, 4.25)),
-        (Usage(12.0, 1.5, 4.0, 101.0), Cores(0.25, 0.5, 0.0)),
-        (Usage(12.0, 1.5, None, 110.0), Cores(0.25, None, None)),
+        (ServerUsage(12.0, 1.5, 4.0, 110.0), CoreUse(0.25, 0.5, 4.25)),
+        (ServerUsage(12.0, 1.5, 4.0, 101.0), CoreUse(0.25, 0.5, 0.0)),
+        (ServerUsage(12.0, 1.5, None, 110.0), CoreUse(0.25, None, None)),
     ],
 )
-def test_busy_cores_are_cpu_time_over_time(after: Usage, cores: Cores) -> None:
-    assert cores_between(Usage(10.0, 1.0, 3.0, 100.0), after) == cores
+def test_busy_cores_are_cpu_time_over_time(after: ServerUsage, cores: CoreUse) -> None:
+    assert cores_between(ServerUsage(10.0, 1.0, 3.0, 100.0), after) == cores
 
 
 @pytest.mark.parametrize("result", [API, WATCH])

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fathom.bench.errors import BenchFailed
-from fathom.bench.wire import Answer, AnswerParser, read_chunks
+from fathom.bench.wire import AnswerParser, WireAnswer, read_chunks
 
 BODIES = st.binary(max_size=200) | st.just(b"x0\r\n\r\n0\r\n\r\n")
 
@@ -38,7 +38,7 @@ def test_every_answer_is_read_whole_however_it_is_cut(
         seen = [parser.feed(one) for one in pieces]
         assert seen[:-1] == [None] * (len(pieces) - 1)
         read.append(seen[-1])
-    assert read == [Answer(status, body) for status, body, _ in answers]
+    assert read == [WireAnswer(status, body) for status, body, _ in answers]
 
 
 @pytest.mark.parametrize(

@@ -21,8 +21,8 @@ import msgspec
 
 from fathom.cache.caches import Caches
 from fathom.cache.indexes import STANDARD, Index
-from fathom.cache.observer import Counts, Happening
-from fathom.cache.scope import Pace, Scope
+from fathom.cache.observer import CacheCounts, Happening
+from fathom.cache.scope import CacheScope, ListPace
 from fathom.client.api import Api, Resource
 from fathom.client.events import ADDED, BOOKMARK, DELETED, ERROR, INITIAL_EVENTS_END, MODIFIED
 from fathom.model.body import encode_json
@@ -321,7 +321,7 @@ def _parsed(ask: Ask) -> tuple[str, str, dict[str, str]]:
     return f"{plural}.{group}" if group else plural, namespace, dict(parse_qsl(url.query))
 
 
-class Recorder(Counts):
+class Recorder(CacheCounts):
     """Counts, and keeps what happened."""
 
     def __init__(self) -> None:
@@ -354,10 +354,10 @@ class World:
 
     def caches(
         self,
-        kinds: Mapping[str, Resource | Scope],
+        kinds: Mapping[str, Resource | CacheScope],
         *,
         indexes: Mapping[str, Index] = STANDARD,
-        pace: Pace | None = None,
+        pace: ListPace | None = None,
         start: bool = True,
         **options: Any,
     ) -> Caches:
@@ -366,7 +366,7 @@ class World:
             self.api, streams=Streams("seed"), observer=self.seen, pace=pace, share=self.wire, **options
         )
         for kind, what in kinds.items():
-            caches.add(kind, what if isinstance(what, Scope) else Scope(what), indexes=indexes)
+            caches.add(kind, what if isinstance(what, CacheScope) else CacheScope(what), indexes=indexes)
             caches.on_change(kind, partial(self._told, kind))
         if start:
             self.do(caches.start)

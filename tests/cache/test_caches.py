@@ -9,8 +9,8 @@ import pytest
 from tests.cache.script import NODES, PODS, World, node, pod
 
 from fathom.cache.indexes import FOR_PODS
-from fathom.cache.observer import Echoed, HandlerFailed, NoObserver, Probed, Resumed, Several
-from fathom.cache.scope import Pace, Scope
+from fathom.cache.observer import CacheProbed, Echoed, HandlerFailed, NoObserver, Resumed, Several
+from fathom.cache.scope import CacheScope, ListPace
 from fathom.cache.snapshot import NotSynced
 from fathom.model.errors import unavailable
 from fathom.model.objects import Key, Obj
@@ -128,7 +128,7 @@ def test_a_handler_that_comes_late_is_shown_what_is_there() -> None:
 def test_a_resync_shows_everything_again_at_its_interval() -> None:
     world = World()
     a = world.server.create(PODS, pod("a"))
-    world.caches({"Pod": PODS}, pace=Pace(resync=60.0))
+    world.caches({"Pod": PODS}, pace=ListPace(resync=60.0))
     world.run(50)
     world.changes.clear()
     world.run(200)
@@ -154,13 +154,13 @@ def test_own_writes_are_visible_at_once_and_their_lag_is_measured() -> None:
 @pytest.mark.parametrize(
     ("scope", "answer"),
     [
-        (Scope(PODS, labels="app=web"), pod("a")),
-        (Scope(PODS, namespace="elsewhere"), pod("a")),
-        (Scope(PODS, kind="PodTemplate"), pod("a")),
-        (Scope(PODS), {**pod("a"), "kind": "Scale"}),
+        (CacheScope(PODS, labels="app=web"), pod("a")),
+        (CacheScope(PODS, namespace="elsewhere"), pod("a")),
+        (CacheScope(PODS, kind="PodTemplate"), pod("a")),
+        (CacheScope(PODS), {**pod("a"), "kind": "Scale"}),
     ],
 )
-def test_an_answer_that_a_cache_may_not_hold_is_left_to_the_watch(scope: Scope, answer: Obj) -> None:
+def test_an_answer_that_a_cache_may_not_hold_is_left_to_the_watch(scope: CacheScope, answer: Obj) -> None:
     world = World()
     caches = world.caches({"Pod": scope})
     world.run(1)
@@ -201,7 +201,7 @@ def test_a_probe_of_a_large_kind_asks_for_one_item_and_waits_for_the_watch(
     world.server.create(NODES, node("n"))
     assert world.wait(caches.probe("Pod", timeout_s=5)) is True
     assert "limit=1" in world.server.asks[-1][1].target
-    probed = next(one for one in world.seen.happenings if isinstance(one, Probed))
+    probed = next(one for one in world.seen.happenings if isinstance(one, CacheProbed))
     assert (probed.behind, probed.met) == (1, True)
     assert 0.4 < probed.took_s < 1.1  # Until the next bookmark.
     assert world.do(caches.snapshot).revision("Pod") == 4
@@ -243,7 +243,7 @@ def test_stopping_closes_the_watches_and_keeps_what_is_known() -> None:
 def test_two_caches_of_one_name_are_refused() -> None:
     world = World()
     with pytest.raises(ValueError, match="there is a cache of Pod already"):
-        world.caches({"Pod": PODS}).add("Pod", Scope(PODS))
+        world.caches({"Pod": PODS}).add("Pod", CacheScope(PODS))
 
 
 def test_several_observers_are_all_told_and_counts_count() -> None:

@@ -22,8 +22,8 @@ from fathom.cache.freshness import until_fresh
 from fathom.cache.indexes import FOR_PODS
 from fathom.cache.needs import AtLeast, Need, NoOlderThan, OwnWrites
 from fathom.cache.observer import Listed
-from fathom.cache.scope import Pace, Scope
-from fathom.cache.written import WriteLog
+from fathom.cache.own_writes import WriteLog
+from fathom.cache.scope import CacheScope, ListPace
 from fathom.client.api import Api, Resource
 from fathom.client.http import HttpBackend
 from fathom.client.outcomes import Committed
@@ -75,7 +75,7 @@ class InProcess:
             answer.source.close()
 
 
-async def live(make: Callable[[Host], Backend], story: Story, *, pace: Pace | None = None) -> None:
+async def live(make: Callable[[Host], Backend], story: Story, *, pace: ListPace | None = None) -> None:
     """Tell a story inside a Domain that is alive on this loop."""
     domain = Domain()
     host = Host(domain, SystemClock(), NoTape())
@@ -83,8 +83,8 @@ async def live(make: Callable[[Host], Backend], story: Story, *, pace: Pace | No
     seam = Seam(domain, backend)
     seen, api = Recorder(), Api(seam)
     caches = Caches(api, streams=Streams("seed"), observer=seen, pace=pace)
-    caches.add("Pod", Scope(PODS), indexes=FOR_PODS)
-    caches.add("Namespace", Scope(NAMESPACES))
+    caches.add("Pod", CacheScope(PODS), indexes=FOR_PODS)
+    caches.add("Namespace", CacheScope(NAMESPACES))
     ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
     async def run() -> None:
@@ -109,7 +109,7 @@ async def live(make: Callable[[Host], Backend], story: Story, *, pace: Pace | No
     assert domain.failures == []
 
 
-def on_server(server: Server, story: Story, *, pace: Pace | None = None) -> None:
+def on_server(server: Server, story: Story, *, pace: ListPace | None = None) -> None:
     target = find_server(server.kubeconfig, clock=SystemClock(), environ={})
     asyncio.run(live(lambda host: HttpBackend(host, target), story, pace=pace))
 
@@ -182,4 +182,4 @@ def test_a_cache_outlives_a_server_that_hangs(tmp_path: Path) -> None:
         assert seen.lists == {("Pod", "start"): 1, ("Namespace", "start"): 1}
 
     with running(tmp_path) as server:
-        on_server(server, story, pace=Pace(bookmark=0.2))
+        on_server(server, story, pace=ListPace(bookmark=0.2))

@@ -4,7 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from fathom.client.events import Event, Malformed, decode_events, ends_initial_events, error_of, revision_of
+from fathom.client.events import (
+    Event,
+    MalformedEvent,
+    decode_events,
+    ends_initial_events,
+    error_of,
+    revision_of,
+)
 from fathom.model.body import decode_json
 from fathom.model.objects import Obj
 
@@ -35,9 +42,9 @@ def test_objects_of_a_simulation_are_not_copied() -> None:
     ],
 )
 def test_what_is_no_event_is_said_to_be_malformed(chunk: bytes) -> None:
-    with pytest.raises(Malformed):
+    with pytest.raises(MalformedEvent):
         decode_events([chunk])
-    with pytest.raises(Malformed):
+    with pytest.raises(MalformedEvent):
         decode_events([chunk], lambda fields: {name: decode_json(raw) for name, raw in fields.items()})
 
 
@@ -49,7 +56,7 @@ def test_empty_lines_are_no_events() -> None:
     "obj", [{}, {"metadata": None}, {"metadata": {"resourceVersion": None}}, {"metadata": []}]
 )
 def test_without_a_revision_nobody_can_tell_which_state_is_newer(obj: Obj) -> None:
-    with pytest.raises(Malformed):
+    with pytest.raises(MalformedEvent):
         revision_of(obj)
 
 

@@ -7,8 +7,8 @@ from functools import partial
 import pytest
 from tests.cache.script import NODES, PODS, POLICIES, World, node, pod
 
-from fathom.cache.observer import Behind, Listed, Resumed, Silent
-from fathom.cache.scope import Scope
+from fathom.cache.observer import CacheBehind, Listed, Resumed, Silent
+from fathom.cache.scope import CacheScope
 from fathom.model.errors import ApiError, unavailable
 from fathom.model.objects import Key, Obj
 from fathom.seams.seam import Ask
@@ -301,7 +301,7 @@ def test_a_stale_server_after_a_relist_is_refused_until_it_has_caught_up(world: 
     world.run(20)
     assert world.names(caches, "Pod") == ["b"]
     assert world.changes == []
-    assert Behind("Pod", 3, 1) in world.seen.happenings
+    assert CacheBehind("Pod", 3, 1) in world.seen.happenings
     assert world.do(caches.snapshot).age("Pod") > 15
     world.server.behind = None
     world.run(31)
@@ -467,7 +467,7 @@ def test_garbage_in_a_stream_ends_it_and_nothing_that_came_before_is_lost() -> N
 def test_a_namespace_and_selectors_are_asked_of_the_server(world: World) -> None:
     world.server.create(PODS, pod("mine", "team"))
     world.server.create(PODS, pod("other", "else"))
-    caches = world.caches({"Pod": Scope(PODS, "team", labels="app=web", fields="spec.nodeName=n1")})
+    caches = world.caches({"Pod": CacheScope(PODS, "team", labels="app=web", fields="spec.nodeName=n1")})
     world.run(1)
     assert world.names(caches, "Pod") == ["mine"]
     target = world.server.asks[0][1].target

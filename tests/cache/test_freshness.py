@@ -10,7 +10,7 @@ from tests.cache.script import NODES, PODS, POLICIES, World, node, pod
 from fathom.cache.caches import Caches
 from fathom.cache.freshness import Unmet, unmet, until_fresh
 from fathom.cache.needs import AnyAge, AtLeast, Need, NoOlderThan, OwnWrites
-from fathom.cache.written import EVERYONE, OWNERS_MAX, WRITES_MAX, WriteLog
+from fathom.cache.own_writes import EVERYONE, OWNERS_MAX, WRITES_MAX, WriteLog
 from fathom.model.errors import unavailable
 from fathom.model.objects import Key
 

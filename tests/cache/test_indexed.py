@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from fathom.cache.indexed import EARLY_MAX, Applied, Change, IndexedCache, WentBack
+from fathom.cache.indexed import EARLY_MAX, AppliedChange, Change, IndexedCache, WentBack
 from fathom.cache.indexes import STANDARD
-from fathom.client.events import Event, Malformed
+from fathom.client.events import Event, MalformedEvent
 from fathom.model.objects import Key, Obj
 
 
@@ -31,8 +31,8 @@ def synced(*objs: Obj, revision: int = 10, shared_revisions: bool = True) -> Ind
     return cache
 
 
-def apply(cache: IndexedCache, *events: Event, now_s: float = 1.0) -> Applied:
-    applied = Applied()
+def apply(cache: IndexedCache, *events: Event, now_s: float = 1.0) -> AppliedChange:
+    applied = AppliedChange()
     cache.apply(events, applied, now_s=now_s)
     return applied
 
@@ -77,7 +77,7 @@ def test_two_objects_of_one_revision_are_both_taken() -> None:
 def test_an_event_that_was_told_before_changes_nothing() -> None:
     cache = synced(obj("a", 12), revision=12)
     applied = apply(cache, *added(obj("a", 12)), *added(obj("dead", 7)), Event("DELETED", obj("a", 9)))
-    assert applied == Applied(again=3)
+    assert applied == AppliedChange(again=3)
     assert names(cache) == ["a"]
     assert cache.heard_s == 0.0
 
@@ -113,7 +113,7 @@ def test_a_write_is_visible_before_its_event_and_the_event_is_its_echo() -> None
     assert write(cache, ours, now_s=1.0) == [(before, ours)]
     assert cache.revision == 10
     applied = apply(cache, Event("MODIFIED", obj("a", 12, spec=1)), now_s=1.5)
-    assert applied == Applied(news=True, echoes_s=[0.5])
+    assert applied == AppliedChange(news=True, echoes_s=[0.5])
     assert cache.get(Key("ns", "a")) is ours
 
 
@@ -121,7 +121,7 @@ def test_an_event_older_than_an_own_write_is_overtaken() -> None:
     cache = synced(obj("a", 5))
     ours = obj("a", 13)
     write(cache, ours)
-    assert apply(cache, Event("MODIFIED", obj("a", 12))) == Applied(overtaken=1, news=True)
+    assert apply(cache, Event("MODIFIED", obj("a", 12))) == AppliedChange(overtaken=1, news=True)
     assert cache.get(Key("ns", "a")) is ours
 
 
@@ -194,8 +194,8 @@ def test_own_writes_that_wait_for_their_event_are_bounded() -> None:
 @pytest.mark.parametrize("bad", [{}, {"metadata": {}}, {"metadata": {"name": "x", "resourceVersion": "x"}}])
 def test_changes_before_a_malformed_event_are_told_and_those_after_it_are_not(bad: Obj) -> None:
     cache = synced()
-    applied = Applied()
-    with pytest.raises(Malformed):
+    applied = AppliedChange()
+    with pytest.raises(MalformedEvent):
         cache.apply([*added(obj("a", 11)), Event("ADDED", bad), *added(obj("b", 13))], applied, now_s=1.0)
     assert len(applied.changes) == 1
     assert (names(cache), cache.safe) == (["a"], 10)
@@ -203,7 +203,7 @@ def test_changes_before_a_malformed_event_are_told_and_those_after_it_are_not(ba
 
 def test_an_event_of_a_type_that_nobody_knows_is_not_guessed_at() -> None:
     cache = synced()
-    with pytest.raises(Malformed, match="an event of type 'RENAMED'"):
+    with pytest.raises(MalformedEvent, match="an event of type 'RENAMED'"):
         apply(cache, Event("RENAMED", obj("a", 12)))
     assert (names(cache), cache.seen) == ([], 10)
 
@@ -213,7 +213,7 @@ def test_an_index_function_that_raises_leaves_the_object_out_and_the_revision_be
         return (one["spec"]["must-be-there"],)
 
     cache = IndexedCache({"broken": broken})
-    applied = Applied()
+    applied = AppliedChange()
     cache.replace([obj("good", 5, spec={"must-be-there": "x"})], 10, [], asked_s=0.0)
     with pytest.raises(KeyError):
         cache.apply(added(obj("bad", 12)), applied, now_s=1.0)

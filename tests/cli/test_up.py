@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 from fathom.cli.main import run
-from fathom.supervise import LogFile, Said, Status, end_words, heard
+from fathom.supervise import LogFile, PartLine, Status, end_words, heard
 
 FATHOM = [sys.executable, "-m", "fathom.cli"]
 API, CLUSTER = ("serve", "api"), ("up", "--nodes", "0")
@@ -265,8 +265,8 @@ def test_what_parts_have_to_say_to_people_is_said_and_the_rest_is_for_their_log(
         "pods can read everything"
     )
     assert heard(b'{"event":"status","status":{"nodes":3,"ready":2}}').status == Status(nodes=3, ready=2)
-    assert heard(b'{"level":"warn","event":"request","status":501}') == Said()
-    assert heard(b"Traceback with a warning") == Said()
+    assert heard(b'{"level":"warn","event":"request","status":501}') == PartLine()
+    assert heard(b"Traceback with a warning") == PartLine()
     everyday = '{"level":"info","event":"node"}'
     assert [end_words("api", code, last) for code, last in ((-9, "x"), (1, everyday), (2, "port taken"))] == [
         "api was killed by SIGKILL", "api ended with 1", "api ended with 2: port taken",

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from tests.bench.tiny_server import make_certificate
 
-from fathom.client.credentials import NoCredentials, Plugin, PluginCredentials
+from fathom.client.credentials import CredentialPlugin, NoCredentials, PluginCredentials
 
 pytestmark = pytest.mark.live
 
@@ -48,7 +48,7 @@ class Login:
         (here / "program.py").write_text(PROGRAM)
         self.clock = Hand()
         self.tls = ssl.create_default_context()
-        plugin = Plugin(
+        plugin = CredentialPlugin(
             command=sys.executable,
             args=(str(here / "program.py"), str(here)),
             api_version=V1,
@@ -179,7 +179,7 @@ def test_a_program_that_fails_or_is_missing_is_said_with_the_way_out(tmp_path: P
     with pytest.raises(NoCredentials, match="failed with exit code 3"):
         asyncio.run(login.credentials.renew())
     missing = PluginCredentials(
-        Plugin(command="no-such-login", api_version=V1, hint="brew install it"),
+        CredentialPlugin(command="no-such-login", api_version=V1, hint="brew install it"),
         ssl.create_default_context(),
         Hand(),
         {"PATH": str(tmp_path)},

@@ -7,7 +7,7 @@ import ssl
 
 import pytest
 
-from fathom.client.http import HttpBackend, Server
+from fathom.client.http import HttpBackend, ServerAddress
 from fathom.seams.domain import Domain
 from fathom.seams.host import Host, NoTape
 from fathom.seams.outside import SystemClock
@@ -32,7 +32,7 @@ def test_a_request_whose_connection_breaks_is_not_sent_again(method: str) -> Non
         domain, replies = Domain(), list[Reply]()
         host = Host(domain, SystemClock(), NoTape())
         backend = HttpBackend(
-            host, Server(f"http://127.0.0.1:{port}", ssl.create_default_context(), lambda: ())
+            host, ServerAddress(f"http://127.0.0.1:{port}", ssl.create_default_context(), lambda: ())
         )
         seam = Seam(domain, backend)
 

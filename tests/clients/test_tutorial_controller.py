@@ -26,9 +26,9 @@ from fathom.api.request import Response
 from fathom.client.http import HttpBackend
 from fathom.client.servers import find_server
 from fathom.control.live import ENTRY, run_live
-from fathom.control.process import Settings
-from fathom.record.flight import Flight
+from fathom.control.process import ControllerSettings
 from fathom.record.journal import DiskJournal, read_journal
+from fathom.record.recorded_process import RecordedProcess
 from fathom.record.replay import replay
 from fathom.record.tape import DiskTape, reels
 from fathom.seams.host import Host
@@ -228,7 +228,7 @@ def test_answers_that_are_lost_after_the_commit_make_no_duplicates(
         return backends[-1]
 
     options = {"controllers": ["greeting:Greetings"], "namespace": namespace}
-    flight = Flight(ENTRY, options, connect=connect, outside=live())
+    flight = RecordedProcess(ENTRY, options, connect=connect, outside=live())
 
     async def main() -> None:
         running_ = asyncio.create_task(flight.run())
@@ -297,7 +297,7 @@ def test_the_tutorial_converges_in_process(
         place = Place(engine, tmp_path / "store", etcd)
 
     async def story(api: Api) -> None:
-        flight = Flight(
+        flight = RecordedProcess(
             ENTRY,
             {"controllers": ["greeting:Greetings"], "lease": "default/greetings"},
             connect=lambda host: InProcess(host, api),
@@ -336,7 +336,7 @@ def test_what_the_tutorial_did_is_on_record_and_replays_exactly(
 
     async def main() -> None:
         stop = asyncio.Event()
-        settings = Settings(controllers=("greeting:Greetings",), namespace=namespace)
+        settings = ControllerSettings(controllers=("greeting:Greetings",), namespace=namespace)
         running_ = asyncio.create_task(run_live(settings, target, stop=stop, tape=tape, journal=journal))
         await asyncio.to_thread(wait_until_settled, server, namespace, *(f"g{n}" for n in range(5)))
         stop.set()

@@ -13,7 +13,7 @@ import yaml
 
 from fathom.client.api import Resource
 from fathom.control.loop import Passed
-from fathom.control.process import Controllers, Settings, Watchers
+from fathom.control.process import Controllers, ControllerSettings, Watchers
 from fathom.model.conditions import conditions_of, find_condition
 from fathom.model.decision import Decision, Outcome, Table
 from fathom.model.objects import Key, Obj, lookup, metadata
@@ -82,7 +82,7 @@ class Said:
 class Hosted:
     """One incarnation of a process of controllers, and what it did."""
 
-    def __init__(self, inside: Inside, controllers: Sequence[Any], settings: Settings) -> None:
+    def __init__(self, inside: Inside, controllers: Sequence[Any], settings: ControllerSettings) -> None:
         self.inside = inside
         self.journal = inside.journal = Written()
         self.log = inside.log = Said()
@@ -106,7 +106,7 @@ class Hosted:
 
 def hosting(*controllers: Any, **settings: Any) -> Callable[[Inside], Hosted]:
     """An entry for `World.process`."""
-    chosen = Settings(**settings)
+    chosen = ControllerSettings(**settings)
     return lambda inside: Hosted(inside, controllers or (example().Greetings,), chosen)
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import random
 from dataclasses import dataclass, field
 
-from fathom.control.cause import Cause
+from fathom.control.cause import WakeCause
 from fathom.control.queue import Taken
-from fathom.control.retry import Retry, Trouble, backoff_ns
+from fathom.control.retry import Retry, RetryTrouble, backoff_ns
 
 
 @dataclass
@@ -15,7 +15,7 @@ class Wait:
     key: str
     priority: int
     since_ns: int
-    cause: Cause
+    cause: WakeCause
     merged: int = 0
 
 
@@ -23,7 +23,7 @@ class Wait:
 class Later:
     when_ns: int
     order: int
-    cause: Cause
+    cause: WakeCause
     priority: int
 
 
@@ -35,11 +35,11 @@ class ModelQueue:
     waits: list[Wait] = field(default_factory=list)  # Oldest first.
     hands: dict[str, Taken[str]] = field(default_factory=dict)
     later: dict[str, Later] = field(default_factory=dict)
-    troubles: dict[str, Trouble] = field(default_factory=dict)
+    troubles: dict[str, RetryTrouble] = field(default_factory=dict)
     turns: dict[int, list[str]] = field(default_factory=dict)  # Priority -> tenants, next one first.
     armed: int = 0
 
-    def add(self, key: str, cause: Cause, priority: int) -> None:
+    def add(self, key: str, cause: WakeCause, priority: int) -> None:
         for wait in self.waits:
             if wait.key == key:
                 wait.merged += 1
@@ -49,7 +49,7 @@ class ModelQueue:
         self.waits.append(Wait(key, priority, self.now_ns, cause))
         self._line_up()
 
-    def add_after(self, key: str, delay_ns: int, cause: Cause, priority: int) -> None:
+    def add_after(self, key: str, delay_ns: int, cause: WakeCause, priority: int) -> None:
         if delay_ns <= 0:
             return self.add(key, cause, priority)
         when_ns = self.now_ns + delay_ns
@@ -101,12 +101,14 @@ class ModelQueue:
         delay_ns = backoff_ns(self.retry, attempts, self.rng)
         too_late = self.now_ns + delay_ns - since_ns > self.retry.deadline_s * 1e9
         if attempts >= self.retry.attempts_max or too_late:
-            self.troubles[key] = Trouble(intent, attempts, since_ns, "Broken", "", None)
+            self.troubles[key] = RetryTrouble(intent, attempts, since_ns, "Broken", "", None)
         else:
-            self.troubles[key] = Trouble(intent, attempts, since_ns, "Broken", "", self.now_ns + delay_ns)
-            self.add_after(key, delay_ns, Cause("retry", "Broken"), taken.priority)
+            self.troubles[key] = RetryTrouble(
+                intent, attempts, since_ns, "Broken", "", self.now_ns + delay_ns
+            )
+            self.add_after(key, delay_ns, WakeCause("retry", "Broken"), taken.priority)
 
-    def put_back(self, key: str, delay_ns: int, cause: Cause) -> None:
+    def put_back(self, key: str, delay_ns: int, cause: WakeCause) -> None:
         taken = self.hands.pop(key)
         self._line_up()
         self.add_after(key, delay_ns, cause, taken.priority)

@@ -11,7 +11,7 @@ from tests.control.stage import Stage
 
 from fathom.client.api import Api, Resource
 from fathom.client.outcomes import Rejected
-from fathom.control.breaker import Breaker, BreakerView, Guarded, Pass
+from fathom.control.breaker import Breaker, BreakerPass, BreakerView, Guarded
 from fathom.model.errors import ApiError
 from fathom.seams.seam import Ask, Reply, Stream
 
@@ -245,5 +245,5 @@ def test_a_pass_is_not_given_twice_for_one_probe() -> None:
     open_it(stage, server, transport)
     stage.wait(1.0)
     first, second = stage.do(breaker.admit), stage.do(breaker.admit)
-    assert isinstance(first, Pass)
-    assert not isinstance(second, Pass)
+    assert isinstance(first, BreakerPass)
+    assert not isinstance(second, BreakerPass)

@@ -7,9 +7,9 @@ from tests.control.worlds import told
 
 from fathom.cache.needs import NoOlderThan
 from fathom.client.api import Resource
-from fathom.control.again import Again
 from fathom.control.kit import Kit
 from fathom.control.plan import Delete, Plan, target
+from fathom.control.reconcile_result import ReconcileResult
 from fathom.control.watches import CONFIG_MAP, Primary
 from fathom.model.objects import Key, metadata
 from fathom.sim.world.faults import HoldWatch, LoseReply, Partition, Refuse, SlowReply
@@ -132,13 +132,13 @@ class Sweeper:
     def __init__(self, kit: Kit) -> None:
         self._kit = kit
 
-    async def reconcile(self, key: Key) -> Again:
+    async def reconcile(self, key: Key) -> ReconcileResult:
         view = self._kit.snapshot()
         found = view.get("ConfigMap", key)
         if found is None or (found.get("data") or {}).get("sweep") != "yes":
-            return Again.never()
+            return ReconcileResult.never()
         plan = Plan(deletes=(Delete(target("ConfigMap", found)),), needs=(NoOlderThan(3.0),))
-        return Again.after(await self._kit.apply(key, plan, seen=view))
+        return ReconcileResult.after(await self._kit.apply(key, plan, seen=view))
 
 
 def test_who_has_not_heard_from_the_server_destroys_nothing_until_it_has_asked() -> None:

@@ -22,12 +22,12 @@ from tests.control.worlds import told
 
 from fathom.cache.needs import AtLeast
 from fathom.client.api import Resource
-from fathom.control.again import Again
 from fathom.control.kit import Kit
-from fathom.control.owning import controller_of
+from fathom.control.ownership import controller_of
 from fathom.control.plan import Create, Patch, Plan, target
+from fathom.control.reconcile_result import ReconcileResult
 from fathom.control.retry import Retry
-from fathom.control.watches import CONFIG_MAP, NODE, Kind, Primary, Related
+from fathom.control.watches import CONFIG_MAP, NODE, Primary, Related, WatchedKind
 from fathom.model.conditions import conditions_of, find_condition
 from fathom.model.objects import Key, Obj, metadata, uid_of
 from fathom.sim.world.fault_menu import Menu, draw
@@ -318,13 +318,13 @@ class Keeper:
     def __init__(self, kit: Kit) -> None:
         self._kit = kit
 
-    async def reconcile(self, key: Key) -> Again:
+    async def reconcile(self, key: Key) -> ReconcileResult:
         view = self._kit.snapshot()
         kept = view.get("ConfigMap", key)
         if kept is None or not key.name.startswith("kept"):
-            return Again.never()
+            return ReconcileResult.never()
         plan = plan_keeping(kept, view.get("ConfigMap", Key(key.namespace, f"record-of-{key.name}")))
-        return Again.after(await self._kit.apply(key, plan, seen=view))
+        return ReconcileResult.after(await self._kit.apply(key, plan, seen=view))
 
 
 def plan_keeping(kept: Obj, record: Obj | None) -> Plan:
@@ -367,7 +367,9 @@ def test_permanent_partial_state_a_finalizer_outlives_a_crash_at_any_write_and_g
 
 # Stale policy during a canary: the policy is new, the nodes it is applied to are old.
 
-POLICY = Kind("SchedulingPolicy", Resource("fathom.dev", "v1alpha1", "schedulingpolicies", namespaced=False))
+POLICY = WatchedKind(
+    "SchedulingPolicy", Resource("fathom.dev", "v1alpha1", "schedulingpolicies", namespaced=False)
+)
 
 
 class Canary:
@@ -380,13 +382,13 @@ class Canary:
     def __init__(self, kit: Kit) -> None:
         self._kit = kit
 
-    async def reconcile(self, key: Key) -> Again:
+    async def reconcile(self, key: Key) -> ReconcileResult:
         view = self._kit.snapshot()
         policy = view.get("ConfigMap", key)
         if policy is None or key.name != "policy":
-            return Again.never()
+            return ReconcileResult.never()
         plan = plan_canary(policy, view.list("Node"))
-        return Again.after(await self._kit.apply(key, plan, seen=view))
+        return ReconcileResult.after(await self._kit.apply(key, plan, seen=view))
 
 
 def plan_canary(policy: Obj, nodes: list[Obj]) -> Plan:
@@ -449,7 +451,7 @@ class Bomb:
     def __init__(self, kit: Kit) -> None:
         self._kit = kit
 
-    async def reconcile(self, key: Key) -> Again:
+    async def reconcile(self, key: Key) -> ReconcileResult:
         if key.name.startswith("dies"):
             raise RuntimeError("boom")
         if key.name.startswith("cancels"):
@@ -461,8 +463,8 @@ class Bomb:
             good = view.get("ConfigMap", key)
             if good is not None and "done" not in (good.get("data") or {}):
                 done = Patch(target("ConfigMap", good), {"data": {"done": "yes"}})
-                return Again.after(await self._kit.apply(key, Plan(patches=(done,)), seen=view))
-        return Again.never()
+                return ReconcileResult.after(await self._kit.apply(key, Plan(patches=(done,)), seen=view))
+        return ReconcileResult.never()
 
 
 def test_a_pass_that_dies_or_hangs_is_written_down_and_backed_off_and_the_others_go_on() -> None:

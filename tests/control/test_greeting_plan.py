@@ -7,7 +7,7 @@ from typing import Any
 from tests.control.greetings import example, greeting
 
 from fathom.cache.needs import AtLeast
-from fathom.control.owning import owned
+from fathom.control.ownership import owned
 from fathom.control.plan import OWN_WRITES, Create, Delete, Patch, Plan, WriteStatus, target
 from fathom.model.objects import Obj
 

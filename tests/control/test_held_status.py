@@ -7,9 +7,9 @@ from tests.control.worlds import told
 
 from fathom.cache.needs import NoOlderThan
 from fathom.client.api import Resource
-from fathom.control.again import Again
 from fathom.control.kit import Kit
 from fathom.control.plan import Create, Plan
+from fathom.control.reconcile_result import ReconcileResult
 from fathom.control.watches import DEPLOYMENT, NODE, SECRET, Primary, Related
 from fathom.model.conditions import conditions_of, differ_in_numbers, find_condition
 from fathom.model.objects import Key, Obj, metadata
@@ -32,13 +32,13 @@ class Needy:
     def __init__(self, kit: Kit) -> None:
         self._kit = kit
 
-    async def reconcile(self, key: Key) -> Again:
+    async def reconcile(self, key: Key) -> ReconcileResult:
         view, made = self._kit.snapshot(), Key(key.namespace, f"for-{key.name}")
         if view.get("Deployment", key) is None or view.get("Secret", made) is not None:
-            return Again.in_s(1.0, "look again")
+            return ReconcileResult.in_s(1.0, "look again")
         create = Create("Secret", {"metadata": {"namespace": made.namespace, "name": made.name}})
         plan = Plan(creates=(create,), needs=(NoOlderThan(5.0, ("Node",)),))
-        return Again.after(await self._kit.apply(key, plan, seen=view))
+        return ReconcileResult.after(await self._kit.apply(key, plan, seen=view))
 
 
 class Writes(Checker):

@@ -8,9 +8,9 @@ from tests.control.greetings import MAPS, Hosted, hosted, hosting
 from tests.control.worlds import told
 
 from fathom.cache.needs import AtLeast, Need
-from fathom.control.again import Again
 from fathom.control.kit import Kit
 from fathom.control.plan import OWN_WRITES, Create, Delete, Plan, target
+from fathom.control.reconcile_result import ReconcileResult
 from fathom.control.watches import CONFIG_MAP, NODE, SECRET, Primary, Related
 from fathom.model.objects import Key, Obj, metadata
 from fathom.sim.world.faults import Refuse
@@ -29,14 +29,14 @@ class Marks:
     def __init__(self, kit: Kit) -> None:
         self._kit = kit
 
-    async def reconcile(self, key: Key) -> Again:
+    async def reconcile(self, key: Key) -> ReconcileResult:
         view = self._kit.snapshot()
         found, mark = view.get("ConfigMap", key), Key("default", f"{self.name}-{key.name}")
         if found is None or not key.name.startswith("m") or view.get("Secret", mark) is not None:
-            return Again.never()
+            return ReconcileResult.never()
         made = Create("Secret", {"metadata": {"namespace": mark.namespace, "name": mark.name}})
         plan = Plan(creates=(made,), needs=(as_new_as(found),))
-        return Again.after(await self._kit.apply(key, plan, seen=view))
+        return ReconcileResult.after(await self._kit.apply(key, plan, seen=view))
 
 
 class MarksToo(Marks):
@@ -52,13 +52,13 @@ class Empties:
     def __init__(self, kit: Kit) -> None:
         self._kit = kit
 
-    async def reconcile(self, key: Key) -> Again:
+    async def reconcile(self, key: Key) -> ReconcileResult:
         view = self._kit.snapshot()
         found = view.get("ConfigMap", key)
         if found is None or not view.list("Secret"):
-            return Again.never()
+            return ReconcileResult.never()
         plan = Plan(deletes=(Delete(target("ConfigMap", found)),), needs=(OWN_WRITES,))
-        return Again.after(await self._kit.apply(key, plan, seen=view), in_s=0.001)
+        return ReconcileResult.after(await self._kit.apply(key, plan, seen=view), in_s=0.001)
 
 
 def as_new_as(found: Obj) -> Need:

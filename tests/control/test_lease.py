@@ -18,9 +18,9 @@ from fathom.control.lease import (
     LEASES,
     Elector,
     Fenced,
+    LeaderTerm,
     Sighting,
     Standing,
-    Term,
     Timing,
     is_free,
     sighted,
@@ -58,7 +58,7 @@ class Contender:
             rng=outside.rng,
             on_change=self.said.append,
         )
-        self.term: Term | None = None
+        self.term: LeaderTerm | None = None
         self.running = asyncio.get_running_loop().create_task(self.run())
 
     async def run(self) -> None:
@@ -68,7 +68,7 @@ class Contender:
             await self.elector.keep(term)
             writing.cancel()
 
-    async def write(self, term: Term) -> None:
+    async def write(self, term: LeaderTerm) -> None:
         api = Api(Fenced(self.inside.seam, term) if self.fences else self.inside.seam)
         number = 0
         while True:
@@ -420,7 +420,7 @@ def test_without_an_epoch_no_fence_is_named_and_with_one_only_on_writes() -> Non
     for notes, expected in (({}, None), ({"fathom.dev/epoch": "4"}, ("fathom-fence", "ns/l/4"))):
         wire = Noting()
         held = {"metadata": {"annotations": notes}, "spec": {}}
-        fenced = Fenced(wire, Term(Key("ns", "l"), "me", held, until_ns=10 * S))
+        fenced = Fenced(wire, LeaderTerm(Key("ns", "l"), "me", held, until_ns=10 * S))
         stage.finish(fenced.request(Ask("GET", "/x"), timeout_s=1))
         stage.finish(fenced.request(Ask("POST", "/x", headers=(("a", "b"),)), timeout_s=1))
         wanted = (("a", "b"), expected) if expected else (("a", "b"),)
@@ -429,7 +429,7 @@ def test_without_an_epoch_no_fence_is_named_and_with_one_only_on_writes() -> Non
 
 def test_where_there_are_fences_a_term_knows_how_far_the_store_was_when_it_began() -> None:
     def floor(**meta: Any) -> int | None:
-        return Term(Key("ns", "l"), "me", {"metadata": meta, "spec": {}}, until_ns=10 * S).floor
+        return LeaderTerm(Key("ns", "l"), "me", {"metadata": meta, "spec": {}}, until_ns=10 * S).floor
 
     fenced = {"fathom.dev/epoch": "4"}
     assert floor(resourceVersion="41", annotations=fenced) == 41
@@ -439,7 +439,7 @@ def test_where_there_are_fences_a_term_knows_how_far_the_store_was_when_it_began
 
 def test_nothing_is_sent_once_the_lease_may_be_lost() -> None:
     stage, wire = Stage(), Noting()
-    term = Term(Key("ns", "l"), "me", {"spec": {}}, until_ns=10 * S)
+    term = LeaderTerm(Key("ns", "l"), "me", {"spec": {}}, until_ns=10 * S)
     api = Api(Fenced(wire, term))
     stage.until(10)
     outcome = stage.finish(api.create(MAPS, "ns", {"metadata": {"name": "x"}}))

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fathom.control.owning import (
-    Claims,
+from fathom.control.ownership import (
+    OwnerClaims,
     adopted,
     child_name,
     claims,
@@ -109,9 +109,9 @@ def test_others_children_are_never_touched() -> None:
         return bool((obj["metadata"].get("labels") or {}).get("app") == "web")
 
     everyone = [mine, strayed, free, theirs, going, unrelated]
-    assert claims(here, everyone, matches) == Claims(mine=(mine,), adopt=(free,), release=(strayed,))
+    assert claims(here, everyone, matches) == OwnerClaims(mine=(mine,), adopt=(free,), release=(strayed,))
     leaving = owner(deletionTimestamp="t")
-    assert claims(leaving, everyone, matches) == Claims(mine=(mine,))
+    assert claims(leaving, everyone, matches) == OwnerClaims(mine=(mine,))
 
 
 def test_adopting_adds_a_reference_and_releasing_takes_only_ours_away() -> None:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fathom.control.owning import owned
+from fathom.control.ownership import owned
 from fathom.control.plan import (
     INTENT,
     NOTHING,

@@ -18,9 +18,9 @@ from tests.control.greetings import (
 )
 from tests.control.worlds import told
 
-from fathom.control.again import Again
 from fathom.control.kit import Kit
 from fathom.control.lease import LEASES
+from fathom.control.reconcile_result import ReconcileResult
 from fathom.control.watches import CONFIG_MAP, Primary
 from fathom.model.objects import Key, lookup, metadata
 from fathom.sim.world.invariants import Checker, Seen
@@ -137,13 +137,13 @@ class Slow:
     def __init__(self, kit: Kit) -> None:
         self._kit = kit
 
-    async def reconcile(self, key: Key) -> Again:
+    async def reconcile(self, key: Key) -> ReconcileResult:
         source = self._kit.snapshot().get("ConfigMap", key)
         if source is None or not key.name.startswith("source") or "seen" in (source.get("data") or {}):
-            return Again.never()
+            return ReconcileResult.never()
         await asyncio.sleep(3)
         await self._kit.api.patch(CONFIG_MAP.resource, *key, {"data": {"seen": "yes"}})
-        return Again.never()
+        return ReconcileResult.never()
 
 
 class Order(Checker):
@@ -279,9 +279,9 @@ class Spoiled:
     def __init__(self, kit: Kit) -> None:
         self.looked = 0
 
-    async def reconcile(self, key: Key) -> Again:
+    async def reconcile(self, key: Key) -> ReconcileResult:
         self.looked += 1
-        return None if key.name.startswith("bad") else Again.never()  # type: ignore[return-value]  # on purpose
+        return None if key.name.startswith("bad") else ReconcileResult.never()  # type: ignore[return-value]  # on purpose
 
 
 def test_an_answer_that_is_none_costs_its_key_a_retry_and_no_worker() -> None:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from fathom.control.again import Failure
 from fathom.control.progress import differs_in_words_only, is_only_progress, progress
+from fathom.control.reconcile_result import Failure
 from fathom.model.objects import Obj
 
 EARLY, LATE = "2026-01-01T00:00:00Z", "2026-01-01T00:05:00Z"

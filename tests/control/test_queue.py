@@ -11,14 +11,14 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from tests.control.queue_model import ModelQueue, tenant
 from tests.control.stage import Stage
 
-from fathom.control.cause import Cause
-from fathom.control.pace import Pace, Rate
+from fathom.control.cause import WakeCause
 from fathom.control.queue import Taken, WorkQueue
-from fathom.control.retry import Retry, Trouble, backoff_ns
+from fathom.control.rate_limit import PaceLimit, PaceRate
+from fathom.control.retry import Retry, RetryTrouble, backoff_ns
 from fathom.model.invariant import InvariantBroken
 
 HASTY = Retry(backoff_s_min=0.5, backoff_s_max=4.0, attempts_max=5, deadline_s=30.0)
-EVENT = Cause("event", "x")
+EVENT = WakeCause("event", "x")
 
 
 class Noted:
@@ -57,9 +57,9 @@ class QueueMachine(RuleBasedStateMachine):
         self.model = ModelQueue(HASTY, random.Random(seed))
         self.adds = 0
 
-    def _cause(self) -> Cause:
+    def _cause(self) -> WakeCause:
         self.adds += 1
-        return Cause("event", str(self.adds))
+        return WakeCause("event", str(self.adds))
 
     @rule(key=keys, priority=priorities)
     def add(self, key: str, priority: int) -> None:
@@ -141,7 +141,7 @@ def test_a_key_added_twice_is_taken_once_and_says_how_often_it_was_woken() -> No
     queue = started(stage)
     stage.do(lambda: queue.add("a", EVENT))
     stage.wait(2)
-    stage.do(lambda: queue.add("a", Cause("timer")))
+    stage.do(lambda: queue.add("a", WakeCause("timer")))
     assert stage.begin(queue.take()).result() == Taken("a", EVENT, 1, 2_000_000_000, 0, 1)
     assert len(queue) == 0
 
@@ -199,18 +199,18 @@ def test_the_earliest_of_several_delays_counts() -> None:
     stage = Stage()
     queue = started(stage)
     for delay_s in (60.0, 10.0, 60.0):
-        stage.do(lambda delay_s=delay_s: queue.add_after("a", delay_s, Cause("timer", f"{delay_s:g}")))  # type: ignore[misc]  # bound now
+        stage.do(lambda delay_s=delay_s: queue.add_after("a", delay_s, WakeCause("timer", f"{delay_s:g}")))  # type: ignore[misc]  # bound now
     taking = stage.begin(queue.take())
     stage.wait(9.999)
     assert not taking.done()
     stage.wait(0.001)
-    assert taking.result() == Taken("a", Cause("timer", "10"), 0, 0, 0, 1)
+    assert taking.result() == Taken("a", WakeCause("timer", "10"), 0, 0, 0, 1)
     stage.do(lambda: queue.done("a"))
     stage.wait(120)
     assert len(queue) == 0
 
 
-def fail_all_the_way(stage: Stage, queue: WorkQueue[str], intent: str = "1") -> list[Trouble]:
+def fail_all_the_way(stage: Stage, queue: WorkQueue[str], intent: str = "1") -> list[RetryTrouble]:
     troubles = []
     while True:
         taking = stage.begin(queue.take())
@@ -236,7 +236,7 @@ def test_a_key_that_keeps_failing_is_given_up_and_stays_visible() -> None:
     stage.do(lambda: queue.add("a"))
     troubles = fail_all_the_way(stage, queue)
     assert [trouble.attempts for trouble in troubles] == [1, 2, 3, 4, 5]
-    assert queue.troubles == {"a": Trouble("1", 5, 0, "Broken", "why", None)}
+    assert queue.troubles == {"a": RetryTrouble("1", 5, 0, "Broken", "why", None)}
     assert noted.said[-1] == ("gave up", "Broken")
     stage.wait(3600)
     assert len(queue) == 0
@@ -304,7 +304,7 @@ def test_a_server_that_says_when_is_listened_to() -> None:
 
 def test_the_rate_limit_holds_whatever_comes_and_nobody_sleeps_through_it() -> None:
     stage = Stage()
-    queue = started(stage, rate=Rate(per_s=10, burst=3))
+    queue = started(stage, rate=PaceRate(per_s=10, burst=3))
     times: list[float] = []
 
     async def worker() -> None:
@@ -321,10 +321,10 @@ def test_the_rate_limit_holds_whatever_comes_and_nobody_sleeps_through_it() -> N
     assert [round(time - 1, 6) for time in times] == [0, 0, 0] + [round(n / 10, 6) for n in range(1, 21)]
 
 
-@pytest.mark.parametrize("rate", [Rate(0), Rate(-1), Rate(1, burst=0)])
-def test_a_rate_that_lets_nothing_through_is_refused(rate: Rate) -> None:
+@pytest.mark.parametrize("rate", [PaceRate(0), PaceRate(-1), PaceRate(1, burst=0)])
+def test_a_rate_that_lets_nothing_through_is_refused(rate: PaceRate) -> None:
     with pytest.raises(ValueError):
-        Pace(rate)
+        PaceLimit(rate)
 
 
 def test_a_taker_that_is_cancelled_after_it_was_woken_passes_the_wake_on() -> None:

@@ -19,20 +19,20 @@ from tests.control.greetings import (
 from tests.control.worlds import told
 
 from fathom.cache.snapshot import Snapshot
-from fathom.control.again import Again
 from fathom.control.kit import Kit
-from fathom.control.owning import owned
+from fathom.control.ownership import owned
 from fathom.control.process import load_controller, watched
+from fathom.control.reconcile_result import ReconcileResult
 from fathom.control.watches import (
     CONFIG_MAP,
     NAMESPACE,
     NODE,
     POD,
     REPLICA_SET,
-    Kind,
     OwnedBy,
     Primary,
     Related,
+    WatchedKind,
 )
 from fathom.model.objects import Key, Obj, labels_of, metadata
 from fathom.seams.process import NoEntry
@@ -83,9 +83,9 @@ class Labelled:
         self._kit = kit
         self.looked: list[Key] = []
 
-    async def reconcile(self, key: Key) -> Again:
+    async def reconcile(self, key: Key) -> ReconcileResult:
         self.looked.append(key)
-        return Again.never()
+        return ReconcileResult.never()
 
 
 def sources(view: Snapshot) -> list[Key]:
@@ -147,7 +147,7 @@ def test_two_controllers_share_one_cache_of_a_kind() -> None:
 
     class Clash:
         name = "clash"
-        watches = (Primary(Kind("ConfigMap", GREETINGS)),)
+        watches = (Primary(WatchedKind("ConfigMap", GREETINGS)),)
 
     found = watched([example().Greetings, Other])  # type: ignore[list-item]  # only declarations matter here
     assert [(kind.name, sorted(indexes)) for kind, indexes in found] == [

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import Any
 
-from fathom.control.owning import controller_ref
+from fathom.control.ownership import controller_ref
 from fathom.model.objects import Obj
 
 NOW_S = 1_700_000_000

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tests.control.worlds import told
 
-from fathom.control.owning import controller_of
+from fathom.control.ownership import controller_of
 from fathom.controllers.deployment.controller import Deployments
 from fathom.controllers.job.controller import JOB_NAME, Jobs
 from fathom.controllers.replicaset.controller import ReplicaSets

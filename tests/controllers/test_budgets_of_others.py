@@ -5,7 +5,7 @@ from __future__ import annotations
 from tests.control.worlds import told
 
 from fathom.client.api import Resource
-from fathom.control.owning import controller_ref
+from fathom.control.ownership import controller_ref
 from fathom.controllers.budget.controller import DisruptionBudgets
 from fathom.model.objects import Key, Obj, lookup
 from fathom.sim.scenarios.jobs import JOBS, job

@@ -10,7 +10,7 @@ from tests.control.worlds import told
 from tests.controllers.test_plan_deployments import deployment
 
 from fathom.cache.needs import AtLeast
-from fathom.client.api import Page, Resource
+from fathom.client.api import ListPage, Resource
 from fathom.control.kit import Kit
 from fathom.control.watches import DEPLOYMENT, POD, REPLICA_SET
 from fathom.controllers.deployment.controller import Deployments
@@ -25,9 +25,9 @@ class Store:
     def __init__(self) -> None:
         self.asked: list[str] = []
 
-    async def list_page(self, resource: Resource, *, limit: int) -> Page:
+    async def list_page(self, resource: Resource, *, limit: int) -> ListPage:
         self.asked.append(f"{resource.plural} {limit}")
-        return Page([], 40 + len(self.asked))
+        return ListPage([], 40 + len(self.asked))
 
 
 class Asking:

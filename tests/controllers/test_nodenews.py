@@ -6,8 +6,8 @@ from typing import cast
 
 from fathom.cache.snapshot import Snapshot
 from fathom.client.outcomes import Committed, Outcome, Rejected
+from fathom.control.event_writer import EventChange
 from fathom.control.plan import Plan
-from fathom.control.telling import Change
 from fathom.controllers.node_health.brake_status import plan_shown, shown
 from fathom.controllers.node_health.events import of_node_states, of_quarantine
 from fathom.controllers.node_health.evidence import Assessment, Evidence, NodeState
@@ -32,9 +32,11 @@ def node(*taints: Obj, name: str = "n1", note: str = "") -> Obj:
     }
 
 
-def changes(subject: Obj, plan: Plan, outcome: Outcome = DONE) -> list[Change]:
+def changes(subject: Obj, plan: Plan, outcome: Outcome = DONE) -> list[EventChange]:
     before = cast(Snapshot, None)  # Of no use here.
-    return [Change(subject, before, action, outcome, plan.why) for action in (*plan.actions, *plan.statuses)]
+    return [
+        EventChange(subject, before, action, outcome, plan.why) for action in (*plan.actions, *plan.statuses)
+    ]
 
 
 def told(subject: Obj, found: Assessment, allowed: NodeState, held: str = "") -> tuple[list[str], Obj]:

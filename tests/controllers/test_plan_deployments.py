@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from tests.controllers.making import NOW, TEMPLATE, at, meta
 
-from fathom.control.again import Failure
-from fathom.control.owning import claims, controller_ref
+from fathom.control.ownership import claims, controller_ref
 from fathom.control.plan import Plan
+from fathom.control.reconcile_result import Failure
 from fathom.controllers.deployment.plan import (
     NEEDS,
     DeploymentFacts,

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from tests.controllers.making import NOW, at, meta, pod
 
-from fathom.control.owning import controller_ref
+from fathom.control.ownership import controller_ref
 from fathom.control.plan import NOTHING, Plan, contains
 from fathom.controllers.job.completion_indexes import INDEX, parse_indexes, shown_indexes
 from fathom.controllers.job.plan import JobFacts, look_again_s, plan_job

@@ -8,9 +8,9 @@ import msgspec
 import pytest
 from tests.controllers.making import NOW, NOW_S, at, meta, pod, replica_set
 
-from fathom.control.again import Failure
-from fathom.control.owning import controller_ref
+from fathom.control.ownership import controller_ref
 from fathom.control.plan import NOTHING, Plan
+from fathom.control.reconcile_result import Failure
 from fathom.controllers.progress.last_actions import last_action, last_error
 from fathom.controllers.progress.missing_pods import (
     MissingPods,

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from tests.controllers.making import NOW, at, pod, replica_set
 
-from fathom.control.again import Failure
-from fathom.control.owning import claims
+from fathom.control.ownership import claims
 from fathom.control.plan import NOTHING, Plan
+from fathom.control.reconcile_result import Failure
 from fathom.controllers.pod_states import seconds
 from fathom.controllers.replicaset.plan import (
     BURST_PODS_MAX,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from fathom.control.plan import NOTHING, Plan
 from fathom.controllers.node_health.plan_trust import TAINT, may_quarantine, plan_trust, points_now
 from fathom.model.objects import Obj
-from fathom.model.trust import ANNOTATION, Lost, lost_of
+from fathom.model.trust import ANNOTATION, LostTrust, lost_of
 
 NOW = "2026-01-01T00:00:00Z"
 NOW_NS = 1_767_225_600 * 1_000_000_000
@@ -70,7 +70,9 @@ def test_a_crash_or_two_is_bad_luck() -> None:
 
 
 def test_trust_comes_back_by_half_every_ten_minutes_and_ends_the_quarantine() -> None:
-    left = [points_now(Lost(100, NOW_NS), now_ns=NOW_NS + minutes * MINUTE_NS) for minutes in (0, 10, 20)]
+    left = [
+        points_now(LostTrust(100, NOW_NS), now_ns=NOW_NS + minutes * MINUTE_NS) for minutes in (0, 10, 20)
+    ]
     assert left == [100, 50, 25]
     ill = node(f'{{"points":100,"at_ns":{NOW_NS},"why":"a"}}', TAINT)
     assert planned(ill, now_ns=NOW_NS + MINUTE_NS // 2).patches == ()
@@ -83,7 +85,7 @@ def test_taking_the_annotation_away_forgives_at_once() -> None:
 
 
 def test_an_annotation_that_cannot_be_read_is_no_annotation() -> None:
-    assert lost_of(node("nonsense")) == Lost()
+    assert lost_of(node("nonsense")) == LostTrust()
 
 
 def test_at_most_a_tenth_of_the_nodes_is_quarantined_and_always_one_may_be() -> None:

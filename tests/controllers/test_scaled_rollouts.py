@@ -8,7 +8,7 @@ import pytest
 from tests.controllers.making import NOW
 from tests.controllers.test_plan_deployments import deployment, planned, progressing, revision, said, sizes
 
-from fathom.control.again import Failure
+from fathom.control.reconcile_result import Failure
 from fathom.controllers.deployment.plan import plan_create_failure
 from fathom.controllers.deployment.revisions import DESIRED, HISTORY, MOST, REVISION, new_notes, split
 from fathom.model.objects import Obj

@@ -13,7 +13,7 @@ from tests.control.worlds import told
 
 from fathom.agent.probing import ProbeTally, judge
 from fathom.cache.contents import Contents
-from fathom.cache.indexed import Held
+from fathom.cache.indexed import HeldObject
 from fathom.cache.snapshot import Snapshot
 from fathom.control.process import Controllers
 from fathom.control.signals import raised_of
@@ -91,9 +91,9 @@ def test_an_agent_that_answers_the_server_spares_its_node() -> None:
 # The gateway.
 
 
-def held(kind: str, one: Obj) -> dict[str, Held]:
+def held(kind: str, one: Obj) -> dict[str, HeldObject]:
     contents = Contents(Map({key_of(one): one}), {}, [])
-    return {kind: Held(contents, revision=1, heard_s=0.0, synced=True)}
+    return {kind: HeldObject(contents, revision=1, heard_s=0.0, synced=True)}
 
 
 def test_a_gateway_says_of_pods_on_a_node_in_doubt_whether_it_reaches_them() -> None:

@@ -5,15 +5,15 @@ from __future__ import annotations
 from typing import Any
 
 from fathom.explain.why import (
-    Change,
-    Evidence,
-    Group,
-    Reached,
+    ExplainedChange,
+    NodeGroup,
+    ReachedStage,
     Used,
+    WhyEvidence,
     explain_gone,
     explain_pod,
 )
-from fathom.model.decision import Decision, Kept, Outcome, Rejection, Seen, Subject
+from fathom.model.decision import Decision, KeptDecision, Outcome, Rejection, SeenVersions, Subject
 from fathom.schedule.loop.cluster_view import ClusterView
 
 Obj = dict[str, Any]
@@ -34,7 +34,7 @@ def pod(cpu: str = "2", *, node: str = "", **spec: Any) -> Obj:
     return {"metadata": meta, "spec": {"containers": [container], **placed, **spec}}
 
 
-def kept(verdict: str, *, node: str = "", message: str = "", **more: Any) -> Kept:
+def kept(verdict: str, *, node: str = "", message: str = "", **more: Any) -> KeptDecision:
     decision = Decision(
         id="d-1",
         time_ns=0,
@@ -43,18 +43,20 @@ def kept(verdict: str, *, node: str = "", message: str = "", **more: Any) -> Kep
         verdict=verdict,
         cause="event",
         cause_detail="pods shop/web at 3",
-        seen={"Node": Seen(7, 20)},
+        seen={"Node": SeenVersions(7, 20)},
         node=node,
         nodes=2,
         message=message,
         **more,
     )
-    return Kept(decision, (Outcome(id="d-1", time_ns=1, result="committed", revision=9),) if node else ())
+    return KeptDecision(
+        decision, (Outcome(id="d-1", time_ns=1, result="committed", revision=9),) if node else ()
+    )
 
 
-def why(known: ClusterView, obj: Obj, *records: Kept, reasons: dict[str, str] | None = None) -> Any:
-    evidence = Evidence(
-        pod=obj, kept=records, reasons=reasons, latest={"Node": Reached(12, 6)}, now_ns=0
+def why(known: ClusterView, obj: Obj, *records: KeptDecision, reasons: dict[str, str] | None = None) -> Any:
+    evidence = WhyEvidence(
+        pod=obj, kept=records, reasons=reasons, latest={"Node": ReachedStage(12, 6)}, now_ns=0
     )  # fmt: skip
     return explain_pod(evidence, known)
 
@@ -66,11 +68,11 @@ def test_a_pod_that_fits_nowhere_is_told_the_rule_and_the_smallest_change() -> N
     found = why(cluster(a="1", b="1500m"), pod())
     assert (found.state, found.schedulable) == ("unschedulable", False)
     assert found.decisive == "NodeResourcesFit: Insufficient cpu (2 of 2 nodes)"
-    assert isinstance(found.change, Change)
+    assert isinstance(found.change, ExplainedChange)
     assert found.change.rule == "NodeResourcesFit"
     assert "b lacks 500m cpu" in found.change.what  # The nearest of the two.
     assert found.summary.startswith(f"pod shop/web is not schedulable: {SHORT} Decisive: NodeResourcesFit")
-    assert found.groups == (Group("NodeResourcesFit: Insufficient cpu", 2, ("a", "b")),)
+    assert found.groups == (NodeGroup("NodeResourcesFit: Insufficient cpu", 2, ("a", "b")),)
     assert "PodGone" in found.next_trigger
 
 
@@ -79,7 +81,7 @@ def test_the_same_answer_now_as_on_record_does_not_differ() -> None:
     found = why(cluster(a="1", b="1"), pod(), record, reasons={"a": "Old: reason", "b": ""})
     assert found.now is not None
     assert not found.now.differs
-    assert found.groups == (Group("Old: reason", 1, ("a",)),)
+    assert found.groups == (NodeGroup("Old: reason", 1, ("a",)),)
     assert found.freshness == (Used("Node", 7, 12, 20, 6),)
 
 
@@ -94,7 +96,7 @@ def test_a_view_that_was_stale_shows_in_another_answer_now() -> None:
 
 def test_a_binding_that_was_refused_is_not_passed_over() -> None:
     refused = Outcome(id="d-1", time_ns=1, result="conflict", message="QuotaExceeded: quota/risk")
-    record = Kept(kept("bind", node="b").decision, (refused,))
+    record = KeptDecision(kept("bind", node="b").decision, (refused,))
     assert why(cluster(a="1", b="4"), pod(), record).summary == (
         "pod shop/web fits b now, though its last binding was refused (QuotaExceeded: quota/risk):"
         " it waits for its turn"
@@ -106,7 +108,9 @@ def test_a_gated_pod_waits_for_its_gates() -> None:
     assert (found.state, found.decisive, found.next_trigger) == (
         "gated", "SchedulingGates (x/y)", "its gates are removed",
     )  # fmt: skip
-    assert found.change == Change("remove the scheduling gates x/y", "the pod's owner", "SchedulingGates")
+    assert found.change == ExplainedChange(
+        "remove the scheduling gates x/y", "the pod's owner", "SchedulingGates"
+    )
 
 
 def test_a_pod_on_its_node_is_told_why_there() -> None:
@@ -155,8 +159,8 @@ def test_the_rules_in_the_way_are_told_as_data() -> None:
 def test_a_quiet_kind_is_as_new_as_its_list_and_not_as_its_newest_object() -> None:
     """A list is never older than what a decision used, unless it is another server's that is behind."""
     record = kept("unschedulable", message=SHORT)
-    for listed, latest in ((Reached(12, 3), 12), (Reached(5, 3), 7)):
-        evidence = Evidence(pod=pod(), kept=(record,), reasons=None, latest={"Node": listed}, now_ns=0)
+    for listed, latest in ((ReachedStage(12, 3), 12), (ReachedStage(5, 3), 7)):
+        evidence = WhyEvidence(pod=pod(), kept=(record,), reasons=None, latest={"Node": listed}, now_ns=0)
         (used,) = explain_pod(evidence, cluster(a="1", b="1")).freshness
         assert used == Used("Node", 7, latest, 20, 3)
 
@@ -171,7 +175,7 @@ def test_of_a_pod_that_is_gone_the_record_is_told() -> None:
 
 
 def test_a_scheduler_that_nobody_runs_is_named() -> None:
-    evidence = Evidence(
+    evidence = WhyEvidence(
         pod=pod(schedulerName="nosuch"), kept=(), reasons=None, latest={}, now_ns=0, heard=False
     )
     assert explain_pod(evidence, cluster(a="4")).summary == (

@@ -14,7 +14,7 @@ from tests.record.entries import Lines, StoppedClock, entry
 from fathom.model.audit import AuditEntry, Verdict
 from fathom.record import audit
 from fathom.record.audit import AuditLog
-from fathom.record.reading import files, read_entries
+from fathom.record.audit_reading import files, read_entries
 
 FULL = entry(
     1,

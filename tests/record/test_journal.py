@@ -14,18 +14,18 @@ import msgspec
 import pytest
 
 from fathom.model.decision import (
-    Column,
     Considered,
     Decision,
-    Kept,
+    KeptDecision,
     Outcome,
+    RecordedVerdicts,
     Rejection,
     Roster,
-    Seen,
+    SeenVersions,
     Subject,
-    Verdicts,
+    VerdictColumn,
 )
-from fathom.record.journal import DiskJournal, Wanted, node_reasons, read_journal
+from fathom.record.journal import DiskJournal, WantedDecisions, node_reasons, read_journal
 
 FULL = Decision(
     id="d-1",
@@ -37,7 +37,7 @@ FULL = Decision(
     cause="event",
     cause_detail="nodes/a at 17",
     queued_ms=1.5,
-    seen={"pods": Seen(40, 12), "nodes": Seen(38)},
+    seen={"pods": SeenVersions(40, 12), "nodes": SeenVersions(38)},
     epoch=4,
     need="own-writes: met",
     actions=("bind web-1 to a",),
@@ -73,15 +73,15 @@ def outcome(number: int, result: str = "committed", **changes: object) -> Outcom
 def test_a_decision_reads_back_as_it_was_made_with_what_came_of_it(tmp_path: Path) -> None:
     journal = DiskJournal(tmp_path)
     journal.decided(FULL)
-    assert read_journal(tmp_path) == [Kept(FULL)]  # Before anything is sent, and while we write.
+    assert read_journal(tmp_path) == [KeptDecision(FULL)]  # Before anything is sent, and while we write.
     journal.decided(decision(2))
     journal.concluded(outcome(1, "unknown"))
     journal.concluded(outcome(2, revision=41))
     journal.concluded(outcome(1, "settled", revision=42))
     journal.close()
     assert read_journal(tmp_path) == [
-        Kept(FULL, (outcome(1, "unknown"), outcome(1, "settled", revision=42))),
-        Kept(decision(2), (outcome(2, revision=41),)),
+        KeptDecision(FULL, (outcome(1, "unknown"), outcome(1, "settled", revision=42))),
+        KeptDecision(decision(2), (outcome(2, revision=41),)),
     ]
     assert (journal.written, journal.lost) == (5, 0)
 
@@ -103,19 +103,19 @@ def test_what_was_recorded_before_reasons_were_data_is_read_without_them() -> No
 @pytest.mark.parametrize(
     ("wanted", "numbers"),
     [
-        (Wanted(), [1, 2, 3, 4]),
-        (Wanted(id="d-3"), [3]),
-        (Wanted(controller="scheduler"), [1]),
-        (Wanted(resource="replicasets.apps"), [2, 3, 4]),
-        (Wanted(namespace="default"), [1, 2, 3]),
-        (Wanted(namespace=""), [4]),
-        (Wanted(resource="pods", name="web-1"), [1]),
-        (Wanted(since_ns=3), [1, 3, 4]),
-        (Wanted(name="nothing"), []),
+        (WantedDecisions(), [1, 2, 3, 4]),
+        (WantedDecisions(id="d-3"), [3]),
+        (WantedDecisions(controller="scheduler"), [1]),
+        (WantedDecisions(resource="replicasets.apps"), [2, 3, 4]),
+        (WantedDecisions(namespace="default"), [1, 2, 3]),
+        (WantedDecisions(namespace=""), [4]),
+        (WantedDecisions(resource="pods", name="web-1"), [1]),
+        (WantedDecisions(since_ns=3), [1, 3, 4]),
+        (WantedDecisions(name="nothing"), []),
     ],
 )
 def test_decisions_are_chosen_by_object_controller_and_time(
-    tmp_path: Path, wanted: Wanted, numbers: list[int]
+    tmp_path: Path, wanted: WantedDecisions, numbers: list[int]
 ) -> None:
     journal = DiskJournal(tmp_path)
     journal.decided(FULL)
@@ -147,7 +147,9 @@ def test_a_journal_is_bounded_and_the_oldest_go_first(tmp_path: Path) -> None:
 def test_near_the_budget_detail_goes_first_where_nobody_will_ask_for_it(tmp_path: Path) -> None:
     journal = DiskJournal(tmp_path, budget_bytes=128 * 1024)
     journal.tabled(Roster(id="r", names=("a", "b")))
-    journal.tabled(Verdicts(id="v", roster="r", reasons=("", "full"), codes=zlib.compress(bytes([1, 1]))))
+    journal.tabled(
+        RecordedVerdicts(id="v", roster="r", reasons=("", "full"), codes=zlib.compress(bytes([1, 1])))
+    )
     failed = decision(0, verdict="unschedulable", verdicts="v", filters={"full": 2})
     journal.decided(failed)
     for number in range(1, 1500):
@@ -156,9 +158,9 @@ def test_near_the_budget_detail_goes_first_where_nobody_will_ask_for_it(tmp_path
     journal.close()
     assert sum(path.stat().st_size for path in tmp_path.iterdir()) <= 128 * 1024
     first, *others = read_journal(tmp_path)
-    assert first == Kept(failed)
+    assert first == KeptDecision(failed)
     assert node_reasons(tmp_path, failed) == {"a": "full", "b": "full"}
-    assert others[0] == Kept(decision(1, verdict="bind", node="a", brief=True), (outcome(1),))
+    assert others[0] == KeptDecision(decision(1, verdict="bind", node="a", brief=True), (outcome(1),))
     whole = [not kept.decision.brief for kept in others]
     assert whole == sorted(whole)  # What is brief is older than what is whole.
     assert whole[-1]
@@ -223,9 +225,9 @@ def test_every_nodes_reason_is_found_through_the_table_that_a_decision_names(tmp
     journal = DiskJournal(tmp_path)
     journal.tabled(Roster(id="r-1", names=("a", "b", "c", "", "d")))
     zones = array("i", [1, 1, 2, 0, 2]).tobytes()
-    journal.tabled(Column(id="c-1", domains=zlib.compress(zones)))
+    journal.tabled(VerdictColumn(id="c-1", domains=zlib.compress(zones)))
     journal.tabled(
-        Verdicts(
+        RecordedVerdicts(
             id="v-1",
             roster="r-1",
             reasons=("", "Taints", "Spread", "Resources"),

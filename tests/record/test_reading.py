@@ -8,7 +8,7 @@ from tests.record.entries import StoppedClock, entry
 
 from fathom.model.audit import Verdict
 from fathom.record.audit import AuditLog
-from fathom.record.reading import FieldWrite, files, read_entries, writers_of
+from fathom.record.audit_reading import FieldWrite, files, read_entries, writers_of
 
 LABEL = Verdict("Team", mutated=("metadata.labels[team]",))
 CREATED = entry(1, verb="create", user="jane", changed=("*",), admission=(LABEL,))

@@ -7,9 +7,9 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from fathom.record.segment import JOURNAL, Header
-from fathom.record.shelf import directory_of, export, shelf_of
-from fathom.record.tape import ASK, Asked, BadTape, DiskTape, Record, asked, reels
+from fathom.record.segment import JOURNAL, SegmentHeader
+from fathom.record.tape import ASK, BadTape, DiskTape, Record, TapedRequest, asked, reels
+from fathom.record.tape_list import directory_of, export, shelf_of
 from fathom.seams.process import Birth
 from fathom.seams.seam import Ask, Input
 
@@ -67,11 +67,11 @@ def test_an_ask_is_told_as_far_as_it_was_kept(tmp_path: Path) -> None:
     (reel,) = reels(tmp_path)
     kept = next(record for record in reel.records() if record.kind == ASK)
     crc = f"{POST.checksum():08x}"
-    assert asked(1, kept.checksum, kept.payload) == Asked(
+    assert asked(1, kept.checksum, kept.payload) == TapedRequest(
         1, "POST", POST.target, 7, crc, ("fathom-fence: ns/name/3", "x: y"), '{"a":1}'
     )
     short = told()[1]
-    assert asked(1, short.checksum, short.payload) == Asked(1, "POST", POST.target, 7, crc)
+    assert asked(1, short.checksum, short.payload) == TapedRequest(1, "POST", POST.target, 7, crc)
 
 
 def test_a_checksum_is_of_all_that_is_sent() -> None:
@@ -157,7 +157,7 @@ def test_the_shelf_shows_every_tape_and_who_is_recording(tmp_path: Path) -> None
     [
         (b"", "is empty"),
         (b"hello, this is not one of our files at all", "not a recording"),
-        (Header(JOURNAL, 1, 0, 1).encode(), "not of a process from its beginning"),
+        (SegmentHeader(JOURNAL, 1, 0, 1).encode(), "not of a process from its beginning"),
     ],
 )
 def test_a_file_that_is_no_tape_is_said(tmp_path: Path, content: bytes, complaint: str) -> None:

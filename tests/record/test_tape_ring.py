@@ -22,8 +22,8 @@ from fathom.record.segment import (
     HEADER_BYTES,
     TAPE,
     Frames,
-    Header,
     NotASegment,
+    SegmentHeader,
     decode_header,
     pack,
     read_header,
@@ -121,8 +121,8 @@ def test_a_frame_counts_only_after_those_before_it(tmp_path: Path) -> None:
     [
         (b"", "not a recording"),
         (b"{}" * 100, "not a recording"),
-        (Header(TAPE, 1, 0, 1).encode()[:-1] + b"\xff", "beginning is damaged"),
-        (Header(TAPE, 1, 0, 1, codec=9).encode(), "packed in a way"),
+        (SegmentHeader(TAPE, 1, 0, 1).encode()[:-1] + b"\xff", "beginning is damaged"),
+        (SegmentHeader(TAPE, 1, 0, 1, codec=9).encode(), "packed in a way"),
     ],
 )
 def test_what_is_no_segment_is_said(block: bytes, complaint: str) -> None:
@@ -261,7 +261,7 @@ def test_two_processes_do_not_write_to_one_ring(tmp_path: Path) -> None:
 
 def test_a_segment_that_nobody_began_is_passed_over(tmp_path: Path) -> None:
     (tmp_path / "00000003-000000.seg").write_bytes(bytes(8192))
-    (tmp_path / "00000004-000001.seg").write_bytes(Header(TAPE, 4, 1, 9).encode())
+    (tmp_path / "00000004-000001.seg").write_bytes(SegmentHeader(TAPE, 4, 1, 9).encode())
     (tmp_path / "notes.txt").write_text("mine")
     (tmp_path / "00000002-000000.packing").write_bytes(b"half")
     assert kept(tmp_path) == {}

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from tests.record.test_journal import FULL, decision, outcome
 
-from fathom.model.decision import Column, Considered, Roster, Verdicts
-from fathom.record.worth import Record, thinned
+from fathom.model.decision import Considered, RecordedVerdicts, Roster, VerdictColumn
+from fathom.record.journal_trimming import Record, thinned
 
 USUAL = decision(1, verdict="bind", node="a", filters={"full": 2}, message="fits")
 BRIEF = decision(1, verdict="bind", node="a", brief=True)
@@ -58,9 +58,12 @@ def test_the_first_decision_under_each_policy_stays_whole() -> None:
 
 
 def test_tables_go_with_the_last_decision_that_needs_them() -> None:
-    roster, column = Roster(id="r", names=("a",)), Column(id="c", domains=b"")
-    needed = Verdicts(id=FULL.verdicts, roster="r", reasons=("",), codes=b"", columns=("c",))
-    other_roster, other = Roster(id="r2", names=("b",)), Verdicts(id="v2", roster="r2", reasons=(), codes=b"")
+    roster, column = Roster(id="r", names=("a",)), VerdictColumn(id="c", domains=b"")
+    needed = RecordedVerdicts(id=FULL.verdicts, roster="r", reasons=("",), codes=b"", columns=("c",))
+    other_roster, other = (
+        Roster(id="r2", names=("b",)),
+        RecordedVerdicts(id="v2", roster="r2", reasons=(), codes=b""),
+    )
     usual = decision(2, verdict="bind", verdicts="v2")
     records: list[Record] = [roster, other_roster, column, needed, other, FULL, usual, outcome(2)]
     assert list(thinned(records)) == [

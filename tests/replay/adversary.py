@@ -16,7 +16,7 @@ from typing import Any
 
 import msgspec
 
-from fathom.model.decision import Decision, Outcome, Seen, Subject
+from fathom.model.decision import Decision, Outcome, SeenVersions, Subject
 from fathom.seams.process import Inside
 from fathom.seams.seam import Ask, Reply, Stream
 
@@ -272,7 +272,7 @@ class Adversary:
             subject=Subject("sets", "", wanted["name"], generation=wanted["revision"]),
             verdict=verdict,
             attempt=self._attempts.get(wanted["name"], 0) + 1,
-            seen={"sets": Seen(self._sets.revision), "pods": Seen(self._pods.revision)},
+            seen={"sets": SeenVersions(self._sets.revision), "pods": SeenVersions(self._pods.revision)},
             actions=tuple(names),
         )
         self._inside.journal.decided(decision)

@@ -13,9 +13,9 @@ from typing import Any
 import msgspec
 import uvloop
 
-from fathom.client.http import HttpBackend, Server
-from fathom.record.flight import Flight
+from fathom.client.http import HttpBackend, ServerAddress
 from fathom.record.journal import DiskJournal
+from fathom.record.recorded_process import RecordedProcess
 from fathom.record.tape import BUDGET_BYTES, DiskTape
 from fathom.seams.host import Host
 from fathom.seams.log import JsonLog
@@ -25,13 +25,13 @@ from fathom.seams.outside import live
 async def main(entry: str, url: str, directory: Path, options: dict[str, Any]) -> None:
     outside = live()
     log = JsonLog(sys.stdout, outside.clock)
-    server = Server(url, ssl.create_default_context(), lambda: ())
+    server = ServerAddress(url, ssl.create_default_context(), lambda: ())
 
     def connect(host: Host) -> HttpBackend:
         return HttpBackend(host, server)
 
     budget_bytes = options.pop("budget_bytes", BUDGET_BYTES)
-    flight = Flight(
+    flight = RecordedProcess(
         entry,
         options,
         connect=connect,

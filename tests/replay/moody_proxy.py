@@ -17,7 +17,7 @@ import msgspec
 import uvloop
 from aiohttp import web
 
-from fathom.client.http import Server
+from fathom.client.http import ServerAddress
 from fathom.client.servers import find_server
 from fathom.seams.outside import SystemClock
 
@@ -28,7 +28,7 @@ OWN_HEADERS = {"host", "connection", "content-length", "transfer-encoding", "acc
 
 
 class MoodyProxy:
-    def __init__(self, seed: str, server: Server, writes: Path) -> None:
+    def __init__(self, seed: str, server: ServerAddress, writes: Path) -> None:
         self.rng = random.Random(seed)
         self.watches = 0
         self.server = server

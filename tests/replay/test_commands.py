@@ -12,8 +12,8 @@ from tests.replay.toys import COUNT, recorded
 from fathom.cli.main import run
 from fathom.record.ring import Ring
 from fathom.record.segment import TAPE
-from fathom.record.shelf import directory_of
 from fathom.record.tape import HEAD, Record
+from fathom.record.tape_list import directory_of
 
 
 def kept(data: Path, records: list[Record], process: str = "toys") -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from tests.replay.toys import Answering
 
-from fathom.record.flight import Flight
+from fathom.record.recorded_process import RecordedProcess
 from fathom.record.replay import replay
 from fathom.record.tape import DiskTape, reels
 from fathom.seams.outside import Outside, RandomIds, SystemClock
@@ -29,7 +29,7 @@ def test_the_documented_process_runs_is_recorded_and_replayed(
     tape = DiskTape(tmp_path / "tape")
 
     async def story() -> None:
-        flight = Flight("documented_web:begin", {}, connect=Answering, outside=outside, tape=tape)
+        flight = RecordedProcess("documented_web:begin", {}, connect=Answering, outside=outside, tape=tape)
         running = asyncio.create_task(flight.run())
         while tape.records < 3:  # START, the request, its answer.
             await asyncio.sleep(0.01)

@@ -13,8 +13,8 @@ import pytest
 from tests.record.entries import Lines
 from tests.replay.toys import Answering
 
-from fathom.record import flight as flights
-from fathom.record.flight import Flight
+from fathom.record import recorded_process
+from fathom.record.recorded_process import RecordedProcess
 from fathom.record.replay import replay
 from fathom.record.tape import DiskTape, reels
 from fathom.seams.outside import Outside, RandomIds, SystemClock
@@ -69,9 +69,9 @@ def outside() -> Outside:
     return Outside(clock=SystemClock(), ids=RandomIds(rng), rng=rng)
 
 
-def flight(name: str, tape: DiskTape | None = None, **options: Any) -> Flight:
+def flight(name: str, tape: DiskTape | None = None, **options: Any) -> RecordedProcess:
     entry = f"tests.replay.test_flight:{name}"
-    return Flight(entry, {}, connect=Answering, outside=outside(), tape=tape, **options)
+    return RecordedProcess(entry, {}, connect=Answering, outside=outside(), tape=tape, **options)
 
 
 async def until(holds: Callable[[], bool]) -> None:
@@ -82,7 +82,7 @@ async def until(holds: Callable[[], bool]) -> None:
 
 @pytest.fixture(autouse=True)
 def _quickly(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(flights, "LOOK_S", 0.005)
+    monkeypatch.setattr(recorded_process, "LOOK_S", 0.005)
 
 
 def test_what_is_kept_always_begins_with_a_beginning_and_replays(tmp_path: Path) -> None:
@@ -123,7 +123,7 @@ def test_a_process_that_does_not_listen_is_cut_off_and_says_nothing_more() -> No
             super().start(number, ask, stream=stream)
 
     async def story() -> None:
-        flying = Flight(
+        flying = RecordedProcess(
             "tests.replay.test_flight:begin_stubborn",
             {},
             connect=Noting,
@@ -150,7 +150,7 @@ def test_a_process_sees_its_options_as_the_tape_has_them(tmp_path: Path) -> None
         tape = DiskTape(tmp_path)
         entry = "tests.replay.test_flight:begin_particular"
         options = {"pair": (1, 2.0), "names": {"a": None}}
-        await Flight(entry, options, connect=Answering, outside=outside(), tape=tape).run()
+        await RecordedProcess(entry, options, connect=Answering, outside=outside(), tape=tape).run()
         tape.close()
 
     asyncio.run(asyncio.wait_for(story(), 10))

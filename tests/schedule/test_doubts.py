@@ -6,7 +6,7 @@ import pytest
 from immutables import Map
 
 from fathom.cache.contents import Contents
-from fathom.cache.indexed import Held
+from fathom.cache.indexed import HeldObject
 from fathom.cache.snapshot import Snapshot
 from fathom.schedule.loop.refused_nodes import RefusedNodes
 
@@ -15,7 +15,7 @@ EMPTY = Contents(Map(), {}, [])
 
 def view(*, pods: tuple[int, float], nodes: tuple[int, float]) -> Snapshot:
     """Of each: the revision reached, and when it was last heard of."""
-    held = {kind: Held(EMPTY, *one, True) for kind, one in (("Pod", pods), ("Node", nodes))}
+    held = {kind: HeldObject(EMPTY, *one, True) for kind, one in (("Pod", pods), ("Node", nodes))}
     return Snapshot(held, taken_s=100.0)
 
 

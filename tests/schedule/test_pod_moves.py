@@ -13,7 +13,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from fathom.control.cause import Cause
+from fathom.control.cause import WakeCause
 from fathom.schedule.decide.pods import PodView, pod_view
 from fathom.schedule.loop.bind_requests import BindRequest
 from fathom.schedule.loop.pod_moves import PodMoves, SentBinding
@@ -21,7 +21,7 @@ from fathom.schedule.loop.pod_states import LEGAL, TAKEN, WAITING, IllegalMove, 
 from fathom.schedule.loop.queue import ClusterEvent, Hinted, SchedulingQueue
 
 STATES: tuple[PodState, ...] = get_args(PodState)
-CAUSE = Cause("event", "a test")
+CAUSE = WakeCause("event", "a test")
 FREED = ClusterEvent("pod-removed")
 
 

@@ -7,8 +7,8 @@ from typing import ClassVar
 from tests.control.worlds import told
 
 from fathom.cache.indexes import FOR_PODS
-from fathom.control.again import Again
 from fathom.control.kit import Kit
+from fathom.control.reconcile_result import ReconcileResult
 from fathom.control.watches import POD, Primary, Watch
 from fathom.model.objects import Key, lookup
 from fathom.schedule.policy_rollout.controller import PolicyRollouts
@@ -27,8 +27,8 @@ class Reader:
     def __init__(self, kit: Kit) -> None:
         self._kit = kit
 
-    async def reconcile(self, key: Key) -> Again:
-        return Again.never()
+    async def reconcile(self, key: Key) -> ReconcileResult:
+        return ReconcileResult.never()
 
 
 def test_the_index_finds_pods_by_the_policy_that_placed_them() -> None:

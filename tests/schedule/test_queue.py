@@ -9,12 +9,12 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from fathom.control.cause import Cause
+from fathom.control.cause import WakeCause
 from fathom.model.objects import Key
 from fathom.schedule.loop.queue import PARKED_S_MAX, ClusterEvent, Hinted, SchedulingQueue, WaitingPod
 
 S = 1_000_000_000
-NEW = Cause("event", "added")
+NEW = WakeCause("event", "added")
 FREED = ClusterEvent("pod-removed", "pods a/x")
 
 
@@ -76,7 +76,7 @@ def test_an_event_wakes_only_who_waits_for_it_and_only_as_many_as_it_can_help() 
     assert woken == ["a"]
     (entry,) = queue.take()
     assert (entry.pod.uid, entry.cause, entry.since_ns, entry.attempt) == (
-        "a", Cause("event", "pod-removed pods a/x"), 5 * S, 2,
+        "a", WakeCause("event", "pod-removed pods a/x"), 5 * S, 2,
     )  # fmt: skip
     assert queue.happened(ClusterEvent("override-changed"), everything, now_ns=6 * S) == []
     assert queue.happened(ClusterEvent("quota-changed"), everything, now_ns=6 * S) == ["gpu"]
@@ -110,7 +110,7 @@ def test_what_nothing_wakes_is_looked_at_after_a_minute() -> None:
     assert 0.9 * PARKED_S_MAX * S <= due_ns <= PARKED_S_MAX * S
     assert queue.come_due(now_ns=due_ns - 1) == 0
     assert queue.come_due(now_ns=due_ns) == 1
-    assert queue.take()[0].cause == Cause("timer", "waited long enough")
+    assert queue.take()[0].cause == WakeCause("timer", "waited long enough")
 
 
 def test_a_refused_commit_backs_off_longer_each_time_and_ten_seconds_at_most() -> None:
@@ -119,7 +119,7 @@ def test_a_refused_commit_backs_off_longer_each_time_and_ten_seconds_at_most() -
     now_ns = 0
     for _ in range(8):
         queue.take()
-        queue.retry("a", Cause("retry", "NodeFull"), now_ns=now_ns)
+        queue.retry("a", WakeCause("retry", "NodeFull"), now_ns=now_ns)
         due_ns = queue.next_due_ns
         assert due_ns is not None
         pauses.append((due_ns - now_ns) / S)
@@ -133,7 +133,7 @@ def test_a_gated_pod_is_held_until_its_gates_are_gone() -> None:
     gated = WaitingPod("a", Key("a", "a"), "small", "a", 0, 0, gated=True)
     queue = queue_of(gated)
     assert (taken(queue), queue.counts["gated"], queue.next_due_ns) == ([], 1, None)
-    queue.add(pod("a"), Cause("event", "gates gone"), now_ns=S)
+    queue.add(pod("a"), WakeCause("event", "gates gone"), now_ns=S)
     assert taken(queue) == ["a"]
 
 
@@ -159,10 +159,10 @@ def test_a_pods_place_is_that_at_which_it_was_taken() -> None:
 def test_who_comes_later_and_goes_first_counts_too() -> None:
     queue = queue_of(pod("a", shape="a"), pod("b", shape="b"))
     queue.take()
-    queue.add(pod("vip", priority=9), Cause("event", "vip"), now_ns=0)
+    queue.add(pod("vip", priority=9), WakeCause("event", "vip"), now_ns=0)
     (vip,), (last,) = queue.take(), queue.take()
     assert (vip.place, last.place) == ((1, 2), (3, 3))
-    queue.retry("b", Cause("retry", "refused"), now_ns=0, backoff=False)
+    queue.retry("b", WakeCause("retry", "refused"), now_ns=0, backoff=False)
     (again,) = queue.take()
     assert (again.pod.uid, again.place) == ("b", (1, 1))
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from fathom.control.cause import Cause
-from fathom.model.decision import Decision, Seen
+from fathom.control.cause import WakeCause
+from fathom.model.decision import Decision, SeenVersions
 from fathom.record.journal import DiskJournal, node_reasons, read_journal
 from fathom.schedule.decide.pods import PodView
 from fathom.schedule.loop.cluster_view import ClusterView
@@ -53,11 +53,11 @@ def record(
     journal = DiskJournal(directory)
     recorder = Recorder(journal, prefix="t", controller="scheduler")
     context = known.context(pods[0], now_ns=0)
-    around = Circumstances(5, 7, {"Pod": Seen(9, 1)}, {"Pod": Seen(9, 1)}, 3, "any", context)
+    around = Circumstances(5, 7, {"Pod": SeenVersions(9, 1)}, {"Pod": SeenVersions(9, 1)}, 3, "any", context)
     placements = known.decider.place_batch(pods, context)
     for pod, placement in zip(pods, placements, strict=True):
         waiting = WaitingPod(pod.uid, pod.key, pod.shape, pod.tenant, 0, 0)
-        entry = QueueEntry(waiting, "in-hand", Cause("event", "it came"), 0, 0, attempt=1)
+        entry = QueueEntry(waiting, "in-hand", WakeCause("event", "it came"), 0, 0, attempt=1)
         verdict = "bind" if placement.node else "unschedulable"
         recorder.decided(
             entry, pod, placement, around,
@@ -100,7 +100,7 @@ def test_a_decision_says_who_why_and_from_what(tmp_path: Path) -> None:
         {"Insufficient cpu": 2},
         2,
     )
-    assert (decision.epoch, decision.need, decision.seen) == (3, "any", {"Pod": Seen(9, 1)})
+    assert (decision.epoch, decision.need, decision.seen) == (3, "any", {"Pod": SeenVersions(9, 1)})
     assert decision.message.startswith("0/2 nodes are available: 2 Insufficient cpu.")
 
 

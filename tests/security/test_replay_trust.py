@@ -16,9 +16,9 @@ from tests.replay.toys import COUNT, recorded
 from tests.sim.test_cli import OWN
 
 from fathom.cli.main import run
-from fathom.record.segment import HEADER_BYTES, TAPE, ZLIB, Header
-from fathom.record.shelf import directory_of
+from fathom.record.segment import HEADER_BYTES, TAPE, ZLIB, SegmentHeader
 from fathom.record.tape import Record
+from fathom.record.tape_list import directory_of
 from fathom.seams.process import Birth
 from fathom.sim.report.artifact_head import patch_of
 
@@ -222,7 +222,7 @@ def test_a_packed_segment_cannot_become_larger_than_a_segment_may_be(
     zeros = bytes(1 << 20)
     body = b"".join(packer.compress(zeros) for _ in range(1024)) + packer.flush()
     file = tmp_path / "bomb.tape"
-    file.write_bytes(Header(TAPE, 1, 0, 1, ZLIB, len(body)).encode() + body)
+    file.write_bytes(SegmentHeader(TAPE, 1, 0, 1, ZLIB, len(body)).encode() + body)
     assert "larger than" in refusal(capsys, "replay", str(file))
 
 
@@ -230,7 +230,7 @@ def test_a_segment_that_claims_more_bytes_than_there_are_is_read_as_far_as_it_go
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     file = tmp_path / "liar.tape"
-    file.write_bytes(Header(TAPE, 1, 0, 1, stored=(1 << 63) + 5).encode() + b"\0" * 16)
+    file.write_bytes(SegmentHeader(TAPE, 1, 0, 1, stored=(1 << 63) + 5).encode() + b"\0" * 16)
     assert file.stat().st_size == HEADER_BYTES + 16
     assert "does not begin with the start" in refusal(capsys, "replay", str(file))
 

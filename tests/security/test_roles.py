@@ -24,7 +24,7 @@ from tests.security.people import (
 from fathom.api.auth.authorize import Authorizer
 from fathom.api.auth.bootstrap import bootstrap_objects, plan_bootstrap
 from fathom.control.process import load_controller
-from fathom.control.watches import Kind
+from fathom.control.watches import WatchedKind
 from fathom.controllers import all as all_controllers
 from fathom.model.objects import Obj
 from fathom.model.user import User
@@ -206,7 +206,7 @@ def definition(plural: str, kind: str, subresources: Obj) -> Obj:
     }
 
 
-def followed(account: str) -> list[Kind]:
+def followed(account: str) -> list[WatchedKind]:
     """What a process of ours watches, as its own code has it."""
     if account == SCHEDULER:
         return list(KINDS)

@@ -24,7 +24,7 @@ from tests.clients.running import running
 from fathom.cli.main import run
 from fathom.model.decision import Decision, Outcome, Subject
 from fathom.record.journal import DiskJournal
-from fathom.record.shelf import directory_of
+from fathom.record.tape_list import directory_of
 from fathom.schedule.loop.live import journal_directory
 from fathom.seams.log import JsonLog
 from fathom.seams.outside import SystemClock

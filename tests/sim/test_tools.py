@@ -14,7 +14,7 @@ from tests.sim.tickets import draws_blindly, late_tickets, tickets
 from fathom.client.api import Api
 from fathom.client.events import decode_events
 from fathom.client.outcomes import Committed
-from fathom.control.owning import owned
+from fathom.control.ownership import owned
 from fathom.seams.process import Inside
 from fathom.sim.report import artifact as kept
 from fathom.sim.report.artifact_head import NotAnArtifact, is_artifact

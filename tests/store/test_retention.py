@@ -10,7 +10,7 @@ from tests.store.engines import writes
 
 from fathom.store.memory import MemoryStore
 from fathom.store.protocol import Compacted, Expect, Outcome, Store, StoreUnavailable, Unknown, Write
-from fathom.store.retention import MARKS_KEY, Mark, Plan, Retention, plan_retention, revision_at
+from fathom.store.retention import MARKS_KEY, CompactionPlan, Mark, Retention, plan_retention, revision_at
 
 S = 1_000_000_000
 
@@ -29,16 +29,16 @@ class HandClock:
 @pytest.mark.parametrize(
     ("times", "now", "plan"),
     [
-        ([], 1000, Plan((Mark(1000, 0),), None)),
-        ([990], 1000, Plan((Mark(990, 990), Mark(1000, 0)), None)),
+        ([], 1000, CompactionPlan((Mark(1000, 0),), None)),
+        ([990], 1000, CompactionPlan((Mark(990, 990), Mark(1000, 0)), None)),
         ([996], 1000, None),
-        ([900], 1000, Plan((Mark(900, 900), Mark(1000, 0)), 900)),
-        ([700, 800, 899, 950], 1000, Plan((Mark(899, 899), Mark(950, 950), Mark(1000, 0)), 899)),
-        ([950, 2000], 1000, Plan((Mark(950, 950), Mark(1000, 0)), None)),
+        ([900], 1000, CompactionPlan((Mark(900, 900), Mark(1000, 0)), 900)),
+        ([700, 800, 899, 950], 1000, CompactionPlan((Mark(899, 899), Mark(950, 950), Mark(1000, 0)), 899)),
+        ([950, 2000], 1000, CompactionPlan((Mark(950, 950), Mark(1000, 0)), None)),
     ],
 )
 def test_the_newest_mark_that_is_old_enough_is_the_new_floor(
-    times: list[int], now: int, plan: Plan | None
+    times: list[int], now: int, plan: CompactionPlan | None
 ) -> None:
     """Marks have their time as revision here; keep 100, a mark at most every 5."""
     assert plan_retention(tuple(Mark(t, t) for t in times), now, keep_ns=100, every_ns=5) == plan

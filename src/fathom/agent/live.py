@@ -35,14 +35,14 @@ from fathom.agent.process import ENTRY
 from fathom.agent.settings import AgentSettings, Driver, Script
 from fathom.agent.usage import NodeUsage
 from fathom.client.credentials import NoCredentials
-from fathom.client.http import HttpBackend, Server
+from fathom.client.http import HttpBackend, ServerAddress
 from fathom.client.kubeconfig import BadKubeconfig, read_context
 from fathom.client.servers import find_files, server_of
 from fathom.metrics.process import process_metrics
 from fathom.metrics.registry import Registry
 from fathom.model.backoff import Backoff
-from fathom.record.flight import Flight
 from fathom.record.metrics import measure_records
+from fathom.record.recorded_process import RecordedProcess
 from fathom.record.tape import DiskTape
 from fathom.seams.host import Host
 from fathom.seams.log import Log
@@ -167,7 +167,7 @@ async def _until_stopped(nodes: Sequence[LiveNode], stop: asyncio.Event) -> None
 # Who we are.
 
 
-async def node_server(kubeconfig: Path | None, node: str, *, outside: Outside) -> Server:
+async def node_server(kubeconfig: Path | None, node: str, *, outside: Outside) -> ServerAddress:
     """The API server, as the node. A directory has a kubeconfig for each node. Of a file the context is used
     that is named as the node is, or the current one; where that is somebody else, the node is impersonated,
     and whoever it is must be allowed to."""
@@ -183,7 +183,7 @@ def _has_one_for_each(kubeconfig: Path | None) -> bool:
     return kubeconfig is not None and kubeconfig.is_dir()
 
 
-def _server(kubeconfig: Path | None, node: str, outside: Outside) -> Server:
+def _server(kubeconfig: Path | None, node: str, outside: Outside) -> ServerAddress:
     files = find_files(kubeconfig, os.environ)
     if not files:
         raise BadKubeconfig("no kubeconfig: name one with --kubeconfig, or set KUBECONFIG")
@@ -208,7 +208,7 @@ def authority_of(kubeconfig: Path | None, node: str) -> bytes:
 class _As:
     """Credentials that speak for a node."""
 
-    def __init__(self, server: Server, node: str) -> None:
+    def __init__(self, server: ServerAddress, node: str) -> None:
         self._server = server
         self._headers = (("impersonate-user", f"{NODE_USER}{node}"), ("impersonate-group", NODES))
 
@@ -216,7 +216,7 @@ class _As:
         return (*self._server.credentials(), *self._headers)
 
 
-async def _whoami(server: Server) -> str:
+async def _whoami(server: ServerAddress) -> str:
     """'' while it cannot be told: then nobody is impersonated by mistake of ours."""
     body = {"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"}
     timeout = aiohttp.ClientTimeout(total=30, sock_connect=5)
@@ -248,14 +248,14 @@ async def _whoami(server: Server) -> str:
 class LiveNode:
     def __init__(self, name: str) -> None:
         self.name = name
-        self.flight: Flight
+        self.flight: RecordedProcess
         self._closing: list[Callable[[], Any]] = []
         self._tasks: list[asyncio.Task[None]] = []
         self._told = NodeUsage(name, 0, 0, 0, 0)  # By simulated containers.
         self.registry = Registry()  # One for each node, as each is an agent of its own.
 
     async def open(
-        self, wanted: AgentsWanted, node: NodeWanted, server: Server, machine: AgentMachine
+        self, wanted: AgentsWanted, node: NodeWanted, server: ServerAddress, machine: AgentMachine
     ) -> None:
         log = machine.log
         directory = wanted.data / node.name
@@ -283,13 +283,13 @@ class LiveNode:
         metrics = self.registry.part("agent")
         measure_records(metrics, None, tape)
         self.registry.register("process", process_metrics(restarts=wanted.restarts, version=__version__))
-        self.flight = Flight(
+        self.flight = RecordedProcess(
             ENTRY, msgspec.to_builtins(settings), connect=connect, outside=machine.outside, tape=tape,
             about={"server": server.url}, log=log, grace_s=settings.drain_s + 5.0, metrics=metrics,
         )  # fmt: skip
 
     async def _driver(
-        self, wanted: AgentsWanted, server: Server, machine: AgentMachine, pod_range: str
+        self, wanted: AgentsWanted, server: ServerAddress, machine: AgentMachine, pod_range: str
     ) -> ProcessDriver | None:
         if wanted.driver != "process":
             return None

@@ -20,7 +20,7 @@ from fathom.agent.simulated import SimulatedRuntime
 from fathom.client.api import Api
 from fathom.control.breaker import Guarded
 from fathom.control.process import Controllers
-from fathom.control.process import Settings as Kit
+from fathom.control.process import ControllerSettings as Kit
 from fathom.model.objects import Obj, lookup
 from fathom.seams.process import Inside
 from fathom.seams.seam import Ask

@@ -7,10 +7,10 @@ from fathom.agent.pod_worker import PodWorker
 from fathom.agent.pods import NodePods
 from fathom.agent.status import rejected_status
 from fathom.cache.snapshot import Snapshot
-from fathom.control.again import Again
-from fathom.control.cause import Cause
+from fathom.control.cause import WakeCause
 from fathom.control.kit import Kit
 from fathom.control.plan import NOTHING, OWN_WRITES, Delete, Plan, target, write_status
+from fathom.control.reconcile_result import ReconcileResult
 from fathom.control.watches import POD, Primary, Watch
 from fathom.model.objects import Key, Obj, is_deleting, lookup, uid_of
 from fathom.model.pod_phase import TERMINAL_PHASES
@@ -73,9 +73,9 @@ class Reporting:
         self._kit = kit
         self._pods = pods
         self._let: dict[Key, tuple[str, int]] = {}  # Pods that were let go: UID, and when.
-        pods.wake = lambda key: kit.wake(key, Cause("event", "runtime"))
+        pods.wake = lambda key: kit.wake(key, WakeCause("event", "runtime"))
 
-    async def reconcile(self, key: Key) -> Again:
+    async def reconcile(self, key: Key) -> ReconcileResult:
         view = self._kit.snapshot()
         pod = view.get("Pod", key)
         worker = self._pods.worker(uid_of(pod)) if pod is not None else None
@@ -83,28 +83,28 @@ class Reporting:
             self._let.pop(key, None)
         if pod is not None and worker is None and (rejection := self._pods.rejection(uid_of(pod))):
             plan = plan_rejection(pod, rejection, now_ns=self._kit.now_ns())
-            return Again.after(await self._kit.apply(key, plan, seen=view))
+            return ReconcileResult.after(await self._kit.apply(key, plan, seen=view))
         if pod is None or worker is None:
-            return Again.never()  # The worker wakes us when there is one.
+            return ReconcileResult.never()  # The worker wakes us when there is one.
         if wait_s := self._wait_s(pod, worker):
-            return Again.in_s(wait_s, "its containers are being started")
+            return ReconcileResult.in_s(wait_s, "its containers are being started")
         plan = plan_report(pod, worker)
         if plan.deletes:
             return await self._let_go(key, uid_of(pod), plan, view)
-        return Again.after(await self._kit.apply(key, plan, seen=view))
+        return ReconcileResult.after(await self._kit.apply(key, plan, seen=view))
 
-    async def _let_go(self, key: Key, uid: str, plan: Plan, view: Snapshot) -> Again:
+    async def _let_go(self, key: Key, uid: str, plan: Plan, view: Snapshot) -> ReconcileResult:
         """Not twice in a row: the pod is gone as soon as the watch says so, or a finalizer holds it."""
         now_ns = self._kit.monotonic_ns()
         told, at_ns = self._let.get(key, ("", 0))
         if told == uid and now_ns - at_ns < LET_GO_S * 1e9:
-            return Again.in_s(LET_GO_S, "a finalizer holds it")
+            return ReconcileResult.in_s(LET_GO_S, "a finalizer holds it")
         applied = await self._kit.apply(key, plan, seen=view)
         if applied.failure is None and applied.outcomes:
             self._let[key] = (uid, now_ns)
         # 1. The request is lost. 2. The pod, as it is read then, is being deleted: it seems to be done. 3. It
         # stays for ever, since nothing about it changes any more. So we come back.
-        return Again.after(applied, in_s=LET_GO_S, why="whether it is gone")
+        return ReconcileResult.after(applied, in_s=LET_GO_S, why="whether it is gone")
 
     def _wait_s(self, pod: Obj, worker: PodWorker) -> float:
         if worker.has_news or lookup(pod, "status", "podIP"):

@@ -15,10 +15,10 @@ from collections.abc import Iterator, Sequence
 import msgspec
 
 from fathom.bench.errors import BadTarget, BenchFailed
-from fathom.bench.follow import Reached
+from fathom.bench.follow import ReachedRevision
 
 
-class Followed(msgspec.Struct, frozen=True):
+class FollowedRun(msgspec.Struct, frozen=True):
     """How one follower did."""
 
     sync_s: float  # From its request to the last object in its indexes.
@@ -28,20 +28,20 @@ class Followed(msgspec.Struct, frozen=True):
     bytes_per_object: float  # Resident memory that came with the objects.
 
 
-class Comparison(msgspec.Struct, frozen=True):
+class KopfComparison(msgspec.Struct, frozen=True):
     objects: int
     events: int
-    fathom: Followed
-    kopf: Followed
+    fathom: FollowedRun
+    kopf: FollowedRun
     kopf_version: str
 
 
-def compare(objects: int, events: int) -> Comparison:
+def compare(objects: int, events: int) -> KopfComparison:
     if importlib.util.find_spec("kopf") is None:
         raise BadTarget("kopf is not installed: nothing to compare with")
     ours = [sys.executable, "-m", "fathom.bench.follow"]
     theirs = [sys.executable, "-m", "fathom.bench.follow_kopf"]
-    return Comparison(
+    return KopfComparison(
         objects,
         events,
         follow(ours, objects, events),
@@ -50,7 +50,7 @@ def compare(objects: int, events: int) -> Comparison:
     )
 
 
-def follow(command: Sequence[str], objects: int, events: int) -> Followed:
+def follow(command: Sequence[str], objects: int, events: int) -> FollowedRun:
     with _started([sys.executable, "-m", "fathom.bench.source", str(objects), str(events)]) as source:
         url = f"http://127.0.0.1:{int(_line(source))}"
         with _started([*command, url, str(events), str(objects)]) as follower:
@@ -58,7 +58,7 @@ def follow(command: Sequence[str], objects: int, events: int) -> Followed:
             with urllib.request.urlopen(urllib.request.Request(f"{url}/go", method="POST")) as answer:
                 told = json.load(answer)
             ended = _reached(follower)
-    return Followed(
+    return FollowedRun(
         sync_s=round(synced.at_s - told["asked_s"], 3),
         events_per_s=round(events / (ended.at_s - told["changes_s"]), 1),
         sync_cpu_s=round(synced.cpu_s - began.cpu_s, 3),
@@ -77,8 +77,8 @@ def _started(command: Sequence[str]) -> Iterator[subprocess.Popen[str]]:
         process.communicate()
 
 
-def _reached(process: subprocess.Popen[str]) -> Reached:
-    return msgspec.json.decode(_line(process), type=Reached)
+def _reached(process: subprocess.Popen[str]) -> ReachedRevision:
+    return msgspec.json.decode(_line(process), type=ReachedRevision)
 
 
 def _line(process: subprocess.Popen[str]) -> str:

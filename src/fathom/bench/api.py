@@ -14,7 +14,7 @@ from fathom.bench.errors import BenchFailed
 from fathom.bench.requests import Asker, count_items, expect, revision_of
 from fathom.bench.result import ApiResult, latency_of, this_machine
 from fathom.bench.session import Against, Session, namespace, session
-from fathom.bench.wire import Answer, Connection
+from fathom.bench.wire import WireAnswer, WireConnection
 
 PAGE_ITEMS = 1000
 LISTS_OF_A_PAGE, LISTS_OF_ALL = 20, 5
@@ -92,16 +92,16 @@ def updating(asker: Asker, revisions: dict[bytes, bytes], *, until: float) -> La
         revisions[name] = revision_of(expect(answer, 200, "PUT"))
 
 
-def listing(asker: Asker, *, limit: int, times: int, answers: list[Answer]) -> Lane:
+def listing(asker: Asker, *, limit: int, times: int, answers: list[WireAnswer]) -> Lane:
     for _ in range(times):
         answers.append((yield asker.list_all(limit=limit)))
 
 
 def _list(
-    server: Session, connection: Connection, asker: Asker, *, limit: int, times: int, load: ApiLoad
+    server: Session, connection: WireConnection, asker: Asker, *, limit: int, times: int, load: ApiLoad
 ) -> float:
     """The median time to list, one list at a time on one connection."""
-    answers: list[Answer] = []
+    answers: list[WireAnswer] = []
     phase, _ = server.measure([connection], [listing(asker, limit=limit, times=times, answers=answers)])
     expected = min(limit or load.objects, load.objects)
     for answer in answers:

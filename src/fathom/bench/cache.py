@@ -16,20 +16,20 @@ import msgspec
 import uvloop
 
 from fathom.bench import podstream
-from fathom.bench.against_kopf import Comparison, Followed, compare
+from fathom.bench.against_kopf import FollowedRun, KopfComparison, compare
 from fathom.bench.child import rss_mb
 from fathom.bench.drive import Lane
 from fathom.bench.errors import BenchFailed
-from fathom.bench.follow import PODS, Follower, Reached
-from fathom.bench.kubeconfig import Target
+from fathom.bench.follow import PODS, CacheFollower, ReachedRevision
+from fathom.bench.kubeconfig import BenchTarget
 from fathom.bench.requests import Asker, expect
 from fathom.bench.result import Machine, this_machine
 from fathom.bench.session import Against, Session, namespace, session
 from fathom.cache.caches import Caches
 from fathom.cache.indexes import FOR_PODS
-from fathom.cache.scope import Scope
+from fathom.cache.scope import CacheScope
 from fathom.client.api import Api
-from fathom.client.http import Server
+from fathom.client.http import ServerAddress
 from fathom.seams.domain import Domain
 from fathom.seams.seam import Ask, Input, Seam
 from fathom.seams.streams import Streams
@@ -61,13 +61,13 @@ class CacheResult(msgspec.Struct, frozen=True, kw_only=True):
     snapshot_us: dict[str, float]  # By how many objects there are; each after a change.
     http_sync_s: float | None
     http_objects: int
-    beside_kopf: Comparison | None
+    beside_kopf: KopfComparison | None
     parameters: dict[str, int]
     machine: Machine
 
 
 def run_cache(load: CacheLoad, against: Against) -> CacheResult:
-    feed = Feed()
+    feed = EventFeed()
     before_mb = rss_mb([os.getpid()])
     sync_s, sync_cpu_s, sent_bytes = feed.sync(load.objects)
     taken_mb = rss_mb([os.getpid()]) - before_mb
@@ -95,7 +95,7 @@ def run_cache(load: CacheLoad, against: Against) -> CacheResult:
     )
 
 
-class Feed:
+class EventFeed:
     """Caches on a Domain whose only watch is fed by hand. Time counts only while the Domain works."""
 
     def __init__(self) -> None:
@@ -103,7 +103,7 @@ class Feed:
         self._number = 0  # Of the watch that was opened.
         self._seam = Seam(self._domain, self)
         self.caches = Caches(Api(self._seam), streams=Streams("bench"))
-        self.caches.add("Pod", Scope(PODS), indexes=FOR_PODS)
+        self.caches.add("Pod", CacheScope(PODS), indexes=FOR_PODS)
         self._revision = 0
 
     def start(self, number: int, ask: Ask, *, stream: bool) -> None:
@@ -169,7 +169,7 @@ class Feed:
 
 
 def _snapshot_us(objects: int) -> float:
-    feed = Feed()
+    feed = EventFeed()
     feed.sync(objects)
     return feed.snapshot_us()
 
@@ -208,17 +208,17 @@ def _creating(asker: Asker, numbers: Iterable[int]) -> Lane:
         expect((yield asker.send(b"POST", path, podstream.encode(body))), 201, "creating a pod")
 
 
-async def _sync(target: Target, inside: str) -> tuple[float, int]:
+async def _sync(target: BenchTarget, inside: str) -> tuple[float, int]:
     """How long the first sync takes, connection and all; and of how many objects."""
     headers = (("authorization", f"Bearer {target.token}"),) if target.token else ()
-    server = Server(
+    server = ServerAddress(
         f"https://{target.host}:{target.port}{target.prefix}",
         target.tls,
         lambda: headers,
         target.server_name,
     )
-    synced: list[Reached] = []
-    follower = Follower(server, namespace=inside, tell=synced.append)
+    synced: list[ReachedRevision] = []
+    follower = CacheFollower(server, namespace=inside, tell=synced.append)
     began_s = time.monotonic()
     await follower.run()
     return synced[0].at_s - began_s, follower.objects
@@ -248,8 +248,8 @@ def as_table(result: CacheResult) -> str:
     return "\n".join([title, "", *(f"{name:<{width}}  {text}" for name, text in rows)])
 
 
-def _beside(both: Comparison) -> list[tuple[str, str]]:
-    def row(who: Followed) -> str:
+def _beside(both: KopfComparison) -> list[tuple[str, str]]:
+    def row(who: FollowedRun) -> str:
         rates = f"sync {who.sync_s:.2f} s, {who.events_per_s:,.0f} events/s"
         costs = f"{who.event_cpu_us:,.0f} µs of CPU an event, {who.bytes_per_object:,.0f} bytes an object"
         return f"{rates}, {costs}"

@@ -15,7 +15,7 @@ from pathlib import Path
 import msgspec
 
 from fathom.bench.errors import BadTarget, BenchFailed
-from fathom.bench.kubeconfig import Target, read_target
+from fathom.bench.kubeconfig import BenchTarget, read_target
 from fathom.bench.wire import AnswerParser, connect
 
 START_S_MAX = 60.0
@@ -27,7 +27,7 @@ READY = b"GET %s/readyz HTTP/1.1\r\nHost: %s\r\n\r\n"
 
 class Child(msgspec.Struct, frozen=True):
     pid: int
-    target: Target
+    target: BenchTarget
     ready_s: float  # From spawn to the first 200 from /readyz.
     filesystem: str  # Where the data lies: a durable write means little on tmpfs.
     kubeconfig: Path
@@ -53,7 +53,9 @@ def own_server(*, parent: Path | None, store: str | None) -> Iterator[Child]:
             _stop(process)
 
 
-def _wait_ready(process: subprocess.Popen[bytes], kubeconfig: Path, log: Path, *, began: float) -> Target:
+def _wait_ready(
+    process: subprocess.Popen[bytes], kubeconfig: Path, log: Path, *, began: float
+) -> BenchTarget:
     while time.perf_counter() - began < START_S_MAX:
         if process.poll() is not None:
             raise BadTarget(f"`fathom up` ended with {process.returncode}: {_last_line(log)}")
@@ -66,7 +68,7 @@ def _wait_ready(process: subprocess.Popen[bytes], kubeconfig: Path, log: Path, *
     raise BadTarget(f"`fathom up` was not ready after {START_S_MAX:.0f} s: {_last_line(log)}")
 
 
-def _is_ready(target: Target) -> bool:
+def _is_ready(target: BenchTarget) -> bool:
     connection, parser = connect(target), AnswerParser()
     try:
         connection.send(READY % (target.prefix.encode(), target.host.encode()))

@@ -18,7 +18,7 @@ import msgspec
 
 from fathom.bench.child import cpu_s, family, machine_cpu_s, rss_mb
 from fathom.bench.errors import BadTarget, BenchFailed
-from fathom.bench.kubeconfig import Target, read_target
+from fathom.bench.kubeconfig import BenchTarget, read_target
 from fathom.bench.result import Machine, this_machine
 
 START_S_MAX = 120.0
@@ -84,7 +84,7 @@ class _Idle(msgspec.Struct, frozen=True):
 
 
 class _Cluster:
-    def __init__(self, process: subprocess.Popen[bytes], target: Target, ready_s: float) -> None:
+    def __init__(self, process: subprocess.Popen[bytes], target: BenchTarget, ready_s: float) -> None:
         self.process = process
         self.ready_s = ready_s
         self._target = target

@@ -59,7 +59,7 @@ class DecideLoad(msgspec.Struct, frozen=True):
         )
 
 
-class Rate(msgspec.Struct, frozen=True):
+class DecideRate(msgspec.Struct, frozen=True):
     workload: str
     nodes: int
     init_pods: int
@@ -71,7 +71,7 @@ class Rate(msgspec.Struct, frozen=True):
 
 class DecideResult(msgspec.Struct, frozen=True, kw_only=True):
     bench: str = "decide"
-    rates: tuple[Rate, ...]
+    rates: tuple[DecideRate, ...]
     machine: Machine
 
 
@@ -110,7 +110,7 @@ def run_decide(load: DecideLoad) -> DecideResult:
     return DecideResult(rates=tuple(_rate(one, load) for one in load.workloads), machine=this_machine())
 
 
-def _rate(name: str, load: DecideLoad) -> Rate:
+def _rate(name: str, load: DecideLoad) -> DecideRate:
     workload, (init_pods, pods) = MEASURED[name], load.sizes(name)
     table, reader = NodeTable(), ShapeReader()
     for number in range(load.nodes):
@@ -126,7 +126,7 @@ def _rate(name: str, load: DecideLoad) -> Rate:
     _decide(decider, views)
     elapsed, cpu = time.perf_counter() - began, time.process_time() - cpu
     _check(table, init_pods + pods)
-    return Rate(
+    return DecideRate(
         name,
         load.nodes,
         init_pods,

@@ -14,25 +14,25 @@ from typing import Protocol
 import msgspec
 
 from fathom.bench.errors import BenchFailed
-from fathom.bench.wire import STALL_S, Answer, AnswerParser, Connection
+from fathom.bench.wire import STALL_S, AnswerParser, WireAnswer, WireConnection
 
-Lane = Generator[bytes, Answer, None]
+Lane = Generator[bytes, WireAnswer, None]
 
 
-class Listener(Protocol):
+class DriveListener(Protocol):
     """Something that waits for its connection to become readable."""
 
-    connection: Connection
+    connection: WireConnection
 
     def readable(self) -> bool:
         """Take what has come. True when this listener has all it waits for."""
         ...
 
 
-class Caller:
+class DriveCaller:
     """Plays one lane on one connection and notes how long each answer took."""
 
-    def __init__(self, connection: Connection, lane: Lane, latencies_ns: list[int]) -> None:
+    def __init__(self, connection: WireConnection, lane: Lane, latencies_ns: list[int]) -> None:
         self.connection = connection
         self._lane = lane
         self._latencies_ns = latencies_ns
@@ -80,16 +80,16 @@ class Phase(msgspec.Struct, frozen=True):
         return len(self.latencies_ns) / self.elapsed_s if self.elapsed_s else 0.0
 
 
-def drive(connections: Sequence[Connection], lanes: Iterable[Lane]) -> Phase:
+def drive(connections: Sequence[WireConnection], lanes: Iterable[Lane]) -> Phase:
     """Play every lane on its own connection until all have ended."""
     latencies_ns: list[int] = []
-    callers = [Caller(*pair, latencies_ns) for pair in zip(connections, lanes, strict=True)]
+    callers = [DriveCaller(*pair, latencies_ns) for pair in zip(connections, lanes, strict=True)]
     began = time.perf_counter()
     listen([caller for caller in callers if caller.start()])
     return Phase(latencies_ns, time.perf_counter() - began)
 
 
-def listen(listeners: Iterable[Listener], *, stall_s: float = STALL_S) -> None:
+def listen(listeners: Iterable[DriveListener], *, stall_s: float = STALL_S) -> None:
     """Serve every listener until each has all it waits for. Raises `BenchFailed` when all fall silent."""
     waiting = {listener.connection.fileno: listener for listener in listeners}
     with select.epoll() as poll:

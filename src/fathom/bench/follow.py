@@ -20,9 +20,9 @@ import uvloop
 from fathom.bench.child import rss_mb
 from fathom.cache.caches import Caches
 from fathom.cache.indexes import FOR_PODS
-from fathom.cache.scope import Scope
+from fathom.cache.scope import CacheScope
 from fathom.client.api import Api, Resource
-from fathom.client.http import HttpBackend, Server
+from fathom.client.http import HttpBackend, ServerAddress
 from fathom.model.objects import Obj
 from fathom.seams.domain import Domain
 from fathom.seams.host import Host, NoTape
@@ -34,7 +34,7 @@ PODS = Resource("", "v1", "pods")
 SYNC_S_MAX = 600.0
 
 
-class Reached(msgspec.Struct, frozen=True):
+class ReachedRevision(msgspec.Struct, frozen=True):
     """Where a follower is, and what it took so far."""
 
     at_s: float  # On the clock that all processes of a machine share.
@@ -42,19 +42,24 @@ class Reached(msgspec.Struct, frozen=True):
     rss_mb: float
 
 
-def reached() -> Reached:
-    return Reached(time.monotonic(), time.process_time(), rss_mb([os.getpid()]))
+def reached() -> ReachedRevision:
+    return ReachedRevision(time.monotonic(), time.process_time(), rss_mb([os.getpid()]))
 
 
-def say(where: Reached) -> None:
+def say(where: ReachedRevision) -> None:
     print(msgspec.json.encode(where).decode(), flush=True)  # noqa: T201  # whoever started us reads it
 
 
-class Follower:
+class CacheFollower:
     """Make it on the host's loop. `tell` is called after the first sync, and after so many changes."""
 
     def __init__(
-        self, server: Server, *, namespace: str = "", changes: int = 0, tell: Callable[[Reached], None]
+        self,
+        server: ServerAddress,
+        *,
+        namespace: str = "",
+        changes: int = 0,
+        tell: Callable[[ReachedRevision], None],
     ) -> None:
         self._left = changes
         self._tell = tell
@@ -63,7 +68,7 @@ class Follower:
         self._backend = HttpBackend(self._host, server)
         self._seam = Seam(self._domain, self._backend)
         self.caches = Caches(Api(self._seam), streams=Streams("bench"))
-        self.caches.add("Pod", Scope(PODS, namespace), indexes=FOR_PODS)
+        self.caches.add("Pod", CacheScope(PODS, namespace), indexes=FOR_PODS)
         self.caches.on_change("Pod", self._count)
         self.objects = 0  # That were there at the first sync.
         self._ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -95,8 +100,8 @@ class Follower:
 
 async def main(url: str, changes: int) -> None:
     say(reached())
-    server = Server(url, ssl.create_default_context(), tuple)
-    await Follower(server, changes=changes, tell=say).run()
+    server = ServerAddress(url, ssl.create_default_context(), tuple)
+    await CacheFollower(server, changes=changes, tell=say).run()
 
 
 if __name__ == "__main__":

@@ -15,7 +15,7 @@ from fathom.bench.errors import BadTarget
 from fathom.client.kubeconfig import BadKubeconfig, read_context, tls_of, token_of
 
 
-class Target(msgspec.Struct, frozen=True):
+class BenchTarget(msgspec.Struct, frozen=True):
     """One API server, and how to speak to it."""
 
     host: str
@@ -26,7 +26,7 @@ class Target(msgspec.Struct, frozen=True):
     token: str = ""
 
 
-def read_target(path: Path) -> Target:
+def read_target(path: Path) -> BenchTarget:
     """The server and user of the current context. Raises `BadTarget`."""
     try:
         context = read_context([path])
@@ -37,7 +37,7 @@ def read_target(path: Path) -> Target:
             raise BadTarget(
                 f"{path}: the user's {plugin!r} is not supported here; use a token or a certificate"
             )
-        return Target(
+        return BenchTarget(
             host=url.hostname or "",
             port=url.port or 443,
             prefix=url.path.rstrip("/"),

@@ -19,7 +19,7 @@ import msgspec
 import uvloop
 
 from fathom.bench.result import Machine, this_machine
-from fathom.model.decision import Decision, Outcome, Seen, Subject
+from fathom.model.decision import Decision, Outcome, SeenVersions, Subject
 from fathom.record.journal import DiskJournal
 from fathom.record.replay import replay
 from fathom.record.segment import FRAME
@@ -185,7 +185,7 @@ def _decisions(directory: Path, count: int) -> tuple[float, float]:
             verdict="create",
             cause="event",
             cause_detail="pods default/web-7-1 at 4711",
-            seen={"replicasets.apps": Seen(number, 12), "pods": Seen(number, 3)},
+            seen={"replicasets.apps": SeenVersions(number, 12), "pods": SeenVersions(number, 3)},
             actions=(f"create pod default/web-{number % 50}-1",),
         )
         journal.decided(decision)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import msgspec
 
 from fathom.bench.errors import BenchFailed
-from fathom.bench.kubeconfig import Target
-from fathom.bench.wire import Answer
+from fathom.bench.kubeconfig import BenchTarget
+from fathom.bench.wire import WireAnswer
 
 _REVISION = b'"resourceVersion":"'
 
@@ -14,7 +14,7 @@ _REVISION = b'"resourceVersion":"'
 class Asker:
     """Requests to one server, for ConfigMaps of one size in one namespace."""
 
-    def __init__(self, target: Target, *, namespace: str, object_bytes: int) -> None:
+    def __init__(self, target: BenchTarget, *, namespace: str, object_bytes: int) -> None:
         self._prefix = target.prefix.encode()
         lines = [f"Host: {target.host}:{target.port}", "Accept: application/json", "User-Agent: fathom-bench"]
         if target.token:
@@ -70,14 +70,14 @@ class Asker:
         return start + b"x" * max(0, self._object_bytes - len(start) - 3) + b'"}}'
 
 
-def expect(answer: Answer, status: int, what: str) -> Answer:
+def expect(answer: WireAnswer, status: int, what: str) -> WireAnswer:
     """Anything else than the status asked for ends the measurement, in the server's own words."""
     if answer.status != status:
         raise BenchFailed(f"{what} answered {answer.status} instead of {status}: {_message(answer.body)}")
     return answer
 
 
-def revision_of(answer: Answer) -> bytes:
+def revision_of(answer: WireAnswer) -> bytes:
     at = answer.body.find(_REVISION)
     if at < 0:
         raise BenchFailed("an answer carries no resourceVersion")
@@ -100,7 +100,7 @@ def _message(body: bytes) -> str:
         return body[:200].decode(errors="replace") or "no message"
 
 
-def count_items(answer: Answer) -> int:
+def count_items(answer: WireAnswer) -> int:
     try:
         return len(msgspec.json.decode(answer.body, type=_Items).items)
     except msgspec.DecodeError as error:

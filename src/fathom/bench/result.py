@@ -34,7 +34,7 @@ class Latency(msgspec.Struct, frozen=True):
     p99: float
 
 
-class Cores(msgspec.Struct, frozen=True):
+class CoreUse(msgspec.Struct, frozen=True):
     """How many cores each side kept busy. A driver near 1 measured itself, not the server; others above
     nothing mean that the machine had something else to do meanwhile. None: the server's processes are not
     known."""
@@ -54,7 +54,7 @@ class ApiResult(msgspec.Struct, frozen=True, kw_only=True):
     rss_mb: float | None = None
     ready_s: float | None = None
     latency_ms: dict[str, Latency]
-    cores: dict[str, Cores]
+    cores: dict[str, CoreUse]
     parameters: dict[str, int | float]
     machine: Machine
     server: Server
@@ -69,7 +69,7 @@ class WatchResult(msgspec.Struct, frozen=True, kw_only=True):
     rss_mb: float | None = None
     ready_s: float | None = None
     latency_ms: dict[str, Latency]
-    cores: dict[str, Cores]
+    cores: dict[str, CoreUse]
     parameters: dict[str, int | float]
     machine: Machine
     server: Server
@@ -138,7 +138,7 @@ def _watch_rows(result: WatchResult) -> list[tuple[str, str]]:
     ]
 
 
-def _rate(name: str, rate: float, latency: Mapping[str, Latency], cores: Mapping[str, Cores]) -> str:
+def _rate(name: str, rate: float, latency: Mapping[str, Latency], cores: Mapping[str, CoreUse]) -> str:
     return f"{rate:>9,.0f}/s  {_spread(latency[name])}  {_busy(cores[name])}"
 
 
@@ -146,7 +146,7 @@ def _spread(latency: Latency) -> str:
     return f"p50 {latency.p50:7.2f} ms  p99 {latency.p99:7.2f} ms"
 
 
-def _busy(cores: Cores) -> str:
+def _busy(cores: CoreUse) -> str:
     server = "" if cores.server is None else f", server {cores.server:.2f}"
     return f"cores: driver {cores.driver:.2f}{server}"
 

@@ -21,13 +21,13 @@ import msgspec
 
 from fathom.bench.child import cpu_s
 from fathom.bench.deciding import decisions_per_s
-from fathom.bench.drive import Caller, Lane, Listener, Phase, drive, listen, percentile_ms
+from fathom.bench.drive import DriveCaller, DriveListener, Lane, Phase, drive, listen, percentile_ms
 from fathom.bench.errors import BadTarget, BenchFailed
 from fathom.bench.requests import Asker, expect, revision_of
-from fathom.bench.result import Cores, Machine, Server, this_machine
+from fathom.bench.result import CoreUse, Machine, Server, this_machine
 from fathom.bench.session import Against, Session, ask, cores_between, session
-from fathom.bench.watching import Watcher
-from fathom.bench.wire import Connection
+from fathom.bench.watching import StreamWatcher
+from fathom.bench.wire import WireConnection
 from fathom.bench.workloads import WORKLOADS, Obj, Workload, node, plain, stuck_pod
 from fathom.record.journal import read_journal
 from fathom.schedule.loop.live import journal_directory
@@ -67,7 +67,7 @@ class ScheduleResult(msgspec.Struct, frozen=True, kw_only=True):
     conflicts: int | None = None
     conflicts_by_check: dict[str, int] = {}
     recording: Recording | None = None
-    cores: Cores
+    cores: CoreUse
     scheduler_cores: float | None = None
     parameters: dict[str, int | str]
     machine: Machine
@@ -148,10 +148,10 @@ def _last_line(log: Path) -> str:
 # The load.
 
 
-class Bound:
+class BoundPod:
     """A watch of pods that have a node: when each of those expected was first seen."""
 
-    def __init__(self, watcher: Watcher, expected: int, prefix: bytes) -> None:
+    def __init__(self, watcher: StreamWatcher, expected: int, prefix: bytes) -> None:
         self.connection = watcher.connection
         self._watcher = watcher
         self._expected = expected
@@ -222,7 +222,7 @@ def _measure(
     )
 
 
-class Run(msgspec.Struct, frozen=True):
+class BenchRun(msgspec.Struct, frozen=True):
     began_ns: int
     elapsed_s: float
     seen_ns: list[int]
@@ -231,32 +231,32 @@ class Run(msgspec.Struct, frozen=True):
 
 def _bind_all(
     open_session: Session,
-    connections: Sequence[Connection],
+    connections: Sequence[WireConnection],
     path: bytes,
     pods: list[Obj],
     *,
     churns: bool = False,
-) -> Run:
+) -> BenchRun:
     """Create them all, and wait until the watch has shown each on a node."""
     bodies = [encode(pod) for pod in pods]
     prefix = str(pods[0]["metadata"]["name"]).rpartition("-")[0].encode()
     asker = Asker(open_session.target, namespace="", object_bytes=0)
     revision = revision_of(expect(ask(open_session.target, asker.get(path + b"?limit=1")), 200, "a list"))
-    watch = Watcher(open_session.connect(1)[0])
+    watch = StreamWatcher(open_session.connect(1)[0])
     chosen = b"?watch=1&timeoutSeconds=3600&fieldSelector=spec.nodeName%21%3D&resourceVersion="
     watch.connection.send(asker.get(path + chosen + revision))
     listen([watch])
     latencies_ns: list[int] = []
-    bound = Bound(watch, len(pods), prefix)
+    bound = BoundPod(watch, len(pods), prefix)
     queue = iter(bodies)
     lanes = [_lane(asker, path, queue) for _ in connections]
-    callers = [Caller(*pair, latencies_ns) for pair in zip(connections, lanes, strict=True)]
+    callers = [DriveCaller(*pair, latencies_ns) for pair in zip(connections, lanes, strict=True)]
     churner = [_churn(open_session, asker, path)] if churns else []
     began_ns = time.perf_counter_ns()
-    listeners: list[Listener] = [bound, *(caller for caller in callers if caller.start())]
+    listeners: list[DriveListener] = [bound, *(caller for caller in callers if caller.start())]
     created_ns = _listen_noting(listeners, callers, churner)
     ended_ns = bound.seen_ns[-1]
-    return Run(
+    return BenchRun(
         began_ns,
         (ended_ns - began_ns) / 1e9,
         bound.seen_ns,
@@ -264,12 +264,14 @@ def _bind_all(
     )
 
 
-def _listen_noting(listeners: list[Listener], callers: list[Caller], churners: list[Churner]) -> int:
+def _listen_noting(
+    listeners: list[DriveListener], callers: list[DriveCaller], churners: list[Churner]
+) -> int:
     """When the last create was answered; returns when everything has been heard."""
     done: list[int] = []
 
     class Noted:
-        def __init__(self, caller: Caller) -> None:
+        def __init__(self, caller: DriveCaller) -> None:
             self.connection = caller.connection
             self._caller = caller
 
@@ -279,7 +281,7 @@ def _listen_noting(listeners: list[Listener], callers: list[Caller], churners: l
                 done.append(time.perf_counter_ns())
             return over
 
-    shown: list[Listener] = [Noted(one) if isinstance(one, Caller) else one for one in listeners]
+    shown: list[DriveListener] = [Noted(one) if isinstance(one, DriveCaller) else one for one in listeners]
     for churner in churners:
         churner.start(lambda: len(done) >= len(callers))
         shown.append(churner)
@@ -290,16 +292,16 @@ def _listen_noting(listeners: list[Listener], callers: list[Caller], churners: l
 class Churner:
     """Somebody else at work: nodes and pods that come and go, one request after another, at a pace."""
 
-    def __init__(self, connection: Connection, asker: Asker, path: bytes) -> None:
+    def __init__(self, connection: WireConnection, asker: Asker, path: bytes) -> None:
         self.connection = connection
         self._asker = asker
         self._path = path
         self._over: Callable[[], bool] = lambda: True
-        self._caller: Caller | None = None
+        self._caller: DriveCaller | None = None
 
     def start(self, over: Callable[[], bool]) -> None:
         self._over = over
-        self._caller = Caller(self.connection, self._lane(), [])
+        self._caller = DriveCaller(self.connection, self._lane(), [])
         self._caller.start()
 
     def readable(self) -> bool:
@@ -337,7 +339,7 @@ def _lane(asker: Asker, path: bytes, bodies: Iterator[bytes]) -> Lane:
 
 
 def _make_all(
-    open_session: Session, connections: Sequence[Connection], path: bytes, objects: list[Obj]
+    open_session: Session, connections: Sequence[WireConnection], path: bytes, objects: list[Obj]
 ) -> None:
     asker = Asker(open_session.target, namespace="", object_bytes=0)
     bodies = iter([encode(obj) for obj in objects])

@@ -12,10 +12,10 @@ import msgspec
 
 from fathom.bench.child import cpu_s, machine_cpu_s, own_server, rss_mb
 from fathom.bench.drive import Lane, Phase, drive
-from fathom.bench.kubeconfig import Target, read_target
+from fathom.bench.kubeconfig import BenchTarget, read_target
 from fathom.bench.requests import Asker, expect
-from fathom.bench.result import Cores, Server
-from fathom.bench.wire import Answer, Connection, connect
+from fathom.bench.result import CoreUse, Server
+from fathom.bench.wire import WireAnswer, WireConnection, connect
 
 
 class Against(msgspec.Struct, frozen=True):
@@ -32,7 +32,7 @@ class Session:
 
     def __init__(
         self,
-        target: Target,
+        target: BenchTarget,
         server: Server,
         *,
         pids: tuple[int, ...],
@@ -44,9 +44,9 @@ class Session:
         self.ready_s = ready_s
         self.kubeconfig = kubeconfig
         self._pids = pids
-        self._open: list[Connection] = []
+        self._open: list[WireConnection] = []
 
-    def connect(self, count: int) -> list[Connection]:
+    def connect(self, count: int) -> list[WireConnection]:
         opened = [connect(self.target) for _ in range(count)]
         self._open += opened
         return opened
@@ -58,17 +58,17 @@ class Session:
     def rss_mb(self) -> float | None:
         return round(rss_mb(self._pids), 1) if self._pids else None
 
-    def usage(self) -> Usage:
+    def usage(self) -> ServerUsage:
         server_s = cpu_s(self._pids) if self._pids else None
-        return Usage(time.perf_counter(), time.process_time(), server_s, machine_cpu_s())
+        return ServerUsage(time.perf_counter(), time.process_time(), server_s, machine_cpu_s())
 
-    def measure(self, connections: Sequence[Connection], lanes: Sequence[Lane]) -> tuple[Phase, Cores]:
+    def measure(self, connections: Sequence[WireConnection], lanes: Sequence[Lane]) -> tuple[Phase, CoreUse]:
         before = self.usage()
         phase = drive(connections, lanes)
         return phase, cores_between(before, self.usage())
 
 
-class Usage(msgspec.Struct, frozen=True):
+class ServerUsage(msgspec.Struct, frozen=True):
     """Time and CPU time so far."""
 
     at_s: float
@@ -77,15 +77,15 @@ class Usage(msgspec.Struct, frozen=True):
     machine_s: float
 
 
-def cores_between(before: Usage, after: Usage) -> Cores:
+def cores_between(before: ServerUsage, after: ServerUsage) -> CoreUse:
     elapsed_s = after.at_s - before.at_s
     driver_s = after.driver_s - before.driver_s
     if before.server_s is None or after.server_s is None:
-        return Cores(driver=round(driver_s / elapsed_s, 2))
+        return CoreUse(driver=round(driver_s / elapsed_s, 2))
     server_s = after.server_s - before.server_s
     # Ticks are hundredths of a second: what is left of a short phase may come out below nothing.
     others_s = max(0.0, after.machine_s - before.machine_s - driver_s - server_s)
-    return Cores(*(round(seconds / elapsed_s, 2) for seconds in (driver_s, server_s, others_s)))
+    return CoreUse(*(round(seconds / elapsed_s, 2) for seconds in (driver_s, server_s, others_s)))
 
 
 @contextlib.contextmanager
@@ -123,9 +123,9 @@ def namespace(session: Session, *, object_bytes: int) -> Iterator[Asker]:
             expect(ask(session.target, asker.delete_namespace()), 200, "deleting the namespace")
 
 
-def ask(target: Target, request: bytes) -> Answer:
+def ask(target: BenchTarget, request: bytes) -> WireAnswer:
     """One request on a connection of its own."""
-    answers: list[Answer] = []
+    answers: list[WireAnswer] = []
 
     def once() -> Lane:
         answers.append((yield request))
@@ -142,7 +142,7 @@ class _Version(msgspec.Struct):
     text: str = msgspec.field(name="gitVersion", default="unknown version")
 
 
-def _version(target: Target) -> str:
+def _version(target: BenchTarget) -> str:
     request = Asker(target, namespace="", object_bytes=0).get(b"/version")
     answer = expect(ask(target, request), 200, "/version")
     return msgspec.json.decode(answer.body, type=_Version).text

@@ -39,7 +39,7 @@ ANSWERS: dict[str, dict[str, Any]] = {
 }
 
 
-class Source:
+class EventSource:
     def __init__(self, objects: int, events: int) -> None:
         self._initial = list(initial(objects))
         self._changes = list(changes(objects, events, per_chunk=CHUNK_EVENTS))
@@ -89,7 +89,7 @@ def _answering(answer: dict[str, Any]) -> Any:
 
 
 async def serve(objects: int, events: int) -> None:
-    runner = web.AppRunner(Source(objects, events).application())
+    runner = web.AppRunner(EventSource(objects, events).application())
     await runner.setup()
     site = web.TCPSite(runner, "127.0.0.1", 0)
     await site.start()

@@ -7,12 +7,12 @@ from collections.abc import Iterable, Sequence
 
 import msgspec
 
-from fathom.bench.drive import Caller, Lane, Listener, Phase, listen
+from fathom.bench.drive import DriveCaller, DriveListener, Lane, Phase, listen
 from fathom.bench.errors import BenchFailed
 from fathom.bench.requests import Asker, expect, revision_of
-from fathom.bench.result import Cores, WatchResult, latency_of, this_machine
+from fathom.bench.result import CoreUse, WatchResult, latency_of, this_machine
 from fathom.bench.session import Against, Session, ask, cores_between, namespace, session
-from fathom.bench.watching import SeenEvent, Watcher
+from fathom.bench.watching import SeenEvent, StreamWatcher
 
 # How long to look for events that nobody wrote, once all that are due have come.
 AFTER_S = 0.2
@@ -37,11 +37,11 @@ def run_watch(against: Against, load: WatchLoad) -> WatchResult:
         return _result(server, load, writes, cores, elapsed_s=elapsed_s, rss_mb=rss_mb)
 
 
-def _open(server: Session, asker: Asker, load: WatchLoad) -> list[Watcher]:
+def _open(server: Session, asker: Asker, load: WatchLoad) -> list[StreamWatcher]:
     """Every watch established before the first write. The first one keeps what it hears, to be checked."""
     revision = revision_of(expect(ask(server.target, asker.list_all(limit=1)), 200, "list"))
     connections = server.connect(load.watchers)
-    watchers = [Watcher(connection, keep=number == 0) for number, connection in enumerate(connections)]
+    watchers = [StreamWatcher(connection, keep=number == 0) for number, connection in enumerate(connections)]
     for watcher in watchers:
         watcher.connection.send(asker.watch(revision=revision))
     listen(watchers)
@@ -51,16 +51,16 @@ def _open(server: Session, asker: Asker, load: WatchLoad) -> list[Watcher]:
 
 
 def _write_and_listen(
-    server: Session, asker: Asker, load: WatchLoad, watchers: Sequence[Watcher]
-) -> tuple[Phase, float, Cores]:
+    server: Session, asker: Asker, load: WatchLoad, watchers: Sequence[StreamWatcher]
+) -> tuple[Phase, float, CoreUse]:
     latencies_ns: list[int] = []
     ended_at: list[float] = []
     lanes = [writing(asker, _names(load, lane), ended_at) for lane in range(load.connections)]
     connections = server.connect(load.connections)
-    callers = [Caller(*pair, latencies_ns) for pair in zip(connections, lanes, strict=True)]
+    callers = [DriveCaller(*pair, latencies_ns) for pair in zip(connections, lanes, strict=True)]
 
     before, began = server.usage(), time.perf_counter()
-    started: list[Listener] = [caller for caller in callers if caller.start()]
+    started: list[DriveListener] = [caller for caller in callers if caller.start()]
     listen([*started, *watchers])
     elapsed_s, cores = time.perf_counter() - began, cores_between(before, server.usage())
     return Phase(latencies_ns, max(ended_at) - began), elapsed_s, cores
@@ -95,7 +95,7 @@ def verify(counts: Sequence[int], kept: Sequence[SeenEvent], *, writes: int) -> 
 
 
 def _result(
-    server: Session, load: WatchLoad, writes: Phase, cores: Cores, *, elapsed_s: float, rss_mb: float | None
+    server: Session, load: WatchLoad, writes: Phase, cores: CoreUse, *, elapsed_s: float, rss_mb: float | None
 ) -> WatchResult:
     events = load.watchers * load.writes
     return WatchResult(

@@ -10,13 +10,13 @@ from __future__ import annotations
 import msgspec
 
 from fathom.bench.errors import BenchFailed
-from fathom.bench.wire import LAST_CHUNK, Connection, read_answer, read_chunks
+from fathom.bench.wire import LAST_CHUNK, WireConnection, read_answer, read_chunks
 
 
-class Watcher:
+class StreamWatcher:
     """Waits for its head, then for `expected` events. Where `keep` is set it also keeps every byte."""
 
-    def __init__(self, connection: Connection, *, keep: bool = False) -> None:
+    def __init__(self, connection: WireConnection, *, keep: bool = False) -> None:
         self.connection = connection
         self.events = 0
         self._expected = 0

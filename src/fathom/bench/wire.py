@@ -13,7 +13,7 @@ import ssl
 from typing import NamedTuple
 
 from fathom.bench.errors import BadTarget, BenchFailed
-from fathom.bench.kubeconfig import Target
+from fathom.bench.kubeconfig import BenchTarget
 
 # A TLS record carries at most 16 KiB, and one read returns at most one record.
 READ_BYTES = 16 * 1024
@@ -24,7 +24,7 @@ LAST_CHUNK = b"0\r\n\r\n"
 HEAD, CHUNKS = 0, -1
 
 
-class Answer(NamedTuple):
+class WireAnswer(NamedTuple):
     status: int
     body: bytes
 
@@ -36,7 +36,7 @@ class AnswerParser:
         self._data = bytearray()
         self._size = HEAD  # Of the answer being read, in bytes with its head, where that is known.
 
-    def feed(self, piece: bytes) -> Answer | None:
+    def feed(self, piece: bytes) -> WireAnswer | None:
         if not self._data:  # Nearly always: an answer of one record, never copied.
             return self._parse(piece)
         self._data += piece
@@ -45,7 +45,7 @@ class AnswerParser:
         whole, self._data = bytes(self._data), bytearray()
         return self._parse(whole)
 
-    def _parse(self, data: bytes) -> Answer | None:
+    def _parse(self, data: bytes) -> WireAnswer | None:
         try:
             answer, self._size = read_answer(data)
         except ValueError as error:  # A status, a length or a chunk's size that is no number.
@@ -55,7 +55,7 @@ class AnswerParser:
         return answer
 
 
-def read_answer(data: bytes) -> tuple[Answer | None, int]:
+def read_answer(data: bytes) -> tuple[WireAnswer | None, int]:
     """The answer these bytes hold, and its whole size: `HEAD` or `CHUNKS` while that cannot be known."""
     head_end = data.find(b"\r\n\r\n")
     if head_end < 0:
@@ -69,11 +69,11 @@ def read_answer(data: bytes) -> tuple[Answer | None, int]:
         size = start + int(head[at + 17 :].split(b"\r\n", 1)[0])
         if len(data) > size:
             raise BenchFailed(f"{len(data) - size} bytes more than the answer's Content-Length")
-        return (Answer(status, data[start:]) if len(data) == size else None), size
+        return (WireAnswer(status, data[start:]) if len(data) == size else None), size
     if b"\r\ntransfer-encoding: chunked" not in head:
         raise BenchFailed("the answer has neither a Content-Length nor chunks")
     body = read_chunks(data, start)
-    return (None if body is None else Answer(status, body)), CHUNKS
+    return (None if body is None else WireAnswer(status, body)), CHUNKS
 
 
 def read_chunks(data: bytes, start: int) -> bytes | None:
@@ -89,7 +89,7 @@ def read_chunks(data: bytes, start: int) -> bytes | None:
     return None
 
 
-class Connection:
+class WireConnection:
     """A keep-alive TLS connection. Its socket is non-blocking once the handshake is done."""
 
     def __init__(self, sock: ssl.SSLSocket) -> None:
@@ -122,7 +122,7 @@ class Connection:
         self._socket.close()
 
 
-def connect(target: Target) -> Connection:
+def connect(target: BenchTarget) -> WireConnection:
     """Raises `BadTarget` when there is no such server or it is not trusted."""
     address = f"{target.host}:{target.port}"
     try:
@@ -136,4 +136,4 @@ def connect(target: Target) -> Connection:
         plain.close()
         raise BadTarget(f"no TLS with {address}: {error}") from error
     secured.setblocking(False)
-    return Connection(secured)
+    return WireConnection(secured)

@@ -14,11 +14,11 @@ import asyncio
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 
-from fathom.cache.indexed import Change, Held, IndexedCache
+from fathom.cache.indexed import Change, HeldObject, IndexedCache
 from fathom.cache.indexes import STANDARD, Index
 from fathom.cache.observer import CacheObserver, HandlerFailed, NoObserver
 from fathom.cache.reflector import Reflector
-from fathom.cache.scope import Pace, Scope
+from fathom.cache.scope import CacheScope, ListPace
 from fathom.cache.snapshot import Snapshot
 from fathom.client.api import Api
 from fathom.model.objects import Obj
@@ -39,7 +39,7 @@ class Caches:
         *,
         streams: Streams,
         observer: CacheObserver | None = None,
-        pace: Pace | None = None,
+        pace: ListPace | None = None,
         shared_revisions: bool = True,
         share: bool = True,
     ) -> None:
@@ -49,7 +49,7 @@ class Caches:
         self._api = api
         self._streams = streams
         self._observer: CacheObserver = observer or NoObserver()
-        self._pace = pace or Pace()
+        self._pace = pace or ListPace()
         self._shared_revisions = shared_revisions
         self._share = share
         self._reflectors: dict[str, Reflector] = {}
@@ -57,9 +57,9 @@ class Caches:
         self._untold: deque[tuple[str, Change]] = deque()  # In order; told by one teller at a time.
         self._telling = False
         self._tasks: list[asyncio.Task[None]] = []
-        self._held: dict[str, Held] | None = None  # For snapshots, until any of the caches moves.
+        self._held: dict[str, HeldObject] | None = None  # For snapshots, until any of the caches moves.
 
-    def add(self, kind: str, scope: Scope, *, indexes: Mapping[str, Index] = STANDARD) -> None:
+    def add(self, kind: str, scope: CacheScope, *, indexes: Mapping[str, Index] = STANDARD) -> None:
         """Before `start`. `kind` is how snapshots name it: the objects' own kind, or any name and
         `scope.kind`."""
         if kind in self._reflectors:
@@ -104,7 +104,7 @@ class Caches:
     def kinds(self) -> tuple[str, ...]:
         return tuple(self._reflectors)
 
-    def scope(self, kind: str) -> Scope:
+    def scope(self, kind: str) -> CacheScope:
         """What part of the cluster its cache holds."""
         return self._reflectors[kind].scope
 

@@ -15,8 +15,8 @@ from typing import Protocol
 import msgspec
 
 from fathom.cache.needs import AnyAge, AtLeast, Need, NoOlderThan, OwnWrites
+from fathom.cache.own_writes import OwnWrite, WriteLog
 from fathom.cache.snapshot import Snapshot
-from fathom.cache.written import Write, WriteLog
 
 # A server that is behind is asked again this often at most.
 PROBE_EVERY_S = 0.5
@@ -32,7 +32,7 @@ class Unmet(msgspec.Struct, frozen=True):
     measured: str = ""  # How far it is now. For records.
 
 
-class Source(Protocol):
+class FreshnessSource(Protocol):
     """What waiting needs of `Caches`."""
 
     def snapshot(self) -> Snapshot: ...
@@ -52,7 +52,12 @@ def unmet(needs: Sequence[Need], snapshot: Snapshot, written: WriteLog, *, now_s
 
 
 async def until_fresh(
-    caches: Source, needs: Sequence[Need], written: WriteLog, *, timeout_s: float, probe: bool = False
+    caches: FreshnessSource,
+    needs: Sequence[Need],
+    written: WriteLog,
+    *,
+    timeout_s: float,
+    probe: bool = False,
 ) -> tuple[Snapshot, list[Unmet]]:
     """The first snapshot that meets all needs; or the last one, with what is still unmet, when time is up.
 
@@ -85,7 +90,7 @@ class Probes:
     """Asks for some kinds again and again, but not too often, while somebody waits for them. One question a
     kind at a time, whoever waits for the answer."""
 
-    def __init__(self, caches: Source, timeout_s: float) -> None:
+    def __init__(self, caches: FreshnessSource, timeout_s: float) -> None:
         self._caches = caches
         self._timeout_s = timeout_s
         self._asking: dict[str, asyncio.Task[None]] = {}
@@ -141,7 +146,7 @@ def _lacking(need: Need, snapshot: Snapshot, written: WriteLog, now_s: float) ->
             return _stale(kinds or snapshot.kinds, seconds, snapshot, now_s)
 
 
-def _unseen(write: Write, snapshot: Snapshot) -> Unmet:
+def _unseen(write: OwnWrite, snapshot: Snapshot) -> Unmet:
     what = "" if write.key is None else " of " + "/".join(part for part in write.key if part)
     done = "deletion" if write.gone else f"write at revision {write.revision}"
     why = f"our own {done}{what} is not visible yet"

@@ -27,7 +27,7 @@ import msgspec
 
 from fathom.cache.contents import Contents, Draft
 from fathom.cache.indexes import Index
-from fathom.client.events import ADDED, BOOKMARK, DELETED, MODIFIED, Event, Malformed, revision_of
+from fathom.client.events import ADDED, BOOKMARK, DELETED, MODIFIED, Event, MalformedEvent, revision_of
 from fathom.model.objects import Key, Obj, key_of, metadata, uid_of
 
 # What came of one object: (before, after). None before: new. None after: gone. Each `before` is the `after`
@@ -40,7 +40,7 @@ PUTS = frozenset({ADDED, MODIFIED})
 EARLY_MAX = 1000
 
 
-class Applied(msgspec.Struct):
+class AppliedChange(msgspec.Struct):
     """What has come of a batch so far. Given in, not returned: when the batch breaks off in the middle, the
     changes that were made must still be told."""
 
@@ -51,7 +51,7 @@ class Applied(msgspec.Struct):
     echoes_s: list[float] = []  # How long after an own write's answer its event came.
 
 
-class Held(msgspec.Struct, frozen=True):
+class HeldObject(msgspec.Struct, frozen=True):
     """One kind as a snapshot has it."""
 
     contents: Contents
@@ -86,7 +86,7 @@ class IndexedCache:
         self.heard_s = float("-inf")
         self.synced = False
         self._early: dict[Key, tuple[int, float]] = {}  # Own writes without their event: revision, when.
-        self._held: Held | None = None
+        self._held: HeldObject | None = None
         self._next_move: asyncio.Future[None] | None = None
 
     def __len__(self) -> int:
@@ -99,15 +99,15 @@ class IndexedCache:
     def get(self, key: Key) -> Obj | None:
         return self._draft.get(key)
 
-    def held(self) -> Held:
+    def held(self) -> HeldObject:
         if self._held is None:
-            self._held = Held(self._draft.contents(), self.revision, self.heard_s, self.synced)
+            self._held = HeldObject(self._draft.contents(), self.revision, self.heard_s, self.synced)
         return self._held
 
     # Three ways forward.
 
-    def apply(self, events: Iterable[Event], applied: Applied, *, now_s: float) -> None:
-        """Events of a watch, in their order. Raises `Malformed`; events before the malformed one count."""
+    def apply(self, events: Iterable[Event], applied: AppliedChange, *, now_s: float) -> None:
+        """Events of a watch, in their order. Raises `MalformedEvent`; events before the malformed one count."""
         try:
             for event in events:
                 self._apply_one(event, applied, now_s)
@@ -163,7 +163,7 @@ class IndexedCache:
 
     # Events.
 
-    def _apply_one(self, event: Event, applied: Applied, now_s: float) -> None:
+    def _apply_one(self, event: Event, applied: AppliedChange, now_s: float) -> None:
         revision = revision_of(event.obj)
         if event.type == BOOKMARK:
             self._bookmarked(revision, applied)
@@ -175,13 +175,13 @@ class IndexedCache:
             self.seen = max(self.seen, revision)
             applied.news = True
 
-    def _bookmarked(self, revision: int, applied: Applied) -> None:
+    def _bookmarked(self, revision: int, applied: AppliedChange) -> None:
         # A bookmark from behind is no news: a stale server must not make us believe that we are fresh.
         if revision >= self.seen:
             self.safe = self.seen = revision
             applied.news = True
 
-    def _changed(self, event: Event, revision: int, applied: Applied, now_s: float) -> None:
+    def _changed(self, event: Event, revision: int, applied: AppliedChange, now_s: float) -> None:
         key = _key_of(event.obj)
         old = self._draft.get(key)
         have = _revision_at(old)
@@ -198,7 +198,7 @@ class IndexedCache:
             else:
                 self._take_leave(key, old, event.obj, applied.changes)
         elif event.type not in PUTS:
-            raise Malformed(f"an event of type {event.type!r}")
+            raise MalformedEvent(f"an event of type {event.type!r}")
         elif have < revision:
             self._put(key, old, event.obj, applied.changes)
         elif early is None:
@@ -213,7 +213,7 @@ class IndexedCache:
             old = last
         changes.append((old, None))
 
-    def _drop_unconfirmed(self, applied: Applied) -> None:
+    def _drop_unconfirmed(self, applied: AppliedChange) -> None:
         """An own write that the watch has passed without a word is not in our selection."""
         for key, (revision, _) in list(self._early.items()):
             if revision <= self.safe:
@@ -262,7 +262,7 @@ class IndexedCache:
 def _key_of(obj: Obj) -> Key:
     key = key_of(obj)
     if not key.name:
-        raise Malformed(f"no name in {str(obj)[:120]}")
+        raise MalformedEvent(f"no name in {str(obj)[:120]}")
     return key
 
 
@@ -274,7 +274,7 @@ def _revision_or_none(obj: Obj) -> int | None:
     """None for answers that are no object: a Status, an object that was not stored (dry run)."""
     try:
         return revision_of(obj)
-    except Malformed:
+    except MalformedEvent:
         return None
 
 

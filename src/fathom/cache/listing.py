@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 import msgspec
 
-from fathom.cache.scope import Scope
+from fathom.cache.scope import CacheScope
 from fathom.client.api import PAGE_OBJECTS, Api
 from fathom.client.events import (
     BOOKMARK,
@@ -77,7 +77,7 @@ class Pages(msgspec.Struct, frozen=True):
     revision: int
 
 
-async def open_watch_list(api: Api, scope: Scope, *, watch_s: int) -> Stream:
+async def open_watch_list(api: Api, scope: CacheScope, *, watch_s: int) -> Stream:
     """Raises `NoWatchList` where the server refuses for that reason. The revision is left open: the
     newest."""
     try:
@@ -96,7 +96,7 @@ async def open_watch_list(api: Api, scope: Scope, *, watch_s: int) -> Stream:
         raise
 
 
-async def open_watch(api: Api, scope: Scope, *, after: int, watch_s: int) -> Stream:
+async def open_watch(api: Api, scope: CacheScope, *, after: int, watch_s: int) -> Stream:
     return await api.watch(
         scope.resource,
         scope.namespace,
@@ -107,7 +107,7 @@ async def open_watch(api: Api, scope: Scope, *, after: int, watch_s: int) -> Str
     )
 
 
-async def fetch_pages(api: Api, scope: Scope, keep: Keep) -> Pages:
+async def fetch_pages(api: Api, scope: CacheScope, keep: Keep) -> Pages:
     """The newest state. Pages that expire under our hands (410) are begun again."""
     for _ in range(BEGIN_AGAIN_MAX):
         try:
@@ -118,7 +118,7 @@ async def fetch_pages(api: Api, scope: Scope, keep: Keep) -> Pages:
     return await _fetch_once(api, scope, keep)
 
 
-async def _fetch_once(api: Api, scope: Scope, keep: Keep) -> Pages:
+async def _fetch_once(api: Api, scope: CacheScope, keep: Keep) -> Pages:
     options = scope.options()
     page = await api.list_page(scope.resource, scope.namespace, limit=PAGE_OBJECTS, **options)
     objs, revision = [keep(obj) for obj in page.items], page.revision

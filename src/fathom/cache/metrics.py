@@ -6,26 +6,26 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 
 from fathom.cache.caches import Caches
-from fathom.cache.observer import CacheObserver, Counts, Several
+from fathom.cache.observer import CacheCounts, CacheObserver, Several
 from fathom.metrics.families import Family
 from fathom.metrics.registry import Part
 from fathom.seams.outside import Clock
 
 
-def counted(metrics: Part, observer: CacheObserver | None) -> tuple[CacheObserver | None, Counts]:
+def counted(metrics: Part, observer: CacheObserver | None) -> tuple[CacheObserver | None, CacheCounts]:
     """The observer that caches are told to tell: where somebody looks, it counts as well."""
-    counts = Counts()
+    counts = CacheCounts()
     if not metrics.enabled:
         return observer, counts
     return (counts if observer is None else Several(counts, observer)), counts
 
 
-def measure_caches(metrics: Part, caches: Caches, counts: Counts, clock: Clock) -> None:
+def measure_caches(metrics: Part, caches: Caches, counts: CacheCounts, clock: Clock) -> None:
     metrics.register("caches", lambda: cache_families(caches, counts, clock, metrics.labels))
 
 
 def cache_families(
-    caches: Caches, counts: Counts, clock: Clock, labels: Mapping[str, str]
+    caches: Caches, counts: CacheCounts, clock: Clock, labels: Mapping[str, str]
 ) -> Iterable[Family]:
     now_s = clock.monotonic_ns() / 1e9
     ages = Family(
@@ -42,7 +42,7 @@ def cache_families(
     yield from _counters(counts, labels)
 
 
-def _counters(counts: Counts, labels: Mapping[str, str]) -> Iterable[Family]:
+def _counters(counts: CacheCounts, labels: Mapping[str, str]) -> Iterable[Family]:
     for name, help_, by_cause in (
         ("fathom_cache_lists_total", "All objects were read, by what made that necessary.", counts.lists),
         ("fathom_cache_watch_resumes_total", "Watches opened anew, by how the last ended.", counts.resumes),

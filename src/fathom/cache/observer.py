@@ -43,7 +43,7 @@ class Echoed(msgspec.Struct, frozen=True, tag=True):
     lag_s: float
 
 
-class Behind(msgspec.Struct, frozen=True, tag=True):
+class CacheBehind(msgspec.Struct, frozen=True, tag=True):
     """A server's list was older than what we have seen, and was not taken."""
 
     kind: str
@@ -58,7 +58,7 @@ class Silent(msgspec.Struct, frozen=True, tag=True):
     silent_s: float
 
 
-class Failed(msgspec.Struct, frozen=True, tag=True):
+class CacheFailed(msgspec.Struct, frozen=True, tag=True):
     """A list or a watch was refused or broke; it is tried again after a pause."""
 
     kind: str
@@ -66,7 +66,7 @@ class Failed(msgspec.Struct, frozen=True, tag=True):
     pause_s: float
 
 
-class Probed(msgspec.Struct, frozen=True, tag=True):
+class CacheProbed(msgspec.Struct, frozen=True, tag=True):
     """The server was asked how far it is."""
 
     kind: str
@@ -82,7 +82,9 @@ class HandlerFailed(msgspec.Struct, frozen=True, tag=True):
     error: str
 
 
-Happening = Listed | Resumed | Dropped | Echoed | Behind | Silent | Failed | Probed | HandlerFailed
+Happening = (
+    Listed | Resumed | Dropped | Echoed | CacheBehind | Silent | CacheFailed | CacheProbed | HandlerFailed
+)
 
 
 class CacheObserver(Protocol):
@@ -93,7 +95,7 @@ class NoObserver:
     def note(self, happening: Happening) -> None: ...
 
 
-class Counts:
+class CacheCounts:
     """Totals, for metrics and for tests."""
 
     def __init__(self) -> None:
@@ -116,9 +118,9 @@ class Counts:
                 self.dropped[kind, why] += events
             case Echoed(kind=kind, lag_s=lag_s):
                 self.lag_s[kind] = lag_s
-            case Behind(kind=kind):
+            case CacheBehind(kind=kind):
                 self.behind[kind] += 1
-            case Failed(kind=kind):
+            case CacheFailed(kind=kind):
                 self.failures[kind] += 1
             case Silent(kind=kind):
                 self.silent[kind] += 1

@@ -15,24 +15,24 @@ import asyncio
 import random
 from collections.abc import Callable
 
-from fathom.cache.indexed import Applied, Change, IndexedCache, WentBack
+from fathom.cache.indexed import AppliedChange, Change, IndexedCache, WentBack
 from fathom.cache.listing import Gathering, NoWatchList, fetch_pages, open_watch, open_watch_list
 from fathom.cache.observer import (
-    Behind,
+    CacheBehind,
+    CacheFailed,
     CacheObserver,
+    CacheProbed,
     Dropped,
     Echoed,
-    Failed,
     Listed,
-    Probed,
     Resumed,
     Silent,
 )
-from fathom.cache.scope import Pace, Scope
+from fathom.cache.scope import CacheScope, ListPace
 from fathom.cache.sharing import Sharing
 from fathom.cache.silence import Silence
 from fathom.client.api import PAGE_OBJECTS, Api
-from fathom.client.events import ERROR, Event, Malformed, decode_events, error_of
+from fathom.client.events import ERROR, Event, MalformedEvent, decode_events, error_of
 from fathom.model.errors import ApiError
 from fathom.model.objects import Obj, key_of, metadata, uid_of
 from fathom.seams.loop_clock import loop_now_s
@@ -58,14 +58,14 @@ class Reflector:
     def __init__(
         self,
         kind: str,
-        scope: Scope,
+        scope: CacheScope,
         api: Api,
         cache: IndexedCache,
         publish: Publish,
         *,
         rng: random.Random,
         observer: CacheObserver,
-        pace: Pace,
+        pace: ListPace,
         share: bool = True,
     ) -> None:
         self.kind = kind
@@ -97,7 +97,7 @@ class Reflector:
                 self._ended = self._why(error)
                 # Added, not the larger of the two: all who were told "a second" must not come back together.
                 pause_s = self._asked_pause(error) + self._pause_after_failure()
-                self._observer.note(Failed(self.kind, _said(error), pause_s))
+                self._observer.note(CacheFailed(self.kind, _said(error), pause_s))
             if pause_s:
                 await asyncio.sleep(pause_s)
 
@@ -112,11 +112,11 @@ class Reflector:
                 while self.cache.revision < got:
                     await asyncio.wait([self.cache.next_move()])
                 met = self.cache.synced and got >= had
-        except (TimeoutError, ApiError, Malformed, WentBack):
+        except (TimeoutError, ApiError, MalformedEvent, WentBack):
             pass  # What it says is in the answer: not met.
         if met:
             self.cache.heard(asked_s)
-        self._observer.note(Probed(self.kind, max(0, got - had), met, loop_now_s() - asked_s))
+        self._observer.note(CacheProbed(self.kind, max(0, got - had), met, loop_now_s() - asked_s))
         return met
 
     async def _ask_revision(self, asked_s: float) -> int:
@@ -209,7 +209,7 @@ class Reflector:
     def _apply(self, events: list[Event]) -> None:
         error = next((event for event in events if event.type == ERROR), None)
         good = events if error is None else events[: events.index(error)]
-        applied = Applied()
+        applied = AppliedChange()
         try:
             self.cache.apply(good, applied, now_s=loop_now_s())
         finally:
@@ -219,7 +219,7 @@ class Reflector:
         if error is not None:
             raise error_of(error)
 
-    def _tell(self, applied: Applied) -> None:
+    def _tell(self, applied: AppliedChange) -> None:
         if applied.again:
             self._observer.note(Dropped(self.kind, "again", applied.again))
         if applied.overtaken:
@@ -240,7 +240,7 @@ class Reflector:
         try:
             self.cache.replace(objs, revision, changes, asked_s=asked_s)
         except WentBack as error:
-            self._observer.note(Behind(self.kind, error.have, error.got))
+            self._observer.note(CacheBehind(self.kind, error.have, error.got))
             raise
         finally:
             self._publish(changes)
@@ -266,7 +266,7 @@ class Reflector:
                 self._cause = "expired"
             elif 400 <= error.code < 500 and error.code not in SAY_IT_AGAIN:
                 self._cause = "refused"
-        return "broken" if isinstance(error, Malformed) else "failed"
+        return "broken" if isinstance(error, MalformedEvent) else "failed"
 
     def _pause_after_end(self) -> float:
         """A watch that brought something, or ended in its own time, is opened again at once; or nearly so

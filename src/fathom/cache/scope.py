@@ -10,7 +10,7 @@ from fathom.client.api import Resource
 from fathom.model.backoff import Backoff
 
 
-class Scope(msgspec.Struct, frozen=True):
+class CacheScope(msgspec.Struct, frozen=True):
     resource: Resource
     namespace: str = ""  # '' is all of them.
     labels: str = ""  # A label selector.
@@ -27,7 +27,7 @@ class Scope(msgspec.Struct, frozen=True):
         return {name: value for name, value in chosen.items() if value}
 
 
-class Pace(msgspec.Struct, frozen=True):
+class ListPace(msgspec.Struct, frozen=True):
     """Times in seconds. The defaults suit fathom's own servers and others alike."""
 
     # Asked of the server with a header that only fathom's know. They also show in time that they honour it.

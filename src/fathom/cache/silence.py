@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
-from fathom.cache.scope import Pace
+from fathom.cache.scope import ListPace
 from fathom.client.events import BOOKMARK, Event
 from fathom.seams.loop_clock import loop_now_s
 from fathom.seams.seam import Stream
@@ -20,7 +20,7 @@ PROMPT_MIN = 3
 
 
 class Silence:
-    def __init__(self, pace: Pace) -> None:
+    def __init__(self, pace: ListPace) -> None:
         self._pace = pace
         self._prompt = 0  # Bookmarks in a row that came as often as asked for. Once enough, it stays so.
         self._bookmark_s = float("-inf")  # When the last one came.

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from fathom.cache.contents import NAMESPACE
-from fathom.cache.indexed import Held
+from fathom.cache.indexed import HeldObject
 from fathom.cache.indexes import OWNER
 from fathom.model.invariant import InvariantBroken
 from fathom.model.objects import Key, Obj
@@ -26,7 +26,7 @@ class NotSynced(InvariantBroken):
 class Snapshot:
     __slots__ = ("_held", "taken_s")
 
-    def __init__(self, held: Mapping[str, Held], *, taken_s: float) -> None:
+    def __init__(self, held: Mapping[str, HeldObject], *, taken_s: float) -> None:
         self._held = held
         self.taken_s = taken_s  # On the loop's clock.
 
@@ -79,13 +79,13 @@ class Snapshot:
     def synced(self, kind: str) -> bool:
         return self._known(kind).synced
 
-    def _of(self, kind: str) -> Held:
+    def _of(self, kind: str) -> HeldObject:
         held = self._known(kind)
         if not held.synced:
             raise NotSynced(f"{kind} has not been listed yet: wait for `Caches.until_synced`")
         return held
 
-    def _known(self, kind: str) -> Held:
+    def _known(self, kind: str) -> HeldObject:
         held = self._held.get(kind)
         if held is None:
             raise KeyError(f"no cache of {kind}: there are {', '.join(self._held) or 'none'}")

@@ -10,20 +10,20 @@ from pathlib import Path
 from fathom import __version__
 from fathom.cli.kubeconfig import data_beside
 from fathom.cli.leases import check_lease
-from fathom.cli.measuring import measured
+from fathom.cli.metrics import measured
 from fathom.cli.problem import Problem
 from fathom.cli.serve import run_on_uvloop, server_at
 from fathom.control.live import run_live
-from fathom.control.process import Settings
+from fathom.control.process import ControllerSettings
 from fathom.controllers.all import CONTROLLERS
 from fathom.metrics.registry import NOT_MEASURED
 from fathom.metrics.registry import Part as MetricsPart
-from fathom.record.flight import EndedByItself
 from fathom.record.journal import DiskJournal
 from fathom.record.metrics import measure_records
+from fathom.record.recorded_process import EndedByItself
 from fathom.record.ring import RingBusy
-from fathom.record.shelf import directory_of as tape_directory
 from fathom.record.tape import DiskTape
+from fathom.record.tape_list import directory_of as tape_directory
 from fathom.schedule.loop.live import journal_directory
 from fathom.seams.log import JsonLog
 from fathom.seams.outside import live
@@ -79,7 +79,7 @@ async def run_controllers(
     except RingBusy as error:
         raise Problem(f"{error}: are these controllers running already?") from error
     measure_records(metrics, journal, tape)
-    settings = Settings(
+    settings = ControllerSettings(
         controllers=only or CONTROLLERS,
         target=server.url,
         who=socket.gethostname(),

@@ -11,8 +11,8 @@ import sys
 from pathlib import Path
 
 from fathom.cli.controllers import run_controllers
-from fathom.cli.measuring import measured
-from fathom.cli.scheduling import run_scheduler
+from fathom.cli.metrics import measured
+from fathom.cli.scheduler import run_scheduler
 from fathom.cli.serve import run_on_uvloop, server_at
 from fathom.controllers.all import CONTROLLERS, SUMMARY
 from fathom.seams.log import JsonLog

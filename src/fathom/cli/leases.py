@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fathom.cli.problem import Problem
 from fathom.client.api import Resource
-from fathom.client.http import Server
+from fathom.client.http import ServerAddress
 from fathom.client.once import api_of
 from fathom.client.outcomes import Committed
 from fathom.model.accounts import is_lease_for, lease_of
@@ -13,7 +13,7 @@ from fathom.model.objects import Key, lookup
 REVIEWS = Resource("authentication.k8s.io", "v1", "selfsubjectreviews", namespaced=False)
 
 
-async def check_lease(server: Server, lease: str) -> None:
+async def check_lease(server: ServerAddress, lease: str) -> None:
     """Raise Problem where the server would refuse every write: said at the start, not in every request."""
     account = await _account(server)
     wanted = lease_of(account)
@@ -27,7 +27,7 @@ async def check_lease(server: Server, lease: str) -> None:
     )
 
 
-async def _account(server: Server) -> str:
+async def _account(server: ServerAddress) -> str:
     """Whose kubeconfig it is; '' where the server cannot tell."""
     async with api_of(server) as api:
         outcome = await api.create(REVIEWS, "", {"metadata": {}})

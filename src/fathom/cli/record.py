@@ -35,7 +35,7 @@ def status(
     """Show which processes are recorded, from when to when. Exits with 1 if there is nothing."""
     import msgspec  # noqa: PLC0415  # See the room's docstring.
 
-    from fathom.record.shelf import shelf_of  # noqa: PLC0415
+    from fathom.record.tape_list import shelf_of  # noqa: PLC0415
 
     data = data or _default()
     tapes = shelf_of(data)
@@ -62,7 +62,7 @@ def export(
     run: Annotated[int | None, Parameter(help="Which run; by default the newest.")] = None,
 ) -> None:
     """Copy one run of a tape to FILE, packed, also while it is being recorded."""
-    from fathom.record.shelf import export as exported  # noqa: PLC0415
+    from fathom.record.tape_list import export as exported  # noqa: PLC0415
 
     with _told():
         done = exported(data or _default(), file, process=process, run=run)
@@ -71,7 +71,7 @@ def export(
 
 def _default() -> Path:
     """KUBECONFIG may name a cluster that is none of ours: what is recorded here is meant then."""
-    from fathom.record.shelf import shelf_of  # noqa: PLC0415
+    from fathom.record.tape_list import shelf_of  # noqa: PLC0415
 
     beside = data_beside()
     return beside if shelf_of(beside) else DEFAULT_DATA

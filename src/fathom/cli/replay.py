@@ -14,7 +14,7 @@ from fathom.terminal import say_json, say_text, visible
 
 if TYPE_CHECKING:
     from fathom.record.replay import Divergence, ReplayResult
-    from fathom.record.tape import Asked, Reel
+    from fathom.record.tape import Reel, TapedRequest
 
 OWN = "fathom"
 
@@ -148,7 +148,7 @@ def _difference(found: Divergence) -> list[str]:
     ]
 
 
-def _request(who: str, asked: Asked | None) -> list[str]:
+def _request(who: str, asked: TapedRequest | None) -> list[str]:
     if asked is None:
         return [f"{who}nothing"]
     line = f"{who}{asked.method} {asked.target}, {asked.body_bytes} bytes, checksum {asked.checksum}"

@@ -148,7 +148,7 @@ def gateway(
     remember
         Keep what is known of services in this file, and begin with it: for when no server answers.
     """
-    from fathom.cli.measuring import measured  # noqa: PLC0415
+    from fathom.cli.metrics import measured  # noqa: PLC0415
     from fathom.gateway.live import run_gateway  # noqa: PLC0415
     from fathom.seams.log import JsonLog  # noqa: PLC0415
     from fathom.seams.outside import live  # noqa: PLC0415
@@ -187,7 +187,7 @@ def scheduler(
     metrics_address: MetricsAddress = DEFAULT_ADDRESS,
 ) -> None:
     """The scheduler: finds nodes for pods, and keeps why."""
-    from fathom.cli.scheduling import serve_scheduler  # noqa: PLC0415
+    from fathom.cli.scheduler import serve_scheduler  # noqa: PLC0415
 
     serve_scheduler(
         kubeconfig,

@@ -60,7 +60,7 @@ def up(
 ) -> None:
     """Start a cluster: API server, scheduler and controllers, agents, gateway; write DIR/kubeconfig, say
     `ready`. Ctrl-C stops them; pods live on, and the next `fathom up` on the same DIR adopts them."""
-    from fathom.supervise import Busy, NotStarted  # noqa: PLC0415  # Only this command pays for it.
+    from fathom.supervise import Busy, PartNotStarted  # noqa: PLC0415  # Only this command pays for it.
 
     wanted = _zones(zones)
     service_addresses(service_cidr)
@@ -85,7 +85,7 @@ def up(
         asyncio.run(_run(data, nodes=nodes, api=api, agents=agents))
     except Busy as error:
         raise Problem(str(error)) from error
-    except NotStarted as error:  # Its own last words are written for people.
+    except PartNotStarted as error:  # Its own last words are written for people.
         raise Problem(str(error).removeprefix("fathom: error: ")) from error
 
 

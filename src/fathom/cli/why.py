@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from fathom.client.api import Api
-    from fathom.explain.why import Reached, Why
-    from fathom.model.decision import Kept
+    from fathom.explain.why import ReachedStage, Why
+    from fathom.model.decision import KeptDecision
     from fathom.model.objects import Obj
     from fathom.schedule.loop.cluster_view import ClusterView
 
@@ -71,10 +71,12 @@ def decisions(
     """Decisions on record, oldest first, with what came of them. Exits with 1 if there are none."""
     import msgspec  # noqa: PLC0415
 
-    from fathom.record.journal import Wanted  # noqa: PLC0415
+    from fathom.record.journal import WantedDecisions  # noqa: PLC0415
 
     kind, _, name = subject.partition("/")
-    found = _kept(data or data_beside(found_kubeconfig(kubeconfig)), Wanted(name=name, namespace=namespace))
+    found = _kept(
+        data or data_beside(found_kubeconfig(kubeconfig)), WantedDecisions(name=name, namespace=namespace)
+    )
     kept = [one for one in found if not kind or is_of(kind, one.decision.subject.resource)][-limit:]
     if output == "json":
         say_json(msgspec.json.format(msgspec.json.encode(whole(kept)), indent=2).decode())
@@ -92,17 +94,17 @@ async def _asked(name: str, namespace: str, kubeconfig: Path | None, data: Path)
     from fathom.client.kubeconfig import BadKubeconfig  # noqa: PLC0415
     from fathom.client.once import api_of  # noqa: PLC0415
     from fathom.client.servers import find_server  # noqa: PLC0415
-    from fathom.explain.why import Evidence, explain_gone, explain_pod, scheduler_of  # noqa: PLC0415
+    from fathom.explain.why import WhyEvidence, explain_gone, explain_pod, scheduler_of  # noqa: PLC0415
     from fathom.model.errors import ApiError  # noqa: PLC0415
     from fathom.model.objects import uid_of  # noqa: PLC0415
-    from fathom.record.journal import Wanted  # noqa: PLC0415
+    from fathom.record.journal import WantedDecisions  # noqa: PLC0415
     from fathom.schedule.loop.bind_requests import PODS  # noqa: PLC0415
     from fathom.seams.outside import live  # noqa: PLC0415
 
     clock = live().clock
     every = [
         one
-        for one in _kept(data, Wanted(resource="pods", namespace=namespace, name=name))
+        for one in _kept(data, WantedDecisions(resource="pods", namespace=namespace, name=name))
         if one.decision.controller.startswith(SCHEDULER)
     ]
     try:
@@ -117,7 +119,7 @@ async def _asked(name: str, namespace: str, kubeconfig: Path | None, data: Path)
         on_record = f". The last on record: {_line(every[-1])}" if every else ""
         raise Problem(f"{error}{on_record}") from error
     kept = tuple(one for one in every if one.decision.subject.uid == uid_of(pod))
-    evidence = Evidence(
+    evidence = WhyEvidence(
         pod=pod,
         kept=kept,
         reasons=_reasons(data, kept),
@@ -130,15 +132,15 @@ async def _asked(name: str, namespace: str, kubeconfig: Path | None, data: Path)
 
 def _is_heard(data: Path, scheduler: str) -> bool:
     """Whether a scheduler of that name keeps its journal here: see `who_is` for how they are called."""
-    from fathom.cli.scheduling import NAMES, who_is  # noqa: PLC0415
+    from fathom.cli.scheduler import NAMES, who_is  # noqa: PLC0415
 
     who = who_is(NAMES if scheduler in NAMES else (scheduler,), (0, 1))
     return any(path.name == who or path.name.startswith(f"{who}-") for path in journals(data))
 
 
-async def look(api: Api) -> tuple[ClusterView, dict[str, Reached]]:
+async def look(api: Api) -> tuple[ClusterView, dict[str, ReachedStage]]:
     """The cluster as a scheduler that has just started knows it; how new each kind is."""
-    from fathom.explain.why import Reached  # noqa: PLC0415
+    from fathom.explain.why import ReachedStage  # noqa: PLC0415
     from fathom.model.errors import ApiError  # noqa: PLC0415
     from fathom.schedule.decide.plugins import RuleError, installed_rules  # noqa: PLC0415
     from fathom.schedule.loop.cluster_view import ClusterView  # noqa: PLC0415
@@ -148,7 +150,7 @@ async def look(api: Api) -> tuple[ClusterView, dict[str, Reached]]:
         known = ClusterView(rules=installed_rules())
     except RuleError as error:
         raise Problem(str(error)) from error
-    latest: dict[str, Reached] = {}
+    latest: dict[str, ReachedStage] = {}
     ordered = sorted(KINDS, key=lambda kind: kind.name == "Pod")  # Tenants are told by namespaces.
     for kind in ordered:
         try:
@@ -158,7 +160,7 @@ async def look(api: Api) -> tuple[ClusterView, dict[str, Reached]]:
                 raise
             continue  # Attached to a server without our kinds.
         changed = max((int(obj["metadata"]["resourceVersion"]) for obj in listed), default=0)
-        latest[kind.name] = Reached(revision, changed)
+        latest[kind.name] = ReachedStage(revision, changed)
         for obj in listed:
             if kind.name == "Pod":
                 known.put_pod(obj)
@@ -184,14 +186,14 @@ def journals(data: Path) -> list[Path]:
     return [path for path in (root, *sorted(root.glob("*"))) if any(path.glob("*.seg"))]
 
 
-def _kept(data: Path, wanted: Any) -> list[Kept]:
+def _kept(data: Path, wanted: Any) -> list[KeptDecision]:
     from fathom.record.journal import read_journal  # noqa: PLC0415
 
     found = [one for path in journals(data) for one in read_journal(path, wanted)]
     return sorted(found, key=lambda one: one.decision.time_ns)
 
 
-def _reasons(data: Path, kept: Sequence[Kept]) -> dict[str, str] | None:
+def _reasons(data: Path, kept: Sequence[KeptDecision]) -> dict[str, str] | None:
     from fathom.record.journal import node_reasons  # noqa: PLC0415
 
     if not kept:
@@ -294,7 +296,7 @@ def _told_attempt(found: Why, *, wide: bool) -> list[str]:
     return lines
 
 
-def _line(kept: Kept) -> str:
+def _line(kept: KeptDecision) -> str:
 
     decision = kept.decision
     subject = decision.subject

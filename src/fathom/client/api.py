@@ -37,7 +37,7 @@ def own_resource(definition: KindDefinition) -> Resource:
     return Resource(GROUP, VERSION, definition.plural, definition.namespaced)
 
 
-class Page(msgspec.Struct, frozen=True):
+class ListPage(msgspec.Struct, frozen=True):
     items: list[Obj]
     revision: int
     token: str = ""  # '' on the last page.
@@ -75,14 +75,14 @@ class Api:
         token: str = "",
         limit: int = PAGE_OBJECTS,
         **options: str,
-    ) -> Page:
+    ) -> ListPage:
         query = {**options, "limit": str(limit)} if limit else dict(options)
         if token:
             query["continue"] = token
         answer = await self._read(f"{resource.path(namespace)}?{urlencode(query)}", LIST_TIMEOUT_S)
         meta = answer.get("metadata") or {}
         items = _named_items(answer)
-        return Page(items, int(meta.get("resourceVersion") or 0), meta.get("continue") or "")
+        return ListPage(items, int(meta.get("resourceVersion") or 0), meta.get("continue") or "")
 
     async def watch(self, resource: Resource, namespace: str = "", **options: str) -> Stream:
         """Chunks of whole lines; see `client.events`. Raises ApiError where the server refuses."""

@@ -70,7 +70,7 @@ class TokenFile:
         return self._headers
 
 
-class Plugin(msgspec.Struct, frozen=True, kw_only=True):
+class CredentialPlugin(msgspec.Struct, frozen=True, kw_only=True):
     """A kubeconfig's `exec`."""
 
     command: str
@@ -84,7 +84,9 @@ class Plugin(msgspec.Struct, frozen=True, kw_only=True):
 class PluginCredentials:
     """Another program's answer, kept until it expires or the server refuses it. Asked once at a time."""
 
-    def __init__(self, plugin: Plugin, tls: ssl.SSLContext, clock: Clock, environ: Mapping[str, str]) -> None:
+    def __init__(
+        self, plugin: CredentialPlugin, tls: ssl.SSLContext, clock: Clock, environ: Mapping[str, str]
+    ) -> None:
         self._plugin = plugin
         self._tls = tls
         self._clock = clock
@@ -137,7 +139,7 @@ class PluginCredentials:
         return round((at_s - RENEW_EARLY_S) * 1e9)
 
 
-async def run_plugin(plugin: Plugin, environ: Mapping[str, str]) -> Mapping[str, Any]:
+async def run_plugin(plugin: CredentialPlugin, environ: Mapping[str, str]) -> Mapping[str, Any]:
     """The status it answers. Its own words for people go where ours do."""
     spec: dict[str, Any] = {"interactive": False}
     if plugin.cluster is not None:
@@ -169,7 +171,7 @@ async def run_plugin(plugin: Plugin, environ: Mapping[str, str]) -> Mapping[str,
     return _status(plugin, output)
 
 
-def _status(plugin: Plugin, output: bytes) -> Mapping[str, Any]:
+def _status(plugin: CredentialPlugin, output: bytes) -> Mapping[str, Any]:
     try:
         answer = msgspec.json.decode(output)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:

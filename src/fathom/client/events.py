@@ -25,7 +25,7 @@ class Event(msgspec.Struct, frozen=True):
     obj: Obj = msgspec.field(name="object")
 
 
-class Malformed(Exception):
+class MalformedEvent(Exception):
     """The stream says something that is no watch event. Nothing that follows can be trusted: the watch is
     opened again, from the last revision that is known to be whole."""
 
@@ -45,7 +45,7 @@ _raw_events = msgspec.json.Decoder(RawEvent).decode_lines
 
 
 def decode_events(chunks: Iterable[Any], assemble: Assemble | None = None) -> list[Event]:
-    """All events of some chunks. Raises `Malformed`."""
+    """All events of some chunks. Raises `MalformedEvent`."""
     events: list[Event] = []
     for chunk in chunks:
         events += _decoded(chunk, assemble) if isinstance(chunk, bytes) else [Event(*pair) for pair in chunk]
@@ -58,16 +58,16 @@ def _decoded(chunk: bytes, assemble: Assemble | None) -> list[Event]:
             return _events(chunk)
         return [Event(raw.type, assemble(raw.fields)) for raw in _raw_events(chunk)]
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise Malformed(f"{error}: {chunk[:120]!r}") from error
+        raise MalformedEvent(f"{error}: {chunk[:120]!r}") from error
 
 
 def revision_of(obj: Obj) -> int:
-    """Of an object, a list or a bookmark. Raises `Malformed` where there is none: without it nobody can tell
+    """Of an object, a list or a bookmark. Raises `MalformedEvent` where there is none: without it nobody can tell
     which of two states is the newer."""
     try:
         return int(obj["metadata"]["resourceVersion"])
     except (KeyError, TypeError, ValueError):
-        raise Malformed(f"no revision in {str(obj)[:120]}") from None
+        raise MalformedEvent(f"no revision in {str(obj)[:120]}") from None
 
 
 def ends_initial_events(event: Event) -> bool:

@@ -26,7 +26,7 @@ LINE_BYTES_MAX = 64 << 20
 Credentials = Callable[[], tuple[tuple[str, str], ...]]
 
 
-class Server(msgspec.Struct, frozen=True):
+class ServerAddress(msgspec.Struct, frozen=True):
     """One API server and how to speak to it. `credentials` is asked for each request: tokens are renewed."""
 
     url: str  # https://host:port, and a path prefix where there is one.
@@ -40,7 +40,7 @@ class Server(msgspec.Struct, frozen=True):
 class HttpBackend:
     """Make it on the host's loop; `start` and `cancel` are called from inside the Domain."""
 
-    def __init__(self, host: Host, server: Server) -> None:
+    def __init__(self, host: Host, server: ServerAddress) -> None:
         self._host = host
         self._server = server
         self._loop = asyncio.get_running_loop()

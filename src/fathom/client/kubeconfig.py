@@ -28,7 +28,7 @@ class BadKubeconfig(Exception):
     """It cannot be used; one line says why."""
 
 
-class Context(msgspec.Struct, frozen=True):
+class KubeconfigContext(msgspec.Struct, frozen=True):
     """One context, read and resolved: paths are absolute, nothing is opened yet."""
 
     source: str  # For messages.
@@ -48,14 +48,14 @@ class Context(msgspec.Struct, frozen=True):
         raise BadKubeconfig(f"{self.source}: the server {server!r} is not an https:// address")
 
 
-def read_context(files: Sequence[Path], name: str = "") -> Context:
+def read_context(files: Sequence[Path], name: str = "") -> KubeconfigContext:
     """The named context, or the current one. Raises `BadKubeconfig`."""
     source = ":".join(str(path) for path in files)
     config = _merged([_load(path) for path in files])
     context = _named(config, "contexts", name or _string(config, "current-context", source), source)
     cluster = _named(config, "clusters", _string(context, "cluster", source), source)
     user = _named(config, "users", str(context["user"]), source) if context.get("user") else {}
-    return Context(source, cluster, user, str(context.get("namespace") or ""))
+    return KubeconfigContext(source, cluster, user, str(context.get("namespace") or ""))
 
 
 # Files.
@@ -124,7 +124,7 @@ def _named(config: Part, kind: str, name: str, source: str) -> Part:
 # Certificates.
 
 
-def tls_of(context: Context) -> ssl.SSLContext:
+def tls_of(context: KubeconfigContext) -> ssl.SSLContext:
     cluster, user, source = context.cluster, context.user, context.source
     try:
         with _file(cluster, "certificate-authority", source) as authority:
@@ -161,7 +161,7 @@ def _file(part: Part, field: str, source: str) -> Iterator[str | None]:
 # Users.
 
 
-def token_of(context: Context) -> str:
+def token_of(context: KubeconfigContext) -> str:
     """The token as it is now, from the file itself or the one it names; '' if there is none."""
     user = context.user
     if user.get("token"):

@@ -8,12 +8,12 @@ from contextlib import asynccontextmanager
 import aiohttp
 
 from fathom.client.api import Api
-from fathom.client.http import CONNECT_S, Server
+from fathom.client.http import CONNECT_S, ServerAddress
 from fathom.seams.seam import Ask, Reply, Stream
 
 
 class OnceTransport:
-    def __init__(self, server: Server, session: aiohttp.ClientSession) -> None:
+    def __init__(self, server: ServerAddress, session: aiohttp.ClientSession) -> None:
         self._server = server
         self._session = session
 
@@ -40,7 +40,7 @@ class OnceTransport:
 
 
 @asynccontextmanager
-async def api_of(server: Server) -> AsyncIterator[Api]:
+async def api_of(server: ServerAddress) -> AsyncIterator[Api]:
     connector = aiohttp.TCPConnector(ssl=server.tls)
     async with aiohttp.ClientSession(connector=connector) as session:
         yield Api(OnceTransport(server, session), headers=(("user-agent", "fathom"),))

@@ -10,17 +10,17 @@ from typing import Any, NoReturn
 
 from fathom.client.credentials import (
     API_VERSIONS,
+    CredentialPlugin,
     Fixed,
     Headers,
     NoCredentials,
-    Plugin,
     PluginCredentials,
     TokenFile,
     basic,
     bearer,
 )
-from fathom.client.http import Credentials, Server
-from fathom.client.kubeconfig import BadKubeconfig, Context, Part, read_context, tls_of, token_of
+from fathom.client.http import Credentials, ServerAddress
+from fathom.client.kubeconfig import BadKubeconfig, KubeconfigContext, Part, read_context, tls_of, token_of
 from fathom.seams.outside import Clock
 
 ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
@@ -36,7 +36,7 @@ def find_files(kubeconfig: Path | None, environ: Mapping[str, str]) -> list[Path
     return [home] if home.exists() else []
 
 
-def find_server(kubeconfig: Path | None, *, clock: Clock, environ: Mapping[str, str]) -> Server:
+def find_server(kubeconfig: Path | None, *, clock: Clock, environ: Mapping[str, str]) -> ServerAddress:
     """The server that kubectl would talk to; inside of a pod, the cluster's own."""
     files = find_files(kubeconfig, environ)
     if files:
@@ -46,24 +46,24 @@ def find_server(kubeconfig: Path | None, *, clock: Clock, environ: Mapping[str, 
     raise BadKubeconfig("no kubeconfig: name one, set KUBECONFIG, or run inside of a cluster")
 
 
-def in_cluster(environ: Mapping[str, str], account: Path = ACCOUNT) -> Server:
+def in_cluster(environ: Mapping[str, str], account: Path = ACCOUNT) -> ServerAddress:
     host, port = environ.get("KUBERNETES_SERVICE_HOST", ""), environ.get("KUBERNETES_SERVICE_PORT", "443")
     shown = f"[{host}]" if ":" in host else host
     try:
         tls = ssl.create_default_context(cafile=str(account / "ca.crt"))
-        return Server(f"https://{shown}:{port}", tls, TokenFile(account / "token"))
+        return ServerAddress(f"https://{shown}:{port}", tls, TokenFile(account / "token"))
     except (OSError, NoCredentials) as error:
         raise BadKubeconfig(f"the service account in {account} cannot be used: {error}") from error
 
 
-def server_of(context: Context, *, clock: Clock, environ: Mapping[str, str]) -> Server:
+def server_of(context: KubeconfigContext, *, clock: Clock, environ: Mapping[str, str]) -> ServerAddress:
     """Ready to talk to. A credential plugin runs with the first request, not now."""
     if context.cluster.get("proxy-url"):
         raise BadKubeconfig(f"{context.source}: proxy-url is not supported")
     tls = tls_of(context)
     url = context.url
     credentials = _credentials(context, tls, clock, environ)
-    return Server(
+    return ServerAddress(
         url=f"{url.scheme}://{url.netloc}{url.path.rstrip('/')}",
         tls=tls,
         credentials=credentials,
@@ -73,7 +73,7 @@ def server_of(context: Context, *, clock: Clock, environ: Mapping[str, str]) -> 
 
 
 def _credentials(
-    context: Context, tls: ssl.SSLContext, clock: Clock, environ: Mapping[str, str]
+    context: KubeconfigContext, tls: ssl.SSLContext, clock: Clock, environ: Mapping[str, str]
 ) -> Credentials:
     user, source = context.user, context.source
     on_behalf = _impersonation(user)
@@ -105,7 +105,7 @@ def _impersonation(user: Part) -> Headers:
     )
 
 
-def _plugin(context: Context) -> Plugin:
+def _plugin(context: KubeconfigContext) -> CredentialPlugin:
     spec, source = context.user["exec"], context.source
     version = spec.get("apiVersion")
     if version not in API_VERSIONS:
@@ -115,7 +115,7 @@ def _plugin(context: Context) -> Plugin:
     if not spec.get("command"):
         _bad(source, "the user's exec has no command")
     env = spec.get("env") or ()
-    return Plugin(
+    return CredentialPlugin(
         command=str(spec["command"]),
         api_version=version,
         args=tuple(str(each) for each in spec.get("args") or ()),

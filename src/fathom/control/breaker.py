@@ -54,7 +54,7 @@ class BreakerView(msgspec.Struct, frozen=True):
     last_failure: str
 
 
-class Pass(msgspec.Struct, frozen=True):
+class BreakerPass(msgspec.Struct, frozen=True):
     """Leave to send one ask. `term` tells a late answer from one that says something about now."""
 
     term: int
@@ -94,20 +94,20 @@ class Breaker:
             self._refused, self._last_failure,
         )  # fmt: skip
 
-    def admit(self, *, vital: bool = False) -> Pass | float:
+    def admit(self, *, vital: bool = False) -> BreakerPass | float:
         """A pass, or in how many seconds to come again."""
         now_ns = loop_now_ns()
         if self._state == "open" and now_ns >= self._until_ns:
             self._become("half-open")
         if self._state == "closed" or vital:
-            return Pass(self._term, vital)
+            return BreakerPass(self._term, vital)
         if self._state == "half-open" and not self._probing:
             self._probing = True
-            return Pass(self._term)
+            return BreakerPass(self._term)
         self._refused += 1
         return max(self._until_ns - now_ns, round(SCOUT_S * 1e9)) / 1e9
 
-    def report(self, given: Pass, reply: Reply | None) -> None:
+    def report(self, given: BreakerPass, reply: Reply | None) -> None:
         """What came of it; None if nobody waited for the answer."""
         if reply is not None:
             self._answered(reply.status)
@@ -193,7 +193,7 @@ class Guarded:
 
     async def request(self, ask: Ask, *, timeout_s: float) -> Reply:
         given = self._breaker.admit(vital=self._vital)
-        if not isinstance(given, Pass):
+        if not isinstance(given, BreakerPass):
             return turned_away(given, self._breaker.view)
         reply: Reply | None = None
         try:
@@ -204,7 +204,7 @@ class Guarded:
 
     async def open(self, ask: Ask, *, timeout_s: float) -> Stream | Reply:
         given = self._breaker.admit(vital=self._vital)
-        if not isinstance(given, Pass):
+        if not isinstance(given, BreakerPass):
             return turned_away(given, self._breaker.view)
         seen: Reply | None = None
         try:

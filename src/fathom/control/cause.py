@@ -9,9 +9,9 @@ import msgspec
 Kind = Literal["event", "timer", "retry", "decision", "resync", "start", "freshness", "unstated"]
 
 
-class Cause(msgspec.Struct, frozen=True):
+class WakeCause(msgspec.Struct, frozen=True):
     kind: Kind
     detail: str = ""  # Which object at which revision, which decision, what failed.
 
 
-UNSTATED = Cause("unstated")
+UNSTATED = WakeCause("unstated")

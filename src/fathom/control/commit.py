@@ -19,19 +19,19 @@ import msgspec
 from fathom.cache.caches import Caches
 from fathom.cache.freshness import Unmet, unmet
 from fathom.cache.needs import OwnWrites
+from fathom.cache.own_writes import WriteLog
 from fathom.cache.snapshot import Snapshot
-from fathom.cache.written import WriteLog
 from fathom.client.api import Api
 from fathom.client.outcomes import Committed, Conflict, Outcome, Rejected, Unknown
 from fathom.client.settle import settled
 from fathom.control import breaker, lease
-from fathom.control.again import Blame, Failure
-from fathom.control.cause import UNSTATED, Cause
+from fathom.control.cause import UNSTATED, WakeCause
+from fathom.control.event_writer import EventChange
 from fathom.control.plan import OWN_WRITES, Action, Create, Delete, Patch, Plan, WriteStatus, is_done
-from fathom.control.telling import Change
-from fathom.control.watches import Kind
+from fathom.control.reconcile_result import Blame, Failure
+from fathom.control.watches import WatchedKind
 from fathom.model import decision
-from fathom.model.decision import Decision, Journal, Result, Seen, Subject
+from fathom.model.decision import Decision, Journal, Result, SeenVersions, Subject
 from fathom.model.objects import Key, Obj, key_of, metadata, uid_of
 from fathom.seams.loop_clock import loop_now_s
 from fathom.seams.outside import Clock, Ids
@@ -44,13 +44,13 @@ STACK_LENGTH_MAX = 4000  # The end of a stack says what happened.
 NOT_SENT = frozenset({breaker.REASON, lease.NOT_LEADER})
 
 
-class Pass(msgspec.Struct, frozen=True):
+class PlanPass(msgspec.Struct, frozen=True):
     """One look at one key: whose decision it is, and what led to it."""
 
     controller: str
-    kind: Kind
+    kind: WatchedKind
     key: Key
-    cause: Cause = UNSTATED
+    cause: WakeCause = UNSTATED
     attempt: int = 1
     waited_ns: int = 0
     epoch: int = 0
@@ -61,7 +61,7 @@ class Pass(msgspec.Struct, frozen=True):
         return f"{self.controller}/{self.key.namespace}/{self.key.name}"
 
 
-class Applied(msgspec.Struct, frozen=True):
+class AppliedPlan(msgspec.Struct, frozen=True):
     """What came of a plan. `failure` None: all of it is so."""
 
     outcomes: tuple[tuple[str, Outcome], ...] = ()  # What was sent, in order, and what came of it.
@@ -72,7 +72,7 @@ class Commit:
     def __init__(
         self,
         api: Api,
-        kinds: Mapping[str, Kind],
+        kinds: Mapping[str, WatchedKind],
         caches: Caches,
         written: WriteLog,
         *,
@@ -80,7 +80,7 @@ class Commit:
         ids: Ids,
         rng: random.Random,
         journal: Journal,
-        tell: Callable[[Change], None] = lambda change: None,
+        tell: Callable[[EventChange], None] = lambda change: None,
     ) -> None:
         self._api = api
         self._kinds = kinds
@@ -94,13 +94,13 @@ class Commit:
         self._unsure: dict[str, dict[str, None]] = {}  # Owner -> kinds with a write that nobody knows of.
         self._holding: dict[str, tuple[tuple[str, str], ...]] = {}  # Owner -> what its last plan waits for.
 
-    async def apply(self, plan: Plan, *, here: Pass, seen: Snapshot) -> Applied:
+    async def apply(self, plan: Plan, *, here: PlanPass, seen: Snapshot) -> AppliedPlan:
         needs = [OwnWrites(here.owner) if need == OWN_WRITES else need for need in plan.needs]
         lacking = unmet(needs, seen, self._written, now_s=loop_now_s()) if plan.actions else []
         if plan.actions and not lacking:
             self._holding.pop(here.owner, None)
         if not plan.statuses and (self._is_told(here.owner, lacking) if lacking else not plan.actions):
-            return Applied(failure=held(lacking) if lacking else None)
+            return AppliedPlan(failure=held(lacking) if lacking else None)
         id_ = self._decided(plan, here, seen, lacking)
         sender = _Sender(self, here.owner, id_)
         outcomes: list[tuple[Action, Outcome]] = []
@@ -111,9 +111,9 @@ class Commit:
         outcomes += await sender.in_batches(plan.statuses)
         if (subject := seen.get(here.kind.name, here.key)) is not None:
             for action, outcome in outcomes:
-                self._tell(Change(subject, seen, action, outcome, plan.why, plan.because))
+                self._tell(EventChange(subject, seen, action, outcome, plan.why, plan.because))
         failure = held(lacking) if lacking else _first_failure(outcomes)
-        return Applied(tuple((action.line, outcome) for action, outcome in outcomes), failure)
+        return AppliedPlan(tuple((action.line, outcome) for action, outcome in outcomes), failure)
 
     async def sure(self, owner: str) -> bool:
         """Before an owner whose write may or may not have happened decides again: has its cache seen all that
@@ -128,7 +128,7 @@ class Commit:
         self._unsure.pop(owner, None)
         return True
 
-    def record_death(self, here: Pass, error: BaseException, stack: str) -> None:
+    def record_death(self, here: PlanPass, error: BaseException, stack: str) -> None:
         """A pass that raised decided nothing; that is worth knowing too."""
         self._journal.decided(
             Decision(
@@ -157,7 +157,7 @@ class Commit:
         self._holding[owner] = lacks
         return told
 
-    def _decided(self, plan: Plan, here: Pass, seen: Snapshot, lacking: Sequence[Unmet]) -> str:
+    def _decided(self, plan: Plan, here: PlanPass, seen: Snapshot, lacking: Sequence[Unmet]) -> str:
         """Written before anything is sent."""
         subject = seen.get(here.kind.name, here.key) or {}
         id_ = self._ids.uid()
@@ -176,7 +176,7 @@ class Commit:
                 cause_detail=here.cause.detail,
                 queued_ms=round(here.waited_ns / 1e6, 3),
                 seen={
-                    kind: Seen(revision, _ms(ages[kind])) for kind, revision in seen.revisions.items()
+                    kind: SeenVersions(revision, _ms(ages[kind])) for kind, revision in seen.revisions.items()
                 },
                 epoch=here.epoch,
                 need="; ".join(map(_needed, lacking)),
@@ -213,10 +213,10 @@ class Commit:
         self._concluded(id_, result, revision, f"{action.line}{message and ': ' + message}")
         return outcome
 
-    def _kind_of(self, action: Action) -> Kind:
+    def _kind_of(self, action: Action) -> WatchedKind:
         name, _ = _whom(action)
         if not isinstance(action, Create) and action.target.resource is not None:
-            return Kind(name, action.target.resource)
+            return WatchedKind(name, action.target.resource)
         return self._kinds[name]
 
     def _remember(self, action: Action, outcome: Outcome, owner: str) -> None:
@@ -275,7 +275,7 @@ class _Sender:
         return [task.result() for task in tasks]
 
 
-async def _sent(api: Api, action: Action, kind: Kind) -> Outcome:
+async def _sent(api: Api, action: Action, kind: WatchedKind) -> Outcome:
     match action:
         case Create(obj=obj):
             whole = {"kind": kind.name, "apiVersion": kind.api_version, **obj}

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable, Sequence
 
-from fathom.cache.observer import CacheObserver, Failed, Happening, Resumed, Silent
+from fathom.cache.observer import CacheFailed, CacheObserver, Happening, Resumed, Silent
 from fathom.control.loop import LoopObserver, Passed
 from fathom.seams.outside import Clock
 
@@ -46,7 +46,7 @@ class ProcessHealth:
     def note(self, happening: Happening) -> None:
         if self._caches is not None:
             self._caches.note(happening)
-        broke = isinstance(happening, Failed | Silent)
+        broke = isinstance(happening, CacheFailed | Silent)
         if broke or (isinstance(happening, Resumed) and happening.why not in HARMLESS):
             self._breaks.append((self._clock.monotonic_ns(), happening.kind))
 

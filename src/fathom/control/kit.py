@@ -8,11 +8,11 @@ from collections.abc import Callable, Mapping
 from fathom.cache.caches import Caches
 from fathom.cache.snapshot import Snapshot
 from fathom.client.api import Api
-from fathom.control.cause import Cause
-from fathom.control.commit import Applied, Commit, Pass
+from fathom.control.cause import WakeCause
+from fathom.control.commit import AppliedPlan, Commit, PlanPass
 from fathom.control.plan import Plan
 from fathom.control.queue import WorkQueue
-from fathom.control.watches import Kind
+from fathom.control.watches import WatchedKind
 from fathom.model.objects import Key
 from fathom.model.times import timestamp
 from fathom.seams.log import Log
@@ -25,7 +25,7 @@ class Kit:
     def __init__(
         self,
         controller: str,
-        kind: Kind,
+        kind: WatchedKind,
         *,
         api: Api,
         caches: Caches,
@@ -68,18 +68,18 @@ class Kit:
         """For how long something lasts: silence, ages, pauses."""
         return self._clock.monotonic_ns()
 
-    async def apply(self, key: Key, plan: Plan, *, seen: Snapshot) -> Applied:
+    async def apply(self, key: Key, plan: Plan, *, seen: Snapshot) -> AppliedPlan:
         """`seen` is the view that the plan was made from."""
         return await self._commit.apply(plan, here=self.passing(key), seen=seen)
 
-    def wake(self, key: Key, cause: Cause, *, after_s: float = 0.0, priority: int = 0) -> None:
+    def wake(self, key: Key, cause: WakeCause, *, after_s: float = 0.0, priority: int = 0) -> None:
         """Look at another key too: one decision is another's cause."""
         self._queue.add_after(key, after_s, cause, priority=priority)
 
-    def passing(self, key: Key) -> Pass:
+    def passing(self, key: Key) -> PlanPass:
         taken = self._queue.taken(key)
         if taken is None:
-            return Pass(self._controller, self._kind, key, epoch=self._epoch())
-        return Pass(
+            return PlanPass(self._controller, self._kind, key, epoch=self._epoch())
+        return PlanPass(
             self._controller, self._kind, key, taken.cause, taken.attempt, taken.waited_ns, self._epoch()
         )

@@ -109,7 +109,7 @@ def epoch_of(lease: Obj) -> int | None:
     return int(text) if isinstance(text, str) and text.isdigit() else None
 
 
-class Term:
+class LeaderTerm:
     """One time of holding the lease. `holds` is asked before every write; nothing makes it true again."""
 
     def __init__(self, key: Key, identity: str, lease: Obj, until_ns: int) -> None:
@@ -168,7 +168,7 @@ class Elector:
         self._on_change = on_change
         self._said = ""  # The last time we wrote into the lease.
 
-    async def campaign(self, predecessor: str = "") -> Term:
+    async def campaign(self, predecessor: str = "") -> LeaderTerm:
         """Until we hold it. `predecessor`: a holder that is known to have stopped; what it has is free."""
         me = f"{self._who}_{self._ids.uid()}"
         self._on_change(Standing(self._key, me, "standby"))
@@ -190,7 +190,7 @@ class Elector:
                         self._on_change(Standing(self._key, me, "standby", why=refused))
             await asyncio.sleep(self._timing.retry_s * (1 + JITTER * self._rng.random()))
 
-    async def keep(self, term: Term) -> str:
+    async def keep(self, term: LeaderTerm) -> str:
         """Renew it until it is lost; why it was."""
         last = ""
         while True:
@@ -205,7 +205,7 @@ class Elector:
         self._on_change(Standing(self._key, term.identity, "lost", term.epoch, term.ended))
         return term.ended
 
-    async def release(self, term: Term) -> bool:
+    async def release(self, term: LeaderTerm) -> bool:
         """Only when nothing of this term is under way any more. Others need not wait then."""
         if not term.holds():
             return False
@@ -219,8 +219,8 @@ class Elector:
         self._on_change(Standing(self._key, term.identity, "released", term.epoch))
         return isinstance(outcome, Committed)
 
-    def _begin(self, me: str, lease: Obj, sent_ns: int) -> Term:
-        term = Term(self._key, me, lease, sent_ns + round(self._timing.renew_deadline_s * 1e9))
+    def _begin(self, me: str, lease: Obj, sent_ns: int) -> LeaderTerm:
+        term = LeaderTerm(self._key, me, lease, sent_ns + round(self._timing.renew_deadline_s * 1e9))
         self._on_change(Standing(self._key, me, "leading", term.epoch))
         return term
 
@@ -233,7 +233,7 @@ class Elector:
             return await self._write(self._api.create(LEASES, namespace, wanted))
         return await self._write(self._api.update(LEASES, namespace, wanted))
 
-    async def _renew(self, term: Term) -> str:
+    async def _renew(self, term: LeaderTerm) -> str:
         """What went wrong, if anything; `term` says whether that was the end."""
         why = ""
         for _ in range(RENEWALS_IN_A_ROW):
@@ -284,7 +284,7 @@ class Elector:
 class Fenced:
     """A transport for one term's writes: each names its epoch; none is sent once the lease may be lost."""
 
-    def __init__(self, inner: Transport, term: Term) -> None:
+    def __init__(self, inner: Transport, term: LeaderTerm) -> None:
         self._inner = inner
         self._term = term
 
@@ -305,7 +305,7 @@ class Fenced:
         return await self._inner.open(ask, timeout_s=timeout_s)
 
 
-def _not_leader(term: Term) -> Reply:
+def _not_leader(term: LeaderTerm) -> Reply:
     why = term.ended or "it was not renewed in time"
     message = f"not sent: lease {term.key.namespace}/{term.key.name} may be lost: {why}"
     return Reply(403, {"kind": "Status", "status": "Failure", "reason": NOT_LEADER, "message": message})

@@ -21,15 +21,15 @@ import msgspec
 import uvloop
 
 from fathom import __version__
-from fathom.client.http import HttpBackend, Server
+from fathom.client.http import HttpBackend, ServerAddress
 from fathom.client.kubeconfig import BadKubeconfig
 from fathom.client.servers import find_server
-from fathom.control.process import Settings, load_controller
+from fathom.control.process import ControllerSettings, load_controller
 from fathom.metrics.registry import NOT_MEASURED
 from fathom.metrics.registry import Part as MetricsPart
 from fathom.model.decision import Journal
-from fathom.record.flight import EndedByItself, Flight, fly
 from fathom.record.journal import DiskJournal
+from fathom.record.recorded_process import EndedByItself, RecordedProcess, fly
 from fathom.record.redact import secret_data
 from fathom.record.tape import DiskTape
 from fathom.seams.log import JsonLog, Log
@@ -40,8 +40,8 @@ ENTRY = "controllers"
 
 
 async def run_live(
-    settings: Settings,
-    server: Server,
+    settings: ControllerSettings,
+    server: ServerAddress,
     *,
     stop: asyncio.Event,
     outside: Outside | None = None,
@@ -68,7 +68,7 @@ class Drained(Protocol):
 
 
 def flight_to(
-    server: Server,
+    server: ServerAddress,
     entry: str,
     settings: Drained,
     *,
@@ -77,9 +77,9 @@ def flight_to(
     journal: Journal | None = None,
     log: Log | None = None,
     metrics: MetricsPart = NOT_MEASURED,
-) -> Flight:
+) -> RecordedProcess:
     """A deciding process whose outside is this server."""
-    return Flight(
+    return RecordedProcess(
         entry,
         msgspec.to_builtins(settings),
         connect=lambda host: HttpBackend(host, server),
@@ -126,8 +126,8 @@ async def _main(given: argparse.Namespace, environ: Mapping[str, str]) -> None:
                 kept.close()
 
 
-def _settings(given: argparse.Namespace, server: Server) -> Settings:
-    return Settings(
+def _settings(given: argparse.Namespace, server: ServerAddress) -> ControllerSettings:
+    return ControllerSettings(
         controllers=tuple(given.controllers),
         target=server.url,
         who=socket.gethostname(),

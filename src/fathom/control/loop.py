@@ -25,15 +25,15 @@ import msgspec
 from fathom.cache.caches import Caches
 from fathom.cache.freshness import Probes, unmet
 from fathom.cache.needs import OwnWrites
-from fathom.cache.written import WriteLog
-from fathom.control.again import Again, Failure
+from fathom.cache.own_writes import WriteLog
 from fathom.control.breaker import Breaker
-from fathom.control.cause import Cause
+from fathom.control.cause import WakeCause
 from fathom.control.commit import Commit, held
 from fathom.control.kit import Kit
 from fathom.control.plan import Plan, WriteStatus, target
 from fathom.control.progress import differs_in_words_only, progress
 from fathom.control.queue import Taken, WorkQueue
+from fathom.control.reconcile_result import Failure, ReconcileResult
 from fathom.control.waking import Waker
 from fathom.control.watches import Primary
 from fathom.model.conditions import NUMBERS_EVERY_S, conditions_of
@@ -60,7 +60,7 @@ ASKING_S_MIN = 0.05
 
 
 class Reconciler(Protocol):
-    async def reconcile(self, key: Key) -> Again: ...
+    async def reconcile(self, key: Key) -> ReconcileResult: ...
 
 
 class Passed(msgspec.Struct, frozen=True):
@@ -95,7 +95,7 @@ class Shared(msgspec.Struct, frozen=True):
     pass_s_max: float = PASS_S_MAX
 
 
-class Held(msgspec.Struct):
+class HeldKey(msgspec.Struct):
     """A key that waits for its view."""
 
     since_ns: int
@@ -130,13 +130,13 @@ class Loop:
         self._workers: list[asyncio.Task[None]] = []
         self._busy: dict[asyncio.Task[None], None] = {}  # Those of them that have a key in hand.
         # Keys that are held; keys whose trouble was told, when. Both end with the first success.
-        self._held: dict[Key, Held] = {}
+        self._held: dict[Key, HeldKey] = {}
         self._told_ns: dict[Key, int] = {}
         shared.probes.answered.append(self._answered)
 
     def start(self) -> None:
         self._waker.queue = self.queue
-        self._waker.look_at_all(Cause("start"))
+        self._waker.look_at_all(WakeCause("start"))
         loop = asyncio.get_running_loop()
         self._workers = [
             loop.create_task(self._work(), name=f"{self.name} {number}")
@@ -199,7 +199,7 @@ class Loop:
             return
         if self.queue.overflowed and not len(self.queue):
             self.queue.overflowed = False
-            self._waker.look_at_all(Cause("resync", "the queue was full"))
+            self._waker.look_at_all(WakeCause("resync", "the queue was full"))
 
     # One pass.
 
@@ -214,20 +214,20 @@ class Loop:
         await self._not_tried(taken.key, failure)
         return failure.blame.replace(" ", "-"), failure.reason
 
-    async def _look(self, key: Key) -> Again:
+    async def _look(self, key: Key) -> ReconcileResult:
         """What the controller says, once it may look; or why it may not, or what it died of."""
         owner = self._kit.passing(key).owner
         if not await self._commit.sure(owner):
             why = "whether an earlier write was made is not known yet"
-            return Again(failure=Failure("OutcomeUnknown", why, "held"))
+            return ReconcileResult(failure=Failure("OutcomeUnknown", why, "held"))
         view = self._shared.caches.snapshot()
         lacking = unmet((OwnWrites(owner),), view, self._shared.written, now_s=loop_now_ns() / 1e9)
         if lacking:
-            return Again(failure=held(lacking))
+            return ReconcileResult(failure=held(lacking))
         self._shared.written.forget_seen(owner, view)
         return await self._reconciled(key)
 
-    async def _reconciled(self, key: Key) -> Again:
+    async def _reconciled(self, key: Key) -> ReconcileResult:
         try:
             async with asyncio.timeout(self._shared.pass_s_max) as limit:
                 return await self._controller.reconcile(key)
@@ -237,25 +237,27 @@ class Loop:
                 raise  # We are told to stop. Otherwise something inside was cancelled, and did not care.
             return self._died(key, error)
         except ApiError as error:
-            return Again(failure=_refused(error))
+            return ReconcileResult(failure=_refused(error))
         except TimeoutError as error:
             if not limit.expired():
                 return self._died(key, error)
-            return Again.failed("PassTimedOut", f"a pass took longer than {self._shared.pass_s_max:g} s")
+            return ReconcileResult.failed(
+                "PassTimedOut", f"a pass took longer than {self._shared.pass_s_max:g} s"
+            )
         except Exception as error:  # One object's trouble must not stop the others.
             return self._died(key, error)
 
-    def _died(self, key: Key, error: BaseException) -> Again:
+    def _died(self, key: Key, error: BaseException) -> ReconcileResult:
         stack = "".join(traceback.format_exception(error))
         self._shared.log.error(
             "reconcile died", controller=self.name, key="/".join(key), error=repr(error), stack=stack
         )
         self._commit.record_death(self._kit.passing(key), error, stack)
-        return Again.failed("InternalError", f"{type(error).__name__}: {error}")
+        return ReconcileResult.failed("InternalError", f"{type(error).__name__}: {error}")
 
     # What comes of it.
 
-    async def _went_well(self, key: Key, again: Again) -> None:
+    async def _went_well(self, key: Key, again: ReconcileResult) -> None:
         obj = self._primary_of(key)
         if obj is None:
             self._commit.forget(self._kit.passing(key).owner)
@@ -265,7 +267,7 @@ class Loop:
         self._told_ns.pop(key, None)
         self.queue.done(key)
         if again.after_s is not None:
-            self.queue.add_after(key, again.after_s, Cause("timer", again.why))
+            self.queue.add_after(key, again.after_s, WakeCause("timer", again.why))
 
     async def _failed(self, key: Key, failure: Failure) -> str:
         self._held.pop(key, None)
@@ -287,7 +289,7 @@ class Loop:
 
     async def _not_tried(self, key: Key, failure: Failure) -> None:
         """Held, or not sent: no attempt was made, and none is counted."""
-        waits = self._held.setdefault(key, Held(loop_now_ns()))
+        waits = self._held.setdefault(key, HeldKey(loop_now_ns()))
         waits.lacks = set(failure.lacks)
         held_s = (loop_now_ns() - waits.since_ns) / 1e9
         asks = failure.reason in ASKED_FOR
@@ -300,7 +302,7 @@ class Loop:
             await self._report(key, obj, failure, given_up=False)
         least_s = ASKING_S_MIN if asks else HELD_S_MIN
         pause_s = max(failure.retry_after_s, min(HELD_S_MAX, max(least_s, held_s)))
-        cause = Cause("freshness" if failure.blame == "held" else "retry", failure.reason)
+        cause = WakeCause("freshness" if failure.blame == "held" else "retry", failure.reason)
         self.queue.put_back(key, pause_s * (0.75 + self._rng.random() / 2), cause)
 
     def _answered(self, kind: str) -> None:
@@ -309,7 +311,7 @@ class Loop:
             if kind in waits.lacks:
                 waits.lacks.remove(kind)
                 if not waits.lacks:
-                    self.queue.add(key, Cause("freshness", f"{kind} is known to be new"))
+                    self.queue.add(key, WakeCause("freshness", f"{kind} is known to be new"))
 
     async def _report(self, key: Key, obj: Obj, failure: Failure | None, *, given_up: bool) -> None:
         """In the object's own conditions. What comes of the report changes nothing: it is said again."""

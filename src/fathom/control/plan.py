@@ -9,7 +9,7 @@ from __future__ import annotations
 import msgspec
 
 from fathom.cache.needs import Need, OwnWrites
-from fathom.control.owning import adopted, controller_of, orphaned, with_finalizer, without_finalizer
+from fathom.control.ownership import adopted, controller_of, orphaned, with_finalizer, without_finalizer
 from fathom.model.invariant import InvariantBroken
 from fathom.model.objects import Key, Obj, key_of, metadata, uid_of
 from fathom.model.resource import Resource

@@ -22,24 +22,24 @@ from fathom.cache.freshness import Probes
 from fathom.cache.indexes import Index
 from fathom.cache.metrics import counted, measure_caches
 from fathom.cache.observer import CacheObserver
-from fathom.cache.scope import Pace, Scope
-from fathom.cache.written import WriteLog
+from fathom.cache.own_writes import WriteLog
+from fathom.cache.scope import CacheScope, ListPace
+from fathom.control.api_connection import ApiConnection
 from fathom.control.breaker import Breaker, BreakerView
 from fathom.control.commit import PROBE_S, Commit
+from fathom.control.event_writer import EventChange, EventNews, EventWriter
 from fathom.control.health import ProcessHealth
 from fathom.control.kit import Kit
-from fathom.control.leading import Ends, Leading
-from fathom.control.lease import Standing, Term, Timing
+from fathom.control.leadership import Ends, Leading
+from fathom.control.lease import LeaderTerm, Standing, Timing
 from fathom.control.loop import Loop, LoopObserver, NoLoopObserver, Reconciler, Shared
 from fathom.control.metrics import LoopNumbers, measure_loops
-from fathom.control.pace import Rate
 from fathom.control.queue import NoQueueMetrics, QueueMetrics, WorkQueue
-from fathom.control.retry import Retry, Trouble
+from fathom.control.rate_limit import PaceRate
+from fathom.control.retry import Retry, RetryTrouble
 from fathom.control.signals import SignalPublisher
-from fathom.control.station import Station
-from fathom.control.telling import Change, News, Teller
 from fathom.control.waking import Waker
-from fathom.control.watches import Kind, Primary, Watch
+from fathom.control.watches import Primary, Watch, WatchedKind
 from fathom.metrics.families import Family
 from fathom.model.objects import Key
 from fathom.seams.process import Inside, NoEntry
@@ -51,14 +51,14 @@ class Controller(Protocol):
 
     name: str
     watches: tuple[Watch, ...]  # The first is the Primary.
-    # And `news`, a function of what it did, where people want to hear of that: see `telling`.
+    # And `news`, a function of what it did, where people want to hear of that: see `event_writer`.
     # And `measure`, a function of a snapshot that gives metrics' families: asked when somebody looks.
     # And `writes: tuple[Kind, ...]`, where there are kinds that it writes without watching them.
 
     def __call__(self, kit: Kit) -> Reconciler: ...
 
 
-class Settings(msgspec.Struct, frozen=True, kw_only=True):
+class ControllerSettings(msgspec.Struct, frozen=True, kw_only=True):
     """All that deciders see of how the process was started: it is on the tape."""
 
     controllers: tuple[str, ...] = ()  # module:Class
@@ -71,7 +71,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     bookmark_s: float = 1.0  # How often servers are asked to say how far they are.
     workers: int = 4
     retry: Retry = Retry()
-    rate: Rate | None = None  # Of passes, for each controller.
+    rate: PaceRate | None = None  # Of passes, for each controller.
     resync_s: float = 600.0
     drain_s: float = 10.0
     user_agent: str = "fathom-controllers"
@@ -87,19 +87,19 @@ class Watchers(msgspec.Struct, frozen=True):
     queues: Mapping[str, QueueMetrics] = {}  # By controller.
 
 
-class View(msgspec.Struct, frozen=True):
+class ControllerView(msgspec.Struct, frozen=True):
     """For people: where the process stands."""
 
     standing: Standing | None
     breaker: BreakerView
     waiting: dict[str, int]  # Controller -> keys in line.
     in_hand: dict[str, int]
-    troubles: dict[str, dict[str, Trouble]]  # Controller -> key -> what is wrong.
+    troubles: dict[str, dict[str, RetryTrouble]]  # Controller -> key -> what is wrong.
 
 
 def begin(inside: Inside) -> Controllers:
     """The entry: see `seams.process`."""
-    settings = msgspec.convert(inside.options, Settings)
+    settings = msgspec.convert(inside.options, ControllerSettings)
     controllers = [load_controller(name) for name in settings.controllers]
     running = Controllers(inside, controllers, settings)
     running.start()
@@ -120,7 +120,7 @@ class Controllers:
         self,
         inside: Inside,
         controllers: Sequence[Controller],
-        settings: Settings,
+        settings: ControllerSettings,
         *,
         watchers: Watchers = Watchers(),  # noqa: B008  # Frozen.
     ) -> None:
@@ -132,16 +132,16 @@ class Controllers:
         clock = inside.outside.clock
         observer, counts = counted(inside.metrics, watchers.caches)
         self.health = ProcessHealth(clock, caches=observer, loops=watchers.loops)
-        self._station = Station(inside, settings, answered=self.health.answered)
+        self._station = ApiConnection(inside, settings, answered=self.health.answered)
         self.caches = Caches(
             self._station.api(),
             streams=inside.streams,
             observer=self.health,
-            pace=Pace(resync=settings.resync_s, bookmark=settings.bookmark_s),
+            pace=ListPace(resync=settings.resync_s, bookmark=settings.bookmark_s),
         )
         for kind, indexes in watched(controllers):
             namespace = kind.namespace or (settings.namespace if kind.resource.namespaced else "")
-            scope = Scope(kind.resource, namespace, fields=settings.fields.get(kind.name, ""))
+            scope = CacheScope(kind.resource, namespace, fields=settings.fields.get(kind.name, ""))
             self.caches.add(kind.name, scope, indexes=indexes)
         self._wakers = {
             controller.name: Waker(controller.watches, primary_of(controller).kind, self.caches)
@@ -194,9 +194,9 @@ class Controllers:
         return self._station.breaker
 
     @property
-    def view(self) -> View:
+    def view(self) -> ControllerView:
         loops = self.loops
-        return View(
+        return ControllerView(
             self.standing,
             self.breaker.view,
             {loop.name: len(loop.queue) for loop in loops},
@@ -209,7 +209,7 @@ class Controllers:
 
     # Leading.
 
-    async def _work(self, term: Term | None, ends: Ends) -> bool:
+    async def _work(self, term: LeaderTerm | None, ends: Ends) -> bool:
         teller = self._teller()
         loop_ = asyncio.get_running_loop()
         telling = [loop_.create_task(teller.run())] if self._settings.events else []
@@ -246,22 +246,24 @@ class Controllers:
 
     # Making.
 
-    def _teller(self) -> Teller:
+    def _teller(self) -> EventWriter:
         inside = self._inside
         api = self._station.api()
-        return Teller(api, clock=inside.outside.clock, ids=inside.outside.ids)
+        return EventWriter(api, clock=inside.outside.clock, ids=inside.outside.ids)
 
-    def _publisher(self, term: Term | None) -> SignalPublisher:
+    def _publisher(self, term: LeaderTerm | None) -> SignalPublisher:
         api, clock = self._station.api(term), self._inside.outside.clock
         return SignalPublisher(api, self._settings.signals, self.health.raised, clock=clock)
 
-    def _tell(self, controller: Controller, teller: Teller, change: Change) -> None:
+    def _tell(self, controller: Controller, teller: EventWriter, change: EventChange) -> None:
         news = getattr(controller, "news", None)
         found = news(change) if news is not None and self._settings.events else None
-        for one in (found,) if isinstance(found, News) else found or ():
+        for one in (found,) if isinstance(found, EventNews) else found or ():
             teller.tell(f"fathom-{controller.name}", one)
 
-    def _loop(self, controller: Controller, term: Term | None, teller: Teller, probes: Probes) -> Loop:
+    def _loop(
+        self, controller: Controller, term: LeaderTerm | None, teller: EventWriter, probes: Probes
+    ) -> Loop:
         inside, settings, name = self._inside, self._settings, controller.name
         api = self._station.api(term)
         queue: WorkQueue[Key] = WorkQueue(
@@ -320,13 +322,13 @@ def primary_of(controller: Controller) -> Primary:
     return first
 
 
-def kinds_of(controller: Controller) -> list[Kind]:
+def kinds_of(controller: Controller) -> list[WatchedKind]:
     return [*(watch.kind for watch in controller.watches), *getattr(controller, "writes", ())]
 
 
-def watched(controllers: Sequence[Controller]) -> list[tuple[Kind, dict[str, Index]]]:
+def watched(controllers: Sequence[Controller]) -> list[tuple[WatchedKind, dict[str, Index]]]:
     """Each kind once, with the indexes that any of them wants."""
-    found: dict[str, tuple[Kind, dict[str, Index]]] = {}
+    found: dict[str, tuple[WatchedKind, dict[str, Index]]] = {}
     for controller in controllers:
         for watch in controller.watches:
             kind, indexes = found.setdefault(watch.kind.name, (watch.kind, {}))

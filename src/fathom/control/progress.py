@@ -10,7 +10,7 @@ Absent or False is well.
 
 from __future__ import annotations
 
-from fathom.control.again import Failure
+from fathom.control.reconcile_result import Failure
 from fathom.model.conditions import Status, conditions_of, find_condition, set_condition
 from fathom.model.objects import Obj, metadata
 

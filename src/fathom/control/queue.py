@@ -21,10 +21,10 @@ from typing import Generic, Protocol, TypeVar
 
 import msgspec
 
-from fathom.control.cause import UNSTATED, Cause
-from fathom.control.lines import Entry, Lines
-from fathom.control.pace import Pace, Rate
-from fathom.control.retry import Retry, Trouble, backoff_ns, next_trouble
+from fathom.control.cause import UNSTATED, WakeCause
+from fathom.control.fair_queue import FairQueue, FairQueueEntry
+from fathom.control.rate_limit import PaceLimit, PaceRate
+from fathom.control.retry import Retry, RetryTrouble, backoff_ns, next_trouble
 from fathom.model.invariant import InvariantBroken
 from fathom.seams.loop_clock import loop_now_ns
 
@@ -37,7 +37,7 @@ class Taken(msgspec.Struct, Generic[K], frozen=True):
     """A key in hand, and why."""
 
     key: K
-    cause: Cause  # The first that woke it.
+    cause: WakeCause  # The first that woke it.
     merged: int  # How many more wakes are served by this one.
     waited_ns: int
     priority: int
@@ -72,7 +72,7 @@ class NoQueueMetrics:
 
 class _Later(msgspec.Struct, frozen=True):
     when_ns: int
-    cause: Cause
+    cause: WakeCause
     priority: int
     timer: asyncio.TimerHandle
 
@@ -83,25 +83,25 @@ class WorkQueue(Generic[K]):
         rng: random.Random,
         *,
         retry: Retry = Retry(),  # noqa: B008  # Frozen.
-        rate: Rate | None = None,
+        rate: PaceRate | None = None,
         tenant_of: Callable[[K], str] = lambda key: "",
         metrics: QueueMetrics = NoQueueMetrics(),  # noqa: B008  # Stateless.
         keys_max: int = KEYS_MAX,
     ) -> None:
         self._rng = rng
         self._retry = retry
-        self._pace = Pace(rate) if rate else None
+        self._pace = PaceLimit(rate) if rate else None
         self._tenant_of = tenant_of
         self._metrics = metrics
         self._keys_max = keys_max
         self._order = count(1).__next__
         # A waiting key is in `_lines` exactly if it is not in hand; in hand it is dirty, and joins the line
         # when it is put down. So nobody works on a key twice at a time, and no wake is lost.
-        self._waiting: dict[K, Entry[K]] = {}
-        self._lines: Lines[K] = Lines()
+        self._waiting: dict[K, FairQueueEntry[K]] = {}
+        self._lines: FairQueue[K] = FairQueue()
         self._in_hand: dict[K, Taken[K]] = {}
         self._later: dict[K, _Later] = {}  # At most one timer a key: the earliest.
-        self._troubles: dict[K, Trouble] = {}  # Keys that failed and have not succeeded since.
+        self._troubles: dict[K, RetryTrouble] = {}  # Keys that failed and have not succeeded since.
         self._takers: deque[asyncio.Future[None]] = deque()  # Asleep; woken one for each key that comes.
         self._pacing: asyncio.TimerHandle | None = None  # Set while keys wait for the rate limit only.
         self._closed = False
@@ -113,7 +113,7 @@ class WorkQueue(Generic[K]):
 
     # Adding.
 
-    def add(self, key: K, cause: Cause = UNSTATED, *, priority: int = 0) -> bool:
+    def add(self, key: K, cause: WakeCause = UNSTATED, *, priority: int = 0) -> bool:
         """False if there was no room: see `overflowed`. Who waits already waits on, at the higher of the two
         priorities."""
         waiting = self._waiting.get(key)
@@ -122,7 +122,7 @@ class WorkQueue(Generic[K]):
             return True
         if not self._has_room(key):
             return False
-        entry = Entry(
+        entry = FairQueueEntry(
             key, tenant=self._tenant_of(key), priority=priority, order=self._order(),
             since_ns=loop_now_ns(), cause=cause,
         )  # fmt: skip
@@ -132,7 +132,7 @@ class WorkQueue(Generic[K]):
         self._metrics.added(len(self._lines))
         return True
 
-    def add_after(self, key: K, delay_s: float, cause: Cause = UNSTATED, *, priority: int = 0) -> bool:
+    def add_after(self, key: K, delay_s: float, cause: WakeCause = UNSTATED, *, priority: int = 0) -> bool:
         """The earliest of several delays counts."""
         if delay_s <= 0:
             return self.add(key, cause, priority=priority)
@@ -176,14 +176,16 @@ class WorkQueue(Generic[K]):
         message: str = "",
         intent: str = "",
         not_before_s: float = 0.0,
-    ) -> Trouble:
+    ) -> RetryTrouble:
         """To be tried again after a backoff, or given up. Either way it is not forgotten: `troubles` shows
         it until it succeeds. `not_before_s`: what the server asked for."""
         trouble = self.judge(key, reason=reason, message=message, intent=intent, not_before_s=not_before_s)
         self.retry(key, trouble)
         return trouble
 
-    def judge(self, key: K, *, reason: str, message: str, intent: str, not_before_s: float = 0.0) -> Trouble:
+    def judge(
+        self, key: K, *, reason: str, message: str, intent: str, not_before_s: float = 0.0
+    ) -> RetryTrouble:
         """One more failure of a key in hand, and what follows from it. Nothing happens yet: there is time to
         say so before it is put down."""
         before, now_ns = self._troubles.get(key), loop_now_ns()
@@ -199,7 +201,7 @@ class WorkQueue(Generic[K]):
             delay_ns=delay_ns, counts=counts,
         )  # fmt: skip
 
-    def retry(self, key: K, trouble: Trouble) -> None:
+    def retry(self, key: K, trouble: RetryTrouble) -> None:
         """Put down what failed, as judged."""
         taken = self._put_down(key)
         self._troubles[key] = trouble
@@ -208,9 +210,9 @@ class WorkQueue(Generic[K]):
         else:
             delay_s = max(0, trouble.next_ns - loop_now_ns()) / 1e9
             self._metrics.retried(trouble.reason, delay_s)
-            self.add_after(key, delay_s, Cause("retry", trouble.reason), priority=taken.priority)
+            self.add_after(key, delay_s, WakeCause("retry", trouble.reason), priority=taken.priority)
 
-    def put_back(self, key: K, delay_s: float, cause: Cause) -> None:
+    def put_back(self, key: K, delay_s: float, cause: WakeCause) -> None:
         """Neither well nor badly: it could not be tried. What went wrong before is remembered as it was."""
         taken = self._put_down(key)
         self.add_after(key, delay_s, cause, priority=taken.priority)
@@ -235,11 +237,11 @@ class WorkQueue(Generic[K]):
         """Who would be taken in which order, for people."""
         return [entry.key for entry in self._lines]
 
-    def trouble(self, key: K) -> Trouble | None:
+    def trouble(self, key: K) -> RetryTrouble | None:
         return self._troubles.get(key)
 
     @property
-    def troubles(self) -> dict[K, Trouble]:
+    def troubles(self) -> dict[K, RetryTrouble]:
         """Oldest first."""
         return dict(self._troubles)
 
@@ -271,7 +273,7 @@ class WorkQueue(Generic[K]):
         self._metrics.overflowed()
         return False
 
-    def _merge(self, waiting: Entry[K], priority: int) -> None:
+    def _merge(self, waiting: FairQueueEntry[K], priority: int) -> None:
         waiting.merged += 1
         if priority <= waiting.priority:
             return
@@ -280,7 +282,7 @@ class WorkQueue(Generic[K]):
         else:
             self._lines.raise_to(waiting, priority)
 
-    def _join(self, entry: Entry[K]) -> None:
+    def _join(self, entry: FairQueueEntry[K]) -> None:
         self._lines.push(entry)
         self._wake()
 
@@ -304,7 +306,7 @@ class WorkQueue(Generic[K]):
         self._metrics.taken(len(self._lines), waited_ns / 1e9)
         return taken
 
-    def _is_paced(self, pace: Pace, now_ns: int) -> bool:
+    def _is_paced(self, pace: PaceLimit, now_ns: int) -> bool:
         """Whether the rate limit says to wait; then one timer wakes one taker when it no longer does."""
         wait_ns = pace.wait_ns(now_ns)
         if wait_ns == 0:

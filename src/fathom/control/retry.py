@@ -28,7 +28,7 @@ class Retry(msgspec.Struct, frozen=True):
 FOREVER = Retry(attempts_max=2**62, deadline_s=float("inf"))
 
 
-class Trouble(msgspec.Struct, frozen=True):
+class RetryTrouble(msgspec.Struct, frozen=True):
     """What is known of a key that keeps failing. It ends with the first success, or with a new intent."""
 
     intent: str  # What was being attempted (an object's UID and generation): another one starts anew.
@@ -50,7 +50,7 @@ def backoff_ns(policy: Retry, attempts: int, rng: random.Random) -> int:
 
 def next_trouble(
     policy: Retry,
-    before: Trouble | None,
+    before: RetryTrouble | None,
     *,
     intent: str,
     reason: str,
@@ -58,11 +58,11 @@ def next_trouble(
     now_ns: int,
     delay_ns: int,
     counts: bool = True,
-) -> Trouble:
+) -> RetryTrouble:
     """One more failure. Who has given up on an intent does not start again with the same one."""
     if before is not None and before.intent != intent:
         before = None
     attempts = before.attempts + counts if before else 1
     since_ns = before.since_ns if before else now_ns
     over = attempts >= policy.attempts_max or now_ns + delay_ns - since_ns > policy.deadline_s * 1e9
-    return Trouble(intent, attempts, since_ns, reason, message, None if over else now_ns + delay_ns)
+    return RetryTrouble(intent, attempts, since_ns, reason, message, None if over else now_ns + delay_ns)

@@ -7,10 +7,10 @@ from collections.abc import Iterable, Sequence
 from functools import partial
 
 from fathom.cache.caches import Caches
-from fathom.control.cause import Cause
+from fathom.control.cause import WakeCause
 from fathom.control.progress import is_only_progress
 from fathom.control.queue import WorkQueue
-from fathom.control.watches import Kind, Primary, Watch
+from fathom.control.watches import Primary, Watch, WatchedKind
 from fathom.model.objects import Key, Obj, key_of, metadata
 
 # Looking at everything again, at the start and now and then, must not hold up what has changed.
@@ -21,17 +21,17 @@ class Waker:
     """Lives as long as the caches do; `queue` only while somebody leads. Standing by, nothing is queued: who
     begins to lead looks at everything."""
 
-    def __init__(self, watches: Sequence[Watch], primary: Kind, caches: Caches) -> None:
+    def __init__(self, watches: Sequence[Watch], primary: WatchedKind, caches: Caches) -> None:
         self._watches = watches
         self._primary = primary
         self._caches = caches
         self.queue: WorkQueue[Key] | None = None
         self._rest: deque[Key] = deque()  # Of a look at everything: who did not fit into the line yet.
-        self._cause = Cause("start")
+        self._cause = WakeCause("start")
         for watch in watches:
             caches.on_change(watch.kind.name, partial(self._changed, watch))
 
-    def look_at_all(self, cause: Cause) -> None:
+    def look_at_all(self, cause: WakeCause) -> None:
         """Every primary, and every one that somebody names as its owner, there or not: what it left behind is
         found by whom it belongs to. As many at a time as the line has room for; `go_on` brings the rest."""
         view = self._caches.snapshot()
@@ -54,7 +54,7 @@ class Waker:
         if self.queue is None:
             return
         if before is after and after is not None:
-            self._add(self._keys(watch, after), Cause("resync"), BACKGROUND)
+            self._add(self._keys(watch, after), WakeCause("resync"), BACKGROUND)
             return
         if (
             isinstance(watch, Primary)
@@ -70,15 +70,15 @@ class Waker:
     def _keys(self, watch: Watch, obj: Obj) -> Iterable[Key]:
         return watch.keys(obj, self._caches.snapshot, self._primary)
 
-    def _add(self, keys: Iterable[Key], cause: Cause, priority: int) -> None:
+    def _add(self, keys: Iterable[Key], cause: WakeCause, priority: int) -> None:
         if self.queue is not None:
             for key in keys:
                 self.queue.add(key, cause, priority=priority)
 
 
-def _event(watch: Watch, before: Obj | None, after: Obj | None) -> Cause:
+def _event(watch: Watch, before: Obj | None, after: Obj | None) -> WakeCause:
     obj = after if after is not None else before
     assert obj is not None
     what = "added" if before is None else "deleted" if after is None else "changed"
     path = "/".join(part for part in key_of(obj) if part)
-    return Cause("event", f"{watch.kind.name} {path} {what} at {metadata(obj).get('resourceVersion')}")
+    return WakeCause("event", f"{watch.kind.name} {path} {what} at {metadata(obj).get('resourceVersion')}")

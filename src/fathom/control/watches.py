@@ -12,12 +12,12 @@ import msgspec
 from fathom.cache.indexes import STANDARD, Index
 from fathom.cache.snapshot import Snapshot
 from fathom.client.api import Resource, own_resource
-from fathom.control.owning import controller_of
+from fathom.control.ownership import controller_of
 from fathom.kinds.definition import KindDefinition
 from fathom.model.objects import Key, Obj, key_of
 
 
-class Kind(msgspec.Struct, frozen=True):
+class WatchedKind(msgspec.Struct, frozen=True):
     """A kind as plans and snapshots name it, and where the API has it."""
 
     name: str
@@ -30,13 +30,13 @@ class Kind(msgspec.Struct, frozen=True):
         return f"{group}/{version}" if group else version
 
 
-def core(name: str, plural: str, *, namespaced: bool = True) -> Kind:
-    return Kind(name, Resource("", "v1", plural, namespaced))
+def core(name: str, plural: str, *, namespaced: bool = True) -> WatchedKind:
+    return WatchedKind(name, Resource("", "v1", plural, namespaced))
 
 
-def own(definition: KindDefinition) -> Kind:
+def own(definition: KindDefinition) -> WatchedKind:
     """A kind of fathom's own, from its file in `fathom.kinds`."""
-    return Kind(definition.kind, own_resource(definition))
+    return WatchedKind(definition.kind, own_resource(definition))
 
 
 CONFIG_MAP = core("ConfigMap", "configmaps")
@@ -45,13 +45,13 @@ NODE = core("Node", "nodes", namespaced=False)
 POD = core("Pod", "pods")
 SECRET = core("Secret", "secrets")
 SERVICE = core("Service", "services")
-DEPLOYMENT = Kind("Deployment", Resource("apps", "v1", "deployments"))
-REPLICA_SET = Kind("ReplicaSet", Resource("apps", "v1", "replicasets"))
-AUTOSCALER = Kind("HorizontalPodAutoscaler", Resource("autoscaling", "v2", "horizontalpodautoscalers"))
-JOB = Kind("Job", Resource("batch", "v1", "jobs"))
+DEPLOYMENT = WatchedKind("Deployment", Resource("apps", "v1", "deployments"))
+REPLICA_SET = WatchedKind("ReplicaSet", Resource("apps", "v1", "replicasets"))
+AUTOSCALER = WatchedKind("HorizontalPodAutoscaler", Resource("autoscaling", "v2", "horizontalpodautoscalers"))
+JOB = WatchedKind("Job", Resource("batch", "v1", "jobs"))
 EVENT = core("Event", "events")
-DISRUPTION_BUDGET = Kind("PodDisruptionBudget", Resource("policy", "v1", "poddisruptionbudgets"))
-LEASE = Kind("Lease", Resource("coordination.k8s.io", "v1", "leases"))
+DISRUPTION_BUDGET = WatchedKind("PodDisruptionBudget", Resource("policy", "v1", "poddisruptionbudgets"))
+LEASE = WatchedKind("Lease", Resource("coordination.k8s.io", "v1", "leases"))
 
 
 def _standard() -> Mapping[str, Index]:
@@ -66,21 +66,21 @@ Concerns = Callable[[Obj, View], Iterable[Key]]
 class Primary(msgspec.Struct, frozen=True):
     """The kind whose keys are reconciled. `conditions`: its status may say how reconciling goes."""
 
-    kind: Kind
+    kind: WatchedKind
     conditions: bool = True
     indexes: Mapping[str, Index] = msgspec.field(default_factory=_standard)
 
-    def keys(self, obj: Obj, view: View, primary: Kind) -> Iterable[Key]:
+    def keys(self, obj: Obj, view: View, primary: WatchedKind) -> Iterable[Key]:
         return (key_of(obj),)
 
 
 class OwnedBy(msgspec.Struct, frozen=True):
     """Children: a change of one concerns the primary that controls it."""
 
-    kind: Kind
+    kind: WatchedKind
     indexes: Mapping[str, Index] = msgspec.field(default_factory=_standard)
 
-    def keys(self, obj: Obj, view: View, primary: Kind) -> Iterable[Key]:
+    def keys(self, obj: Obj, view: View, primary: WatchedKind) -> Iterable[Key]:
         reference = controller_of(obj)
         if reference is None or reference.get("kind") != primary.name:
             return ()
@@ -93,11 +93,11 @@ class OwnedBy(msgspec.Struct, frozen=True):
 class Related(msgspec.Struct, frozen=True):
     """Any other kind: `concerns` says which primaries a change of one concerns. None: it is only read."""
 
-    kind: Kind
+    kind: WatchedKind
     concerns: Concerns | None = None
     indexes: Mapping[str, Index] = msgspec.field(default_factory=_standard)
 
-    def keys(self, obj: Obj, view: View, primary: Kind) -> Iterable[Key]:
+    def keys(self, obj: Obj, view: View, primary: WatchedKind) -> Iterable[Key]:
         return self.concerns(obj, view) if self.concerns is not None else ()
 
 

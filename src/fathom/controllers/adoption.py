@@ -7,8 +7,8 @@ from collections.abc import Iterable
 from fathom.cache.indexes import STANDARD
 from fathom.cache.snapshot import Snapshot
 from fathom.control.kit import Kit
-from fathom.control.owning import Claims, claims, controller_of
-from fathom.control.watches import Concerns, Kind, View
+from fathom.control.ownership import OwnerClaims, claims, controller_of
+from fathom.control.watches import Concerns, View, WatchedKind
 from fathom.controllers.pod_states import ORPHANS, by_orphan
 from fathom.model.objects import Key, Obj, is_deleting, key_of, labels_of, metadata, uid_of
 from fathom.model.selectors import LabelSelector
@@ -24,7 +24,7 @@ def selector_of(owner: Obj) -> LabelSelector:
         return LabelSelector.from_object(None)
 
 
-def owner_key(child: Obj, kind: Kind) -> Key | None:
+def owner_key(child: Obj, kind: WatchedKind) -> Key | None:
     """The owner of this kind that controls it."""
     reference = controller_of(child)
     if reference is None or reference.get("kind") != kind.name:
@@ -34,7 +34,7 @@ def owner_key(child: Obj, kind: Kind) -> Key | None:
     return Key(str(metadata(child).get("namespace")), str(reference.get("name")))
 
 
-def concerned(kind: Kind) -> Concerns:
+def concerned(kind: WatchedKind) -> Concerns:
     """A child concerns the owner that controls it; one that is nobody's, all who would have it."""
 
     def keys(child: Obj, view: View) -> Iterable[Key]:
@@ -50,7 +50,7 @@ def concerned(kind: Kind) -> Concerns:
     return keys
 
 
-def claims_of(view: Snapshot, kind: str, owner: Obj) -> Claims:
+def claims_of(view: Snapshot, kind: str, owner: Obj) -> OwnerClaims:
     """`kind`: of the children."""
     namespace, uid, selector = key_of(owner).namespace, uid_of(owner), selector_of(owner)
     orphans = [
@@ -59,7 +59,7 @@ def claims_of(view: Snapshot, kind: str, owner: Obj) -> Claims:
     return claims(owner, [*view.owned(kind, uid), *orphans], lambda child: selector.matches(labels_of(child)))
 
 
-async def may_adopt(kit: Kit, kind: Kind, children: str, key: Key) -> bool:
+async def may_adopt(kit: Kit, kind: WatchedKind, children: str, key: Key) -> bool:
     """An owner that has gone must adopt nobody: the collector would take what it adopted. Its cache may not
     know, so the server is asked, but only where there is somebody to adopt."""
     view = kit.snapshot()

@@ -8,8 +8,8 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import ClassVar
 
-from fathom.control.again import Again
 from fathom.control.kit import Kit
+from fathom.control.reconcile_result import ReconcileResult
 from fathom.control.watches import NAMESPACE, NODE, POD, Primary, Related, Watch
 from fathom.model.conditions import is_true
 from fathom.model.objects import Key, Obj, lookup
@@ -47,15 +47,15 @@ class ClusterSummary:
         self._seen: tuple[int, int] = (0, 0)
         self._said: dict[str, int] = {}
 
-    async def reconcile(self, key: Key) -> Again:
+    async def reconcile(self, key: Key) -> ReconcileResult:
         if key != ANCHOR:
-            return Again.never()
+            return ReconcileResult.never()
         view = self._kit.snapshot()
         seen = (view.revision("Node"), view.revision("Pod"))
         if seen != self._seen:
             self._seen = seen
             self._say(summary(view.list("Node"), view.list("Pod")))
-        return Again.in_s(EVERY_S, "to say how the cluster stands")
+        return ReconcileResult.in_s(EVERY_S, "to say how the cluster stands")
 
     def _say(self, found: dict[str, int]) -> None:
         if found != self._said:

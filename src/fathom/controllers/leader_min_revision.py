@@ -12,13 +12,13 @@ from __future__ import annotations
 
 from fathom.cache.needs import AtLeast, Need
 from fathom.control.kit import Kit
-from fathom.control.watches import Kind
+from fathom.control.watches import WatchedKind
 
 
 class LeaderMinRevision:
     """One per controller, and so per term: controllers are made anew for each."""
 
-    def __init__(self, kit: Kit, *kinds: Kind) -> None:
+    def __init__(self, kit: Kit, *kinds: WatchedKind) -> None:
         self._kit = kit
         self._kinds = kinds
         self._revision = kit.floor  # Of the store, when the term began or at some moment after that.

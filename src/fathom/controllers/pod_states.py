@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from functools import lru_cache
 
-from fathom.control.owning import controller_of
+from fathom.control.ownership import controller_of
 from fathom.model.conditions import conditions_of, find_condition
 from fathom.model.objects import Obj, is_deleting, lookup, metadata
 from fathom.model.reasons import is_rejection

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from fathom.control.again import Failure
+from fathom.control.reconcile_result import Failure
 from fathom.model.conditions import (
     PODS_REFUSED,
     conditions_of,

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from fathom.client.outcomes import Committed, Rejected
 from fathom.control.commit import NOT_SENT
+from fathom.control.event_writer import WARNING, EventChange, EventNews
 from fathom.control.plan import Create, Delete, Patch, WriteStatus
-from fathom.control.telling import WARNING, Change, News
-from fathom.control.watches import AUTOSCALER, DEPLOYMENT, JOB, NODE, POD, REPLICA_SET, Kind
+from fathom.control.watches import AUTOSCALER, DEPLOYMENT, JOB, NODE, POD, REPLICA_SET, WatchedKind
 from fathom.model.conditions import conditions_of, find_condition
 from fathom.model.objects import Obj, key_of, lookup, metadata
 
@@ -14,11 +14,11 @@ from fathom.model.objects import Obj, key_of, lookup, metadata
 NO_NEWS = NOT_SENT | {"AlreadyExists"}
 
 
-def of_replica_set(change: Change) -> News | None:
+def of_replica_set(change: EventChange) -> EventNews | None:
     return _of_pods(REPLICA_SET, change)
 
 
-def of_deployment(change: Change) -> News | None:
+def of_deployment(change: EventChange) -> EventNews | None:
     """Who grew or shrank, from what to what; and a return to an older revision."""
     action = change.action
     if not isinstance(change.outcome, Committed):
@@ -33,19 +33,19 @@ def of_deployment(change: Change) -> News | None:
         after = lookup(action.patch, "spec", "replicas")
         return _scaled(change.subject, action.target.key.name, _size(before), after)
     if action.target.kind == DEPLOYMENT.name and lookup(action.patch, "spec", "template"):
-        return News(DEPLOYMENT, change.subject, "DeploymentRollback", f"Rolled {change.why}", WARNING)
+        return EventNews(DEPLOYMENT, change.subject, "DeploymentRollback", f"Rolled {change.why}", WARNING)
     return None
 
 
-def _not_made(change: Change) -> News | None:
+def _not_made(change: EventChange) -> EventNews | None:
     action, outcome = change.action, change.outcome
     if not isinstance(action, Create) or not isinstance(outcome, Rejected) or outcome.reason in NO_NEWS:
         return None
     words = f'Failed to create new replica set "{key_of(action.obj).name}": {outcome.message}'
-    return News(DEPLOYMENT, change.subject, "ReplicaSetCreateError", words, WARNING)
+    return EventNews(DEPLOYMENT, change.subject, "ReplicaSetCreateError", words, WARNING)
 
 
-def of_job(change: Change) -> News | None:
+def of_job(change: EventChange) -> EventNews | None:
     action = change.action
     if not (isinstance(action, Patch | WriteStatus) and action.target.kind == JOB.name):
         return _of_pods(JOB, change)
@@ -60,7 +60,7 @@ def of_job(change: Change) -> News | None:
     return None
 
 
-def of_autoscaler(change: Change) -> News | None:
+def of_autoscaler(change: EventChange) -> EventNews | None:
     """It was the target that was changed; who reads of it looks at the autoscaler."""
     action = change.action
     if not isinstance(action, Patch):
@@ -69,14 +69,16 @@ def of_autoscaler(change: Change) -> News | None:
         return _unable(change, action.patch.get("status") or {})
     size, reason = lookup(action.patch, "spec", "replicas"), change.because
     if isinstance(change.outcome, Committed):
-        return News(AUTOSCALER, change.subject, "SuccessfulRescale", f"New size: {size}; reason: {reason}")
+        return EventNews(
+            AUTOSCALER, change.subject, "SuccessfulRescale", f"New size: {size}; reason: {reason}"
+        )
     if isinstance(change.outcome, Rejected) and change.outcome.reason not in NOT_SENT:
         words = f"New size: {size}; reason: {reason}; error: {change.outcome.message}"
-        return News(AUTOSCALER, change.subject, "FailedRescale", words, WARNING)
+        return EventNews(AUTOSCALER, change.subject, "FailedRescale", words, WARNING)
     return None
 
 
-def _unable(change: Change, status: Obj) -> News | None:
+def _unable(change: EventChange, status: Obj) -> EventNews | None:
     """What keeps it from its work, when that is new: no such target, no metrics."""
     before = {str(one.get("type")): one for one in conditions_of(change.subject)}
     for type_ in ("AbleToScale", "ScalingActive"):
@@ -86,11 +88,11 @@ def _unable(change: Change, status: Obj) -> News | None:
         known = before.get(type_) or {}
         if (known.get("status"), known.get("reason")) != ("False", said.get("reason")):
             words = change.because or str(said.get("message"))
-            return News(AUTOSCALER, change.subject, str(said.get("reason")), words, WARNING)
+            return EventNews(AUTOSCALER, change.subject, str(said.get("reason")), words, WARNING)
     return None
 
 
-def of_node(change: Change) -> News | None:
+def of_node(change: EventChange) -> EventNews | None:
     """That it is heard no more. (That it is ready it says itself.)"""
     action = change.action
     if not isinstance(action, WriteStatus | Patch) or not isinstance(change.outcome, Committed):
@@ -100,10 +102,10 @@ def of_node(change: Change) -> News | None:
     if ready is None or ready.get("status") == "True" or _statuses(change.subject).get("Ready") != "True":
         return None
     name = key_of(change.subject).name
-    return News(NODE, change.subject, "NodeNotReady", f"Node {name} status is now: NodeNotReady")
+    return EventNews(NODE, change.subject, "NodeNotReady", f"Node {name} status is now: NodeNotReady")
 
 
-def of_eviction(change: Change) -> News | None:
+def of_eviction(change: EventChange) -> EventNews | None:
     action = change.action
     if not isinstance(action, Delete) or not isinstance(change.outcome, Committed):
         return None
@@ -111,27 +113,27 @@ def of_eviction(change: Change) -> News | None:
     if pod is None:
         return None
     where = "/".join(action.target.key)
-    return News(POD, pod, "TaintManagerEviction", f"Marking for deletion Pod {where}: {change.why}")
+    return EventNews(POD, pod, "TaintManagerEviction", f"Marking for deletion Pod {where}: {change.why}")
 
 
-def _of_pods(kind: Kind, change: Change) -> News | None:
+def _of_pods(kind: WatchedKind, change: EventChange) -> EventNews | None:
     action, outcome, owner = change.action, change.outcome, change.subject
     if isinstance(action, Create) and action.kind == POD.name:
         if isinstance(outcome, Committed):
-            return News(kind, owner, "SuccessfulCreate", f"Created pod: {key_of(action.obj).name}")
+            return EventNews(kind, owner, "SuccessfulCreate", f"Created pod: {key_of(action.obj).name}")
         if isinstance(outcome, Rejected) and outcome.reason not in NO_NEWS:
-            return News(kind, owner, "FailedCreate", f"Error creating: {outcome.message}", WARNING)
+            return EventNews(kind, owner, "FailedCreate", f"Error creating: {outcome.message}", WARNING)
     if isinstance(action, Delete) and action.target.kind == POD.name and isinstance(outcome, Committed):
-        return News(kind, owner, "SuccessfulDelete", f"Deleted pod: {action.target.key.name}")
+        return EventNews(kind, owner, "SuccessfulDelete", f"Deleted pod: {action.target.key.name}")
     return None
 
 
-def _scaled(deployment: Obj, name: str, before: int, after: object) -> News | None:
+def _scaled(deployment: Obj, name: str, before: int, after: object) -> EventNews | None:
     if not isinstance(after, int) or after == before:
         return None
     way = "up" if after > before else "down"
     words = f"Scaled {way} replica set {name} from {before} to {after}"
-    return News(DEPLOYMENT, deployment, "ScalingReplicaSet", words)
+    return EventNews(DEPLOYMENT, deployment, "ScalingReplicaSet", words)
 
 
 def _size(replica_set: Obj) -> int:
@@ -142,18 +144,18 @@ def _statuses(obj: Obj) -> dict[str, str]:
     return {str(one.get("type")): str(one.get("status")) for one in conditions_of(obj)}
 
 
-def _failed(job: Obj, condition: Obj) -> News:
-    return News(JOB, job, str(condition.get("reason")), str(condition.get("message")), WARNING)
+def _failed(job: Obj, condition: Obj) -> EventNews:
+    return EventNews(JOB, job, str(condition.get("reason")), str(condition.get("message")), WARNING)
 
 
-def _completed(job: Obj, condition: Obj) -> News:
-    return News(JOB, job, "Completed", "Job completed")
+def _completed(job: Obj, condition: Obj) -> EventNews:
+    return EventNews(JOB, job, "Completed", "Job completed")
 
 
-def _suspended(job: Obj, condition: Obj) -> News:
+def _suspended(job: Obj, condition: Obj) -> EventNews:
     if condition.get("status") == "True":
-        return News(JOB, job, "Suspended", "Job suspended")
-    return News(JOB, job, "Resumed", "Job resumed")
+        return EventNews(JOB, job, "Suspended", "Job suspended")
+    return EventNews(JOB, job, "Resumed", "Job resumed")
 
 
 _OF_JOBS = {"Failed": _failed, "Complete": _completed, "Suspended": _suspended}

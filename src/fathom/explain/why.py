@@ -12,7 +12,7 @@ from typing import Literal
 import msgspec
 import numpy as np
 
-from fathom.model.decision import Decision, Kept, Rejection, Seen
+from fathom.model.decision import Decision, KeptDecision, Rejection, SeenVersions
 from fathom.model.objects import Obj, key_of, lookup, metadata
 from fathom.model.times import timestamp
 from fathom.model.well_known import DECISION_ANNOTATION
@@ -27,7 +27,7 @@ REFUSED = frozenset({"conflict", "rejected"})
 State = Literal["scheduled", "unschedulable", "gated", "waiting", "finished", "gone"]
 
 
-class Group(msgspec.Struct, frozen=True):
+class NodeGroup(msgspec.Struct, frozen=True):
     """Nodes that were kept from the pod for one reason."""
 
     reason: str
@@ -35,7 +35,7 @@ class Group(msgspec.Struct, frozen=True):
     nodes: tuple[str, ...]
 
 
-class Change(msgspec.Struct, frozen=True):
+class ExplainedChange(msgspec.Struct, frozen=True):
     """What would admit the pod, by whom it can be made, and how many nodes it would open."""
 
     what: str
@@ -56,7 +56,7 @@ class Used(msgspec.Struct, frozen=True):
     changed: int = 0  # The newest of any object of the kind: beyond `used`, it was decided without it.
 
 
-class Attempt(msgspec.Struct, frozen=True):
+class ExplainedAttempt(msgspec.Struct, frozen=True):
     """The last decision on record."""
 
     id: str
@@ -81,7 +81,7 @@ class Now(msgspec.Struct, frozen=True):
 
     node: str | None
     message: str
-    groups: tuple[Group, ...] = ()
+    groups: tuple[NodeGroup, ...] = ()
     differs: bool = False  # From what is on record.
 
 
@@ -93,10 +93,10 @@ class Why(msgspec.Struct, frozen=True, kw_only=True):
     schedulable: bool
     node: str = ""
     decisive: str = ""  # The rule.
-    change: Change | None = None
-    attempt: Attempt | None = None  # None: nothing on record.
+    change: ExplainedChange | None = None
+    attempt: ExplainedAttempt | None = None  # None: nothing on record.
     attempts: int = 0
-    groups: tuple[Group, ...] = ()
+    groups: tuple[NodeGroup, ...] = ()
     queue: tuple[int, int] | None = None  # In line, when the last attempt took it: which, of how many.
     freshness: tuple[Used, ...] = ()
     now: Now | None = None
@@ -104,25 +104,25 @@ class Why(msgspec.Struct, frozen=True, kw_only=True):
     rejected: tuple[Rejection, ...] = ()  # The rules in its way now, the decisive one first.
 
 
-class Reached(msgspec.Struct, frozen=True):
+class ReachedStage(msgspec.Struct, frozen=True):
     """One kind as it was listed."""
 
     revision: int  # Of the list.
     changed: int = 0  # Of its newest object. A kind that is quiet is older than the list.
 
 
-class Evidence(msgspec.Struct, frozen=True, kw_only=True):
+class WhyEvidence(msgspec.Struct, frozen=True, kw_only=True):
     """What the answer is made from."""
 
     pod: Obj
-    kept: tuple[Kept, ...]  # Decisions about this pod's UID, oldest first.
+    kept: tuple[KeptDecision, ...]  # Decisions about this pod's UID, oldest first.
     reasons: Mapping[str, str] | None  # Of the last one: node -> reason.
-    latest: Mapping[str, Reached]
+    latest: Mapping[str, ReachedStage]
     now_ns: int
     heard: bool = True  # Whether anything of the scheduler that the pod names is on record.
 
 
-def explain_gone(name: str, kept: Sequence[Kept], reasons: Mapping[str, str] | None) -> Why:
+def explain_gone(name: str, kept: Sequence[KeptDecision], reasons: Mapping[str, str] | None) -> Why:
     """Of a pod that is not there any more: what is on record about the last one of this name."""
     last = kept[-1]
     same = [one for one in kept if one.decision.subject.uid == last.decision.subject.uid]
@@ -142,7 +142,7 @@ def explain_gone(name: str, kept: Sequence[Kept], reasons: Mapping[str, str] | N
     )
 
 
-def explain_pod(evidence: Evidence, known: ClusterView) -> Why:
+def explain_pod(evidence: WhyEvidence, known: ClusterView) -> Why:
     pod = evidence.pod
     view = known.view(pod)
     last = evidence.kept[-1] if evidence.kept else None
@@ -187,15 +187,17 @@ def explain_pod(evidence: Evidence, known: ClusterView) -> Why:
     )
 
 
-def _smallest(view: PodView, known: ClusterView, context: PlacementContext) -> Change | None:
+def _smallest(view: PodView, known: ClusterView, context: PlacementContext) -> ExplainedChange | None:
     if view.shape.gates:
-        return Change(f"remove the scheduling gates {', '.join(view.shape.gates)}", OWNER, "SchedulingGates")
+        return ExplainedChange(
+            f"remove the scheduling gates {', '.join(view.shape.gates)}", OWNER, "SchedulingGates"
+        )
     if leaving := _leaving(view, known):
         names = ", ".join(leaving)
         text = f"wait until {names} has left {view.nominated}, where room is made for it"
-        return Change(text, "time", "NodeResourcesFit", 1)
+        return ExplainedChange(text, "time", "NodeResourcesFit", 1)
     found = remedies(view.shape, known.table, context, known.decider.rules)
-    return Change(found[0].change, found[0].by, found[0].rule, found[0].nodes) if found else None
+    return ExplainedChange(found[0].change, found[0].by, found[0].rule, found[0].nodes) if found else None
 
 
 def _leaving(view: PodView, known: ClusterView) -> list[str]:
@@ -213,7 +215,7 @@ def _state(view: PodView, placement: Placement) -> State:
     return "waiting" if placement.node is not None else "unschedulable"
 
 
-def _placed_line(name: str, view: PodView, pod: Obj, last: Kept | None) -> str:
+def _placed_line(name: str, view: PodView, pod: Obj, last: KeptDecision | None) -> str:
     where = f"pod {name} is on {view.node}" if view.node else f"pod {name} has finished"
     if last is None or last.decision.node != view.node:
         by = (metadata(pod).get("annotations") or {}).get(DECISION_ANNOTATION)
@@ -231,7 +233,7 @@ def _fitting(decision: Decision) -> int:
 
 
 def _waiting_line(
-    name: str, placement: Placement, decisive: str, change: Change | None, evidence: Evidence
+    name: str, placement: Placement, decisive: str, change: ExplainedChange | None, evidence: WhyEvidence
 ) -> str:
     if placement.node is not None:
         before = _failed(evidence.kept[-1] if evidence.kept else None)
@@ -243,7 +245,7 @@ def _waiting_line(
     return f"pod {name} is not schedulable: {message}. Decisive: {decisive}{admits}"
 
 
-def _awaited(evidence: Evidence) -> str:
+def _awaited(evidence: WhyEvidence) -> str:
     if evidence.heard:
         return "its turn"
     return f"scheduler {scheduler_of(evidence.pod)!r}, of which nothing is on record here"
@@ -253,7 +255,7 @@ def scheduler_of(pod: Obj) -> str:
     return str(lookup(pod, "spec", "schedulerName") or "default-scheduler")
 
 
-def _failed(last: Kept | None) -> str:
+def _failed(last: KeptDecision | None) -> str:
     if last is None:
         return ""
     if last.decision.verdict == "unschedulable":
@@ -262,13 +264,13 @@ def _failed(last: Kept | None) -> str:
     return f", though its last binding was refused ({refused.message})" if refused is not None else ""
 
 
-def _attempt(kept: Sequence[Kept]) -> Attempt:
+def _attempt(kept: Sequence[KeptDecision]) -> ExplainedAttempt:
     """The last of them. Who was asked to leave for a pod has been so before it could be placed."""
     decision, outcomes = kept[-1].decision, kept[-1].outcomes
     outcome = outcomes[-1] if outcomes else None
     at = f" at {outcome.revision}" if outcome is not None and outcome.revision else ""
     said = "" if outcome is None else f"{outcome.result}{at}"
-    return Attempt(
+    return ExplainedAttempt(
         id=decision.id,
         time=timestamp(decision.time_ns),
         verdict=decision.verdict,
@@ -292,13 +294,13 @@ def _considered(one: object) -> str:
     return f"{name}{f' at {revision}' if revision else ''}{', decisive' if decisive else ''}"
 
 
-def _groups(reasons: Mapping[str, str]) -> tuple[Group, ...]:
+def _groups(reasons: Mapping[str, str]) -> tuple[NodeGroup, ...]:
     nodes: dict[str, list[str]] = {}
     for node, reason in reasons.items():
         if reason:
             nodes.setdefault(reason, []).append(node)
     ordered = sorted(nodes.items(), key=lambda one: (-len(one[1]), one[0]))
-    return tuple(Group(reason, len(names), tuple(sorted(names))) for reason, names in ordered)
+    return tuple(NodeGroup(reason, len(names), tuple(sorted(names))) for reason, names in ordered)
 
 
 def reasons_of(placement: Placement, known: ClusterView) -> dict[str, str]:
@@ -317,7 +319,7 @@ def _text(reason: Reason) -> str:
     return f"{reason.rule}: {', '.join(reason.texts)}"
 
 
-def _now(placement: Placement, known: ClusterView, last: Kept | None) -> Now:
+def _now(placement: Placement, known: ClusterView, last: KeptDecision | None) -> Now:
     groups = _groups(reasons_of(placement, known))
     if last is None:
         return Now(placement.node, placement.message, groups)
@@ -335,7 +337,7 @@ def _is_as_recorded(placement: Placement, decision: Decision) -> bool:
     return decision.message == placement.message
 
 
-def _decisive(placement: Placement, view: PodView, change: Change | None) -> str:
+def _decisive(placement: Placement, view: PodView, change: ExplainedChange | None) -> str:
     """The rule that the smallest change is about: it is what the nearest nodes lack. Of a gated pod, its
     gates."""
     if view.shape.gates:
@@ -350,14 +352,14 @@ def _decisive(placement: Placement, view: PodView, change: Change | None) -> str
     return f"{_text(reason)} ({count} of {placement.nodes} nodes)"
 
 
-def _freshness(last: Kept | None, evidence: Evidence) -> tuple[Used, ...]:
+def _freshness(last: KeptDecision | None, evidence: WhyEvidence) -> tuple[Used, ...]:
     if last is None:
         return ()
-    seen: Mapping[str, Seen] = last.decision.seen
+    seen: Mapping[str, SeenVersions] = last.decision.seen
     return tuple(_used(kind, one, evidence.latest.get(kind)) for kind, one in seen.items())
 
 
-def _used(kind: str, seen: Seen, reached: Reached | None) -> Used:
+def _used(kind: str, seen: SeenVersions, reached: ReachedStage | None) -> Used:
     """A server that is behind the decision's says less than the decision knew."""
     latest = max(seen.revision, reached.revision if reached is not None else 0)
     return Used(kind, seen.revision, latest, seen.age_ms, reached.changed if reached is not None else 0)

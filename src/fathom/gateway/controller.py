@@ -16,7 +16,7 @@ import msgspec
 
 from fathom.cache.caches import Caches
 from fathom.cache.metrics import counted, measure_caches
-from fathom.cache.scope import Scope
+from fathom.cache.scope import CacheScope
 from fathom.cache.snapshot import Snapshot
 from fathom.client.api import Api, Resource, own_resource
 from fathom.client.outcomes import Committed, Rejected
@@ -85,7 +85,7 @@ class Gateway:
             ("TrafficRoute", ROUTES),
             ("Node", NODE.resource),
         ):
-            self._caches.add(name, Scope(resource))
+            self._caches.add(name, CacheScope(resource))
             self._caches.on_change(name, lambda before, after: self._dirty.set())
         measure_caches(inside.metrics, self._caches, counts, inside.outside.clock)
 

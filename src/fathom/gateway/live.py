@@ -13,14 +13,14 @@ from pathlib import Path
 import msgspec
 
 from fathom import private_files
-from fathom.client.http import HttpBackend, Server
+from fathom.client.http import HttpBackend, ServerAddress
 from fathom.gateway.controller import OBSERVED, SIGHT, TABLE, Observation
 from fathom.gateway.metrics import measure_proxy
 from fathom.gateway.proxy import Proxy
 from fathom.gateway.routes import Table
 from fathom.metrics.registry import NOT_MEASURED
 from fathom.metrics.registry import Part as MetricsPart
-from fathom.record.flight import Flight, fly
+from fathom.record.recorded_process import RecordedProcess, fly
 from fathom.seams.host import Host
 from fathom.seams.log import Log
 from fathom.seams.outside import live
@@ -30,7 +30,7 @@ ENTRY = "gateway"
 
 
 async def run_gateway(
-    server: Server,
+    server: ServerAddress,
     *,
     stop: asyncio.Event,
     log: Log,
@@ -44,7 +44,7 @@ async def run_gateway(
         measure_proxy(metrics, backend.proxy)
         return backend
 
-    flight = Flight(ENTRY, {}, connect=connect, outside=live(), log=log, metrics=metrics)
+    flight = RecordedProcess(ENTRY, {}, connect=connect, outside=live(), log=log, metrics=metrics)
     await fly(flight, stop, who="the gateway")
 
 
@@ -72,7 +72,7 @@ class Memory:
 class _Backend:
     """Asks about the gateway go to the proxy, all others to the API."""
 
-    def __init__(self, host: Host, server: Server, log: Log, memory: Memory) -> None:
+    def __init__(self, host: Host, server: ServerAddress, log: Log, memory: Memory) -> None:
         self._host = host
         self._http = HttpBackend(host, server)
         self.proxy = Proxy(self._observe, log)

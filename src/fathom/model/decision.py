@@ -24,7 +24,7 @@ class Subject(msgspec.Struct, frozen=True, omit_defaults=True):
     generation: int = 0
 
 
-class Seen(msgspec.Struct, frozen=True, omit_defaults=True):
+class SeenVersions(msgspec.Struct, frozen=True, omit_defaults=True):
     """How fresh the snapshot was, for one kind."""
 
     revision: int
@@ -61,7 +61,7 @@ class Decision(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     cause: str = ""  # 'event', 'timer', 'retry', 'decision', …
     cause_detail: str = ""  # Which event, timer or decision.
     queued_ms: float = 0.0
-    seen: dict[str, Seen] = {}  # By resource.
+    seen: dict[str, SeenVersions] = {}  # By resource.
     epoch: int = 0  # Of the leader; 0 where nobody leads.
     need: str = ""  # The freshness that was asked for, and whether it was met.
     actions: tuple[str, ...] = ()  # What is about to be sent, a line each.
@@ -95,7 +95,7 @@ class Outcome(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     check: str = ""  # Of a binding that was refused: which predicate was false.
 
 
-class Kept(msgspec.Struct, frozen=True):
+class KeptDecision(msgspec.Struct, frozen=True):
     """A decision and what came of it, in the order in which it was heard."""
 
     decision: Decision
@@ -109,14 +109,14 @@ class Roster(msgspec.Struct, frozen=True, kw_only=True):
     names: tuple[str, ...]
 
 
-class Column(msgspec.Struct, frozen=True, kw_only=True):
+class VerdictColumn(msgspec.Struct, frozen=True, kw_only=True):
     """In which zone, host or other domain each node of a roster is."""
 
     id: str
     domains: bytes  # Four bytes a node, little end first, packed by zlib.
 
 
-class Verdicts(msgspec.Struct, frozen=True, kw_only=True):
+class RecordedVerdicts(msgspec.Struct, frozen=True, kw_only=True):
     """Every node's reason, kept once for all decisions that it holds for. The first layer that objects is the
     reason: the nodes' own (0), then one for each column, by domain."""
 
@@ -128,7 +128,7 @@ class Verdicts(msgspec.Struct, frozen=True, kw_only=True):
     by_domain: tuple[bytes, ...] = ()  # One byte a domain, packed by zlib; one for each column.
 
 
-Table = Roster | Column | Verdicts
+Table = Roster | VerdictColumn | RecordedVerdicts
 
 
 class Journal(Protocol):

@@ -14,15 +14,15 @@ ANNOTATION = "fathom.dev/trust-lost"
 FULL = 100  # All of it.
 
 
-class Lost(msgspec.Struct, frozen=True):
+class LostTrust(msgspec.Struct, frozen=True):
     points: int = 0
     at_ns: int = 0
     why: str = ""
 
 
-def lost_of(node: Obj) -> Lost:
+def lost_of(node: Obj) -> LostTrust:
     note = str(lookup(node, "metadata", "annotations", ANNOTATION) or "{}")
     try:
-        return msgspec.json.decode(note, type=Lost)
+        return msgspec.json.decode(note, type=LostTrust)
     except msgspec.DecodeError:
-        return Lost()
+        return LostTrust()

@@ -1,5 +1,5 @@
 """The decision journal: what was decided and what came of it, in bounded space, through crashes. When the
-space is nearly used up, what is old keeps its detail only where that matters (`worth`).
+space is nearly used up, what is old keeps its detail only where that matters (`journal_trimming`).
 
 A record is in the page cache when `decided` returns, so it is there before the commit that it describes is
 sent. Reading joins the outcomes to their decisions; a decision without one belongs to a commit that is under
@@ -15,10 +15,18 @@ from pathlib import Path
 
 import msgspec
 
-from fathom.model.decision import Column, Decision, Kept, Outcome, Roster, Table, Verdicts
+from fathom.model.decision import (
+    Decision,
+    KeptDecision,
+    Outcome,
+    RecordedVerdicts,
+    Roster,
+    Table,
+    VerdictColumn,
+)
+from fathom.record.journal_trimming import Record, thinned
 from fathom.record.ring import Ring, runs
 from fathom.record.segment import JOURNAL, NotASegment, segments, thin
-from fathom.record.worth import Record, thinned
 from fathom.seams.log import Log
 
 # At 400 bytes a decision and its outcome, packed ten times smaller: several million.
@@ -29,15 +37,15 @@ _LETTERS: dict[type, bytes] = {
     Decision: _DECISION,
     Outcome: _OUTCOME,
     Roster: _ROSTER,
-    Column: _COLUMN,
-    Verdicts: _VERDICTS,
+    VerdictColumn: _COLUMN,
+    RecordedVerdicts: _VERDICTS,
 }
 
 _decode_decision = msgspec.json.Decoder(Decision).decode
 _decode_outcome = msgspec.json.Decoder(Outcome).decode
 _decode_roster = msgspec.json.Decoder(Roster).decode
-_decode_column = msgspec.json.Decoder(Column).decode
-_decode_verdicts = msgspec.json.Decoder(Verdicts).decode
+_decode_column = msgspec.json.Decoder(VerdictColumn).decode
+_decode_verdicts = msgspec.json.Decoder(RecordedVerdicts).decode
 
 _KINDS: dict[bytes, Callable[[bytes], Record]] = {
     _DECISION: _decode_decision,
@@ -89,7 +97,7 @@ class DiskJournal:
         self._ring.close()
 
 
-class Wanted(msgspec.Struct, frozen=True, kw_only=True):
+class WantedDecisions(msgspec.Struct, frozen=True, kw_only=True):
     """Which decisions; what is left empty does not matter."""
 
     id: str = ""
@@ -111,10 +119,10 @@ class Wanted(msgspec.Struct, frozen=True, kw_only=True):
         )
 
 
-EVERYTHING = Wanted()
+EVERYTHING = WantedDecisions()
 
 
-def read_journal(directory: Path, wanted: Wanted = EVERYTHING) -> list[Kept]:
+def read_journal(directory: Path, wanted: WantedDecisions = EVERYTHING) -> list[KeptDecision]:
     """In the order they were made. What a crash has torn is passed over, and so is a segment that was dropped
     while we read."""
     decisions: dict[str, Decision] = {}
@@ -126,7 +134,7 @@ def read_journal(directory: Path, wanted: Wanted = EVERYTHING) -> list[Kept]:
                 decisions[decision.id] = decision
         elif body.startswith(_OUTCOME) and (outcome := _decode_outcome(body[1:])).id in decisions:
             outcomes.setdefault(outcome.id, []).append(outcome)
-    return [Kept(decision, tuple(outcomes.get(decision.id, ()))) for decision in decisions.values()]
+    return [KeptDecision(decision, tuple(outcomes.get(decision.id, ()))) for decision in decisions.values()]
 
 
 def node_reasons(directory: Path, decision: Decision) -> dict[str, str] | None:
@@ -134,7 +142,7 @@ def node_reasons(directory: Path, decision: Decision) -> dict[str, str] | None:
     if not decision.verdicts:
         return None
     rosters: dict[str, Roster] = {}
-    columns: dict[str, Column] = {}
+    columns: dict[str, VerdictColumn] = {}
     for body in _bodies(directory):
         if body.startswith(_ROSTER):
             roster = _decode_roster(body[1:])
@@ -148,7 +156,7 @@ def node_reasons(directory: Path, decision: Decision) -> dict[str, str] | None:
 
 
 def _joined(
-    found: Verdicts, decision: Decision, rosters: dict[str, Roster], columns: dict[str, Column]
+    found: RecordedVerdicts, decision: Decision, rosters: dict[str, Roster], columns: dict[str, VerdictColumn]
 ) -> dict[str, str] | None:
     if found.roster not in rosters or any(one not in columns for one in found.columns):
         return None

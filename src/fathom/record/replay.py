@@ -20,7 +20,7 @@ import msgspec
 from fathom import __version__
 from fathom.model.decision import Decision, Journal, Outcome, Table
 from fathom.model.times import micro_timestamp
-from fathom.record.tape import ASK, Asked, BadTape, Record, ask_payload, asked, birth_of
+from fathom.record.tape import ASK, BadTape, Record, TapedRequest, ask_payload, asked, birth_of
 from fathom.seams.domain import Domain
 from fathom.seams.process import Birth, Entry, Inside, Process, load_entry
 from fathom.seams.seam import Ask, Input, Seam
@@ -51,8 +51,8 @@ class Divergence(msgspec.Struct, frozen=True):
 
     ask: int
     why: str
-    live: Asked | None
-    replayed: Asked | None
+    live: TapedRequest | None
+    replayed: TapedRequest | None
     after: Happened
 
 
@@ -177,11 +177,11 @@ class _Run:
             expects = self._seam.expects
             self._texts = {number: text for number, text in self._texts.items() if expects(number)}
 
-    def _seen_now(self) -> Asked:
+    def _seen_now(self) -> TapedRequest:
         number, ask, checksum = self._fresh[0]
         return asked(number, checksum, ask_payload(ask, whole=True))
 
-    def _divergence(self, why: str, live: Asked | None, replayed: Asked | None) -> Divergence:
+    def _divergence(self, why: str, live: TapedRequest | None, replayed: TapedRequest | None) -> Divergence:
         number = max(ask.number for ask in (live, replayed) if ask) if live or replayed else 0
         return Divergence(number, why, live, replayed, self._happened())
 

@@ -30,8 +30,8 @@ from fathom.record.segment import (
     FRAME,
     HEADER_BYTES,
     SEGMENT_BYTES_MAX,
-    Header,
     NotASegment,
+    SegmentHeader,
     pack,
     read_header,
 )
@@ -197,7 +197,7 @@ class Ring:
             path.unlink(missing_ok=True)
             return False
         self._path, self._sizes[path] = path, size
-        self._map[:HEADER_BYTES] = Header(self._what, self.run, self._part, self._chain).encode()
+        self._map[:HEADER_BYTES] = SegmentHeader(self._what, self.run, self._part, self._chain).encode()
         self._at, self._end = HEADER_BYTES, size
         return True
 

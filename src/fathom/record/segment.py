@@ -40,7 +40,7 @@ class NotASegment(Exception):
     """The message says what the file is instead, for a person."""
 
 
-class Header(msgspec.Struct, frozen=True):
+class SegmentHeader(msgspec.Struct, frozen=True):
     what: int  # TAPE or JOURNAL.
     run: int  # Records of one run can be read without those of another.
     part: int  # Of the run, from 0.
@@ -56,7 +56,7 @@ class Header(msgspec.Struct, frozen=True):
         return fields + _CRC.pack(zlib.crc32(fields))
 
 
-def decode_header(raw: bytes) -> Header:
+def decode_header(raw: bytes) -> SegmentHeader:
     if len(raw) < HEADER_BYTES or raw[: len(MAGIC)] != MAGIC:
         raise NotASegment("not a recording of fathom's")
     if _CRC.unpack_from(raw, _HEADER.size)[0] != zlib.crc32(raw[: _HEADER.size]):
@@ -64,7 +64,7 @@ def decode_header(raw: bytes) -> Header:
     _, what, codec, thinned, run, part, chain, stored = _HEADER.unpack_from(raw)
     if codec not in {RAW, ZLIB}:
         raise NotASegment("a recording that is packed in a way this fathom does not know")
-    return Header(what, run, part, chain, codec, stored, thinned)
+    return SegmentHeader(what, run, part, chain, codec, stored, thinned)
 
 
 class Frames:
@@ -95,7 +95,7 @@ class Frames:
 
 
 class Segment(msgspec.Struct, frozen=True):
-    header: Header
+    header: SegmentHeader
     frames: Frames
 
 
@@ -107,12 +107,12 @@ def segments(path: Path) -> Iterator[Segment]:
             yield Segment(header, Frames(_block(file, header), header.chain))
 
 
-def read_header(path: Path) -> Header:
+def read_header(path: Path) -> SegmentHeader:
     with path.open("rb") as file:
         return decode_header(file.read(HEADER_BYTES))
 
 
-def _block(file: BinaryIO, header: Header) -> bytes:
+def _block(file: BinaryIO, header: SegmentHeader) -> bytes:
     there = os.fstat(file.fileno()).st_size - file.tell()
     block = file.read(min(header.stored or there, there, SEGMENT_BYTES_MAX + 1))
     if header.codec == ZLIB:
@@ -134,7 +134,7 @@ def packed(segment: Segment) -> bytes:
     return _packed(segment.header, segment.frames._block[: segment.frames.end])
 
 
-def _packed(header: Header, block: bytes) -> bytes:
+def _packed(header: SegmentHeader, block: bytes) -> bytes:
     body = zlib.compress(block, LEVEL)
     return msgspec.structs.replace(header, codec=ZLIB, stored=len(body)).encode() + body
 

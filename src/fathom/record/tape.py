@@ -187,7 +187,7 @@ def ask_payload(ask: Ask, *, whole: bool) -> bytes:
     return f"{line}{headers}\n\n".encode() + body
 
 
-class Asked(msgspec.Struct, frozen=True, omit_defaults=True):
+class TapedRequest(msgspec.Struct, frozen=True, omit_defaults=True):
     """An ask, told: of the live one what its record has, of the replay's all."""
 
     number: int
@@ -199,10 +199,10 @@ class Asked(msgspec.Struct, frozen=True, omit_defaults=True):
     body: str | None = None
 
 
-def asked(number: int, checksum: int, payload: bytes) -> Asked:
+def asked(number: int, checksum: int, payload: bytes) -> TapedRequest:
     head, kept, body = payload.partition(b"\n\n")
     line, *headers = head.decode(errors="replace").split("\n")
     method, _, rest = line.partition(" ")
     target, _, size = rest.rpartition(" ")
     whole = (tuple(headers), body.decode(errors="replace")) if kept else (None, None)
-    return Asked(number, method, target, int(size or 0), f"{checksum:08x}", *whole)
+    return TapedRequest(number, method, target, int(size or 0), f"{checksum:08x}", *whole)

@@ -34,7 +34,7 @@ class _Stretch(msgspec.Struct, frozen=True, gc=False):
     size_bytes: int
 
 
-class Feed:
+class StoreFeed:
     """The newest changes. `bounded` False keeps all of them until they are forgotten."""
 
     def __init__(self, *, revision: int, floor: int, bounded: bool) -> None:
@@ -117,7 +117,7 @@ class Feed:
 class Watch(AsyncIterator[Batch]):
     """One reader's place. Dropping it is enough to end it: nothing else knows of it."""
 
-    def __init__(self, feed: Feed, prefix: str, after: int, history: History | None = None) -> None:
+    def __init__(self, feed: StoreFeed, prefix: str, after: int, history: History | None = None) -> None:
         self._feed = feed
         self._prefix = prefix
         self._position = after  # Everything up to and including this revision has been delivered.

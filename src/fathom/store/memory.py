@@ -11,7 +11,7 @@ import bisect
 from collections.abc import AsyncIterator, Sequence
 from operator import itemgetter
 
-from fathom.store.feed import Feed, Watch
+from fathom.store.feed import StoreFeed, Watch
 from fathom.store.keys import check_commit, prefix_end, range_start
 from fathom.store.protocol import (
     Batch,
@@ -40,7 +40,7 @@ class MemoryStore:
         self._revision = 1
         self._pasts: dict[str, Past] = {}
         self._keys: list[str] = []  # Those of `_pasts`, sorted.
-        self._feed = Feed(revision=1, floor=0, bounded=False)
+        self._feed = StoreFeed(revision=1, floor=0, bounded=False)
         self._closed = False
 
     async def revision(self) -> int:

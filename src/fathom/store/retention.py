@@ -33,7 +33,7 @@ class _Marks(msgspec.Struct, frozen=True):
     marks: tuple[Mark, ...]  # Oldest first.
 
 
-class Plan(msgspec.Struct, frozen=True):
+class CompactionPlan(msgspec.Struct, frozen=True):
     marks: tuple[Mark, ...]
     compact: int | None  # The revision to compact at.
 
@@ -74,7 +74,9 @@ async def revision_at(store: Store, time_ns: int) -> int | None:
     return max((mark.revision for mark in marks if mark.time_ns <= time_ns), default=None)
 
 
-def plan_retention(marks: tuple[Mark, ...], now_ns: int, *, keep_ns: int, every_ns: int) -> Plan | None:
+def plan_retention(
+    marks: tuple[Mark, ...], now_ns: int, *, keep_ns: int, every_ns: int
+) -> CompactionPlan | None:
     """The marks to have from now on. None if someone took one a moment ago. A mark from the future (a clock
     was set back) is dropped: it would never become old enough."""
     marks = tuple(mark for mark in marks if mark.time_ns <= now_ns)
@@ -82,7 +84,7 @@ def plan_retention(marks: tuple[Mark, ...], now_ns: int, *, keep_ns: int, every_
         return None
     old = [mark for mark in marks if mark.time_ns <= now_ns - keep_ns]
     kept = tuple(mark for mark in marks if mark not in old[:-1])
-    return Plan((*kept, Mark(now_ns, 0)), old[-1].revision if old else None)
+    return CompactionPlan((*kept, Mark(now_ns, 0)), old[-1].revision if old else None)
 
 
 def _decoded(entry: Entry | None) -> tuple[Mark, ...]:

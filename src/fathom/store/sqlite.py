@@ -23,7 +23,7 @@ import msgspec
 
 from fathom.model.body import Body
 from fathom.store import sqlite_file, sqlite_log
-from fathom.store.feed import Feed, Watch
+from fathom.store.feed import StoreFeed, Watch
 from fathom.store.keys import check_commit
 from fathom.store.protocol import (
     BadCommit,
@@ -103,7 +103,7 @@ class SqliteStore:
         with sqlite_file.Translated(path):
             revision, floor = sqlite_log.bounds(writer)
             self._heads = {key: _Head(row, created, None) for key, row, created in sqlite_log.heads(writer)}
-        self._feed = Feed(revision=revision, floor=floor, bounded=True)
+        self._feed = StoreFeed(revision=revision, floor=floor, bounded=True)
         self._assigned = revision  # The newest revision decided; tentative while above the feed's.
         self._tentative: dict[str, _Head] = {}  # What groups not yet durable do to `_heads`.
         self._queued = _Group()

@@ -10,7 +10,7 @@ from typing import Any
 from tests.api.harness import Api, tell
 
 from fathom.model.objects import Obj
-from fathom.record.reading import read_entries, writers_of
+from fathom.record.audit_reading import read_entries, writers_of
 
 PODS = "/api/v1/namespaces/default/pods"
 QUOTAS = "/api/v1/namespaces/default/resourcequotas"

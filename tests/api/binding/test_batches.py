@@ -10,7 +10,7 @@ from tests.api.harness import JANE, Api, tell
 from tests.api.test_fences import take
 
 from fathom.api.ledger.accounts import NODE_BOOKS
-from fathom.record.reading import read_entries
+from fathom.record.audit_reading import read_entries
 
 
 async def _pods(api: Api, count: int) -> None:

@@ -13,7 +13,7 @@ import msgspec
 from fathom.agent.container_views import containers_of
 from fathom.agent.host.account import ROOT_CA, root_ca
 from fathom.client.credentials import NoCredentials
-from fathom.client.http import CONNECT_S, Server
+from fathom.client.http import CONNECT_S, ServerAddress
 from fathom.model.objects import Obj, key_of, lookup, uid_of
 
 TIMEOUT_S = 10.0
@@ -59,7 +59,7 @@ def _note(found: dict[str, None], reference: Any, field: str) -> None:
 
 
 class Fetcher:
-    def __init__(self, server: Server) -> None:
+    def __init__(self, server: ServerAddress) -> None:
         self._server = server
         self._session = aiohttp.ClientSession(
             connector=aiohttp.TCPConnector(ssl=server.tls, limit=8, keepalive_timeout=30),

@@ -7,8 +7,8 @@ from typing import ClassVar
 
 from fathom.cache.snapshot import Snapshot
 from fathom.client.api import Resource
-from fathom.control.again import Again
 from fathom.control.kit import Kit
+from fathom.control.reconcile_result import ReconcileResult
 from fathom.control.watches import (
     AUTOSCALER,
     DEPLOYMENT,
@@ -78,15 +78,15 @@ class Autoscalers:
         self._histories: dict[Key, History] = {}
         self._looked_ns: dict[Key, int] = {}  # When each last decided: not more often than every period.
 
-    async def reconcile(self, key: Key) -> Again:
+    async def reconcile(self, key: Key) -> ReconcileResult:
         autoscaler = self._kit.snapshot().get("HorizontalPodAutoscaler", key)
         if autoscaler is None:
             self._histories.pop(key, None)
             self._looked_ns.pop(key, None)
-            return Again.never()
+            return ReconcileResult.never()
         wait_s = self._wait_s(key)
         if wait_s > 0:
-            return Again.in_s(wait_s, "an autoscaler's period")
+            return ReconcileResult.in_s(wait_s, "an autoscaler's period")
         await self._floor.fetch()
         samples, trouble = await self._fetch_samples(key.namespace)
         reference = lookup(autoscaler, "spec", "scaleTargetRef") or {}
@@ -97,11 +97,11 @@ class Autoscalers:
 
     async def _decide(
         self, key: Key, samples: Mapping[str, PodSample], trouble: str, foreign: Foreign | None
-    ) -> Again:
+    ) -> ReconcileResult:
         view, now = self._kit.snapshot(), self._kit.now()
         autoscaler = view.get("HorizontalPodAutoscaler", key)
         if autoscaler is None:
-            return Again.never()
+            return ReconcileResult.never()
         scene = self._scene(view, autoscaler, samples, trouble, foreign)
         decided = decide(autoscaler, scene, now=now)
         plan = plan_autoscaler(autoscaler, scene, decided, now=now)
@@ -109,7 +109,7 @@ class Autoscalers:
         if applied.failure is None:
             self._looked_ns[key] = self._kit.monotonic_ns()
             self._remember(key, scene, decided, seconds(now))
-        return Again.after(applied, in_s=EVERY_S, why="an autoscaler's period")
+        return ReconcileResult.after(applied, in_s=EVERY_S, why="an autoscaler's period")
 
     def _wait_s(self, key: Key) -> float:
         looked_ns = self._looked_ns.get(key)

@@ -6,9 +6,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import ClassVar
 
 from fathom.cache.snapshot import Snapshot
-from fathom.control.again import Again
 from fathom.control.kit import Kit
-from fathom.control.owning import controller_of
+from fathom.control.ownership import controller_of
+from fathom.control.reconcile_result import ReconcileResult
 from fathom.control.watches import (
     DEPLOYMENT,
     DISRUPTION_BUDGET,
@@ -58,19 +58,19 @@ class DisruptionBudgets:
         self._kit = kit
         self._floor = LeaderMinRevision(kit, DISRUPTION_BUDGET, POD)
 
-    async def reconcile(self, key: Key) -> Again:
+    async def reconcile(self, key: Key) -> ReconcileResult:
         await self._floor.fetch()
         foreign = await self._fetch_foreign(key)
         view, now = self._kit.snapshot(), self._kit.now()
         budget = view.get("PodDisruptionBudget", key)
         if budget is None:
-            return Again.never()
+            return ReconcileResult.never()
         pods = _pods_of(view, budget)
         plan = plan_budget(
             budget, pods, lambda: expected_of(view, pods, foreign), now=now, needs=self._floor.needs
         )
         applied = await self._kit.apply(key, plan, seen=view)
-        return Again.after(
+        return ReconcileResult.after(
             applied, in_s=look_again_s(budget, pods, now=now), why="an eviction was not confirmed"
         )
 

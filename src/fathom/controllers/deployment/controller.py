@@ -8,8 +8,8 @@ from typing import ClassVar
 import msgspec
 
 from fathom.cache.snapshot import Snapshot
-from fathom.control.again import Again
 from fathom.control.kit import Kit
+from fathom.control.reconcile_result import ReconcileResult
 from fathom.control.watches import DEPLOYMENT, POD, REPLICA_SET, Primary, Related, View, Watch
 from fathom.controllers.adoption import FOR_CHILDREN, claims_of, concerned, may_adopt, owner_key
 from fathom.controllers.ages import Ages
@@ -58,15 +58,15 @@ class Deployments:
         self._floor = LeaderMinRevision(kit, DEPLOYMENT, REPLICA_SET, POD)
         self._ages = Ages()  # Of what was last said about a Deployment's progress.
 
-    async def reconcile(self, key: Key) -> Again:
+    async def reconcile(self, key: Key) -> ReconcileResult:
         if not await may_adopt(self._kit, DEPLOYMENT, "ReplicaSet", key):
-            return Again.in_s(1.0, "the Deployment in our view is not the one there is")
+            return ReconcileResult.in_s(1.0, "the Deployment in our view is not the one there is")
         await self._floor.fetch()
         view, now = self._kit.snapshot(), self._kit.now()
         deployment = view.get("Deployment", key)
         if deployment is None:
             self._ages.forget(key)
-            return Again.never()
+            return ReconcileResult.never()
         waited_s = self._ages.age_s(key, progressed_at(deployment), now=now, now_ns=self._kit.monotonic_ns())
         pause = self._pause(view, deployment)
         around = msgspec.structs.replace(self._around(view, deployment, now, pause), waited_s=waited_s)
@@ -79,8 +79,8 @@ class Deployments:
             await self._kit.apply(key, failed, seen=self._kit.snapshot())
         if pause is not None:
             left_s = (pause.until_ns - self._kit.now_ns()) / 1e9
-            return Again.after(applied, in_s=max(0.0, left_s) + 0.1, why="the end of an override")
-        return Again.after(
+            return ReconcileResult.after(applied, in_s=max(0.0, left_s) + 0.1, why="the end of an override")
+        return ReconcileResult.after(
             applied, in_s=look_again_s(deployment, now=now, waited_s=waited_s), why="the progress deadline"
         )
 

@@ -16,8 +16,7 @@ from collections.abc import Callable, Mapping
 import msgspec
 
 from fathom.cache.needs import Need, NoOlderThan
-from fathom.control.again import Failure
-from fathom.control.owning import Claims
+from fathom.control.ownership import OwnerClaims
 from fathom.control.plan import (
     NOTHING,
     OWN_WRITES,
@@ -30,6 +29,7 @@ from fathom.control.plan import (
     release,
     target,
 )
+from fathom.control.reconcile_result import Failure
 from fathom.controllers.deployment.plan_rollback import is_to_be_reverted, reverted
 from fathom.controllers.deployment.plan_status import (
     FAILED_CREATE,
@@ -73,7 +73,7 @@ NEEDS: tuple[Need, ...] = (OWN_WRITES, NoOlderThan(FRESH_S, ("Deployment", "Repl
 class DeploymentFacts(msgspec.Struct, frozen=True):
     """What a decision about one Deployment looks at."""
 
-    claims: Claims
+    claims: OwnerClaims
     available: Mapping[str, int]  # ReplicaSet's UID -> its available pods, as the pods themselves say.
     running: Mapping[str, int]  # ReplicaSet's UID -> its pods that have not ended, the going ones too.
     live: Mapping[str, int] = {}  # ReplicaSet's UID -> its pods that neither ended nor are going.

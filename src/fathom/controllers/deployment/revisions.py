@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 
 import msgspec
 
-from fathom.control.owning import named_after, owned
+from fathom.control.ownership import named_after, owned
 from fathom.controllers.pod_states import created_s
 from fathom.model.objects import NAME_ALPHABET, Obj, lookup, metadata
 

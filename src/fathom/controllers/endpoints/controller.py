@@ -7,17 +7,17 @@ from typing import ClassVar
 
 from fathom.cache.snapshot import Snapshot
 from fathom.client.api import Resource
-from fathom.control.again import Again
 from fathom.control.kit import Kit
-from fathom.control.watches import NODE, POD, SERVICE, Kind, OwnedBy, Primary, Related, View, Watch
+from fathom.control.reconcile_result import ReconcileResult
+from fathom.control.watches import NODE, POD, SERVICE, OwnedBy, Primary, Related, View, Watch, WatchedKind
 from fathom.controllers.adoption import FOR_CHILDREN
 from fathom.controllers.endpoints.plan import plan_endpoints, plan_slices, selects
 from fathom.controllers.endpoints.plan_mirroring import plan_mirror
 from fathom.model.objects import Key, Obj, key_of, labels_of, metadata, uid_of
 from fathom.model.well_known import ZONE_LABEL
 
-ENDPOINTS = Kind("Endpoints", Resource("", "v1", "endpoints"))
-ENDPOINT_SLICE = Kind("EndpointSlice", Resource("discovery.k8s.io", "v1", "endpointslices"))
+ENDPOINTS = WatchedKind("Endpoints", Resource("", "v1", "endpoints"))
+ENDPOINT_SLICE = WatchedKind("EndpointSlice", Resource("discovery.k8s.io", "v1", "endpointslices"))
 
 
 def _services_of(pod: Obj, view: View) -> Iterable[Key]:
@@ -45,11 +45,11 @@ class EndpointSlices:
     def __init__(self, kit: Kit) -> None:
         self._kit = kit
 
-    async def reconcile(self, key: Key) -> Again:
+    async def reconcile(self, key: Key) -> ReconcileResult:
         view = self._kit.snapshot()
         service = view.get("Service", key)
         if service is None:
-            return Again.never()
+            return ReconcileResult.never()
         plan = plan_slices(
             service,
             _pods_of(view, service),
@@ -57,7 +57,7 @@ class EndpointSlices:
             zone_of=lambda node: labels_of(view.get("Node", Key("", node)) or {}).get(ZONE_LABEL, ""),
             named=lambda name: view.get("EndpointSlice", Key(key.namespace, name)) is not None,
         )
-        return Again.after(await self._kit.apply(key, plan, seen=view))
+        return ReconcileResult.after(await self._kit.apply(key, plan, seen=view))
 
 
 class EndpointsOfServices:
@@ -71,13 +71,13 @@ class EndpointsOfServices:
     def __init__(self, kit: Kit) -> None:
         self._kit = kit
 
-    async def reconcile(self, key: Key) -> Again:
+    async def reconcile(self, key: Key) -> ReconcileResult:
         view = self._kit.snapshot()
         service = view.get("Service", key)
         if service is None:
-            return Again.never()
+            return ReconcileResult.never()
         plan = plan_endpoints(service, _pods_of(view, service), view.get("Endpoints", key))
-        return Again.after(await self._kit.apply(key, plan, seen=view))
+        return ReconcileResult.after(await self._kit.apply(key, plan, seen=view))
 
 
 class MirroredEndpoints:
@@ -93,11 +93,11 @@ class MirroredEndpoints:
     def __init__(self, kit: Kit) -> None:
         self._kit = kit
 
-    async def reconcile(self, key: Key) -> Again:
+    async def reconcile(self, key: Key) -> ReconcileResult:
         view = self._kit.snapshot()
         endpoints = view.get("Endpoints", key)
         if endpoints is None:
-            return Again.never()
+            return ReconcileResult.never()
         slices = view.owned("EndpointSlice", uid_of(endpoints))
         plan = plan_mirror(endpoints, view.get("Service", key), slices)
-        return Again.after(await self._kit.apply(key, plan, seen=view))
+        return ReconcileResult.after(await self._kit.apply(key, plan, seen=view))

@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping, Sequence
 import msgspec
 
 from fathom.cache.needs import Need, NoOlderThan
-from fathom.control.owning import child_name, owned
+from fathom.control.ownership import child_name, owned
 from fathom.control.plan import NOTHING, OWN_WRITES, Create, Delete, Patch, Plan, contains, target
 from fathom.controllers.pod_states import has_ended, is_ready
 from fathom.model.freshness import ENDPOINTS_FRESH_S

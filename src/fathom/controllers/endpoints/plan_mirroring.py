@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from fathom.cache.needs import Need, NoOlderThan
-from fathom.control.owning import child_name, owned
+from fathom.control.ownership import child_name, owned
 from fathom.control.plan import NOTHING, OWN_WRITES, Create, Delete, Patch, Plan, target
 from fathom.controllers.endpoints.plan import MANAGED_BY, has_selector
 from fathom.model.freshness import ENDPOINTS_FRESH_S

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import ClassVar
 
-from fathom.control.again import Again, Failure
 from fathom.control.kit import Kit
-from fathom.control.owning import controller_of, has_finalizer, is_controlled_by
+from fathom.control.ownership import controller_of, has_finalizer, is_controlled_by
 from fathom.control.plan import Plan
+from fathom.control.reconcile_result import Failure, ReconcileResult
 from fathom.control.watches import JOB, POD, Primary, Related, View, Watch
 from fathom.controllers.adoption import (
     FOR_CHILDREN,
@@ -66,15 +66,15 @@ class Jobs:
         self._kit = kit
         self._floor = LeaderMinRevision(kit, JOB, POD)
 
-    async def reconcile(self, key: Key) -> Again:
+    async def reconcile(self, key: Key) -> ReconcileResult:
         if not await may_adopt(self._kit, JOB, POD.name, key):
-            return Again.in_s(1.0, "the Job in our view is not the one there is")
+            return ReconcileResult.in_s(1.0, "the Job in our view is not the one there is")
         await self._floor.fetch()
         await self._release_orphans(key)
         view, now = self._kit.snapshot(), self._kit.now()
         job = view.get("Job", key)
         if job is None:
-            return Again.never()
+            return ReconcileResult.never()
         claims = claims_of(view, POD.name, job)
         around = JobFacts(
             claims.mine,
@@ -87,7 +87,9 @@ class Jobs:
         failure = applied.failure
         if plan.creates and failure is not None and failure.blame == "failed" and failure.reason not in RACES:
             await self._say(key, failure)
-        return Again.after(applied, in_s=look_again_s(job, claims.mine, now=now), why="a Job's time")
+        return ReconcileResult.after(
+            applied, in_s=look_again_s(job, claims.mine, now=now), why="a Job's time"
+        )
 
     async def _say(self, key: Key, failure: Failure) -> None:
         """That the server refuses its pods. Kubernetes' Jobs have no condition for that, so it stands where

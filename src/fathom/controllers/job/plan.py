@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 import msgspec
 
 from fathom.cache.needs import Need, NoOlderThan
-from fathom.control.owning import Claims, adopted, orphaned, with_finalizer, without_finalizer
+from fathom.control.ownership import OwnerClaims, adopted, orphaned, with_finalizer, without_finalizer
 from fathom.control.plan import (
     NOTHING,
     OWN_WRITES,
@@ -69,7 +69,7 @@ class JobFacts(msgspec.Struct, frozen=True):
     pods: Sequence[Obj]  # Controlled by the Job, and matching its selector.
     occupied: Callable[[str], bool] = lambda name: False  # Whether a pod has this name.
     needs: tuple[Need, ...] = ()
-    claims: Claims = Claims()
+    claims: OwnerClaims = OwnerClaims()
 
 
 def is_ours(job: Obj) -> bool:
@@ -110,7 +110,7 @@ def let_go(pods: Sequence[Obj]) -> tuple[Patch, ...]:
     return tuple(patch for pod in pods for patch in remove_finalizer("Pod", pod, JOB_TRACKING_FINALIZER))
 
 
-def _claimed(job: Obj, claims: Claims) -> Plan:
+def _claimed(job: Obj, claims: OwnerClaims) -> Plan:
     """Whoever is adopted will be counted, whoever is let go will not."""
     return Plan(
         patches=(

@@ -17,7 +17,7 @@ from collections.abc import Iterable, Sequence
 
 import msgspec
 
-from fathom.control.owning import has_finalizer
+from fathom.control.ownership import has_finalizer
 from fathom.controllers.job.completion_indexes import index_of, is_indexed, parse_indexes, shown_indexes
 from fathom.controllers.job.plan_failure_policy import delayed, failed_indexes, has_failed, ruling
 from fathom.controllers.pod_states import SUCCEEDED, phase_of

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 
-from fathom.control.owning import child_name, owned
+from fathom.control.ownership import child_name, owned
 from fathom.controllers.job.completion_indexes import INDEX, index_of, is_indexed
 from fathom.controllers.job.plan_counts import JobTally
 from fathom.controllers.job.plan_failure_policy import has_failed, last_failures, next_counts

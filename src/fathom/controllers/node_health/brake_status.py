@@ -11,9 +11,9 @@ from collections.abc import Iterable
 from typing import ClassVar
 
 from fathom.cache.snapshot import Snapshot
-from fathom.control.again import Again
 from fathom.control.kit import Kit
 from fathom.control.plan import NOTHING, Create, Patch, Plan, contains, target
+from fathom.control.reconcile_result import ReconcileResult
 from fathom.control.watches import NAMESPACE, NODE, Primary, Related, View, Watch
 from fathom.controllers.node_health.controller import BRAKE_LIMITS
 from fathom.controllers.node_health.plan import HELD, zone_of
@@ -58,16 +58,18 @@ class BrakeStatus:
             held.add(zones[zone], {"zone": zone})
         yield held
 
-    async def reconcile(self, key: Key) -> Again:
+    async def reconcile(self, key: Key) -> ReconcileResult:
         if key != ANCHOR:
-            return Again.never()
+            return ReconcileResult.never()
         view = self._kit.snapshot()
         namespace = view.get("Namespace", key)
         if namespace is None or is_deleting(namespace):
-            return Again.never()
+            return ReconcileResult.never()
         data = shown(view.get("ConfigMap", BRAKE), view.list("Node"))
         plan = plan_shown(view.get("ConfigMap", SHOWN), data)
-        return Again.after(await self._kit.apply(key, plan, seen=view), in_s=LOOK_S, why="look at the nodes")
+        return ReconcileResult.after(
+            await self._kit.apply(key, plan, seen=view), in_s=LOOK_S, why="look at the nodes"
+        )
 
 
 def shown(config: Obj | None, nodes: Iterable[Obj]) -> dict[str, str]:

@@ -14,10 +14,10 @@ import msgspec
 from fathom.cache.indexes import FOR_NODES, FOR_PODS
 from fathom.cache.needs import NoOlderThan
 from fathom.cache.snapshot import Snapshot
-from fathom.control.again import Again
 from fathom.control.kit import Kit
 from fathom.control.plan import Delete, Plan, target
-from fathom.control.watches import CONFIG_MAP, LEASE, NODE, POD, Kind, Primary, Related, View, Watch
+from fathom.control.reconcile_result import ReconcileResult
+from fathom.control.watches import CONFIG_MAP, LEASE, NODE, POD, Primary, Related, View, Watch, WatchedKind
 from fathom.controllers.node_health.api_connections import Connections
 from fathom.controllers.node_health.brake import BrakeLimits, BrakeState, Permit, eased, limits_of, permit
 from fathom.controllers.node_health.events import of_node_states
@@ -57,8 +57,8 @@ from fathom.model.objects import Key, Obj, key_of, lookup, metadata
 from fathom.model.times import SECOND_NS
 from fathom.model.well_known import NODE_LEASE_NAMESPACE
 
-SIGNS_OF_LIFE = Kind(LEASE.name, LEASE.resource, NODE_LEASE_NAMESPACE)
-BRAKE_LIMITS = Kind(CONFIG_MAP.name, CONFIG_MAP.resource, BRAKE.namespace)
+SIGNS_OF_LIFE = WatchedKind(LEASE.name, LEASE.resource, NODE_LEASE_NAMESPACE)
+BRAKE_LIMITS = WatchedKind(CONFIG_MAP.name, CONFIG_MAP.resource, BRAKE.namespace)
 
 # Between two looks at a node: one that is ill, and one that is not. A lease that is renewed wakes us for an
 # ill one only: thousands of healthy ones renew theirs every ten seconds.
@@ -114,12 +114,12 @@ class Nodes:
         self._reached = GatewayReports()
         self._blind_ns = 0  # When we were last blind; silence before that says nothing.
 
-    async def reconcile(self, key: Key) -> Again:
+    async def reconcile(self, key: Key) -> ReconcileResult:
         view, now_ns = self._kit.snapshot(), self._kit.monotonic_ns()
         node = view.get("Node", key)
         if node is None:
             self._forget(key.name)
-            return Again.never()
+            return ReconcileResult.never()
         found = self._assessed(view, node, now_ns)
         self._look_elsewhere(view, key.name, found.state, now_ns)
         allowed = self._held(node, self._permit(view, node, found, now_ns))
@@ -127,15 +127,17 @@ class Nodes:
         applied = await self._kit.apply(key, plan, seen=view)
         if applied.failure is not None or allowed.allowed < NodeState.UNREACHABLE or found.spared:
             ill = found.state > NodeState.HEALTHY
-            return Again.after(applied, in_s=ILL_S if ill else WELL_S, why="listen again")
+            return ReconcileResult.after(applied, in_s=ILL_S if ill else WELL_S, why="listen again")
         return await self._take_out_of_service(key)
 
-    async def _take_out_of_service(self, key: Key) -> Again:
+    async def _take_out_of_service(self, key: Key) -> ReconcileResult:
         view = self._kit.snapshot()
         pods = view.by_index("Pod", "node", key.name)
         statuses = plan_out_of_service(pods, now=self._kit.now())[:PODS_AT_ONCE]
         applied = await self._kit.apply(key, Plan(statuses=statuses, needs=NEEDS, why="unheard"), seen=view)
-        return Again.after(applied, in_s=ILL_S if len(statuses) < PODS_AT_ONCE else 0.1, why="listen again")
+        return ReconcileResult.after(
+            applied, in_s=ILL_S if len(statuses) < PODS_AT_ONCE else 0.1, why="listen again"
+        )
 
     def _forget(self, name: str) -> None:
         self._ears.pop(name, None)
@@ -283,16 +285,16 @@ class Evictions:
         # Until then silence is no reason to drive anybody away: a node that is back has time to be heard.
         self._blind_ns = kit.monotonic_ns()
 
-    async def reconcile(self, key: Key) -> Again:
+    async def reconcile(self, key: Key) -> ReconcileResult:
         going = self._going(key)
         if not going:
-            return Again.never()
+            return ReconcileResult.never()
         if going[0].after_s <= 0:
             # A life depends on it: the node as the server has it, not as our view does.
             node = await self._kit.api.get(NODE.resource, "", key.name)
             known = self._kit.snapshot().get("Node", key)
             if node is None or known is None or no_execute(node) != no_execute(known):
-                return Again.in_s(1.0, "the node in our view is not the one there is")
+                return ReconcileResult.in_s(1.0, "the node in our view is not the one there is")
             going = self._going(key)
         view = self._kit.snapshot()
         now = [each for each in going if each.after_s <= 0][:PODS_AT_ONCE]
@@ -304,7 +306,9 @@ class Evictions:
         )
         applied = await self._kit.apply(key, plan, seen=view)
         later = [each.after_s for each in going if each.after_s > 0]
-        return Again.after(applied, in_s=min(later, default=None), why="somebody's time to stay ends")
+        return ReconcileResult.after(
+            applied, in_s=min(later, default=None), why="somebody's time to stay ends"
+        )
 
     def _going(self, key: Key) -> list[Eviction]:
         view, now_ns = self._kit.snapshot(), self._kit.monotonic_ns()

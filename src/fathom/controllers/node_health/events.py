@@ -9,8 +9,8 @@ NodeQuarantined, NodeForgiven             starts fail there that succeed elsewhe
 from __future__ import annotations
 
 from fathom.client.outcomes import Committed
+from fathom.control.event_writer import NORMAL, WARNING, EventChange, EventNews
 from fathom.control.plan import Patch, WriteStatus
-from fathom.control.telling import NORMAL, WARNING, Change, News
 from fathom.control.watches import NODE
 from fathom.controllers.node_health.plan import HELD, STATES
 from fathom.controllers.node_health.plan_trust import QUARANTINED
@@ -21,7 +21,7 @@ from fathom.model.objects import Obj, key_of
 SUSPECT = STATES[0][1]
 
 
-def of_node_states(change: Change) -> tuple[News, ...]:
+def of_node_states(change: EventChange) -> tuple[EventNews, ...]:
     after = _written(change)
     ready = of_node(change)
     found = [] if ready is None else [ready]
@@ -38,7 +38,7 @@ def of_node_states(change: Change) -> tuple[News, ...]:
     return tuple(found)
 
 
-def of_quarantine(change: Change) -> News | None:
+def of_quarantine(change: EventChange) -> EventNews | None:
     after = _written(change)
     aside = _became(change, after, QUARANTINED, "True")
     if aside is not None:
@@ -48,7 +48,7 @@ def of_quarantine(change: Change) -> News | None:
     return None
 
 
-def _written(change: Change) -> list[Obj]:
+def _written(change: EventChange) -> list[Obj]:
     """The conditions that were written, if they were."""
     action = change.action
     if not isinstance(action, WriteStatus | Patch) or not isinstance(change.outcome, Committed):
@@ -57,7 +57,7 @@ def _written(change: Change) -> list[Obj]:
     return [one for one in status.get("conditions") or () if isinstance(one, dict)]
 
 
-def _became(change: Change, after: list[Obj], name: str, status: str) -> Obj | None:
+def _became(change: EventChange, after: list[Obj], name: str, status: str) -> Obj | None:
     """The condition, if this is what has changed. One that was never there was False."""
     before = find_condition(conditions_of(change.subject), name) or {"status": "False"}
     found = find_condition(after, name)
@@ -66,5 +66,5 @@ def _became(change: Change, after: list[Obj], name: str, status: str) -> Obj | N
     return found
 
 
-def _news(change: Change, reason: str, message: str, type_: str) -> News:
-    return News(NODE, change.subject, reason, message, type_)
+def _news(change: EventChange, reason: str, message: str, type_: str) -> EventNews:
+    return EventNews(NODE, change.subject, reason, message, type_)

@@ -15,12 +15,12 @@ from typing import Any
 import msgspec
 
 from fathom.cache.needs import Need, NoOlderThan
-from fathom.control.owning import controller_of
+from fathom.control.ownership import controller_of
 from fathom.control.plan import NOTHING, OWN_WRITES, Patch, Plan, target, write_status
 from fathom.model.conditions import Status, conditions_of, find_condition, set_condition
 from fathom.model.freshness import FRESH_S
 from fathom.model.objects import Obj, is_deleting, lookup, metadata
-from fathom.model.trust import ANNOTATION, FULL, Lost, lost_of
+from fathom.model.trust import ANNOTATION, FULL, LostTrust, lost_of
 from fathom.model.well_known import QUARANTINE_TAINT
 
 QUARANTINED = "fathom.dev/Quarantined"
@@ -40,7 +40,7 @@ CRASHES = 3
 BLAMED = frozenset({"StartError", "RunContainerError", "CreateContainerError"})
 
 
-def points_now(lost: Lost, *, now_ns: int) -> int:
+def points_now(lost: LostTrust, *, now_ns: int) -> int:
     passed_s = max(0.0, (now_ns - lost.at_ns) / 1e9)
     return int(lost.points * 0.5 ** (passed_s / HALF_LIFE_S))
 
@@ -94,7 +94,7 @@ def plan_trust(
     names = ", ".join(str(metadata(pod).get("name")) for pod in bad) or before.why
     if moved or quarantined != is_quarantined(node):
         why = f"trust lost {before.points} -> {points}: {names}"
-        patch = _patched(node, Lost(points, now_ns, names), quarantined)
+        patch = _patched(node, LostTrust(points, now_ns, names), quarantined)
         return Plan(patches=(patch,), needs=(*NEEDS, *needs) if patch.destructive else (), why=why)
     # Said in a pass of its own: a status is written to the node as it was read, which the patch has changed.
     statuses = write_status("Node", node, {"conditions": _said(node, quarantined, before.why, now)})
@@ -107,7 +107,7 @@ def is_quarantined(node: Obj) -> bool:
     return any(each.get("key") == TAINT["key"] for each in lookup(node, "spec", "taints") or ())
 
 
-def _patched(node: Obj, lost: Lost, quarantined: bool) -> Patch:
+def _patched(node: Obj, lost: LostTrust, quarantined: bool) -> Patch:
     note = msgspec.json.encode(lost).decode() if lost.points else None
     others = [each for each in lookup(node, "spec", "taints") or () if each.get("key") != TAINT["key"]]
     patch: Obj = {"metadata": {"annotations": {ANNOTATION: note}}}

@@ -6,8 +6,8 @@ from typing import ClassVar
 
 from fathom.cache.indexes import FOR_NODES, FOR_PODS
 from fathom.cache.snapshot import Snapshot
-from fathom.control.again import Again
 from fathom.control.kit import Kit
+from fathom.control.reconcile_result import ReconcileResult
 from fathom.control.watches import NODE, POD, Primary, Related, View, Watch
 from fathom.controllers.leader_min_revision import LeaderMinRevision
 from fathom.controllers.node_health.events import of_quarantine
@@ -38,12 +38,12 @@ class Trust:
         # Nodes that are being quarantined, as far as this may not be seen yet: others are not, meanwhile.
         self._under_way: set[str] = set()
 
-    async def reconcile(self, key: Key) -> Again:
+    async def reconcile(self, key: Key) -> ReconcileResult:
         await self._floor.fetch()
         view = self._kit.snapshot()
         node = view.get("Node", key)
         if node is None:
-            return Again.never()
+            return ReconcileResult.never()
         plan = plan_trust(
             node,
             view.by_index("Pod", "node", key.name),
@@ -59,7 +59,9 @@ class Trust:
         applied = await self._kit.apply(key, plan, seen=view)
         if applied.failure is not None and applied.failure.reason != "OutcomeUnknown":
             self._under_way.discard(key.name)
-        return Again.after(applied, in_s=LOOK_S if lost_of(node).points else None, why="trust comes back")
+        return ReconcileResult.after(
+            applied, in_s=LOOK_S if lost_of(node).points else None, why="trust comes back"
+        )
 
 
 def runs_elsewhere(view: Snapshot, workload: str, node: str) -> bool:

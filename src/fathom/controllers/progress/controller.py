@@ -10,9 +10,9 @@ from collections.abc import Iterable, Sequence
 from typing import ClassVar
 
 from fathom.cache.snapshot import Snapshot
-from fathom.control.again import Again
 from fathom.control.kit import Kit
-from fathom.control.owning import controller_of
+from fathom.control.ownership import controller_of
+from fathom.control.reconcile_result import ReconcileResult
 from fathom.control.watches import (
     DEPLOYMENT,
     JOB,
@@ -20,12 +20,12 @@ from fathom.control.watches import (
     POD,
     REPLICA_SET,
     SERVICE,
-    Kind,
     OwnedBy,
     Primary,
     Related,
     View,
     Watch,
+    WatchedKind,
     own,
 )
 from fathom.controllers.adoption import FOR_CHILDREN, claims_of, owner_key
@@ -58,7 +58,7 @@ EVERY_S = 1.0  # No workload is written more often.
 NODES_S = 30.0  # How often the node of somebody who waits for it is looked at.
 
 
-def _above(pod: Obj, seen: Snapshot, kind: Kind) -> Key | None:
+def _above(pod: Obj, seen: Snapshot, kind: WatchedKind) -> Key | None:
     """The workload of this kind that a pod belongs to, through its ReplicaSet or not."""
     key = owner_key(pod, kind)
     if key is not None or kind is not DEPLOYMENT:
@@ -68,7 +68,7 @@ def _above(pod: Obj, seen: Snapshot, kind: Kind) -> Key | None:
     return None if replica_set is None else owner_key(replica_set, DEPLOYMENT)
 
 
-def watches_of(kind: Kind) -> tuple[Watch, ...]:
+def watches_of(kind: WatchedKind) -> tuple[Watch, ...]:
     def of_pod(pod: Obj, view: View) -> Iterable[Key]:
         key = _above(pod, view(), kind)
         return () if key is None else (key,)
@@ -102,14 +102,14 @@ def watches_of(kind: Kind) -> tuple[Watch, ...]:
 class _Progress:
     """`count` is what differs between kinds of workload."""
 
-    kind: ClassVar[Kind]
+    kind: ClassVar[WatchedKind]
 
     def __init__(self, kit: Kit) -> None:
         self._kit = kit
         self._behind = GenerationBehind()
         self._wrote_ns: dict[Key, int] = {}  # When each was last written, of those within the last second.
 
-    async def reconcile(self, key: Key) -> Again:
+    async def reconcile(self, key: Key) -> ReconcileResult:
         view, now = self._kit.snapshot(), self._kit.now()
         workload = view.get(self.kind.name, key)
         there = view.get("WorkloadProgress", Key(key.namespace, progress_name(self.kind.name, key.name)))
@@ -118,10 +118,10 @@ class _Progress:
             self._behind.forget(key)
             left = there is not None and (workload is not None or controller_of(there) is None)
             applied = await self._kit.apply(key, forget(there if left else None), seen=view)
-            return Again.after(applied)
+            return ReconcileResult.after(applied)
         wait_s = self._wait_s(key)
         if wait_s > 0:
-            return Again.in_s(wait_s, "it was written within the last second")
+            return ReconcileResult.in_s(wait_s, "it was written within the last second")
         current, before = self.count(view, workload, now)
         behind_in_s = self._behind.wait_s(key, workload, now_ns=self._kit.monotonic_ns())
         behind = behind_in_s is not None and behind_in_s <= 0
@@ -131,7 +131,7 @@ class _Progress:
         applied = await self._kit.apply(key, plan, seen=view)
         waits = [_look_again_s(current, now), None if behind else behind_in_s]
         in_s = min((wait_s for wait_s in waits if wait_s is not None), default=None)
-        return Again.after(applied, in_s=in_s, why="a stage's deadline")
+        return ReconcileResult.after(applied, in_s=in_s, why="a stage's deadline")
 
     def _wait_s(self, key: Key) -> float:
         wrote_ns = self._wrote_ns.get(key)

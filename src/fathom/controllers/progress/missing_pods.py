@@ -7,8 +7,8 @@ from collections.abc import Sequence
 
 import msgspec
 
-from fathom.control.again import Failure
 from fathom.control.plan import Plan, write_status
+from fathom.control.reconcile_result import Failure
 from fathom.controllers.deployment.plan_status import COMPLETE, PAUSED, TIMED_OUT, deadline_s_of
 from fathom.controllers.housekeeping.plan_garbage import FOREGROUND, ORPHAN
 from fathom.controllers.job.plan_failure_policy import has_failed

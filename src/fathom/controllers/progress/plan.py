@@ -12,7 +12,7 @@ from collections.abc import Sequence
 import msgspec
 
 from fathom.cache.needs import Need, NoOlderThan
-from fathom.control.owning import controller_ref, is_controlled_by, named_after
+from fathom.control.ownership import controller_ref, is_controlled_by, named_after
 from fathom.control.plan import NOTHING, OWN_WRITES, Create, Delete, Plan, WriteStatus, contains, target
 from fathom.controllers.observed_generation import with_observed
 from fathom.controllers.pod_states import seconds

@@ -10,20 +10,20 @@ from typing import ClassVar
 
 from fathom.cache.indexes import FOR_PODS, STANDARD, by_owner
 from fathom.client.outcomes import Committed, Rejected
-from fathom.control.again import Again
 from fathom.control.kit import Kit
 from fathom.control.plan import Plan
+from fathom.control.reconcile_result import ReconcileResult
 from fathom.control.watches import (
     DEPLOYMENT,
     JOB,
     NODE,
     POD,
     REPLICA_SET,
-    Kind,
     Primary,
     Related,
     View,
     Watch,
+    WatchedKind,
     own,
 )
 from fathom.controllers.repair.plan import (
@@ -87,19 +87,19 @@ class RepairReservations:
     def __init__(self, kit: Kit) -> None:
         self._kit = kit
 
-    async def reconcile(self, key: Key) -> Again:
+    async def reconcile(self, key: Key) -> ReconcileResult:
         known = self._kit.snapshot().get("Reservation", key)
         if known is None:
-            return Again.never()
+            return ReconcileResult.never()
         name = _pod_named(known)
         pod = await self._kit.api.get(POD.resource, key.namespace, name) if name else None
         view = self._kit.snapshot()
         reservation = view.get("Reservation", key)
         if reservation is not known:
-            return Again.in_s(0.1, "it changed while its pod was read")
+            return ReconcileResult.in_s(0.1, "it changed while its pod was read")
         twins = view.by_index("Reservation", "intent", read(Reservation, known).intent)
         plan = plan_reservation(known, pod, twins, now_ns=self._kit.now_ns(), now=self._kit.now())
-        return Again.after(await self._kit.apply(key, plan, seen=view), in_s=SCAN_S, why="a scan")
+        return ReconcileResult.after(await self._kit.apply(key, plan, seen=view), in_s=SCAN_S, why="a scan")
 
 
 def _stranded(node: Obj, view: View) -> tuple[Key, ...]:
@@ -115,62 +115,62 @@ class RepairPods:
         Primary(POD, conditions=False, indexes=FOR_PODS),
         Related(NODE, concerns=_stranded),
     )
-    writes: ClassVar[tuple[Kind, ...]] = (PROPOSAL,)
+    writes: ClassVar[tuple[WatchedKind, ...]] = (PROPOSAL,)
 
     def __init__(self, kit: Kit) -> None:
         self._kit = kit
 
-    async def reconcile(self, key: Key) -> Again:
+    async def reconcile(self, key: Key) -> ReconcileResult:
         view, now_ns = self._kit.snapshot(), self._kit.now_ns()
         pod = view.get("Pod", key)
         if pod is None:
-            return Again.never()
+            return ReconcileResult.never()
         where = str(lookup(pod, "spec", "nodeName") or "")
         node = view.get("Node", Key("", where)) if where else None
         if where and node is None:
             return await self._without_node(key, pod, where)
         plan = plan_pod(pod, node, node_is_gone=False, now_ns=now_ns, now=self._kit.now())
         wait_s = overdue_in_s(pod, now_ns=now_ns)
-        return Again.after(await self._kit.apply(key, plan, seen=view), in_s=wait_s, why=GOING)
+        return ReconcileResult.after(await self._kit.apply(key, plan, seen=view), in_s=wait_s, why=GOING)
 
-    async def _without_node(self, key: Key, pod: Obj, where: str) -> Again:
+    async def _without_node(self, key: Key, pod: Obj, where: str) -> ReconcileResult:
         wait_s = waits_for_node_s(pod, now_ns=self._kit.now_ns())
         if wait_s > 0:
-            return Again.in_s(wait_s, "its node may still appear")
+            return ReconcileResult.in_s(wait_s, "its node may still appear")
         node = await self._kit.api.get(NODE.resource, "", where)
         view = self._kit.snapshot()
         if node is not None or view.get("Pod", key) is not pod:
-            return Again.in_s(1.0, "something changed while its node was read")
+            return ReconcileResult.in_s(1.0, "something changed while its node was read")
         now_ns = self._kit.now_ns()
         plan = plan_pod(pod, None, node_is_gone=True, now_ns=now_ns, now=self._kit.now())
         applied = await self._kit.apply(key, plan, seen=view)
-        return Again.after(applied, in_s=overdue_in_s(pod, now_ns=now_ns), why=GOING)
+        return ReconcileResult.after(applied, in_s=overdue_in_s(pod, now_ns=now_ns), why=GOING)
 
 
 class _Finalizers:
     """Objects of one kind that do not go because a finalizer holds them."""
 
-    kind: ClassVar[Kind]
+    kind: ClassVar[WatchedKind]
 
     def __init__(self, kit: Kit) -> None:
         self._kit = kit
 
-    async def reconcile(self, key: Key) -> Again:
+    async def reconcile(self, key: Key) -> ReconcileResult:
         view, now_ns = self._kit.snapshot(), self._kit.now_ns()
         obj = view.get(self.kind.name, key)
         if obj is None or not is_deleting(obj):
-            return Again.never()
+            return ReconcileResult.never()
         plan = plan_finalizers(self.kind.name, obj, now_ns=now_ns)
         applied = await self._kit.apply(key, plan, seen=view)
-        return Again.after(applied, in_s=overdue_in_s(obj, now_ns=now_ns), why=GOING)
+        return ReconcileResult.after(applied, in_s=overdue_in_s(obj, now_ns=now_ns), why=GOING)
 
 
-def finalizers_of(of: Kind) -> type[_Finalizers]:
+def finalizers_of(of: WatchedKind) -> type[_Finalizers]:
     class Finalizers(_Finalizers):
         kind = of
         name: ClassVar[str] = f"repair-{of.resource.plural}"
         watches: ClassVar[tuple[Watch, ...]] = (Primary(of, conditions=False),)
-        writes: ClassVar[tuple[Kind, ...]] = (PROPOSAL,)
+        writes: ClassVar[tuple[WatchedKind, ...]] = (PROPOSAL,)
 
     return Finalizers
 
@@ -192,23 +192,23 @@ class RepairProposalsController:
     def __init__(self, kit: Kit) -> None:
         self._kit = kit
 
-    async def reconcile(self, key: Key) -> Again:
+    async def reconcile(self, key: Key) -> ReconcileResult:
         known = self._kit.snapshot().get("RepairProposal", key)
         if known is None:
-            return Again.never()
+            return ReconcileResult.never()
         kind = SUBJECTS.get(str(lookup(known, "spec", "subject", "kind")))
         believed = disbelieved(known) is None
         subject = await self._subject(kind, known) if kind is not None and believed else None
         node = await self._node(subject)
         view = self._kit.snapshot()
         if view.get("RepairProposal", key) is not known:
-            return Again.in_s(0.1, "it changed while its subject was read")
+            return ReconcileResult.in_s(0.1, "it changed while its subject was read")
         plan = self._plan(known, subject, node)
         applied = await self._kit.apply(key, plan, seen=view)
         if applied.failure is not None or plan.why != APPROVED or kind is None or subject is None:
-            return Again.after(applied, in_s=SCAN_S, why="a scan")
+            return ReconcileResult.after(applied, in_s=SCAN_S, why="a scan")
         if not await self._is_still_approved(key, subject, node):
-            return Again.in_s(1.0, "it was decided anew")
+            return ReconcileResult.in_s(1.0, "it was decided anew")
         return await self._carry_out(kind, subject, known)
 
     def _plan(self, proposed: Obj, subject: Obj | None, node: Obj | None) -> Plan:
@@ -219,7 +219,7 @@ class RepairProposalsController:
         proposed = await self._kit.api.get(PROPOSAL.resource, *key)
         return proposed is not None and self._plan(proposed, subject, node).why == APPROVED
 
-    async def _subject(self, kind: Kind, proposed: Obj) -> Obj | None:
+    async def _subject(self, kind: WatchedKind, proposed: Obj) -> Obj | None:
         at = subject_key(proposed)
         found = await self._kit.api.get(kind.resource, at.namespace, at.name)
         wanted = lookup(proposed, "spec", "subject", "uid")
@@ -230,7 +230,7 @@ class RepairProposalsController:
         where = str(lookup(subject, "spec", "nodeName") or "")
         return await self._kit.api.get(NODE.resource, "", where) if where else None
 
-    async def _carry_out(self, kind: Kind, subject: Obj, proposed: Obj) -> Again:
+    async def _carry_out(self, kind: WatchedKind, subject: Obj, proposed: Obj) -> ReconcileResult:
         key = key_of(subject)
         if lookup(proposed, "spec", "action") == "RemoveFinalizer":
             left = without_named(subject, proposed)
@@ -244,8 +244,8 @@ class RepairProposalsController:
                 kind.resource, key.namespace, key.name, uid=uid_of(subject), grace_s=0
             )
         if isinstance(outcome, Committed) or (isinstance(outcome, Rejected) and outcome.code == 404):
-            return Again.in_s(1.0, "to see that it is done")
-        return Again.failed("NotRepaired", str(outcome))
+            return ReconcileResult.in_s(1.0, "to see that it is done")
+        return ReconcileResult.failed("NotRepaired", str(outcome))
 
 
 def by_workload(reservation: Obj) -> tuple[str, ...]:
@@ -294,11 +294,11 @@ class RepairCompletion:
     def __init__(self, kit: Kit) -> None:
         self._kit = kit
 
-    async def reconcile(self, key: Key) -> Again:
+    async def reconcile(self, key: Key) -> ReconcileResult:
         view = self._kit.snapshot()
         progress = view.get("WorkloadProgress", key)
         if progress is None:
-            return Again.never()
+            return ReconcileResult.never()
         uid = _workload_of(progress)[0]
         uids = [uid, *(uid_of(each) for each in view.owned("ReplicaSet", uid))]
         pods = [pod for each in uids for pod in view.owned("Pod", each)]
@@ -308,4 +308,4 @@ class RepairCompletion:
         loose = loose_ends(held, pods, proposed, now_ns=self._kit.now_ns())
         plan = plan_complete(progress, loose, now=self._kit.now())
         applied = await self._kit.apply(key, plan, seen=view)
-        return Again.after(applied, in_s=SCAN_S if held or loose else None, why="a scan")
+        return ReconcileResult.after(applied, in_s=SCAN_S if held or loose else None, why="a scan")

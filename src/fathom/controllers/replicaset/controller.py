@@ -6,9 +6,9 @@ from typing import ClassVar
 
 from fathom.cache.indexes import OWNER
 from fathom.cache.snapshot import Snapshot
-from fathom.control.again import Again, Failure
 from fathom.control.kit import Kit
-from fathom.control.owning import child_name, controller_of
+from fathom.control.ownership import child_name, controller_of
+from fathom.control.reconcile_result import Failure, ReconcileResult
 from fathom.control.watches import POD, REPLICA_SET, Primary, Related, Watch
 from fathom.controllers.adoption import FOR_CHILDREN, claims_of, concerned, may_adopt
 from fathom.controllers.leader_min_revision import LeaderMinRevision
@@ -42,21 +42,21 @@ class ReplicaSets:
         self._floor = LeaderMinRevision(kit, REPLICA_SET, POD)
         self._failed_ns: dict[Key, int] = {}  # When each last said that pods could not be made or taken.
 
-    async def reconcile(self, key: Key) -> Again:
+    async def reconcile(self, key: Key) -> ReconcileResult:
         if not await may_adopt(self._kit, REPLICA_SET, "Pod", key):
-            return Again.in_s(1.0, "the ReplicaSet in our view is not the one there is")
+            return ReconcileResult.in_s(1.0, "the ReplicaSet in our view is not the one there is")
         await self._floor.fetch()
         view = self._kit.snapshot()
         owner = view.get("ReplicaSet", key)
         if owner is None:
             self._failed_ns.pop(key, None)
-            return Again.never()
+            return ReconcileResult.never()
         plan = plan_replicas(owner, self._around(view, owner), now=self._kit.now())
         applied = await self._kit.apply(key, plan, seen=view)
         failure = applied.failure
         if failure is not None and failure.blame == "failed" and failure.reason not in RACES:
             await self._say_failed(key, owner, failure, creating=bool(plan.creates))
-        return Again.after(applied, in_s=self._wait_s(owner, view), why="a pod becomes available")
+        return ReconcileResult.after(applied, in_s=self._wait_s(owner, view), why="a pod becomes available")
 
     async def _say_failed(self, key: Key, owner: Obj, failure: Failure, *, creating: bool) -> None:
         now_ns = self._kit.monotonic_ns()

@@ -16,8 +16,7 @@ from collections.abc import Callable, Sequence
 import msgspec
 
 from fathom.cache.needs import Need, NoOlderThan
-from fathom.control.again import Failure
-from fathom.control.owning import Claims, child_name, owned, slot_of
+from fathom.control.ownership import OwnerClaims, child_name, owned, slot_of
 from fathom.control.plan import (
     NOTHING,
     OWN_WRITES,
@@ -30,6 +29,7 @@ from fathom.control.plan import (
     target,
     write_status,
 )
+from fathom.control.reconcile_result import Failure
 from fathom.controllers.pod_states import (
     created_s,
     has_ended,
@@ -65,7 +65,7 @@ NEEDS: tuple[Need, ...] = (OWN_WRITES, NoOlderThan(FRESH_S, ("ReplicaSet", "Pod"
 class ReplicaSetFacts(msgspec.Struct, frozen=True):
     """What a decision about one ReplicaSet looks at."""
 
-    claims: Claims
+    claims: OwnerClaims
     related: Sequence[Obj] = ()  # Pods of all ReplicaSets of the same workload.
     occupied: Callable[[int], bool] = lambda slot: False  # Whether a slot's name is somebody's.
     needs: tuple[Need, ...] = ()  # Of a new leader, before it makes or takes pods.

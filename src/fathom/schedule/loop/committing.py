@@ -16,7 +16,7 @@ import random
 from itertools import count
 
 from fathom.client.api import Api
-from fathom.control.cause import Cause
+from fathom.control.cause import WakeCause
 from fathom.control.commit import NOT_SENT
 from fathom.model.backoff import Backoff
 from fathom.model.decision import Result
@@ -133,7 +133,7 @@ class Committing:
     def _try_again(self, uid: str, answer: BindAnswer) -> None:
         entry = self._state.queue.entry(uid)
         at_once = answer.check in ABOUT_NODE and entry is not None and entry.failures < AT_ONCE_MAX
-        cause = Cause("retry", f"{answer.check}: {answer.message}"[:200])
+        cause = WakeCause("retry", f"{answer.check}: {answer.message}"[:200])
         self._state.pods.retry(uid, cause, now_ns=self._state.clock.monotonic_ns(), backoff=not at_once)
 
     def _note(

@@ -15,17 +15,17 @@ from typing import Any
 import msgspec
 
 from fathom.model.decision import (
-    Column,
     Considered,
     Decision,
     Journal,
     Outcome,
     Result,
     Roster,
-    Seen,
+    SeenVersions,
     Subject,
+    VerdictColumn,
 )
-from fathom.model.decision import Verdicts as VerdictTable
+from fathom.model.decision import RecordedVerdicts as VerdictTable
 from fathom.schedule.decide.context import PlacementContext
 from fathom.schedule.decide.place import Placement
 from fathom.schedule.decide.pods import PodView
@@ -48,8 +48,10 @@ class Circumstances(msgspec.Struct, frozen=True):
 
     time_ns: int
     now_ns: int  # On the clock that queues count by.
-    seen: dict[str, Seen]
-    seen_briefly: dict[str, Seen]  # Without kinds of which there is nothing: for decisions that went well.
+    seen: dict[str, SeenVersions]
+    seen_briefly: dict[
+        str, SeenVersions
+    ]  # Without kinds of which there is nothing: for decisions that went well.
     epoch: int
     need: str
     context: PlacementContext
@@ -199,7 +201,9 @@ class Recorder:
         if len(self._columns) > 64:
             self._columns.clear()
         id_ = self.next_id()
-        self._journal.tabled(Column(id=id_, domains=zlib.compress(domains.astype("<i4").tobytes(), LEVEL)))
+        self._journal.tabled(
+            VerdictColumn(id=id_, domains=zlib.compress(domains.astype("<i4").tobytes(), LEVEL))
+        )
         self._columns[id(domains)] = (id_, domains, self._count)
         return id_
 

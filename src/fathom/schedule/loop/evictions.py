@@ -17,8 +17,8 @@ import msgspec
 
 from fathom.cache.freshness import Unmet, unmet
 from fathom.cache.needs import NoOlderThan
+from fathom.cache.own_writes import WriteLog
 from fathom.cache.snapshot import Snapshot
-from fathom.cache.written import WriteLog
 from fathom.client.api import Api
 from fathom.client.outcomes import Committed, Conflict, Outcome, Rejected
 from fathom.model.conditions import DISRUPTION_TARGET, is_true, set_condition

@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
-from fathom.client.http import Server
+from fathom.client.http import ServerAddress
 from fathom.control.live import flight_to
 from fathom.metrics.registry import NOT_MEASURED
 from fathom.metrics.registry import Part as MetricsPart
 from fathom.model.decision import Decision, Journal, Outcome, Table
-from fathom.record.flight import fly
 from fathom.record.journal import DiskJournal
+from fathom.record.recorded_process import fly
 from fathom.record.tape import DiskTape
 from fathom.schedule.loop.process import SchedulerSettings
 from fathom.seams.log import Log
@@ -53,7 +53,7 @@ class TimedJournal:
 
 async def run_scheduler_live(
     settings: SchedulerSettings,
-    server: Server,
+    server: ServerAddress,
     stop: asyncio.Event,
     *,
     outside: Outside | None = None,

@@ -17,7 +17,7 @@ from typing import Protocol
 
 import msgspec
 
-from fathom.control.cause import Cause
+from fathom.control.cause import WakeCause
 from fathom.schedule.decide.pods import PodView
 from fathom.schedule.loop.bind_requests import BindRequest
 from fathom.schedule.loop.pod_states import TAKEN, PodState, check_move
@@ -84,7 +84,7 @@ class PodMoves:
 
     # What the caches tell.
 
-    def heard(self, view: PodView, cause: Cause, *, now_ns: int) -> None:
+    def heard(self, view: PodView, cause: WakeCause, *, now_ns: int) -> None:
         """A pod of ours that has no node: new, or changed."""
         if view.uid in self._sent and view.uid not in self._waiting:
             # 1. A binding is under way. 2. The pod becomes another scheduler's. 3. It is ours again. Taken
@@ -155,7 +155,7 @@ class PodMoves:
         self._sent.pop(uid, None)
         return state != "withdrawn"
 
-    def retry(self, uid: str, cause: Cause, *, now_ns: int, backoff: bool = True) -> None:
+    def retry(self, uid: str, cause: WakeCause, *, now_ns: int, backoff: bool = True) -> None:
         """After a refusal, or what held it back."""
         if uid in self._sent:
             check_move(self.state(uid), "active", uid)

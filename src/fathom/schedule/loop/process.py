@@ -16,12 +16,12 @@ import msgspec
 from fathom.cache.caches import Caches
 from fathom.cache.metrics import counted, measure_caches
 from fathom.cache.observer import CacheObserver
-from fathom.cache.scope import Pace, Scope
+from fathom.cache.scope import CacheScope, ListPace
 from fathom.client.api import Api
-from fathom.control.leading import Ends, Leading
-from fathom.control.lease import Term, Timing
+from fathom.control.api_connection import ApiConnection
+from fathom.control.leadership import Ends, Leading
+from fathom.control.lease import LeaderTerm, Timing
 from fathom.control.signals import SignalPublisher
-from fathom.control.station import Station
 from fathom.schedule.decide.plugins import installed_rules
 from fathom.schedule.decide.rules import RULES
 from fathom.schedule.decide.rules import Rules as JudgingRules
@@ -70,17 +70,17 @@ class SchedulerProcess:
     ) -> None:
         self._inside = inside
         self._settings = settings
-        self._station = Station(inside, settings)
+        self._station = ApiConnection(inside, settings)
         observer, counts = counted(inside.metrics, observer)
         self.caches = Caches(
             self._station.api(),
             streams=inside.streams,
             observer=observer,
-            pace=Pace(resync=settings.resync_s),
+            pace=ListPace(resync=settings.resync_s),
         )
         for kind in KINDS:
             if settings.own_kinds or kind.resource.group != "fathom.dev":
-                self.caches.add(kind.name, Scope(kind.resource), indexes={})
+                self.caches.add(kind.name, CacheScope(kind.resource), indexes={})
         self.scheduler = Scheduler(inside, self.caches, self._rules(), judging=judging)
         measure_caches(inside.metrics, self.caches, counts, inside.outside.clock)
         measure_scheduler(inside.metrics, self.scheduler.state)
@@ -99,7 +99,7 @@ class SchedulerProcess:
         """Until told to stop."""
         await Leading(self._inside, self.caches, self._station.elector(), self._work).run()
 
-    async def _work(self, term: Term | None, ends: Ends) -> bool:
+    async def _work(self, term: LeaderTerm | None, ends: Ends) -> bool:
         """Schedule until told to stop, or until the lease is lost."""
         api = self._station.api(term)
         loop = asyncio.get_running_loop()

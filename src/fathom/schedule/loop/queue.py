@@ -21,7 +21,7 @@ from collections.abc import Callable, Collection, Hashable, Sequence
 
 import msgspec
 
-from fathom.control.cause import Cause
+from fathom.control.cause import WakeCause
 from fathom.model.backoff import Backoff
 from fathom.model.objects import Key
 from fathom.schedule.loop.pod_states import LEGAL, TAKEN, WAITING, IllegalMove, PodState, check_move
@@ -53,7 +53,7 @@ class QueueEntry(msgspec.Struct):
 
     pod: WaitingPod
     state: PodState
-    cause: Cause
+    cause: WakeCause
     since_ns: int
     added_ns: int
     attempt: int = 0
@@ -140,7 +140,7 @@ class SchedulingQueue:
 
     # Coming and going.
 
-    def add(self, pod: WaitingPod, cause: Cause, *, now_ns: int) -> None:
+    def add(self, pod: WaitingPod, cause: WakeCause, *, now_ns: int) -> None:
         """A pod that is new, or changed. One that is taken goes on: what changed is found at its commit."""
         known = self._entries.get(pod.uid)
         if known is None:
@@ -163,7 +163,7 @@ class SchedulingQueue:
         else:
             self._activate(known, cause, now_ns)
 
-    def add_sent(self, pod: WaitingPod, cause: Cause, *, now_ns: int) -> None:
+    def add_sent(self, pod: WaitingPod, cause: WakeCause, *, now_ns: int) -> None:
         """A pod that comes back while its binding is under way: it is not taken before that is answered."""
         self._count += 1
         self._entries[pod.uid] = QueueEntry(pod, "sent", cause, now_ns, now_ns, number=self._count)
@@ -234,7 +234,7 @@ class SchedulingQueue:
         # A tenth of chance: pods that were parked together are not all looked at together again.
         self._set_due(entry, now_ns + round(self._parked_s_max * (0.9 + 0.1 * self._rng.random()) * 1e9))
 
-    def retry(self, uid: str, cause: Cause, *, now_ns: int, backoff: bool = True) -> None:
+    def retry(self, uid: str, cause: WakeCause, *, now_ns: int, backoff: bool = True) -> None:
         """The commit was refused, or nobody knows. Without a backoff: the refusal itself is fresh news."""
         entry = self._entries.get(uid)
         if entry is None:  # It went away meanwhile.
@@ -263,7 +263,7 @@ class SchedulingQueue:
             for entry in entries:
                 if entry.pod.uid in hinted.could:
                     self._leave(entry)
-                    self._activate(entry, Cause("event", _told(happening)), now_ns)
+                    self._activate(entry, WakeCause("event", _told(happening)), now_ns)
                     woken.append(entry.pod.uid)
                 else:
                     self._wait_for(entry, hinted.waits)
@@ -289,7 +289,7 @@ class SchedulingQueue:
             entry = self._entries.get(uid)
             if entry is None or entry.due_ns != due_ns or entry.state not in {"backoff", "parked"}:
                 continue
-            cause = entry.cause if entry.state == "backoff" else Cause("timer", "waited long enough")
+            cause = entry.cause if entry.state == "backoff" else WakeCause("timer", "waited long enough")
             self._leave(entry)
             self._activate(entry, cause, now_ns)
             moved += 1
@@ -313,7 +313,7 @@ class SchedulingQueue:
             raise IllegalMove(entry.state, state, entry)
         entry.state = state
 
-    def _activate(self, entry: QueueEntry, cause: Cause, now_ns: int) -> None:
+    def _activate(self, entry: QueueEntry, cause: WakeCause, now_ns: int) -> None:
         pod = entry.pod
         self._move(entry, "active")
         entry.cause, entry.since_ns, entry.waits = cause, now_ns, ()

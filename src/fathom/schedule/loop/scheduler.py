@@ -20,8 +20,8 @@ import asyncio
 from fathom.cache.caches import Caches
 from fathom.cache.freshness import Probes
 from fathom.client.api import Api
-from fathom.control.cause import Cause
-from fathom.control.lease import Term
+from fathom.control.cause import WakeCause
+from fathom.control.lease import LeaderTerm
 from fathom.model.objects import key_of
 from fathom.model.times import timestamp
 from fathom.schedule.decide import rules as events
@@ -84,7 +84,7 @@ class Scheduler:
     def queue(self) -> QueueReader:
         return self._state.queue
 
-    async def run(self, api: Api, term: Term | None) -> None:
+    async def run(self, api: Api, term: LeaderTerm | None) -> None:
         """For ever, or until cancelled."""
         inside = self._inside
         self._state.term = term
@@ -128,7 +128,9 @@ class Scheduler:
         for uid in left:
             if self._state.take_back(uid):
                 self._state.pods.retry(
-                    uid, Cause("start", "left by an earlier term"), now_ns=self._state.clock.monotonic_ns()
+                    uid,
+                    WakeCause("start", "left by an earlier term"),
+                    now_ns=self._state.clock.monotonic_ns(),
                 )
 
     async def drain(self, seconds: float) -> bool:

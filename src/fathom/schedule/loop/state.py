@@ -14,7 +14,7 @@ import zlib
 import msgspec
 
 from fathom.cache.caches import Caches
-from fathom.control.lease import Term
+from fathom.control.lease import LeaderTerm
 from fathom.metrics.numbers import LONG_S, Durations
 from fathom.model.objects import Obj
 from fathom.schedule.decide import rules as events
@@ -84,7 +84,7 @@ class SchedulerState:
         self.status_writer: PodStatusWriter | None = (
             None  # None until the first term; then that of the latest.
         )
-        self.term: Term | None = None  # Of the lease, where there is one: its epoch goes on record.
+        self.term: LeaderTerm | None = None  # Of the lease, where there is one: its epoch goes on record.
 
     def leave(self, uid: str) -> None:
         """It is not ours to place any more."""

@@ -9,9 +9,9 @@ import msgspec
 
 from fathom.cache.needs import NoOlderThan
 from fathom.cache.snapshot import Snapshot
-from fathom.control.again import Again
 from fathom.control.kit import Kit
 from fathom.control.plan import OWN_WRITES, Patch, Plan, WriteStatus, target
+from fathom.control.reconcile_result import ReconcileResult
 from fathom.control.signals import COMPONENT_SIGNALS, component_of, raised_of
 from fathom.control.watches import NAMESPACE, NODE, POD, SERVICE, Primary, Related, Watch, own
 from fathom.kinds import policy_rollout, scheduling_policy
@@ -73,16 +73,18 @@ class PolicyRollouts:
         self._kit = kit
         self._bakes: dict[Key, Bake] = {}  # By rollout: its present step, as we have looked at it.
 
-    async def reconcile(self, key: Key) -> Again:
+    async def reconcile(self, key: Key) -> ReconcileResult:
         view = self._kit.snapshot()
         obj = view.get("PolicyRollout", key)
         if obj is None or (obj.get("metadata") or {}).get("deletionTimestamp"):
             self._bakes.pop(key, None)
-            return Again.never()
+            return ReconcileResult.never()
         rollout = read(PolicyRollout, obj)
         following = plan_rollout(rollout, self._looked_at(key, rollout, view))
         applied = await self._kit.apply(key, as_plan(obj, rollout, following, self._kit.now()), seen=view)
-        return Again.after(applied, in_s=min(following.after_s or LOOK_S, LOOK_S), why=following.why)
+        return ReconcileResult.after(
+            applied, in_s=min(following.after_s or LOOK_S, LOOK_S), why=following.why
+        )
 
     def _looked_at(self, key: Key, rollout: PolicyRollout, view: Snapshot) -> Signals:
         signals = gather(rollout, view, now_ns=self._kit.now_ns())

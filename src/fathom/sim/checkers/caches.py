@@ -8,7 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from fathom.cache.caches import Caches
-from fathom.cache.observer import Failed, HandlerFailed, Happening, Listed, Resumed
+from fathom.cache.observer import CacheFailed, HandlerFailed, Happening, Listed, Resumed
 from fathom.model.objects import Key, Obj, key_of, lookup, uid_of
 from fathom.sim.world.invariants import Checker, Finding, Found, Seen
 from fathom.sim.world.violation import Violation
@@ -77,7 +77,7 @@ class CacheSight:
                 self._reached[kind] = max(before, revision)
             case HandlerFailed(kind=kind, error=error):
                 self._broken(NOTICED, f"a handler of {kind}: {error}")
-            case Failed(kind=kind, error=error) if not error[:1].isdigit() and not _is_expected(error):
+            case CacheFailed(kind=kind, error=error) if not error[:1].isdigit() and not _is_expected(error):
                 self._broken(NOTICED, f"the reflector of {kind}: {error}")
             case _:
                 pass

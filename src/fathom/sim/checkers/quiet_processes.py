@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from fathom.api.watch_cache import REGISTRY
 from fathom.control.process import Controllers
-from fathom.control.retry import Retry, Trouble
+from fathom.control.retry import Retry, RetryTrouble
 from fathom.model.objects import Key, lookup, uid_of
 from fathom.schedule.loop.process import SchedulerProcess
 from fathom.sim.checkers.capacity import held
@@ -67,7 +67,7 @@ def _of_controllers(name: str, running: Controllers) -> Iterator[str]:
                 yield f"{name}: {loop.name} gave up on {'/'.join(key)} after {trouble.attempts} attempts"
 
 
-def _too_soon(trouble: Trouble, now_ns: int) -> bool:
+def _too_soon(trouble: RetryTrouble, now_ns: int) -> bool:
     """Before it had tried as often, or for as long, as it should: less one last wait."""
     least_s = POLICY.deadline_s - POLICY.backoff_s_max
     return trouble.attempts < POLICY.attempts_max and now_ns - trouble.since_ns < least_s * 1e9

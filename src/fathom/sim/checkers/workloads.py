@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from fathom.control.owning import controller_of
+from fathom.control.ownership import controller_of
 from fathom.model.objects import Key, Obj, is_deleting, lookup, metadata, uid_of
 from fathom.model.pod_phase import TERMINAL_PHASES
 from fathom.sim.world.invariants import Checker, Finding, Found, Seen

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from fathom.api.watch_cache import REGISTRY
-from fathom.control.owning import controller_of
+from fathom.control.ownership import controller_of
 from fathom.model.objects import uid_of
 from fathom.seams.seam import Input
 from fathom.sim.report.chronicle import NOBODY, Chronicle, CommitSeen, LogLine, Took

@@ -18,7 +18,7 @@ from collections.abc import Sequence
 
 from fathom.agent.process import begin as begin_agent
 from fathom.control.lease import Timing
-from fathom.control.owning import owned
+from fathom.control.ownership import owned
 from fathom.controllers.repair.controller import RepairReservations
 from fathom.kinds.reservation import GENERATION, SLOT
 from fathom.model.accounts import node_user

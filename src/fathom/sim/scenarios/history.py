@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 from fathom.client.api import Resource
-from fathom.control.again import Again
 from fathom.control.kit import Kit
+from fathom.control.reconcile_result import ReconcileResult
 from fathom.control.watches import CONFIG_MAP, SECRET, Primary, Related, Watch
 from fathom.model.objects import Key, Obj, metadata
 from fathom.sim.checkers import at_home
@@ -35,8 +35,8 @@ class Reader:
     def __init__(self, kit: Kit) -> None:
         self._kit = kit
 
-    async def reconcile(self, key: Key) -> Again:
-        return Again.never()
+    async def reconcile(self, key: Key) -> ReconcileResult:
+        return ReconcileResult.never()
 
 
 def checkers() -> Sequence[Checker]:

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 
 from fathom.agent.process import begin as begin_agent
-from fathom.control.owning import controller_of
+from fathom.control.ownership import controller_of
 from fathom.controllers.deployment.controller import Deployments
 from fathom.controllers.replicaset.controller import ReplicaSets
 from fathom.model.accounts import node_user

@@ -19,7 +19,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 
 from fathom.control.lease import Timing
-from fathom.control.owning import owned
+from fathom.control.ownership import owned
 from fathom.controllers.repair.controller import RepairReservations
 from fathom.model.objects import Key, Obj, is_deleting, lookup, metadata, uid_of, with_metadata
 from fathom.model.times import SECOND_NS

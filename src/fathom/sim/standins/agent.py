@@ -13,9 +13,9 @@ from typing import ClassVar
 import msgspec
 
 from fathom.cache.needs import NoOlderThan
-from fathom.control.again import Again
 from fathom.control.kit import Kit
 from fathom.control.plan import NOTHING, Delete, Plan, WriteStatus, target
+from fathom.control.reconcile_result import ReconcileResult
 from fathom.control.watches import POD, Primary, Watch
 from fathom.model.conditions import conditions_of, is_true, set_condition
 from fathom.model.objects import Key, Obj, is_deleting, lookup, metadata, uid_of
@@ -133,15 +133,15 @@ class Agent:
         self._kit = kit
         self._weather = weather
 
-    async def reconcile(self, key: Key) -> Again:
+    async def reconcile(self, key: Key) -> ReconcileResult:
         view = self._kit.snapshot()
         pod = view.get("Pod", key)
         if pod is None:
-            return Again.never()
+            return ReconcileResult.never()
         plan = plan_pod(pod, now=self._kit.now(), weather=self._weather)
         applied = await self._kit.apply(key, plan, seen=view)
         look = waits(pod) or self._weather.bad
-        return Again.after(applied, in_s=LOOK_S if look else None, why="a pod's time")
+        return ReconcileResult.after(applied, in_s=LOOK_S if look else None, why="a pod's time")
 
 
 class AgentIn:

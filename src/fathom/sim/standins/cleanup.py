@@ -16,10 +16,10 @@ from typing import ClassVar
 
 from fathom.cache.indexes import STANDARD
 from fathom.cache.needs import NoOlderThan
-from fathom.control.again import Again
 from fathom.control.kit import Kit
-from fathom.control.owning import has_finalizer
+from fathom.control.ownership import has_finalizer
 from fathom.control.plan import NOTHING, Create, Delete, Patch, Plan, add_finalizer, remove_finalizer, target
+from fathom.control.reconcile_result import ReconcileResult
 from fathom.control.watches import CONFIG_MAP, SECRET, Primary, Related, View, Watch
 from fathom.model.objects import Key, Obj, is_deleting, key_of, labels_of, lookup, uid_of
 
@@ -88,20 +88,22 @@ class Cleanup:
     def __init__(self, kit: Kit) -> None:
         self._kit = kit
 
-    async def reconcile(self, key: Key) -> Again:
+    async def reconcile(self, key: Key) -> ReconcileResult:
         view = self._kit.snapshot()
         claim = view.get("ConfigMap", key)
         disks = view.by_index("Secret", "claim", "/".join(key))
         if leftovers(claim, disks):
             return await self._clear(key)
         if claim is None or CLAIM not in labels_of(claim):
-            return Again.never()
+            return ReconcileResult.never()
         disk = view.get("Secret", Key(CLOUD, disk_name(claim)))
-        return Again.after(await self._kit.apply(key, plan_claim(claim, disk), seen=view))
+        return ReconcileResult.after(await self._kit.apply(key, plan_claim(claim, disk), seen=view))
 
-    async def _clear(self, key: Key) -> Again:
+    async def _clear(self, key: Key) -> ReconcileResult:
         """Our view of claims may be old too: the server is asked before anything is taken away."""
         claim = await self._kit.api.get(CONFIG_MAP.resource, key.namespace, key.name)
         view = self._kit.snapshot()
         disks = leftovers(claim, view.by_index("Secret", "claim", "/".join(key)))
-        return Again.after(await self._kit.apply(key, plan_leftovers(disks), seen=view), in_s=0.5, why="more")
+        return ReconcileResult.after(
+            await self._kit.apply(key, plan_leftovers(disks), seen=view), in_s=0.5, why="more"
+        )

@@ -11,8 +11,8 @@ from typing import Any
 
 import msgspec
 
-from fathom.control.cause import Cause
-from fathom.control.process import Controller, Controllers, Settings, Watchers
+from fathom.control.cause import WakeCause
+from fathom.control.process import Controller, Controllers, ControllerSettings, Watchers
 from fathom.model.objects import Key
 from fathom.model.user import User
 from fathom.seams.process import Inside
@@ -39,7 +39,9 @@ def run_controllers(
         running = Controllers(
             inside,
             controllers,
-            msgspec.convert({"who": name, "user_agent": name, **inside.options}, Settings, strict=False),
+            msgspec.convert(
+                {"who": name, "user_agent": name, **inside.options}, ControllerSettings, strict=False
+            ),
             watchers=Watchers(caches=sight),
         )
         if sight is not None:
@@ -58,7 +60,7 @@ def nudge(world: World, *names: str) -> None:
 
 def _look_at_all(running: Controllers) -> None:
     for loop in running.loops:
-        loop._waker.look_at_all(Cause("resync", "nudged"))
+        loop._waker.look_at_all(WakeCause("resync", "nudged"))
 
 
 def shuffle(world: World, *names: str) -> None:

@@ -10,7 +10,7 @@ from fathom.api.agent_connections import AgentAddress, LogAsk, NoAgents, Reached
 from fathom.api.auth.jws import SigningKey
 from fathom.api.auth.static_tokens import Tokens
 from fathom.api.request import Request, Response, StreamSource
-from fathom.assembly import Parts, Wanted, assemble, bootstrap
+from fathom.assembly import Parts, ServerSettings, assemble, bootstrap
 from fathom.model.audit import AuditEntry
 from fathom.model.body import encode_json
 from fathom.model.errors import ApiError, unavailable
@@ -89,7 +89,7 @@ class SimServer:
         self.link = StoreLink(process, store)
         self._inside = inside
         self.parts: Parts = assemble(
-            Wanted(
+            ServerSettings(
                 store=self.link,
                 outside=inside.outside,
                 log=inside.log,

@@ -5,8 +5,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from fathom.control.again import Again
 from fathom.control.plan import Plan
+from fathom.control.reconcile_result import ReconcileResult
 from fathom.model.objects import Key
 from fathom.sim.standins import cleanup
 from fathom.sim.zoo import put_back
@@ -17,7 +17,7 @@ BREAKS = "nothing leaked when settled"
 right = cleanup.Cleanup.reconcile
 
 
-async def on_the_edge(self: Any, key: Key) -> Again:
+async def on_the_edge(self: Any, key: Key) -> ReconcileResult:
     """Remembers whom it has seen."""
     view, seen = self._kit.snapshot(), vars(self).setdefault("seen", {})
     claim = view.get("ConfigMap", key)
@@ -27,7 +27,7 @@ async def on_the_edge(self: Any, key: Key) -> Again:
         return await right(self, key)
     disk = view.get("Secret", Key(cleanup.CLOUD, cleanup.disk_name(gone))) if gone else None
     plan = cleanup.plan_leftovers([disk]) if disk else Plan()
-    return Again.after(await self._kit.apply(key, plan, seen=view))
+    return ReconcileResult.after(await self._kit.apply(key, plan, seen=view))
 
 
 put_back(cleanup, "has_finalizer", lambda claim, name: True)

@@ -3,8 +3,8 @@ does, where the change was seen already."""
 
 from __future__ import annotations
 
-from fathom.control.again import Failure
 from fathom.control.loop import Loop
+from fathom.control.reconcile_result import Failure
 from fathom.model.objects import Key
 from fathom.sim.zoo import put_back
 

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from fathom.cache.caches import Caches
 from fathom.cache.freshness import Unmet, unmet
 from fathom.cache.needs import Need
+from fathom.cache.own_writes import WriteLog
 from fathom.cache.snapshot import Snapshot
-from fathom.cache.written import WriteLog
 from fathom.control import loop
 from fathom.sim.zoo import put_back
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from fathom.control.leading import Ends, Leading
+from fathom.control.leadership import Ends, Leading
 from fathom.control.lease import Fenced
 from fathom.sim.zoo import put_back
 

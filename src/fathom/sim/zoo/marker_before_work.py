@@ -5,8 +5,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from fathom.control.again import Again
 from fathom.control.plan import Plan
+from fathom.control.reconcile_result import ReconcileResult
 from fathom.model.objects import Key, labels_of
 from fathom.sim.standins import cleanup
 from fathom.sim.zoo import put_back
@@ -22,13 +22,13 @@ def marked_only(claim: Any, disk: Any) -> Plan:
     return Plan(patches=plan.patches, why=plan.why) if plan.creates else plan
 
 
-async def then_made(self: Any, key: Key) -> Again:
+async def then_made(self: Any, key: Key) -> ReconcileResult:
     claim = self._kit.snapshot().get("ConfigMap", key)
     makes = claim is not None and cleanup.CLAIM in labels_of(claim) and right(claim, None).creates
     again = await reconcile(self, key)
     if not makes or again.failure is not None:
         return again
-    return Again.after(await self._kit.apply(key, Plan(creates=makes), seen=self._kit.snapshot()))
+    return ReconcileResult.after(await self._kit.apply(key, Plan(creates=makes), seen=self._kit.snapshot()))
 
 
 put_back(cleanup, "plan_claim", marked_only)

@@ -6,7 +6,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from fathom.control import owning
+from fathom.control import ownership
 from fathom.controllers.leader_min_revision import LeaderMinRevision
 from fathom.controllers.replicaset import plan
 from fathom.sim.zoo import put_back
@@ -14,7 +14,7 @@ from fathom.sim.zoo import put_back
 SCENARIOS = ("replicas-handed-over",)
 BREAKS = "one pod per slot"
 
-right = owning.child_name
+right = ownership.child_name
 
 
 def another_each_time(owner: Any, slot: int) -> str:

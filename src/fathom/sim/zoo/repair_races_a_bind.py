@@ -8,7 +8,7 @@ from typing import Any
 
 from fathom.api.binding import checks
 from fathom.api.binding.requests import RESERVATION_GONE
-from fathom.control.again import Again
+from fathom.control.reconcile_result import ReconcileResult
 from fathom.controllers.repair.controller import RepairReservations, _pod_named
 from fathom.controllers.repair.plan import plan_reservation
 from fathom.model.objects import Key
@@ -20,14 +20,14 @@ BREAKS = "no node or quota over its limit"
 _reserved, _room = checks._reservation_refusal, checks.judge_room
 
 
-async def from_cache(self: Any, key: Key) -> Again:
+async def from_cache(self: Any, key: Key) -> ReconcileResult:
     view = self._kit.snapshot()
     known = view.get("Reservation", key)
     if known is None:
-        return Again.never()
+        return ReconcileResult.never()
     pod = view.get("Pod", Key(key.namespace, _pod_named(known)))
     plan = plan_reservation(known, pod, (known,), now_ns=self._kit.now_ns(), now=self._kit.now())
-    return Again.after(await self._kit.apply(key, plan, seen=view), in_s=15.0, why="a scan")
+    return ReconcileResult.after(await self._kit.apply(key, plan, seen=view), in_s=15.0, why="a scan")
 
 
 def at_its_word(case: Any) -> Any:

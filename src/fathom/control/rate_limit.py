@@ -6,13 +6,13 @@ from __future__ import annotations
 import msgspec
 
 
-class Rate(msgspec.Struct, frozen=True):
+class PaceRate(msgspec.Struct, frozen=True):
     per_s: float
     burst: int = 1
 
 
-class Pace:
-    def __init__(self, rate: Rate) -> None:
+class PaceLimit:
+    def __init__(self, rate: PaceRate) -> None:
         if rate.per_s <= 0 or rate.burst < 1:
             raise ValueError(f"a rate must let something through: {rate}")
         self._interval_ns = round(1e9 / rate.per_s)

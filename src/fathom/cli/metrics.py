@@ -13,7 +13,7 @@ from contextlib import asynccontextmanager
 
 from fathom import __version__
 from fathom.cli.problem import Problem
-from fathom.client.http import Server
+from fathom.client.http import ServerAddress
 from fathom.client.once import api_of
 from fathom.endpoint.publish import Published, keep_published
 from fathom.endpoint.server import NotMeasurable, ProcessEndpoint, make_pair, tls_of
@@ -25,7 +25,7 @@ from fathom.stopping import restarts
 
 @asynccontextmanager
 async def measured(
-    process: str, parts: tuple[str, ...], server: Server, *, address: str, where: str, log: Log
+    process: str, parts: tuple[str, ...], server: ServerAddress, *, address: str, where: str, log: Log
 ) -> AsyncIterator[Registry]:
     """The endpoint comes up beside the process and never holds it up. Raises Problem for an address that
     cannot be listened on."""
@@ -55,7 +55,7 @@ async def measured(
 
 
 async def _serve(
-    endpoint: ProcessEndpoint, listener: socket.socket, wanted: Published, server: Server, log: Log
+    endpoint: ProcessEndpoint, listener: socket.socket, wanted: Published, server: ServerAddress, log: Log
 ) -> None:
     try:
         pair = await make_pair(f"system:fathom:{wanted.process}", wanted.address)

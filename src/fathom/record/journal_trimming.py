@@ -12,7 +12,15 @@ from collections.abc import Iterable, Iterator
 
 import msgspec
 
-from fathom.model.decision import Column, Considered, Decision, Outcome, Roster, Table, Verdicts
+from fathom.model.decision import (
+    Considered,
+    Decision,
+    Outcome,
+    RecordedVerdicts,
+    Roster,
+    Table,
+    VerdictColumn,
+)
 
 # What is done every day, and has come to an end that nobody asks about.
 ROUTINE = frozenset({"bind", "create", "patch", "delete", "status"})
@@ -62,9 +70,9 @@ def _is_unusual(one: Decision) -> bool:
 
 def _in_use(records: list[Record], verdicts: set[str]) -> set[str]:
     """Those tables, and the tables that they are made of, which may stand further back."""
-    used = [record for record in records if isinstance(record, Verdicts) and record.id in verdicts]
+    used = [record for record in records if isinstance(record, RecordedVerdicts) and record.id in verdicts]
     parts = {part for table in used for part in (table.roster, *table.columns)}
-    here = {record.id for record in records if isinstance(record, Roster | Column)}
+    here = {record.id for record in records if isinstance(record, Roster | VerdictColumn)}
     return verdicts | (parts & here)
 
 

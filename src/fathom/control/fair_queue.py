@@ -11,18 +11,18 @@ from bisect import insort
 from collections.abc import Hashable, Iterator
 from typing import Generic, TypeVar
 
-from fathom.control.cause import Cause
+from fathom.control.cause import WakeCause
 
 K = TypeVar("K", bound=Hashable)
 
 
-class Entry(Generic[K]):
+class FairQueueEntry(Generic[K]):
     """One key that waits. `order` is given when it begins to wait and stays with it: age, without a clock."""
 
     __slots__ = ("cause", "key", "merged", "order", "priority", "since_ns", "tenant")
 
     def __init__(
-        self, key: K, *, tenant: str, priority: int, order: int, since_ns: int, cause: Cause
+        self, key: K, *, tenant: str, priority: int, order: int, since_ns: int, cause: WakeCause
     ) -> None:
         self.key = key
         self.tenant = tenant
@@ -39,23 +39,23 @@ class _Line(Generic[K]):
     __slots__ = ("_gone", "_heap")
 
     def __init__(self) -> None:
-        self._heap: list[tuple[int, Entry[K]]] = []  # With those that have left; see `_gone`.
+        self._heap: list[tuple[int, FairQueueEntry[K]]] = []  # With those that have left; see `_gone`.
         self._gone: dict[int, None] = {}  # Orders of entries in the heap that have left for another line.
 
     def __len__(self) -> int:
         return len(self._heap) - len(self._gone)
 
-    def push(self, entry: Entry[K]) -> None:
+    def push(self, entry: FairQueueEntry[K]) -> None:
         heapq.heappush(self._heap, (entry.order, entry))
 
-    def pop(self) -> Entry[K]:
+    def pop(self) -> FairQueueEntry[K]:
         while True:
             order, entry = heapq.heappop(self._heap)
             if order not in self._gone:
                 return entry
             del self._gone[order]
 
-    def leave(self, entry: Entry[K]) -> None:
+    def leave(self, entry: FairQueueEntry[K]) -> None:
         """Swept when half have left: a line that is never reached must not grow by those who left it."""
         self._gone[entry.order] = None
         if 2 * len(self._gone) > len(self._heap):
@@ -63,7 +63,7 @@ class _Line(Generic[K]):
             heapq.heapify(self._heap)
             self._gone.clear()
 
-    def __iter__(self) -> Iterator[Entry[K]]:
+    def __iter__(self) -> Iterator[FairQueueEntry[K]]:
         return (entry for order, entry in sorted(self._heap, key=_order) if order not in self._gone)
 
 
@@ -71,7 +71,7 @@ def _order(item: tuple[int, object]) -> int:
     return item[0]
 
 
-class Lines(Generic[K]):
+class FairQueue(Generic[K]):
     def __init__(self) -> None:
         self._levels: dict[int, dict[str, _Line[K]]] = {}  # No level and no line is ever empty.
         self._urgency: list[int] = []  # The negated priorities of `_levels`, sorted: the most urgent first.
@@ -80,7 +80,7 @@ class Lines(Generic[K]):
     def __len__(self) -> int:
         return self._size
 
-    def push(self, entry: Entry[K]) -> None:
+    def push(self, entry: FairQueueEntry[K]) -> None:
         level = self._levels.get(entry.priority)
         if level is None:
             level = self._levels[entry.priority] = {}
@@ -89,7 +89,7 @@ class Lines(Generic[K]):
         level.setdefault(entry.tenant, _Line()).push(entry)
         self._size += 1
 
-    def pop(self) -> Entry[K] | None:
+    def pop(self) -> FairQueueEntry[K] | None:
         if not self._urgency:
             return None
         priority = -self._urgency[0]
@@ -103,7 +103,7 @@ class Lines(Generic[K]):
         self._drop_if_empty(priority)
         return entry
 
-    def raise_to(self, entry: Entry[K], priority: int) -> None:
+    def raise_to(self, entry: FairQueueEntry[K], priority: int) -> None:
         """Only ever up. The entry keeps its age, so it goes before younger ones there."""
         level = self._levels[entry.priority]
         line = level[entry.tenant]
@@ -120,7 +120,7 @@ class Lines(Generic[K]):
             del self._levels[priority]
             self._urgency.remove(-priority)
 
-    def __iter__(self) -> Iterator[Entry[K]]:
+    def __iter__(self) -> Iterator[FairQueueEntry[K]]:
         """Everyone in line, in the order they would be taken if nobody else came."""
         for urgency in tuple(self._urgency):
             turns = [iter(line) for line in self._levels[-urgency].values()]

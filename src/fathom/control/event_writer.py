@@ -1,7 +1,7 @@
 """Events about what controllers did, for `kubectl describe`. Best effort: nothing waits for them, and what
 there is no time for is dropped. What was said before is a count on the first event, not another one.
 
-A controller that has something to tell has an attribute `news`: a pure function of a `Change`, to `News`, to
+A controller that has something to tell has an attribute `news`: a pure function of a `EventChange`, to `EventNews`, to
 several of them, or to None.
 """
 
@@ -16,7 +16,7 @@ from fathom.cache.snapshot import Snapshot
 from fathom.client.api import Api
 from fathom.client.outcomes import Committed, Outcome
 from fathom.control.plan import Action
-from fathom.control.watches import EVENT, Kind
+from fathom.control.watches import EVENT, WatchedKind
 from fathom.model.objects import Obj, key_of, metadata, uid_of
 from fathom.model.times import timestamp
 from fathom.seams.outside import Clock, Ids
@@ -30,7 +30,7 @@ MESSAGE_MAX = 1000
 SHARED = "default"  # The namespace of events about what is in none, as Kubernetes has it.
 
 
-class Change(msgspec.Struct, frozen=True):
+class EventChange(msgspec.Struct, frozen=True):
     """One action of a plan, and what came of it."""
 
     subject: Obj  # Whom the plan was about, as it was seen.
@@ -41,8 +41,8 @@ class Change(msgspec.Struct, frozen=True):
     because: str = ""
 
 
-class News(msgspec.Struct, frozen=True):
-    kind: Kind
+class EventNews(msgspec.Struct, frozen=True):
+    kind: WatchedKind
     about: Obj
     reason: str
     message: str
@@ -53,23 +53,23 @@ class News(msgspec.Struct, frozen=True):
         return (uid_of(self.about), self.reason, self.message)
 
 
-class Told(msgspec.Struct):
+class ToldEvents(msgspec.Struct):
     namespace: str
     name: str
     count: int
     at_s: float
 
 
-class Teller:
+class EventWriter:
     def __init__(self, api: Api, *, clock: Clock, ids: Ids) -> None:
         self._api = api
         self._clock = clock
         self._ids = ids
-        self._waiting: deque[tuple[str, str, News]] = deque(maxlen=WAITING_MAX)  # Source, time, what.
-        self._known: OrderedDict[tuple[str, ...], Told] = OrderedDict()
+        self._waiting: deque[tuple[str, str, EventNews]] = deque(maxlen=WAITING_MAX)  # Source, time, what.
+        self._known: OrderedDict[tuple[str, ...], ToldEvents] = OrderedDict()
         self._some = asyncio.Event()
 
-    def tell(self, source: str, news: News) -> None:
+    def tell(self, source: str, news: EventNews) -> None:
         self._waiting.append((source, timestamp(self._clock.now_ns()), news))
         self._some.set()
 
@@ -85,7 +85,7 @@ class Teller:
                 if burst < 0:
                     await asyncio.sleep(1.0 / PER_S)
 
-    async def _say(self, source: str, now: str, news: News) -> None:
+    async def _say(self, source: str, now: str, news: EventNews) -> None:
         now_s = asyncio.get_running_loop().time()
         told = self._known.get(news.identity)
         if told is None:
@@ -98,17 +98,17 @@ class Teller:
         patch = {"count": told.count, "lastTimestamp": now}
         await self._api.patch(EVENT.resource, told.namespace, told.name, patch)
 
-    async def _first(self, source: str, now: str, news: News, now_s: float) -> None:
+    async def _first(self, source: str, now: str, news: EventNews, now_s: float) -> None:
         name = f"{key_of(news.about).name[:200]}.{self._ids.uid().replace('-', '')[:16]}"
         event = event_of(source, now, news, name)
         namespace = metadata(event)["namespace"]
         if isinstance(await self._api.create(EVENT.resource, namespace, event), Committed):
-            self._known[news.identity] = Told(namespace, name, 1, now_s)
+            self._known[news.identity] = ToldEvents(namespace, name, 1, now_s)
             if len(self._known) > KNOWN_MAX:
                 self._known.popitem(last=False)
 
 
-def event_of(source: str, now: str, news: News, name: str) -> Obj:
+def event_of(source: str, now: str, news: EventNews, name: str) -> Obj:
     key = key_of(news.about)
     return {
         "apiVersion": "v1",

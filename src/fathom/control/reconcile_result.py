@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Literal
 import msgspec
 
 if TYPE_CHECKING:
-    from fathom.control.commit import Applied
+    from fathom.control.commit import AppliedPlan
 
 # failed     it was tried, and counts as an attempt
 # held       the view is not fresh enough: nothing was tried
@@ -28,27 +28,27 @@ class Failure(msgspec.Struct, frozen=True):
     causes: tuple[str, ...] = ()  # And the causes that it named.
 
 
-class Again(msgspec.Struct, frozen=True):
+class ReconcileResult(msgspec.Struct, frozen=True):
     after_s: float | None = None  # None: when something changes.
     why: str = ""  # What the timer is for.
     failure: Failure | None = None
 
     @classmethod
-    def never(cls) -> Again:
+    def never(cls) -> ReconcileResult:
         """Not before something changes."""
         return cls()
 
     @classmethod
-    def in_s(cls, seconds: float, why: str = "") -> Again:
+    def in_s(cls, seconds: float, why: str = "") -> ReconcileResult:
         return cls(seconds, why)
 
     @classmethod
-    def failed(cls, reason: str, message: str = "") -> Again:
+    def failed(cls, reason: str, message: str = "") -> ReconcileResult:
         """With a backoff, and with a condition that says why."""
         return cls(failure=Failure(reason, message))
 
     @classmethod
-    def after(cls, applied: Applied, *, in_s: float | None = None, why: str = "") -> Again:
+    def after(cls, applied: AppliedPlan, *, in_s: float | None = None, why: str = "") -> ReconcileResult:
         """What came of a plan says it; if all went well, after `in_s`."""
         if applied.failure is not None:
             return cls(failure=applied.failure)

@@ -45,11 +45,11 @@ AGE_S_UNRECORDED = 600.0
 STOP, REBASE = "stop", "rebase"
 
 
-class Connection(Backend, Protocol):
+class RecordedConnection(Backend, Protocol):
     async def close(self) -> None: ...
 
 
-Connect = Callable[[Host], Connection]
+Connect = Callable[[Host], RecordedConnection]
 
 
 class _Left(msgspec.Struct, frozen=True):
@@ -59,7 +59,7 @@ class _Left(msgspec.Struct, frozen=True):
     estate: bytes = b""
 
 
-class Flight:
+class RecordedProcess:
     """`run` lives until `stop` was heard. Without a tape nothing is recorded, and nothing begins anew."""
 
     def __init__(
@@ -177,7 +177,7 @@ class EndedByItself(Exception):
     """A bug: deciding code does not end unless it is told to."""
 
 
-async def fly(flight: Flight, stop: asyncio.Event, *, who: str) -> None:
+async def fly(flight: RecordedProcess, stop: asyncio.Event, *, who: str) -> None:
     """On the host's loop, until `stop` is set and what was under way is done. Raises what made it impossible
     to go on."""
     running = asyncio.create_task(flight.run())

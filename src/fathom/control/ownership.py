@@ -115,7 +115,7 @@ def free_slots(taken: Iterable[int], count: int) -> list[int]:
 # Adopting and letting go.
 
 
-class Claims(msgspec.Struct, frozen=True):
+class OwnerClaims(msgspec.Struct, frozen=True):
     """What an owner has, and what it should do about the rest. In the order they were given."""
 
     mine: tuple[Obj, ...] = ()  # Controlled by it, and matching.
@@ -123,7 +123,7 @@ class Claims(msgspec.Struct, frozen=True):
     release: tuple[Obj, ...] = ()  # Controlled by it, and no longer matching.
 
 
-def claims(owner: Obj, children: Sequence[Obj], matches: Callable[[Obj], bool]) -> Claims:
+def claims(owner: Obj, children: Sequence[Obj], matches: Callable[[Obj], bool]) -> OwnerClaims:
     """The rules of Kubernetes' own controllers: another's child is never touched, an owner that is going
     neither adopts nor releases, and a child that is going is not adopted."""
     mine, adopt, release = list[Obj](), list[Obj](), list[Obj]()
@@ -138,7 +138,7 @@ def claims(owner: Obj, children: Sequence[Obj], matches: Callable[[Obj], bool]) 
                     release.append(child)
         elif matches(child) and not going and not is_deleting(child):
             adopt.append(child)
-    return Claims(tuple(mine), tuple(adopt), tuple(release))
+    return OwnerClaims(tuple(mine), tuple(adopt), tuple(release))
 
 
 # Lists as they should be. `plan` makes patches of them, each bound to the revision it was decided from.

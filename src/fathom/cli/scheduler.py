@@ -12,21 +12,21 @@ from pathlib import Path
 from fathom import __version__
 from fathom.cli.kubeconfig import data_beside
 from fathom.cli.leases import check_lease
-from fathom.cli.measuring import measured
+from fathom.cli.metrics import measured
 from fathom.cli.problem import Problem
 from fathom.cli.serve import run_on_uvloop, server_at
-from fathom.client.http import Server
+from fathom.client.http import ServerAddress
 from fathom.client.once import api_of
 from fathom.metrics.registry import NOT_MEASURED
 from fathom.metrics.registry import Part as MetricsPart
 from fathom.model.accounts import SYSTEM_NAMESPACE
 from fathom.model.errors import ApiError
-from fathom.record.flight import EndedByItself
 from fathom.record.journal import DiskJournal
 from fathom.record.metrics import measure_records
+from fathom.record.recorded_process import EndedByItself
 from fathom.record.ring import RingBusy
-from fathom.record.shelf import directory_of as tape_directory
 from fathom.record.tape import DiskTape
+from fathom.record.tape_list import directory_of as tape_directory
 from fathom.schedule.loop.live import TimedJournal, journal_directory, run_scheduler_live
 from fathom.schedule.loop.process import SchedulerSettings
 from fathom.schedule.loop.watched_kinds import QUOTA
@@ -142,7 +142,7 @@ async def run_scheduler(
             tape.close()
 
 
-async def _knows_our_kinds(server: Server) -> bool:
+async def _knows_our_kinds(server: ServerAddress) -> bool:
     """A Kubernetes without them is scheduled for too, without quotas, policies and overrides. One that
     does not answer now may know them: then the caches wait for it."""
     async with api_of(server) as api:

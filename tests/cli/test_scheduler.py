@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from fathom.cli.problem import Problem
-from fathom.cli.scheduling import NAMES, lease_of, who_is
+from fathom.cli.scheduler import NAMES, lease_of, who_is
 
 
 @pytest.mark.parametrize(

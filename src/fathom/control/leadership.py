@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable
 import msgspec
 
 from fathom.cache.caches import Caches
-from fathom.control.lease import Elector, Term
+from fathom.control.lease import Elector, LeaderTerm
 from fathom.seams.process import Inside
 
 STOP, REBASE = "stop", "rebase"
@@ -36,7 +36,7 @@ class Ends(msgspec.Struct, frozen=True):
 
 
 # Works until one of the ends; whether all came to a good end.
-Work = Callable[[Term | None, Ends], Awaitable[bool]]
+Work = Callable[[LeaderTerm | None, Ends], Awaitable[bool]]
 
 
 class Leading:
@@ -70,7 +70,7 @@ class Leading:
                 return
             await self._lead(elector, campaign.result(), stopping)
 
-    async def _lead(self, elector: Elector, term: Term, stopping: asyncio.Task[str]) -> None:
+    async def _lead(self, elector: Elector, term: LeaderTerm, stopping: asyncio.Task[str]) -> None:
         """While it lasts. The lease is released only after the last worker has put down what it had."""
         self._inside.identity = term.identity
         keeping = asyncio.get_running_loop().create_task(elector.keep(term))
@@ -83,7 +83,7 @@ class Leading:
         finally:
             keeping.cancel()
 
-    async def _work_when_synced(self, term: Term | None, ends: Ends) -> bool:
+    async def _work_when_synced(self, term: LeaderTerm | None, ends: Ends) -> bool:
         syncing = asyncio.get_running_loop().create_task(self._synced())
         await asyncio.wait((syncing, *ends.all), return_when=asyncio.FIRST_COMPLETED)
         syncing.cancel()

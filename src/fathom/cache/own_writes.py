@@ -20,7 +20,7 @@ OWNERS_MAX = 10_000
 EVERYONE = ""
 
 
-class Write(msgspec.Struct, frozen=True):
+class OwnWrite(msgspec.Struct, frozen=True):
     """`key` None: everything up to the revision. `gone`: the UID of an object that was deleted."""
 
     kind: str
@@ -31,18 +31,18 @@ class Write(msgspec.Struct, frozen=True):
 
 class WriteLog:
     def __init__(self) -> None:
-        self._writes: dict[str, list[Write]] = {}  # By owner, oldest owner first; no list is empty.
+        self._writes: dict[str, list[OwnWrite]] = {}  # By owner, oldest owner first; no list is empty.
 
     def record(self, owner: str, kind: str, revision: int, key: Key | None = None) -> None:
         """A create, update or patch that was answered with this revision. With the key it counts as seen as
         soon as the object is there; without, once everything up to the revision is."""
-        self._add(owner, Write(kind, revision, key))
+        self._add(owner, OwnWrite(kind, revision, key))
 
     def record_delete(self, owner: str, kind: str, key: Key, uid: str) -> None:
         """A delete that was answered. Seen once the object is gone or marked for it."""
-        self._add(owner, Write(kind, 0, key, uid))
+        self._add(owner, OwnWrite(kind, 0, key, uid))
 
-    def unseen(self, owner: str, snapshot: Snapshot) -> list[Write]:
+    def unseen(self, owner: str, snapshot: Snapshot) -> list[OwnWrite]:
         """What a snapshot does not show yet, of the owner's writes and of everyone's."""
         writes = (*self._writes.get(owner, ()), *self._writes.get(EVERYONE, ()))
         return [write for write in writes if not is_seen(write, snapshot)]
@@ -59,7 +59,7 @@ class WriteLog:
     def __len__(self) -> int:
         return len(self._writes)
 
-    def _add(self, owner: str, write: Write) -> None:
+    def _add(self, owner: str, write: OwnWrite) -> None:
         writes = self._writes.setdefault(owner, [])
         writes.append(write)
         if len(writes) > WRITES_MAX:
@@ -70,7 +70,7 @@ class WriteLog:
                 self._add(EVERYONE, kept)
 
 
-def is_seen(write: Write, snapshot: Snapshot) -> bool:
+def is_seen(write: OwnWrite, snapshot: Snapshot) -> bool:
     if not snapshot.synced(write.kind):
         return False
     if write.key is None:
@@ -83,11 +83,11 @@ def is_seen(write: Write, snapshot: Snapshot) -> bool:
     return found is not None and int(metadata(found).get("resourceVersion") or 0) >= write.revision
 
 
-def _condensed(writes: list[Write]) -> list[Write]:
+def _condensed(writes: list[OwnWrite]) -> list[OwnWrite]:
     """One write a kind, at its highest revision, stands for all with a revision. Deletes have none."""
     highest: dict[str, int] = {}
     for write in writes:
         if not write.gone:
             highest[write.kind] = max(write.revision, highest.get(write.kind, 0))
     deletes = [write for write in writes if write.gone]
-    return [*(Write(kind, revision) for kind, revision in highest.items()), *deletes]
+    return [*(OwnWrite(kind, revision) for kind, revision in highest.items()), *deletes]

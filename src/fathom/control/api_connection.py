@@ -8,14 +8,14 @@ from typing import Protocol
 
 from fathom.client.api import Api, Transport
 from fathom.control.breaker import Breaker, BreakerView, Guarded
-from fathom.control.lease import Elector, Fenced, Standing, Term, Timing
+from fathom.control.lease import Elector, Fenced, LeaderTerm, Standing, Timing
 from fathom.control.metrics import measure_station
 from fathom.metrics.numbers import LabeledCounts
 from fathom.model.objects import Key
 from fathom.seams.process import Inside
 
 
-class Wanted(Protocol):
+class WantedConnection(Protocol):
     """What the settings of either process say about it."""
 
     @property
@@ -30,9 +30,13 @@ class Wanted(Protocol):
     def user_agent(self) -> str: ...
 
 
-class Station:
+class ApiConnection:
     def __init__(
-        self, inside: Inside, wanted: Wanted, *, answered: Callable[[int], None] = lambda status: None
+        self,
+        inside: Inside,
+        wanted: WantedConnection,
+        *,
+        answered: Callable[[int], None] = lambda status: None,
     ) -> None:
         """`answered` is told of each request that is over, with its status; nought is no answer."""
         self._inside = inside
@@ -52,7 +56,7 @@ class Station:
         self.answers.add(str(status))
         self._answered(status)
 
-    def api(self, term: Term | None = None) -> Api:
+    def api(self, term: LeaderTerm | None = None) -> Api:
         """Behind the breaker; in a term of leadership, with its fence."""
         guarded: Transport = Guarded(self._inside.seam, self.breaker)
         return self._named(Fenced(guarded, term) if term is not None else guarded)
