@@ -8,13 +8,13 @@ from fathom.model.conditions import conditions_of, set_condition
 from fathom.model.objects import Obj, labels_of, metadata, uid_of
 from fathom.model.well_known import (
     CERTIFICATE_ANNOTATION,
+    DRIVER_LABEL,
     HOSTNAME_LABEL,
     NODE_LEASE_NAMESPACE,
     REGION_LABEL,
     ZONE_LABEL,
 )
 
-DRIVER = "fathom.dev/driver"  # Label. 'simulated': there is nothing behind its pods' addresses.
 NOTICE = "fathom.dev/agent-notice"
 VERSION = "v1.37.0+fathom"  # Whose behaviour clients may expect of the pods here.
 
@@ -39,7 +39,7 @@ def node_labels(settings: AgentSettings) -> dict[str, str]:
         "kubernetes.io/arch": settings.facts.get("architecture", "amd64"),
         HOSTNAME_LABEL: settings.node,
         **{name: value for name, value in topology.items() if value},
-        **({DRIVER: settings.driver} if settings.driver == "simulated" else {}),
+        **({DRIVER_LABEL: settings.driver} if settings.driver == "simulated" else {}),
         **settings.labels,
     }
 

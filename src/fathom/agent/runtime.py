@@ -1,7 +1,7 @@
 """What runs containers, as deciding code sees it. Values only: live they travel through the seam as JSON.
 
-A `ContainerRun` is one life of a container, and `Runtime.start` begins the next one. Who it is (pid and start time of
-its processes) is in the `id`, so an agent that comes back never takes another process for it.
+A `ContainerRun` is one run of a container; `Runtime.start` begins the next one. Its `id` holds pid and start
+time of its processes, so an agent that restarts never takes another process for it.
 """
 
 from __future__ import annotations

@@ -107,7 +107,7 @@ class IndexedCache:
     # Three ways forward.
 
     def apply(self, events: Iterable[Event], applied: AppliedChange, *, now_s: float) -> None:
-        """Events of a watch, in their order. Raises `MalformedEvent`; events before the malformed one count."""
+        """Events of a watch, in order. Raises `MalformedEvent`; events before the malformed one count."""
         try:
             for event in events:
                 self._apply_one(event, applied, now_s)

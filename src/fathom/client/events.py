@@ -62,8 +62,8 @@ def _decoded(chunk: bytes, assemble: Assemble | None) -> list[Event]:
 
 
 def revision_of(obj: Obj) -> int:
-    """Of an object, a list or a bookmark. Raises `MalformedEvent` where there is none: without it nobody can tell
-    which of two states is the newer."""
+    """Of an object, a list or a bookmark. Raises `MalformedEvent` where there is none: without it nobody can
+    tell which of two states is the newer."""
     try:
         return int(obj["metadata"]["resourceVersion"])
     except (KeyError, TypeError, ValueError):

@@ -1,8 +1,8 @@
 """Events about what controllers did, for `kubectl describe`. Best effort: nothing waits for them, and what
 there is no time for is dropped. What was said before is a count on the first event, not another one.
 
-A controller that has something to tell has an attribute `news`: a pure function of a `EventChange`, to `EventNews`, to
-several of them, or to None.
+A controller that has something to tell has an attribute `news`: a pure function from an `EventChange` to
+`EventNews`, several of them, or None.
 """
 
 from __future__ import annotations

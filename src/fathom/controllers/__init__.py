@@ -1,7 +1,7 @@
-"""One file per controller, and beside it the pure `plan_*` that decides.
+"""The controllers, one package each: `controller.py` reads and writes, `plan*.py` decides and is pure.
 
-Three that an API cannot do without run beside the API server, read its own view, and write through its front
-door: garbage collection, the end of namespaces, the end of custom kinds (`housekeeping/controller`). The others are
-written with the kit and run in a process of their own (`all`): workloads and their pods, endpoints,
-disruption budgets, progress, autoscalers, nodes, repair. Never here: who runs a container, where a pod goes.
+`housekeeping/` runs in the API server, because an API cannot do without it: garbage collection, the end of
+namespaces and of custom kinds, quotas. The others are written with the kit in `control/` and run in a process
+of their own; `all.py` lists them. What several of them share is beside the packages. Never here: running
+containers (`agent/`), choosing nodes (`schedule/`).
 """

@@ -1,5 +1,4 @@
-"""The gateway: a Service's address, answered. Follows services and endpoints through the API (`gateway/controller`),
-makes one table of them (`routes`), picks who gets a connection (`balance`), and carries bytes (`proxy`). What
-it measures goes back as the pods' condition `fathom.dev/Serving`. Never here: who is ready; that is the
-agent's word.
+"""The gateway: it answers at the addresses of Services. `controller` follows Services and endpoints, `routes`
+makes one table of them, `balance` picks an endpoint for each connection, `proxy` carries the bytes. What it
+measures becomes the condition `fathom.dev/Serving` of the pods. Never here: readiness; agents report that.
 """

@@ -6,10 +6,9 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 
-from fathom.agent.node import DRIVER
 from fathom.model.conditions import Status
 from fathom.model.objects import Obj, key_of, labels_of, lookup, metadata
-from fathom.model.well_known import POOL_LABEL, REGION_LABEL, SERVICE_NAME_LABEL, ZONE_LABEL
+from fathom.model.well_known import DRIVER_LABEL, POOL_LABEL, REGION_LABEL, SERVICE_NAME_LABEL, ZONE_LABEL
 
 LOOPBACK = "127.0.0.1"
 # Everybody whom no weight names.
@@ -111,7 +110,7 @@ def _here(nodes: Mapping[str, Obj]) -> list[str]:
     return [
         str(one.get("address"))
         for node in nodes.values()
-        if labels_of(node).get(DRIVER) != "simulated"
+        if labels_of(node).get(DRIVER_LABEL) != "simulated"
         for one in lookup(node, "status", "addresses") or ()
         if one.get("type") == "InternalIP" and str(one.get("address")).startswith("127.")
     ]
@@ -146,7 +145,7 @@ def _endpoints(
                 pod=f"{reference.get('namespace', '')}/{reference.get('name', '')}" if reference else "",
                 uid=str(reference.get("uid") or ""),
                 pool=_pool(endpoint, node, weighted),
-                real=node is None or labels_of(node).get(DRIVER) != "simulated",
+                real=node is None or labels_of(node).get(DRIVER_LABEL) != "simulated",
                 leaving=not ready,
             )
 

@@ -19,7 +19,7 @@ from fathom.model.objects import Obj, lookup, metadata
 # The rules that hold where nobody has made a policy. It needs no object, and is always active.
 BUILT_IN = "builtin"
 
-# The built-in rules by name, as fathom.schedule.decide.rules has them: a policy that names another is told so.
+# The names of the built-in rules in fathom.schedule.decide.rules. A policy that names another is refused.
 FILTERS_ALWAYS = (
     "Freshness", "NodeName", "NodeUnschedulable", "TaintToleration", "NodeAffinity", "Override",
     "CapacityClass", "VolumeBinding", "NodePorts", "NodeResourcesFit", "TenantQuota",

@@ -1,6 +1,6 @@
 """Whether a toleration of a pod matches a taint of a node, on objects as they are stored.
 
-The scheduler's own (`schedule/decide/shape.py`) is the same rule on values that it compares thousands of times.
+`schedule/decide/shape.py` has the same rule for values that the scheduler compares thousands of times.
 """
 
 from __future__ import annotations

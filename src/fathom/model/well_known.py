@@ -6,6 +6,7 @@ from __future__ import annotations
 ZONE_LABEL, REGION_LABEL = "topology.kubernetes.io/zone", "topology.kubernetes.io/region"
 HOSTNAME_LABEL = "kubernetes.io/hostname"
 POOL_LABEL = "fathom.dev/pool"
+DRIVER_LABEL = "fathom.dev/driver"  # 'simulated': nothing is behind the addresses of its pods.
 
 # Labels of EndpointSlices and Endpoints.
 SERVICE_NAME_LABEL = "kubernetes.io/service-name"

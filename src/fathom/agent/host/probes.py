@@ -134,7 +134,8 @@ class HostProber:
 
 
 async def run_in_container(run_dir: Path, command: list[str], output: bytearray) -> int:
-    """Its exit code; see `exec_in_container`. If nobody waits for it any more, it is ended. Raises OSError."""
+    """Its exit code; see `exec_in_container`. It is ended when nobody waits for it any more. Raises
+    OSError."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as link:
         link.setblocking(False)
         here = os.open(run_dir, os.O_PATH | os.O_DIRECTORY)

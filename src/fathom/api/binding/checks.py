@@ -1,8 +1,8 @@
-"""The predicates of a placement, over what is true now. Pure: the same facts give the same answer. `judge` is
-for bindings; `created_with_node.py` holds the same checks against what gets its node in another way.
+"""The checks of a binding, over the current objects. Pure: the same facts give the same answer. `judge` is
+for bindings; `created_with_node.py` applies the same checks to what gets its node in another way.
 
-A `PlacedPod` says what the pod becomes, what changes in the ledger, and every revision that the judgement rests
-on: the commit expects them all.
+A `PlacedPod` says what the pod becomes, what changes in the ledger, and every revision that the checks read:
+the commit expects them all.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The collector's hands: watch every change, keep the index of owners, carry out what `plan_garbage` plans."""
+"""The garbage collector: keeps an index of owners and carries out what `plan_garbage` plans."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""What a scheduler knows of its cluster: the table, and all that policies, quotas, overrides and volumes say.
+"""The cluster as a scheduler knows it: the node table, policies, quotas, overrides and volumes.
 
-Fed with the caches' changes, in any order; asked for the `PlacementContext` that one pod is decided under. Nothing
-here waits or sends, so `fathom why` and the simulator ask the same questions of the same code.
+It takes the caches' changes in any order, and gives the `PlacementContext` under which one pod is decided. It
+never waits or sends, so `fathom why` and the simulator use the same code.
 """
 
 from __future__ import annotations

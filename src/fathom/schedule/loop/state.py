@@ -1,8 +1,9 @@
-"""What lies on a scheduler's desk: what waits, what is on its way, what has landed, what is doubted.
+"""The scheduler's state: pods that wait, bindings that were sent or have landed, nodes that refused.
 
-The pieces of the scheduler (`cache_updates`, `waking`, `committing`, `preemption`, and the loop itself) share one,
-and none keeps a copy. `pods` knows where each pod is, and only that moves them (see `pod_moves`). The methods
-here tell it what happened, and give back the room that the pod had in the table, where it had some.
+The parts of the scheduler (`cache_updates`, `waking`, `committing`, `preemption`, and the loop itself) share
+one state, and none keeps a copy. `pods` knows where each pod is, and only that moves them (see `pod_moves`).
+The methods here tell it what happened, and give back the room that the pod had in the table, where it had
+some.
 
 Nothing here waits for anything or sends anything.
 """

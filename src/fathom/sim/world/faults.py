@@ -1,8 +1,8 @@
 """Everything that can go wrong, as values: each has a time, a target, and an end.
 
-A run is (scenario, seed, faults): the same three give the same run. Faults are drawn from a stream of their
-own (`fault_menu`), so that taking one away, as shrinking does, does not move the others. `active_faults` says which of
-them hold at a moment.
+A run is (scenario, seed, faults): the same three give the same run. `fault_menu` draws faults from a random
+stream of their own, so that taking one away, as shrinking does, does not move the others. `active_faults`
+says which of them hold at a moment.
 
 Times count from the story's beginning.
 """
