@@ -35,7 +35,7 @@ NAMES: dict[str, tuple[str, str]] = {
     "quarantine": ("controllers/node_health/plan_trust.py", "schedule/decide/remedies.py"),
     "suspect": ("controllers/node_health/plan.py", PEOPLE),
     # Labels.
-    "driver": ("agent/node.py", "agent/gateway/routes.py"),
+    "driver": ("agent/node.py", "gateway/routes.py"),
     "process": ("endpoint/publish.py", "model/processes.py"),
     "node-class": (PEOPLE, "schedule/decide/resolve.py"),
     "pool": (PEOPLE, "schedule/decide/resolve.py"),

@@ -15,6 +15,8 @@ import pytest
 
 import fathom
 
+pytestmark = pytest.mark.live
+
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "add-a-kind.md").read_text()
 (CODE,) = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)

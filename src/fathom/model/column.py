@@ -6,7 +6,7 @@ import msgspec
 
 
 class Column(msgspec.Struct, frozen=True):
-    """`path` is a JSONPath into the object (`.spec.replicas`), or `=name` of a function in `api/cells` for
+    """`path` is a JSONPath into the object (`.spec.replicas`), or `=name` of a function in `kube/columns` for
     what no path can say (a pod's READY)."""
 
     name: str

@@ -1,7 +1,7 @@
 """Unenforced: what fathom stores and nobody acts on is refused or warned of when it is written.
 
 What others rely on for their safety is refused unless its writer says, by an annotation, that they know. The
-table is `api/kinds/unenforced.py`.
+table is `kube/definitions/unenforced.py`.
 """
 
 from __future__ import annotations
