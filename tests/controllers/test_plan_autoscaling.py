@@ -24,7 +24,7 @@ from fathom.controllers.autoscaler.plan_behavior import (
     most,
     stabilized,
 )
-from fathom.controllers.autoscaler.plan_usage import MeasuredUse, Proposal, UnknownUse, propose
+from fathom.controllers.autoscaler.plan_metrics import MeasuredUse, Proposal, UnknownUse, propose
 from fathom.controllers.autoscaler.samples import PodSample
 from fathom.controllers.autoscaler.scale_target import as_workload
 from fathom.model.objects import Obj

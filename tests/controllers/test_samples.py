@@ -20,7 +20,13 @@ from tests.controllers.test_plan_autoscaling import (
 )
 
 from fathom.controllers.autoscaler.plan import AutoscalerFacts, decide
-from fathom.controllers.autoscaler.plan_usage import MeasuredUse, Tolerance, UnknownUse, propose, tolerance_of
+from fathom.controllers.autoscaler.plan_metrics import (
+    MeasuredUse,
+    Tolerance,
+    UnknownUse,
+    propose,
+    tolerance_of,
+)
 from fathom.controllers.autoscaler.samples import Measure, MissingSamples, PodSample, request_of, sort
 from fathom.model.objects import Obj
 

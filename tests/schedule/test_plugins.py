@@ -13,11 +13,11 @@ from fathom.model.decision import Rejection
 from fathom.schedule.decide.context import PlacementContext, Policy
 from fathom.schedule.decide.node_columns import Ints
 from fathom.schedule.decide.place import place, place_batch
-from fathom.schedule.decide.plugins import RuleError, loaded, with_rules
 from fathom.schedule.decide.rows import Reasons, Rows
 from fathom.schedule.decide.rules import NODE_CHANGED, RULES, FilterRule, Score
 from fathom.schedule.decide.shape import PodShape
 from fathom.schedule.decide.verdicts import Codes, Reason
+from fathom.schedule.loop.user_rules import RuleError, loaded, with_rules
 
 
 def quiet_hours(shape: PodShape, rows: Rows, world: PlacementContext, reasons: Reasons) -> Codes:

@@ -33,7 +33,7 @@ ALLOWED: dict[str, dict[str, str]] = {
     "control/loop.py": {"import of traceback": "a stack is for the log, which only takes"},
     "control/process.py": {"import of importlib": "controllers are named in the birth, which is on the tape"},
     "schedule/decide/shape_scan.py": {"import of array": "a compact list of numbers, nothing of the outside"},
-    "schedule/decide/plugins.py": {
+    "schedule/loop/user_rules.py": {
         "import of importlib.metadata": "which rules are installed is as much the code as the code itself"
     },
     "schedule/loop/decision_records.py": {

@@ -142,8 +142,8 @@ async def look(api: Api) -> tuple[ClusterView, dict[str, ReachedStage]]:
     """The cluster as a scheduler that has just started knows it; how new each kind is."""
     from fathom.explain.why import ReachedStage  # noqa: PLC0415
     from fathom.model.errors import ApiError  # noqa: PLC0415
-    from fathom.schedule.decide.plugins import RuleError, installed_rules  # noqa: PLC0415
     from fathom.schedule.loop.cluster_view import ClusterView  # noqa: PLC0415
+    from fathom.schedule.loop.user_rules import RuleError, installed_rules  # noqa: PLC0415
     from fathom.schedule.loop.watched_kinds import KINDS  # noqa: PLC0415
 
     try:

@@ -1,7 +1,9 @@
 """Why a pod is where it is, or nowhere: one line first, then the evidence.
 
-What was decided is taken from the journal. Whether the answer would be another one now is found by asking the
-same decider again about the cluster as it is: `now`. The two together tell a stale view from a real obstacle.
+What was decided is taken from the journal: `schedule/decide/shape_scan.py` finds which rule rejects each
+node, `schedule/loop/decision_records.py` writes it down. Whether the answer would be another one now is found
+by running the same decision again on the cluster as it is (`now`). Together they tell a stale view from a
+real obstacle.
 """
 
 from __future__ import annotations

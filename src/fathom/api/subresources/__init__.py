@@ -1,2 +1,6 @@
-"""Subresources with a life of their own: scale, binding, eviction, token, finalize. `status` is not here: it
-is an ordinary update (`verbs/update`)."""
+"""Subresources that are more than a part of their object: one file each. (`status` is not here:
+`verbs/update`.)
+
+To add one: its function goes here, a line for it into the table `SUBRESOURCES` of `api/dispatch.py`, and its
+name and verbs into `kube/definitions/kinds.toml`, so that discovery and OpenAPI name it.
+"""

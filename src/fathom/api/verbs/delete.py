@@ -9,9 +9,9 @@ from fathom.api.core import Call, Core, WriteVerdicts
 from fathom.api.removal import DeleteOptions, check_options
 from fathom.api.request import Response
 from fathom.api.verbs import bodies
-from fathom.api.verbs.choose import choice_of
 from fathom.api.verbs.create import answer
 from fathom.api.verbs.list import find, list_meta
+from fathom.api.verbs.selection import choice_of
 from fathom.api.writing import Written, remove
 from fathom.model.body import encode_json
 from fathom.model.errors import ApiError, bad_request

@@ -13,7 +13,7 @@ import msgspec
 from fathom.api import response_forms
 from fathom.api.core import Call, Core
 from fathom.api.request import Response
-from fathom.api.verbs.choose import Selection, choice_of
+from fathom.api.verbs.selection import Selection, choice_of
 from fathom.api.verbs.versions import (
     Continue,
     decode_continue,

@@ -16,7 +16,13 @@ import msgspec
 from fathom.cache.needs import Need, NoOlderThan
 from fathom.control.plan import NOTHING, OWN_WRITES, Patch, Plan, contains, target
 from fathom.controllers.autoscaler.plan_behavior import History, least, longest_period_s, most, stabilized
-from fathom.controllers.autoscaler.plan_usage import MeasuredUse, Proposal, UnknownUse, propose, tolerance_of
+from fathom.controllers.autoscaler.plan_metrics import (
+    MeasuredUse,
+    Proposal,
+    UnknownUse,
+    propose,
+    tolerance_of,
+)
 from fathom.controllers.autoscaler.samples import PodSample
 from fathom.controllers.deployment.revisions import size_of
 from fathom.controllers.pod_states import seconds

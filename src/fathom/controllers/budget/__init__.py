@@ -1,1 +1,1 @@
-"""The status of PodDisruptionBudgets."""
+"""The status of PodDisruptionBudgets, from which evictions are allowed or refused."""

@@ -1,1 +1,3 @@
-"""Repair: what others left behind, and proposals for people to decide."""
+"""Repair: finds by ownership what others left behind. `plan` says what is removed, `plan_proposals` what
+people are asked to decide.
+"""

@@ -1,1 +1,2 @@
-"""ReplicaSets: as many pods as asked for, and which go first when there are too many."""
+"""ReplicaSets: as many pods as asked for. `plan` says how many and which; `scale_down_order` which go
+first."""

@@ -22,11 +22,11 @@ from fathom.control.api_connection import ApiConnection
 from fathom.control.leadership import Ends, Leading
 from fathom.control.lease import LeaderTerm, Timing
 from fathom.control.signals import SignalPublisher
-from fathom.schedule.decide.plugins import installed_rules
 from fathom.schedule.decide.rules import RULES
 from fathom.schedule.decide.rules import Rules as JudgingRules
 from fathom.schedule.loop.metrics import measure_scheduler
 from fathom.schedule.loop.scheduler import CurrentRules, Scheduler
+from fathom.schedule.loop.user_rules import installed_rules
 from fathom.schedule.loop.watched_kinds import KINDS
 from fathom.seams.process import Inside
 

@@ -4,6 +4,9 @@ A run is (scenario, seed, faults): the same three give the same run. `fault_menu
 stream of their own, so that taking one away, as shrinking does, does not move the others. `active_faults`
 says which of them hold at a moment.
 
+`active_faults.ActiveFaults` is asked where a fault takes effect: of requests, replies and watches in
+`network`, of commits and reads of the store in `store_link`, of processes and clocks in `engine`.
+
 Times count from the story's beginning.
 """
 

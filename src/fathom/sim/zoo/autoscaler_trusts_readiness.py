@@ -7,16 +7,16 @@ from fractions import Fraction
 from math import ceil
 from typing import Any
 
-from fathom.controllers.autoscaler import plan, plan_usage
+from fathom.controllers.autoscaler import plan, plan_metrics
 from fathom.sim.zoo import put_back
 
 SCENARIOS = ("autoscaler-under-lag",)
 BREAKS = "bounded growth"
 
 
-def of_the_ready(pods: Any, goal: Any, ratio: Fraction, seen: plan_usage.MeasuredUse) -> int:
+def of_the_ready(pods: Any, goal: Any, ratio: Fraction, seen: plan_metrics.MeasuredUse) -> int:
     return ceil(ratio * seen.current)
 
 
 put_back(plan, "blocker", lambda scene: None)
-put_back(plan_usage, "_replicas", of_the_ready)
+put_back(plan_metrics, "_replicas", of_the_ready)
