@@ -25,6 +25,7 @@ if TYPE_CHECKING:  # Importing `typing` would take as long as all the rest.
     from fathom.agent import safe_files
 else:
     sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+    import safe_files  # Beside us, no package.
 
     del sys.path[0]
 

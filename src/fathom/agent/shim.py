@@ -209,9 +209,9 @@ class Shim:
         import confine  # type: ignore[import-not-found]  # noqa: PLC0415  # Beside us, no package.
 
         if spec.get("execs"):
-            import execs  # type: ignore[import-not-found]  # noqa: PLC0415
+            import exec_in_container  # type: ignore[import-not-found]  # noqa: PLC0415
 
-            door = execs.listening(self._directory)
+            door = exec_in_container.listening(self._directory)
         if spec.get("users"):
             users = confine.user_namespace(spec["users"])
         if spec.get("enclose"):
@@ -221,7 +221,8 @@ class Shim:
         _enter(spec["cwd"])
         confine.confine(spec, users)
         if spec.get("execs"):
-            execs.leave_keeper(execs.Commands(spec["env"], _found), door, shim)
+            commands = exec_in_container.ExecCommands(spec["env"], _found)
+            exec_in_container.leave_keeper(commands, door, shim)
 
     def _record_run(self) -> None:
         me = os.getpid()
