@@ -6,6 +6,7 @@ from __future__ import annotations
 import signal
 from pathlib import Path
 
+import pytest
 from tests.clients.running import running
 from tests.control.worlds import told
 from tests.schedule.test_live import Cluster, start
@@ -133,6 +134,7 @@ def test_replicas_that_a_quota_refuses_wait_for_quota_and_no_sentence_is_read_fo
     told(story)
 
 
+@pytest.mark.live
 def test_why_tells_the_place_at_which_the_queue_took_the_pod(tmp_path: Path) -> None:
     """The queue is fair over tenants: the last pod, its tenant's only one, is taken second."""
     with running(tmp_path) as server:

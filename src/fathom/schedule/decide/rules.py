@@ -252,7 +252,7 @@ class Rules(msgspec.Struct, frozen=True):
             (_distance(filters.get(rule)), _rejection(rule, filters.get(rule), found))
             for rule, found in by_rule.items()
         ]
-        ranked.sort(key=lambda each: (each[0], -each[1].nodes))
+        ranked.sort(key=lambda each: (each[0], -each[1].nodes, each[1].rule))
         return tuple([rejection for _, rejection in ranked])
 
 

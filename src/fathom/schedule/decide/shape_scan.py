@@ -386,9 +386,10 @@ def _tops(totals: Ints) -> tuple[int, array[int]]:
 
 
 def _with_nodes(reasons: Reasons, counts: list[int]) -> tuple[tuple[Reason, int], ...]:
-    return tuple(
-        [(reason, counts[code]) for code, reason in enumerate(reasons.listed) if code and counts[code]]
-    )
+    """Most nodes first, in one order whichever reason was met first: a batch decides as its pods in turn."""
+    found = [(reason, counts[code]) for code, reason in enumerate(reasons.listed) if code and counts[code]]
+    found.sort(key=lambda each: (-each[1], each[0].rule, each[0].texts))
+    return tuple(found)
 
 
 def _by_text(rejecting: Sequence[tuple[Reason, int]]) -> dict[str, int]:
