@@ -14,7 +14,7 @@ from fathom.cli.problem import ANSWER_IS_NO, INTERRUPTED, Problem
 from fathom.cli.simulated import apply, apply_recorded, chosen, find, print_json, read
 from fathom.cli.simulated import seeds as seeds_of
 from fathom.cli.status_line import counting, exploring, live_line
-from fathom.sim.report.kept_runs import FAILURES
+from fathom.sim import FAILURES
 from fathom.terminal import say
 
 if TYPE_CHECKING:

@@ -8,11 +8,10 @@ from pathlib import Path
 
 import msgspec
 
+from fathom.sim import FAILURES
 from fathom.sim.report.artifact import artifact_of, write
 from fathom.sim.report.run_report import RunReport, as_lines, replay_command, report
 from fathom.sim.world.scenario import Result, RunPlan, Scenario, Telling, sweep, tell
-
-FAILURES = Path(".fathom-failures")
 
 # Of one invariant in one story: more of the same is counted, and not kept.
 KEPT_MAX = 3
