@@ -142,6 +142,18 @@ def test_every_package_says_what_it_is() -> None:
     assert silent == []
 
 
+def test_no_public_class_name_stands_for_two_things_in_one_package() -> None:
+    """Who searches for a name finds one place. Scenarios and the zoo are collections of small programs."""
+    places: dict[tuple[str, str], list[str]] = {}
+    for file in sorted(SOURCE.rglob("*.py")):
+        where = file.relative_to(SOURCE)
+        if where.parts[:2] not in {("sim", "scenarios"), ("sim", "zoo")}:
+            for node in ast.parse(file.read_text()).body:
+                if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                    places.setdefault((where.parts[0], node.name), []).append(str(where))
+    assert {name: files for name, files in places.items() if len(files) > 1} == {}
+
+
 def test_every_module_opens_with_a_docstring() -> None:
     silent = [
         str(path.relative_to(ROOT))
