@@ -19,6 +19,9 @@ LIVE_DIRECTORIES = frozenset({"bench", "chaos", "cli", "clients", "cluster", "re
 SLOW_DIRECTORIES = frozenset({"sim"})  # Simulations: each is quick, all of them are not.
 
 DEEP_ONLY = "deep run: script/test --full"
+DEEP_S_MAX = (
+    1800  # A deep test may take minutes, and both cores are busy with them. Else it is pyproject's time.
+)
 NO_KUBECTL = "kubectl is not installed"
 
 # A build on a loaded machine must not fail because an example was slow.
@@ -53,9 +56,11 @@ def pytest_collection_modifyitems(config: pytest.Config, items: Sequence[pytest.
     for item in items:
         for mark in _marks_of(item):
             item.add_marker(mark)
-        if item.get_closest_marker("full") and not config.getoption("--full"):
+        if config.getoption("--full"):
+            item.add_marker(pytest.mark.timeout(DEEP_S_MAX))
+        elif item.get_closest_marker("full"):
             item.add_marker(pytest.mark.skip(reason=DEEP_ONLY))
-        elif item.get_closest_marker("kubectl") and kubectl_missing:
+        if item.get_closest_marker("kubectl") and kubectl_missing:
             item.add_marker(pytest.mark.skip(reason=NO_KUBECTL))
 
 

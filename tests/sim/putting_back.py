@@ -1,4 +1,8 @@
-"""A bug of the zoo, put back in a child of this process: a patch cannot be taken back."""
+"""A bug of the zoo, put back in a process of its own: a patch cannot be taken back.
+
+The process is forked from a clean one, not from ours: a copy of a process with threads, as other tests leave
+them, may wait for ever on a lock that a thread held.
+"""
 
 from __future__ import annotations
 
@@ -17,11 +21,12 @@ ZOO = Path(zoo.__file__).parent
 PATIENCE_S = 300.0
 
 
-def in_a_child(bug: str, work: Callable[[], T]) -> T:
-    """What the work says with the bug in place."""
-    context = multiprocessing.get_context("fork")
+def in_a_child(bug: str, work: Callable[..., T], *args: Any) -> T:
+    """What the work, a function of a module, says with the bug in place."""
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload([__name__, "fathom.sim.scenarios"])
     ours, theirs = context.Pipe()
-    child = context.Process(target=_put_back, args=(ZOO / f"{bug}.py", work, theirs))
+    child = context.Process(target=_put_back, args=(ZOO / f"{bug}.py", work, args, theirs))
     child.start()
     theirs.close()
     try:
@@ -33,6 +38,6 @@ def in_a_child(bug: str, work: Callable[[], T]) -> T:
         child.join()
 
 
-def _put_back(file: Path, work: Callable[[], Any], answer: Connection) -> None:
+def _put_back(file: Path, work: Callable[..., Any], args: tuple[Any, ...], answer: Connection) -> None:
     load(file)
-    answer.send(work())
+    answer.send(work(*args))

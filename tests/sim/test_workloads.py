@@ -52,7 +52,7 @@ def hunted(bug: Bug, seeds: int) -> str:
 @pytest.mark.parametrize("name", sorted(SOON))
 def test_a_bug_that_is_put_back_is_found(name: str) -> None:
     bug = BUGS[name]
-    assert in_a_child(bug.file.stem, lambda: hunted(bug, SOON[name])) == bug.breaks
+    assert in_a_child(bug.file.stem, hunted, bug, SOON[name]) == bug.breaks
 
 
 @pytest.mark.live
@@ -60,4 +60,4 @@ def test_a_bug_that_is_put_back_is_found(name: str) -> None:
 @pytest.mark.parametrize("name", sorted(SELDOM))
 def test_a_bug_that_shows_seldom_is_found_too(name: str) -> None:
     bug = BUGS[name]
-    assert in_a_child(bug.file.stem, lambda: hunted(bug, SELDOM[name])) == bug.breaks
+    assert in_a_child(bug.file.stem, hunted, bug, SELDOM[name]) == bug.breaks

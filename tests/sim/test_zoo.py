@@ -83,7 +83,7 @@ def hunted(bug: Bug, seeds: int) -> str:
 @pytest.mark.parametrize("name", sorted(SEEDS))
 def test_a_bug_that_is_put_back_is_found(name: str) -> None:
     bug = BUGS[name]
-    found = in_a_child(bug.file.stem, lambda: hunted(bug, SEEDS[name]))
+    found = in_a_child(bug.file.stem, hunted, bug, SEEDS[name])
     assert found in {bug.breaks, OR.get(name, bug.breaks)}
 
 
@@ -91,7 +91,7 @@ def test_a_bug_that_is_put_back_is_found(name: str) -> None:
 @pytest.mark.parametrize("name", sorted(RARE))
 def test_a_bug_that_shows_seldom_is_found_too(name: str) -> None:
     bug = BUGS[name]
-    assert in_a_child(bug.file.stem, lambda: hunted(bug, RARE[name])) == bug.breaks
+    assert in_a_child(bug.file.stem, hunted, bug, RARE[name]) == bug.breaks
 
 
 @pytest.mark.parametrize("bug", BUGS.values(), ids=lambda bug: str(bug.name))
