@@ -19,9 +19,7 @@ LIVE_DIRECTORIES = frozenset({"bench", "chaos", "cli", "clients", "cluster", "re
 SLOW_DIRECTORIES = frozenset({"sim"})  # Simulations: each is quick, all of them are not.
 
 DEEP_ONLY = "deep run: script/test --full"
-DEEP_S_MAX = (
-    1800  # A deep test may take minutes, and both cores are busy with them. Else it is pyproject's time.
-)
+DEEP_S_MAX = 1800  # Deep tests take minutes while both cores are busy with them.
 NO_KUBECTL = "kubectl is not installed"
 
 # A build on a loaded machine must not fail because an example was slow.

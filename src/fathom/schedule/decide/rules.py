@@ -266,14 +266,14 @@ def _distance(one: FilterRule | TopologyFilter | None) -> int:
 
 
 def _rejection(
-    rule: str, one: FilterRule | TopologyFilter | None, found: Sequence[tuple[Reason, int]]
+    rule: str, one: FilterRule | TopologyFilter | None, reasons: Sequence[tuple[Reason, int]]
 ) -> Rejection:
     """`one` is None where a user's filter gives its reasons another name than its own."""
     boundary = one.boundary if one is not None else SCHEDULER
-    most, _ = max(found, key=lambda each: each[1])
+    most, _ = max(reasons, key=lambda each: each[1])
     reason = most.pending if boundary_of(most.pending) == boundary else boundary
     remedy = (one.remedy if one is not None else "") or remedy_for(reason)
-    return Rejection(rule, boundary, sum(count for _, count in found), remedy, reason)
+    return Rejection(rule, boundary, sum(count for _, count in reasons), remedy, reason)
 
 
 NO_NODES = (Rejection("", NODES, 0, remedy_for(NODES), NODES),)
