@@ -1,5 +1,5 @@
-"""The controller kit: everything between a view and a write, but for the decision.
+"""The controller kit: everything between a snapshot and a write, except the decision itself.
 
-Here: how a decision is woken, carried out, tried again and told. Never here: what to do about an object. Next
-rooms: `schedule`, `controllers`. Start with `process`, or with docs/writing-a-controller.md.
+Here: how a key is woken, how a plan is carried out, retried and reported. Never here: what to do about an
+object. Next rooms: `schedule`, `controllers`. Start with `process`, or with docs/writing-a-controller.md.
 """

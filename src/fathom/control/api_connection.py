@@ -1,5 +1,7 @@
-"""Where a deciding process stands towards its API server: the breaker before it, who it says it is, and the
-lease it may hold. What the controllers' and the scheduler's process have in common."""
+"""A deciding process's connection to its API server: the breaker, its identity, and the lease it may hold.
+
+The controllers' process and the scheduler's process share this.
+"""
 
 from __future__ import annotations
 
@@ -16,14 +18,14 @@ from fathom.seams.process import Inside
 
 
 class WantedConnection(Protocol):
-    """What the settings of either process say about it."""
+    """What the settings of either process say about the connection."""
 
     @property
-    def target(self) -> str: ...  # What the breaker calls the server.
+    def target(self) -> str: ...  # The breaker's name for the server.
     @property
-    def who(self) -> str: ...  # Begins the identity under which the lease is held.
+    def who(self) -> str: ...  # The first part of the identity that holds the lease.
     @property
-    def lease(self) -> str: ...  # namespace/name; '' where nobody leads.
+    def lease(self) -> str: ...  # namespace/name; '' without leader election.
     @property
     def timing(self) -> Timing: ...
     @property
@@ -38,11 +40,11 @@ class ApiConnection:
         *,
         answered: Callable[[int], None] = lambda status: None,
     ) -> None:
-        """`answered` is told of each request that is over, with its status; nought is no answer."""
+        """`answered` is called with the status of each finished request; 0 means no answer."""
         self._inside = inside
         self._wanted = wanted
         self.standing: Standing | None = None
-        self.answers = LabeledCounts("code", series_max=100)  # Where somebody looks at metrics.
+        self.answers = LabeledCounts("code", series_max=100)  # Filled only if the process exports metrics.
         self._answered = answered
         self.breaker = Breaker(
             wanted.target,
@@ -57,12 +59,12 @@ class ApiConnection:
         self._answered(status)
 
     def api(self, term: LeaderTerm | None = None) -> Api:
-        """Behind the breaker; in a term of leadership, with its fence."""
+        """The API behind the breaker; in a term of leadership also behind its fence."""
         guarded: Transport = Guarded(self._inside.seam, self.breaker)
         return self._named(Fenced(guarded, term) if term is not None else guarded)
 
     def elector(self) -> Elector | None:
-        """None where nobody leads."""
+        """None without leader election."""
         inside, wanted = self._inside, self._wanted
         if not wanted.lease:
             return None

@@ -1,17 +1,17 @@
-"""A circuit breaker per API server, shared by everything in a process that talks to it.
+"""A circuit breaker per API server, shared by everything in a process that talks to that server.
 
     closed ──5 failures in a row──> open ──its time is over──> half-open ──an answer──> closed
                                      ^                             │
                                      └────── no answer, longer ────┘
 
-While it is open nothing is sent: asks are answered here, as turned away unread, so trying later is safe.
-While it is half-open one ask at a time goes out to see. How long it stays open doubles, with chance, from one
-second to half a minute.
+While it is open nothing is sent: the breaker itself rejects requests, as not processed, so retrying later is
+safe. While it is half-open, one request at a time goes out as a probe. The time it stays open doubles, with
+jitter, from one second to half a minute.
 
-The bound: of an outage, `n` callers that run side by side see at most `n + 5` failures before it opens; then
-there is one probe per opening: 5 in 30 s, 7 in the first minute, 4 a minute from then on. (Half of an opening
-is chance; the sums are of the other half.) Renewals of a lease pass even when it is open, one per retry
-period: they are the process's life, and the first to notice that the outage is over.
+The bound: during an outage, `n` concurrent callers see at most `n + 5` failures before it opens; then there
+is one probe per opening: 5 in 30 s, 7 in the first minute, 4 a minute from then on. (Half of an opening is
+jitter; the sums count the other half only.) Lease renewals pass even when it is open, one per retry period:
+the process depends on them, and they are the first to notice that the outage is over.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ State = Literal["closed", "open", "half-open"]
 
 FAILURES_TO_OPEN = 5
 OPEN = Backoff(1.0, 30.0)
-# Opened again so soon after it closed, the outage was not over: it stays open longer still.
+# If it opens again this soon after it closed, the outage was not over: it stays open longer still.
 CALM_S = 30.0
-# While half-open, one worker in this time may begin; its first ask is the probe.
+# While half-open, one worker in this time may begin; its first request is the probe.
 SCOUT_S = 1.0
-# No answer, or an answer that says that the server (or what it stands on) is unwell.
+# No answer, or an answer that means that the server (or its store) is unwell.
 UNWELL = frozenset({0, 500, 502, 503, 504})
 REASON = "CircuitOpen"
 
@@ -47,15 +47,15 @@ class BreakerView(msgspec.Struct, frozen=True):
     target: str
     state: State
     since_ns: int
-    until_ns: int  # When an open one lets a probe through; 0 otherwise.
+    until_ns: int  # When an open breaker lets a probe through; 0 otherwise.
     failures: int  # In a row.
-    opened: int  # How often, in all.
-    refused: int  # How many asks were not sent, in all.
+    opened: int  # How often, in total.
+    refused: int  # How many requests were not sent, in total.
     last_failure: str
 
 
 class BreakerPass(msgspec.Struct, frozen=True):
-    """Leave to send one ask. `term` tells a late answer from one that says something about now."""
+    """Permission to send one request. `term` tells a late answer from one about the current state."""
 
     term: int
     vital: bool = False
@@ -79,8 +79,8 @@ class Breaker:
         self._since_ns = 0
         self._until_ns = 0
         self._failures = 0  # In a row, while closed.
-        self._strikes = 0  # Openings without a calm time between them.
-        self._probing = False  # While half-open: an ask is out. At most one.
+        self._strikes = 0  # Openings without a calm period between them.
+        self._probing = False  # While half-open: a request is out. At most one.
         self._scout_ns = 0  # While not closed: when the next worker may begin.
         self._waiters: list[asyncio.Future[None]] = []
         self._opened = 0
@@ -95,7 +95,7 @@ class Breaker:
         )  # fmt: skip
 
     def admit(self, *, vital: bool = False) -> BreakerPass | float:
-        """A pass, or in how many seconds to come again."""
+        """A pass, or the number of seconds after which to try again."""
         now_ns = loop_now_ns()
         if self._state == "open" and now_ns >= self._until_ns:
             self._become("half-open")
@@ -108,7 +108,7 @@ class Breaker:
         return max(self._until_ns - now_ns, round(SCOUT_S * 1e9)) / 1e9
 
     def report(self, given: BreakerPass, reply: Reply | None) -> None:
-        """What came of it; None if nobody waited for the answer."""
+        """Reports the outcome of a request; None if the caller did not wait for the answer."""
         if reply is not None:
             self._answered(reply.status)
         if given.term != self._term:
@@ -123,12 +123,12 @@ class Breaker:
             self._went_wrong(reply)
 
     async def passable(self) -> None:
-        """Until work may begin: at once while closed; otherwise one scout at a time, to find out."""
+        """Waits until work may begin: at once while closed; otherwise one worker at a time, as a scout."""
         while (wait_s := self._scout_in_s()) > 0:
             await self._changed_or_after(wait_s)
 
     def _went_well(self) -> None:
-        if self._state == "open":  # A vital ask came through: look at once.
+        if self._state == "open":  # A vital request came through: look at once.
             self._scout_ns = loop_now_ns()
             self._become("half-open")
         elif self._state == "half-open":
@@ -216,7 +216,7 @@ class Guarded:
 
 
 def turned_away(retry_after_s: float, view: BreakerView) -> Reply:
-    """As a server would say it that did not even look: nothing happened, come again."""
+    """The reply of a server that did not process the request: nothing happened, retry later."""
     message = f"not sent: {view.target} is taken to be down since {view.last_failure}"
     status = {
         "kind": "Status",

@@ -1,4 +1,4 @@
-"""What woke a key: an event, a timer, a retry, another decision. Every decision says its own."""
+"""What woke a key: an event, a timer, a retry, another decision. Every decision records its cause."""
 
 from __future__ import annotations
 

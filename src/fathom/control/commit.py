@@ -1,11 +1,11 @@
-"""Carry out a plan: say in the journal what was decided, send it, and know in the end what came of it.
+"""Carry out a plan: record the decision in the journal, send its actions, and find out the outcome of each.
 
     needs met? ──no──> held: only the status is written
        │ yes
     journal ──> creates ──> patches ──> deletes ──> status        each: send, settle by reading, record
-                   └─ the first that fails keeps the following from being sent ─┘
+                   └─ the first failure keeps the following groups from being sent ─┘
 
-What was written is recorded under its owner: the owner's next decision waits until its cache shows it.
+Each write is recorded under its owner: the owner's next decision waits until its cache shows the write.
 """
 
 from __future__ import annotations
@@ -36,16 +36,16 @@ from fathom.model.objects import Key, Obj, key_of, metadata, uid_of
 from fathom.seams.loop_clock import loop_now_s
 from fathom.seams.outside import Clock, Ids
 
-# As Kubernetes' own controllers: one to see whether it works, then twice as many at a time.
+# As in Kubernetes' own controllers: one action first, then twice as many at a time while they succeed.
 BATCH_MAX = 32
 DECISION_HEADER = "fathom-decision"
 PROBE_S = 5.0
-STACK_LENGTH_MAX = 4000  # The end of a stack says what happened.
+STACK_LENGTH_MAX = 4000  # The end of a stack shows what happened.
 NOT_SENT = frozenset({breaker.REASON, lease.NOT_LEADER})
 
 
 class PlanPass(msgspec.Struct, frozen=True):
-    """One look at one key: whose decision it is, and what led to it."""
+    """One reconcile pass over one key: which controller decides, and what woke the key."""
 
     controller: str
     kind: WatchedKind
@@ -57,14 +57,14 @@ class PlanPass(msgspec.Struct, frozen=True):
 
     @property
     def owner(self) -> str:
-        """For whom is written. Controllers do not wait for each other's writes."""
+        """The owner that writes are recorded under. Controllers do not wait for each other's writes."""
         return f"{self.controller}/{self.key.namespace}/{self.key.name}"
 
 
 class AppliedPlan(msgspec.Struct, frozen=True):
-    """What came of a plan. `failure` None: all of it is so."""
+    """The outcome of a plan. `failure` is None if every action succeeded."""
 
-    outcomes: tuple[tuple[str, Outcome], ...] = ()  # What was sent, in order, and what came of it.
+    outcomes: tuple[tuple[str, Outcome], ...] = ()  # What was sent, in order, with its outcome.
     failure: Failure | None = None
 
 
@@ -91,7 +91,7 @@ class Commit:
         self._rng = rng
         self._journal = journal
         self._tell = tell
-        self._unsure: dict[str, dict[str, None]] = {}  # Owner -> kinds with a write that nobody knows of.
+        self._unsure: dict[str, dict[str, None]] = {}  # Owner -> kinds with a write of unknown outcome.
         self._holding: dict[str, tuple[tuple[str, str], ...]] = {}  # Owner -> what its last plan waits for.
 
     async def apply(self, plan: Plan, *, here: PlanPass, seen: Snapshot) -> AppliedPlan:
@@ -116,8 +116,8 @@ class Commit:
         return AppliedPlan(tuple((action.line, outcome) for action, outcome in outcomes), failure)
 
     async def sure(self, owner: str) -> bool:
-        """Before an owner whose write may or may not have happened decides again: has its cache seen all that
-        had happened by now? Asks the server."""
+        """Whether the owner may decide again. After a write of unknown outcome its cache must first have seen
+        everything that had happened by now; this asks the server."""
         kinds = self._unsure.get(owner)
         if kinds is None:
             return True
@@ -129,7 +129,7 @@ class Commit:
         return True
 
     def record_death(self, here: PlanPass, error: BaseException, stack: str) -> None:
-        """A pass that raised decided nothing; that is worth knowing too."""
+        """Records a pass that raised: it decided nothing, and the journal shows that too."""
         self._journal.decided(
             Decision(
                 id=self._ids.uid(),
@@ -146,19 +146,20 @@ class Commit:
         )
 
     def forget(self, owner: str) -> None:
-        """It is gone: nobody will decide about it again."""
+        """The object is gone: no further decision about it will be made."""
         self._unsure.pop(owner, None)
         self._holding.pop(owner, None)
 
     def _is_told(self, owner: str, lacking: Sequence[Unmet]) -> bool:
-        """Whether it is on record already that this owner waits for that. Who waits looks again and again."""
+        """Whether the journal already shows that this owner waits for this. A held key is looked at again and
+        again."""
         lacks = tuple((one.kind, one.reason) for one in lacking)
         told = self._holding.get(owner) == lacks
         self._holding[owner] = lacks
         return told
 
     def _decided(self, plan: Plan, here: PlanPass, seen: Snapshot, lacking: Sequence[Unmet]) -> str:
-        """Written before anything is sent."""
+        """Records the decision, before anything is sent."""
         subject = seen.get(here.kind.name, here.key) or {}
         id_ = self._ids.uid()
         ages = seen.ages
@@ -195,7 +196,7 @@ class Commit:
             decision.Outcome(id=id_, time_ns=time_ns, result=result, revision=revision, message=message)
         )
 
-    # One action.
+    # Sending one action.
 
     async def _send(self, action: Action, *, owner: str, id_: str) -> Outcome:
         api = self._api.with_headers((DECISION_HEADER, id_))
@@ -220,7 +221,8 @@ class Commit:
         return self._kinds[name]
 
     def _remember(self, action: Action, outcome: Outcome, owner: str) -> None:
-        """Read-your-writes, and a fresh read after a lost race: what the owner's next decision must see."""
+        """Read-your-writes, and a fresh read after a lost race: records what the owner's next decision must
+        see."""
         kind, key = _whom(action)
         if kind not in self._caches.kinds:
             return
@@ -237,8 +239,8 @@ class Commit:
                 pass
 
     def _show(self, owner: str, kind: str, obj: Obj) -> None:
-        """An object as the server has just answered it: the cache need not wait for its watch to tell. If it
-        knows better already, this changes nothing."""
+        """Puts an object from the server's answer into the cache, which then need not wait for its watch. If
+        the cache already has a newer one, this changes nothing."""
         revision = int(metadata(obj).get("resourceVersion") or 0)
         if revision:
             self._written.record(owner, kind, revision, key_of(obj))
@@ -246,7 +248,7 @@ class Commit:
 
 
 class _Sender:
-    """Many actions of one decision: a few at a time, more as long as all goes well."""
+    """Sends the actions of one decision in batches that grow as long as all of them succeed."""
 
     def __init__(self, commit: Commit, owner: str, id_: str) -> None:
         self._commit = commit
@@ -308,7 +310,7 @@ async def _sent(api: Api, action: Action, kind: WatchedKind) -> Outcome:
 
 
 def _as_seen(action: Action, outcome: Outcome) -> Outcome:
-    """That an object is not there is what a delete wants, and what other changes must look at again."""
+    """A missing object is success for a delete; for any other change it is a reason to read again."""
     if isinstance(outcome, Rejected) and outcome.code == 404:
         if isinstance(action, Delete):
             return Committed({})
@@ -376,5 +378,5 @@ def _generation(obj: Obj) -> int:
 
 
 def _ms(seconds: float) -> int:
-    """An age that is infinite is not heard of at all: -1."""
+    """An infinite age means that the kind was never read: -1."""
     return round(seconds * 1000) if seconds < 1e9 else -1

@@ -1,7 +1,9 @@
-"""Events about what controllers did, for `kubectl describe`. Best effort: nothing waits for them, and what
-there is no time for is dropped. What was said before is a count on the first event, not another one.
+"""Writes Events about what controllers did, for `kubectl describe`.
 
-A controller that has something to tell has an attribute `news`: a pure function from an `EventChange` to
+Best effort: nothing waits for them, and when too many are queued the oldest are dropped. A repeated Event
+raises the count of the first one instead of creating another.
+
+A controller that reports Events has an attribute `news`: a pure function from an `EventChange` to
 `EventNews`, several of them, or None.
 """
 
@@ -22,22 +24,22 @@ from fathom.model.times import timestamp
 from fathom.seams.outside import Clock, Ids
 
 NORMAL, WARNING = "Normal", "Warning"
-# What a small server hardly notices. A burst is the news of one rollout.
+# A load that a small server hardly notices. A burst is the Events of one rollout.
 PER_S, BURST = 20.0, 100.0
 WAITING_MAX, KNOWN_MAX = 500, 2000
-REPEAT_S = 20.0  # The same thing is not counted up more often.
+REPEAT_S = 20.0  # The count of a repeated Event is raised at most this often.
 MESSAGE_MAX = 1000
-SHARED = "default"  # The namespace of events about what is in none, as Kubernetes has it.
+SHARED = "default"  # As in Kubernetes, the namespace of Events about cluster-scoped objects.
 
 
 class EventChange(msgspec.Struct, frozen=True):
-    """One action of a plan, and what came of it."""
+    """One action of a plan, and its outcome."""
 
-    subject: Obj  # Whom the plan was about, as it was seen.
-    before: Snapshot  # What was seen.
+    subject: Obj  # The object that the plan is about, as it was seen.
+    before: Snapshot  # The snapshot that the plan was made from.
     action: Action
     outcome: Outcome
-    why: str = ""  # The plan's, and the next too.
+    why: str = ""  # The plan's `why`; the next is its `because`.
     because: str = ""
 
 
@@ -65,7 +67,7 @@ class EventWriter:
         self._api = api
         self._clock = clock
         self._ids = ids
-        self._waiting: deque[tuple[str, str, EventNews]] = deque(maxlen=WAITING_MAX)  # Source, time, what.
+        self._waiting: deque[tuple[str, str, EventNews]] = deque(maxlen=WAITING_MAX)  # Source, time, Event.
         self._known: OrderedDict[tuple[str, ...], ToldEvents] = OrderedDict()
         self._some = asyncio.Event()
 
@@ -74,7 +76,7 @@ class EventWriter:
         self._some.set()
 
     async def run(self) -> None:
-        """For ever."""
+        """Runs for ever."""
         while True:
             await self._some.wait()
             self._some.clear()

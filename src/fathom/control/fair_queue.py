@@ -1,7 +1,7 @@
-"""Who is next: the highest priority; within it the tenants in turn; within a tenant whoever came first.
+"""A fair queue: highest priority first; within it tenants in turn; within a tenant the oldest key first.
 
-Strict between priorities: urgent work is never held up by much work that is not. In turn between tenants: one
-with a thousand keys in line costs another at most one place per tenant.
+Strict between priorities: urgent work is never held up by a lot of less urgent work. In turn between tenants:
+a tenant with a thousand waiting keys delays another tenant's key by at most one place per tenant.
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ K = TypeVar("K", bound=Hashable)
 
 
 class FairQueueEntry(Generic[K]):
-    """One key that waits. `order` is given when it begins to wait and stays with it: age, without a clock."""
+    """One waiting key. `order` is assigned when it begins to wait and does not change: its age, without a
+    clock."""
 
     __slots__ = ("cause", "key", "merged", "order", "priority", "since_ns", "tenant")
 
@@ -30,7 +31,7 @@ class FairQueueEntry(Generic[K]):
         self.order = order
         self.since_ns = since_ns
         self.cause = cause
-        self.merged = 0  # Further wakes that this one stands for.
+        self.merged = 0  # Further wakes that this entry stands for.
 
 
 class _Line(Generic[K]):
@@ -39,8 +40,8 @@ class _Line(Generic[K]):
     __slots__ = ("_gone", "_heap")
 
     def __init__(self) -> None:
-        self._heap: list[tuple[int, FairQueueEntry[K]]] = []  # With those that have left; see `_gone`.
-        self._gone: dict[int, None] = {}  # Orders of entries in the heap that have left for another line.
+        self._heap: list[tuple[int, FairQueueEntry[K]]] = []  # Includes entries that have left; see `_gone`.
+        self._gone: dict[int, None] = {}  # Orders of entries in the heap that have moved to another line.
 
     def __len__(self) -> int:
         return len(self._heap) - len(self._gone)
@@ -56,7 +57,7 @@ class _Line(Generic[K]):
             del self._gone[order]
 
     def leave(self, entry: FairQueueEntry[K]) -> None:
-        """Swept when half have left: a line that is never reached must not grow by those who left it."""
+        """Swept when half have left: a line that is never reached must not grow by entries that left it."""
         self._gone[entry.order] = None
         if 2 * len(self._gone) > len(self._heap):
             self._heap = [each for each in self._heap if each[0] not in self._gone]
@@ -85,7 +86,7 @@ class FairQueue(Generic[K]):
         if level is None:
             level = self._levels[entry.priority] = {}
             insort(self._urgency, -entry.priority)
-        # A tenant that has nothing in line comes back behind the others: dictionaries keep that order.
+        # A tenant with no waiting keys rejoins behind the others: dictionaries keep that order.
         level.setdefault(entry.tenant, _Line()).push(entry)
         self._size += 1
 
@@ -98,7 +99,7 @@ class FairQueue(Generic[K]):
         line = level.pop(tenant)
         entry = line.pop()
         if line:
-            level[tenant] = line  # Its turn is over: to the end.
+            level[tenant] = line  # Its turn is over: move it to the end.
         self._size -= 1
         self._drop_if_empty(priority)
         return entry
@@ -121,7 +122,7 @@ class FairQueue(Generic[K]):
             self._urgency.remove(-priority)
 
     def __iter__(self) -> Iterator[FairQueueEntry[K]]:
-        """Everyone in line, in the order they would be taken if nobody else came."""
+        """All waiting entries, in the order they would be taken if no other key were added."""
         for urgency in tuple(self._urgency):
             turns = [iter(line) for line in self._levels[-urgency].values()]
             while turns:

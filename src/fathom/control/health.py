@@ -1,7 +1,7 @@
-"""What is wrong with a deciding process itself: requests go unanswered, watches break, passes fail.
+"""The health of a deciding process itself: requests without answer, broken watches, failing passes.
 
-Whoever sees little must not judge others by it. So reactions that cannot be undone are held while one of
-these is raised; each is counted over a short time on the monotonic clock, and goes by itself.
+A process that sees little must not judge nodes and pods by it. So irreversible reactions are held while one
+of these signals is raised; each is counted over a short time on the monotonic clock, and clears by itself.
 """
 
 from __future__ import annotations
@@ -15,16 +15,16 @@ from fathom.seams.outside import Clock
 
 REQUESTS, WATCHES, ERRORS = "request-timeout", "watch-disconnect", "controller-errors"
 WINDOW_S = 30.0
-KEPT = 256  # Of each sort: more say no more.
+KEPT = 256  # Of each sort: more would not change the result.
 TIMEOUTS_MIN = 3
 WATCHES_MIN = 3
 ERRORS_MIN = 10
-# A server that ends a watch in time, as all do now and then, breaks nothing.
+# A server that ends a watch at its timeout, as all do now and then, is no failure.
 HARMLESS = frozenset({"ended"})
 
 
 class ProcessHealth:
-    """Told by the breaker, the caches and the loops. Asked by whoever is about to react."""
+    """Fed by the breaker, the caches and the loops; read by controllers before they react."""
 
     def __init__(
         self, clock: Clock, *, caches: CacheObserver | None = None, loops: LoopObserver | None = None
@@ -37,10 +37,10 @@ class ProcessHealth:
         # By controller: (when, whether it failed).
         self._passes: dict[str, deque[tuple[int, bool]]] = {}
 
-    # Told.
+    # Inputs.
 
     def answered(self, status: int) -> None:
-        """A request is over. Nought: no answer came."""
+        """A request is over. 0: no answer came."""
         self._answers.append((self._clock.monotonic_ns(), status != 0))
 
     def note(self, happening: Happening) -> None:
@@ -56,10 +56,10 @@ class ProcessHealth:
         known = self._passes.setdefault(passed.controller, deque(maxlen=KEPT))
         known.append((self._clock.monotonic_ns(), passed.result in {"failed", "gave-up"}))
 
-    # Asked.
+    # Output.
 
     def raised(self) -> dict[str, str]:
-        """Signal -> in words, of those that are so now."""
+        """Signal -> message, for the signals that are raised now."""
         since_ns = self._clock.monotonic_ns() - round(WINDOW_S * 1e9)
         unanswered = [not ok for at_ns, ok in self._answers if at_ns >= since_ns]
         kinds = {kind for at_ns, kind in self._breaks if at_ns >= since_ns}

@@ -1,4 +1,4 @@
-"""What a controller is given: a view to decide from, and a way to have its plan carried out."""
+"""What a controller works with: a snapshot to decide from, and a way to have its plan carried out."""
 
 from __future__ import annotations
 
@@ -38,9 +38,9 @@ class Kit:
         floor: int | None = None,
         own_trouble: Callable[[], Mapping[str, str]] = dict,
     ) -> None:
-        self.api = api  # For what is not cached. Writes go through `apply`.
-        self.floor = floor  # What earlier terms wrote is from before this revision; None: not known.
-        # What is wrong with this process itself, by signal: reactions to others are held meanwhile.
+        self.api = api  # For objects that are not cached. Writes go through `apply`.
+        self.floor = floor  # All writes of earlier terms are from before this revision; None: not known.
+        # Problems of this process itself, by signal: reactions to other components are held meanwhile.
         self.own_trouble = own_trouble
         self.rng = rng
         self.log = log
@@ -53,27 +53,27 @@ class Kit:
         self._epoch = epoch
 
     def snapshot(self) -> Snapshot:
-        """What is known now. From here to the plan there is no `await`."""
+        """The current snapshot. Between here and the plan there is no `await`."""
         return self._caches.snapshot()
 
     def now(self) -> str:
-        """For conditions."""
+        """A timestamp for conditions."""
         return timestamp(self._clock.now_ns())
 
     def now_ns(self) -> int:
-        """The wall clock, which somebody may set: for what is compared with times that objects name."""
+        """The wall clock, which may be set: only for comparing with timestamps in objects."""
         return self._clock.now_ns()
 
     def monotonic_ns(self) -> int:
-        """For how long something lasts: silence, ages, pauses."""
+        """For durations: silence, ages, pauses."""
         return self._clock.monotonic_ns()
 
     async def apply(self, key: Key, plan: Plan, *, seen: Snapshot) -> AppliedPlan:
-        """`seen` is the view that the plan was made from."""
+        """`seen` is the snapshot that the plan was made from."""
         return await self._commit.apply(plan, here=self.passing(key), seen=seen)
 
     def wake(self, key: Key, cause: WakeCause, *, after_s: float = 0.0, priority: int = 0) -> None:
-        """Look at another key too: one decision is another's cause."""
+        """Queues another key too: one decision may be the cause of another."""
         self._queue.add_after(key, after_s, cause, priority=priority)
 
     def passing(self, key: Key) -> PlanPass:

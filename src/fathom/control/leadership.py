@@ -1,4 +1,4 @@
-"""A process that leads or stands by, and ends when told: what the controllers' and the scheduler's share.
+"""Leading, standing by and stopping: what the controllers' process and the scheduler's process share.
 
 caches follow ──> stand by ──the lease is ours──> work ──lost──> cut off ──> stand by
                                                     └──"stop"──> drain ──> release ──> end
@@ -21,10 +21,10 @@ SYNC_TOLD_S = 60.0
 
 
 class Ends(msgspec.Struct, frozen=True):
-    """What may end a piece of work."""
+    """The tasks whose completion ends the work: a stop signal, or the loss of the lease."""
 
     stopping: asyncio.Task[str]
-    keeping: asyncio.Task[str] | None = None  # Of the lease; None where nobody leads.
+    keeping: asyncio.Task[str] | None = None  # Renews the lease; None without leader election.
 
     @property
     def all(self) -> tuple[asyncio.Task[str], ...]:
@@ -35,7 +35,7 @@ class Ends(msgspec.Struct, frozen=True):
         return self.keeping is not None and self.keeping.done()
 
 
-# Works until one of the ends; whether all came to a good end.
+# Works until one of the ends is done. Returns whether all work was drained.
 Work = Callable[[LeaderTerm | None, Ends], Awaitable[bool]]
 
 
@@ -47,7 +47,7 @@ class Leading:
         self._work = work
 
     async def run(self) -> None:
-        """Until told to stop."""
+        """Runs until the process receives a stop signal."""
         self._caches.start()
         stopping = asyncio.get_running_loop().create_task(self._told_to_stop())
         try:
@@ -71,7 +71,7 @@ class Leading:
             await self._lead(elector, campaign.result(), stopping)
 
     async def _lead(self, elector: Elector, term: LeaderTerm, stopping: asyncio.Task[str]) -> None:
-        """While it lasts. The lease is released only after the last worker has put down what it had."""
+        """Works for one term. The lease is released only after the last worker has finished its key."""
         self._inside.identity = term.identity
         keeping = asyncio.get_running_loop().create_task(elector.keep(term))
         try:

@@ -1,17 +1,18 @@
-"""Who may act: leader election on a Lease, and a fence around what a leader writes.
+"""Leader election on a Lease, and a fence around what a leader writes.
 
-Nobody believes another's clock. A candidate measures by its own how long the lease has *not changed*, and
-takes it when that is longer than it lasts. A holder counts from when it *sent* its last renewal, and stops
-writing well before others may take over:
+No process trusts another's clock. A candidate measures on its own clock how long the lease has *not changed*,
+and takes it when that is longer than its duration. A holder counts from when it *sent* its last renewal, and
+stops writing well before candidates may take over:
 
     sent ├────────── may write ──────────┤ renew deadline, 10 s
-         └─ committed ├──────── unchanged, as others see it ────────┤ 15 s: may be taken
+         └─ committed ├───── unchanged, as candidates see it ───────┤ 15 s: may be taken
 
-Two may still believe that they lead: one that was paused between its look at the clock and its write, or
-whose clock stands. So on fathom every write names the epoch that its writer holds, and the server commits
-none behind it (see `api/admission/fences.py`). Another Kubernetes gives no epoch, and then none is named.
+Two processes may still believe that they lead: one was paused between its look at the clock and its write, or
+its clock stands still. So on fathom every write names the epoch that its writer holds, and the server commits
+none from an older epoch (see `api/admission/fences.py`). Other Kubernetes servers give no epoch, and then
+none is named.
 
-Each term has an identity of its own, so a lease that is lost and won again is another epoch: what was sent in
+Each term has an identity of its own, so a lease that is lost and won again is another epoch: a write sent in
 the first term does not commit in the second.
 """
 
@@ -38,9 +39,9 @@ from fathom.seams.seam import Ask, Reply, Stream
 LEASES = Resource("coordination.k8s.io", "v1", "leases")
 NOT_LEADER = "NotLeader"
 
-# client-go's: those who wait do not ask in step.
+# client-go's: candidates do not ask in step.
 JITTER = 0.2
-# Somebody who touches the lease all the time cannot make its holder lose it.
+# A client that touches the lease all the time cannot make its holder lose it.
 RENEWALS_IN_A_ROW = 5
 
 
@@ -57,12 +58,12 @@ class Timing(msgspec.Struct, frozen=True):
 
     @property
     def request_s(self) -> float:
-        """So that renewals that hang leave time for others."""
+        """Short enough that a renewal that hangs leaves time for another."""
         return self.renew_deadline_s / 4
 
 
 class Sighting(msgspec.Struct, frozen=True):
-    """The lease as it was last seen to change, and when, by our own clock."""
+    """The lease as it last changed, and when we saw that, on our own clock."""
 
     spec: Obj
     at_ns: int
@@ -74,7 +75,7 @@ def sighted(before: Sighting | None, lease: Obj, *, now_ns: int) -> Sighting:
 
 
 def is_free(seen: Sighting, *, duration_s: float, now_ns: int) -> bool:
-    """Held by nobody, or unchanged for longer than it lasts, by its own words and by ours."""
+    """Without a holder, or unchanged for longer than it lasts, by its own duration and by ours."""
     if not seen.spec.get("holderIdentity"):
         return True
     lasts_s = max(duration_s, float(seen.spec.get("leaseDurationSeconds") or 0))
@@ -82,7 +83,7 @@ def is_free(seen: Sighting, *, duration_s: float, now_ns: int) -> bool:
 
 
 def taken_over(lease: Obj | None, key: Key, *, holder: str, duration_s: int, now: str) -> Obj:
-    """The lease in a new holder's hands. Keeps the revision it was read at, so a race has one winner."""
+    """The lease with a new holder. Keeps the revision it was read at, so a race has one winner."""
     lease = lease or {
         "kind": "Lease",
         "apiVersion": "coordination.k8s.io/v1",
@@ -104,25 +105,25 @@ def taken_over(lease: Obj | None, key: Key, *, holder: str, duration_s: int, now
 
 
 def epoch_of(lease: Obj) -> int | None:
-    """None on a server that keeps no fences."""
+    """None on a server without fences."""
     text = lookup(lease, "metadata", "annotations", EPOCH_ANNOTATION)
     return int(text) if isinstance(text, str) and text.isdigit() else None
 
 
 class LeaderTerm:
-    """One time of holding the lease. `holds` is asked before every write; nothing makes it true again."""
+    """One term of holding the lease. Every write checks `holds` first; once False it stays False."""
 
     def __init__(self, key: Key, identity: str, lease: Obj, until_ns: int) -> None:
         self.key = key
         self.identity = identity
         self.epoch = epoch_of(lease)
-        # Where the store was when it began: what earlier terms wrote is from before, since the fence moved in
-        # that commit. None where there are no fences: then nothing keeps a late write out.
+        # The store's revision when the term began: writes of earlier terms are older, since the fence moved
+        # in that commit. None without fences: then nothing keeps a late write out.
         revision = int(metadata(lease).get("resourceVersion") or 0)
         self.floor = revision if revision and self.epoch is not None else None
         self.lease = lease  # As last read or written: its revision is the next renewal's precondition.
-        self.until_ns = until_ns  # Moves with every renewal that is known to have been made.
-        self.ended = ""  # Why; '' while it goes on.
+        self.until_ns = until_ns  # Moves with every renewal that is known to have succeeded.
+        self.ended = ""  # Why it ended; '' while it goes on.
 
     def holds(self) -> bool:
         return not self.ended and loop_now_ns() < self.until_ns
@@ -166,10 +167,11 @@ class Elector:
         self._rng = rng
         self._timing = timing
         self._on_change = on_change
-        self._said = ""  # The last time we wrote into the lease.
+        self._said = ""  # The last timestamp that we wrote into the lease.
 
     async def campaign(self, predecessor: str = "") -> LeaderTerm:
-        """Until we hold it. `predecessor`: a holder that is known to have stopped; what it has is free."""
+        """Waits until we hold the lease. `predecessor`: a holder that is known to have stopped; its lease is
+        free."""
         me = f"{self._who}_{self._ids.uid()}"
         self._on_change(Standing(self._key, me, "standby"))
         seen: Sighting | None = None
@@ -179,7 +181,7 @@ class Elector:
             now_ns = loop_now_ns()
             if not isinstance(lease, Unknown):
                 seen = None if lease is None else sighted(seen, lease, now_ns=now_ns)
-                # Ours already: a try whose answer was lost. It is taken once more: since when is not known.
+                # Ours already: the answer to an earlier try was lost. Take it again, as its start is unknown.
                 known = seen is not None and seen.spec.get("holderIdentity") in {me, predecessor or me}
                 if seen is None or known or is_free(seen, duration_s=self._timing.duration_s, now_ns=now_ns):
                     outcome = await self._take(lease, me)
@@ -191,7 +193,7 @@ class Elector:
             await asyncio.sleep(self._timing.retry_s * (1 + JITTER * self._rng.random()))
 
     async def keep(self, term: LeaderTerm) -> str:
-        """Renew it until it is lost; why it was."""
+        """Renews the lease until it is lost; returns why."""
         last = ""
         while True:
             left_s = (term.until_ns - loop_now_ns()) / 1e9
@@ -206,13 +208,13 @@ class Elector:
         return term.ended
 
     async def release(self, term: LeaderTerm) -> bool:
-        """Only when nothing of this term is under way any more. Others need not wait then."""
+        """Gives the lease up, only when no write of this term is under way. Candidates then need not wait."""
         if not term.holds():
             return False
         term.end("released")
         now = self._next_time()
         spec = {**term.lease["spec"], "leaseDurationSeconds": 1, "acquireTime": now, "renewTime": now}
-        spec.pop("holderIdentity", None)  # As client-go leaves it: newer servers take no empty one.
+        spec.pop("holderIdentity", None)  # As client-go does: newer servers accept no empty one.
         outcome = await self._write(
             self._api.update(LEASES, self._key.namespace, {**term.lease, "spec": spec})
         )
@@ -234,7 +236,7 @@ class Elector:
         return await self._write(self._api.update(LEASES, namespace, wanted))
 
     async def _renew(self, term: LeaderTerm) -> str:
-        """What went wrong, if anything; `term` says whether that was the end."""
+        """Renews once. Returns what went wrong, if anything; `term` shows whether that ended it."""
         why = ""
         for _ in range(RENEWALS_IN_A_ROW):
             sent_ns, now = loop_now_ns(), self._next_time()
@@ -253,7 +255,8 @@ class Elector:
             if lookup(lease, "spec", "renewTime") == now:
                 term.until_ns = sent_ns + round(self._timing.renew_deadline_s * 1e9)
                 return ""
-            # Still ours, but this renewal was lost, or somebody touched the lease: again, from what is there.
+            # Still ours, but this renewal was lost, or another client changed the lease: retry from what is
+            # there.
             why = outcome.why if isinstance(outcome, Conflict) else "the renewal was lost"
         return why
 
@@ -272,8 +275,8 @@ class Elector:
             return Unknown("no answer in time")
 
     def _next_time(self) -> str:
-        """Never twice the same: a renewal that changes nothing would be none in the eyes of others, and a
-        wall clock may stand."""
+        """Never the same twice: candidates would not see a renewal that changes nothing, and a wall clock may
+        stand still."""
         now_ns = self._clock.now_ns()
         while (said := micro_timestamp(now_ns)) == self._said:
             now_ns += 1000

@@ -2,7 +2,7 @@
 
     python -m fathom.control.live greeting:Greetings --kubeconfig F --lease default/greetings --record DIR
 
-What they are told at the start is all on the tape; `--record` keeps it, and `fathom replay` tells it again.
+Everything they receive at the start is on the tape; `--record` keeps it, and `fathom replay` runs it again.
 """
 
 from __future__ import annotations
@@ -50,10 +50,10 @@ async def run_live(
     log: Log | None = None,
     metrics: MetricsPart = NOT_MEASURED,
 ) -> None:
-    """On the host's loop, until `stop` is set and what was under way is done. Raises what made it impossible
-    to go on."""
+    """Runs on the host's loop until `stop` is set and running passes have finished. Raises the error that
+    made it impossible to go on."""
     for name in settings.controllers:
-        load_controller(name)  # Now, and not when it is too late to say so.
+        load_controller(name)  # Fail now, while the error can still be reported.
     flight = flight_to(
         server, ENTRY, settings, outside=outside, tape=tape, journal=journal, log=log, metrics=metrics
     )
@@ -61,7 +61,7 @@ async def run_live(
 
 
 class Drained(Protocol):
-    """Settings of a process that puts down what it has in hand before it ends."""
+    """Settings of a process that finishes its running work before it ends."""
 
     @property
     def drain_s(self) -> float: ...
@@ -78,7 +78,7 @@ def flight_to(
     log: Log | None = None,
     metrics: MetricsPart = NOT_MEASURED,
 ) -> RecordedProcess:
-    """A deciding process whose outside is this server."""
+    """A deciding process that is connected to this server."""
     return RecordedProcess(
         entry,
         msgspec.to_builtins(settings),

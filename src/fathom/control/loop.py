@@ -1,16 +1,16 @@
-"""The one loop: take a key, look at it, put it down; and the only place where anything is tried again.
+"""The reconcile loop: take a key, run one pass, put the key down. The only place where anything is retried.
 
 A retry has seven properties, and this is where each of them lives:
 
-    idempotent, stable identity     plans name what they make after their intent          plan, owning
-    bounded attempts, deadline      then it is given up, and that is said                 retry
+    idempotent, stable identity     plans name what they create after their intent        plan, ownership
+    bounded attempts, deadline      then the key is given up, and a condition says so     retry
     backoff and jitter              per key, from the seeded stream                       retry
     fresh read before commitment    each pass decides anew, from a view that shows all
                                     own writes; an unknown one is asked about first       here, commit
     reasoned status                 a condition on the object says what it waits for      progress
 
-What one key does cannot harm another: an exception is written down with its stack and backed off, a pass that
-hangs is cut off, and a full line of one tenant does not hold up the next one's.
+One key cannot harm another: an exception is recorded with its stack and the key backs off, a pass that hangs
+is cut off, and a full queue of one tenant does not hold up the next tenant's.
 """
 
 from __future__ import annotations
@@ -45,16 +45,16 @@ from fathom.seams.loop_clock import loop_now_ns
 WORKERS = 4
 # Longer than a plan of many writes takes; a pass that takes longer hangs.
 PASS_S_MAX = 60.0
-# One lost race is nothing to tell; what lasts is.
+# A single lost race is not worth a condition; a failure that lasts is.
 REPORT_FROM_ATTEMPT = 2
-# Of kinds where nothing happens only a bookmark tells how new they are. Who is held for lack of one asks the
-# server instead, unless the watch has told within a moment.
+# A quiet kind shows how new it is only by bookmarks. A key that is held for lack of one makes the loop ask
+# the server, unless the watch delivers within a moment.
 ASKED_FOR = frozenset({"BehindRevision", "Stale"})
 ASK_AFTER_S = 0.03
-# Longer than it takes to hear of a change, or of a bookmark. Who is still held, for whatever reason, says so
-# and asks: the server may be silent because the connection died.
+# Longer than a change or a bookmark takes to arrive. A key that is still held, for whatever reason, gets a
+# condition and makes the loop ask: the server may be silent because the connection died.
 HELD_LONG_S = 1.0
-# A change or an answer wakes who is held. This is for when none comes.
+# A change or an answer wakes a held key. This is for when none comes.
 HELD_S_MIN, HELD_S_MAX = 0.2, 2.0
 ASKING_S_MIN = 0.05
 
@@ -83,7 +83,7 @@ class NoLoopObserver:
 
 
 class Shared(msgspec.Struct, frozen=True):
-    """What all loops of a process have in common."""
+    """What all loops of a process share."""
 
     caches: Caches
     probes: Probes
@@ -96,14 +96,14 @@ class Shared(msgspec.Struct, frozen=True):
 
 
 class HeldKey(msgspec.Struct):
-    """A key that waits for its view."""
+    """A key that waits until the cache is fresh enough."""
 
     since_ns: int
-    lacks: set[str] = set()  # Kinds that the server has not been asked for with success since the last look.
+    lacks: set[str] = set()  # Kinds that the server has not been asked for successfully since the last pass.
 
 
 class Loop:
-    """One controller at work, for as long as its process leads."""
+    """Runs one controller for as long as its process leads."""
 
     def __init__(
         self,
@@ -128,8 +128,8 @@ class Loop:
         self._rng = rng
         self._shared = shared
         self._workers: list[asyncio.Task[None]] = []
-        self._busy: dict[asyncio.Task[None], None] = {}  # Those of them that have a key in hand.
-        # Keys that are held; keys whose trouble was told, when. Both end with the first success.
+        self._busy: dict[asyncio.Task[None], None] = {}  # Those of them that are in a pass.
+        # Held keys; and when each key's trouble was last reported. Both end with the first success.
         self._held: dict[Key, HeldKey] = {}
         self._told_ns: dict[Key, int] = {}
         shared.probes.answered.append(self._answered)
@@ -144,7 +144,7 @@ class Loop:
         ]
 
     async def drain(self, within_s: float) -> bool:
-        """Nothing new is begun; what is under way may finish. False if something had to be cut off."""
+        """Starts no new pass and lets running ones finish. False if one had to be cut off."""
         self.close()
         busy = [worker for worker in self._workers if worker in self._busy]
         late: set[asyncio.Task[None]] = set()
@@ -159,7 +159,7 @@ class Loop:
             self._waker.queue = None
 
     async def cut_off(self) -> None:
-        """At once, wherever they are: the lease may be lost."""
+        """Cancels all workers at once: the lease may be lost."""
         self.close()
         workers, self._workers = self._workers, []
         for worker in workers:
@@ -179,7 +179,8 @@ class Loop:
             self._catch_up()
 
     async def _surely(self, taken: Taken[Key]) -> tuple[str, str]:
-        """A pass, after which the key is no longer in hand: not even a bug of our own may cost a worker."""
+        """Runs a pass and always puts the key down afterwards: not even a bug of our own may cost a
+        worker."""
         worker = asyncio.current_task()
         assert worker is not None
         self._busy[worker] = None
@@ -194,7 +195,7 @@ class Loop:
             self._busy.pop(worker, None)
 
     def _catch_up(self) -> None:
-        """Keys were turned away when the line was full: when it is empty, everything is looked at."""
+        """Keys were turned away while the queue was full: once it is empty, every object is looked at."""
         if self._waker.go_on():
             return
         if self.queue.overflowed and not len(self.queue):
@@ -215,7 +216,7 @@ class Loop:
         return failure.blame.replace(" ", "-"), failure.reason
 
     async def _look(self, key: Key) -> ReconcileResult:
-        """What the controller says, once it may look; or why it may not, or what it died of."""
+        """The controller's result; or why it could not be called, or the exception it raised."""
         owner = self._kit.passing(key).owner
         if not await self._commit.sure(owner):
             why = "whether an earlier write was made is not known yet"
@@ -234,7 +235,7 @@ class Loop:
         except asyncio.CancelledError as error:
             task = asyncio.current_task()
             if task is not None and task.cancelling():
-                raise  # We are told to stop. Otherwise something inside was cancelled, and did not care.
+                raise  # We are being stopped. Otherwise something inside the pass was cancelled.
             return self._died(key, error)
         except ApiError as error:
             return ReconcileResult(failure=_refused(error))
@@ -244,7 +245,7 @@ class Loop:
             return ReconcileResult.failed(
                 "PassTimedOut", f"a pass took longer than {self._shared.pass_s_max:g} s"
             )
-        except Exception as error:  # One object's trouble must not stop the others.
+        except Exception as error:  # A failure of one object must not stop the others.
             return self._died(key, error)
 
     def _died(self, key: Key, error: BaseException) -> ReconcileResult:
@@ -255,7 +256,7 @@ class Loop:
         self._commit.record_death(self._kit.passing(key), error, stack)
         return ReconcileResult.failed("InternalError", f"{type(error).__name__}: {error}")
 
-    # What comes of it.
+    # Results.
 
     async def _went_well(self, key: Key, again: ReconcileResult) -> None:
         obj = self._primary_of(key)
@@ -294,7 +295,7 @@ class Loop:
         held_s = (loop_now_ns() - waits.since_ns) / 1e9
         asks = failure.reason in ASKED_FOR
         if held_s >= (ASK_AFTER_S if asks else HELD_LONG_S):
-            # A kind that fits on a page is read in full: even with its watch dead, what is held goes on.
+            # A kind that fits on a page is read in full: even if its watch is dead, held keys go on.
             for kind in failure.lacks:
                 self._shared.probes.ask(kind)
         obj = self._primary_of(key)
@@ -306,7 +307,8 @@ class Loop:
         self.queue.put_back(key, pause_s * (0.75 + self._rng.random() / 2), cause)
 
     def _answered(self, kind: str) -> None:
-        """A kind has come as far as the server was. Who lacks nothing else looks again."""
+        """The cache of a kind has caught up with the server. Keys that lack no other kind are looked at
+        again."""
         for key, waits in self._held.items():
             if kind in waits.lacks:
                 waits.lacks.remove(kind)
@@ -314,7 +316,7 @@ class Loop:
                     self.queue.add(key, WakeCause("freshness", f"{kind} is known to be new"))
 
     async def _report(self, key: Key, obj: Obj, failure: Failure | None, *, given_up: bool) -> None:
-        """In the object's own conditions. What comes of the report changes nothing: it is said again."""
+        """Writes the object's conditions. A failed report needs no retry: the next pass reports again."""
         if not self._primary.conditions:
             return
         before = conditions_of(obj)
@@ -335,7 +337,7 @@ class Loop:
 
 
 def _refused(error: ApiError) -> Failure:
-    """A read that the server, or the breaker before it, did not answer."""
+    """A read that the server refused, or that the breaker turned away."""
     retry_after_s = float(error.details.get("retryAfterSeconds") or error.retry_after_s or 0)
     if error.reason == "CircuitOpen":
         return Failure(error.reason, error.message, "not sent", retry_after_s)

@@ -1,7 +1,7 @@
-"""Controllers in numbers: passes and queues by controller, the breaker, the lease, requests by code.
+"""Metrics of controllers: passes and queues by controller, the breaker, the lease, requests by code.
 
-What client-go counts has client-go's names (`workqueue_*`, `rest_client_requests_total`,
-`leader_election_master_status`), so that dashboards for Kubernetes find it.
+Metrics that client-go has too carry client-go's names (`workqueue_*`, `rest_client_requests_total`,
+`leader_election_master_status`), so that dashboards for Kubernetes find them.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ STATES = ("closed", "half-open", "open")
 
 
 class QueueNumbers:
-    """Of one controller's work queue: see `queue.QueueMetrics`."""
+    """Metrics of one controller's work queue: see `queue.QueueMetrics`."""
 
     def __init__(self) -> None:
         self.adds = 0
@@ -47,7 +47,7 @@ class QueueNumbers:
 
 
 class LoopNumbers:
-    """Of all controllers of a process: see `loop.LoopObserver`. They outlive terms of leadership."""
+    """Metrics of all controllers of a process: see `loop.LoopObserver`. They outlive terms of leadership."""
 
     def __init__(self, controllers: Iterable[str]) -> None:
         self.queues = {name: QueueNumbers() for name in controllers}
@@ -106,7 +106,7 @@ def _queues(numbers: LoopNumbers, labels: dict[str, str]) -> Iterable[Family]:
 
 
 def _running(loops: Sequence[Loop], now_ns: int, labels: dict[str, str]) -> Iterable[Family]:
-    """Of the loops that run now: there are none while another process leads."""
+    """Metrics of the loops that run now: there are none while another process leads."""
     depth = Family("workqueue_depth", "gauge", "Keys that wait in the queue.")
     oldest = Family("fathom_workqueue_oldest_seconds", "gauge", "How long the oldest key has waited.")
     in_hand = Family("fathom_workqueue_in_progress", "gauge", "Keys that are worked on.")
@@ -122,7 +122,7 @@ def _running(loops: Sequence[Loop], now_ns: int, labels: dict[str, str]) -> Iter
 
 
 class Measured(Protocol):
-    """A station, as far as it is measured."""
+    """What of an API connection is measured."""
 
     breaker: Breaker
     standing: Standing | None

@@ -1,8 +1,8 @@
-"""Whose is what: owner references, slots and the names that follow from them, adoption, finalizers. Pure.
+"""Ownership: owner references, slots and the names derived from them, adoption, finalizers. Pure.
 
-A child's name is f(owner, slot). A controller that repeats itself, after a crash or an answer it never heard,
-asks for the same name again: it collides, and nothing is made twice. The slot to fill is the lowest that is
-free, and a child that is going still occupies its own until it is gone.
+A child's name is f(owner, slot). A controller that repeats itself, after a crash or a lost answer, asks for
+the same name again: the create collides, and nothing is created twice. The slot to fill is the lowest free
+one; a terminating child occupies its slot until it is gone.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import msgspec
 
 from fathom.model.objects import NAME_ALPHABET, Obj, is_deleting, metadata, uid_of, with_metadata
 
-NAME_LENGTH_MAX = 63  # Of a label, which a child's name often becomes (a pod's hostname).
+NAME_LENGTH_MAX = 63  # The limit of a label value, which a child's name often becomes (a pod's hostname).
 # Five letters of Kubernetes' alphabet for generated names: no vowels, so no words.
 
 
@@ -23,7 +23,7 @@ NAME_LENGTH_MAX = 63  # Of a label, which a child's name often becomes (a pod's 
 
 
 def controller_ref(owner: Obj) -> Obj:
-    """The reference by which a child names the one that controls it."""
+    """The owner reference by which a child names its controller."""
     meta = metadata(owner)
     return {
         "apiVersion": owner["apiVersion"],
@@ -36,19 +36,19 @@ def controller_ref(owner: Obj) -> Obj:
 
 
 def controller_of(child: Obj) -> Obj | None:
-    """The reference to the one that controls it, if any."""
+    """The reference to the child's controller, if it has one."""
     references = metadata(child).get("ownerReferences") or ()
     return next((each for each in references if each.get("controller")), None)
 
 
 def is_controlled_by(child: Obj, owner: Obj) -> bool:
-    """By this very object: a namesake that was made later is another owner."""
+    """Compares UIDs: an object of the same name that was created later is another owner."""
     reference = controller_of(child)
     return reference is not None and reference.get("uid") == uid_of(owner)
 
 
 def owned(child: Obj, owner: Obj) -> Obj:
-    """The child, with a reference to the one that will control it."""
+    """The child, with a reference to its future controller."""
     others = [
         each for each in metadata(child).get("ownerReferences") or () if each.get("uid") != uid_of(owner)
     ]
@@ -59,12 +59,12 @@ def owned(child: Obj, owner: Obj) -> Obj:
 
 
 def child_name(owner: str, slot: int) -> str:
-    """'web' and 3: 'web-3'. An owner's name that leaves no room is cut, and gets a checksum of the whole."""
+    """'web' and 3: 'web-3'. An owner's name that is too long is cut, and gets a checksum of the whole."""
     return _fitted(owner, f"-{slot}")
 
 
 def named_after(owner: str, *parts: str) -> str:
-    """A child that is known by words, not by a number: 'web', 'eu-west' -> 'web-eu-west'."""
+    """The name of a child that is identified by words, not by a number: 'web', 'eu-west' -> 'web-eu-west'."""
     return _fitted("-".join((owner, *parts)), "")
 
 
@@ -87,7 +87,7 @@ _SLOT = re.compile(r"-(0|[1-9]\d{0,8})")
 
 
 def slot_of(child: Obj, owner: Obj) -> int | None:
-    """None for a child that has no slot: it was adopted, or named by somebody else."""
+    """None for a child without a slot: it was adopted, or another client named it."""
     name, above = str(metadata(child).get("name")), str(metadata(owner)["name"])
     match = _SLOT.fullmatch(name, name.rfind("-"))
     if match is None:
@@ -97,13 +97,13 @@ def slot_of(child: Obj, owner: Obj) -> int | None:
 
 
 def taken_slots(children: Iterable[Obj], owner: Obj) -> list[int]:
-    """Of all children that exist, the going ones too, in order."""
+    """The slots of all existing children, terminating ones included, in order."""
     slots = (slot_of(child, owner) for child in children)
     return sorted({slot for slot in slots if slot is not None})
 
 
 def free_slots(taken: Iterable[int], count: int) -> list[int]:
-    """The lowest `count` that are not taken."""
+    """The lowest `count` slots that are not taken."""
     full, found, slot = set(taken), list[int](), 0
     while len(found) < count:
         if slot not in full:
@@ -112,20 +112,20 @@ def free_slots(taken: Iterable[int], count: int) -> list[int]:
     return found
 
 
-# Adopting and letting go.
+# Adopting and releasing.
 
 
 class OwnerClaims(msgspec.Struct, frozen=True):
-    """What an owner has, and what it should do about the rest. In the order they were given."""
+    """The children an owner has, and those it should adopt or release. In the order they were given."""
 
-    mine: tuple[Obj, ...] = ()  # Controlled by it, and matching.
-    adopt: tuple[Obj, ...] = ()  # Matching, and nobody's.
-    release: tuple[Obj, ...] = ()  # Controlled by it, and no longer matching.
+    mine: tuple[Obj, ...] = ()  # Controlled by the owner, and matching.
+    adopt: tuple[Obj, ...] = ()  # Matching, without a controller.
+    release: tuple[Obj, ...] = ()  # Controlled by the owner, and no longer matching.
 
 
 def claims(owner: Obj, children: Sequence[Obj], matches: Callable[[Obj], bool]) -> OwnerClaims:
-    """The rules of Kubernetes' own controllers: another's child is never touched, an owner that is going
-    neither adopts nor releases, and a child that is going is not adopted."""
+    """The rules of Kubernetes' own controllers: another owner's child is never touched, a terminating owner
+    neither adopts nor releases, and a terminating child is not adopted."""
     mine, adopt, release = list[Obj](), list[Obj](), list[Obj]()
     going = is_deleting(owner)
     for child in children:
@@ -141,7 +141,7 @@ def claims(owner: Obj, children: Sequence[Obj], matches: Callable[[Obj], bool]) 
     return OwnerClaims(tuple(mine), tuple(adopt), tuple(release))
 
 
-# Lists as they should be. `plan` makes patches of them, each bound to the revision it was decided from.
+# Desired lists. `plan` turns them into patches, each bound to the revision it was decided from.
 
 
 def adopted(child: Obj, owner: Obj) -> list[Obj]:
@@ -159,7 +159,7 @@ def has_finalizer(obj: Obj, name: str) -> bool:
 
 
 def with_finalizer(obj: Obj, name: str) -> list[str] | None:
-    """None if it is there, or if it is too late: a server takes none for an object that is going."""
+    """None if the finalizer is there, or if it is too late: a server accepts none on a terminating object."""
     if has_finalizer(obj, name) or is_deleting(obj):
         return None
     return [*(metadata(obj).get("finalizers") or ()), name]

@@ -1,7 +1,7 @@
-"""A plan: what is to be done about one object, as data. Made by pure functions, carried out by `commit`.
+"""A plan: what to do about one object, as data. Pure functions make plans, `commit` carries them out.
 
 Every action has an identity that follows from the intent: a name that is f(owner, slot), or the UID and
-revision of the object it is about. So doing it twice is doing it once, and whether it was done can be read.
+revision of the object it changes. So doing it twice is doing it once, and a read shows whether it was done.
 """
 
 from __future__ import annotations
@@ -14,18 +14,18 @@ from fathom.model.invariant import InvariantBroken
 from fathom.model.objects import Key, Obj, key_of, metadata, uid_of
 from fathom.model.resource import Resource
 
-# All that was written for the key that the plan is about must be visible.
+# All writes made for the plan's key must be visible in the cache.
 OWN_WRITES = OwnWrites("")
 
 
 class Target(msgspec.Struct, frozen=True):
-    """One object, as it was when it was decided about."""
+    """One object, as it was when the decision was made."""
 
     kind: str
     key: Key
     uid: str
     revision: str  # As the server gave it. '' is any.
-    resource: Resource | None = None  # Of a kind that the controller does not declare: where the API has it.
+    resource: Resource | None = None  # API resource, for a kind the controller does not declare.
 
 
 def target(kind: str, obj: Obj, resource: Resource | None = None) -> Target:
@@ -33,7 +33,7 @@ def target(kind: str, obj: Obj, resource: Resource | None = None) -> Target:
 
 
 class Create(msgspec.Struct, frozen=True):
-    """The name must follow from the intent: `generateName` would make another with each try."""
+    """The name must follow from the intent: `generateName` would create another object with each try."""
 
     kind: str
     obj: Obj
@@ -48,12 +48,12 @@ class Create(msgspec.Struct, frozen=True):
 
 
 class Patch(msgspec.Struct, frozen=True):
-    """A merge patch that holds only for the object as it was read."""
+    """A merge patch that applies only to the revision that was read."""
 
     target: Target
     patch: Obj
     subresource: str = ""
-    destructive: bool = False  # Scales up, advances a rollout: others will act on it.
+    destructive: bool = False  # Scales up, advances a rollout: other components will act on it.
 
     @property
     def line(self) -> str:
@@ -63,8 +63,8 @@ class Patch(msgspec.Struct, frozen=True):
 class Delete(msgspec.Struct, frozen=True):
     target: Target
     policy: str = "Background"
-    grace_s: int | None = None  # Nought: at once, whoever still runs it. None: as its kind has it.
-    as_read: bool = False  # Only while it is as it was read: it was chosen for what it was then.
+    grace_s: int | None = None  # 0: at once, even if it still runs. None: the kind's default.
+    as_read: bool = False  # Only at the revision that was read: it was chosen for its state then.
 
     @property
     def line(self) -> str:
@@ -72,7 +72,7 @@ class Delete(msgspec.Struct, frozen=True):
 
 
 class WriteStatus(msgspec.Struct, frozen=True):
-    """What was observed. Merged into the status that is there; a value of None takes a field away."""
+    """An observed status, merged into the present one; a value of None removes a field."""
 
     target: Target
     status: Obj
@@ -86,18 +86,18 @@ Action = Create | Patch | Delete | WriteStatus
 
 
 class Plan(msgspec.Struct, frozen=True):
-    """Carried out in this order; what fails keeps what would follow from being done, but not the status: that
-    says what was seen, whatever comes of the rest.
+    """Carried out in field order; a failure keeps the following groups from being sent, but not the status:
+    that reports what was observed, whatever the outcome of the rest.
 
-    `needs`: how fresh the view must be. A plan that destroys states one; until it is met, all but the status
-    waits."""
+    `needs`: how fresh the view must be. A destructive plan states them; until they are met, everything except
+    the status waits."""
 
     creates: tuple[Create, ...] = ()
     patches: tuple[Patch, ...] = ()
     deletes: tuple[Delete, ...] = ()
     statuses: tuple[WriteStatus, ...] = ()
     needs: tuple[Need, ...] = ()
-    why: str = ""  # For people: what was decided, and from what.
+    why: str = ""  # For people: what was decided, and from which facts.
     because: str = ""  # The same in few words, for an Event.
 
     def __post_init__(self) -> None:
@@ -115,7 +115,7 @@ class Plan(msgspec.Struct, frozen=True):
 
     @property
     def verdict(self) -> str:
-        """In a word."""
+        """The plan in one word."""
         words = [
             word
             for word, some in (
@@ -136,7 +136,7 @@ NOTHING = Plan()
 
 
 def write_status(kind: str, obj: Obj, status: Obj) -> tuple[WriteStatus, ...]:
-    """Nothing if that is what it says already."""
+    """Nothing if the status already has these values."""
     return () if contains(obj.get("status") or {}, status) else (WriteStatus(target(kind, obj), status),)
 
 
@@ -149,7 +149,8 @@ def release(kind: str, child: Obj, owner: Obj) -> Patch:
 
 
 def add_finalizer(kind: str, obj: Obj, name: str) -> tuple[Patch, ...]:
-    """Nothing if it is there, or if it is too late: a server takes none for an object that is going."""
+    """Nothing if the finalizer is there, or if it is too late: a server accepts none on a terminating
+    object."""
     finalizers = with_finalizer(obj, name)
     return () if finalizers is None else (Patch(target(kind, obj), {"metadata": {"finalizers": finalizers}}),)
 
@@ -159,7 +160,7 @@ def remove_finalizer(kind: str, obj: Obj, name: str) -> tuple[Patch, ...]:
     return () if finalizers is None else (Patch(target(kind, obj), {"metadata": {"finalizers": finalizers}}),)
 
 
-# Whether it is done, told from the object as it is read.
+# Whether an action is done, judged from the object as it is read.
 
 
 def is_done(action: Action, found: Obj | None) -> bool:
@@ -180,7 +181,7 @@ INTENT = "fathom.dev/intent"
 
 
 def _is_that_child(wanted: Obj, found: Obj) -> bool:
-    """Ours, for the same purpose, and not about to go. Without an owner or an intent the name must do."""
+    """Ours, for the same purpose, and not terminating. Without an owner or an intent the name must do."""
     if metadata(found).get("deletionTimestamp"):
         return False
     mine, theirs = controller_of(wanted), controller_of(found)

@@ -1,11 +1,11 @@
-"""One process of controllers: caches, a breaker, a lease, a queue and a loop for each of them.
+"""One process of controllers: caches, a breaker, a lease, and a queue and a loop for each controller.
 
     caches follow ──> stand by ──the lease is ours──> lead: loops run ──lost──> cut off ──> stand by
                                                         └──"stop"──> drain ──> release ──> end
                                                         └──"rebase"──> drain ──> end, the lease is kept
 
 `begin` is the entry of a recorded process: what it does follows from its `Birth` and its inputs. Controllers
-are named there as `module:Class`, so that whoever replays it finds the same code.
+are named there as `module:Class`, so that a replay finds the same code.
 """
 
 from __future__ import annotations
@@ -47,40 +47,40 @@ from fathom.seams.recorded_code import location_of
 
 
 class Controller(Protocol):
-    """A class whose objects are made anew for each term of leadership."""
+    """A controller class. Each term of leadership makes new instances."""
 
     name: str
     watches: tuple[Watch, ...]  # The first is the Primary.
-    # And `news`, a function of what it did, where people want to hear of that: see `event_writer`.
-    # And `measure`, a function of a snapshot that gives metrics' families: asked when somebody looks.
-    # And `writes: tuple[Kind, ...]`, where there are kinds that it writes without watching them.
+    # Optional: `news`, a function from an action to Events about it: see `event_writer`.
+    # Optional: `measure`, a function from a snapshot to families of metrics, called at each scrape.
+    # Optional: `writes: tuple[Kind, ...]`, kinds that the controller writes without watching them.
 
     def __call__(self, kit: Kit) -> Reconciler: ...
 
 
 class ControllerSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """All that deciders see of how the process was started: it is on the tape."""
+    """All that controllers see of how the process was started: it is on the tape."""
 
     controllers: tuple[str, ...] = ()  # module:Class
-    target: str = "api"  # What the breaker calls the server.
-    who: str = "fathom"  # Begins the identity under which leases are held.
+    target: str = "api"  # The breaker's name for the server.
+    who: str = "fathom"  # The first part of the identity that holds leases.
     lease: str = ""  # namespace/name; '' where there is only one process.
     timing: Timing = Timing()
-    namespace: str = ""  # Only what is in there; '' is everything.
-    fields: dict[str, str] = {}  # By kind: only what this field selector chooses.
-    bookmark_s: float = 1.0  # How often servers are asked to say how far they are.
+    namespace: str = ""  # Only objects of this namespace; '' is all.
+    fields: dict[str, str] = {}  # Kind -> field selector: only matching objects.
+    bookmark_s: float = 1.0  # How often servers are asked for bookmarks.
     workers: int = 4
     retry: Retry = Retry()
-    rate: PaceRate | None = None  # Of passes, for each controller.
+    rate: PaceRate | None = None  # The rate limit of passes, for each controller.
     resync_s: float = 600.0
     drain_s: float = 10.0
     user_agent: str = "fathom-controllers"
-    signals: str = ""  # The component as which this process publishes its own trouble; '': it does not.
-    events: bool = False  # Whether controllers that have something to tell write Events.
+    signals: str = ""  # The component name for publishing this process's own signals; '': none.
+    events: bool = False  # Whether controllers that define `news` write Events.
 
 
 class Watchers(msgspec.Struct, frozen=True):
-    """Who is told what happens. They only take."""
+    """Observers of what happens in the process. They only receive."""
 
     caches: CacheObserver | None = None
     loops: LoopObserver = NoLoopObserver()
@@ -88,11 +88,11 @@ class Watchers(msgspec.Struct, frozen=True):
 
 
 class ControllerView(msgspec.Struct, frozen=True):
-    """For people: where the process stands."""
+    """The state of the process, for people."""
 
     standing: Standing | None
     breaker: BreakerView
-    waiting: dict[str, int]  # Controller -> keys in line.
+    waiting: dict[str, int]  # Controller -> keys in the queue.
     in_hand: dict[str, int]
     troubles: dict[str, dict[str, RetryTrouble]]  # Controller -> key -> what is wrong.
 
@@ -152,7 +152,8 @@ class Controllers:
             self._measure_own(controller)
 
     def _measured(self, watchers: Watchers) -> Watchers:
-        """Where somebody looks at metrics, loops and queues are counted, instead of told to the caller."""
+        """If the process exports metrics, loops and queues report to its counters instead of the caller's
+        observers."""
         metrics = self._inside.metrics
         if not metrics.enabled:
             return watchers
@@ -161,7 +162,7 @@ class Controllers:
         return Watchers(watchers.caches, numbers, numbers.queues)
 
     def _measure_own(self, controller: Controller) -> None:
-        """What a controller itself has to show, from what the caches have."""
+        """Registers the controller's own metrics, which it computes from the caches."""
         measure = getattr(controller, "measure", None)
         if measure is None:
             return
@@ -172,7 +173,7 @@ class Controllers:
         self._inside.metrics.register(f"controller/{controller.name}", collect)
 
     def start(self) -> None:
-        """A task of the Domain. If it fails, that is told: nobody waits for it."""
+        """Starts a task of the Domain. Nothing awaits that task, so its failure is reported."""
         self.task = self._inside.domain.create_task(self.run(), name="controllers")
         self.task.add_done_callback(self._ended)
 
@@ -182,7 +183,7 @@ class Controllers:
             self._inside.domain.call_exception_handler({"message": message, "exception": error})
 
     async def run(self) -> None:
-        """Until told to stop."""
+        """Runs until the process receives a stop signal."""
         await Leading(self._inside, self.caches, self._station.elector(), self._work).run()
 
     @property
@@ -229,7 +230,8 @@ class Controllers:
                 task.cancel()
 
     async def _drain(self, keeping: asyncio.Task[str] | None) -> bool:
-        """The lease goes on being renewed meanwhile; if it is lost all the same, nothing may finish."""
+        """Lets running passes finish while the lease is still renewed; if the lease is lost, they are cut
+        off."""
         draining = asyncio.get_running_loop().create_task(self._drain_all())
         ends = (draining, keeping) if keeping is not None else (draining,)
         await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
@@ -244,7 +246,7 @@ class Controllers:
             drains = [group.create_task(loop.drain(self._settings.drain_s)) for loop in self.loops]
         return all(drain.result() for drain in drains)
 
-    # Making.
+    # Construction.
 
     def _teller(self) -> EventWriter:
         inside = self._inside
@@ -327,7 +329,7 @@ def kinds_of(controller: Controller) -> list[WatchedKind]:
 
 
 def watched(controllers: Sequence[Controller]) -> list[tuple[WatchedKind, dict[str, Index]]]:
-    """Each kind once, with the indexes that any of them wants."""
+    """Each kind once, with the indexes that any of the controllers wants."""
     found: dict[str, tuple[WatchedKind, dict[str, Index]]] = {}
     for controller in controllers:
         for watch in controller.watches:

@@ -1,11 +1,11 @@
-"""How reconciling goes, said in the object's own status, so that nobody has to read logs for it.
+"""Conditions that show in an object's status how its reconciling goes, so that nobody needs logs for it.
 
 Two conditions that tools already understand (kstatus), each with the generation it is about:
 
-    Reconciling=True   it is being tried again, or held; the reason says what it waits for
+    Reconciling=True   it is being retried, or held; the reason says what it waits for
     Stalled=True       it was given up; the reason says why; a change, or time, wakes it
 
-Absent or False is well.
+An absent or False condition means that reconciling works.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ MESSAGE_LENGTH_MAX = 1000  # metav1.Condition allows 32768; a person reads less.
 
 
 def progress(obj: Obj, failure: Failure | None, *, given_up: bool, now: str) -> list[Obj]:
-    """The object's conditions, with ours as they should be. Equal to what it has where nothing is new."""
+    """The object's conditions, with ours up to date. Equal to the present ones if nothing is new."""
     before = conditions_of(obj)
     if failure is None:
         return _all_well(obj, before, now)
@@ -33,7 +33,7 @@ def progress(obj: Obj, failure: Failure | None, *, given_up: bool, now: str) -> 
 
 
 def _all_well(obj: Obj, before: list[Obj], now: str) -> list[Obj]:
-    """Said only to those who were told otherwise."""
+    """Written only for objects that have one of our conditions already."""
     well = Failure("Reconciled", "")
     for type_ in OURS:
         found = find_condition(before, type_)
@@ -46,8 +46,8 @@ def _said(
     obj: Obj, before: list[Obj], type_: str, status: Status, failure: Failure, *, now: str
 ) -> list[Obj]:
     known = find_condition(before, type_)
-    # Some kinds (Deployments, ReplicaSets) keep no generation with a condition. What names it nevertheless
-    # never equals what the server has kept of it, and would be written with every look.
+    # Some kinds (Deployments, ReplicaSets) keep no generation in a condition. A condition that names it
+    # nevertheless never equals what the server has kept, and would be written with every pass.
     named = known is None or "observedGeneration" in known
     return set_condition(
         before,
@@ -61,7 +61,7 @@ def _said(
 
 
 def differs_in_words_only(before: list[Obj], after: list[Obj]) -> bool:
-    """The same is said again with other numbers in it."""
+    """Whether only the messages differ, for example in numbers."""
     return _without_messages(before) == _without_messages(after)
 
 
@@ -70,8 +70,8 @@ def _without_messages(conditions: list[Obj]) -> list[Obj]:
 
 
 def is_only_progress(before: Obj, after: Obj) -> bool:
-    """Whether all that changed is what we say about our own progress. Such a change must wake nobody: a retry
-    that says why it waits would wake itself."""
+    """Whether the change consists only of our own progress conditions. Such a change must not wake the key: a
+    retry that reports why it waits would wake itself."""
     if _ours(before) == _ours(after):
         return False
     return _but_ours(before) == _but_ours(after)

@@ -1,13 +1,13 @@
-"""A work queue of keys: each at most once in line, at most once in hand, tried again later when it failed.
+"""A work queue of keys: each at most once waiting, at most once in progress, and retried after a failure.
 
-add ──> waiting ──> take ──> in hand ──> done ──┐
-         ^  └ dirty while in hand ──────────────┤
-         ├──────── after a backoff <── failed ──┤
-         └── a change only <── given up <───────┘
+add ──> waiting ──> take ──> in progress ─> done ─┐
+         ^  └ dirty while in progress ────────────┤
+         ├──────── after a backoff <── failed ────┤
+         └── a change only <── given up <─────────┘
 
-Every take says what woke the key and how long it waited. The order follows from the calls and their times
-alone. What is kept is bounded by the number of keys; beyond `keys_max` new ones are not taken in, and
-`overflowed` says so until somebody has looked through everything again.
+Every take reports what woke the key and how long it waited. The order follows from the calls and their times
+alone. Memory is bounded by the number of keys; beyond `keys_max` new keys are not accepted, and `overflowed`
+stays set until every object has been looked at again.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ KEYS_MAX = 1_000_000  # Some 400 bytes each.
 
 
 class Taken(msgspec.Struct, Generic[K], frozen=True):
-    """A key in hand, and why."""
+    """A key in progress, and why."""
 
     key: K
-    cause: WakeCause  # The first that woke it.
-    merged: int  # How many more wakes are served by this one.
+    cause: WakeCause  # The first cause that woke it.
+    merged: int  # How many more wakes this take serves.
     waited_ns: int
     priority: int
     attempt: int  # 1 unless it failed before.
@@ -95,27 +95,27 @@ class WorkQueue(Generic[K]):
         self._metrics = metrics
         self._keys_max = keys_max
         self._order = count(1).__next__
-        # A waiting key is in `_lines` exactly if it is not in hand; in hand it is dirty, and joins the line
-        # when it is put down. So nobody works on a key twice at a time, and no wake is lost.
+        # A waiting key is in `_lines` exactly if it is not in progress; a key in progress is dirty, and joins
+        # the line when it is put down. So no key is worked on twice at a time, and no wake is lost.
         self._waiting: dict[K, FairQueueEntry[K]] = {}
         self._lines: FairQueue[K] = FairQueue()
         self._in_hand: dict[K, Taken[K]] = {}
-        self._later: dict[K, _Later] = {}  # At most one timer a key: the earliest.
+        self._later: dict[K, _Later] = {}  # At most one timer per key: the earliest.
         self._troubles: dict[K, RetryTrouble] = {}  # Keys that failed and have not succeeded since.
-        self._takers: deque[asyncio.Future[None]] = deque()  # Asleep; woken one for each key that comes.
+        self._takers: deque[asyncio.Future[None]] = deque()  # Sleeping takers; each new key wakes one.
         self._pacing: asyncio.TimerHandle | None = None  # Set while keys wait for the rate limit only.
         self._closed = False
         self.overflowed = False
 
     def __len__(self) -> int:
-        """How many could be taken now."""
+        """How many keys could be taken now."""
         return len(self._lines)
 
     # Adding.
 
     def add(self, key: K, cause: WakeCause = UNSTATED, *, priority: int = 0) -> bool:
-        """False if there was no room: see `overflowed`. Who waits already waits on, at the higher of the two
-        priorities."""
+        """False if there was no room: see `overflowed`. A key that waits already keeps waiting, at the higher
+        of the two priorities."""
         waiting = self._waiting.get(key)
         if waiting is not None:
             self._merge(waiting, priority)
@@ -148,7 +148,7 @@ class WorkQueue(Generic[K]):
         self._later[key] = _Later(when_ns, cause, priority, timer)
         return True
 
-    # Taking and putting down.
+    # Taking keys and putting them down.
 
     async def take(self) -> Taken[K] | None:
         """The next key, as soon as there is one. None when the queue is closed."""
@@ -160,7 +160,7 @@ class WorkQueue(Generic[K]):
         return None
 
     def done(self, key: K) -> None:
-        """It went well: what went wrong before is forgotten, and so is the retry that was planned for it."""
+        """The pass succeeded: earlier failures are forgotten, and so is the retry that was planned."""
         self._put_down(key)
         if self._troubles.pop(key, None) is not None:
             later = self._later.get(key)
@@ -177,8 +177,8 @@ class WorkQueue(Generic[K]):
         intent: str = "",
         not_before_s: float = 0.0,
     ) -> RetryTrouble:
-        """To be tried again after a backoff, or given up. Either way it is not forgotten: `troubles` shows
-        it until it succeeds. `not_before_s`: what the server asked for."""
+        """The key is retried after a backoff, or given up. Either way `troubles` shows it until it succeeds.
+        `not_before_s`: the delay that the server asked for."""
         trouble = self.judge(key, reason=reason, message=message, intent=intent, not_before_s=not_before_s)
         self.retry(key, trouble)
         return trouble
@@ -186,13 +186,13 @@ class WorkQueue(Generic[K]):
     def judge(
         self, key: K, *, reason: str, message: str, intent: str, not_before_s: float = 0.0
     ) -> RetryTrouble:
-        """One more failure of a key in hand, and what follows from it. Nothing happens yet: there is time to
-        say so before it is put down."""
+        """Counts one more failure of a key in progress and returns what follows. Nothing happens yet: the
+        caller can report it before the key is put down."""
         before, now_ns = self._troubles.get(key), loop_now_ns()
         taken = self._in_hand.get(key)
-        # What a change brought about says nothing of how often waiting was in vain: 1. Pods of a set come and
-        # go while its quota is full. 2. Each wakes the set, and counts. 3. It gives up within seconds, and
-        # nobody comes back to it when there is room.
+        # A pass that a change woke says nothing about how often waiting was in vain: 1. Pods of a ReplicaSet
+        # come and go while its quota is full. 2. Each wakes the ReplicaSet, and counts as an attempt. 3. It
+        # is given up within seconds, and nothing wakes it when there is room.
         counts = taken is None or taken.cause.kind != "event"
         attempts = before.attempts + counts if before and before.intent == intent else 1
         delay_ns = max(backoff_ns(self._retry, attempts, self._rng), round(not_before_s * 1e9))
@@ -202,7 +202,7 @@ class WorkQueue(Generic[K]):
         )  # fmt: skip
 
     def retry(self, key: K, trouble: RetryTrouble) -> None:
-        """Put down what failed, as judged."""
+        """Puts down a failed key, as `judge` decided."""
         taken = self._put_down(key)
         self._troubles[key] = trouble
         if trouble.next_ns is None:
@@ -213,12 +213,13 @@ class WorkQueue(Generic[K]):
             self.add_after(key, delay_s, WakeCause("retry", trouble.reason), priority=taken.priority)
 
     def put_back(self, key: K, delay_s: float, cause: WakeCause) -> None:
-        """Neither well nor badly: it could not be tried. What went wrong before is remembered as it was."""
+        """Neither success nor failure: it could not be tried. Earlier failures are remembered as they
+        were."""
         taken = self._put_down(key)
         self.add_after(key, delay_s, cause, priority=taken.priority)
 
     def close(self) -> None:
-        """Nothing is taken any more; who has a key in hand may put it down."""
+        """No key is taken any more; keys in progress can still be put down."""
         self._closed = True
         for later in self._later.values():
             later.timer.cancel()
@@ -226,15 +227,15 @@ class WorkQueue(Generic[K]):
         while self._takers:
             self._wake()
 
-    # Looking.
+    # Inspection.
 
     @property
     def room(self) -> int:
-        """How many keys more it takes."""
+        """How many more keys it accepts."""
         return self._keys_max - len(self._waiting) - len(self._later) - len(self._in_hand)
 
     def order(self) -> list[K]:
-        """Who would be taken in which order, for people."""
+        """The keys in the order in which they would be taken, for people."""
         return [entry.key for entry in self._lines]
 
     def trouble(self, key: K) -> RetryTrouble | None:
@@ -250,21 +251,21 @@ class WorkQueue(Generic[K]):
         return tuple(self._in_hand.values())
 
     def taken(self, key: K) -> Taken[K] | None:
-        """Why a key is in hand; None if it is not."""
+        """Why a key is in progress; None if it is not."""
         return self._in_hand.get(key)
 
     def oldest_wait_s(self) -> float:
-        """How long the one who waits longest has waited."""
+        """How long the longest-waiting key has waited."""
         since_ns = self.waiting_since_ns
         return 0.0 if since_ns is None else (loop_now_ns() - since_ns) / 1e9
 
     @property
     def waiting_since_ns(self) -> int | None:
-        """Since when the one who waits longest has waited; None: nobody waits."""
-        first = next(iter(self._waiting.values()), None)  # Dictionaries keep the order of coming.
+        """Since when the longest-waiting key has waited; None: no key waits."""
+        first = next(iter(self._waiting.values()), None)  # Dictionaries keep insertion order.
         return None if first is None else first.since_ns
 
-    # Inside.
+    # Internals.
 
     def _has_room(self, key: K) -> bool:
         if self.room > 0 or key in self._in_hand or key in self._later or key in self._waiting:
@@ -302,12 +303,12 @@ class WorkQueue(Generic[K]):
         )
         self._in_hand[key] = taken
         if len(self._lines):
-            self._wake()  # Whoever was woken for them may have found that the rate limit said to wait.
+            self._wake()  # The takers woken for them may have been stopped by the rate limit.
         self._metrics.taken(len(self._lines), waited_ns / 1e9)
         return taken
 
     def _is_paced(self, pace: PaceLimit, now_ns: int) -> bool:
-        """Whether the rate limit says to wait; then one timer wakes one taker when it no longer does."""
+        """Whether the rate limit says to wait; then one timer wakes one taker when the wait is over."""
         wait_ns = pace.wait_ns(now_ns)
         if wait_ns == 0:
             pace.passed(now_ns)

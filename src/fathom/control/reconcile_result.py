@@ -1,6 +1,6 @@
-"""What a pass over one key answers: when to look again, or what went wrong.
+"""The result of a reconcile pass: when to look again, or what failed.
 
-What is done about it is decided in one place, the loop.
+The loop alone decides what follows from it.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 # failed     it was tried, and counts as an attempt
 # held       the view is not fresh enough: nothing was tried
-# not sent   the server is taken to be down, or the lease may be lost: nothing was tried
+# not sent   the breaker is open, or the lease may be lost: nothing was tried
 Blame = Literal["failed", "held", "not sent"]
 
 
@@ -22,9 +22,9 @@ class Failure(msgspec.Struct, frozen=True):
     reason: str  # One word in CamelCase, for a condition: Conflict, Forbidden, BehindRevision.
     message: str
     blame: Blame = "failed"
-    retry_after_s: float = 0.0  # What the server asked for.
+    retry_after_s: float = 0.0  # The delay that the server asked for.
     lacks: tuple[str, ...] = ()  # Held: the kinds that are not fresh enough.
-    answer: str = ""  # The server's own words, where it refused.
+    answer: str = ""  # The server's message, where it refused.
     causes: tuple[str, ...] = ()  # And the causes that it named.
 
 
@@ -35,7 +35,7 @@ class ReconcileResult(msgspec.Struct, frozen=True):
 
     @classmethod
     def never(cls) -> ReconcileResult:
-        """Not before something changes."""
+        """Look again only when something changes."""
         return cls()
 
     @classmethod
@@ -44,12 +44,12 @@ class ReconcileResult(msgspec.Struct, frozen=True):
 
     @classmethod
     def failed(cls, reason: str, message: str = "") -> ReconcileResult:
-        """With a backoff, and with a condition that says why."""
+        """Retry with a backoff, and report the reason in a condition."""
         return cls(failure=Failure(reason, message))
 
     @classmethod
     def after(cls, applied: AppliedPlan, *, in_s: float | None = None, why: str = "") -> ReconcileResult:
-        """What came of a plan says it; if all went well, after `in_s`."""
+        """The result that follows from an applied plan; if it succeeded, look again after `in_s`."""
         if applied.failure is not None:
             return cls(failure=applied.failure)
         return cls(in_s, why)

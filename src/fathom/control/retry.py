@@ -1,7 +1,7 @@
-"""The shape of a retry, as pure functions: how long to wait, and when to stop trying.
+"""Retry policy as pure functions: how long to wait, and when to stop trying.
 
 Of the seven properties of a useful retry, these are three: bounded attempts, backoff with jitter, deadline.
-The others are the loop's (a fresh read each time, a reasoned status) and the commit's (idempotent, by a
+The others belong to the loop (a fresh read each time, a reasoned status) and to the commit (idempotent, by a
 stable identity).
 """
 
@@ -21,7 +21,7 @@ class Retry(msgspec.Struct, frozen=True):
     backoff_s_max: float = 30.0
     # 50 ms doubled 9 times is past the cap: some 20 s of quick tries, then 10 slow ones, about 5 minutes.
     attempts_max: int = 20
-    # After this the intent is taken to need somebody's attention, however few attempts there were.
+    # After this the intent is taken to need a person's attention, however few attempts there were.
     deadline_s: float = 600.0
 
 
@@ -29,14 +29,14 @@ FOREVER = Retry(attempts_max=2**62, deadline_s=float("inf"))
 
 
 class RetryTrouble(msgspec.Struct, frozen=True):
-    """What is known of a key that keeps failing. It ends with the first success, or with a new intent."""
+    """The failures of a key that keeps failing. Ends with the first success, or with a new intent."""
 
-    intent: str  # What was being attempted (an object's UID and generation): another one starts anew.
+    intent: str  # What was attempted (an object's UID and generation): another intent starts anew.
     attempts: int
     since_ns: int
     reason: str
     message: str
-    next_ns: int | None  # When it is tried again; None: given up, only a change wakes it.
+    next_ns: int | None  # When it is retried; None: given up, only a change wakes it.
 
     @property
     def given_up(self) -> bool:
@@ -44,7 +44,7 @@ class RetryTrouble(msgspec.Struct, frozen=True):
 
 
 def backoff_ns(policy: Retry, attempts: int, rng: random.Random) -> int:
-    """Before the next try, after so many failed ones."""
+    """The wait before the next try, after this many failed ones."""
     return round(Backoff(policy.backoff_s_min, policy.backoff_s_max).jittered_s(attempts, rng) * 1e9)
 
 
@@ -59,7 +59,7 @@ def next_trouble(
     delay_ns: int,
     counts: bool = True,
 ) -> RetryTrouble:
-    """One more failure. Who has given up on an intent does not start again with the same one."""
+    """Counts one more failure. An intent that was given up does not start again."""
     if before is not None and before.intent != intent:
         before = None
     attempts = before.attempts + counts if before else 1

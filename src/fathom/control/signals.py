@@ -1,6 +1,8 @@
-"""What a part of the control plane notices about itself, published as an object that other parts and people
-read: `kubectl get componentsignals`. Written when something is raised or cleared, and not more often than
-every few seconds."""
+"""Publishes what a component of the control plane notices about itself, as a ComponentSignals object.
+
+Other components and people read it: `kubectl get componentsignals`. It is written when a signal is raised or
+cleared, at most once every few seconds.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,7 @@ EVERY_S = 5.0
 
 
 class SignalPublisher:
-    """`raised`: signal -> in words, of those that are so now."""
+    """`raised`: signal -> message, for the signals that are raised now."""
 
     def __init__(
         self, api: Api, component: str, raised: Callable[[], Mapping[str, str]], *, clock: Clock
@@ -33,7 +35,7 @@ class SignalPublisher:
         self._said: dict[str, str] | None = None  # As last written; None: not known.
 
     async def run(self) -> None:
-        """For ever. What cannot be written now is written the next time."""
+        """Runs for ever. A write that fails is repeated the next time."""
         while True:
             raised = dict(self._raised())
             if raised != self._said and (raised or self._said is not None or await self._is_there()):
@@ -41,7 +43,8 @@ class SignalPublisher:
             await asyncio.sleep(EVERY_S)
 
     async def _is_there(self) -> bool:
-        """Whether an earlier term has left something that is no longer so. One that is well says nothing."""
+        """Whether an earlier term left an object with outdated signals. A healthy component creates no
+        object."""
         try:
             found = await self._api.get(COMPONENT_SIGNALS.resource, "", self._component)
         except ApiError:
@@ -68,7 +71,7 @@ class SignalPublisher:
 
 
 def raised_of(obj: Obj) -> dict[str, str]:
-    """Signal -> in words, as the object has it."""
+    """Signal -> message, as the object has them."""
     found = lookup(obj, "status", "signals") or ()
     return {str(one.get("name")): str(one.get("message") or "") for one in found if isinstance(one, dict)}
 

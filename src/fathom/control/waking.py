@@ -1,4 +1,4 @@
-"""From changes of what a controller watches to keys that it looks at. A change only says where to look."""
+"""Maps changes of watched objects to keys to reconcile. A change only says which key to look at."""
 
 from __future__ import annotations
 
@@ -13,27 +13,27 @@ from fathom.control.queue import WorkQueue
 from fathom.control.watches import Primary, Watch, WatchedKind
 from fathom.model.objects import Key, Obj, key_of, metadata
 
-# Looking at everything again, at the start and now and then, must not hold up what has changed.
+# Looking at every object again, at the start and now and then, must not hold up changed ones.
 BACKGROUND = -1
 
 
 class Waker:
-    """Lives as long as the caches do; `queue` only while somebody leads. Standing by, nothing is queued: who
-    begins to lead looks at everything."""
+    """Lives as long as the caches; has a `queue` only while the process leads. On standby nothing is queued:
+    a new leader looks at everything."""
 
     def __init__(self, watches: Sequence[Watch], primary: WatchedKind, caches: Caches) -> None:
         self._watches = watches
         self._primary = primary
         self._caches = caches
         self.queue: WorkQueue[Key] | None = None
-        self._rest: deque[Key] = deque()  # Of a look at everything: who did not fit into the line yet.
+        self._rest: deque[Key] = deque()  # Keys of a full look that did not fit into the queue yet.
         self._cause = WakeCause("start")
         for watch in watches:
             caches.on_change(watch.kind.name, partial(self._changed, watch))
 
     def look_at_all(self, cause: WakeCause) -> None:
-        """Every primary, and every one that somebody names as its owner, there or not: what it left behind is
-        found by whom it belongs to. As many at a time as the line has room for; `go_on` brings the rest."""
+        """Queues every primary, and every owner that a child names, existing or not: so the leftovers of a
+        deleted owner are found. As many at a time as the queue has room for; `go_on` adds the rest."""
         view = self._caches.snapshot()
         keys = (
             key
@@ -45,7 +45,7 @@ class Waker:
         self.go_on()
 
     def go_on(self) -> bool:
-        """Whether somebody still waits to get into the line."""
+        """Adds more keys of a full look; whether some still do not fit."""
         while self._rest and self.queue is not None and self.queue.room > 0:
             self.queue.add(self._rest.popleft(), self._cause, priority=BACKGROUND)
         return bool(self._rest)
@@ -63,7 +63,7 @@ class Waker:
             and is_only_progress(before, after)
         ):
             return
-        # Of both: a child that changed its owner concerns the old one too.
+        # Keys of both versions: a child that changed its owner concerns the old owner too.
         keys = [key for obj in (before, after) if obj is not None for key in self._keys(watch, obj)]
         self._add(dict.fromkeys(keys), _event(watch, before, after), 0)
 

@@ -1,6 +1,7 @@
-"""What a controller declares: the kinds it reads, how their changes become keys to look at, what it writes.
+"""What a controller declares: the kinds it reads, how their changes map to keys, and the kinds it writes.
 
-Declarations, not code paths: which other controllers can change the inputs of a decision is told from them.
+These are declarations, not code paths: from them follows which other controllers can change the inputs of a
+decision.
 """
 
 from __future__ import annotations
@@ -18,11 +19,11 @@ from fathom.model.objects import Key, Obj, key_of
 
 
 class WatchedKind(msgspec.Struct, frozen=True):
-    """A kind as plans and snapshots name it, and where the API has it."""
+    """A kind by the name that plans and snapshots use, with its API resource."""
 
     name: str
     resource: Resource
-    namespace: str = ""  # Where only those of one namespace are followed: less to hold, and to be allowed.
+    namespace: str = ""  # Watch this namespace only: fewer objects to cache, fewer rights to need.
 
     @property
     def api_version(self) -> str:
@@ -35,7 +36,7 @@ def core(name: str, plural: str, *, namespaced: bool = True) -> WatchedKind:
 
 
 def own(definition: KindDefinition) -> WatchedKind:
-    """A kind of fathom's own, from its file in `fathom.kinds`."""
+    """One of fathom's own kinds, from its file in `fathom.kinds`."""
     return WatchedKind(definition.kind, own_resource(definition))
 
 
@@ -58,13 +59,13 @@ def _standard() -> Mapping[str, Index]:
     return STANDARD
 
 
-# Which keys an object concerns; `view()` is for looking others up.
+# The keys that an object concerns; `view()` gives a snapshot for looking up other objects.
 View = Callable[[], Snapshot]
 Concerns = Callable[[Obj, View], Iterable[Key]]
 
 
 class Primary(msgspec.Struct, frozen=True):
-    """The kind whose keys are reconciled. `conditions`: its status may say how reconciling goes."""
+    """The kind whose keys are reconciled. `conditions`: its status may carry conditions about reconciling."""
 
     kind: WatchedKind
     conditions: bool = True
@@ -75,7 +76,7 @@ class Primary(msgspec.Struct, frozen=True):
 
 
 class OwnedBy(msgspec.Struct, frozen=True):
-    """Children: a change of one concerns the primary that controls it."""
+    """Children: a change of a child concerns the primary that controls it."""
 
     kind: WatchedKind
     indexes: Mapping[str, Index] = msgspec.field(default_factory=_standard)
@@ -91,7 +92,8 @@ class OwnedBy(msgspec.Struct, frozen=True):
 
 
 class Related(msgspec.Struct, frozen=True):
-    """Any other kind: `concerns` says which primaries a change of one concerns. None: it is only read."""
+    """Any other kind: `concerns` maps a changed object to the primaries it concerns. None: the kind is only
+    read."""
 
     kind: WatchedKind
     concerns: Concerns | None = None
