@@ -1,4 +1,4 @@
-"""Children by selector: whose a child is, who would adopt it, and what an owner should take or let go."""
+"""Children by selector: which owner controls a child, which would adopt it, what to adopt and release."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ FOR_CHILDREN = {**STANDARD, ORPHANS: by_orphan}
 
 
 def selector_of(owner: Obj) -> LabelSelector:
-    """What is stored was validated; a selector from before that selects nothing."""
+    """Stored selectors were validated; an older, invalid one selects nothing."""
     try:
         return LabelSelector.from_object((owner.get("spec") or {}).get("selector"))
     except ValueError:
@@ -25,7 +25,7 @@ def selector_of(owner: Obj) -> LabelSelector:
 
 
 def owner_key(child: Obj, kind: WatchedKind) -> Key | None:
-    """The owner of this kind that controls it."""
+    """The owner of this kind that controls the child."""
     reference = controller_of(child)
     if reference is None or reference.get("kind") != kind.name:
         return None
@@ -35,7 +35,8 @@ def owner_key(child: Obj, kind: WatchedKind) -> Key | None:
 
 
 def concerned(kind: WatchedKind) -> Concerns:
-    """A child concerns the owner that controls it; one that is nobody's, all who would have it."""
+    """A controlled child concerns its controller; an orphan concerns every owner whose selector matches
+    it."""
 
     def keys(child: Obj, view: View) -> Iterable[Key]:
         if controller_of(child) is not None:
@@ -60,8 +61,8 @@ def claims_of(view: Snapshot, kind: str, owner: Obj) -> OwnerClaims:
 
 
 async def may_adopt(kit: Kit, kind: WatchedKind, children: str, key: Key) -> bool:
-    """An owner that has gone must adopt nobody: the collector would take what it adopted. Its cache may not
-    know, so the server is asked, but only where there is somebody to adopt."""
+    """An owner that is gone must not adopt: the garbage collector would delete what it adopted. The owner's
+    cache may be behind, so the server is asked, but only if there is something to adopt."""
     view = kit.snapshot()
     owner = view.get(kind.name, key)
     if owner is None or not claims_of(view, children, owner).adopt:

@@ -1,7 +1,7 @@
-"""How long something has been so that an object gives a time for, as this process sees it: on the monotonic
-clock, from when the time was first seen. So a wall clock that is set does not make anything older.
+"""Ages of timestamps in objects, on this process's monotonic clock, counted from when each was first seen.
 
-Of what was so before we looked there is only the time itself: it counts as old as the wall clock says then.
+So setting the wall clock does not make anything older. A timestamp from before this process looked counts as
+old as the wall clock says when it is first seen.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ from fathom.model.objects import Key
 
 class Ages:
     def __init__(self) -> None:
-        self._since: dict[Key, tuple[str, int]] = {}  # The time that is given, and since when it is so.
+        self._since: dict[Key, tuple[str, int]] = {}  # The timestamp, and since when it holds.
 
     def age_s(self, key: Key, stamp: str | None, *, now: str, now_ns: int) -> float | None:
-        """`now`: the wall clock; `now_ns`: the monotonic one. None where no time is given."""
+        """`now`: the wall clock; `now_ns`: the monotonic one. None without a timestamp."""
         if stamp is None:
             self._since[key] = ("", now_ns)
             return None

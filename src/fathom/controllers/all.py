@@ -1,10 +1,10 @@
-"""The controllers that a cluster runs, by their ids; `seams/recorded_code.py` says where each one is."""
+"""The controllers that a cluster runs, by their ids; `seams/recorded_code.py` maps each id to its code."""
 
 from __future__ import annotations
 
 from fathom.seams.recorded_code import CONTROLLERS as LOCATIONS
 
-# For the line that `fathom up` shows.
+# For the status line of `fathom up`.
 SUMMARY = "controllers/cluster-summary"
 
 CONTROLLERS = tuple(name for name in LOCATIONS if name != SUMMARY)

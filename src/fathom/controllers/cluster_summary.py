@@ -1,5 +1,6 @@
-"""Says in the log, every few seconds while it changes, how the cluster stands: for the line that `fathom up`
-shows. Writes nothing to the API.
+"""Logs a summary of the cluster every few seconds while it changes, for the status line of `fathom up`.
+
+Writes nothing to the API.
 """
 
 from __future__ import annotations
@@ -16,12 +17,12 @@ from fathom.model.objects import Key, Obj, lookup
 from fathom.model.pod_phase import TERMINAL_PHASES
 
 EVERY_S = 1.0
-# One object that is always there: the summary is looked at in its name.
+# An object that always exists: the key under which the summary is reconciled.
 ANCHOR = Key("", "default")
 
 
 def summary(nodes: Iterable[Obj], pods: Iterable[Obj]) -> dict[str, int]:
-    """Pods that have ended are no longer counted."""
+    """Pods that have ended are not counted."""
     ready = [is_true(node, "Ready") for node in nodes]
     phases = Counter(str(lookup(pod, "status", "phase")) for pod in pods)
     alive = sum(count for phase, count in phases.items() if phase not in TERMINAL_PHASES)

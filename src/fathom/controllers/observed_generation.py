@@ -1,6 +1,7 @@
-"""Whether a workload's own controller has observed its newest generation. One that has not for long is
-behind, or is not there; which it is nobody can tell from the workload. Said in WorkloadProgress, once it
-has lasted.
+"""Whether a workload's own controller has observed its newest generation, for WorkloadProgress.
+
+A controller that has not for long is behind, or is not running; the workload does not show which. The
+condition is written only once this has lasted.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from fathom.model.conditions import find_condition, set_condition
 from fathom.model.objects import Key, Obj, lookup, metadata
 
 OBSERVED = "Observed"  # Condition of a WorkloadProgress.
-# Controllers that are well answer within a second; a leader that changes takes some.
+# Healthy controllers answer within a second; a change of leader takes some.
 BEHIND_S = 30.0
 
 
@@ -21,13 +22,13 @@ class _Since(msgspec.Struct, frozen=True):
 
 
 class GenerationBehind:
-    """Since when which workload's generation waits to be observed, as we see it."""
+    """Since when each workload's generation waits to be observed, as this process sees it."""
 
     def __init__(self) -> None:
         self._since: dict[Key, _Since] = {}
 
     def wait_s(self, key: Key, workload: Obj, *, now_ns: int) -> float | None:
-        """In how long it counts as behind: nought or less is now. None: it is not."""
+        """In how long it counts as behind: 0 or less is now. None: it is not behind."""
         generation = int(metadata(workload).get("generation") or 0)
         observed = lookup(workload, "status", "observedGeneration")
         if observed is None or int(observed) >= generation:
@@ -43,7 +44,7 @@ class GenerationBehind:
 
 
 def with_observed(conditions: list[Obj], workload: Obj, *, behind: bool, now: str) -> list[Obj]:
-    """Nothing is said of a workload whose controller was never behind."""
+    """No condition is written for a workload whose controller was never behind."""
     if not behind and find_condition(conditions, OBSERVED) is None:
         return conditions
     generation, observed = (

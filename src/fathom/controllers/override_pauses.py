@@ -1,4 +1,4 @@
-"""Whether people have paused something about a workload: by overrides that are in force."""
+"""Whether an override that is in force pauses something about a workload."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ class WorkloadPause(msgspec.Struct, frozen=True):
 
 
 def paused(overrides: Iterable[Obj], kind: str, key: Key, *fields: str, now_ns: int) -> WorkloadPause | None:
-    """The override that pauses one of these (`pause_rollout`, …) for the workload, the one that lasts longest
-    if several do. One that cannot be read pauses nothing."""
+    """The override that pauses one of these (`pause_rollout`, …) for the workload, the longest-lasting one if
+    several do. An unreadable override pauses nothing."""
     found = [
         WorkloadPause(key_of(obj).name, expiry_ns(override) or 0)
         for obj in overrides
@@ -49,7 +49,7 @@ def _is_about(override: SchedulerOverride, kind: str, key: Key) -> bool:
 
 
 def workload_of(obj: Obj) -> Key | None:
-    """Whom an override is about, if it is a workload."""
+    """The workload that an override is about, if it is about one."""
     override = _read(obj)
     about = None if override is None else named(override.spec.target)
     if about is None or about.kind in {"node", "zone", "pool"}:

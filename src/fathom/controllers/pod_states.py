@@ -1,4 +1,4 @@
-"""What a pod's status means to those who keep pods: live, ready, available. Pure."""
+"""What a pod's status means to workload controllers: live, ready, available. Pure."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from fathom.model.times import SECOND_NS, moment_ns
 SUCCEEDED, FAILED = "Succeeded", "Failed"
 ENDED = frozenset({SUCCEEDED, FAILED})
 
-ORPHANS = "orphans"  # An index: what nobody controls, by namespace.
+ORPHANS = "orphans"  # An index: objects without a controller, by namespace.
 
 
 def by_orphan(obj: Obj) -> tuple[str, ...]:
-    """Whoever adopts looks here, and not through everything that there is."""
+    """Controllers look for orphans to adopt in this index, instead of listing all objects."""
     return () if controller_of(obj) is not None else (str(metadata(obj).get("namespace") or ""),)
 
 
@@ -31,22 +31,22 @@ def has_ended(pod: Obj) -> bool:
 
 
 def is_rejected(pod: Obj) -> bool:
-    """Its node had no room for it, or was not the right one: nothing of it was started."""
+    """Its node had no room for it, or was not the right one: none of its containers was started."""
     return phase_of(pod) == FAILED and is_rejection(str(lookup(pod, "status", "reason") or ""))
 
 
 def is_active(pod: Obj) -> bool:
-    """It runs or will: not going, not ended."""
+    """It runs or will run: neither terminating nor ended."""
     return not is_deleting(pod) and not has_ended(pod)
 
 
 def is_terminating(pod: Obj) -> bool:
-    """On its way out, and still there."""
+    """Being deleted, and still there."""
     return is_deleting(pod) and not has_ended(pod)
 
 
 def is_ready(pod: Obj) -> bool:
-    """As Kubernetes' controllers read it: whatever generation the condition is about."""
+    """As Kubernetes' controllers read it, whatever generation the condition is about."""
     condition = find_condition(conditions_of(pod), "Ready")
     return condition is not None and condition.get("status") == "True"
 
@@ -60,7 +60,7 @@ def ready_since_s(pod: Obj) -> float | None:
 
 
 def available_in_s(pod: Obj, *, min_ready_s: int, now_s: float) -> float | None:
-    """When it will have been ready for long enough: 0 is now, None as long as it is not ready."""
+    """In how long it will have been ready for long enough: 0 is now, None while it is not ready."""
     since_s = ready_since_s(pod)
     return None if since_s is None else max(0.0, since_s + min_ready_s - now_s)
 
@@ -70,7 +70,7 @@ def is_available(pod: Obj, *, min_ready_s: int, now_s: float) -> bool:
 
 
 def next_available_s(pods: Iterable[Obj], *, min_ready_s: int, now_s: float) -> float | None:
-    """When the next of those that are ready will be available. Nothing but time tells of that."""
+    """In how long the next ready pod becomes available. No event announces that, only time."""
     waits = (available_in_s(pod, min_ready_s=min_ready_s, now_s=now_s) for pod in pods)
     return min((wait for wait in waits if wait), default=None)
 
@@ -81,7 +81,7 @@ def _seconds(text: str) -> float:
 
 
 def seconds(text: object) -> float:
-    """Of a timestamp, since the epoch. What is none was long ago."""
+    """A timestamp as seconds since the epoch. An invalid one counts as long ago."""
     return _seconds(text) if isinstance(text, str) else 0.0
 
 

@@ -1,7 +1,7 @@
-"""That the API server refuses a workload's pods, and at which boundary, told in conditions. Pure.
+"""Conditions that say that the API server refuses a workload's pods, and at which boundary. Pure.
 
-Kubernetes' ReplicaFailure has the server's sentence. Beside it, ours has the boundary as its reason, `quota`,
-so that nobody has to read the sentence.
+Kubernetes' ReplicaFailure has the server's message. Our condition beside it has the boundary as its reason,
+`quota`, so that no code has to parse the message.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ REPLICA_FAILURE = "ReplicaFailure"
 
 
 def with_refusal(conditions: Sequence[Obj], failure: Failure, *, now: str) -> list[Obj]:
-    """Nothing where it is admission in general."""
+    """Adds nothing if the boundary is admission in general."""
     boundary = refusal_boundary(failure.causes)
     if boundary == ADMISSION:
         return without_condition(conditions, PODS_REFUSED)
@@ -35,6 +35,6 @@ def without_refusal(conditions: Sequence[Obj]) -> list[Obj]:
 
 
 def refused_at(obj: Obj) -> str:
-    """The boundary; where nobody names one, it is admission in general."""
+    """The boundary; admission in general if no condition names one."""
     said = find_condition(conditions_of(obj), PODS_REFUSED) or {}
     return str(said.get("reason") or ADMISSION)

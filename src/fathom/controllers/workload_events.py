@@ -1,4 +1,4 @@
-"""What the controllers of workloads tell of what they did, in kube-controller-manager's words. Pure."""
+"""Events of the workload controllers about what they did, in kube-controller-manager's words. Pure."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from fathom.control.watches import AUTOSCALER, DEPLOYMENT, JOB, NODE, POD, REPLI
 from fathom.model.conditions import conditions_of, find_condition
 from fathom.model.objects import Obj, key_of, lookup, metadata
 
-# Nothing was refused: it was not sent, or it is there already.
+# No refusal: the action was not sent, or the object exists already.
 NO_NEWS = NOT_SENT | {"AlreadyExists"}
 
 
@@ -19,7 +19,7 @@ def of_replica_set(change: EventChange) -> EventNews | None:
 
 
 def of_deployment(change: EventChange) -> EventNews | None:
-    """Who grew or shrank, from what to what; and a return to an older revision."""
+    """Which ReplicaSet was scaled, from what to what; and a rollback to an older revision."""
     action = change.action
     if not isinstance(change.outcome, Committed):
         return _not_made(change)
@@ -61,7 +61,7 @@ def of_job(change: EventChange) -> EventNews | None:
 
 
 def of_autoscaler(change: EventChange) -> EventNews | None:
-    """It was the target that was changed; who reads of it looks at the autoscaler."""
+    """The target was changed, but the Event is about the autoscaler, where people look for it."""
     action = change.action
     if not isinstance(action, Patch):
         return None
@@ -79,7 +79,7 @@ def of_autoscaler(change: EventChange) -> EventNews | None:
 
 
 def _unable(change: EventChange, status: Obj) -> EventNews | None:
-    """What keeps it from its work, when that is new: no such target, no metrics."""
+    """What keeps it from working, when that is new: no such target, no metrics."""
     before = {str(one.get("type")): one for one in conditions_of(change.subject)}
     for type_ in ("AbleToScale", "ScalingActive"):
         said = find_condition(status.get("conditions") or (), type_)
@@ -93,7 +93,7 @@ def _unable(change: EventChange, status: Obj) -> EventNews | None:
 
 
 def of_node(change: EventChange) -> EventNews | None:
-    """That it is heard no more. (That it is ready it says itself.)"""
+    """The node is no longer heard. (The agent itself reports that it is ready.)"""
     action = change.action
     if not isinstance(action, WriteStatus | Patch) or not isinstance(change.outcome, Committed):
         return None

@@ -50,7 +50,7 @@ SAMPLE_AGE_S_MAX = 90.0
 
 
 def _named_by(workload: Obj, view: View) -> Iterable[Key]:
-    """A target that came, went or was scaled by somebody else."""
+    """The autoscalers of a target that was created, deleted or scaled by another client."""
     key = key_of(workload)
     return tuple(
         key_of(one)
@@ -74,9 +74,9 @@ class Autoscalers:
     def __init__(self, kit: Kit) -> None:
         self._kit = kit
         self._floor = LeaderMinRevision(kit, AUTOSCALER, DEPLOYMENT, REPLICA_SET, POD)
-        # By autoscaler: what it wished and did in this term, at most an hour back. Its times are monotonic.
+        # By autoscaler: recommendations and steps of this term, at most an hour back, in monotonic times.
         self._histories: dict[Key, History] = {}
-        self._looked_ns: dict[Key, int] = {}  # When each last decided: not more often than every period.
+        self._looked_ns: dict[Key, int] = {}  # When each last decided: at most once per period.
 
     async def reconcile(self, key: Key) -> ReconcileResult:
         autoscaler = self._kit.snapshot().get("HorizontalPodAutoscaler", key)
@@ -156,11 +156,12 @@ class Autoscalers:
         return None if known is None else known.shifted(self._ahead_s())
 
     def _ahead_s(self) -> float:
-        """Of the wall clock, which may be set meanwhile: windows are as long as they are."""
+        """How far the wall clock is ahead of the monotonic one. It may be set meanwhile; windows keep their
+        length."""
         return (self._kit.now_ns() - self._kit.monotonic_ns()) / 1e9
 
     async def _fetch_samples(self, namespace: str) -> tuple[dict[str, PodSample], str]:
-        """By pod, the fresh ones; and why there are none where the API does not answer."""
+        """Fresh samples by pod; and why there are none, if the API does not answer."""
         try:
             page = await self._kit.api.list_page(POD_METRICS, namespace, limit=0)
         except ApiError as error:
@@ -182,7 +183,7 @@ def _sample(one: Obj) -> PodSample:
 
 
 def _nanos(text: object) -> int | None:
-    """None for what is no quantity: samples come from elsewhere."""
+    """None for an invalid quantity: samples come from outside."""
     try:
         return parse(str(text)).nano
     except ValueError:

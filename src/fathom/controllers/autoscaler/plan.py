@@ -2,9 +2,9 @@
 
     use ──> wish ──> held back? ──> stabilized ──> policies ──> min and max ──> replicas
 
-Growth is held back while what is there already is not at work: when the scheduler lags, a quota or a topology
-holds replicas, or they are still starting, more of them would wait at the same boundary. That is read from
-the WorkloadProgress, not guessed from readiness.
+Scaling up is held back while the present replicas do not all work yet: when the scheduler lags, a quota or a
+topology holds replicas, or they are still starting, more of them would wait at the same boundary. This is
+read from the WorkloadProgress, not guessed from readiness.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from fathom.model.reasons import SCHEDULER, boundary_of
 from fathom.model.resource import Resource
 
 SCALE = "scale"  # The subresource.
-# How conditions begin; their events have the reason alone.
+# The first part of condition messages; their Events have the reason alone.
 UNREAD = "the HPA was unable to compute the replica count: "
 UNSCALED = "the HPA controller was unable to get the target's current scale: "
 ABLE, ACTIVE, LIMITED = "AbleToScale", "ScalingActive", "ScalingLimited"
@@ -47,16 +47,16 @@ NEEDS: tuple[Need, ...] = (
 
 
 class AutoscalerFacts(msgspec.Struct, frozen=True):
-    """What one decision looks at."""
+    """The inputs of one decision."""
 
-    workload: Obj | None  # None: what it names is not there, or cannot be scaled.
+    workload: Obj | None  # None: the target does not exist, or cannot be scaled.
     resource: Resource | None = None  # Of a workload that is scaled by its `scale` subresource.
     pods: Sequence[Obj] = ()
     samples: Mapping[str, PodSample] = {}
     trouble: str = ""  # Why there are no samples at all.
     progress: Obj | None = None
     paused_by: str = ""  # The override that pauses it.
-    rivals: tuple[str, ...] = ()  # All who would scale this workload, where it is not this one alone.
+    rivals: tuple[str, ...] = ()  # All autoscalers of this workload, if there are several.
     history: History = History()
     needs: tuple[Need, ...] = ()
 
@@ -68,7 +68,7 @@ class AutoscalerStatus(msgspec.Struct, frozen=True):
     message: str
 
 
-# How conditions begin; their Events have the reason alone.
+# The first part of condition messages; their Events have the reason alone.
 UNREAD = "the HPA was unable to compute the replica count: "
 UNSCALED = "the HPA controller was unable to get the target's current scale: "
 FOUND = AutoscalerStatus(
@@ -81,8 +81,8 @@ class ReplicaDecision(msgspec.Struct, frozen=True):
     why: str
     said: tuple[AutoscalerStatus, ...]
     metrics: tuple[Obj, ...] = ()
-    wish: int | None = None  # By the metrics alone; None where they say nothing.
-    because: str = ""  # In Kubernetes' few words, for an Event; `why` is for the journal.
+    wish: int | None = None  # By the metrics alone; None if they give no number.
+    because: str = ""  # In Kubernetes' short wording, for an Event; `why` is for the journal.
 
 
 def min_of(autoscaler: Obj) -> int:
@@ -141,7 +141,7 @@ def _by_metrics(autoscaler: Obj, scene: AutoscalerFacts, current: int, now: str)
     unknown = [one for one in found if isinstance(one, UnknownUse)]
     shown = tuple(one.metric for one in proposals)
     best = max(proposals, key=lambda one: one.replicas, default=None)
-    # What cannot be read might have asked for more: then nothing is taken.
+    # A metric that cannot be read might have asked for more: then nothing is scaled down.
     if best is None or (unknown and best.replicas < current):
         why, said = _unread(scene, unknown)
         return ReplicaDecision(current, why, said, shown, None if best is None else current, because=why)
@@ -227,8 +227,8 @@ def _within(
 
 
 def _stepped_unseen(autoscaler: Obj, history: History, now_s: float) -> bool:
-    """A step that somebody before us made within a policy's period: how large it was we do not know, so there
-    is none before the period is over. Crashing again and again makes nothing faster."""
+    """Whether an earlier process scaled within a policy's period: the size of that step is unknown, so there
+    is no step before the period is over. Repeated crashes do not make scaling faster."""
     last_s = seconds(lookup(autoscaler, "status", "lastScaleTime"))
     if not last_s or now_s - last_s >= longest_period_s(autoscaler):
         return False
@@ -236,8 +236,8 @@ def _stepped_unseen(autoscaler: Obj, history: History, now_s: float) -> bool:
 
 
 def rivals_of(autoscaler: Obj, others: Sequence[Obj]) -> tuple[str, ...]:
-    """Of all autoscalers, those with the same target; none where there is only one. Two would undo each
-    other's work for ever: Kubernetes lets neither."""
+    """All autoscalers with the same target; none if there is only one. Two would undo each other's work for
+    ever: Kubernetes lets neither scale."""
     mine = _aim(autoscaler)
     names = sorted(str(metadata(one)["name"]) for one in others if _aim(one) == mine and not is_deleting(one))
     return tuple(names) if len(names) > 1 else ()
@@ -249,11 +249,11 @@ def _aim(autoscaler: Obj) -> tuple[str, ...]:
     return group, str(reference.get("kind")), str(reference.get("name"))
 
 
-# What holds growth back.
+# What holds scaling up back.
 
 
 def blocker(scene: AutoscalerFacts) -> AutoscalerStatus | None:
-    """None where all that was asked for is at work."""
+    """None if all requested replicas are ready."""
     if scene.paused_by:
         return AutoscalerStatus(LIMITED, "True", "Paused", f"paused by the override {scene.paused_by}")
     if scene.workload is None:
@@ -272,7 +272,7 @@ def blocker(scene: AutoscalerFacts) -> AutoscalerStatus | None:
 
 def _held_by(current: Obj, *, desired: int, ready: int) -> AutoscalerStatus:
     reasons = [str(one.get("reason")) for one in current.get("pendingReasons") or ()]
-    # Those who are ready are not waited for; and a rollout waits for others itself.
+    # Ready pods are not waited for; and a rollout itself waits for another reason.
     first = next(
         (reason for reason in sorted(reasons, key="rollout".__eq__) if reason not in BEHIND_READY), ""
     )
@@ -286,7 +286,8 @@ def _held_by(current: Obj, *, desired: int, ready: int) -> AutoscalerStatus:
 
 
 def plan_autoscaler(autoscaler: Obj, scene: AutoscalerFacts, decided: ReplicaDecision, *, now: str) -> Plan:
-    """That it was scaled is written down before it is: who comes after a crash must know of it."""
+    """The status with the scale time is written before scaling: after a crash, the next process must know of
+    it."""
     if is_deleting(autoscaler):
         return NOTHING
     current = decided.replicas if scene.workload is None else size_of(scene.workload)

@@ -1,7 +1,7 @@
-"""How fast an autoscaler may go: stabilization windows and policies. Pure.
+"""How fast an autoscaler may scale: stabilization windows and policies. Pure.
 
-The defaults are Kubernetes': up at once, by four pods or by twice as many within 15 s; down to the highest
-that was recommended within five minutes.
+The defaults are Kubernetes': up at once, by four pods or to twice as many within 15 s; down to the highest
+recommendation of the last five minutes.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ class ScaleStep(msgspec.Struct, frozen=True):
 
 
 class History(msgspec.Struct, frozen=True):
-    """What was wished and done before. Of a process: a new one begins with what is, and holds that for a
-    window."""
+    """Earlier recommendations and steps. Kept per process: a new process begins with the present size, and
+    holds that for a window."""
 
     wishes: tuple[WantedReplicas, ...] = ()
     steps: tuple[ScaleStep, ...] = ()
@@ -50,7 +50,7 @@ class History(msgspec.Struct, frozen=True):
         return History((*kept, WantedReplicas(now_s, replicas)), self.steps)
 
     def shifted(self, by_s: float) -> History:
-        """The same on another clock, which is so much ahead."""
+        """The same on another clock, which is this much ahead."""
         return History(
             tuple(WantedReplicas(round(one.at_s + by_s, 3), one.replicas) for one in self.wishes),
             tuple(ScaleStep(round(one.at_s + by_s, 3), one.change) for one in self.steps),
@@ -67,7 +67,7 @@ def rules_of(autoscaler: Obj, field: str, defaults: Obj) -> Obj:
 
 
 def stabilized(autoscaler: Obj, history: History, wish: int, current: int, now_s: float) -> int:
-    """Up only to the lowest, down only to the highest that was wished within the window."""
+    """Up only to the lowest, down only to the highest recommendation within the window."""
     up_s = int(rules_of(autoscaler, "scaleUp", UP)["stabilizationWindowSeconds"])
     down_s = int(rules_of(autoscaler, "scaleDown", DOWN)["stabilizationWindowSeconds"])
     lows = [one.replicas for one in history.wishes if now_s - one.at_s < up_s]
@@ -77,7 +77,7 @@ def stabilized(autoscaler: Obj, history: History, wish: int, current: int, now_s
 
 
 def most(autoscaler: Obj, history: History, current: int, now_s: float) -> int:
-    """As many as the policies for growth allow now."""
+    """The largest size that the scale-up policies allow now."""
     rules = rules_of(autoscaler, "scaleUp", UP)
     if rules.get("selectPolicy") == "Disabled":
         return current
@@ -106,12 +106,12 @@ def _least(policy: Obj, steps: Sequence[ScaleStep], current: int, now_s: float) 
     base = _base(policy, steps, current, now_s)
     if policy["type"] == "Pods":
         return base - int(policy["value"])
-    # A tenth of five is one: rounded down, few pods would never become fewer.
+    # A tenth of five is one: rounded down, a few pods would never become fewer.
     return base - -(-base * int(policy["value"]) // 100)
 
 
 def _base(policy: Obj, steps: Sequence[ScaleStep], current: int, now_s: float) -> int:
-    """As many as there were when the policy's period began."""
+    """The size when the policy's period began."""
     recent = [one for one in steps if now_s - one.at_s < int(policy["periodSeconds"])]
     return current - sum(one.change for one in recent)
 

@@ -1,8 +1,8 @@
 """How many replicas the use of a resource asks for. Pure, in whole numbers: every machine rounds alike.
 
-As Kubernetes computes it: pods without a sample, or that only start, are taken for idle when there should be
-more, and those without a sample for fully used when there should be fewer, so that what is not known never
-drives a decision. A share is whole percents, a use whole nanos: what rounding takes is not looked at.
+As Kubernetes computes it: when scaling up, pods without a sample and pods that are starting count as idle;
+when scaling down, pods without a sample count as fully used. So unknown use never drives a decision. A share
+is in whole percents, a use in whole nanos: rounding errors are ignored.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ FAILED = {
 
 
 class UnknownUse(msgspec.Struct, frozen=True):
-    """No number can be told from this metric."""
+    """This metric gives no number."""
 
     reason: str  # FailedGetResourceMetric, InvalidMetricSourceType, …
     message: str
@@ -38,12 +38,12 @@ class UnknownUse(msgspec.Struct, frozen=True):
 class Proposal(msgspec.Struct, frozen=True):
     replicas: int
     metric: Obj  # As the status shows it.
-    name: str  # As events have it.
+    name: str  # As Events name it.
     why: str
 
 
 class Tolerance(msgspec.Struct, frozen=True):
-    """How far from its target a use may be and nothing is done."""
+    """How far the use may be from its target without scaling."""
 
     up: Fraction
     down: Fraction
@@ -61,7 +61,7 @@ def tolerance_of(autoscaler: Obj) -> Tolerance:
 
 
 class MeasuredUse(msgspec.Struct, frozen=True):
-    """What one decision is computed from."""
+    """The inputs of one computation."""
 
     pods: Sequence[Obj]
     samples: Mapping[str, PodSample]  # Fresh ones, by pod.
@@ -71,20 +71,20 @@ class MeasuredUse(msgspec.Struct, frozen=True):
 
 
 class _Goal(msgspec.Struct, frozen=True):
-    """A share of what is asked for, or so many nanos for each pod."""
+    """The target: a share of the requests, or a number of nanos per pod."""
 
     percent: int = 0
     nanos: int = 0
 
     def ratio(self, pods: SortedSamples, used: Mapping[str, int]) -> Fraction | None:
-        """Of the use to what it should be."""
+        """The ratio of the use to the target."""
         if not self.percent:
             return Fraction(sum(used.values()) // len(used), self.nanos)
         asked = sum(pods.asked[name] for name in used)
         return Fraction(sum(used.values()) * 100 // asked, self.percent) if asked else None
 
     def full(self, pods: SortedSamples, name: str) -> int:
-        """What is not known, at its worst."""
+        """Unknown use, at its worst."""
         return pods.asked[name] * max(100, self.percent) // 100 if self.percent else self.nanos
 
 
@@ -155,7 +155,7 @@ def _replicas(pods: SortedSamples, goal: _Goal, ratio: Fraction, seen: MeasuredU
         return seen.current
     exact = careful * len(filled)
     replicas = -(-exact.numerator // exact.denominator)
-    # What is not known must not turn a wish for more into fewer, or the other way round.
+    # Unknown use must not turn scaling up into scaling down, or the other way round.
     return max(replicas, seen.current) if ratio > 1 else min(replicas, seen.current)
 
 
@@ -175,7 +175,7 @@ def _shown(metric: Obj, pods: SortedSamples, *, by_share: bool) -> Obj:
 
 
 def _to_milli(nanos: int) -> int:
-    """Finer than a thousandth nobody reads; and of bytes there are no parts."""
+    """Values finer than a thousandth are not readable; and bytes have no fractions."""
     if nanos >= 1000 * NANO_PER_ONE:
         return nanos // NANO_PER_ONE * NANO_PER_ONE
     return nanos // 1_000_000 * 1_000_000

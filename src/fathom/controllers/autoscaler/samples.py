@@ -1,8 +1,8 @@
-"""Whose use of a resource counts for an autoscaler: samples, sorted by what is known of their pods. Pure.
+"""Which pods' use of a resource counts for an autoscaler: samples, sorted by the state of their pods. Pure.
 
-As Kubernetes sorts them. Of CPU the use of a pod that only starts says nothing: it counts from a sample that
-was begun after the pod got ready. One that was ready once and is so no more counts: it may be its load that
-keeps it from answering. Of memory every use counts.
+As Kubernetes sorts them. The CPU use of a starting pod means nothing: it counts from a sample whose window
+began after the pod got ready. A pod that was ready once and is not any more counts: its load may be what
+keeps it from answering. For memory every use counts.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ START_UP_S, FIRST_READY_S = 300.0, 30.0
 
 
 class PodSample(msgspec.Struct, frozen=True):
-    uses: Mapping[str, Mapping[str, int]]  # Container -> resource -> nanos of it in use.
+    uses: Mapping[str, Mapping[str, int]]  # Container -> resource -> nanos in use.
     since_s: float = float("inf")  # When its window began.
 
 
@@ -29,7 +29,7 @@ NO_SAMPLE = PodSample({})
 
 
 class SortedSamples(msgspec.Struct, frozen=True):
-    """By name: nanos in use, of those whose use counts; nanos asked for, of all."""
+    """By pod name: nanos in use, of pods whose use counts; nanos requested, of all."""
 
     used: dict[str, int]
     asked: dict[str, int]
@@ -38,15 +38,15 @@ class SortedSamples(msgspec.Struct, frozen=True):
 
 
 class MissingSamples(msgspec.Struct, frozen=True):
-    """A pod does not say what it asks for."""
+    """A pod has no request for the resource."""
 
     message: str
 
 
 class Measure(msgspec.Struct, frozen=True):
     resource: str
-    container: str = ""  # '' is all.
-    by_share: bool = True  # Of what is asked for.
+    container: str = ""  # '' is all containers.
+    by_share: bool = True  # A share of the request.
 
 
 def sort(
@@ -73,7 +73,7 @@ def sort(
 
 
 def use_of(sample: PodSample, measure: Measure) -> int | None:
-    """In all, or of one container. None where nobody knows."""
+    """Of the whole pod, or of one container. None if it is unknown."""
     found = [
         use[measure.resource]
         for name, use in sample.uses.items()
@@ -94,7 +94,7 @@ def _only_starts(pod: Obj, sample: PodSample, now_s: float) -> bool:
 
 
 def request_of(pod: Obj, measure: Measure) -> int | MissingSamples:
-    """Nanos: of the pod as a whole where that is said, else of its containers and sidecars."""
+    """Nanos: the pod-level request if there is one, else those of its containers and sidecars."""
     spec, name, resource = pod.get("spec") or {}, metadata(pod)["name"], measure.resource
     if not measure.container and amounts((spec.get("resources") or {}).get(REQUESTS)):
         whole = pod_amounts(pod, REQUESTS).get(resource)

@@ -1,5 +1,8 @@
-"""The right to scale custom kinds: an autoscaler may be about any kind whose definition has a scale, and our
-accounts hold rights by name. So the rules of one role follow the definitions."""
+"""The right to scale custom kinds: the rules of one role follow the CustomResourceDefinitions.
+
+An autoscaler may target any kind whose definition has a `scale` subresource, and our service accounts hold
+rights by resource name.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +21,7 @@ PATH = f"/apis/rbac.authorization.k8s.io/v1/clusterroles/{SCALE_ROLE}"
 
 
 def scale_rules(definitions: Iterable[Obj]) -> list[Obj]:
-    """One rule for each group that has a kind with a scale."""
+    """One rule for each group that has a kind with a `scale` subresource."""
     found: dict[str, set[str]] = defaultdict(set)
     for definition in definitions:
         spec = definition.get("spec") or {}

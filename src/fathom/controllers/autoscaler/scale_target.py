@@ -1,5 +1,7 @@
-"""What an autoscaler scales. Deployments and ReplicaSets are in the cache; every other kind that has a
-`scale` subresource, a CustomResourceDefinition's too, is asked for."""
+"""What an autoscaler scales: Deployments and ReplicaSets from the cache, any other kind by a request.
+
+Every kind with a `scale` subresource can be a target, a CustomResourceDefinition's too.
+"""
 
 from __future__ import annotations
 
@@ -40,7 +42,7 @@ def as_workload(kind: str, scale: Obj, resource: Resource) -> Foreign:
     spec = {"replicas": int(lookup(scale, "spec", "replicas") or 0)}
     text = str(lookup(scale, "status", "selector") or "")
     try:
-        # Without a selector nobody can tell whose pods are meant: all would be too many.
+        # Without a selector its pods are unknown: matching all pods would be too many.
         selector = parse_label_selector(text) if text else LabelSelector.from_object(None)
     except ValueError:
         selector = LabelSelector.from_object(None)

@@ -1,4 +1,4 @@
-"""Keep the status of PodDisruptionBudgets: from it the eviction of a pod is allowed or refused."""
+"""Keep the status of PodDisruptionBudgets: the API server allows or refuses evictions by it."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def _budgets_of(pod: Obj, view: View) -> Iterable[Key]:
 
 
 def _budgets_beside(workload: Obj, view: View) -> Iterable[Key]:
-    """Of a workload that was scaled: whose template they cover."""
+    """The budgets that cover the template of a workload that was scaled."""
     template = ((workload.get("spec") or {}).get("template") or {}).get("metadata") or {}
     budgets = view().list("PodDisruptionBudget", str(metadata(workload).get("namespace")))
     labels = template.get("labels") or {}
@@ -75,8 +75,8 @@ class DisruptionBudgets:
         )
 
     async def _fetch_foreign(self, key: Key) -> dict[str, int]:
-        """By UID, the sizes of owners that are not in the cache: of any kind that has a `scale`. They are
-        asked for only where a share or a lack of them is what counts."""
+        """By UID, the sizes of owners that are not in the cache: of any kind with a `scale` subresource. They
+        are fetched only if the budget is a percentage or a maxUnavailable."""
         view = self._kit.snapshot()
         budget = view.get("PodDisruptionBudget", key)
         if budget is None or isinstance(lookup(budget, "spec", "minAvailable"), int):
@@ -99,13 +99,13 @@ def _pods_of(view: Snapshot, budget: Obj) -> list[Obj]:
 
 
 def expected_of(view: Snapshot, pods: Sequence[Obj], foreign: Mapping[str, int]) -> int | BudgetTrouble:
-    """What the owners of these pods want, each counted once. `foreign`: sizes of those that are not in the
-    cache, by UID."""
+    """The sum of the sizes that the owners of these pods want, each counted once. `foreign`: sizes of owners
+    that are not in the cache, by UID."""
     sizes: dict[str, int] = {}
     for pod in pods:
         reference = controller_of(pod)
         if reference is None:
-            continue  # As with Kubernetes: it is covered, but nobody says how many of it there should be.
+            continue  # As in Kubernetes: the budget covers it, but it adds no expected count.
         uid = str(reference.get("uid"))
         found = (uid, foreign[uid]) if uid in foreign else _scaled(view, pod)
         if found is None:
@@ -118,7 +118,7 @@ def expected_of(view: Snapshot, pods: Sequence[Obj], foreign: Mapping[str, int])
 
 
 def _scaled(view: Snapshot, pod: Obj) -> tuple[str, int] | None:
-    """The Deployment above a pod, else its ReplicaSet: whose number counts."""
+    """The size of the pod's Deployment, else of its ReplicaSet."""
     key = owner_key(pod, REPLICA_SET)
     replica_set = None if key is None else view.get("ReplicaSet", key)
     if replica_set is None:

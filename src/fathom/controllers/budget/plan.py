@@ -1,8 +1,8 @@
 """How many pods of a PodDisruptionBudget may be evicted now. Pure.
 
-What it allows others act on at once, so it is raised only from a view that is known to be fresh; to lower it
-any view will do. Each write holds for the budget as it was read: an eviction that took one in the meantime is
-not undone.
+Clients use up what it allows at once, so the number is raised only from a view that is known to be fresh; any
+view will do to lower it. Each write applies only to the revision of the budget that was read: it does not
+undo an eviction that was counted in the meantime.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ NEEDS: tuple[Need, ...] = (OWN_WRITES, NoOlderThan(FRESH_S, ("PodDisruptionBudge
 
 
 class BudgetTrouble(msgspec.Struct, frozen=True):
-    """Why the number that should be there cannot be told."""
+    """Why the expected number of pods cannot be computed."""
 
     message: str
 
@@ -42,7 +42,7 @@ class BudgetCounts(msgspec.Struct, frozen=True):
         return max(0, self.healthy - self.desired) if self.expected > 0 else 0
 
 
-# How many pods the owner of these wants: what a percentage is of.
+# How many pods the owners want: the base of a percentage.
 Expected = Callable[[], int | BudgetTrouble]
 
 
@@ -84,7 +84,7 @@ def count(
         missing = resolved(spec["maxUnavailable"], whole, up=True)
         return BudgetCounts(whole, max(0, whole - missing), healthy)
     least = spec.get("minAvailable")
-    if least is None:  # It says nothing, and so it allows nothing: as with Kubernetes.
+    if least is None:  # Without a limit it allows nothing, as in Kubernetes.
         return BudgetCounts(0, 0, healthy)
     if isinstance(least, int):
         return BudgetCounts(len(pods), least, healthy)
@@ -95,12 +95,12 @@ def count(
 
 
 def _is_healthy(pod: Obj, disrupted: dict[str, str]) -> bool:
-    """One that is going, or that was just evicted, is counted as gone."""
+    """A terminating pod, or one that was just evicted, counts as gone."""
     return is_ready(pod) and not is_deleting(pod) and metadata(pod)["name"] not in disrupted
 
 
 def still_disrupted(budget: Obj, pods: Sequence[Obj], *, now: str) -> dict[str, str]:
-    """Evicted, and not yet seen to go."""
+    """Pods that were evicted and are not yet seen to terminate."""
     there = {metadata(pod)["name"] for pod in pods if not is_deleting(pod) and not has_ended(pod)}
     noted: dict[str, str] = lookup(budget, "status", "disruptedPods") or {}
     return {
@@ -133,7 +133,7 @@ def _status(budget: Obj, counted: BudgetCounts, now: str) -> Obj:
 
 
 def _failed(budget: Obj, trouble: BudgetTrouble, now: str) -> Obj:
-    """Where nothing can be told, nothing is allowed."""
+    """If the number cannot be computed, no eviction is allowed."""
     return {
         "disruptionsAllowed": 0,
         "observedGeneration": metadata(budget).get("generation") or 0,
@@ -154,6 +154,6 @@ def _said(budget: Obj, status: Status, reason: str, message: str, now: str) -> l
 
 
 def look_again_s(budget: Obj, pods: Sequence[Obj], *, now: str) -> float | None:
-    """When the next eviction that was not confirmed is forgotten."""
+    """When the next unconfirmed eviction is forgotten."""
     ends = [seconds(since) + CONFIRM_S for since in still_disrupted(budget, pods, now=now).values()]
     return min(ends) - seconds(now) + 1.0 if ends else None

@@ -26,7 +26,7 @@ from fathom.model.objects import Key, Obj, key_of, uid_of
 
 
 def _recreated(pod: Obj, view: View) -> Iterable[Key]:
-    """A pod concerns a Deployment that waits until the last of the old ones is gone. Others hear of their
+    """A pod concerns a Deployment that waits until the last old pod is gone. Other Deployments learn of their
     pods from their ReplicaSets."""
     key = owner_key(pod, REPLICA_SET)
     if key is None:
@@ -56,7 +56,7 @@ class Deployments:
     def __init__(self, kit: Kit) -> None:
         self._kit = kit
         self._floor = LeaderMinRevision(kit, DEPLOYMENT, REPLICA_SET, POD)
-        self._ages = Ages()  # Of what was last said about a Deployment's progress.
+        self._ages = Ages()  # Of the last update of a Deployment's progress.
 
     async def reconcile(self, key: Key) -> ReconcileResult:
         if not await may_adopt(self._kit, DEPLOYMENT, "ReplicaSet", key):

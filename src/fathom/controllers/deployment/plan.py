@@ -1,12 +1,13 @@
-"""What a Deployment does next: the revision it makes, how many pods each revision should have. Pure.
+"""What a Deployment does next: the revision it creates, how many pods each revision should have. Pure.
 
 A rolling update takes one step at a time: first the new revision grows as far as the surge allows, then old
-ones shrink as far as enough others are available. So there are never more pods than wanted and the surge, and
-never fewer available than wanted less what may be missing. A rollback is a rolling update too.
+revisions shrink as far as enough other pods are available. So there are never more pods than wanted plus the
+surge, and never fewer available than wanted minus the allowed unavailability. A rollback is a rolling update
+too.
 
-What was seen to make no progress for too long is not pushed on: nothing more is made of the new revision, and
-nothing healthy of the old ones is taken, until something gets ready or the template changes. With the
-annotation `fathom.dev/auto-revert: "true"` the Deployment goes back to the revision before by itself, once.
+A rollout that has made no progress for too long is not pushed on: the new revision gets no more pods, and the
+old ones lose no healthy pod, until a pod gets ready or the template changes. With the annotation
+`fathom.dev/auto-revert: "true"` the Deployment rolls back to the previous revision by itself, once.
 """
 
 from __future__ import annotations
@@ -66,21 +67,21 @@ from fathom.model.conditions import conditions_of
 from fathom.model.freshness import FRESH_S
 from fathom.model.objects import Obj, is_deleting, lookup, metadata, uid_of
 
-# To scale a revision down on an old view could take what is the last that is healthy.
+# Scaling a revision down on an old view could take the last healthy pods.
 NEEDS: tuple[Need, ...] = (OWN_WRITES, NoOlderThan(FRESH_S, ("Deployment", "ReplicaSet", "Pod")))
 
 
 class DeploymentFacts(msgspec.Struct, frozen=True):
-    """What a decision about one Deployment looks at."""
+    """The inputs of a decision about one Deployment."""
 
     claims: OwnerClaims
-    available: Mapping[str, int]  # ReplicaSet's UID -> its available pods, as the pods themselves say.
-    running: Mapping[str, int]  # ReplicaSet's UID -> its pods that have not ended, the going ones too.
-    live: Mapping[str, int] = {}  # ReplicaSet's UID -> its pods that neither ended nor are going.
-    named: Callable[[str], bool] = lambda name: False  # Whether a ReplicaSet of that name is there.
+    available: Mapping[str, int]  # ReplicaSet's UID -> its available pods, judged by the pods themselves.
+    running: Mapping[str, int]  # ReplicaSet's UID -> its pods that have not ended, terminating ones included.
+    live: Mapping[str, int] = {}  # ReplicaSet's UID -> its pods that are neither ended nor terminating.
+    named: Callable[[str], bool] = lambda name: False  # Whether a ReplicaSet of that name exists.
     needs: tuple[Need, ...] = ()
     paused_by: str = ""  # The override that pauses its rollouts.
-    waited_s: float | None = None  # For how long it is without progress, as its controller has seen it.
+    waited_s: float | None = None  # How long it has been without progress, as its controller has seen it.
 
 
 class _Steps(msgspec.Struct, frozen=True):
@@ -109,7 +110,7 @@ def plan_deployment(deployment: Obj, around: DeploymentFacts, *, now: str) -> Pl
         statuses = plan_status(
             deployment, sets, now=now, paused_by=around.paused_by, waited_s=around.waited_s
         )
-    # A new revision too: how large it may be follows from what the others have.
+    # A new revision counts too: its size follows from the sizes of the others.
     matters = bool(steps.creates or steps.deletes) or any(patch.destructive for patch in steps.patches)
     return Plan(
         creates=steps.creates,
@@ -122,7 +123,7 @@ def plan_deployment(deployment: Obj, around: DeploymentFacts, *, now: str) -> Pl
 
 
 def _steps(deployment: Obj, sets: Sets, around: DeploymentFacts) -> _Steps:
-    """The first of these that has something to do."""
+    """The first of these steps that changes something."""
     paused = bool(lookup(deployment, "spec", "paused") or around.paused_by)
     if not paused and is_to_be_reverted(deployment, sets):
         patch, why = reverted(deployment, sets)
@@ -146,18 +147,18 @@ def _steps(deployment: Obj, sets: Sets, around: DeploymentFacts) -> _Steps:
 
 
 def _kept(deployment: Obj, sets: Sets) -> _Steps:
-    """What goes on while it is paused: notes and history."""
+    """What is still done while it is paused: annotations and history."""
     noted = None if sets.new is None else _noted(deployment, sets)
     return noted or _without_history(deployment, sets)
 
 
 def _settled(steps: _Steps, sets: Sets, around: DeploymentFacts) -> _Steps:
-    """Nothing grows before every revision has done what it was last told:
+    """No revision grows before every revision has reached its last requested size:
 
-    1. The old one, told to have five, makes pods. 2. It is told to have four, and the new one to have one.
-    3. What was under way in 1 makes the fifth: six for five wanted.
+    1. The old revision, with five wanted, is creating pods. 2. It is scaled to four, and the new one to one.
+    3. A create still under way from 1 makes the fifth: six for five wanted.
 
-    Who says that it has seen its newest generation has nothing of an older one under way."""
+    A ReplicaSet whose status has observed its newest generation has no create of an older one under way."""
     sizes = {metadata(one)["name"]: size_of(one) for one in sets.all}
     if not any(_is_unsettled(one, around) for one in sets.all):
         return steps
@@ -193,7 +194,8 @@ def _make_new(deployment: Obj, sets: Sets, around: DeploymentFacts) -> _Steps:
     hash_ = template_hash(deployment, collisions)
     name = set_name(deployment, hash_)
     if around.named(name):
-        # Somebody has the name: another's, or ours with a template that was changed by hand.
+        # The name is taken: by another owner's ReplicaSet, or by ours with a template that was changed by
+        # hand.
         status = WriteStatus(target("Deployment", deployment), {"collisionCount": collisions + 1})
         return _Steps(statuses=(status,), why=f"the name {name} is taken")
     notes = {**new_notes(deployment, sets), **_size_notes(deployment)}
@@ -202,7 +204,7 @@ def _make_new(deployment: Obj, sets: Sets, around: DeploymentFacts) -> _Steps:
 
 
 def _noted(deployment: Obj, sets: Sets) -> _Steps | None:
-    """Revision numbers, and what is copied from the Deployment."""
+    """Updates revision numbers, and fields copied from the Deployment."""
     assert sets.new is not None
     notes = new_notes(deployment, sets)
     change: Obj = {}
@@ -224,7 +226,7 @@ def _size_notes(deployment: Obj) -> dict[str, str]:
 
 
 def _sized(deployment: Obj, one: Obj, replicas: int) -> tuple[Patch, ...]:
-    """The ReplicaSet with so many replicas, and the numbers that this was decided from."""
+    """Scales the ReplicaSet, and notes the numbers that this was decided from."""
     notes = _size_notes(deployment)
     noted = all(notes_of(one).get(name) == value for name, value in notes.items())
     if size_of(one) == replicas and (noted or not replicas):
@@ -235,7 +237,7 @@ def _sized(deployment: Obj, one: Obj, replicas: int) -> tuple[Patch, ...]:
     return (Patch(target("ReplicaSet", one), change, destructive="spec" in change),)
 
 
-# Scaling, without going on with a rollout.
+# Scaling without advancing a rollout.
 
 
 def _was_scaled(deployment: Obj, sets: Sets) -> bool:
@@ -266,9 +268,9 @@ def _sizes(deployment: Obj, sets: Sets, around: DeploymentFacts) -> dict[str, in
 def _with_the_available(
     deployment: Obj, sets: Sets, sizes: dict[str, int], around: DeploymentFacts
 ) -> dict[str, int]:
-    """In proportion, but for what is available and must stay so: 1. Of five, two old ones are available and
-    three new ones are not. 2. Two are wanted. 3. In proportion, one of each would stay: one is available.
-    Who gives up a place instead is not available, as far as there are such."""
+    """In proportion, except that available pods that must stay available are kept: 1. Of five, two old pods
+    are available and three new ones are not. 2. Two are wanted. 3. In proportion, one of each would stay: one
+    is available. So pods that are not available are taken instead, as far as there are any."""
     least = wanted_of(deployment) - max_unavailable(deployment)
     there = {metadata(one)["name"]: available_of(one, around) for one in sets.active}
     lacking = min(least, sum(there.values())) - sum(min(there[name], size) for name, size in sizes.items())
@@ -286,7 +288,7 @@ def _with_the_available(
 
 
 def _only(sets: Sets) -> Obj | None:
-    """The one that is active; where none is, the newest."""
+    """The only active ReplicaSet; if none is active, the newest."""
     if not sets.active:
         return sets.new or (sets.old[-1] if sets.old else None)
     return sets.active[0] if len(sets.active) == 1 else None
@@ -302,7 +304,7 @@ def _is_saturated(deployment: Obj, new: Obj) -> bool:
 
 
 def _new_size(deployment: Obj, sets: Sets, around: DeploymentFacts) -> int:
-    """As large as the new revision may be now."""
+    """The largest size that the new revision may have now."""
     wanted, size = wanted_of(deployment), 0 if sets.new is None else size_of(sets.new)
     if not is_rolling(deployment) or size > wanted:
         return wanted
@@ -311,7 +313,7 @@ def _new_size(deployment: Obj, sets: Sets, around: DeploymentFacts) -> int:
 
 
 def _there(one: Obj, around: DeploymentFacts) -> int:
-    """As many as it may have: what it is to make, or what it has not taken away yet."""
+    """The most pods it may have: those it is to create, or those it has not deleted yet."""
     return max(size_of(one), around.live.get(uid_of(one), 0))
 
 
@@ -330,15 +332,15 @@ def _roll(deployment: Obj, sets: Sets, around: DeploymentFacts) -> _Steps:
 
 
 def available_of(one: Obj, around: DeploymentFacts) -> int:
-    """The least of what its status says, what its pods say, and what will be left of them: a status may be
-    from before it was scaled."""
+    """The least of what its status says, what its pods show, and its size: a status may be from before it was
+    scaled."""
     said_ = int(lookup(one, "status", "availableReplicas") or 0)
     return min(said_, around.available.get(uid_of(one), 0), size_of(one))
 
 
 def _shrunk(deployment: Obj, sets: Sets, around: DeploymentFacts) -> tuple[Patch, ...]:
-    """Old revisions, the oldest first: pods that are not available go whatever happens, as long as what the
-    new one still lacks is covered; available ones as far as there are more than must be."""
+    """Shrinks old revisions, the oldest first: unavailable pods go first, as long as the pods that the new
+    revision still lacks are covered; available ones as far as there are more than the minimum."""
     assert sets.new is not None
     least = wanted_of(deployment) - max_unavailable(deployment)
     sizes = {metadata(one)["name"]: size_of(one) for one in sets.old}
@@ -361,11 +363,11 @@ def _shrunk(deployment: Obj, sets: Sets, around: DeploymentFacts) -> tuple[Patch
     return tuple(patches)
 
 
-# Recreating.
+# Strategy Recreate.
 
 
 def _recreate(deployment: Obj, sets: Sets, around: DeploymentFacts) -> _Steps:
-    """Nothing of the new before all of the old has gone, not even what is still on its way out."""
+    """Creates no new pod before all old ones are gone, terminating ones included."""
     assert sets.new is not None
     emptied = _empty_old(deployment, sets)
     if emptied.patches or any(around.running.get(uid_of(one)) for one in sets.old):
@@ -382,7 +384,7 @@ def _empty_old(deployment: Obj, sets: Sets) -> _Steps:
 
 
 def _tidied(deployment: Obj, sets: Sets) -> _Steps:
-    """History beyond its limit, once the rollout is over."""
+    """Deletes history beyond its limit, once the rollout is over."""
     if not is_complete(deployment, counts_of(deployment, sets)):
         return _Steps()
     return _without_history(deployment, sets)
@@ -394,7 +396,7 @@ def _without_history(deployment: Obj, sets: Sets) -> _Steps:
 
 
 def plan_create_failure(deployment: Obj, failure: Failure, *, name: str, now: str) -> Plan:
-    """`name`: of the ReplicaSet that could not be made."""
+    """`name`: of the ReplicaSet that could not be created."""
     if deadline_s_of(deployment) is None:
         return NOTHING
     message = f'Failed to create new replica set "{name}": {failure.answer or failure.message}'

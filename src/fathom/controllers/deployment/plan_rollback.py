@@ -1,4 +1,4 @@
-"""A Deployment that goes back by itself, where it is told to: to the revision before, once. Pure."""
+"""Automatic rollback of a Deployment that asks for it: to the previous revision, once. Pure."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ def is_to_be_reverted(deployment: Obj, sets: Sets) -> bool:
     if notes_of(deployment).get(AUTO_REVERT) != "true" or not has_timed_out(deployment, sets):
         return False
     assert sets.new is not None
-    # What we went back to ourselves is where it ends: no swinging between two that both fail.
+    # Never revert from a revision that we reverted to: no swinging between two that both fail.
     return notes_of(deployment).get(REVERTED_TO) != metadata(sets.new)["name"] and bool(sets.old)
 
 
 def reverted(deployment: Obj, sets: Sets) -> tuple[Patch, str]:
-    """And why."""
+    """The patch, and why."""
     assert sets.new is not None
     before = max(sets.old, key=lambda one: (revision_of(one), metadata(one)["name"]))
     notes = {
@@ -36,7 +36,7 @@ def reverted(deployment: Obj, sets: Sets) -> tuple[Patch, str]:
 
 
 def difference(before: Obj, after: Obj) -> Obj:
-    """The merge patch that makes one of the other."""
+    """The merge patch that turns `before` into `after`."""
     found: Obj = {name: None for name in before if name not in after}
     for name, value in after.items():
         was = before.get(name)

@@ -1,7 +1,7 @@
-"""What a Deployment's status says: counts, whether it is available, whether it goes on. Pure.
+"""The status of a Deployment: counts, whether it is available, whether its rollout progresses. Pure.
 
-`Progressing` names the ReplicaSet that it is about, in its message. When another becomes the newest, what was
-said about the one before says nothing any more, and the time that progress may take begins anew.
+`Progressing` names the ReplicaSet that it is about, in its message. When another ReplicaSet becomes the
+newest, the condition about the previous one no longer applies, and the progress deadline begins anew.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ def said(
     now: str,
     refresh: bool = False,
 ) -> list[Obj]:
-    """With the condition said, as Kubernetes' controller does: `lastUpdateTime` moves with the reason, or
-    when it is refreshed, `lastTransitionTime` with the status alone."""
+    """The conditions with this one set, as Kubernetes' controller does: `lastUpdateTime` moves with the
+    reason, or when it is refreshed, `lastTransitionTime` with the status alone."""
     before = find_condition(conditions, type_)
     if (
         before is not None
@@ -65,7 +65,7 @@ def counts_of(deployment: Obj, sets: Sets) -> Obj:
         "updatedReplicas": 0 if sets.new is None else total((sets.new,), "replicas"),
         "readyReplicas": total(everyone, "readyReplicas"),
         "availableReplicas": available,
-        # Left out where it is nought, as in Kubernetes: clients wait for that.
+        # Left out if it is 0, as in Kubernetes: clients wait for that.
         "unavailableReplicas": max(0, sum(map(size_of, everyone)) - available) or None,
         "terminatingReplicas": total(everyone, "terminatingReplicas"),
     }
@@ -87,7 +87,7 @@ def plan_status(
     paused = why if paused_by or lookup(deployment, "spec", "paused") else ""
     conditions = _progressing(deployment, sets, counts, conditions, now=now, paused=paused, waited_s=waited_s)
     before = deployment.get("status") or {}
-    # A count of nought may be absent, here and there.
+    # A count of 0 may be absent on either side.
     is_counted = all((before.get(name) or 0) == (count or 0) for name, count in counts.items())
     if is_counted and conditions == (before.get("conditions") or []):
         return ()
@@ -104,7 +104,7 @@ def _available(deployment: Obj, counts: Obj, conditions: list[Obj], now: str) ->
 
 
 def _replica_failure(sets: Sets, conditions: list[Obj], now: str) -> list[Obj]:
-    """Of the newest ReplicaSet, else of any: what keeps pods from being made."""
+    """Copied from the newest ReplicaSet, else from any: what keeps pods from being created."""
     newest_first = [*(() if sets.new is None else (sets.new,)), *reversed(sets.old)]
     failures = [find_condition(conditions_of(one), REPLICA_FAILURE) for one in newest_first]
     failure = next((one for one in failures if one is not None), None)
@@ -127,7 +127,7 @@ def is_about(condition: Obj | None, new: Obj) -> bool:
 
 
 def has_timed_out(deployment: Obj, sets: Sets) -> bool:
-    """It was said that the newest ReplicaSet makes no progress, and nothing has come of it since."""
+    """Whether `Progressing` says that the newest ReplicaSet timed out."""
     condition = find_condition(conditions_of(deployment), PROGRESSING)
     if sets.new is None or condition is None or condition.get("reason") != TIMED_OUT:
         return False
@@ -160,11 +160,11 @@ def _progressing(
         return _begun(sets.new, conditions, now)
     was_complete = current.get("reason") == COMPLETE
     if was_complete and counts["replicas"] == counts["updatedReplicas"]:
-        return conditions  # It was rolled out. Pods that fail later are another story.
+        return conditions  # The rollout is complete. Pods that fail later do not change that.
     if _has_progressed(deployment, counts):
         message = f'ReplicaSet "{name}" is progressing.'
         return said(conditions, PROGRESSING, "True", UPDATED, message, now=now, refresh=True)
-    # So are pods of an old revision that somebody else made.
+    # Pods that another client made for an old revision do not make a complete rollout late.
     is_late = not was_complete and not progress_left_s(deployment, conditions, now, waited_s)
     if is_late and current.get("reason") != TIMED_OUT:
         message = f'ReplicaSet "{name}" has timed out progressing.'
@@ -173,14 +173,14 @@ def _progressing(
 
 
 def _begun(new: Obj, conditions: list[Obj], now: str) -> list[Obj]:
-    """One that was the newest before is found again; any other was made for this."""
+    """A ReplicaSet that was the newest before is "found" again; any other was created for this rollout."""
     found = HISTORY in notes_of(new)
     message = f'{"Found" if found else "Created"} new replica set "{metadata(new)["name"]}"'
     return said(conditions, PROGRESSING, "True", FOUND if found else CREATED, message, now=now, refresh=True)
 
 
 def _paused(paused: str, current: Obj | None, conditions: list[Obj], now: str) -> list[Obj] | None:
-    """Time that it is paused is no time without progress. A rollout that has failed stays so."""
+    """Paused time does not count as time without progress. A rollout that has failed stays failed."""
     if current is not None and current.get("reason") == TIMED_OUT:
         return conditions if paused else None
     if paused:
@@ -191,7 +191,7 @@ def _paused(paused: str, current: Obj | None, conditions: list[Obj], now: str) -
 
 
 def _has_progressed(deployment: Obj, counts: Obj) -> bool:
-    """More of the new, fewer of the old, or more that are ready or available."""
+    """More updated pods, fewer old ones, or more that are ready or available."""
     before = deployment.get("status") or {}
 
     def was(name: str) -> int:
@@ -207,7 +207,7 @@ def _has_progressed(deployment: Obj, counts: Obj) -> bool:
 
 
 def progressed_at(deployment: Obj) -> str | None:
-    """When it was last said that it goes on."""
+    """When `Progressing` was last updated."""
     condition = find_condition(conditions_of(deployment), PROGRESSING) or {}
     return condition.get("lastUpdateTime") or condition.get("lastTransitionTime")
 
@@ -215,8 +215,8 @@ def progressed_at(deployment: Obj) -> str | None:
 def progress_left_s(
     deployment: Obj, conditions: Sequence[Obj], now: str, waited_s: float | None = None
 ) -> float:
-    """How long it may still be without progress; 0 when that time is over. `waited_s`: for how long it is, as
-    its controller has seen it; None: as the wall clock says."""
+    """How long it may still be without progress; 0 when that time is over. `waited_s`: how long it has been,
+    as its controller has seen it; None: by the wall clock."""
     deadline_s, condition = deadline_s_of(deployment), find_condition(conditions, PROGRESSING)
     if deadline_s is None or condition is None:
         return float("inf")
@@ -225,7 +225,7 @@ def progress_left_s(
 
 
 def look_again_s(deployment: Obj, *, now: str, waited_s: float | None = None) -> float | None:
-    """When the deadline has to be looked at, if anything depends on it."""
+    """When to check the deadline again, if anything depends on it."""
     condition = find_condition(conditions_of(deployment), PROGRESSING)
     if condition is None or condition.get("reason") in {COMPLETE, TIMED_OUT, PAUSED}:
         return None

@@ -12,7 +12,7 @@ from fathom.model.objects import Obj, lookup, metadata
 
 
 def resolved(value: object, whole: int, *, up: bool) -> int:
-    """3, or '25%' of the whole, rounded up or down. What is neither is nought."""
+    """3, or '25%' of the whole, rounded up or down. An invalid value is 0."""
     if isinstance(value, int):
         return max(0, value)
     text = str(value or "0").removesuffix("%")
@@ -23,7 +23,7 @@ def resolved(value: object, whole: int, *, up: bool) -> int:
 
 
 class RolloutLimits(msgspec.Struct, frozen=True):
-    """How far a rolling update may go from the number that is wanted."""
+    """How far a rolling update may deviate from the wanted number."""
 
     surge: int
     unavailable: int
@@ -39,7 +39,8 @@ def is_rolling(deployment: Obj) -> bool:
 
 
 def limits_of(deployment: Obj) -> RolloutLimits:
-    """Surge is rounded up, unavailability down. Neither would be no way to go on: then one may be missing."""
+    """Surge is rounded up, unavailability down. If both were 0 the rollout could not proceed: then one may be
+    missing."""
     if not is_rolling(deployment):
         return RolloutLimits(0, 0)
     rolling = lookup(deployment, "spec", "strategy", "rollingUpdate") or {}
@@ -50,12 +51,12 @@ def limits_of(deployment: Obj) -> RolloutLimits:
 
 
 def max_unavailable(deployment: Obj) -> int:
-    """Of a Deployment that wants none, none can be missing."""
+    """At most the wanted number: a Deployment that wants no pods cannot lack one."""
     return min(limits_of(deployment).unavailable, wanted_of(deployment))
 
 
 def most_of(deployment: Obj) -> int:
-    """As many pods as there may be while it rolls."""
+    """The most pods there may be during a rollout."""
     wanted = wanted_of(deployment)
     return wanted + limits_of(deployment).surge if wanted else 0
 
@@ -83,7 +84,7 @@ def _largest_first(active: Sequence[Obj], *, newest_first: bool) -> list[Obj]:
 
 
 def _part(deployment: Obj, one: Obj, *, left: int) -> int:
-    """Never more than is left to give, and never the other way."""
+    """Never more than is left, and never in the opposite direction."""
     if not left or not wanted_of(deployment):
         return -size_of(one) if not wanted_of(deployment) else 0
     text = notes_of(one).get(MOST, "")

@@ -1,7 +1,6 @@
 """The revisions of a Deployment: one ReplicaSet per template, found by the template, numbered by annotation.
-Pure.
 
-The annotations are Kubernetes' own: `kubectl rollout history` and `undo` read them.
+Pure. The annotations are Kubernetes' own: `kubectl rollout history` and `undo` read them.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ HASH_LABEL = "pod-template-hash"
 PREFIX = "deployment.kubernetes.io/"
 REVISION, HISTORY = f"{PREFIX}revision", f"{PREFIX}revision-history"
 DESIRED, MOST = f"{PREFIX}desired-replicas", f"{PREFIX}max-replicas"
-# Of the Deployment itself: not copied to its ReplicaSets.
+# Annotations of the Deployment itself: not copied to its ReplicaSets.
 OWN_NOTES = frozenset(
     {
         "kubectl.kubernetes.io/last-applied-configuration",
@@ -38,7 +37,7 @@ HISTORY_LENGTH_MAX = 2000
 
 
 class Sets(msgspec.Struct, frozen=True):
-    """A Deployment's ReplicaSets. `old` in the order they were made."""
+    """A Deployment's ReplicaSets. `old` in the order of creation."""
 
     new: Obj | None
     old: tuple[Obj, ...]
@@ -80,7 +79,7 @@ def template_of(obj: Obj) -> Obj:
 
 
 def split(deployment: Obj, sets: Iterable[Obj]) -> Sets:
-    """Which has the Deployment's template: the oldest, if several have."""
+    """Finds the ReplicaSet with the Deployment's template: the oldest, if several have it."""
     ordered = sorted(sets, key=lambda one: (created_s(one), str(metadata(one).get("name"))))
     template = template_of(deployment)
     new = next((one for one in ordered if template_of(one) == template), None)
@@ -130,8 +129,8 @@ def set_of(deployment: Obj, *, hash_: str, replicas: int, notes: dict[str, str])
 
 
 def new_notes(deployment: Obj, sets: Sets) -> dict[str, str]:
-    """The annotations of the newest ReplicaSet: those of the Deployment, and its revision. One that was the
-    newest before, and is again after a rollback, remembers which revisions it was."""
+    """The annotations of the newest ReplicaSet: those of the Deployment, and its revision. A ReplicaSet that
+    is the newest again after a rollback keeps the list of its earlier revision numbers."""
     given = {name: value for name, value in notes_of(deployment).items() if name not in OWN_NOTES}
     revision, before = next_revision(sets), 0 if sets.new is None else revision_of(sets.new)
     if before >= revision:
@@ -143,7 +142,7 @@ def new_notes(deployment: Obj, sets: Sets) -> dict[str, str]:
 
 
 def _fitted(numbers: list[str]) -> str:
-    """Without the oldest, as far as there is no room."""
+    """Drops the oldest numbers until the rest fits."""
     while len(text := ",".join(numbers)) > HISTORY_LENGTH_MAX:
         numbers = numbers[1:]
     return text
@@ -154,7 +153,7 @@ def _history(one: Obj) -> list[str]:
 
 
 def outdated(deployment: Obj, sets: Sets) -> list[Obj]:
-    """Old ones that nobody needs any more: empty, seen to be, and more than the history keeps."""
+    """Old ReplicaSets to delete: empty by spec and status, and more than the history keeps."""
     limit = lookup(deployment, "spec", "revisionHistoryLimit")
     if limit is None:
         return []
@@ -172,5 +171,5 @@ def _is_empty(one: Obj) -> bool:
 
 
 def total(sets: Sequence[Obj], field: str) -> int:
-    """A sum over what their statuses say."""
+    """A sum of a field over their statuses."""
     return sum(int(lookup(one, "status", field) or 0) for one in sets)

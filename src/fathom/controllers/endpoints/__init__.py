@@ -1,2 +1,4 @@
-"""EndpointSlices and Endpoints of Services: `plan` from ready pods, `plan_mirroring` from Endpoints kept by
-hand."""
+"""EndpointSlices and Endpoints of Services.
+
+`plan` makes them from ready pods, `plan_mirroring` makes slices from Endpoints that are kept by hand.
+"""

@@ -1,4 +1,4 @@
-"""Say where a Service's pods can be reached: EndpointSlices, and the Endpoints that older clients read."""
+"""Publish the addresses of a Service's pods: EndpointSlices, and the Endpoints that older clients read."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ class EndpointsOfServices:
 
 
 class MirroredEndpoints:
-    """The other way round: Endpoints that are kept by hand, as slices."""
+    """The other way round: mirrors Endpoints that are kept by hand as slices."""
 
     name = "mirrored-endpoints"
     watches: ClassVar[tuple[Watch, ...]] = (

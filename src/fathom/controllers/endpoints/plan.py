@@ -1,12 +1,12 @@
 """Which addresses a Service has, from the readiness of its pods: as EndpointSlices, and as Endpoints. Pure.
 
-"Equal, so nothing to do" is right only against what is really there:
+"Equal, so nothing to do" is right only against the current state:
 
     1. A pod is ready, its address is written. 2. The pod goes; our view of the slices is from before 1.
     3. None wanted, none there: equal. The address stays for ever.
 
-Two things keep that from happening: the loop waits until our own writes are seen, and a change of the slices
-themselves is looked at too.
+Two things prevent that: the loop waits until our own writes are visible, and a change of the slices
+themselves wakes the Service too.
 """
 
 from __future__ import annotations
@@ -27,15 +27,15 @@ MANAGED_BY, MANAGER = "endpointslice.kubernetes.io/managed-by", "endpointslice-c
 HEADLESS = "service.kubernetes.io/headless"
 OVER_CAPACITY = "endpoints.kubernetes.io/over-capacity"
 ENDPOINTS_BY, ENDPOINTS_MANAGER = "endpoints.kubernetes.io/managed-by", "endpoint-controller"
-# Values of a Service's trafficDistribution that ask for what is near.
+# Values of a Service's trafficDistribution that prefer near endpoints.
 NEAR = frozenset({"PreferClose", "PreferSameZone", "PreferSameNode"})
 
 SLICE_ENDPOINTS_MAX = 100  # Kubernetes' default.
-ENDPOINTS_MAX = 1000  # Of the old kind, in all; Kubernetes' limit.
+ENDPOINTS_MAX = 1000  # Total limit of the Endpoints kind, as in Kubernetes.
 
 NEEDS: tuple[Need, ...] = (OWN_WRITES, NoOlderThan(ENDPOINTS_FRESH_S, ("Service", "Pod", "EndpointSlice")))
 
-Ports = tuple[tuple[tuple[str, object], ...], ...]  # Each port's fields, as something that can be a key.
+Ports = tuple[tuple[tuple[str, object], ...], ...]  # Each port's fields, in a hashable form.
 
 
 class PortGroup(msgspec.Struct, frozen=True):
@@ -46,7 +46,7 @@ class PortGroup(msgspec.Struct, frozen=True):
 
 
 def has_selector(service: Obj) -> bool:
-    """Without one, or with a name elsewhere, its endpoints are somebody else's."""
+    """Without a selector, or as an ExternalName, its endpoints are not ours to write."""
     if lookup(service, "spec", "type") == "ExternalName":
         return False
     return bool(lookup(service, "spec", "selector"))
@@ -69,8 +69,8 @@ def address_of(pod: Obj, family: str) -> str:
 
 
 def ports_of(service: Obj, pod: Obj) -> Ports:
-    """As this pod has them: a name may mean another number in every pod. One that it does not have is left
-    out."""
+    """The ports as this pod has them: a port name may mean another number in every pod. A port that the pod
+    does not have is left out."""
     found = []
     for port in lookup(service, "spec", "ports") or ():
         number = _number(port, pod)
@@ -133,7 +133,7 @@ def _hostname(service: Obj, pod: Obj) -> str:
 
 
 def _hints(service: Obj, endpoint: Obj) -> Obj:
-    """For whom it is near, where the Service prefers that."""
+    """The zones or nodes that should use it, if the Service prefers near endpoints."""
     wish, found = lookup(service, "spec", "trafficDistribution"), dict[str, list[Obj]]()
     if wish in NEAR and "zone" in endpoint:
         found["forZones"] = [{"name": endpoint["zone"]}]
@@ -150,7 +150,7 @@ def _reference(pod: Obj) -> Obj:
 def wanted_endpoints(
     service: Obj, pods: Sequence[Obj], zone_of: Callable[[str], str]
 ) -> dict[PortGroup, dict[str, Obj]]:
-    """By what they have in common, and by the pod's UID."""
+    """By port group, and by the pod's UID."""
     found: dict[PortGroup, dict[str, Obj]] = {}
     for family in families_of(service):
         for pod in pods:
@@ -175,7 +175,7 @@ def plan_slices(
     zone_of: Callable[[str], str] = lambda node: "",
     named: Callable[[str], bool] = lambda name: False,
 ) -> Plan:
-    """An endpoint stays in the slice where it is: what follows slices reads one change, not all of them."""
+    """An endpoint stays in its present slice: watchers of slices then read one change, not all of them."""
     if is_deleting(service) or not has_selector(service):
         return NOTHING
     mine = [one for one in slices if labels_of(one).get(MANAGED_BY) == MANAGER and not is_deleting(one)]
@@ -212,7 +212,7 @@ def group_of(one: Obj) -> PortGroup:
 
 
 def _kept(slices: Sequence[Obj], wanted: Mapping[str, Obj]) -> tuple[dict[str, list[Obj]], list[Obj]]:
-    """What stays where, by slice; and what has no place yet."""
+    """The endpoints that stay, by slice; and those without a slice yet."""
     left = dict(wanted)
     kept: dict[str, list[Obj]] = {}
     for one in slices:
@@ -222,7 +222,7 @@ def _kept(slices: Sequence[Obj], wanted: Mapping[str, Obj]) -> tuple[dict[str, l
 
 
 def _fill(kept: Mapping[str, list[Obj]], rest: list[Obj]) -> None:
-    """The fullest first, so that as few slices as possible change and the emptiest can go."""
+    """Fills the fullest slices first, so that as few as possible change and the emptiest can be deleted."""
     for content in sorted(kept.values(), key=len, reverse=True):
         room = SLICE_ENDPOINTS_MAX - len(content)
         content.extend(rest[:room])
@@ -230,7 +230,7 @@ def _fill(kept: Mapping[str, list[Obj]], rest: list[Obj]) -> None:
 
 
 def _last_resort(slices: Sequence[Obj], kept: Mapping[str, list[Obj]]) -> Obj | None:
-    """Of slices that are all empty one stays: that a Service has no endpoints is worth saying."""
+    """If all slices are empty, one stays: it shows that the Service has no endpoints."""
     return slices[0] if slices and not any(kept.values()) else None
 
 
@@ -244,7 +244,8 @@ def _changed(service: Obj, one: Obj, content: list[Obj]) -> list[Patch]:
 
 
 def _relabelled(obj: Obj, labels: Mapping[str, str]) -> dict[str, str | None]:
-    """As a merge patch: what it should have, and without what its Service has no more. {} if it is so."""
+    """As a merge patch: the labels it should have, without those its Service no longer has. {} if nothing
+    changes."""
     there = labels_of(obj)
     return {} if there == labels else {**dict.fromkeys(there), **labels}
 
@@ -292,7 +293,7 @@ def _labels(service: Obj) -> dict[str, str]:
     return {**labels_of(service), **headless, SERVICE_NAME_LABEL: name, MANAGED_BY: MANAGER}
 
 
-# Endpoints, as they were before slices.
+# The older Endpoints kind.
 
 
 def plan_endpoints(service: Obj, pods: Sequence[Obj], there: Obj | None) -> Plan:
@@ -328,7 +329,7 @@ def _endpoints_changed(
 
 
 def subsets_of(service: Obj, pods: Sequence[Obj]) -> tuple[list[Obj], bool]:
-    """By ports; and whether all of them found room."""
+    """Subsets by ports; and whether all endpoints fitted."""
     family = families_of(service)[0]
     publishes_all = bool(lookup(service, "spec", "publishNotReadyAddresses"))
     found: dict[Ports, tuple[list[Obj], list[Obj]]] = {}

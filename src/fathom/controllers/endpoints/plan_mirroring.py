@@ -1,6 +1,6 @@
-"""EndpointSlices from Endpoints that somebody keeps by hand, for a Service without selector. Pure.
+"""EndpointSlices from Endpoints that are kept by hand, for a Service without selector. Pure.
 
-As kube-controller-manager mirrors them: whoever follows slices, as our gateway does, finds them too.
+As kube-controller-manager mirrors them: clients that watch slices only, such as our gateway, find them too.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from fathom.model.objects import Obj, is_deleting, key_of, labels_of, lookup, me
 from fathom.model.well_known import SERVICE_NAME_LABEL, SKIP_MIRROR_LABEL
 
 MIRROR = "endpointslicemirroring-controller.k8s.io"
-LEADER = "control-plane.alpha.kubernetes.io/leader"  # An Endpoints object that is really a lock.
+LEADER = "control-plane.alpha.kubernetes.io/leader"  # Marks an Endpoints object that is used as a lock.
 SUBSET_ADDRESSES_MAX = 1000  # Kubernetes' limit.
 
 NEEDS: tuple[Need, ...] = (
@@ -35,7 +35,7 @@ def is_mirrored(endpoints: Obj, service: Obj | None) -> bool:
 
 
 def plan_mirror(endpoints: Obj, service: Obj | None, slices: Sequence[Obj]) -> Plan:
-    """`slices`: those that belong to these endpoints."""
+    """`slices`: those that belong to these Endpoints."""
     mine = {metadata(one)["name"]: one for one in slices if labels_of(one).get(MANAGED_BY) == MIRROR}
     wanted = dict(_wanted(endpoints)) if is_mirrored(endpoints, service) else {}
     creates = [
@@ -59,7 +59,7 @@ def plan_mirror(endpoints: Obj, service: Obj | None, slices: Sequence[Obj]) -> P
 
 
 def _wanted(endpoints: Obj) -> Iterator[tuple[str, Obj]]:
-    """One for each subset and family, by a name that says which."""
+    """One slice for each subset and address family, named after both."""
     key = key_of(endpoints)
     labels = {**labels_of(endpoints), SERVICE_NAME_LABEL: key.name, MANAGED_BY: MIRROR}
     for number, subset in enumerate(endpoints.get("subsets") or ()):

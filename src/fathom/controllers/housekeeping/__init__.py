@@ -1,6 +1,5 @@
-"""Runs in the API server: garbage collection, the end of namespaces and custom kinds, quotas, expiry of
-Events.
+"""Controllers in the API server: garbage collection, deletion of namespaces and custom kinds, quotas, Events.
 
 `controller` has one queue and one worker for each; `plan_garbage` decides what `garbage_collector` carries
-out.
+out; `event_expiry` deletes old Events.
 """

@@ -1,7 +1,7 @@
 """The controllers that an API cannot do without, woken by its changes: one queue and one worker each.
 
-They run in the API server's process and act through its front door with an identity of their own. They are
-level-based: an observation only says whom to look at, so losing or doubling one does no harm.
+They run in the API server's process and send ordinary API requests under an identity of their own. They are
+level-based: an observation only says which object to look at, so losing or doubling one does no harm.
 """
 
 from __future__ import annotations
@@ -49,11 +49,11 @@ class Housekeeping:
     ) -> None:
         self._outside = outside
         self._log = log
-        # Nobody else would finish what these began, so they never give up; and what is not taken in would
-        # stay for ever, so there is room for all that a store can hold.
+        # No other controller would finish what these began, so they never give up; and a rejected key would
+        # never be looked at again, so there is room for all that a store can hold.
         self._garbage: WorkQueue[Ref] = WorkQueue(outside.rng, retry=FOREVER, keys_max=KEYS_MAX)
         self._namespaces: WorkQueue[str] = WorkQueue(outside.rng, retry=FOREVER)
-        # Who has just come does not wait until others are gone: its first pods need their account.
+        # A new namespace does not wait for deletions of others: its first pods need their service account.
         self._new_namespaces: WorkQueue[str] = WorkQueue(outside.rng, retry=FOREVER)
         self._definitions: WorkQueue[str] = WorkQueue(outside.rng, retry=FOREVER)
         self._collector = Collector(client=client, view=view, resources=resources, queue=self._garbage)
@@ -102,7 +102,8 @@ class Housekeeping:
             self._namespaces.add_after(name, RECHECK_S)
 
     async def _define(self, name: str) -> None:
-        """Of a definition, or of the role that follows them all: no definition has its name."""
+        """`name`: of a definition, or of the role that follows all definitions: no definition has the role's
+        name."""
         await self._scale_rights.reconcile()
         if await self._definition.reconcile(name):
             self._definitions.add_after(name, RECHECK_S)
@@ -116,7 +117,7 @@ class Housekeeping:
                 if error.code != 409:  # A lost race is ordinary: look again.
                     self._log.warn("reconcile", controller=who, key=str(key), error=error.message)
                 queue.failed(key)
-            except Exception as error:  # One object's trouble must not stop the others.
+            except Exception as error:  # A failure of one object must not stop the others.
                 self._log.error("reconcile", controller=who, key=str(key), error=repr(error))
                 queue.failed(key)
             else:

@@ -1,4 +1,4 @@
-"""The end of a custom kind: its objects go before its definition does."""
+"""Deletion of a custom kind: its objects are deleted before its definition."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class DefinitionController:
             if path is not None:
                 await self._client.call("DELETE", path)
         if self._where(name):
-            return True  # Something holds them: their finalizers.
+            return True  # Finalizers hold the remaining objects.
         kept = [finalizer for finalizer in finalizers if finalizer != CUSTOM_OBJECTS_FINALIZER]
         change = {"metadata": {"finalizers": kept, "resourceVersion": _version(definition)}}
         await self._client.call(

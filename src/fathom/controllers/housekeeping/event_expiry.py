@@ -1,4 +1,4 @@
-"""Events are news, not state: an hour after the last time one was seen, it goes."""
+"""Deletes Events an hour after they were last seen: they are news, not state."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ EXPIRE_S = 60.0
 
 
 def last_seen(event: Obj) -> str:
-    """RFC 3339, so that comparing text compares times (to the second, which will do). Never before it came
-    here: whoever sent it may tell of the past, or have a clock that is wrong."""
+    """RFC 3339, so that comparing text compares times (to the second, which will do). Never before the server
+    stored it: a client may report past events, or have a wrong clock."""
     series = lookup(event, "series", "lastObservedTime")
     found = series or event.get("lastTimestamp") or event.get("eventTime")
     return max(str(found or ""), str(metadata(event).get("creationTimestamp") or ""))
@@ -25,7 +25,7 @@ class EventController:
         self._view = view
 
     async def expire(self, *, before: str) -> None:
-        """Delete what was last seen before then."""
+        """Deletes Events last seen before then."""
         old = [seen.obj for seen in self._view.list("events") if last_seen(seen.obj) < before]
         for event in old:
             namespace, name = key_of(event)
@@ -33,5 +33,5 @@ class EventController:
             try:
                 await self._client.call("DELETE", path, body={"preconditions": {"uid": uid_of(event)}})
             except ApiError as error:
-                if error.code not in {404, 409}:  # Gone, or seen again meanwhile.
+                if error.code not in {404, 409}:  # Deleted, or seen again meanwhile.
                     raise

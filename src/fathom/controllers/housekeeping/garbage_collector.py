@@ -27,7 +27,7 @@ _HELD = (FOREGROUND.encode(), b'"orphan"')
 
 
 class Collector:
-    """Level-based: `observe` only says whom to look at; `reconcile` looks again."""
+    """Level-based: `observe` only says which objects to look at; `reconcile` reads them again."""
 
     def __init__(
         self, *, client: LocalClient, view: View, resources: Resources, queue: WorkQueue[Ref]
@@ -36,11 +36,12 @@ class Collector:
         self._view = view
         self._resources = resources
         self._queue = queue
-        self._dependents: dict[str, dict[Ref, None]] = {}  # Owner's UID -> who names it as an owner.
-        self._owners: dict[Ref, tuple[str, ...]] = {}  # The same, the other way round.
+        self._dependents: dict[str, dict[Ref, None]] = {}  # Owner's UID -> objects that name it as an owner.
+        self._owners: dict[Ref, tuple[str, ...]] = {}  # Object -> UIDs of its owners: the reverse.
 
     def observe(self, resource: str, body: Body | None, previous: Body | None) -> None:
-        """One change of one object. Most objects own nothing and have no owner: bytes tell."""
+        """One change of one object. Most objects own nothing and have no owner: a search in the bytes shows
+        that."""
         last = body or previous
         if last is None:
             return
@@ -75,7 +76,7 @@ class Collector:
                 self._dependents.setdefault(uid, {})[ref] = None
 
     def _wake_owners(self, previous: Body | None) -> None:
-        """A dependent that went or let go may be what an owner was waiting for."""
+        """An owner may have waited for this dependent to be deleted or to drop its reference."""
         if previous is None or _OWNED not in previous.encoded:
             return
         obj = previous.obj
@@ -95,9 +96,9 @@ class Collector:
             await self._as_owner(ref, obj)
 
     def _is_well(self, ref: Ref) -> bool:
-        """Whether all its owners are there and nobody waits, as our view has it: of most changes no more need
-        be known. A view that is behind does no harm: when it hears that an owner goes, `observe` says again
-        whom to look at. What is done about it follows from reading anew."""
+        """Whether, in our view, all its owners exist and neither they nor it wait for dependents: for most
+        changes that is enough. A view that is behind does no harm: when it sees that an owner goes, `observe`
+        queues the dependents again. Any action follows from a new read."""
         seen = self._view.get(ref.resource, Key(ref.namespace, ref.name))
         if seen is None or waits_for_dependents(seen.obj) or orphans_dependents(seen.obj):
             return False
@@ -115,7 +116,7 @@ class Collector:
         for reference in _references(obj):
             owner = await self._look_up(obj, reference)
             if owner is None:
-                return  # Of a kind nobody knows: neither there nor gone. Leave it alone.
+                return  # The owner's kind is unknown: neither there nor gone. Leave the object alone.
             owners.append(owner)
         action = plan_dependent(obj, tuple(owners), has_dependents=uid_of(obj) in self._dependents)
         if isinstance(action, Collect):
@@ -160,7 +161,8 @@ class Collector:
         await self._patch(ref, obj, {"ownerReferences": without_owners(obj, uids)})
 
     async def _patch(self, ref: Ref, obj: Obj, change: Obj) -> None:
-        """Lists are replaced whole, so the UID must still be the one we looked at; a race is seen again."""
+        """Lists are replaced whole, so the UID must still be the one we looked at; after a lost race the
+        object is looked at again."""
         path = self._resources.path(ref.resource, ref.namespace, ref.name)
         if path is None:
             return
@@ -173,7 +175,7 @@ class Collector:
     async def _delete(self, ref: Ref, obj: Obj, policy: str) -> None:
         path = self._resources.path(ref.resource, ref.namespace, ref.name)
         if path is not None:
-            # The UID guards a namesake that was made after we looked.
+            # The UID protects an object of the same name that was created after we looked.
             options = {"propagationPolicy": policy, "preconditions": {"uid": uid_of(obj)}}
             await self._forgiving("DELETE", path, body=options)
 

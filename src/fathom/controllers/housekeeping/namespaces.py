@@ -1,8 +1,8 @@
-"""The beginning and the end of a namespace.
+"""Creation and deletion of namespaces.
 
 An active namespace gets its `default` service account. A terminating one is emptied; when nothing is left
-inside, the `kubernetes` finalizer is taken away and the server removes it. What still holds it is said in its
-conditions.
+inside, the `kubernetes` finalizer is removed and the server deletes it. Its conditions show what still holds
+it.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from fathom.model.objects import Obj, lookup, metadata
 from fathom.model.view import Resources, View
 
 FINALIZER = "kubernetes"
-RECHECK_S = 1.0  # Finalizers inside are somebody else's to finish; their end wakes us anyway.
+RECHECK_S = 1.0  # Other controllers remove the finalizers inside; that wakes us anyway.
 
 
 class Emptying(msgspec.Struct, frozen=True):
@@ -26,7 +26,7 @@ class Emptying(msgspec.Struct, frozen=True):
     delete: tuple[str, ...] = ()  # Resources to delete all objects of.
     finalize: bool = False
     remaining: tuple[tuple[str, int], ...] = ()  # What is left, by resource.
-    held: tuple[tuple[str, int], ...] = ()  # By which finalizers of how many objects.
+    held: tuple[tuple[str, int], ...] = ()  # Finalizer -> how many objects it holds.
 
 
 def plan_namespace(namespace: Obj, contents: dict[str, list[Obj]]) -> Emptying:
@@ -48,7 +48,7 @@ def plan_namespace(namespace: Obj, contents: dict[str, list[Obj]]) -> Emptying:
 
 
 def conditions(plan: Emptying, *, now: str, before: list[Obj]) -> list[Obj]:
-    """What a person who waits for the namespace to go wants to know."""
+    """What a person who waits for the deletion of the namespace wants to know."""
     left = ", ".join(f"{resource} has {count} resource instances" for resource, count in plan.remaining)
     by = ", ".join(f"{finalizer} in {count} resource instances" for finalizer, count in plan.held)
     wanted = (
@@ -94,7 +94,7 @@ class NamespaceController:
         self._client = client
         self._view = view
         self._resources = resources
-        self._told_s: dict[str, float] = {}  # Of those that are being deleted: when each was last written.
+        self._told_s: dict[str, float] = {}  # Terminating ones: when the status of each was last written.
 
     async def reconcile(self, name: str, *, now: str) -> bool:
         """Whether to look again soon."""
@@ -111,7 +111,7 @@ class NamespaceController:
         plan = plan_namespace(namespace, self._contents(name))
         if plan.delete:
             await self._delete(plan.delete, name)
-            plan = plan_namespace(namespace, self._contents(name))  # Most of it is gone already.
+            plan = plan_namespace(namespace, self._contents(name))  # Most of it is deleted already.
         await self._report(namespace, plan, now)
         if plan.finalize:
             await self._finalize(namespace)
@@ -135,7 +135,7 @@ class NamespaceController:
         try:
             await self._client.call("POST", f"/api/v1/namespaces/{name}/serviceaccounts", body=account)
         except ApiError as error:
-            # There already, or the namespace is on its way out.
+            # It exists already, or the namespace is terminating.
             if error.code not in {403, 404, 409}:
                 raise
 
@@ -150,13 +150,13 @@ class NamespaceController:
             return
         self._told_s[meta["name"]] = now_s
         path = f"/api/v1/namespaces/{meta['name']}/status"
-        # Another server may have said something since: since when it is so stays as it was said first.
+        # Another server may have written since: the first transition times must stay.
         guard = {"uid": meta["uid"], "resourceVersion": meta["resourceVersion"]}
         body = {"metadata": guard, "status": {"conditions": after}}
         try:
             await self._client.call("PATCH", path, body=body, content_type="application/merge-patch+json")
         except ApiError as error:
-            if error.code not in {404, 409}:  # It is gone, or somebody was faster, and will say it.
+            if error.code not in {404, 409}:  # The namespace is gone, or another server was faster.
                 raise
 
     async def _finalize(self, namespace: Obj) -> None:

@@ -1,11 +1,11 @@
-"""Collect what nobody owns any more.
+"""Which objects the garbage collector deletes: those whose owners are all gone. Pure.
 
-An object with owner references lives as long as one of its owners does. How an owner goes decides how its
-dependents go:
+An object with owner references lives as long as one of its owners does. How an owner is deleted decides what
+happens to its dependents:
 
     background   the owner is removed at once; dependents follow when its absence is seen
     foreground   the owner stays, marked, until the dependents that block it are gone
-    orphan       the owner stays until its dependents have forgotten it; they live on
+    orphan       the owner stays until its dependents no longer refer to it; they live on
 
 An owner is absent only when a read by its name says so and names no object with its UID: the index finds
 candidates, the read decides.
@@ -33,7 +33,7 @@ class Owner(msgspec.Struct, frozen=True):
 
     uid: str
     exists: bool
-    waits: bool = False  # Being deleted in the foreground: it waits for us.
+    waits: bool = False  # Being deleted in the foreground: it waits for this object.
 
 
 class Collect(msgspec.Struct, frozen=True):
@@ -43,13 +43,13 @@ class Collect(msgspec.Struct, frozen=True):
 
 
 class Disown(msgspec.Struct, frozen=True):
-    """Take these owners out of the object's references; it has others."""
+    """Remove these owners from the object's references; it has others."""
 
     uids: tuple[str, ...]
 
 
 class Release(msgspec.Struct, frozen=True):
-    """Take this finalizer away: what it waited for has happened."""
+    """Remove this finalizer: what it waited for has happened."""
 
     finalizer: str
 
@@ -58,7 +58,7 @@ Action = Collect | Disown | Release
 
 
 def plan_dependent(obj: Obj, owners: tuple[Owner, ...], *, has_dependents: bool) -> Action | None:
-    """What an object's owners mean for it."""
+    """What the state of its owners means for an object."""
     if not owners or is_deleting(obj):
         return None
     gone = tuple(owner.uid for owner in owners if not owner.exists)
@@ -67,7 +67,7 @@ def plan_dependent(obj: Obj, owners: tuple[Owner, ...], *, has_dependents: bool)
     if solid:
         return Disown(gone + waiting) if gone or waiting else None
     if waiting and has_dependents:
-        # Its own dependents must go first, or the owner above would be let go too early.
+        # Its own dependents must go first, or the owner above would be released too early.
         return Collect("Foreground")
     return Collect(_policy(obj))
 
@@ -80,7 +80,7 @@ def _policy(obj: Obj) -> str:
 
 
 def plan_owner(obj: Obj, dependents: tuple[Obj, ...]) -> Release | None:
-    """Whether an owner that waits has nothing left to wait for."""
+    """Whether an owner that waits for its dependents has none left."""
     finalizers = metadata(obj).get("finalizers") or ()
     if not is_deleting(obj):
         return None

@@ -1,5 +1,8 @@
-"""Recount quotas now and then. Every write that changes a sum also writes the quota, so there should be
-nothing to mend; but a write that was in flight while its quota was first written has not been counted."""
+"""Recounts ResourceQuotas now and then.
+
+Every write that changes a sum also writes the quota, so there should be nothing to correct; but a write that
+was in flight while its quota was first written has not been counted.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,7 @@ from fathom.model.view import View
 RESOURCE = "resourcequotas"
 EVERY_S = 60.0
 
-# (quota, view) -> the status by a count, or None where the written one is right
+# (quota, view) -> the status by a recount, or None if the stored one is right
 Mend = Callable[[Obj, View], Obj | None]
 
 
@@ -30,7 +33,7 @@ class QuotaController:
                 await self._write(seen.obj, seen.revision, status)
 
     async def _write(self, quota: Obj, revision: int, status: Obj) -> None:
-        """With the revision that was counted at: a quota that was charged since is counted again later."""
+        """Names the revision that was counted at: a quota that was charged since is recounted later."""
         namespace, name = key_of(quota)
         meta = {**metadata(quota), "resourceVersion": str(revision)}
         path = f"/api/v1/namespaces/{namespace}/resourcequotas/{name}/status"

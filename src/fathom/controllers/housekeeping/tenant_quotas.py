@@ -1,4 +1,4 @@
-"""Say in every TenantQuota what its tenant uses. The ledger has it; this is for those who read quotas."""
+"""Writes each tenant's usage into the status of its TenantQuota, for readers; the ledger is what counts."""
 
 from __future__ import annotations
 
@@ -31,5 +31,5 @@ class TenantController:
         try:
             await self._client.call("PUT", path, body={**quota, "metadata": meta, "status": status})
         except ApiError as error:
-            if error.code not in {404, 409}:  # It is gone, or somebody was faster: next time.
+            if error.code not in {404, 409}:  # The quota is gone, or another server was faster: next time.
                 raise

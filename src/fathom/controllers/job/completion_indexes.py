@@ -1,4 +1,4 @@
-"""The indexes of a Job's completions: whose a pod is, and lists of them as Kubernetes writes them. Pure."""
+"""The completion indexes of a Job: the index of a pod, and index lists in Kubernetes' format. Pure."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def shown_indexes(indexes: Sequence[int]) -> str:
 
 
 def _run(first: int, last: int) -> str:
-    """As Kubernetes writes it: two of them are no range."""
+    """As Kubernetes writes it: two indexes are not a range."""
     if first == last:
         return str(first)
     return f"{first}{',' if last == first + 1 else '-'}{last}"

@@ -1,4 +1,4 @@
-"""Run the pods of Jobs to their end, and count them."""
+"""Run the pods of Jobs to completion, and count them."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ TRACKED_BY = "tracked-by"  # An index: pods that wait to be counted, by 'namespa
 
 
 def _job_of(pod: Obj) -> Key | None:
-    """Of a pod that waits to be counted: its Job, or the one that it says to be of."""
+    """For a pod that waits to be counted: its Job, or the Job that its label names."""
     if not has_finalizer(pod, JOB_TRACKING_FINALIZER):
         return None
     name = labels_of(pod).get(JOB_NAME)
@@ -56,7 +56,7 @@ class Jobs:
     name = "jobs"
     news = staticmethod(of_job)
     watches: ClassVar[tuple[Watch, ...]] = (
-        # A Job's conditions are validated as a whole by Kubernetes, which knows only its own.
+        # Kubernetes validates a Job's conditions as a whole, and knows only its own.
         Primary(JOB, conditions=False),
         Related(POD, concerns=_concerned, indexes={**FOR_CHILDREN, TRACKED_BY: _by_job}),
         Related(WORKLOAD_PROGRESS),
@@ -92,16 +92,16 @@ class Jobs:
         )
 
     async def _say(self, key: Key, failure: Failure) -> None:
-        """That the server refuses its pods. Kubernetes' Jobs have no condition for that, so it stands where
-        people look how far it is."""
+        """Reports that the server refuses its pods. Kubernetes' Jobs have no condition for that, so it is
+        written to the WorkloadProgress."""
         view = self._kit.snapshot()
         progress = view.get("WorkloadProgress", Key(key.namespace, progress_name("Job", key.name)))
         if progress is not None:
             await self._kit.apply(key, plan_refused(progress, failure, now=self._kit.now()), seen=view)
 
     async def _release_orphans(self, key: Key) -> None:
-        """Pods of a Job that is gone, and pods that no Job will have, would wait for ever to be counted. Our
-        view of Jobs may be behind that of pods, so the server is asked whether it is really gone."""
+        """Pods of a deleted Job, and pods that no Job will adopt, would wait for ever to be counted. Our view
+        of Jobs may be behind that of pods, so the server is asked whether the Job is really gone."""
         view = self._kit.snapshot()
         job = view.get("Job", key)
         left = [
@@ -119,7 +119,7 @@ class Jobs:
 
 
 def _is_for(job: Obj, pod: Obj) -> bool:
-    """It is the Job's, or the Job will adopt it."""
+    """The Job controls it, or will adopt it."""
     if controller_of(pod) is not None:
         return is_controlled_by(pod, job)
     return not is_deleting(pod) and not is_finished(job) and selector_of(job).matches(labels_of(pod))

@@ -1,9 +1,9 @@
 """Run a Job's pods until enough have succeeded, or too many failed, or its time is up. Pure.
 
-    count what ended ──> over? ──yes──> take what still runs ──> all gone: Complete or Failed ──> ttl: delete
-                          └──no──> as many pods as parallelism and what is missing allow
+    count ended pods ──> over? ──yes──> delete running pods ──> all gone: Complete or Failed ──> ttl: delete
+                          └──no──> as many pods as parallelism and missing completions allow
 
-A pass either counts or runs pods: counting must go on when pods cannot be made.
+A pass either counts or runs pods: counting must go on when pods cannot be created.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ NEEDS: tuple[Need, ...] = (OWN_WRITES, NoOlderThan(FRESH_S, ("Job", "Pod")))
 
 
 class JobVerdict(msgspec.Struct, frozen=True):
-    """It is over, as soon as nothing of it runs any more."""
+    """How the Job ends, as soon as none of its pods runs any more."""
 
     well: bool
     reason: str
@@ -67,7 +67,7 @@ class JobVerdict(msgspec.Struct, frozen=True):
 
 class JobFacts(msgspec.Struct, frozen=True):
     pods: Sequence[Obj]  # Controlled by the Job, and matching its selector.
-    occupied: Callable[[str], bool] = lambda name: False  # Whether a pod has this name.
+    occupied: Callable[[str], bool] = lambda name: False  # Whether a pod of this name exists.
     needs: tuple[Need, ...] = ()
     claims: OwnerClaims = OwnerClaims()
 
@@ -111,7 +111,7 @@ def let_go(pods: Sequence[Obj]) -> tuple[Patch, ...]:
 
 
 def _claimed(job: Obj, claims: OwnerClaims) -> Plan:
-    """Whoever is adopted will be counted, whoever is let go will not."""
+    """Adopted pods will be counted, released pods will not."""
     return Plan(
         patches=(
             *(
@@ -128,7 +128,7 @@ def _claimed(job: Obj, claims: OwnerClaims) -> Plan:
 
 
 def _owned(pod: Obj, owners: list[Obj] | None, finalizers: list[str] | None) -> Patch:
-    """`finalizers`: None where they stay as they are."""
+    """`finalizers`: None if they stay as they are."""
     kept = {} if finalizers is None else {"finalizers": finalizers}
     return Patch(target("Pod", pod), {"metadata": {"ownerReferences": owners, **kept}})
 
@@ -147,14 +147,14 @@ def _count(job: Obj, pods: Sequence[Obj], found: JobTally, needs: tuple[Need, ..
 
 
 def _doomed(job: Obj, verdict: JobVerdict, needs: tuple[Need, ...], now: str) -> Plan:
-    """Said before the pod is counted and let go: afterwards nobody might know of it."""
+    """Recorded before the pod is counted and released: afterwards the reason might be lost."""
     status = {"conditions": _said(conditions_of(job), FAILURE_TARGET, "True", verdict, now=now)}
     return Plan(patches=(_status_patch(job, status),), needs=needs, why=verdict.message)
 
 
 def _status_patch(job: Obj, status: Obj) -> Patch:
-    """What is counted holds for the view it was counted from, so it waits until that is fresh enough: as a
-    patch, not as a status that is written whatever happens."""
+    """Counts hold only for the view they were made from, so writing them waits until that view is fresh
+    enough: as a patch, not as a status, which is always written."""
     return Patch(target("Job", job), {"status": status}, subresource="status", destructive=True)
 
 
@@ -178,10 +178,10 @@ def _started(job: Obj, now: str) -> Obj:
 
 def judge(job: Obj, pods: Sequence[Obj], found: JobTally, now: str) -> JobVerdict | None:
     said = next((c for c in conditions_of(job) if is_target(c)), None)
-    if said is not None:  # What was once said stays so.
+    if said is not None:  # A verdict that was written stays.
         well = said["type"] == CRITERIA_MET
         return JobVerdict(well, str(said.get("reason")), str(said.get("message") or ""))
-    # Who has failed and succeeded at once has failed, as with Kubernetes.
+    # If both apply the Job has failed, as in Kubernetes.
     return _failure(job, pods, found, now) or _success(job, pods, found)
 
 
@@ -218,7 +218,7 @@ def _has_succeeded(job: Obj, pods: Sequence[Obj], found: JobTally) -> bool:
     completions = lookup(job, "spec", "completions")
     if completions is not None:
         return found.succeeded_in_all >= int(completions)
-    # Pods that share out the work among themselves: one says that it is done, the others come to an end.
+    # The pods share out the work among themselves: one success means it is done, the others finish.
     return found.succeeded_in_all > 0 and not any(is_active(pod) for pod in pods)
 
 
@@ -230,14 +230,14 @@ def _restarted_too_often(job: Obj, pods: Sequence[Obj], limit: int) -> bool:
 
 
 def _restarts(pod: Obj) -> int:
-    """Of all its containers."""
+    """The sum over its containers."""
     status = pod.get("status") or {}
     statuses = [*(status.get("initContainerStatuses") or ()), *(status.get("containerStatuses") or ())]
     return sum(int(one.get("restartCount") or 0) for one in statuses)
 
 
 def deadline_left_s(job: Obj, now: str) -> float | None:
-    """None without one, and while it does not run."""
+    """None without a deadline, and while the Job is suspended or not started."""
     deadline, started = lookup(job, "spec", "activeDeadlineSeconds"), lookup(job, "status", "startTime")
     if deadline is None or started is None or lookup(job, "spec", "suspend"):
         return None
@@ -245,7 +245,8 @@ def deadline_left_s(job: Obj, now: str) -> float | None:
 
 
 def _end(job: Obj, pods: Sequence[Obj], verdict: JobVerdict, needs: tuple[Need, ...], now: str) -> Plan:
-    """First it is said where it goes, then what runs is taken, and only when nothing does it is over."""
+    """First the verdict is written, then running pods are deleted, and only when none is left the Job is
+    over."""
     counts = _counts(job, pods)
     conditions = _said(
         conditions_of(job), CRITERIA_MET if verdict.well else FAILURE_TARGET, "True", verdict, now=now
@@ -259,7 +260,7 @@ def _end(job: Obj, pods: Sequence[Obj], verdict: JobVerdict, needs: tuple[Need, 
     writes = () if contains(job.get("status") or {}, status) else (_status_patch(job, status),)
     taken = [pod for pod in pods if is_active(pod)] if has_target(job) else []
     return Plan(
-        patches=(*writes, *(let_go(taken) if verdict.well else ())),  # Nobody fails with a Job that is done.
+        patches=(*writes, *(let_go(taken) if verdict.well else ())),  # They do not count as failed.
         deletes=tuple(Delete(target("Pod", pod)) for pod in taken),
         needs=needs,
         why=verdict.reason,
@@ -279,7 +280,7 @@ def _said(
 
 
 def _after_the_end(job: Obj, pods: Sequence[Obj], needs: tuple[Need, ...], now: str) -> Plan:
-    """Late pods go, finalizers too; and in time the Job itself."""
+    """Deletes late pods, removes finalizers; and deletes the Job itself after its TTL."""
     left_s = ttl_left_s(job, now)
     if left_s is not None and left_s <= 0:
         return Plan(deletes=(Delete(target("Job", job)),), needs=needs, why="its time to live is over")
@@ -315,7 +316,7 @@ def _run(job: Obj, around: JobFacts, found: JobTally, needs: tuple[Need, ...], n
     writes = () if contains(job.get("status") or {}, status) else (WriteStatus(target("Job", job), status),)
     return Plan(
         creates=creates,
-        patches=let_go(surplus),  # Who is sent away has not failed.
+        patches=let_go(surplus),  # Surplus pods have not failed.
         deletes=deletes,
         statuses=writes,
         needs=needs if deletes else (),
@@ -328,19 +329,19 @@ def wanted_active(job: Obj, pods: Sequence[Obj], found: JobTally) -> int:
         return 0
     parallelism, completions = _number(job, "parallelism", 1), lookup(job, "spec", "completions")
     if completions is None:
-        # After the first success nobody is added, and who is at work goes on.
+        # After the first success no pod is added, and running ones continue.
         return sum(is_active(pod) for pod in pods) if found.succeeded_in_all else parallelism
     missing = int(completions) - found.succeeded_in_all - len(found.failed_indexes or ())
     return max(0, min(parallelism, missing))
 
 
 def waited_for(job: Obj, pods: Sequence[Obj]) -> int:
-    """Pods that are going, where their end is waited for: nobody takes their place before."""
+    """Terminating pods that the Job waits for: they are replaced only when they have ended."""
     return sum(is_terminating(pod) and not has_failed(pod, job) for pod in pods)
 
 
 def _suspension(job: Obj, now: str) -> Obj:
-    """A Job that is suspended starts anew when it is resumed."""
+    """A suspended Job starts anew when it is resumed."""
     before = conditions_of(job)
     if lookup(job, "spec", "suspend"):
         verdict = JobVerdict(True, "JobSuspended", "Job suspended")
@@ -356,8 +357,8 @@ def _suspension(job: Obj, now: str) -> Obj:
 
 
 def backoff_left_s(job: Obj, pods: Sequence[Obj], now: str) -> float:
-    """How long to wait before the next pod: longer with each failure since the last success. Where indexes
-    fail by themselves, each has a wait of its own."""
+    """How long to wait before the next pod: longer with each failure since the last success. With a limit per
+    index, each index has a wait of its own."""
     if limit_per_index(job) is not None:
         return 0.0
     ended = sorted(
@@ -370,7 +371,7 @@ def backoff_left_s(job: Obj, pods: Sequence[Obj], now: str) -> float:
 
 
 def index_waits_s(job: Obj, pods: Sequence[Obj], now: str) -> dict[int, float]:
-    """How long the indexes that failed have to wait for their next pod."""
+    """How long each failed index has to wait for its next pod."""
     if limit_per_index(job) is None:
         return {}
     left = {
@@ -386,7 +387,7 @@ def _left_s(failures: int, last_s: float, now: str) -> float:
 
 
 def _ended_s(pod: Obj) -> float:
-    """When its last container ended; where nobody says, when its readiness last changed."""
+    """When its last container ended; if no status shows that, when its readiness last changed."""
     statuses = lookup(pod, "status", "containerStatuses") or ()
     ends = [seconds(lookup(one, "state", "terminated", "finishedAt")) for one in statuses]
     ready = find_condition(conditions_of(pod), "Ready")

@@ -1,14 +1,14 @@
-"""Who of a Job's pods has ended, each counted once. Pure.
+"""Which of a Job's pods have ended, each counted once. Pure.
 
-A pod is counted in three steps, of which each can be repeated: its UID is put down as uncounted, its
-finalizer is taken away, and only then it moves from the uncounted to the number. A pod without the finalizer
-is never put down, so nobody is counted twice, whoever deletes finished pods meanwhile:
+A pod is counted in three steps, each of which can be repeated: its UID is listed as uncounted, its finalizer
+is removed, and only then it moves from the uncounted list to the number. A pod without the finalizer is never
+listed, so no pod is counted twice, whichever client deletes finished pods meanwhile:
 
     1. web-1 is counted and its finalizer is gone. 2. Our view still shows it with the finalizer.
-    3. It is put down again.
+    3. It is listed again.
 
-What keeps 3 from happening: our own writes are waited for, and a new leader counts nothing before its view
-has reached the beginning of its term.
+What prevents 3: a decision waits until our own writes are visible, and a new leader counts nothing before its
+view has reached the beginning of its term.
 """
 
 from __future__ import annotations
@@ -26,19 +26,19 @@ from fathom.model.well_known import JOB_TRACKING_FINALIZER
 
 
 class JobTally(msgspec.Struct, frozen=True):
-    """All that has ended, as far as it is known. Lists of UIDs are in the order of the pods' names."""
+    """All ended pods that are known. Lists of UIDs are in the order of the pods' names."""
 
-    succeeded: int  # As the status says.
+    succeeded: int  # By the status.
     failed: int
     uncounted_succeeded: tuple[str, ...]
     uncounted_failed: tuple[str, ...]
-    fresh_succeeded: tuple[str, ...]  # Ended, and not put down yet.
+    fresh_succeeded: tuple[str, ...]  # Ended, and not listed yet.
     fresh_failed: tuple[str, ...]
-    through: frozenset[str]  # Put down, and their finalizer is gone: they may move to the numbers.
-    to_release: tuple[Obj, ...]  # Put down or not to be counted, and their finalizer is there.
-    indexes: tuple[int, ...] | None = None  # Completed; None where completions have no index.
-    failed_indexes: tuple[int, ...] | None = None  # None where no index can fail by itself.
-    held: int = 0  # Failed, and put down only when their index has its next pod.
+    through: frozenset[str]  # Listed, and their finalizer is gone: they may move to the numbers.
+    to_release: tuple[Obj, ...]  # Listed or not to be counted, and their finalizer is still there.
+    indexes: tuple[int, ...] | None = None  # Completed; None if the Job is not indexed.
+    failed_indexes: tuple[int, ...] | None = None  # None without a limit per index.
+    held: int = 0  # Failed, and listed only when their index has its next pod.
 
     @property
     def moves(self) -> bool:
@@ -89,7 +89,7 @@ def tally(job: Obj, pods: Sequence[Obj]) -> JobTally:
 
 
 def _counts(job: Obj, failed: Obj) -> bool:
-    """A failure counts unless a rule forgives it, or its index is not wanted any more."""
+    """A failure counts unless a rule ignores it, or its index is no longer wanted."""
     if ruling(job, failed).action == "Ignore":
         return False
     index = index_of(failed)
@@ -98,7 +98,7 @@ def _counts(job: Obj, failed: Obj) -> bool:
 
 
 def _indexes(job: Obj, done: Iterable[Obj]) -> tuple[int, ...]:
-    """Beyond what the Job wants now there may be some of before: they do not count."""
+    """Indexes beyond the present number of completions, from an earlier spec, do not count."""
     limit = int(lookup(job, "spec", "completions") or 0)
     found = set(parse_indexes(str(lookup(job, "status", "completedIndexes") or "")))
     found |= {index for pod in done if (index := index_of(pod)) is not None}
@@ -110,7 +110,7 @@ def counted(found: JobTally) -> Obj:
     succeeded = [uid for uid in found.uncounted_succeeded if uid not in found.through]
     failed = [uid for uid in found.uncounted_failed if uid not in found.through]
     moved = len(found.uncounted_succeeded) - len(succeeded)
-    # Nought is left out, as in Kubernetes: clients take any number for news.
+    # 0 is left out, as in Kubernetes: clients react to the presence of a number.
     status: Obj = {
         "succeeded": (found.succeeded + moved if found.indexes is None else len(found.indexes)) or None,
         "failed": found.failed + len(found.uncounted_failed) - len(failed) or None,

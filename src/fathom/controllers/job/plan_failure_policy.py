@@ -1,8 +1,10 @@
-"""What a Job says about failures and successes beyond their number: `podFailurePolicy`,
-`backoffLimitPerIndex` and `successPolicy`. Pure; rules and words are kube-controller-manager's.
+"""The failure and success policies of Jobs: `podFailurePolicy`, `backoffLimitPerIndex`, `successPolicy`.
+Pure.
 
-How often an index has failed is written on its next pod. So the last failed pod of an index is not let go
-before there is a next one, or the index has failed for good: else the count would go with it.
+Rules and messages are kube-controller-manager's.
+
+How often an index has failed is written on its next pod. So the last failed pod of an index keeps its
+finalizer until there is a next pod, or the index has failed for good: else the count would be lost with it.
 """
 
 from __future__ import annotations
@@ -26,15 +28,15 @@ Action = Literal["Count", "Ignore", "FailIndex", "FailJob"]
 
 
 class Ruling(msgspec.Struct, frozen=True):
-    """What comes of a pod that failed."""
+    """What follows from a failed pod."""
 
     action: Action = "Count"
-    message: str = ""  # For the Job, if that fails with it.
+    message: str = ""  # For the Job, if the Job fails because of it.
 
 
 def has_failed(pod: Obj, job: Obj) -> bool:
-    """Also one that is going, unless the Job wants to wait how that ends. A Job that fails waits for nobody:
-    one that no node ever had would never come to an end."""
+    """A terminating pod counts as failed too, unless the Job waits for its end. A failing Job does not wait:
+    a pod that was never on a node would never end."""
     if phase_of(pod) == FAILED:
         return True
     if lookup(job, "spec", "podReplacementPolicy") == "Failed" and not is_failing(job):
@@ -43,7 +45,7 @@ def has_failed(pod: Obj, job: Obj) -> bool:
 
 
 def has_target(job: Obj) -> bool:
-    """Where it goes is said already; what still runs is only waited for."""
+    """The verdict is written already; running pods are only waited for."""
     return any(map(is_target, conditions_of(job)))
 
 
@@ -55,11 +57,11 @@ def is_target(condition: Obj) -> bool:
     return condition.get("type") in {CRITERIA_MET, FAILURE_TARGET} and condition.get("status") == "True"
 
 
-# Which rule a failed pod falls under.
+# The rule that applies to a failed pod.
 
 
 def ruling(job: Obj, pod: Obj) -> Ruling:
-    """The first rule that fits."""
+    """The first rule that matches."""
     rules = lookup(job, "spec", "podFailurePolicy", "rules") or ()
     for place, rule in enumerate(rules):
         found = _by_exit_code(rule, pod) or _by_condition(rule, pod)
@@ -101,7 +103,7 @@ def _by_condition(rule: Obj, pod: Obj) -> str:
 
 
 def doom(job: Obj, pods: Sequence[Obj]) -> str:
-    """Why the Job has failed with one of its pods; '' if it has not."""
+    """The message of the rule by which one of its pods fails the Job; '' if none does."""
     if not lookup(job, "spec", "podFailurePolicy"):
         return ""
     rulings = (ruling(job, pod) for pod in pods if has_failed(pod, job))
@@ -117,7 +119,7 @@ def limit_per_index(job: Obj) -> int | None:
 
 
 def failed_indexes(job: Obj, pods: Sequence[Obj]) -> tuple[int, ...] | None:
-    """For good. None where indexes cannot fail by themselves."""
+    """Indexes that failed for good. None without a limit per index."""
     limit = limit_per_index(job)
     if limit is None:
         return None
@@ -125,7 +127,7 @@ def failed_indexes(job: Obj, pods: Sequence[Obj]) -> tuple[int, ...] | None:
     for pod in pods:
         index = index_of(pod)
         if index is None or not has_failed(pod, job) or (has_target(job) and is_deleting(pod)):
-            continue  # Of those that we took because the Job is over, nobody knows how they would have ended.
+            continue  # A pod that we deleted because the Job is over may have ended either way.
         if _fails_index(job, pod, limit):
             found.add(index)
     completions = int(lookup(job, "spec", "completions") or 0)
@@ -138,7 +140,7 @@ def _fails_index(job: Obj, pod: Obj, limit: int) -> bool:
 
 
 def last_failures(job: Obj, pods: Sequence[Obj]) -> dict[int, Obj]:
-    """By index, the failed pod that the next one comes after; where there is a next one already, none."""
+    """By index, the failed pod to replace; none if its replacement exists already."""
     last: dict[int, Obj] = {}
     for pod in sorted(pods, key=_age):
         index = index_of(pod)
@@ -148,21 +150,21 @@ def last_failures(job: Obj, pods: Sequence[Obj]) -> dict[int, Obj]:
 
 
 def _age(pod: Obj) -> tuple[int, str, str]:
-    """Pods of one index, in the order in which they were made: each failure raises one of the two counts."""
+    """Orders the pods of one index by creation: each failure raises one of the two counts."""
     meta = metadata(pod)
     tries = (number_of(pod, FAILURES) or 0) + (number_of(pod, IGNORED) or 0)
     return tries, str(meta.get("creationTimestamp") or ""), str(meta.get("name"))
 
 
 def delayed(job: Obj, pods: Sequence[Obj], over: Sequence[int]) -> list[Obj]:
-    """Failed pods that are not to be let go yet. `over`: indexes of which there will be no more."""
+    """Failed pods that must keep their finalizer for now. `over`: indexes that get no further pod."""
     if limit_per_index(job) is None or has_target(job):
         return []
     return [pod for index, pod in last_failures(job, pods).items() if index not in over]
 
 
 def next_counts(job: Obj, before: Obj | None) -> dict[str, str]:
-    """The annotations of the pod that comes after this one."""
+    """The annotations of the pod that follows this one."""
     if limit_per_index(job) is None:
         return {}
     if before is None:
@@ -179,7 +181,7 @@ def next_counts(job: Obj, before: Obj | None) -> dict[str, str]:
 
 
 def met_rule(job: Obj, completed: Sequence[int]) -> int | None:
-    """The place of the first rule of the success policy that these indexes meet."""
+    """The position of the first rule of the success policy that these indexes meet."""
     for place, rule in enumerate(lookup(job, "spec", "successPolicy", "rules") or ()):
         named, count = rule.get("succeededIndexes"), rule.get("succeededCount")
         wanted = set(parse_indexes(str(named))) if named is not None else set(completed)

@@ -13,7 +13,7 @@ from fathom.controllers.replicaset.scale_down_order import leaving_first
 from fathom.model.objects import Obj, lookup, metadata
 from fathom.model.well_known import JOB_TRACKING_FINALIZER
 
-BURST_PODS_MAX = 500  # As many at most in one pass; kube-controller-manager's number.
+BURST_PODS_MAX = 500  # The most in one pass; kube-controller-manager's number.
 
 
 def new_pods(
@@ -25,7 +25,8 @@ def new_pods(
     *,
     waiting: Collection[int] = (),
 ) -> list[Obj]:
-    """So many more. `occupied`: whether a pod has this name. `waiting`: indexes that are not due yet."""
+    """The pods to create. `occupied`: whether a pod of this name exists. `waiting`: indexes that are not due
+    yet."""
     number = min(missing, BURST_PODS_MAX)
     if not is_indexed(job):
         return [_pod(job, name) for name in _free(metadata(job)["name"], number, occupied)]
@@ -44,14 +45,14 @@ def new_pods(
 
 
 def surplus_pods(job: Obj, active: Sequence[Obj], number: int) -> list[Obj]:
-    """So many of those that run, or more: of an indexed Job also whoever has no index that is wanted, or one
-    that another has too."""
+    """At least `number` active pods to delete: for an indexed Job also each pod without a wanted index, and
+    duplicates of an index."""
     ordered = leaving_first(active, active, index_of)
     if not is_indexed(job):
         return ordered[:number]
     free = set(range(int(lookup(job, "spec", "completions") or 0)))
     needless, kept = list[Obj](), list[Obj]()
-    for pod in reversed(ordered):  # Of two with one index the better stays.
+    for pod in reversed(ordered):  # Of two pods with one index the better stays.
         index = index_of(pod)
         (kept if index in free else needless).append(pod)
         free.discard(-1 if index is None else index)
@@ -89,7 +90,7 @@ def _pod(job: Obj, name: str, index: int | None = None, notes: Mapping[str, str]
 
 
 def _with_index(spec: Obj, hostname: str) -> Obj:
-    """Its containers know their index, and others can find it by name."""
+    """Its containers get their index, and other pods can find it by hostname."""
     source = {"fieldRef": {"fieldPath": f"metadata.annotations['{INDEX}']"}}
     variable = {"name": "JOB_COMPLETION_INDEX", "valueFrom": source}
 

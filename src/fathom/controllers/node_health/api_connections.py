@@ -1,7 +1,8 @@
-"""Asks the API server whether it reaches a node that has fallen silent: a path on which the agent's own
-heartbeats do not travel. Only nodes in doubt are asked about, one at a time each, a few at once.
+"""Asks the API server whether it reaches a silent node, on a path that the agent's heartbeats do not take.
 
-What comes back is a word, not a decision:
+Only nodes in doubt are asked about, one request at a time for each, a few at once.
+
+The answer is evidence, not a decision:
 
     alive     the agent answered the API server
     unsure    the machine answered, the agent did not: it may have died and left its pods running
@@ -25,9 +26,9 @@ from fathom.model.times import SECOND_NS
 NODE_CONNECTIONS = own_resource(node_connection.DEFINITION)
 EVERY_S = 5.0
 AT_ONCE = 16
-# One that fails may have met a full backlog, or a cable being moved.
+# A single failure may be a full backlog, or a cable being moved.
 FAILED_MIN = 3
-VALID_S = 30.0  # Longer ago it says nothing about now.
+VALID_S = 30.0  # An older answer says nothing about now.
 
 WORDS: dict[Verdict, str] = {
     "gone": "the API server does not reach the node",
@@ -50,7 +51,7 @@ class Connections:
         self._asking: dict[str, asyncio.Task[None]] = {}
 
     def ask(self, node: str) -> None:
-        """Soon, unless it was asked a moment ago, or too many are being asked about."""
+        """Asks soon, unless the last request was a moment ago, or too many are under way."""
         now_ns, known = self._kit.monotonic_ns(), self._nodes.get(node)
         if node in self._asking or len(self._asking) >= AT_ONCE:
             return
@@ -64,7 +65,7 @@ class Connections:
         task.add_done_callback(lambda _: self._asking.pop(node, None))
 
     def forget(self, node: str) -> None:
-        """It is heard, or gone."""
+        """The node is heard again, or deleted."""
         self._nodes.pop(node, None)
 
     def report(self, node: str) -> NodeReport | None:
@@ -81,7 +82,7 @@ class Connections:
         try:
             found = await self._kit.api.get(NODE_CONNECTIONS, "", node)
         except ApiError:
-            return  # The server's trouble, or ours: it says nothing about the node.
+            return  # The API server's problem, or ours: it says nothing about the node.
         verdict = lookup(found or {}, "status", "verdict")
         if verdict not in WORDS:
             return

@@ -1,13 +1,13 @@
-"""One brake on what is done to nodes, per zone and over all: on taking pods out of service as well as on
-evicting them. Pure.
+"""The brake on reactions to silent nodes, per zone and over all: on taking pods out of service and on
+evicting.
 
-When many nodes fall silent at once, the likelier cause is ours: a partition, a server that is down, a clock.
-So beyond a share of a zone nothing more is done, nor at once when there are fewer again; and what is done is
-done a few nodes at a time, those first that have been silent for longest. Nodes that fall silent together are
-treated alike: the first is judged a few seconds before the next have been silent for as long, so those that
-are about to be count too. The limits are in the ConfigMap `fathom-system/node-brake`, which people may
-change; what is held back, and why, stands in the conditions of the node concerned, and of all nodes in the
-ConfigMap `node-brake-status` beside it.
+Pure. When many nodes fall silent at once, the likelier cause is ours: a partition, a server that is down, a
+clock. So beyond a share of a zone nothing more is done, and reactions do not resume at once when fewer are
+silent; and they are limited to a few nodes at a time, the longest-silent first. Nodes that fall silent
+together are treated alike: the first is judged a few seconds before the next have been silent for as long, so
+nodes that are about to be unreachable count too. The limits are in the ConfigMap `fathom-system/node-brake`,
+which people may change; what is held back, and why, is in the conditions of the node concerned, and for all
+nodes in the ConfigMap `node-brake-status` beside it.
 """
 
 from __future__ import annotations
@@ -31,21 +31,21 @@ class BrakeState(msgspec.Struct, frozen=True):
 
     name: str
     zone: str
-    assessed: NodeState  # What the evidence says, whether or not it was acted on.
+    assessed: NodeState  # By the evidence, whether or not it was acted on.
     flipped_ns: int | None = None  # When its pods were taken out of service, if they are.
     evicted_ns: int | None = None
     silent_ns: int | None = None  # Since when it is silent, if it is: long enough to be suspect at least.
 
     @property
     def rank(self) -> tuple[int, str]:
-        """Whose turn it is first: who has been silent for longest."""
+        """The order of reactions: the longest-silent node first."""
         return self.silent_ns or 0, self.name
 
 
 class Permit(msgspec.Struct, frozen=True):
     allowed: NodeState  # The strongest reaction that may be taken now.
     why: str = ""  # What holds the rest back.
-    many: bool = False  # So many are silent at once that it may be we who are deaf.
+    many: bool = False  # So many nodes are silent at once that our own connection may be the cause.
 
     @property
     def said(self) -> str:
@@ -58,7 +58,7 @@ class Permit(msgspec.Struct, frozen=True):
 
 
 def permit(stand: BrakeState, others: Iterable[BrakeState], *, now_ns: int, limits: BrakeLimits) -> Permit:
-    """How far one may go with this node, given how all stand (itself included or not)."""
+    """The strongest reaction allowed for this node, given the state of all (itself included or not)."""
     if stand.assessed <= NodeState.SUSPECT:
         return Permit(stand.assessed)
     if limits.engaged:
@@ -66,7 +66,7 @@ def permit(stand: BrakeState, others: Iterable[BrakeState], *, now_ns: int, limi
     everybody = [each for each in others if each.name != stand.name] + [stand]
     zone = [each for each in everybody if each.zone == stand.zone]
     here = f"zone {stand.zone}" if stand.zone else "the nodes without a zone"
-    new = stand.flipped_ns is None  # What was done already is not undone because others are a little late.
+    new = stand.flipped_ns is None  # Other nodes that are a little late do not undo a reaction.
     held = _too_many(here, zone, limits, late=new) or _too_many("all zones", everybody, limits, late=new)
     if held:
         return Permit(NodeState.SUSPECT, held, many=True)
@@ -89,7 +89,7 @@ def permit(stand: BrakeState, others: Iterable[BrakeState], *, now_ns: int, limi
 
 
 def _in_turn(nodes: Sequence[BrakeState], limits: BrakeLimits) -> list[BrakeState]:
-    """Those that something is to be done to, without those that wait for their whole zone: nobody waits for
+    """The nodes that need a reaction, without those whose whole zone is held: no other node waits for
     them."""
     by_zone: dict[str, list[BrakeState]] = {}
     for each in nodes:
@@ -99,7 +99,7 @@ def _in_turn(nodes: Sequence[BrakeState], limits: BrakeLimits) -> list[BrakeStat
 
 
 def _before(stand: BrakeState, waiting: Iterable[BrakeState], nodes: Sequence[BrakeState]) -> int:
-    """How many of these nodes wait and come first: it does not matter who happens to be looked at first."""
+    """How many of these nodes wait and come first: the order in which nodes are looked at does not matter."""
     names = {each.name for each in nodes}
     return sum(each.rank < stand.rank and each.name in names for each in waiting)
 
@@ -111,9 +111,9 @@ def _limit(done: int, before: int, where: str, what: str) -> str:
 
 
 def eased(allowed: Permit, *, many_ns: int | None, now_ns: int, wait_s: float) -> Permit:
-    """When the first of many are heard again, the others are about to be: their silence counts as before only
-    when they had as long as a lease lasts. `many_ns`: when the brake last held this node for being one of
-    many."""
+    """When the first of many nodes are heard again, the others are about to be: their silence counts as
+    before only after they had the duration of a lease. `many_ns`: when the brake last held this node for
+    being one of many."""
     is_over = many_ns is None or now_ns - many_ns >= wait_s * SECOND_NS
     if is_over or allowed.many or allowed.allowed <= NodeState.SUSPECT:
         return allowed
@@ -121,7 +121,7 @@ def eased(allowed: Permit, *, many_ns: int | None, now_ns: int, wait_s: float) -
 
 
 def _too_many(where: str, nodes: Sequence[BrakeState], limits: BrakeLimits, *, late: bool) -> str:
-    """`late`: whether those count that are about to be unreachable."""
+    """`late`: whether nodes that are about to be unreachable count."""
     silent = sum(
         each.assessed >= NodeState.UNREACHABLE or (late and each.silent_ns is not None) for each in nodes
     )

@@ -1,5 +1,7 @@
-"""Shows the brake in one object: the ConfigMap `fathom-system/node-brake-status` has the limits in force,
-whether it holds anything back, and which nodes, since when and why. What decides is in `brake`.
+"""Shows the state of the brake in one object, the ConfigMap `fathom-system/node-brake-status`.
+
+It has the limits in force, whether the brake holds anything back, and which nodes, since when and why. The
+decisions are made in `brake`.
 
     kubectl -n fathom-system get configmap node-brake-status -o yaml
 """
@@ -22,10 +24,10 @@ from fathom.model.brake import BRAKE, SHOWN, limits_of, shown_limits
 from fathom.model.conditions import conditions_of, find_condition
 from fathom.model.objects import Key, Obj, is_deleting, key_of
 
-ANCHOR = Key("", SHOWN.namespace)  # The namespace in whose name it is looked at.
-LOOK_S = 5.0  # As often as nodes that are ill are looked at.
-ZONES_MAX = 100  # Of metrics: nodes say themselves which zone they are in.
-NODES_SHOWN_MAX = 200  # Beyond them the object would be too large to read.
+ANCHOR = Key("", SHOWN.namespace)  # The namespace under whose key it is reconciled.
+LOOK_S = 5.0  # As often as unhealthy nodes are looked at.
+ZONES_MAX = 100  # Limit of metrics: nodes choose their own zone label.
+NODES_SHOWN_MAX = 200  # More would make the object too large to read.
 ABOUT = "Written by fathom: changes are overwritten. Limits are set in the ConfigMap node-brake."
 
 
@@ -73,7 +75,7 @@ class BrakeStatus:
 
 
 def shown(config: Obj | None, nodes: Iterable[Obj]) -> dict[str, str]:
-    """What it says: no counts and no ages, which would change without anything to act on."""
+    """The ConfigMap's data: no counts and no ages, which would change without anything to act on."""
     limits, wrong = limits_of((config or {}).get("data") or {})
     held = [(zone_of(node), key_of(node).name, said) for node in nodes if (said := _held(node)) is not None]
     held.sort(key=lambda one: one[:2])

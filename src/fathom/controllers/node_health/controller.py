@@ -1,8 +1,8 @@
-"""Keeps an ear on every node: whether its agent is heard, what follows if it is not. Level-based, per node.
+"""Watches every node's heartbeats, and reacts when they stop. Level-based, per node.
 
-What was heard when is kept here, on the monotonic clock of the process that leads: a wall clock that is set
-says nothing, and a new leader gives everybody a new time of grace. So does one that was blind itself: while
-our own view of the leases is old, nobody else's silence counts.
+The times of heartbeats are kept here, on the monotonic clock of the leading process: setting a wall clock
+changes nothing, and a new leader gives every node a new grace period. So does a leader whose own watch
+stalled: while our view of the leases is old, the silence of nodes does not count.
 """
 
 from __future__ import annotations
@@ -60,12 +60,12 @@ from fathom.model.well_known import NODE_LEASE_NAMESPACE
 SIGNS_OF_LIFE = WatchedKind(LEASE.name, LEASE.resource, NODE_LEASE_NAMESPACE)
 BRAKE_LIMITS = WatchedKind(CONFIG_MAP.name, CONFIG_MAP.resource, BRAKE.namespace)
 
-# Between two looks at a node: one that is ill, and one that is not. A lease that is renewed wakes us for an
-# ill one only: thousands of healthy ones renew theirs every ten seconds.
+# Between two looks at a node: an unhealthy one, and a healthy one. A renewed lease wakes the controller for
+# an unhealthy node only: thousands of healthy ones renew theirs every ten seconds.
 ILL_S, WELL_S = 5.0, 10.0
 NEEDS_TO_EVICT = (NoOlderThan(FRESH_S, ("Node", "Pod")),)
-HEARING_S = 40  # A lease's duration: within it whoever lives is heard.
-PODS_AT_ONCE = 50  # Of one node, taken out of service or evicted in one pass.
+HEARING_S = 40  # A lease's duration: a live node renews within it.
+PODS_AT_ONCE = 50  # Pods of one node that are taken out of service or evicted in one pass.
 
 
 def _leased(lease: Obj, view: View) -> tuple[Key, ...]:
@@ -73,7 +73,7 @@ def _leased(lease: Obj, view: View) -> tuple[Key, ...]:
 
 
 def _here(pod: Obj, view: View) -> tuple[Key, ...]:
-    """One that has just been bound to a node that is ill must not be forgotten."""
+    """A pod that has just been bound to an unhealthy node must not be missed."""
     name = lookup(pod, "spec", "nodeName")
     return _if_ill(str(name), view) if name else ()
 
@@ -84,7 +84,7 @@ def _if_ill(name: str, view: View) -> tuple[Key, ...]:
 
 
 class _Ear(msgspec.Struct):
-    """What was last said, and when we heard it, on the clock that nobody sets."""
+    """The last heartbeats of a node, and when we saw them, on the monotonic clock."""
 
     lease: object
     lease_ns: int
@@ -112,7 +112,7 @@ class Nodes:
         self._entered: dict[str, dict[NodeState, tuple[str, int]]] = {}
         self._connections = Connections(kit)
         self._reached = GatewayReports()
-        self._blind_ns = 0  # When we were last blind; silence before that says nothing.
+        self._blind_ns = 0  # When our own view was last stale; silence before that does not count.
 
     async def reconcile(self, key: Key) -> ReconcileResult:
         view, now_ns = self._kit.snapshot(), self._kit.monotonic_ns()
@@ -145,7 +145,7 @@ class Nodes:
         self._connections.forget(name)
         self._reached.forget(name)
 
-    # Listening.
+    # Heartbeats.
 
     def _assessed(self, view: Snapshot, node: Obj, now_ns: int) -> Assessment:
         if max(view.age("Lease"), view.age("Node")) > FRESH_S:
@@ -178,7 +178,7 @@ class Nodes:
         return tuple(report for report in found if report is not None)
 
     def _look_elsewhere(self, view: Snapshot, name: str, state: NodeState, now_ns: int) -> None:
-        """Of a node in doubt: what others see of it. Of one that is heard nobody is asked."""
+        """Collects other evidence about a node in doubt. For a healthy node no other source is asked."""
         if state == NodeState.HEALTHY:
             self._connections.forget(name)
             self._reached.forget(name)
@@ -189,7 +189,8 @@ class Nodes:
     # Braking.
 
     def _held(self, node: Obj, allowed: Permit) -> Permit:
-        """While the evidence fits our own blindness better, nothing gets worse than it is."""
+        """While a problem of this process itself is the likelier cause, no node gets a stronger reaction than
+        it has."""
         known = max(NodeState.SUSPECT, state_of(node))
         if allowed.allowed <= known or operators_word(node) is not None:
             return allowed
@@ -210,14 +211,14 @@ class Nodes:
         return eased(allowed, many_ns=ear.many_ns, now_ns=now_ns, wait_s=self._limits.unreachable_s)
 
     def _stand(self, view: Snapshot, node: Obj, now_ns: int) -> BrakeState:
-        """As the evidence has it now; for one we have not listened to yet, as its conditions do."""
+        """By the current evidence; for a node without recorded heartbeats, by its conditions."""
         if key_of(node).name not in self._ears:
             return self._stand_of(node, state_of(node), now_ns)
         found = self._assessed(view, node, now_ns)
         return self._stand_of(node, found.state, now_ns, self._silent_ns(node, found))
 
     def _silent_ns(self, node: Obj, found: Assessment) -> int | None:
-        """Since when its lease is not renewed, where that is evidence: it may be one of many."""
+        """Since when its lease is not renewed, if that is part of the evidence: it may be one of many."""
         is_silent = any(each.signal == "lease" for each in found.evidence)
         return max(self._ears[key_of(node).name].lease_ns, self._blind_ns) if is_silent else None
 
@@ -234,7 +235,8 @@ class Nodes:
         )
 
     def _entered_ns(self, node: Obj, state: NodeState, now_ns: int) -> int | None:
-        """When we first saw it in this state. The condition's own time is of a wall clock that may be set."""
+        """When we first saw it in this state. The condition's own timestamp is from a wall clock, which may
+        be set."""
         known, stamp = self._entered.setdefault(key_of(node).name, {}), entered(node, state)
         if stamp is None:
             known.pop(state, None)
@@ -245,11 +247,11 @@ class Nodes:
 
     def _brake(self, view: Snapshot) -> BrakeLimits:
         config = view.get("ConfigMap", BRAKE)
-        return limits_of((config or {}).get("data") or {})[0]  # What is wrong with it `brake_status` shows.
+        return limits_of((config or {}).get("data") or {})[0]  # `brake_status` shows what is wrong with it.
 
 
 def heartbeats(node: Obj) -> list[object]:
-    """Of the agent's own conditions: it alone writes those."""
+    """The heartbeat times of the agent's own conditions: only the agent writes those."""
     return [
         each["lastHeartbeatTime"]
         for each in conditions_of(node)
@@ -258,7 +260,7 @@ def heartbeats(node: Obj) -> list[object]:
 
 
 def operators_word(node: Obj) -> NodeReport | None:
-    """What people say: our annotation, or Kubernetes' taint for a machine that is off."""
+    """An operator's declaration: our annotation, or Kubernetes' taint for a machine that is off."""
     notes = metadata(node).get("annotations") or {}
     taints = lookup(node, "spec", "taints") or ()
     if notes.get(DECLARED):
@@ -269,7 +271,7 @@ def operators_word(node: Obj) -> NodeReport | None:
 
 
 class Evictions:
-    """Carries out what NoExecute taints ask for, whoever put them there."""
+    """Evicts pods by NoExecute taints, whichever client set them."""
 
     name = "taint-evictions"
     news = staticmethod(of_eviction)
@@ -280,9 +282,10 @@ class Evictions:
 
     def __init__(self, kit: Kit) -> None:
         self._kit = kit
-        # By node: since when we see which pod beside which taint. Times that objects name are of wall clocks.
+        # By node: since when we see each pod together with each taint. Timestamps in objects are from wall
+        # clocks.
         self._since: dict[str, Beside] = {}
-        # Until then silence is no reason to drive anybody away: a node that is back has time to be heard.
+        # Until then silence is no reason to evict: a node that is back has time to be heard.
         self._blind_ns = kit.monotonic_ns()
 
     async def reconcile(self, key: Key) -> ReconcileResult:
@@ -290,7 +293,7 @@ class Evictions:
         if not going:
             return ReconcileResult.never()
         if going[0].after_s <= 0:
-            # A life depends on it: the node as the server has it, not as our view does.
+            # An eviction cannot be undone: use the node as the server has it, not as our view does.
             node = await self._kit.api.get(NODE.resource, "", key.name)
             known = self._kit.snapshot().get("Node", key)
             if node is None or known is None or no_execute(node) != no_execute(known):

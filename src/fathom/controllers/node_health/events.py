@@ -1,9 +1,9 @@
-"""What is told of nodes whose state has changed, once for each change. Pure.
+"""Events about nodes whose state has changed, once for each change. Pure.
 
-NodeSuspect, NodeUnreachable, NodeLost    the strongest that is new, with its evidence
-NodeReactionHeld                          the brake holds back what would follow
-NodeRecovered                             it is heard again
-NodeQuarantined, NodeForgiven             starts fail there that succeed elsewhere; they do no more
+NodeSuspect, NodeUnreachable, NodeLost    the strongest new state, with its evidence
+NodeReactionHeld                          the brake holds back the reaction
+NodeRecovered                             the node is heard again
+NodeQuarantined, NodeForgiven             starts fail there that succeed elsewhere; they no longer do
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def of_quarantine(change: EventChange) -> EventNews | None:
 
 
 def _written(change: EventChange) -> list[Obj]:
-    """The conditions that were written, if they were."""
+    """The conditions that this change wrote, if any."""
     action = change.action
     if not isinstance(action, WriteStatus | Patch) or not isinstance(change.outcome, Committed):
         return []
@@ -58,7 +58,7 @@ def _written(change: EventChange) -> list[Obj]:
 
 
 def _became(change: EventChange, after: list[Obj], name: str, status: str) -> Obj | None:
-    """The condition, if this is what has changed. One that was never there was False."""
+    """The condition, if it has just changed to this status. An absent condition counts as False."""
     before = find_condition(conditions_of(change.subject), name) or {"status": "False"}
     found = find_condition(after, name)
     if found is None or found.get("status") != status or before.get("status") == status:

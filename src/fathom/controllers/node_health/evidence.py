@@ -1,16 +1,17 @@
-"""Signals are evidence, not truth: which of them may decide what about a node. Pure.
+"""Evidence about a node: the signals, and the rules that turn them into a state. Pure.
 
-    Healthy ──> Suspect: nothing new is placed there
-            ──> Unreachable: its pods are taken out of service, those who do not tolerate it go in time
+    Healthy ──> Suspect: no new pods are placed there
+            ──> Unreachable: its pods are taken out of service; those that do not tolerate it go in time
             ──> Lost: its pods are replaced
 
-One late heartbeat never gets beyond Suspect. A node's lease and its status are one source: one agent writes
-both. Other sources are other paths: a connection from the API server to the node, the gateway's connections
-to its pods, an operator's word. `RULES` says what they amount to together; the first rule that fits counts.
-Whoever is seen alive by another path is spared: nobody is evicted there and nothing is taken out of service.
+Signals are evidence, not truth. One late heartbeat never gets a node beyond Suspect. A node's lease and its
+status are one source: one agent writes both. Other sources are other paths: a connection from the API server
+to the node, the gateway's connections to its pods, an operator's declaration. `RULES` says what they amount
+to together; the first rule that fits counts. A node that another path sees alive is spared: no pod is evicted
+there and none is taken out of service.
 
-Silence is counted on our own monotonic clock, from when *we* last heard, and only while we could hear:
-neither a clock that is wrong nor a watch of ours that stalled makes a node look dead.
+Silence is counted on our own monotonic clock, from when *we* last saw a heartbeat, and only while we could
+see one: neither a wrong clock nor a stalled watch of ours makes a node look dead.
 """
 
 from __future__ import annotations
@@ -40,17 +41,17 @@ Verdict = Literal["gone", "alive", "unsure"]
 
 
 class NodeSignal(msgspec.Struct, frozen=True):
-    """One row of the table. Whoever adds one names the code that produces it, and `tests/controllers/
+    """One row of the table. A new row names the code that produces it, and `tests/controllers/
     test_signals.py` exercises it."""
 
     name: str
-    source: Source  # Of which Lost takes two. '': it is about ourselves, or about a pod, not about a node.
+    source: Source  # Lost takes two sources. '': it is about this process or a pod, not about a node.
     producer: str  # module:name
     decides: str
     about: str
 
 
-# The order is that of the messages.
+# In the order of the messages.
 SIGNALS: tuple[NodeSignal, ...] = (
     NodeSignal(
         "operator",
@@ -149,16 +150,16 @@ _ORDER = {signal.name: index for index, signal in enumerate(SIGNALS)}
 
 
 class EvidenceLimits(msgspec.Struct, frozen=True):
-    """When silence is evidence."""
+    """How long a silence must be to count as evidence."""
 
     suspect_s: float = 20.0  # Two renewals of ten seconds were missed: one may be late.
     unreachable_s: float = 40.0  # The Lease's own duration, as kubelets ask for it.
     confirmed_s: float = 75.0  # When another source agrees. Two statuses of thirty seconds were missed too.
-    silent_s: float = 300.0  # So long alone is enough: what pods tolerate by default.
+    silent_s: float = 300.0  # So long, silence alone is enough: what pods tolerate by default.
 
 
 class NodeReport(msgspec.Struct, frozen=True):
-    """What another path says of a node."""
+    """What another source reports about a node."""
 
     signal: str
     verdict: Verdict
@@ -166,13 +167,13 @@ class NodeReport(msgspec.Struct, frozen=True):
 
 
 class Heard(msgspec.Struct, frozen=True):
-    """When we last heard of a node, on our monotonic clock; or since when we could have."""
+    """When we last saw heartbeats of a node, on our monotonic clock; or since when we could have."""
 
     lease_ns: int
     status_ns: int
     reports: tuple[NodeReport, ...] = ()
-    renewed_ns: int | None = None  # When we really heard a renewal; None: never, since we began to listen.
-    before: NodeState = NodeState.HEALTHY  # What was made of it until now.
+    renewed_ns: int | None = None  # When we really saw a renewal; None: never, since we began to watch.
+    before: NodeState = NodeState.HEALTHY  # Its state until now.
 
 
 class Evidence(msgspec.Struct, frozen=True):
@@ -181,7 +182,7 @@ class Evidence(msgspec.Struct, frozen=True):
 
 
 def plain(evidence: Evidence) -> str:
-    """What stays true as time goes by. An operator's words are the operator's."""
+    """The evidence without elapsed times, so that it stays true. An operator's message is kept as written."""
     about = _BY_NAME[evidence.signal].about
     return f"{about}: {evidence.words}" if evidence.signal == "operator" else about
 
@@ -189,7 +190,7 @@ def plain(evidence: Evidence) -> str:
 class Assessment(msgspec.Struct, frozen=True):
     state: NodeState
     evidence: tuple[Evidence, ...] = ()
-    spared: str = ""  # By what another path says that it lives: it is Unreachable, and nobody leaves.
+    spared: str = ""  # Why it is spared: another source sees it alive. It is Unreachable, and no pod leaves.
 
     @property
     def message(self) -> str:
@@ -197,20 +198,20 @@ class Assessment(msgspec.Struct, frozen=True):
 
     @property
     def confirmed(self) -> bool:
-        """Whether more than one source says so, or an operator: else it is silence alone, and pods stay
-        for as long as they tolerate that."""
+        """Whether more than one source says so, or an operator: else it is silence alone, and pods stay for
+        as long as they tolerate that."""
         sources = {_BY_NAME[each.signal].source for each in self.evidence}
         return "operator" in sources or len(sources) >= 2
 
 
 class NodeFacts(msgspec.Struct, frozen=True):
-    """What the rules look at."""
+    """The inputs of the rules."""
 
-    silent_s: float  # Of the agent: since its last sign, lease or status.
+    silent_s: float  # Since the agent's last heartbeat, lease or status.
     lease_s: float
     status_s: float
     gone: int  # Other sources that say that it is gone.
-    alive: bool  # Another path has seen it alive.
+    alive: bool  # Another source has seen it alive.
     declared: bool  # An operator says that it is gone.
 
 
@@ -220,7 +221,7 @@ class EvidenceRule(msgspec.Struct, frozen=True):
     about: str
 
 
-# The first that fits counts.
+# The first rule that fits counts.
 RULES: tuple[EvidenceRule, ...] = (
     EvidenceRule(NodeState.LOST, lambda f, _: f.declared, "an operator's word is enough"),
     EvidenceRule(
@@ -244,7 +245,7 @@ RULES: tuple[EvidenceRule, ...] = (
 
 
 def assess(heard: Heard, *, now_ns: int, limits: EvidenceLimits = EvidenceLimits()) -> Assessment:  # noqa: B008  # Frozen.
-    """What all that was heard amounts to."""
+    """The state that follows from all evidence."""
     lease_s, status_s = (now_ns - heard.lease_ns) / SECOND_NS, (now_ns - heard.status_ns) / SECOND_NS
     alive = [report for report in heard.reports if report.verdict == "alive"]
     gone = [report for report in heard.reports if report.verdict == "gone"]
@@ -258,7 +259,7 @@ def assess(heard: Heard, *, now_ns: int, limits: EvidenceLimits = EvidenceLimits
     )
     state = next(rule.state for rule in RULES if rule.when(facts, limits))
     if not _is_alive(heard, now_ns, limits):
-        # Who is seen alive by another path is not lost, whatever was made of it before.
+        # A node that another path sees alive is not Lost, whatever its state was before.
         state = max(state, min(heard.before, NodeState.UNREACHABLE) if alive else heard.before)
     spared = alive[0].words if alive and state == NodeState.UNREACHABLE else ""
     return Assessment(state, _evidence(lease_s, status_s, gone, limits), spared)
@@ -276,6 +277,6 @@ def _evidence(
 
 
 def _is_alive(heard: Heard, now_ns: int, limits: EvidenceLimits) -> bool:
-    """Only a renewal that we heard makes a node better. A time of grace (we have just begun to listen, or
-    were blind) keeps it from getting worse, which is something else."""
+    """Only a renewal that we saw improves a node's state. A grace period (we have just begun to watch, or our
+    view was stale) only keeps it from getting worse."""
     return heard.renewed_ns is not None and now_ns - heard.renewed_ns < limits.suspect_s * SECOND_NS

@@ -1,9 +1,10 @@
-"""What the gateway sees of a node: whether it reaches pods there. It says so in the pods' condition
-`fathom.dev/Serving`, and while their node is in doubt it says anew when it looked: `lastProbeTime`.
+"""What the gateway reports about a node: whether it reaches pods there.
 
-A probe counts from when we saw that it was made, on our own clock. That a pod is reached counts for a moment.
-That none is stays so until one is, or the node is heard: once its pods are out of service nobody connects to
-them any more.
+The gateway writes the pods' condition `fathom.dev/Serving`, and while their node is in doubt it updates the
+time of each probe: `lastProbeTime`.
+
+A probe counts from when we saw it, on our own clock. A success counts for a moment. A failure counts until a
+probe succeeds, or the node is heard: once its pods are out of service nothing connects to them any more.
 """
 
 from __future__ import annotations
@@ -17,12 +18,12 @@ from fathom.model.conditions import SERVING_CONDITION, conditions_of, find_condi
 from fathom.model.objects import Obj, uid_of
 from fathom.model.times import SECOND_NS
 
-VALID_S = 30.0  # Gateways look at pods of a node in doubt every five seconds.
+VALID_S = 30.0  # Gateways probe pods of a node in doubt every five seconds.
 
 
 class _Probe(msgspec.Struct, frozen=True):
     stamp: str  # Of the probe, as the gateway wrote it.
-    heard_ns: int | None  # None: it is from before we listened, and says nothing.
+    heard_ns: int | None  # None: it is from before we began to watch, and does not count.
     reached: bool
 
 

@@ -1,14 +1,14 @@
-"""What is done about a node in each state: conditions that say it, taints that keep pods away. Pure.
+"""What is done about a node in each state: its conditions, and taints that keep pods away. Pure.
 
     Suspect       fathom.dev/suspect:NoSchedule
     Unreachable   Ready=Unknown, node.kubernetes.io/unreachable:NoSchedule and :NoExecute
-    Lost          fathom.dev/lost:NoExecute, if more than one source says so: silence alone moves nobody who
-                  tolerates Unreachable before that time is over
+    Lost          fathom.dev/lost:NoExecute, if more than one source says so: silence alone evicts no pod
+                  that tolerates Unreachable before that time is over
     spared        (another path sees it alive) as Unreachable, without NoExecute
-    not ready     (the agent's own word) node.kubernetes.io/not-ready:NoSchedule and :NoExecute
+    not ready     (the agent says so itself) node.kubernetes.io/not-ready:NoSchedule and :NoExecute
 
-Who tolerates a taint for a time stays for that time; `plan_evictions` counts it. Taints of others are left
-alone.
+A pod that tolerates a taint for a time stays for that time; `plan_evictions` counts it. Taints that other
+clients set are left alone.
 """
 
 from __future__ import annotations
@@ -35,21 +35,21 @@ OURS = frozenset(
     {UNREACHABLE_TAINT, NOT_READY_TAINT, SUSPECT, LOST, UNSCHEDULABLE_TAINT, *PRESSURES.values()}
 )
 
-# Conditions of a node that say how far it has gone, each with its own time.
+# Conditions of a node that show its state, each with its own time.
 STATES = (
     (NodeState.SUSPECT, "fathom.dev/Suspect"),
     (NodeState.UNREACHABLE, "fathom.dev/Unreachable"),
     (NodeState.LOST, "fathom.dev/Lost"),
 )
 
-HELD = "fathom.dev/Held"  # That the brake holds back what the evidence would allow, and since when.
+HELD = "fathom.dev/Held"  # The brake holds back what the evidence would allow, and since when.
 
 # Leases change every ten seconds: a view that is older than this has missed some.
 NEEDS = (NoOlderThan(FRESH_S, ("Node", "Lease")),)
 
 
 def plan_node(node: Obj, found: Assessment, allowed: NodeState, held: str, *, now: str) -> Plan:
-    """`allowed`: how far the brake lets us go; `held`: what it says about the rest."""
+    """`allowed`: how far the brake lets us go; `held`: its reason for holding back the rest."""
     said = held or (f"nobody leaves: {found.spared}" if found.spared else "")
     status = write_status("Node", node, {"conditions": _conditions(node, found, allowed, said, now=now)})
     taints = wanted_taints(node, allowed, now=now, spared=bool(found.spared), confirmed=found.confirmed)
@@ -62,7 +62,7 @@ def plan_node(node: Obj, found: Assessment, allowed: NodeState, held: str, *, no
 
 
 def state_of(node: Obj) -> NodeState:
-    """How far it was gone with this node, as its conditions say."""
+    """The state that was acted on, as the node's conditions show it."""
     return max((state for state, name in STATES if _is(node, name)), default=NodeState.HEALTHY)
 
 
@@ -84,7 +84,7 @@ def _conditions(node: Obj, found: Assessment, allowed: NodeState, held: str, *, 
     conditions = conditions_of(node)
     for state, name in STATES:
         if allowed < state and find_condition(conditions, name) is None:
-            continue  # A node that was never ill need not say so.
+            continue  # A node that was never unhealthy needs no such condition.
         status: Status = "True" if allowed >= state else "False"
         conditions = set_condition(
             conditions,
@@ -99,7 +99,7 @@ def _conditions(node: Obj, found: Assessment, allowed: NodeState, held: str, *, 
 
 
 def _held(conditions: list[Obj], held: str, *, now: str) -> list[Obj]:
-    """A node that was never held need not say so."""
+    """A node that was never held needs no such condition."""
     if not held and find_condition(conditions, HELD) is None:
         return conditions
     return set_condition(
@@ -113,7 +113,7 @@ def _held(conditions: list[Obj], held: str, *, now: str) -> list[Obj]:
 
 
 def _said(found: Assessment, held: str, ill: bool) -> str:
-    """Without the seconds, which would make every look a write."""
+    """Without the seconds, which would make every pass a write."""
     if not ill:
         return ""
     words = [plain(each) for each in found.evidence] or ["it has not been heard since that was said of it"]
@@ -121,7 +121,7 @@ def _said(found: Assessment, held: str, ill: bool) -> str:
 
 
 def _unknown(conditions: list[Obj], *, now: str) -> list[Obj]:
-    """As kube-controller-manager says it of an agent that is silent."""
+    """As kube-controller-manager writes it for a silent agent."""
     for name in ("Ready", "MemoryPressure", "DiskPressure", "PIDPressure"):
         if name != "Ready" and find_condition(conditions, name) is None:
             continue
@@ -151,8 +151,9 @@ def _keeping_heartbeat(conditions: list[Obj], name: str, *, now: str) -> list[Ob
 def wanted_taints(
     node: Obj, state: NodeState, *, now: str, spared: bool = False, confirmed: bool = True
 ) -> list[Obj]:
-    """Those of others as they are, then ours; a taint that stays keeps its time. `spared`: nobody leaves.
-    `confirmed`: it is lost by more than silence, so pods need not stay for as long as they tolerate that."""
+    """Taints of other clients as they are, then ours; a taint that stays keeps its time. `spared`: no pod is
+    evicted. `confirmed`: it is lost by more than silence, so pods need not stay for as long as they tolerate
+    that."""
     before = [each for each in lookup(node, "spec", "taints") or () if isinstance(each, dict)]
     confirmed = confirmed or any(each.get("key") == LOST for each in before)
     wanted = [*_for_state(state, confirmed), *_for_word(node, state), *_for_spec(node)]
@@ -171,7 +172,7 @@ def _for_state(state: NodeState, confirmed: bool) -> list[tuple[str, str]]:
 
 
 def _for_word(node: Obj, state: NodeState) -> list[tuple[str, str]]:
-    """What the agent itself says, while it can be heard."""
+    """The taints that follow from the agent's own conditions, while it is heard."""
     if state >= NodeState.UNREACHABLE:
         return []
     said = {str(each.get("type")): each.get("status") for each in conditions_of(node)}
@@ -197,11 +198,12 @@ def _retainted(node: Obj, wanted: Sequence[Obj], *, destructive: bool) -> tuple[
     return (Patch(target("Node", node), {"spec": {"taints": list(wanted) or None}}, destructive=destructive),)
 
 
-# Pods that are there.
+# Pods of the node.
 
 
 def plan_out_of_service(pods: Sequence[Obj], *, now: str) -> tuple[WriteStatus, ...]:
-    """Nobody sends traffic to what cannot be heard. The agent says Ready again when it can."""
+    """Sets pods of an unreachable node to not ready, so that they get no traffic. The agent sets Ready again
+    when it can."""
     return tuple(
         status
         for pod in pods
@@ -217,7 +219,7 @@ def _not_ready(pod: Obj, *, now: str) -> list[Obj]:
         status="False",
         reason="NodeUnreachable",
         message=f"node {lookup(pod, 'spec', 'nodeName')} cannot be heard",
-        # Its agent says which generation it speaks of: of an older one, or of none, nothing would be new.
+        # The agent's condition names a generation: one with an older one, or none, does not replace it.
         observed_generation=metadata(pod).get("generation"),
         now=now,
     )

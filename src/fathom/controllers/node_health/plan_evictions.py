@@ -1,8 +1,8 @@
-"""Pods that a NoExecute taint drives away, when, and what is written on them before they go. Pure.
+"""Which pods NoExecute taints evict, when, and the condition written on them before they are deleted. Pure.
 
-How long somebody may stay is counted from when the controller first saw the pod beside the taint, on its own
-monotonic clock, as Kubernetes' taint manager does: neither a clock that is set nor a new leader drives
-anybody away early.
+How long a pod may stay is counted from when the controller first saw the pod together with the taint, on its
+own monotonic clock, as Kubernetes' taint manager does: neither a clock that is set nor a new leader evicts a
+pod early.
 """
 
 from __future__ import annotations
@@ -20,21 +20,21 @@ from fathom.model.tolerations import tolerates
 from fathom.model.well_known import UNREACHABLE_TAINT
 
 EMPTY: Mapping[str, int] = {}
-# Kubernetes' taint with which people say that a machine is off.
+# Kubernetes' taint by which people declare that a machine is off.
 OUT_OF_SERVICE = "node.kubernetes.io/out-of-service"
-# Annotation of a node by which people say that the machine is gone.
+# Annotation of a node by which people declare that the machine is gone.
 DECLARED = "fathom.dev/declare-lost"
 LOST = "fathom.dev/lost"
-SILENCE = (UNREACHABLE_TAINT, LOST)  # Taints that follow from not hearing a node.
-# What the API server gives pods that do not say how long they stay on a node that is unreachable.
+SILENCE = (UNREACHABLE_TAINT, LOST)  # Taints that follow from a node's silence.
+# The toleration that the API server adds for unreachable nodes to pods that have none.
 DEFAULT_S = 300.0
 
-# (taint, pod's UID) -> since when we see the one beside the other.
+# (taint, pod's UID) -> since when we see both together.
 Beside = Mapping[tuple[str, str], int]
 
 
 class Eviction(msgspec.Struct, frozen=True):
-    """`after_s`: nought or less is now."""
+    """`after_s`: 0 or less is now."""
 
     pod: Obj
     taint: str
@@ -42,7 +42,8 @@ class Eviction(msgspec.Struct, frozen=True):
 
 
 def beside(node: Obj, pods: Iterable[Obj], known: Beside, *, now_ns: int) -> dict[tuple[str, str], int]:
-    """A taint that went and came again counts anew, and so does a pod that came later than the taint."""
+    """A taint that was removed and set again counts anew, and so does a pod that came later than the
+    taint."""
     taints = [mark_of(taint) for taint in no_execute(node)]
     pairs = [(mark, uid_of(pod)) for pod in pods for mark in taints]
     return {pair: known.get(pair, now_ns) for pair in pairs}
@@ -56,7 +57,7 @@ def leaving(
     now_ns: int,
     not_before: Mapping[str, int] = EMPTY,
 ) -> list[Eviction]:
-    """Everybody who has to go, soonest first. `not_before`: by taint, until when nobody goes for it."""
+    """All pods to evict, soonest first. `not_before`: by taint, the time before which it evicts no pod."""
     found = [
         one
         for pod in pods
@@ -67,7 +68,7 @@ def leaving(
 
 
 def marks(going: Sequence[Eviction], *, now: str) -> tuple[Patch, ...]:
-    """Why each goes is written on it: a Job may say that such an end is no failure."""
+    """Writes on each pod why it is evicted: a Job may have a rule that such an end is no failure."""
     return tuple(_mark(each, now) for each in going if not is_true(each.pod, DISRUPTION_TARGET))
 
 
@@ -111,8 +112,9 @@ def _first(node: Obj, pod: Obj, since: Beside, not_before: Mapping[str, int], no
 
 
 def stays_beside_s(taint: Obj, tolerations: Sequence[Obj], *, declared: bool = False) -> float | None:
-    """Who asked to stay on an unreachable node for longer than is usual means a lost one too: that we are
-    more sure than Kubernetes would be is no reason to move it. What an operator declares holds for all."""
+    """A pod that asked to stay on an unreachable node for longer than the default stays on a lost one too:
+    that we are more certain than Kubernetes would be is no reason to move it. An operator's declaration
+    applies to all pods."""
     stays_s = tolerated_s(taint, tolerations)
     if taint.get("key") != LOST or declared or stays_s != 0.0:
         return stays_s
@@ -121,8 +123,8 @@ def stays_beside_s(taint: Obj, tolerations: Sequence[Obj], *, declared: bool = F
 
 
 def tolerated_s(taint: Obj, tolerations: Sequence[Obj]) -> float | None:
-    """How long a pod may stay beside the taint; None is for ever. The first toleration that matches counts,
-    as in Kubernetes."""
+    """How long a pod may stay with the taint; None is for ever. The first toleration that matches counts, as
+    in Kubernetes."""
     first = next((each for each in tolerations if isinstance(each, dict) and tolerates(each, taint)), None)
     if first is None:
         return 0.0

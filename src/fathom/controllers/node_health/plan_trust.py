@@ -1,10 +1,10 @@
-"""Nodes learn from failed starts: a gray failure is a node that answers, and on which nothing starts. Pure.
+"""Trust in nodes, lost by failed starts: quarantines a node that answers but on which nothing starts. Pure.
 
-A start that fails here counts against the node when the same workload runs elsewhere: else it is the
-workload's own fault. Nodes that have lost trust come last; at the full hundred the node is quarantined by a
-taint. What was lost comes back by half every ten minutes; the taint goes when half of it has come back, or
-when a person takes the annotation away. At most a tenth of the nodes is quarantined (and always one may be):
-when more seem to fail, it is rather something that they share.
+Such a node is a gray failure. A failed start counts against the node when the same workload runs elsewhere:
+else it is the workload's own fault. Nodes that have lost trust are chosen last; at a loss of a full hundred
+the node is quarantined by a taint. The loss halves every ten minutes; the taint is removed when half of it
+has come back, or when a person removes the annotation. At most a tenth of the nodes is quarantined (and
+always one may be): when more seem to fail, the cause is more likely something that they share.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ NEEDS: tuple[Need, ...] = (OWN_WRITES, NoOlderThan(FRESH_S, ("Node",)))
 
 PER_FAILURE = 34  # Three pods at once are enough.
 FORGIVEN = 50
-QUARANTINED_SHARE = 10  # One of so many nodes.
+QUARANTINED_SHARE = 10  # At most one of this many nodes.
 HALF_LIFE_S = 600.0
 STEP = 10  # Changes smaller than this are not written.
-# A crash that repeats is a start that fails; the first two may be bad luck.
+# A repeated crash is a failed start; the first two may be bad luck.
 CRASHES = 3
 
-# Of a container that waits: what its node, and not its spec, may be to blame for.
+# Waiting reasons of a container that its node, and not its spec, may have caused.
 BLAMED = frozenset({"StartError", "RunContainerError", "CreateContainerError"})
 
 
@@ -65,7 +65,8 @@ def workload(pod: Obj) -> str:
 
 
 def may_quarantine(node: Obj, nodes: Iterable[Obj], under_way: Collection[str] = ()) -> bool:
-    """Whether one more may be, of all these. `under_way`: names of those of whom it is not seen yet."""
+    """Whether one more of these nodes may be quarantined. `under_way`: names of nodes whose quarantine is not
+    visible yet."""
     listed = {str(metadata(one).get("name")): one for one in nodes}
     aside = {name for name, one in listed.items() if is_quarantined(one)}
     others = aside.union(under_way) - {metadata(node).get("name")}
@@ -82,8 +83,8 @@ def plan_trust(
     quarantining: bool = True,
     needs: tuple[Need, ...] = (),
 ) -> Plan:
-    """`runs_elsewhere`: whether a workload has a pod that is ready on another node. `quarantining`: whether
-    this node may be quarantined, if it comes to that, and `needs` what must be seen before."""
+    """`runs_elsewhere`: whether a workload has a ready pod on another node. `quarantining`: whether this node
+    may be quarantined, if it comes to that, and `needs` what must be seen before."""
     bad = [pod for pod in pods if failing(pod) and workload(pod) and runs_elsewhere(workload(pod))]
     before = lost_of(node)
     points = max(points_now(before, now_ns=now_ns), min(FULL, PER_FAILURE * len(bad)))
@@ -96,7 +97,7 @@ def plan_trust(
         why = f"trust lost {before.points} -> {points}: {names}"
         patch = _patched(node, LostTrust(points, now_ns, names), quarantined)
         return Plan(patches=(patch,), needs=(*NEEDS, *needs) if patch.destructive else (), why=why)
-    # Said in a pass of its own: a status is written to the node as it was read, which the patch has changed.
+    # In a pass of its own: a status is written to the revision that was read, and the patch changes that.
     statuses = write_status("Node", node, {"conditions": _said(node, quarantined, before.why, now)})
     return (
         Plan(statuses=statuses, why="quarantine" if quarantined else "no quarantine") if statuses else NOTHING
@@ -122,7 +123,7 @@ def _said(node: Obj, quarantined: bool, names: str, now: str) -> list[Obj]:
     if not quarantined and said is None:
         return conditions
     if quarantined and said is not None and said.get("status") == "True":
-        return conditions  # Whose starts failed first is what is looked for later.
+        return conditions  # Keep the message: the pods that failed first are what people look for later.
     status: Status = "True" if quarantined else "False"
     why = f"these do not start here, though they run elsewhere: {names}" if quarantined else ""
     reason = "StartsFail" if quarantined else "Forgiven"

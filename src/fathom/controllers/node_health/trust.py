@@ -1,4 +1,4 @@
-"""Keeps account of which nodes fail to start what others start; see `plan_trust`."""
+"""Tracks which nodes fail to start what other nodes start; see `plan_trust`."""
 
 from __future__ import annotations
 
@@ -35,7 +35,8 @@ class Trust:
     def __init__(self, kit: Kit) -> None:
         self._kit = kit
         self._floor = LeaderMinRevision(kit, NODE)
-        # Nodes that are being quarantined, as far as this may not be seen yet: others are not, meanwhile.
+        # Nodes whose quarantine may not be visible yet: no other node is quarantined beyond the limit
+        # meanwhile.
         self._under_way: set[str] = set()
 
     async def reconcile(self, key: Key) -> ReconcileResult:

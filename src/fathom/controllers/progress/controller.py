@@ -1,7 +1,7 @@
-"""Keep a WorkloadProgress for every workload: Deployments, Jobs, and ReplicaSets that are nobody's.
+"""Keep a WorkloadProgress for every workload: Deployments, Jobs, and ReplicaSets without a controller.
 
-What it says follows from pods, their ReplicaSets and the slices of their Services. At most one write a second
-for each workload: a rollout of a thousand pods is not a thousand commits.
+It is computed from pods, their ReplicaSets and the slices of their Services. At most one write a second for
+each workload: a rollout of a thousand pods is not a thousand commits.
 """
 
 from __future__ import annotations
@@ -55,11 +55,11 @@ from fathom.model.well_known import SERVICE_NAME_LABEL
 
 WORKLOAD_PROGRESS = own(workload_progress.DEFINITION)
 EVERY_S = 1.0  # No workload is written more often.
-NODES_S = 30.0  # How often the node of somebody who waits for it is looked at.
+NODES_S = 30.0  # How often the node of a pod that waits for it is looked at.
 
 
 def _above(pod: Obj, seen: Snapshot, kind: WatchedKind) -> Key | None:
-    """The workload of this kind that a pod belongs to, through its ReplicaSet or not."""
+    """The workload of this kind that a pod belongs to, directly or through its ReplicaSet."""
     key = owner_key(pod, kind)
     if key is not None or kind is not DEPLOYMENT:
         return key
@@ -82,7 +82,7 @@ def watches_of(kind: WatchedKind) -> tuple[Watch, ...]:
         return tuple(dict.fromkeys(keys))
 
     def of_progress(one: Obj, view: View) -> Iterable[Key]:
-        """Also one that nobody owns any more."""
+        """Also for a progress whose owner is gone."""
         about = lookup(one, "spec", "workload") or {}
         if about.get("kind") != kind.name:
             return ()
@@ -107,7 +107,7 @@ class _Progress:
     def __init__(self, kit: Kit) -> None:
         self._kit = kit
         self._behind = GenerationBehind()
-        self._wrote_ns: dict[Key, int] = {}  # When each was last written, of those within the last second.
+        self._wrote_ns: dict[Key, int] = {}  # When each was last written, if within the last second.
 
     async def reconcile(self, key: Key) -> ReconcileResult:
         view, now = self._kit.snapshot(), self._kit.now()
@@ -145,7 +145,8 @@ class _Progress:
 
 
 def _look_again_s(current: PodCounts, now: str) -> float | None:
-    """When the next deadline that is not over yet ends. Of a node that is heard again nobody tells."""
+    """When the next future deadline ends. No event announces that a node is heard again, so nodes are
+    polled."""
     ends = [at_s for one in current.stands for at_s in (one.deadline_s, one.until_s)]
     ends += [current.missing.deadline_s, current.deadline_s]
     ends += [] if current.going is None else [current.going.deadline_s]
@@ -158,12 +159,12 @@ def _look_again_s(current: PodCounts, now: str) -> float | None:
 def counted(
     view: Snapshot, workload: Obj, sets: Sequence[Obj], pods: Sequence[Obj], *, desired: int, now: str
 ) -> PodCounts:
-    """`sets`: the ReplicaSets that make these pods; none for a Job."""
+    """`sets`: the ReplicaSets that create these pods; none for a Job."""
     key = key_of(workload)
     serving = _serving(view, key.namespace, pods)
     going = why_going(workload)
     there = view.get("WorkloadProgress", Key(key.namespace, progress_name(str(workload["kind"]), key.name)))
-    # A Job's progress says for it that its pods are refused.
+    # For a Job, the refusal of its pods is a condition of its WorkloadProgress.
     said = (*sets, workload) if there is None or workload["kind"] != "Job" else (workload, there)
     active = [pod for pod in pods if is_active(pod)]
     loops = loops_of(active, kept=said_to_crash_since(there), now_s=seconds(now))
@@ -186,7 +187,7 @@ def _stand(view: Snapshot, pod: Obj, serving: set[str] | None, crashes: CrashLoo
 
 
 def _serves(pod: Obj, serving: set[str] | None) -> bool:
-    """Its Service has it, and the gateway, where there is one, has not failed to reach it."""
+    """Its Service lists it, and the gateway, if there is one, has not failed to reach it."""
     if serving is None:
         return True
     reached = find_condition(conditions_of(pod), SERVING_CONDITION) or {}
@@ -194,7 +195,7 @@ def _serves(pod: Obj, serving: set[str] | None) -> bool:
 
 
 def _serving(view: Snapshot, namespace: str, pods: Sequence[Obj]) -> set[str] | None:
-    """UIDs of pods that a Service sends traffic to; None where no Service has any of them."""
+    """UIDs of pods that a Service sends traffic to; None if no Service selects them."""
     services = [one for one in view.list("Service", namespace) if any(selects(one, pod) for pod in pods[:1])]
     if not services:
         return None
@@ -251,7 +252,7 @@ class JobProgress(_Progress):
 
 
 def _wanted_by(job: Obj) -> int:
-    """As many as should run now."""
+    """How many pods should run now."""
     over = any(is_true(job, type_) for type_ in (CRITERIA_MET, FAILURE_TARGET))
     if over or is_finished(job) or lookup(job, "spec", "suspend"):
         return 0

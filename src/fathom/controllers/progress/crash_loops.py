@@ -1,10 +1,10 @@
-"""Pods whose containers crash again and again: since when, and until when they count as such. Pure.
+"""Pods whose containers crash repeatedly: since when, and until when they count as crash-looping. Pure.
 
     runs ──ends──> waits ──restarts──> runs for a moment, and is ready ──ends──> waits, for longer …
 
-Whoever looks at it between two crashes sees a pod that is ready. It is no better for that, so a pod is taken
-to run well again only when it has run for as long as such pods are waited with. What is not in a pod's status
-is when the first crash was; the WorkloadProgress keeps that.
+Between two crashes the pod looks ready, but it is no better for that. So a pod counts as running well again
+only when it has run for as long as the back-off between its restarts lasts. A pod's status does not show when
+the first crash was; the WorkloadProgress keeps that.
 """
 
 from __future__ import annotations
@@ -19,19 +19,19 @@ from fathom.model.objects import Obj, lookup, metadata
 
 CRASH_LOOP = "CrashLoopBackOff"
 
-# After so many restarts it has to run for 20, 40, 80 … seconds, and no longer than kubelet asks for before it
-# forgets them: ten minutes.
+# After each further restart it has to run for 20, 40, 80 … seconds, and at most for the ten minutes after
+# which kubelet forgets the restarts.
 STABLE = Backoff(20.0, 600.0)
 
 
 class CrashLoop(msgspec.Struct, frozen=True):
     since_s: float
-    until_s: float | None  # When it counts as running well if it goes on; None: it does not run.
+    until_s: float | None  # When it counts as running well if it keeps running; None: it does not run.
     message: str = ""
 
 
 def crash_loop(pod: Obj, *, now_s: float) -> CrashLoop | None:
-    """None: nothing in it crashes, or it has run for long enough."""
+    """None: none of its containers crashes, or they have run for long enough."""
     found = [
         loop
         for field in ("initContainerStatuses", "containerStatuses")
@@ -56,18 +56,18 @@ def _of_container(pod: Obj, container: Obj, now_s: float) -> CrashLoop | None:
 
 
 def stable_s(restarts: int) -> float:
-    """How long a container has to run after so many restarts."""
+    """How long a container has to run after this many restarts."""
     return STABLE.whole_s(restarts) if restarts > 0 else 0.0
 
 
 def _was_short(ended: Obj) -> bool:
-    """One that ran for long and ended is no loop, however often that has happened."""
+    """A container that ran for long before it ended is not in a loop, however often that has happened."""
     return seconds(ended.get("finishedAt")) - seconds(ended.get("startedAt")) < STABLE.s_max
 
 
 def loops_of(pods: Sequence[Obj], *, kept: Iterable[str | None] = (), now_s: float) -> dict[str, CrashLoop]:
-    """By pod: those that crash, all since the first of them did. `kept`: since when that was said to be so;
-    it counts as long as a pod of then is among them."""
+    """Crash-looping pods by UID, all since the first of them began. `kept`: the recorded start of the loop;
+    it counts if one of these pods existed then."""
     loops = {
         str(metadata(pod)["uid"]): loop for pod in pods if (loop := crash_loop(pod, now_s=now_s)) is not None
     }

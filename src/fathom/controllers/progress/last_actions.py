@@ -1,4 +1,4 @@
-"""What was last done for a workload and what last went wrong, told from what its objects say. Pure."""
+"""What was last done for a workload and what last went wrong, read from its objects. Pure."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from fathom.model.well_known import DECISION_ANNOTATION
 
 
 def last_action(workload: Obj, sets: Sequence[Obj], pods: Sequence[Obj]) -> LastAction | None:
-    """The newest; of what happened within one second, what comes later in a pod's life."""
+    """The newest; of actions within one second, the later one in a pod's life."""
     in_order = (_made(sets, "deployments"), _made(pods, _maker(workload)), _bound(pods))
     found = [
         (seconds(one.time), number, one.action, one) for number, some in enumerate(in_order) for one in some
@@ -54,7 +54,7 @@ def _bound(pods: Iterable[Obj]) -> list[LastAction]:
 
 
 def last_error(workload: Obj, said: Sequence[Obj], pods: Sequence[Obj]) -> LastError | None:
-    """`said`: whoever may carry the server's refusal of a pod."""
+    """`said`: the objects that may carry the server's refusal of a pod."""
     found = [
         *_said((workload,), "Progressing", "False", "deployments"),
         *_said((workload,), "Failed", "True", "jobs"),
@@ -92,8 +92,8 @@ def _containers(pods: Iterable[Obj]) -> list[LastError]:
 
 
 def _container(pod: Obj, one: Obj) -> list[LastError]:
-    """One that cannot be started, or whose last run ended badly, also while it runs again: the code says more
-    than that it is waited with."""
+    """A container that cannot be started, or whose last run failed, also while it runs again: the exit code
+    says more than that it is in back-off."""
     waiting = lookup(one, "state", "waiting") or {}
     ended = lookup(one, "state", "terminated") or lookup(one, "lastState", "terminated") or {}
     held = waiting.get("reason") not in {None, "ContainerCreating", "PodInitializing"}
@@ -117,7 +117,7 @@ def _end(ended: Obj) -> str:
 
 
 def _probes(pods: Iterable[Obj]) -> list[LastError]:
-    """A container that runs and is not ready says nothing itself."""
+    """A container that runs and is not ready gives no reason itself."""
     found = []
     for pod in pods:
         said = find_condition(conditions_of(pod), "Starting") or {}

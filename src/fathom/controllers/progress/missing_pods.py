@@ -1,5 +1,7 @@
-"""Why pods of a workload are not made, and until when the whole of it has to arrive, told from what its
-objects say. Pure."""
+"""Why pods of a workload are not created, and by when the whole workload has to be there. Pure.
+
+Read from the workload's objects.
+"""
 
 from __future__ import annotations
 
@@ -18,21 +20,21 @@ from fathom.controllers.refusals import REPLICA_FAILURE, refused_at, with_refusa
 from fathom.model.conditions import conditions_of, find_condition, set_condition
 from fathom.model.objects import Obj, is_deleting, lookup, metadata
 
-# Whoever has these is waited for by the collector, not by a person.
+# Objects with these finalizers wait for the garbage collector, not for a person.
 OURS = (FOREGROUND, ORPHAN)
 
 
 class MissingPods(msgspec.Struct, frozen=True):
-    """What those wait for that are not there. Without a deadline it is meant to be so."""
+    """What the missing pods wait for. Without a deadline their absence is intended."""
 
     boundary: str
     message: str = ""
     deadline_s: float | None = None
-    reason: str = ""  # Where it says more than the boundary.
+    reason: str = ""  # If it says more than the boundary.
 
 
 def why_missing(workload: Obj, sets: Sequence[Obj], pods: Sequence[Obj], said: Sequence[Obj]) -> MissingPods:
-    """`said`: whoever may carry the server's refusal of a pod."""
+    """`said`: the objects that may carry the server's refusal of a pod."""
     refused = _refused(said)
     if refused is not None:
         return refused
@@ -54,7 +56,7 @@ def _refused(said: Sequence[Obj]) -> MissingPods | None:
 
 
 def plan_refused(progress: Obj, failure: Failure, *, now: str) -> Plan:
-    """Of a workload that cannot say so itself. It is taken back when as many are there as are wanted."""
+    """For a workload that has no such condition itself. It is removed when all wanted pods exist."""
     conditions = set_condition(
         conditions_of(progress),
         type=REPLICA_FAILURE,
@@ -81,7 +83,7 @@ def _of_job(job: Obj, pods: Sequence[Obj]) -> MissingPods:
 
 def _of_deployment(workload: Obj, sets: Sequence[Obj]) -> MissingPods:
     if int(lookup(workload, "status", "observedGeneration") or 0) < int(metadata(workload)["generation"]):
-        return MissingPods("admission", "not made yet")  # What it says is about what was asked for before.
+        return MissingPods("admission", "not made yet")  # Its status is about an older generation.
     progressing = find_condition(conditions_of(workload), "Progressing") or {}
     if lookup(workload, "spec", "paused") or progressing.get("reason") == PAUSED:
         return MissingPods("paused", str(progressing.get("message") or "") or "the rollout is paused")
@@ -95,7 +97,7 @@ def _of_deployment(workload: Obj, sets: Sequence[Obj]) -> MissingPods:
 
 
 def own_deadline_s(workload: Obj) -> float | None:
-    """Until when the workload itself wants to be further, by its spec."""
+    """The workload's own deadline, by its spec."""
     if workload.get("kind") == "Job":
         started, limit = (
             lookup(workload, "status", "startTime"),
@@ -112,7 +114,7 @@ def own_deadline_s(workload: Obj) -> float | None:
 
 
 def why_going(workload: Obj) -> MissingPods | None:
-    """What holds a workload that should be gone."""
+    """What holds a workload that is being deleted."""
     if not is_deleting(workload):
         return None
     since = str(metadata(workload)["deletionTimestamp"])

@@ -1,4 +1,4 @@
-"""How far a workload has come, as one object that others can read instead of guessing. Pure.
+"""How far a workload has come, as one object that clients can read instead of guessing. Pure.
 
 Autoscalers, rollouts and people read it: how many replicas have reached each stage, what the others wait for,
 what was last done, what last went wrong, and which boundary holds a stage beyond its deadline.
@@ -37,7 +37,7 @@ class PodCounts(msgspec.Struct, frozen=True):
 
     desired: int
     stands: Sequence[PodStage]
-    missing: MissingPods = MissingPods("admission")  # Why pods are not made.
+    missing: MissingPods = MissingPods("admission")  # Why pods are not created.
     going: MissingPods | None = None  # Why a workload that is being deleted is still there.
     deadline_s: float | None = None  # The workload's own.
     last_action: LastAction | None = None
@@ -69,8 +69,8 @@ def _lacking(counted: PodCounts) -> int:
 
 
 def _waits(counted: PodCounts) -> list[tuple[int, str, float | None]]:
-    """Stage, boundary and deadline of all that have not arrived. Who is not there is before the first stage;
-    but a rollout that stands waits for those who are."""
+    """Stage, boundary and deadline of all pods that have not arrived. A missing pod is before the first
+    stage; but a stalled rollout waits for the pods that exist."""
     found: list[tuple[int, str, float | None]] = [
         (one.stage, one.boundary, one.deadline_s) for one in counted.stands if one.deadline_s is not None
     ]
@@ -83,15 +83,15 @@ def _waits(counted: PodCounts) -> list[tuple[int, str, float | None]]:
 
 
 def _deadline_s(counted: PodCounts) -> float | None:
-    """The first of all those that have not arrived, or the workload's own where that is sooner."""
+    """The earliest deadline of the pods that have not arrived, or the workload's own if that is sooner."""
     waits = _waits(counted)
     deadlines = [*(deadline_s for *_, deadline_s in waits), counted.deadline_s if waits else None]
     return min((one for one in deadlines if one is not None), default=None)
 
 
 def _stuck(counted: PodCounts, now_s: float) -> str:
-    """The boundary of the earliest stage that holds somebody for too long: what comes after waits for it.
-    When the workload's own time is over, that is so for everybody."""
+    """The boundary of the earliest stage that holds a pod for too long: later stages wait for it. When the
+    workload's own deadline is over, every waiting pod counts as late."""
     over = counted.deadline_s is not None and counted.deadline_s <= now_s
     late = [
         (stage, boundary)
@@ -102,7 +102,8 @@ def _stuck(counted: PodCounts, now_s: float) -> str:
 
 
 def _pending(counted: PodCounts) -> tuple[PendingReason, ...]:
-    """What is being deleted says that first; nobody is counted for it, as nobody is wanted any more."""
+    """For a workload that is being deleted that comes first, with a count of 0, as no pod is wanted any
+    more."""
     found: Counter[str] = Counter()
     words: dict[str, str] = {}
     if lacking := _lacking(counted):
@@ -122,13 +123,13 @@ def _pending(counted: PodCounts) -> tuple[PendingReason, ...]:
 
 
 def _crashes_since(counted: PodCounts) -> str:
-    """Kept here, as nothing in a pod's status says when the first of many crashes was."""
+    """Kept here, as nothing in a pod's status shows when the first of many crashes was."""
     since_s = [one.since_s for one in counted.stands if one.boundary == CRASH]
     return timestamp(round(min(since_s) * 1e9)) if since_s else ""
 
 
 def said_to_crash_since(progress: Obj | None) -> tuple[str | None, ...]:
-    """What `_crashes_since` has kept, of the current generation and the one before."""
+    """The start recorded by `_crashes_since`, for the current generation and the previous one."""
     return tuple(
         one.get("since")
         for which in ("current", "previous")
@@ -153,18 +154,18 @@ def plan_progress(
     now: str,
     behind: bool = False,
 ) -> Plan:
-    """`before`: what is left of earlier generations, where they can be told apart. `behind`: its own
-    controller has not observed its newest generation for long."""
+    """`before`: the pods left of earlier generations, if they can be told apart. `behind`: its own controller
+    has not observed its newest generation for long."""
     if there is None and is_deleting(workload):
         return NOTHING
     if there is None:
         return Plan(creates=(Create("WorkloadProgress", _made(workload)),), why="first")
     if not is_controlled_by(there, workload):
-        return forget(there)  # Of one before it with the same name, or let go with its pods: it is made anew.
+        return forget(there)  # Of an earlier workload of this name, or without its owner: it is created anew.
     generation = int(metadata(workload).get("generation") or 0)
     if generation < int(lookup(there, "status", "observedGeneration") or 0):
-        # 1. The old leader counts a generation, and dies. 2. The next one has not heard of that generation.
-        # 3. Conditions about a newer generation stay as they are, so its counts would be beside them.
+        # 1. The old leader counts a generation, and dies. 2. The next one has not seen that generation yet.
+        # 3. Conditions about a newer generation stay as they are, so its counts would contradict them.
         return NOTHING
     shown = progress_of(current, generation=generation, now=now)
     status: Obj = {
@@ -184,7 +185,7 @@ def plan_progress(
 
 
 def forget(there: Obj | None) -> Plan:
-    """Nobody counts this workload any more. What has an owner would go with it, but a workload that is
+    """The workload is no longer counted. A progress with an owner is deleted with it, but a workload that is
     deleted without its pods leaves this behind too."""
     if there is None or is_deleting(there):
         return NOTHING
@@ -210,7 +211,7 @@ def _made(workload: Obj) -> Obj:
 
 
 def _plain(shown: Progress) -> Obj:
-    """Every field, so that a merge patch takes back what is no longer so."""
+    """Every field, so that a merge patch removes outdated values."""
     found: Obj = {
         field: getattr(shown, name)
         for field, name in (
@@ -226,14 +227,14 @@ def _plain(shown: Progress) -> Obj:
 
 
 def _or_none(struct: msgspec.Struct | None) -> Obj | None:
-    """Every field here too: what an action before had, this one may not have."""
+    """Every field here too: this action may lack fields that the previous one had."""
     if struct is None:
         return None
     return {one.encode_name: getattr(struct, one.name) or None for one in msgspec.structs.fields(struct)}
 
 
 def _same(known: object, value: object) -> bool:
-    """Whether writing it would change anything; a list that is empty may be absent."""
+    """Whether writing it would change nothing; an empty list may be absent."""
     if isinstance(value, dict):
         shown = known if isinstance(known, dict) else {}
         return all(_same(shown.get(name), inner) for name, inner in value.items())
@@ -241,8 +242,8 @@ def _same(known: object, value: object) -> bool:
 
 
 def _previous(there: Obj, before: PodCounts | None, generation: int, now: str) -> Obj | None:
-    """What the generation before was, as it is now where its pods can be told from the current ones', else as
-    it was last seen."""
+    """The previous generation, as it is now if its pods can be told from the current ones, else as it was
+    last seen."""
     known = lookup(there, "status", "current") or {}
     earlier: Obj | None = lookup(there, "status", "previous")
     if known and int(known.get("generation") or 0) < generation:
@@ -264,7 +265,7 @@ Said = tuple[str, Status, str, str]  # Type, status, reason and message of a con
 
 
 def _conditions(there: Obj, shown: Progress, generation: int, now: str, current: PodCounts) -> list[Obj]:
-    """The names that people know them by; each with the generation it is about."""
+    """Under well-known names; each with the generation it is about."""
     found = conditions_of(there)
     if not _lacking(current):
         found = without_refusal(found)
@@ -282,7 +283,7 @@ def _conditions(there: Obj, shown: Progress, generation: int, now: str, current:
 
 
 def _said(shown: Progress, current: PodCounts) -> tuple[Said, ...]:
-    """Each says True, and each reason that claims something, only of what is so."""
+    """A condition is True, and a reason claims something, only if it holds."""
     waits = ", ".join(one.reason for one in shown.pending_reasons)
     stuck: Said = ("Stuck", "False", "WithinDeadlines", "")
     if shown.stuck_at:
@@ -297,15 +298,15 @@ def _said(shown: Progress, current: PodCounts) -> tuple[Said, ...]:
 
 
 def _reached(type_: str, all_: str, count: int, desired: int, *, going: bool) -> Said:
-    if going:  # Nobody is wanted any more: that all of nobody are ready would be read as that it serves.
+    if going:  # No pod is wanted any more: "all ready" would be read as that it serves.
         return type_, "False", "Deleting", "it is being deleted"
     whole = count >= desired
     return type_, "True" if whole else "False", all_ if whole else "Waiting", f"{count} of {desired}"
 
 
 def _retrying(shown: Progress, current: PodCounts, waits: str) -> Said:
-    """Whether a scheduler looks for places. Where it does not, all have one, or it was not given all of them:
-    nobody has made them, or something holds them back."""
+    """Whether a scheduler looks for nodes. If not, all pods have one, or some did not reach it: they are not
+    created, or something holds them back."""
     if shown.queued > shown.bound:
         return "SchedulingRetrying", "True", "Unplaced", waits
     if _lacking(current):

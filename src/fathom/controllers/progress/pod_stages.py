@@ -3,7 +3,7 @@
     admitted → queued → scheduled → bound → starting → ready → serving
 
 Each stage but the last has a deadline: a pod that has been in it for longer is stuck, and the boundary says
-whose turn it is. Boundaries and reasons are those of `model/reasons.py`.
+which component has to act. Boundaries and reasons are those of `model/reasons.py`.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from fathom.model.reasons import CRASH, SCHEDULER, boundary_of, container_bounda
 STAGES = ("admitted", "queued", "scheduled", "bound", "starting", "ready", "serving")
 ADMITTED, QUEUED, SCHEDULED, BOUND, STARTING, READY, SERVING = range(len(STAGES))
 
-MESSAGE_LENGTH_MAX = 500  # Of what is told of others' words.
+MESSAGE_LENGTH_MAX = 500  # Of quoted messages.
 
 # How long a pod may stay in a stage. Longer than it takes when all is well, shorter than a rollout's own
-# deadline of ten minutes, so that what holds a rollout is said before it is given up.
+# deadline of ten minutes, so that the cause is shown before the rollout is given up.
 DEADLINES_S = {
     "missing": 30.0,
-    "admitted": 300.0,  # Gates are opened by others.
+    "admitted": 300.0,  # Other components remove scheduling gates.
     "queued": 60.0,
     "scheduled": 30.0,
     "bound": 60.0,
@@ -38,7 +38,7 @@ DEADLINES_S = {
 
 # What the gateway says of a pod that a Service has.
 DEFAULT_SCHEDULER = "default-scheduler"
-UNSCHEDULABLE = "Unschedulable"  # What schedulers said before they gave reasons.
+UNSCHEDULABLE = "Unschedulable"  # The reason that schedulers gave before they had specific ones.
 
 START_UP = ("image", "config", "crash", "probe", "start")
 
@@ -51,19 +51,19 @@ class PodStage(msgspec.Struct, frozen=True):
     boundary: str = ""
     reason: str = ""  # As pending reasons read: 'quota/risk-zone-c', 'topology', 'image'.
     message: str = ""
-    until_s: float | None = None  # Of one that has crashed and runs: when it counts as running well.
+    until_s: float | None = None  # For a pod that has crashed and runs: when it counts as running well.
 
     @property
     def deadline_s(self) -> float | None:
-        """When it counts as stuck; None for one that has arrived. One that crashes again and again has not,
-        even while it is ready."""
+        """When it counts as stuck; None for a pod that has arrived. A crash-looping pod has not, even while
+        it is ready."""
         if self.boundary == CRASH:
             return self.since_s + DEADLINES_S["starting"]
         return None if self.stage == SERVING else self.since_s + DEADLINES_S[STAGES[self.stage]]
 
 
 def stand_of(pod: Obj, *, serves: bool, heard: bool = True, crashes: CrashLoop | None = None) -> PodStage:
-    """`serves`: it takes traffic, or there is no Service that would send it any. `heard`: its node is."""
+    """`serves`: it gets traffic, or no Service would send it any. `heard`: whether its node is."""
     found = _stand_of(pod, serves=serves, heard=heard)
     if crashes is None or not heard or found.stage < STARTING:
         return found
@@ -106,19 +106,20 @@ def _waiting(pod: Obj) -> PodStage:
     if condition is None or condition.get("status") != "False":
         return _unseen(pod)
     reason = held_by(pod)
-    # The same verdict in other words is no progress: it waits since it was made.
+    # The same verdict in other words is no progress: it waits since it was created.
     return PodStage(QUEUED, created_s(pod), boundary_of(reason), reason, str(condition.get("message") or ""))
 
 
 def held_by(pod: Obj) -> str:
-    """The reason that our scheduler gives. Others give a sentence only: then the scheduler knows."""
+    """The reason that our scheduler gives. Other schedulers give only a message: then the reason is the
+    scheduler."""
     retrying = find_condition(conditions_of(pod), SCHEDULING_RETRYING) or {}
     reason = str(retrying.get("reason") or "")
     return SCHEDULER if reason in {"", UNSCHEDULABLE} else reason
 
 
 def _unseen(pod: Obj) -> PodStage:
-    """Whoever is to place it has not said anything."""
+    """Its scheduler has not reported anything."""
     name = str(lookup(pod, "spec", "schedulerName") or DEFAULT_SCHEDULER)
     if name == DEFAULT_SCHEDULER:
         return PodStage(QUEUED, created_s(pod), "scheduler", "scheduler", "no scheduler has looked at it yet")
@@ -127,7 +128,7 @@ def _unseen(pod: Obj) -> PodStage:
 
 
 def _is_taken(pod: Obj) -> bool:
-    """The agent has begun with it."""
+    """Whether the agent has begun to start it."""
     if phase_of(pod) != "Pending" or lookup(pod, "status", "startTime"):
         return True
     return find_condition(conditions_of(pod), "Starting") is not None
@@ -141,14 +142,14 @@ def _starting(pod: Obj) -> PodStage:
 
 
 def _unready_since(pod: Obj) -> float:
-    """One that was ready has time to be so again."""
+    """A pod that was ready gets the full time to become ready again."""
     ready = find_condition(conditions_of(pod), "Ready") or {}
     started_s = seconds(lookup(pod, "status", "startTime")) or _since(pod, "Starting")
     return max(started_s, seconds(ready.get("lastTransitionTime")))
 
 
 def _trouble(pod: Obj) -> tuple[str, str]:
-    """What its containers say, else what its agent does."""
+    """The reason and message of its containers, else of its agent."""
     for field in ("initContainerStatuses", "containerStatuses"):
         for one in lookup(pod, "status", field) or ():
             waiting = lookup(one, "state", "waiting") or {}

@@ -1,3 +1,1 @@
-"""Repair: finds by ownership what others left behind. `plan` says what is removed, `plan_proposals` what
-people are asked to decide.
-"""
+"""Repair: finds leftovers by ownership. `plan` says what is removed, `plan_proposals` what people decide."""

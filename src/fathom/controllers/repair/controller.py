@@ -1,7 +1,7 @@
-"""Repair: finds what others left behind, by ownership, and never by having seen it happen.
+"""Repair: finds leftovers of other components by ownership, never by having seen how they arose.
 
-Caches find candidates; before anything is removed, the server itself is asked for what its life depends on
-(the pod of a reservation, the node of a pod), and the removal names the revision that was looked at.
+Caches find candidates; before anything is removed, the server itself is asked for the objects that it depends
+on (the pod of a reservation, the node of a pod), and the removal names the revision that was looked at.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ RESERVATION = own(reservation.DEFINITION)
 PROGRESS = own(workload_progress.DEFINITION)
 PROPOSAL = own(repair_proposal.DEFINITION)
 
-# Nothing tells us of a pod that has gone which we never saw: everything is looked at again this often.
+# A pod that went before we ever saw it causes no event: everything is looked at again this often.
 SCAN_S = 15.0
 GOING = "it is going"
 
@@ -76,7 +76,7 @@ def by_pod(reservation: Obj) -> tuple[str, ...]:
 
 
 class RepairReservations:
-    """Gives back capacity that nobody holds any more."""
+    """Releases capacity that is reserved for pods that no longer need it."""
 
     name = "repair-reservations"
     watches: ClassVar[tuple[Watch, ...]] = (
@@ -103,12 +103,12 @@ class RepairReservations:
 
 
 def _stranded(node: Obj, view: View) -> tuple[Key, ...]:
-    """Of a node that changed or went: its pods."""
+    """The pods of a node that changed or was deleted."""
     return tuple(key_of(pod) for pod in view().by_index("Pod", "node", key_of(node).name))
 
 
 class RepairPods:
-    """Pods bound to nodes that are not there, and pods that do not go."""
+    """Pods bound to nodes that do not exist, and pods whose deletion does not finish."""
 
     name = "repair-pods"
     watches: ClassVar[tuple[Watch, ...]] = (
@@ -148,7 +148,7 @@ class RepairPods:
 
 
 class _Finalizers:
-    """Objects of one kind that do not go because a finalizer holds them."""
+    """Objects of one kind whose deletion a finalizer holds."""
 
     kind: ClassVar[WatchedKind]
 
@@ -184,7 +184,7 @@ SUBJECTS = {kind.name: kind for kind in (POD, DEPLOYMENT, REPLICA_SET, JOB, RESE
 
 
 class RepairProposalsController:
-    """Carries out what a person has approved, after looking once more."""
+    """Carries out what a person has approved, after checking once more."""
 
     name = "repair-proposals"
     watches: ClassVar[tuple[Watch, ...]] = (Primary(PROPOSAL, conditions=False),)
@@ -215,7 +215,7 @@ class RepairProposalsController:
         return plan_proposal(proposed, subject, node, now_ns=self._kit.now_ns(), now=self._kit.now())
 
     async def _is_still_approved(self, key: Key, subject: Obj, node: Obj | None) -> bool:
-        """As the server has it: our view may be older than a decision that takes this one back."""
+        """By the server's state: our view may be older than a decision that withdraws the approval."""
         proposed = await self._kit.api.get(PROPOSAL.resource, *key)
         return proposed is not None and self._plan(proposed, subject, node).why == APPROVED
 
@@ -226,7 +226,7 @@ class RepairProposalsController:
         return found if found is not None and uid_of(found) == wanted else None
 
     async def _node(self, subject: Obj | None) -> Obj | None:
-        """Where a pod runs, as the server shows it now."""
+        """The node of a pod, as the server shows it now."""
         where = str(lookup(subject, "spec", "nodeName") or "")
         return await self._kit.api.get(NODE.resource, "", where) if where else None
 
@@ -257,7 +257,7 @@ def by_subject(proposed: Obj) -> tuple[str, ...]:
 
 
 def _owners(named: set[str], view: View) -> tuple[Key, ...]:
-    """The progresses of the workloads with these UIDs, or of those above them."""
+    """The WorkloadProgresses of the workloads with these UIDs, or of their owners."""
     seen = view()
     above = {uid for one in seen.list("ReplicaSet") if uid_of(one) in named for uid in by_owner(one)}
     found = [
@@ -280,7 +280,7 @@ def _workload_of(progress: Obj) -> tuple[str, ...]:
 
 
 class RepairCompletion:
-    """Says of each workload whether anything of it is left to repair."""
+    """Writes for each workload whether anything of it is left to repair."""
 
     name = "repair-completion"
     watches: ClassVar[tuple[Watch, ...]] = (

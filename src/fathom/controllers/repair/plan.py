@@ -1,18 +1,18 @@
 """What is left behind, and what is done about it. Pure.
 
     clear                                                   repaired
-      a reservation whose time is over, or whose pod is gone  released, then removed
-      or has a place without it
+      a reservation that has expired, or whose pod is gone    released, then removed
+      or has a node without it
       two reservations for one intent                         the younger is released
-      a pod bound to a node that is not there, or that is     said to have failed, and removed at once:
-      going and never had one, or is on one that people       nobody is left to end it
-      said is out of service
+      a pod bound to a node that does not exist, or that is   set to Failed, and removed at once:
+      terminating and never had one, or is on one that        no agent is left to end it
+      people declared out of service
     ambiguous                                               proposed, and done when a person approves
-      a pod that is going, on a node that cannot be heard     it may still run there
-      an object that is going, held by a foreign finalizer    somebody may still have to clean up
+      a terminating pod on a node that cannot be heard        it may still run there
+      a terminating object held by a foreign finalizer        its controller may still have to clean up
 
-Nothing here races a bind under way: what is released or removed is named with the revision it was read at,
-and a bind expects its reservation at the revision it has seen. Of the two, the store lets one pass.
+Nothing here races a bind under way: a release or removal names the revision that was read, and a bind expects
+its reservation at the revision it has seen. Of the two, the store lets one pass.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ from fathom.model.objects import Obj, is_deleting, key_of, lookup, metadata, uid
 from fathom.model.pod_phase import is_terminal
 from fathom.model.times import SECOND_NS, moment_ns
 
-# A void reservation is kept for a while, for people who look what happened.
+# A void reservation is kept for a while, for people who look into what happened.
 VOID_KEPT_S = 60.0
-# Longer than it takes to hear of a node that has just been made.
+# Longer than a new node takes to appear in our view.
 VANISHED_S = 40.0
 
 # Condition of a WorkloadProgress.
@@ -45,7 +45,7 @@ POD_NAME, POD_UID = HOLDER, HOLDER_UID
 def plan_reservation(
     reservation: Obj, pod: Obj | None, twins: Sequence[Obj], *, now_ns: int, now: str
 ) -> Plan:
-    """`pod`: who has the holder's name now, as the server says; None where there is nobody."""
+    """`pod`: the pod with the holder's name now, as the server has it; None if there is none."""
     held = read(Reservation, reservation)
     if is_deleting(reservation):
         return NOTHING
@@ -68,14 +68,15 @@ def _expired(held: Reservation, now_ns: int) -> bool:
 
 
 def _is_orphaned(reservation: Obj, pod: Obj | None) -> bool:
-    """One that names no pod belongs to its owner, with which the collector takes it."""
+    """A reservation that names no pod belongs to its owner; the garbage collector deletes it with that."""
     wanted = lookup(reservation, "metadata", "annotations", POD_UID)
     return bool(wanted) and (pod is None or uid_of(pod) != wanted or is_terminal(pod))
 
 
 def _has_a_place(reservation: Obj, pod: Obj | None) -> bool:
-    """A binding that names its reservation makes it Bound in the same commit: one that still holds was not
-    named. (If our view of it is older than that binding, what we write names a revision that is past.)"""
+    """A binding that names its reservation makes it Bound in the same commit: a reservation that still holds
+    was not named. (If our view of it is older than that binding, our write names an outdated revision and
+    fails.)"""
     named = lookup(reservation, "metadata", "annotations", POD_UID)
     return bool(named) and pod is not None and bool(lookup(pod, "spec", "nodeName"))
 
@@ -124,7 +125,7 @@ def _removed(reservation: Obj, now_ns: int) -> Plan:
 
 
 def plan_pod(pod: Obj, node: Obj | None, *, node_is_gone: bool, now_ns: int, now: str) -> Plan:
-    """`node_is_gone`: the server says so itself. Of a pod that is going nowhere."""
+    """For a pod that makes no headway. `node_is_gone`: the server itself says so."""
     where = str(lookup(pod, "spec", "nodeName") or "")
     said = _only_held(pod) and is_terminal(pod)  # All that can be done about it is done.
     if where and node_is_gone and not said:
@@ -144,12 +145,12 @@ def plan_pod(pod: Obj, node: Obj | None, *, node_is_gone: bool, now_ns: int, now
 
 
 def _only_held(pod: Obj) -> bool:
-    """Nobody has to end it any more: finalizers are what keeps it."""
+    """No agent has to end it any more: only finalizers keep it."""
     return is_deleting(pod) and metadata(pod).get("deletionGracePeriodSeconds") == 0
 
 
 def _ended(pod: Obj, why: str, **said: Sequence[Obj]) -> Plan:
-    """Nobody but us will say that it has ended: a Job may wait to hear it."""
+    """No other component will report that it has ended: a Job may wait for that."""
     status = {"status": {"phase": "Failed", **said}}
     patch = Patch(target("Pod", pod), status, subresource="status", destructive=True)
     return Plan(
@@ -172,23 +173,23 @@ def _disrupted(pod: Obj, now: str) -> list[Obj]:
 
 
 def waits_for_node_s(pod: Obj, *, now_ns: int) -> float:
-    """How long a pod whose node is not in our view is left alone: we may not have heard of the node yet."""
+    """How long a pod whose node is not in our view is left alone: we may not have seen the node yet."""
     since_ns = moment_ns(str(lookup(pod, "status", "startTime") or _made(pod))) or 0
     return max(0.0, VANISHED_S - (now_ns - since_ns) / SECOND_NS)
 
 
 def _is_out_of_service(node: Obj) -> bool:
-    """By Kubernetes' taint, with which people say that the machine is off; one that is ready is not."""
+    """By Kubernetes' taint, with which people declare that the machine is off; a ready node is not off."""
     taints = lookup(node, "spec", "taints") or ()
     return not is_true(node, "Ready") and any(each.get("key") == OUT_OF_SERVICE for each in taints)
 
 
-# What is said of a workload.
+# The condition of a workload.
 
 
 def plan_complete(progress: Obj, loose: Sequence[str], *, now: str) -> Plan:
-    """`loose`: what was left behind of the workload, in words. Said for the generation that the progress is
-    about: who rolls back waits for that one."""
+    """`loose`: what was left behind of the workload, as messages. Written for the generation that the
+    progress is about: a rollback waits for that one."""
     generation = int(lookup(progress, "status", "observedGeneration") or 0)
     if not generation:
         return NOTHING
@@ -207,7 +208,8 @@ def plan_complete(progress: Obj, loose: Sequence[str], *, now: str) -> Plan:
 def loose_ends(
     reservations: Sequence[Obj], pods: Sequence[Obj], proposals: Sequence[Obj], *, now_ns: int
 ) -> list[str]:
-    """Of one workload: reservations that hold capacity for nobody, and proposals that wait for a person."""
+    """Of one workload: reservations that hold capacity without a pod, and proposals that wait for a
+    person."""
     alive = {uid_of(pod) for pod in pods}
     found = []
     for reservation in reservations:

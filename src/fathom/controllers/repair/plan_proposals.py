@@ -1,7 +1,7 @@
-"""Proposals: what repair would do about what is ambiguous, why, and what came of it. Pure.
+"""Proposals: what repair would do about ambiguous leftovers, why, and the outcome. Pure.
 
 A person decides. A proposal ends with its subject, and is removed an hour later; a refusal is kept as long as
-its subject is there.
+its subject exists.
 """
 
 from __future__ import annotations
@@ -20,28 +20,28 @@ from fathom.model.objects import Key, Obj, is_deleting, key_of, lookup, metadata
 from fathom.model.times import SECOND_NS, moment_ns
 from fathom.model.well_known import JOB_TRACKING_FINALIZER
 
-# Far beyond any time of grace: who is still there is held by something.
+# Far beyond any grace period: an object that is still there is held by something.
 STUCK_S = 600.0
 
-# Finalizers whose owners are here and alive: they need no proposal.
+# Finalizers that running controllers of ours remove: they need no proposal.
 KNOWN = ("kubernetes", FOREGROUND, ORPHAN, JOB_TRACKING_FINALIZER)
-FINALIZER = "finalizer"  # Source of the evidence that names one.
-# What may be wrong with an object, in a word, and what would be done about it.
+FINALIZER = "finalizer"  # Source of the evidence that names a finalizer.
+# The possible problems, and the action proposed for each.
 STRANDED, HELD = "TerminatingOnSilentNode", "HeldByFinalizers"
 ACTIONS = {STRANDED: "Delete", HELD: "RemoveFinalizer"}
-APPROVED = "approved"  # Why a plan has what is proposed carried out.
-# The condition of a proposal about which nothing is done any more, and how long it stays.
+APPROVED = "approved"  # Why a plan carries out a proposal.
+# The condition of a finished proposal, and how long it stays.
 IS_OVER = "Over"
 OVER_KEPT_S = 3600.0
 
 
 def overdue(obj: Obj, *, now_ns: int) -> bool:
-    """Going for much longer than it was given."""
+    """Terminating for much longer than its grace period."""
     return is_deleting(obj) and overdue_in_s(obj, now_ns=now_ns) is None
 
 
 def overdue_in_s(obj: Obj, *, now_ns: int) -> float | None:
-    """When somebody has to look again; None for what is not going, or was to be gone long ago."""
+    """When to look again; None for an object that is not terminating, or is overdue already."""
     deadline_ns = moment_ns(metadata(obj).get("deletionTimestamp"))
     if deadline_ns is None or now_ns - deadline_ns > STUCK_S * SECOND_NS:
         return None
@@ -56,7 +56,7 @@ def foreign_finalizers(obj: Obj) -> list[str]:
 
 
 def plan_finalizers(kind: str, obj: Obj, *, now_ns: int) -> Plan:
-    """A finalizer is a promise of whoever put it there; breaking it is a person's decision."""
+    """A finalizer is a promise of its owner to clean up; breaking it is a person's decision."""
     foreign = foreign_finalizers(obj)
     if not foreign or not overdue(obj, now_ns=now_ns):
         return NOTHING
@@ -66,8 +66,8 @@ def plan_finalizers(kind: str, obj: Obj, *, now_ns: int) -> Plan:
 
 
 def without_named(subject: Obj, proposed: Obj) -> list[str] | None:
-    """The finalizers that are left of a subject when those that were proposed are removed; None where none of
-    them is there any more. Others hold it for reasons that nobody was asked about."""
+    """The subject's finalizers without those of the proposal; None if none of those is there any more. Others
+    stay: no person was asked about them."""
     named = {
         each.get("message")
         for each in lookup(proposed, "spec", "evidence") or ()
@@ -82,13 +82,13 @@ def without_named(subject: Obj, proposed: Obj) -> list[str] | None:
 
 
 def proposal_name(kind: str, uid: str, action: str, held_by: Sequence[str] = ()) -> str:
-    """One per subject and action: a repeated pass meets its own."""
+    """One per subject and action: a repeated pass finds its own proposal."""
     identity = "/".join((kind, uid, action, *held_by))
     return f"{kind.lower()}-{action.lower()}-{zlib.crc32(identity.encode()):08x}"
 
 
 def proposal(obj: Obj, kind: str, problem: str, why: str) -> Obj:
-    """`problem` is a word; what was seen is the evidence."""
+    """`problem` is one word; the evidence says what was seen."""
     key, meta, action = key_of(obj), metadata(obj), ACTIONS[problem]
     held_by = foreign_finalizers(obj) if problem == HELD else []
     revision = int(meta.get("resourceVersion") or 0)
@@ -118,8 +118,8 @@ def proposal(obj: Obj, kind: str, problem: str, why: str) -> Obj:
 def plan_proposal(
     proposed: Obj, subject: Obj | None, node: Obj | None = None, *, now_ns: int, now: str
 ) -> Plan:
-    """What is to be done about a proposal, given its subject, and the node of a pod, as the server shows them
-    now. A refusal is kept as long as its subject is there: without it the same would be proposed again."""
+    """What to do about a proposal, given its subject, and the node of a pod, as the server shows them now. A
+    refusal is kept as long as its subject exists: without it the same would be proposed again."""
     spec, status = proposed.get("spec") or {}, proposed.get("status") or {}
     if status.get("phase") in OVER:
         return _forgotten(proposed, now)
@@ -144,8 +144,8 @@ def _over(proposed: Obj, phase: str, why: str, now: str) -> Plan:
 
 
 def disbelieved(proposed: Obj) -> str | None:
-    """Why nothing is done about a proposal, whoever approves it; None: repair made it itself, about what it
-    may be about. The server takes no other; one may have been stored before it did."""
+    """Why nothing is done about a proposal even if it is approved; None: repair made it itself, about a
+    permitted subject. The server accepts no other; one may have been stored before it checked."""
     if lookup(proposed, "status", "maker") != REPAIR:
         return "it was not made by repair"
     if subject_fault(proposed) is not None:
@@ -158,8 +158,7 @@ def disbelieved(proposed: Obj) -> str | None:
 
 
 def outdated(proposed: Obj, subject: Obj, node: Obj | None, *, now_ns: int) -> str | None:
-    """Why what was found is not so any more; None: it is. `node` is where a pod runs, None where that is
-    gone."""
+    """Why the problem no longer exists; None: it does. `node` is the pod's node, None if that is gone."""
     if not overdue(subject, now_ns=now_ns):
         return "its subject is not overdue any more"
     if lookup(proposed, "spec", "problem") == STRANDED and node is not None and not is_unheard(node):
@@ -175,7 +174,7 @@ def is_unheard(node: Obj) -> bool:
 
 
 def _how(proposed: Obj) -> str:
-    """What a person types."""
+    """The commands for a person."""
     key = key_of(proposed)
     what = f"{key.name} -n {key.namespace}"
     return f"to approve: fathom repair approve {what}; to refuse: fathom repair refuse {what}"
@@ -197,7 +196,7 @@ def _phase(proposed: Obj, phase: str, why: str, now: str) -> tuple[WriteStatus, 
 
 
 def _forgotten(proposed: Obj, now: str) -> Plan:
-    """What came of it can be looked at for a while."""
+    """Its outcome stays visible for a while."""
     said = find_condition(conditions_of(proposed), IS_OVER) or {}
     since = said.get("lastTransitionTime") or metadata(proposed).get("creationTimestamp")
     age_ns = (moment_ns(now) or 0) - (moment_ns(str(since)) or 0)

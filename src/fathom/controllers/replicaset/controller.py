@@ -25,7 +25,7 @@ from fathom.controllers.workload_events import of_replica_set
 from fathom.model.conditions import NUMBERS_EVERY_S
 from fathom.model.objects import Key, Obj, key_of, uid_of
 
-# Reasons of a failure that are no refusal: another pass will do.
+# Failure reasons that are no refusal: another pass will do.
 RACES = frozenset({"Conflict", "OutcomeUnknown", "NameTaken"})
 
 
@@ -40,7 +40,7 @@ class ReplicaSets:
     def __init__(self, kit: Kit) -> None:
         self._kit = kit
         self._floor = LeaderMinRevision(kit, REPLICA_SET, POD)
-        self._failed_ns: dict[Key, int] = {}  # When each last said that pods could not be made or taken.
+        self._failed_ns: dict[Key, int] = {}  # When each last reported a failed create or delete.
 
     async def reconcile(self, key: Key) -> ReconcileResult:
         if not await may_adopt(self._kit, REPLICA_SET, "Pod", key):

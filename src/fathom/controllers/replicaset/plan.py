@@ -1,12 +1,12 @@
 """How many pods a ReplicaSet should have, and which. Pure.
 
-Pods fill slots: the lowest that is free, where one that is going still occupies its own, and so does whoever
-else has the name. A pod's name is f(ReplicaSet, slot), so a create that is repeated collides:
+Pods fill slots: the lowest free one, where a terminating pod still occupies its own, and so does any other
+pod that has the name. A pod's name is f(ReplicaSet, slot), so a repeated create collides:
 
-    1. Slot 0 is going, so slot 2 is filled. 2. Slot 0 is gone; our view shows that, but not yet the new pod.
-    3. Slot 0 is free: a third pod for two wanted.
+    1. Slot 0 is terminating, so slot 2 is filled. 2. Slot 0 is gone; our view shows that, but not yet the
+    new pod. 3. Slot 0 is free: a third pod for two wanted.
 
-What keeps 3 from happening is that a view is always a state that was, and our own writes are waited for.
+What prevents 3: a view is always a state that existed, and a decision waits until our own writes are visible.
 """
 
 from __future__ import annotations
@@ -52,23 +52,23 @@ from fathom.model.conditions import (
 from fathom.model.freshness import FRESH_S
 from fathom.model.objects import Obj, is_deleting, labels_of, lookup, metadata
 
-BURST_PODS_MAX = 500  # As many pods at most in one pass; kube-controller-manager's number.
-# Ended pods that are kept, so that somebody can look what they died of.
+BURST_PODS_MAX = 500  # The most pods in one pass; kube-controller-manager's number.
+# Ended pods that are kept, so that people can see why they ended.
 ENDED_KEPT = 3
-# Nodes refuse pods at once (`OutOfcpu`). After so many refusals the next pods wait: whatever binds them to a
-# node on which they do not fit would do the same again.
+# Nodes refuse pods at once (`OutOfcpu`). After this many refusals the next pods wait: whatever binds them to
+# a node on which they do not fit would do the same again.
 REJECTED_MAX, RETRY_REJECTED_S = ENDED_KEPT, 10.0
 # What looks like a surplus in an old view may be gone.
 NEEDS: tuple[Need, ...] = (OWN_WRITES, NoOlderThan(FRESH_S, ("ReplicaSet", "Pod")))
 
 
 class ReplicaSetFacts(msgspec.Struct, frozen=True):
-    """What a decision about one ReplicaSet looks at."""
+    """The inputs of a decision about one ReplicaSet."""
 
     claims: OwnerClaims
     related: Sequence[Obj] = ()  # Pods of all ReplicaSets of the same workload.
-    occupied: Callable[[int], bool] = lambda slot: False  # Whether a slot's name is somebody's.
-    needs: tuple[Need, ...] = ()  # Of a new leader, before it makes or takes pods.
+    occupied: Callable[[int], bool] = lambda slot: False  # Whether a pod has the slot's name.
+    needs: tuple[Need, ...] = ()  # Of a new leader, before it creates or deletes pods.
 
 
 def wanted_of(owner: Obj) -> int:
@@ -82,10 +82,10 @@ def min_ready_s_of(owner: Obj) -> int:
 
 def plan_replicas(owner: Obj, around: ReplicaSetFacts, *, now: str) -> Plan:
     if is_deleting(owner):
-        return NOTHING  # The collector takes the pods.
+        return NOTHING  # The garbage collector deletes the pods.
     mine = around.claims.mine
     active = [pod for pod in mine if is_active(pod)]
-    # Whoever is about to be adopted counts: else another would be made beside it.
+    # Pods about to be adopted count: else another would be created beside each.
     missing = wanted_of(owner) - len(active) - len(around.claims.adopt)
     deletes = tuple(_delete(pod) for pod in (*_surplus(owner, active, around), *_stale(mine)))
     waits = missing > 0 and retry_in_s(mine, now_s=seconds(now)) > 0
@@ -123,19 +123,19 @@ def _surplus(owner: Obj, active: Sequence[Obj], around: ReplicaSetFacts) -> list
 
 
 def _delete(pod: Obj) -> Delete:
-    """1. A pod goes because it is not ready. 2. It became ready, and our view does not show it yet. 3. Taking
-    it now would leave fewer available than must be. So it is taken only as it was read."""
+    """1. A pod is chosen because it is not ready. 2. It became ready, and our view does not show it yet. 3.
+    Deleting it now would leave too few available. So it is deleted only at the revision that was read."""
     return Delete(target("Pod", pod), as_read=not is_ready(pod))
 
 
 def _stale(pods: Sequence[Obj]) -> list[Obj]:
-    """Ended pods but the newest few."""
+    """Ended pods except the newest few."""
     ended = [pod for pod in pods if has_ended(pod) and not is_deleting(pod)]
     return sorted(ended, key=lambda pod: (created_s(pod), metadata(pod)["name"]))[:-ENDED_KEPT]
 
 
 def retry_in_s(pods: Sequence[Obj], *, now_s: float) -> float:
-    """How long nothing is to be made yet because nodes have just refused what was made before."""
+    """How long to create no pods because nodes have just refused earlier ones."""
     refused = [created_s(pod) for pod in pods if is_rejected(pod)]
     if len(refused) < REJECTED_MAX:
         return 0.0
@@ -170,7 +170,7 @@ def _status(owner: Obj, pods: Sequence[Obj], *, settled: bool, now: str) -> tupl
     conditions = conditions_of(owner)
     if settled and find_condition(conditions, REPLICA_FAILURE) is not None:
         status["conditions"] = without_refusal(conditions)
-    # A count of nought may be absent.
+    # A count of 0 may be absent.
     changed = {name: value for name, value in status.items() if (before.get(name) or 0) != value}
     if not changed:
         return ()
@@ -183,9 +183,9 @@ def _has_all(pod: Obj, wanted: dict[str, str]) -> bool:
 
 
 def plan_failure(owner: Obj, failure: Failure, *, creating: bool, now: str, recently: bool = False) -> Plan:
-    """The server would not have it: said where Kubernetes' tools look for it. It is taken back when there are
-    as many pods as wanted. `recently`: it was said within the last minute. What a quota says of its use
-    differs with every try; that alone is not written again so soon."""
+    """The server refused a create or delete: reported where Kubernetes' tools look for it, and removed when
+    there are as many pods as wanted. `recently`: it was reported within the last minute. A quota's message
+    about its use differs with every try; that alone is not written again so soon."""
     conditions = set_condition(
         conditions_of(owner),
         type=REPLICA_FAILURE,

@@ -1,4 +1,5 @@
-"""Which pods go first when there are too many. Pure; the order is that of Kubernetes' own controllers."""
+"""Which pods are deleted first when there are too many. Pure; the order is that of Kubernetes' own
+controllers."""
 
 from __future__ import annotations
 
@@ -17,9 +18,9 @@ _PHASES = {"Pending": 0, "Unknown": 1, "Running": 2}
 def leaving_first(
     pods: Sequence[Obj], related: Sequence[Obj], slot_of: Callable[[Obj], int | None]
 ) -> list[Obj]:
-    """Those that do least first: without a node, pending, not ready, cheap to lose, beside many of their kind
-    on one node, ready for a short time, restarted often, young. `related`: the pods of the same workload, of
-    all its revisions."""
+    """The least useful pods first: without a node, pending, not ready, cheap to delete, beside many of their
+    kind on one node, ready for a short time, restarted often, young. `related`: the pods of the same
+    workload, of all its revisions."""
     crowd = Counter(node for pod in related if (node := node_of(pod)))
 
     def worth(pod: Obj) -> tuple[object, ...]:
@@ -33,7 +34,7 @@ def leaving_first(
             -(ready_since_s(pod) or 0.0),
             -restarts_of(pod),
             -created_s(pod),
-            # So that nothing is left to chance; high slots before low ones keeps the taken ones together.
+            # Makes the order total; high slots before low ones keeps the taken ones together.
             -(slot if slot is not None else -1),
             str(metadata(pod).get("name")),
         )
@@ -46,7 +47,7 @@ def node_of(pod: Obj) -> str:
 
 
 def cost_of(pod: Obj) -> int:
-    """What is no whole number of 32 bits costs nothing, as with Kubernetes."""
+    """An annotation that is no 32-bit integer costs 0, as in Kubernetes."""
     text = str((metadata(pod).get("annotations") or {}).get(DELETION_COST_ANNOTATION, "0"))
     digits = text[1:] if text[:1] in {"-", "+"} else text
     if not digits.isascii() or not digits.isdigit() or len(digits) > 10:
