@@ -151,8 +151,8 @@ class Commit:
         self._holding.pop(owner, None)
 
     def _is_told(self, owner: str, lacking: Sequence[Unmet]) -> bool:
-        """Whether the journal already shows that this owner waits for this. A held key is looked at again and
-        again."""
+        """Whether the journal shows already that this owner waits for this: held keys are looked at
+        repeatedly."""
         lacks = tuple((one.kind, one.reason) for one in lacking)
         told = self._holding.get(owner) == lacks
         self._holding[owner] = lacks
@@ -221,8 +221,8 @@ class Commit:
         return self._kinds[name]
 
     def _remember(self, action: Action, outcome: Outcome, owner: str) -> None:
-        """Read-your-writes, and a fresh read after a lost race: records what the owner's next decision must
-        see."""
+        """Records what the owner's next decision must see: its own writes, and a fresh read after a lost
+        race."""
         kind, key = _whom(action)
         if kind not in self._caches.kinds:
             return

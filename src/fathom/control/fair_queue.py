@@ -17,8 +17,7 @@ K = TypeVar("K", bound=Hashable)
 
 
 class FairQueueEntry(Generic[K]):
-    """One waiting key. `order` is assigned when it begins to wait and does not change: its age, without a
-    clock."""
+    """One waiting key. `order` is assigned when it begins to wait and stays: its age, without a clock."""
 
     __slots__ = ("cause", "key", "merged", "order", "priority", "since_ns", "tenant")
 

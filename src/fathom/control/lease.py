@@ -170,8 +170,7 @@ class Elector:
         self._said = ""  # The last timestamp that we wrote into the lease.
 
     async def campaign(self, predecessor: str = "") -> LeaderTerm:
-        """Waits until we hold the lease. `predecessor`: a holder that is known to have stopped; its lease is
-        free."""
+        """Waits until we hold the lease. `predecessor`: a holder known to have stopped; its lease is free."""
         me = f"{self._who}_{self._ids.uid()}"
         self._on_change(Standing(self._key, me, "standby"))
         seen: Sighting | None = None
@@ -255,8 +254,7 @@ class Elector:
             if lookup(lease, "spec", "renewTime") == now:
                 term.until_ns = sent_ns + round(self._timing.renew_deadline_s * 1e9)
                 return ""
-            # Still ours, but this renewal was lost, or another client changed the lease: retry from what is
-            # there.
+            # Still ours, but this renewal was lost, or another client changed the lease: retry from there.
             why = outcome.why if isinstance(outcome, Conflict) else "the renewal was lost"
         return why
 

@@ -179,8 +179,7 @@ class Loop:
             self._catch_up()
 
     async def _surely(self, taken: Taken[Key]) -> tuple[str, str]:
-        """Runs a pass and always puts the key down afterwards: not even a bug of our own may cost a
-        worker."""
+        """Runs a pass and always puts the key down: not even a bug of our own may cost a worker."""
         worker = asyncio.current_task()
         assert worker is not None
         self._busy[worker] = None
@@ -307,8 +306,7 @@ class Loop:
         self.queue.put_back(key, pause_s * (0.75 + self._rng.random() / 2), cause)
 
     def _answered(self, kind: str) -> None:
-        """The cache of a kind has caught up with the server. Keys that lack no other kind are looked at
-        again."""
+        """The cache of a kind has caught up with the server. Keys that lack no other kind are queued."""
         for key, waits in self._held.items():
             if kind in waits.lacks:
                 waits.lacks.remove(kind)

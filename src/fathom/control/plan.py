@@ -149,8 +149,7 @@ def release(kind: str, child: Obj, owner: Obj) -> Patch:
 
 
 def add_finalizer(kind: str, obj: Obj, name: str) -> tuple[Patch, ...]:
-    """Nothing if the finalizer is there, or if it is too late: a server accepts none on a terminating
-    object."""
+    """Nothing if the finalizer is there, or if it is too late: a terminating object accepts none."""
     finalizers = with_finalizer(obj, name)
     return () if finalizers is None else (Patch(target(kind, obj), {"metadata": {"finalizers": finalizers}}),)
 

@@ -152,8 +152,7 @@ class Controllers:
             self._measure_own(controller)
 
     def _measured(self, watchers: Watchers) -> Watchers:
-        """If the process exports metrics, loops and queues report to its counters instead of the caller's
-        observers."""
+        """With metrics enabled, loops and queues report to counters instead of the caller's observers."""
         metrics = self._inside.metrics
         if not metrics.enabled:
             return watchers
@@ -230,8 +229,7 @@ class Controllers:
                 task.cancel()
 
     async def _drain(self, keeping: asyncio.Task[str] | None) -> bool:
-        """Lets running passes finish while the lease is still renewed; if the lease is lost, they are cut
-        off."""
+        """Lets running passes finish while the lease is renewed; if it is lost, they are cut off."""
         draining = asyncio.get_running_loop().create_task(self._drain_all())
         ends = (draining, keeping) if keeping is not None else (draining,)
         await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)

@@ -213,8 +213,7 @@ class WorkQueue(Generic[K]):
             self.add_after(key, delay_s, WakeCause("retry", trouble.reason), priority=taken.priority)
 
     def put_back(self, key: K, delay_s: float, cause: WakeCause) -> None:
-        """Neither success nor failure: it could not be tried. Earlier failures are remembered as they
-        were."""
+        """Neither success nor failure: it could not be tried. Earlier failures stay remembered."""
         taken = self._put_down(key)
         self.add_after(key, delay_s, cause, priority=taken.priority)
 

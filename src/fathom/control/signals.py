@@ -43,8 +43,7 @@ class SignalPublisher:
             await asyncio.sleep(EVERY_S)
 
     async def _is_there(self) -> bool:
-        """Whether an earlier term left an object with outdated signals. A healthy component creates no
-        object."""
+        """Whether an earlier term left outdated signals. A healthy component creates no object."""
         try:
             found = await self._api.get(COMPONENT_SIGNALS.resource, "", self._component)
         except ApiError:

@@ -92,8 +92,7 @@ class OwnedBy(msgspec.Struct, frozen=True):
 
 
 class Related(msgspec.Struct, frozen=True):
-    """Any other kind: `concerns` maps a changed object to the primaries it concerns. None: the kind is only
-    read."""
+    """Any other kind: `concerns` maps a changed object to primaries. None: the kind is only read."""
 
     kind: WatchedKind
     concerns: Concerns | None = None

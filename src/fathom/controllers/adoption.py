@@ -35,8 +35,7 @@ def owner_key(child: Obj, kind: WatchedKind) -> Key | None:
 
 
 def concerned(kind: WatchedKind) -> Concerns:
-    """A controlled child concerns its controller; an orphan concerns every owner whose selector matches
-    it."""
+    """A controlled child concerns its controller; an orphan every owner whose selector matches it."""
 
     def keys(child: Obj, view: View) -> Iterable[Key]:
         if controller_of(child) is not None:

@@ -93,7 +93,7 @@ def _unable(change: EventChange, status: Obj) -> EventNews | None:
 
 
 def of_node(change: EventChange) -> EventNews | None:
-    """The node is no longer heard. (The agent itself reports that it is ready.)"""
+    """The node is not ready any more. (The agent itself reports that it is ready.)"""
     action = change.action
     if not isinstance(action, WriteStatus | Patch) or not isinstance(change.outcome, Committed):
         return None

@@ -156,7 +156,7 @@ class Autoscalers:
         return None if known is None else known.shifted(self._ahead_s())
 
     def _ahead_s(self) -> float:
-        """How far the wall clock is ahead of the monotonic one. It may be set meanwhile; windows keep their
+        """How far the wall clock is ahead of the monotonic one; it may be set, and windows keep their
         length."""
         return (self._kit.now_ns() - self._kit.monotonic_ns()) / 1e9
 

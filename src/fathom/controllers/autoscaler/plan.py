@@ -286,8 +286,7 @@ def _held_by(current: Obj, *, desired: int, ready: int) -> AutoscalerStatus:
 
 
 def plan_autoscaler(autoscaler: Obj, scene: AutoscalerFacts, decided: ReplicaDecision, *, now: str) -> Plan:
-    """The status with the scale time is written before scaling: after a crash, the next process must know of
-    it."""
+    """The scale time is written before scaling: after a crash, the next process must know of it."""
     if is_deleting(autoscaler):
         return NOTHING
     current = decided.replicas if scene.workload is None else size_of(scene.workload)

@@ -194,8 +194,7 @@ def _make_new(deployment: Obj, sets: Sets, around: DeploymentFacts) -> _Steps:
     hash_ = template_hash(deployment, collisions)
     name = set_name(deployment, hash_)
     if around.named(name):
-        # The name is taken: by another owner's ReplicaSet, or by ours with a template that was changed by
-        # hand.
+        # The name is taken: by another owner's ReplicaSet, or by ours with a template changed by hand.
         status = WriteStatus(target("Deployment", deployment), {"collisionCount": collisions + 1})
         return _Steps(statuses=(status,), why=f"the name {name} is taken")
     notes = {**new_notes(deployment, sets), **_size_notes(deployment)}
@@ -332,8 +331,7 @@ def _roll(deployment: Obj, sets: Sets, around: DeploymentFacts) -> _Steps:
 
 
 def available_of(one: Obj, around: DeploymentFacts) -> int:
-    """The least of what its status says, what its pods show, and its size: a status may be from before it was
-    scaled."""
+    """The least of its status, its pods and its size: a status may be from before it was scaled."""
     said_ = int(lookup(one, "status", "availableReplicas") or 0)
     return min(said_, around.available.get(uid_of(one), 0), size_of(one))
 

@@ -39,7 +39,7 @@ def is_rolling(deployment: Obj) -> bool:
 
 
 def limits_of(deployment: Obj) -> RolloutLimits:
-    """Surge is rounded up, unavailability down. If both were 0 the rollout could not proceed: then one may be
+    """Surge is rounded up, unavailability down. With both 0 no rollout could proceed: then one may be
     missing."""
     if not is_rolling(deployment):
         return RolloutLimits(0, 0)

@@ -244,8 +244,7 @@ def _changed(service: Obj, one: Obj, content: list[Obj]) -> list[Patch]:
 
 
 def _relabelled(obj: Obj, labels: Mapping[str, str]) -> dict[str, str | None]:
-    """As a merge patch: the labels it should have, without those its Service no longer has. {} if nothing
-    changes."""
+    """As a merge patch: the labels it should have, without those its Service lost. {} if nothing changes."""
     there = labels_of(obj)
     return {} if there == labels else {**dict.fromkeys(there), **labels}
 

@@ -102,7 +102,7 @@ class Housekeeping:
             self._namespaces.add_after(name, RECHECK_S)
 
     async def _define(self, name: str) -> None:
-        """`name`: of a definition, or of the role that follows all definitions: no definition has the role's
+        """`name`: of a definition, or of the role that follows all definitions, which is no definition's
         name."""
         await self._scale_rights.reconcile()
         if await self._definition.reconcile(name):

@@ -40,8 +40,7 @@ class Collector:
         self._owners: dict[Ref, tuple[str, ...]] = {}  # Object -> UIDs of its owners: the reverse.
 
     def observe(self, resource: str, body: Body | None, previous: Body | None) -> None:
-        """One change of one object. Most objects own nothing and have no owner: a search in the bytes shows
-        that."""
+        """One change of one object. Most objects own nothing and have no owner: their bytes show that."""
         last = body or previous
         if last is None:
             return

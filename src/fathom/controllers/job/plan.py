@@ -245,8 +245,7 @@ def deadline_left_s(job: Obj, now: str) -> float | None:
 
 
 def _end(job: Obj, pods: Sequence[Obj], verdict: JobVerdict, needs: tuple[Need, ...], now: str) -> Plan:
-    """First the verdict is written, then running pods are deleted, and only when none is left the Job is
-    over."""
+    """First the verdict is written, then running pods are deleted; the Job is over when none is left."""
     counts = _counts(job, pods)
     conditions = _said(
         conditions_of(job), CRITERIA_MET if verdict.well else FAILURE_TARGET, "True", verdict, now=now

@@ -25,7 +25,7 @@ def new_pods(
     *,
     waiting: Collection[int] = (),
 ) -> list[Obj]:
-    """The pods to create. `occupied`: whether a pod of this name exists. `waiting`: indexes that are not due
+    """The pods to create. `occupied`: whether a pod has this name. `waiting`: indexes that are not due
     yet."""
     number = min(missing, BURST_PODS_MAX)
     if not is_indexed(job):

@@ -65,7 +65,7 @@ class Connections:
         task.add_done_callback(lambda _: self._asking.pop(node, None))
 
     def forget(self, node: str) -> None:
-        """The node is heard again, or deleted."""
+        """The node's heartbeats are back, or the node is deleted."""
         self._nodes.pop(node, None)
 
     def report(self, node: str) -> NodeReport | None:

@@ -89,8 +89,7 @@ def permit(stand: BrakeState, others: Iterable[BrakeState], *, now_ns: int, limi
 
 
 def _in_turn(nodes: Sequence[BrakeState], limits: BrakeLimits) -> list[BrakeState]:
-    """The nodes that need a reaction, without those whose whole zone is held: no other node waits for
-    them."""
+    """Nodes that need a reaction, except in zones that are held: no other node waits for those."""
     by_zone: dict[str, list[BrakeState]] = {}
     for each in nodes:
         by_zone.setdefault(each.zone, []).append(each)
@@ -111,9 +110,9 @@ def _limit(done: int, before: int, where: str, what: str) -> str:
 
 
 def eased(allowed: Permit, *, many_ns: int | None, now_ns: int, wait_s: float) -> Permit:
-    """When the first of many nodes are heard again, the others are about to be: their silence counts as
-    before only after they had the duration of a lease. `many_ns`: when the brake last held this node for
-    being one of many."""
+    """When the first of many nodes recover, the others are about to: their silence counts as before only
+    after they had the duration of a lease. `many_ns`: when the brake last held this node for being one of
+    many."""
     is_over = many_ns is None or now_ns - many_ns >= wait_s * SECOND_NS
     if is_over or allowed.many or allowed.allowed <= NodeState.SUSPECT:
         return allowed

@@ -189,8 +189,7 @@ class Nodes:
     # Braking.
 
     def _held(self, node: Obj, allowed: Permit) -> Permit:
-        """While a problem of this process itself is the likelier cause, no node gets a stronger reaction than
-        it has."""
+        """While this process's own trouble is the likelier cause, no node gets a stronger reaction."""
         known = max(NodeState.SUSPECT, state_of(node))
         if allowed.allowed <= known or operators_word(node) is not None:
             return allowed
@@ -235,8 +234,7 @@ class Nodes:
         )
 
     def _entered_ns(self, node: Obj, state: NodeState, now_ns: int) -> int | None:
-        """When we first saw it in this state. The condition's own timestamp is from a wall clock, which may
-        be set."""
+        """When we first saw it in this state. The condition's own timestamp is from a wall clock."""
         known, stamp = self._entered.setdefault(key_of(node).name, {}), entered(node, state)
         if stamp is None:
             known.pop(state, None)
@@ -282,10 +280,9 @@ class Evictions:
 
     def __init__(self, kit: Kit) -> None:
         self._kit = kit
-        # By node: since when we see each pod together with each taint. Timestamps in objects are from wall
-        # clocks.
+        # By node: since when we see each pod with each taint. Timestamps in objects are from wall clocks.
         self._since: dict[str, Beside] = {}
-        # Until then silence is no reason to evict: a node that is back has time to be heard.
+        # Until then silence is no reason to evict: a node that is back has time to send a heartbeat.
         self._blind_ns = kit.monotonic_ns()
 
     async def reconcile(self, key: Key) -> ReconcileResult:

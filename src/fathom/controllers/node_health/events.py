@@ -2,7 +2,7 @@
 
 NodeSuspect, NodeUnreachable, NodeLost    the strongest new state, with its evidence
 NodeReactionHeld                          the brake holds back the reaction
-NodeRecovered                             the node is heard again
+NodeRecovered                             the node's heartbeats are back
 NodeQuarantined, NodeForgiven             starts fail there that succeed elsewhere; they no longer do
 """
 

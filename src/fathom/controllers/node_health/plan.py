@@ -152,8 +152,8 @@ def wanted_taints(
     node: Obj, state: NodeState, *, now: str, spared: bool = False, confirmed: bool = True
 ) -> list[Obj]:
     """Taints of other clients as they are, then ours; a taint that stays keeps its time. `spared`: no pod is
-    evicted. `confirmed`: it is lost by more than silence, so pods need not stay for as long as they tolerate
-    that."""
+    evicted. `confirmed`: more than silence says that it is lost, so pods need not stay for as long as they
+    tolerate."""
     before = [each for each in lookup(node, "spec", "taints") or () if isinstance(each, dict)]
     confirmed = confirmed or any(each.get("key") == LOST for each in before)
     wanted = [*_for_state(state, confirmed), *_for_word(node, state), *_for_spec(node)]
@@ -172,7 +172,7 @@ def _for_state(state: NodeState, confirmed: bool) -> list[tuple[str, str]]:
 
 
 def _for_word(node: Obj, state: NodeState) -> list[tuple[str, str]]:
-    """The taints that follow from the agent's own conditions, while it is heard."""
+    """The taints that follow from the agent's own conditions, while its heartbeats arrive."""
     if state >= NodeState.UNREACHABLE:
         return []
     said = {str(each.get("type")): each.get("status") for each in conditions_of(node)}
@@ -202,8 +202,8 @@ def _retainted(node: Obj, wanted: Sequence[Obj], *, destructive: bool) -> tuple[
 
 
 def plan_out_of_service(pods: Sequence[Obj], *, now: str) -> tuple[WriteStatus, ...]:
-    """Sets pods of an unreachable node to not ready, so that they get no traffic. The agent sets Ready again
-    when it can."""
+    """Sets pods of an unreachable node to not ready: they get no traffic. The agent undoes that when it
+    can."""
     return tuple(
         status
         for pod in pods

@@ -42,8 +42,7 @@ class Eviction(msgspec.Struct, frozen=True):
 
 
 def beside(node: Obj, pods: Iterable[Obj], known: Beside, *, now_ns: int) -> dict[tuple[str, str], int]:
-    """A taint that was removed and set again counts anew, and so does a pod that came later than the
-    taint."""
+    """A taint that was removed and set again counts anew, and so does a pod that came after the taint."""
     taints = [mark_of(taint) for taint in no_execute(node)]
     pairs = [(mark, uid_of(pod)) for pod in pods for mark in taints]
     return {pair: known.get(pair, now_ns) for pair in pairs}
@@ -123,8 +122,7 @@ def stays_beside_s(taint: Obj, tolerations: Sequence[Obj], *, declared: bool = F
 
 
 def tolerated_s(taint: Obj, tolerations: Sequence[Obj]) -> float | None:
-    """How long a pod may stay with the taint; None is for ever. The first toleration that matches counts, as
-    in Kubernetes."""
+    """How long a pod may stay with the taint; None is for ever. As in Kubernetes, the first match counts."""
     first = next((each for each in tolerations if isinstance(each, dict) and tolerates(each, taint)), None)
     if first is None:
         return 0.0

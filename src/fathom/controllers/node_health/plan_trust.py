@@ -65,8 +65,7 @@ def workload(pod: Obj) -> str:
 
 
 def may_quarantine(node: Obj, nodes: Iterable[Obj], under_way: Collection[str] = ()) -> bool:
-    """Whether one more of these nodes may be quarantined. `under_way`: names of nodes whose quarantine is not
-    visible yet."""
+    """Whether one more node may be quarantined. `under_way`: nodes whose quarantine is not visible yet."""
     listed = {str(metadata(one).get("name")): one for one in nodes}
     aside = {name for name, one in listed.items() if is_quarantined(one)}
     others = aside.union(under_way) - {metadata(node).get("name")}

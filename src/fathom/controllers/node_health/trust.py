@@ -35,8 +35,7 @@ class Trust:
     def __init__(self, kit: Kit) -> None:
         self._kit = kit
         self._floor = LeaderMinRevision(kit, NODE)
-        # Nodes whose quarantine may not be visible yet: no other node is quarantined beyond the limit
-        # meanwhile.
+        # Nodes whose quarantine may not be visible yet: they count towards the limit meanwhile.
         self._under_way: set[str] = set()
 
     async def reconcile(self, key: Key) -> ReconcileResult:

@@ -145,8 +145,7 @@ class _Progress:
 
 
 def _look_again_s(current: PodCounts, now: str) -> float | None:
-    """When the next future deadline ends. No event announces that a node is heard again, so nodes are
-    polled."""
+    """When the next future deadline ends. No event announces that a node recovers, so nodes are polled."""
     ends = [at_s for one in current.stands for at_s in (one.deadline_s, one.until_s)]
     ends += [current.missing.deadline_s, current.deadline_s]
     ends += [] if current.going is None else [current.going.deadline_s]

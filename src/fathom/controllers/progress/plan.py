@@ -102,8 +102,7 @@ def _stuck(counted: PodCounts, now_s: float) -> str:
 
 
 def _pending(counted: PodCounts) -> tuple[PendingReason, ...]:
-    """For a workload that is being deleted that comes first, with a count of 0, as no pod is wanted any
-    more."""
+    """The reason of a deletion comes first, with a count of 0, as no pod is wanted any more."""
     found: Counter[str] = Counter()
     words: dict[str, str] = {}
     if lacking := _lacking(counted):
@@ -242,8 +241,7 @@ def _same(known: object, value: object) -> bool:
 
 
 def _previous(there: Obj, before: PodCounts | None, generation: int, now: str) -> Obj | None:
-    """The previous generation, as it is now if its pods can be told from the current ones, else as it was
-    last seen."""
+    """The previous generation: as it is now if its pods can be told apart, else as it was last seen."""
     known = lookup(there, "status", "current") or {}
     earlier: Obj | None = lookup(there, "status", "previous")
     if known and int(known.get("generation") or 0) < generation:

@@ -36,7 +36,7 @@ DEADLINES_S = {
     "going": 60.0,
 }
 
-# What the gateway says of a pod that a Service has.
+# The scheduler of pods that name none.
 DEFAULT_SCHEDULER = "default-scheduler"
 UNSCHEDULABLE = "Unschedulable"  # The reason that schedulers gave before they had specific ones.
 
@@ -55,15 +55,15 @@ class PodStage(msgspec.Struct, frozen=True):
 
     @property
     def deadline_s(self) -> float | None:
-        """When it counts as stuck; None for a pod that has arrived. A crash-looping pod has not, even while
-        it is ready."""
+        """When it counts as stuck; None for one that has arrived. A crash-looping pod has not, even if
+        ready."""
         if self.boundary == CRASH:
             return self.since_s + DEADLINES_S["starting"]
         return None if self.stage == SERVING else self.since_s + DEADLINES_S[STAGES[self.stage]]
 
 
 def stand_of(pod: Obj, *, serves: bool, heard: bool = True, crashes: CrashLoop | None = None) -> PodStage:
-    """`serves`: it gets traffic, or no Service would send it any. `heard`: whether its node is."""
+    """`serves`: it gets traffic, or no Service would send it any. `heard`: whether its node is reachable."""
     found = _stand_of(pod, serves=serves, heard=heard)
     if crashes is None or not heard or found.stage < STARTING:
         return found
@@ -111,8 +111,7 @@ def _waiting(pod: Obj) -> PodStage:
 
 
 def held_by(pod: Obj) -> str:
-    """The reason that our scheduler gives. Other schedulers give only a message: then the reason is the
-    scheduler."""
+    """The reason that our scheduler gives. Other schedulers give only a message: then it is `scheduler`."""
     retrying = find_condition(conditions_of(pod), SCHEDULING_RETRYING) or {}
     reason = str(retrying.get("reason") or "")
     return SCHEDULER if reason in {"", UNSCHEDULABLE} else reason

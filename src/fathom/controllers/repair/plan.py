@@ -75,8 +75,7 @@ def _is_orphaned(reservation: Obj, pod: Obj | None) -> bool:
 
 def _has_a_place(reservation: Obj, pod: Obj | None) -> bool:
     """A binding that names its reservation makes it Bound in the same commit: a reservation that still holds
-    was not named. (If our view of it is older than that binding, our write names an outdated revision and
-    fails.)"""
+    was not named. (If our view of it is older than that binding, our write fails by its revision.)"""
     named = lookup(reservation, "metadata", "annotations", POD_UID)
     return bool(named) and pod is not None and bool(lookup(pod, "spec", "nodeName"))
 
@@ -208,8 +207,7 @@ def plan_complete(progress: Obj, loose: Sequence[str], *, now: str) -> Plan:
 def loose_ends(
     reservations: Sequence[Obj], pods: Sequence[Obj], proposals: Sequence[Obj], *, now_ns: int
 ) -> list[str]:
-    """Of one workload: reservations that hold capacity without a pod, and proposals that wait for a
-    person."""
+    """Of one workload: reservations without a pod to hold for, and proposals that wait for a person."""
     alive = {uid_of(pod) for pod in pods}
     found = []
     for reservation in reservations:

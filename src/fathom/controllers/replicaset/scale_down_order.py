@@ -1,5 +1,4 @@
-"""Which pods are deleted first when there are too many. Pure; the order is that of Kubernetes' own
-controllers."""
+"""Which pods are deleted first when there are too many: the order of Kubernetes' own controllers. Pure."""
 
 from __future__ import annotations
 
