@@ -1,5 +1,4 @@
-"""The failure and success policies of Jobs: `podFailurePolicy`, `backoffLimitPerIndex`, `successPolicy`.
-Pure.
+"""Failure and success policies of Jobs: `podFailurePolicy`, `backoffLimitPerIndex`, `successPolicy`. Pure.
 
 Rules and messages are kube-controller-manager's.
 

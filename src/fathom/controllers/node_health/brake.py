@@ -1,13 +1,12 @@
-"""The brake on reactions to silent nodes, per zone and over all: on taking pods out of service and on
-evicting.
+"""The brake on reactions to silent nodes, per zone and over all. Pure.
 
-Pure. When many nodes fall silent at once, the likelier cause is ours: a partition, a server that is down, a
-clock. So beyond a share of a zone nothing more is done, and reactions do not resume at once when fewer are
-silent; and they are limited to a few nodes at a time, the longest-silent first. Nodes that fall silent
-together are treated alike: the first is judged a few seconds before the next have been silent for as long, so
-nodes that are about to be unreachable count too. The limits are in the ConfigMap `fathom-system/node-brake`,
-which people may change; what is held back, and why, is in the conditions of the node concerned, and for all
-nodes in the ConfigMap `node-brake-status` beside it.
+It limits taking pods out of service as well as evicting them. When many nodes fall silent at once, the
+likelier cause is ours: a partition, a server that is down, a clock. So beyond a share of a zone nothing more
+is done, and reactions do not resume at once when fewer are silent; and they are limited to a few nodes at a
+time, the longest-silent first. Nodes that fall silent together are treated alike: the first is judged a few
+seconds before the next have been silent for as long, so nodes that are about to be unreachable count too. The
+limits are in the ConfigMap `fathom-system/node-brake`, which people may change; what is held back, and why,
+is in the conditions of the node concerned, and for all nodes in the ConfigMap `node-brake-status` beside it.
 """
 
 from __future__ import annotations
