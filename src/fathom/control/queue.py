@@ -95,7 +95,7 @@ class WorkQueue(Generic[K]):
         self._metrics = metrics
         self._keys_max = keys_max
         self._order = count(1).__next__
-        # A waiting key is in `_lines` exactly if it is not in progress; a key in progress is dirty, and joins
+        # A waiting key is in `_lines` exactly if it is not in progress; in progress it is dirty, and joins
         # the line when it is put down. So no key is worked on twice at a time, and no wake is lost.
         self._waiting: dict[K, FairQueueEntry[K]] = {}
         self._lines: FairQueue[K] = FairQueue()

@@ -63,7 +63,7 @@ class Waker:
             and is_only_progress(before, after)
         ):
             return
-        # Keys of both versions: a child that changed its owner concerns the old owner too.
+        # Keys before and after: a child that changed its owner concerns the old owner too.
         keys = [key for obj in (before, after) if obj is not None for key in self._keys(watch, obj)]
         self._add(dict.fromkeys(keys), _event(watch, before, after), 0)
 

@@ -41,8 +41,8 @@ Verdict = Literal["gone", "alive", "unsure"]
 
 
 class NodeSignal(msgspec.Struct, frozen=True):
-    """One row of the table. A new row names the code that produces it, and `tests/controllers/
-    test_signals.py` exercises it."""
+    """One row of the table. A new row names the code that produces it and is exercised by
+    `tests/controllers/test_signals.py`."""
 
     name: str
     source: Source  # Lost takes two sources. '': it is about this process or a pod, not about a node.
