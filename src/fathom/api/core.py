@@ -1,4 +1,4 @@
-"""What every verb works with: the parts of one API server, and one request on its way through."""
+"""The parts of one API server (`Core`) and one request in progress (`Call`); every verb works with both."""
 
 from __future__ import annotations
 
@@ -27,16 +27,16 @@ from fathom.model.user import User
 from fathom.seams.outside import Outside
 from fathom.store.protocol import Entry, Store
 
-# As kube-apiserver waits for its watch cache before it says "Too large resource version".
+# kube-apiserver waits this long for its watch cache before it answers "Too large resource version".
 FRESH_WAIT_S = 3.0
 
-# A change that concerns us is mostly here within this time. To be told of the others costs etcd a read, and
-# before 3.5.13 a write.
+# Changes of watched keys mostly arrive within this time. A progress request for the other keys costs etcd a
+# read, and before 3.5.13 a write.
 PROGRESS_AFTER_S = 0.01
 PROGRESS_AGAIN_S = 0.1
 
 
-# kube-apiserver tells 4 KiB of warnings, which is some dozens.
+# kube-apiserver sends at most 4 KiB of warnings, which is some dozens.
 WARNINGS_MAX = 50
 
 
@@ -48,10 +48,10 @@ class RequestLimits(msgspec.Struct, frozen=True):
 
 
 class ServerCounts(msgspec.Struct):
-    """What happened since the start that an operator should see rise, or not."""
+    """Counters since the start of the server, for operators."""
 
-    watches_dropped: int = 0  # Ended because their reader fell behind.
-    commits_retried: int = 0  # Lost a race and decided again.
+    watches_dropped: int = 0  # Watches ended because the client read too slowly.
+    commits_retried: int = 0  # Commits that lost a race and were decided again.
 
 
 class Core:
@@ -80,10 +80,10 @@ class Core:
         self.lanes = Lanes()
         self.shared_timers = SharedTimers()
         self.outside = outside
-        self.shared_store = shared_store  # Others write to it too: the cache may be behind what they saw.
-        self.audited = audited  # Somebody will want to know which fields a write changed.
+        self.shared_store = shared_store  # Other servers write too: the cache may be behind their writes.
+        self.audited = audited  # Record which fields a write changed.
         self.limits = limits or RequestLimits()
-        self.agents: Agents = agents or NoAgents()  # Who runs the pods.
+        self.agents: Agents = agents or NoAgents()  # Connections to the node agents.
         self.stopping = False
         self.counts = ServerCounts()
 
@@ -94,8 +94,8 @@ class Core:
         return WriteMoment(now=timestamp(self.outside.clock.now_ns()), view=self.cache, user=user)
 
     async def current(self, key: str) -> Entry | None:
-        """One entry, as new as any answer ever given. Where this server is the store's only writer, the cache
-        holds every acknowledged write, so it is."""
+        """One entry, at least as new as in any answer given so far. The cache is new enough where this server
+        is the store's only writer, because it then holds every acknowledged write."""
         if self.shared_store:
             return await self.store.get(key)
         return self.cache.of(resource_of(key)).entries.get(key)
@@ -116,8 +116,8 @@ class Core:
             raise too_new(revision, self.cache.reached) from None
 
     async def _reach(self, revision: int) -> None:
-        """A shared store also moves on where we do not watch: then nothing would come by itself, so after a
-        moment the store is asked to tell."""
+        """The revision of a shared store also rises with keys that this server does not watch. No event would
+        arrive for those, so after a short wait the server asks the store for its progress."""
         patience_s = PROGRESS_AFTER_S if self.shared_store else FRESH_WAIT_S
         while self.cache.reached < revision:
             try:
@@ -137,7 +137,7 @@ def too_new(revision: int, reached: int) -> ApiError:
 
 
 class WriteVerdicts(msgspec.Struct):
-    """What one write did, collected on the way for its audit entry."""
+    """The effects of one write, collected for its audit entry."""
 
     name: str = ""
     uid: str = ""
@@ -147,17 +147,17 @@ class WriteVerdicts(msgspec.Struct):
 
 
 class Call(msgspec.Struct):
-    """One request on its way."""
+    """One request in progress."""
 
     request: Request
     target: RequestTarget
     kind: Kind
     caller: Caller
     form: ResponseForm
-    warnings: dict[str, None]  # Each once, in the order they came; bounded by `warn`.
+    warnings: dict[str, None]  # Without duplicates, in order of arrival; bounded by `warn`.
     audit: WriteVerdicts
     warnings_untold: int = 0
-    parts: list[Call] = msgspec.field(default_factory=list)  # Of a call that writes several objects.
+    parts: list[Call] = msgspec.field(default_factory=list)  # One per object, if the call writes several.
 
     @property
     def namespace(self) -> str:
@@ -172,7 +172,8 @@ class Call(msgspec.Struct):
         return bool(self.request.query.get("dryRun"))
 
     def warn(self, message: str) -> None:
-        """Each entry of a long list may be worth a warning: beyond some they are only counted."""
+        """Add a warning. Each entry of a long list may cause one: those beyond WARNINGS_MAX are only
+        counted."""
         if message in self.warnings:
             return
         if len(self.warnings) < WARNINGS_MAX:

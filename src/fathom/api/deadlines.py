@@ -1,7 +1,8 @@
-"""Requests that take too long, cancelled by one timer for all of them.
+"""Deadlines of requests: one timer cancels all requests that take too long.
 
-Nearly every request has the same time, so they run out of it in the order they came: a queue and a timer for
-its head take the place of a timer each. What is answered leaves the queue with the first behind it.
+Nearly every request has the same time limit, so deadlines pass in the order in which the requests came: a
+queue, and one timer for its head, replace a timer per request. An answered request leaves the queue when it
+reaches the head.
 """
 
 from __future__ import annotations
@@ -14,13 +15,13 @@ import msgspec
 
 
 class Deadline(msgspec.Struct, eq=False):
-    task: asyncio.Task[Any] | None  # None: it was answered.
+    task: asyncio.Task[Any] | None  # None: the request was answered.
     at_s: float
-    cancelling: int  # How often it had been told to stop before: those were not for us.
+    cancelling: int  # Cancellations before the deadline began: those are not ours.
     expired: bool = False
 
     def is_ours(self, task: asyncio.Task[Any]) -> bool:
-        """Whether it was cancelled because its time was up, and by nobody else."""
+        """Whether the deadline alone cancelled the task, and nothing else did."""
         return self.expired and task.uncancel() <= self.cancelling
 
 
@@ -31,7 +32,7 @@ class Deadlines:
         self._timer: asyncio.TimerHandle | None = None
 
     def begin(self) -> Deadline:
-        """For the task that is running."""
+        """Start a deadline for the running task."""
         loop = asyncio.get_running_loop()
         task = asyncio.current_task(loop)
         assert task is not None

@@ -1,5 +1,7 @@
-"""From what a request is about to the function that does it. A table, so that discovery and tests can read
-what there is."""
+"""The table from a request's verb and resource to the function that serves it.
+
+A table, so that discovery and tests can read what is supported.
+"""
 
 from __future__ import annotations
 
@@ -65,17 +67,17 @@ SUBRESOURCES: dict[tuple[str, str], Verb] = {
     ("log", "get"): log,
 }
 
-# Subresources that are not in the table: they need more than a call.
+# Subresources that are not in the table: their functions need more than a call.
 ELSEWHERE = (("token", "create"), ("binding", "create"))
 
-# Verbs of one object; the others are of a collection.
+# Verbs on one object; the others are on a collection.
 OF_ONE = frozenset({"get", "update", "patch", "delete"})
 METHODS = {
     "get": "GET", "list": "GET", "create": "POST", "update": "PUT", "patch": "PATCH", "delete": "DELETE",
     "deletecollection": "DELETE",
 }  # fmt: skip
 
-# Known to Kubernetes' clients, not to us: said plainly instead of a puzzling 404.
+# Known to Kubernetes' clients and not supported here: the answer says so instead of a puzzling 404.
 UNSUPPORTED = {
     "exec": "exec",
     "attach": "attach",
@@ -91,19 +93,19 @@ def kind_for(registry: Registry, target: RequestTarget) -> Kind:
     if kind is None or (target.namespace and not kind.namespaced and target.plural != "namespaces"):
         raise no_such_path()
     if kind.namespaced and not target.namespace and target.verb not in {"list", "watch"}:
-        # deletecollection over all namespaces, or an object named without its namespace.
+        # deletecollection over all namespaces, or a namespaced object requested without its namespace.
         raise _not_allowed(kind, target) if not target.name else no_such_path()
     return kind
 
 
 def _is_misplaced(target: RequestTarget) -> bool:
-    """A verb of one object on a collection, or the other way round. What lists, watches or deletes many may
-    name the one object that it chooses."""
+    """A verb on one object sent to a collection, or the reverse. A list, watch or deletecollection may carry
+    a name: that of the one object it selects."""
     return target.verb not in COLLECTIONS and bool(target.name) != (target.verb in OF_ONE)
 
 
 def _not_allowed(kind: Kind, target: RequestTarget) -> ApiError:
-    """With the methods that the path has. Over all namespaces, that is to list."""
+    """A 405 with the methods that the path supports. Over all namespaces, only list is."""
     of_one = bool(target.name) and target.verb not in COLLECTIONS
     verbs = {verb for verb in kind.verbs if verb in METHODS and (verb in OF_ONE) == of_one}
     if kind.namespaced and not target.namespace:
@@ -153,7 +155,8 @@ class Dispatch:
         return await handler(self._core, call)
 
     async def _bind_batch(self, call: Call) -> Response:
-        """Who may send batches may send them anywhere; who may bind is asked for every namespace."""
+        """Permission to send batches covers all namespaces; permission to bind is checked for each namespace
+        in it."""
         asks = decode_batch(self._core, call)
         for namespace in dict.fromkeys(ask.namespace for ask in asks):
             wanted = msgspec.structs.replace(

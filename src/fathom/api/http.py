@@ -1,11 +1,10 @@
-"""The one shell between sockets and the core: HTTP/1.1 on a connection, one request after another.
+"""The shell between sockets and the core: HTTP/1.1 on a connection, one request after another.
 
     bytes ──httptools──> Request ──> ApiServer.handle ──> Response: one write
                             │                        └──> Stream: a chunk for each piece
                             └ complete ones that came meanwhile wait, and the client is not read on
 
-Nothing is decided here but what belongs to the transport: how much and how slowly a client may send, and how
-connections end.
+Only the transport is decided here: how much and how slowly a client may send, and how connections end.
 """
 
 from __future__ import annotations
@@ -39,9 +38,10 @@ from fathom.api.server import ApiServer
 from fathom.model.errors import ApiError, bodies_full, too_large, too_slow
 from fathom.model.times import SECOND_NS
 
-PIECE_BYTES = 64 << 10  # Of an answer that is longer.
-# Of a stream that goes out at once: as much as a watch sends in one chunk. In pieces, each would wait until
-# the client has read the one before: under load a scheduler heard of its pods some 60 ms later.
+PIECE_BYTES = 64 << 10  # Longer answers are sent in pieces of this size.
+# A stream's chunk up to this size is sent at once: as much as a watch sends in one chunk. In pieces, each
+# would wait until the client has read the one before: under load a scheduler then learned of its pods some 60
+# ms later.
 WHOLE_CHUNK_BYTES = 1 << 20
 
 
@@ -53,9 +53,9 @@ class Http:
         self.keep_alive_s = keep_alive_s
         self.open: dict[HttpConnection, None] = {}
         self.budgets = http_limits.ByteBudgets()
-        # Whose clients do not read, and what they let wait since when; those that began first come first.
+        # Connections whose clients do not read: (unread bytes, since when), longest first.
         self.unread: dict[HttpConnection, tuple[int, float]] = {}
-        self._stopped = asyncio.Event()  # Set when the last one has gone after we were told to stop.
+        self._stopped = asyncio.Event()  # Set when the last connection has closed after `stop` was called.
         self._stopping = False
         self._date = (0, "")
 
@@ -68,7 +68,8 @@ class Http:
             self._stopped.set()
 
     async def stop(self, *, patience_s: float) -> None:
-        """What is under way is still answered, if it does not take too long."""
+        """Answer the requests in progress, unless they take longer than `patience_s`, and close all
+        connections."""
         self._stopping = True
         for connection in list(self.open):
             connection.finish()
@@ -82,8 +83,8 @@ class Http:
                 connection.abort()
 
     def stalled(self, connection: HttpConnection, size: int) -> None:
-        """A client does not read what was written. If all that is unread gets too much, those that have not
-        read for longest are cut off."""
+        """A client does not read what was written. If all unread bytes exceed the limit, the connections that
+        have not read for longest are closed."""
         budget, now_s = self.budgets.unread, asyncio.get_running_loop().time()
         while self.unread and budget.used + size > budget.limit:
             longest, (_, since_s) = next(iter(self.unread.items()))
@@ -108,19 +109,19 @@ class Http:
 
 
 class _Asked(msgspec.Struct):
-    """A request as it comes in; or, where it is refused for how it came, the answer to it."""
+    """A request as it arrives; or, if the transport refuses it, the answer to it."""
 
     request: Request
     keep_alive: bool
-    expects: bool  # The client waits to be told before it sends the body.
+    expects: bool  # The client waits for 100 Continue before it sends the body.
     pieces: list[bytes]
-    size_bytes: int = 0  # As much of `Budgets.bodies` is taken, unless
-    small_bytes: int = 0  # as much of `Budgets.small` is.
+    size_bytes: int = 0  # Bytes taken from `ByteBudgets.bodies`, unless
+    small_bytes: int = 0  # these bytes are taken from `ByteBudgets.small`.
     refused: Response | None = None
 
 
 class HttpConnection(asyncio.Protocol):
-    """One connection. Its task serves what has come, and sleeps when there is nothing."""
+    """One connection. Its task serves the requests that have arrived, and sleeps when there is none."""
 
     def __init__(self, http: Http) -> None:
         self._http, self._server = http, http.server
@@ -129,29 +130,29 @@ class HttpConnection(asyncio.Protocol):
         self._loop = asyncio.get_running_loop()
         self._parser: Any = httptools.HttpRequestParser(self)  # None once the connection is lost.
         self._certificate, self._remote = b"", ""
-        # What is being read.
+        # The request being read.
         self._url = b""
         self._headers: dict[str, str] = {}
-        self._repeated: dict[str, list[str]] | None = None  # Headers that came several times, if any did.
-        self._unparsed = b""  # Came in one piece with very many requests; not empty only while paused.
-        self._not_taken = http_text.NOT_HTTP  # The answer if the parser is stopped.
-        self._asked: _Asked | None = None  # Its head has come, its body not yet.
-        self._upgrading = False  # A request wants another protocol: another parser is to read its body.
-        self._in_head = False  # Some of a head has come, but not all of it.
-        self._head_bytes = self._wire_bytes = 0  # Of the head, and of what follows it, so far.
-        self._head_held = 0  # As much of `Budgets.heads` is taken.
-        self._deadline: asyncio.TimerHandle | None = None  # There while a head, or a body, is waited for.
-        self._paused = False  # Nothing is read until what has come is served.
-        # What is being served.
+        self._repeated: dict[str, list[str]] | None = None  # Headers that occur several times, if any.
+        self._unparsed = b""  # The rest of a piece with very many requests; not empty only while paused.
+        self._not_taken = http_text.NOT_HTTP  # The answer if the parser stops.
+        self._asked: _Asked | None = None  # A request whose head has arrived, its body not yet.
+        self._upgrading = False  # The request asks for another protocol: a second parser reads its body.
+        self._in_head = False  # A part of a head has arrived, not all of it.
+        self._head_bytes = self._wire_bytes = 0  # Bytes so far: of the head, and of what follows it.
+        self._head_held = 0  # Bytes taken from `ByteBudgets.heads`.
+        self._deadline: asyncio.TimerHandle | None = None  # Set while waiting for a head or a body.
+        self._paused = False  # Reading is paused until the requests that have arrived are served.
+        # The requests being served.
         self._waiting: deque[_Asked] = deque()
         self._task: asyncio.Task[None] | None = None
-        self._sleep: asyncio.Future[None] | None = None  # There while the task sleeps.
+        self._sleep: asyncio.Future[None] | None = None  # Set while the task sleeps.
         self._close_source: Callable[[], None] | None = None  # Of the stream that is being sent.
         self._idle_since_s = 0.0
         self._idle_check: asyncio.TimerHandle | None = None
-        self._drained: asyncio.Future[None] | None = None  # There while the client does not read.
-        self._sending_bytes = 0  # Of what is sent in pieces.
-        self._last = False  # Nothing more is read or served after what is under way.
+        self._drained: asyncio.Future[None] | None = None  # Set while the client does not read.
+        self._sending_bytes = 0  # Bytes of the answer that is sent in pieces.
+        self._last = False  # Nothing is read or served after the requests in progress.
         self._lost = False
 
     # The connection.
@@ -183,8 +184,8 @@ class HttpConnection(asyncio.Protocol):
         if self._close_source is not None:
             self._close_source()
         self._wake()
-        # The parser knows us as we know it: without this, a connection that is gone keeps its buffers and its
-        # TLS until the garbage collector comes by, which is seldom.
+        # The parser and the connection refer to each other: without this, a closed connection keeps its
+        # buffers and its TLS until the garbage collector runs, which is seldom.
         self._parser = None
         self._http.gone(self)
 
@@ -196,12 +197,12 @@ class HttpConnection(asyncio.Protocol):
     def resume_writing(self) -> None:
         if self._drained is not None:
             self._http.reads_again(self)
-            if not self._drained.done():  # Whoever waited may have been cut off.
+            if not self._drained.done():  # The waiting task may have been cancelled.
                 self._drained.set_result(None)
             self._drained = None
 
     def finish(self) -> None:
-        """What is under way is answered, and nothing after it."""
+        """Answer the requests in progress, and close."""
         self._last = True
         self._wake()
 
@@ -211,7 +212,8 @@ class HttpConnection(asyncio.Protocol):
         self._transport.abort()
 
     def _close_if_idle(self) -> None:
-        """One timer for all of a connection's pauses: it is looked at when the first could be too long."""
+        """One timer for all idle periods of a connection: it checks when the first of them could have become
+        too long."""
         idle_s = self._loop.time() - self._idle_since_s if self._sleep is not None else 0.0
         left_s = self._http.keep_alive_s - idle_s
         if left_s <= 0:
@@ -231,7 +233,8 @@ class HttpConnection(asyncio.Protocol):
             self._parse_on()
 
     def _parse_on(self) -> None:
-        """In small steps: very many requests may have come at once, and each takes memory when it is read."""
+        """Parse in small steps: very many requests may have come at once, and each takes memory when it is
+        parsed."""
         data, at = self._unparsed, 0
         while at < len(data) and len(self._waiting) < PIPELINED_MAX and not self._last:
             size = PARSED_BYTES if self._asked is None else PARSED_BODY_BYTES
@@ -261,8 +264,8 @@ class HttpConnection(asyncio.Protocol):
                 self._deadline = self._loop.call_later(self._body_s_max, self._refuse, too_slow())
 
     def _feed_rest(self, data: bytes) -> None:
-        """We never change protocols, as RFC 9110 allows. The parser stops behind the head of a request that
-        asks for it: what follows is its body, if it has one, and then the next request."""
+        """Protocols are never upgraded here, as RFC 9110 allows. The parser stops behind the head of a
+        request that asks for an upgrade: its body follows, if it has one, and then the next request."""
         while True:
             self._parser = httptools.HttpRequestParser(self)
             try:
@@ -274,7 +277,7 @@ class HttpConnection(asyncio.Protocol):
                 data = data[stopped.args[0] :]
 
     def _count_head(self, size: int) -> None:
-        """Some of a head has come, and not its end."""
+        """A part of a head has arrived, without its end."""
         self._head_bytes += size
         if self._head_bytes > HEAD_BYTES_MAX:
             self._give_up(http_text.TOO_MUCH_HEAD)
@@ -297,14 +300,14 @@ class HttpConnection(asyncio.Protocol):
         asked.size_bytes = asked.small_bytes = 0
 
     def _throw_away(self, data: bytes) -> None:
-        """What follows a refusal is read as long as the client may not have seen that it is refused."""
+        """Bytes after a refusal are read and dropped as long as the client may not have seen the refusal."""
         self._wire_bytes += len(data)
         if self._wire_bytes > self._body_bytes_max:
             self._wake()
 
     def on_message_begin(self) -> None:
         if self._upgrading:
-            return  # It is only another parser that goes on with the same request.
+            return  # Only another parser, continuing with the same request.
         self._url, self._headers, self._repeated = b"", {}, None
         self._in_head, self._head_bytes, self._wire_bytes = True, 0, 0
 
@@ -316,7 +319,7 @@ class HttpConnection(asyncio.Protocol):
 
     def on_header(self, raw_name: bytes, raw_value: bytes) -> None:
         if not self._in_head:
-            return  # Behind the body: whoever let the head pass has not seen it.
+            return  # A trailer, after the body: the checks of the head have not seen it.
         name = http_text.HEADERS.get(raw_name) or raw_name.decode("latin-1").lower()
         value, headers = raw_value.decode("latin-1"), self._headers
         if name not in headers:
@@ -340,14 +343,14 @@ class HttpConnection(asyncio.Protocol):
         path, query = http_text.split(self._url)
         request = Request(
             method=parser.get_method().decode("ascii"),
-            path=path.decode("ascii"),  # Anything else is no HTTP.
+            path=path.decode("ascii"),  # Anything else is not HTTP.
             query={},
             headers=headers,
             client_certificate=self._certificate,
             remote=self._remote,
         )
         keep_alive = parser.should_keep_alive()
-        if keep_alive and "connection" in headers:  # HTTP/1.0 must ask for it. We cannot send it chunks.
+        if keep_alive and "connection" in headers:  # HTTP/1.0 must ask for it, and cannot receive chunks.
             keep_alive = parser.get_http_version() != "1.0"
         expects = headers.get("expect", "").lower() == "100-continue"
         self._asked = _Asked(request, keep_alive, expects, [])
@@ -370,12 +373,12 @@ class HttpConnection(asyncio.Protocol):
             self._not_taken = http_text.TOO_MUCH_HEAD
             raise ValueError("too many headers")  # Stops the parser.
         for name, values in repeated.items():
-            headers[name] = "\n".join(values)  # A newline cannot stand in a header's value.
+            headers[name] = "\n".join(values)  # A header's value cannot contain a newline.
 
     def on_body(self, body: bytes) -> None:
         asked = self._asked
         if asked is None:
-            return  # Refused already.
+            return  # Already refused.
         if asked.size_bytes + len(body) > self._body_bytes_max:
             self._refuse(too_large(self._body_bytes_max))
         elif not asked.small_bytes and not self._http.budgets.bodies.take(len(body)):
@@ -398,8 +401,9 @@ class HttpConnection(asyncio.Protocol):
         self._hand_over(asked)
 
     def _check_body(self, asked: _Asked, length: str) -> None:
-        """Before any of it is read: its size ('' where that is not told), and who sends it. A small one of
-        somebody who shows credentials is read first: looking at them twice would cost every write."""
+        """Before a body is read: check its size ('' if not declared) and authenticate its sender. A small
+        body that comes with credentials is read first: checking the credentials twice would cost every
+        write."""
         declared = length.isdigit()
         if declared and (len(length) > 18 or int(length) > self._body_bytes_max):
             raise too_large(self._body_bytes_max)
@@ -416,7 +420,8 @@ class HttpConnection(asyncio.Protocol):
             self._transport.write(http_text.CONTINUE)
 
     def _refuse(self, error: ApiError) -> None:
-        """For how it came. What follows it on the connection cannot be told from the rest of it."""
+        """Refuse the request for how it was sent. The rest of it on the connection cannot be told from the
+        next request."""
         self._stop_waiting()
         if self._asked is not None:
             self._free_body(self._asked)
@@ -467,7 +472,7 @@ class HttpConnection(asyncio.Protocol):
                 else:
                     turn += 1
                     if turn % TURN_REQUESTS == 0:
-                        await asyncio.sleep(0)  # The other connections' turn.
+                        await asyncio.sleep(0)  # Let the other connections run.
         finally:
             self._last = True
             self._transport.close()
@@ -483,7 +488,7 @@ class HttpConnection(asyncio.Protocol):
             self._sleep = None
 
     async def _one(self, asked: _Asked) -> bool:
-        """Whether the connection may go on to the next."""
+        """Serve one request; return whether the connection may continue with the next."""
         if self._drained is not None:
             await self._drained
         try:
@@ -507,8 +512,8 @@ class HttpConnection(asyncio.Protocol):
         return keep_alive
 
     async def _linger(self) -> None:
-        """The client may still be sending. If the connection were closed under it, it would see that, and not
-        why it was refused."""
+        """The client may still be sending. If the connection were closed now, the client would see a closed
+        connection and not the refusal."""
         self._last = True
         self._wire_bytes = 0
         self._sleep = self._loop.create_future()
@@ -522,8 +527,9 @@ class HttpConnection(asyncio.Protocol):
             self._sleep = None
 
     async def _in_pieces(self, head: bytes, body: bytes) -> None:
-        """Each byte is copied several times on its way through TLS: a piece goes where the one before was,
-        twenty megabytes need new memory each time. And a client that does not read has it buffered once."""
+        """Each byte is copied several times on its way through TLS: a piece reuses the memory of the one
+        before, while twenty megabytes need new memory each time. And for a client that does not read, the
+        body is buffered only once."""
         self._transport.write(head)
         rest = memoryview(body)
         self._sending_bytes = len(body)
@@ -546,7 +552,7 @@ class HttpConnection(asyncio.Protocol):
             if transport.is_closing():
                 return
             if not self._unparsed:
-                self._read_on()  # How else should we hear that it has left?
+                self._read_on()  # Without reading, we would not notice that the client leaves.
             transport.write(http_text.head(answer, self._http.date(), None, close=close))
             while has_body and (chunk := await source.next()) is not None:
                 if self._lost:
@@ -554,7 +560,7 @@ class HttpConnection(asyncio.Protocol):
                 if len(chunk) > WHOLE_CHUNK_BYTES:
                     await self._in_pieces(b"%x\r\n" % len(chunk), chunk)
                     transport.write(b"\r\n")
-                elif chunk:  # An empty one would be the end.
+                elif chunk:  # An empty chunk would end the stream.
                     transport.write(http_text.chunk(chunk))
                 if self._drained is not None:
                     await self._drained

@@ -1,60 +1,61 @@
-"""How much a client may send before it is answered, and how much all clients together: numbers and counters.
+"""Numbers and counters that limit what one client, and all clients together, may send before an answer.
 
-Memory that a connection takes before anybody is known is bounded three times: by the size of one head, by
-what all unfinished heads hold, and by what all small bodies hold, whose senders are looked at last.
-Whoever sends more is authenticated by the head alone, before the body is read. The reasons are in
-docs/decisions/0022.
+Memory that connections take before their senders are authenticated is bounded three times: by the size of one
+head, by the bytes of all unfinished heads, and by the bytes of all small bodies, whose senders are
+authenticated last. The sender of a larger body is authenticated by the head alone, before the body is read.
+The reasons are in docs/decisions/0022.
 """
 
 from __future__ import annotations
 
-# The request line: selectors are the longest part of it. Longer ones are a 414.
+# The request line: selectors are the longest part of it. A longer one gets a 414.
 URL_BYTES_MAX = 64 << 10
-# Of one head in all. Go's server takes a megabyte; the longest real ones hold a token and some groups.
+# Of one whole head. Go's server takes a megabyte; the longest real heads hold a token and some groups.
 HEAD_BYTES_MAX = 256 << 10
 HEADERS_MAX = 512
-# As kube-apiserver waits for a head.
+# kube-apiserver waits this long for a head.
 HEAD_S_MAX = 32.0
 
-# Bytes on the wire for each of a body's: chunks of one have six. What follows the last chunk counts too.
+# Bytes on the wire per byte of a body: a chunk of one byte takes six. Bytes after the last chunk count too.
 WIRE_BYTES_FACTOR = 8
 
-# Of all heads that are not complete.
+# Of all incomplete heads together.
 HEADS_BYTES_MAX = 64 << 20
-# A longer body is read only once its sender is known.
+# A longer body is read only after its sender is authenticated.
 SMALL_BODY_BYTES_MAX = 16 << 10
-# Of all small ones that are read or served. When that is used up, their senders are looked at first as well.
+# Of all small bodies being read or served. When that is used up, their senders are authenticated first as
+# well.
 SMALL_BODIES_BYTES_MAX = 16 << 20
-# Of all others that are read or served: a hundred of the largest.
+# Of all larger bodies being read or served: a hundred of the largest.
 BODIES_BYTES_MAX = 320 << 20
-# Of all answers that clients do not read. Beyond, the connections that have not read for longest are cut off,
-# if that is so long that a busy network cannot be the cause.
+# Of all answers that clients do not read. Beyond this, the connections that have not read for longest are
+# closed, if that is so long that a busy network cannot be the cause.
 UNREAD_BYTES_MAX = 256 << 20
 UNREAD_S_MIN = 2.0
 
-# Requests of one connection that were read ahead. The rest of what came waits as bytes.
+# Requests of one connection that are parsed ahead. The rest waits as bytes.
 PIPELINED_MAX = 64
-# So much is parsed at a time: at most some two hundred requests are in it, or a piece of a body.
+# Bytes parsed at a time: they contain at most some two hundred requests, or a piece of a body.
 PARSED_BYTES = 4 << 10
 PARSED_BODY_BYTES = 64 << 10
-# A refused body is read on and thrown away for so long: who is still sending would not see the answer.
+# A refused body is read and dropped for this long: a client that is still sending would not see the answer.
 LINGER_S = 5.0
-# So many requests in a row are answered for one connection before the others have their turn.
+# Requests of one connection that are answered in a row before other connections have their turn.
 TURN_REQUESTS = 16
 
 
 class ByteBudget:
-    """Bytes that are held by all connections for one purpose."""
+    """Bytes that all connections together hold for one purpose."""
 
     __slots__ = ("limit", "refused", "used")
 
     def __init__(self, limit: int) -> None:
         self.limit = limit
         self.used = 0
-        self.refused = 0  # How often there was no room.
+        self.refused = 0  # How often the budget was exhausted.
 
     def take(self, count: int) -> bool:
-        """Whether there is room; if so, it is taken."""
+        """Take the bytes if they are available; return whether they were."""
         if self.used + count > self.limit:
             self.refused += 1
             return False
@@ -62,7 +63,7 @@ class ByteBudget:
         return True
 
     def take_anyway(self, count: int) -> None:
-        """For what is held already."""
+        """Count bytes that are already held, even beyond the limit."""
         self.used += count
 
     def give(self, count: int) -> None:
@@ -70,7 +71,7 @@ class ByteBudget:
 
 
 class ByteBudgets:
-    """Of one server."""
+    """The byte budgets of one server."""
 
     def __init__(self) -> None:
         self.heads = ByteBudget(HEADS_BYTES_MAX)

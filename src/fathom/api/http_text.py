@@ -1,4 +1,4 @@
-"""The words of HTTP: addresses as they come, heads and chunks as they go. Pure; `http` has the connection."""
+"""The text of HTTP: parse request addresses, write heads and chunks. Pure; `http` has the connection."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ TOO_BUSY = (
     b"HTTP/1.1 503 Service Unavailable\r\nconnection: close\r\nretry-after: 1\r\ncontent-length: 0\r\n\r\n"
 )
 NOT_HTTP = b"HTTP/1.1 400 Bad Request\r\nconnection: close\r\ncontent-length: 0\r\n\r\n"
-# What nearly every request has, as clients spell it: bytes -> lower-case name.
+# Headers that nearly every request has, as clients spell them: bytes -> lower-case name.
 HEADERS = {
     spelling.encode(): name
     for name in (
@@ -36,7 +36,7 @@ _STATUS_LINES = {one.value: f"HTTP/1.1 {one.value} {one.phrase}" for one in HTTP
 
 
 def split(url: bytes) -> tuple[bytes, bytes]:
-    """(path, query). Anything but a plain address is for the parser to judge."""
+    """(path, query). The parser judges anything but a plain address."""
     if url.startswith(b"/") and b"#" not in url:
         path, _, query = url.partition(b"?")
         return path, query
@@ -56,15 +56,15 @@ def has_body(headers: dict[str, str]) -> bool:
 
 
 def head_of_body(headers: dict[str, str]) -> bytes:
-    """The head of a request that has the same body and wants nothing else."""
+    """The head of a request that has the same body and asks for nothing else."""
     names = ("content-length", "transfer-encoding")
-    # Of a header that came twice, the values stand on lines of their own.
+    # The values of a repeated header are separated by newlines.
     lines = [f"{name}: {headers[name].replace(chr(10), ', ')}\r\n" for name in names if name in headers]
     return f"POST / HTTP/1.1\r\n{''.join(lines)}\r\n".encode("latin-1")
 
 
 def head(answer: Answer, date: str, length: int | None, *, close: bool) -> bytes:
-    """Of an answer; a length of None means that chunks follow."""
+    """The head of an answer; a length of None means that chunks follow."""
     status = _STATUS_LINES.get(answer.status) or f"HTTP/1.1 {answer.status} Unknown"
     body = f"content-length: {length}" if length is not None else "transfer-encoding: chunked"
     text = f"{status}\r\ndate: {date}\r\ncontent-type: {answer.content_type}\r\n{body}\r\n"

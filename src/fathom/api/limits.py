@@ -1,6 +1,6 @@
-"""Bounds on what one client, and all clients together, may ask at once.
+"""Limits on the rate of one client's requests, and on all clients' requests in progress.
 
-Every number is a default that the wiring may replace; where kube-apiserver has one, it is that.
+Every number is a default that the wiring may replace; it is kube-apiserver's where that has one.
 """
 
 from __future__ import annotations
@@ -25,20 +25,22 @@ READONLY = frozenset({"get", "list", "watch", "head", "options"})
 
 
 class RequestRate(msgspec.Struct, frozen=True):
-    """How fast one user may go on. A quarter of what the server does at its best: one client that runs wild
-    leaves most of it to the others, and a controller that starts up with a burst of lists is not held up."""
+    """The request rate allowed to one user. A quarter of what the server can do at its best: a client that
+    runs wild leaves most of it to other clients, and a controller that starts with a burst of lists is not
+    delayed."""
 
     per_s: int = 4_000
     burst: int = 8_000
     users_max: int = (
-        10_000  # Beyond, the one unseen for longest is forgotten; it starts again with a full burst.
+        10_000  # Beyond this, the least recently seen user is dropped, and starts again with a full burst.
     )
 
 
 class RateLimit:
-    """One token bucket per user, as the time at which its bucket is full again: the burst that has been used
-    up is the distance from now to then. Whoever shows no credentials sees only health and version, which cost
-    no more than a refusal, and must not be able to use up what other probes need: they are not counted."""
+    """One token bucket per user, stored as the time at which the bucket is full again: the part of the burst
+    that is used up is the distance from now to that time. Anonymous requests are not counted: they can only
+    read health and version, which cost no more than a refusal, and one anonymous client must not use up what
+    probes need."""
 
     def __init__(self, clock: Clock, rate: RequestRate | None = None) -> None:
         self._clock = clock
@@ -64,7 +66,8 @@ class RateLimit:
 
 
 class Room:
-    """Requests of one sort that are under way: at most `limit`. Entered for the time of one request."""
+    """At most `limit` requests of one sort in progress. A context manager, entered for the duration of one
+    request."""
 
     __slots__ = ("count", "limit")
 
@@ -82,9 +85,9 @@ class Room:
 
 
 class Throttle:
-    """The limits of one server. Reading and writing have separate rooms, so that a flood of one leaves the
-    other working. Watches and other long answers take no place. Members of system:masters are never turned
-    away, so that an operator gets in when the server is full."""
+    """The limits of one server. Reads and writes are limited separately, so that a flood of one leaves the
+    other working. Watches and other long answers are not counted. Members of system:masters are never
+    refused, so that an operator gets in when the server is full."""
 
     def __init__(
         self,
@@ -104,8 +107,8 @@ class Throttle:
         self._rate.check(user)
 
     def room(self, user: User, target: RequestTarget) -> Room:
-        """Where this request belongs: `with throttle.room(user, target): ...`. Entering a full room raises
-        429."""
+        """The `Room` that limits this request: `with throttle.room(user, target): ...`. Entering a full one
+        raises 429."""
         if MASTERS in user.groups or is_long(target):
             return self._open
         return self._readonly if target.verb in READONLY else self._mutating
@@ -125,13 +128,14 @@ LONG_SUBRESOURCES = frozenset({"log", "exec", "attach", "portforward", "proxy"})
 
 
 def is_long(target: RequestTarget) -> bool:
-    """An answer that goes on: it has no deadline of ours, and takes no place among the short ones."""
+    """Whether the answer is a long stream: it has no deadline here, and does not count as a request in
+    progress."""
     return target.verb == "watch" or target.subresource in LONG_SUBRESOURCES
 
 
 def timeout_s(target: RequestTarget, asked: str = "", limit_s: float = REQUEST_S) -> float | None:
-    """How long the request may take; None: as long as it likes. `asked` is its `timeout` parameter, as Go
-    writes durations; it can only shorten."""
+    """How long the request may take; None: no limit. `asked` is its `timeout` parameter, in Go's notation for
+    durations; it can only shorten the limit."""
     if is_long(target):
         return None
     return min(_seconds(asked) or limit_s, limit_s) if asked else limit_s

@@ -1,4 +1,4 @@
-"""Everything that is not an object: health, version, metrics, discovery, OpenAPI."""
+"""Paths that are not resources: health, version, metrics, discovery, OpenAPI."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from fathom.kube.definitions import discovery, openapi
 from fathom.model.body import encode_json
 from fathom.model.errors import method_not_allowed, no_such_path
 
-# The Kubernetes release whose API we speak: clients choose features by it.
+# The Kubernetes release whose API fathom serves: clients choose features by it.
 KUBERNETES = "v1.37.0"
 
 DISCOVERY_V2 = "g=apidiscovery.k8s.io"
@@ -24,7 +24,7 @@ class Paths:
     def __init__(self, core: Core, metrics: Metrics) -> None:
         self._core = core
         self._metrics = metrics
-        self._made: dict[tuple[str, bool], bytes] = {}  # Documents of the registry's `_made_at` state.
+        self._made: dict[tuple[str, bool], bytes] = {}  # Made at registry revision `_made_at`.
         self._made_at = -1
 
     def serve(self, request: Request) -> Response:
@@ -44,7 +44,7 @@ class Paths:
         return self._document(request, path)
 
     def _document(self, request: Request, path: str) -> Response:
-        """Discovery and OpenAPI are the same for all until a kind comes or goes."""
+        """Discovery and OpenAPI documents are the same for all clients until a kind is added or removed."""
         registry = self._core.registry
         if self._made_at != registry.revision:
             self._made.clear()
@@ -69,7 +69,7 @@ class Paths:
         return encode_json(document)
 
     def _health(self, request: Request, path: str) -> Response:
-        checks = {"ping": ""}  # What is wrong with each; '' is good.
+        checks = {"ping": ""}  # Check -> its problem; '' if it passes.
         if not path.startswith("/livez"):
             checks |= {"store": self._store_problem(), "shutdown": "it stops" if self._core.stopping else ""}
         name = path.split("/", 2)[2:]
@@ -88,7 +88,7 @@ class Paths:
         return Response(200 if good else 500, body, "text/plain; charset=utf-8")
 
     def _store_problem(self) -> str:
-        """A restart would not help: so a server is alive all the same, and only not ready."""
+        """Part of readyz only, not of livez: a restart would not repair the store."""
         return self._core.health.problem() if self._core.cache.reached > 0 else "it is being read"
 
     def _roots(self) -> list[str]:

@@ -19,7 +19,7 @@ class Request(msgspec.Struct):
     body: bytes = b""
     client_certificate: bytes = b""  # DER, already verified against our CA by the TLS layer.
     remote: str = ""
-    shares: bool = False  # In a simulated world: answers may be objects that nobody changes, for bytes.
+    shares: bool = False  # In simulation: answers may be shared objects, never modified, instead of bytes.
 
     def param(self, name: str, default: str = "") -> str:
         values = self.query.get(name)
@@ -31,26 +31,26 @@ class Request(msgspec.Struct):
 
 class Response(msgspec.Struct):
     status: int
-    body: Any  # Bytes; to whoever shares, an object.
+    body: Any  # Bytes; an object if the request `shares`.
     content_type: str = JSON
     headers: tuple[tuple[str, str], ...] = ()
 
 
 class StreamSource(Protocol):
-    """Where a stream's chunks come from. Not an async generator: those finish when the garbage collector
-    feels like it, which no replay can repeat."""
+    """The source of a stream's chunks. Not an async generator: the garbage collector decides when those
+    finish, which no replay can repeat."""
 
     async def next(self) -> Any:
-        """The next chunk; None at the end. Bytes; to whoever shares, also a list of (type, object)."""
+        """The next chunk; None at the end. Bytes; if the request `shares`, also a list of (type, object)."""
         ...
 
     def close(self) -> None:
-        """The reader is gone. May be called at any time, also twice."""
+        """The client has left. May be called at any time, also twice."""
         ...
 
 
 class StreamResponse(msgspec.Struct):
-    """An answer that goes on."""
+    """An answer sent in chunks: a watch, a log."""
 
     source: StreamSource
     content_type: str = JSON
@@ -62,7 +62,8 @@ Answer = Response | StreamResponse
 
 
 class RequestTarget(msgspec.Struct, frozen=True):
-    """What a request is about, read off its method, path and query; what authorization judges."""
+    """The verb, resource and object of a request, read from its method, path and query; authorization judges
+    this."""
 
     verb: str  # get, list, watch, create, update, patch, delete, deletecollection; lower-case method else
     path: str
@@ -72,7 +73,7 @@ class RequestTarget(msgspec.Struct, frozen=True):
     namespace: str = ""
     name: str = ""
     subresource: str = ""
-    node: str = ""  # That a list or watch restricts itself to: spec.nodeName=NODE.
+    node: str = ""  # Set where a list or watch selects one node: spec.nodeName=NODE.
 
     @property
     def is_resource(self) -> bool:
@@ -80,7 +81,7 @@ class RequestTarget(msgspec.Struct, frozen=True):
 
 
 class Caller(msgspec.Struct, frozen=True):
-    """Who asks and how, for strategies, admission and audit."""
+    """Who sent the request and with which headers, for strategies, admission and audit."""
 
     user: User
     request_id: str = ""
@@ -88,4 +89,4 @@ class Caller(msgspec.Struct, frozen=True):
     remote: str = ""
     fence: str = ""  # Fathom-Fence: ns/name/epoch
     decision: str = ""  # Fathom-Decision: the decision this write carries out.
-    trace: str = ""  # The W3C trace id that came with the request.
+    trace: str = ""  # The request's W3C trace id.

@@ -1,4 +1,4 @@
-"""The registry as those see it who deal with objects of any kind: `model.view.Resources`."""
+"""The registry's `model.view.Resources`: paths and names of resources, for code that handles any kind."""
 
 from __future__ import annotations
 

@@ -1,10 +1,10 @@
-"""The whole way of a request: who asks, may they, what is it about, do it, write it down.
+"""The path of a request: authenticate, throttle, authorize, dispatch, audit.
 
     Request ──> authenticate ──> limits ──> authorize ──> dispatch ──> Answer
                                                                └──> audit (writes)
 
-Everything that can go wrong becomes a Status here, once. An unexpected exception is logged with its stack
-under the request's id; the client gets a 500 with that id and nothing else.
+Every error becomes a Status here, in one place. An unexpected exception is logged with its stack under the
+request's id; the client gets a 500 with that id and nothing else.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ from fathom.store.protocol import StoreUnavailable
 
 WRITES = frozenset({"create", "update", "patch", "delete", "deletecollection"})
 HEX = frozenset("0123456789abcdef")
-TARGETS_MAX = 4096  # Some hundred bytes each:
-TARGET_CHARS_MAX = 512  # longer paths are nobody's who comes back, and read anew each time.
+TARGETS_MAX = 4096  # Some hundred bytes each.
+TARGET_CHARS_MAX = 512  # Longer paths are rarely requested twice: they are parsed each time.
 ANONYMOUS_BODY_BYTES_MAX = 1024
-# Of all warnings of one answer, and of each where all would be more. kube-apiserver's numbers.
+# Of all warnings of one answer; and of each warning, if together they are longer. kube-apiserver's numbers.
 WARNINGS_CHARS_MAX = 4096
 WARNING_CHARS_MAX = 256
-SLOW_S = 1.0  # A request that took longer is worth a line in the log.
+SLOW_S = 1.0  # A slower request is logged.
 
 
 class ApiServer:
@@ -66,12 +66,12 @@ class ApiServer:
         self._log = log
         self._paths = Paths(core, metrics)
         self._clock = core.outside.clock
-        self._prefix = f"{core.outside.rng.getrandbits(48):012x}"  # Of request ids: one per incarnation.
+        self._prefix = f"{core.outside.rng.getrandbits(48):012x}"  # Request id prefix: one per server start.
         self._count = 0
         self._deadlines = Deadlines(core.limits.request_s)
         self._targets: dict[
             tuple[str, str], RequestTarget
-        ] = {}  # A memo: clients come back to the same addresses.
+        ] = {}  # A memo: clients request the same paths again and again.
 
     async def handle(self, request: Request) -> Answer:
         started_ns = self._clock.monotonic_ns()
@@ -86,7 +86,7 @@ class ApiServer:
             answer = response_forms.failure(unavailable(f"the store does not answer: {error}"))
         except TimeoutError:
             answer = response_forms.failure(timed_out("the request took too long: read before trying again"))
-        except Exception as error:  # The last line of defence; logged whole.
+        except Exception as error:  # The last line of defence; logged with its stack.
             answer = self._broken(request, request_id, error)
         seconds = (self._clock.monotonic_ns() - started_ns) / 1e9
         self.metrics.observe(target, answer.status, seconds)
@@ -104,8 +104,8 @@ class ApiServer:
         return answer
 
     def check_sender(self, request: Request, body_bytes: int) -> None:
-        """Before a body is read: 401 unless the head says who sends it. Whoever is let in without credentials
-        has nothing to send."""
+        """Called before a body is read: raise 401 unless the request's head authenticates its sender. An
+        anonymous client has no reason to send a body."""
         user = self._authenticator.authenticate(request)
         if user.name == ANONYMOUS and body_bytes > ANONYMOUS_BODY_BYTES_MAX:
             raise too_large(ANONYMOUS_BODY_BYTES_MAX)
@@ -128,7 +128,8 @@ class ApiServer:
         self._authorizer.require(user, target)
         if not target.is_resource:
             if (page := page_of(request.path)) is not None:
-                # Our own health is public; that of others is for who may read what they count.
+                # The API server's own health is public; that of other processes requires permission to read
+                # their metrics.
                 self._authorizer.require(user, RequestTarget(verb="get", path=f"/metrics/{page[1]}"))
                 return await serve_process_page(self.core, request, page)
             return self._paths.serve(request)
@@ -199,7 +200,8 @@ class ApiServer:
             self._deadlines.end(deadline)
 
     def _record_all(self, call: Call, code: int) -> None:
-        """One entry for the call; where it wrote several objects, one for each, joined by the request."""
+        """Write one audit entry for the call; if it wrote several objects, one for each, with the same
+        request id."""
         if self._audit is None:
             return
         for index, part in enumerate(call.parts):
@@ -249,7 +251,8 @@ class ApiServer:
 
 
 def _warnings(texts: list[str], untold: int) -> tuple[tuple[str, str], ...]:
-    """As headers: so many characters in all, each warning cut short where they are too many."""
+    """The warnings as headers: bounded in total length, each warning cut short where the total would be
+    exceeded."""
     if sum(map(len, texts)) > WARNINGS_CHARS_MAX:
         texts = [text[:WARNING_CHARS_MAX] for text in texts]
     told: list[str] = []
@@ -271,7 +274,8 @@ def _header_text(text: str) -> str:
 
 
 def trace_id(traceparent: str) -> str:
-    """Of a W3C trace context: version-traceid-parentid-flags, in hexadecimal. Anything else is none."""
+    """The trace id of a W3C trace context (version-traceid-parentid-flags, in hexadecimal); '' if it is
+    malformed."""
     if not traceparent:
         return ""
     parts = traceparent.split("-")

@@ -41,7 +41,7 @@ def _resource(request: Request, group: str, version: str, parts: list[str]) -> R
     name = parts[1] if len(parts) > 1 else ""
     subresource = "/".join(parts[2:])
     if subresource.startswith("proxy/"):
-        subresource = "proxy"  # As Kubernetes authorizes it: what follows is the other side's.
+        subresource = "proxy"  # As Kubernetes authorizes it: the rest is the proxied path.
     if plural == "namespaces":
         namespace = name
     verb, node = _verb(request, name), ""
@@ -72,10 +72,11 @@ def _verb(request: Request, name: str) -> str:
 
 
 def _selected(request: Request, field: str) -> str:
-    """The one value that a field selector lets a field have. A collection of one, chosen by name, is
-    authorized as that object: a role for it is enough; what is chosen by node, as that node's."""
+    """The one value to which a field selector restricts a field, else ''. A collection restricted to one name
+    is authorized as that object, so a role for that object is enough; one restricted to a node, as that
+    node's."""
     text = request.param("fieldSelector")
-    if not text or "\\" in text:  # An escaped comma is part of a value: what follows it is no term.
+    if not text or "\\" in text:  # An escaped comma is part of a value: it cannot be split here.
         return ""
     terms = text.split(",")
     values = [term.removeprefix(f"{field}=") for term in terms if term.startswith(f"{field}=")]
