@@ -1,8 +1,7 @@
-"""How the API server reaches the agents that run pods, for what only they know: logs, what is
-used, and whether they are there.
+"""The protocol by which the API server asks node agents for logs, usage and reachability.
 
-A protocol: the core has no sockets. Where agents are is in the Node objects, which only they may write; the
-certificate there is the one to believe.
+A protocol, because the core has no sockets. Agents' addresses are in the Node objects, which only the agents
+may write; the certificate there is the one to trust.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ class AgentAddress(msgspec.Struct, frozen=True):
     host: str
     port: int
     certificate: str  # PEM
-    whose: str = "the agent of node"  # In words, before the name.
+    whose: str = "the agent of node"  # The words before the name in messages.
 
 
 class LogAsk(msgspec.Struct, frozen=True):
@@ -30,12 +29,13 @@ class LogAsk(msgspec.Struct, frozen=True):
     pod: str
     uid: str
     container: str
-    options: tuple[tuple[str, str], ...]  # As the agent's endpoint names them.
+    options: tuple[tuple[str, str], ...]  # Named as at the agent's endpoint.
 
 
 class ReachedAgent(msgspec.Struct, frozen=True):
-    """What came of a try to reach a node. `alive`: its agent answered. `unsure`: the machine answered and the
-    agent did not, so pods may still run there. `gone`: nothing answered. `unknown`: it could not be tried."""
+    """The result of trying to reach a node. `alive`: its agent answered. `unsure`: the machine answered and
+    the agent did not, so pods may still run there. `gone`: nothing answered. `unknown`: it could not be
+    tried."""
 
     verdict: Literal["alive", "unsure", "gone", "unknown"]
     message: str = ""
@@ -47,11 +47,11 @@ class Agents(Protocol):
         ...
 
     async def usage(self, at: AgentAddress) -> dict[str, Any]:
-        """What the node's containers use, as its agent says it. Raises ApiError."""
+        """What the node's containers use, as its agent reports it. Raises ApiError."""
         ...
 
     async def page(self, at: AgentAddress, path: str) -> tuple[int, bytes]:
-        """What an agent or another process says of itself: status and text. Raises ApiError."""
+        """A page of an agent or another process: status and text. Raises ApiError."""
         ...
 
     async def reach(self, node: Obj) -> ReachedAgent:
@@ -60,7 +60,7 @@ class Agents(Protocol):
 
 
 class NoAgents:
-    """Where there is no way to them: in a simulated world."""
+    """For simulations, where agents cannot be reached."""
 
     async def logs(self, at: AgentAddress, ask: LogAsk) -> StreamSource:
         raise _unreachable(at.node, "this server has no way to agents")
@@ -76,7 +76,7 @@ class NoAgents:
 
 
 def address_of(node: Obj) -> AgentAddress:
-    """Raises ApiError where the node does not say."""
+    """Raises ApiError if the node has no address."""
     name = str(metadata(node).get("name"))
     port = lookup(node, "status", "daemonEndpoints", "kubeletEndpoint", "Port") or 0
     certificate = (metadata(node).get("annotations") or {}).get(CERTIFICATE_ANNOTATION, "")

@@ -1,4 +1,4 @@
-"""Custom kinds come and go with their definitions: the registry follows the store."""
+"""Keeps the registry's custom kinds in step with the CustomResourceDefinitions in the store."""
 
 from __future__ import annotations
 

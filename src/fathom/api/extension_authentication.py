@@ -1,7 +1,8 @@
-"""What extension API servers read to know whom to believe: a config map of kube-system, and who may read it.
+"""The kube-system config map from which extension API servers learn whom to trust, and its readers' binding.
 
-A client shows a certificate of the cluster's authority. A proxy in front of them, should there be one, shows
-a certificate of another authority and says in headers on whose behalf it asks. Pure; `serve` writes it.
+A client shows a certificate of the cluster's CA. A proxy in front of extension API servers, if there is one,
+shows a certificate of another CA and names in headers the user on whose behalf it asks. Pure; `serve` writes
+it.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ NAMESPACE = "kube-system"
 NAME = "extension-apiserver-authentication"
 READER = "extension-apiserver-authentication-reader"
 RBAC = "rbac.authorization.k8s.io"
-FRONT_PROXY = "front-proxy-client"  # As kubeadm calls it.
+FRONT_PROXY = "front-proxy-client"  # kubeadm's name for it.
 LABELS = {"kubernetes.io/bootstrapping": "rbac-defaults"}
 
 
@@ -41,7 +42,7 @@ def reader_role() -> Obj:
 
 
 def reader_binding() -> Obj:
-    """For Kubernetes' own parts, which serve metrics and ask who may read them."""
+    """For Kubernetes' own components, which serve metrics and ask who may read them."""
     users = ("system:kube-controller-manager", "system:kube-scheduler")
     return _object(
         f"{RBAC}/v1",
@@ -61,7 +62,7 @@ def _object(
 
 
 def put_right(found: Obj | None, wanted: Obj) -> Obj | None:
-    """What to write: the wanted object, on top of what is there. None where that says the same."""
+    """What to write: the wanted object on top of the existing one. None if nothing would change."""
     if found is None:
         return wanted
     parts = {name: part for name, part in wanted.items() if name not in {"metadata", "kind", "apiVersion"}}

@@ -1,8 +1,9 @@
-"""The short way of a heartbeat: a Lease that is written back with nothing changed but its `renewTime`.
+"""The fast path of heartbeats: a Lease that is written back with only its `renewTime` changed.
 
-In a cluster at rest nearly every write is one. Everything else in such a body equals what is stored, and was
-judged when it came; so it is compared instead of being read with care, defaulted, put in order and validated
-again. Admission sees it like any other write. Whatever differs in anything else takes the long way.
+In a cluster at rest nearly every write is one. Every other field of such a body equals the stored one, which
+was validated when it was written; so the body is compared instead of being strictly decoded, defaulted,
+ordered and validated again. Admission sees it like any other write. A body that differs in anything else
+takes the normal path.
 """
 
 from __future__ import annotations
@@ -17,19 +18,19 @@ CHANGED = ("spec.renewTime",)
 
 
 def renewal(entry: Entry, raw: bytes) -> Obj | None:
-    """The Lease to store, or None where this is not just a renewal. It shares all it can with what is stored,
-    which is never changed in place."""
+    """The Lease to store, or None if this is more than a renewal. It shares all it can with the stored
+    object, which is never changed in place."""
     stored = entry.body.obj
     spec, meta = stored.get("spec"), stored["metadata"]
     if not spec or "renewTime" not in spec or "deletionTimestamp" in meta:
         return None
-    # The same number of colons: no field is there twice, which would have to be told.
+    # The same number of colons: no field is duplicated, which the normal path would have to report.
     if raw.count(b":") != entry.body.encoded.count(b":") + 1:
         return None
     try:
         given = decode_json(raw)
         time = given["spec"]["renewTime"]
-    except (ValueError, TypeError, KeyError):  # The long way finds the words.
+    except (ValueError, TypeError, KeyError):  # The normal path reports the error.
         return None
     if type(time) is not str or time == spec["renewTime"] or not is_micro_time(time):
         return None

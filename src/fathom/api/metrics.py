@@ -1,4 +1,4 @@
-"""What the server counts, under the names that dashboards for kube-apiserver already use."""
+"""The API server's metrics, under the names that dashboards for kube-apiserver already use."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from fathom.metrics.families import Family, gauge
 from fathom.metrics.numbers import Durations
 from fathom.metrics.registry import Registry
 
-# Up to a minute, fine where most requests are.
+# Up to a minute; finest where most requests are.
 DURATION_BUCKETS_S = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
 
-# All verbs of all kinds with all codes they commonly get are fewer; made-up paths could be any number.
+# All verbs of all kinds with all their common codes are fewer; made-up paths could be any number.
 SERIES_MAX = 5000
 SERIES_CHARS_MAX = 256  # A name is at most 63 characters, a group 253.
 OTHER = RequestTarget(verb="other", path="")
@@ -22,7 +22,7 @@ LABELS = ("verb", "group", "version", "resource", "subresource")
 
 
 class _Count:
-    """Answers with one code."""
+    """Number of answers with one code."""
 
     __slots__ = ("answers", "durations")
 
@@ -32,7 +32,7 @@ class _Count:
 
 
 class Metrics:
-    """Plain numbers on the way of a request; they become families when somebody looks."""
+    """Plain numbers while requests are served; they become metric families when scraped."""
 
     def __init__(self, registry: Registry | None = None) -> None:
         self.registry = registry or Registry()
@@ -45,7 +45,7 @@ class Metrics:
         count = self._known.get(key)
         if count is None:
             if len(self._known) >= SERIES_MAX or sum(map(len, key[:5])) > SERIES_CHARS_MAX:
-                # Somebody makes up resources: what they ask is counted, under no name.
+                # A client makes up resources: its requests are counted without their names.
                 target, key = OTHER, ("other", "", "", "", "", code)
             durations = self._durations.setdefault(key[:5], Durations(DURATION_BUCKETS_S))
             count = self._known.setdefault(key, _Count(durations))
@@ -69,7 +69,7 @@ class Metrics:
         yield durations
 
     def gauge(self, name: str, text: str, read: Callable[[], float]) -> None:
-        """A number that is read when somebody looks."""
+        """A number that is read at each scrape."""
         self.registry.register(name, lambda: (gauge(name, text, read()),))
 
     def exposition(self) -> bytes:
@@ -77,7 +77,7 @@ class Metrics:
 
 
 class NoMetrics(Metrics):
-    """For worlds in which nobody looks."""
+    """For simulations, where nothing is scraped."""
 
     def __init__(self) -> None:
         self.registry = Registry()

@@ -1,7 +1,7 @@
-"""The API server as a Service: `default/kubernetes`, by which programs inside of pods find it. Pure.
+"""The API server as a Service: `default/kubernetes`, by which programs inside pods find it. Pure.
 
-Its address is one of the first of the services' range, as everywhere; the gateway answers there like for any.
-Clusters of one machine share the loopback, so each has one of its own.
+Its address is one of the first of the service range, as in Kubernetes; the gateway serves it like any other.
+Clusters on one machine share the loopback interface, so each has an address of its own.
 """
 
 from __future__ import annotations
@@ -14,14 +14,15 @@ from fathom.model.objects import Obj
 from fathom.model.well_known import SKIP_MIRROR_LABEL
 
 KEY = "/registry/services/default/kubernetes"
-PORTS = (443, 6443, 8443)  # The first is Kubernetes'; it may need root, or be taken on every address.
-USUAL_PORT = 6443  # Of an API server.
+PORTS = (443, 6443, 8443)  # The first is Kubernetes'; it may need root, or be in use on every address.
+USUAL_PORT = 6443  # The usual port of an API server.
 LABELS = {"component": "apiserver", "provider": "kubernetes"}
 
 
 def own_addresses(port: int, addresses: IPv4Network = ADDRESSES) -> Iterator[str]:
-    """Those that a server at this port may have, the likeliest first: the first of all for the usual port.
-    Others begin elsewhere, so that two that are made at the same moment do not meet."""
+    """Addresses that a server at this port may have, the likeliest first: the first of the range for the
+    usual port. Other ports start elsewhere, so that two clusters created at the same moment do not
+    collide."""
     choices = kept_addresses(addresses) - 2
     first = 0 if port == USUAL_PORT else 1 + port % (choices - 1)
     for step in range(choices):
@@ -39,12 +40,12 @@ def own_service(address: str, number: int) -> Obj:
 
 
 def own_endpoints(address: str, port: int) -> Obj:
-    """The same for clients that read the older kind; of several servers, the one that came last."""
+    """The same for clients that read Endpoints; of several servers, the last one to start."""
     ports = [{"name": "https", "port": port, "protocol": "TCP"}]
     return {
         "apiVersion": "v1",
         "kind": "Endpoints",
-        # Its slice is made beside it.
+        # Not mirrored: its EndpointSlice is written beside it.
         "metadata": {
             "name": "kubernetes",
             "namespace": "default",
@@ -55,7 +56,8 @@ def own_endpoints(address: str, port: int) -> Obj:
 
 
 def own_slice(address: str, port: int) -> Obj:
-    """Where the server really listens. Several servers of one store each have a slice of their own."""
+    """The address at which the server really listens. Servers that share a store each have a slice of their
+    own."""
     return {
         "apiVersion": "discovery.k8s.io/v1",
         "kind": "EndpointSlice",

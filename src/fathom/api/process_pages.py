@@ -1,5 +1,6 @@
-"""`/metrics/NAME`, `/healthz/NAME`, …: what another process of the control plane says of itself. The API
-server asks it, for whoever may read the path.
+"""`/metrics/NAME`, `/healthz/NAME`, …: pages of other control plane processes, served by the API server.
+
+The API server requests the page from the process, for users that may read the path.
 
     /metrics/scheduler                     by part, by process, or by the name of one of several
     /api/v1/nodes/node-1/proxy/metrics     a node's agent: as a kubelet's metrics are read in Kubernetes
@@ -24,13 +25,13 @@ from fathom.model.processes import CERTIFICATE, PREFIX, named, short_name
 
 SLICES = "endpointslices.discovery.k8s.io"
 PAGES = ("metrics", "healthz", "livez", "readyz")
-# Checks of the API server's own health, and what Kubernetes has under /metrics: no process's name.
+# Checks of the API server's own health, and what Kubernetes has under /metrics: never names of processes.
 OWN = frozenset({"ping", "store", "shutdown", "slis"})
 TYPE = {"metrics": "text/plain; version=0.0.4; charset=utf-8"}
 
 
 def page_of(path: str) -> tuple[str, str] | None:
-    """Which page of which process; None: the path is about something else."""
+    """The page and the process; None: the path is about something else."""
     parts = path.strip("/").split("/")
     if len(parts) != 2 or parts[0] not in PAGES or parts[1] in OWN:
         return None
@@ -52,7 +53,7 @@ async def serve_process_page(core: Core, request: Request, page: tuple[str, str]
 
 
 async def serve_node_page(core: Core, call: Call) -> Response:
-    """Of `nodes/NAME/proxy/…` only this: an agent takes no other requests."""
+    """Of `nodes/NAME/proxy/…`, only these pages are served: an agent accepts no other requests."""
     path = call.request.path.rstrip("/").rpartition("/proxy/")[2]
     if path not in {"metrics", "healthz"}:
         raise not_supported("proxying to nodes, except for /proxy/metrics and /proxy/healthz")
@@ -68,7 +69,7 @@ async def _fetched(core: Core, at: AgentAddress, path: str) -> Response:
 
 
 def process_address(slice_: Obj) -> AgentAddress:
-    """Raises ApiError where the object does not say."""
+    """Raises ApiError if the slice lacks an address, port or certificate."""
     name = short_name(slice_)
     certificate = str((metadata(slice_).get("annotations") or {}).get(CERTIFICATE, ""))
     endpoints, ports = lookup(slice_, "endpoints") or [{}], lookup(slice_, "ports") or [{}]

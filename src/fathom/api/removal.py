@@ -24,7 +24,7 @@ class Preconditions(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class DeleteOptions(msgspec.Struct, frozen=True, rename="camel"):
-    """The body of a DELETE. Other fields (apiVersion, kind) are let pass."""
+    """The body of a DELETE. Other fields (apiVersion, kind) are ignored."""
 
     grace_period_seconds: int | None = None
     preconditions: Preconditions | None = None
@@ -34,7 +34,7 @@ class DeleteOptions(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class Removal(msgspec.Struct, frozen=True):
-    """`obj` None: the object goes now. Else: what is stored while the deletion is held."""
+    """`obj` None: the object is removed now. Else: the object to store while the deletion is held."""
 
     obj: Obj | None
 
@@ -96,7 +96,7 @@ def plan_removal(
 
 
 def _again(obj: Obj, finalizers: list[str], grace_s: int, *, strategy: Strategy, now_ns: int) -> Removal:
-    """A deletion that is already under way may only be hurried."""
+    """A repeated deletion may only shorten the grace period."""
     meta = metadata(obj)
     before_s = meta.get("deletionGracePeriodSeconds") or 0
     again = with_metadata(obj, finalizers=finalizers or None)
@@ -113,7 +113,8 @@ def _again(obj: Obj, finalizers: list[str], grace_s: int, *, strategy: Strategy,
 
 
 def _finalizers(obj: Obj, options: DeleteOptions) -> list[str]:
-    """Dependents are orphaned, waited for, or left to the collector, as asked; else as the object says."""
+    """Dependents are orphaned, waited for, or left to the garbage collector, as the options say; else as the
+    object's finalizers say."""
     present = list(metadata(obj).get("finalizers") or ())
     policy = options.propagation_policy
     if policy is None and options.orphan_dependents is not None:
@@ -126,7 +127,7 @@ def _finalizers(obj: Obj, options: DeleteOptions) -> list[str]:
 
 
 def is_over(obj: Obj, strategy: Strategy) -> bool:
-    """Whether an update has taken away the last thing that held a deletion."""
+    """Whether an update has removed the last thing that held the deletion."""
     meta = metadata(obj)
     if not meta.get("deletionTimestamp") or strategy.held(obj):
         return False

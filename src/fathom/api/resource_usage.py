@@ -1,4 +1,4 @@
-"""metrics.k8s.io: what nodes and pods use, gathered from their agents when somebody asks. Nothing is stored.
+"""metrics.k8s.io: resource usage of nodes and pods, requested from their agents on demand. Nothing is stored.
 
 Agents that do not answer are left out, as with metrics-server: no figure is better than a wrong one.
 """
@@ -69,7 +69,7 @@ USAGE_KINDS = (NODE_METRICS, POD_METRICS)
 
 
 async def serve_usage(core: Core, call: Call) -> Response:
-    """GET one, or list."""
+    """GET one object, or list."""
     verb, target = call.target.verb, call.target
     if verb not in {"get", "list"}:
         raise method_not_allowed("GET")
@@ -108,11 +108,11 @@ def _field(obj: Obj, path: str) -> str:
     return str(metadata(obj).get(path.partition(".")[2]) or "")
 
 
-# Asking.
+# Requests to the agents.
 
 
 async def _asked(core: Core, nodes: Iterable[str]) -> dict[str, dict[str, Any]]:
-    """By node, of those who answered."""
+    """Node -> its agent's answer, for the agents that answered."""
     found: dict[str, dict[str, Any]] = {}
 
     async def ask(name: str) -> None:
@@ -156,7 +156,7 @@ async def _of_pods(core: Core, call: Call) -> list[Obj]:
     return found
 
 
-# Shapes.
+# The objects of the answers.
 
 
 def node_metrics(node: Obj, answer: dict[str, Any]) -> Obj:

@@ -1,6 +1,6 @@
-"""In which form an answer goes out: the object, a Table for kubectl, or its metadata alone.
+"""The form of an answer: the object, a Table for kubectl, or the object's metadata alone.
 
-The plain form is bytes that are already there. The others are made from objects, on demand.
+The plain form is the stored bytes. The other forms are made from objects, on demand.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ PLAIN, TABLE, METADATA = "", "Table", "PartialObjectMetadata"
 
 
 class ResponseForm(msgspec.Struct, frozen=True):
-    """What the client accepts."""
+    """The form that the client accepts."""
 
     shape: str = PLAIN
     version: str = "v1"
-    include: str = "Metadata"  # Of a table's rows: None, Metadata, Object.
-    shared: bool = False  # Only of the plain shape: the object itself is handed over.
+    include: str = "Metadata"  # What a table's rows carry: None, Metadata, Object.
+    shared: bool = False  # Plain form only: the answer is the shared object itself.
 
     @property
     def content_type(self) -> str:
@@ -92,7 +92,7 @@ def wire_obj(kind: Kind, entry: Entry) -> Obj:
 
 
 def as_kind(kind: Kind, obj: Obj) -> Obj:
-    """The object as the kind that was asked for, where two kinds share one storage."""
+    """The object as the requested kind, where two kinds share one storage."""
     return shared.shown(kind, obj)
 
 

@@ -1,7 +1,7 @@
-"""One timer for all who want to be woken at the same moment.
+"""One timer for all sleepers that wake at the same moment.
 
-Bookmarks are due on a grid that watches share, many of them at once: a timer for each moment takes the place
-of one for each watch.
+Bookmarks are due on a grid that watches share, many of them at once: one timer per moment replaces one per
+watch.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from typing import Protocol
 
 import msgspec
 
-# Not less than the clock's own grain: where time stands still until the next timer, a remainder that rounds
-# to nothing would be waited for without end.
+# At least the clock's resolution: in simulation, time stands still until the next timer, and a remainder that
+# rounds to zero would be waited for without end.
 TIMER_S_MIN = 1e-6
 
 
@@ -22,12 +22,12 @@ class Sleeper(Protocol):
 
 class SharedTimer(msgspec.Struct, eq=False):
     timer: asyncio.TimerHandle
-    sleepers: dict[Sleeper, None]  # In the order they asked.
+    sleepers: dict[Sleeper, None]  # In the order of their requests.
 
 
 class SharedTimers:
     def __init__(self) -> None:
-        self._moments: dict[float, SharedTimer] = {}  # Each has a sleeper, and a timer that is armed.
+        self._moments: dict[float, SharedTimer] = {}  # Each has at least one sleeper and an armed timer.
 
     def wake(self, sleeper: Sleeper, *, at_s: float, now_s: float) -> None:
         moment = self._moments.get(at_s)
@@ -38,7 +38,7 @@ class SharedTimers:
         moment.sleepers[sleeper] = None
 
     def leave(self, sleeper: Sleeper, *, at_s: float) -> None:
-        """It need not be woken any more."""
+        """The sleeper need not be woken any more."""
         moment = self._moments.get(at_s)
         if moment is not None:
             moment.sleepers.pop(sleeper, None)

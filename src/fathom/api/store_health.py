@@ -1,4 +1,5 @@
-"""Whether commits can be written: for `readyz`, so that nobody is sent to a server that can only read."""
+"""Whether the store accepts commits: for `readyz`, so that no client is sent to a server that can only
+read."""
 
 from __future__ import annotations
 
@@ -16,28 +17,28 @@ from fathom.store.protocol import (
     StoreUnavailable,
 )
 
-# Beside all objects. Large enough that a commit of it proves room for an ordinary one.
+# A key outside of all objects. Large enough that committing it proves room for an ordinary object.
 TRIAL, TRIAL_BYTES = "/health/trial", 64 << 10
 
 
 class StoreHealth:
-    """Whoever commits says how it ended, so that the last commit tells."""
+    """Every commit reports its outcome here, so the last commit shows whether the store accepts writes."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
-        self._failing = False  # The last commit was not written, and none has been since.
+        self._failing = False  # The last commit failed to be written, and none has succeeded since.
         self._trying: asyncio.Task[None] | None = None
 
     def saw(self, outcome: Outcome) -> None:
-        if not isinstance(outcome, Conflict):  # That one is decided without writing.
+        if not isinstance(outcome, Conflict):  # A conflict is decided without writing.
             self._failing = not isinstance(outcome, Committed)
 
     def failed(self) -> None:
         self._failing = True
 
     def problem(self) -> str:
-        """What keeps commits from being written, '' if nothing is known. Says nothing of files or addresses:
-        anybody may ask."""
+        """Why commits are not written, '' if no problem is known. Names no files or addresses: anonymous
+        clients may ask."""
         if not self._failing:
             return self._store.problem()
         if self._trying is None or self._trying.done():
@@ -45,7 +46,8 @@ class StoreHealth:
         return "the last commit could not be written"
 
     async def _try(self) -> None:
-        """Where nobody else writes, nobody would find out that it works again."""
+        """Commit a trial key: without other writes, nothing else would find out that the store works
+        again."""
         with contextlib.suppress(StoreUnavailable):
             self.saw(await self._store.commit((), (Put(TRIAL, Body({"padding": "x" * TRIAL_BYTES})),)))
             self.saw(await self._store.commit((), (Delete(TRIAL),)))

@@ -1,4 +1,4 @@
-"""Tables: what `kubectl get` prints. The server knows the columns, so any client can show any kind."""
+"""Tables, as `kubectl get` prints them. The server knows the columns, so any client can show any kind."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _AGE = "How long ago the object was created."
 _AGE_BUILT_IN = Column(name="Age", type="string", path="=age", description=_AGE)
 _AGE_CUSTOM = Column(name="Age", type="date", path=".metadata.creationTimestamp", description=_AGE)
 
-# What Go prints for a field that is not there, by column type. Custom kinds have nothing there.
+# What Go prints for an absent field, by column type. Cells of custom kinds stay empty.
 _ZEROS = {"string": "", "integer": 0, "number": 0, "boolean": False}
 
 
@@ -46,8 +46,8 @@ def table(
     version: str = "v1",
     headers: bool = True,
 ) -> Obj:
-    """A Table of the objects. `include` says what each row carries of its object: None, Metadata or Object.
-    A watch sends headers with its first event only."""
+    """A Table of the objects. `include` says how much of its object each row carries: None, Metadata or
+    Object. A watch sends headers with its first event only."""
     columns = columns_of(kind)
     made: Obj = {"kind": "Table", "apiVersion": f"meta.k8s.io/{version}", "metadata": {}}
     made["columnDefinitions"] = [definition(kind, column) for column in columns] if headers else None
@@ -97,7 +97,7 @@ def cell(kind: Kind, column: Column, obj: Obj, now_ns: int) -> Any:
         return CELLS[column.path[1:]](obj, now_ns)
     try:
         value = _all(column, obj) if _is_many(column) else parse_path(column.path).first(obj)
-    except ValueError:  # A definition that we let in earlier; its column stays empty.
+    except ValueError:  # An invalid definition that was accepted earlier; its column stays empty.
         value = None
     if column.missing and value in (None, ""):
         return column.missing
@@ -115,7 +115,7 @@ def _all(column: Column, obj: Obj) -> str | None:
 
 
 def _shown(type_: str, value: Any, now_ns: int) -> Any:
-    """The value as the column's type wants it; None where it is of another type."""
+    """The value in the column's type; None if it has another type."""
     if type_ == "string":
         return _text(value)
     if type_ == "date":

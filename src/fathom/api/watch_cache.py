@@ -1,13 +1,13 @@
-"""The server's memory of the store: current objects of every resource, and the recent past to watch.
+"""The watch cache: current objects of every resource, and their recent events for watches.
 
     store.watch ──Batch──> WatchCache.apply ──> ResourceCache.entries      (get, list, views)
                                            └──> ResourceCache.log  <──cursor── Watcher  (one per watch)
 
-A watcher has a cursor into the shared log, not a queue of its own: the cost of a slow one is bounded by the
-log, and one that falls out of it is ended cleanly (it resumes from the store's history). An event is encoded
-once, and a batch that many watchers need is joined once.
+A watcher has a cursor into the shared log, not a queue of its own: the log bounds the cost of a slow watcher,
+and a watcher that falls out of the log is ended cleanly (it resumes from the store's history). An event is
+encoded once, and a batch that many watchers need is joined once.
 
-Entries hold bytes; objects are decoded on demand, except for the resources that every request looks into.
+Entries hold bytes; objects are decoded on demand, except for the resources that every request reads.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ ADDED, MODIFIED, DELETED = "ADDED", "MODIFIED", "DELETED"
 
 REGISTRY = "/registry/"
 
-# Read by authorization and admission on nearly every request: their objects stay decoded.
+# Authorization and admission read these on nearly every request: their objects stay decoded.
 LOOKED_INTO = frozenset(
     {
         "namespaces",
@@ -52,24 +52,25 @@ LOOKED_INTO = frozenset(
 # store. At most twice as many are held between two trims.
 LOG_EVENTS_MAX = 4096
 
-# What the logs hold in bytes, of one resource and of all. Objects may be megabytes, and an event is there
-# twice: as the body that is stored and as the frame that is sent. What is kept decoded takes some five times
-# its bytes. The oldest events go first, down to a part of the limit, so that not every event moves the log.
+# Limits of the bytes in the log of one resource, and in all logs. Objects may be megabytes, and an event
+# holds its object twice: as the stored body and as the frame that is sent. A decoded object takes some five
+# times its bytes. The oldest events are dropped first, down to a part of the limit, so that not every event
+# moves the log.
 LOG_BYTES_MAX = 48 << 20
 LOGS_BYTES_MAX = 128 << 20
 LOG_BYTES_KEPT = 3 / 4
-EVENT_BYTES = 512  # Of the event itself.
+EVENT_BYTES = 512  # Of the event itself, without its object.
 DECODED_FACTOR = 5
 
-# The newest events keep their objects: watchers with selectors pass them at about one time, and what has just
-# been made is soon read and changed again. Large ones are decoded when they are wanted.
+# The newest events keep their decoded objects: watchers with selectors read them at about the same time, and
+# a new object is soon read and changed again. Large objects are decoded on demand.
 DECODED_EVENTS_MAX = 512
 DECODED_BYTES_MAX = 8 << 10
 
 JOINED_MAX = 4
-JOINED_BYTES_MAX = 256 << 10  # Longer ones are made for each watcher: few events are in them.
+JOINED_BYTES_MAX = 256 << 10  # Longer chunks are joined for each watcher: they hold few events.
 
-BY_NODE = "spec.nodeName="  # No namespace has such a name.
+BY_NODE = "spec.nodeName="  # Cannot be the name of a namespace.
 
 
 def node_trigger(node: str) -> str:
@@ -97,14 +98,14 @@ class WatchEvent:
         assert last is not None, f"deletion of {change.key} with nothing known before it"
         self.key = change.key
         self.revision = change.revision
-        self.body: Body = last.body  # Of a deletion: the last state.
+        self.body: Body = last.body  # For a deletion: the last state.
         self.previous: Body | None = previous.body if previous else None
         if change.entry is None:
             self.type = DELETED
         else:
             self.type = MODIFIED if change.entry.created != change.revision else ADDED
-        self.held_bytes = 0  # What it counts for in the log's memory,
-        self.end_bytes = 0  # and where it ends in all that the log ever had, in bytes on the wire.
+        self.held_bytes = 0  # What the event counts for in the log's memory,
+        self.end_bytes = 0  # and its end among all events ever logged, in bytes on the wire.
         self._frame: bytes | None = None
         self._obj: Obj | None = None
         self._previous_obj: Obj | None = None
@@ -130,7 +131,7 @@ class WatchEvent:
 
     @property
     def is_changed(self) -> bool:
-        """Whether somebody who was given the object has changed it."""
+        """Whether a reader of the shared object has modified it."""
         return self._obj is not None and self._obj != self.body.obj_at(self.revision)
 
     def forget_objects(self, *, keep_body: bool) -> None:
@@ -148,8 +149,8 @@ def _node_of(obj: Obj | None) -> str:
 
 
 class Watcher:
-    """A place in a resource's log. `wake` is called when there is something that may concern it, or when it
-    is time; so whatever was logged while it slept did not concern it, and need not be looked at again."""
+    """A cursor in a resource's log. `wake` is called when an event may concern the watcher, or when its timer
+    is due; so no event that was logged while it slept concerned it, and those need not be read again."""
 
     __slots__ = ("_waiter", "cursor", "trigger")
 
@@ -159,13 +160,13 @@ class Watcher:
         self._waiter: asyncio.Future[None] | None = None
 
     def wake(self, position: int = -1) -> None:
-        """`position` is that of the first event which may concern it."""
+        """`position` is that of the first event that may concern the watcher."""
         if self._waiter is not None and not self._waiter.done():
             self.cursor = max(self.cursor, position)
             self._waiter.set_result(None)
 
     async def wait(self) -> None:
-        # Not the loop's own sort of future: nobody but us has it, so how it hashes never matters.
+        # Not the loop's own future class: nothing else holds this future, so its hash never matters.
         waiter = self._waiter = asyncio.Future(loop=asyncio.get_running_loop())
         try:
             await waiter
@@ -174,11 +175,11 @@ class Watcher:
 
 
 class FellBehind(Exception):
-    """The watcher's place is no longer in the log."""
+    """The watcher's cursor points at events that are no longer in the log."""
 
 
 class LogBytes:
-    """What the logs of all resources hold together."""
+    """Bytes in the logs of all resources together."""
 
     __slots__ = ("held",)
 
@@ -192,25 +193,27 @@ class ResourceCache:
     def __init__(
         self, resource: str, *, keep_objects: bool, keep_all: bool = False, total: LogBytes | None = None
     ) -> None:
-        """`keep_all`: also of events that are long past, where nothing is ever encoded."""
+        """`keep_all`: old events keep their decoded objects too, for simulation, where nothing is ever
+        encoded."""
         self.resource = resource
         self.prefix = f"{REGISTRY}{resource}/"
-        self.revision = 0  # Of the last change to any of its objects.
+        self.revision = 0  # Of the last change to any object of the resource.
         self.entries: dict[str, Entry] = {}
         self.log: list[WatchEvent] = []
         self.base = 0  # Absolute position of log[0]; positions only grow.
         self.floor = 0  # Every change after this revision is in the log.
-        self.log_bytes = 0  # What the log holds; the same is part of the total.
+        self.log_bytes = 0  # Bytes in the log; also counted in the total.
         self._total = total or LogBytes()
-        self._end_bytes = 0  # Of everything that was ever in it.
+        self._end_bytes = 0  # Of all events ever logged.
         self._keep, self._keep_all = keep_objects, keep_all
-        self._keys: list[str] = []  # Sorted when not `_unsorted`; may hold keys that are gone.
+        self._keys: list[str] = []  # Sorted unless `_unsorted`; may hold keys of deleted objects.
         self._unsorted = False
         self._gone = 0
         self._watchers: dict[str, dict[Watcher, None]] = {}
-        self._by_node = 0  # How many of them watch one node's objects.
+        self._by_node = 0  # How many watchers watch one node's objects.
         self._joined: dict[tuple[int, int, str | None], bytes] = {}
-        # Node -> the keys of what is on it. Made when somebody first asks, and kept in step from then on.
+        # Node -> keys of the objects on it. Built on the first request for one node, and kept up to date from
+        # then on.
         self._on_nodes: dict[str, dict[str, None]] | None = None
 
     def load(self, entries: Iterable[Entry], revision: int) -> None:
@@ -218,7 +221,7 @@ class ResourceCache:
         self._keys = sorted(self.entries)
         self._unsorted, self._gone = False, 0
         self._on_nodes = None
-        self.base += len(self.log) + 1  # One more, so that no watcher's place survives a gap.
+        self.base += len(self.log) + 1  # One more, so that no watcher's cursor survives a gap.
         self.log.clear()
         self._hold(-self.log_bytes)
         self.floor = revision
@@ -248,12 +251,13 @@ class ResourceCache:
         return logged
 
     def _forget_keys(self) -> None:
-        """Also of what nobody lists, as events: their keys would be kept for ever."""
+        """Drop keys of deleted objects. Resources that no client lists, such as events, would keep them for
+        ever."""
         if self._gone > max(LOG_EVENTS_MAX, len(self.entries)):
             self._keys, self._unsorted, self._gone = list(self.entries), True, 0
 
     def keys(self, namespace: str | None) -> list[str]:
-        """Sorted keys, of one namespace or all. The list is the caller's."""
+        """Sorted keys, of one namespace or all. The caller may modify the list."""
         if self._unsorted or self._gone:
             self._keys = sorted(self.entries)
             self._unsorted, self._gone = False, 0
@@ -265,7 +269,7 @@ class ResourceCache:
         return self._keys[low:high]
 
     def keys_on(self, node: str, namespace: str | None) -> list[str]:
-        """As `keys`, of what is on one node: thousands of kubelets list what is theirs."""
+        """Like `keys`, for the objects on one node: thousands of kubelets list theirs."""
         if self._on_nodes is None:
             self._on_nodes = {}
             for key, entry in self.entries.items():
@@ -282,11 +286,11 @@ class ResourceCache:
             on_nodes.setdefault(_node_of(logged.obj), {})[logged.key] = None
 
     def position_after(self, revision: int) -> int:
-        """Where the events after a revision start. The revision must not lie below the floor."""
+        """The position of the first event after a revision. The revision must not lie below the floor."""
         return self.base + bisect.bisect_right(self.log, revision, key=attrgetter("revision"))
 
     def position_from(self, revision: int) -> int:
-        """Where somebody goes on who has been told of the revision, perhaps not of all of it: after it,
+        """Where a watch resumes whose client has seen the revision, perhaps not all events of it: after it,
         unless its commit changed several objects."""
         end = self.position_after(revision)
         first = self.base + bisect.bisect_left(self.log, revision, key=attrgetter("revision"))
@@ -303,7 +307,8 @@ class ResourceCache:
         return self.log[start : start + count_max]
 
     def chunk_end(self, cursor: int, *, count_max: int, bytes_max: int) -> int:
-        """Up to where one chunk from the cursor goes: so many events or bytes, but one event at least."""
+        """The end of one chunk that starts at the cursor: at most so many events or bytes, but at least one
+        event."""
         if cursor < self.base:
             raise FellBehind
         log, start = self.log, cursor - self.base
@@ -317,7 +322,7 @@ class ResourceCache:
         return self.base + max(end, start + 1)
 
     def joined(self, start: int, end: int, namespace: str | None) -> bytes:
-        """The frames of [start, end) as one chunk. The last answers are kept: watchers move together."""
+        """The frames of [start, end) as one chunk. The last results are kept: watchers move together."""
         wanted = (start, end, namespace)
         chunk = self._joined.get(wanted)
         if chunk is None:
@@ -331,7 +336,7 @@ class ResourceCache:
         return chunk
 
     def pairs(self, start: int, end: int, namespace: str | None) -> list[tuple[str, Obj]]:
-        """The same events as (type, object), for whoever shares them."""
+        """The same events as (type, object), for requests that share objects."""
         prefix = self.prefix if namespace is None else f"{self.prefix}{namespace}/"
         events = self.read(start, end - start)
         return [(logged.type, logged.obj) for logged in events if logged.key.startswith(prefix)]
@@ -351,7 +356,7 @@ class ResourceCache:
                 del self._watchers[watcher.trigger]
 
     def wake(self, triggers: Mapping[str, int]) -> None:
-        """Trigger -> the position of the first event that it stands for."""
+        """Wake the watchers of each trigger. Trigger -> the position of its first event."""
         for trigger, position in triggers.items():
             for watcher in self._watchers.get(trigger, ()):
                 watcher.wake(position)
@@ -364,8 +369,9 @@ class ResourceCache:
         return sum(len(group) for group in self._watchers.values())
 
     def triggers_of(self, logged: WatchEvent) -> list[str]:
-        """Whom an event concerns: everyone, watchers of its namespace, and watchers of the node it is on or
-        was on. (A kubelet watches its own pods only, and there are thousands of kubelets.)"""
+        """The watchers that an event concerns: watchers of everything, of its namespace, and of the node
+        that the object is or was on. (A kubelet watches its own pods only, and there are thousands of
+        kubelets.)"""
         concerned = [""]
         start = len(self.prefix)
         slash = logged.key.find("/", start)
@@ -404,19 +410,19 @@ class ResourceCache:
         self._total.held += count
 
     def _make_small(self, logged: WatchEvent) -> int:
-        """What is no longer new keeps its bytes alone, unless it is how the object still is. By how many
-        bytes it is smaller."""
+        """Drop the decoded objects of an event that is no longer new; the object's current state stays
+        decoded where the resource keeps its objects. Returns how many bytes that saves."""
         logged.forget_objects(keep_body=self._keep_all or (self._keep and self._is_current(logged)))
         held = logged.held_bytes
         logged.held_bytes = small = EVENT_BYTES + 2 * logged.body.encoded_bytes
-        return held - small  # How the object still is counts with the objects.
+        return held - small  # An object's current state counts with the objects.
 
     def _is_current(self, logged: WatchEvent) -> bool:
         current = self.entries.get(logged.key)
         return current is not None and current.body is logged.body
 
     def shrink(self, bytes_max: int) -> None:
-        """Drop the oldest events until the log holds no more than this, or but one."""
+        """Drop the oldest events until the log holds at most this many bytes, or one event."""
         count, held = 0, self.log_bytes
         while held > bytes_max and count < len(self.log) - 1:
             held -= self.log[count].held_bytes
@@ -432,8 +438,8 @@ class ResourceCache:
 
 
 class WatchCache:
-    """Every resource's cache, moved forward together by one watch of the store. It is also the `View` that
-    admission, authorization and strategies read."""
+    """The caches of all resources, moved forward together by one watch of the store. It is also the `View`
+    that admission, authorization and strategies read."""
 
     def __init__(self, *, keep_all_objects: bool = False) -> None:
         self.reached = 0  # Every commit up to this revision has been applied.
@@ -443,7 +449,8 @@ class WatchCache:
         self._log_bytes = LogBytes()
 
     def load(self, entries: Iterable[Entry], revision: int) -> None:
-        """Start, or start again after the store compacted what we had not read. All watchers must end."""
+        """Load all objects: at the start, or again after the store compacted revisions not yet read. All
+        watchers end."""
         grouped: dict[str, list[Entry]] = {resource: [] for resource in self._caches}
         for entry in entries:
             grouped.setdefault(resource_of(entry.key), []).append(entry)
@@ -456,13 +463,13 @@ class WatchCache:
         self._release()
 
     def apply(self, batch: Batch) -> list[WatchEvent]:
-        """Says what it learned, for those who must know of every change."""
+        """Apply one batch; return its events, for observers that must see every change."""
         learned: list[WatchEvent] = []
         touched: dict[ResourceCache, dict[str, int]] = {}
         for change in batch.changes:
             cache = self.of(resource_of(change.key))
             if change.entry is None and change.previous is None and change.key not in cache.entries:
-                continue  # It was made and deleted before we looked.
+                continue  # The object was created and deleted before we read it.
             logged = cache.apply(change)
             learned.append(logged)
             triggers, position = touched.setdefault(cache, {}), cache.end - 1
@@ -486,13 +493,13 @@ class WatchCache:
         return cache
 
     def _check_bytes(self) -> None:
-        """All logs together: the longest gives way."""
+        """If all logs together hold too much, the longest log is shortened."""
         while self._log_bytes.held > LOGS_BYTES_MAX:
             largest = max(self._caches.values(), key=attrgetter("log_bytes"))
             held = largest.log_bytes
             largest.shrink(int(held * LOG_BYTES_KEPT))
             if largest.log_bytes == held:
-                return  # One event of each is left: they are as large as objects are.
+                return  # One event of each is left: these are as large as their objects.
 
     @property
     def log_bytes(self) -> int:
@@ -524,7 +531,7 @@ class WatchCache:
     # The View of model/view.py.
 
     def get(self, resource: str, key: Key) -> Seen | None:
-        cache = self._caches.get(resource)  # Not `of`: whoever asks may have made the name up.
+        cache = self._caches.get(resource)  # Not `of`, which would create a cache for any name.
         if cache is None:
             return None
         path = f"{key.namespace}/{key.name}" if key.namespace else key.name

@@ -1,7 +1,7 @@
-"""Keep the watch cache on the store's heels: load, then follow, for ever.
+"""Keeps the watch cache up to date with the store: load, then follow, for ever.
 
-Whoever must know of every change in this process (the registry of custom kinds, housekeeping) is called
-right after the cache has it and before any request that waits for it goes on.
+Observers that must see every change in this process (the registry of custom kinds, housekeeping) are called
+right after the cache has it and before any request that waits for it continues.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from fathom.model.body import Body
 from fathom.seams.log import Log
 from fathom.store.protocol import Batch, Compacted, Entry, Store, StoreUnavailable
 
-# resource, path below it ('default/web'), what is there now, what was there before
+# Arguments: resource, path below it ('default/web'), the body now, the body before.
 Observer = Callable[[str, str, Body | None, Body | None], None]
 
 RETRY_S = 0.2

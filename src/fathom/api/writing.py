@@ -1,12 +1,12 @@
 """Every write goes through here: prepare, admit, validate, charge, commit.
 
     draft ──> admission (mutate, validate) ──> validation ──> store.commit(expects, writes)
-                                                                 │ Conflict: somebody was faster
-      └──────────────── again, from what is there now <──────────┘ (at most COMMITS_MAX times)
+                                                                 │ Conflict: another write came first
+      └──────────── again, from the current object <─────────────┘ (at most COMMITS_MAX times)
 
-A draft is built from the entry that the commit then expects unchanged, so nothing is lost between reading
-and writing. What admission wants true at commit (the namespace is not going away, the quota has room) is in
-the same commit. An unknown outcome is a 504; the server never tries such a commit again.
+A draft is built from the entry that the commit then expects unchanged, so nothing is lost between reading and
+writing. Admission's preconditions (the namespace is not terminating, the quota has room) are part of the same
+commit. If the outcome is unknown, the answer is a 504; the server never tries such a commit again.
 """
 
 from __future__ import annotations
@@ -55,10 +55,10 @@ from fathom.store.protocol import (
     Write,
 )
 
-# Losing this many races in a row means that somebody writes the object in a tight loop.
+# Losing this many races in a row means that another client writes the object in a tight loop.
 COMMITS_MAX = 5
 
-# kube-apiserver's count for generateName.
+# How many generated names are tried, as in kube-apiserver.
 NAMES_MAX = 8
 
 # An audit entry names this many changed fields; beyond it, the whole parent.
@@ -69,19 +69,19 @@ SERVER_OWNED = ("uid", "creationTimestamp", "deletionTimestamp", "deletionGraceP
 
 _NOT_THE_CREATORS = frozenset((*SERVER_OWNED, "managedFields", "selfLink", "resourceVersion"))
 
-# What holds room on a node from its creation on, where it names one.
+# Objects that hold room on a node from their creation on, if they name one.
 PLACED = frozenset({PODS, RESERVATIONS})
 
-# Subresources whose writers report: they have no say in what is wanted.
+# Subresources whose writers report: they cannot change the desired state.
 APPROVAL = "approval"
 REPORTS = frozenset({"status", APPROVAL})
 
-# From the object as it is, which everyone shares, to the object as the caller wants it.
+# From the current object, which is shared and must not be modified, to the object that the caller wants.
 Change = Callable[[Obj], Obj]
 
 
 class Written(msgspec.Struct, frozen=True):
-    """`entry` is what stands in the store now; None after a dry run or a removal. `obj` is always there."""
+    """`entry` is the stored entry; None after a dry run or a removal. `obj` is always set."""
 
     obj: Obj
     entry: Entry | None = None
@@ -90,8 +90,8 @@ class Written(msgspec.Struct, frozen=True):
 
 
 async def create(core: Core, call: Call, obj: Obj, *, again: Callable[[], Obj] | None = None) -> Written:
-    """Store a new object. `obj` belongs to us and is complete but for what the server adds. `again` gives it
-    anew, for another name when a generated one is taken."""
+    """Store a new object. The caller hands over `obj`, complete except for the fields that the server adds.
+    `again` returns a fresh copy, to try another name when a generated one is taken."""
     generated = not metadata(obj).get("name")
     if core.shared_store:
         await _see_what_it_needs(core, call, obj)
@@ -121,9 +121,11 @@ async def create(core: Core, call: Call, obj: Obj, *, again: Callable[[], Obj] |
 
 
 async def _see_what_it_needs(core: Core, call: Call, obj: Obj) -> None:
-    """1. A namespace is made through another server. 2. Our cache has not heard of it yet. 3. We say that it
-    does not exist. So we look at the store before anybody says that; likewise of a node that is said to be
-    full."""
+    """Catch up with the store before admission judges the new object:
+    1. Another server creates a namespace.
+    2. Our cache does not have it yet.
+    3. We would answer that it does not exist.
+    So we read the store's revision first; likewise before a node is called full."""
     missing = call.namespace and core.cache.get("namespaces", Key("", call.namespace)) is None
     if missing or (call.kind.resource in PLACED and lookup(obj, "spec", "nodeName")):
         await core.catch_up()
@@ -138,14 +140,14 @@ async def _dry_create(core: Core, call: Call, key: str, obj: Obj) -> Written:
 def _created(call: Call, entry: Entry, obj: Obj) -> Written:
     call.audit.name, call.audit.uid = metadata(obj)["name"], metadata(obj)["uid"]
     call.audit.revision = entry.revision
-    call.audit.changed = ("*",)  # All of it is this writer's, but for what admission added.
+    call.audit.changed = ("*",)  # The creator owns every field, except what admission added.
     return Written(obj=obj, entry=entry, created=True)
 
 
 def _new(core: Core, call: Call, obj: Obj) -> Obj:
     meta = obj.setdefault("metadata", {})
     if not call.kind.namespaced:
-        pass  # A namespace here is refused by validation.
+        pass  # Validation refuses a namespace here.
     elif meta.get("namespace") in {None, ""}:
         meta["namespace"] = call.namespace
     elif meta["namespace"] != call.namespace:
@@ -179,7 +181,7 @@ def _new(core: Core, call: Call, obj: Obj) -> Obj:
 
 
 async def update(core: Core, call: Call, change: Change, *, subresource: str = "") -> Written:
-    """Change an object that is there. `change` is run again on what is there now when a race is lost."""
+    """Change an existing object. If a race is lost, `change` runs again on the then current object."""
     key = call.store_key
     entry = await core.current(key)
     for _ in range(COMMITS_MAX):
@@ -194,9 +196,11 @@ async def update(core: Core, call: Call, change: Change, *, subresource: str = "
 
 
 async def _see_what_it_counts(core: Core, call: Call, entry: Entry) -> None:
-    """1. A pod is made through another server, its quota is charged. 2. We read the quota from the store.
-    3. It is counted anew, from our view of pods, which has not heard of 1; its revision is the one we expect.
-    So the view must have come as far as the quota."""
+    """Catch up with the store before a quota is recounted:
+    1. Another server creates a pod and charges its quota.
+    2. We read the quota from the store.
+    3. We recount it from our cache, which lacks the pod of step 1; its revision is the expected one.
+    So the cache must be at least at the quota's revision."""
     if core.shared_store and call.kind.resource == QUOTAS:
         await core.wait_for(entry.revision)
 
@@ -219,10 +223,10 @@ async def _update_once(
     if core.audited:
         call.audit.changed = changed_paths(old, admitted, limit=CHANGED_PATHS_MAX)
     if call.dry_run:
-        metadata(admitted)["resourceVersion"] = str(entry.revision)  # Still this one.
+        metadata(admitted)["resourceVersion"] = str(entry.revision)  # Unchanged so far.
         return Written(obj=admitted)
     if gone:
-        # The update itself is never stored: only its end is charged.
+        # The update itself is never stored: only the removal is charged.
         return await _remove_now(core, call, entry, (), admitted)
     body = Body(stored)
     async with core.lanes.hold(lanes_of(charges)) as waited:
@@ -236,7 +240,8 @@ async def _update_once(
 
 
 async def renew(core: Core, call: Call) -> Written | None:
-    """Where the body only renews a Lease, the short way. None: nothing is written, take the long one."""
+    """Write a Lease in the short way if the body only renews it. None: nothing is written, take the long
+    way."""
     entry = await core.current(call.store_key)
     draft = None if entry is None else renewal(entry, call.request.body)
     if entry is None or draft is None:
@@ -244,7 +249,7 @@ async def renew(core: Core, call: Call) -> Written | None:
     old = entry.body.obj_at(entry.revision)
     admitted, charges = _admit(core, call, "UPDATE", obj=draft, old=old)
     if admitted is not draft or lanes_of(charges):
-        return None  # Somebody wants more than a renewal.
+        return None  # Admission changes or charges more than a renewal.
     body = Body(draft)
     outcome = await commit(core, Expect(entry.key, entry.revision), Put(entry.key, body), charges)
     if isinstance(outcome, Conflict):
@@ -255,7 +260,7 @@ async def renew(core: Core, call: Call) -> Written | None:
 
 
 def _revised(core: Core, call: Call, new: Obj, old: Obj, *, entry: Entry, subresource: str) -> Obj:
-    """The caller's object with everything that is not the caller's to change put back."""
+    """The caller's object, with every field that the caller may not change put back."""
     meta, old_meta = {**metadata(new)}, metadata(old)
     new = {**new, "metadata": meta}
     _check_identity(call, meta, old_meta, entry)
@@ -271,7 +276,7 @@ def _revised(core: Core, call: Call, new: Obj, old: Obj, *, entry: Entry, subres
         meta["namespace"] = old_meta["namespace"]
     strategy, moment = core.strategy(call.kind), core.moment(call.caller.user)
     if subresource in REPORTS:
-        # Only the status is the caller's; the rest is as it was.
+        # The caller may change the status only; the rest stays.
         status = new.get("status")
         new = {**old, "metadata": {**old_meta}}
         new.pop("status", None)
@@ -373,7 +378,8 @@ async def _remove_now(
 
 
 async def commit(core: Core, expect: Expect, write: Write, charges: Sequence[Charge]) -> Committed | Conflict:
-    """One commit: the object, and what must be true or change with it. Seen by our own cache on return."""
+    """One commit: the object, its preconditions and the writes that go with it. On return our own cache has
+    it."""
     expects, writes = {expect.key: expect}, [write]
     for charge in charges:
         expects |= {extra.key: extra for extra in charge.preconditions}
@@ -391,10 +397,11 @@ async def commit(core: Core, expect: Expect, write: Write, charges: Sequence[Cha
             f"the outcome of the write is unknown ({outcome.cause}): read the object before trying again"
         )
     if isinstance(outcome, Committed):
-        await core.cache.at_least(outcome.revision)  # Our own cache has it before the caller hears of it.
+        await core.cache.at_least(outcome.revision)  # Our own cache has it before the caller is answered.
     else:
-        # What beat us is in the cache before we decide again. A shared store may have moved on beyond that
-        # without our watch being told, so this cannot wait for the revision alone.
+        # The write that won the race must be in the cache before we decide again. The revision of a shared
+        # store may have risen without an event for our watch, so waiting for the revision alone is not
+        # enough.
         core.counts.commits_retried += 1
         await core.wait_for(outcome.revision)
     return outcome
@@ -445,8 +452,9 @@ def _release(core: Core, call: Call, old: Obj) -> Sequence[Charge]:
 
 
 def _judge_own(core: Core, call: Call, obj: Obj, subresource: str = "") -> None:
-    """Our own kinds are read by admission and the ledger as their structs: what is none of them must not get
-    that far. Built-in kinds are judged when they are decoded, and nobody here reads custom ones."""
+    """Admission and the ledger read fathom's own kinds as structs: an object that does not fit its struct
+    must not get that far. Built-in kinds are checked when they are decoded, and nothing here reads custom
+    kinds."""
     if call.kind.group != GROUP:
         return
     causes = core.decoder.causes(call.kind, obj)
@@ -461,7 +469,7 @@ def _validate_create(core: Core, call: Call, obj: Obj) -> None:
         causes = meta_rules.create_causes(obj, call.kind)
         shape = core.decoder.causes(call.kind, obj)
         causes += shape
-        if not shape:  # The strategy of a kind of ours relies on its schema.
+        if not shape:  # The strategy of a fathom.dev kind relies on its schema.
             causes += strategy.validate_create(obj)
     except TooManyCauses as many:
         causes = many.found
@@ -490,7 +498,7 @@ def _update_causes(core: Core, call: Call, obj: Obj, old: Obj, subresource: str)
     if subresource in REPORTS:
         return shape or strategy.validate_status(obj, old)
     causes = shape + meta_rules.update_causes(obj, old, call.kind)
-    if not subresource and not shape:  # The strategy of a kind of ours relies on its schema.
+    if not subresource and not shape:  # The strategy of a fathom.dev kind relies on its schema.
         causes += strategy.validate_update(obj, old)
     return causes
 
