@@ -1,15 +1,16 @@
-"""Turns and transactions of binding.
+"""Queues and transactions of binding: one commit at a time per tenant, with many pods in it.
 
-    ask ──> its tenant's queue ──> judge each on the cache ──> one commit of all that passed ──> answers
-                   ^                                               │ Conflict: somebody was faster
-                   └──────── judged again on what is there now <───┘ (at most RACES_MAX times)
+    ask ──> its tenant's queue ──> check each on the cache ──> one commit of all that passed ──> answers
+                   ^                                               │ Conflict: another write came first
+                   └───────── checked again on the current state <─┘ (at most RACES_MAX times)
 
-Every bind writes its tenant's account, so of one tenant at most one transaction of this server is under way;
-what comes meanwhile waits and shares the next one. Who fails a check is dropped, the rest go on. Other
-servers on the same store are met as lost races: nothing that the judgement rests on may have changed.
+Every bind writes its tenant's account, so this server runs at most one transaction per tenant at a time;
+binds that arrive meanwhile wait and share the next one. A bind that fails a check is dropped, the rest
+continue. Other servers on the same store show up as lost races: no object that the checks read may have
+changed.
 
-A refusal from a cache that may be behind would be a rumour: where others write to the store too, the cache is
-brought up to date and the ask is judged once more before it is refused.
+A refusal must not come from a stale cache: where other servers write to the store too, the cache is brought
+up to date and the bind is checked once more before it is refused.
 """
 
 from __future__ import annotations
@@ -55,21 +56,21 @@ from fathom.store.protocol import (
     Write,
 )
 
-RACES_MAX = 5  # So often a lost race is run again.
+RACES_MAX = 5  # How often a lost race is retried.
 
-ASIDE_S = 0.004  # About what judging and committing takes on etcd.
+ASIDE_S = 0.004  # About the time of checking and committing on etcd.
 POLITE_TURNS = 8
 
-# Pods in one commit: enough to share a disk's sync, few enough that judging them holds nobody up for long.
+# Pods in one commit: enough to share a disk's sync, few enough that checking them blocks nothing for long.
 TOGETHER_MAX = 128
 
-# Preconditions of one commit: etcd takes a hundred operations.
+# Preconditions of one commit: etcd accepts a hundred operations.
 EXPECTS_MAX = 96
-EXPECTS_PER_ASK = 12  # Pod, node, two books, quota, and what policies, overrides and reservations add.
+EXPECTS_PER_ASK = 12  # Pod, node, two accounts, quota, and what policies, overrides and reservations add.
 
 
 class _Job:
-    """One ask on its way."""
+    """One requested bind in progress."""
 
     __slots__ = ("answer", "ask", "caller", "confirmed", "decoded", "dry_run", "races")
 
@@ -78,13 +79,13 @@ class _Job:
         self.caller = caller
         self.dry_run = dry_run
         self.races = 0
-        self.confirmed = False  # Judged on a cache that was up to date when it had been asked already.
-        self.decoded: tuple[int, Obj] | None = None  # The pod at a revision, so that it is decoded once.
+        self.confirmed = False  # Checked on a cache that was brought up to date after the bind was requested.
+        self.decoded: tuple[int, Obj] | None = None  # The pod at a revision, so that it is decoded only once.
         self.answer: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
 
 
 class _Round(msgspec.Struct):
-    """One transaction in the making."""
+    """One transaction being assembled."""
 
     books: Books
     at: BindingMoment
@@ -94,27 +95,27 @@ class _Round(msgspec.Struct):
 
 
 class _Done(msgspec.Struct, frozen=True):
-    together: int = TOGETHER_MAX  # How many the next transaction may hold.
-    revision: int = 0  # That was committed; 0 if nothing was.
+    together: int = TOGETHER_MAX  # How many pods the next transaction may hold.
+    revision: int = 0  # The committed revision; 0 if nothing was committed.
 
 
 class Binder:
-    """One for each server."""
+    """Runs the binds of one server."""
 
     def __init__(self, core: Core) -> None:
         self._core = core
         self._kind: Kind | None = core.registry.by_resource("pods")
         self._facts = BindingFacts(core.cache)
-        # Tenant -> who waits. A tenant is here while its turn goes on, and its task is held beside it.
+        # Tenant -> waiting binds. A tenant has an entry while its task, in `_turns`, runs.
         self._waiting: dict[str, deque[_Job]] = {}
         self._turns: dict[str, asyncio.Task[None]] = {}
         self._own: dict[str, int] = {}  # Tenant -> the revision at which we last wrote its account.
-        self._polite: dict[str, int] = {}  # Tenant -> after how many more commits others are let go first.
+        self._polite: dict[str, int] = {}  # Tenant -> number of commits after which we still wait for others.
 
     async def bind(
         self, asks: Sequence[BindingAsk], caller: Caller, *, dry_run: bool = False
     ) -> list[Answer]:
-        """Answers in the order of the asks."""
+        """Bind all; the answers are in the order of the asks."""
         jobs = [_Job(ask, caller, dry_run=dry_run) for ask in asks]
         for job in jobs:
             tenant = self._tenant(job)
@@ -124,7 +125,8 @@ class Binder:
         return list(await asyncio.gather(*(job.answer for job in jobs)))
 
     def _tenant(self, job: _Job) -> str:
-        """Which queue it waits in. What it is charged to is judged later, on what is true then."""
+        """The tenant in whose queue the bind waits. The account it is charged to is decided later, on the
+        state then."""
         entry = self._entry(job.ask)
         pod = (
             self._decoded(job, entry) if entry is not None else {"metadata": {"namespace": job.ask.namespace}}
@@ -142,7 +144,7 @@ class Binder:
                     if done.revision:
                         self._own[tenant] = done.revision
                         await self._stand_aside(tenant)
-        except Exception as error:  # Whatever it was, everyone who waits must hear of it.
+        except Exception as error:  # Whatever the error, every waiting bind must be answered.
             self._fail(queue, error)
         finally:
             del self._waiting[tenant], self._turns[tenant]
@@ -203,7 +205,7 @@ class Binder:
         return outcome
 
     def _judged(self, queue: deque[_Job], together: int) -> tuple[_Round, list[_Job]]:
-        """From here to the commit nothing else runs: what was read is what is expected."""
+        """From here to the commit nothing else runs: the commit expects the state that was read."""
         now_ns = self._core.outside.clock.now_ns()
         at = BindingMoment(timestamp(now_ns), now_ns)
         rules = self._facts.rules()
@@ -211,7 +213,7 @@ class Binder:
         behind: list[_Job] = []
         while queue and len(made.jobs) < together and self._has_space(made):
             job = queue.popleft()
-            if job.answer.done():  # Who asked has gone.
+            if job.answer.done():  # The client has left.
                 continue
             judged = self._judge(job, made)
             if isinstance(judged, PlacedPod):
@@ -226,7 +228,8 @@ class Binder:
         return made, behind
 
     def _has_space(self, made: _Round) -> bool:
-        """One that asks for a lone pod may have any number of grounds; others leave space for theirs."""
+        """The first bind of a transaction may have any number of preconditions; further binds are added only
+        while there is space for theirs."""
         if not self._core.shared_store or not made.jobs:
             return True
         return len(made.expects) + made.books.size + EXPECTS_PER_ASK <= EXPECTS_MAX
@@ -254,8 +257,8 @@ class Binder:
         return judged
 
     def _taken(self, judged: PlacedPod, namespace: str, made: _Round) -> Iterator[Charge]:
-        """The reservation that the pod takes over, and what quotas get back for it. Others in the round may
-        have changed the same quotas."""
+        """The writes for the reservation that the pod takes over, and what quotas get back for it. Other
+        binds of the transaction may have changed the same quotas."""
         if (taken := judged.taken) is None:
             return
         yield Charge((), (Put(taken.key, Body(taken.new)),))
@@ -267,7 +270,7 @@ class Binder:
         made.writes.update({one.key: one for one in charge.writes})
 
     def _admitted(self, job: _Job, pod: Obj, old: Obj) -> tuple[Obj, Sequence[Charge]]:
-        """Fences, and what users' plugins say to bindings."""
+        """Run admission on the binding: fences, and users' plugins."""
         assert self._kind is not None
         attempt = WriteAttempt(
             operation=UPDATE,
@@ -284,7 +287,7 @@ class Binder:
         admitted = self._core.chain.admit(attempt, self._core.cache)
         return admitted.obj or pod, admitted.charges
 
-    # What becomes of those that were judged.
+    # The outcome of the checked binds.
 
     async def _catch_up(self, behind: Sequence[_Job]) -> None:
         await self._core.catch_up()
@@ -292,22 +295,22 @@ class Binder:
             job.confirmed = True
 
     def _look_for_rivals(self, tenant: str) -> None:
-        """Whether the account was written by somebody else since we wrote it. Who loses every race is not
-        seen again, so having seen one is remembered for a while."""
+        """Note whether another server has written the account since our last write. A server that loses every
+        race writes nothing and so is not seen again; hence one sighting is remembered for some turns."""
         seen = self._core.cache.get(TENANT_BOOKS, Key("", tenant))
         if tenant in self._own and seen is not None and seen.revision != self._own[tenant]:
             self._polite[tenant] = POLITE_TURNS
 
     async def _stand_aside(self, tenant: str) -> None:
-        """A server that goes on at once when it has won would win again: the others have only just heard.
-        So it waits as long as they need for one turn, more or less."""
+        """A server that continues at once after winning a race would win again: the other servers have only
+        just received the event. So it waits about as long as another server needs for one turn."""
         turns = self._polite.pop(tenant, 0)
         if turns and self._core.shared_store:
             self._polite[tenant] = turns - 1
             await asyncio.sleep((0.5 + self._core.outside.rng.random()) * ASIDE_S)
 
     def _again(self, queue: deque[_Job], made: _Round) -> None:
-        """In their old order, before those that came later."""
+        """Requeue the binds in their old order, before later ones."""
         for job, _ in reversed(made.jobs):
             job.races += 1
             job.confirmed = False
@@ -318,7 +321,7 @@ class Binder:
                 _answer(job, Refusal(requests.CONTENDED, why))
 
     def _too_large(self, queue: deque[_Job], made: _Round, error: BadCommit) -> _Done:
-        """The engine takes no commit of this size: half of them, down to one alone."""
+        """The store engine rejects a commit of this size: try half of the binds, down to a single one."""
         if len(made.jobs) == 1:
             _answer(made.jobs[0][0], BindingFailed(refused_by_store(str(error))))
             return _Done()
@@ -344,7 +347,7 @@ def _answer(job: _Job, answer: Answer) -> None:
 
 
 def _refusal(error: ApiError) -> Refusal | BindingFailed:
-    """A lost fence is one of the checks; anything else that admission says is passed on as it is."""
+    """A lost fence is one of the checks; other errors of admission are passed on unchanged."""
     if error.details.get("kind") == "fences":
         return Refusal(requests.FENCE_LOST, error.message)
     return BindingFailed(error)

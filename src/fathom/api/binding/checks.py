@@ -1,8 +1,10 @@
-"""The checks of a binding, over the current objects. Pure: the same facts give the same answer. `judge` is
-for bindings; `created_with_node.py` applies the same checks to what gets its node in another way.
+"""The checks of a binding, over the current objects. Pure: the same facts give the same answer.
 
-A `PlacedPod` says what the pod becomes, what changes in the ledger, and every revision that the checks read:
-the commit expects them all.
+`judge` is for bindings; `created_with_node.py` applies the same checks to pods and reservations that get
+their node in another way.
+
+A `PlacedPod` holds the pod to store, the change of the ledger, and every revision that the checks read: the
+commit expects them all.
 """
 
 from __future__ import annotations
@@ -45,12 +47,12 @@ from fathom.model.well_known import UNSCHEDULABLE_TAINT
 from fathom.store.protocol import Expect
 
 CORDON = {"key": UNSCHEDULABLE_TAINT, "effect": "NoSchedule"}
-# What a pod's conditions said while it waited for a node; what they say now follows.
+# Conditions of a pod that waits for a node; binding replaces them.
 OVER = frozenset({"PodScheduled", "Bound", "SchedulingRetrying", "Queued"})
 
 
 class NodeTaken(msgspec.Struct, frozen=True):
-    """The reservation whose place the pod takes, before and after."""
+    """The reservation that the pod takes over, before and after."""
 
     key: str
     old: Obj
@@ -58,7 +60,7 @@ class NodeTaken(msgspec.Struct, frozen=True):
 
 
 class PlacedPod(msgspec.Struct, frozen=True):
-    """A binding that may be committed, if nothing that it rests on has changed by then."""
+    """A binding that may be committed, if no object that the checks read has changed by then."""
 
     pod: Obj
     delta: Delta
@@ -67,12 +69,12 @@ class PlacedPod(msgspec.Struct, frozen=True):
 
 
 class BindingMoment(msgspec.Struct, frozen=True):
-    now: str  # As conditions have it.
+    now: str  # In the format of conditions.
     now_ns: int
 
 
 class Case:
-    """One ask before the judge: what is known, and what the judgement comes to rest on."""
+    """One bind being checked: its inputs, and the preconditions collected so far."""
 
     def __init__(
         self,
@@ -85,13 +87,13 @@ class Case:
         at: BindingMoment,
     ) -> None:
         self.ask, self.pod, self.node = ask, pod, node
-        self.workload = pod  # Says by its owner and its name which overrides are about it.
+        self.workload = pod  # Its owner and name determine which overrides apply.
         self.facts, self.books, self.at = facts, books, at
         self.expects: list[Expect] = []
         self.taken: NodeTaken | None = None
         self.released: Holding | None = None
-        self.leaving: tuple[Holding, ...] = ()  # Of pods that are being deleted: promised to this one.
-        self.overrides: list[SchedulerOverride] = []  # Those that are about this pod on this node.
+        self.leaving: tuple[Holding, ...] = ()  # What pods that are being deleted hold: promised to this pod.
+        self.overrides: list[SchedulerOverride] = []  # Those that apply to this pod on this node.
 
     def rests_on(self, resource: str, key: Key, revision: int) -> None:
         self.expects.append(Expect(key_in_store(resource, key), revision))
@@ -100,7 +102,7 @@ class Case:
 def judge(
     ask: BindingAsk, pod: Obj, revision: int, *, facts: BindingFacts, books: Books, at: BindingMoment
 ) -> PlacedPod | Refusal:
-    """`pod` is the pod as it is stored, at `revision`."""
+    """Check one bind. `pod` is the stored pod, at `revision`."""
     refusal = pod_refusal(ask, pod, revision)
     if refusal is not None:
         return refusal
@@ -126,7 +128,7 @@ def judge(
 
 
 def pod_refusal(ask: BindingAsk, pod: Obj, revision: int) -> Refusal | None:
-    """What the pod itself says against it, in kube-apiserver's words."""
+    """Refusals that follow from the pod alone, in kube-apiserver's words."""
     name = ask.name
     if ask.uid and ask.uid != uid_of(pod):
         why = f"the pod has UID {uid_of(pod)}, the binding names {ask.uid}"
@@ -155,8 +157,8 @@ def _node_refusal(case: Case) -> Refusal | None:
 
 
 def judge_cordons(case: Case) -> Refusal | None:
-    """Overrides that keep pods off the node: all pods, or those of this workload. Whoever commits expects
-    `BindingFacts.rules`: that there are no others by then."""
+    """Overrides that keep pods off the node: all pods, or those of this workload. The commit must expect
+    `BindingFacts.rules`, so that no new override appears before it."""
     node, facts = case.node, case.facts
     if not facts.has_overrides():
         return None
@@ -237,7 +239,7 @@ def _reservation_refusal(case: Case) -> Refusal | None:
 
 
 def _taken_over(obj: Obj, reservation: Reservation) -> Obj:
-    """The pod holds in its place from now on; what it was for stays claimed."""
+    """The reservation after its pod has taken over the room; the reservation's intent stays claimed."""
     status = {
         **(obj.get("status") or {}),
         "phase": "Bound",
@@ -247,7 +249,8 @@ def _taken_over(obj: Obj, reservation: Reservation) -> Obj:
 
 
 def judge_account(case: Case) -> Account | Refusal:
-    """Reserved nodes are for their class; a class is for its tenants, and for whom an override lets in."""
+    """Reserved nodes are for their class; a class is for its tenants, and for pods that an override lets
+    in."""
     node, facts, classes = case.node, case.facts, case.facts.classes()
     tenant = tenant_of(case.pod, facts.namespace(case.ask.namespace))
     account = Account(tenant, node.zone, case.ask.annotations.get(CAPACITY_CLASS) or class_of(case.pod))
@@ -302,9 +305,9 @@ def judge_room(case: Case, wanted: Holding, node_revision: int) -> Refusal | Non
 
 
 def bound_pod(ask: BindingAsk, pod: Obj, *, account: str, now: str) -> Obj:
-    """The pod on its node, as it is stored. Its conditions say both stages: decided, and done."""
+    """The pod on its node, as it is stored. Its conditions name both stages: PodScheduled and Bound."""
     meta, status = metadata(pod), {**(pod.get("status") or {})}
-    status.pop("nominatedNodeName", None)  # It has a node: what was kept for it elsewhere is free again.
+    status.pop("nominatedNodeName", None)  # It has a node now: the nomination no longer holds.
     annotations = {**(meta.get("annotations") or {}), **ask.annotations, ACCOUNT: account}
     if ask.node_revision:
         annotations[requests.NODE_REVISION] = str(ask.node_revision)

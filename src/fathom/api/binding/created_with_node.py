@@ -1,9 +1,8 @@
-"""Pods that are created with their node, and reservations of room on one: the checks of a binding hold for
-them too.
+"""The checks of a binding, for pods that are created with their node and for reservations of room on a node.
 
-As in Kubernetes, `spec.unschedulable`, taints, node selectors and affinity are the scheduler's: they do not
-keep a pod off the node that it names. Room, ports, TenantQuota, capacity classes and cordons by an override
-do.
+As in Kubernetes, `spec.unschedulable`, taints, node selectors and affinity are checked by the scheduler only:
+they do not keep a pod off the node that it names. Room, ports, TenantQuota, capacity classes and cordons by
+an override do.
 """
 
 from __future__ import annotations
@@ -24,18 +23,18 @@ from fathom.store.protocol import Expect
 
 
 class Arrival(msgspec.Struct, frozen=True):
-    """What is to hold room on a node."""
+    """A pod or reservation that would begin to hold room on a node."""
 
     obj: Obj  # A pod or a reservation.
-    workload: Obj  # Whose owner and name say which overrides are about it: the pod, or the one reserved for.
+    workload: Obj  # Its owner and name determine which overrides apply: the pod, or the pod reserved for.
     wanted: Holding
-    leaving: tuple[Holding, ...] = ()  # What pods that are being deleted still hold, if this awaits them.
+    leaving: tuple[Holding, ...] = ()  # What pods being deleted still hold, if this awaits them.
 
 
 def judge_arrival(
     arrival: Arrival, *, facts: BindingFacts, books: Books, at: BindingMoment
 ) -> tuple[Expect, ...] | Refusal:
-    """What the commit must expect, or why it must not happen."""
+    """The preconditions of the commit, or the refusal."""
     wanted = arrival.wanted
     case = case_of(arrival.obj, arrival.workload, wanted.node, facts=facts, books=books, at=at)
     if case is None:
@@ -51,8 +50,8 @@ def judge_arrival(
 def account_on(
     pod: Obj, node: str, *, facts: BindingFacts, books: Books, at: BindingMoment
 ) -> Account | None:
-    """On whose account a pod goes that an override lets into its class; None where it goes on the usual one,
-    or nowhere."""
+    """The account of a pod that an override lets into its class; None if the pod uses its usual account, or
+    is refused."""
     case = case_of(pod, pod, node, facts=facts, books=books, at=at)
     account = judge_account(case) if case is not None else None
     return account if isinstance(account, Account) and account.override else None
@@ -69,7 +68,7 @@ def case_of(
     case = Case(ask, obj, node, facts=facts, books=books, at=at)
     case.workload = workload
     case.rests_on("nodes", Key("", node_name), revision)
-    # Nobody has decided for it by which overrides it goes there: all that hold may let it in.
+    # No decision names the overrides for this pod: every active one may let it in.
     case.overrides += [
         one.spec
         for one in facts.overrides_about(workload)
@@ -81,9 +80,9 @@ def case_of(
 def _without_node(
     arrival: Arrival, *, facts: BindingFacts, books: Books, at: BindingMoment
 ) -> tuple[Expect, ...] | Refusal:
-    """Kubernetes takes a pod for a node that is not there (yet). So do we, unless something must hold that
-    only the node's labels can tell: which zone's quota it falls under, which class or cordon it belongs to.
-    Its room is on the node's account from now on."""
+    """Kubernetes accepts a pod for a node that does not exist (yet). So do we, unless a check needs the
+    node's labels: quotas by zone, capacity classes, cordons. The pod's room is charged to the node's account
+    from now on."""
     wanted, tenant = arrival.wanted, arrival.wanted.account.tenant
     quota, revision = facts.quota(tenant)
     overrides = (*facts.overrides_of_nodes(), *facts.overrides_about(arrival.workload))

@@ -1,6 +1,6 @@
-"""What the predicates need to know, worked out once for each revision of an object.
+"""Objects that the checks of a binding read, parsed once for each revision of an object.
 
-The memo changes nothing but the time it takes: an object at a revision never says anything else.
+The memo saves time and changes no answer: an object at a given revision never changes.
 """
 
 from __future__ import annotations
@@ -30,17 +30,17 @@ from fathom.store.protocol import Expect
 
 T = TypeVar("T")
 
-# Written with every override and capacity class. One that is made while a placement is judged cannot be named
-# by that placement's commit; this key can, and has changed by then.
+# Written with every override and capacity class. The commit of a placement cannot name an override that is
+# created while the placement is checked; it can name this key, which has changed by then.
 RULES = "placementrules.fathom.dev"
 RULES_KEY = Key("", "current")
 RULES_PATH = f"/registry/{RULES}/{RULES_KEY.name}"
 
-MEMO_MAX = 200_000  # Twice the largest cluster that is measured; beyond it, all is worked out anew.
+MEMO_MAX = 200_000  # Twice the largest cluster that is measured; beyond it, the memo is cleared.
 
 
 class KnownObject(msgspec.Struct, frozen=True):
-    """An object and where it is, for the commit to expect."""
+    """An object's key and revision, for the commit to expect."""
 
     resource: str
     key: Key
@@ -53,14 +53,14 @@ class Override(msgspec.Struct, frozen=True):
 
 
 class Overrides(msgspec.Struct, frozen=True):
-    """All of them, by whom they concern."""
+    """All overrides, by target."""
 
     of_nodes: tuple[Override, ...] = ()  # Targets are nodes, zones, pools.
     of_workloads: dict[tuple[str, str], tuple[Override, ...]] = {}  # (namespace, name of the workload)
 
 
 class BindingFacts:
-    """Over one view. What it was asked since `begin` it can name: the commit rests on it."""
+    """The facts of one view."""
 
     def __init__(self, view: View) -> None:
         self._view = view
@@ -70,7 +70,7 @@ class BindingFacts:
         self._active: tuple[int, dict[str, KnownObject]] = (
             -1,
             {},
-        )  # Policy -> the first rollout that has it active.
+        )  # Policy -> the first rollout in which it is active.
 
     def node(self, name: str) -> tuple[NodeRoom | None, int]:
         return self._of("nodes", Key("", name), node_facts)
@@ -89,7 +89,7 @@ class BindingFacts:
         return self._all_overrides().of_nodes
 
     def overrides_about(self, pod: Obj) -> list[Override]:
-        """Those that target the pod's workload, ended ones too."""
+        """Overrides that target the pod's workload, including ended ones."""
         of_workloads = self._all_overrides().of_workloads
         if not of_workloads:
             return []
@@ -103,7 +103,7 @@ class BindingFacts:
         return self._overrides[1]
 
     def rules(self) -> Expect:
-        """That overrides and capacity classes are as they were when it was judged."""
+        """The precondition that overrides and capacity classes have not changed since the check."""
         seen = self._view.get(RULES, RULES_KEY)
         return Expect(RULES_PATH, seen.revision if seen is not None else 0)
 
@@ -116,7 +116,7 @@ class BindingFacts:
         return seen.obj if seen is not None else None
 
     def classes(self) -> tuple[CapacityClass, ...]:
-        """All of them: there are few, and any may keep something on a node."""
+        """All capacity classes: there are few, and each may keep room on a node."""
         revision = self._view.revision(CAPACITY_CLASSES)
         if self._classes[0] != revision:
             found = tuple(read(CapacityClass, seen.obj) for seen in self._view.list(CAPACITY_CLASSES))
@@ -128,7 +128,7 @@ class BindingFacts:
         return seen.revision if seen is not None else 0
 
     def policy(self, name: str) -> tuple[int, KnownObject | None]:
-        """The policy's revision (0: there is none) and the rollout by which it is active, if it is."""
+        """The policy's revision (0: it does not exist) and the rollout in which it is active, if any."""
         seen = self._view.get(POLICIES, Key("", name))
         revision = self._view.revision(ROLLOUTS)
         if self._active[0] != revision:
@@ -163,7 +163,7 @@ def _sorted_out(view: View) -> Overrides:
             one = Override(read(SchedulerOverride, seen.obj), seen.revision)
         except (
             msgspec.ValidationError
-        ):  # No server of ours stores such a one; it must not stop every binding.
+        ):  # No fathom server stores an invalid one; it must not stop every binding.
             continue
         target = named(one.spec.spec.target)
         if target is None:

@@ -1,4 +1,5 @@
-"""A view with the writes of a commit that is being put together: what the next one in it starts from."""
+"""A view that includes the writes of the commit being assembled; the next bind in it starts from this
+view."""
 
 from __future__ import annotations
 
@@ -11,8 +12,8 @@ from fathom.store.protocol import Put, Write
 
 
 class Pending:
-    """Objects that the commit changes, at the revision that it expects them at. It makes and removes none of
-    those that are asked for here."""
+    """Objects that the commit changes, at the revision at which it expects them. The commit creates and
+    removes none of the objects that are read through this view."""
 
     def __init__(self, view: View, writes: Mapping[str, Write]) -> None:
         self._view = view

@@ -1,8 +1,8 @@
-"""The admission plugins that hold the checks of a binding against every other way on to a node: a pod that is
-created with its node, one whose end is taken back, a reservation.
+"""Admission plugins that apply the checks of a binding to every other way in which a node's room is taken.
 
-The commit expects all that the judgement rests on as it was read: accounts, node, quota, rules. Who lost a
-race is judged again.
+Those are: a pod that is created with its node, a pod that is no longer terminal, a reservation. The commit
+expects everything that the checks read unchanged: accounts, node, quota, rules. A write that loses a race is
+checked again.
 """
 
 from __future__ import annotations
@@ -36,7 +36,8 @@ from fathom.store.protocol import Put
 
 
 class NodePlacement(Plugin):
-    """After the ledger's plugin, which has stamped on whose account the object goes."""
+    """Check pods and reservations that begin to hold room. Runs after the ledger's plugin, which stamps the
+    account on the object."""
 
     name = "NodePlacement"
     resources = frozenset({PODS, RESERVATIONS})
@@ -52,7 +53,8 @@ class NodePlacement(Plugin):
         return subresource != "binding" and super().concerns(kind, operation, subresource)
 
     def mutate(self, attempt: WriteAttempt, view: View) -> Obj:
-        """An override that lets a pod into a capacity class is part of its account, which counts them."""
+        """If an override lets a pod into a capacity class, the account names the override: pods are counted
+        per override."""
         assert attempt.obj is not None
         node = (attempt.obj.get("spec") or {}).get("nodeName")
         if not node or attempt.operation != CREATE or attempt.kind.resource != PODS:
@@ -82,8 +84,8 @@ class NodePlacement(Plugin):
 
 
 def arrival_of(attempt: WriteAttempt, view: View) -> Arrival | None:
-    """What comes to hold room by this write and did not before. A node's own mirror pods run already: they
-    are counted, not judged."""
+    """The object that begins to hold room by this write. A node's own mirror pods already run: they are
+    counted, not checked."""
     obj = attempt.obj
     if obj is None or not (obj.get("spec") or {}).get("nodeName"):
         return None
@@ -99,12 +101,13 @@ def arrival_of(attempt: WriteAttempt, view: View) -> Arrival | None:
 
 
 def _is_mirror(attempt: WriteAttempt) -> bool:
-    """NodeRestriction has seen to it that the node is the pod's."""
+    """NodeRestriction has already checked that the pod is on the user's own node."""
     return NODES in attempt.user.groups and is_mirror(attempt.obj or {})
 
 
 def _holder(obj: Obj, view: View) -> Obj:
-    """The pod that a reservation is held for; where there is none, as much of one as names its workload."""
+    """The pod that a reservation is held for; if there is none, a stub that names the reservation's
+    workload."""
     key, notes = key_of(obj), metadata(obj).get("annotations") or {}
     seen = view.get(PODS, Key(key.namespace, str(notes.get(HOLDER) or "")))
     if seen is not None and uid_of(seen.obj) == notes.get(HOLDER_UID):
@@ -114,9 +117,9 @@ def _holder(obj: Obj, view: View) -> Obj:
 
 
 def _leaving(obj: Obj, node: str, view: View) -> tuple[Holding, ...]:
-    """What the awaited pods hold on the node: as good as free, since nobody else gets it, and the pod itself
-    is bound when they are gone. Who is leaving does not stay after all; and when it has left, the books have
-    changed, and the commit fails: so no precondition on the pods is needed."""
+    """What the awaited pods hold on the node. That counts as free, since no other pod gets it, and the pod
+    itself is bound only after they are gone. No precondition on these pods is needed: a pod that is being
+    deleted cannot stay, and once it is gone the accounts have changed, so the commit fails."""
     found: dict[str, Holding] = {}
     for ref in read(Reservation, obj).spec.awaits:
         seen = view.get(PODS, Key(ref.namespace or key_of(obj).namespace, ref.name))
@@ -127,7 +130,7 @@ def _leaving(obj: Obj, node: str, view: View) -> tuple[Holding, ...]:
 
 
 def _refused(attempt: WriteAttempt, refusal: Refusal) -> ApiError:
-    """A pod is forbidden, as a quota forbids it; a reservation conflicts with what is there."""
+    """A refused pod gets a 403, as from a quota; a refused reservation gets a 409."""
     if attempt.kind.resource == PODS:
         return refused(attempt, refusal.message, (Cause("spec.nodeName", refusal.check, refusal.message),))
     error = conflict(attempt.kind.resource, attempt.name, refusal.message)
@@ -136,8 +139,8 @@ def _refused(attempt: WriteAttempt, refusal: Refusal) -> ApiError:
 
 
 class PlacementRules(Plugin):
-    """Every override and capacity class that is made, changed or removed changes one key beside it. Every
-    placement's commit expects that key: none that was judged before them is committed after them."""
+    """Every override or capacity class that is created, changed or removed also writes one common key. Every
+    placement's commit expects that key: no placement checked before the change is committed after it."""
 
     name = "PlacementRules"
     resources = frozenset({OVERRIDES, CAPACITY_CLASSES})

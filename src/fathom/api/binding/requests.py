@@ -1,4 +1,4 @@
-"""What a caller asks to be bound, and what comes of it."""
+"""Requests to bind a pod, the names of the checks, and the answers."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ import msgspec
 from fathom.model.errors import ApiError
 from fathom.model.objects import Key, Obj
 
-RESERVATION = "fathom.dev/reservation"  # On a bound pod: the reservation that it took the place of.
-NODE_REVISION = "fathom.dev/node-revision"  # On a bound pod: the node as the decision saw it.
+RESERVATION = "fathom.dev/reservation"  # On a bound pod: the reservation that it took over.
+NODE_REVISION = "fathom.dev/node-revision"  # On a bound pod: the node's revision in the decision.
 
-# The checks, in the order in which they are made. A refusal names the first that fails.
+# The checks, in the order in which they run. A refusal names the first that fails.
 POD_GONE, POD_UID_CHANGED, POD_DELETING = "PodGone", "PodUidChanged", "PodDeleting"
 POD_BOUND, POD_GATED = "PodBound", "PodGated"
 NODE_GONE, NODE_UNSCHEDULABLE = "NodeGone", "NodeUnschedulable"
@@ -19,7 +19,7 @@ NODE_CORDONED = "NodeCordoned"  # By an override; `unschedulable` is the check a
 RESERVATION_GONE, CLASS_RESERVED = "ReservationGone", "ClassReserved"
 NODE_FULL, NODE_PORTS, QUOTA_EXCEEDED = "NodeFull", "NodePorts", "QuotaExceeded"
 FENCE_LOST = "FenceLost"
-CONTENDED = "Contended"  # No check: races were lost as often as they are run. Trying again may well help.
+CONTENDED = "Contended"  # Not a check: too many races were lost. Trying again may well help.
 
 
 class OverrideRef(msgspec.Struct, frozen=True):
@@ -58,12 +58,12 @@ class BindingAsk(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class Refusal(msgspec.Struct, frozen=True):
-    """A predicate that is false. `revision` is that of the object which made it so; 0 where there is none."""
+    """A check that failed. `revision` is that of the object which made it fail; 0 if there is none."""
 
     check: str
     message: str
     revision: int = 0
-    node: str = ""  # Where the pod is already, if that is why.
+    node: str = ""  # The pod's current node, if that is the reason.
 
 
 class BindingDone(msgspec.Struct, frozen=True):
@@ -78,7 +78,7 @@ class BindingUnknown(msgspec.Struct, frozen=True):
 
 
 class BindingFailed(msgspec.Struct, frozen=True):
-    """Refused by somebody other than the predicates: an admission plugin, the store."""
+    """Refused by something other than the checks: an admission plugin, the store."""
 
     error: ApiError
 

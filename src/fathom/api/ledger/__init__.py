@@ -1,14 +1,17 @@
-"""The ledger: what is held on every node and by every tenant, in the same store and the same commits as the
-pods and reservations that hold it.
+"""The ledger: what is held on every node and by every tenant, stored in the commits that change it.
 
-    holdings  what one pod or reservation holds, read off it alone
-    delta     what a write changes: ledger_delta(old, new)
-    books     the accounts of a node, a tenant, an intent; what a commit must expect of them and write
-    counting  the same sums from all the objects, to compare with, to start from
-    charged   which reservation's pod a ResourceQuota is charged for already
-    keeper    the admission plugin that joins the ledger to every write
-    settling  a store without a ledger, or with a wrong one, is put right
+It is in the same store and the same commits as the pods and reservations that hold the room.
 
-Books are keys under /registry/ like objects, so every server's cache follows them; no kind is served for
-them, so nobody outside can address them. Next room: `api/binding`, which decides what may be charged.
+    holdings       what one pod or reservation holds, computed from the object alone
+    delta          what a write changes: ledger_delta(old, new)
+    accounts       the accounts of a node, a tenant, an intent; a commit's preconditions and writes on them
+    counting       the same sums computed from all objects, to compare with and to start from
+    room           whether a holding fits on a node and within a tenant's limits
+    quota_charges  the pod for which a reservation's ResourceQuota is already charged
+    admission      the admission plugin that updates the ledger with every write
+    recount        corrects a store without a ledger, or with a wrong one
+    reporting      a TenantQuota's status, from its tenant's account
+
+Accounts are keys under /registry/ like objects, so every server's cache follows them; no kind is served for
+them, so API clients cannot address them. Next package: `api/binding`, which decides what may be charged.
 """

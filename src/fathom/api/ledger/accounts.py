@@ -1,6 +1,6 @@
-"""The accounts themselves, as they are stored; and one commit's work on them.
+"""The ledger's accounts as they are stored, and the changes of one commit to them.
 
-An account with nothing on it is no key at all: a cluster at rest keeps no residue.
+An empty account has no key: a cluster at rest keeps no residue.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from fathom.model.objects import Key, Obj
 from fathom.model.view import View
 from fathom.store.protocol import Delete, Expect, Put, Write
 
-# In the store and its views, not in the API.
+# Resources in the store and its views, not in the API.
 NODE_BOOKS = "nodeledgers.fathom.dev"
 TENANT_BOOKS = "tenantledgers.fathom.dev"
 INTENT_BOOKS = "intentledgers.fathom.dev"
@@ -30,7 +30,7 @@ def tenant_key(tenant: str) -> str:
 
 
 def intent_name(intent: str) -> str:
-    """Intents are anybody's words; keys are short and plain."""
+    """Intents are arbitrary text; keys are short and plain."""
     return hashlib.sha256(intent.encode()).hexdigest()[:32]
 
 
@@ -56,7 +56,7 @@ class NodeBook:
             add(self.ports, dict.fromkeys(holding.ports, 1), sign)
 
     def without(self, holdings: Iterable[Holding]) -> NodeBook:
-        """Another one, as if these had gone."""
+        """A copy without these holdings."""
         made = NodeBook(self.fields())
         for holding in holdings:
             made.post(holding, -1)
@@ -68,8 +68,8 @@ class NodeBook:
 
 
 class TenantBook:
-    """What one tenant holds, by zone and class. One key, because a limit may go over all zones. Also how many
-    pods each override has let into a class."""
+    """What one tenant holds, by zone and class. One key, because a limit may span all zones. Also the number
+    of pods that each override has let into a class."""
 
     __slots__ = ("overrides", "used")
 
@@ -97,7 +97,8 @@ class TenantBook:
 
 
 class IntentBook:
-    """Which reservations are not void for one intent. There should be one; two are for repair to see."""
+    """The reservations of one intent that are not void. There should be one; if there are two, repair sees
+    them here."""
 
     __slots__ = ("holders", "intent")
 
@@ -123,8 +124,8 @@ def place_of(account: Account) -> str:
 
 
 def add(counts: Counts, more: Counts, sign: int) -> None:
-    """In place. What comes to nought is dropped. Below nought would mean that something was taken off that
-    was never put on: a count mends that (`recount`), a negative account would only hide it."""
+    """In place. A count of zero is dropped. A count below zero would mean that something was released that
+    was never charged: a recount corrects that (`recount`), a negative account would only hide it."""
     for name, amount in more.items():
         total = counts.get(name, 0) + sign * amount
         if total > 0:
@@ -153,11 +154,12 @@ KINDS: dict[str, tuple[str, Any]] = {
 
 
 class Books:
-    """The accounts that one commit reads and writes, on top of a view. What it has posted it reads back."""
+    """The accounts that one commit reads and writes, on top of a view. Reads include what the commit has
+    posted."""
 
     def __init__(self, view: View) -> None:
         self._view = view
-        self._open: dict[tuple[str, Key], tuple[Book, int]] = {}  # With the revision that they were read at.
+        self._open: dict[tuple[str, Key], tuple[Book, int]] = {}  # With the revision at which they were read.
         self._posted: dict[tuple[str, Key], None] = {}
 
     def node(self, name: str) -> NodeBook:
@@ -196,7 +198,7 @@ class Books:
         return len(self._open)
 
     def charge(self) -> Charge:
-        """Every book that was read is as it was; those that were posted to are written."""
+        """The commit expects every account that was read unchanged, and writes those that were posted to."""
         expects = tuple(Expect(key_in_store(*place), revision) for place, (_, revision) in self._open.items())
         return Charge(expects, tuple(self._write(*place) for place in self._posted))
 

@@ -1,8 +1,8 @@
-"""The admission plugin that joins the ledger to every write of a pod or a reservation.
+"""The admission plugin that updates the ledger with every write of a pod or a reservation.
 
-A pod that is created with its node, ends, or goes; a reservation that comes, is confirmed, void, or goes: the
-books change in the same commit. Whether they may is judged in `api/binding`. Binding does its own
-bookkeeping, many pods to a commit.
+When a pod is created with its node, ends or is removed, and when a reservation is created, confirmed, voided
+or removed, the accounts change in the same commit. `api/binding` checks whether they may. Binding updates the
+ledger itself, many pods to a commit.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class LedgerKeeper(Plugin):
         return subresource != "binding" and super().concerns(kind, operation, subresource)
 
     def mutate(self, attempt: WriteAttempt, view: View) -> Obj:
-        """Whose account it is on is stamped when it gets its node, and is nobody's to change."""
+        """Stamp the account when the object gets its node; no client can change it afterwards."""
         assert attempt.obj is not None
         obj, old = attempt.obj, attempt.old
         if attempt.kind.resource == RESERVATIONS:
@@ -77,7 +77,7 @@ def stamped(obj: Obj, account: str | None) -> Obj:
 
 
 def annotated(obj: Obj, name: str, value: str | None) -> Obj:
-    """With an annotation that only the server writes; without it where there is no value."""
+    """The object with an annotation that only the server writes; without it if the value is None."""
     annotations = metadata(obj).get("annotations") or {}
     if annotations.get(name) == value:
         return obj

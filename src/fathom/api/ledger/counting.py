@@ -1,4 +1,4 @@
-"""The ledger from scratch: the sums over everything there is. What the kept ledger must be equal to."""
+"""The ledger computed from scratch: the sums over all objects. The stored ledger must equal them."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from fathom.kinds.reservation import RESERVATIONS
 from fathom.model.objects import Key, Obj, key_of
 from fathom.model.view import View
 
-Place = tuple[str, Key]  # The resource of a book, and its name.
-Fields = dict[Place, Obj]  # What stands in each; those with nothing on them are not there.
+Place = tuple[str, Key]  # The resource and key of an account.
+Fields = dict[Place, Obj]  # The fields of each account; empty accounts are absent.
 
 
 def counted(pods: Iterable[Obj], reservations: Iterable[Obj]) -> Fields:
@@ -47,7 +47,7 @@ def counted(pods: Iterable[Obj], reservations: Iterable[Obj]) -> Fields:
 
 
 def written(view: View) -> Fields:
-    """As the ledger has it."""
+    """The fields of the stored ledger."""
     return {
         (resource, key_of(seen.obj)): fields_of(seen.obj)
         for resource in BOOKS
@@ -60,8 +60,8 @@ def fields_of(book: Obj) -> Obj:
 
 
 def drift(view: View) -> dict[Place, tuple[Obj, Obj]]:
-    """Where the ledger and a count of the view differ: (written, counted). Empty is how it should be, at
-    every revision: pods and books change in one commit."""
+    """Where the stored ledger and a count of the view differ: (written, counted). Must be empty at every
+    revision: pods and accounts change in one commit."""
     has = written(view)
     should = counted((seen.obj for seen in view.list("pods")), (seen.obj for seen in view.list(RESERVATIONS)))
     places = sorted({*has, *should})

@@ -1,4 +1,4 @@
-"""What a write changes in the ledger. Pure: the old and the new object say all of it."""
+"""What a write changes in the ledger. Pure: computed from the old and the new object alone."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ PODS = "pods"
 
 
 class LedgerClaim(msgspec.Struct, frozen=True):
-    """A reservation that is not void, and what it is for."""
+    """A reservation that is not void, and its intent."""
 
     namespace: str
     intent: str
@@ -22,7 +22,7 @@ class LedgerClaim(msgspec.Struct, frozen=True):
 
 
 class Delta(msgspec.Struct, frozen=True):
-    """What is taken off the books and what is put on them, in one commit."""
+    """What one commit releases and charges."""
 
     released: Holding | None = None
     charged: Holding | None = None
@@ -38,7 +38,7 @@ NOTHING = Delta()
 
 def ledger_delta(resource: str, old: Obj | None, new: Obj | None) -> Delta:
     """Charged when a node appears: at creation, by a binding, by a reservation. Released when the object ends
-    or is finally removed, never when its deletion is asked for: until then it may still run."""
+    or is finally removed, never when its deletion is requested: until then it may still run."""
     if resource == PODS:
         if old is not None and new is not None and _same(old, new):
             return NOTHING
@@ -54,7 +54,7 @@ def ledger_delta(resource: str, old: Obj | None, new: Obj | None) -> Delta:
 
 
 def _same(old: Obj, new: Obj) -> bool:
-    """A quick look: nearly all writes to a pod are reports about its status."""
+    """A quick comparison: nearly all writes to a pod are reports about its status."""
     if is_terminal(old) != is_terminal(new):
         return False
     spec, before = new.get("spec"), old.get("spec")
@@ -67,7 +67,7 @@ def claim_of(reservation: Obj | None) -> LedgerClaim | None:
     meta = metadata(reservation)
     try:
         intent = read(Reservation, reservation).intent
-    except msgspec.ValidationError:  # No server of ours stores such a one.
+    except msgspec.ValidationError:  # No fathom server stores an invalid one.
         return None
     return LedgerClaim(str(meta.get("namespace") or ""), intent, str(meta.get("name") or ""))
 

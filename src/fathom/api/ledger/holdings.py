@@ -1,5 +1,7 @@
-"""What one pod or reservation holds: where, on whose account, how much. Read off the object alone, so that
-taking back later finds what was charged then, whatever labels have become of its node and namespace since.
+"""What one pod or reservation holds: on which node, on which account, how much.
+
+Computed from the object alone, so that releasing it later finds what was charged then, whatever labels its
+node and namespace have had since.
 
 Amounts are whole numbers: thousandths of CPUs, whole units of all else, rounded up as kube-scheduler rounds.
 """
@@ -33,7 +35,7 @@ class Account(NamedTuple):
     tenant: str
     zone: str = ""
     capacity_class: str = ""
-    override: str = ""  # The UID of the override that let it into its class.
+    override: str = ""  # The UID of the override that let the pod into its class.
 
     @property
     def text(self) -> str:
@@ -44,7 +46,7 @@ class Account(NamedTuple):
 class Holding(msgspec.Struct, frozen=True):
     node: str
     account: Account
-    counts: Counts  # Never nought; always with `pods`.
+    counts: Counts  # Never zero; always with `pods`.
     ports: tuple[str, ...] = ()  # 'TCP/0.0.0.0/80'
 
 
@@ -61,7 +63,7 @@ def pod_counts(pod: Obj) -> Counts:
     spec = pod.get("spec") or {}
     containers: Sequence[Obj] = spec.get("containers") or ()
     if len(containers) == 1 and not any(spec.get(field) for field in _MORE):
-        # Most pods by far: nothing to add up.
+        # Most pods by far: one container, nothing to add up.
         requests = (containers[0].get("resources") or {}).get(REQUESTS)
         if not requests:
             return {PODS: 1}
@@ -73,11 +75,11 @@ def pod_counts(pod: Obj) -> Counts:
 _MORE = ("initContainers", "overhead", "resources")
 
 
-# So that what is remembered stays small: nobody asks for as many resources in earnest.
+# Bounds the size of the memo: no real pod requests as many resources.
 _REMEMBERED_REQUESTS_MAX = 16
 
 
-# A memo of a pure function: of a million pods, a few hundred ask for different things.
+# A memo of a pure function: a million pods have a few hundred different requests.
 @lru_cache(maxsize=4096)
 def _counted(requests: tuple[tuple[str, Any], ...]) -> tuple[tuple[str, int], ...]:
     return tuple(_with_pod(amounts(dict(requests))).items())
@@ -89,7 +91,7 @@ def _with_pod(asked: Amounts) -> Counts:
 
 
 def pod_holding(pod: Obj | None) -> Holding | None:
-    """None: it has no node yet, or has ended. One that is being deleted still holds all it has."""
+    """None: the pod has no node yet, or has ended. A pod that is being deleted still holds everything."""
     node = lookup(pod, "spec", "nodeName")
     if pod is None or not node or is_terminal(pod):
         return None
@@ -97,7 +99,7 @@ def pod_holding(pod: Obj | None) -> Holding | None:
 
 
 def reservation_holding(reservation: Obj | None) -> Holding | None:
-    """None: it has no node yet, is void, or its pod holds in its place."""
+    """None: the reservation has no node yet, is void, or its pod has taken over the room."""
     node = lookup(reservation, "spec", "nodeName")
     if reservation is None or not node or (lookup(reservation, "status", "phase") or "") not in HOLDING:
         return None
@@ -105,13 +107,14 @@ def reservation_holding(reservation: Obj | None) -> Holding | None:
 
 
 def reserved_counts(reservation: Obj) -> Counts:
-    """A reservation keeps a pod's place too."""
+    """A reservation also takes one of the node's `pods`."""
     asked = counts_of(lookup(reservation, "spec", "resources"))
     return {PODS: 1, **{name: one for name, one in asked.items() if one > 0}}
 
 
 def account_of(obj: Obj) -> Account:
-    """As it was charged. What was there before there was a ledger is its namespace's, in no zone."""
+    """The account that the object was charged to. Objects from before the ledger: their namespace, in no
+    zone."""
     text = lookup(obj, "metadata", "annotations", ACCOUNT)
     parts = text.split("/") if isinstance(text, str) else []
     if len(parts) not in {3, 4}:
@@ -120,13 +123,13 @@ def account_of(obj: Obj) -> Account:
 
 
 def account_for(obj: Obj, *, namespace: Obj | None, node: Obj | None) -> Account:
-    """On whose account it would go now: what is stamped on it when it gets its node."""
+    """The account that the object would be charged to now; stamped on it when it gets its node."""
     zone = labels_of(node).get(ZONE_LABEL, "") if node is not None else ""
     return Account(tenant_of(obj, namespace), zone, class_of(obj))
 
 
 def class_of(obj: Obj) -> str:
-    named = lookup(obj, "spec", "capacityClass")  # A reservation's; a pod has no such field.
+    named = lookup(obj, "spec", "capacityClass")  # Of reservations; pods have an annotation instead.
     return str(named or lookup(obj, "metadata", "annotations", CAPACITY_CLASS) or "")
 
 

@@ -1,13 +1,13 @@
-"""Which pod a reservation is held for that was charged to its namespace's ResourceQuotas already.
+"""Finds the pod that a reservation is held for, if the namespace's ResourceQuotas already charge for it.
 
-A pod is charged when it is created. When others leave for it, its room is reserved: to charge that too would
-count one pod twice. A reservation that people make, or that is made before there is a pod, is charged like a
-pod.
+A pod is charged when it is created. When pods are preempted for it, its room is reserved: to charge that too
+would count one pod twice. A reservation that a user makes, or that is made before its pod exists, is charged
+like a pod.
 
     1. Pod p is created: charged.  2. p's reservation is made: not charged.  3. p is bound: it becomes Bound.
 
-One reservation for each pod is its own: the one whose name follows from the pod, if it keeps no more than the
-pod asks for.
+Each pod has one reservation of its own: the one whose name is derived from the pod, if it keeps no more than
+the pod requests.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from fathom.model.view import View
 
 
 def charged_pod(reservation: Obj, old: Obj | None, view: View) -> str | None:
-    """The pod's UID; None where the reservation is charged itself. What was found stays so while the
-    reservation holds room for the same pod: that of a pod that goes is given back by repair."""
+    """The pod's UID; None if the reservation itself is charged. The result stays the same while the
+    reservation holds room for the same pod: repair gives back the reservation of a removed pod."""
     before = lookup(old, "metadata", "annotations", CHARGED_WITH)
     held = reservation_holding(old) is not None or reservation_holding(reservation) is None
     if before is not None and held and before == _notes(reservation).get(HOLDER_UID):

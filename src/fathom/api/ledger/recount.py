@@ -1,9 +1,9 @@
-"""A store that has pods and no ledger, from before there was one or out of a foreign hand, is counted.
+"""Counts the ledger of a store that has pods and no ledger: from an older version or another writer.
 
-    1. We count the cache at revision R.  2. Somebody binds a pod, at R+1.  3. We write what we counted.
+    1. We count the cache at revision R.  2. A pod is bound, at R+1.  3. We write what we counted.
 
-Every write that changes a sum writes the book too, so step 3 expects each book as it was at R, and fails.
-Then the count is made anew.
+Every write that changes a sum writes the account too, so step 3 expects each account as it was at R, and
+fails. Then we count again.
 """
 
 from __future__ import annotations
@@ -16,28 +16,29 @@ from fathom.model.body import Body
 from fathom.model.objects import Key, Obj
 from fathom.store.protocol import Committed, Conflict, Delete, Expect, Put, Write
 
-# Says that a count was made once: from then on the ledger is kept, and starting need not count again.
+# Marks that the store was counted once: from then on every write keeps the ledger, and a start need not
+# count.
 MARKER_RESOURCE = "ledgers.fathom.dev"
 MARKER = Key("", "counted")
 
-# Each round ends with what others changed meanwhile; a server that is started is not yet under load.
+# Each round repeats what other servers changed meanwhile; a starting server is not yet under load.
 ROUNDS_MAX = 20
 
 
 async def settle_ledger(core: Core) -> int:
-    """Puts the ledger right once in a store's life; says how many books were wrong."""
+    """Correct the ledger once in a store's life; return how many accounts were wrong."""
     await core.catch_up()
     if core.cache.get(MARKER_RESOURCE, MARKER) is not None or not core.cache.of("pods").entries:
         return 0
     wrong = await mend_ledger(core)
     key = key_in_store(MARKER_RESOURCE, MARKER)
     marker = {"kind": "Ledger", "apiVersion": API_VERSION, "metadata": {"name": MARKER.name}}
-    await _commit(core, Expect(key, 0), Put(key, Body(marker)))  # Lost: another server has written it.
+    await _commit(core, Expect(key, 0), Put(key, Body(marker)))  # A conflict: another server has written it.
     return wrong
 
 
 async def mend_ledger(core: Core) -> int:
-    """Count, compare, correct, until they agree."""
+    """Count, compare and correct until count and ledger agree."""
     mended = 0
     for _ in range(ROUNDS_MAX):
         wrong = drift(core.cache)

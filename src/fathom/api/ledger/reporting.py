@@ -1,4 +1,4 @@
-"""What a TenantQuota says is used: the ledger's account of the tenant, in the words of the API."""
+"""The status of a TenantQuota: the tenant's account in the ledger, in the form of the API."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from fathom.model.view import View
 
 
 def tenant_status(quota: Obj, view: View) -> Obj | None:
-    """None where what it says is right already. The revision alone is no news."""
+    """The new status; None if the current one is correct. A new revision alone is no reason to write."""
     meta, before = metadata(quota), quota.get("status") or {}
     seen = view.get(TENANT_BOOKS, Key("", str(meta.get("name") or "")))
     book = TenantBook(seen.obj if seen is not None else None)

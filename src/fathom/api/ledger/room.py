@@ -1,4 +1,5 @@
-"""Is there room: on a node, within a tenant's limits. Pure; None is yes, a sentence says what is short."""
+"""Whether a holding fits on a node and within a tenant's limits. Pure; None is yes, a sentence names the
+lack."""
 
 from __future__ import annotations
 
@@ -17,12 +18,12 @@ EVERY_ADDRESS = frozenset({"0.0.0.0", "::"})
 
 
 class NodeRoom(msgspec.Struct, frozen=True):
-    """What a binding needs to know of a node: worked out once for each of its revisions."""
+    """The facts about a node that binding needs: computed once for each of its revisions."""
 
     name: str
     zone: str
     labels: dict[str, str]
-    allocatable: Counts | None  # None: it has never said, so nothing can be too much.
+    allocatable: Counts | None  # None: the node has never reported it, so everything fits.
     unschedulable: bool
     deleting: bool
 
@@ -48,7 +49,8 @@ def lacks_room(
     released: Holding | None,
     classes: Sequence[CapacityClass],
 ) -> str | None:
-    """`released` goes in the same commit; where it is on the same node its room is there for `wanted`."""
+    """`released` is released in the same commit; if it is on the same node, its room is available to
+    `wanted`."""
     if facts.allocatable is None:
         return None
     back = released.counts if released is not None and released.node == facts.name else {}
@@ -68,7 +70,7 @@ def lacks_room(
 def _kept_for_others(
     facts: NodeRoom, book: NodeBook, own_class: str, classes: Sequence[CapacityClass]
 ) -> Counts:
-    """What classes keep free on the node and do not use yet."""
+    """Room that other capacity classes keep free on the node and do not use yet."""
     kept: Counts = {}
     for one in classes:
         if one.name == own_class or one.exclusive or not one.holds(facts.labels):
@@ -86,8 +88,7 @@ def _short(name: str, amount: int, held: int, limit: int, kept: int) -> str:
 
 
 def taken_port(book: NodeBook, ports: Iterable[str]) -> str | None:
-    """The first of the ports that somebody on the node has. An address that stands for all is in the way of
-    every other."""
+    """The first of the ports that is in use on the node. A wildcard address conflicts with every other."""
     if not book.ports:
         return None
     taken: dict[tuple[str, str], set[str]] = {}
@@ -105,8 +106,8 @@ def taken_port(book: NodeBook, ports: Iterable[str]) -> str | None:
 def exceeds_quota(
     quota: TenantQuota | None, book: TenantBook, wanted: Holding, *, released: Holding | None = None
 ) -> str | None:
-    """Limits that were lowered below their use still let go. A pod that takes the place of its reservation is
-    judged as one that comes: what was promised under an older limit is not owed."""
+    """A limit that was lowered below its use still lets holdings go. A pod that takes over its reservation is
+    checked like a new pod: a promise under an older limit does not bind."""
     if quota is None:
         return None
     account = wanted.account
