@@ -1,6 +1,5 @@
-"""Subresources that are more than a part of their object: one file each. (`status` is not here:
-`verbs/update`.)
+"""Subresources with code of their own, one file each. (`status` is not here: see `verbs/update`.)
 
-To add one: its function goes here, a line for it into the table `SUBRESOURCES` of `api/dispatch.py`, and its
+To add one: put its function here, a line for it into the table `SUBRESOURCES` of `api/dispatch.py`, and its
 name and verbs into `kube/definitions/kinds.toml`, so that discovery and OpenAPI name it.
 """

@@ -1,6 +1,6 @@
-"""`pods/binding` and `bindingbatches`: the one way a pod gets its node, for one and for many.
+"""`pods/binding` and `bindingbatches`: how a pod gets its node, for one pod and for many.
 
-What is asked is read here, and answered; whether it may be is judged in `api/binding`.
+Requests are decoded and answered here; `api/binding` checks and commits them.
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ from fathom.model.tenancy import TENANT
 BINDING = ("", "v1", "Binding")
 BATCH = (GROUP, VERSION, "BindingBatch")
 
-# Some seconds' work; a client with more sends several.
+# Some seconds of work; a client with more pods sends several batches.
 BATCH_ITEMS_MAX = 1024
 
-# What a binding changes of a pod, in the words of the audit log.
+# The fields of a pod that a binding changes, for the audit log.
 CHANGED = ("metadata.annotations", "spec.nodeName", "status.conditions")
 
 
@@ -161,7 +161,7 @@ def decode_binding(call: Call, raw: bytes) -> BindingAsk:
 
 
 def _ask(call: Call, binding: Binding) -> BindingAsk:
-    """A Binding has no fields for what a decision rests on; its annotations say it."""
+    """A Binding has no fields for the inputs of a decision; its annotations carry them."""
     meta, annotations = binding.metadata, binding.metadata.annotations
     overrides = annotations.get(USED_OVERRIDES, "")
     return BindingAsk(
@@ -179,7 +179,7 @@ def _ask(call: Call, binding: Binding) -> BindingAsk:
 
 
 def refused(ask: BindingAsk, answer: Refusal | BindingUnknown | BindingFailed) -> ApiError:
-    """Why a single binding did not happen. Only a false predicate is a conflict."""
+    """The error of a single binding. Only a failed check is a conflict."""
     if isinstance(answer, BindingFailed):
         return answer.error
     if isinstance(answer, BindingUnknown):

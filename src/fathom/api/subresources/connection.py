@@ -1,6 +1,7 @@
-"""`nodeconnections/NODE`: whether this API server reaches the node, tried now. Nothing is stored.
+"""`nodeconnections/NODE`: whether this API server can reach the node, tried now. Nothing is stored.
 
-A node whose heartbeats stop may be dead, or its agent, or the way from it to us. This is another way.
+When a node's heartbeats stop, the node, its agent or the network from it to us may have failed. This tests
+the opposite direction.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from fathom.model.objects import Key
 
 
 async def get_connection(core: Core, call: Call) -> Response:
-    """Where its agent is, is in the Node; one that is not there was never, or is no more."""
+    """The agent's address is in the Node; without a Node, the answer is a 404."""
     name = call.target.name
     node = core.cache.get("nodes", Key("", name))
     if node is None:

@@ -1,6 +1,6 @@
-"""`pods/eviction`: a deletion that asks the pod's disruption budgets first.
+"""`pods/eviction`: a deletion that respects the pod's disruption budget.
 
-The budget's count of allowed disruptions is taken down with a compare-and-swap before the pod is deleted, so
+The budget's count of allowed disruptions is decremented with a compare-and-swap before the pod is deleted, so
 that two evictions cannot both use the last one.
 """
 
@@ -22,7 +22,7 @@ from fathom.model.selectors import LabelSelector
 
 EVICTION = ("policy", "v1", "Eviction")
 BUDGETS = "poddisruptionbudgets.policy"
-DISRUPTED_PODS_MAX = 2000  # kube-apiserver's bound on pods that a budget has let go but not seen go.
+DISRUPTED_PODS_MAX = 2000  # kube-apiserver's bound on a budget's evicted pods whose deletion it has not seen.
 
 
 class _Meta(msgspec.Struct, frozen=True):
@@ -62,7 +62,8 @@ async def evict(core: Core, call: Call) -> Response:
 
 
 async def _mark(core: Core, call: Call, options: DeleteOptions) -> DeleteOptions:
-    """What the pod must be for it to go, it must be now; and to be deleted, as it is afterwards."""
+    """Mark the pod, checking the preconditions now; the deletion then expects the pod as it is after the
+    mark."""
     now = core.moment(call.caller.user).now
 
     def change(pod: Obj) -> Obj:
@@ -79,7 +80,7 @@ async def _mark(core: Core, call: Call, options: DeleteOptions) -> DeleteOptions
 
 
 def marked(pod: Obj, *, now: str) -> Obj:
-    """Why it goes is written on it: a Job may say that such an end is no failure."""
+    """The pod with the reason in a condition: a Job's failure policy may ignore such an end."""
     status = pod.get("status") or {}
     said = set_condition(
         status.get("conditions") or (), type=DISRUPTION_TARGET, status="True",
@@ -89,14 +90,14 @@ def marked(pod: Obj, *, now: str) -> Obj:
 
 
 def is_exempt(pod: Obj) -> bool:
-    """A pod that is finished, not yet placed or already going disrupts nothing."""
+    """A pod that is finished, not yet running or already being deleted disrupts nothing."""
     finished = lookup(pod, "status", "phase") in {"Succeeded", "Failed", "Pending"}
     return finished or bool(metadata(pod).get("deletionTimestamp"))
 
 
 def may_go_unhealthy(pod: Obj, budget: Obj) -> bool:
-    """A pod that is not ready is counted by no budget: it may go where the budget says so, or while there are
-    as many healthy pods as there should be."""
+    """No budget counts a pod that is not ready: it may be evicted if the budget's policy says so, or while
+    there are as many healthy pods as desired."""
     conditions = lookup(pod, "status", "conditions") or ()
     if any(condition["type"] == "Ready" and condition["status"] == "True" for condition in conditions):
         return False
@@ -136,7 +137,7 @@ async def _take(core: Core, call: Call, name: str) -> None:
 
 
 def take_disruption(budget: Obj, pod: str, *, now: str) -> Obj:
-    """The budget with one disruption less, or the 429 that says why there is none."""
+    """The budget with one disruption less; raises a 429 with the reason if none is left."""
     status = budget.get("status") or {}
     observed = status.get("observedGeneration") or 0
     if observed < (metadata(budget).get("generation") or 0):
@@ -155,7 +156,7 @@ def take_disruption(budget: Obj, pod: str, *, now: str) -> Obj:
 
 
 def _why_none(budget: Obj) -> str:
-    """Where the controller could not count, its numbers say nothing."""
+    """If the controller failed to count, its numbers mean nothing."""
     status, start = budget.get("status") or {}, f"The disruption budget {metadata(budget)['name']}"
     said = find_condition(status.get("conditions") or (), "DisruptionAllowed") or {}
     if said.get("reason") == "SyncFailed" and said.get("message"):

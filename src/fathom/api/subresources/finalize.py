@@ -1,4 +1,4 @@
-"""`namespaces/finalize`: how the namespace controller says that nothing is left inside."""
+"""`namespaces/finalize`: the namespace controller reports that the namespace is empty."""
 
 from __future__ import annotations
 

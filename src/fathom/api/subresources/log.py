@@ -1,4 +1,4 @@
-"""`pods/log`: what a container wrote, asked of the agent that runs it."""
+"""`pods/log`: a container's output, requested from the agent that runs it."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def container_of(pod: Obj, asked: str) -> str:
 
 
 def check_begun(pod: Obj, container: str, *, previous: bool) -> None:
-    """A container that has not begun has no log; the pod's status says why it has not."""
+    """A container that has not started has no log; the pod's status says why."""
     name = metadata(pod)["name"]
     for field in ("containerStatuses", "initContainerStatuses"):
         for said in lookup(pod, "status", field) or ():
@@ -65,7 +65,7 @@ def check_begun(pod: Obj, container: str, *, previous: bool) -> None:
 
 
 def log_options(request: Request, pod: str, *, now_ns: int) -> tuple[tuple[str, str], ...]:
-    """As the agent's endpoint names them; a 422 where they make no sense."""
+    """The options under the names of the agent's endpoint; a 422 where they make no sense."""
     found: list[Cause] = []
     options = {name: "true" for name in ("follow", "previous", "timestamps") if request.flag(name)}
     for wire, ours in (("tailLines", "tail"), ("limitBytes", "bytes_max")):
@@ -93,13 +93,13 @@ def log_options(request: Request, pod: str, *, now_ns: int) -> tuple[tuple[str, 
 
 
 def _moment(text: str) -> str:
-    """In UTC and with a fraction, as times are in logs: there they are compared as texts."""
+    """In UTC and with a fraction, as in logs, where times are compared as text."""
     since_ns = moment_ns(text)
     try:
         if since_ns is not None:
             return micro_timestamp(since_ns)
     except (ValueError, OverflowError):
-        pass  # A year that the calendar does not have.
+        pass  # A year outside of the calendar.
     raise bad_request(f"sinceTime must be a time of RFC 3339, not {text!r}")
 
 

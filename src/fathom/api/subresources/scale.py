@@ -1,4 +1,4 @@
-"""`scale`: one number of a workload, the same for every kind that has replicas (autoscaling/v1 Scale)."""
+"""`scale`: the replica count of a workload, the same for every kind that has one (autoscaling/v1 Scale)."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from fathom.model.selectors import LabelSelector
 
 REPLICAS_MAX = 2**31 - 1
 
-# What a Scale looks like in a table, whatever it is the scale of.
+# A Scale in a table, for every scaled kind.
 SCALE = Kind(
     group="autoscaling",
     version="v1",
@@ -48,7 +48,7 @@ class _Spec(msgspec.Struct):
 class _Meta(msgspec.Struct):
     name: str = ""
     namespace: str = ""
-    resourceVersion: str = ""  # The wire's spelling.
+    resourceVersion: str = ""  # Spelled as on the wire.
     uid: str = ""
 
 
@@ -76,7 +76,7 @@ async def patch_scale(core: Core, call: Call) -> Response:
     bodies.check_options(call.request)
     media = bodies.content_type(call.request)
     if media == "application/strategic-merge-patch+json":
-        media = "application/merge-patch+json"  # The same thing for an object without lists.
+        media = "application/merge-patch+json"  # Equivalent for an object without lists.
 
     def scaled(old: Obj) -> Obj:
         result = apply_patch(media, call.request.body, scale_of(call.kind, old), None)
@@ -107,7 +107,8 @@ def scale_of(kind: Kind, obj: Obj) -> Obj:
 
 
 def _count(obj: Obj, path: str) -> int:
-    """A custom resource without a schema may hold anything there; what is no number counts as none."""
+    """A custom resource without a schema may hold anything there; a value that is not a number counts as
+    0."""
     found = lookup(obj, *path.split("."))
     return found if type(found) is int else 0
 

@@ -1,2 +1,4 @@
-"""One small file per verb. A verb reads what was asked, has `api/writing` do what changes the store, and
-chooses the form of the answer. Never here: authentication, authorization, audit (see `api/server`)."""
+"""One small file per verb: decode the request, let `api/writing` change the store, choose the answer's form.
+
+Never here: authentication, authorization, audit (see `api/server`).
+"""

@@ -1,4 +1,4 @@
-"""From a request's body to an object of the kind, with the caller's wish about unknown fields."""
+"""Decodes a request's body into an object of the kind, with the caller's choice about unknown fields."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def content_type(request: Request) -> str:
 
 
 def check_text(request: Request) -> None:
-    """Of all of the body, also of fields that nobody reads: they are skipped without a look."""
+    """Check that the whole body is UTF-8: the decoder skips unknown fields without looking at their text."""
     body = request.body
     if body.isascii() or content_type(request) == PROTOBUF:
         return
@@ -33,7 +33,7 @@ def check_text(request: Request) -> None:
 
 
 def check_options(request: Request) -> None:
-    """The query parameters that all writes have in common."""
+    """Check the query parameters that all writes have in common."""
     if not request.query:
         return
     causes = []
@@ -72,7 +72,7 @@ def decode(core: Core, call: Call, kind: Kind | None = None) -> Obj:
 
 
 def as_json(core: Core, call: Call, gvk: tuple[str, str, str]) -> bytes:
-    """The body as JSON, for those who pick the few fields they need out of it: options, subresources."""
+    """The body as JSON, for callers that need only a few fields of it: options, subresources."""
     raw, kind = call.request.body, core.registry.by_gvk(*gvk)
     if kind is None:
         raise no_such_path()
@@ -92,7 +92,7 @@ def _media(request: Request, kind: Kind) -> str:
 
 
 def complete(core: Core, call: Call, kind: Kind, decoded: Decoded) -> Obj:
-    """Say what was wrong with the fields, then fill in defaults. The object is in its stored form."""
+    """Report what was wrong with the fields, then fill in defaults. The object is in its stored form."""
     _judge_unknown(call, kind, decoded)
     obj = shared.stored(kind, decoded.obj)
     core.decoder.apply_defaults(kind, obj)

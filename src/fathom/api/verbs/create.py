@@ -16,7 +16,7 @@ async def create(core: Core, call: Call) -> Response:
 
 
 def answer(core: Core, call: Call, written: Written, *, status: int = 200) -> Response:
-    """What a write answers: the object as it is stored, or as a dry run would have stored it."""
+    """The answer to a write: the object as stored, or as a dry run would have stored it."""
     now_ns = core.outside.clock.now_ns()
     if written.entry is not None:
         return response_forms.one(call.kind, written.entry, call.form, now_ns=now_ns, status=status)

@@ -19,7 +19,7 @@ from fathom.model.objects import Obj, metadata
 
 _OPTIONS = msgspec.json.Decoder(DeleteOptions)
 _DELETE_OPTIONS = ("", "v1", "DeleteOptions")
-# Kinds whose deletion is answered with the object itself, as Kubernetes does it: clients read it as that.
+# Kinds whose deletion is answered with the object itself, as in Kubernetes: clients decode it as that.
 _ANSWERED_WHOLE = frozenset(
     {
         *("pods", "podtemplates", "persistentvolumes", "persistentvolumeclaims"),
@@ -80,7 +80,8 @@ def _success(call: Call, written: Written) -> Obj:
 
 
 async def delete_collection(core: Core, call: Call) -> Response:
-    """Each object in turn; one that is gone meanwhile is no error. The answer lists what was deleted."""
+    """Each object in turn; one that has been deleted meanwhile is no error. The answer lists what was
+    deleted."""
     options = options_of(core, call)
     choice = choice_of(core, call)
     found = await find(core, call, choice)

@@ -1,4 +1,4 @@
-"""LIST: from the cache where it can be, from the store's history where one old revision is asked for.
+"""LIST: from the cache where possible, from the store's history where an exact old revision is requested.
 
 All pages of a paged list show one revision: the first is read from the cache, the others from the store at
 the first one's revision, which the continue token carries.
@@ -33,7 +33,7 @@ SCAN_ENTRIES = 1000
 class Found(msgspec.Struct, frozen=True):
     entries: Sequence[Entry]
     revision: int
-    last: str = ""  # The last key looked at, '' when the list is complete.
+    last: str = ""  # The last key examined, '' when the list is complete.
     remaining: int | None = None
 
 
@@ -66,7 +66,7 @@ async def _next_page(core: Core, call: Call, choice: Selection, text: str, limit
     after = f"{call.kind.prefix}{token.start}"
     if token.rv > 0:
         return await _from_store(core, call, choice, revision=token.rv, limit=limit, after=after)
-    # A token handed out with a 410: go on at the newest revision, knowing that the list is not consistent.
+    # A token that was sent with a 410: continue at the newest revision; the list is then not consistent.
     revision = await core.catch_up()
     return await _from_store(core, call, choice, revision=revision, limit=limit, after=after)
 

@@ -1,4 +1,4 @@
-"""Which objects a list, watch or collection delete is about: namespace, labels, fields."""
+"""Which objects a list, watch or deletecollection selects: namespace, labels, fields."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ ALWAYS_SELECTABLE = ("metadata.name", "metadata.namespace")
 class Selection(msgspec.Struct, frozen=True):
     namespace: str | None  # None means all.
     matches: Matches | None  # None means everything in the namespace.
-    name: str = ""  # Set where a field selector asks for one object by name.
-    node: str = ""  # Set where it asks for what is on one node.
+    name: str = ""  # Set if a field selector selects one object by name.
+    node: str = ""  # Set if it selects the objects on one node.
 
     @property
     def trigger(self) -> str:
-        """Which events can concern a watch at all."""
+        """The trigger of the events that may concern a watch of this selection."""
         return node_trigger(self.node) if self.node else self.namespace or ""
 
     def keys(self, cache: ResourceCache) -> list[str]:
-        """Sorted, of those among which it chooses."""
+        """The sorted keys of the candidates."""
         return cache.keys_on(self.node, self.namespace) if self.node else cache.keys(self.namespace)
 
 
@@ -68,7 +68,7 @@ def _fields(call: Call) -> FieldSelector | None:
 
 
 def _unknown_field(kind: Kind, path: str) -> ApiError:
-    """As kube-apiserver says it: kinds with fields of their own each have their own words."""
+    """In kube-apiserver's words, which differ for kinds with field selectors of their own."""
     if kind.resource == "jobs.batch":
         return bad_request(f'field label "{path}" not supported for Job')
     if kind.selectable or kind.schema is not None:
@@ -105,7 +105,7 @@ def _predicate(
 
 
 def field_value(strategy: Strategy, obj: Obj, path: str) -> str:
-    """A field as selectors compare it: text, '' where it is not set."""
+    """A field as selectors compare it: text, '' if it is not set."""
     special = strategy.field(obj, path)
     if special is not None:
         return special

@@ -17,7 +17,7 @@ from fathom.model.body import encode_json
 from fathom.model.errors import ApiError, bad_request, too_large
 from fathom.model.objects import Obj, metadata
 
-# Kinds whose PUT makes the object when it is not there, as kube-apiserver has it.
+# Kinds whose PUT creates a missing object, as in kube-apiserver.
 CREATED_BY_PUT = frozenset(
     {
         "events",
@@ -31,7 +31,7 @@ CREATED_BY_PUT = frozenset(
     }
 )
 
-# Which object it is, and what a report of it says.
+# The fields of a report: those that identify the object, and its status.
 REPORTED = frozenset({"kind", "apiVersion", "metadata", "status"})
 
 
@@ -49,7 +49,7 @@ async def put(core: Core, call: Call) -> Response:
         )
     if _creates(call, obj) and await core.current(call.store_key) is None:
         return answer(core, call, await write_new(core, call, obj), status=201)
-    # Each try gets the caller's object anew: a lost race must not leave traces in it.
+    # Each try gets a fresh copy of the caller's object: a lost race must not leave traces in it.
     untouched = [obj]
 
     def replaced(_: Obj) -> Obj:
@@ -97,15 +97,15 @@ def patching(core: Core, call: Call) -> Change:
 
 
 def _touched(result: Obj, current: Obj) -> Obj:
-    """Of a report, which is about the status alone: without what the patch has left as it was. That is put
-    back in any case, and need not be read again."""
+    """A status report without the fields that the patch left unchanged. Those are put back in any case, and
+    need not be decoded again."""
     return {
         name: value for name, value in result.items() if name in REPORTED or value is not current.get(name)
     }
 
 
 def _check_size(core: Core, encoded: bytes) -> None:
-    """A whole object is bounded by its request. Patches add up, so what they make is bounded here."""
+    """A whole object is bounded by its request. Patches add up, so their result is bounded here."""
     if len(encoded) > core.limits.body_bytes_max:
         raise too_large(core.limits.body_bytes_max)
     if parse.too_many(encoded):

@@ -16,22 +16,22 @@ Read = Literal["newest", "any", "not-older-than", "exact"]
 
 
 class Which(msgspec.Struct, frozen=True):
-    """Which revision a list is to be read at."""
+    """The revision at which to read a list."""
 
     read: Read
     revision: int = 0
 
 
 class Continue(msgspec.Struct, frozen=True):
-    """Where a paged list goes on: after a key, at the revision of its first page."""
+    """Where a paged list continues: after a key, at the revision of its first page."""
 
     rv: int
-    start: str  # The last key that was given, without the resource's prefix.
+    start: str  # The last key of the page before, without the resource's prefix.
     v: str = "meta.k8s.io/v1"
 
 
 def parse_revision(text: str) -> int:
-    """ASCII digits only: `int` also takes signs, spaces, underscores and other scripts' digits."""
+    """ASCII digits only: `int` also accepts signs, spaces, underscores and other scripts' digits."""
     if not text.isascii() or not text.isdigit() or len(text) > 19:
         raise _invalid("resourceVersion", text, "strconv.ParseUint: parsing: invalid syntax")
     return int(text)

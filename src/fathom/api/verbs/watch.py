@@ -5,10 +5,11 @@
                      N    changes after N: from the cache's log, or first from the store's history
     sendInitialEvents     all objects, a bookmark that says "that was all", then changes (WatchList)
 
-Twice only this: a commit may change several objects (a batch of bindings does). A client that breaks off
-between two of its events knows but its revision, and resumes from there: it is told the whole commit again.
+Events are repeated in one case only: a commit may change several objects (a batch of bindings does). A client
+that disconnects between two events of a commit knows only its revision, and resumes from there: it gets all
+events of that commit again.
 
-A watch that asks for what was compacted gets one ERROR event with a 410, as kube-apiserver answers.
+A watch from a compacted revision gets one ERROR event with a 410, as kube-apiserver answers.
 """
 
 from __future__ import annotations
@@ -33,14 +34,14 @@ from fathom.store.protocol import Batch, Change, Compacted, Entry, StoreUnavaila
 BOOKMARK, ERROR = "BOOKMARK", "ERROR"
 INITIAL_EVENTS_END = {"k8s.io/initial-events-end": "true"}
 
-# A chunk is what one wake-up sends at most: small enough that a slow reader holds little.
+# The most that one wake-up sends: small enough that a slow client holds little memory.
 CHUNK_EVENTS_MAX = 500
 CHUNK_BYTES_MAX = 1 << 20
 
-# fathom's own caches ask for bookmarks this often, in seconds; other servers do not know the header.
+# fathom's own caches request bookmarks at this interval, in seconds; other servers ignore the header.
 BOOKMARK_HEADER = "fathom-bookmark-seconds"
 BOOKMARK_S_MIN = 0.1
-BOOKMARK_PHASES = 8  # Few wake-ups where there are many watches, and no burst of all of them at once.
+BOOKMARK_PHASES = 8  # Few wake-ups for many watches, and no burst of all of them at once.
 
 
 async def watch(core: Core, call: Call) -> StreamResponse:
@@ -80,7 +81,7 @@ def _watch_options(field: str, why: str) -> ApiError:
 
 
 class WatchStream:
-    """One watch. Reads the cache's log from its cursor; before that, what it has to catch up with."""
+    """One watch. Catches up first where needed, then reads the cache's log from its cursor."""
 
     def __init__(self, core: Core, call: Call, choice: Selection) -> None:
         self._core = core
@@ -88,21 +89,21 @@ class WatchStream:
         self._call = call
         self._choice = choice
         self._cache: ResourceCache = core.cache.of(call.kind.stored_as or call.kind.resource)
-        self._ready: Iterator[bytes] = iter(())  # Chunks to send before the log is read on, made lazily.
-        self._history: AsyncIterator[Batch] | None = None  # The store's past, while we catch up with it.
-        self._resumed = 0  # The revision that history was opened at; 0 once its first piece has come.
-        self._sent = 0  # Every matching change up to this revision has been handed over.
+        self._ready: Iterator[bytes] = iter(())  # Chunks to send before reading the log further, made lazily.
+        self._history: AsyncIterator[Batch] | None = None  # The store's history, while the watch catches up.
+        self._resumed = 0  # The revision at which history was opened; 0 after its first batch.
+        self._sent = 0  # Every matching change up to this revision has been sent.
         self._watcher = self._cache.watch(self._cache.end, choice.trigger)
         self._plain = call.form.shape == response_forms.PLAIN and not call.kind.stored_as
         self._bookmarks = call.request.flag("allowWatchBookmarks")
         self._bookmark_s = _bookmark_interval(core, call)
         self._end_at = self._now() + _timeout(core, call.request)
         self._bookmark_at = self._next_bookmark()
-        self._due = 0.0  # When it is woken for the next bookmark, or the end; 0 when nobody does.
+        self._due = 0.0  # When the timer for the next bookmark or the end is due; 0 if none is set.
         self._over = False
 
     def open_with_objects(self, *, say_end: bool) -> None:
-        # The entries are taken now, so that they and the cursor are of one revision; bytes are made later.
+        # The entries are taken now, so that they and the cursor are of one revision; they are encoded later.
         entries = [self._cache.entries[key] for key in self._choice.keys(self._cache)]
         self._ready = _chunks(self._added(entry) for entry in entries if self._wants(entry))
         self._watcher.cursor = self._cache.end
@@ -112,7 +113,7 @@ class WatchStream:
 
     def open_after(self, revision: int) -> None:
         self._sent = revision
-        if revision > self._cache.floor:  # At the floor, the log may have but a part of the commit.
+        if revision > self._cache.floor:  # At the floor, the log may hold only a part of the commit.
             self._watcher.cursor = self._cache.position_from(revision)
         else:
             self._resumed = revision
@@ -143,7 +144,8 @@ class WatchStream:
             self._due = 0.0
 
     def _read(self) -> Any:
-        """What the log has for us now; a bookmark when one is due; b'' when there is nothing to send."""
+        """The log's next events for this watch; a bookmark when one is due; b'' when there is nothing to
+        send."""
         start, end = self._watcher.cursor, self._cache.end
         if start < end or start < self._cache.base:
             try:
@@ -176,7 +178,7 @@ class WatchStream:
         return b"".join([self._event(logged) for logged in events])
 
     def _event(self, logged: WatchEvent) -> bytes:
-        """One change on the wire; b'' where it does not concern this watcher."""
+        """One change on the wire; b'' if it does not concern this watch."""
         if self._plain and self._choice.matches is None:
             return logged.frame if self._is_inside(logged) else b""
         seen = self._seen(logged)
@@ -187,14 +189,14 @@ class WatchStream:
             return self._shaped(event, obj)
         if event == logged.type:
             return logged.frame
-        return frame(event, logged.body.encoded_at(logged.revision))  # It came into, or left, the selection.
+        return frame(event, logged.body.encoded_at(logged.revision))  # It entered or left the selection.
 
     def _is_inside(self, logged: WatchEvent) -> bool:
         namespace = self._choice.namespace
         return not namespace or logged.key.startswith(f"{self._cache.prefix}{namespace}/")
 
     def _seen(self, logged: WatchEvent) -> tuple[str, Obj] | None:
-        """One change as this watcher sees it: an object may enter or leave its selection."""
+        """One change as this watch sees it: an object may enter or leave its selection."""
         if not self._is_inside(logged):
             return None
         matches = self._choice.matches
@@ -204,7 +206,7 @@ class WatchStream:
         was = before is not None and matches(before)
         now = logged.type != DELETED and matches(logged.obj)
         if logged.type == DELETED:
-            # Nothing known of before: its last state tells.
+            # The state before is unknown: judge by the last state.
             was = was or (before is None and matches(logged.obj))
         if now:
             return MODIFIED if was else ADDED, logged.obj
@@ -230,11 +232,11 @@ class WatchStream:
         return self._choice.matches is None or self._choice.matches(entry.body.obj)
 
     async def _catch_up(self, history: AsyncIterator[Batch]) -> None:
-        """Send one piece of the store's history; pass to the log once the two meet."""
+        """Send one batch of the store's history; continue with the log once history has reached it."""
         try:
             batch = await self._past(history)
         except Compacted as error:
-            if self._resumed:  # The commit itself may be beyond the floor, what follows it not.
+            if self._resumed:  # The commit itself may be compacted, the later ones not.
                 self._resumed = 0
                 self._history = self._core.store.watch(self._cache.prefix, after=self._sent)
                 return
@@ -248,7 +250,8 @@ class WatchStream:
         changes = _without_lone(batch.changes, self._resumed)
         self._resumed = 0
         if any(change.entry is None and change.previous is None for change in changes):
-            # Compaction took what was deleted while we read: we cannot say what went.
+            # Compaction removed the last states of objects deleted while we read: we cannot say what was
+            # deleted.
             self._ready = iter((_too_old(self._sent, batch.revision),))
             self._history = None
             self._end_at = 0.0
@@ -258,17 +261,18 @@ class WatchStream:
         self._sent = max(self._sent, batch.revision)
         if self._sent < self._cache.floor:
             return
-        # 1. The store has handed us revision N. 2. The cache has only applied N-1. 3. The log would give us
-        # N a second time. So wait until the cache has passed what was sent.
+        # 1. The store has sent us revision N. 2. The cache has applied only N-1. 3. The log would give us N a
+        # second time. So wait until the cache has reached what was sent.
         await self._core.cache.at_least(self._sent)
         self._history = None
         self._watcher.cursor = self._cache.position_after(self._sent)
-        if self._sent < self._cache.floor:  # The log moved on while we waited.
+        if self._sent < self._cache.floor:  # The log was trimmed while we waited.
             self._history = self._core.store.watch(self._cache.prefix, after=self._sent)
 
     async def _past(self, history: AsyncIterator[Batch]) -> Batch:
-        """What comes next in the store's history. A shared store may have moved on without touching what we
-        watch: without asking, it would tell of nothing, and we would never get to the log and its timers."""
+        """The next batch of the store's history. The revision of a shared store may have risen without a
+        change to what we watch: without a progress request it would send nothing, and we would never get to
+        the log and its timers."""
         async with asyncio.timeout(max(0.0, self._end_at - self._now())):
             if self._core.shared_store:
                 await self._core.store.request_progress()
@@ -284,7 +288,7 @@ class WatchStream:
         self._watcher.wake(self._cache.end)
 
     def _next_bookmark(self) -> float:
-        """On a grid that all watches share: many are then woken by one timer, and not all by the same."""
+        """On a grid that all watches share: one timer wakes many of them, but not all at once."""
         grid_s = self._bookmark_s / BOOKMARK_PHASES
         return math.ceil((self._now() + self._bookmark_s) / grid_s) * grid_s
 
@@ -309,7 +313,8 @@ class WatchStream:
 
 
 def _without_lone(changes: Sequence[Change], resumed: int) -> Sequence[Change]:
-    """Of the commit that was resumed from: one object's change is known to whoever knows the revision."""
+    """Without the change of the commit resumed from, if that commit changed one object: a client that knows
+    the revision has seen it."""
     again = sum(change.revision == resumed for change in changes)
     return changes[1:] if again == 1 else changes
 
@@ -324,7 +329,7 @@ def _too_old(revision: int, floor: int) -> bytes:
 
 
 def _chunks(frames: Iterator[bytes]) -> Iterator[bytes]:
-    """Nothing but the chunk is held while it is sent, which may take as long as its reader likes."""
+    """Only one chunk is held while it is sent, which may take as long as the client likes."""
     frames = iter(frames)
     while taken := _some(frames):
         chunk = b"".join(taken)
@@ -333,7 +338,7 @@ def _chunks(frames: Iterator[bytes]) -> Iterator[bytes]:
 
 
 def _some(frames: Iterator[bytes]) -> list[bytes]:
-    """As many as go into one chunk; none at the end."""
+    """As many frames as fit into one chunk; none at the end."""
     taken: list[bytes] = []
     size = 0
     for piece in frames:
