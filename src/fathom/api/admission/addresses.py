@@ -1,7 +1,7 @@
-"""Services get an address and node ports that nobody else has.
+"""Allocates cluster IPs and node ports to Services, each to one Service only.
 
-Each one in use is a key in the store, claimed in the commit that stores the service and given back in the one
-that removes it. So two services never have the same, with any number of servers, and a crash loses none.
+Each one in use is a key in the store, claimed in the commit that stores the service and released in the
+commit that removes it. So no two services share one, with any number of servers, and a crash loses none.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from fathom.model.view import View
 from fathom.store.protocol import Delete, Expect, Put, Write
 
 SERVICES = "services"
-CLAIMS = "serviceclaims.fathom.dev"  # In the store and its views, not in the API.
+CLAIMS = "serviceclaims.fathom.dev"  # A resource of the store and its views, not of the API.
 
-# Loopback, because a gateway on this machine answers there.
+# Loopback, because a gateway on this machine serves these addresses.
 ADDRESSES = IPv4Network("127.96.0.0/12")
 KEPT_MAX = 256
 NODE_PORTS = range(30000, 32768)  # kube-apiserver's.
 
-TRIES = 64  # At 90 % full, 64 draws miss once in a thousand; then everything is looked at in order.
+TRIES = 64  # At 90 % full, 64 draws miss once in a thousand; then all are tried in order.
 
 
 class ServiceAddresses(Plugin):
@@ -100,7 +100,8 @@ class ServiceAddresses(Plugin):
         return done
 
     def _outside(self, attempt: WriteAttempt) -> Iterator[Cause]:
-        """What it has already stays its own, also when the range is another one since."""
+        """Addresses and ports outside of the ranges. A service keeps those it has, even if the range has
+        changed since."""
         assert attempt.obj is not None
         spec, before = attempt.obj["spec"], _claims(attempt.old)
         for index, address in enumerate(spec.get("clusterIPs") or ()):
@@ -129,7 +130,7 @@ def _has_node_ports(spec: Obj) -> bool:
 
 
 def _claims(service: Obj | None) -> list[str]:
-    """What a service has to itself: addresses and port numbers, as text."""
+    """What a service has allocated: addresses and port numbers, as text."""
     spec = (service or {}).get("spec") or {}
     if spec.get("type") == "ExternalName":
         return []
@@ -147,12 +148,13 @@ def _is_address(text: str) -> bool:
 
 
 def kept_addresses(addresses: IPv4Network) -> int:
-    """How many of the first ones are for the cluster's own Services."""
+    """How many of the first addresses are reserved for the cluster's own Services."""
     return min(KEPT_MAX, addresses.num_addresses // 2)
 
 
 def _not_had(spec: Obj) -> Iterator[Cause]:
-    """What a cluster of IPv4 cannot give. A headless service without a selector may point anywhere."""
+    """Families that an IPv4 cluster cannot provide. A headless service without a selector may point
+    anywhere."""
     if spec.get("clusterIP") == "None" and not spec.get("selector"):
         return
     if spec.get("ipFamilyPolicy") == "RequireDualStack":

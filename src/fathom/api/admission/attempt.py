@@ -1,4 +1,4 @@
-"""One write on its way through admission, and what admission makes of it."""
+"""One write in admission (`WriteAttempt`), and what admission adds to its commit (`Charge`)."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ CONNECT: Final = "CONNECT"
 
 
 class WriteAttempt(msgspec.Struct):
-    """What a caller wants to write. Plugins look at it; only the chain changes it."""
+    """What a caller wants to write. Plugins read it; only the chain changes it."""
 
     operation: str
     kind: Kind
     namespace: str
     name: str
-    obj: Obj | None  # As it would be stored. None at a deletion.
-    old: Obj | None  # As it is stored. None at a creation.
+    obj: Obj | None  # As it would be stored. None for a deletion.
+    old: Obj | None  # As it is stored. None for a creation.
     user: User
     subresource: str = ""
     dry_run: bool = False
-    options: Obj | None = None  # Of the request: DeleteOptions, ...
+    options: Obj | None = None  # The options of the request: DeleteOptions, ...
     fence: str = ""  # Fathom-Fence: the lease that the writer holds, as namespace/name/epoch.
     warnings: list[str] = msgspec.field(default_factory=list)
     notes: list[tuple[str, str]] = msgspec.field(default_factory=list)
@@ -47,7 +47,7 @@ class WriteAttempt(msgspec.Struct):
 
 
 class Charge(msgspec.Struct, frozen=True):
-    """What must be true, and what must be written, in the commit of the object itself."""
+    """Preconditions and writes that go into the object's own commit."""
 
     preconditions: tuple[Expect, ...] = ()
     writes: tuple[Write, ...] = ()
@@ -61,7 +61,7 @@ class Admitted(msgspec.Struct, frozen=True):
 
 
 class Denied(ApiError):
-    """A plugin's refusal, as the plugin worded it, with the verdicts up to it for the audit entry."""
+    """A plugin's refusal, in the plugin's words, with the verdicts so far for the audit entry."""
 
     def __init__(self, error: ApiError, verdicts: tuple[Verdict, ...]) -> None:
         super().__init__(
@@ -76,7 +76,7 @@ class Denied(ApiError):
 
 
 def refused(attempt: WriteAttempt, why: str, causes: Sequence[Cause] = ()) -> ApiError:
-    """403 as Kubernetes' own plugins give it."""
+    """A 403 in the form of Kubernetes' own plugins."""
     resource = attempt.kind.resource
     message = f'{resource} "{attempt.name}" is forbidden: {why}'
     return forbidden(message, resource=resource, name=attempt.name, causes=causes)

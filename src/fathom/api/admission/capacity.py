@@ -1,5 +1,7 @@
-"""CapacityClassUse: reserved capacity is for the tenants that its class names. Others get in by an override
-of somebody who may use the class: the verb `use` on the CapacityClass."""
+"""CapacityClassUse: reserved capacity is for the tenants that its class names, and for permitted overrides.
+
+Other tenants get in by an override, whose writer needs the verb `use` on the CapacityClass.
+"""
 
 from __future__ import annotations
 
@@ -39,15 +41,16 @@ class CapacityClassUse(Plugin):
 
 
 def _opened(attempt: WriteAttempt) -> str:
-    """The class that an override opens, if this write has a say in it: for how long and how many, too."""
+    """The class that an override opens, if this write changes the override's spec: also its duration or its
+    number of pods."""
     spec, before = (attempt.obj or {}).get("spec"), (attempt.old or {}).get("spec")
     return "" if spec == before else str(lookup(spec, "changes", "allowReservedCapacityClass") or "")
 
 
 def _entered(attempt: WriteAttempt, view: View) -> str:
-    """The class whose capacity a pod takes that comes with its node, past every scheduler, though its tenant
-    is none of those. (A binding is judged by `api.binding`, in its own commit. What a node shows of itself
-    runs there already.)"""
+    """The class whose capacity a pod takes that is created with its node, bypassing every scheduler, though
+    the class does not admit its tenant. (`api.binding` checks bindings, in their own commit. Pods that a node
+    reports already run there.)"""
     pod = attempt.obj or {}
     name = str(lookup(pod, "spec", "nodeName") or "")
     if not name or attempt.operation != CREATE or NODES in attempt.user.groups:

@@ -1,4 +1,4 @@
-"""The plugins in order, and one write's way through them."""
+"""Runs the admission plugins in order on one write."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from fathom.model.fields import changed_paths
 from fathom.model.objects import Obj, metadata
 from fathom.model.view import View
 
-# (plugin, what it raised): for the log. The caller is told only that the plugin failed.
+# (plugin, what it raised): for the log. The caller learns only that the plugin failed.
 OnFault = Callable[[str, Exception], None]
 
 T = TypeVar("T")
 
 
 class Steps(msgspec.Struct, frozen=True):
-    """The plugins that have something to say about one kind of write."""
+    """The plugins that apply to one kind of write."""
 
     mutators: tuple[Plugin, ...]
     validators: tuple[Plugin, ...]
@@ -36,14 +36,14 @@ class Chain:
     def __init__(
         self, plugins: Sequence[Plugin], *, on_fault: OnFault | None = None, audited: bool = True
     ) -> None:
-        """`audited`: somebody will want to know which fields each plugin changed."""
+        """`audited`: record which fields each plugin changed."""
         names = [plugin.name for plugin in plugins]
         if "" in names or len(set(names)) != len(names):
             raise ValueError(f"admission plugins need names of their own: {', '.join(names)}")
         self.plugins = tuple(plugins)
         self._on_fault = on_fault
         self._audited = audited
-        # A memo of what the plugins' class attributes say; at most one entry per kind, verb and subresource.
+        # A memo of the plugins' class attributes; at most one entry per kind, verb and subresource.
         self._steps: dict[tuple[str, str, str], Steps] = {}
 
     def for_kind(self, kind: Kind, operation: str, subresource: str = "") -> Steps:
@@ -61,8 +61,8 @@ class Chain:
     def admit(
         self, attempt: WriteAttempt, view: View, settle: Callable[[Obj], Obj] | None = None
     ) -> Admitted:
-        """The object as it will be stored, with what goes into its commit. `settle` completes it once nobody
-        changes it any more. Raises `Denied`."""
+        """The object as it will be stored, with the charges of its commit. `settle` completes the object
+        after all mutations. Raises `Denied`."""
         steps = self.for_kind(attempt.kind, attempt.operation, attempt.subresource)
         verdicts: list[Verdict] = []
         charges: list[Charge] = []
@@ -78,7 +78,7 @@ class Chain:
         return Admitted(attempt.obj, tuple(verdicts), tuple(charges), tuple(attempt.warnings))
 
     def release(self, attempt: WriteAttempt, view: View) -> tuple[Charge, ...]:
-        """What goes into the commit that finally removes `attempt.old`."""
+        """The charges of the commit that finally removes `attempt.old`."""
         steps = self.for_kind(attempt.kind, attempt.operation, attempt.subresource)
         charges: list[Charge] = []
         for plugin in steps.releasers:
@@ -122,7 +122,7 @@ class Chain:
         return answer
 
     def _fault(self, plugin: Plugin, error: Exception, verdicts: list[Verdict]) -> Denied:
-        """A broken plugin fails closed: nothing is written that it might have refused."""
+        """A broken plugin fails closed: no write that it might have refused is stored."""
         if self._on_fault is not None:
             self._on_fault(plugin.name, error)
         why = f'admission plugin "{plugin.name}" failed: {type(error).__name__}'
@@ -130,8 +130,8 @@ class Chain:
 
 
 def _checked(plugin: Plugin) -> Callable[[WriteAttempt, View], Obj]:
-    """A mutation that answers with plain JSON, and leaves alone what names the object: it would be stored
-    under a key that says otherwise."""
+    """Check that a mutation returns plain JSON and leaves the object's identity alone: else its key would
+    not match its name."""
 
     def mutate(attempt: WriteAttempt, view: View) -> Obj:
         before = identity(attempt.obj or {})
@@ -152,7 +152,7 @@ def identity(obj: Obj) -> tuple[object, ...]:
 
 
 def _copied(attempt: WriteAttempt) -> WriteAttempt:
-    """For plugins that may change in place what they are given: the stored object is shared by everyone."""
+    """For plugins that may modify their input in place: the stored object is shared."""
     return msgspec.structs.replace(attempt, obj=_copy(attempt.obj), old=_copy(attempt.old))
 
 
@@ -161,7 +161,7 @@ def _copy(obj: Obj | None) -> Obj | None:
 
 
 def _notes_of(verdicts: list[Verdict], plugin: Plugin) -> tuple[tuple[str, str], ...]:
-    """Notes that the plugin left while it mutated belong with its mutation."""
+    """Notes that the plugin left in `mutate` belong to its mutation."""
     if verdicts and verdicts[-1].plugin == plugin.name and not verdicts[-1].mutated:
         return verdicts.pop().notes
     return ()

@@ -1,11 +1,11 @@
-"""Fences: a leader that has lost its lease cannot write any more, whatever it believes.
+"""Fences: a leader that has lost its lease cannot write any more, even if it does not know yet.
 
-    1. A holds the lease.  2. A is paused.  3. The lease expires, B takes it.  4. A wakes up and writes.
+    1. A holds the lease.  2. A is paused.  3. The lease expires, B takes it.  4. A resumes and writes.
 
-When a Lease changes hands, its fence is written in the same commit: the new holder's epoch. A writer names
-the epoch it holds (`Fathom-Fence: namespace/name/epoch`); the fence's revision is then a precondition of its
-commit. So step 4 fails in the store, not in A's judgement. Renewals do not touch the fence, so they cost
-nobody a retry.
+When a Lease changes its holder, its fence is written in the same commit: the new holder's epoch. A writer
+names the epoch it holds (`Fathom-Fence: namespace/name/epoch`); the fence's revision is then a precondition
+of its commit. So step 4 fails in the store, whatever A believes. Renewals do not touch the fence, so they
+cause no retries.
 
 The holder learns its epoch from the Lease's annotation.
 """
@@ -27,11 +27,12 @@ from fathom.model.well_known import EPOCH_ANNOTATION
 from fathom.store.protocol import Expect, Put
 
 LEASES = "leases.coordination.k8s.io"
-FENCES = "fences.fathom.dev"  # In the store and its views, not in the API.
+FENCES = "fences.fathom.dev"  # A resource of the store and its views, not of the API.
 
-# What an account that must hold a lease writes without one: that lease; and what decides nothing.
+# What an account that must hold a lease may write without it: the lease itself, and objects that decide
+# nothing.
 EVENTS = frozenset({"events", "events.events.k8s.io"})
-SLICES = "endpointslices.discovery.k8s.io"  # Of those, where a process's metrics are: also of one on standby.
+SLICES = "endpointslices.discovery.k8s.io"  # Those of metrics addresses: standbys write theirs too.
 
 
 def fence_key(lease: Key) -> str:
@@ -39,7 +40,7 @@ def fence_key(lease: Key) -> str:
 
 
 class LeaseFence(Plugin):
-    """Moves the fence when a lease changes hands."""
+    """Moves the fence when a lease changes its holder."""
 
     name = "LeaseFence"
     resources = frozenset({LEASES})
@@ -71,9 +72,9 @@ class LeaseFence(Plugin):
         return (Charge(preconditions=(expected,), writes=(Put(key, Body(fence)),)),)
 
     def _epoch(self, attempt: WriteAttempt, view: View) -> int:
-        """Grows with every change of hands, also over the lease's deletion: the fence stays. While it does
-        not change hands the lease itself knows: our view of the fence may be behind, and nothing in this
-        commit would notice."""
+        """Grows with every change of the holder, also across the lease's deletion: the fence stays. While the
+        holder stays the same, the epoch comes from the lease itself: our view of the fence may be behind, and
+        no precondition of this commit would notice."""
         changes_hands = _changes_hands(attempt)
         if attempt.old is not None and not changes_hands:
             written = (metadata(attempt.old).get("annotations") or {}).get(EPOCH_ANNOTATION)
@@ -98,8 +99,8 @@ def _fence(view: View, lease: Key) -> Seen | None:
 
 
 class Fencing(Plugin):
-    """Makes a write expect the fence that its writer names. Which accounts must name one, and of which lease,
-    is the table in `model.accounts`."""
+    """Makes a write expect the fence that its writer names. The table in `model.accounts` says which accounts
+    must name one, and of which lease."""
 
     name = "Fencing"
     operations = frozenset({CREATE, UPDATE, DELETE})

@@ -1,11 +1,12 @@
-"""Writers who charge the same account take turns.
+"""Lanes: writers of one server that charge the same account take turns.
 
     1. Twenty creates read the quota at revision 7 and decide that there is room.
     2. All twenty commit, each expecting revision 7. One succeeds; nineteen decide again, at 8; and so on.
 
-That is right but wasteful, and a writer may lose often enough to give up. So the keys that charges write are
-lanes: at most one commit of this server is under way on each, and who had to wait is admitted again, on what
-the one before has written. Other servers on the same store are still met with a lost race.
+That is correct but wasteful, and a writer may lose often enough to give up. So the keys that charges write
+are lanes: at most one commit of this server is in progress on each, and a writer that had to wait is admitted
+again, on the state that the commit before has written. Against other servers on the same store, a writer
+still loses races.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from fathom.api.admission.attempt import Charge
 
 
 def lanes_of(charges: Iterable[Charge]) -> tuple[str, ...]:
-    """The keys that are written beside the object, in the one order that keeps two writers from waiting for
+    """The keys that are written beside the object, in one fixed order, so that two writers never wait for
     each other."""
     if not charges:
         return ()
@@ -26,7 +27,7 @@ def lanes_of(charges: Iterable[Charge]) -> tuple[str, ...]:
 
 
 class _Open:
-    """For the many writes that charge nothing: nobody waits, and it costs next to nothing."""
+    """For the many writes that charge nothing: no waiting, and almost no cost."""
 
     async def __aenter__(self) -> bool:
         return False
@@ -39,11 +40,12 @@ _OPEN = _Open()
 
 class Lanes:
     def __init__(self) -> None:
-        # Each lane with the number of writers in it or waiting for it; an empty one is forgotten.
+        # Each lane with the number of writers in it or waiting for it; an empty lane is removed.
         self._lanes: dict[str, tuple[asyncio.Lock, int]] = {}
 
     def hold(self, keys: tuple[str, ...]) -> AbstractAsyncContextManager[bool]:
-        """Have the lanes to oneself. Says whether one had to wait: then what was decided before is old."""
+        """Hold the lanes exclusively. Yields whether the writer had to wait: then its earlier decision is
+        stale."""
         return self._hold(keys) if keys else _OPEN
 
     @asynccontextmanager

@@ -1,7 +1,7 @@
-"""LimitRanger: what a LimitRange of the namespace says about each container, pod and claim.
+"""LimitRanger: applies the namespace's LimitRanges to containers, pods and claims.
 
-Containers that say nothing get the defaults; then everything is held against minimum, maximum and the largest
-allowed ratio of limit to request. All that is wrong is said at once.
+Containers without requests or limits get the defaults; then everything is compared with minimum, maximum and
+the largest allowed ratio of limit to request. All violations are reported at once.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class LimitRanger(Plugin):
             or is_deleting(obj)
             or (attempt.kind.resource == "pods" and attempt.operation != CREATE)
         ):
-            return  # A pod's containers cannot change in size any more.
+            return  # The sizes of a pod's containers cannot change any more.
         check = _pod_faults if attempt.kind.resource == "pods" else _claim_faults
         faults = list(dict.fromkeys(check(obj, attempt.namespace, view)))
         if faults:
@@ -64,7 +64,7 @@ class LimitRanger(Plugin):
 
 
 def _check_work(attempt: WriteAttempt, pod: Obj, items: list[Obj]) -> None:
-    """Every container is held against every amount of every LimitRange: the product is what it takes."""
+    """Every container is compared with every amount of every LimitRange: the product is the cost."""
     spec = pod.get("spec") or {}
     containers = len(spec.get("containers") or ()) + len(spec.get("initContainers") or ())
     named = sum(len(item.get(field) or ()) for item in items for field in _AMOUNTS)

@@ -1,4 +1,4 @@
-"""NamespaceLifecycle: objects live in namespaces that exist, and none are born in one that is going away."""
+"""NamespaceLifecycle: objects need an existing namespace, and none are created in a terminating one."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ IMMORTAL = frozenset({"default", "kube-system", "kube-public"})
 
 class NamespaceLifecycle(Plugin):
     name = "NamespaceLifecycle"
-    # An object that can be updated has a namespace: its removal empties it first.
+    # An object that can be updated has a namespace: a namespace is emptied before it is removed.
     operations = frozenset({CREATE, DELETE})
     trusted = True
 
@@ -25,8 +25,8 @@ class NamespaceLifecycle(Plugin):
         self._immortal = immortal
 
     def mutate(self, attempt: WriteAttempt, view: View) -> Obj:
-        """Changes nothing; refuses first, so that a missing namespace is said before anything that is missing
-        in it."""
+        """Changes nothing; refuses in this phase, so that a missing namespace is reported before objects
+        missing in it."""
         assert attempt.obj is not None
         if _lives_in_a_namespace(attempt):
             seen = view.get(NAMESPACES, Key("", attempt.namespace))
@@ -43,8 +43,10 @@ class NamespaceLifecycle(Plugin):
             raise forbidden(message, resource=NAMESPACES, name=attempt.name)
 
     def charge(self, attempt: WriteAttempt, view: View) -> Sequence[Charge]:
-        """1. We see the namespace alive. 2. It is deleted, and its contents are listed to be removed. 3. Our
-        object is stored, and nobody ever removes it. So the commit expects the namespace as we saw it."""
+        """The commit expects the namespace unchanged, which defeats this race:
+        1. We see the namespace alive.
+        2. It is deleted, and its contents are listed to be removed.
+        3. Our object is stored, and nothing ever removes it."""
         if attempt.operation != CREATE or not _lives_in_a_namespace(attempt):
             return ()
         seen = view.get(NAMESPACES, Key("", attempt.namespace))
@@ -56,7 +58,7 @@ def is_terminating(namespace: Obj) -> bool:
 
 
 def _lives_in_a_namespace(attempt: WriteAttempt) -> bool:
-    # Reviews are answered, never stored: to say whether the namespace exists would tell too much.
+    # Reviews are answered, never stored: refusing them would reveal whether the namespace exists.
     return bool(attempt.namespace) and attempt.kind.namespaced and not attempt.kind.virtual
 
 

@@ -1,4 +1,4 @@
-"""NodeRestriction as a plugin: the rules are with the authorizers, who know what a node is."""
+"""NodeRestriction and NodeConditions as plugins; their rules are in `auth.node_writes`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ VERBS = {CREATE: "create", UPDATE: "update", DELETE: "delete", CONNECT: "connect
 
 
 class NodeConditions(Plugin):
-    """What others say of a node stays as it was when the node reports."""
+    """Conditions that controllers set on a node are kept when the node reports its status."""
 
     name = "NodeConditions"
     resources = frozenset({"nodes"})
@@ -36,7 +36,7 @@ class NodeRestriction(Plugin):
     trusted = True
 
     def validate(self, attempt: WriteAttempt, view: View) -> None:
-        if NODES not in attempt.user.groups:  # Nearly everybody; the rest is not worth building for them.
+        if NODES not in attempt.user.groups:  # Nearly all users: do not build the target for them.
             return
         target = RequestTarget(
             verb=VERBS[attempt.operation],

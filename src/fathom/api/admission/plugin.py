@@ -1,4 +1,4 @@
-"""What an admission plugin is. Users' plugins derive from `Plugin` and override what they need."""
+"""The base class of admission plugins. Users' plugins derive from `Plugin` and override what they need."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from fathom.model.view import View
 
 
 class Plugin:
-    """Class attributes say what concerns it, so that the chain for a kind is put together once."""
+    """Class attributes say which writes concern the plugin, so that the chain of a kind is assembled once."""
 
     name: str = ""  # In audit entries and refusals.
     resources: frozenset[str] | None = None  # 'pods', 'deployments.apps'; None means all.
     operations: frozenset[str] = frozenset({CREATE, UPDATE})
     subresources: frozenset[str] | None = frozenset({""})  # '' is the object itself; None means all.
-    # Whether it keeps its hands off what it is shown. Built-in plugins do; others work on copies.
+    # Whether the plugin never modifies its input. Built-in plugins do not; others work on copies.
     trusted: bool = False
 
     def concerns(self, kind: Kind, operation: str, subresource: str) -> bool:
@@ -36,7 +36,7 @@ class Plugin:
         """Raise an ApiError to refuse (`attempt.refused` words a 403). All mutations are done by now."""
 
     def charge(self, attempt: WriteAttempt, view: View) -> Sequence[Charge]:
-        """What must be true or written in the same commit. May also refuse."""
+        """Preconditions and writes for the same commit. May also refuse."""
         return ()
 
     def release(self, attempt: WriteAttempt, view: View) -> Sequence[Charge]:
@@ -45,5 +45,5 @@ class Plugin:
 
 
 def overrides(plugin: Plugin, method: str) -> bool:
-    """Whether a plugin has something to say in a phase."""
+    """Whether a plugin implements a phase."""
     return getattr(type(plugin), method) is not getattr(Plugin, method)

@@ -1,4 +1,4 @@
-"""The plugins that a server starts with: Kubernetes' own, and those that a user names."""
+"""The plugins that a server starts with: the built-in ones, and those that a user names."""
 
 from __future__ import annotations
 
@@ -35,14 +35,14 @@ GROUP = "fathom.admission"
 
 
 class UnknownPlugin(Exception):
-    """A plugin that was asked for cannot be had: one line at start, never a server without it."""
+    """A requested plugin cannot be loaded: one line at the start; the server never runs without it."""
 
 
 def built_in(
     authorizer: Authorizer, rng: random.Random, clock: Clock, service_addresses: IPv4Network = ADDRESSES
 ) -> tuple[Plugin, ...]:
-    """In kube-apiserver's order. Users' plugins follow: they see what the defaults made of an object,
-    and quotas, which charge last of all, count what users' plugins made of it."""
+    """In kube-apiserver's order. Users' plugins follow: they see objects with the defaults applied, and
+    quotas, which charge last of all, count what users' plugins made of an object."""
     return (
         NamespaceLifecycle(),
         LimitRanger(),
@@ -98,7 +98,7 @@ def _from_module(name: str) -> Any:
         found: Any = importlib.import_module(module)
         for step in path.split("."):
             found = getattr(found, step)
-    except Exception as error:  # Importing runs a stranger's code, which may raise anything.
+    except Exception as error:  # Importing runs a user's code, which may raise anything.
         raise UnknownPlugin(f"admission plugin {name!r}: {type(error).__name__}: {error}") from error
     return found
 

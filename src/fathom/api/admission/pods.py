@@ -1,4 +1,4 @@
-"""Defaults that every pod gets: a service account, and patience with nodes that fall silent."""
+"""Defaults of every pod: a service account, and tolerations for not ready and unreachable nodes."""
 
 from __future__ import annotations
 
@@ -10,13 +10,14 @@ from fathom.model.objects import Key, Obj, lookup
 from fathom.model.view import View
 from fathom.model.well_known import NOT_READY_TAINT, UNREACHABLE_TAINT
 
-# Kubernetes' default: long enough for a node to come back, short enough for its pods to be missed.
+# Kubernetes' default: long enough for a node to come back, short enough that its pods are replaced soon.
 TOLERATION_S = 300
 
 
 class ServiceAccount(Plugin):
-    """A pod runs as its namespace's `default` account unless it says otherwise. That need not exist. One that
-    says nothing about tokens does as its account says; the agent, which mounts them, knows pods only."""
+    """A pod runs as its namespace's `default` account unless it names another. That account need not exist. A
+    pod that does not set automountServiceAccountToken gets its account's setting; the agent, which mounts
+    tokens, reads pods only."""
 
     name = "ServiceAccount"
     resources = frozenset({"pods"})
@@ -38,7 +39,8 @@ class ServiceAccount(Plugin):
         return {**pod, "spec": {**spec, **added}} if added else pod
 
     def validate(self, attempt: WriteAttempt, view: View) -> None:
-        """A mirror pod shows what a node runs by itself, and opens nothing: see `auth.nodes`."""
+        """A mirror pod represents a pod that the node runs by itself, and gives the node no access: see
+        `auth.nodes`."""
         pod = attempt.obj or {}
         fault = _mirror_fault(pod) if is_mirror(pod) else None
         if fault:
@@ -60,7 +62,7 @@ def _mounts_tokens(view: View, namespace: str, name: str) -> bool:
 
 
 class DefaultTolerationSeconds(Plugin):
-    """A pod stays on a node that is not ready or unreachable for a while, unless it says for how long."""
+    """A pod stays on a not ready or unreachable node for this long, unless it sets its own tolerations."""
 
     name = "DefaultTolerationSeconds"
     resources = frozenset({"pods"})

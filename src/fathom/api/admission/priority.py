@@ -1,4 +1,4 @@
-"""Priority: a pod's priority is what its PriorityClass says, never what the pod says."""
+"""Priority: a pod's priority comes from its PriorityClass, never from the pod."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from fathom.model.view import View
 CLASSES = "priorityclasses.scheduling.k8s.io"
 PREEMPT_LOWER = "PreemptLowerPriority"
 
-# They exist in every Kubernetes cluster, also before anybody has created them.
+# They exist in every Kubernetes cluster, even before they have been created.
 SYSTEM_CLASSES = {
     "system-cluster-critical": 2 * USER_VALUE_MAX,
     "system-node-critical": 2 * USER_VALUE_MAX + 1000,
@@ -97,7 +97,7 @@ def _system_class(name: str) -> Obj:
 
 
 def default_class(view: View) -> Obj | None:
-    """The one marked as default. Two can only come of a race; then the lower one counts."""
+    """The class marked as default. Two can only result from a race; then the lower one counts."""
     marked = [seen.obj for seen in view.list(CLASSES) if seen.obj.get("globalDefault")]
     return min(marked, key=lambda one: int(one.get("value") or 0), default=None)
 

@@ -1,5 +1,8 @@
-"""RepairProposals: repair acts upon them with rights that their writers may not have. So repair alone makes
-them, and somebody else decides: neither who made one, nor any account of fathom's own."""
+"""RepairProposals: only repair creates proposals, and only a person decides about them.
+
+Repair acts upon proposals with permissions that their writers may not have. So neither the maker of a
+proposal nor any of fathom's own accounts may approve it.
+"""
 
 from __future__ import annotations
 

@@ -1,11 +1,12 @@
-"""ResourceQuota: the sum of what a namespace's objects ask for stays within its quotas, exactly.
+"""ResourceQuota: the sum of what a namespace's objects request stays within its quotas, exactly.
 
-`status.used` of the quota itself is the ledger. Whatever changes the sum changes it in the same commit, which
-expects the quota as it was read: no two writers can both take the last place, and nothing counts twice.
+`status.used` of the quota itself is the ledger. Every write that changes the sum updates it in the same
+commit, which expects the quota as it was read: no two writers can both take the last unit, and nothing counts
+twice.
 
     create, update    charge: used + (new - old) must not exceed what is limited
     ended, removed    charge and release: used goes down, in the commit that ends or removes the object
-    quota written     recount: used is the sum of what is there
+    quota written     recount: used is the sum over the existing objects
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ NAMES_MAX = 10_000
 
 
 class QuotaAccount(msgspec.Struct, frozen=True):
-    """One quota as it stands."""
+    """One quota's current numbers."""
 
     name: str
     seen: Seen
@@ -50,7 +51,7 @@ class ResourceQuota(Plugin):
     trusted = True
 
     def mutate(self, attempt: WriteAttempt, view: View) -> Obj:
-        """A quota that is new or says something new starts from a count."""
+        """A new quota, or one whose spec changes, starts from a count."""
         quota, old = attempt.obj, attempt.old
         assert quota is not None
         if attempt.kind.resource != QUOTAS or attempt.subresource:
@@ -69,7 +70,7 @@ class ResourceQuota(Plugin):
 
 
 def _may_change(attempt: WriteAttempt) -> bool:
-    """A quick look: nearly all updates change no sum, and of most kinds none can."""
+    """A quick test: nearly all updates change no sum, and for most kinds none can."""
     if attempt.operation == CREATE:
         return True
     if attempt.kind.resource not in CHANGEABLE:
@@ -93,7 +94,7 @@ def _settle(attempt: WriteAttempt, view: View) -> Iterator[Charge]:
             raise refused(attempt, why, (Cause("", QUOTA_EXCEEDED, why),))
         name = metadata(seen.obj)["name"]
         if resource == QUOTAS and name == attempt.name:
-            continue  # It cannot count itself: it is what is being written.
+            continue  # A quota cannot count itself while it is being written.
         account = _account(name, seen, resource, view)
         if account is None:
             continue
@@ -106,18 +107,18 @@ def _settle(attempt: WriteAttempt, view: View) -> Iterator[Charge]:
 
 
 def _account(name: str, seen: Seen, resource: str, view: View) -> QuotaAccount | None:
-    """The quota's numbers, or None if it counts nothing of the resource."""
+    """The quota's numbers, or None if it does not count the resource."""
     hard = lookup(seen.obj, "spec", "hard") or {}
     if not any(resource in counted_by(one) for one in hard):
         return None
     used = lookup(seen.obj, "status", "used") or {}
-    if any(one not in used for one in hard):  # Nobody has counted yet: a quota from a backup, say.
+    if any(one not in used for one in hard):  # Not counted yet: a quota restored from a backup, for example.
         used = recount(seen.obj, view)["used"]
     return QuotaAccount(name, seen, amounts(hard), amounts(used))
 
 
 def _change(account: QuotaAccount, resource: str, new: Obj | None, old: Obj | None) -> Amounts:
-    """What the quota's sums change by. An update may also move an object into or out of a scope."""
+    """The change of the quota's sums. An update may also move an object into or out of a scope."""
     after = _counted(account, resource, new)
     before = _counted(account, resource, old)
     return {name: one for name, one in subtracted(after, before).items() if one}
@@ -140,7 +141,7 @@ def _check_asked(attempt: WriteAttempt, pod: Obj, account: QuotaAccount) -> None
 
 
 def _check_room(attempt: WriteAttempt, account: QuotaAccount, change: Amounts) -> None:
-    """Only what grows can exceed: a quota that was lowered below its use still lets go."""
+    """Only growing sums are refused: a quota that was lowered below its use still lets sums shrink."""
     exceeded = [
         name
         for name, one in change.items()
@@ -165,7 +166,7 @@ def _exceeded(
 
 def _booked(namespace: str, account: QuotaAccount, change: Amounts) -> Charge:
     used = added(account.used, change)
-    # Below zero would mean that an object was counted out that was never counted in.
+    # Below zero would mean that an object was subtracted that was never added.
     sums = {name: str(max(used.get(name, ZERO), ZERO)) for name in account.hard}
     quota = account.seen.obj
     status = {**(quota.get("status") or {}), "hard": quota["spec"]["hard"], "used": sums}
@@ -175,7 +176,7 @@ def _booked(namespace: str, account: QuotaAccount, change: Amounts) -> Charge:
 
 
 def given_back(namespace: str, old: Obj, new: Obj, view: View) -> Iterator[Charge]:
-    """A reservation that its pod has taken over counts no longer: the pod was charged when it was created."""
+    """A reservation that its pod has taken over no longer counts: the pod was charged when it was created."""
     for seen in view.list(QUOTAS, namespace):
         account = _account(metadata(seen.obj)["name"], seen, RESERVATIONS, view)
         change = _change(account, RESERVATIONS, new, old) if account is not None else {}
@@ -184,9 +185,10 @@ def given_back(namespace: str, old: Obj, new: Obj, view: View) -> Iterator[Charg
 
 
 def recount(quota: Obj, view: View) -> Obj:
-    """The quota's status from what is there. Exact when committed with the quota's revision as precondition,
-    because every write that changes a sum also writes the quota; the view must be at one revision for all
-    kinds. What was in flight while the quota was first written is found by a later recount."""
+    """The quota's status, counted from the existing objects. Exact when committed with the quota's revision
+    as precondition, because every write that changes a sum also writes the quota; the view must be at one
+    revision for all kinds. Writes that were in flight while the quota was first written are found by a later
+    recount."""
     hard = lookup(quota, "spec", "hard") or {}
     namespace = str(metadata(quota).get("namespace") or "")
     used: Amounts = dict.fromkeys(hard, ZERO)
@@ -204,7 +206,7 @@ def _all_usage(quota: Obj, resource: str, objects: Iterable[Seen]) -> Iterator[A
 
 
 def drift(quota: Obj, view: View) -> dict[str, tuple[Quantity, Quantity]]:
-    """Where the ledger and a count differ: (written, counted) by name. Empty is how it should be."""
+    """Where the ledger and a count differ: (written, counted) by name. Must be empty."""
     counted = amounts(recount(quota, view)["used"])
     written = amounts(lookup(quota, "status", "used"))
     names = sorted({*counted, *written})

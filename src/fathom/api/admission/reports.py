@@ -1,5 +1,8 @@
-"""GatewayReports: the gateway, which everybody's connections reach first, says of pods whether it reaches
-them and of Services whether connections to them fail, and nothing else."""
+"""GatewayReports: the gateway may write one condition of pods and one of Services, and nothing else.
+
+Every user's connections reach the gateway first. It reports whether it reaches a pod, and whether connections
+to a Service fail.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +34,7 @@ class GatewayReports(Plugin):
 
 
 def _others(obj: Obj | None, condition: str) -> Obj:
-    """The status without what the gateway may write."""
+    """The status without the gateway's condition."""
     status = (obj or {}).get("status") or {}
     kept = [one for one in status.get("conditions") or () if one.get("type") != condition]
     return {**status, "conditions": kept}

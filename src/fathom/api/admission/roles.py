@@ -1,4 +1,4 @@
-"""RoleEscalation: nobody hands out more than they hold. The rules are with the authorizers."""
+"""RoleEscalation: users cannot grant more than they hold. The rules are in `auth.escalation`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""RuntimeClass: what running a pod costs beside its containers, and which nodes can, comes from its class."""
+"""RuntimeClass: sets a pod's overhead and the nodes that can run it, from its class."""
 
 from __future__ import annotations
 

@@ -1,5 +1,6 @@
-"""Which objects a quota is about: `spec.scopes`, `spec.scopeSelector`. All must hold; only pods have any, and
-reservations, which are taken for pods that ask for as much.
+"""Which objects a quota counts: `spec.scopes` and `spec.scopeSelector`. All must match.
+
+Only pods have scopes, and reservations, which count like pods with the same requests.
 """
 
 from __future__ import annotations
@@ -57,7 +58,7 @@ def _class_holds(name: str, operator: str, values: list[str]) -> bool:
 
 
 def _is_terminating(pod: Obj) -> bool:
-    """Bounded in time, not on its way out: Kubernetes' word for pods with a deadline."""
+    """Bounded in time, not being deleted: Kubernetes' term for pods with a deadline."""
     deadline_s = lookup(pod, "spec", "activeDeadlineSeconds")
     return deadline_s is not None and deadline_s >= 0
 

@@ -1,6 +1,8 @@
-"""TenantUse: whoever puts something on another tenant's account must be allowed to use that tenant's quota:
-the verb `use` on the TenantQuota. That is who makes a pod or a reservation, who writes the template from
-which the controllers make pods, and who says whose a namespace is."""
+"""TenantUse: charging another tenant's account requires the verb `use` on that tenant's TenantQuota.
+
+That applies to the creator of a pod or a reservation, to the writer of a template from which the controllers
+create pods, and to the writer of a namespace's tenant label.
+"""
 
 from __future__ import annotations
 
@@ -51,7 +53,7 @@ def _template(kind: Kind) -> tuple[str, ...]:
 
 
 def _tenants(attempt: WriteAttempt, view: View) -> Iterator[str]:
-    """Whose quotas the writer must be allowed to use for what changes."""
+    """The tenants whose quotas the writer must be allowed to use for this change."""
     obj, old = attempt.obj or {}, attempt.old or {}
     if attempt.kind.resource == NAMESPACES:
         yield from _of_namespace(attempt, obj, old, view)
@@ -68,8 +70,9 @@ def _tenants(attempt: WriteAttempt, view: View) -> Iterator[str]:
 
 
 def _of_namespace(attempt: WriteAttempt, obj: Obj, old: Obj, view: View) -> Iterator[str]:
-    """Into a tenant, and out of one: who leaves it leaves its limits too. A namespace is its own tenant; one
-    that takes the name of a tenant that has something already is that tenant's."""
+    """Moving a namespace into a tenant and out of one both need permission: leaving a tenant also leaves its
+    limits. A namespace without a label is its own tenant; if a tenant of that name has limits or reserved
+    capacity already, the namespace belongs to that tenant."""
     into, out_of = (labels_of(one).get(TENANT) or attempt.name for one in (obj, old))
     if attempt.operation == CREATE:
         if into != attempt.name or _has_something(into, view):
@@ -79,7 +82,7 @@ def _of_namespace(attempt: WriteAttempt, obj: Obj, old: Obj, view: View) -> Iter
 
 
 def _has_something(tenant: str, view: View) -> bool:
-    """Limits of its own, or a share in reserved capacity."""
+    """Whether the tenant has limits of its own, or a share in reserved capacity."""
     if view.get(TENANT_QUOTAS, Key("", tenant)) is not None:
         return True
     classes = (seen.obj for seen in view.list(CAPACITY_CLASSES))

@@ -1,4 +1,4 @@
-"""ClusterTrustBundleAttest: only who may attest for a signer writes what others trust in its name."""
+"""ClusterTrustBundleAttest: only users that may attest for a signer write the bundles trusted in its name."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class TrustBundleAttest(Plugin):
             )
 
     def _may_attest(self, user: User, signer: str) -> bool:
-        """By its name, or for all signers of its domain."""
+        """By the signer's name, or for all signers of its domain."""
         names = (signer, f"{signer.partition('/')[0]}/*")
         return any(self._authorizer.authorize(user, _attest(name)).allowed for name in names)
 

@@ -1,7 +1,7 @@
-"""Unenforced: what fathom stores and nobody acts on is refused or warned of when it is written.
+"""Unenforced: refuses or warns of fields and kinds that fathom stores but nothing acts on.
 
-What others rely on for their safety is refused unless its writer says, by an annotation, that they know. The
-table is `kube/definitions/unenforced.py`.
+Fields that users rely on for safety are refused unless the writer accepts that by an annotation. The table is
+`kube/definitions/unenforced.py`.
 """
 
 from __future__ import annotations
@@ -29,19 +29,20 @@ class UnenforcedKinds(Plugin):
     def validate(self, attempt: WriteAttempt, view: View) -> None:
         obj, old = attempt.obj or {}, attempt.old
         if old is not None and is_deleting(old):
-            return  # Its finalizers are being worked off.
+            return  # The object is being deleted: only its finalizers are left.
         before = {} if old is None else _by_field(attempt.kind.resource, old)
         accepted = is_accepted(obj)
         for one in unenforced(attempt.kind.resource, obj):
             changed = before.get(one.rule.field) != one.values
-            # One that was stored before it was refused can still be labelled, and so on.
+            # An object that was stored before the rule existed can still be updated elsewhere, labelled for
+            # example.
             if one.rule.refused and not accepted and (changed or is_accepted(old or {})):
                 raise _refused(attempt, one.rule)
             if changed and not self._somebody_acts(one.rule, view):
                 attempt.warn(f"{one.rule.field or attempt.kind.kind}: kept, but {one.rule.says}")
 
     def _somebody_acts(self, rule: UnenforcedRule, view: View) -> bool:
-        """Another program, which holds its lease."""
+        """Whether another program enforces it: that program holds its lease."""
         seen = view.get(LEASES, rule.acts) if rule.acts is not None else None
         return seen is not None and is_held(seen.obj, self._clock.now_ns())
 

@@ -25,12 +25,12 @@ PLAIN_COUNTS = frozenset({"configmaps", "replicationcontrollers", "resourcequota
 _SHORT_REQUESTS = frozenset({"cpu", "memory", "ephemeral-storage"})
 _CLASS = ".storageclass.storage.k8s.io/"
 
-# If a quota counts one of these, every container must ask for it: Kubernetes' rule since its first quotas.
+# If a quota counts one of these, every container must request it: Kubernetes' rule since its first quotas.
 MUST_BE_ASKED = frozenset({"cpu", "memory", "requests.cpu", "requests.memory", "limits.cpu", "limits.memory"})
 
 
 def counted_by(name: str) -> tuple[str, ...]:
-    """Of which resources' objects a quota's number is the sum."""
+    """The resources whose objects a quota's number sums up."""
     if name.startswith("count/"):
         return (name.removeprefix("count/"),)
     if name in PLAIN_COUNTS:
@@ -58,7 +58,7 @@ def _pod_usage(pod: Obj) -> Amounts:
 
 
 def _reservation_usage(reservation: Obj) -> Amounts:
-    """What it keeps on a node, like a pod that asks for it; nothing where its pod is charged already."""
+    """What it keeps on a node, like a pod with the same requests; nothing if its pod is already charged."""
     if reservation_holding(reservation) is None or CHARGED_WITH in (
         lookup(reservation, "metadata", "annotations") or ()
     ):
@@ -69,7 +69,7 @@ def _reservation_usage(reservation: Obj) -> Amounts:
 
 
 def compute_names(requests: Amounts, limits: Amounts) -> Amounts:
-    """The same amounts under all the names that quotas know them by."""
+    """The same amounts under all their names in quotas."""
     used: Amounts = {}
     for name, amount in requests.items():
         used[f"requests.{name}"] = amount
@@ -79,7 +79,7 @@ def compute_names(requests: Amounts, limits: Amounts) -> Amounts:
 
 
 def unasked(pod: Obj, names: frozenset[str]) -> dict[str, list[str]]:
-    """Which of the names that must be asked for are not, and by which containers; in name order."""
+    """The required names that are not requested, with the containers that lack them; in name order."""
     spec = pod.get("spec") or {}
     found: dict[str, list[str]] = {}
     for container in (*(spec.get("containers") or ()), *(spec.get("initContainers") or ())):
@@ -122,5 +122,5 @@ _USAGE: dict[str, Callable[[Obj], Amounts]] = {
     RESERVATIONS: _reservation_usage,
 }
 
-# Whose usage an update can change; of all others only existence counts.
+# Kinds whose usage an update can change; of all others only existence counts.
 CHANGEABLE = frozenset(_USAGE)
