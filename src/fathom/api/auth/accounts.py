@@ -1,7 +1,8 @@
-"""Service account tokens: made, checked, and void when the account or the pod they are bound to is gone.
+"""Service account tokens: issued, verified, and void once the account or the bound pod is deleted.
 
-A token is checked in two parts. Its signature is settled once and remembered. Whether it is still good (time,
-account, pod) is asked of the View on every request, so that deleting a pod ends its tokens at once.
+A token is checked in two parts. Its signature is verified once and remembered. Whether it is still valid
+(time, account, pod) is looked up in the View on every request, so that deleting a pod ends its tokens at
+once.
 """
 
 from __future__ import annotations
@@ -23,9 +24,9 @@ ISSUER = "https://kubernetes.default.svc.cluster.local"
 
 VERIFIED_MAX = 4_096  # Two KiB each; a node has a token per pod, a server sees far fewer at a time.
 EARLY_S = 10  # Another API server's clock may run a little ahead of ours.
-DELETED_GRACE_S = 60  # As kube-apiserver: a pod that is being deleted may finish its work.
+DELETED_GRACE_S = 60  # As in kube-apiserver: a pod that is being deleted may finish its work.
 
-# Boundable kinds: resource, and whether it lives in the account's namespace.
+# Kinds to which a token can be bound: resource, and whether it is in the account's namespace.
 BOUND = {"Pod": ("pods", True), "Secret": ("secrets", True), "Node": ("nodes", False)}
 
 
@@ -70,10 +71,10 @@ class AccountTokens:
         self.view = view
         self.clock = clock
         self._ids = ids
-        self.audiences = tuple(audiences)  # Those this server answers to.
+        self.audiences = tuple(audiences)  # The audiences of this server.
         self._verified: dict[
             bytes, tuple[TokenClaims, User]
-        ] = {}  # sha256(token) -> what a good signature said.
+        ] = {}  # sha256(token) -> the claims, if the signature is valid.
 
     def issue_token(
         self,
@@ -138,7 +139,7 @@ class AccountTokens:
             return "service account has been deleted"
         for kind, named in (("Pod", about.pod), ("Secret", about.secret), ("Node", about.node)):
             resource, inside = BOUND[kind]
-            # A pod's token also names its node, which may go before the pod does.
+            # A pod's token also names its node, which may be deleted before the pod.
             if named and not (kind == "Node" and about.pod):
                 key = Key(about.namespace if inside else "", named.name)
                 if self._gone(resource, key, named):

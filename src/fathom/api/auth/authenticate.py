@@ -1,7 +1,7 @@
-"""Who is asking: a client certificate, a bearer token, or nobody.
+"""Authenticates a request: by client certificate, by bearer token, or as anonymous.
 
-Nobody may see health and version, and nothing else. Whoever shows credentials that do not hold is refused,
-also where nobody would have been let in: a client must learn that its credentials are bad.
+Anonymous users may read health and version, and nothing else. Invalid credentials are refused even where an
+anonymous user would be let in: a client must learn that its credentials are bad.
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ class Authenticator:
         self._tokens = tokens
         self._accounts = accounts
         self._clock = clock
-        self._recent: dict[str, User] = {}  # By the header that a static token came in: hashing takes longer.
-        self._certificates: dict[bytes, tuple[User, int]] = {}  # DER -> who, and until when in ns.
+        self._recent: dict[str, User] = {}  # By the header of a static token: hashing takes longer.
+        self._certificates: dict[bytes, tuple[User, int]] = {}  # DER -> the user, and until when in ns.
 
     def replace_tokens(self, tokens: Tokens) -> None:
-        """The wiring calls this when the token file has changed; a token that is gone is void at once."""
+        """The wiring calls this when the token file has changed; a removed token is void at once."""
         self._tokens = tokens
         self._recent.clear()
 
@@ -54,23 +54,23 @@ class Authenticator:
         return self._token_user(request.headers.get("authorization"), request.path)
 
     def impersonated(self, request: Request, user: User, authorizer: Authorizer) -> User:
-        """Whom the user acts as, where the request asks for that. Raises 403 if they may not."""
+        """The user to act as, if the request asks to impersonate. Raises 403 if that is not allowed."""
         for name in request.headers:
             if name.startswith(IMPERSONATE):
                 return impersonated(user, request.headers, authorizer)
         return user
 
     def issue_for(self, account: Obj, request: Obj) -> Obj:
-        """The TokenRequest answered: a token for this service account."""
+        """The TokenRequest with its answer: a token for this service account."""
         return request_token(request, account, self._accounts)
 
     def check_token(self, token: str, audiences: Sequence[str] = ()) -> Accepted | Refused:
-        """For TokenReview: who this token stands for, before one of these audiences."""
+        """For TokenReview: the user of this token, for one of these audiences."""
         key = digest(token)
         user = self._tokens.get(key)
         if user is None:
             return self._accounts.check(token, key, audiences=audiences)
-        # A static token is made out to this server and to nobody else.
+        # A static token is valid for this server's audiences only.
         wanted = audiences or self._accounts.audiences
         shared = tuple(one for one in wanted if one in self._accounts.audiences)
         return Accepted(user, shared) if shared else Refused("token is not valid for the target audiences")
@@ -100,8 +100,8 @@ class Authenticator:
         return found.user
 
     def _certificate_user(self, der: bytes) -> User | None:
-        """The TLS layer has checked the chain when the connection began; the certificate may have expired
-        since. None: it names nobody."""
+        """The TLS layer checked the chain when the connection began; the certificate may have expired since.
+        None: the certificate names no user."""
         found = self._certificates.get(der)
         if found is None:
             found = _parse(der)

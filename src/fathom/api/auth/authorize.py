@@ -1,8 +1,8 @@
-"""May this user do that: the one question every request is asked.
+"""Authorization: whether a user may do what a request asks.
 
-In order: members of system:masters may do everything; health is for all; RBAC; then, for nodes, what their
-own pods need. All of them only ever allow, so the order is cost, not meaning. RBAC's answers are remembered
-until one of its four resources changes.
+In order: members of system:masters may do everything; health is public; RBAC; then, for nodes, what their own
+pods need. All of them only ever allow, so the order affects cost, not the result. RBAC's decisions are
+remembered until one of its four resources changes.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from fathom.model.errors import ApiError, forbidden
 from fathom.model.user import MASTERS, User
 from fathom.model.view import View
 
-# One entry is some 400 bytes. A busy cluster asks a few thousand different questions; a hostile client can
-# make up as many as it likes, which costs it (and only it) the memory of the answers.
+# One entry is some 400 bytes. A busy cluster needs a few thousand different decisions; a hostile client can
+# make up any number, so the memory is bounded.
 REMEMBERED_MAX = 20_000
 
 REMEMBERED_CHARS_MAX = 2048
@@ -26,11 +26,11 @@ PUBLIC = ("/healthz", "/livez", "/readyz", "/version")
 
 _MASTER = RbacDecision(True)
 _HEALTH = RbacDecision(True)
-_BY_NAME = RbacDecision(False)  # In the memory: ask again with the object's name.
+_BY_NAME = RbacDecision(False)  # A remembered marker: the decision depends on the object's name.
 
 
 def is_public(path: str) -> bool:
-    """Health and version: all that works without credentials, and before any role can be read."""
+    """Health and version: the only paths that work without credentials, and before any role can be read."""
     return path.startswith(PUBLIC) and any(path == one or path.startswith(f"{one}/") for one in PUBLIC)
 
 
@@ -91,7 +91,7 @@ class Authorizer:
 
     def _remember(self, key: tuple[object, ...], decision: RbacDecision) -> None:
         if sum(len(part) for part in key if isinstance(part, str)) > REMEMBERED_CHARS_MAX:
-            return  # A made-up address: nobody asks twice.
+            return  # A made-up path: it will not be requested twice.
         if len(self._remembered) >= REMEMBERED_MAX:
             self._remembered.clear()
         self._remembered[key] = decision

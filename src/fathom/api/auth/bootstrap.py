@@ -1,7 +1,7 @@
-"""What a new cluster starts with: namespaces, and the roles and bindings that people know from Kubernetes.
+"""The objects of a new cluster: namespaces, and the roles and bindings known from Kubernetes.
 
 A role is a row of the table: (verbs, API groups, resources[, names]), each a line of words; '-' is the core
-group. A rule of paths is (verbs, paths).
+group. A rule for paths is (verbs, paths).
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ NAMESPACES = ("default", "kube-system", "kube-public", "kube-node-lease", "fatho
 
 ALL_VERBS = "create delete deletecollection get list patch update watch"
 
-# Who gathers what: the roles that carry the label `aggregate-to-X` make up X, and each X is part of the next.
+# Aggregation: the roles that carry the label `aggregate-to-X` make up X, and each X is part of the next.
 AGGREGATED = {"view": "edit", "edit": "admin", "admin": ""}
 
 _READ = tuple(kind for kind in KINDS if kind.view_role_reads)
@@ -70,7 +70,8 @@ ROLES: dict[str, tuple[Row, ...]] = {
     "system:aggregate-to-admin": (
         ("create", "authorization.k8s.io", "localsubjectaccessreviews"),
         (ALL_VERBS, "rbac.authorization.k8s.io", "rolebindings roles"),
-        # Who may steer is decided apart from who may deploy. What status shows is written by who observes it.
+        # Permission to steer is separate from permission to deploy. Status is written by the controllers that
+        # observe it.
         (WRITE, OWN_GROUP, _names(kind for kind in KINDS if kind.admin_role_writes)),
         (
             "get patch update",
@@ -145,10 +146,11 @@ ROLES: dict[str, tuple[Row, ...]] = {
         (READ, "networking.k8s.io", "ingresses ingresses/status networkpolicies"),
         (READ, "resource.k8s.io", "resourceclaims resourceclaims/status resourceclaimtemplates"),
         (READ, OWN_GROUP, _names((kind for kind in _READ if kind.namespaced), "", "/status")),
-        # Why a pod waits is asked by those who deployed it.
+        # Users that deploy a pod ask why it is pending.
         (READ, OWN_GROUP, _names(kind for kind in _READ if not kind.namespaced)),
     ),
-    # Bound to nobody: nodes get this from the node authorizer, which also looks at whose pods are asked for.
+    # Bound to no subject: nodes get this from the node authorizer, which also checks whose pods are
+    # requested.
     "system:node": (
         *ASK,
         ("create", "authorization.k8s.io", "localsubjectaccessreviews"),
@@ -206,7 +208,7 @@ ROLES: dict[str, tuple[Row, ...]] = {
 
 AUTHENTICATED, UNAUTHENTICATED = "system:authenticated", "system:unauthenticated"
 
-# Role -> (kind, name) of whom it is bound to, by a ClusterRoleBinding of the same name.
+# Role -> (kind, name) of its subjects, by a ClusterRoleBinding of the same name.
 BINDINGS: dict[str, tuple[tuple[str, str], ...]] = {
     "cluster-admin": (("Group", "system:masters"),),
     "system:discovery": (("Group", AUTHENTICATED),),
@@ -224,7 +226,7 @@ AGGREGATE = "rbac.authorization.k8s.io/aggregate-to-"
 
 
 def bootstrap_objects() -> list[Obj]:
-    """All of them, in an order in which they can be created."""
+    """All bootstrap objects, in an order in which they can be created."""
     return [
         *(_namespace(name) for name in NAMESPACES),
         *(_role(name, [_rule(row) for row in rows]) for name, rows in ROLES.items()),
@@ -235,9 +237,9 @@ def bootstrap_objects() -> list[Obj]:
 
 
 def plan_bootstrap(view: View) -> list[Obj]:
-    """What to write so that the cluster has all it should start with: objects that are missing, and those of
-    earlier days that lack a rule or a subject. Taken away are only rules that an earlier version should not
-    have granted. An object whose owner has set the autoupdate annotation to false is left alone."""
+    """The objects to write so that the cluster has all bootstrap objects: missing ones, and those of earlier
+    versions that lack a rule or a subject. Only rules that an earlier version should not have granted are
+    removed. An object whose autoupdate annotation is false is left alone."""
     return [obj for wanted in bootstrap_objects() if (obj := _repaired(wanted, view)) is not None]
 
 
@@ -304,7 +306,7 @@ def _role(name: str, rules: list[RbacRule]) -> Obj:
 
 
 def _aggregated_role(name: str) -> Obj:
-    """Its rules field shows what it gathers at the start; the authorizer gathers anew."""
+    """Its rules field shows the aggregated rules at the start; the authorizer aggregates anew."""
     outer = AGGREGATED[name]
     parts = [name]
     while (inner := {outer: inner for inner, outer in AGGREGATED.items()}.get(parts[-1])) is not None:
@@ -320,7 +322,7 @@ def _aggregated_role(name: str) -> Obj:
 
 
 def _binding(role: str, subjects: tuple[tuple[str, str], ...], namespace: str = "") -> Obj:
-    """In the whole cluster, or in the namespace alone."""
+    """Cluster-wide, or in the namespace only."""
     return {
         "kind": "RoleBinding" if namespace else "ClusterRoleBinding",
         "apiVersion": f"{GROUP}/v1",

@@ -1,15 +1,15 @@
-"""The server's own authority: a CA, the server's certificate, client certificates, the token-signing key.
+"""The cluster's PKI: a CA, the server's certificate, client certificates, the token-signing key.
 
-Everything lies in DIR/pki, readable by its owner only:
+All files are in DIR/pki, readable by their owner only:
 
-    ca.key  ca.crt     the authority; losing the key means new credentials for every client. An operator may
-                       bring one: an elliptic curve or RSA key, and its certificate
-    front-proxy-ca.*   the authority of a proxy that says on whose behalf it asks: never the clients' own
+    ca.key  ca.crt     the CA; losing the key means new credentials for every client. An operator may bring
+                       one: an elliptic curve or RSA key, and its certificate
+    front-proxy-ca.*   the CA of a proxy that names the user on whose behalf it asks: never the clients' CA
     server.pem         the server's key and certificate in one file, so that they are replaced together
     sa.key             signs service account tokens
 
-What is derived (server.pem) is renewed when its names change or its end is near. What others depend on is
-never replaced silently: a damaged or expired authority is an error that says what to do.
+A derived file (server.pem) is renewed when its names change or it expires soon. Files that clients depend on
+are never replaced silently: a damaged or expired CA is an error that says what to do.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ CA_DAYS = 3650
 SERVER_DAYS = 365
 CLIENT_DAYS = 365
 RENEW_DAYS = 30  # A server that restarts monthly never serves an expired certificate.
-SKEW = timedelta(minutes=5)  # A client whose clock is a little behind must not find us not yet valid.
+SKEW = timedelta(minutes=5)  # A certificate must be valid also for clients whose clocks are behind.
 
 ALWAYS = (
     "localhost",
@@ -57,7 +57,7 @@ ALWAYS = (
     "kubernetes.default",
     "kubernetes.default.svc",
     "kubernetes.default.svc.cluster.local",
-    "127.96.0.1",  # Of the Service `default/kubernetes`: see api/own_service.
+    "127.96.0.1",  # The address of the Service `default/kubernetes`: see api/own_service.
 )
 ADMIN = User("fathom-admin", (MASTERS,))
 
@@ -86,8 +86,8 @@ class Pki(msgspec.Struct, frozen=True):
 
 
 def ensure_pki(directory: Path, names: Sequence[str] | None = (), *, clock: Clock) -> Pki:
-    """Load what is in DIRECTORY/pki; make what is not there yet. `names`: further DNS names and addresses
-    that clients use for this server; None: its certificate is somebody else's to make. Raises PkiError."""
+    """Load the files in DIRECTORY/pki; create missing ones. `names`: further DNS names and addresses that
+    clients use for this server; None: do not make the server's certificate. Raises PkiError."""
     pki = directory / "pki"
     now = datetime.fromtimestamp(clock.now_ns() // SECOND_NS, UTC)
     try:
@@ -105,8 +105,8 @@ def ensure_pki(directory: Path, names: Sequence[str] | None = (), *, clock: Cloc
 
 
 def ensure_front_proxy_ca(directory: Path, *, clock: Clock) -> bytes:
-    """The certificate (PEM) of the authority that vouches for a proxy in front of extension API servers.
-    Raises PkiError."""
+    """The certificate (PEM) of the CA that vouches for a proxy in front of extension API servers. Raises
+    PkiError."""
     now = datetime.fromtimestamp(clock.now_ns() // SECOND_NS, UTC)
     try:
         ca, _ = _ensure_ca(directory / "pki", "front-proxy-ca", "fathom-front-proxy-ca", now)
@@ -116,7 +116,7 @@ def ensure_front_proxy_ca(directory: Path, *, clock: Clock) -> bytes:
 
 
 def _names(extra: Iterable[str]) -> dict[str, None]:
-    """DNS names and addresses in their usual spelling."""
+    """DNS names and addresses in canonical spelling."""
     for name in extra:
         if not _is_address(name) and not _DNS_NAME.fullmatch(name):
             raise PkiError(
@@ -137,7 +137,7 @@ def _is_address(name: str) -> bool:
     return True
 
 
-# The authority.
+# The CA.
 
 
 def _ensure_ca(pki: Path, name: str, subject: str, now: datetime) -> tuple[x509.Certificate, AuthorityKey]:
@@ -150,7 +150,7 @@ def _ensure_ca(pki: Path, name: str, subject: str, now: datetime) -> tuple[x509.
     if not isinstance(key, AuthorityKey) or _is_weak(key):
         what = f"neither an elliptic curve key nor an RSA key of {RSA_BITS_MIN} bits or more"
         raise PkiError(f"{key_file} is {what}; {_RESTORE.format(pki=pki)}")
-    if not file.exists():  # Also after a crash between the two writes: the key is there and is used.
+    if not file.exists():  # Also after a crash between the two writes: the existing key is used.
         write_private(file, _make_ca(key, subject, now).public_bytes(Encoding.PEM))
     ca = _load_certificate(file, _RESTORE.format(pki=pki))
     if ca.public_key() != key.public_key():
@@ -212,7 +212,7 @@ def _usage(*, signs_certificates: bool) -> x509.KeyUsage:
     )
 
 
-# What the authority signs.
+# Certificates that the CA signs.
 
 
 class _Leaf(msgspec.Struct, frozen=True):
@@ -223,7 +223,7 @@ class _Leaf(msgspec.Struct, frozen=True):
 
 
 def _issue(leaf: _Leaf, ca: x509.Certificate, ca_key: AuthorityKey, now: datetime) -> tuple[bytes, bytes]:
-    """Certificate and key, as PEM. Nothing we sign outlives the authority."""
+    """Certificate and key, as PEM. No certificate outlives the CA."""
     key = ec.generate_private_key(ec.SECP256R1())
     until = min(now + timedelta(days=leaf.days), ca.not_valid_after_utc)
     builder = (
@@ -246,7 +246,7 @@ def _issue(leaf: _Leaf, ca: x509.Certificate, ca_key: AuthorityKey, now: datetim
 
 
 def _authority_identifier(ca: x509.Certificate, ca_key: AuthorityKey) -> x509.AuthorityKeyIdentifier:
-    """As the authority's certificate calls its key: an operator's own may have chosen another name for it."""
+    """The key identifier in the CA's certificate: an operator's own CA may use another one for its key."""
     try:
         identifier = ca.extensions.get_extension_for_class(x509.SubjectKeyIdentifier).value
     except x509.ExtensionNotFound:
@@ -270,7 +270,7 @@ def _ensure_server(
 
 
 def _serves(file: Path, ca: x509.Certificate, names: list[str], now: datetime) -> bool:
-    """Whether it is ours, for these names, and will be for a while."""
+    """Whether the file is signed by our CA, for these names, and will stay valid for a while."""
     remedy = "remove it and start again: a new one is made"
     certificate = _load_certificate(file, remedy)
     if certificate.public_key() != _load_key(file, remedy).public_key():
@@ -285,7 +285,7 @@ def _serves(file: Path, ca: x509.Certificate, names: list[str], now: datetime) -
 
 
 def issue_client(pki: Pki, user: User, *, clock: Clock, days: int = CLIENT_DAYS) -> tuple[bytes, bytes]:
-    """A certificate and key (PEM) that make their holder this user, in these groups."""
+    """A certificate and key (PEM) that authenticate their holder as this user, in these groups."""
     groups = [group for group in user.groups if group != AUTHENTICATED]
     try:
         subject = x509.Name(
@@ -305,7 +305,7 @@ def issue_client(pki: Pki, user: User, *, clock: Clock, days: int = CLIENT_DAYS)
 def kubeconfig(
     pki: Pki, server_url: str, user: User = ADMIN, *, clock: Clock, context: str = "fathom"
 ) -> str:
-    """A kubeconfig that needs no other file: the authority and a new client certificate are in it."""
+    """A kubeconfig that needs no other file: it contains the CA and a new client certificate."""
     certificate, key = issue_client(pki, user, clock=clock)
     config = {
         "apiVersion": "v1",
@@ -354,7 +354,7 @@ def _load_key(file: Path, remedy: str) -> PrivateKeyTypes:
         file.chmod(0o600)
     try:
         return load_pem_private_key(file.read_bytes(), password=None)
-    except (ValueError, TypeError):  # TypeError: it is encrypted.
+    except (ValueError, TypeError):  # TypeError: the key is encrypted.
         raise PkiError(f"{file} is not a readable private key; {remedy}") from None
 
 

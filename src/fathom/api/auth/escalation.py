@@ -1,6 +1,6 @@
-"""Nobody hands out more than they hold.
+"""Prevents escalation: users cannot grant more permissions than they hold.
 
-Writing a role needs every permission in it, and writing a binding those of the role it names, unless the
+Writing a role requires every permission in it, and writing a binding those of the role it names, unless the
 writer holds the verb `escalate` on the role, or `bind` on the role referred to. Without this, permission to
 write roles would be permission to do everything.
 """
@@ -29,13 +29,13 @@ from fathom.model.user import MASTERS, User
 ROLES = {"Role", "ClusterRole"}
 BINDINGS = {"RoleBinding", "ClusterRoleBinding"}
 
-# What the garbage collector changes in objects that it could never have written itself.
+# What the garbage collector changes in objects that it may not write otherwise.
 COLLECTOR_FIELDS = {"ownerReferences", "finalizers", "resourceVersion", "managedFields", "generation"}
 
 
 def check_escalation(user: User, kind: Kind, obj: Obj, old: Obj | None, authorizer: Authorizer) -> None:
-    """Raise 403 if storing this role or binding (kind.group decides that it is one) would give away what the
-    user does not hold. `old` is None at a creation."""
+    """Raise 403 if storing this role or binding (kind.group decides that it is one) would grant permissions
+    that the user does not hold. `old` is None for a creation."""
     if kind.group != GROUP or MASTERS in user.groups:
         return
     if old is not None and _for_collector(obj) == _for_collector(old):
@@ -59,7 +59,8 @@ def _check_role(user: User, kind: Kind, obj: Obj, old: Obj | None, authorizer: A
         return
     fault = missing_rights(user, rules_of(obj.get("rules")), namespace, authorizer)
     if fault is None and (obj.get("aggregationRule") or (old or {}).get("aggregationRule")):
-        # It gathers whatever others label for it, now or later: only who may do everything may set it up.
+        # It aggregates all roles with matching labels, now or later: only users that may do everything may
+        # write it.
         fault = missing_rights(user, EVERYTHING, "", authorizer)
         fault = fault and f"must have cluster-admin privileges to use an aggregationRule: {fault}"
     if fault:
@@ -91,7 +92,7 @@ def _role(verb: str, *, plural: str, namespace: str, name: str) -> RequestTarget
 def missing_rights(
     user: User, rules: Sequence[RbacRule], namespace: str, authorizer: Authorizer
 ) -> str | None:
-    """What the user would give away without holding it, in kube-apiserver's words; None if nothing."""
+    """What the user would grant without holding it, in kube-apiserver's words; None if nothing."""
     held = authorizer.rules_for(user, namespace)
     missing = uncovered(held.rules, rules)
     if missing == []:

@@ -1,4 +1,4 @@
-"""Acting as somebody else, each part of it allowed by RBAC's verb `impersonate`."""
+"""Impersonation: acting as another user; RBAC's verb `impersonate` must allow each part of it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ GROUP = "impersonate-group"
 UID = "impersonate-uid"
 EXTRA = "impersonate-extra-"
 
-REPEATED = "\n"  # Between the values of a header that came several times; no header value can contain it.
+REPEATED = "\n"  # Separates the values of a repeated header; no header value can contain it.
 ACCOUNT = "system:serviceaccount:"
 AUTHENTICATION = "authentication.k8s.io"
 
@@ -71,7 +71,7 @@ def _completed(name: str, groups: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _needs(wanted: User, *, named: tuple[str, ...]) -> Iterator[RequestTarget]:
-    """What must be allowed. Groups that come with the user by themselves need no permission of their own."""
+    """The required permissions. Groups that the user has implicitly need no permission of their own."""
     account = _account(wanted.name)
     if account:
         yield _impersonate("serviceaccounts", account[1], namespace=account[0])

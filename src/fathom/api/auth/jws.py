@@ -1,7 +1,7 @@
-"""Signed tokens: JSON Web Signatures with ES256 or RS256, and nothing else of that world.
+"""Signed tokens: JSON Web Signatures with ES256 or RS256, and no other part of JOSE.
 
-The key decides the algorithm; what a token's header claims is only compared with it, so neither `none` nor a
-public key misused as a shared secret gets anywhere.
+The key decides the algorithm; the token's header is only compared with it, so neither `none` nor a public key
+misused as a shared secret is accepted.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class VerifyingKey:
         self.key_id = _encode(hashlib.sha256(der).digest())
 
     def claims(self, token: str) -> bytes | None:
-        """What the token says, if this key signed it."""
+        """The token's claims, if this key signed it."""
         if len(token) > TOKEN_BYTES_MAX or not token.isascii() or token.count(".") != 2:
             return None
         signed, _, signature = token.rpartition(".")
@@ -78,7 +78,7 @@ class VerifyingKey:
 
 
 def _ecdsa() -> ec.ECDSA:
-    """Without randomness where the library can, so that a simulated server signs the same token again."""
+    """Deterministic where the library supports it, so that a simulated server signs the same token again."""
     try:
         return ec.ECDSA(SHA256(), deterministic_signing=True)
     except UnsupportedAlgorithm:
@@ -90,7 +90,7 @@ def _encode(raw: bytes) -> str:
 
 
 def _decode(text: str) -> bytes:
-    """Strict: Python's decoder would skip over characters that are not of the alphabet."""
+    """Strict: Python's decoder would skip characters outside of the alphabet."""
     raw = urlsafe_b64decode(text + "=" * (-len(text) % 4))
     if _encode(raw) != text:
         raise binascii.Error("not base64url")

@@ -1,4 +1,4 @@
-"""Tokens that a node asks for: of the accounts of its own pods, bound to these, for whom these want them."""
+"""Tokens that a node may request: for accounts of its own pods, bound to these, with their audiences."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from fathom.model.view import View
 
 
 def token_fault(node: str, namespace: str, request: Obj, view: View) -> str | None:
-    """Why a node does not get the token that it asks for; None: it does."""
+    """Why the node does not get the requested token; None: it does."""
     ref = lookup(request, "spec", "boundObjectRef") or {}
     if (ref.get("apiVersion"), ref.get("kind")) != ("v1", "Pod") or not ref.get("name"):
         return "node requested token not bound to a pod"
@@ -29,7 +29,8 @@ def token_fault(node: str, namespace: str, request: Obj, view: View) -> str | No
 
 
 def _audience_fault(audiences: list[str], pod: Obj, view: View) -> str | None:
-    """A pod's token is good for whom the pod asked, and for nobody whom the node would like to visit."""
+    """A pod's token is valid only for audiences that the pod requests, not for others that the node may
+    want."""
     if len(audiences) > 1:
         return "node may only request 0 or 1 audiences"
     wanted = audiences[0] if audiences else ""
@@ -39,7 +40,8 @@ def _audience_fault(audiences: list[str], pod: Obj, view: View) -> str | None:
 
 
 def _audiences(pod: Obj, view: View) -> Iterator[str]:
-    """'' is this server. What kube-apiserver writes into every pod as a volume, agents add by themselves."""
+    """'' is this server. Agents add by themselves the token volume that kube-apiserver writes into every
+    pod."""
     if lookup(pod, "spec", "automountServiceAccountToken") is not False:
         yield ""
     for token in projected_tokens(pod):

@@ -1,7 +1,7 @@
-"""NodeRestriction: what a node may write. It speaks for itself and for the pods bound to it, and for nobody
-else; above all it may not label itself into a place where it would be given more.
+"""NodeRestriction: a node may write about itself and the pods bound to it, and nothing else.
 
-An admission check: authorization has already said that nodes may ask for such a thing at all.
+Above all it may not give itself labels by which it would be given more pods. This is an admission check:
+authorization has already allowed nodes this verb on this resource.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from fathom.model.user import User
 from fathom.model.view import View
 from fathom.model.well_known import HOSTNAME_LABEL, NODE_LEASE_NAMESPACE, REGION_LABEL, ZONE_LABEL
 
-# Label namespaces in which a node may use only the following; node-restriction.kubernetes.io, which promises
-# that no node ever wrote it, is one of those that it thereby may not.
-# Of fathom.dev a node has a closed list: trust, pools and what is observed of a node are others' words.
+# Label namespaces in which a node may use only the following. node-restriction.kubernetes.io, which
+# guarantees that no node wrote it, is one that it may not use. Of fathom.dev a node has a closed list: trust,
+# pools and observations of a node are written by controllers and operators.
 OURS = ("fathom.dev",)
 RESERVED = ("kubernetes.io", "k8s.io", *OURS)
 OWN_ANNOTATIONS = frozenset({"fathom.dev/agent-certificate", "fathom.dev/agent-notice"})
@@ -50,14 +50,14 @@ OWN_NAMESPACES = ("kubelet.kubernetes.io", "node.kubernetes.io")
 class NodeWrite(NamedTuple):
     node: str
     target: RequestTarget
-    obj: Obj  # As it would be stored; {} at a deletion.
-    old: Obj  # As it is stored; {} at a creation.
+    obj: Obj  # As it would be stored; {} for a deletion.
+    old: Obj  # As it is stored; {} for a creation.
     view: View
 
 
 def restrict_node(user: User, target: RequestTarget, obj: Obj | None, old: Obj | None, view: View) -> None:
-    """Raise 403 unless this write is one that the node may make; say nothing about users who are no nodes.
-    `obj` is what would be stored, or the body of a subresource that is not stored (eviction, token)."""
+    """Raise 403 unless the node may make this write; users that are not nodes pass. `obj` is what would be
+    stored, or the body of a subresource that is not stored (eviction, token)."""
     node = node_name(user)
     if node is None:
         return
@@ -119,7 +119,8 @@ def _mirror_pod(write: NodeWrite) -> str | None:
 
 
 def _owned_by(owners: list[Obj] | None, write: NodeWrite) -> bool:
-    """By its own node and nothing else, so that deleting the node deletes the pod, and no one is misled."""
+    """Whether its own node is the only owner, so that deleting the node deletes the pod, and no other owner
+    is claimed."""
     seen = write.view.get("nodes", Key("", write.node))
     if not isinstance(owners, list) or len(owners) != 1 or seen is None:
         return False
@@ -152,7 +153,7 @@ def _node(write: NodeWrite) -> str | None:
         return _labels(write, "set the following labels")
     if write.target.verb not in {"update", "patch"}:
         return None
-    # A node that could remove its own taints would draw pods that were meant to be kept away.
+    # A node that could remove its own taints would attract pods that were meant to be kept away.
     if lookup(write.obj, "spec", "taints") != lookup(write.old, "spec", "taints"):
         return f"node {quoted(write.node)} is not allowed to modify taints"
     if metadata(write.obj).get("ownerReferences") != metadata(write.old).get("ownerReferences"):
@@ -183,14 +184,15 @@ def _is_ours(name: str) -> bool:
 
 
 def _pool_labels(view: View) -> frozenset[str]:
-    """The labels by which reserved capacity is chosen: a node that could set one would be given its pods."""
+    """The labels that select reserved capacity: a node that could set one would be given pods of that
+    class."""
     selectors = (lookup(seen.obj, "spec", "nodeSelector") or {} for seen in view.list(CAPACITY_CLASSES))
     return frozenset(name for selector in selectors for name in selector) - OWN_LABELS
 
 
 def with_others_conditions(obj: Obj, old: Obj | None) -> Obj:
-    """A node's status as the node reports it, with the conditions that others keep on it (Suspect,
-    Quarantined) as they were. The same object where nothing is to be put back."""
+    """A node's status as the node reports it, with the conditions that controllers keep on it (Suspect,
+    Quarantined) unchanged. The same object if nothing is to be put back."""
     said = lookup(obj, "status", "conditions") or []
     kept = {one.get("type"): one for one in lookup(old, "status", "conditions") or () if _is_others(one)}
     mixed = [kept.pop(one.get("type"), None) if _is_others(one) else one for one in said]
@@ -235,7 +237,7 @@ def _token(write: NodeWrite) -> str | None:
     return token_fault(write.node, write.target.namespace, write.obj, write.view)
 
 
-# What a node says of a claim: how large it has become.
+# What a node reports of a claim: its size after a resize.
 CLAIM_STATUS = frozenset(
     {
         "capacity",

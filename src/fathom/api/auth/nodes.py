@@ -1,8 +1,9 @@
-"""What a node may do beyond RBAC: run the pods that are bound to it, and see what these need.
+"""Permissions of nodes beyond RBAC: run the pods that are bound to them, and read what these need.
 
-A node is the user `system:node:NAME` in the group `system:nodes`. Here is what it may ask; `node_writes`
-judges what it writes. A Secret, a ConfigMap, a claim or a service account is open to it only while a pod
-bound to it refers to that object; a mirror pod, which a node makes itself, opens nothing.
+A node is the user `system:node:NAME` in the group `system:nodes`. This file decides what a node may request;
+`node_writes` checks what it writes. A node can access a Secret, a ConfigMap, a claim or a service account
+only while a pod bound to it refers to that object; a mirror pod, which the node itself creates, gives no
+access.
 """
 
 from __future__ import annotations
@@ -23,15 +24,15 @@ from fathom.model.well_known import NODE_LEASE_NAMESPACE
 CERTIFICATES = "certificates.k8s.io"
 CERTIFICATE_REQUESTS = f"podcertificaterequests.{CERTIFICATES}"
 
-# Objects known to be open to a node, each with the pod that opened it. A thousand nodes with thirty pods of
-# three references each; beyond that the oldest are looked up again.
+# Objects known to be accessible to a node, each with the pod that refers to it. A thousand nodes with thirty
+# pods of three references each; beyond that the oldest are looked up again.
 WITNESSES_MAX = 100_000
 
 READ = frozenset({"get", "list", "watch"})
 WRITE = frozenset({"update", "patch"})
 
-# What every node may ask, whatever runs on it; who it is for is settled by `node_writes` or by its own rule
-# below. (group, plural, subresource) -> verbs.
+# What every node may request, whatever runs on it; `node_writes` or its own rule below decides for which
+# objects. (group, plural, subresource) -> verbs.
 STANDING: dict[tuple[str, str, str], frozenset[str]] = {
     ("authentication.k8s.io", "tokenreviews", ""): frozenset({"create"}),
     ("authorization.k8s.io", "subjectaccessreviews", ""): frozenset({"create"}),
@@ -53,7 +54,7 @@ STANDING: dict[tuple[str, str, str], frozenset[str]] = {
     ("node.k8s.io", "runtimeclasses", ""): READ,
 }
 
-# What is open only through a pod on the node.
+# What is accessible only through a pod on the node.
 THROUGH_PODS: dict[tuple[str, str, str], frozenset[str]] = {
     ("", "secrets", ""): READ,
     ("", "configmaps", ""): READ,
@@ -67,7 +68,7 @@ _ALLOWED = RbacDecision(True)
 
 
 def node_name(user: User) -> str | None:
-    """The node that is asking; None if it is not a node. '' is a node that did not say which."""
+    """The node's name; None if the user is not a node. '' is a node without a name."""
     if NODES in user.groups and user.name.startswith(NODE_USER):
         return user.name[len(NODE_USER) :]
     return None
@@ -95,7 +96,7 @@ class NodeAccess:
 
     def _through_pods(self, node: str, target: RequestTarget) -> RbacDecision:
         if not target.name:
-            # A list can be judged only when it names its one object (metadata.name=...).
+            # A list can be authorized only if it names its one object (metadata.name=...).
             return RbacDecision(False, f"can only read resources of this type by name, for node {node!r}")
         wanted = Key(target.namespace, target.name)
         plural = target.plural
@@ -107,7 +108,8 @@ class NodeAccess:
         return _ALLOWED if self._opened(node, plural, wanted) else _unrelated(node)
 
     def _certificate_request(self, node: str, target: RequestTarget) -> RbacDecision:
-        """Those of its own pods: one by one, or all that a field selector restricts to the node."""
+        """Certificate requests of its own pods: one by one, or all that a field selector restricts to the
+        node."""
         if target.verb in {"list", "watch"} and target.node == node:
             return _ALLOWED
         if target.verb != "get":
@@ -124,7 +126,7 @@ class NodeAccess:
         return Key(str(ref.get("namespace")), str(ref.get("name"))) if isinstance(ref, dict) else None
 
     def _opened(self, node: str, plural: str, wanted: Key) -> bool:
-        """A pod that opened it before is asked first: a scan of the namespace's pods happens once per object,
+        """The pod that gave access before is tried first: the namespace's pods are scanned once per object,
         not once per request."""
         hint = (node, plural, wanted)
         known = self._witnesses.get(hint)
@@ -148,7 +150,7 @@ class NodeAccess:
 
 
 def _opens(pod: Obj, node: str, plural: str, name: str) -> bool:
-    """A mirror pod opens nothing: the node itself made it, and could have it name anything."""
+    """A mirror pod gives no access: the node itself created it, and could make it refer to anything."""
     if lookup(pod, "spec", "nodeName") != node or is_mirror(pod):
         return False
     return not is_terminal(pod) and refers_to(pod, plural, name)

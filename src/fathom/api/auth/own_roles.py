@@ -1,7 +1,7 @@
-"""The roles of fathom's own accounts, and what they and others held in earlier versions.
+"""The roles of fathom's own accounts, and rules of earlier versions that are to be removed.
 
-Named verbs on named resources: what a process of ours does is here, line by line, and a request that is not
-here is refused. In the form of `bootstrap`'s table.
+Named verbs on named resources: everything that a fathom process does is listed here, line by line, and any
+other request is refused. In the form of `bootstrap`'s table.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ LEASES, SETTINGS = "system:fathom:leases", "system:fathom:settings"
 SIGNS_OF_LIFE = "system:fathom:signs-of-life"
 MEASURED = "system:fathom:measured"
 
-# What a part notices about itself, which others read.
+# Signals that a component publishes about itself, for other components to read.
 SIGNALS: tuple[Row, ...] = (
     (READ, "fathom.dev", "componentsignals"),
     ("create", "fathom.dev", "componentsignals"),
@@ -85,8 +85,8 @@ OWN_ROLES: dict[str, tuple[Row, ...]] = {
             "fathom.dev",
             "policyrollouts/status repairproposals/status reservations/status workloadprogresses/status",
         ),
-        # Pods are made as their workload's template says; whether its writer may name the tenant was asked
-        # when the workload was written.
+        # Pods are created as their workload's template says; permission to name the tenant was checked when
+        # the workload was written.
         ("use", "fathom.dev", "tenantquotas"),
     ),
     GATEWAY: (
@@ -97,12 +97,12 @@ OWN_ROLES: dict[str, tuple[Row, ...]] = {
         ("patch", "fathom.dev", "trafficroutes/status"),
         EVENTS,
     ),
-    # Agents need none of fathom's kinds; the role stays for what operators may add to it.
+    # Agents need none of fathom's kinds; the role stays so that operators may add to it.
     "system:fathom:agent": (),
     LEASES: (("create get patch update", "coordination.k8s.io", "leases"),),
     SETTINGS: ((READ, "-", "configmaps"), ("create patch", "-", "configmaps")),  # The brake on nodes.
     SIGNS_OF_LIFE: ((READ, "coordination.k8s.io", "leases"),),
-    MEASURED: (("create get patch", "discovery.k8s.io", "endpointslices"),),  # Where metrics are read.
+    MEASURED: (("create get patch", "discovery.k8s.io", "endpointslices"),),  # Addresses of metrics.
     SCALE_ROLE: (),  # Filled by `controllers.scalable`.
 }
 
@@ -114,7 +114,7 @@ OWN_BINDINGS: dict[str, tuple[Subject, ...]] = {
     SCALE_ROLE: (("User", CONTROLLERS),),
 }
 
-# Role -> where it is bound, and to whom, by a RoleBinding of the same name.
+# Role -> its namespace and subjects, by a RoleBinding of the same name.
 OWN_LOCAL_BINDINGS: dict[str, tuple[str, tuple[Subject, ...]]] = {
     LEASES: (SYSTEM_NAMESPACE, (("User", SCHEDULER), ("User", CONTROLLERS))),
     SETTINGS: (SYSTEM_NAMESPACE, (("User", CONTROLLERS),)),
@@ -122,7 +122,7 @@ OWN_LOCAL_BINDINGS: dict[str, tuple[str, tuple[Subject, ...]]] = {
     SIGNS_OF_LIFE: ("kube-node-lease", (("User", CONTROLLERS),)),
 }
 
-# What earlier versions granted and nobody should have had: taken back at a start, rule by rule.
+# Rules that earlier versions granted by mistake: removed at the start, rule by rule.
 RETIRED: dict[str, tuple[Row, ...]] = {
     SCHEDULER: (
         *ASK,

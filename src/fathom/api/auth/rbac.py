@@ -1,8 +1,8 @@
-"""RBAC over the cluster's own objects: who is bound to which rules where.
+"""RBAC over the cluster's roles and bindings: which rules apply to a user in a namespace.
 
-Bindings are indexed by subject, once per change of the bindings, so that a decision looks only at what
-concerns its user: the number of bindings in the cluster does not matter. Roles are read, compiled and
-aggregated when first asked for.
+Bindings are indexed by subject, once per change of the bindings, so that a decision reads only those of its
+user: the number of bindings in the cluster does not matter. Roles are read, compiled and aggregated on first
+use.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ ROLE_BINDINGS = f"rolebindings.{GROUP}"
 CLUSTER_ROLE_BINDINGS = f"clusterrolebindings.{GROUP}"
 
 
-BROKEN_MAX = 10  # So many roles that are not there are named in a refusal.
+BROKEN_MAX = 10  # At most this many missing roles are named in a refusal.
 
 
 class RbacDecision(msgspec.Struct, frozen=True):
@@ -41,17 +41,17 @@ class RbacVerdict(NamedTuple):
 
 
 class Grant(NamedTuple):
-    """One binding, as one of its subjects has it."""
+    """One binding, for one of its subjects."""
 
     binding: Obj
     subject: Obj
 
 
 class RbacRules(msgspec.Struct, frozen=True):
-    """All that a user may do in a namespace."""
+    """All rules that apply to a user in a namespace."""
 
     rules: tuple[RbacRule, ...]
-    errors: tuple[str, ...] = ()  # Bindings that name a role which does not exist.
+    errors: tuple[str, ...] = ()  # Bindings that name a missing role.
 
 
 def account_user(namespace: str, name: str) -> str:
@@ -59,7 +59,8 @@ def account_user(namespace: str, name: str) -> str:
 
 
 class _Bindings:
-    """The bindings of one resource by (namespace, subject). Rebuilt whole when the resource has changed."""
+    """The bindings of one resource by (namespace, subject). Rebuilt completely when the resource has
+    changed."""
 
     def __init__(self, view: View, resource: str) -> None:
         self._view = view
@@ -87,7 +88,8 @@ class _Bindings:
 
 
 def _subject(subject: Obj, namespace: str) -> str:
-    """A service account is the user that its tokens make. What cannot be told apart matches nobody."""
+    """A service account is the user of its tokens. An unknown kind of subject, or an account without a
+    namespace, matches no user."""
     name = subject.get("name") or ""
     match subject.get("kind"):
         case "User":
@@ -130,7 +132,7 @@ class Rbac:
                 broken.append(_dangling(grant))
                 continue
             if id(rules) in looked_at:
-                continue  # Bound once more to the same role, which has nothing to say: roles can be long.
+                continue  # Bound to the same role again, which does not allow it: roles can be long.
             looked_at.add(id(rules))
             for rule in rules:
                 if not grants(rule, ask):
@@ -153,7 +155,7 @@ class Rbac:
         return RbacRules(tuple(rules), tuple(dict.fromkeys(broken)))
 
     def grants(self, user: User, namespace: str) -> Iterator[Grant]:
-        """What binds the user: cluster-wide first, then in the namespace, if one is named."""
+        """The user's bindings: cluster-wide first, then those of the namespace, if one is given."""
         subjects = (f"user {user.name}", *(f"group {group}" for group in user.groups))
         for subject in subjects:
             yield from self._cluster_wide.of("", subject)
@@ -166,7 +168,7 @@ class Rbac:
         return self.role_rules(ref, metadata(grant.binding).get("namespace") or "")
 
     def role_rules(self, ref: Obj, namespace: str) -> tuple[RbacRule, ...] | None:
-        """The rules behind a roleRef, aggregated; None where there is no such role."""
+        """The rules of a roleRef, aggregated; None if the role does not exist."""
         now_at = (self._view.revision(CLUSTER_ROLES), self._view.revision(ROLES))
         if now_at != self._compiled_at:
             self._compiled, self._compiled_at = {}, now_at
@@ -185,8 +187,8 @@ class Rbac:
 
 
 def aggregated(role: Obj, view: View) -> tuple[RbacRule, ...]:
-    """A ClusterRole's rules. With an aggregationRule they are those of the roles it selects, and of what
-    these select in turn; its own `rules` field is then only a picture of that, and is not believed."""
+    """A ClusterRole's rules. With an aggregationRule they are those of the roles it selects, and of the roles
+    that these select in turn; its own `rules` field is then only a copy of that, and is ignored."""
     found: dict[RbacRule, None] = {}
     waiting = [role]
     reached = {metadata(role).get("name")}
@@ -208,7 +210,7 @@ def aggregated(role: Obj, view: View) -> tuple[RbacRule, ...]:
 def _selector(raw: Obj) -> LabelSelector:
     try:
         return LabelSelector.from_object(raw)
-    except ValueError:  # Stored before it was checked: it gathers nothing rather than everything.
+    except ValueError:  # Stored before it was validated: it selects nothing rather than everything.
         return NOTHING
 
 

@@ -1,4 +1,4 @@
-"""Which other objects of its namespace a pod refers to."""
+"""The Secrets, ConfigMaps and claims of its namespace that a pod refers to."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from fathom.model.objects import Obj, lookup, metadata
 CONTAINERS = ("initContainers", "containers", "ephemeralContainers")
 SECRETS, CONFIG_MAPS, CLAIMS = "secrets", "configmaps", "persistentvolumeclaims"
 
-# Where a volume source names a secret by reference: CephFS, FlexVolume, CSI and their like.
+# Fields by which a volume source refers to a secret: CephFS, FlexVolume, CSI and similar.
 SECRET_REFS = ("secretRef", "nodePublishSecretRef")
 
 
@@ -21,7 +21,7 @@ def refers_to(pod: Obj, plural: str, name: str) -> bool:
 
 
 def projected_tokens(pod: Obj) -> Iterator[Obj]:
-    """The service account tokens that its volumes ask for."""
+    """The service account tokens that the pod's volumes request."""
     for volume in lookup(pod, "spec", "volumes") or ():
         for source in lookup(volume, "projected", "sources") or ():
             token = source.get("serviceAccountToken")

@@ -1,4 +1,4 @@
-"""Reviews: questions about permissions and identities, asked as objects that are answered and not stored."""
+"""Reviews: queries about permissions and identities, sent as objects that are answered and not stored."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ AUTHORIZATION = "authorization.k8s.io"
 def review(  # noqa: PLR0917
     kind: Kind, obj: Obj, user: User, authorizer: Authorizer, authenticator: Authenticator, namespace: str
 ) -> Obj:
-    """Answer whichever review this is."""
+    """Answer a review of any kind."""
     match kind.group, kind.kind:
         case "authorization.k8s.io", "SelfSubjectAccessReview":
             return review_self_access(obj, user, authorizer)
@@ -42,21 +42,21 @@ def review(  # noqa: PLR0917
 
 
 def review_self_access(obj: Obj, user: User, authorizer: Authorizer) -> Obj:
-    """SelfSubjectAccessReview: may I?"""
+    """SelfSubjectAccessReview: may the caller do this?"""
     spec = _spec(obj)
     _refuse(obj, _attribute_faults(spec))
     return _judged(obj, user, spec, authorizer)
 
 
 def review_access(obj: Obj, authorizer: Authorizer) -> Obj:
-    """SubjectAccessReview: may they?"""
+    """SubjectAccessReview: may the given user do this?"""
     spec = _spec(obj)
     _refuse(obj, [*_attribute_faults(spec), *_subject_faults(spec)])
     return _judged(obj, _subject(spec), spec, authorizer)
 
 
 def review_local_access(obj: Obj, namespace: str, authorizer: Authorizer) -> Obj:
-    """LocalSubjectAccessReview: may they, in this namespace?"""
+    """LocalSubjectAccessReview: may the given user do this, in this namespace?"""
     spec = _spec(obj)
     attributes = _fields(spec.get("resourceAttributes"))
     faults = [*_attribute_faults(spec), *_subject_faults(spec)]
@@ -75,7 +75,7 @@ def review_local_access(obj: Obj, namespace: str, authorizer: Authorizer) -> Obj
 
 
 def review_rules(obj: Obj, user: User, authorizer: Authorizer) -> Obj:
-    """SelfSubjectRulesReview: all that I may do in a namespace."""
+    """SelfSubjectRulesReview: everything that the caller may do in a namespace."""
     namespace = _spec(obj).get("namespace")
     if not namespace or not isinstance(namespace, str):
         raise bad_request("no namespace on request")
@@ -98,7 +98,7 @@ def review_rules(obj: Obj, user: User, authorizer: Authorizer) -> Obj:
 
 
 def review_token(obj: Obj, authenticator: Authenticator) -> Obj:
-    """TokenReview: who is the holder of this token?"""
+    """TokenReview: which user does this token authenticate?"""
     spec = _spec(obj)
     token = spec.get("token")
     if not token or not isinstance(token, str):
@@ -111,7 +111,7 @@ def review_token(obj: Obj, authenticator: Authenticator) -> Obj:
 
 
 def review_self(obj: Obj, user: User) -> Obj:
-    """SelfSubjectReview: who am I?"""
+    """SelfSubjectReview: who is the caller?"""
     return {**obj, "status": {"userInfo": user_info(user)}}
 
 
@@ -152,7 +152,7 @@ def _target(spec: Obj) -> RequestTarget:
         path="",
         group=_text(about, "group"),
         version=_text(about, "version"),
-        # RBAC never grants an empty resource; what has no plural would be read as a path.
+        # RBAC never grants an empty resource; a target without a plural would be treated as a path.
         plural=_text(about, "resource") or " ",
         namespace=_text(about, "namespace"),
         name=_text(about, "name"),

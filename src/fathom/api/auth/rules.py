@@ -1,4 +1,4 @@
-"""RBAC rules: what one grants, and whether some cover others. Pure, no cluster needed."""
+"""RBAC rules: what a rule grants, and whether some rules cover others. Pure, no cluster needed."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from fathom.model.objects import Obj
 
 ALL = "*"
 
-# A body of 3 MiB can spell billions of permissions; an honest role has tens. Beyond these, a role counts as
-# not covered, and a refusal stops listing.
+# A body of 3 MiB can spell billions of permissions; an honest role has tens. Beyond these limits, a role
+# counts as not covered, and a refusal stops listing.
 COMPARISONS_MAX = 1_000_000
 GAPS_MAX = 1_000
 LISTED_MAX = 100
@@ -35,7 +35,7 @@ EVERYTHING = (
 
 
 def rules_of(raw: Any) -> tuple[RbacRule, ...]:
-    """From a role's `rules`. What is not of its shape grants nothing, and never fails a request."""
+    """From a role's `rules`. A malformed rule grants nothing, and never fails a request."""
     return tuple(
         RbacRule(
             verbs=_strings(rule.get("verbs")),
@@ -65,12 +65,12 @@ def as_wire(rule: RbacRule) -> Obj:
 
 
 class AccessRequest(NamedTuple):
-    """A Target in the shape that rules are matched in. `name` is left out: see `RbacRule.names`."""
+    """A Target in the form in which rules are matched. `name` is left out: see `RbacRule.names`."""
 
     verb: str
     group: str
     resource: str  # With its subresource: 'pods/log'. '' for a path.
-    any_resource: str  # '*/log': the form by which a rule names the subresource of everything.
+    any_resource: str  # '*/log': matches the subresource of every resource.
     path: str
 
 
@@ -82,7 +82,7 @@ def ask_of(target: RequestTarget) -> AccessRequest:
 
 
 def grants(rule: RbacRule, ask: AccessRequest) -> bool:
-    """Whether the rule grants what is asked, for the names it is limited to, if any."""
+    """Whether the rule grants the request, for the names it is limited to, if any."""
     if ask.verb not in rule.verbs and ALL not in rule.verbs:
         return False
     if not ask.resource:
@@ -97,11 +97,11 @@ def url_matches(url: str, path: str) -> bool:
     return url == path or (url.endswith(ALL) and path.startswith(url.rstrip(ALL)))
 
 
-# Coverage. Everyone who writes a role must hold what it grants. Taking a rule apart into single permissions
-# and checking each (the obvious way, and the twin in the tests) costs the product of four lists that the
-# caller chooses. Instead each verb, group, resource and name gets the set of owner rules that match it, as
-# the bits of an integer; elements with equal bits are judged together, and a combination is covered exactly
-# when the bits of its parts intersect.
+# Coverage. The writer of a role must hold what it grants. Splitting a rule into single permissions and
+# checking each (the obvious way, and the twin in the tests) costs the product of four lists that the caller
+# chooses. Instead each verb, group, resource and name gets the set of owner rules that match it, as the bits
+# of an integer; elements with equal bits are judged together, and a combination is covered exactly when the
+# bits of its parts intersect.
 
 
 class _Axis(NamedTuple):
@@ -110,7 +110,7 @@ class _Axis(NamedTuple):
 
 
 def uncovered(owner: Iterable[RbacRule], rules: Iterable[RbacRule]) -> list[RbacRule] | None:
-    """The permissions of `rules` that `owner` does not hold, in groups; None: too many to tell."""
+    """The permissions of `rules` that `owner` does not hold, in groups; None: too many to decide."""
     held = tuple(dict.fromkeys(owner))
     wanted = tuple(dict.fromkeys(rules))
     if len(held) * sum(map(_size, wanted)) > COMPARISONS_MAX:
@@ -135,7 +135,7 @@ def covers(owner: Iterable[RbacRule], rules: Iterable[RbacRule]) -> bool:
 
 
 def _gaps(held: Sequence[RbacRule], rule: RbacRule) -> Iterator[RbacRule | None]:
-    """One item per combination looked at: None where it is covered."""
+    """One item per combination examined: None if it is covered."""
     every = (1 << len(held)) - 1
     verbs = _axis("verbs", rule.verbs, held, lambda own, verb: verb in own.verbs or ALL in own.verbs)
     if rule.urls:

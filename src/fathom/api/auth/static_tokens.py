@@ -1,7 +1,7 @@
 """Static bearer tokens, as a file of lines: token,user,uid,"group1,group2".
 
-Only digests are kept and looked up: how long a lookup takes says nothing about how much of a guess was right,
-and a memory dump holds no token.
+Only digests are kept and looked up: the duration of a lookup reveals nothing about how much of a guess was
+right, and a memory dump holds no token.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import hashlib
 
 from fathom.model.user import AUTHENTICATED, User
 
-Tokens = dict[bytes, User]  # sha256(token) -> who it stands for.
+Tokens = dict[bytes, User]  # sha256(token) -> its user.
 
 
 class BadTokens(Exception):

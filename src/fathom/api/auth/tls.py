@@ -1,4 +1,4 @@
-"""How the server speaks TLS."""
+"""The TLS settings of the server."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ CIPHERS = "ECDHE+AES128+AESGCM:ECDHE+CHACHA20:ECDHE+AES256+AESGCM"
 
 
 def server_context(pki: Pki) -> ssl.SSLContext:
-    """A client certificate is optional (tokens exist), but one that is shown must be of our authority.
-    Session tickets stay on: a resumed session remembers the certificate, and `Authenticator` looks at its end
-    on every request, so resumption saves a handshake without stretching a credential."""
+    """A client certificate is optional (tokens exist), but if one is sent it must be signed by our CA.
+    Session tickets stay on: a resumed session remembers the certificate, and `Authenticator` checks its
+    expiry on every request, so resumption saves a handshake without extending a credential."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     context.set_ciphers(CIPHERS)

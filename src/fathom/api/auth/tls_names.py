@@ -1,8 +1,8 @@
-"""The names of the authorities whose client certificates a server takes, told in the TLS handshake.
+"""Sends the names of the accepted client CAs in the TLS handshake.
 
-A client with several certificates chooses by them. Python's ssl module checks certificates but cannot tell
+A client with several certificates chooses by them. Python's ssl module checks certificates but cannot send
 the names: OpenSSL has a function for it that the module does not offer. So it is called directly, in the very
-library that the module uses; where that library cannot be reached, nothing is told, as before.
+library that the module uses; if that library cannot be reached, no names are sent.
 """
 
 from __future__ import annotations
@@ -13,22 +13,22 @@ import ssl
 import sys
 from pathlib import Path
 
-# The Pythons whose `ssl.SSLContext` has been looked at: OpenSSL's own context is its first field.
+# Python versions whose `ssl.SSLContext` was examined: OpenSSL's own context is its first field.
 PYTHONS = ((3, 11), (3, 14))
 
 
 def tell_authority(context: ssl.SSLContext, ca_file: Path) -> bool:
-    """Whether clients will be told."""
+    """Returns whether the names will be sent to clients."""
     library, pointer = _library(), _openssl_context(context)
     if library is None or pointer is None:
         return False
-    # The same options in both views of it: it is the context that we think it is.
+    # Both views show the same options: it is the context that we expect.
     if library.SSL_CTX_get_options(pointer) & 0xFFFFFFFF != context.options & 0xFFFFFFFF:
         return False
     names = library.SSL_load_client_CA_file(str(ca_file).encode())
     if not names:
         return False
-    library.SSL_CTX_set_client_CA_list(pointer, names)  # The list is OpenSSL's from here on.
+    library.SSL_CTX_set_client_CA_list(pointer, names)  # OpenSSL owns the list from here on.
     return True
 
 
@@ -41,7 +41,7 @@ def _library() -> ctypes.CDLL | None:
         library.SSL_CTX_set_client_CA_list.restype = None
         library.SSL_CTX_get_options.argtypes = [ctypes.c_void_p]
         library.SSL_CTX_get_options.restype = ctypes.c_uint64
-    except (OSError, AttributeError):  # Built into the interpreter, or an OpenSSL whose names are hidden.
+    except (OSError, AttributeError):  # Built into the interpreter, or an OpenSSL with hidden symbols.
         return None
     return library
 
@@ -49,13 +49,13 @@ def _library() -> ctypes.CDLL | None:
 def _openssl_context(context: ssl.SSLContext) -> int | None:
     if sys.implementation.name != "cpython" or not PYTHONS[0] <= sys.version_info[:2] <= PYTHONS[1]:
         return None
-    # Behind what every object begins with, however large that is in this build.
+    # After the header that every object begins with, however large that is in this build.
     pointer = ctypes.c_void_p.from_address(id(context) + object.__basicsize__).value
     return pointer if pointer is not None and _is_mapped(pointer) else None
 
 
 def _is_mapped(pointer: int) -> bool:
-    """Whether there is memory that may be read: a wrong guess must not end the process."""
+    """Whether the memory may be read: a wrong guess must not crash the process."""
     try:
         lines = Path("/proc/self/maps").read_text().splitlines()
     except OSError:
