@@ -1,5 +1,4 @@
-"""Whether the store accepts commits: for `readyz`, so that no client is sent to a server that can only
-read."""
+"""Whether the store accepts commits: for `readyz`, to keep clients from servers that can only read."""
 
 from __future__ import annotations
 

@@ -34,8 +34,7 @@ class UnenforcedKinds(Plugin):
         accepted = is_accepted(obj)
         for one in unenforced(attempt.kind.resource, obj):
             changed = before.get(one.rule.field) != one.values
-            # An object that was stored before the rule existed can still be updated elsewhere, labelled for
-            # example.
+            # An object that was stored before the rule existed can still change in other fields.
             if one.rule.refused and not accepted and (changed or is_accepted(old or {})):
                 raise _refused(attempt, one.rule)
             if changed and not self._somebody_acts(one.rule, view):

@@ -103,7 +103,7 @@ OWN_ROLES: dict[str, tuple[Row, ...]] = {
     SETTINGS: ((READ, "-", "configmaps"), ("create patch", "-", "configmaps")),  # The brake on nodes.
     SIGNS_OF_LIFE: ((READ, "coordination.k8s.io", "leases"),),
     MEASURED: (("create get patch", "discovery.k8s.io", "endpointslices"),),  # Addresses of metrics.
-    SCALE_ROLE: (),  # Filled by `controllers.scalable`.
+    SCALE_ROLE: (),  # Filled by `controllers.autoscaler.scale_rights`.
 }
 
 OWN_BINDINGS: dict[str, tuple[Subject, ...]] = {

@@ -1,5 +1,4 @@
-"""A view that includes the writes of the commit being assembled; the next bind in it starts from this
-view."""
+"""A view that includes the writes of the commit being assembled, for the next bind in it."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""Whether a holding fits on a node and within a tenant's limits. Pure; None is yes, a sentence names the
-lack."""
+"""Whether a holding fits on a node and within a tenant's limits. Pure; None is yes, else what is short."""
 
 from __future__ import annotations
 
