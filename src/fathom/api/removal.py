@@ -1,4 +1,4 @@
-"""What deleting an object means right now: gone, or marked and held. Pure.
+"""Whether deleting an object removes it now, or marks it while something holds it. Pure.
 
 requested ──> held by finalizers or a grace period? ──no──> removed
                     │ yes

@@ -125,7 +125,7 @@ async def _see_what_it_needs(core: Core, call: Call, obj: Obj) -> None:
     1. Another server creates a namespace.
     2. Our cache does not have it yet.
     3. We would answer that it does not exist.
-    So we read the store's revision first; likewise before a node is called full."""
+    So the cache catches up first; likewise before a node is called full."""
     missing = call.namespace and core.cache.get("namespaces", Key("", call.namespace)) is None
     if missing or (call.kind.resource in PLACED and lookup(obj, "spec", "nodeName")):
         await core.catch_up()

@@ -17,7 +17,7 @@ class Plugin:
     resources: frozenset[str] | None = None  # 'pods', 'deployments.apps'; None means all.
     operations: frozenset[str] = frozenset({CREATE, UPDATE})
     subresources: frozenset[str] | None = frozenset({""})  # '' is the object itself; None means all.
-    # Whether the plugin never modifies its input. Built-in plugins do not; others work on copies.
+    # True: the plugin never modifies its input, like the built-in ones. Untrusted plugins get copies.
     trusted: bool = False
 
     def concerns(self, kind: Kind, operation: str, subresource: str) -> bool:

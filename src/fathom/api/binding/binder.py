@@ -110,7 +110,7 @@ class Binder:
         self._waiting: dict[str, deque[_Job]] = {}
         self._turns: dict[str, asyncio.Task[None]] = {}
         self._own: dict[str, int] = {}  # Tenant -> the revision at which we last wrote its account.
-        self._polite: dict[str, int] = {}  # Tenant -> number of commits after which we still wait for others.
+        self._polite: dict[str, int] = {}  # Tenant -> after how many more commits other servers go first.
 
     async def bind(
         self, asks: Sequence[BindingAsk], caller: Caller, *, dry_run: bool = False

@@ -35,7 +35,7 @@ def intent_name(intent: str) -> str:
 
 
 class NodeBook:
-    """What is held on one node: in all, and of it by each reserved class. Belongs to one commit's work."""
+    """What is held on one node: in total, and by each capacity class. A copy, used by one commit only."""
 
     __slots__ = ("classes", "ports", "requested")
 

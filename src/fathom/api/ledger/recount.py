@@ -21,7 +21,7 @@ from fathom.store.protocol import Committed, Conflict, Delete, Expect, Put, Writ
 MARKER_RESOURCE = "ledgers.fathom.dev"
 MARKER = Key("", "counted")
 
-# Each round repeats what other servers changed meanwhile; a starting server is not yet under load.
+# Each round leaves only what other servers changed meanwhile; a starting server is not yet under load.
 ROUNDS_MAX = 20
 
 
