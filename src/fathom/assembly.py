@@ -1,4 +1,4 @@
-"""One API server put together, without saying where it runs: live, in a test, or in a simulated world.
+"""Assemble one API server for any world: live, in a test, or simulated.
 
 What differs between the worlds comes in `ServerSettings`. Nothing here opens a file or a socket.
 """
@@ -56,15 +56,15 @@ class ServerSettings(msgspec.Struct, frozen=True):
     store: Store
     outside: Outside
     log: Log
-    audit: AuditSink | None  # None where nobody reads it: in a simulated world that keeps no story.
-    signing: SigningKey  # Of service account tokens.
-    token: str  # By which our own housekeeping is known; nobody else may have it.
-    shared_store: bool = False  # Others write to the store too.
+    audit: AuditSink | None  # None where it is not read: in a simulated world that keeps no trace.
+    signing: SigningKey  # Signs service account tokens.
+    token: str  # Authenticates our own housekeeping, and nothing else.
+    shared_store: bool = False  # Other API servers write to the store too.
     plugins: tuple[str, ...] = ()
     keep_all_objects: bool = False  # Objects are handed through as they are, never encoded.
-    measured: bool = True  # False where nobody looks at metrics: in a simulated world.
-    service_addresses: IPv4Network = ADDRESSES  # That Services get theirs from.
-    agents: Agents | None = None  # The way to those who run pods; None where there is none.
+    measured: bool = True  # False where metrics are not read: in a simulated world.
+    service_addresses: IPv4Network = ADDRESSES  # The range that clusterIPs are taken from.
+    agents: Agents | None = None  # Connections to the agents; None where there are none.
 
 
 class Parts(msgspec.Struct, frozen=True):
@@ -75,7 +75,7 @@ class Parts(msgspec.Struct, frozen=True):
     housekeeping: Housekeeping
     client: LocalClient
     authenticator: Authenticator
-    own_tokens: Tokens  # Which hold whatever a token file says.
+    own_tokens: Tokens  # Valid whatever the token file contains.
 
     @property
     def core(self) -> Core:
@@ -166,8 +166,8 @@ def _in_process(server: ApiServer) -> Callable[..., Coroutine[Any, Any, Response
 
 
 async def bootstrap(parts: Parts) -> None:
-    """What every cluster starts with: what is missing is made, what lost a rule or a subject is mended, and
-    pods from before there was a ledger are counted."""
+    """Create the objects that every cluster starts with, restore rules and subjects that these objects lost,
+    and count the pods that are older than the ledger."""
     await settle_ledger(parts.core)
     resources = RegistryResources(parts.core.registry)
     for obj in plan_bootstrap(parts.core.cache):

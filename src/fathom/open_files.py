@@ -1,5 +1,8 @@
-"""How many files a part of ours may have open: as many as it may ask for. What shells give (1,024) is a habit
-from the days of select(), and a connection is a file too. Pods get what we were given."""
+"""The limit of open files of this process: raised to the hard limit.
+
+Shells set 1,024, a habit from the days of select(), and a connection is a file too. Pods get the limit that
+we were started with.
+"""
 
 from __future__ import annotations
 
@@ -13,10 +16,10 @@ def take_all() -> None:
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     _given[:] = _given or [soft]
     if soft != hard:
-        with contextlib.suppress(OSError, ValueError):  # Then with those that we have.
+        with contextlib.suppress(OSError, ValueError):  # Then the old limit stays.
             resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
 def given() -> int:
-    """The limit before that."""
+    """The limit that this process was started with."""
     return _given[0] if _given else resource.getrlimit(resource.RLIMIT_NOFILE)[0]

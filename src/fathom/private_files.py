@@ -1,7 +1,7 @@
 """Files and directories that only their owner may read, whatever the umask is.
 
-A file gets its mode when it is made, not afterwards: in between somebody could open it. Whatever holds
-objects, keys or tokens is written through here or with the same flags.
+A file gets its mode when it is created, not afterwards: in between another user could open it. Every file
+that holds objects, keys or tokens is written through this module or with the same flags.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from pathlib import Path
 OTHERS = 0o077  # Every right of group and world.
 
 
-# Files right in a data directory. What else is there may be a person's own: somebody may say `--data .`.
+# Our files directly in a data directory. Other files there may be the user's: `--data .` is allowed.
 OURS = ("store.db", "store.db-wal", "store.db-shm", "tokens.csv", "kubeconfig", "gateway.json")
 
 
@@ -23,7 +23,7 @@ class NotOurs(Exception):
 
 
 def create(path: Path) -> int:
-    """Open a new file for writing. What stood there under that name is removed, never followed or kept."""
+    """Open a new file for writing. An existing file of that name is removed, never followed or kept."""
     path.unlink(missing_ok=True)
     return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
 
@@ -33,7 +33,7 @@ def open_to_append(path: Path) -> int:
 
 
 def write(path: Path, content: bytes) -> None:
-    """A new file, or another one in place of the old: a reader sees either of them whole."""
+    """Write the file atomically: a reader sees the old content or the new one, always whole."""
     beside = path.with_name(f".{path.name}.new")
     with os.fdopen(create(beside), "wb") as out:
         out.write(content)
@@ -41,7 +41,7 @@ def write(path: Path, content: bytes) -> None:
 
 
 def write_private(path: Path, content: bytes) -> None:
-    """Like `write`; after a power cut there is the old file or the new one."""
+    """Like `write`, and durable: after a power cut the old file or the new one is there."""
     beside = path.with_name(f".{path.name}.new")
     with os.fdopen(create(beside), "wb") as out:
         out.write(content)
@@ -56,8 +56,8 @@ def write_private(path: Path, content: bytes) -> None:
 
 
 def prepare_directory(path: Path) -> list[str]:
-    """Make the directory if it is missing; take away what rights others have to it and to our files right in
-    it. Says what it changed. Raises NotOurs, OSError."""
+    """Make the directory if it is missing; remove the rights of group and world to it and to our files
+    directly in it. Returns warnings about what it changed. Raises NotOurs, OSError."""
     make_directory(path)
     warnings = []
     before = stat.S_IMODE(path.stat().st_mode)
@@ -73,14 +73,14 @@ def prepare_directory(path: Path) -> list[str]:
 
 
 def make_directories(path: Path) -> None:
-    """With what is missing above it; `Path.mkdir` leaves those to the umask."""
+    """Make the directory and its missing parents with mode 0700; `Path.mkdir` leaves parents to the umask."""
     for one in reversed([one for one in (path, *path.parents) if not one.exists()]):
         one.mkdir(mode=0o700, exist_ok=True)
 
 
 def make_directory(path: Path) -> None:
-    """Make it if it is missing. Whoever owns a directory can put back every right that is taken away, and
-    exchange what is in it: raises NotOurs."""
+    """Make it if it is missing. Raises NotOurs if another user owns it: an owner can restore every right that
+    we remove, and exchange the content."""
     path.mkdir(mode=0o700, parents=True, exist_ok=True)
     mine, link, directory = os.geteuid(), path.lstat(), path.stat()
     if stat.S_ISLNK(link.st_mode) and link.st_uid not in {mine, 0}:

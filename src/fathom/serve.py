@@ -1,4 +1,4 @@
-"""The wiring of the real parts: which store, which clock, which sockets. Everything else is told.
+"""Run a live API server: open the store, read the clock, listen on a socket, assemble, serve until stopped.
 
 run_api ──> open the data directory ──> Parts ──> load ──> bootstrap ──> listen ──> "ready"
 """
@@ -46,14 +46,14 @@ from fathom.store.sqlite_file import DATABASE, leftover
 from fathom.store.unusable import StoreDamaged
 from fathom.terminal import say
 
-KEEP_ALIVE_S = 300  # Idle connections of clients are cheap; making them anew costs a handshake.
-BACKLOG = 2048  # Of connections that nobody has taken yet: thousands of agents may come at once.
-STOP_S = 3  # What a request under way may still take when we are told to stop.
+KEEP_ALIVE_S = 300  # Idle client connections are cheap; a new one costs a handshake.
+BACKLOG = 2048  # Connections not yet accepted: thousands of agents may connect at once.
+STOP_S = 3  # Time that running requests get to finish when the server stops.
 TOKENS_CHECK_S = 5.0
 
-# A server's garbage is trees, which go by themselves; what lives, lives long. With Python's own threshold of
-# 700 a sixth of the CPU time went into looking at the same living objects again and again. So many containers
-# are some megabytes, and a look at them takes some milliseconds.
+# A server's garbage is trees, which reference counting frees; live objects live long. With Python's own
+# threshold of 700 a sixth of the CPU time went into scanning the same live objects again and again. So many
+# containers are some megabytes, and scanning them takes some milliseconds.
 GC_CONTAINERS = 50_000
 
 CREDENTIALS = "credentials"
@@ -70,11 +70,11 @@ def run_api(
     plugins: list[str] | None = None,
     service_addresses: IPv4Network = ADDRESSES,
 ) -> None:
-    """Serve until told to stop. Raises NotOurs, StoreUnavailable, PkiError."""
+    """Serve until a signal stops us. Raises NotOurs, StoreUnavailable, PkiError."""
     gc.set_threshold(GC_CONTAINERS, 10, 10)
     take_all()
     data = data.absolute()
-    os.umask(0o077)  # Keys, and Secrets in the store, are nobody else's.
+    os.umask(0o077)  # No other user may read keys, nor Secrets in the store.
     warnings = prepare_directory(data)
     store = store or f"sqlite:{data}"
     _refuse_lost_store(data, store)
@@ -92,12 +92,12 @@ def run_api(
         )
 
 
-# What a server leaves beside its store. An authority alone is not among them: an operator may bring one.
+# Files that a server leaves beside its store. A CA is not among them: an operator may bring one.
 TRACES = ("kubeconfig", "pki/server.pem", "pki/sa.key")
 
 
 def _refuse_lost_store(data: Path, store: str) -> None:
-    """A cluster whose store is gone must not come up empty as if nothing had happened."""
+    """Refuse to start if the store of an existing cluster is missing: it must not come up empty."""
     file = data / DATABASE
     if store != f"sqlite:{data}" or file.exists() or file.is_symlink() or leftover(file):
         return
@@ -109,7 +109,7 @@ def _refuse_lost_store(data: Path, store: str) -> None:
 
 
 class Running(msgspec.Struct, frozen=True):
-    """One live server and what it stands on."""
+    """One live server and the resources it uses."""
 
     parts: Parts
     store: Store
@@ -119,7 +119,7 @@ class Running(msgspec.Struct, frozen=True):
     log: Log
     data: Path
     listener: socket.socket
-    own_place: tuple[str, int]  # Where pods find us.
+    own_place: tuple[str, int]  # Address and port at which pods reach us.
     warnings: list[str]  # For the person who started it, once it is ready.
 
 
@@ -171,8 +171,9 @@ async def _run(
 
 
 async def _own_place(store: Store, port: int, addresses: IPv4Network) -> tuple[str, int]:
-    """The one that our Service has already: programs that run know it. Else one that a gateway beside us can
-    have: no other cluster does, and it needs no rights that we have not."""
+    """The address and port of the Service `kubernetes`. An existing Service keeps its own: running programs
+    know it. Else one that a gateway beside us can listen on: no other cluster uses it, and it needs no rights
+    that we lack."""
     found = await store.get(KEY)
     if found is not None:
         spec = found.body.obj["spec"]
@@ -224,7 +225,7 @@ async def _serve(running: Running) -> None:
         )
         await _publish(running)
         await _publish_authorities(running)
-        gc.freeze()  # Kinds, decoders, code: they stay as long as we do, and need no more looking at.
+        gc.freeze()  # Kinds, decoders, code live as long as the process: GC need not scan them.
         _announce(running)
         await told.wait()
         core.stopping = True
@@ -247,7 +248,7 @@ def _measure(parts: Parts, http: Http) -> None:
 
 
 async def _publish(running: Running) -> None:
-    """Where programs inside of pods find us. What an earlier life left, at another port, is taken back."""
+    """Publish where pods reach us. Slices that an earlier run left, with another port, are deleted."""
     client, namespace = running.parts.client, "/api/v1/namespaces/default"
     slices, endpoints = (
         "/apis/discovery.k8s.io/v1/namespaces/default/endpointslices",
@@ -257,7 +258,7 @@ async def _publish(running: Running) -> None:
     mine = own_slice(*where)
     found = await client.call("GET", slices, query="labelSelector=kubernetes.io/service-name%3Dkubernetes")
     old = [str(each["metadata"]["name"]) for each in found["items"]]
-    if running.parts.core.shared_store:  # The other slices are other servers'.
+    if running.parts.core.shared_store:  # The other slices belong to other servers.
         old = [name for name in old if name == mine["metadata"]["name"]]
     for path in (*(f"{slices}/{name}" for name in old), f"{endpoints}/kubernetes"):
         await _unless(404, client.call("DELETE", path))
@@ -269,7 +270,7 @@ async def _publish(running: Running) -> None:
 
 
 async def _publish_authorities(running: Running) -> None:
-    """For extension API servers. What somebody has changed there is put right: it says whom to believe."""
+    """Publish the CAs that extension API servers trust. Manual changes are reverted."""
     client = running.parts.client
     front_proxy = ensure_front_proxy_ca(running.data, clock=running.outside.clock).decode()
     rbac = f"/apis/{extension_authentication.RBAC}/v1/namespaces/{extension_authentication.NAMESPACE}"
@@ -300,7 +301,7 @@ async def _or_none(call: Awaitable[Obj]) -> Obj | None:
 
 
 async def _unless(code: int, call: Awaitable[object]) -> None:
-    """That it is gone already, or made by another, is as good."""
+    """Ignore this error code: the object is gone already, or another server created it."""
     try:
         await call
     except ApiError as error:
@@ -329,7 +330,7 @@ def _announce(running: Running) -> None:
 
 
 def _write_credentials(running: Running, url: str) -> None:
-    """For the parts of the control plane that run beside us: DIR/credentials/NAME, a kubeconfig each."""
+    """Write a kubeconfig for each part of the control plane beside us: DIR/credentials/NAME."""
     folder = running.data / CREDENTIALS
     folder.mkdir(mode=0o700, exist_ok=True)
     for name in PARTS:
@@ -338,7 +339,7 @@ def _write_credentials(running: Running, url: str) -> None:
 
 
 async def _reload_tokens(running: Running, file: Path) -> None:
-    """Static tokens follow their file."""
+    """Reload static tokens whenever their file changes."""
     stamp: tuple[int, int] = (0, 0)
     while True:
         stamp = _follow_tokens(running, file, stamp)
@@ -346,7 +347,7 @@ async def _reload_tokens(running: Running, file: Path) -> None:
 
 
 def _follow_tokens(running: Running, file: Path, stamp: tuple[int, int]) -> tuple[int, int]:
-    """Read the file if it is not the one that was read last. A broken one changes nothing, and says so."""
+    """Read the file if it changed since the last read. A broken file changes nothing and is logged."""
     try:
         found = os.stat(file)
         now = (found.st_mtime_ns, found.st_size)

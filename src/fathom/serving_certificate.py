@@ -1,9 +1,10 @@
-"""A certificate that its holder has signed itself, made anew at each start: whoever reads the object that it
-is published in knows whom to believe.
+"""A self-signed certificate, made anew at each start of a process.
+
+Clients trust it because they read it from the object that it is published in.
 
     python -m fathom.serving_certificate NAME ADDRESS      prints certificate and key, as PEM
 
-As a command, because the library that makes it takes 8 MB of memory which a small process needs only once.
+It is a command because the library that makes it takes 8 MB of memory, which a small process needs only once.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""When a process of ours should end: told by a signal, or orphaned by the supervisor that started it."""
+"""When a fathom process should end: on a signal, or when the supervisor that started it is gone."""
 
 from __future__ import annotations
 
@@ -8,27 +8,27 @@ import signal
 
 # Set by the supervisor for its children: its process id.
 SUPERVISOR = "FATHOM_SUPERVISOR_PID"
-# And the lock that all of them hold together, a file descriptor: not for the pods that an agent starts.
+# The file descriptor of the lock that all children share; pods that an agent starts must not inherit it.
 LOCK = "FATHOM_SUPERVISOR_LOCK"
-# And how often it has started this part again.
+# How often the supervisor has restarted this part.
 RESTARTS = "FATHOM_SUPERVISOR_RESTARTS"
 LOOK_S = 0.5
 
 
 def restarts() -> int:
-    """How often the supervisor has started this part again; nought where there is none. Asked once: what the
-    environment says of us is not for the pods that an agent starts."""
+    """How often the supervisor has restarted this part; 0 without a supervisor. Call it once: it removes the
+    variable, so that pods which an agent starts do not inherit it."""
     text = os.environ.pop(RESTARTS, "")
     return int(text) if text.isdecimal() else 0
 
 
 def stop_event() -> asyncio.Event:
-    """On the running loop. Set by SIGINT, SIGTERM, a terminal that is closed, or when the supervisor is gone:
-    nobody would restart us, and the next supervisor's children would meet us."""
+    """An event on the running loop, set by SIGINT, SIGTERM, a closed terminal, or when the supervisor is
+    gone: nothing would restart us, and we would collide with the next supervisor's children."""
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        if number != signal.SIGHUP or signal.getsignal(number) != signal.SIG_IGN:  # `nohup` wants to stay.
+        if number != signal.SIGHUP or signal.getsignal(number) != signal.SIG_IGN:  # `nohup` ignores it.
             loop.add_signal_handler(number, stop.set)
     if lock := os.environ.pop(LOCK, ""):
         os.set_inheritable(int(lock), False)

@@ -2,10 +2,10 @@
 
     api ──"ready"──> deciders, agents, gateway ──all nodes ready──> "ready" ──Ctrl-C──> the same, backwards
 
-Parts are processes of their own, so that they share no GIL and none takes another down. What they log goes
-to DIR/logs. A part whose supervisor is gone ends by itself; one lock, held by all of them together, keeps the
-next `fathom up` waiting until the last has. The pods are nobody's children here: they live on, and are
-adopted.
+Parts are separate processes, so that they share no GIL and none takes another down. Their logs go to
+DIR/logs. A part whose supervisor is gone ends by itself; all parts hold one lock together, and the next
+`fathom up` waits until the last part has released it. Pods are not children of these processes: they survive,
+and the next agent adopts them.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ from fathom.stopping import LOCK, RESTARTS, SUPERVISOR, stop_event
 from fathom.terminal import visible
 
 RESTART = Backoff(0.1, 30.0)
-STEADY_S = 10.0  # Who lived so long was ready, also if it does not say so.
-STOP_S = 15.0  # Longer than a part takes to put down what it has in hand.
-READY_S = 30.0  # For the nodes; then it is said which are missing.
-LOCK_S = 10.0  # What the parts of a killed supervisor take to notice.
+STEADY_S = 10.0  # A part that ran so long counts as ready, even without the line.
+STOP_S = 15.0  # Longer than a part takes to finish its running work.
+READY_S = 30.0  # For the nodes to become ready; then a warning says how many are.
+LOCK_S = 10.0  # Time in which parts notice that their supervisor was killed.
 LOG_BYTES_MAX = 16 << 20
 LINE_BYTES_MAX = 4 << 20
 LAST_LINES = 20
-READY = b"ready"  # The line by which a part says that it is.
+READY = b"ready"  # The line that a part prints when it is ready.
 
 
 class Part(msgspec.Struct, frozen=True):
@@ -44,7 +44,7 @@ class Part(msgspec.Struct, frozen=True):
 
 
 class PartNotStarted(Exception):
-    """A part that ended before it was ready; the message is its own last words."""
+    """A part ended before it was ready; the message is the last line of its log."""
 
     def __init__(self, message: str, exit_code: int) -> None:
         super().__init__(message)
@@ -52,11 +52,11 @@ class PartNotStarted(Exception):
 
 
 class Busy(Exception):
-    """Somebody else runs on the same data."""
+    """Another fathom runs on the same data directory."""
 
 
 def restart_pause_s(failures: int) -> float:
-    """Before the next start, after so many short lives in a row."""
+    """The pause before the next start, after so many short runs in a row."""
     return RESTART.whole_s(failures)
 
 
@@ -65,23 +65,22 @@ def _appending(file: Path) -> IO[bytes]:
 
 
 def short_lives(before: int, *, was_ready: bool, lived_s: float) -> int:
-    """How many lives in a row ended before they were of use, with the one that has just ended. A part that
-    was ready died of something else than its start: it is counted as the first."""
+    """How many runs in a row, including the one that just ended, ended before the part was of use. A part
+    that was ready did not fail at its start: it counts as the first."""
     return 1 if was_ready or lived_s >= STEADY_S else before + 1
 
 
 class LogFile:
-    """What one part says, kept to a bounded size: the current file and the one before."""
+    """The log of one part, of bounded size: the current file and the one before."""
 
     def __init__(self, file: Path, bytes_max: int = LOG_BYTES_MAX) -> None:
         self._file = file
         self._bytes_max = bytes_max
         file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        self._out = _appending(file)  # What could not be written is not kept for later.
+        self._out = _appending(file)  # Unbuffered: lines that cannot be written are dropped.
 
     def write(self, line: bytes) -> None:
-        """A full disk costs lines, never the part: nobody would read what it says, and it would wait for
-        that."""
+        """A full disk costs lines but never blocks the part, which would wait if its pipe were not read."""
         with contextlib.suppress(OSError):
             if self._out.tell() + len(line) > self._bytes_max:
                 self._rotate()
@@ -97,13 +96,13 @@ class LogFile:
 
 
 class RunningPart:
-    """One part, alive or about to be."""
+    """One part, running or about to be started."""
 
     def __init__(self, part: Part, logs: Path, lock: int, heard: Callable[[str, bytes], None]) -> None:
         self.part = part
         self.process: asyncio.subprocess.Process | None = None
         self.last_words: list[str] = []
-        self.ready = False  # It has said so in this life.
+        self.ready = False  # It has printed the ready line since its last start.
         self.restarts = 0
         self._log = LogFile(logs / f"{part.name}.log")
         self._lock = lock
@@ -138,7 +137,7 @@ class RunningPart:
     async def ended(self) -> int:
         assert self.process is not None
         code = await self.process.wait()
-        # A pod's process may hold the pipes open: what is in them now is all there is.
+        # A pod's process may hold the pipes open: read only what is in them now.
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(asyncio.gather(*self._readers, return_exceptions=True), 0.5)
         return code
@@ -162,7 +161,7 @@ class RunningPart:
             try:
                 line = await stream.readline()
             except ValueError:
-                continue  # A line without end: what was read of it is dropped.
+                continue  # The line exceeds the limit: what was read of it is dropped.
             if not line:
                 return
             if which == "err":
@@ -175,7 +174,7 @@ class RunningPart:
 
 
 class Status(msgspec.Struct, frozen=True):
-    """How the cluster stands, as the deciders say it."""
+    """Counts of nodes and pods, as the deciders log them."""
 
     nodes: int = 0
     ready: int = 0
@@ -190,15 +189,15 @@ class Status(msgspec.Struct, frozen=True):
 
 
 class PartLine(msgspec.Struct, frozen=True):
-    """What a line of a part's log has for people."""
+    """The fields of a part's log line that are shown to the user."""
 
     level: str = ""
-    warning: str = ""  # Something they should know, in their words.
+    warning: str = ""  # A text for the user.
     status: Status | None = None
 
 
 def heard(line: bytes) -> PartLine:
-    """Most lines are for the log alone, and are not looked at."""
+    """Decode a log line. Most lines are for the log alone: they are not even decoded."""
     if b'"status"' not in line and b'"warning"' not in line:
         return PartLine()
     try:
@@ -208,7 +207,8 @@ def heard(line: bytes) -> PartLine:
 
 
 def end_words(part: str, code: int, last: str) -> str:
-    """How a part ended. Its last line is the reason only if it ended by itself, and was no everyday line."""
+    """How a part ended. Its last line is the reason only if the part exited by itself, and not if the line is
+    of level info or warn."""
     if code < 0:
         return f"{part} was killed by {signal.Signals(-code).name}"
     try:
@@ -231,10 +231,10 @@ class Supervisor:
         self._api_ready = asyncio.Event()
         self._nodes_ready = asyncio.Event()
         self._restarts: dict[str, int] = {}
-        self._warnings: dict[str, None] = {}  # That were said: parts that start again say them again.
+        self._warnings: dict[str, None] = {}  # Already shown: parts repeat them after a restart.
 
     async def run(self) -> None:
-        """Until told to stop. Raises NotStarted, Busy."""
+        """Run until stopped. Raises PartNotStarted, Busy."""
         stop = stop_event()
         stopping = asyncio.create_task(stop.wait())
         lock = await take_lock(self._data, stopping)
@@ -256,7 +256,8 @@ class Supervisor:
             os.close(lock)
 
     async def _first_start(self, api: RunningPart, stopping: asyncio.Task[bool]) -> None:
-        """Whatever it says of itself that is wrong would be wrong again; who was killed may try again."""
+        """Start the API server. An error that it reports would recur: raise. If it was killed, start it
+        again."""
         while (code := await self._try_start(api, stopping)) is not None:
             if code >= 0:
                 raise PartNotStarted(api.last_words[-1] if api.last_words else "it said nothing", code)
@@ -264,7 +265,7 @@ class Supervisor:
             await asyncio.wait((stopping,), timeout=RESTART.s_min)
 
     async def _try_start(self, api: RunningPart, stopping: asyncio.Task[bool]) -> int | None:
-        """How it ended; None: it is ready, or we are to stop."""
+        """The exit code; None if it is ready, or if we are stopping."""
         if stopping.done():
             return None
         await api.start()
@@ -277,7 +278,7 @@ class Supervisor:
         return None
 
     async def _announce(self, stopping: asyncio.Task[bool]) -> None:
-        """`ready` means that a pod that is created now finds a node."""
+        """Print `ready`: a pod that is created now finds a node."""
         waiting = asyncio.create_task(self._nodes_ready.wait())
         await asyncio.wait((waiting, stopping), timeout=READY_S, return_when=asyncio.FIRST_COMPLETED)
         waiting.cancel()
@@ -290,7 +291,7 @@ class Supervisor:
         self._show()
 
     async def _keep(self, one: RunningPart) -> None:
-        """Start it again whenever it ends."""
+        """Restart the part whenever it ends."""
         loop, failures = asyncio.get_running_loop(), 0
         while True:
             began_s = loop.time()
@@ -303,11 +304,11 @@ class Supervisor:
             await asyncio.sleep(pause_s)
 
     async def _lived(self, one: RunningPart) -> str:
-        """From its start to its end, and how that was."""
+        """Run the part from start to end; return how it ended."""
         if one.process is None or one.process.returncode is not None:
             try:
                 await one.start()
-            except OSError as error:  # No memory, no more processes or files: that may pass.
+            except OSError as error:  # Out of memory, processes or files: may be temporary.
                 return f"{one.part.name} cannot be started: {error.strerror}"
         code = await one.ended()
         return end_words(one.part.name, code, one.last_words[-1] if one.last_words else "")
@@ -320,7 +321,7 @@ class Supervisor:
         for one in reversed(running):
             await one.stop()
 
-    # What the parts say.
+    # Output of the parts.
 
     def _heard_api(self, which: str, line: bytes) -> None:
         if which == "err":
@@ -353,13 +354,13 @@ class Supervisor:
         self._show()
 
     def _put(self, text: str) -> None:
-        """The terminal may be closed, the disk full: the cluster lives on, and its logs have it too."""
+        """A closed terminal or a full disk must not stop the cluster; the logs have the text too."""
         with contextlib.suppress(OSError, ValueError):
             self._out.write(text)
             self._out.flush()
 
     def _show(self) -> None:
-        """One line that is always true, where there is somebody to look at it."""
+        """One status line, always current, if the output is a terminal."""
         if not self._live or not self._nodes_ready.is_set():
             return
         restarts = sum(self._restarts.values())
@@ -376,8 +377,8 @@ class Supervisor:
 
 
 async def take_lock(data: Path, stopping: asyncio.Task[bool]) -> int:
-    """One supervisor per data directory; children inherit it, so it is free when the last of them is gone.
-    Who is told to stop does not wait for it."""
+    """One supervisor per data directory. Children inherit the lock, so it is free when the last of them is
+    gone. A supervisor that is stopping does not wait for it."""
     lock = os.open(data / "up.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     deadline_s = asyncio.get_running_loop().time() + LOCK_S
     while True:
@@ -395,8 +396,8 @@ async def take_lock(data: Path, stopping: asyncio.Task[bool]) -> int:
 
 
 def _holders(data: Path) -> str:
-    """Who has the lock, as far as we may look: perhaps only a part that was stopped, of a supervisor that is
-    gone."""
+    """Processes that hold the lock, as far as we may read /proc: perhaps only a suspended part of a
+    supervisor that is gone."""
     lock, found = str(data.resolve() / "up.lock"), []
     for name in filter(str.isdigit, os.listdir("/proc")):
         with contextlib.suppress(OSError):
@@ -408,8 +409,7 @@ def _holders(data: Path) -> str:
 
 
 def python(*arguments: str) -> tuple[str, ...]:
-    """This very fathom, in another process. Without -P Python would import from the directory that we were
-    started in before all others, and pods may be able to write there; only who runs the sources in place
-    needs it."""
+    """The command that runs this same fathom in another process. Without -P Python would import first from
+    the current directory, where pods may be able to write; only running from the source tree needs that."""
     in_place = Path(__file__).parents[1] == Path.cwd()
     return (sys.executable, *(() if in_place else ("-P",)), "-m", "fathom.cli", *arguments)

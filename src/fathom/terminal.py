@@ -1,8 +1,8 @@
-"""What goes to a person's terminal: the one way out, where texts of a cluster lose their power.
+"""Output to a user's terminal: control characters in texts of the cluster are shown as escapes.
 
-Names, messages and reasons are anybody's. A terminal obeys some characters instead of showing them: they
-could move the cursor over other lines, set its title, or turn the reading direction. So every line is written
-through `say`, which shows them as escapes; a line stays a line.
+Any client of the API can choose names, messages and reasons. A terminal obeys some characters instead of
+showing them: they could move the cursor over other lines, set its title, or turn the reading direction. So
+every line is written through `say`, which escapes them; a line stays one line.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ from __future__ import annotations
 import re
 import sys
 
-# C0, DEL and C1; marks and overrides of the reading direction; what some count as the end of a line; halves
-# of surrogate pairs, which no encoding can write.
+# C0, DEL and C1; marks and overrides of the reading direction; characters that some programs take for line
+# ends; halves of surrogate pairs, which no encoding can write.
 _DIRECTIONS = "\u061c\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069"
 _OBEYED = re.compile(f"[\x00-\x1f\x7f-\x9f{_DIRECTIONS}\ud800-\udfff]")
 _NOT_ESCAPED_BY_JSON = re.compile(f"[\x7f-\x9f{_DIRECTIONS}]")
@@ -19,7 +19,7 @@ _SHORT = {"\n": r"\n", "\r": r"\r", "\t": r"\t"}
 
 
 def visible(text: str) -> str:
-    """The text as one line that a terminal only shows."""
+    """The text as one line without characters that a terminal obeys."""
     return _OBEYED.sub(_escape, text)
 
 
@@ -29,29 +29,29 @@ def _escape(found: re.Match[str]) -> str:
 
 
 def escaped_json(document: str) -> str:
-    """The same JSON, with what JSON itself lets stand written as \\uXXXX."""
+    """The same JSON; characters that JSON need not escape but terminals obey are written as \\uXXXX."""
     if document.isascii() and "\x7f" not in document:
         return document  # Most are.
     return _NOT_ESCAPED_BY_JSON.sub(lambda found: f"\\u{ord(found.group()):04x}", document)
 
 
 def say(*lines: str, err: bool = False) -> None:
-    """Each as one line."""
+    """Print each text as one line."""
     _write("".join(f"{visible(line)}\n" for line in lines), err=err)
 
 
 def say_text(text: str, *, err: bool = False) -> None:
-    """A text of several lines that is our own; what stands in a line is shown, not obeyed."""
+    """Print our own text of several lines; characters within a line are escaped."""
     say(*text.removesuffix("\n").split("\n"), err=err)
 
 
 def say_json(document: str) -> None:
-    """A JSON document, as it is for whoever reads it with a program."""
+    """Print a JSON document for programs: equal to the original when parsed."""
     _write(f"{escaped_json(document)}\n")
 
 
 def rewrite_line(text: str) -> None:
-    """On a terminal's stderr: the text in place of the line that the cursor is in."""
+    """On stderr: replace the line that the cursor is in."""
     _write(f"\r\x1b[K{visible(text)}", err=True)
 
 

@@ -1,6 +1,6 @@
-"""Where a process of the control plane can be measured: HTTPS for the API server alone, and how it is found.
+"""The metrics endpoint of a control plane process: HTTPS for the API server alone, published in the API.
 
-    Prometheus ──/metrics/scheduler──> API server: may they? ──> this endpoint ──> the process's Registry
+    Prometheus ──/metrics/scheduler──> API server: authorizes ──> this endpoint ──> the process's Registry
                                           └─ where: EndpointSlice fathom-system/metrics.NAME
 
 The scheduler, the controllers and the gateway use it. The API server serves its own metrics itself; an agent

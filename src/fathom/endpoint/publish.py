@@ -1,5 +1,6 @@
-"""How a process is found: an EndpointSlice `fathom-system/metrics.NAME`, which only fathom's own accounts and
-administrators may write, says where it listens and by which certificate it is known.
+"""Publish where a process serves its metrics, as EndpointSlice `fathom-system/metrics.NAME`.
+
+It holds the address and the certificate; only fathom's own accounts and administrators may write it.
 
 Prometheus discovers the same objects (role `endpointslice`); the API server reads them for `/metrics/NAME`.
 """
@@ -21,16 +22,16 @@ from fathom.model.processes import CERTIFICATE, PARTS, PORT, PREFIX, PROCESS
 from fathom.seams.log import Log
 
 SLICES = Resource("discovery.k8s.io", "v1", "endpointslices")
-# Until it is published, longer each time: an account may have no right to. Then, whether it still is.
+# Retries double, since an account may lack the right to write; once published, it is checked every LOOK_S.
 RETRY_S_MIN, LOOK_S = 1.0, 60.0
 
 
 class Published(msgspec.Struct, frozen=True, kw_only=True):
-    """A process that can be measured, and where."""
+    """A process that serves metrics, and where."""
 
     process: str  # 'deciders'
     parts: tuple[str, ...]  # 'scheduler', 'controllers'
-    where: str  # Machine and directory: of two that are called the same, each has an object of its own.
+    where: str  # Machine and directory: two processes of one name get an object each.
     address: str
     port: int
     certificate: str
@@ -57,7 +58,7 @@ def slice_of(published: Published) -> Obj:
 
 
 async def keep_published(api: Api, published: Published, log: Log) -> None:
-    """For ever. What cannot be written now is written later; why is said once."""
+    """Keep it published, for ever. A failed write is retried; each reason is logged once."""
     wanted, said, pause_s = slice_of(published), "", RETRY_S_MIN
     while True:
         why = await publish(api, wanted)
@@ -69,7 +70,7 @@ async def keep_published(api: Api, published: Published, log: Log) -> None:
 
 
 async def publish(api: Api, wanted: Obj) -> str:
-    """Why it could not be; '': it is."""
+    """Why it could not be published; '' if it is."""
     try:
         found = await api.get(SLICES, SYSTEM_NAMESPACE, metadata(wanted)["name"])
     except ApiError as error:

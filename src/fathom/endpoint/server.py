@@ -1,10 +1,10 @@
-"""The HTTPS endpoint of one process:
+"""The HTTPS endpoint of one process, for the API server alone.
 
-    GET /metrics                     what it counts, for Prometheus
+    GET /metrics                     its metrics, for Prometheus
     GET /healthz /livez /readyz      whether its loop still turns
 
-It takes only a client that the cluster's authority has named the API server: pods share the machine's
-network. Whoever else wants to know asks the API server, which knows who they are and what they may.
+It accepts only a client whose certificate, signed by the cluster's CA, names the API server: pods share the
+machine's network. Other clients ask the API server, which authenticates and authorizes them.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from fathom.model.accounts import API_SERVER
 from fathom.serving_certificate import Pair
 
 STOP_S = 1.0
-CERTIFICATE_S = 60.0  # To make one: a machine may be very busy while a cluster starts.
-AUTHORITIES_MAX = 8  # More are the machine's own list: a kubeconfig that names no authority of the cluster.
+CERTIFICATE_S = 60.0  # To make a certificate: a machine may be very busy while a cluster starts.
+AUTHORITIES_MAX = 8  # More is the system's CA list: the kubeconfig names no CA of the cluster.
 
 
 class NotMeasurable(Exception):
@@ -53,12 +53,12 @@ class ProcessEndpoint:
 
 
 async def _ok(request: web.Request) -> web.Response:
-    """Answered on the loop that the process itself runs on: one that hangs does not answer."""
+    """Served on the process's own loop: a process that hangs does not answer."""
     return web.Response(text="ok")
 
 
 def tls_of(pair: Pair, client: ssl.SSLContext) -> ssl.SSLContext:
-    """For a server that believes whom the process itself believes as a client: the cluster's authority.
+    """A server context that trusts the CA which the process itself trusts as a client: the cluster's.
     Raises NotMeasurable."""
     authorities = client.get_ca_certs(binary_form=True)
     if not 0 < len(authorities) <= AUTHORITIES_MAX:

@@ -1,4 +1,6 @@
-"""The gateway: it answers at the addresses of Services. `controller` follows Services and endpoints, `routes`
-makes one table of them, `balance` picks an endpoint for each connection, `proxy` carries the bytes. What it
-measures becomes the condition `fathom.dev/Serving` of the pods. Never here: readiness; agents report that.
+"""The gateway: proxies connections to the addresses of Services (what kube-proxy does elsewhere).
+
+`controller` follows Services and EndpointSlices, `routes` makes one table of them, `balance` picks an
+endpoint for each connection, `proxy` carries the bytes. Whether the gateway reaches a pod becomes the pod's
+condition `fathom.dev/Serving`. Never here: readiness; agents report that.
 """

@@ -1,8 +1,8 @@
-"""Who gets the next connection. No sockets here; time comes in.
+"""Pick the endpoint for the next connection. No sockets here; the caller passes the time.
 
 First a pool, in proportion to the weights (smooth weighted round robin: of 9 to 1, every tenth goes there,
-not nine hundred and then a hundred); then the endpoint of it with the fewest connections. One that could not
-be reached is left out for a while, longer each time; when nobody is left, everybody is tried.
+not nine hundred and then a hundred); then the endpoint in it with the fewest connections. An endpoint that
+could not be reached is skipped for a while, longer each time; when none is left, all are tried.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ STICKY_MAX = 10_000  # Clients remembered per listener; beyond it the oldest are
 
 
 class _Standing(msgspec.Struct):
-    uid: str = ""  # Whose: an address may be another pod's tomorrow.
-    open: int = 0  # Connections under way.
-    turn: int = 0  # When it was last chosen: of those with as many connections, who waits longest is next.
+    uid: str = ""  # The pod's: another pod may get the address later.
+    open: int = 0  # Open connections.
+    turn: int = 0  # When it was last picked: with equal connections the least recent is next.
     failures: int = 0  # In a row.
     out_until_s: float = 0.0
 
@@ -30,21 +30,21 @@ Place = tuple[str, int]
 
 
 def place_of(endpoint: RouteEndpoint) -> Place:
-    """What stays of an endpoint when its pool or its state changes."""
+    """The identity of an endpoint, which stays when its pool or its state changes."""
     return endpoint.address, endpoint.port
 
 
 class Balancer:
-    """One listener's. Survives new tables: what is known of an endpoint stays."""
+    """Balances one listener. It survives new tables: counts and failures of an endpoint stay."""
 
     def __init__(self, listener: RouteListener) -> None:
-        # Of all in the table, and of those that have left it while connections to them are open.
+        # Endpoints in the table, and those that left it while connections to them are open.
         self._standings: dict[Place, _Standing] = {}
         self._credit: dict[str, int] = {}
         self._sticky: dict[str, tuple[Place, float]] = {}
         self._turn = 0
-        self._here: set[Place] = set()  # Who is in the table.
-        self.fell_back = 0  # Connections that went where no weight sends them: nobody else was left.
+        self._here: set[Place] = set()  # Endpoints in the table.
+        self.fell_back = 0  # Connections to pools of no weight: no other endpoint was left.
         self.listener = listener
         self.change(listener)
 
@@ -66,7 +66,7 @@ class Balancer:
         if not candidates:
             return None
         chosen = self._kept(client, candidates, now_s) or self._of_pool(candidates)
-        # Now, and not when it is connected: of many who come at once, not all go to one.
+        # Counted at the pick, not at the connect: of many simultaneous clients, not all go to one endpoint.
         self._turn += 1
         self._standings[place_of(chosen)].turn = self._turn
         if self.listener.sticky_s:
@@ -74,7 +74,7 @@ class Balancer:
         return chosen
 
     def _kept(self, client: str, candidates: list[RouteEndpoint], now_s: float) -> RouteEndpoint | None:
-        """Where the client was before, unless its traffic has been sent elsewhere since."""
+        """The client's earlier endpoint, unless weights have moved the traffic since."""
         place, until_s = self._sticky.get(client, (None, 0.0))
         if until_s <= now_s:
             return None
@@ -83,7 +83,7 @@ class Balancer:
         return next((each for each in wanted if place_of(each) == place), None)
 
     def _candidates(self, without: set[RouteEndpoint], now_s: float) -> list[RouteEndpoint]:
-        """The best there are: ready and reachable, then leaving ones, then those that failed lately."""
+        """The best endpoints: ready and reachable; else terminating ones; else those that failed lately."""
         left = [each for each in self.listener.endpoints if each not in without]
         sound = [each for each in left if self._is_in(each, now_s)]
         staying = [each for each in sound if not each.leaving]
@@ -120,10 +120,10 @@ class Balancer:
             del self._sticky[next(iter(self._sticky))]
         self._sticky[client] = (place_of(endpoint), now_s + self.listener.sticky_s)
 
-    # What came of it.
+    # Results of connections.
 
     def connected(self, endpoint: RouteEndpoint) -> None:
-        """Also to one that has left the table while it was being connected to."""
+        """The endpoint may have left the table while the connection was being made."""
         standing = self._standings.setdefault(place_of(endpoint), _Standing())
         standing.open += 1
         standing.failures, standing.out_until_s = 0, 0.0

@@ -1,5 +1,7 @@
-"""How many of a Service's connections failed lately, and whether that is more than people bear. Pure but for
-what it remembers. Counted over five minutes, on the monotonic clock of the gateway."""
+"""The error budget of a Service: whether too many of its connections failed in the last five minutes.
+
+Pure but for the totals it remembers. Times are those of the gateway's monotonic clock.
+"""
 
 from __future__ import annotations
 
@@ -7,11 +9,11 @@ from collections import deque
 from collections.abc import Mapping
 
 WINDOW_S = 300.0
-# One of twenty, of at least twenty: a single client that meets a pod on its way out says nothing.
+# One of twenty, of at least twenty: a single client that hits a terminating pod proves nothing.
 FAILED_SHARE = 0.05
 CONNECTIONS_MIN = 20
 
-Totals = Mapping[str, tuple[int, int]]  # Service -> connections that were carried, and that found nobody.
+Totals = Mapping[str, tuple[int, int]]  # Service -> connections carried, and those without an endpoint.
 
 
 class ErrorBudget:
@@ -24,14 +26,14 @@ class ErrorBudget:
             self._looks.popleft()
 
     def burning(self) -> dict[str, str]:
-        """Service -> in words, of those that burn."""
+        """Service -> message, for each Service whose budget is exceeded."""
         if not self._looks:
             return {}
         before, after = self._looks[0][1], self._looks[-1][1]
         found = {}
         for service, (carried, failed) in after.items():
             old = before.get(service, (0, 0))
-            # A proxy that began anew counts from nought.
+            # A restarted proxy counts from 0.
             good, bad = max(0, carried - old[0]), max(0, failed - old[1])
             if good + bad >= CONNECTIONS_MIN and bad >= FAILED_SHARE * (good + bad):
                 found[service] = "connections found nobody to carry them to within the last five minutes"

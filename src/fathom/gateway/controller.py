@@ -1,10 +1,10 @@
-"""The gateway's deciding part, on a Domain: what to listen for, and what to say about the pods it reaches.
+"""The gateway's controller, on a Domain: makes the proxy's table and reports which pods the proxy reaches.
 
-    caches ──> table ──PUT /gateway/table──> proxy        (a seam: live it listens, simulated nobody does)
+    caches ──> table ──PUT /gateway/table──> proxy        (a seam: no proxy in simulation)
     pods' condition fathom.dev/Serving <── GET /gateway/observed ──┤
-    when it looked at pods of a node in doubt, which Services burn <── GET /gateway/sight ──┘
+    probes of pods on suspect nodes, Services that fail <── GET /gateway/sight ──┘
 
-A change waits a moment for others: a rollout changes an endpoint slice many times a second.
+Changes are gathered for a moment: a rollout changes an EndpointSlice many times a second.
 """
 
 from __future__ import annotations
@@ -43,9 +43,9 @@ from fathom.seams.seam import Ask, Reply
 SLICES = Resource("discovery.k8s.io", "v1", "endpointslices")
 ROUTES = own_resource(traffic_route.DEFINITION)
 IN_FORCE = "InForce"  # Condition of a route.
-SUSPECT = "fathom.dev/suspect"  # Taint of a node whose agent is not heard.
+SUSPECT = "fathom.dev/suspect"  # Taint of a node whose agent sends no heartbeats.
 LOOK_S = 5.0
-PODS_PER_NODE = 3  # One that is reached is enough, and each is a write.
+PODS_PER_NODE = 3  # One reached pod is enough, and each costs a write.
 ME = "gateway"
 
 TABLE, OBSERVED, SIGHT = "/gateway/table", "/gateway/observed", "/gateway/sight"
@@ -53,7 +53,7 @@ GATHER_S = 0.02
 AGAIN_S = 1.0
 RETRY_S = 5.0
 ANSWER_S = 30.0
-TRIES = 5  # To say something about a pod that is being written to by its agent at the same time.
+TRIES = 5  # To write a condition of a pod that its agent writes at the same time.
 
 
 class Observation(msgspec.Struct, frozen=True):
@@ -77,8 +77,8 @@ class Gateway:
         self._dirty = asyncio.Event()
         self.table: Table = ()
         self._budget = ErrorBudget()
-        self._unsure = False  # Whether the last table was taken: it is told again.
-        self.applied: AppliedRoutes | None = None  # None: there is nobody to listen, as in a simulated world.
+        self._unsure = False  # The proxy may not have applied the last table: send it again.
+        self.applied: AppliedRoutes | None = None  # None: no proxy, as in a simulated world.
         for name, resource in (
             ("Service", SERVICE.resource),
             ("EndpointSlice", SLICES),
@@ -128,7 +128,8 @@ class Gateway:
                 await self._acknowledge(route, said_of(route, seen, table))
 
     async def _wait(self) -> None:
-        """For a change; or a while, when whoever has an address that is ours may be gone."""
+        """Wait for a change. After a failure wait RETRY_S at most: the process that held our address may be
+        gone."""
         failed = self._unsure or (self.applied is not None and self.applied.failed)
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(RETRY_S if failed else None):
@@ -138,7 +139,7 @@ class Gateway:
         ask = Ask("PUT", TABLE, msgspec.json.encode(table))
         reply = await self._inside.seam.request(ask, timeout_s=ANSWER_S)
         self.table = table
-        self._unsure = not 200 <= reply.status < 500  # No answer, or a host that could not.
+        self._unsure = not 200 <= reply.status < 500  # No answer, or the host failed.
         if reply.status != 200:
             return
         applied = msgspec.json.decode(reply.body, type=AppliedRoutes)
@@ -148,7 +149,7 @@ class Gateway:
                 await self._complain(service, why)
 
     async def _complain(self, service: str, why: str) -> None:
-        """To whoever started us, and to whoever describes the service."""
+        """Report it in the log and as an Event of the Service."""
         words = f"service {service} does not answer at its address: {why}"
         self._inside.log.warn("cannot listen for a service", service=service, warning=words)
         key = Key(*service.split("/", 1))
@@ -168,7 +169,7 @@ class Gateway:
         await self._api.create(EVENT.resource, key.namespace, event)
 
     async def _acknowledge(self, route: Obj, found: tuple[Status, str, str]) -> None:
-        """Whether its weights are in force here, and of which generation."""
+        """Write into the route's status whether its weights are in force, and of which generation."""
         status, generation = route.get("status") or {}, metadata(route).get("generation")
         word, reason, message = found
         conditions = set_condition(
@@ -183,19 +184,20 @@ class Gateway:
         others = [name for name in status.get("observedBy") or () if name != ME]
         said = {"observedGeneration": generation, "observedBy": [*others, ME], "conditions": conditions}
         if not contains(status, said):
-            # Of the route as it was read: from an older view, since when it is so would be told anew.
+            # Fails if the route changed since we read it: from a stale view lastTransitionTime would be
+            # reset.
             read = {"resourceVersion": metadata(route).get("resourceVersion")}
             change = {"metadata": read, "status": said}
             await self._api.patch(ROUTES, *key_of(route), change, subresource="status")
 
-    # What was seen.
+    # Observations of the proxy.
 
     async def _listen(self) -> None:
         while True:
             opened = await self._inside.seam.open(Ask("GET", OBSERVED), timeout_s=ANSWER_S)
             if isinstance(opened, Reply):
                 if opened.status == 404:
-                    return  # Nobody looks in this world.
+                    return  # There is no proxy in a simulated world.
                 await asyncio.sleep(AGAIN_S)
                 continue
             while (chunks := await opened.read()) is not None:
@@ -216,7 +218,7 @@ class Gateway:
                 media=STRATEGIC_MERGE_PATCH,
             )
             if isinstance(outcome, Committed | Rejected):
-                return  # Rejected: it is gone, or another has its name.
+                return  # Rejected: the pod is gone, or another pod has its name.
             await asyncio.sleep(AGAIN_S)
 
     def _condition(self, seen: Observation) -> dict[str, object]:
@@ -228,14 +230,14 @@ class Gateway:
             "lastTransitionTime": timestamp(self._inside.outside.clock.now_ns()),
         }
 
-    # What others decide by.
+    # Conditions that other controllers decide by.
 
     async def _look_for_ever(self) -> None:
         while True:
             await asyncio.sleep(LOOK_S)
             reply = await self._inside.seam.request(Ask("GET", SIGHT), timeout_s=ANSWER_S)
             if reply.status == 404:
-                return  # Nobody looks in this world.
+                return  # There is no proxy in a simulated world.
             if reply.status != 200 or not self._caches.synced:
                 continue
             sight = msgspec.json.decode(reply.body, type=ProbeSight)
@@ -244,7 +246,7 @@ class Gateway:
             await self._say_burning(sight)
 
     async def _say_looked(self, pod: Looked, *, reached: bool) -> None:
-        """Without a time of transition: that stays as it is."""
+        """Write the probe time only: lastTransitionTime stays as it is."""
         condition = {
             "type": SERVING_CONDITION,
             "status": "True" if reached else "False",
@@ -275,7 +277,7 @@ class Gateway:
                 message=words or "",
                 now=timestamp(self._inside.outside.clock.now_ns()),
             )
-            # What cannot be written now is written at the next look.
+            # A failed write is repeated in the next round.
             change = {"status": {"conditions": conditions}}
             await self._api.patch(SERVICE.resource, *key_of(service), change, subresource="status")
 
@@ -286,8 +288,7 @@ class Looked(msgspec.Struct, frozen=True):
 
 
 def doubted(view: Snapshot, sight: ProbeSight) -> list[Looked]:
-    """Some pods of each node in doubt. Who reaches nobody at all says nothing: it may be us who are cut
-    off."""
+    """Some pods of each suspect node. None if the gateway reaches no pod at all: it may itself be cut off."""
     suspects = {key_of(node).name for node in view.list("Node") if _is_suspect(node)}
     if not suspects or not any(sight.reached.values()):
         return []

@@ -1,6 +1,6 @@
-"""The gateway against a real server: its deciding part on a Domain, its proxy on the host's loop.
+"""Run the gateway against a real API server: its controller on a Domain, its proxy on the host's loop.
 
-The last table is kept in a file. One that is started again begins with it: connections are carried before a
+The last table is kept in a file. A restarted gateway begins with it: it carries connections before an API
 server has answered, or while none does.
 """
 
@@ -37,7 +37,7 @@ async def run_gateway(
     remember: Path | None = None,
     metrics: MetricsPart = NOT_MEASURED,
 ) -> None:
-    """On the host's loop, until `stop` is set. `remember`: where the last table is kept."""
+    """Run on the host's loop until `stop` is set. `remember`: the file that keeps the last table."""
 
     def connect(host: Host) -> _Backend:
         backend = _Backend(host, server, log, Memory(remember))
@@ -49,7 +49,7 @@ async def run_gateway(
 
 
 class Memory:
-    """The last table, in a file. One that cannot be read or written is as none: it only spares a wait."""
+    """The last table, in a file. Read and write errors are ignored: the file only saves a wait."""
 
     def __init__(self, file: Path | None) -> None:
         self._file = file
@@ -70,15 +70,15 @@ class Memory:
 
 
 class _Backend:
-    """Asks about the gateway go to the proxy, all others to the API."""
+    """Sends requests under /gateway/ to the proxy, all others to the API server."""
 
     def __init__(self, host: Host, server: ServerAddress, log: Log, memory: Memory) -> None:
         self._host = host
         self._http = HttpBackend(host, server)
         self.proxy = Proxy(self._observe, log)
         self._memory = memory
-        self._applying = asyncio.Lock()  # One table at a time, the one that is remembered first.
-        self._listener: int | None = None  # Who wants to hear what is seen.
+        self._applying = asyncio.Lock()  # One table at a time, the remembered one first.
+        self._listener: int | None = None  # Number of the stream that observations go to.
         self._unheard: list[Observation] = []
         self._loop = asyncio.get_running_loop()  # The host's; `start` is called inside the Domain.
         self._tasks = {

@@ -1,4 +1,4 @@
-"""The gateway in numbers: of all Services together, since there may be any number of them."""
+"""Metrics of the gateway: sums over all Services, since there may be any number of them."""
 
 from __future__ import annotations
 

@@ -1,5 +1,6 @@
-"""Carries bytes: listens where the table says, connects to whom the balancer picks, and looks whether
-everybody in the table can be reached. The only file of the gateway with sockets; it decides nothing.
+"""The TCP proxy: listens at Service addresses, connects to picked endpoints, probes all endpoints.
+
+The only file of the gateway with sockets; it decides nothing.
 """
 
 from __future__ import annotations
@@ -23,10 +24,10 @@ from fathom.seams.loop_clock import loop_now_s
 CONNECT_S = 2.0
 PIECE_BYTES = 256 << 10
 LOOK_S = 5.0
-SOON_S = 0.1  # Then twice as long each time.
+SOON_S = 0.1  # Doubled each time.
 LOOKS_AT_ONCE = 64
-BACKLOG = 4096  # Clients that may come within one turn of the loop; the kernel has a bound of its own.
-# So many looks in a row must fail: one may meet a full backlog.
+BACKLOG = 4096  # Clients that may connect within one turn of the loop; the kernel has its own bound.
+# So many probes in a row must fail: a single one may hit a full backlog.
 UNSEEN_MAX = 3
 
 Where = tuple[str, int]
@@ -36,25 +37,25 @@ Observe = Callable[[str, str, bool], None]
 
 
 class AppliedRoutes(msgspec.Struct, frozen=True):
-    """What came of a table."""
+    """The result of applying a table."""
 
     listening: int
     failed: dict[str, str]  # Service -> why its address cannot be listened on.
 
 
 class ProbeSight(msgspec.Struct, frozen=True):
-    """What the proxy has seen until now."""
+    """Which pods the proxy reaches, and the connections of each Service until now."""
 
-    reached: dict[str, bool] = {}  # Pod's UID -> whether it is reached, of those of which that can be said.
-    totals: dict[str, tuple[int, int]] = {}  # Service -> connections carried, and those that found nobody.
+    reached: dict[str, bool] = {}  # Pod's UID -> whether it is reached; unknown pods are absent.
+    totals: dict[str, tuple[int, int]] = {}  # Service -> connections carried, and those without an endpoint.
 
 
 class ProxyNumbers(msgspec.Struct):
-    """Of all Services together, since the start: there may be any number of them."""
+    """Sums over all Services since the start: there may be any number of Services."""
 
     carried: int = 0
     nobody: int = 0  # Connections for which no endpoint could be reached.
-    connect_failures: int = 0  # Endpoints that did not take a connection; another was tried.
+    connect_failures: int = 0  # Endpoints that refused or timed out; another was tried.
     listeners_failed: int = 0  # Services whose address could not be listened on, of the last table.
 
 
@@ -64,14 +65,14 @@ class Proxy:
         self._log = log
         self._balancers: dict[Where, Balancer] = {}
         self._servers: dict[Where, asyncio.Server] = {}
-        self._unseen: dict[RouteEndpoint, int] = {}  # Looks in a row that failed. Nought: it was reached.
-        self._ports: dict[Pod, list[RouteEndpoint]] = {}  # By pod, where it is behind a service.
-        self._said: dict[Pod, bool] = {}  # What was told of it last.
+        self._unseen: dict[RouteEndpoint, int] = {}  # Failed probes in a row; 0: it was reached.
+        self._ports: dict[Pod, list[RouteEndpoint]] = {}  # By pod: its endpoints behind Services.
+        self._said: dict[Pod, bool] = {}  # The last observation reported for the pod.
         self._totals: dict[str, tuple[int, int]] = {}
         self.numbers = ProxyNumbers()
         self._connections: set[asyncio.Task[None]] = set()
-        self._news = asyncio.Event()  # There is a table that was not looked at yet.
-        self._meeting: set[RouteEndpoint] = set()  # New ones that are being looked at.
+        self._news = asyncio.Event()  # A new table whose endpoints are not probed yet.
+        self._meeting: set[RouteEndpoint] = set()  # New endpoints in their first probe.
         self._looks = asyncio.Semaphore(LOOKS_AT_ONCE)
 
     # The table.
@@ -129,7 +130,7 @@ class Proxy:
             client = str((writer.get_extra_info("peername") or ("",))[0])
             await self._with_somebody(balancer, client, reader, writer)
         except asyncio.CancelledError:
-            pass  # We stop; nobody waits for this task.
+            pass  # The proxy stops; nothing awaits this task.
         finally:
             self._connections.discard(task)
             writer.close()
@@ -137,7 +138,7 @@ class Proxy:
     async def _with_somebody(
         self, balancer: Balancer, client: str, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
     ) -> None:
-        """Who finds nobody is told so: an end without a word might pass for an empty answer."""
+        """Without an endpoint the connection is reset: a normal close might pass for an empty answer."""
         tried: list[RouteEndpoint] = []
         while (endpoint := balancer.pick(client, now_s=loop_now_s(), tried=tried)) is not None:
             tried.append(endpoint)
@@ -171,7 +172,7 @@ class Proxy:
 
     @property
     def connections(self) -> int:
-        """That are open now."""
+        """Connections open now."""
         return len(self._connections)
 
     @property
@@ -179,14 +180,15 @@ class Proxy:
         return len(self._servers)
 
     def endpoints(self) -> tuple[int, int]:
-        """How many there are, and how many of them cannot be reached."""
+        """How many endpoints there are, and how many of them cannot be reached."""
         everybody = self._everybody()
         return len(everybody), sum(self._unseen.get(each, 0) >= UNSEEN_MAX for each in everybody)
 
-    # Looking.
+    # Probing.
 
     def sight(self) -> ProbeSight:
-        """Of pods behind an address where connecting says something."""
+        """Which pods are reached, of those on real nodes: connecting to a simulated node's pod proves
+        nothing."""
         services = {balancer.listener.service for balancer in self._balancers.values()}
         self._totals = {name: counts for name, counts in self._totals.items() if name in services}
         reached = {}
@@ -199,7 +201,7 @@ class Proxy:
         return ProbeSight(reached, dict(self._totals))
 
     async def look_for_ever(self) -> None:
-        """New ones at once, all others now and then."""
+        """Probe new endpoints at once, all others every LOOK_S."""
         async with asyncio.TaskGroup() as group:
             group.create_task(self._look_around())
             while True:
@@ -216,8 +218,8 @@ class Proxy:
             await asyncio.gather(*(self._look(each) for each in self._everybody() if each in self._unseen))
 
     async def _meet(self, endpoint: RouteEndpoint) -> None:
-        """A pod may say that it is ready a moment before it listens: until it is reached it is looked at more
-        often. Such a look counts only if it succeeds."""
+        """A pod may report ready a moment before it listens: until it is reached it is probed more often.
+        Such a probe counts only if it succeeds."""
         await self._look(endpoint)
         self._meeting.discard(endpoint)
         pause_s = SOON_S
@@ -239,7 +241,7 @@ class Proxy:
             self._seen(endpoint, there)
 
     async def _is_there(self, endpoint: RouteEndpoint) -> bool | None:
-        """None: it cannot be told."""
+        """Whether a connection succeeds; None if we lack resources to try."""
         if not endpoint.real:
             return True
         async with self._looks:
@@ -252,7 +254,8 @@ class Proxy:
         return True
 
     def _seen(self, endpoint: RouteEndpoint, reached: bool) -> None:
-        """A pod is reached when one of its ports is: not every program listens on all that services name."""
+        """A pod is reached when one of its ports is: not every program listens on all ports that Services
+        name."""
         count = self._unseen[endpoint] = 0 if reached else self._unseen.get(endpoint, 0) + 1
         pod = (endpoint.pod, endpoint.uid)
         known = any(self._unseen.get(each) == 0 for each in self._ports.get(pod, ()))
@@ -268,8 +271,8 @@ async def _both_ways(
     far_reader: asyncio.StreamReader,
     far_writer: asyncio.StreamWriter,
 ) -> None:
-    """Until both sides have said all. One that breaks off has the other broken off: what is cut short must
-    not look whole."""
+    """Copy until both sides have sent EOF. If one side is reset, the other is reset too: a truncated stream
+    must not look complete."""
     tasks = [
         asyncio.ensure_future(_pour(reader, far_writer)),
         asyncio.ensure_future(_pour(far_reader, writer)),
@@ -294,7 +297,7 @@ async def _pour(source: asyncio.StreamReader, sink: asyncio.StreamWriter) -> Non
 
 
 def _break(writer: asyncio.StreamWriter) -> None:
-    """End it with a reset instead of a farewell."""
+    """Close the connection with RST instead of FIN."""
     with contextlib.suppress(OSError, AttributeError):
         mine = writer.get_extra_info("socket")
         mine.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
@@ -302,7 +305,7 @@ def _break(writer: asyncio.StreamWriter) -> None:
 
 
 def is_own_want(error: OSError | TimeoutError) -> bool:
-    """Of files or memory, which says nothing of whom we wanted to reach."""
+    """Whether we ran out of file descriptors or memory, which says nothing about the endpoint."""
     return error.errno in {errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM}
 
 

@@ -1,4 +1,4 @@
-"""From services, their endpoints and the weights of their routes to one table of who listens where. Pure."""
+"""Build the proxy's table from Services, EndpointSlices and TrafficRoutes. Pure."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from fathom.model.objects import Obj, key_of, labels_of, lookup, metadata
 from fathom.model.well_known import DRIVER_LABEL, POOL_LABEL, REGION_LABEL, SERVICE_NAME_LABEL, ZONE_LABEL
 
 LOOPBACK = "127.0.0.1"
-# Everybody whom no weight names.
+# The pool of endpoints that no weight names.
 REST = ""
 
 
@@ -23,18 +23,18 @@ class RouteEndpoint(msgspec.Struct, frozen=True, order=True):
     pod: str = ""  # namespace/name
     uid: str = ""
     pool: str = REST
-    real: bool = True  # Whether connecting there says anything.
-    leaving: bool = False  # Terminating, but still able to serve: taken where nobody else is left.
+    real: bool = True  # False on a simulated node: connecting proves nothing.
+    leaving: bool = False  # Terminating, but still serving: used where no other is left.
 
 
 class RouteListener(msgspec.Struct, frozen=True, order=True):
-    """An address and what is behind it."""
+    """An address and port to listen on, and the endpoints behind it."""
 
     address: str
     port: int
     service: str  # namespace/name
-    sticky_s: int = 0  # A client keeps its endpoint for so long.
-    weights: tuple[tuple[str, int], ...] = ()  # By pool; none is all alike.
+    sticky_s: int = 0  # How long a client keeps its endpoint.
+    weights: tuple[tuple[str, int], ...] = ()  # By pool; empty: all endpoints alike.
     endpoints: tuple[RouteEndpoint, ...] = ()
 
 
@@ -42,7 +42,7 @@ Table = tuple[RouteListener, ...]
 
 
 class SeenObjects(msgspec.Struct, frozen=True):
-    """What the table follows from."""
+    """The objects that the table is made from."""
 
     services: Sequence[Obj]
     slices: Sequence[Obj]
@@ -51,7 +51,7 @@ class SeenObjects(msgspec.Struct, frozen=True):
 
 
 def make_table(seen: SeenObjects) -> Table:
-    """Sorted, so that equal worlds give equal tables."""
+    """The table, sorted, so that equal objects give equal tables."""
     slices: dict[str, list[Obj]] = {}
     for one in seen.slices:
         name = f"{key_of(one).namespace}/{labels_of(one).get(SERVICE_NAME_LABEL, '')}"
@@ -76,7 +76,7 @@ def _listeners(
     weighted = weights.get(name, {})
     for port in spec.get("ports") or ():
         if port.get("protocol", "TCP") != "TCP":
-            continue  # Said where it is followed: nothing answers there.
+            continue  # Only TCP is proxied.
         endpoints = tuple(
             sorted(
                 endpoint
@@ -106,7 +106,7 @@ def _addresses(spec: Obj, port: Obj, nodes: Mapping[str, Obj]) -> list[tuple[str
 
 
 def _here(nodes: Mapping[str, Obj]) -> list[str]:
-    """Addresses of the nodes that this machine is. Of one that is only pretended nobody asks."""
+    """Loopback addresses of this machine's nodes. Simulated nodes are skipped: no client connects to them."""
     return [
         str(one.get("address"))
         for node in nodes.values()
@@ -170,14 +170,15 @@ def _pool(endpoint: Obj, node: Obj | None, weighted: Mapping[tuple[str, str], in
 
 
 def _routed(route: Obj) -> str:
-    """The service that a route is for: its own `service`, else the one of its workload's name."""
+    """The Service that a route is for: its own `service`, else the one named like its workload."""
     spec = route.get("spec") or {}
     workload = str(spec.get("workload") or "").rpartition("/")[2]
     return f"{key_of(route).namespace}/{spec.get('service') or workload or key_of(route).name}"
 
 
 def _in_force(routes: Sequence[Obj]) -> dict[str, Obj]:
-    """By service. Of several for one, the oldest holds: who comes later does not move traffic by accident."""
+    """Route by Service. Of several routes for one, the oldest holds: a later one must not move traffic by
+    accident."""
     by_age = sorted(
         routes, key=lambda one: (str(metadata(one).get("creationTimestamp") or ""), key_of(one)), reverse=True
     )
@@ -185,7 +186,7 @@ def _in_force(routes: Sequence[Obj]) -> dict[str, Obj]:
 
 
 def said_of(route: Obj, seen: SeenObjects, table: Table) -> tuple[Status, str, str]:
-    """Whether its weights are in force, and as they read: status, reason and message."""
+    """Whether the route's weights are in force: status, reason and message of its condition."""
     name = _routed(route)
     if all("/".join(key_of(each)) != name for each in seen.services):
         return "False", "NoSuchService", f"there is no Service {name.partition('/')[2]}"

@@ -18,7 +18,7 @@ NO_LABELS: Labels = {}
 
 
 class Family:
-    """Made when somebody looks, from the numbers of that moment."""
+    """Made at each scrape, from the current numbers."""
 
     __slots__ = ("help", "kind", "name", "samples")
 
@@ -35,7 +35,7 @@ class Family:
         return self
 
     def add_durations(self, durations: Durations, labels: Labels = NO_LABELS) -> Family:
-        """A histogram's series: each bucket counts all that took at most as long."""
+        """Add a histogram's series: each bucket counts all durations up to its bound."""
         bounds = (*map(bound_text, durations.bounds_s), "+Inf")
         for bound, count in zip(bounds, accumulate(durations.counts), strict=True):
             self.samples.append(("_bucket", {**labels, "le": bound}, count))
@@ -61,8 +61,8 @@ def counters(name: str, help: str, counts: LabeledCounts, labels: Labels = NO_LA
 
 
 def merged(families: Iterable[Family]) -> list[Family]:
-    """Families of one name as one: the text format wants all of its samples together. Raises ValueError where
-    two parts give one name two types: one of them has the wrong name."""
+    """Merge families of one name: the text format wants all samples of a name together. Raises ValueError if
+    two parts use one name with two types: one of them has the wrong name."""
     found: dict[str, Family] = {}
     for family in families:
         known = found.get(family.name)

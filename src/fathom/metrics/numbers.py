@@ -1,15 +1,15 @@
-"""Plain numbers that are counted up on the way of requests and decisions: no locks, no clocks, no text."""
+"""Plain counters and histograms for hot paths of requests and decisions: no locks, no clocks, no text."""
 
 from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import ItemsView
 
-# Label values come from what others send (a reason, a code): so many sets of them at most, then `other`.
+# Label values may come from clients (a reason, a code): at most so many sets of them, then `other`.
 SERIES_MAX = 500
 OTHER = "other"
 
-# From a millisecond to a minute; for waits that last, longer ones.
+# From a millisecond to a minute; LONG_S is for long waits.
 SHORT_S = (0.001, 0.005, 0.025, 0.1, 0.5, 2.5, 10.0, 60.0)
 LONG_S = (0.005, 0.025, 0.1, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0, 1800.0)
 
@@ -21,7 +21,7 @@ class Durations:
 
     def __init__(self, bounds_s: tuple[float, ...] = SHORT_S) -> None:
         self.bounds_s = bounds_s
-        self.counts = [0] * (len(bounds_s) + 1)  # In each bucket alone; the last is beyond all bounds.
+        self.counts = [0] * (len(bounds_s) + 1)  # Per bucket, not cumulative; the last is beyond all bounds.
         self.sum_s = 0.0
 
     def observe(self, seconds: float) -> None:

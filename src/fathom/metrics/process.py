@@ -1,4 +1,4 @@
-"""What the kernel knows of this process, under the names that every Prometheus client library uses."""
+"""CPU, memory and files of this process, under the names that every Prometheus client library uses."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from fathom.metrics.families import Family, counter, gauge
 from fathom.metrics.registry import Collect
 
 SELF = Path("/proc/self")
-# Of /proc/self/stat, counted behind the command's name (which may have blanks): see proc(5).
+# Fields of /proc/self/stat, counted after the command's name (which may have blanks): see proc(5).
 UTIME, STIME, STARTED, VIRTUAL, RESIDENT = 11, 12, 19, 20, 21
 
 
@@ -31,7 +31,7 @@ def _kernel() -> Iterable[Family]:
         stat = (SELF / "stat").read_text().rpartition(") ")[2].split()
         open_files = len(os.listdir(SELF / "fd"))
         booted_s = _booted_s()
-    except (OSError, ValueError):  # Another system, or no file can be opened just now.
+    except (OSError, ValueError):  # Not Linux, or no file can be opened just now.
         return
     tick, page = os.sysconf("SC_CLK_TCK"), os.sysconf("SC_PAGE_SIZE")
     cpu_s = (int(stat[UTIME]) + int(stat[STIME])) / tick

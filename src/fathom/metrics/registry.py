@@ -1,4 +1,4 @@
-"""One registry per process: who is asked when somebody reads `/metrics`, and the text they are told."""
+"""The registry of a process: collectors called at each scrape of `/metrics`, and Prometheus' text format."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ Collect = Callable[[], Iterable[Family]]
 
 
 class Registry:
-    """Of one process. Parts of it may begin anew (see `record.flight`): a collector takes the place of the
-    earlier one of the same name."""
+    """The collectors of one process. Parts of it may restart (see `record/recorded_process.py`): a new
+    collector replaces the earlier one of the same name."""
 
     enabled = True
 
@@ -34,7 +34,7 @@ class Registry:
 
 
 class NoRegistry(Registry):
-    """Where nobody looks: in a simulated world, and in a replay."""
+    """Where metrics are not read: in a simulated world, and in a replay."""
 
     enabled = False
 
@@ -50,7 +50,7 @@ class Part:
 
     @property
     def enabled(self) -> bool:
-        """Whether it is worth counting."""
+        """Whether metrics are read at all; if not, do not count."""
         return self._registry.enabled
 
     @property
@@ -88,7 +88,7 @@ def _quoted(text: str) -> str:
 
 
 def _escaped(text: str) -> str:
-    # A character that UTF-8 cannot write, of a name that somebody made up, must not cost the whole page.
+    # A character in a client's name that UTF-8 cannot encode must not break the whole page.
     plain = text.encode("utf-8", "replace").decode()
     return plain.replace("\\", "\\\\").replace("\n", "\\n")
 
