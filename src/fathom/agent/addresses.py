@@ -1,6 +1,6 @@
 """Loopback addresses for pods: each node has 127.X.Y.0/24, and each of its pods an address of its own there.
 
-Services have 127.96.0.0/12 unless told otherwise; pods have what is above 127.128.0.0. The node itself is .1.
+Services have 127.96.0.0/12 by default; pods have the addresses above 127.128.0.0. The node itself is .1.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ def node_address(range_: str) -> str:
 
 
 def next_address(range_: str, taken: Collection[str], last: str = "") -> str | None:
-    """The next free one after the last that was given out: an address is not used again at once, as somebody
-    may still be talking to its old owner. None: all are taken."""
+    """The next free address after the last that was assigned: an address is not reused at once, as clients
+    may still have connections to its old pod. None: all are taken."""
     used = int(last.rpartition(".")[2]) if last.startswith(f"{range_}.") else HOSTS.start - 1
     for step in range(len(HOSTS)):
         host = HOSTS.start + (used + 1 - HOSTS.start + step) % len(HOSTS)

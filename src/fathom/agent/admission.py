@@ -1,8 +1,8 @@
-"""Whether a pod that is bound to a node fits there, asked once, before anything of it is started. Pure.
+"""Whether a pod that is bound to a node fits there: checked once, before any container starts. Pure.
 
-A scheduler decides where pods go; whoever writes `nodeName` by hand does not ask it, nor does another
-scheduler at the same time. As with kubelet, a pod that does not fit fails with the reason, and its controller
-makes another.
+A scheduler decides where pods go, but a user may set `nodeName` by hand, and another scheduler may bind at
+the same time. As with kubelet, a pod that does not fit fails with the reason, and its controller creates
+another.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from fathom.model.quantity import Quantity
 from fathom.model.selectors import EXISTS, GREATER, IN, LESS, MISSING, NOT_IN, Requirement
 
 CPU, PODS = "cpu", "pods"
-FIRST = (PODS, CPU, "memory", "ephemeral-storage")  # In kubelet's order; it names only the first that lacks.
-ANY_ADDRESS = "0.0.0.0"  # Of a host port, not of ours.
+FIRST = (PODS, CPU, "memory", "ephemeral-storage")  # kubelet's order; it names only the first that is short.
+ANY_ADDRESS = "0.0.0.0"  # Of a host port; we do not listen there.
 REJECTED = "Pod was rejected: "
 
 _OPERATORS = {
@@ -38,14 +38,14 @@ class ClaimedPort(msgspec.Struct, frozen=True):
 
 
 class NodeClaim(msgspec.Struct, frozen=True):
-    """What a pod takes of its node."""
+    """The resources and host ports that a pod takes of its node."""
 
-    amounts: dict[str, int]  # Thousandths of a CPU, ones of the rest.
+    amounts: dict[str, int]  # CPU in milli, the rest in units.
     ports: tuple[ClaimedPort, ...] = ()
 
 
 class Rejection(msgspec.Struct, frozen=True):
-    """In kubelet's words."""
+    """Reason and message as kubelet writes them."""
 
     reason: str
     message: str
@@ -58,13 +58,13 @@ def claim_of(pod: Obj) -> NodeClaim:
 
 
 def was_admitted(pod: Obj) -> bool:
-    """An agent has written that it took the pod, or that the pod has ended: it is not asked about again,
-    whatever the node has by then."""
+    """Whether an agent has written that it admitted the pod, or that the pod has ended: then it is not
+    checked again, whatever the node has free by then."""
     return bool(lookup(pod, "status", "startTime")) or is_terminal(pod)
 
 
 def plan_admission(pod: Obj, node: Obj, taken: Iterable[NodeClaim]) -> Rejection | None:
-    """`taken`: by the pods that were admitted before it and are still here. None: it may run."""
+    """`taken`: claims of the pods that were admitted earlier and are still here. None: the pod may run."""
     claim, others = claim_of(pod), tuple(taken)
     return _lacks(claim, node, others) or _elsewhere(pod, node) or _ports_taken(claim, others)
 
@@ -76,7 +76,7 @@ def _lacks(claim: NodeClaim, node: Obj, others: tuple[NodeClaim, ...]) -> Reject
     capacity = {name: _units(name, one) for name, one in amounts(_allocatable(node)).items()}
     for name in sorted(claim.amounts, key=lambda name: (name not in FIRST, _place(name), name)):
         if "/" in name and name not in capacity:
-            continue  # Not of nodes: whoever made it up counts it.
+            continue  # Not a node resource: its own controller counts it.
         wanted, has = claim.amounts[name], capacity.get(name, 0)
         used = sum(one.amounts.get(name, 0) for one in others)
         if wanted > has - used:
@@ -115,7 +115,7 @@ def _elsewhere(pod: Obj, node: Obj) -> Rejection | None:
 
 
 def _matches(term: Obj, labels: Mapping[str, str], name: str) -> bool:
-    """All of a term; an empty one is about no node."""
+    """Whether all expressions of a term match; an empty term matches no node."""
     by_label, by_field = term.get("matchExpressions") or (), term.get("matchFields") or ()
     return bool(by_label or by_field) and (
         all(_holds(one, labels) for one in by_label)
@@ -143,7 +143,7 @@ def _ports_taken(claim: NodeClaim, others: tuple[NodeClaim, ...]) -> Rejection |
 
 
 def _host_ports(pod: Obj) -> Iterator[ClaimedPort]:
-    """Of all that run together: containers and sidecars."""
+    """Host ports of all containers that run together: main containers and sidecars."""
     spec = pod.get("spec") or {}
     sidecars = [one for one in spec.get("initContainers") or () if one.get("restartPolicy") == "Always"]
     for container in (*(spec.get("containers") or ()), *sidecars):

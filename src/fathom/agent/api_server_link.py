@@ -1,5 +1,8 @@
-"""The API server's way to agents: HTTPS, with a client certificate of its own authority, and each agent's own
-certificate, as its Node object has it, for the only one to believe."""
+"""The API server's connections to agents, over HTTPS.
+
+The client certificate is signed by the cluster's CA. The only server certificate it trusts is the agent's own,
+as the Node object has it.
+"""
 
 from __future__ import annotations
 
@@ -26,10 +29,10 @@ CONNECT_S = 3.0
 USAGE_S = 3.0
 PAGE_S = 10.0  # Prometheus' own limit for a scrape.
 PAGE_BYTES_MAX = 8 << 20
-KEPT_S = 5.0  # An agent samples every ten seconds: asking it more often says nothing new.
+KEPT_S = 5.0  # An agent samples every ten seconds: asking more often gives nothing new.
 CONTEXTS_MAX = 2000  # One per agent; a restarted agent has a new one.
 READ_BYTES = 64 * 1024
-# A refused connection is not among these: somebody has refused it.
+# A refused connection is not among these: the machine has answered.
 NOBODY_THERE = frozenset({errno.EHOSTUNREACH, errno.ENETUNREACH, errno.EHOSTDOWN, errno.ETIMEDOUT})
 
 
@@ -130,7 +133,7 @@ class AgentsOverHttps:
 
 
 class _Body:
-    """An answer that goes on, as the API's streams want it."""
+    """A streamed response body, as the API's `StreamSource`."""
 
     def __init__(self, response: aiohttp.ClientResponse) -> None:
         self._response = response
@@ -156,7 +159,7 @@ class _Body:
 
 
 async def _nothing_answers(at: AgentAddress) -> str:
-    """Why nobody is there; '' where the machine answers, be it with a refusal."""
+    """Why the machine cannot be reached; '' if it answers, even by refusing the connection."""
     try:
         async with asyncio.timeout(CONNECT_S):
             _, writer = await asyncio.open_connection(at.host, at.port)

@@ -1,4 +1,4 @@
-"""How long a container that keeps ending, or cannot be started, waits for its next try. As kubelet has it."""
+"""Crash loop backoff: how long a container that keeps ending, or cannot start, waits. As in kubelet."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ from fathom.model.backoff import Backoff
 from fathom.model.times import SECOND_NS
 
 CRASH_LOOP = Backoff(10, 300)
-# Who ran this long was well: what happens next is a new trouble. Twice the longest wait.
+# A container that ran this long was healthy: its next failure starts a new count. Twice the longest wait.
 STEADY_S = 600
 
 
 def crashes_after(run: ContainerRun) -> int:
-    """In a row, counting this one's end."""
+    """Crashes in a row, including the end of this run."""
     if run.exit is None or run.exit.finished_ns - run.started_ns >= STEADY_S * SECOND_NS:
         return 0
     return run.crashes + 1
 
 
 def delay_s(crashes: int) -> int:
-    """The first restart is at once: most programs that end do so once."""
+    """The first restart is immediate: most programs that end do so once."""
     return 0 if crashes <= 1 else round(CRASH_LOOP.whole_s(crashes - 1))
 
 

@@ -1,6 +1,8 @@
-"""What no process of a container may do: users and groups, capabilities, limits, Landlock. It is applied
-once, in the process that becomes the container's program; whatever else runs in the container is forked from
-there (`exec_in_container`). Plain Python without packages, as the shim that calls it. Failing is raised.
+"""Confine a container's process: user and groups, capabilities, limits, Landlock.
+
+It is applied once, in the process that becomes the container's program; all other processes of the container
+are forked from there (`exec_in_container`). Plain Python without packages, as the shim that calls it. Failures
+raise.
 """
 
 from __future__ import annotations
@@ -20,17 +22,17 @@ PR_CAP_AMBIENT, PR_CAP_AMBIENT_RAISE = 47, 2
 CAP_VERSION_3, CAP_NET_BIND_SERVICE, CAPS_MAX = 0x20080522, 10, 64
 CLONE_NEWUSER = 0x10000000
 LANDLOCK_CREATE, LANDLOCK_RESTRICT = 444, 446
-MAKE_BLOCK_DEVICES, SIGNALS = 1 << 11, 1 << 1  # A right that nobody here has anyway; a scope.
+MAKE_BLOCK_DEVICES, SIGNALS = 1 << 11, 1 << 1  # A right that no process here has anyway; a scope.
 
 
 def confine(spec: dict[str, Any], users: int = -1) -> None:
-    """`users`: a user namespace, as `user_namespace` made it. The order matters: the last steps take the
-    right to the others."""
+    """`users`: a user namespace, as `user_namespace` made it. The order matters: the last steps remove the
+    rights that the earlier ones need."""
     _limit(spec)
     if users >= 0:
         _call("setns", users, CLONE_NEWUSER)
         os.close(users)
-    kept = spec.get("capabilities")  # 'all': of root, whom the operator allowed; None: not ours to say.
+    kept = spec.get("capabilities")  # 'all': root, which the operator allowed; None: unchanged.
     keep = CAP_NET_BIND_SERVICE if kept == "low_ports" else -1
     if kept in {"low_ports", "none"}:
         _narrow(keep)
@@ -52,7 +54,7 @@ def prctl(option: int, value: int) -> None:
 
 
 def _limit(spec: dict[str, Any]) -> None:
-    if spec.get("files"):  # What the agent has more of is for itself.
+    if spec.get("files"):  # The agent's own higher limit is not for containers.
         hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
         resource.setrlimit(resource.RLIMIT_NOFILE, (spec["files"], hard))
     for name, most in (spec.get("rlimits") or {}).items():
@@ -64,8 +66,8 @@ def _limit(spec: dict[str, Any]) -> None:
 
 def user_namespace(maps: dict[str, str]) -> int:
     """A user namespace with these `uid_map` and `gid_map`; the caller enters it when all that needs more
-    rights is done. Somebody outside has to write the maps, and whoever is in a chroot cannot make one: so a
-    process is forked that makes it, waits for its maps, and ends."""
+    rights is done. A process outside of it has to write the maps, and a process in a chroot cannot create
+    one: so a process is forked that creates it, waits for its maps, and ends."""
     told_r, told_w = os.pipe()
     wait_r, wait_w = os.pipe()
     pid = os.fork()
@@ -103,15 +105,15 @@ def _make_users(told: int, wait_r: int, wait_w: int) -> None:
 
 
 def _narrow(keep: int) -> None:
-    """No file gives back what is given up here. Where we may not do that, we have none to give up."""
+    """Drop from the bounding set: no setuid file gives these back. If we may not drop them, we have none."""
     for number in range(CAPS_MAX):
         if number != keep:
             prctl(PR_CAPBSET_DROP, number)
 
 
 def _set_capabilities(keep: int) -> None:
-    """Of all that root may, at most to bind ports below 1024, as programs in containers can: also after exec.
-    Call it as the container's user; whatever fails here, the next exec takes all of them."""
+    """Keep at most the capability to bind ports below 1024, as programs in containers can, also after exec.
+    Call it as the container's user; if something fails here, the next exec drops all capabilities."""
     libc, bit = ctypes.CDLL(None), 1 << keep if keep >= 0 else 0
     header = (ctypes.c_uint32 * 2)(CAP_VERSION_3, 0)
     data = (ctypes.c_uint32 * 6)(bit, bit, bit)  # Effective, permitted, inheritable; then the upper halves.
@@ -120,9 +122,9 @@ def _set_capabilities(keep: int) -> None:
 
 
 def landlock() -> int:
-    """A domain of its own: no process in it may look into, or signal, one that is outside. Without that, what
-    is hidden could be reached through /proc/PID/root of any process of the same user. Which version of it the
-    kernel has; 0: none, and nothing is done."""
+    """Enter a new Landlock domain: no process in it may trace or signal a process outside. Without that,
+    hidden files could be reached through /proc/PID/root of any process of the same user. Returns the kernel's
+    Landlock version; 0: it has none, and nothing is done."""
     syscall = ctypes.CDLL(None, use_errno=True).syscall
     version = max(0, syscall(LANDLOCK_CREATE, None, 0, 1))
     if version:
@@ -142,7 +144,7 @@ def _call(name: str, *args: int) -> None:
 
 
 def main() -> None:
-    """Whether user namespaces with many users can be had here: says why not."""
+    """Exit with 0 if user namespaces with many users can be made here, else with 1."""
     with contextlib.suppress(OSError):
         whole = f"0 {0x71000000} 65536"
         os.close(user_namespace({"uid_map": whole, "gid_map": whole}))

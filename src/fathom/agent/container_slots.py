@@ -1,5 +1,7 @@
-"""One container of a pod, while its agent lives: what is known of it, and the probes of its run. A view of it
-is frozen; what changes here wakes the pod's worker."""
+"""One container of a pod in the agent's memory: its current view and the probes of its run.
+
+Views are frozen; each change wakes the pod's worker.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +38,8 @@ class Slot:
         self._wake()
 
     def began(self, run: ContainerRun, *, ready: bool = False) -> None:
-        """`ready`: it was when an agent last looked, so an agent that comes back does not flip it."""
+        """`ready`: it was ready when an agent last reported it, so that a restarted agent does not flip
+        it."""
         previous = (
             self.view.run if self.view.run is not None and self.view.run.id != run.id else self.view.previous
         )
@@ -55,7 +58,7 @@ class Slot:
             self.stop_probing()
 
     def ended(self, run: ContainerRun) -> None:
-        """What is told of another run than the one at hand is old news."""
+        """The end of a run. An end of any run but the current one is stale and ignored."""
         if self.view.run is None or self.view.run.id != run.id or self.view.run.exit is not None:
             return
         self.stop_probing()
@@ -121,7 +124,7 @@ class Slot:
             self._healthy(note=probed.note)
 
     def sicken(self, why: str) -> None:
-        """It has to be ended."""
+        """Mark the container unhealthy: the plan will stop it."""
         self._healthy(sick=why, ready=False)
 
     def _healthy(self, **changes: object) -> None:

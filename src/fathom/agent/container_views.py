@@ -1,5 +1,7 @@
-"""What is known of a pod's containers at one moment, and which containers a pod has. Frozen: plans and
-statuses are made from it."""
+"""Frozen views of a pod's containers at one moment, and the containers of a pod's spec.
+
+Plans and statuses are made from them.
+"""
 
 from __future__ import annotations
 
@@ -18,13 +20,13 @@ Role = Literal["init", "sidecar", "main"]
 
 
 class Health(msgspec.Struct, frozen=True):
-    """Of a run, by its probes."""
+    """Health of a run, by its probes."""
 
     started: bool = False  # The startup probe has passed, or there is none.
     ready: bool = False
-    sick: str = ""  # Why it has to be ended: its liveness or startup probe, or a hook, failed for good.
-    said: str = ""  # What the last probe that failed said.
-    note: str = ""  # What people should know: the program bound every address.
+    sick: str = ""  # Why it must be stopped: its liveness or startup probe, or a hook, failed for good.
+    said: str = ""  # Message of the last failed probe.
+    note: str = ""  # A note for users: the program bound every address.
 
 
 class ContainerTrouble(msgspec.Struct, frozen=True):
@@ -41,10 +43,10 @@ class ContainerView(msgspec.Struct, frozen=True):
     previous: ContainerRun | None = None
     health: Health = Health()
     trouble: ContainerTrouble | None = None
-    busy: bool = False  # An ask about it is under way.
-    kill_ns: int = 0  # It has been told to end, and until when it may take; 0: it has not.
+    busy: bool = False  # An action on it is running.
+    kill_ns: int = 0  # When it will be killed, once it was told to stop; 0: it was not.
     killed: bool = False
-    stale: bool = False  # All of the pod's containers are to start anew, and this run is of the time before.
+    stale: bool = False  # All containers of the pod restart, and this run began before that.
 
     @property
     def running(self) -> bool:
@@ -61,7 +63,7 @@ class Container(msgspec.Struct, frozen=True):
 
 
 def containers_of(pod: Obj) -> tuple[Container, ...]:
-    """In the order in which they start."""
+    """The pod's containers in start order."""
     spec = pod.get("spec") or {}
     first = [
         Container(one["name"], "sidecar" if one.get("restartPolicy") == "Always" else "init", one)
@@ -82,7 +84,7 @@ def restarts_for(container: Container, pod: Obj, code: int) -> bool:
 
 
 def rule_for(container: Container, code: int) -> str:
-    """What the first of its rules that is about this exit code says; '': there is none."""
+    """The action of the first rule that matches this exit code; '': no rule matches."""
     for rule in container.spec.get("restartPolicyRules") or ():
         listed = code in (lookup(rule, "exitCodes", "values") or ())
         if listed is (lookup(rule, "exitCodes", "operator") == "In"):
@@ -91,7 +93,7 @@ def rule_for(container: Container, code: int) -> str:
 
 
 def all_anew_ns(pod: Obj, views: Views) -> int:
-    """When a container last ended so that all of the pod's are to start anew; 0: never."""
+    """When a container last ended with an exit that restarts all containers of the pod; 0: never."""
     latest_ns = 0
     for container in containers_of(pod):
         view = views.get(container.name)
@@ -104,7 +106,7 @@ def all_anew_ns(pod: Obj, views: Views) -> int:
 
 
 def with_stale(pod: Obj, views: Views) -> Views:
-    """It follows from the runs alone, so an agent that comes back knows as much."""
+    """The views with `stale` set. It follows from the runs alone, so a restarted agent computes the same."""
     at_ns = all_anew_ns(pod, views)
     if not at_ns:
         return views
@@ -115,25 +117,25 @@ def with_stale(pod: Obj, views: Views) -> Views:
 
 
 def grace_s(pod: Obj) -> int:
-    """What its containers get to end when nobody has said otherwise."""
+    """The pod's default grace period."""
     found = lookup(pod, "spec", "terminationGracePeriodSeconds")
     return found if isinstance(found, int) else 30
 
 
 def ns_of(stamp: str) -> int:
-    """Since the epoch. The API server has checked it, so it can be read."""
+    """Nanoseconds since the epoch. The API server has validated the stamp, so it can be parsed."""
     at_ns = moment_ns(stamp)
     assert at_ns is not None, stamp
     return at_ns
 
 
 ALONE_S = "fathom.dev/stop-when-alone-seconds"  # Annotation.
-ALONE_S_MIN = 30.0  # Three signs of life: one that is late is no partition.
+ALONE_S_MIN = 30.0  # Three heartbeats: a late one is no partition.
 
 
 def alone_until_ns(pod: Obj, heard_ns: int | None) -> int | None:
-    """Until when it may run on a node that hears from no server; None: for ever, as is usual. For programs of
-    which a second one elsewhere must not run at the same time."""
+    """Until when the pod may run on a node that reaches no API server; None: for ever, the default. For
+    programs that must not run twice at the same time."""
     text = (metadata(pod).get("annotations") or {}).get(ALONE_S)
     if text is None or heard_ns is None:
         return None
@@ -145,8 +147,8 @@ def alone_until_ns(pod: Obj, heard_ns: int | None) -> int | None:
 
 
 def deletion_ns(pod: Obj) -> int | None:
-    """When its time of grace is over, if it is being deleted: a server writes down the end, not the start. It
-    leaves out the fraction of a second; nobody is to be killed before his time."""
+    """When the grace period of a pod that is being deleted is over: the API server writes the end, not the
+    start. It cuts off the fraction of a second, so one is added: no pod is killed early."""
     meta = metadata(pod)
     stamp = meta.get("deletionTimestamp")
     if not stamp:

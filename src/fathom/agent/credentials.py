@@ -1,4 +1,4 @@
-"""Identities for nodes, given out by whoever holds the cluster's authority: agents beside their server."""
+"""Write kubeconfigs for nodes, signed with the cluster's CA key: for agents beside their API server."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ FOLDER = "agents"
 
 
 def write_node_credentials(data: Path, nodes: Sequence[str], *, clock: Clock) -> Path:
-    """DIR/credentials/agents: a directory with a kubeconfig for each node, named as the node is. DIR is a
-    server's data directory, with its authority and its kubeconfig."""
+    """Write DIR/credentials/agents: a kubeconfig for each node, named like the node. DIR is an API server's
+    data directory, with its CA and its kubeconfig."""
     url = read_context([data / "kubeconfig"]).url.geturl()
     pki = ensure_pki(data, None, clock=clock)
     folder = data / "credentials" / FOLDER

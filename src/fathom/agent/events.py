@@ -1,5 +1,8 @@
-"""Events about pods, for `kubectl describe`. Best effort: they are told when the API answers, and the same
-thing said again is a count on the first. What cannot be told in time is dropped."""
+"""Events about pods, for `kubectl describe`.
+
+Best effort: Events are written while the API server answers; a repeated Event increases the count of the first.
+Events that cannot be written in time are dropped.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +21,7 @@ from fathom.seams.outside import Clock, Ids
 
 WAITING_MAX = 500
 KNOWN_MAX = 2000
-REPEAT_S = 20.0  # The same thing is not counted up more often.
+REPEAT_S = 20.0  # The count of an Event is not written more often.
 
 
 class ToldEvent(msgspec.Struct):

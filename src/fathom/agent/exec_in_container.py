@@ -1,14 +1,14 @@
-"""Commands of probes and hooks, begun inside their container.
+"""Run commands of probes and hooks inside their container.
 
     agent ──connects──> exec.sock ─── keeper ──fork──> one for each command ──fork──> the command
 
-The keeper is forked by the process that becomes the container's program, when that is confined already: so
+The keeper is forked by the process that becomes the container's program, after that process is confined: so
 every command has the same users, capabilities, limits, namespaces and Landlock domain, because it never was
-outside of them. The kernel lets nobody enter a Landlock domain later, and from another domain a hook could
-not signal its own program. Plain Python without packages, as the shim.
+outside of them. The kernel lets no process enter an existing Landlock domain, and from another domain a hook
+could not signal its own program. Plain Python without packages, as the shim.
 
-The container can do with the keeper what it can do with its own processes, so the agent believes it no more
-than it believes the program: it hands over a pipe to write to, and takes an exit code.
+The container can do with the keeper what it can do with its own processes, so the agent trusts it no more
+than the program: it passes a pipe to write to, and reads an exit code.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ if TYPE_CHECKING:  # Importing `typing` would take as long as all the rest.
 
 PR_SET_PDEATHSIG = 1
 SOCKET = "exec.sock"
-WAITING_MAX = 64  # Commands that nobody has begun yet.
+WAITING_MAX = 64  # Commands that wait to be accepted.
 REQUEST_BYTES_MAX = 4 << 20
 NOT_FOUND, NOT_EXECUTABLE = 127, 126
 
 
 def listening(directory: str) -> int:
-    """The socket in a run's directory, made while that can still be reached. Its path may be longer than a
-    socket's may be, so it is named by the directory's descriptor."""
+    """The socket in a run's directory, made while the directory can still be reached. Its path may be longer
+    than a socket's may be, so it is named by the directory's descriptor."""
     here = os.open(directory, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
     before = os.umask(0o177)
     try:
@@ -50,15 +50,15 @@ def listening(directory: str) -> int:
 
 
 class ExecCommands:
-    """What all commands of a container have in common."""
+    """Environment and program lookup that all commands of a container share."""
 
     def __init__(self, env: dict[str, str], found: Callable[[str, dict[str, str]], str]) -> None:
         self.env = env
-        self.found = found  # The path of a program, as the container's own was found.
+        self.found = found  # Finds a program's path, as for the container's own.
 
 
 def leave_keeper(commands: ExecCommands, fd: int, shim: int) -> None:
-    """A process that is not the program's child: programs wait for theirs. The shim inherits it."""
+    """Fork the keeper so that it is not the program's child (programs wait for theirs) but the shim's."""
     wait_r, wait_w = os.pipe()
     pid = os.fork()
     if pid:
@@ -69,7 +69,7 @@ def leave_keeper(commands: ExecCommands, fd: int, shim: int) -> None:
     try:
         if os.fork() == 0:
             os.close(wait_w)
-            os.read(wait_r, 1)  # Until the shim is our parent: it is its death that shall end us.
+            os.read(wait_r, 1)  # Until the shim is our parent: we end when it dies.
             _end_with_parent()
             if os.getppid() == shim:
                 _keep(commands, fd)
@@ -78,12 +78,12 @@ def leave_keeper(commands: ExecCommands, fd: int, shim: int) -> None:
 
 
 def _keep(commands: ExecCommands, fd: int) -> None:
-    """Never returns by itself."""
+    """The keeper's loop. Never returns."""
     os.setsid()
     nowhere = os.open(os.devnull, os.O_RDWR)
     for number in (0, 1, 2):
         os.dup2(nowhere, number)
-    # The program's output and the pipe that tells of its start would never end while we hold them.
+    # The program's output and the pipe that reports its start would never reach EOF while we hold them.
     os.closerange(3, fd)
     os.closerange(fd + 1, 1 << 16)
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
@@ -95,12 +95,12 @@ def _keep(commands: ExecCommands, fd: int) -> None:
                 door.close()
                 _serve(commands, link)
             os.close(link)
-        except OSError:  # No more files or processes can be had: later they may be.
+        except OSError:  # Out of files or processes: try again later.
             select.poll().poll(100)
 
 
 def _serve(commands: ExecCommands, fd: int) -> None:
-    """One command. Never returns."""
+    """Run one command. Never returns."""
     try:
         _end_with_parent()
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
@@ -117,7 +117,7 @@ def _serve(commands: ExecCommands, fd: int) -> None:
 
 
 def _asked(link: Any) -> tuple[list[str], int]:
-    """The command's words, and where its output goes."""
+    """The command's arguments, and the descriptor for its output."""
     head, passed, _, _ = link.recvmsg(4, _socket.CMSG_SPACE(4))
     output = int.from_bytes(passed[0][2][:4], sys.byteorder)
     left = min(int.from_bytes(head, "big"), REQUEST_BYTES_MAX)
@@ -129,7 +129,7 @@ def _asked(link: Any) -> tuple[list[str], int]:
 
 
 def _become(commands: ExecCommands, argv: list[str], output: int) -> None:
-    """The command. Never returns."""
+    """Exec the command. Never returns."""
     code = NOT_EXECUTABLE
     try:
         os.setsid()
@@ -148,7 +148,7 @@ def _become(commands: ExecCommands, argv: list[str], output: int) -> None:
 
 
 def _end_of(pid: int, link: int) -> int:
-    """Its code. Whoever asked for it and does not wait any more has it ended."""
+    """The exit code. The command is killed when the agent closes the connection."""
     ended = os.pidfd_open(pid)
     poll = select.poll()
     poll.register(ended, select.POLLIN)

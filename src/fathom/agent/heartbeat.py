@@ -1,7 +1,7 @@
-"""Signs of life: the node is registered, its lease renewed, its status written when it is news or old.
+"""Heartbeats: register the node, renew its Lease, write its status when it changed or is due.
 
-Nothing here is retried in a hurry: the next beat is the retry. An answer that never came is as good as one
-that did, because each beat says everything anew.
+Nothing is retried at once: the next heartbeat is the retry. A lost answer does no harm, because each
+heartbeat sends everything again.
 """
 
 from __future__ import annotations
@@ -35,17 +35,17 @@ class Heartbeat:
         self._clock = clock
         self._rng = rng
         self._log = log
-        self._node: Obj | None = None  # As last answered.
+        self._node: Obj | None = None  # As in the last answer.
         self._lease: Obj | None = None
         self._status_s = -1e9  # When the status was last written.
-        self.failures = 0  # Beats that an error ended.
+        self.failures = 0  # Heartbeats that failed.
         self.registered = asyncio.Event()
-        self.heard_ns: int | None = None  # When a server last took a sign of life; monotonic.
-        self.on_heard: Callable[[], None] = lambda: None  # Again, after a silence.
+        self.heard_ns: int | None = None  # When the API server last accepted a heartbeat; monotonic.
+        self.on_heard: Callable[[], None] = lambda: None  # Called when it is accepted again after a gap.
 
     @property
     def node(self) -> Obj | None:
-        """As it was last read, if it says what it has."""
+        """The Node as last read, if its status has allocatable resources."""
         return self._node if self._node is not None and lookup(self._node, "status", "allocatable") else None
 
     async def fetch_node(self) -> Obj | None:
@@ -73,7 +73,7 @@ class Heartbeat:
     # The node.
 
     async def _register(self) -> bool:
-        """It is there, and says what this agent has to say of it."""
+        """Create the Node, or bring its labels and annotations up to date. Whether that succeeded."""
         try:
             found = await self._api.get(NODE.resource, "", self._settings.node)
         except ApiError as error:
@@ -102,13 +102,13 @@ class Heartbeat:
     async def _report(self) -> None:
         settings, name = self._settings, self._settings.node
         node = await self._api.get(NODE.resource, "", name) if self._is_due() else self._node
-        if node is None:  # Somebody deleted it, and we are alive: it comes back as new.
+        if node is None:  # It was deleted while we run: register it again.
             await self._register()
             return
         status = node_status(settings, node, self._now())
         if not self._is_due() and not is_news(node.get("status") or {}, status):
             return
-        # Conditions that others keep on the node (Suspect, Quarantined) must not be undone by a stale list.
+        # A stale list must not undo conditions that controllers keep on the node (Suspect, Quarantined).
         guard = {"metadata": {"resourceVersion": metadata(node).get("resourceVersion")}, "status": status}
         outcome = await self._api.patch(NODE.resource, "", name, guard, subresource="status")
         if isinstance(outcome, Committed):
@@ -134,7 +134,7 @@ class Heartbeat:
             self._lease = outcome.obj
             self._heard()
         elif not isinstance(outcome, Unknown):
-            self._lease = None  # Gone, or not as we think: looked at before the next renewal.
+            self._lease = None  # Deleted or changed: read it before the next renewal.
 
     def _heard(self) -> None:
         before_ns, self.heard_ns = self.heard_ns, self._clock.monotonic_ns()

@@ -1,5 +1,4 @@
-"""Agents on this machine: one process, any number of nodes, each with a Domain, a client and an endpoint of
-its own.
+"""Run live agents: one process, any number of nodes, each with its own Domain, client and endpoint.
 
     run_agents_live(AgentsWanted(...), stop=event)      for a supervisor, and for `fathom serve agent`
 """
@@ -50,9 +49,9 @@ from fathom.seams.outside import Outside, live
 
 NODE_USER, NODES = "system:node:", "system:nodes"
 WHO = "/apis/authentication.k8s.io/v1/selfsubjectreviews"
-ASK_AGAIN = Backoff(0.2, 5.0)  # Who we are, while the server starts.
+ASK_AGAIN = Backoff(0.2, 5.0)  # For our user name, while the API server starts.
 REFRESH_S = 30.0  # How old a mounted ConfigMap may be.
-SIMULATED_BOOKMARK_S = 15.0  # Of a hundred nodes each need not hear every second that nothing happened.
+SIMULATED_BOOKMARK_S = 15.0  # With a hundred nodes, frequent bookmarks cost too much.
 
 
 class NodeWanted(msgspec.Struct, frozen=True):
@@ -68,14 +67,14 @@ class AgentsWanted(msgspec.Struct, frozen=True, kw_only=True):
     data: Path
     driver: Driver = "process"
     images: ImagesFile = msgspec.field(default_factory=ImagesFile)
-    capacity: dict[str, str] = {}  # Of each node; what is missing is its share of the machine.
+    capacity: dict[str, str] = {}  # Per node; resources not named: its share of the machine.
     script: Script = Script()
-    hide: tuple[Path, ...] = ()  # What no pod may see besides the agents' own files: the server's data.
+    hide: tuple[Path, ...] = ()  # Hidden from pods besides the agents' own files: the API server's data.
     allow_root: bool = False
-    host_ids: HostIds = HostIds()  # Of the machine, that pods may have.
+    host_ids: HostIds = HostIds()  # UIDs and GIDs of the machine that pods may use.
     log_bytes: int = LOG_BYTES
     record: Path | None = None  # Keep a tape of each node's agent there.
-    restarts: int = 0  # How often a supervisor has started us again.
+    restarts: int = 0  # How often a supervisor has restarted us.
 
 
 def named_nodes(
@@ -99,8 +98,8 @@ async def run_agents_live(
     outside: Outside | None = None,
     ready: Callable[[], None] = lambda: None,
 ) -> None:
-    """On the host's loop, until `stop` is set. Containers stay: the next agents adopt them. Raises
-    `AlreadyRuns`, `BadKubeconfig`, and what made it impossible to go on."""
+    """Run on the host's loop until `stop` is set. Containers stay: the next agents adopt them. Raises
+    `AlreadyRuns`, `BadKubeconfig`, and the error of an agent that cannot continue."""
     outside = outside or live()
     ground = _machine(wanted, outside, log)
     resume_gc = gc.isenabled()
@@ -164,13 +163,13 @@ async def _until_stopped(nodes: Sequence[LiveNode], stop: asyncio.Event) -> None
             task.cancel()
 
 
-# Who we are.
+# Identity.
 
 
 async def node_server(kubeconfig: Path | None, node: str, *, outside: Outside) -> ServerAddress:
-    """The API server, as the node. A directory has a kubeconfig for each node. Of a file the context is used
-    that is named as the node is, or the current one; where that is somebody else, the node is impersonated,
-    and whoever it is must be allowed to."""
+    """The API server, with the node's credentials. A directory has a kubeconfig for each node. Of a file, the
+    context named like the node is used, or the current one; if that is another user, it impersonates the node
+    and must be allowed to."""
     if _has_one_for_each(kubeconfig):
         return _server(kubeconfig / node, "", outside)  # type: ignore[operator]  # it is there
     server = _server(kubeconfig, node, outside)
@@ -195,7 +194,7 @@ def _server(kubeconfig: Path | None, node: str, outside: Outside) -> ServerAddre
 
 
 def authority_of(kubeconfig: Path | None, node: str) -> bytes:
-    """The cluster's, as PEM; empty where the kubeconfig has none."""
+    """The cluster's CA, as PEM; empty if the kubeconfig has none."""
     file = kubeconfig / node if kubeconfig is not None and _has_one_for_each(kubeconfig) else kubeconfig
     cluster: Mapping[str, Any] = read_context(find_files(file, os.environ)).cluster
     if inline := cluster.get("certificate-authority-data"):
@@ -206,7 +205,7 @@ def authority_of(kubeconfig: Path | None, node: str) -> bytes:
 
 
 class _As:
-    """Credentials that speak for a node."""
+    """Credentials that impersonate a node."""
 
     def __init__(self, server: ServerAddress, node: str) -> None:
         self._server = server
@@ -217,7 +216,7 @@ class _As:
 
 
 async def _whoami(server: ServerAddress) -> str:
-    """'' while it cannot be told: then nobody is impersonated by mistake of ours."""
+    """Our user name, asked until the API server answers, so that we never impersonate by mistake."""
     body = {"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"}
     timeout = aiohttp.ClientTimeout(total=30, sock_connect=5)
     connector = aiohttp.TCPConnector(ssl=server.tls)
@@ -251,8 +250,8 @@ class LiveNode:
         self.flight: RecordedProcess
         self._closing: list[Callable[[], Any]] = []
         self._tasks: list[asyncio.Task[None]] = []
-        self._told = NodeUsage(name, 0, 0, 0, 0)  # By simulated containers.
-        self.registry = Registry()  # One for each node, as each is an agent of its own.
+        self._told = NodeUsage(name, 0, 0, 0, 0)  # Reported by simulated containers.
+        self.registry = Registry()  # One per node, as each is its own agent.
 
     async def open(
         self, wanted: AgentsWanted, node: NodeWanted, server: ServerAddress, machine: AgentMachine
@@ -306,7 +305,7 @@ class LiveNode:
     async def _endpoint(
         self, wanted: AgentsWanted, directory: Path, address: str, driver: ProcessDriver | None, log: Log
     ) -> tuple[int, str]:
-        """Its port, and the certificate by which it is known."""
+        """Start the node's endpoint; its port and its certificate."""
         authority = authority_of(wanted.kubeconfig, self.name)
         if not authority:
             log.warn("agent", warning="the kubeconfig names no authority: logs and metrics are not served")
@@ -341,7 +340,7 @@ async def _refresh(driver: ProcessDriver, log: Log) -> None:
         await asyncio.sleep(REFRESH_S)
         try:
             await driver.refresh()
-        except OSError as error:  # No more files can be opened, say: later they may be.
+        except OSError as error:  # Out of file descriptors, for example: may be temporary.
             log.warn("volumes not refreshed", error=str(error))
 
 

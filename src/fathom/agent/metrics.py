@@ -1,4 +1,4 @@
-"""An agent in numbers, with the kubelet's names where the kubelet counts the same."""
+"""Metrics of an agent, with the kubelet's names where the kubelet counts the same."""
 
 from __future__ import annotations
 

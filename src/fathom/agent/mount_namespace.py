@@ -1,12 +1,12 @@
-"""A container's own view of the files: what a pod must not see is covered, what it mounts is where it says.
+"""A container's mount namespace: hidden paths are covered, volumes are mounted at their mountPath.
 
-    1. a namespace of mounts of our own, one with the host's name (and, without root, one of users)
-    2. a new root, empty, in which everything of the old one is shown again: so mount points can be made
+    1. a new mount namespace, a UTS namespace with the pod's hostname (and, without root, a user namespace)
+    2. a new, empty root, into which each entry of the old one is bind-mounted: so mount points can be made
        anywhere without touching the machine's own files
-    3. what is to be hidden gets an empty directory over it; the pod's own directory is at /pod
-    4. each mount is put in its place; nothing is looked up through links that a pod may have made
+    3. an empty directory is mounted over each hidden path; the pod's own directory is at /pod
+    4. each volume is mounted; no path is looked up through links that a pod may have made
 
-Runs in the container's process before its program, in the shim's plain Python. Failing is raised.
+Runs in the container's process before its program, in plain Python as the shim. Failures raise.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ else:
 CLONE_NEWNS, CLONE_NEWUTS, CLONE_NEWUSER = 0x20000, 0x4000000, 0x10000000
 MS_RDONLY, MS_NOSUID, MS_NODEV, MS_REMOUNT, MS_BIND, MS_MOVE, MS_REC = 1, 2, 4, 32, 4096, 8192, 16384
 MS_PRIVATE = 1 << 18
-KEPT = MS_NOSUID | MS_NODEV | 8 | 1024 | 2048  # Of a mount's flags, what may not be taken away.
+KEPT = MS_NOSUID | MS_NODEV | 8 | 1024 | 2048  # Mount flags that may not be removed.
 
 PLACE = safe_files.PLACE
 HOME = "/pod"
@@ -61,12 +61,12 @@ def enclose(plan: dict[str, Any]) -> None:
 
 
 def _highest(paths: list[str]) -> list[str]:
-    """Without those that are in another one of them."""
+    """The paths that are not below another of them."""
     return [one for one in dict.fromkeys(paths) if not any(one.startswith(f"{other}/") for other in paths)]
 
 
 def _source(mount: dict[str, Any]) -> int:
-    """The agent looked at it before; what the pod has changed since ends the start."""
+    """Open the source. The agent has checked it; if the pod has changed it since, the start fails."""
     if not mount["below"]:
         return os.open(mount["top"], PLACE)
     try:
@@ -91,7 +91,7 @@ def _unshare(users: bool) -> None:
 
 
 class MountView:
-    """The new root. Everything is put together on a spare mount point in it, where no pod can be, and then
+    """The new root. Each mount is prepared on a spare mount point in it, which no pod can reach, and then
     moved to its place by descriptor: no path is looked up through what a pod can change."""
 
     def __init__(self, stage: str) -> None:
@@ -100,12 +100,12 @@ class MountView:
         with safe_files.closing(os.open("/", PLACE)) as old, safe_files.closing(os.open(stage, PLACE)) as new:
             _show_again(old, new)
         os.chroot(stage)
-        os.chdir("/proc")  # Mounts name descriptors by it, also once a pod has put something there.
+        os.chdir("/proc")  # Mounts name descriptors relative to it, whatever is mounted at /proc later.
         self._root = os.open("/", PLACE)
-        self._made = {os.fstat(self._root).st_dev}  # File systems of our own, in which we may make anything.
-        # Where volumes are, by the names that lead there; whether mount points may be made in them.
+        self._made = {os.fstat(self._root).st_dev}  # Our own file systems, in which we may create files.
+        # Mounted volumes by path, and whether mount points may be created in them.
         self._placed: dict[tuple[str, ...], bool] = {}
-        # Two spare mount points, for a directory and a file, by names that no pod can ask for.
+        # Two spare mount points, for a directory and a file, with names that no pod can guess.
         self._directory, self._file = (f"/.fathom-{os.urandom(8).hex()}" for _ in range(2))
         os.mkdir(self._directory, 0o755)
         safe_files.make_file(self._root, self._file[1:], mode=0o644)
@@ -117,7 +117,7 @@ class MountView:
         os.chdir("/")
 
     def hide(self, path: str) -> None:
-        """Under an empty directory, or an empty file."""
+        """Cover the path with an empty directory, or an empty file."""
         try:
             target = self._pinned(safe_files.names_in(path.lstrip("/")))
         except FileNotFoundError:
@@ -131,9 +131,9 @@ class MountView:
                     _mount(_at(nothing), _at(target), None, MS_BIND)
 
     def _pinned(self, names: list[str]) -> int:
-        """Each directory on the way becomes a mount point, which the kernel lets nobody here rename. Else:
-        1. a pod that has the rights of their owner mounts a host path; 2. it moves a directory there that has
-        in it what is hidden; 3. it reads that through its mount, in which nothing is hidden."""
+        """Open the path; each directory on the way becomes a mount point, which no process here can rename.
+        Else: 1. a pod that has the rights of their owner mounts a host path; 2. it moves a directory that
+        contains a hidden path there; 3. it reads that through its mount, in which nothing is hidden."""
         fd = safe_files.walk(self._root, names[:1])  # What is in the root is a mount point already.
         for name in names[1:-1]:
             with safe_files.closing(fd):
@@ -159,9 +159,9 @@ class MountView:
         self._placed[names] = own
 
     def _target(self, path: str, *, is_directory: bool, links: int = 0) -> tuple[tuple[str, ...], int]:
-        """A mount point, made where it is missing, and by which names it was reached. Links of the machine
-        (/var/run) are followed, inside the new root. Those in volumes are not, nor those in directories to
-        which everybody may write: a pod may have made them."""
+        """The mount point, created if missing, and the path by which it was reached. Links of the machine
+        (/var/run) are followed, inside the new root. Links in volumes and in world-writable directories are
+        not: a pod may have made them."""
         names = tuple(safe_files.names_in(path.lstrip("/")))
         if names[:1] in {(), ("proc",)}:  # As with container runtimes. We need /proc ourselves.
             raise safe_files.Unsafe(errno.EPERM, f"nothing can be mounted over /{'/'.join(names)}")
@@ -179,9 +179,9 @@ class MountView:
         return names, fd
 
     def _make(self, fd: int, names: tuple[str, ...], index: int, *, is_directory: bool) -> int:
-        """What is missing from `index` on. In a volume of the pod itself it is made there, so that the volume
-        stays what all its containers see. Elsewhere the machine's directory is shown again in one of our own,
-        and it is made in that."""
+        """Create what is missing from `index` on. In a volume of the pod itself it is created there, so that
+        all containers see the same volume. Elsewhere a directory of our own covers the machine's, shows its
+        entries, and gets the new one."""
         above = next((names[:at] for at in range(index, 0, -1) if names[:at] in self._placed), ())
         may_make = os.fstat(fd).st_dev in self._made or self._placed.get(above, False)
         with safe_files.closing(os.dup(fd) if may_make else self._cover(fd)) as base:
@@ -195,14 +195,15 @@ class MountView:
                 return safe_files.step(directory, last)
 
     def _cover(self, fd: int) -> int:
-        """A directory of our own over one that is there, with its entries and its rights: who could write to
-        /tmp still can. Where only its owner can, nothing but mount points will be added."""
+        """Mount a directory of our own over an existing one, with its entries and its rights: users who could
+        write to /tmp still can. If only its owner can write, nothing but mount points will be added, so it is
+        small."""
         found = os.fstat(fd)
         small = "" if found.st_mode & 0o002 else "size=1m,"
         options = f"{small}mode={found.st_mode & 0o7777:o}"
         _mount("tmpfs", self._directory, "tmpfs", MS_NOSUID, options)
         new = os.open(self._directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        with contextlib.suppress(OSError):  # Somebody whom our namespace of users does not know.
+        with contextlib.suppress(OSError):  # A user who has no ID in our user namespace.
             safe_files.set_rights(new, uid=found.st_uid, gid=found.st_gid)
         _show_again(fd, new)
         _move(self._directory, fd)
@@ -211,7 +212,7 @@ class MountView:
 
 
 def _step(directory: int, name: str, *, trusted: bool) -> tuple[int, str]:
-    """What has this name, or where a link leads that may be followed."""
+    """The entry of this name, or the target if it is a link that may be followed."""
     if not trusted:
         return safe_files.step(directory, name), ""
     fd = os.open(name, PLACE, dir_fd=directory)
@@ -222,14 +223,15 @@ def _step(directory: int, name: str, *, trusted: bool) -> tuple[int, str]:
 
 
 def _show_again(old: int, new: int) -> None:
-    """Every entry of a directory, in another that is ours alone: links as links, the rest as it is."""
+    """Show every entry of a directory in another that is ours alone: links are copied, the rest is
+    bind-mounted."""
     with safe_files.closing(os.open(".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=old)) as listed:
         names = sorted(os.listdir(listed))
     for name in names:
         try:
             fd = os.open(name, PLACE, dir_fd=old)
         except OSError:
-            continue  # It went away, or we may not see it: nor would the program.
+            continue  # It is gone, or we may not see it: nor could the program.
         with safe_files.closing(fd):
             _show_one(fd, name, new)
 
@@ -248,7 +250,7 @@ def _show_one(fd: int, name: str, new: int) -> None:
 
 
 def _at(fd: int) -> str:
-    """In /proc, where we are while mounts are made."""
+    """The descriptor's path relative to /proc, our working directory while mounting."""
     return f"self/fd/{fd}"
 
 
@@ -274,7 +276,8 @@ def _call(name: str, *args: object, said: str = "") -> None:
 
 
 def main() -> None:
-    """Whether it can be done here: `enclose.py STAGE HOME [users]` tries it, and says what failed."""
+    """Test whether it works here: `mount_namespace.py STAGE HOME [users]` tries it, and prints what
+    failed."""
     stage, home, *users = sys.argv[1:]
     try:
         plan = {

@@ -1,4 +1,4 @@
-"""The node as its agent describes it. Pure."""
+"""The Node object and its Lease as the agent writes them. Pure."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from fathom.model.well_known import (
 )
 
 NOTICE = "fathom.dev/agent-notice"
-VERSION = "v1.37.0+fathom"  # Whose behaviour clients may expect of the pods here.
+VERSION = "v1.37.0+fathom"  # The Kubernetes version whose behaviour clients may expect.
 
 CAPACITY = {"cpu": "8", "memory": "32Gi", "pods": "110", "ephemeral-storage": "100Gi"}
 
-# What kubelet reports besides Ready. Nothing here measures pressure: said as what is known.
+# Conditions that kubelet reports besides Ready. We measure no pressure, so they are constant.
 _CALM = (
     ("MemoryPressure", "KubeletHasSufficientMemory", "agent has sufficient memory available"),
     ("DiskPressure", "KubeletHasNoDiskPressure", "agent has no disk pressure"),
@@ -60,8 +60,8 @@ def new_node(settings: AgentSettings, now: str) -> Obj:
 
 
 def node_patch(settings: AgentSettings, node: Obj) -> Obj | None:
-    """What a node that is there already lacks in labels and annotations; None: nothing. Labels that others
-    have put on it stay."""
+    """A patch with the labels and annotations that an existing node lacks; None: it lacks none. Labels that
+    users and controllers have put on it stay."""
     labels, annotations = labels_of(node), metadata(node).get("annotations") or {}
     wanted = {name: text for name, text in node_labels(settings).items() if labels.get(name) != text}
     noted = {name: text for name, text in node_annotations(settings).items() if annotations.get(name) != text}
@@ -70,7 +70,7 @@ def node_patch(settings: AgentSettings, node: Obj) -> Obj | None:
 
 
 def node_status(settings: AgentSettings, node: Obj, now: str) -> Obj:
-    """The whole status, merged into what is there."""
+    """The whole status; conditions are merged into the existing ones."""
     capacity = {**CAPACITY, **settings.capacity}
     return {
         "capacity": capacity,
@@ -116,7 +116,7 @@ def _conditions(node: Obj, now: str, notice: str) -> list[Obj]:
 
 
 def is_news(before: Obj, after: Obj) -> bool:
-    """Whether the status says anything that it did not say before, but the time."""
+    """Whether the status differs in anything but the heartbeat time."""
     return _timeless(before) != _timeless(after)
 
 

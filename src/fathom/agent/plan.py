@@ -1,10 +1,10 @@
-"""What is to be done about one pod's containers, from what is wanted and what is seen. Pure.
+"""Plan the next actions for one pod's containers, from its spec and its containers' state. Pure.
 
     init containers, one after the other ──> main containers, together ──> all ended for good
     sidecars: started in their place among the init containers, ended after the main containers
 
-The same answer for the same views: an action under way makes its container `busy`, and nothing is planned
-for it until that is over.
+The same views give the same plan: a running action makes its container `busy`, and nothing is planned for it
+until the action is over.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class StartContainer(msgspec.Struct, frozen=True):
 
 
 class StopContainer(msgspec.Struct, frozen=True):
-    """Tell it to end, after its preStop hook; it is killed when its time is over."""
+    """Run its preStop hook, then send SIGTERM; it is killed at `kill_ns`."""
 
     container: str
     kill_ns: int
@@ -56,12 +56,12 @@ Fate = Literal["", "Succeeded", "Failed"]
 
 class PodPlan(msgspec.Struct, frozen=True):
     actions: tuple[Action, ...] = ()
-    look_ns: int | None = None  # When time alone will have changed something.
-    over: bool = False  # Nothing runs, and nothing will.
+    look_ns: int | None = None  # When to plan again even if nothing changes.
+    over: bool = False  # No container runs, and none will.
 
 
 NEVER_STARTED = ContainerView()
-ORPHAN_GRACE_S = 1  # kubelet's: whoever removed the pod from the API did not want to wait.
+ORPHAN_GRACE_S = 1  # kubelet's: a pod is gone from the API only if it was force-deleted.
 
 
 def plan_pod(
@@ -73,8 +73,8 @@ def plan_pod(
     heard_ns: int | None = None,
     deleted_ns: int | None = None,
 ) -> PodPlan:
-    """`orphan`: the API has no such pod any more. `heard_ns`: when a server was last heard. `deleted_ns`:
-    when the grace of one that is being deleted is over, as the agent counts it; None: as the pod says."""
+    """`orphan`: the pod is gone from the API. `heard_ns`: when the API server last answered. `deleted_ns`:
+    when the grace period of a pod that is being deleted ends, by the agent's clock; None: as the pod says."""
     views = with_stale(pod, views)
     ending = _ending(pod, views, now_ns, orphan=orphan, deleted_ns=deleted_ns)
     if ending is not None:
@@ -95,7 +95,7 @@ def plan_pod(
 
 
 def fate(pod: Obj, views: Views, *, now_ns: int) -> Fate:
-    """How it ended, once all its containers have ended for good; '' until then."""
+    """How the pod ended, once all its containers have ended for good; '' until then."""
     said = lookup(pod, "status", "phase")
     if said in TERMINAL_PHASES:
         return said  # type: ignore[no-any-return]  # one of the two
@@ -133,14 +133,14 @@ def _active_until_ns(pod: Obj) -> int | None:
 
 
 def is_ending(pod: Obj, views: Views, *, now_ns: int, orphan: bool) -> bool:
-    """Whether all of it has to end."""
+    """Whether all containers of the pod must stop."""
     return _ending(pod, views, now_ns, orphan=orphan) is not None
 
 
 def _ending(
     pod: Obj, views: Views, now_ns: int, *, orphan: bool, deleted_ns: int | None = None
 ) -> tuple[int, str] | None:
-    """Until when all of it may take to end, and why it has to; None: it goes on."""
+    """When all containers of the pod are killed, and why they must stop; None: the pod goes on."""
     said_ns = deletion_ns(pod)
     if said_ns is not None:
         return said_ns if deleted_ns is None else deleted_ns, "the pod is being deleted"
@@ -155,7 +155,7 @@ def _ending(
 def _plan_end(pod: Obj, views: Views, kill_ns: int, why: str, *, now_ns: int) -> PodPlan:
     alive = [one for one in containers_of(pod) if _alive(views.get(one.name, NEVER_STARTED))]
     mains = [one for one in alive if one.role != "sidecar"]
-    # Sidecars serve the others to the end, and one another in the order in which they were started.
+    # Sidecars stop after the main containers, in reverse start order: later ones may use earlier ones.
     due = mains or alive[-1:]
     if kill_ns <= now_ns:
         due = alive
@@ -179,12 +179,12 @@ def _stop(container: Container, view: ContainerView, kill_ns: int, why: str, now
     if not view.running:
         return
     if view.kill_ns and not view.killed and min(view.kill_ns, kill_ns) <= now_ns:
-        yield KillContainer(container.name)  # Also while its hook runs: nothing outlives its grace.
+        yield KillContainer(container.name)  # Even while its hook runs: nothing outlives its grace period.
     elif not view.kill_ns and not view.busy:
         yield StopContainer(container.name, kill_ns, why)
 
 
-# Living.
+# Running.
 
 
 def _plan_stops(pod: Obj, views: Views, now_ns: int) -> Iterator[Action | int]:
@@ -203,7 +203,7 @@ def _plan_stops(pod: Obj, views: Views, now_ns: int) -> Iterator[Action | int]:
 
 
 def _plan_clearing(pod: Obj, views: Views) -> Iterator[Action]:
-    """Before all start anew, all end: at once and without hooks, as kubelet has it."""
+    """Before all containers restart, all are killed: at once and without hooks, as in kubelet."""
     for container in containers_of(pod):
         view = views.get(container.name, NEVER_STARTED)
         if view.stale and view.running and not view.killed:
@@ -211,21 +211,21 @@ def _plan_clearing(pod: Obj, views: Views) -> Iterator[Action]:
 
 
 def _outdated(container: Container, view: ContainerView) -> str:
-    """Of all that makes a container only its image may change while it runs."""
+    """Why the run is outdated, or ''. Only a container's image may change while it runs."""
     if view.run is None or not view.run.image or view.run.image == container.spec.get("image"):
         return ""
     return f"Container {container.name} definition changed, will be restarted"
 
 
 def _own_grace_s(pod: Obj, container: Container, view: ContainerView) -> int:
-    """A probe that ends a container may say how long that takes."""
+    """The grace period; the probe that stops a container may override the pod's."""
     probe = "livenessProbe" if view.health.started else "startupProbe"
     found = lookup(container.spec, probe, "terminationGracePeriodSeconds") if view.health.sick else None
     return found if isinstance(found, int) else grace_s(pod)
 
 
 def _plan_starts(pod: Obj, views: Views, now_ns: int) -> Iterator[Action | int]:
-    """Starts, and the times at which one that must wait is due."""
+    """Starts, and the times at which containers that must wait are due."""
     begun = any(
         _counts(views.get(one.name, NEVER_STARTED)) for one in containers_of(pod) if one.role == "main"
     )
@@ -253,8 +253,8 @@ def _start(pod: Obj, container: Container, view: ContainerView, now_ns: int) -> 
     due_ns = start_ns(pod, container, view)
     if due_ns is None:
         return
-    # Nobody waits for longer than the longest wait: a run that ends later than now ended before the clock was
-    # set back.
+    # No container waits for longer than the longest backoff: a run that ended in the future ended before the
+    # clock was set back.
     if now_ns < due_ns <= now_ns + round(CRASH_LOOP.s_max) * SECOND_NS:
         yield due_ns
     elif view.run is None:
@@ -264,7 +264,7 @@ def _start(pod: Obj, container: Container, view: ContainerView, now_ns: int) -> 
 
 
 def start_ns(pod: Obj, container: Container, view: ContainerView) -> int | None:
-    """When its next run is due; None: never."""
+    """When the container's next run is due; None: never."""
     due_ns = retry_ns(view.trouble) if view.trouble is not None else 0
     if view.run is None:
         return due_ns
