@@ -1,7 +1,7 @@
 """The API server's connections to agents, over HTTPS.
 
-The client certificate is signed by the cluster's CA. The only server certificate it trusts is the agent's own,
-as the Node object has it.
+The client certificate is signed by the cluster's CA. The only server certificate trusted is the agent's own,
+as its Node object has it.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Confine a container's process: user and groups, capabilities, limits, Landlock.
 
 It is applied once, in the process that becomes the container's program; all other processes of the container
-are forked from there (`exec_in_container`). Plain Python without packages, as the shim that calls it. Failures
-raise.
+are forked from there (`exec_in_container`). Plain Python without packages, as the shim that calls it.
+Failures raise.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Events about pods, for `kubectl describe`.
 
-Best effort: Events are written while the API server answers; a repeated Event increases the count of the first.
-Events that cannot be written in time are dropped.
+Best effort: Events are written while the API server answers; a repeated Event increases the count of the
+first one. Events that cannot be written in time are dropped.
 """
 
 from __future__ import annotations

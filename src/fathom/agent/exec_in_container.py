@@ -63,7 +63,7 @@ def leave_keeper(commands: ExecCommands, fd: int, shim: int) -> None:
     pid = os.fork()
     if pid:
         os.waitpid(pid, 0)
-        for one in (wait_r, wait_w, fd):  # Only now: the keeper is the shim's when the one between is gone.
+        for one in (wait_r, wait_w, fd):  # Only now: with the child gone, the shim is the keeper's parent.
             os.close(one)
         return
     try:

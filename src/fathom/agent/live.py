@@ -1,6 +1,6 @@
 """Run live agents: one process, any number of nodes, each with its own Domain, client and endpoint.
 
-    run_agents_live(AgentsWanted(...), stop=event)      for a supervisor, and for `fathom serve agent`
+run_agents_live(AgentsWanted(...), stop=event)      for a supervisor, and for `fathom serve agent`
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ NODE_USER, NODES = "system:node:", "system:nodes"
 WHO = "/apis/authentication.k8s.io/v1/selfsubjectreviews"
 ASK_AGAIN = Backoff(0.2, 5.0)  # For our user name, while the API server starts.
 REFRESH_S = 30.0  # How old a mounted ConfigMap may be.
-SIMULATED_BOOKMARK_S = 15.0  # With a hundred nodes, frequent bookmarks cost too much.
+SIMULATED_BOOKMARK_S = 15.0  # A hundred nodes need no bookmark every second each.
 
 
 class NodeWanted(msgspec.Struct, frozen=True):

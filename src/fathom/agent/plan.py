@@ -61,7 +61,7 @@ class PodPlan(msgspec.Struct, frozen=True):
 
 
 NEVER_STARTED = ContainerView()
-ORPHAN_GRACE_S = 1  # kubelet's: a pod is gone from the API only if it was force-deleted.
+ORPHAN_GRACE_S = 1  # kubelet's: the client that removed the pod from the API did not want to wait.
 
 
 def plan_pod(

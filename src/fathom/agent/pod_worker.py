@@ -1,5 +1,7 @@
-"""One pod at work: look, plan, act, and look again when something changes or is due. It asks the runtime and
-nobody else, so pods go on living while no API server answers."""
+"""The worker of one pod: look, plan, act, and look again when something changes or is due.
+
+It calls only the runtime, so pods keep running while no API server answers.
+"""
 
 from __future__ import annotations
 
@@ -42,16 +44,16 @@ HOOK_S = 7 * 24 * 3600.0
 
 
 class PodSurroundings(msgspec.Struct, frozen=True):
-    """What all workers of an agent share."""
+    """Dependencies that all workers of an agent share."""
 
     runtime: Runtime
     clock: Clock
     host_ip: str
-    changed: Callable[[Obj], None]  # Its status may have something new to say.
+    changed: Callable[[Obj], None]  # The pod's status may have changed.
     event: Callable[[Obj, str, str, str, str], None]  # pod, container, type, reason, message
-    removed: Callable[[str], None]  # Nothing is left of the pod with this UID.
+    removed: Callable[[str], None]  # The pod with this UID is fully removed.
     rng: random.Random
-    heard_ns: Callable[[], int | None] = lambda: None  # When a server was last heard.
+    heard_ns: Callable[[], int | None] = lambda: None  # When the API server last answered.
 
 
 class PodWorker:
@@ -63,15 +65,15 @@ class PodWorker:
         self.orphan = orphan
         self.since_ns = around.clock.monotonic_ns()
         self._around = around
-        self._wall_ns = 0  # The wall clock less the monotonic one, when we last looked.
-        self._grace_s: int | None = None  # Of a pod that is being deleted, and when it ends; monotonic.
+        self._wall_ns = 0  # The wall clock minus the monotonic one, at the last look.
+        self._grace_s: int | None = None  # Grace period of a pod being deleted, and its end; monotonic.
         self._grace_ns = 0
         self._dirty = asyncio.Event()
         self._actions: dict[asyncio.Task[None], None] = {}
-        self._hooks: dict[str, asyncio.Task[ProbeResult]] = {}  # postStart hooks under way, by container.
+        self._hooks: dict[str, asyncio.Task[ProbeResult]] = {}  # Running postStart hooks, by container.
         self._early: dict[
             str, ContainerRun
-        ] = {}  # Runs that ended before we knew that they had begun, by id.
+        ] = {}  # Runs that ended before their start was reported to us, by id.
         self._plan = PodPlan()
         self.slots = {one.name: self._slot(one) for one in containers_of(pod)}
         for run in sorted(kept.runs, key=lambda run: run.attempt):
@@ -85,7 +87,8 @@ class PodWorker:
 
     @property
     def has_news(self) -> bool:
-        """All of it is up, or something went wrong: not merely on its way."""
+        """Whether all containers are up or something failed, so that a report is worth it: not merely
+        starting."""
         views = [slot.view for slot in self.slots.values()]
         if any(view.trouble or (view.run and view.run.exit and view.run.exit.code) for view in views):
             return True
@@ -132,7 +135,7 @@ class PodWorker:
             self._hooks[container].cancel()
 
     def _tell_of_back_off(self, slot: Slot) -> None:
-        """In kubelet's words, when the next run has to wait."""
+        """Write kubelet's BackOff Event when the next run has to wait."""
         view = slot.view
         if view.run is None or view.run.exit is None or is_deleting(self.pod):
             return
@@ -155,7 +158,7 @@ class PodWorker:
         while True:
             self._dirty.clear()
             clock = self._around.clock
-            # What lasts is counted on the clock that nobody sets; objects and runs name wall times.
+            # Durations are counted on the monotonic clock; objects and runs name wall times.
             now_ns = clock.now_ns()
             self._wall_ns = now_ns - clock.monotonic_ns()
             views = {name: self._on_wall(slot.view) for name, slot in self.slots.items()}
@@ -169,7 +172,7 @@ class PodWorker:
                 deleted_ns=self._grace_ends_ns(),
             )
             if is_ending(self.pod, views, now_ns=now_ns, orphan=self.orphan):
-                for name in list(self._hooks):  # The container it is for can be ended only then.
+                for name in list(self._hooks):  # Only then can its container be stopped.
                     self._cut_hook(name)
             for action in self._plan.actions:
                 self._begin(action)
@@ -189,8 +192,9 @@ class PodWorker:
         return msgspec.structs.replace(view, kill_ns=view.kill_ns + self._wall_ns)
 
     def _grace_ends_ns(self) -> int | None:
-        """Of a pod that is being deleted: from when we heard of it. The server's clock may be another, and
-        either may be set. A shorter grace counts from when that was heard."""
+        """When the grace period of a pod being deleted ends, counted from when we learned of it: the server's
+        clock may differ, and either may be set. A shorter grace period counts from when we learned of
+        that."""
         meta = metadata(self.pod)
         grace_s, now_ns = meta.get("deletionGracePeriodSeconds"), self._around.clock.monotonic_ns()
         if not meta.get("deletionTimestamp") or not isinstance(grace_s, int):
@@ -214,7 +218,7 @@ class PodWorker:
         await again(lambda: self._around.runtime.remove(uid_of(self.pod)))
         self._around.removed(uid_of(self.pod))
 
-    # Acting.
+    # Actions.
 
     def _begin(self, action: Action) -> None:
         slot = self.slots[action.container]
@@ -238,7 +242,7 @@ class PodWorker:
         task.add_done_callback(lambda done: self._done(done, slot, action))
 
     def _stopped(self, task: asyncio.Task[None]) -> None:
-        """Nobody waits for it: a bug must not end a pod's care in silence."""
+        """Report a crash: nothing awaits this task, and a bug must not silently leave a pod unmanaged."""
         if not task.cancelled() and (error := task.exception()) is not None:
             message = f"the worker of pod {uid_of(self.pod)} failed"
             asyncio.get_running_loop().call_exception_handler({"message": message, "exception": error})
@@ -275,21 +279,21 @@ class PodWorker:
         await self._begun(slot, began)
 
     async def _begun(self, slot: Slot, began: ContainerRun) -> None:
-        """It runs; it counts as running when its hook is through."""
+        """The process runs; the container counts as running once its postStart hook has finished."""
         hook = lookup(slot.container.spec, "lifecycle", "postStart")
         probed = await self._post_start(began, hook) if hook and began.exit is None else None
         early = self._early.pop(began.id, None)
         slot.began(early or began)
         if early is not None:
             self._tell_of_end(slot, early)
-        elif began.exit is not None:  # A short life; that it ended is still to be heard.
+        elif began.exit is not None:  # It has ended already; the runtime will still report that.
             self._tell_of_back_off(slot)
         elif probed is not None and not probed.ok:
             self._event(slot.container.name, "Warning", "FailedPostStartHook", probed.message)
             slot.sicken(f"PostStartHook failed: {probed.message}")
 
     async def _post_start(self, run: ContainerRun, hook: Obj) -> ProbeResult | None:
-        """None: the container has ended, or is to end, before its hook."""
+        """None: the container ended, or must stop, before its hook finished."""
         asked = asyncio.get_running_loop().create_task(self._hook(run, hook, HOOK_S))
         self._hooks[run.container] = asked
         try:
@@ -320,7 +324,7 @@ class PodWorker:
         await self._signal(slot.view.run, kill=True)
 
     async def _signal(self, run: ContainerRun, *, kill: bool) -> None:
-        """Nothing outlives its grace because no file could be opened."""
+        """Retried: no container may outlive its grace period only because no file could be opened."""
 
         def tell(error: RuntimeFailed) -> None:
             self._event(run.container, "Warning", "FailedKillPod", str(error))
@@ -334,7 +338,7 @@ class PodWorker:
         probe = {**hook, "timeoutSeconds": max(1, round(seconds)), "hook": True}
         return await self._around.runtime.probe(run, self.pod, probe, ip=self.ip)
 
-    # Making.
+    # Setup.
 
     def _slot(self, container: Container) -> Slot:
         async def ask(run: ContainerRun, probe: Obj) -> ProbeResult:
@@ -365,8 +369,8 @@ def was_ready(pod: Obj, run: ContainerRun) -> bool:
 
 
 def owes_hook(pod: Obj, container: Container, run: ContainerRun) -> bool:
-    """Whether an agent may have died before the run's postStart hook was through: nobody has said yet that it
-    runs. As kubelet's, a hook is run at least once."""
+    """Whether an earlier agent may have died before the run's postStart hook finished: the status does not
+    report the run yet. As with kubelet, a hook runs at least once."""
     return bool(lookup(container.spec, "lifecycle", "postStart")) and _said_of(pod, run) is None
 
 

@@ -1,5 +1,7 @@
-"""All pods of a node: a worker for each that is bound to it, and one for each that is still here although the
-API knows it no more."""
+"""All pods of a node: a worker for each pod bound to it, and for each orphan.
+
+An orphan is a pod that is still here although the API has it no more.
+"""
 
 from __future__ import annotations
 
@@ -20,18 +22,18 @@ from fathom.seams.outside import Clock
 
 
 class NodeSource(Protocol):
-    """What the agent knows of its own node."""
+    """The agent's own Node object and whether its pods are known."""
 
     def known(self) -> Obj | None:
-        """As it was last read."""
+        """The Node as last read."""
         ...
 
     async def fetch(self) -> Obj | None:
-        """As it is now. Raises ApiError."""
+        """The Node as it is now. Raises ApiError."""
         ...
 
     async def synced(self) -> None:
-        """Until all pods of the node are known."""
+        """Wait until all pods of the node are in the cache."""
         ...
 
 
@@ -56,11 +58,11 @@ class NodePods:
         )
         self._workers: dict[str, PodWorker] = {}  # By UID.
         self._admitting: dict[str, asyncio.Task[None]] = {}
-        self._wanted: dict[str, Obj] = {}  # As the API has them, by UID.
-        self._admitted: set[str] = set()  # UIDs of those that were found to fit, while we live.
-        self._rejections: dict[str, Rejection] = {}  # Of those that were not, by UID; never taken back.
-        self._held: frozenset[str] | None = None  # UIDs of what the runtime had when we came.
-        self._claims: dict[str, tuple[Obj, NodeClaim]] = {}  # By UID, with the spec that they were read from.
+        self._wanted: dict[str, Obj] = {}  # Pods in the API, by UID.
+        self._admitted: set[str] = set()  # UIDs of pods that fit, since our start.
+        self._rejections: dict[str, Rejection] = {}  # Of pods that do not fit, by UID; never revoked.
+        self._held: frozenset[str] | None = None  # UIDs of pods that the runtime had at our start.
+        self._claims: dict[str, tuple[Obj, NodeClaim]] = {}  # By UID, with the spec they were read from.
         self.wake: Callable[[Key], None] = lambda key: None  # The reporter's.
 
     def worker(self, uid: str) -> PodWorker | None:
@@ -78,12 +80,12 @@ class NodePods:
         return self._rejections.get(uid)
 
     def reported_addresses(self) -> set[str]:
-        """Of all that live, as the API has them."""
+        """Addresses of all pods that have not ended, as the API has them."""
         live = (pod for pod in self._wanted.values() if not is_terminal(pod))
         return {str(lookup(pod, "status", "podIP") or "") for pod in live}
 
     def observe(self, before: Obj | None, after: Obj | None) -> None:
-        """A change in the cache."""
+        """Handle a change in the cache."""
         if before is not None and (after is None or uid_of(after) != uid_of(before)):
             self._gone(uid_of(before))
         if after is None:
@@ -99,7 +101,7 @@ class NodePods:
             self._admitting[uid] = task
 
     def look_at_all(self) -> None:
-        """A server is heard again: who was stopped because none was may go on."""
+        """The API server answers again: pods that were stopped because it did not may go on."""
         for worker in self._workers.values():
             worker.look()
 
@@ -108,8 +110,7 @@ class NodePods:
             self._workers[run.uid].ended(run)
 
     async def adopt_orphans(self) -> None:
-        """Of the pods that the runtime holds, those that the API has no more. Call it when the cache has
-        everything."""
+        """Take over pods that the runtime holds and the API has no more. Call it when the cache is synced."""
         for kept in await again(self._runtime.listing):
             uid = uid_of(kept.pod)
             if uid not in self._wanted and uid not in self._workers:
@@ -123,8 +124,8 @@ class NodePods:
             worker.cancel()
 
     def _is_history(self, pod: Obj) -> bool:
-        """It ended before we came, and is not being deleted: nothing is to be done. Its log may still be
-        here, so it is admitted if the runtime has it; that is the runtime's to know."""
+        """Whether the pod had ended before we saw it and is not being deleted: nothing is to be done. The
+        runtime may still keep its log."""
         return is_terminal(pod) and not (pod["metadata"].get("deletionTimestamp"))
 
     def _gone(self, uid: str) -> None:
@@ -138,7 +139,7 @@ class NodePods:
             asyncio.get_running_loop().create_task(self._forget(uid))
 
     async def _forget(self, uid: str) -> None:
-        """Of history only files are left."""
+        """Remove the files of a pod that has ended."""
         for kept in await again(self._runtime.listing):
             if uid_of(kept.pod) == uid and uid not in self._workers and uid not in self._wanted:
                 self._workers[uid] = PodWorker(kept, kept.pod, self._around, orphan=True)
@@ -163,17 +164,17 @@ class NodePods:
             self._workers[uid] = PodWorker(kept, pod or kept.pod, self._around, orphan=pod is None)
 
     async def _is_rejected(self, uid: str) -> bool:
-        """Decided once: what an agent took before us, and what is to be ended, is not asked about."""
+        """Decided once: pods that an earlier agent admitted, and pods being deleted, are not checked."""
         if self._node is None or uid in await self._held_before():
             return False
-        await self._node.synced()  # What runs here counts, whether or not its worker has begun.
+        await self._node.synced()  # All pods here count, whether or not they have a worker yet.
         node = self._node.known()
         while (pod := self._wanted.get(uid)) is not None and not was_admitted(pod) and not is_deleting(pod):
             found = plan_admission(pod, node, self._taken(uid)) if node is not None else None
             if node is not None and found is None:
                 self._admitted.add(uid)
                 return False
-            # Labels and what there is of a resource may have changed since the node was last read.
+            # Labels and allocatable resources may have changed since the node was last read.
             fresh = await self._fetched_node()
             pod = self._wanted.get(uid)
             if fresh is None or pod is None or was_admitted(pod) or is_deleting(pod):
@@ -185,7 +186,7 @@ class NodePods:
         return False
 
     async def _fetched_node(self) -> Obj | None:
-        """None: the server does not answer just now."""
+        """None: the API server does not answer just now."""
         assert self._node is not None
         try:
             return await self._node.fetch()
@@ -200,8 +201,8 @@ class NodePods:
         self.wake(key_of(pod))
 
     def _taken(self, uid: str) -> Iterator[NodeClaim]:
-        """By the others that were admitted and are not over: whoever is being ended needs his room until he
-        is."""
+        """Claims of the other admitted pods that are not over: a pod being stopped keeps its claim until
+        then."""
         for other, pod in self._wanted.items():
             worker = self._workers.get(other)
             ours = other in self._admitted or other in (self._held or ()) or was_admitted(pod)
@@ -217,14 +218,14 @@ class NodePods:
         return kept[1]
 
     async def _held_before(self) -> frozenset[str]:
-        """An agent that was killed may have started a pod without having said so."""
+        """Pods the runtime had at our start: a killed agent may have started a pod without reporting it."""
         if self._held is None:
             listed = frozenset(uid_of(kept.pod) for kept in await again(self._runtime.listing))
             self._held = listed if self._held is None else self._held
         return self._held
 
     async def _nothing_of(self, uid: str) -> KeptContainer | None:
-        """What the runtime has no room for, and never had, needs none to be deleted."""
+        """A pod being deleted that the runtime never admitted needs no admission: it is simply empty."""
         pod = self._wanted.get(uid)
         if pod is None or not is_deleting(pod):
             return None

@@ -1,5 +1,7 @@
-"""Probes: how often, and after how many results of a kind something is believed. The decisions are pure
-(`judge`); `Prober` asks on time."""
+"""Probes: when to run them, and after how many results in a row the verdict changes.
+
+The decisions are pure (`judge`); `Prober` runs the probe on time.
+"""
 
 from __future__ import annotations
 
@@ -16,11 +18,11 @@ STARTUP, READINESS, LIVENESS = "startupProbe", "readinessProbe", "livenessProbe"
 
 SPREAD_S = 0.1
 MOMENT_S = 1.0
-EAGER_S = 0.1  # Then twice as long each time.
+EAGER_S = 0.1  # Doubled each time.
 
 
 class ProbeTally(msgspec.Struct, frozen=True):
-    """What a probe has said so far. `verdict` None: nothing that counts yet."""
+    """Results of a probe so far. `verdict` None: not enough results yet."""
 
     successes: int = 0  # In a row.
     failures: int = 0
@@ -28,7 +30,7 @@ class ProbeTally(msgspec.Struct, frozen=True):
 
 
 def judge(tally: ProbeTally, ok: bool, probe: Obj) -> ProbeTally:
-    """With one more result. A verdict changes only after as many results in a row as the probe asks for."""
+    """Add one result. A verdict changes only after as many results in a row as the probe's threshold."""
     if ok:
         successes = tally.successes + 1
         passed = successes >= (probe.get("successThreshold") or 1)
@@ -55,9 +57,9 @@ Told = Callable[[ProbeTally, ProbeResult], bool]  # Whether to go on.
 
 
 class Prober:
-    """One probe of one run, until it is told to stop. `eager`: until it has passed, it is tried more often
-    than it asks for, so that a pod is ready when it is and not a period later; such a try counts, and is told
-    of, only if it passes."""
+    """Run one probe of one run until `told` returns False. `eager`: until it has passed, it runs more often
+    than its period, so that a pod becomes ready when it is and not a period later; such a try counts, and is
+    reported, only if it passes."""
 
     def __init__(self, probe: Obj, try_: Try, told: Told, *, rng: random.Random, eager: bool) -> None:
         self._probe = probe
@@ -68,8 +70,8 @@ class Prober:
         self._tally = ProbeTally()
 
     async def run(self) -> None:
-        # An agent that comes back to many pods must not ask all of them at once; and whoever is to be killed
-        # if it does not answer gets a moment to begin.
+        # A restarted agent with many pods must not probe all of them at once; and a container that would be
+        # killed for not answering gets a moment to start.
         patience_s = 0.0 if self._eager else MOMENT_S
         await asyncio.sleep(initial_delay_s(self._probe) + patience_s + self._rng.random() * SPREAD_S)
         while await self._once(counts=True):

@@ -74,7 +74,7 @@ class Agent:
         self.task.add_done_callback(self._ended)
 
     async def run(self) -> None:
-        """Until told to stop. Containers stay: the next agent adopts them."""
+        """Run until stopped. Containers stay: the next agent adopts them."""
         loop = asyncio.get_running_loop()
         listening: asyncio.Future[None] = loop.create_future()
         self._tasks = [
@@ -93,13 +93,13 @@ class Agent:
             for task in self._tasks:
                 task.cancel()
 
-    # What is known of the node: see `pods.NodeSource`.
+    # The methods of `pods.NodeSource`.
 
     def known(self) -> Obj | None:
         return self.heartbeat.node
 
     async def fetch(self) -> Obj | None:
-        """One that is not there, or says nothing of what it has, will say what we say of it."""
+        """The Node; if it is missing or has no allocatable resources, the one that we will write."""
         found = await self.heartbeat.fetch_node()
         described = found is not None and lookup(found, "status", "allocatable")
         return found if described else new_node(self.settings, "")
@@ -112,7 +112,7 @@ class Agent:
         self.events.say(pod, container, type_, reason, message)
 
     async def _tell_usage(self, runtime: SimulatedRuntime) -> None:
-        """The host measures processes; of scripts only we know."""
+        """Report simulated usage to the host: it measures real processes, but cannot measure scripts."""
         while True:
             usage = runtime.usage(self.settings.node, USAGE_S)
             await self._inside.seam.request(Ask("POST", USED, msgspec.json.encode(usage)), timeout_s=USAGE_S)

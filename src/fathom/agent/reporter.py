@@ -1,4 +1,4 @@
-"""What the API is told of pods: a controller whose plans are statuses, and a delete at the end."""
+"""Report pods to the API: a controller that writes pod statuses, and the final delete of a pod."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from fathom.control.watches import POD, Primary, Watch
 from fathom.model.objects import Key, Obj, is_deleting, lookup, uid_of
 from fathom.model.pod_phase import TERMINAL_PHASES
 
-# A pod whose containers are just being started is reported when they have, or after this long: most pods are
-# up by then, and need one write less.
+# A pod whose containers are starting is reported when they have started, or after this long: most pods are up
+# by then, which saves a write.
 FIRST_REPORT_S = 1.0
 LET_GO_S = 30.0
 
@@ -27,7 +27,7 @@ def plan_report(pod: Obj, worker: PodWorker) -> Plan:
     if written and not (is_deleting(pod) and _same(pod.get("status") or {}, status)):
         return Plan(statuses=written, why=f"{status['phase']}")
     if _may_go(pod, worker):
-        # A server removes a pod that has ended at once; only the agent may say that nothing of it runs.
+        # The API server removes an ended pod at once; only the agent may say that nothing of it runs.
         return Plan(deletes=(Delete(target("Pod", pod)),), needs=(OWN_WRITES,), why="nothing of it runs")
     return NOTHING
 
@@ -44,7 +44,7 @@ def _may_go(pod: Obj, worker: PodWorker) -> bool:
 
 
 def _same(before: Obj, after: Obj) -> bool:
-    """But for the generation: that a pod is being deleted makes a new one, and needs no word of ours."""
+    """Compare without the generation: a deletion increases it, and needs no status write."""
     return _ungenerated(before) == _ungenerated(after)
 
 
@@ -57,7 +57,7 @@ def _ungenerated(status: Obj) -> Obj:
 
 
 class Reporter:
-    """Makes the one that reports, for the kit."""
+    """Creates the `Reporting` controller for the kit."""
 
     def __init__(self, pods: NodePods) -> None:
         self.name = "agent"
@@ -72,7 +72,7 @@ class Reporting:
     def __init__(self, kit: Kit, pods: NodePods) -> None:
         self._kit = kit
         self._pods = pods
-        self._let: dict[Key, tuple[str, int]] = {}  # Pods that were let go: UID, and when.
+        self._let: dict[Key, tuple[str, int]] = {}  # Pods whose final delete was sent: UID, and when.
         pods.wake = lambda key: kit.wake(key, WakeCause("event", "runtime"))
 
     async def reconcile(self, key: Key) -> ReconcileResult:
@@ -94,7 +94,8 @@ class Reporting:
         return ReconcileResult.after(await self._kit.apply(key, plan, seen=view))
 
     async def _let_go(self, key: Key, uid: str, plan: Plan, view: Snapshot) -> ReconcileResult:
-        """Not twice in a row: the pod is gone as soon as the watch says so, or a finalizer holds it."""
+        """Send the final delete, not twice in a row: the watch will show that the pod is gone, or a finalizer
+        holds it."""
         now_ns = self._kit.monotonic_ns()
         told, at_ns = self._let.get(key, ("", 0))
         if told == uid and now_ns - at_ns < LET_GO_S * 1e9:
@@ -102,8 +103,8 @@ class Reporting:
         applied = await self._kit.apply(key, plan, seen=view)
         if applied.failure is None and applied.outcomes:
             self._let[key] = (uid, now_ns)
-        # 1. The request is lost. 2. The pod, as it is read then, is being deleted: it seems to be done. 3. It
-        # stays for ever, since nothing about it changes any more. So we come back.
+        # 1. The request is lost. 2. The pod, when read then, is being deleted: it seems to be done. 3. It
+        # stays for ever, since nothing about it changes any more. So we check again.
         return ReconcileResult.after(applied, in_s=LET_GO_S, why="whether it is gone")
 
     def _wait_s(self, pod: Obj, worker: PodWorker) -> float:

@@ -1,7 +1,7 @@
-"""What runs containers, as deciding code sees it. Values only: live they travel through the seam as JSON.
+"""The `Runtime` interface: what runs containers, as deciding code sees it. Live, its values are JSON.
 
 A `ContainerRun` is one run of a container; `Runtime.start` begins the next one. Its `id` holds pid and start
-time of its processes, so an agent that restarts never takes another process for it.
+time of its processes, so a restarted agent never mistakes another process for it.
 """
 
 from __future__ import annotations
@@ -23,27 +23,27 @@ class Exit(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class ContainerRun(msgspec.Struct, frozen=True, omit_defaults=True):
-    uid: str  # Of the pod.
+    uid: str  # The pod's.
     container: str
     attempt: int  # 0 is the first: what Kubernetes calls the restart count.
     id: str
     started_ns: int
-    crashes: int = 0  # In a row, before this one: how long the next start has to wait.
+    crashes: int = 0  # In a row, before this run: sets the backoff of the next start.
     exit: Exit | None = None
-    note: str = ""  # What people should know of how it runs.
-    image: str = ""  # That it was started from; '' where nobody wrote it down.
+    note: str = ""  # A note for users about how it runs.
+    image: str = ""  # The image it was started from; '' if not recorded.
 
 
 class KeptContainer(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What a runtime holds of one pod."""
+    """One pod as the runtime holds it."""
 
-    pod: Obj  # As it was admitted: whoever must end an orphan has only this.
+    pod: Obj  # As it was admitted: all that is known of an orphan.
     ip: str
-    runs: tuple[ContainerRun, ...] = ()  # Of each container the newest, and the one before.
+    runs: tuple[ContainerRun, ...] = ()  # Per container the newest and the one before.
 
 
 class Launch(msgspec.Struct, frozen=True):
-    """All that is needed to start a container, but what only the runtime may see: the contents of Secrets."""
+    """All that is needed to start a container, except what only the runtime may see: contents of Secrets."""
 
     pod: Obj
     container: str
@@ -52,7 +52,7 @@ class Launch(msgspec.Struct, frozen=True):
 
 
 class ContainerNotStarted(msgspec.Struct, frozen=True):
-    """Why not, in the words that a pod's status has for it."""
+    """Why not: reason and message for the pod's status."""
 
     reason: str
     message: str
@@ -61,32 +61,32 @@ class ContainerNotStarted(msgspec.Struct, frozen=True):
 class ProbeResult(msgspec.Struct, frozen=True, omit_defaults=True):
     ok: bool
     message: str = ""
-    note: str = ""  # Something that people should know although the probe passed.
+    note: str = ""  # A note for users although the probe passed.
 
 
 class Runtime(Protocol):
     async def listen(self, ended: Callable[[ContainerRun], None], began: Callable[[], None]) -> None:
-        """Tell of every run that ends. `began` is called once nothing can be missed any more."""
+        """Report every run that ends. `began` is called once no end can be missed any more."""
         ...
 
     async def listing(self) -> tuple[KeptContainer, ...]:
-        """Everything that is held, also of pods that nobody knows any more."""
+        """All pods that the runtime holds, orphans included."""
         ...
 
     async def admit(self, pod: Obj) -> KeptContainer:
-        """Make room for a pod and give it its address. Doing it again gives the same."""
+        """Create a pod's directory and assign its address. Idempotent."""
         ...
 
     async def start(self, launch: Launch) -> ContainerRun | ContainerNotStarted: ...
 
     async def signal(self, run: ContainerRun, *, kill: bool) -> None:
-        """SIGTERM, or SIGKILL to all of it. A run that is over is left alone."""
+        """Send SIGTERM, or SIGKILL to all processes of the run. A run that has ended is ignored."""
         ...
 
     async def probe(self, run: ContainerRun, pod: Obj, probe: Obj, *, ip: str) -> ProbeResult:
-        """One try of a probe, or of a hook, which is written the same."""
+        """Try a probe once, or run a hook, which has the same form."""
         ...
 
     async def remove(self, uid: str) -> None:
-        """Nothing of it runs: forget it, its files and its address."""
+        """Remove a pod of which nothing runs: its files and its address."""
         ...

@@ -1,5 +1,7 @@
-"""The runtime behind the seam: every call is an ask to `runtime:/…`, every end a line of a stream. So what a
-real machine did is on the tape, and a replay needs no machine."""
+"""The runtime behind the seam: every call is a request to `runtime:/…`, every end of a run a streamed line.
+
+So the results of a real machine are on the tape, and a replay needs no machine.
+"""
 
 from __future__ import annotations
 
@@ -16,11 +18,11 @@ from fathom.seams.seam import Ask, Reply, Seam
 T = TypeVar("T")
 
 SCHEME = "runtime:"
-USED = f"{SCHEME}/used"  # Where simulated containers tell the host what they use.
-# Longer than anything takes that the host does for us by itself: an image, a start.
+USED = f"{SCHEME}/used"  # Simulated containers report their usage here.
+# Longer than anything the host does for us takes: an image, a start.
 TIMEOUT_S = 120.0
 AGAIN_S = 1.0
-RETRY_S = 2.0  # A host that could not do something is asked again.
+RETRY_S = 2.0  # Before a failed call to the host is retried.
 
 
 class RuntimeSignal(msgspec.Struct, frozen=True):
@@ -39,13 +41,13 @@ class Probing(msgspec.Struct, frozen=True):
 
 
 class RuntimeFailed(Exception):
-    """The host could not do it; it says why."""
+    """The host could not do it; the message says why."""
 
 
 async def again(
     ask: Callable[[], Awaitable[T]], tell: Callable[[RuntimeFailed], None] = lambda error: None
 ) -> T:
-    """What must be done in the end, however often the host could not."""
+    """Retry until the host succeeds: for calls that must be done in the end."""
     while True:
         try:
             return await ask()
@@ -104,13 +106,14 @@ class SeamRuntime:
         return msgspec.json.decode(reply.body or b"null", type=as_)
 
     async def _ask(self, what: str, body: Any, *, patience_s: float = 0.0) -> Reply:
-        """`patience_s`: what the host is told to allow for it, on top of what everything may take."""
+        """`patience_s`: the time that the host allows for it, added to the usual timeout."""
         ask = Ask("POST", f"{SCHEME}/{what}", msgspec.json.encode(body))
         return await self._seam.request(ask, timeout_s=TIMEOUT_S + patience_s)
 
 
 def _named(pod: Obj) -> Obj:
-    """Probes are asked often, and need little of the pod: the ports that have names."""
+    """The part of the pod that a probe needs: named ports. Probes are frequent, so requests are kept
+    small."""
     spec = pod.get("spec") or {}
     ports = [{"name": one["name"], "ports": one.get("ports") or []} for one in spec.get("containers") or ()]
     first = [

@@ -3,7 +3,7 @@
 1. A path that a pod chose, or could change, is never given to the kernel as a whole. It is walked name by
    name from a directory that is open already. A symbolic link ends the walk.
 2. What was opened is used by its descriptor, so nothing can take its place between the check and the use.
-3. Only plain files with one name are read: no pipes, no devices, no hard links to files of others.
+3. Only plain files with one name are read: no pipes, no devices, no hard links to other users' files.
 
 Plain Python without packages: the shim uses it in the process that becomes the container.
 docs/decisions/0019-files-that-pods-can-write.md says who opens what, and how.
@@ -23,10 +23,10 @@ if TYPE_CHECKING:  # Importing `typing` would take as long as all the rest.
 
 PLACE = os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC  # A place only: pipes do not block, devices do nothing.
 MAKE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-NEW = ".new~"  # A file that is being written: no key of a ConfigMap or Secret can be called so.
+NEW = ".new~"  # A file being written: no key of a ConfigMap or Secret can have this name.
 PATH_MAX = 4096  # Linux's.
 BATCH = 1000  # Names of a directory that are held at a time while it is emptied.
-ROUNDS_MAX = 10_000_000  # Directories of one tree. Nobody makes more while it is removed: its pod has ended.
+ROUNDS_MAX = 10_000_000  # Directories of one tree; it cannot grow meanwhile: its pod has ended.
 
 
 class Unsafe(OSError):
@@ -44,7 +44,7 @@ def names_in(path: str) -> list[str]:
     names = [name for name in path.split("/") if name not in {"", "."}]
     if path.startswith("/") or ".." in names or "\0" in path:
         raise Unsafe(errno.EINVAL, "leads out of its volume", path)
-    if len(path) > PATH_MAX:  # The kernel would not take it whole; nor do we make so many directories.
+    if len(path) > PATH_MAX:  # The kernel would reject the whole path; nor do we make so many directories.
         raise Unsafe(errno.ENAMETOOLONG, f"is longer than {PATH_MAX} characters", f"{path[:40]}…")
     return names
 
@@ -63,7 +63,7 @@ def open_top(path: str | os.PathLike[str]) -> int:
 
 
 def step(directory: int, name: str) -> int:
-    """What has this name there; as a place, to be looked at before it is opened."""
+    """Open the entry of this name with O_PATH, to be checked before it is opened for real."""
     fd = os.open(name, PLACE, dir_fd=directory)
     if stat.S_ISLNK(os.fstat(fd).st_mode):
         os.close(fd)
@@ -84,7 +84,7 @@ def open_beneath(top: int, path: str) -> int:
 
 
 def set_rights(fd: int, *, mode: int | None = None, uid: int = -1, gid: int = -1) -> None:
-    """The owner first: a change of it takes bits of the mode away."""
+    """Set the owner first: changing it clears bits of the mode."""
     if (uid, gid) != (-1, -1):
         os.fchown(fd, uid, gid)
     if mode is not None:
@@ -92,18 +92,18 @@ def set_rights(fd: int, *, mode: int | None = None, uid: int = -1, gid: int = -1
 
 
 def set_rights_of_place(place: int, *, mode: int, uid: int = -1, gid: int = -1) -> None:
-    """Of what is open as a place only. For the agent, whose /proc is the machine's: a container's view may
-    have something else there."""
+    """For a descriptor opened with O_PATH. Only for the agent, whose /proc is the machine's: in a container
+    something else may be mounted there."""
     if (uid, gid) != (-1, -1):
         os.chown(f"/proc/self/fd/{place}", uid, gid)
     os.chmod(f"/proc/self/fd/{place}", mode)
 
 
-# Making.
+# Creating.
 
 
 def make_directories(top: int, names: Sequence[str], *, mode: int, gid: int = -1) -> int:
-    """The last of them, open. Those that are there stay as they are."""
+    """Create the missing directories; return the last one, open. Existing ones stay as they are."""
     fd = os.dup(top)
     for name in names:
         with closing(fd):
@@ -124,10 +124,10 @@ def make_directory(directory: int, name: str, *, mode: int, gid: int = -1) -> in
     fd = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=directory)
     try:
         found = os.fstat(fd)
-        inherited = 0o2000 & ~mode  # The bit that passes a group on stays as it is.
+        inherited = 0o2000 & ~mode  # The setgid bit stays as it is.
         if (found.st_mode ^ mode) & 0o7777 & ~inherited or gid not in {-1, found.st_gid}:
-            # 1. We make it. 2. The pod moves it away, and somebody else's directory in its place. 3. We would
-            # open that one to everybody.
+            # 1. We make it. 2. The pod moves it away, and another user's directory in its place. 3. We would
+            # open that one to all users.
             if found.st_uid != os.geteuid() or found.st_mode & 0o777 & ~mode or _some(fd):
                 raise Unsafe(errno.EAGAIN, f"{name} was replaced while it was being made")
             with contextlib.suppress(PermissionError):  # Without root, only a group of our own can be given.
@@ -140,7 +140,7 @@ def make_directory(directory: int, name: str, *, mode: int, gid: int = -1) -> in
 
 
 def make_file(directory: int, name: str, *, mode: int) -> None:
-    """An empty one, unless something has that name."""
+    """Create an empty file, unless something has that name."""
     with contextlib.suppress(FileExistsError), closing(os.open(name, MAKE, 0o600, dir_fd=directory)) as fd:
         set_rights(fd, mode=mode)
 
@@ -148,7 +148,7 @@ def make_file(directory: int, name: str, *, mode: int) -> None:
 def write_file(
     directory: int, name: str, content: bytes, *, mode: int, owner: tuple[int, int] | None = None
 ) -> None:
-    """As a whole: a reader sees the old one or the new one. What had that name before is replaced, and never
+    """Write atomically: a reader sees the old file or the new one. What had that name is replaced, never
     written through."""
     with contextlib.suppress(FileNotFoundError):
         os.unlink(NEW, dir_fd=directory)
@@ -163,8 +163,8 @@ def write_file(
 
 
 def read_file(top: int, path: str, bytes_max: int) -> bytes:
-    """A plain file with one name: with a second one it could be a file that the pod itself may not read. For
-    the agent only, as above."""
+    """Read a plain file with one name: with a second hard link it could be a file that the pod itself may not
+    read. For the agent only, as `set_rights_of_place`."""
     with closing(open_beneath(top, path)) as place:
         found = os.fstat(place)
         if not stat.S_ISREG(found.st_mode):
@@ -193,16 +193,16 @@ def entries_of(directory: int) -> list[tuple[str, bool]]:
 
 
 def remove_path(path: str | os.PathLike[str]) -> None:
-    """A directory that no pod can replace, with all that pods have put into it."""
+    """Remove a directory that no pod can replace, with all that pods have put into it."""
     above, name = os.path.split(os.fspath(path))
     with contextlib.suppress(FileNotFoundError), closing(open_top(above)) as parent:
         remove_tree(parent, name)
 
 
 def remove_tree(parent: int, name: str) -> None:
-    """However deep: a directory that is not empty is moved up to the top before it is emptied, so that two
-    descriptors are enough. Links are removed, never followed; another file system is not entered. Raises
-    OSError when something stays."""
+    """Remove a tree of any depth: a directory that is not empty is moved up to the top before it is emptied,
+    so that two descriptors are enough. Links are removed, never followed; another file system is not entered.
+    Raises OSError when something stays."""
     try:
         top = _open_to_remove(parent, name, None)
     except FileNotFoundError:
@@ -227,13 +227,13 @@ def remove_tree(parent: int, name: str) -> None:
 
 
 def _unused_names() -> Iterator[str]:
-    """That the pod could not guess, and take."""
+    """Names that the pod could not guess and take."""
     token = os.urandom(8).hex()
     return (f".removed-{token}-{number}" for number in count())
 
 
 def _open_to_remove(directory: int, name: str, device: int | None) -> int:
-    """Its owner may have shut it."""
+    """Open a directory, after giving us access if its owner removed it."""
     with closing(os.open(name, PLACE | os.O_DIRECTORY, dir_fd=directory)) as place:
         found = os.fstat(place)
         if device not in {None, found.st_dev}:
@@ -247,7 +247,7 @@ def _empty(fd: int, top: int, device: int, names: Iterator[str]) -> None:
     while batch := _some(fd):
         for entry in batch:
             if entry.is_dir(follow_symlinks=False):
-                os.close(_open_to_remove(fd, entry.name, device))  # Only what is open to us can be moved.
+                os.close(_open_to_remove(fd, entry.name, device))  # To be moved it must be accessible.
                 os.rename(entry.name, next(names), src_dir_fd=fd, dst_dir_fd=top)
             else:
                 os.unlink(entry.name, dir_fd=fd)

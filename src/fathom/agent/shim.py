@@ -1,12 +1,13 @@
-"""One run of a container: started, waited for, its output written down, its end recorded.
+"""The shim: starts one run of a container, waits for it, writes its log and records its end.
 
-    agent ──spawn──> python -I -S shim.py SPEC ──fork, setsid, fork──> shim (nobody's child) ──fork──> it
-                       └── says how the start went, and ends
+    agent ──spawn──> python -I -S shim.py SPEC ──fork, setsid, fork──> shim (reparented) ──fork──> it
+                       └── reports how the start went, and ends
 
-It outlives the agent, so nothing is lost when the agent restarts: `run.json` says who runs (pid and start
-time), the log is beside it, and `exit.json` is there before the shim ends. Plain Python without packages, so
-that it starts quickly and stays small. If the shim is killed the kernel kills the container, and the agent
-whatever that had started (`host/strays.py`): nothing runs that nobody waits for.
+It outlives the agent, so nothing is lost when the agent restarts: `run.json` names the processes (pid and
+start time), the log is beside it, and `exit.json` is written before the shim ends. Plain Python without
+packages, so that it starts quickly and stays small. If the shim is killed, the kernel kills the container's
+first process, and the agent kills the processes that it had started (`host/orphan_processes.py`): nothing
+runs unattended.
 """
 
 from __future__ import annotations
@@ -30,17 +31,17 @@ if TYPE_CHECKING:  # Importing `typing` would take as long as all the rest.
 PR_SET_CHILD_SUBREAPER = 36
 LINE_BYTES_MAX = 16 * 1024  # As container runtimes cut long lines.
 FALLBACK_BYTES, FALLBACK_LINES = 2048, 80  # kubelet's.
-RESERVED_BYTES = 8192  # More than how a run ended takes, with a message of everyday length.
-HEAD_BYTES = 64  # More than is before the text of a line in the log.
+RESERVED_BYTES = 8192  # More than an exit record takes, with a message of usual length.
+HEAD_BYTES = 64  # More than the prefix of a log line.
 RECORD_TRIES = 600  # A second apart.
 DRAIN_S = 2.0  # How long output may still come after the program has ended.
 NOT_FOUND, NOT_EXECUTABLE, NOT_STARTED = 127, 126, 128
-REFUSED = "refused "  # Said instead of a run: the agent must not start it as it is.
+REFUSED = "refused "  # Reported instead of a run: it must not be started as it is.
 MESSAGE_BYTES_MAX = 4096  # kubelet's.
 
 
 def main() -> None:
-    os.closerange(3, 1 << 16)  # What the agent's loop let slip would be held open as long as we live.
+    os.closerange(3, 1 << 16)  # Descriptors leaked by the agent would stay open as long as we live.
     with open(sys.argv[1], encoding="utf-8") as file:
         spec = json.load(file)
     os.unlink(sys.argv[1])  # It may hold secrets.
@@ -69,7 +70,7 @@ def _leave_terminal() -> None:
 
 
 def started_at(pid: int) -> int:
-    """In ticks since the machine started: with the pid, who it is."""
+    """Start time in ticks since boot: together with the pid it identifies a process."""
     with open(f"/proc/{pid}/stat", "rb") as file:
         return int(file.read().rpartition(b")")[2].split()[19])
 
@@ -79,18 +80,18 @@ def not_through_links(path: str, flags: int) -> int:
 
 
 def reserve(path: str) -> None:
-    """Room for what will be written there at the end, when the disk may be full."""
+    """Reserve room for the exit record: at the end the disk may be full."""
     with open(f"{path}.new", "wb", opener=not_through_links) as file:
         file.write(bytes(RESERVED_BYTES))
 
 
 def write_whole(path: str, content: object) -> None:
-    """There is the old file or the new one, whatever happens in between."""
+    """Write atomically: there is always the old file or the new one."""
     new = f"{path}.new"
     with open(os.open(new, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600), "w", encoding="utf-8") as file:
         json.dump(content, file)
         file.flush()
-        os.truncate(file.fileno(), file.tell())  # Not before: what was reserved would be given back.
+        os.truncate(file.fileno(), file.tell())  # Not earlier: that would give back the reserved room.
         os.fsync(file.fileno())
     os.replace(new, path)
 
@@ -100,7 +101,7 @@ class Shim:
         self._spec = spec
         self._told = told
         self._directory: str = spec["directory"]
-        self._status: int | None = None  # Of the container, once it has ended.
+        self._status: int | None = None  # The container's wait status, once it has ended.
         self._pid = 0
         self._began_ns = 0
         self._ooms_before = self._ooms()
@@ -108,7 +109,7 @@ class Shim:
     def live(self) -> None:
         try:
             self._live()
-        except OSError as error:  # A full disk. Nothing runs of which there is no record.
+        except OSError as error:  # A full disk. Nothing may run without a record.
             self._end_the_rest()
             self._tell(f"{error.strerror}: {error.filename or self._directory}".encode())
 
@@ -118,7 +119,7 @@ class Shim:
             return
         self._log = ContainerLog(self._spec["log"], self._spec["log_bytes"], self._spec["log_files"])
         reserve(f"{self._directory}/exit.json")
-        # Whatever the program leaves behind becomes ours to end.
+        # Processes that the program leaves behind become our children, to be killed.
         ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
         wake_r, wake_w = os.pipe()
         os.set_blocking(wake_w, False)
@@ -141,8 +142,9 @@ class Shim:
         self._conclude()
 
     def _claim(self) -> bool:
-        """One run of a container at a time, whatever agents come and go: 1. an agent starts us and is killed
-        before it hears of it; 2. the next one finds no run, and starts another; 3. that finds this lock."""
+        """One run of a container at a time, whatever agents do: 1. an agent starts us and is killed before it
+        learns of it; 2. the next one finds no run, and starts another shim; 3. that shim finds this lock
+        held."""
         lock = os.open(self._spec["lock"], os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)  # Held as long as we live.
@@ -153,7 +155,7 @@ class Shim:
     def _tell(self, said: bytes) -> None:
         if self._told < 0:
             return
-        with contextlib.suppress(OSError):  # The agent is gone: what we do is for the next one.
+        with contextlib.suppress(OSError):  # The agent is gone: the next one will read our records.
             os.write(self._told, said)
         os.close(self._told)
         self._told = -1
@@ -161,7 +163,7 @@ class Shim:
     # The start.
 
     def _start(self, pipes: dict[str, tuple[int, int]]) -> tuple[int, str] | None:
-        """None, or the code and words of what went wrong."""
+        """None, or the exit code and message of a failed start."""
         failed_r, failed_w = os.pipe()
         self._began_ns = time.time_ns()
         self._pid = os.fork()
@@ -178,7 +180,7 @@ class Shim:
         return int(code), words
 
     def _become(self, pipes: dict[str, tuple[int, int]], failed: int) -> None:
-        """The container. Never returns."""
+        """Become the container's program. Never returns."""
         spec, code = self._spec, NOT_STARTED
         try:
             signal.set_wakeup_fd(-1)
@@ -190,20 +192,20 @@ class Shim:
             for group in spec.get("cgroups") or ():
                 with open(group, "w", encoding="ascii") as file:
                     file.write("0")
-            os.umask(0o022)  # Also for the directories that are made on the way to a mount.
+            os.umask(0o022)  # Also for directories created for mount points.
             self._confine()
             code = NOT_FOUND
             os.execve(_found(spec["argv"][0], spec["env"]), spec["argv"], spec["env"])
         except FileNotFoundError as error:
             os.write(failed, f"{code} {_words(error, spec)}".encode())
-        except BaseException as error:  # The parent must hear of everything.
+        except BaseException as error:  # Every failure is reported to the parent.
             code = NOT_EXECUTABLE if code == NOT_FOUND else code
             refused = REFUSED if getattr(error, "refused", False) else ""
             os.write(failed, f"{code} {refused}{_words(error, spec)}".encode())
         os._exit(code)
 
     def _confine(self) -> None:
-        """Into what is the container's and no more. What has to be done from outside comes first."""
+        """Enter the container's namespaces and limits. Steps that need to be outside come first."""
         spec, shim, door, users = self._spec, os.getppid(), -1, -1
         sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
         import confine  # type: ignore[import-not-found]  # noqa: PLC0415  # Beside us, no package.
@@ -240,16 +242,16 @@ class Shim:
         )
 
     def _mounts(self) -> int:
-        """By its view of the files whatever it started is known, should we be killed."""
+        """Its mount namespace: identifies the processes it started, should we be killed."""
         try:
             return os.stat(f"/proc/{self._pid}/ns/mnt").st_ino if self._spec.get("enclose") else 0
         except OSError:
             return 0
 
-    # The life.
+    # Running.
 
     def _follow(self, readers: dict[int, str], wake: int) -> None:
-        """Until the program has ended and its output with it."""
+        """Read output until the program has ended and its pipes are closed."""
         poll = select.poll()
         for fd in (*readers, wake):
             poll.register(fd, select.POLLIN)
@@ -286,7 +288,7 @@ class Shim:
                 self._status = status
 
     def _end_the_rest(self) -> None:
-        """With a container's first process all of it ends. What was left behind is our child by now."""
+        """When a container's first process ends, all others are killed. They are our children by now."""
         for _ in range(100):
             left = children_of(os.getpid())
             if not left:
@@ -319,7 +321,7 @@ class Shim:
             "message": message,
             "finished_ns": time.time_ns(),
         }
-        for _ in range(RECORD_TRIES):  # The disk is full: work that was done is not to be done again.
+        for _ in range(RECORD_TRIES):  # The disk is full: finished work must not be repeated.
             for form in (record, {**record, "message": ""}):  # The code is what counts.
                 with contextlib.suppress(OSError):
                     write_whole(file, form)
@@ -329,7 +331,7 @@ class Shim:
             time.sleep(1.0)
 
     def _ooms(self) -> int:
-        """How many were killed for want of memory, also in runs before this one."""
+        """How many processes the OOM killer has killed, including earlier runs."""
         try:
             with open(self._spec.get("oom") or "/nowhere", encoding="ascii") as file:
                 fields = dict(line.split() for line in file if line.strip())
@@ -338,7 +340,8 @@ class Shim:
             return 0
 
     def _message(self) -> str:
-        """A plain file that the agent made: whatever else is there now is not read."""
+        """The termination message, from the plain file that the agent made; anything else there is not
+        read."""
         try:
             fd = os.open(self._spec.get("message") or "/nowhere", os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
         except OSError:
@@ -356,7 +359,7 @@ def _enter(directory: str) -> None:
 
 
 def _found(program: str, env: dict[str, str]) -> str:
-    """Along the container's PATH, with its rights: directories that it may not enter have nothing for it."""
+    """Find the program in the container's PATH, with its rights: directories it may not enter are skipped."""
     if "/" in program:
         return program
     for directory in env.get("PATH", os.defpath).split(":"):
@@ -381,7 +384,7 @@ def last_words(path: str) -> str:
 
 
 def _texts(path: str) -> list[bytes]:
-    """Of the last lines; what was just rotated counts too."""
+    """Texts of the last lines, including the file that was just rotated."""
     raw = b""
     for name in (path, f"{path}.1"):
         with contextlib.suppress(OSError), open(name, "rb") as file:
@@ -408,14 +411,14 @@ def children_of(parent: int) -> list[int]:
 
 
 class ContainerLog:
-    """Lines as container runtimes write them: `TIME STREAM F text`, P for a part of a line that goes on. Full
-    files get a number, .1 being the newest; the oldest is removed."""
+    """Lines as container runtimes write them: `TIME STREAM F text`, with P for a partial line. Full files get
+    a number, .1 being the newest; the oldest is removed."""
 
     def __init__(self, path: str, bytes_max: int, files_max: int) -> None:
         self._path = path
         self._bytes_max = bytes_max
         self._files_max = files_max
-        self._file = self._open()  # Lives as long as we do.
+        self._file = self._open()  # Open as long as we run.
         self._size = self._file.tell()
         self._rest = {"stdout": b"", "stderr": b""}
         self._torn = False  # The file ends in the middle of a line: there was no room for the rest.
@@ -467,7 +470,7 @@ class ContainerLog:
                 os.replace(f"{self._path}.{number}", f"{self._path}.{number + 1}")
         os.replace(self._path, f"{self._path}.1")
         full, self._file = self._file, self._open()
-        full.close()  # Not before: what cannot be replaced is written on.
+        full.close()  # Not earlier: if the rename fails, we keep writing to it.
         self._size = 0
 
 

@@ -1,8 +1,9 @@
-"""Containers that follow a script, without any process behind them: for simulated worlds and large demo
-clusters. It lives on the Domain, so every run of it is the same.
+"""A simulated runtime: containers follow a script, without processes.
 
-What survives its agent is what the pod's status says: a run that was reported as running goes on. (What was
-begun and not yet reported begins again; nobody saw it.)
+For simulated worlds and large demo clusters. It runs on the Domain, so every run of it is the same.
+
+The pod's status is what survives an agent: a run that was reported as running goes on. (A run that was
+started but not yet reported starts again; no client saw it.)
 """
 
 from __future__ import annotations
@@ -25,12 +26,12 @@ from fathom.model.times import SECOND_NS
 from fathom.seams.outside import Clock
 
 SCRIPT = "fathom.dev/simulated"
-RUNS_S = "fathom.dev/runs-seconds"  # The one thing of a script that is asked for most.
+RUNS_S = "fathom.dev/runs-seconds"  # The most used setting of a script.
 SCHEME = "simulated://"
 
 
 def script_of(pod: Obj, default: Script) -> Script:
-    """What the pod says of itself; what cannot be read changes nothing."""
+    """The script from the pod's annotations; an annotation that cannot be parsed changes nothing."""
     annotations = metadata(pod).get("annotations") or {}
     changes: dict[str, Any] = {}
     try:
@@ -54,12 +55,12 @@ class SimulatedRuntime:
         self._script = script
         self._clock = clock
         self._range = pod_range
-        self._reported = reported  # Addresses that the node's pods say they have, admitted yet or not.
+        self._reported = reported  # Addresses in the status of the node's pods, admitted yet or not.
         self._pods: dict[str, KeptContainer] = {}
         self._runs: dict[str, ContainerRun] = {}  # Alive, by id.
-        self._timers: dict[str, asyncio.TimerHandle] = {}  # Of their ends.
-        self._began_ns: dict[str, int] = {}  # By run; monotonic: a clock that is set makes nobody younger.
-        self._probed: dict[str, int] = {}  # How often, of those that falter.
+        self._timers: dict[str, asyncio.TimerHandle] = {}  # That end the runs.
+        self._began_ns: dict[str, int] = {}  # By run; monotonic: setting the clock changes no run's age.
+        self._probed: dict[str, int] = {}  # Number of probes, of runs that falter.
         self._last = ""
         self._ended: Callable[[ContainerRun], None] = lambda run: None
 
@@ -136,7 +137,7 @@ class SimulatedRuntime:
         self._pods.pop(uid, None)
 
     def usage(self, node: str, window_s: float) -> NodeUsage:
-        """What its script says that each uses; without a word of it, half of what it asked for."""
+        """Usage of each container by its script; by default half of its requests."""
         pods = []
         for uid, kept in self._pods.items():
             alive = [run.container for run in self._runs.values() if run.uid == uid]
@@ -159,7 +160,7 @@ class SimulatedRuntime:
             memory = asked.get("memory", of_value(16 << 20)).value // 2
         return ContainerUsage(name, cpu * 1_000_000, memory)
 
-    # Lives.
+    # Runs.
 
     def _live(self, run: ContainerRun, pod: Obj) -> None:
         self._runs[run.id] = run
@@ -189,7 +190,7 @@ class SimulatedRuntime:
 
 
 def _reported(pod: Obj) -> list[ContainerRun]:
-    """Runs that the pod's status tells of."""
+    """Runs in the pod's status."""
     found = []
     for field in ("initContainerStatuses", "containerStatuses"):
         for said in lookup(pod, "status", field) or ():

@@ -1,7 +1,7 @@
-"""A pod's status, from what is seen of its containers. Pure; what others wrote into it is kept.
+"""A pod's status, from the state of its containers. Pure; fields that other writers set are kept.
 
-The condition `Starting` is the stage between bound and ready: it becomes true when the agent has taken the
-pod, stays true, and its reason and message say what holds the pod up (image, configuration, probe, back-off).
+The condition `Starting` is the stage between bound and ready: it becomes true when the agent has admitted the
+pod, stays true, and its reason and message say what delays the pod (image, configuration, probe, back-off).
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ MESSAGE_LENGTH_MAX = 1024
 
 
 class PodPlace(msgspec.Struct, frozen=True):
-    """Where the pod is."""
+    """The pod's address and its node's."""
 
     pod_ip: str
     host_ip: str
 
 
 def pod_status(pod: Obj, views: Views, place: PodPlace, *, now_ns: int, over: bool = False) -> Obj:
-    """The whole status. `over`: nothing of it runs, and nothing will."""
+    """The whole status. `over`: no container runs, and none will."""
     before, now = pod.get("status") or {}, timestamp(now_ns)
     phase, reason, message = _phase(pod, views, now_ns, over=over)
     status: Obj = {
@@ -42,7 +42,7 @@ def pod_status(pod: Obj, views: Views, place: PodPlace, *, now_ns: int, over: bo
         "hostIP": place.host_ip,
         "hostIPs": [{"ip": place.host_ip}],
     }
-    if place.pod_ip:  # None was given to a pod that found no room here.
+    if place.pod_ip:  # A pod that was not admitted has none.
         status |= {"podIP": place.pod_ip, "podIPs": [{"ip": place.pod_ip}]}
     if generation := metadata(pod).get("generation"):
         status["observedGeneration"] = generation
@@ -56,7 +56,7 @@ def pod_status(pod: Obj, views: Views, place: PodPlace, *, now_ns: int, over: bo
 
 
 def rejected_status(pod: Obj, rejection: Rejection, *, now_ns: int) -> Obj:
-    """Of a pod that did not fit: nothing of it was started."""
+    """The status of a pod that did not fit: no container was started."""
     before, now = pod.get("status") or {}, timestamp(now_ns)
     conditions: list[Obj] = list(before.get("conditions") or ())
     for type_ in ("ContainersReady", "Ready"):
@@ -74,7 +74,7 @@ def _view(views: Views, container: Container) -> ContainerView:
 
 
 def _phase(pod: Obj, views: Views, now_ns: int, *, over: bool) -> tuple[str, str, str]:
-    """And the reason and message that go with it."""
+    """The phase, its reason and its message."""
     ended = fate(pod, views, now_ns=now_ns)
     said = lookup(pod, "status", "phase") or "Pending"
     if ended and over:
@@ -112,7 +112,7 @@ def _conditions(pod: Obj, views: Views, phase: str, *, now: str) -> list[Obj]:
         _ready(pod, views, phase, conditions),
     ):
         conditions = _with(conditions, pod, (type_, status, reason, message), now=now)
-    if find_condition(conditions, "PodScheduled") is None:  # Bound by its creator, past any scheduler.
+    if find_condition(conditions, "PodScheduled") is None:  # Bound by its creator, without a scheduler.
         conditions = _with(conditions, pod, ("PodScheduled", "True", "", ""), now=now)
     return conditions
 
@@ -128,7 +128,7 @@ def _with(conditions: Sequence[Obj], pod: Obj, said: Said, *, now: str) -> list[
 
 
 def _bare(condition: Obj) -> Obj:
-    """Kubernetes leaves empty words out of a pod's conditions."""
+    """Kubernetes leaves empty fields out of a pod's conditions."""
     return {name: value for name, value in condition.items() if value != ""}
 
 
@@ -173,8 +173,8 @@ def _words(exit_: Exit) -> str:
 def _initialized(pod: Obj, views: Views, phase: str) -> Said:
     if phase == "Succeeded":
         return "Initialized", "True", "PodCompleted", ""
-    # What was initialized stays so: sidecars that end with the others do not undo it, and how the containers
-    # that never started are reported (`_state`) follows from it.
+    # Once initialized, a pod stays so: sidecars that end with the others do not undo it, and `_state` reports
+    # containers that never started by it.
     begun = _begun(pod, views) or (phase == "Failed" and _was_initialized(pod))
     late = [
         one.name
@@ -262,7 +262,7 @@ def _state(pod: Obj, container: Container, view: ContainerView, now_ns: int, *, 
 
 
 def _waits(pod: Obj, container: Container, view: ContainerView, now_ns: int) -> bool:
-    """Whether a run that is due has to wait, or could not begin."""
+    """Whether the next run has to wait, or could not start."""
     if view.trouble is not None:
         return True
     if view.run is None or view.run.exit is None:

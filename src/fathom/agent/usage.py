@@ -1,4 +1,4 @@
-"""What containers use, as an agent tells the API server: for `kubectl top` and the autoscaler."""
+"""CPU and memory usage of containers as agents report it: for `kubectl top` and the autoscaler."""
 
 from __future__ import annotations
 

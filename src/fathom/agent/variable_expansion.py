@@ -1,4 +1,4 @@
-"""`$(NAME)` in words of a spec. Pure."""
+"""Expand `$(NAME)` in commands, arguments and variables of a spec. Pure."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _REFERENCE = re.compile(r"\$(\$|\(([^()]*)\))")
 
 
 def expand(text: str, env: Mapping[str, str]) -> str:
-    """What nobody has said stays as it is; `$$` is a `$`."""
+    """References to unknown variables stay as they are; `$$` is a `$`."""
 
     def found(match: re.Match[str]) -> str:
         if match[1] == "$":
@@ -22,8 +22,8 @@ def expand(text: str, env: Mapping[str, str]) -> str:
 
 
 def with_words(probe: Obj, container: Obj) -> Obj:
-    """A probe whose command may name variables of its container, of those that stand in the spec itself: as
-    kubelet does for probes, and not for hooks."""
+    """Expand a probe's command with the variables whose values are in the container's spec itself: as kubelet
+    does for probes, and not for hooks."""
     command = lookup(probe, "exec", "command")
     if not command:
         return probe
