@@ -1,2 +1,4 @@
-"""The live side of the process driver: real processes, files, sockets. On the host's loop, behind the seam;
-nothing here decides what is to be done. Next room: `agent.live`, which wires it."""
+"""The live side of the process driver: real processes, files, sockets.
+
+It runs on the host's loop, behind the seam, and makes no decisions. Next room: `agent.live`, which wires it.
+"""

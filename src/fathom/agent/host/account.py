@@ -1,4 +1,4 @@
-"""What a pod needs to speak to the server as its service account, where Kubernetes' clients look for it.
+"""The service account volume of a pod: token, CA and namespace, where Kubernetes' clients look for them.
 
 kube-apiserver writes this volume into every pod's spec. Here the agent adds it when it starts a container:
 the same files at the same place, without a copy of it in each of a million pods.
@@ -16,7 +16,7 @@ ROOT_CA = "kube-root-ca.crt"
 
 
 def with_account(pod: Obj) -> Obj:
-    """The pod as it is run. Containers that have something at that place keep it."""
+    """The pod with the volume added. Containers that mount something at that path keep it."""
     spec = pod.get("spec") or {}
     if spec.get("automountServiceAccountToken") is False or any(map(_is_ours, spec.get("volumes") or ())):
         return pod
@@ -29,13 +29,13 @@ def with_account(pod: Obj) -> Obj:
 
 
 def root_ca(tls: ssl.SSLContext) -> Obj:
-    """The ConfigMap that Kubernetes has in every namespace, from what the agent itself believes."""
+    """The ConfigMap that Kubernetes has in every namespace, from the CAs that the agent itself trusts."""
     found = (ssl.DER_cert_to_PEM_cert(one) for one in tls.get_ca_certs(binary_form=True))
     return {"metadata": {"name": ROOT_CA}, "data": {"ca.crt": "".join(found)}}
 
 
 def _is_ours(volume: Obj) -> bool:
-    """Kubernetes' own names of it have a suffix."""
+    """Whether the pod has this volume already; Kubernetes adds a suffix to its name."""
     name = str(volume.get("name") or "")
     return name.startswith(VOLUME) and bool(lookup(volume, "projected", "sources"))
 

@@ -1,5 +1,7 @@
-"""What the host reads from the API for a pod, past the deciding part: ConfigMaps, Secrets, Services, tokens.
-Secrets must not be on the tape of a deciding process, so they never go through it."""
+"""Objects that the host reads from the API for a pod: ConfigMaps, Secrets, Services, tokens.
+
+Secrets must not be on the tape of a deciding process, so they never go through it.
+"""
 
 from __future__ import annotations
 
@@ -17,12 +19,12 @@ from fathom.client.http import CONNECT_S, ServerAddress
 from fathom.model.objects import Obj, key_of, lookup, uid_of
 
 TIMEOUT_S = 10.0
-# The account of a namespace that was made a moment ago comes a moment later.
+# The default account of a new namespace is created a moment after it.
 ACCOUNT_TRIES, ACCOUNT_S = 4, 0.25
 
 
 class NotFetched(Exception):
-    """The API did not say; trying again later may help."""
+    """The API server did not answer; a later retry may help."""
 
 
 class Fetched(msgspec.Struct, frozen=True):
@@ -33,7 +35,7 @@ class Fetched(msgspec.Struct, frozen=True):
 
 
 def references(pod: Obj) -> tuple[list[str], list[str]]:
-    """The ConfigMaps and Secrets that it names and that must be asked for, in order, each once."""
+    """The ConfigMaps and Secrets that the pod names and that must be fetched, in order, each once."""
     maps: dict[str, None] = {}
     secrets: dict[str, None] = {}
     for container in containers_of(pod):
@@ -86,7 +88,7 @@ class Fetcher:
         )
 
     async def pod(self, pod: Obj) -> Obj:
-        """As it is now; one that is gone is as it was."""
+        """The pod as it is now; if it is gone, as it was."""
         key = key_of(pod)
         found = await self._object(f"/api/v1/namespaces/{key.namespace}/pods/{key.name}")
         return found if found is not None and uid_of(found) == uid_of(pod) else pod

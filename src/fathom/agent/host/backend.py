@@ -1,4 +1,4 @@
-"""The agent's backend of the Seam: asks of `runtime:` go to the driver, all others to the API server."""
+"""The agent's backend of the Seam: `runtime:` requests go to the driver, all others to the API server."""
 
 from __future__ import annotations
 
@@ -37,10 +37,10 @@ class AgentBackend:
         self._http = http
         self._driver = driver
         self._log = log
-        self._used = used  # Told what simulated containers use: real ones are measured.
+        self._used = used  # Receives the usage of simulated containers: real ones are measured.
         self._loop = asyncio.get_running_loop()
         self._tasks: dict[int, asyncio.Task[None]] = {}
-        self._ends: dict[int, None] = {}  # Streams of ends that are open.
+        self._ends: dict[int, None] = {}  # Open streams that report ends of runs.
         if driver is not None:
             driver.watcher.on_end = self._ended
 
@@ -57,7 +57,7 @@ class AgentBackend:
             self._tasks[number] = self._loop.create_task(self._do(number, ask))
 
     def cancel(self, number: int) -> None:
-        """What the driver has begun it finishes: a start that is cut off would leave nobody's process."""
+        """The driver finishes what it has begun: an aborted start would leave a process without a record."""
         self._ends.pop(number, None)
         if self._tasks.pop(number, None) is None:
             self._http.cancel(number)
@@ -76,7 +76,7 @@ class AgentBackend:
         try:
             status, answer = await CALLS[ask.target.removeprefix(f"{SCHEME}/")](self._driver, ask.body)
             body = _encode(answer)
-        except Exception as error:  # A bug of ours must not stop the other pods: it is said, with its place.
+        except Exception as error:  # A bug of ours must not stop the other pods: it is logged.
             self._log.error("the driver failed", ask=ask.target, error=repr(error))
             status, body = 500, _words(error).encode()
         self._tasks.pop(number, None)
@@ -84,7 +84,7 @@ class AgentBackend:
 
 
 def _words(error: Exception) -> str:
-    """For the pod's events: what the machine did not permit, or where we are wrong."""
+    """The error for the pod's Events: a system error, or a bug of ours."""
     if isinstance(error, OSError) and error.strerror:
         return f"{error.strerror}: {error.filename}" if error.filename else error.strerror
     return f"{type(error).__name__}: {error}"

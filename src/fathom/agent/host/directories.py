@@ -1,4 +1,4 @@
-"""Directories and files of a pod on this machine: made whatever our umask is, for their user."""
+"""Directories and files of a pod on this machine, with the right mode and owner whatever our umask is."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ from fathom.model.objects import Obj
 
 
 def make_places(pod_dir: Path, run_dir: Path, container: Obj, user: tuple[int, int] | None) -> None:
-    """A container's own directories, for its user."""
-    remove_path(run_dir)  # Of a start that came to nothing.
+    """Create a container's own directories, owned by its user."""
+    remove_path(run_dir)  # Left by a failed start.
     for directory in (pod_dir / "home", run_dir, run_dir / "root", pod_dir / "volumes"):
         _make(directory)
     uid, gid = user if user is not None else (-1, -1)
@@ -35,8 +35,8 @@ def make_places(pod_dir: Path, run_dir: Path, container: Obj, user: tuple[int, i
 
 
 def _make(directory: Path) -> None:
-    """With what is missing above it; whatever our umask, others may go there. No pod can write to any of
-    these. What is above them is not ours to change."""
+    """Create the directory and missing parents, accessible to all users whatever our umask is. No pod can
+    write to any of these. Existing parents are not changed."""
     missing = [one for one in (directory, *directory.parents) if not one.exists()]
     for one in reversed(missing):
         one.mkdir()
@@ -45,13 +45,13 @@ def _make(directory: Path) -> None:
 
 
 def write_open(path: Path, text: str) -> None:
-    """For everybody to read, whatever our umask."""
+    """Write a file that all users may read, whatever our umask is."""
     path.write_text(text)
     path.chmod(0o644)
 
 
 def mount_note(settled: Settled) -> str:
-    """Said where nothing can be mounted."""
+    """A note for users if nothing can be mounted here; else ''."""
     places = [str(one["mountPath"]) for one in settled.container.get("volumeMounts") or ()]
     if settled.rights.enclosing or not places:
         return ""
@@ -63,8 +63,8 @@ def mount_note(settled: Settled) -> str:
 
 
 def link_mounts(home: Path, mounts: list[dict[str, Any]]) -> None:
-    """Where nothing can be mounted: below the working directory, by the mount's own path. The pod can write
-    there, and a link that it has put in the way ends the start."""
+    """Where nothing can be mounted: link volumes below the working directory, by their mount path. The pod
+    can write there; if it has put a link in the way, the start fails."""
     with closing(open_top(home)) as top:
         for mount in mounts:
             *above, name = names_in(mount["to"].strip("/"))

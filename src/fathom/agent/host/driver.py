@@ -1,5 +1,8 @@
-"""Containers as processes of this machine: the live side of `Runtime`. Everything it must know again after a
-restart is in `records`; what runs is waited for through the shims' pidfds."""
+"""Run containers as processes of this machine: the live side of `Runtime`.
+
+Everything it needs after a restart is in `records`; running containers are waited for through their shims'
+pidfds.
+"""
 
 from __future__ import annotations
 
@@ -49,11 +52,11 @@ from fathom.model.objects import Obj, lookup, uid_of
 from fathom.seams.log import Log
 
 BEGUN_S, POLL_S = 5.0, 0.05
-TOKEN_RENEW = 0.7  # Of a token's time, before it expires.
+TOKEN_RENEW = 0.7  # Fraction of a token's lifetime after which it is renewed.
 
 
 class Ground(msgspec.Struct, frozen=True):
-    """What a node's driver stands on."""
+    """Settings of a node's driver."""
 
     node: str
     directory: Path
@@ -68,7 +71,7 @@ class Ground(msgspec.Struct, frozen=True):
 
 class Tokens(msgspec.Struct, frozen=True):
     by_audience: dict[str, str]
-    renew_s: float  # When new ones are to be asked for, on the clock that only goes forward.
+    renew_s: float  # When to request new ones; monotonic.
 
 
 class ProcessDriver:
@@ -84,8 +87,8 @@ class ProcessDriver:
         self.watcher = RunWatcher(self.records, log)
         self._boot = boot_id()
         self._last_ip = ""
-        self._locks: dict[tuple[str, str], asyncio.Lock] = {}  # Of starts, by pod and container.
-        self._tokens: dict[str, Tokens] = {}  # That pods have, by UID.
+        self._locks: dict[tuple[str, str], asyncio.Lock] = {}  # Held during starts, by pod and container.
+        self._tokens: dict[str, Tokens] = {}  # Tokens that pods have, by UID.
         self._end_unknown()
         self._hold_ids()
         self.watcher.adopt_all()
@@ -94,13 +97,13 @@ class ProcessDriver:
         self.watcher.forget()
         await self._prober.close()
 
-    # What the deciding part asks for.
+    # Calls of the deciding part.
 
     def listing(self) -> tuple[KeptContainer, ...]:
         return tuple(self.records.kept(record) for record in self.records.pods())
 
     async def admit(self, pod: Obj) -> KeptContainer:
-        """A start that is under way is waited for: whoever asks must not think that nothing runs."""
+        """Wait for running starts first: the caller must not conclude that nothing runs."""
         for (uid, _), lock in list(self._locks.items()):
             if uid == uid_of(pod):
                 async with lock:
@@ -112,14 +115,14 @@ class ProcessDriver:
         return KeptContainer(pod, ip, tuple(self.records.runs(uid_of(pod))))
 
     def _keep(self, pod: Obj, ip: str) -> None:
-        """With ids of its own, where we may give it some."""
+        """Record the pod, with user ids of its own if we are root."""
         if not self._ground.rights.root:
             self.records.keep_pod(pod, ip)
             return
         self._ranges.claim(self.records.pod_dir(uid_of(pod)), lambda ids: self.records.keep_pod(pod, ip, ids))
 
     def _hold_ids(self) -> None:
-        """Nobody else is to have the ids of pods that are here."""
+        """Reserve the user ids of pods that are here, so that no other pod gets them."""
         for record in self.records.pods() if self._ground.rights.root else ():
             uid = uid_of(record.pod)
             if record.ids and not self._ranges.hold(record.ids, self.records.pod_dir(uid)):
@@ -139,7 +142,7 @@ class ProcessDriver:
             return there if there is not None else await self._start(launch)
 
     async def _begun(self, launch: Launch) -> ContainerRun | None:
-        """What an agent before us began, and did not live to hear of."""
+        """A run that an earlier agent started, but was killed before it learned of it."""
         uid, name = uid_of(launch.pod), launch.container
         for _ in range(round(BEGUN_S / POLL_S)):
             there = self.records.run(uid, name, launch.attempt)
@@ -149,7 +152,7 @@ class ProcessDriver:
             if not self.records.is_held(uid, name):
                 return None
             await asyncio.sleep(POLL_S)
-        # Somebody's record was lost or spoiled: nobody could watch that run, or end it later.
+        # The record was lost or damaged: that run could not be watched, nor ended later.
         self._log.warn("a run without a record is ended", pod=uid, container=name)
         end_below(self.records.run_dir(uid, name, launch.attempt).parent)
         return None
@@ -184,7 +187,7 @@ class ProcessDriver:
             self._kill_family(record)
 
     def _kill_family(self, record: RunRecord) -> None:
-        """Also those who left the group."""
+        """Kill all processes of the run, also those that left the process group."""
         for pid in family(record.shim) if is_alive(record.shim, record.shim_started) else ():
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.kill(pid, signal.SIGKILL)
@@ -200,14 +203,15 @@ class ProcessDriver:
         return self.watcher.record(run_id) or self.records.run_record(uid, container, attempt)
 
     async def remove(self, uid: str) -> None:
-        """A pod may have left many files: nobody else waits for them. Its ids are free when they are gone."""
+        """Remove files in a thread: there may be many, and other pods must not wait. Then its ids are
+        free."""
         record = self.records.pod(uid)
         await asyncio.to_thread(self._remove_files, self._forget(uid))
         if record is not None and record.ids:
             self._ranges.release(record.ids, self.records.pod_dir(uid))
 
     def _forget(self, uid: str) -> list[Path]:
-        """Where its files are now."""
+        """Drop all state of the pod; return the directories still to be removed."""
         self.watcher.forget(uid)
         self._tokens.pop(uid, None)
         for key in [key for key in self._locks if key[0] == uid]:
@@ -218,18 +222,18 @@ class ProcessDriver:
         return [*places, taken] if taken is not None else places
 
     def _remove_files(self, places: list[Path]) -> None:
-        """What stays is tried again when an agent starts the next time."""
+        """What cannot be removed is tried again at the agent's next start."""
         for place in places:
             try:
                 remove_path(place)
             except OSError as error:
                 self._log.warn("a pod's files cannot be removed", place=str(place), error=str(error))
 
-    # While they live.
+    # While containers run.
 
     async def refresh(self) -> None:
-        """Mounted ConfigMaps, Secrets, tokens, labels and annotations follow what the API has. What cannot be
-        had now stays."""
+        """Update mounted ConfigMaps, Secrets, tokens, labels and annotations from the API. What cannot be
+        fetched now stays as it is."""
         for record in self.records.pods():
             pod, uid = self._whole(record.pod), uid_of(record.pod)
             volumes = [one for one in lookup(pod, "spec", "volumes") or () if changes_by_itself(one)]
@@ -246,11 +250,11 @@ class ProcessDriver:
                 self._log.warn("volumes not refreshed", pod=uid, error=str(error))
 
     def _whole(self, pod: Obj) -> Obj:
-        """With its account's volume, where there can be one."""
+        """The pod with its service account volume, if volumes can be mounted."""
         return with_account(pod) if self._ground.rights.enclosing else pod
 
     async def _fetch(self, pod: Obj, *, services: bool = True) -> Fetched:
-        """Tokens are asked for when they are to be renewed, the rest each time."""
+        """Fetch the pod's objects each time, but tokens only when they are due for renewal."""
         uid, now_s = uid_of(pod), time.monotonic()
         if self._has_tokens(uid):
             fetched = await self._fetcher.fetch(pod, {}, services=services)
@@ -277,7 +281,8 @@ class ProcessDriver:
             write_volume(self._place(uid_of(pod)) / "volumes" / volume["name"], files, user, group)
 
     def _place(self, uid: str) -> Path:
-        """Where a pod's own files are. A user of its own must be able to go there, if nothing is mounted."""
+        """The directory of a pod's files. If nothing can be mounted, the pod's own user must have access to
+        it."""
         places = self._ground.rights.places
         return Path(places, uid) if places else self.records.pod_dir(uid)
 
@@ -301,7 +306,7 @@ class ProcessDriver:
     ) -> Settled:
         pod, uid, ground = launch.pod, uid_of(launch.pod), self._ground
         record = self.records.pod(uid)
-        if record is not None and ground.rights.root and not record.ids:  # Of a version before this one.
+        if record is not None and ground.rights.root and not record.ids:  # Recorded by an older version.
             self._keep(record.pod, record.ip)
             record = self.records.pod(uid)
         if record is None:
@@ -314,7 +319,7 @@ class ProcessDriver:
         identity = identity_for(pod, container, record.ids, ground.rights)
         user = (identity.host_uid, identity.host_gid) if identity is not None else None
         make_places(pod_dir, run_dir, container, user)
-        if ground.rights.places:  # Where every pod could go, and volumes are open to all users.
+        if ground.rights.places:  # Every pod has access there, and volumes are open to all users.
             os.chown(pod_dir, 0, record.ids + OWN_GROUP)
             pod_dir.chmod(0o710)
         volumes = [one for one in lookup(pod, "spec", "volumes") or () if "hostPath" not in one]
@@ -357,7 +362,7 @@ class ProcessDriver:
         return msgspec.structs.replace(began, note=mount_note(settled))
 
     def _never_ran(self, settled: Settled, said: str) -> ContainerRun:
-        """A run all the same: what happens next is for the restart policy to say."""
+        """Record a failed start as a run: the restart policy decides what follows."""
         launch, now_ns = settled.launch, time.time_ns()
         uid = uid_of(launch.pod)
         ended = self.records.exit_record(uid, launch.container, launch.attempt)
@@ -374,8 +379,8 @@ class ProcessDriver:
     # Ends.
 
     def _end_unknown(self) -> None:
-        """Pods whose record cannot be read, and runs whose files are gone: nobody would know whose they
-        are."""
+        """End pods whose record cannot be read, and runs whose files are gone: they could not be
+        attributed."""
         for uid in self.records.unreadable():
             self._log.warn("a pod without a record is ended", uid=uid)
             end_below(self.records.pod_dir(uid))

@@ -1,13 +1,13 @@
-"""Where the API server asks an agent for logs and metrics: HTTPS, both sides known by certificate.
+"""The agent's HTTPS endpoint: logs, usage and metrics for the API server, with mutual TLS.
 
-    GET /containerLogs/NAMESPACE/POD/UID/CONTAINER?follow=…      as kubelet has it, but for the UID
-    GET /usage                                                    what the node's containers use
-    GET /metrics                                                  what the agent counts, for Prometheus
-    GET /healthz                                                  whether the agent is there
+    GET /containerLogs/NAMESPACE/POD/UID/CONTAINER?follow=…      as in kubelet, except the UID
+    GET /usage                                                    CPU and memory of the node's containers
+    GET /metrics                                                  the agent's metrics, for Prometheus
+    GET /healthz                                                  whether the agent answers
 
-The agent's own certificate is made anew at each start and published in its Node object, which nobody else may
-write; so whoever reads the Node knows whom to believe. The other way round the agent takes only a client that
-the cluster's authority has named the API server.
+The agent's own certificate is made anew at each start and published in its Node object, which no other agent
+may write; so a reader of the Node knows which certificate to trust. In turn the agent accepts only a client
+whose certificate, signed by the cluster's CA, names the API server.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ STOP_S = 1.0
 
 
 class Own(msgspec.Struct, frozen=True):
-    """A certificate that only this endpoint has."""
+    """This endpoint's own certificate and key."""
 
     certificate: str  # PEM
     file: Path  # With its key.
@@ -48,7 +48,7 @@ def make_certificate(node: str, address: str, directory: Path) -> Own:
 
 
 def tls_context(own: Own, authority: bytes) -> ssl.SSLContext:
-    """`authority`: PEM of the cluster's, from the agent's own kubeconfig."""
+    """`authority`: the cluster's CA as PEM, from the agent's own kubeconfig."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     context.load_cert_chain(own.file)
@@ -58,7 +58,7 @@ def tls_context(own: Own, authority: bytes) -> ssl.SSLContext:
 
 
 class AgentEndpoint:
-    """Of one node. Make it on the host's loop."""
+    """The endpoint of one node. Make it on the host's loop."""
 
     def __init__(
         self, records: Records | None, usage: Callable[[], NodeUsage], metrics: Registry | None = None
@@ -74,7 +74,7 @@ class AgentEndpoint:
         self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=STOP_S)
 
     async def listen(self, address: str, port: int, tls: ssl.SSLContext) -> int:
-        """The port it got."""
+        """Listen; return the port."""
         listener = socket.socket(socket.AF_INET6 if ":" in address else socket.AF_INET)
         listener.bind((address, port))
         await self._runner.setup()
@@ -85,7 +85,7 @@ class AgentEndpoint:
         await self._runner.cleanup()
 
     async def _healthz(self, request: web.Request) -> web.Response:
-        """Answered on the loop that the agent itself runs on: an agent that hangs does not answer."""
+        """Served on the agent's own loop: an agent that hangs does not answer."""
         return web.Response(text="ok")
 
     async def _measured(self, request: web.Request) -> web.Response:

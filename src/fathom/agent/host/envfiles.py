@@ -1,4 +1,4 @@
-"""Variables out of files that a pod's own containers wrote into one of its volumes (`fileKeyRef`).
+"""Variables from files that a pod's own containers wrote into one of its volumes (`fileKeyRef`).
 
 The agent may read more than the pod: no link is followed, and only a plain file with one name is read.
 """
@@ -19,7 +19,7 @@ _EMPTY = re.compile(r"[ \t]*([^\s=#][^\s=]*)=[ \t]+[^\n]*(?:\n|\Z)")  # As a she
 
 
 def read_env_files(container: Obj, volumes: Path) -> dict[tuple[str, str], dict[str, str]]:
-    """By volume and path. Raises `Unresolved`; a file that is not there has no variables."""
+    """Variables by volume and path. Raises `Unresolved`; a missing file has no variables."""
     found = {}
     for one in container.get("env") or ():
         reference = lookup(one, "valueFrom", "fileKeyRef")

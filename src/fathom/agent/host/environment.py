@@ -1,7 +1,7 @@
-"""A container's environment, from its spec and what it refers to. Pure.
+"""A container's environment, from its spec and the objects that it refers to. Pure.
 
-As Kubernetes has it: services first, then `envFrom`, then `env` in order; `$(NAME)` is what was said before,
-`$$(NAME)` is the words themselves. POD_IP and friends are always there.
+As in Kubernetes: services first, then `envFrom`, then `env` in order; `$(NAME)` refers to an earlier
+variable, `$$(NAME)` is the literal text. POD_IP and similar variables are always set.
 """
 
 from __future__ import annotations
@@ -22,20 +22,20 @@ _SUBSCRIPT = re.compile(r"metadata\.(labels|annotations)\['([^']+)'\]")
 
 
 class Unresolved(Exception):
-    """Something the container refers to is not there; the words are for its status."""
+    """An object that the container refers to is missing; the message is for the pod's status."""
 
 
 class Surroundings(msgspec.Struct, frozen=True):
-    """What is known around a pod when one of its containers starts."""
+    """Objects and addresses that a starting container may refer to."""
 
     pod: Obj
     pod_ip: str
     host_ip: str
-    config_maps: Mapping[str, Obj | None] = {}  # By name; None: there is none.
+    config_maps: Mapping[str, Obj | None] = {}  # By name; None: not found.
     secrets: Mapping[str, Obj | None] = {}
     services: tuple[Obj, ...] = ()
-    allocatable: Mapping[str, str] = {}  # What limits default to.
-    base: Mapping[str, str] = {}  # PATH and such.
+    allocatable: Mapping[str, str] = {}  # Defaults of limits.
+    base: Mapping[str, str] = {}  # PATH and LANG.
     env_files: Mapping[tuple[str, str], Mapping[str, str]] = {}  # Variables, by volume and path.
 
 
@@ -64,13 +64,13 @@ def environment(container: Obj, around: Surroundings) -> dict[str, str]:
 
 
 def hostname_of(pod: Obj) -> str:
-    """As kubelet cuts it: a host's name has at most 63 characters."""
+    """The pod's hostname, cut to 63 characters as kubelet does."""
     name = str(lookup(pod, "spec", "hostname") or key_of(pod).name)
     return name[:63].rstrip("-.")
 
 
 def hosts_file(pod: Obj, ip: str) -> str:
-    """A pod's own /etc/hosts, so that a program finds itself by its host's name."""
+    """A pod's own /etc/hosts, so that a program can resolve its own hostname."""
     names = [hostname_of(pod)]
     if below := lookup(pod, "spec", "subdomain"):
         names.insert(0, f"{names[0]}.{below}.{key_of(pod).namespace}.svc.cluster.local")
@@ -138,14 +138,14 @@ def _from_whole(source: Obj, around: Surroundings) -> dict[str, str]:
 
 
 def _texts_of(kind: str, obj: Obj) -> dict[str, str]:
-    """For variables, which have no use for a ConfigMap's `binaryData`."""
+    """Values for variables; a ConfigMap's `binaryData` is not used for them."""
     if kind == "configmap":
         return {name: str(text) for name, text in (obj.get("data") or {}).items()}
     return {name: raw.decode("utf-8", "replace") for name, raw in contents_of(kind, obj).items()}
 
 
 def contents_of(kind: str, obj: Obj) -> dict[str, bytes]:
-    """Of a ConfigMap or a Secret, by key."""
+    """Contents of a ConfigMap or a Secret, by key."""
     encoded = obj.get("binaryData") if kind == "configmap" else obj.get("data")
     found = {name: _decoded(text) for name, text in (encoded or {}).items()}
     if kind == "configmap":
@@ -212,7 +212,7 @@ def resource_of(reference: Obj, container: Obj, around: Surroundings) -> str:
 
 
 def service_variables(services: tuple[Obj, ...], namespace: str, *, links: bool) -> dict[str, str]:
-    """NAME_SERVICE_HOST and friends. The API server's own is always there."""
+    """NAME_SERVICE_HOST and so on. Those of the API server's Service are always set."""
     env: dict[str, str] = {}
     for service in services:
         key, spec = key_of(service), service.get("spec") or {}

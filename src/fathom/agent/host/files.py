@@ -1,7 +1,9 @@
-"""A pod's volumes as directories of the machine. ConfigMaps, Secrets, the downward API, projections of these,
-emptyDir and hostPath; what else there is, is not supported, and said so.
+"""A pod's volumes as directories of the machine.
 
-What a volume shall contain is told by pure functions (`volume_files`); writing it is one function.
+Supported are ConfigMaps, Secrets, the downward API, projections of these, emptyDir and hostPath; other kinds
+are rejected with a message.
+
+Pure functions (`volume_files`) compute a volume's content; one function (`write_volume`) writes it.
 """
 
 from __future__ import annotations
@@ -41,7 +43,8 @@ Files = dict[str, File]  # By path inside the volume.
 
 
 def volume_files(volume: Obj, around: Surroundings, tokens: Mapping[str, str]) -> Files | None:
-    """None: an empty place that belongs to the pod. `tokens`: of service accounts, by audience."""
+    """The volume's files; None: an empty directory for the pod. `tokens`: of service accounts, by
+    audience."""
     name = volume.get("name", "")
     if "emptyDir" in volume:
         return None
@@ -112,7 +115,7 @@ def _projected(volume: Obj, around: Surroundings, tokens: Mapping[str, str]) -> 
 
 
 def _inside(path: str) -> str:
-    """The API has checked it; a file is written by it, so it is checked here too."""
+    """The API server has validated the path; since a file is written there, it is checked here too."""
     try:
         names = names_in(path)
     except Unsafe as error:
@@ -123,8 +126,8 @@ def _inside(path: str) -> str:
 
 
 def audiences_of(pod: Obj) -> dict[str, int]:
-    """For which tokens of the pod's account are mounted, and for how many seconds each is good: where several
-    are for the same, for the shortest time."""
+    """Audiences of the pod's mounted account tokens, and the lifetime of each in seconds: of several with one
+    audience, the shortest."""
     found: dict[str, int] = {}
     for volume in (pod.get("spec") or {}).get("volumes") or ():
         for source in (volume.get("projected") or {}).get("sources") or ():
@@ -140,9 +143,9 @@ def audiences_of(pod: Obj) -> dict[str, int]:
 def write_volume(
     directory: Path, files: Files | None, owner: tuple[int, int] | None, group: int | None = None
 ) -> bool:
-    """Each file as a whole: a reader sees the old one or the new one. The directory itself stays, because it
-    is what containers have mounted: they see the change. Whether there was one. `group`: the pod's fsGroup,
-    if we may give it files."""
+    """Write each file atomically: a reader sees the old one or the new one. The directory itself stays,
+    because containers have it mounted: they see the change. Returns whether anything changed. `group`: the
+    pod's fsGroup, if we may set it."""
     with closing(_opened(directory)) as top:
         if files is None:
             set_rights_of_place(
@@ -173,7 +176,7 @@ def _write(top: int, names: list[str], file: File, owner: tuple[int, int] | None
 
 
 def _is_there(directory: int, name: str, file: File) -> bool:
-    """With this content; then its rights are put right."""
+    """Whether the file has this content; if so, its mode is set."""
     try:
         if read_file(directory, name, len(file.content) + 1) != file.content:
             return False
@@ -181,11 +184,12 @@ def _is_there(directory: int, name: str, file: File) -> bool:
             set_rights_of_place(fd, mode=file.mode)
         return True
     except OSError:
-        return False  # It is written anew, whatever is there.
+        return False  # It is written again, whatever is there.
 
 
 def _remove_others(directory: int, prefix: str, files: Files) -> bool:
-    """What is not of the volume (any more). Only the agent writes there: it is no deeper than its paths."""
+    """Remove files that are not in the volume any more. Only the agent writes there, so the tree is
+    shallow."""
     removed = False
     for name, is_directory in entries_of(directory):
         if is_directory:
@@ -200,12 +204,12 @@ def _remove_others(directory: int, prefix: str, files: Files) -> bool:
 
 
 def changes_by_itself(volume: Obj) -> bool:
-    """Whether what it shows may change while a container runs."""
+    """Whether the volume's content may change while a container runs."""
     return any(kind in volume for kind in ("configMap", "secret", "projected", "downwardAPI"))
 
 
 def shows_metadata(pod: Obj) -> bool:
-    """Whether a volume shows what people change about a pod while it runs: labels and annotations."""
+    """Whether a volume shows labels or annotations, which users may change while the pod runs."""
     volumes = (pod.get("spec") or {}).get("volumes") or ()
     shown = [one.get("downwardAPI") for one in volumes]
     shown += [

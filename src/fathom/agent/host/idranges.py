@@ -1,8 +1,9 @@
-"""Which pod of this machine has which ids: a directory with a file for each range that is given away, shared
-by all agents that are root here. A range is a pod's as long as that pod's record says so.
+"""Ranges of user ids for the pods of this machine, shared by all agents that run as root here.
 
-An agent that is killed may leave a file and no record, and people remove whole clusters: such a range is
-given away again. Ranges go round, so that what a pod left on the machine is not soon another's.
+A directory has a file for each assigned range. A range is a pod's as long as that pod's record says so.
+
+A killed agent may leave a file and no record, and users remove whole clusters: such a range is assigned
+again. Ranges are assigned in turn, so that files a pod left on the machine do not soon belong to another pod.
 """
 
 from __future__ import annotations
@@ -17,14 +18,14 @@ import msgspec
 
 from fathom.agent.host.ids import IDS_FROM, IDS_PER_POD, IDS_TO
 
-# Where the first can be written to. It outlives the machine's restart, as the pods' files do.
+# The first is used if it is writable: it survives a reboot, as the pods' files do.
 PLACES = (Path("/var/lib/fathom/pod-ids"), Path("/run/fathom/pod-ids"))
 RANGES = (IDS_TO - IDS_FROM) // IDS_PER_POD
 LAST, LOCK, RECORD = "last", "lock", "pod.json"
 
 
 class _Record(msgspec.Struct):
-    """What is read here of a pod's record."""
+    """The field of a pod's record that is read here."""
 
     ids: int = 0
 
@@ -34,8 +35,8 @@ class IdRanges:
         self._places = places
 
     def claim(self, pod_dir: Path, keep: Callable[[int], None]) -> int:
-        """The first id of a range for the pod whose record is there. `keep` writes it into that record,
-        before anybody else may look. Raises OSError, and RuntimeError if all are taken."""
+        """The first id of a range for the pod whose record is in `pod_dir`. `keep` writes it into that record
+        while the lock is held. Raises OSError, and RuntimeError if all are taken."""
         with self._locked() as directory:
             alive = _ids_of_processes()
             for number in _in_turn(directory):
@@ -50,7 +51,7 @@ class IdRanges:
         raise RuntimeError(f"all {RANGES} ranges of user ids for pods are taken on this machine")
 
     def hold(self, first: int, pod_dir: Path) -> bool:
-        """Again, when an agent comes back. False: another pod has it meanwhile."""
+        """Claim the range again after an agent's restart. False: another pod has it meanwhile."""
         with self._locked() as directory:
             file = directory / f"{first:x}"
             if _holder(file, first) not in {None, pod_dir}:
@@ -85,7 +86,7 @@ class IdRanges:
 
 
 def _in_turn(directory: Path) -> Iterator[int]:
-    """Numbers of all ranges, beginning after the one that was given away last."""
+    """Numbers of all ranges, beginning after the one that was assigned last."""
     last = 0
     with contextlib.suppress(OSError, ValueError):
         last = int((directory / LAST).read_text()) % RANGES
@@ -93,7 +94,7 @@ def _in_turn(directory: Path) -> Iterator[int]:
 
 
 def _holder(file: Path, first: int) -> Path | None:
-    """The directory of the pod that has it; None: nobody."""
+    """The directory of the pod that has the range; None: it is free."""
     try:
         pod_dir = Path(file.read_text())
         record = msgspec.json.decode((pod_dir / RECORD).read_bytes(), type=_Record)
@@ -103,7 +104,7 @@ def _holder(file: Path, first: int) -> Path | None:
 
 
 def _ids_of_processes() -> set[int]:
-    """Numbers of the ranges that some process has, whatever records say."""
+    """Numbers of the ranges that running processes use, whatever records say."""
     found = set()
     for name in os.listdir("/proc"):
         if name.isdigit():

@@ -1,11 +1,13 @@
-"""As whom a container runs. Every pod has 65,536 users and groups of its own, which no other pod and nobody
-of the machine has: the number N of a pod's `securityContext` is the machine's FIRST + N. Pure.
+"""The user and groups that a container runs as. Pure.
+
+Every pod has 65,536 user and group ids of its own, which no other pod and no user of the machine has: the
+number N of a pod's `securityContext` is FIRST + N on the machine.
 
 A container that names ids sees those that it named: it runs in a user namespace. One that names none, or that
-says that it binds ports below 1024 (which no user namespace may, on the machine's network), has the machine's
+declares ports below 1024 (which no user namespace may bind on the machine's network), sees the machine's
 numbers. Either way files and processes belong to the same ids.
 
-Without root there is nothing to choose: pods run as the agent does, and what asks for more is refused.
+Without root pods run as the agent's user, and pods that ask for another are refused.
 """
 
 from __future__ import annotations
@@ -18,17 +20,17 @@ import msgspec
 from fathom.agent.host.environment import Unresolved
 from fathom.model.objects import Obj, key_of, lookup, uid_of
 
-# systemd's list of ids has nobody from 0x70000000 to 0x7FFDFFFF. The first of these were made of pods'
-# addresses, in versions before this one.
+# systemd's list of ids has no user from 0x70000000 to 0x7FFDFFFF. Earlier versions derived the first of these
+# from pods' addresses.
 IDS_FROM, IDS_TO = 0x71000000, 0x7FFE0000
 IDS_PER_POD = 1 << 16  # As with Kubernetes' `hostUsers: false`.
-NOBODY_ASKED = 65532  # The user of a pod that names none. Not root, and no user of any distribution.
-OWN_GROUP = IDS_PER_POD - 1  # Of all containers of a pod whose files are kept from others by it.
+NOBODY_ASKED = 65532  # The user of a pod that names none: not root, nor a distribution's user.
+OWN_GROUP = IDS_PER_POD - 1  # The group of all containers of a pod that protects its files.
 LOW_PORTS = 1024
 
 
 class HostIds(msgspec.Struct, frozen=True):
-    """Ids of the machine that its operator lets pods have."""
+    """Ids of the machine that its operator allows pods to use."""
 
     uids: frozenset[int] = frozenset()
     gids: frozenset[int] = frozenset()
@@ -38,9 +40,9 @@ class Identity(msgspec.Struct, frozen=True):
     uid: int  # As the container sees them.
     gid: int
     groups: tuple[int, ...]
-    host_uid: int  # As the machine does.
+    host_uid: int  # As the machine sees them.
     host_gid: int
-    uid_map: str = ""  # Of its user namespace; '': it has none.
+    uid_map: str = ""  # Of its user namespace; '': none.
     gid_map: str = ""
 
 
@@ -75,8 +77,8 @@ def parse_host_ids(text: str) -> HostIds:
 
 
 def ids_of_agent(pod: Obj, container: Obj) -> None:
-    """Raises `Unresolved` if a pod asks for somebody else than the user that runs the agent, which is not
-    root and cannot choose."""
+    """Raises `Unresolved` if a pod asks for another user than the agent's: the agent is not root and cannot
+    switch."""
     wanted, uid, gid = _wanted(pod, container), os.getuid(), os.getgid()
     _check_root(pod, container, wanted.user.number if wanted.user is not None else uid)
     users = [wanted.user] if wanted.user is not None else []
@@ -91,8 +93,8 @@ def ids_of_agent(pod: Obj, container: Obj) -> None:
 def identity_of(
     pod: Obj, container: Obj, first: int, allowed: HostIds, *, namespaces: bool, own_group: bool = False
 ) -> Identity:
-    """For an agent that is root. `first`: of the pod's own ids. `namespaces`: the kernel has some for users.
-    `own_group`: it is in its pod's own. Raises `Unresolved`."""
+    """For an agent that is root. `first`: the pod's first own id. `namespaces`: user namespaces work here.
+    `own_group`: add the pod's own group. Raises `Unresolved`."""
     wanted = _wanted(pod, container)
     if wanted.user is not None:
         _check(wanted.user, allowed.uids, "uid")
@@ -114,19 +116,19 @@ def identity_of(
 
 
 def fs_group_of(pod: Obj, first: int, allowed: HostIds) -> int | None:
-    """To whom the pod's volumes belong, as the machine sees it."""
+    """The group that owns the pod's volumes, as the machine sees it."""
     number = lookup(pod, "spec", "securityContext", "fsGroup")
     return _on_host(number, first, allowed.gids) if number is not None else None
 
 
 def may_bind_low(container: Obj) -> bool:
-    """Ports below 1024, as container runtimes let it unless the pod gives that up."""
+    """Whether it may bind ports below 1024: as in container runtimes, unless the pod drops that."""
     added, dropped = _capabilities(container)
     return "NET_BIND_SERVICE" in added or not dropped & {"ALL", "NET_BIND_SERVICE"}
 
 
 def _shows_ids(wanted: WantedIds, container: Obj) -> bool:
-    """Whether it is to see its own numbers: it named some, and does not say that it needs low ports."""
+    """Whether it sees its own numbers: it named some, and does not declare that it needs low ports."""
     if wanted.user is None and not wanted.gids:
         return False
     named = any(0 < port < LOW_PORTS for port in _ports(container))
@@ -135,7 +137,7 @@ def _shows_ids(wanted: WantedIds, container: Obj) -> bool:
 
 
 def _ports(container: Obj) -> Iterator[int]:
-    """That it says it listens on, or at which it is to be asked."""
+    """Ports that the container declares or that its probes use."""
     yield from (one.get("containerPort") or 0 for one in container.get("ports") or ())
     for name in ("startupProbe", "readinessProbe", "livenessProbe"):
         for action in ("httpGet", "tcpSocket"):
@@ -144,7 +146,7 @@ def _ports(container: Obj) -> Iterator[int]:
 
 
 def _capabilities(container: Obj) -> tuple[set[str], set[str]]:
-    """Added and dropped."""
+    """Capabilities added and dropped."""
     wish = (container.get("securityContext") or {}).get("capabilities") or {}
     added, dropped = (
         {str(one).upper().removeprefix("CAP_") for one in wish.get(field) or ()} for field in ("add", "drop")
@@ -178,7 +180,7 @@ def _check(asked: AskedIds, allowed: Iterable[int], kind: str) -> None:
 
 
 def _check_root(pod: Obj, container: Obj, user: int) -> None:
-    """In kubelet's words."""
+    """Enforce runAsNonRoot, with kubelet's message."""
     own, common = container.get("securityContext") or {}, lookup(pod, "spec", "securityContext") or {}
     if own.get("runAsNonRoot", common.get("runAsNonRoot")) and user == 0:
         key = key_of(pod)
@@ -191,7 +193,7 @@ def _on_host(number: int, first: int, allowed: Iterable[int]) -> int:
 
 
 def _map(first: int, of_host: Iterable[int]) -> str:
-    """`uid_map`: all of the pod's own ids, but those that stay the machine's."""
+    """`uid_map`: all of the pod's own ids, except those that stay the machine's."""
     return "\n".join(f"{inside} {there} {count}" for inside, there, count in _pieces(first, sorted(of_host)))
 
 

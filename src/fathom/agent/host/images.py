@@ -1,10 +1,10 @@
-"""Images are names of local commands here: a TOML table says which.
+"""Images are names of local commands here: a TOML table maps them.
 
     "nginx" = ["python3", "-m", "http.server", "--bind", "$(POD_IP)", "80"]
     "registry.example/app:*" = { command = ["./app"], env = { MODE = "local" }, workingDir = "/srv/app" }
 
-A container that says its `command` runs that, whatever its image is called. So it is with `args` alone when
-the image is not in the table: many images (busybox, debian, python) have no entrypoint.
+A container with a `command` runs that, whatever its image is called. The same holds for `args` alone when the
+image is not in the table: many images (busybox, debian, python) have no entrypoint.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from fathom.model.objects import Obj
 
 
 class BadImages(Exception):
-    """The file cannot be used; one line says why."""
+    """The file cannot be used; the message is one line."""
 
 
 class Image(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
@@ -50,8 +50,8 @@ def _image(found: Any) -> Image:
 
 
 class ImagesFile:
-    """The table, read again when its file has changed: whoever adds an image need not start anything again. A
-    file that cannot be used changes nothing, and `problem` says why."""
+    """The table, read again when its file has changed: adding an image needs no restart. A file that cannot
+    be used changes nothing, and `problem` says why."""
 
     def __init__(self, path: Path | None = None) -> None:
         """Raises BadImages."""
@@ -80,7 +80,7 @@ def _stamp(path: Path | None) -> tuple[int, int]:
 
 
 def find_image(images: Images, name: str) -> Image | None:
-    """By the whole name, without its tag, by its last part, or by a pattern, in this order."""
+    """Find an image by its whole name, without its tag, by its last part, or by a pattern, in this order."""
     bare = name.partition("@")[0]
     untagged = bare.rpartition(":")[0] if ":" in bare.rpartition("/")[2] else bare
     for spelled in (name, bare, untagged, untagged.rpartition("/")[2]):
@@ -90,7 +90,7 @@ def find_image(images: Images, name: str) -> Image | None:
 
 
 def argv_of(container: Obj, images: Images) -> tuple[list[str], Image | None] | str:
-    """The words to run, with what the image adds; or, in plain words, why there are none."""
+    """The command line to run, and the image's entry; or a message why there is none."""
     image = find_image(images, str(container.get("image") or ""))
     args = [str(word) for word in container.get("args") or ()]
     if container.get("command"):
@@ -102,5 +102,5 @@ def argv_of(container: Obj, images: Images) -> tuple[list[str], Image | None] | 
             f'no local command for image "{container.get("image", "")}": give the container a command, or '
             "say in the agent's --images file what it runs here"
         )
-    # As with an entrypoint: args replace what follows the program only where the container has some.
+    # As with an entrypoint: the container's args, if any, replace what follows the program.
     return ([image.command[0], *args] if args else list(image.command)), image

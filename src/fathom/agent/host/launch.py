@@ -1,5 +1,7 @@
-"""What the shim is told: the words to run, with which environment, rights, limits and view of the files. Pure
-but for the directories that it makes."""
+"""The shim's input: command line, environment, rights, limits and mounts of one run.
+
+Pure but for the directories that it makes.
+"""
 
 from __future__ import annotations
 
@@ -18,23 +20,23 @@ from fathom.agent.variable_expansion import expand
 from fathom.model.objects import Obj, lookup
 from fathom.open_files import given
 
-HOME = "/pod"  # As `mount_namespace` has it.
+HOME = "/pod"  # As in `mount_namespace`.
 LOG_BYTES, LOG_FILES = 10 * 1024 * 1024, 5  # kubelet's.
 
 
 class Rights(msgspec.Struct, frozen=True):
-    """What the agent itself may do, found out at its start."""
+    """What the agent itself may do, tested at its start."""
 
     root: bool
-    enclosing: bool  # Namespaces of mounts can be had.
-    hide: tuple[str, ...] = ()  # What no pod may see.
-    places: str = ""  # For what pods work with, where they cannot be enclosed but have users of their own.
-    host_ids: HostIds = HostIds()  # Of the machine, that pods may have.
+    enclosing: bool  # Mount namespaces work here.
+    hide: tuple[str, ...] = ()  # Paths that no pod may see.
+    places: str = ""  # For pods' files, if mount namespaces do not work but pods have own users.
+    host_ids: HostIds = HostIds()  # Ids of the machine that pods may use.
     user_namespaces: bool = False  # With as many users as a pod has.
 
 
 class Settled(msgspec.Struct, frozen=True):
-    """Of one run, before it is written down for the shim."""
+    """All values of one run, before its shim spec is written."""
 
     launch: Launch
     container: Obj
@@ -48,15 +50,15 @@ class Settled(msgspec.Struct, frozen=True):
     identity: Identity | None
     boot: str
     log_bytes: int = LOG_BYTES
-    resolv: Path | None = None  # The pod's own /etc/resolv.conf, if it wants one.
+    resolv: Path | None = None  # The pod's own /etc/resolv.conf, if its spec needs one.
 
 
 def identity_for(pod: Obj, container: Obj, first: int, rights: Rights) -> Identity | None:
-    """As whom it runs; None: as the agent does, for want of the right to choose. Raises `Unresolved`."""
+    """The ids it runs as; None: the agent's, because it is not root. Raises `Unresolved`."""
     if not rights.root:
         ids_of_agent(pod, container)
         return None
-    if not first:  # Counted from there, its ids would be those of the machine.
+    if not first:  # From 0 its ids would be those of the machine.
         raise Unresolved("the pod has no ids of its own yet")
     return identity_of(
         pod, container, first, rights.host_ids,
@@ -65,7 +67,7 @@ def identity_for(pod: Obj, container: Obj, first: int, rights: Rights) -> Identi
 
 
 def capabilities_of(container: Obj, identity: Identity | None) -> str:
-    """See `confine`. Only root has any to hand on, and only outside a user namespace do they count."""
+    """See `confine`. Only root can pass capabilities on, and they count only outside a user namespace."""
     if identity is not None and identity.host_uid == 0:
         return "all"
     low = identity is not None and not identity.uid_map and may_bind_low(container)
@@ -73,7 +75,7 @@ def capabilities_of(container: Obj, identity: Identity | None) -> str:
 
 
 def runs_commands(container: Obj) -> bool:
-    """Whether a probe or a hook of it is a command."""
+    """Whether one of its probes or hooks is a command."""
     probes = [container.get(name) for name in ("startupProbe", "readinessProbe", "livenessProbe")]
     hooks = (container.get("lifecycle") or {}).values()
     return any(isinstance(one, dict) and "exec" in one for one in (*probes, *hooks))
@@ -138,7 +140,7 @@ def shim_spec(settled: Settled) -> dict[str, Any]:
             "boot": settled.boot,
             "image": str(container.get("image") or ""),
         },
-        "mounts": mounts,  # For the driver, where nothing can be enclosed.
+        "mounts": mounts,  # For the driver, if mount namespaces do not work.
         "enclose": {
             "userns": not rights.root,
             "stage": str(settled.run_dir / "root"),

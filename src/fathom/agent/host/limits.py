@@ -1,5 +1,7 @@
-"""CPU and memory limits of a container, by the means that the system permits: cgroups of version 2 or 1, and
-where there are none, a limit of the process's own data. What cannot be had is said once, at the start."""
+"""CPU and memory limits of a container, by cgroups v2 or v1, or else by RLIMIT_DATA of each process.
+
+Limits that cannot be enforced are reported once, at the start.
+"""
 
 from __future__ import annotations
 
@@ -17,22 +19,22 @@ PERIOD_US = 100_000
 
 
 class Means(msgspec.Struct, frozen=True):
-    """How limits are kept here."""
+    """How limits are enforced here."""
 
     kind: str  # 'v2', 'v1' or '' for none.
     note: str = ""
 
 
 class Fence(msgspec.Struct, frozen=True):
-    """Of one run."""
+    """The limits of one run."""
 
-    groups: tuple[str, ...] = ()  # Files to which the process writes itself.
+    groups: tuple[str, ...] = ()  # Files into which the process writes its own pid.
     rlimits: dict[str, int] = {}
-    oom: str = ""  # Where the kernel counts kills for want of memory.
+    oom: str = ""  # The file in which the kernel counts OOM kills.
 
 
 def find_means(name: str, root: Path = ROOT) -> Means:
-    """Tried, not guessed: a group is made and removed."""
+    """Tested by making and removing a group."""
     with contextlib.suppress(OSError):
         if {"cpu", "memory"} <= set((root / "cgroup.controllers").read_text().split()):
             group = root / "fathom" / name
@@ -48,7 +50,7 @@ def find_means(name: str, root: Path = ROOT) -> Means:
 
 
 def _try(group: Path) -> None:
-    """Raises OSError. That the group is there says little: another user's agent may have made it."""
+    """Raises OSError. An existing group proves nothing: another user's agent may have made it."""
     group.mkdir(parents=True, exist_ok=True)
     within = group / f"try-{os.getpid()}"
     within.mkdir(exist_ok=True)
@@ -56,7 +58,7 @@ def _try(group: Path) -> None:
 
 
 class ContainerLimits(msgspec.Struct, frozen=True):
-    cpu_milli: int = 0  # 0: none, as of memory.
+    cpu_milli: int = 0  # 0: no limit; the same for memory.
     memory_bytes: int = 0
 
     def __bool__(self) -> bool:
@@ -68,7 +70,7 @@ class ContainerLimits(msgspec.Struct, frozen=True):
 
 
 def limits_of(spec: Obj) -> ContainerLimits:
-    """Of a container; a pod's spec has them in the same place, for all of its containers together."""
+    """Limits of a container; a pod's spec has them in the same field, for all of its containers together."""
     listed = lookup(spec, "resources", "limits") or {}
     cpu, memory = listed.get("cpu"), listed.get("memory")
     return ContainerLimits(parse(str(cpu)).milli if cpu else 0, parse(str(memory)).value if memory else 0)
@@ -116,7 +118,7 @@ def _fence_v1(name: str, own: ContainerLimits, whole: ContainerLimits, root: Pat
 
 
 def _made(group: Path) -> Path:
-    """Version 2 passes a controller on only where every group above says so."""
+    """Create the group. Cgroups v2 pass a controller on only if every group above enables it."""
     group.mkdir(parents=True, exist_ok=True)
     for above in reversed(group.parents):
         control = above / "cgroup.subtree_control"
@@ -127,7 +129,7 @@ def _made(group: Path) -> Path:
 
 
 def remove_groups(name: str, root: Path = ROOT) -> None:
-    """Empty ones, deepest first. What is still in use stays, and goes with the machine's next start."""
+    """Remove empty groups, deepest first. Those still in use stay, until the machine's next boot."""
     for base in (root / "fathom", root / "cpu" / "fathom", root / "memory" / "fathom"):
         top = base / name
         if top.is_dir():

@@ -1,7 +1,7 @@
-"""Who listens, asked of the kernel over netlink (sock_diag).
+"""List listening TCP sockets, asked of the kernel over netlink (sock_diag).
 
-The tables in /proc/net say the same, but to write them the kernel walks all that it keeps of connections:
-some 10 ms of CPU each time, and each probe looks. Asked for listening sockets only it takes a hundredth.
+The tables in /proc/net have the same data, but to write them the kernel walks all connections: some 10 ms of
+CPU each time, and each probe looks. A query for listening sockets only takes a hundredth.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ Found = tuple[str, int, int]  # Address, port, inode.
 
 
 def tcp_listeners() -> list[Found]:
-    """Of this network namespace. Raises OSError where the kernel does not say."""
+    """Listeners in this network namespace. Raises OSError if the kernel does not answer."""
     return [one for family in (socket.AF_INET, socket.AF_INET6) for one in _dump(family)]
 
 

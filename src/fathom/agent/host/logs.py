@@ -1,4 +1,4 @@
-"""A container's log, as the shim wrote it, read back the way `kubectl logs` asks for it."""
+"""Read a container's log, as the shim wrote it, with the options of `kubectl logs`."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ import msgspec
 POLL_S = 0.1
 CHUNK_BYTES = 256 * 1024
 TRIES = 5
-MICROS = len("2026-01-01T00:00:00.000000")  # The log has nanoseconds; who asks has not.
+MICROS = len("2026-01-01T00:00:00.000000")  # The log has nanoseconds; clients send microseconds.
 
 
 class LogOptions(msgspec.Struct, frozen=True, omit_defaults=True):
-    """As the API has checked them."""
+    """Options of a log request, as the API server has validated them."""
 
     follow: bool = False
     previous: bool = False
@@ -32,11 +32,11 @@ class LogOptions(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class LogFilter:
-    """One line of a log, as it is to be shown; parts of a long line are put together again."""
+    """Turns log lines into output; parts of a long line are joined again."""
 
     def __init__(self, options: LogOptions) -> None:
         self._options = options
-        self._part = False  # The last line shown goes on.
+        self._part = False  # The last line shown continues.
 
     def shown(self, line: bytes) -> bytes | None:
         stamp, _, rest = line.partition(b" ")
@@ -53,7 +53,7 @@ class LogFilter:
 
 
 def older_files(directory: Path, current: int) -> list[Path]:
-    """Full ones, the oldest first; not the file with this inode, which was `log` when it was opened."""
+    """Rotated files, the oldest first, without the file of this inode, which was `log` when it was opened."""
     numbered = [one for one in directory.glob("log.*") if one.suffix[1:].isdigit()]
     inodes = {one: _inode(one) for one in numbered}
     return sorted((one for one in numbered if inodes[one] != current), key=lambda one: -int(one.suffix[1:]))
@@ -77,9 +77,9 @@ def lines_of(path: Path) -> Iterator[bytes]:
 
 
 async def read_log(directory: Path, options: LogOptions, is_over: Callable[[], bool]) -> AsyncIterator[bytes]:
-    """What is there, and with `follow` what comes, until the run is over. `is_over` is asked before the last
-    look, so nothing that was written before the end is missed; and what is there ends where following begins,
-    so nothing is told twice."""
+    """The existing lines, and with `follow` new ones, until the run is over. `is_over` is called before the
+    last read, so nothing that was written before the end is missed; and following begins where the existing
+    lines end, so nothing is sent twice."""
     left = options.bytes_max
     filter_ = LogFilter(options)
     follower = LogFollower(directory / "log")
@@ -114,7 +114,7 @@ async def read_log(directory: Path, options: LogOptions, is_over: Callable[[], b
 
 
 def _tail(parts: Iterator[bytes], count: int) -> Iterator[bytes]:
-    """Whole lines are counted, however many parts they were written in."""
+    """The last lines; whole lines are counted, however many parts they were written in."""
     if count < 0:
         return parts
     kept: deque[list[bytes]] = deque(maxlen=count)
@@ -146,7 +146,7 @@ def _bounded(chunk: bytes, left: int) -> tuple[bytes, int]:
 
 
 def _opened(path: Path) -> int:
-    """A plain file, or -1: links are not followed, and a pipe is not waited for."""
+    """Open a plain file, or return -1: links are not followed, and a pipe does not block."""
     try:
         fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
     except OSError:
@@ -158,8 +158,8 @@ def _opened(path: Path) -> int:
 
 
 class LogFollower:
-    """The newest file of a log and what is added to it, across rotations: a file that was renamed is read to
-    its end first."""
+    """Reads the newest file of a log and follows it across rotations: a renamed file is first read to its
+    end."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -180,7 +180,7 @@ class LogFollower:
             yield from lines
 
     def read(self) -> list[bytes]:
-        """Whole lines that came since."""
+        """Whole lines written since."""
         if self._fd < 0:
             self._open()
         if self._fd < 0:
@@ -201,8 +201,8 @@ class LogFollower:
         self._fd = _opened(self._path)
 
     def _go_on(self) -> None:
-        """To the file that came after ours; there may be several by now. Whoever writes may rename them under
-        our hands: then it is looked at again."""
+        """Switch to the file that follows ours; there may be several by now. The shim may rename them
+        meanwhile: then try again."""
         for _ in range(TRIES):
             path, inode = self._next()
             fd = _opened(path)
@@ -217,7 +217,7 @@ class LogFollower:
         mine = self.inode
         files = [*older_files(self._path.parent, 0), self._path]  # The oldest first.
         inodes = [_inode(one) for one in files]
-        at = inodes.index(mine) + 1 if mine in inodes else 0  # Ours is gone: with the oldest that is there.
+        at = inodes.index(mine) + 1 if mine in inodes else 0  # If ours is gone: the oldest there is.
         at = min(at, len(files) - 1)
         return files[at], inodes[at]
 

@@ -1,4 +1,4 @@
-"""What this machine is and permits, found out once when agents start."""
+"""Facts, capacity and permitted protections of this machine, tested once when agents start."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ UID_MAP = Path("/proc/self/uid_map")
 
 
 class AlreadyRuns(Exception):
-    """Another agent has this node, or its addresses."""
+    """Another agent runs for this node, or uses its addresses."""
 
 
 class Range(msgspec.Struct, frozen=True):
@@ -60,7 +60,8 @@ def _os_name() -> str:
 
 
 def capacity(shares: int, directory: Path) -> dict[str, str]:
-    """Of one of so many nodes on this machine: each gets its share, so that what is promised is there."""
+    """The capacity of one of so many nodes on this machine: each gets its share, so that nothing is promised
+    twice."""
     pages, page = os.sysconf("SC_PHYS_PAGES"), os.sysconf("SC_PAGE_SIZE")
     cpus = len(os.sched_getaffinity(0))
     disk = shutil.disk_usage(directory).total
@@ -75,7 +76,7 @@ def capacity(shares: int, directory: Path) -> dict[str, str]:
 def find_rights(
     hide: Sequence[Path], *, allow_root: bool, host_ids: HostIds | None = None
 ) -> tuple[Rights, str]:
-    """And what an operator should be warned of; '' is nothing."""
+    """The agent's rights, and a warning for the operator; '' is none."""
     root = os.geteuid() == 0
     enclosing, why = _can_enclose(root)
     paths = tuple(str(path.resolve()) for path in hide)
@@ -97,20 +98,20 @@ def find_rights(
 
 
 def has_pod_ids(uid_map: str) -> bool:
-    """Whether the user namespace that the agent is in has all ids that pods get."""
+    """Whether the agent's user namespace has all ids that pods get."""
     ranges = [[int(word) for word in line.split()] for line in uid_map.splitlines()]
     return any(inside <= IDS_FROM and inside + count >= IDS_TO for inside, _, count in ranges)
 
 
 def _groups_note() -> str:
-    """Only root can take groups away from the processes that it starts."""
+    """A warning: without root, pods keep all groups of the agent's user."""
     groups = sorted(set(os.getgroups()) - {os.getgid()})
     return f"pods are in all groups of the user that runs the agent: {groups}" if groups else ""
 
 
 def _places(hide: Sequence[str]) -> str:
-    """A directory that every user may go through, for pods' files: with users of their own, pods cannot read
-    what only root may. '' where none can be had."""
+    """A directory that every user may traverse, for pods' files: with users of their own, pods cannot read
+    what only root may. '' if none can be made."""
     name = hashlib.sha256("\n".join(hide).encode()).hexdigest()[:16]
     place = Path("/var", "tmp", f"fathom-pods-{name}")
     try:
@@ -119,13 +120,13 @@ def _places(hide: Sequence[str]) -> str:
     except OSError:
         return ""
     if found.st_uid != 0 or not stat.S_ISDIR(found.st_mode) or found.st_mode & 0o022:
-        return ""  # Somebody else was faster.
+        return ""  # Another user has made it.
     place.chmod(0o711)
     return str(place)
 
 
 def _has_user_namespaces() -> bool:
-    """Tried, not guessed."""
+    """Tested in a process of its own."""
     try:
         words = [sys.executable, "-I", "-S", str(CONFINE)]
         return subprocess.run(words, capture_output=True, timeout=TRY_S, check=False).returncode == 0
@@ -138,7 +139,7 @@ def _has_landlock() -> bool:
 
 
 def _can_enclose(root: bool) -> tuple[bool, str]:
-    """Tried, not guessed."""
+    """Whether mount namespaces work here, tested in a process of its own; and why not."""
     with tempfile.TemporaryDirectory(prefix="fathom-") as place:
         stage, home = Path(place, "root"), Path(place, "home")
         stage.mkdir()
@@ -160,7 +161,7 @@ def _can_enclose(root: bool) -> tuple[bool, str]:
 
 
 def lock_node(directory: Path, node: str) -> int:
-    """One agent per data directory and node; the lock goes with the process."""
+    """One agent per data directory and node; the lock ends with the process."""
     directory.mkdir(mode=0o700, parents=True, exist_ok=True)
     fd = os.open(directory / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
@@ -172,11 +173,11 @@ def lock_node(directory: Path, node: str) -> int:
 
 
 def claim_range(directory: Path, node: str) -> Range:
-    """Addresses for the node's pods: those it had before, or some that no other agent of this machine has. A
-    name in the kernel's abstract namespace is the claim: it ends with the process."""
+    """Claim addresses for the node's pods: those it had before, or a range that no other agent of this
+    machine has. The claim is a name in the kernel's abstract socket namespace: it ends with the process."""
     kept = directory / "range"
     before = kept.read_text(errors="replace").strip() if kept.is_file() else ""
-    if RANGE.fullmatch(before):  # Else it was spoiled. Pods keep the addresses that they have.
+    if RANGE.fullmatch(before):  # Else the file is damaged. Pods keep the addresses that they have.
         lock = _claimed(before)
         if lock is None:
             raise AlreadyRuns(f"the addresses {before}.0/24 of node {node} are in use by another agent")
@@ -184,7 +185,7 @@ def claim_range(directory: Path, node: str) -> Range:
     used = listening()
     for candidate in candidates(f"{node} {directory}"):
         if any(address.startswith(f"{candidate}.") for address in used):
-            continue  # Pods of an agent that does not run just now.
+            continue  # Pods of an agent that is not running now.
         lock = _claimed(candidate)
         if lock is not None:
             kept.write_text(candidate)

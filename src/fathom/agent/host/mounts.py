@@ -1,8 +1,10 @@
-"""What a container mounts: from where on this machine, to where in its view. Pure but for what the spec wants
-made: a `subPath` of a volume that the pod writes to, a host path "or create".
+"""A container's mounts: from which path of this machine to which path in the container.
 
-What is mounted is a path in two parts: one that the agent chose, and one that the pod chose. The second is
-walked without following links (`safe_files`), here and again by the process that mounts it.
+Pure, except that it creates what the spec asks for: a `subPath` of a volume that the pod writes to, a host
+path "or create".
+
+A source path has two parts: one that the agent chose, and one that the pod chose. The second is walked
+without following links (`safe_files`), here and again by the process that mounts it.
 """
 
 from __future__ import annotations
@@ -28,7 +30,7 @@ from fathom.agent.safe_files import (
 from fathom.agent.variable_expansion import expand
 from fathom.model.objects import Obj, lookup
 
-# What the agent keeps writing to belongs to it alone: kubelet mounts these read-only too.
+# The agent keeps writing to these, so pods may not: kubelet mounts them read-only too.
 OURS = ("configMap", "secret", "projected", "downwardAPI")
 MESSAGE, HOSTS, RESOLV = "/dev/termination-log", "/etc/hosts", "/etc/resolv.conf"
 ROOT = Path("/")
@@ -40,7 +42,7 @@ class Mount(msgspec.Struct, frozen=True):
     to: str
     read_only: bool = False
     below: str = ""  # In `top`; walked without following links.
-    own: bool = False  # The pod's own place: mount points of other volumes may be made in it.
+    own: bool = False  # The pod's own volume: mount points of other volumes may be made in it.
 
     @property
     def source(self) -> Path:
@@ -48,12 +50,12 @@ class Mount(msgspec.Struct, frozen=True):
 
 
 class Grounds(msgspec.Struct, frozen=True):
-    """Where things are."""
+    """Paths of the pod's files."""
 
-    volumes: Path  # Of the pod, each in a directory by its name.
-    message: Path  # What the container says as it ends.
+    volumes: Path  # The pod's, each in a directory of its name.
+    message: Path  # The termination message.
     hosts: Path | None = None  # The pod's own /etc/hosts.
-    hide: tuple[str, ...] = ()  # What no pod may see.
+    hide: tuple[str, ...] = ()  # Paths that no pod may see.
     resolv: Path | None = None  # The pod's own /etc/resolv.conf.
 
 
@@ -99,7 +101,8 @@ def _where(path: str, field: str) -> str:
 
 
 def _find_or_make(top: Path, whole: str, below: str, *, may_make: bool) -> None:
-    """Whoever may write to the volume may write to a part of it that is made here."""
+    """Find the path, or create it with the volume's own rights: who may write to the volume may write
+    there."""
     names = names_in(below)
     with closing(open_top(top)) as fd, closing(open_beneath(fd, whole)) as volume:
         rights = os.fstat(volume)
@@ -114,8 +117,8 @@ def _find_or_make(top: Path, whole: str, below: str, *, may_make: bool) -> None:
 
 
 def _of_host(host: Obj, grounds: Grounds) -> str:
-    """Below the machine's root, without links: those of the machine are followed here, once, and what is
-    mounted is what was found, or nothing."""
+    """The path below the machine's root, without links: the machine's links are resolved here, once, and the
+    path found is mounted, or nothing."""
     try:
         path, kind = Path(host["path"]).resolve(), str(host.get("type") or "")
     except (OSError, RuntimeError, ValueError) as error:
@@ -133,7 +136,7 @@ def _of_host(host: Obj, grounds: Grounds) -> str:
 
 
 def _check_kind(path: Path, kind: str) -> None:
-    """It is there, and is of the type that the spec says; made first where the spec says so."""
+    """Check that it exists and is of the type in the spec; create it first if the spec says so."""
     names = path.parts[1:]
     with closing(open_top(ROOT)) as root:
         if kind == "DirectoryOrCreate":

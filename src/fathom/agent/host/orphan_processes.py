@@ -1,5 +1,8 @@
-"""Who is left of a container whose shim was killed. The kernel ends the container's first process then; what
-that had started lives on as nobody's child, and would hold the ports that the next run needs."""
+"""End the processes that are left of a container whose shim was killed.
+
+The kernel kills the container's first process then; processes that it had started survive, reparented, and
+would hold the ports that the next run needs.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +17,7 @@ from fathom.agent.host.records import RunRecord, is_alive
 from fathom.agent.host.sockets import family, parent_of
 
 SHIM = Path(__file__).parent.parent / "shim.py"
-ROUNDS, PAUSE_S = 50, 0.01  # They may start others while they are being ended.
+ROUNDS, PAUSE_S = 50, 0.01  # They may fork while they are being killed.
 
 
 def end_orphans(record: RunRecord) -> None:
@@ -22,12 +25,12 @@ def end_orphans(record: RunRecord) -> None:
 
 
 def end_below(directory: Path) -> bool:
-    """All runs whose files are there, known or not: of a record that cannot be read. Were there any?"""
+    """End all runs whose files are below the directory, for records that cannot be read. Were there any?"""
     return _end(lambda: [pid for shim, _ in shims_below(directory) for pid in (*family(shim), shim)])
 
 
 def _end(found: Callable[[], Iterable[int]]) -> bool:
-    """Gone when it returns, unless the kernel itself holds one of them."""
+    """Kill until none is left, unless the kernel itself holds one of them."""
     for number in range(ROUNDS):
         left = list(found())
         if not left:
@@ -40,7 +43,7 @@ def _end(found: Callable[[], Iterable[int]]) -> bool:
 
 
 def shims_below(directory: Path) -> Iterator[tuple[int, Path]]:
-    """And the directory of each one's run: it is named by the file of what it was to start."""
+    """Pids of shims, and the directory of each one's run, taken from the spec file in its command line."""
     stem = f"{directory}/"
     for name in os.listdir("/proc"):
         with contextlib.suppress(OSError):
@@ -59,8 +62,8 @@ def orphans_of(record: RunRecord) -> Iterator[int]:
 
 
 def _belongs(pid: int, record: RunRecord) -> bool:
-    """Numbers of sessions and namespaces are used again, by anybody: that it was this pod's is proved by
-    what it has of the pod, its directory among the mounts or in the environment."""
+    """Numbers of sessions and namespaces are reused by any process: the proof that it was this pod's is the
+    pod's directory among its mounts, or the pod's UID in its environment."""
     try:
         fields = Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()
         if fields[0] in {b"Z", b"X"} or int(fields[19]) < record.pid_started:
@@ -72,7 +75,7 @@ def _belongs(pid: int, record: RunRecord) -> bool:
         same = int(fields[3]) == record.pid
         return same and record.uid.encode() in Path(f"/proc/{pid}/environ").read_bytes()
     except (OSError, IndexError):
-        return False  # It ended meanwhile, or is not ours to look at.
+        return False  # It ended meanwhile, or we may not look at it.
 
 
 def _is_cared_for(pid: int | None) -> bool:

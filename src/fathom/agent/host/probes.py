@@ -1,4 +1,4 @@
-"""One try of a probe or a hook, for real."""
+"""Run probes and hooks against real containers: exec, httpGet, tcpSocket."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ OUTPUT_BYTES_MAX = 10 * 1024
 BODY_BYTES_MAX = 10 * 1024
 REDIRECTS, REDIRECTS_MAX = frozenset({301, 302, 303, 307, 308}), 10
 DRAIN_S = 0.2
-ENDED = 137  # Of a command that went with its container.
+ENDED = 137  # Exit code of a command that ended with its container.
 
 
 class HostProber:
     """Make it on the host's loop."""
 
     def __init__(self, run_dir: Callable[[str, str, int], Path]) -> None:
-        self._run_dir = run_dir  # Of a pod's UID, a container and an attempt.
+        self._run_dir = run_dir  # By pod UID, container and attempt.
         self._session = aiohttp.ClientSession(
             connector=aiohttp.TCPConnector(ssl=False, limit=0, force_close=True),
             headers={"User-Agent": "kube-probe/1.33", "Accept": "*/*"},
@@ -67,7 +67,7 @@ class HostProber:
     async def _checked(
         self, record: RunRecord, action: Obj, ip: str, port: int | None, try_: object
     ) -> ProbeResult:
-        """First whether it is the pod that would answer, then what it answers."""
+        """First check that the pod itself listens there, then try."""
         if port is None:
             return ProbeResult(
                 False, f'container {record.container} has no port named "{action.get("port")}"'
@@ -82,7 +82,7 @@ class HostProber:
         return ProbeResult(probed.ok, probed.message, verdict.note)
 
     async def _tell(self, action: Obj, host: str, port: int) -> ProbeResult:
-        """A hook is there to be heard: what is answered does not matter, as with kubelet."""
+        """Call a hook: any HTTP status is a success, as with kubelet."""
         status = await self._answer(action, host, port)
         return ProbeResult(True) if isinstance(status, int) else ProbeResult(False, status)
 
@@ -95,8 +95,8 @@ class HostProber:
         return ProbeResult(False, f"HTTP probe failed with statuscode: {status}")
 
     async def _answer(self, action: Obj, host: str, port: int) -> int | str:
-        """Its status, or why there is none. Who is sent on is followed, but not to another host: as kubelet
-        has it, that is an answer in itself."""
+        """The HTTP status, or why there is none. Redirects are followed, but not to another host: as in
+        kubelet, such a redirect is the answer."""
         scheme = str(action.get("scheme") or "HTTP").lower()
         path = str(action.get("path") or "/")
         url = f"{scheme}://{host}:{port}{path if path.startswith('/') else '/' + path}"
@@ -134,7 +134,7 @@ class HostProber:
 
 
 async def run_in_container(run_dir: Path, command: list[str], output: bytearray) -> int:
-    """Its exit code; see `exec_in_container`. It is ended when nobody waits for it any more. Raises
+    """Run a command; its exit code. See `exec_in_container`. It is killed when we stop waiting. Raises
     OSError."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as link:
         link.setblocking(False)
@@ -157,7 +157,7 @@ async def run_in_container(run_dir: Path, command: list[str], output: bytearray)
 
 @asynccontextmanager
 async def _reading(output: bytearray) -> AsyncIterator[int]:
-    """A pipe to write to; what is written goes into `output`. Whom a command left behind may hold it open."""
+    """A pipe whose content goes into `output`. Processes that a command left behind may hold it open."""
     reading, writing = os.pipe()
     stream = asyncio.StreamReader()
     transport, _ = await asyncio.get_running_loop().connect_read_pipe(
@@ -173,13 +173,13 @@ async def _reading(output: bytearray) -> AsyncIterator[int]:
 
 
 async def read_output(stream: asyncio.StreamReader, into: bytearray) -> None:
-    """All of it, so that nobody waits for us; the beginning is kept."""
+    """Read everything, so that the command never blocks; the beginning is kept."""
     while piece := await stream.read(OUTPUT_BYTES_MAX):
         into += piece[: OUTPUT_BYTES_MAX - len(into)]
 
 
 def _whose(ip: str, port: int, record: RunRecord) -> SocketVerdict:
-    """Mostly the container's first process listens itself; only else its whole family is looked for."""
+    """Usually the container's first process listens itself; only otherwise all its processes are searched."""
     found = listeners(port)
     verdict = whose(ip, port, found, sockets_of([record.pid]))
     return verdict if verdict.ours or not found else whose(ip, port, found, sockets_of(family(record.shim)))

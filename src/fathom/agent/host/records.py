@@ -1,7 +1,7 @@
-"""What is on disk of a node's pods, so that an agent that comes back finds everything.
+"""Records of a node's pods on disk, from which a restarted agent recovers everything.
 
 DIR/pods/UID/pod.json                    the pod as it was admitted, its address and its ids
-DIR/pods/UID/home/CONTAINER              where it works
+DIR/pods/UID/home/CONTAINER              its working directory
 DIR/pods/UID/volumes/NAME
 DIR/pods/UID/runs/CONTAINER/ATTEMPT/     run.json, exit.json (by the shim), log, log.1, …
 DIR/removed/                             pods that are gone, while their files are being removed
@@ -23,7 +23,7 @@ from fathom.model.objects import Obj, uid_of
 
 BOOT = Path("/proc/sys/kernel/random/boot_id")
 SCHEME = "process://"
-# Any other error says nothing of what is there, and is raised.
+# Any other error does not prove that it is missing, and is raised.
 NOT_THERE = (FileNotFoundError, NotADirectoryError)
 LOCK = "lock"
 RUNS_KEPT = 2  # The newest, and the one before for `logs --previous`.
@@ -36,7 +36,7 @@ class PodRecord(msgspec.Struct, frozen=True):
 
 
 class RunRecord(msgspec.Struct, frozen=True):
-    """`run.json`: who it is."""
+    """`run.json`: the processes of a run."""
 
     uid: str
     container: str
@@ -84,8 +84,9 @@ def boot_id() -> str:
 
 
 def is_alive(pid: int, started: int) -> bool:
-    """That very process: a pid is used again, a pid with its start time is not. Raises OSError where that
-    cannot be told: what cannot be looked at (no more files can be opened) may well be alive."""
+    """Whether that very process is alive: a pid is reused, a pid with its start time is not. Raises OSError
+    if that cannot be determined: a process that cannot be read (no more files can be opened) may well be
+    alive."""
     try:
         fields = Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()
     except (FileNotFoundError, ProcessLookupError):
@@ -137,7 +138,7 @@ class Records:
         return [uid for uid in self._uids() if self.pod(uid) is None]
 
     def _uids(self) -> list[str]:
-        """None where somebody removed the directory: it is made again for the next pod."""
+        """Empty if the directory was removed: it is created again for the next pod."""
         try:
             return sorted(one.name for one in self._pods.iterdir())
         except FileNotFoundError:
@@ -154,7 +155,8 @@ class Records:
         return KeptContainer(record.pod, record.ip, tuple(self.runs(uid)))
 
     def take_away(self, uid: str) -> Path | None:
-        """At once, so that nobody finds half a pod while its files are being removed. Where they are then."""
+        """Rename the pod's directory, so that no reader finds half a pod while it is removed; the new
+        path."""
         self._removed.mkdir(mode=0o700, parents=True, exist_ok=True)
         there = self._removed / f"{_name(uid)}-{os.urandom(8).hex()}"
         try:
@@ -163,7 +165,7 @@ class Records:
             return None
 
     def taken_away(self) -> list[Path]:
-        """What an agent before us could not remove."""
+        """Directories that an earlier agent could not remove."""
         return sorted(self._removed.iterdir()) if self._removed.is_dir() else []
 
     # Runs.
@@ -179,7 +181,7 @@ class Records:
         return sorted(int(name) for name in names if name.isdigit())
 
     def run(self, uid: str, container: str, attempt: int) -> ContainerRun | None:
-        """With its exit, if it has ended. None: it never began."""
+        """The run, with its exit if it has ended. None: it never started."""
         record = self.run_record(uid, container, attempt)
         if record is None:
             return None
@@ -201,7 +203,7 @@ class Records:
             return None
 
     def write_exit(self, run: ContainerRun, record: ExitRecord) -> None:
-        """For a run whose shim could not."""
+        """Write the exit of a run whose shim could not."""
         directory = self.run_dir(run.uid, run.container, run.attempt)
         private_files.write(directory / "exit.json", msgspec.json.encode(record))
 
@@ -212,7 +214,7 @@ class Records:
 
 
 def _name(text: str) -> str:
-    """Names come from an API that has checked them; a path is made of them, so they are checked here too."""
+    """The API server has validated names; since paths are made of them, they are checked here too."""
     if not text or text.startswith(".") or "/" in text or "\0" in text:
         raise ValueError(f"{text!r} cannot be a file's name")
     return os.fspath(text)

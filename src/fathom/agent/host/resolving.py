@@ -1,5 +1,8 @@
-"""How a pod's programs find names: its own /etc/resolv.conf, where the spec asks for one. A cluster has no
-name server here, so every policy but `None` begins with what the machine has, as kubelet's `Default`."""
+"""A pod's own /etc/resolv.conf, if its spec needs one.
+
+A cluster has no name server here, so every policy but `None` begins with the machine's file, as kubelet's
+`Default`.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,7 @@ import msgspec
 from fathom.model.objects import Obj, lookup
 
 HOST_RESOLV = Path("/etc/resolv.conf")
-NAMESERVERS_MAX = 3  # The system's own; kubelet leaves out what is more.
+NAMESERVERS_MAX = 3  # The C library's limit; kubelet drops the rest.
 
 
 class Resolving(msgspec.Struct, frozen=True):
@@ -21,7 +24,7 @@ class Resolving(msgspec.Struct, frozen=True):
 
 
 def resolv_file(pod: Obj, host: Path) -> str | None:
-    """None: the machine's own will do."""
+    """The file's text; None: the machine's own is used."""
     config = lookup(pod, "spec", "dnsConfig") or {}
     alone = lookup(pod, "spec", "dnsPolicy") == "None"
     if not config and not alone:
@@ -41,7 +44,7 @@ def _read(host: Path) -> Resolving:
 
 
 def _merged(before: Resolving, config: Obj) -> Resolving:
-    """What the pod says comes after, and an option of the same name replaces what was there."""
+    """The pod's entries follow the machine's; an option of the same name replaces it."""
     options = dict(before.options)
     for one in config.get("options") or ():
         options[str(one.get("name"))] = str(one.get("value") or "")

@@ -1,5 +1,7 @@
-"""Whoever runs, watched through the pidfds of the shims: how each run ended is told, from its record, or
-where a shim could not write one, as lost."""
+"""Watch running containers through the pidfds of their shims, and report how each run ended.
+
+The exit comes from the shim's record; if the shim could not write one, the run is reported as lost.
+"""
 
 from __future__ import annotations
 
@@ -17,13 +19,13 @@ from fathom.agent.runtime import ContainerRun
 from fathom.model.objects import uid_of
 from fathom.seams.log import Log
 
-AGAIN_S = 1.0  # For what the machine could not do just now.
+AGAIN_S = 1.0  # Before an operation that failed is retried.
 LOST = "the shim that waited for it is gone: how it ended is not known"
 
 
 class Watched(msgspec.Struct, frozen=True):
     fd: int  # The shim's pidfd.
-    record: RunRecord  # Files may be lost; who runs must be known all the same, to be ended.
+    record: RunRecord  # In memory too: files may be lost, and the run must still be ended.
 
 
 class RunWatcher:
@@ -34,7 +36,7 @@ class RunWatcher:
         self._log = log
         self._loop = asyncio.get_running_loop()
         self._boot = boot_id()
-        self._watched: dict[str, Watched] = {}  # By run id: of those whose shim lives.
+        self._watched: dict[str, Watched] = {}  # By run id: runs whose shim is alive.
         self.on_end: Callable[[ContainerRun], None] = lambda run: None
 
     def record(self, run_id: str) -> RunRecord | None:
@@ -42,7 +44,7 @@ class RunWatcher:
         return None if watched is None else watched.record
 
     def forget(self, uid: str | None = None) -> None:
-        """All of a pod; or all."""
+        """Stop watching all runs of a pod, or all runs."""
         for run_id in [key for key, one in self._watched.items() if uid in {None, one.record.uid}]:
             self._unwatch(run_id)
 
@@ -53,8 +55,8 @@ class RunWatcher:
                     self.watch(run)
 
     def watch(self, run: ContainerRun) -> None:
-        """Its shim's end is its own. A shim that is gone already is found out now; where that cannot be told,
-        it is asked again."""
+        """A run ends with its shim. A shim that is gone already is detected now; if that cannot be
+        determined, try again later."""
         try:
             record = self._records.run_record(run.uid, run.container, run.attempt)
             if record is None or run.id in self._watched:
@@ -71,11 +73,11 @@ class RunWatcher:
         self._loop.add_reader(fd, self._shim_ended, run)
 
     def _pidfd(self, record: RunRecord) -> int | None:
-        """None: it is gone. Raises OSError where that cannot be told."""
+        """None: the shim is gone. Raises OSError if that cannot be determined."""
         try:
             fd = os.pidfd_open(record.shim)
         except OSError as error:
-            if error.errno in {errno.ESRCH, errno.EINVAL}:  # No such process; 0, of a run that never was.
+            if error.errno in {errno.ESRCH, errno.EINVAL}:  # No such process; pid 0 of a failed start.
                 return None
             raise
         try:
@@ -106,13 +108,13 @@ class RunWatcher:
         self.on_end(found if found is not None and found.exit is not None else self._lost(run, record))
 
     def _lost(self, run: ContainerRun, record: RunRecord) -> ContainerRun:
-        """Its shim was killed, or could not write down how it ended."""
+        """The shim was killed, or could not record how the run ended."""
         if record.boot == self._boot:
             end_orphans(record)
         now_ns = time.time_ns()
         lost = ExitRecord(137, now_ns, run.started_ns, 9, "ContainerStatusUnknown", LOST)
         try:
             self._records.write_exit(run, lost)
-        except OSError as error:  # A full disk. The end is told all the same, or the pod would seem to run.
+        except OSError as error:  # A full disk. Report the end all the same, or the pod would seem to run.
             self._log.warn("an end is not written down", run=run.id, error=str(error))
         return msgspec.structs.replace(run, exit=lost.exit)

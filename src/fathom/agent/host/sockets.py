@@ -1,5 +1,8 @@
-"""Whose a listening socket is. All pods of a machine share its loopback, so that something answers on a pod's
-address does not say that the pod does: the kernel's tables do."""
+"""Find out which pod a listening socket belongs to.
+
+All pods of a machine share its loopback, so an answer at a pod's address does not prove that the pod answers:
+the kernel's tables do.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,7 @@ from fathom.agent.host.listening_sockets import tcp_listeners
 
 PROC = Path("/proc")
 LISTENING = "0A"
-EVERY = frozenset({"0.0.0.0", "::"})  # What is looked for, not bound.
+EVERY = frozenset({"0.0.0.0", "::"})  # Searched for, not bound.
 
 
 class SocketOwner(msgspec.Struct, frozen=True):
@@ -35,7 +38,7 @@ def listeners(port: int, proc: Path = PROC) -> list[SocketOwner]:
 
 
 def listening(proc: Path = PROC) -> frozenset[str]:
-    """Every address of this machine on which somebody listens."""
+    """Every address of this machine on which a process listens."""
     return frozenset(one.address for one in _everybody(proc))
 
 
@@ -47,7 +50,7 @@ def _everybody(proc: Path) -> list[SocketOwner]:
 
 
 def from_tables(proc: Path) -> list[SocketOwner]:
-    """Slower, and there on every Linux."""
+    """Read /proc/net: slower, but works on every Linux."""
     found = []
     for table in ("tcp", "tcp6"):
         try:
@@ -72,13 +75,13 @@ def _address(text: str) -> str:
 
 
 def _unmapped(address: str) -> str:
-    """IPv4, as a socket for both has it."""
+    """Turn an IPv4-mapped IPv6 address, of a dual-stack socket, into IPv4."""
     return address.removeprefix("::ffff:") if "." in address else address
 
 
 def whose(ip: str, port: int, found: Iterable[SocketOwner], sockets: frozenset[int]) -> SocketVerdict:
-    """`sockets`: the inodes that the pod's processes hold. Who bound the address itself is asked before who
-    bound every address, as the kernel does. Pure."""
+    """`sockets`: the inodes that the pod's processes hold. A socket bound to the address itself wins over one
+    bound to every address, as in the kernel. Pure."""
     exact = [one for one in found if one.address == ip]
     every = [one for one in found if one.address in EVERY]
     if any(one.inode in sockets for one in exact):
@@ -101,7 +104,7 @@ def whose(ip: str, port: int, found: Iterable[SocketOwner], sockets: frozenset[i
 
 
 def family(shim: int) -> list[int]:
-    """The shim's descendants: the container, and whatever it started."""
+    """The shim's descendants: the container's first process and all that it started."""
     children: dict[int, list[int]] = {}
     for name in os.listdir("/proc"):
         if name.isdigit():

@@ -1,4 +1,4 @@
-"""What containers use, for `kubectl top` and the autoscaler: CPU time and memory of their processes, sampled.
+"""Sample CPU time and memory of containers' processes, for `kubectl top` and the autoscaler.
 
 A rate needs two samples: until there are two, a container is not listed, as with metrics-server.
 """
@@ -29,13 +29,13 @@ class UsageSample(msgspec.Struct, frozen=True):
 
 
 class Sampler:
-    """The machine's part of it. One look at /proc serves all containers of a node."""
+    """Samples one node. One scan of /proc serves all its containers."""
 
     def __init__(self, node: str, records: Records) -> None:
         self._node = node
         self._records = records
         self._before: dict[str, UsageSample] = {}  # By run id.
-        self._at_ns = 0  # When that was.
+        self._at_ns = 0  # The time of `_before`.
         self.usage = NodeUsage(node, time.time_ns(), 0, 0, 0)
 
     def sample(self) -> None:
@@ -94,7 +94,7 @@ def process_table(proc: Path = Path("/proc")) -> dict[int, UsageEntry]:
 
 
 def usage_of(shim: int, table: dict[int, UsageEntry], now_ns: int) -> UsageSample:
-    """Of all that descends from the shim, and of what it has already buried; not of the shim itself."""
+    """Usage of all descendants of the shim, and of those it has reaped; not of the shim itself."""
     children: dict[int, list[int]] = {}
     for pid, entry in table.items():
         children.setdefault(entry.parent, []).append(pid)
