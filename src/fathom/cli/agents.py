@@ -105,7 +105,8 @@ def agent(
 
 
 def _beside(wanted: AgentsWanted, up: Path) -> AgentsWanted:
-    """Agents beside their server: it names them, keeps their files, and hides its own from their pods."""
+    """Settings of agents on the API server's machine: its data directory holds their credentials and files,
+    and is hidden from pods."""
     import msgspec  # noqa: PLC0415
 
     from fathom.agent.credentials import write_node_credentials  # noqa: PLC0415

@@ -245,7 +245,7 @@ def _report(measure: Callable[[], Result], *, as_json: bool) -> None:
 
 
 def _show(kind: Any, result: Any, *, as_json: bool) -> None:
-    """`kind`: the benchmark's module, which knows how to tell its result."""
+    """`kind`: the benchmark's module, which formats its result."""
     if as_json:
         say_json(kind.as_json(result))
     else:
@@ -253,7 +253,7 @@ def _show(kind: Any, result: Any, *, as_json: bool) -> None:
 
 
 def _measured(measure: Callable[[], R]) -> R:
-    """What was measured, or one line about why not."""
+    """The benchmark's result. Raises Problem with one line if it failed."""
     from fathom.bench.errors import BadTarget, BenchFailed  # noqa: PLC0415
 
     try:

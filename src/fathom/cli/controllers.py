@@ -1,4 +1,4 @@
-"""The controllers as a command: which of them, where their journal goes, how they end."""
+"""Run the controllers for a command: which of them, with which lease, journal, tape and metrics."""
 
 from __future__ import annotations
 
@@ -65,10 +65,10 @@ async def run_controllers(
     record: bool = False,
     metrics: MetricsPart = NOT_MEASURED,
 ) -> None:
-    """On the running loop, until `stop` is set. Raises Problem."""
+    """Run on the current loop until `stop` is set. Raises Problem."""
     if lease and lease.count("/") != 1:
         raise Problem(f"--lease must read NAMESPACE/NAME, not {lease!r}")
-    server = server_at(kubeconfig)  # Before anything is made beside a kubeconfig that is not there.
+    server = server_at(kubeconfig)  # First: nothing may be created beside a missing kubeconfig.
     if lease != DEFAULT_LEASE:
         await check_lease(server, lease)
     folder = data or data_beside(kubeconfig)

@@ -1,7 +1,7 @@
-"""The scheduler and the controllers in one process, as `fathom up` runs them: two Domains, one interpreter.
+"""Run the scheduler and the controllers in one process, as `fathom up` does: two Domains, one interpreter.
 
-Each is a leader, a recorder and a crash domain of its own all the same; what ends one ends both, and the
-supervisor starts them again.
+Each still has its own lease, recording and crash domain; when one ends, both end, and the supervisor restarts
+them.
 """
 
 from __future__ import annotations

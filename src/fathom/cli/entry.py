@@ -1,4 +1,4 @@
-"""Where `fathom` begins. Loading the commands takes a moment, in which Ctrl-C is as quiet as later on."""
+"""The start of `fathom`. Ctrl-C prints no traceback even while the commands are still being loaded."""
 
 from __future__ import annotations
 

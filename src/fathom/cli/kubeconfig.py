@@ -1,4 +1,4 @@
-"""`fathom kubeconfig`: how to reach the server of a data directory, and which directory a file is of."""
+"""`fathom kubeconfig`: find the kubeconfig of a data directory, and the data directory of a kubeconfig."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def kubeconfig(
 
 
 def found_kubeconfig(given: Path | None) -> Path | None:
-    """The one that was named; else that of a `fathom up` in this directory, unless the environment names
+    """The kubeconfig given; else that of a `fathom up` in this directory, unless the environment names
     another."""
     default = DEFAULT_DATA / "kubeconfig"
     if given is None and not os.environ.get("KUBECONFIG") and default.exists():
@@ -39,7 +39,7 @@ def found_kubeconfig(given: Path | None) -> Path | None:
 
 
 def data_beside(kubeconfig: Path | None = None) -> Path:
-    """`fathom up` writes its kubeconfig into its data directory."""
+    """The data directory of a kubeconfig: `fathom up` writes its kubeconfig there."""
     named = kubeconfig or next(
         (Path(part) for part in os.environ.get("KUBECONFIG", "").split(":") if part), None
     )

@@ -1,4 +1,4 @@
-"""Whether the account that a process was given may work under the lease that it was given."""
+"""Check that a process's account may write under the lease given with --lease."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ REVIEWS = Resource("authentication.k8s.io", "v1", "selfsubjectreviews", namespac
 
 
 async def check_lease(server: ServerAddress, lease: str) -> None:
-    """Raise Problem where the server would refuse every write: said at the start, not in every request."""
+    """Raise Problem if the API server would refuse every write: fail at the start, not in every request."""
     account = await _account(server)
     wanted = lease_of(account)
     if wanted is None or (lease and is_lease_for(wanted, Key(*lease.split("/")))):
@@ -28,7 +28,7 @@ async def check_lease(server: ServerAddress, lease: str) -> None:
 
 
 async def _account(server: ServerAddress) -> str:
-    """Whose kubeconfig it is; '' where the server cannot tell."""
+    """The user name of the kubeconfig; '' if the API server cannot tell."""
     async with api_of(server) as api:
         outcome = await api.create(REVIEWS, "", {"metadata": {}})
     if not isinstance(outcome, Committed):

@@ -1,4 +1,4 @@
-"""The entry point: finds the command, and turns whatever goes wrong into one line and an exit code."""
+"""The entry point: runs the command, and turns every error into one line and an exit code."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ def main() -> None:
 
 
 def run(arguments: Sequence[str]) -> int:
-    """The exit code. No traceback reaches a person who did not ask for one."""
+    """Run the command; its exit code. Users see no traceback unless they ask for one."""
     debug = "--debug" in arguments or os.environ.get(DEBUG_VARIABLE, "") not in ("", "0")
     try:
         return int(make_app()([word for word in arguments if word != "--debug"]) or 0)
     except KeyboardInterrupt:
         return INTERRUPTED
-    except BrokenPipeError:  # The reader went away (`fathom … | head`): nobody is left to tell.
+    except BrokenPipeError:  # The reader is gone (`fathom … | head`): print nothing.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return INTERRUPTED
     except Exception as error:
@@ -38,8 +38,9 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def one_line(error: Exception) -> str:
-    """What to tell: a written message as it is, an unforeseen error with its type and the way to see more."""
-    if isinstance(error, ExceptionGroup):  # Of tasks that failed together; the first one is the story.
+    """The line to print: our own messages as they are, an unexpected error with its type and how to see
+    more."""
+    if isinstance(error, ExceptionGroup):  # Tasks that failed together; the first error is reported.
         return one_line(error.exceptions[0])
     message = " ".join(str(error).split())
     if isinstance(error, Problem | CycloptsError):
@@ -59,7 +60,7 @@ def make_app() -> App:
         version=version_text,
         exit_on_error=False,
         print_error=False,
-        # Ctrl-C and exit codes are ours to translate, above.
+        # `run` translates Ctrl-C and exit codes.
         suppress_keyboard_interrupt=False,
         result_action="return_value",
     )

@@ -1,4 +1,4 @@
-"""A process of the control plane is measured: a registry, an endpoint, and an object that says where it is.
+"""Metrics of a control plane process: its registry, its endpoint, and the EndpointSlice that publishes it.
 
 async with measured("gateway", ("gateway",), server, address=…, where=…, log=log) as registry:
     await run_gateway(…, metrics=registry.part("gateway"))
@@ -27,8 +27,8 @@ from fathom.stopping import restarts
 async def measured(
     process: str, parts: tuple[str, ...], server: ServerAddress, *, address: str, where: str, log: Log
 ) -> AsyncIterator[Registry]:
-    """The endpoint comes up beside the process and never holds it up. Raises Problem for an address that
-    cannot be listened on."""
+    """The process's registry. The endpoint starts in the background and never delays the process. Raises
+    Problem for an address that cannot be listened on."""
     registry = Registry()
     registry.register("process", process_metrics(restarts=restarts(), version=__version__))
     if not address:

@@ -1,4 +1,4 @@
-"""RepairProposals as `fathom repair` asks for them and decides about them."""
+"""Fetch RepairProposals and write decisions about them, for `fathom repair`."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ PROPOSALS = own_resource(repair_proposal.DEFINITION)
 
 
 async def fetch_proposals(kubeconfig: Path | None, namespace: str, *, every: bool) -> list[Obj]:
-    """Of a namespace, or of all where none is named. Raises Problem."""
+    """Proposals of a namespace, or of all if none is given. Raises Problem."""
     async with _api(kubeconfig) as api:
         page = await api.list_page(PROPOSALS, namespace)
         found = list(page.items)
@@ -34,7 +34,7 @@ async def fetch_proposals(kubeconfig: Path | None, namespace: str, *, every: boo
 
 
 async def decide(kubeconfig: Path | None, namespace: str, name: str, *, approved: bool) -> Obj:
-    """The proposal with the decision in it; no namesake made since it was read is meant. Raises Problem."""
+    """Write the decision, never into a later proposal of the same name; the new object. Raises Problem."""
     async with _api(kubeconfig) as api:
         found = await api.get(PROPOSALS, namespace, name)
         if found is None:

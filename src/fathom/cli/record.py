@@ -1,4 +1,4 @@
-"""`fathom record`: what has been recorded of the deciding processes, and taking it elsewhere."""
+"""`fathom record`: list tapes of the deciding processes, and export them."""
 
 from __future__ import annotations
 
@@ -70,7 +70,8 @@ def export(
 
 
 def _default() -> Path:
-    """KUBECONFIG may name a cluster that is none of ours: what is recorded here is meant then."""
+    """The data directory of KUBECONFIG if it has tapes; else the default, as its cluster may not be
+    fathom's."""
     from fathom.record.tape_list import shelf_of  # noqa: PLC0415
 
     beside = data_beside()

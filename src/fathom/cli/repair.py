@@ -1,4 +1,4 @@
-"""`fathom repair`: what repair does not dare to do by itself, and a person's decision about it."""
+"""`fathom repair`: list proposals that need approval, and approve or refuse them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`fathom replay`: was what a process did determined by what it was told?"""
+"""`fathom replay`: feed recorded inputs to the code again and compare its requests."""
 
 from __future__ import annotations
 
@@ -96,8 +96,8 @@ def _chosen(path: Path, run: int | None) -> Reel:
 
 
 def _agree(code: tuple[str, ...], trusted: tuple[str, ...]) -> None:
-    """A tape is data from somewhere. The processes and controllers of ours that are recorded have ids; its
-    reader must agree to run anything else that it names."""
+    """A tape is untrusted data. fathom's own processes and controllers have ids; the user must agree to run
+    any other code that it names."""
     unknown = [name for name in code if not id_of(name)]
     modules = sorted({name.partition(":")[0] for name in unknown})
     agreed = (OWN, *trusted)
@@ -110,7 +110,7 @@ def _agree(code: tuple[str, ...], trusted: tuple[str, ...]) -> None:
         if not any(_is_within(module, each) for each in trusted):
             raise Problem(f"{name} cannot be loaded: it is no process or controller that fathom records")
     if trusted:
-        sys.path.insert(0, "")  # A user's code is where the user is, as with `python -m`.
+        sys.path.insert(0, "")  # The user's code is in the current directory, as with `python -m`.
 
 
 def _is_within(module: str, package: str) -> bool:

@@ -1,4 +1,4 @@
-"""The scheduler as a command: where its journal goes, which part of the pods it takes, how it ends."""
+"""Run the scheduler for a command: which pods it takes, with which lease, journal, tape and metrics."""
 
 from __future__ import annotations
 
@@ -35,17 +35,18 @@ from fathom.seams.outside import live
 from fathom.stopping import stop_event
 
 SHARD = re.compile(r"(\d{1,4})/(\d{1,4})")
-NAMES = ("default-scheduler", "fathom")  # Of pods that say nothing, and of those that name us.
+NAMES = ("default-scheduler", "fathom")  # The default schedulerName, and our own.
 
 
 def who_is(names: tuple[str, ...], shard: tuple[int, int]) -> str:
-    """One folder and one name in records for each scheduler that may run beside others."""
+    """The name of a scheduler in records: one per scheduler that may run beside others."""
     first = "" if names[0] == "default-scheduler" else f"-{names[0]}"
     return f"scheduler{first}" + (f"-{shard[0]}of{shard[1]}" if shard[1] > 1 else "")
 
 
 def lease_of(given: str | None, who: str, part: tuple[int, int]) -> str:
-    """Who takes other pods has a lease of its own: else it would stand by for one that does not take them."""
+    """The lease. A scheduler of other pods has its own: else it would stand by for one that does not take
+    them."""
     if given is None:
         return f"{SYSTEM_NAMESPACE}/{who}"
     if given and given.count("/") != 1:
@@ -94,7 +95,7 @@ async def run_scheduler(
     record: bool = False,
     metrics: MetricsPart = NOT_MEASURED,
 ) -> None:
-    """On the running loop, until `stop` is set. Raises Problem."""
+    """Run on the current loop until `stop` is set. Raises Problem."""
     part = _shard(shard)
     who = who_is(names, part)
     chosen = lease is not None
@@ -117,7 +118,7 @@ async def run_scheduler(
         shards=part[1],
         lease=lease,
         who=who,
-        observer="" if lease else f"{who}/{socket.gethostname()}",  # Others may work beside it.
+        observer="" if lease else f"{who}/{socket.gethostname()}",  # Others may run beside it.
         target=server.url,
         own_kinds=await _knows_our_kinds(server),
         user_agent=f"fathom/{__version__} {who}",
@@ -143,8 +144,8 @@ async def run_scheduler(
 
 
 async def _knows_our_kinds(server: ServerAddress) -> bool:
-    """A Kubernetes without them is scheduled for too, without quotas, policies and overrides. One that
-    does not answer now may know them: then the caches wait for it."""
+    """Whether the API server has fathom.dev kinds. Without them we schedule too, but without quotas, policies
+    and overrides. A server that does not answer now may have them: then the caches wait for it."""
     async with api_of(server) as api:
         try:
             await api.list_page(QUOTA.resource, limit=1)

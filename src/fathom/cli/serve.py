@@ -1,6 +1,6 @@
-"""`fathom serve …`: one part of the control plane as a process of its own. `fathom up` starts all of them.
+"""`fathom serve …`: run one part of the control plane as its own process. `fathom up` starts all of them.
 
-Each part is one function below; its module loads only when it is asked for.
+Each part is one function below, which imports the part's module only when it runs.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from fathom.cli.problem import Problem
 from fathom.open_files import take_all
 
 DEFAULT_PORT = 6443  # Where kube-apiserver listens.
-DEFAULT_SERVICES = "127.96.0.0/12"  # As `api.admission.addresses` has it.
-PREFIX_MIN, PREFIX_MAX = 8, 28  # A range of Services: sixteen addresses leave seven to give out.
+DEFAULT_SERVICES = "127.96.0.0/12"  # As in `api.admission.addresses`.
+PREFIX_MIN, PREFIX_MAX = 8, 28  # Of a Service range: sixteen addresses leave seven to assign.
 
 Data = Annotated[Path, Parameter(help="What the server keeps, and its kubeconfig.")]
 Host = Annotated[str, Parameter(help="The address to listen on.")]
@@ -105,7 +105,8 @@ def api(
 
 
 def service_addresses(text: str) -> IPv4Network:
-    """Raises Problem for what cannot be: too small to share, too large to be meant, or where pods are."""
+    """Raises Problem for an invalid range: too small to share, too large to be intended, or overlapping
+    pods."""
     from fathom.agent.addresses import PODS  # noqa: PLC0415
 
     try:
@@ -122,7 +123,7 @@ def service_addresses(text: str) -> IPv4Network:
 
 
 def make_new_store(data: Path, store: str | None) -> None:
-    """An empty one in DIR, where there is none. What is there stays."""
+    """Create an empty store in DIR if there is none. An existing one stays."""
     from fathom.store import sqlite_file  # noqa: PLC0415
     from fathom.store.protocol import StoreUnavailable  # noqa: PLC0415
 
@@ -249,7 +250,7 @@ def deciders(
 
 
 def server_at(kubeconfig: Path | None) -> Any:
-    """The API server that a part talks to. Call it on the loop that the part lives on."""
+    """The API server that a part connects to. Call it on the part's loop."""
     from fathom.client.kubeconfig import BadKubeconfig  # noqa: PLC0415
     from fathom.client.servers import find_server  # noqa: PLC0415
     from fathom.seams.outside import live  # noqa: PLC0415

@@ -1,4 +1,4 @@
-"""`fathom sim`: stories in a deterministic world, under many seeds and every fault."""
+"""`fathom sim`: run scenarios in a deterministic simulated cluster, with many seeds and every fault."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ Patch = Annotated[Path | None, Parameter(help="A Python file that changes code b
 Out = Annotated[Path, Parameter(help="Where failing runs are kept, a file each.")]
 Seeds = Annotated[str, Parameter(help="A..B: from A up to and without B.")]
 Jobs = Annotated[int, Parameter(name=["-j", "--jobs"], validator=Number(gte=1), help="Worker processes.")]
-RUNS, RUNS_EVERYWHERE = 100, 600  # Of a strategy, for a bug of the zoo.
+RUNS, RUNS_EVERYWHERE = 100, 600  # Per strategy, for one bug of the zoo.
 
 
 def make_app() -> App:
@@ -151,7 +151,7 @@ def check_determinism(
 
     Exits with 0 if all are the same, with 1 if not.
     """
-    apply(patch)  # Here only to see whether it can be; the twins do it for themselves.
+    apply(patch)  # Only to check that it applies; both worker processes apply it themselves.
     from fathom.sim.search import determinism_check  # noqa: PLC0415
     from fathom.sim.search.explore import Job  # noqa: PLC0415
 
@@ -316,7 +316,7 @@ def _wanted(folder: Path | None, patch: Path | None, only: tuple[str, ...]) -> l
 
 
 class _Table:
-    """Rows as they come."""
+    """Prints rows as they arrive."""
 
     def __init__(self, bugs: Sequence[Bug], *, quiet: bool) -> None:
         self._width = max((len(bug.name) for bug in bugs), default=3)

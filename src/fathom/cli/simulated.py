@@ -1,4 +1,4 @@
-"""What the commands about simulated runs share: finding stories, putting patches in force, keeping runs."""
+"""Shared by the commands for simulated runs: find scenarios, apply patches, read and replay kept runs."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from fathom.sim.report.artifact_head import Head, PatchHead
     from fathom.sim.world.scenario import Scenario
 
-# As `--trust`: what a run's file names or carries, and what may be run of it.
+# Values of `--trust`: code that a run's file names or carries and that may be run.
 TRUST_PATCH, TRUST_SCENARIO = "patch", "scenario"
 
 
@@ -75,8 +75,8 @@ def apply(patch: Path | None) -> None:
 
 
 def apply_recorded(kept: Path, given: Path | None, *, trust: tuple[str, ...]) -> Path | None:
-    """The patch that was in force then: given again, or, where that is agreed to, as it was. Nothing is run
-    before everything that the run's file makes us run is agreed to."""
+    """Apply the patch that the run was recorded with: given again or, if the user agrees, as recorded.
+    Nothing runs before the user has agreed to everything that the run's file makes us run."""
     from fathom.sim.report.artifact_head import NotAnArtifact, head_of  # noqa: PLC0415
 
     try:
@@ -103,8 +103,8 @@ def _is(file: Path, recorded: PatchHead | None) -> bool:
 
 
 def _unasked(head: Head, given: Path | None, trust: tuple[str, ...]) -> list[str]:
-    """What the file would make us run, and nobody has agreed to. That a patch has the recorded hash proves
-    nothing: whoever sends both chose both."""
+    """Code that the file would make us run and that the user has not agreed to. A patch with the recorded
+    hash proves nothing: the sender of the file chose both."""
     found = []
     if (file := head.scenario_file) and not {TRUST_SCENARIO, file, head.plan.scenario} & set(trust):
         found.append(f"this run's story is code in {file}: to run that, add --trust {TRUST_SCENARIO}")
@@ -121,7 +121,7 @@ def _found(recorded: PatchHead) -> Path:
     if not recorded.text:
         what = "has changed" if file.is_file() else "is not here"
         raise Problem(f"this run was recorded with the patch {file}, which {what}: give it with --patch")
-    # It outlives this process, so that stacks and the next command find it.
+    # The copy stays after this process, so that tracebacks and the next command find it.
     copy = Path(tempfile.mkdtemp(prefix="fathom-patch-")) / file.name
     copy.write_text(recorded.text)
     return copy
@@ -131,7 +131,7 @@ def _found(recorded: PatchHead) -> Path:
 
 
 def replay_run(file: Path, *, patch: Path | None, trust: tuple[str, ...], as_json: bool) -> int:
-    """See a kept run again: the same inputs, and the same outcome?"""
+    """Replay a kept run: do the same inputs give the same outcome?"""
     patched = apply_recorded(file, patch, trust=trust)
     from fathom.sim.report import run_report  # noqa: PLC0415  # After the patch.
     from fathom.sim.report.artifact_head import NotAnArtifact  # noqa: PLC0415

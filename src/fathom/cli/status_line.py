@@ -1,4 +1,4 @@
-"""A line that is written over, where somebody watches."""
+"""A progress line that is rewritten in place, if stderr is a terminal."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ BAR = 20  # Characters.
 
 @contextmanager
 def live_line(*, quiet: bool) -> Iterator[Callable[[str], None]]:
-    """On a terminal's stderr; elsewhere nothing is shown."""
+    """A line on stderr if that is a terminal; elsewhere nothing is shown."""
     shown = not quiet and sys.stderr.isatty()
 
     def tell(line: str) -> None:
@@ -38,7 +38,7 @@ def exploring(total: int | None, *, quiet: bool) -> Iterator[Callable[[ExploreSu
 
 
 def progress_text(summary: ExploreSummary, total: int | None) -> str:
-    """`total` None: nobody knows how many there will be."""
+    """`total` None: the total is unknown."""
     done = f"{bar(summary.runs, total)} {summary.runs:,}/{total:,}" if total else f"{summary.runs:,}"
     reach = f"{len(summary.coverage)} fault × site  {len(summary.hits)} sometimes"
     return f"{done} runs  {summary.runs_per_s:,.1f}/s  {len(summary.violations)} violations  {reach}"

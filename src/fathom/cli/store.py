@@ -1,4 +1,4 @@
-"""`fathom store`: copies of a data directory's store, and whether it is sound."""
+"""`fathom store`: back up, restore and verify the store of a data directory."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def _summary(found: Verified) -> str:
 
 @contextlib.contextmanager
 def _told() -> Iterator[None]:
-    """A store's refusals are written for people: show them as they are."""
+    """Show the store's error messages as they are: they are written for users."""
     from fathom.store.protocol import StoreUnavailable  # noqa: PLC0415
 
     try:

@@ -65,14 +65,14 @@ def up(
     wanted = _zones(zones)
     service_addresses(service_cidr)
     _look_at(images)
-    host_ids_of(allow_host_ids)  # As of zones: agents would say it again and again.
-    os.umask(0o077)  # Keys, and Secrets in the store, are nobody else's.
+    host_ids_of(allow_host_ids)  # Checked here, as zones: agents would report it at every restart.
+    os.umask(0o077)  # No other user may read keys, nor Secrets in the store.
     data = data.absolute()
     try:
         make_directory(data)
     except NotOurs as error:
         raise Problem(str(error)) from error
-    if new_store:  # Here and once: a server that is started again must not begin anew.
+    if new_store:  # Here and once: a restarted API server must not begin empty.
         make_new_store(data, store)
     api = ["--data", str(data), "--host", host, "--port", str(port or _free_port(host))]
     api += ["--store", store] if store else []
@@ -85,12 +85,12 @@ def up(
         asyncio.run(_run(data, nodes=nodes, api=api, agents=agents))
     except Busy as error:
         raise Problem(str(error)) from error
-    except PartNotStarted as error:  # Its own last words are written for people.
+    except PartNotStarted as error:  # The part's last log line is written for users.
         raise Problem(str(error).removeprefix("fathom: error: ")) from error
 
 
 def _zones(text: str) -> list[str]:
-    """Agents would say what is wrong too, but again and again: they are started again."""
+    """Checked here: agents would report the error too, but at every restart."""
     from fathom.model.formats import label_value  # noqa: PLC0415
 
     found = [zone.strip() for zone in text.split(",")]
@@ -113,7 +113,7 @@ def _look_at(images: Path | None) -> None:
 
 
 def _free_port(host: str) -> int:
-    """Any; but the same one when the API server is started again, because the others know it."""
+    """Any free port, chosen once: a restarted API server keeps it, because the other parts know it."""
     with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET) as probe:
         probe.bind((host, 0))
         return int(probe.getsockname()[1])

@@ -1,4 +1,4 @@
-"""`fathom why` and `fathom decisions`: what was decided about an object, from what, and what came of it."""
+"""`fathom why` and `fathom decisions`: decisions about an object, their inputs and their outcomes."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ Data = Annotated[
     Path | None, Parameter(help="Where the scheduler keeps its journal; default: beside the kubeconfig.")
 ]
 NODES_SHOWN = 5
-SCHEDULER = "scheduler"  # What the names of schedulers begin with, in records.
-WAITING = frozenset({"unschedulable", "gated"})  # Verdicts of which nothing comes but a word to the pod.
+SCHEDULER = "scheduler"  # Prefix of schedulers' names in records.
+WAITING = frozenset({"unschedulable", "gated"})  # Verdicts whose only effect is a condition of the pod.
 
 
 def why(
@@ -87,7 +87,7 @@ def decisions(
     return 0 if kept else ANSWER_IS_NO
 
 
-# Finding out.
+# Reading.
 
 
 async def _asked(name: str, namespace: str, kubeconfig: Path | None, data: Path) -> Why:
@@ -131,7 +131,7 @@ async def _asked(name: str, namespace: str, kubeconfig: Path | None, data: Path)
 
 
 def _is_heard(data: Path, scheduler: str) -> bool:
-    """Whether a scheduler of that name keeps its journal here: see `who_is` for how they are called."""
+    """Whether a scheduler of that name keeps its journal here: see `who_is` for the names."""
     from fathom.cli.scheduler import NAMES, who_is  # noqa: PLC0415
 
     who = who_is(NAMES if scheduler in NAMES else (scheduler,), (0, 1))
@@ -139,7 +139,7 @@ def _is_heard(data: Path, scheduler: str) -> bool:
 
 
 async def look(api: Api) -> tuple[ClusterView, dict[str, ReachedStage]]:
-    """The cluster as a scheduler that has just started knows it; how new each kind is."""
+    """The cluster as a freshly started scheduler sees it, and the revision of each kind."""
     from fathom.explain.why import ReachedStage  # noqa: PLC0415
     from fathom.model.errors import ApiError  # noqa: PLC0415
     from fathom.schedule.loop.cluster_view import ClusterView  # noqa: PLC0415
@@ -151,14 +151,14 @@ async def look(api: Api) -> tuple[ClusterView, dict[str, ReachedStage]]:
     except RuleError as error:
         raise Problem(str(error)) from error
     latest: dict[str, ReachedStage] = {}
-    ordered = sorted(KINDS, key=lambda kind: kind.name == "Pod")  # Tenants are told by namespaces.
+    ordered = sorted(KINDS, key=lambda kind: kind.name == "Pod")  # Pods last: namespaces name tenants.
     for kind in ordered:
         try:
             listed, revision = await _all(api, kind.resource)
         except ApiError as error:
             if error.code != 404 or kind.resource.group != "fathom.dev":
                 raise
-            continue  # Attached to a server without our kinds.
+            continue  # The API server has no fathom.dev kinds.
         changed = max((int(obj["metadata"]["resourceVersion"]) for obj in listed), default=0)
         latest[kind.name] = ReachedStage(revision, changed)
         for obj in listed:
@@ -218,7 +218,7 @@ SHORT = {
 
 
 def is_of(kind: str, resource: str) -> bool:
-    """Whether a kind as people name it (deploy, Deployment, deployments.apps) is a record's resource."""
+    """Whether a kind as users write it (deploy, Deployment, deployments.apps) is a record's resource."""
     asked = SHORT.get(kind.lower(), kind.lower())
     plural = resource.partition(".")[0]
     return asked in {resource, plural, _singular(plural)}
@@ -232,7 +232,7 @@ def _singular(plural: str) -> str:
 
 
 def whole(value: Any) -> Any:
-    """With all fields: a journal leaves out what says nothing, whoever reads JSON counts on the names."""
+    """The record with all fields: a journal omits defaults, but readers of JSON rely on the names."""
     import msgspec  # noqa: PLC0415
 
     if isinstance(value, msgspec.Struct):
@@ -242,7 +242,7 @@ def whole(value: Any) -> Any:
     return [whole(one) for one in value] if isinstance(value, list | tuple) else value
 
 
-# Telling.
+# Output.
 
 
 def _told(found: Why, *, wide: bool) -> list[str]:
