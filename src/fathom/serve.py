@@ -120,7 +120,7 @@ class Running(msgspec.Struct, frozen=True):
     data: Path
     listener: socket.socket
     own_place: tuple[str, int]  # Address and port at which pods reach us.
-    warnings: list[str]  # For the person who started it, once it is ready.
+    warnings: list[str]  # Shown to the user once the server is ready.
 
 
 async def _run(

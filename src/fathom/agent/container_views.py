@@ -44,7 +44,7 @@ class ContainerView(msgspec.Struct, frozen=True):
     health: Health = Health()
     trouble: ContainerTrouble | None = None
     busy: bool = False  # An action on it is running.
-    kill_ns: int = 0  # When it will be killed, once it was told to stop; 0: it was not.
+    kill_ns: int = 0  # When it will be killed, after SIGTERM; 0: it is not being stopped.
     killed: bool = False
     stale: bool = False  # All containers of the pod restart, and this run began before that.
 

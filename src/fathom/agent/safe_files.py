@@ -6,7 +6,7 @@
 3. Only plain files with one name are read: no pipes, no devices, no hard links to other users' files.
 
 Plain Python without packages: the shim uses it in the process that becomes the container.
-docs/decisions/0019-files-that-pods-can-write.md says who opens what, and how.
+docs/decisions/0019-files-that-pods-can-write.md lists which code opens what, and how.
 """
 
 from __future__ import annotations

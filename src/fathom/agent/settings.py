@@ -17,11 +17,11 @@ class Script(msgspec.Struct, frozen=True, omit_defaults=True):
     start_s: float = 0.2
     ready_s: float = 0.5  # From its start until its probes pass.
     stop_s: float = 0.1  # From SIGTERM to its end; if longer than its grace period, it is killed.
-    runs_s: float | None = None  # Then it ends by itself.
+    runs_s: float | None = None  # After so long it ends by itself.
     exit_code: int = 0
     fail: Literal["", "image", "start", "readiness", "liveness", "crash"] = ""
     fails: int = -1  # How many of its runs fail; -1: all.
-    crash_s: float = 1.0  # When a crash comes.
+    crash_s: float = 1.0  # From its start to its crash.
     falters: int = 0  # Every n-th probe fails; 0: none.
     cpu_milli: int = -1  # Its usage, for metrics; -1: half of its requests.
     memory_bytes: int = -1
@@ -43,7 +43,7 @@ class AgentSettings(msgspec.Struct, frozen=True, kw_only=True):
     target: str = "api"
     user_agent: str = "fathom-agent"
     script: Script = Script()  # For the simulated driver.
-    lease_s: int = 40  # As kubelet has it.
+    lease_s: int = 40  # As in kubelet.
     renew_s: float = 10.0
     status_s: float = 30.0  # An unchanged status is written this often.
     bookmark_s: float = 2.0

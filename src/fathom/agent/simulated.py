@@ -58,7 +58,7 @@ class SimulatedRuntime:
         self._reported = reported  # Addresses in the status of the node's pods, admitted yet or not.
         self._pods: dict[str, KeptContainer] = {}
         self._runs: dict[str, ContainerRun] = {}  # Alive, by id.
-        self._timers: dict[str, asyncio.TimerHandle] = {}  # That end the runs.
+        self._timers: dict[str, asyncio.TimerHandle] = {}  # Timers that end runs, by id.
         self._began_ns: dict[str, int] = {}  # By run; monotonic: setting the clock changes no run's age.
         self._probed: dict[str, int] = {}  # Number of probes, of runs that falter.
         self._last = ""

@@ -257,7 +257,7 @@ def _state(pod: Obj, container: Container, view: ContainerView, now_ns: int, *, 
         return {
             "terminated": {"exitCode": 137, "reason": "ContainerStatusUnknown", "message": "never started"}
         }
-    # Also for ever, as kubelet leaves it when an init container has failed.
+    # Perhaps for ever: kubelet leaves it so when an init container has failed.
     return {"waiting": {"reason": "PodInitializing" if _after_init(pod, container) else "ContainerCreating"}}
 
 

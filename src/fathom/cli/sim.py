@@ -291,7 +291,7 @@ def zoo(
     with live_line(quiet=False) as told:
         try:
             made = zoo_run.visit(wanted, effort, shown=table.row, told=told)
-        except zoo_run.NotHunted as error:  # What `fathom sim explore` said.
+        except zoo_run.NotHunted as error:  # The message of `fathom sim explore`.
             raise Problem(str(error).removeprefix("fathom: error: ")) from error
     document = zoo_report.as_json(made, wanted, effort)
     if as_json:

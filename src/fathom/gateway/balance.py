@@ -50,7 +50,7 @@ class Balancer:
 
     def change(self, listener: RouteListener) -> None:
         if listener.weights != self.listener.weights:
-            self._credit = {}  # It was earned under other weights.
+            self._credit = {}  # Credit of the old weights does not count.
         self.listener = listener
         self._here = {place_of(each) for each in listener.endpoints}
         left = {place: one for place, one in self._standings.items() if one.open > 0}

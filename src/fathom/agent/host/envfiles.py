@@ -15,7 +15,7 @@ from fathom.model.objects import Obj, lookup
 BYTES_MAX = 1 << 20
 _NOTHING = re.compile(r"[ \t]*(?:#[^\n]*)?(?:\n|\Z)")
 _ASSIGNED = re.compile(r"[ \t]*([^\s=#][^\s=]*)='([^']*)'[ \t]*(?:#[^\n]*)?(?:\n|\Z)")
-_EMPTY = re.compile(r"[ \t]*([^\s=#][^\s=]*)=[ \t]+[^\n]*(?:\n|\Z)")  # As a shell has it: `A= 'x'`.
+_EMPTY = re.compile(r"[ \t]*([^\s=#][^\s=]*)=[ \t]+[^\n]*(?:\n|\Z)")  # As in a shell: `A= 'x'`.
 
 
 def read_env_files(container: Obj, volumes: Path) -> dict[tuple[str, str], dict[str, str]]:
