@@ -87,6 +87,7 @@ def fathom_without_etcd(tmp_path: Path, *arguments: str) -> subprocess.Completed
     return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120, check=False)
 
 
+@pytest.mark.live
 @pytest.mark.parametrize("command", [("serve", "api"), ("up", "--nodes", "1")], ids=["serve", "up"])
 def test_without_the_extra_a_store_in_etcd_says_what_to_install(
     tmp_path: Path, command: tuple[str, ...]
@@ -99,11 +100,13 @@ def test_without_the_extra_a_store_in_etcd_says_what_to_install(
     assert "Traceback" not in answer.stdout + answer.stderr
 
 
+@pytest.mark.live
 def test_commands_work_without_the_extra(tmp_path: Path) -> None:
     answer = fathom_without_etcd(tmp_path, "--help")
     assert (answer.returncode, answer.stderr) == (0, "")
 
 
+@pytest.mark.live
 def test_a_server_loads_grpc_and_protobuf_for_etcd_alone() -> None:
     parts = "fathom.serve, fathom.supervise, fathom.store.open, fathom.kube.definitions.protobuf"
     program = f"import sys, {parts}; print({{'grpc', 'aetcd', 'google.protobuf'}} & set(sys.modules))"
